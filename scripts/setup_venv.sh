@@ -1,0 +1,81 @@
+# Sourced by ./train and ./test: sees to it that .venv holds requirements.txt.
+#
+# Sets `root`, the project's folder, and `python`, the environment's interpreter.
+# The environment is made once, and made anew when requirements.txt changes or
+# when an earlier set-up was interrupted. Set PYTHON to choose the Python 3.11
+# that it is made with.
+#
+# Nothing here may be called where bash suspends `set -e`, as in `set_up || …`.
+
+set -euo pipefail
+
+root=$(CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv=$root/.venv
+python=$venv/bin/python
+
+# Written first: the folder is ours to make anew.
+owned=$venv/.made-by-setup
+# Written last: a copy of the requirements that were installed.
+installed=$venv/.installed-requirements.txt
+
+setup_fail() {
+  echo "set-up: $*" >&2
+  exit 1
+}
+
+is_ready() {
+  [[ -x $python ]] && cmp -s "$root/requirements.txt" "$installed"
+}
+
+# Prints the first Python 3.11 of $PYTHON, or of the PATH.
+find_python() {
+  local candidates candidate
+  if [[ -n ${PYTHON:-} ]]; then
+    candidates=$PYTHON
+  else
+    candidates=$(type -ap python3.11 python3 python || true)
+  fi
+  while read -r candidate; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+      </dev/null >/dev/null 2>&1; then
+      echo "$candidate"
+      return
+    fi
+  done <<<"$candidates"
+  setup_fail "Python 3.11 is needed${PYTHON:+, but PYTHON=$PYTHON is not one};" \
+    "install it, or set PYTHON to its path."
+}
+
+# Makes an environment with pip in it, also where the venv module has no pip.
+make_venv() {
+  local base=$1
+  "$base" -m venv "$venv" >/dev/null 2>&1 && return
+  "$base" -m venv --without-pip "$venv" >/dev/null 2>&1 &&
+    "$base" -m pip --python "$python" install --quiet pip && return
+  setup_fail "$base cannot make a virtual environment;" \
+    "install its venv module (python3.11-venv on Debian and Ubuntu)."
+}
+
+set_up() {
+  local base
+  is_ready && return
+  if [[ -n $(ls -A "$venv" 2>/dev/null) && ! -e $owned ]]; then
+    setup_fail "$venv was not made by this project; move it away."
+  fi
+  base=$(find_python)
+  echo "Installing requirements.txt into .venv; this takes a minute or two ..." >&2
+  rm -rf "$venv"
+  mkdir "$venv"
+  touch "$owned"
+  make_venv "$base"
+  "$python" -m pip install --quiet --no-input --use-pep517 \
+    --no-deps -r "$root/requirements.txt" ||
+    setup_fail "the packages could not be installed; see above, then try again."
+  cp "$root/requirements.txt" "$installed"
+}
+
+# One at a time. The lock ends with the subshell, however that ends.
+(
+  command -v flock >/dev/null && flock 9
+  set_up
+) 9<"$root/requirements.txt"

@@ -1,0 +1,110 @@
+"""What a task is: a population of clients with data, and a model for them."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+Arrays = tuple[np.ndarray, np.ndarray]
+ElementSpec = tuple[tf.TensorSpec, tf.TensorSpec]
+ModelFn = Callable[[], tff.learning.models.VariableModel]
+
+
+class DataError(ValueError):
+  """A task's data cannot be used; the message names the file and the place."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Split:
+  """One half (train or test) of every client's data.
+
+  Attributes:
+    num_examples: Number of examples by client id, int64[num_clients], at least
+      one each. Known without reading any client's data.
+    load: Maps a client id to that client's whole arrays `(x, y)`, both with
+      `num_examples[client_id]` rows. Called only for clients that take part.
+  """
+
+  num_examples: np.ndarray
+  load: Callable[[int], Arrays]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+  """A federated learning problem: clients, their data and a model.
+
+  A client's integer id is its index in `client_names`. Nothing of a client is
+  read or built before its data is asked for.
+
+  Attributes:
+    name: The name in the registry.
+    description: One line that says which data, how many clients and examples.
+    client_names: What the data calls its clients.
+    train: The clients' training data.
+    test: The clients' test data.
+    element_spec: `(x, y)` specs of whole arrays: leading dimension None. Equal
+      to the model's `input_spec`.
+    num_classes: Number of classes that labels and the model's outputs run over.
+    model_fn: Returns a new model; its initial weights depend on the task's seed
+      alone.
+  """
+
+  name: str
+  description: str
+  client_names: Sequence[str]
+  train: Split
+  test: Split
+  element_spec: ElementSpec
+  num_classes: int
+  model_fn: ModelFn
+
+  @property
+  def num_clients(self) -> int:
+    """Size of the population."""
+    return len(self.client_names)
+
+  def train_data(self, client_id: int) -> tf.data.Dataset:
+    """Returns a client's training examples as one element `(x, y)`.
+
+    Args:
+      client_id: Index of the client in `client_names`.
+
+    Returns:
+      A dataset with `element_spec` as its spec and exactly one element.
+
+    Raises:
+      ValueError: If there is no such client.
+      DataError: If the client's data cannot be read.
+    """
+    return self._dataset(self.train, client_id)
+
+  def test_data(self, client_id: int) -> tf.data.Dataset:
+    """Returns a client's test examples; otherwise as `train_data`."""
+    return self._dataset(self.test, client_id)
+
+  def num_train_examples(self, client_id: int) -> int:
+    """Returns how many training examples a client has, reading none."""
+    self._check_client_id(client_id)
+    return int(self.train.num_examples[client_id])
+
+  def num_test_examples(self, client_id: int) -> int:
+    """Returns how many test examples a client has, reading none."""
+    self._check_client_id(client_id)
+    return int(self.test.num_examples[client_id])
+
+  def _dataset(self, split: Split, client_id: int) -> tf.data.Dataset:
+    self._check_client_id(client_id)
+    arrays = split.load(client_id)
+    # Slices put together again, because a dataset `from_tensors` would have the
+    # client's number of examples in its spec, and every client another spec.
+    return tf.data.Dataset.from_tensor_slices(arrays).batch(len(arrays[1]))
+
+  def _check_client_id(self, client_id: int) -> None:
+    # A negative id would silently take a client from the end.
+    if not 0 <= client_id < self.num_clients:
+      raise ValueError(
+        f"Task {self.name} has no client {client_id}: its client ids run from "
+        f"0 to {self.num_clients - 1}."
+      )

@@ -1,0 +1,149 @@
+"""Tests of Gram matrices and combinations of rows, by blocks of columns."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_fair.kernels import combine_rows, gram, gram_matrix
+
+# Sizes around the border between one block of columns and the next.
+_BLOCK = 8
+_COLUMNS = [0, 1, _BLOCK - 1, _BLOCK, _BLOCK + 1, 5 * _BLOCK, 5 * _BLOCK + 3]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+  monkeypatch.setattr(gram, "_COLUMNS_PER_BLOCK", _BLOCK)
+
+
+def _gram_function(*dtypes):
+  """Returns gram_matrix for matrices of unknown shape."""
+  specs = [tf.TensorSpec([None, None], dtype) for dtype in dtypes]
+  return tf.function(lambda *x: gram_matrix(x), input_signature=specs)
+
+
+def _combine_function(dtype):
+  return tf.function(
+    combine_rows,
+    input_signature=[
+      tf.TensorSpec([None], tf.float64),
+      tf.TensorSpec([None, None], dtype),
+    ],
+  )
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("m", [0, 1, 7])
+@pytest.mark.parametrize("d", _COLUMNS)
+def test_gram_by_blocks(m, d):
+  x = np.random.default_rng(d).normal(size=(m, d)).astype(np.float32)
+  result = _gram_function(tf.float32)(x).numpy()
+  assert result.dtype == np.float64
+  x = x.astype(np.float64)
+  np.testing.assert_allclose(result, x @ x.T, rtol=0, atol=1e-13)
+
+
+def test_gram_of_large_rows_has_the_precision_of_float64():
+  # Nearly equal rows: in float32 their differences would be lost.
+  rng = np.random.default_rng(0)
+  x = (1.0 + 1e-4 * rng.normal(size=(6, 70_001))).astype(np.float32)
+  result = _gram_function(tf.float32)(x).numpy()
+  rows = x.astype(np.float64)
+  for i, j in [(0, 0), (0, 1), (4, 2)]:
+    assert result[i, j] == pytest.approx(
+      math.fsum(rows[i] * rows[j]), rel=1e-14
+    )
+  np.testing.assert_array_equal(result, result.T)
+
+
+def test_gram_of_layers_is_the_gram_of_their_concatenation():
+  rng = np.random.default_rng(1)
+  layers = [rng.normal(size=(5, d)).astype(np.float32) for d in (3, 1, 40_000)]
+  result = _gram_function(*[tf.float32] * 3)(*layers)
+  whole = np.concatenate(layers, axis=1).astype(np.float64)
+  np.testing.assert_allclose(result, whole @ whole.T, rtol=1e-13, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16, tf.float64])
+def test_gram_of_other_dtypes(dtype):
+  x = tf.cast(np.random.default_rng(2).normal(size=(4, 30)), dtype)
+  exact = tf.cast(x, tf.float64).numpy()
+  np.testing.assert_allclose(
+    _gram_function(dtype)(x), exact @ exact.T, rtol=0, atol=1e-13
+  )
+
+
+def test_gram_of_mixed_dtypes():
+  result = gram_matrix([np.ones((2, 3), np.float32), np.ones((2, 5))])
+  np.testing.assert_array_equal(result, np.full((2, 2), 8.0))
+
+
+@pytest.mark.parametrize("value", [1e30, 3e38, 1e-30, 2e-38])
+def test_gram_beyond_the_range_of_float32(value):
+  x = np.full((3, 1000), value, np.float32)
+  x[1] *= -1
+  expected = 1000 * np.float64(np.float32(value)) ** 2
+  signs = np.outer([1, -1, 1], [1, -1, 1])
+  np.testing.assert_allclose(
+    _gram_function(tf.float32)(x), signs * expected, rtol=1e-13
+  )
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("m", [1, 7])
+@pytest.mark.parametrize("d", _COLUMNS)
+def test_combination_by_blocks(m, d):
+  rng = np.random.default_rng(d)
+  x, c = rng.normal(size=(m, d)).astype(np.float32), rng.normal(size=m)
+  result = _combine_function(tf.float32)(c, x).numpy()
+  assert result.dtype == np.float32
+  np.testing.assert_array_equal(
+    result.shape, (d,), "one value per column is expected"
+  )
+  np.testing.assert_allclose(result, c @ x, rtol=1e-6, atol=1e-12)
+
+
+def test_combination_with_cancellation():
+  # sum c = 1 with |c| around 1e7: a float32 sum would be wrong in every digit.
+  rng = np.random.default_rng(3)
+  x = (1.0 + 1e-3 * rng.normal(size=(8, 40_000))).astype(np.float32)
+  c = 1e7 * rng.normal(size=8)
+  c[0] += 1.0 - math.fsum(c)
+  result = _combine_function(tf.float32)(c, x).numpy()
+  for column in (0, 16_383, 16_384, 39_999):
+    expected = math.fsum(c * x[:, column].astype(np.float64))
+    assert result[column] == pytest.approx(expected, rel=1e-6, abs=1e-7)
+
+
+def test_combination_whose_terms_are_beyond_float32():
+  x = np.array([[1e30], [1e30], [2e30]], np.float32)
+  c = np.array([1e20, 1e20, -1e20])
+  result = _combine_function(tf.float32)(c, x).numpy()
+  expected = 1e20 * (2 * np.float64(x[0]) - np.float64(x[2]))
+  np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16, tf.float64])
+def test_combination_of_other_dtypes(dtype):
+  x = tf.cast([[1.0, 2.0], [3.0, 5.0]], dtype)
+  result = _combine_function(dtype)([2.0, -1.0], x)
+  assert result.dtype == dtype
+  np.testing.assert_array_equal(tf.cast(result, tf.float64), [-1.0, -1.0])
+
+
+def test_combination_keeps_a_known_length():
+  spec = tf.TensorSpec([None, 70_000], tf.float32)
+  function = tf.function(lambda x: combine_rows(x[:, 0], x))
+  assert function.get_concrete_function(spec).output_shapes == [70_000]
+
+
+def test_unusable_arguments():
+  with pytest.raises(ValueError, match="at least one tensor"):
+    gram_matrix([])
+  for function in (lambda x: gram_matrix([x]), lambda x: combine_rows([1], x)):
+    with pytest.raises(ValueError, match=r"two dimensions.*\(2, 3, 4\)"):
+      function(tf.ones([2, 3, 4]))
+    with pytest.raises(TypeError, match="floating dtype, found int32"):
+      function(tf.ones([2, 3], tf.int32))

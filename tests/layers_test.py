@@ -1,0 +1,176 @@
+"""Reads the imports of the project and enforces its layers."""
+
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests import source_tree
+
+
+class Layer(NamedTuple):
+  """What a part may import besides itself and the standard library."""
+
+  project: tuple[str, ...] = ()
+  packages: tuple[str, ...] | None = ()  # None: any that is declared.
+
+
+TF = ("numpy", "tensorflow")
+TFF = (*TF, "tensorflow_federated")
+
+SHARED = ("tff_fair.checks", "tff_fair.types")
+MACHINERY = ("tff_fair.kernels", "tff_fair.rules", *SHARED)
+PARTS = ("tff_fair.aggregators", "tff_fair.client_works", "tff_fair.finalizers")
+
+LAYERS = {
+  "tff_fair.checks": Layer(),
+  "tff_fair.kernels": Layer(packages=TF),
+  "tff_fair.metrics": Layer(packages=("numpy",)),
+  "tff_fair.runtime": Layer(packages=(*TFF, "grpc")),
+  "tff_fair.types": Layer(packages=TFF),
+  "tff_fair.rules": Layer(("tff_fair.kernels", *SHARED), TF),
+  **{part: Layer(MACHINERY, TFF) for part in PARTS},
+  "tff_fair.evaluation": Layer(
+    ("tff_fair.aggregators", "tff_fair.client_works", *SHARED), TFF
+  ),
+  "tff_fair.algorithms": Layer(
+    (*MACHINERY, *PARTS, "tff_fair.evaluation"), TFF
+  ),
+  "tff_fair": Layer(("tff_fair",)),
+  "tasks": Layer(("tff_fair.types",), None),
+  "binaries": Layer(("tff_fair", "tasks"), None),
+}
+
+# Modules that may use what TensorFlow Federated keeps private, and why.
+PRIVATE_TFF = "tensorflow_federated.python"
+MAY_USE_PRIVATE_TFF: dict[str, str] = {}
+
+PROJECT = (*source_tree.PACKAGES, "benchmarks", "tests")
+
+
+def is_within(name: str, parents: tuple[str, ...]) -> bool:
+  return any(name == p or name.startswith(p + ".") for p in parents)
+
+
+def layer_of(module: str) -> str:
+  parts = module.split(".")
+  return ".".join(parts[:2]) if parts[0] == "tff_fair" else parts[0]
+
+
+def layer_violations(module: str, source: str) -> Iterator[str]:
+  """Yields the imports of a module that its layer does not allow."""
+  layer = layer_of(module)
+  if layer not in LAYERS:
+    yield f"{layer} has no layer: give it a row in the table"
+    return
+  allowed = LAYERS[layer]
+  for name in source_tree.imported_names(source):
+    root = name.split(".")[0]
+    if root in sys.stdlib_module_names:
+      continue
+    if not root:
+      yield f"{name}: relative"
+    elif root in PROJECT:
+      if not is_within(name, (layer, *allowed.project)):
+        yield f"{name}: not below {layer}"
+    elif allowed.packages is not None and root not in allowed.packages:
+      yield f"{name}: {layer} does without it"
+
+
+def private_tff_imports(module: str, source: str) -> list[str]:
+  if module in MAY_USE_PRIVATE_TFF:
+    return []
+  names = source_tree.imported_names(source)
+  return [name for name in names if is_within(name, (PRIVATE_TFF,))]
+
+
+@pytest.mark.parametrize(
+  "path",
+  source_tree.python_files(*source_tree.PACKAGES),
+  ids=source_tree.module_name,
+)
+def test_imports_keep_to_the_layers(path):
+  module = source_tree.module_name(path)
+  assert list(layer_violations(module, path.read_text())) == []
+
+
+def test_nobody_imports_private_parts_of_tff():
+  found = [
+    (module, name)
+    for path in source_tree.python_files(*PROJECT)
+    for module in [source_tree.module_name(path)]
+    for name in private_tff_imports(module, path.read_text())
+  ]
+  assert found == []
+
+
+@pytest.mark.parametrize(
+  ("module", "statement"),
+  [
+    ("tff_fair.kernels.simplex", "import tensorflow_federated as tff"),
+    ("tff_fair.kernels.simplex", "from tff_fair import types"),
+    ("tff_fair.kernels.simplex", "def f():\n  import tff_fair.types"),
+    ("tff_fair.kernels.simplex", "import scipy.linalg"),
+    ("tff_fair.metrics.summary", "import tensorflow as tf"),
+    ("tff_fair.metrics", "from tff_fair.metrics_of_others import x"),
+    ("tff_fair.types", "from tff_fair.rules import term"),
+    ("tff_fair.rules.term", "import tensorflow_federated as tff"),
+    ("tff_fair.rules.term", "from tensorflow_federated import learning"),
+    ("tff_fair.aggregators.stacked", "from tff_fair import client_works"),
+    ("tff_fair.evaluation", "from tff_fair.algorithms import registry"),
+    ("tff_fair.algorithms.term", "from tff_fair import ClientSignals"),
+    ("tff_fair.algorithms.term", "from tff_fair import runtime"),
+    ("tff_fair.algorithms.term", "from . import registry"),
+    ("tff_fair.algorithms.term", "from .. import runtime"),
+    ("tff_fair.algorithms.term", "from tasks import digits"),
+    ("tff_fair.algorithms.term", "import tests.source_tree"),
+    ("tff_fair.runtime", "from tff_fair import types"),
+    ("tff_fair", "import binaries.train"),
+    ("tff_fair.novelty", "import math"),
+    ("tasks.digits", "from tff_fair import algorithms"),
+    ("tasks.digits", "import tff_fair"),
+    ("binaries.train", "from tests import source_tree"),
+    ("binaries.train", "import benchmarks.rounds"),
+  ],
+)
+def test_a_violation_is_seen(module, statement):
+  assert len(list(layer_violations(module, statement))) == 1
+
+
+@pytest.mark.parametrize(
+  ("module", "statement"),
+  [
+    ("tff_fair.kernels.simplex", "import math, numpy as np, tensorflow as tf"),
+    ("tff_fair.kernels.simplex", "from collections.abc import Mapping"),
+    ("tff_fair.kernels.simplex", "from tff_fair.kernels import norms"),
+    ("tff_fair.rules.term", "from tff_fair import checks, types"),
+    ("tff_fair.rules.term", "from tff_fair.types import SeparableRule"),
+    ("tff_fair.algorithms.term", "from tff_fair.aggregators import stacked"),
+    ("tff_fair", "from tff_fair import algorithms"),
+    ("tasks.digits", "from tff_fair.types import client_dataset"),
+    ("tasks.digits", "from sklearn import datasets"),
+    ("binaries.train", "import tasks, tff_fair"),
+  ],
+)
+def test_what_is_allowed_is_no_violation(module, statement):
+  assert list(layer_violations(module, statement)) == []
+
+
+@pytest.mark.parametrize(
+  "statement",
+  [
+    "import tensorflow_federated.python.core",
+    "from tensorflow_federated import python",
+    "from tensorflow_federated.python.core.impl import executors",
+  ],
+)
+def test_a_private_import_is_seen(statement):
+  assert len(private_tff_imports("tff_fair.types", statement)) == 1
+
+
+def test_only_modules_that_need_it_may_use_private_parts():
+  for module in MAY_USE_PRIVATE_TFF:
+    path = source_tree.ROOT / f"{module.replace('.', '/')}.py"
+    names = source_tree.imported_names(path.read_text())
+    assert any(is_within(name, (PRIVATE_TFF,)) for name in names)

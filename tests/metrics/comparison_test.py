@@ -1,0 +1,150 @@
+"""Tests of the comparison of two models over the same clients."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tff_fair.metrics import compare_clients, share_not_worse
+
+
+def test_by_hand():
+  baseline = [0.1, 0.3, 0.5, 0.7, 0.9]  # Mean 0.5.
+  other = [0.2, 0.2, 0.6, 0.6, 0.6]
+  assert compare_clients(baseline, other) == pytest.approx(
+    {
+      "suffering_share": 2 / 5,
+      "suffering_improved_share": 1 / 2,
+      "suffering_mean_change": 0.0,
+      "well_performing_share": 3 / 5,
+      "well_performing_degraded_share": 2 / 3,
+      "well_performing_mean_change": -0.1,
+      "mean_change": -0.06,
+    },
+    abs=1e-15,
+  )
+
+
+@pytest.mark.parametrize("num_clients", [1, 2, 17, 400])
+def test_agrees_with_a_loop_over_clients(num_clients):
+  rng = np.random.default_rng(num_clients)
+  baseline, other = rng.uniform(size=(2, num_clients))
+  mean = math.fsum(baseline) / num_clients
+  pairs = list(zip(baseline, other, strict=True))
+  low = [b - a for a, b in pairs if a < mean]
+  high = [b - a for a, b in pairs if a >= mean]
+  assert compare_clients(baseline, other) == pytest.approx(
+    {
+      "suffering_share": len(low) / num_clients,
+      "suffering_improved_share": sum(c > 0 for c in low) / (len(low) or 1),
+      "suffering_mean_change": sum(low) / (len(low) or 1),
+      "well_performing_share": len(high) / num_clients,
+      "well_performing_degraded_share": sum(c < 0 for c in high) / len(high),
+      "well_performing_mean_change": sum(high) / len(high),
+      "mean_change": sum(low + high) / num_clients,
+    },
+    rel=1e-12,
+    abs=1e-12,
+  )
+
+
+# A plain mean of three times 0.1 is above 0.1.
+@pytest.mark.parametrize("baseline", [[0.1] * 3, [0.7] * 3, [0.0] * 2, [1.0]])
+def test_nobody_suffers_among_equals(baseline):
+  comparison = compare_clients(baseline, [0.5] * len(baseline))
+  assert comparison["suffering_share"] == 0.0
+  assert comparison["suffering_improved_share"] == 0.0
+  assert comparison["suffering_mean_change"] == 0.0
+  assert comparison["well_performing_share"] == 1.0
+  assert comparison["well_performing_degraded_share"] == float(
+    baseline[0] > 0.5
+  )
+  assert comparison["well_performing_mean_change"] == pytest.approx(
+    0.5 - baseline[0]
+  )
+
+
+# In float32, 0.03 is a rounding below the mean of 0.01, 0.03 and 0.05.
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("middle", [0.03, 0.2, 0.5])
+def test_a_client_at_the_mean_is_well_performing(middle, dtype):
+  accuracies = np.array([middle - 0.02, middle, middle + 0.02], dtype)
+  comparison = compare_clients(accuracies, accuracies)
+  assert comparison["suffering_share"] == pytest.approx(1 / 3)
+
+
+def test_the_same_accuracies_in_float32_are_no_change():
+  baseline = np.linspace(0.01, 0.99, 99)
+  comparison = compare_clients(baseline, baseline.astype(np.float32))
+  assert comparison["suffering_share"] == pytest.approx(49 / 99)
+  assert comparison["suffering_improved_share"] == 0.0
+  assert comparison["well_performing_degraded_share"] == 0.0
+
+
+def test_a_run_against_itself_changes_nothing():
+  accuracies = [0.2, 0.9, 0.4]
+  comparison = compare_clients(accuracies, accuracies)
+  assert comparison == {
+    **dict.fromkeys(comparison, 0.0),
+    "suffering_share": pytest.approx(2 / 3),
+    "well_performing_share": pytest.approx(1 / 3),
+  }
+
+
+def test_takes_series_by_position():
+  baseline = pd.Series([0.2, 0.8], index=["b", "a"])
+  other = pd.Series([0.4, 0.8], index=["x", "y"])
+  assert compare_clients(baseline, other)["suffering_improved_share"] == 1.0
+
+
+@pytest.mark.parametrize(
+  ("baseline", "other", "message"),
+  [
+    ([], [], "baseline of one client"),
+    ([0.5], [], "other of one client"),
+    ([0.5], [0.5, 0.6], "1 in baseline, 2 in other"),
+    ([0.5], [math.nan], "other in .*nan at position 0"),
+    ([50.0], [0.5], "baseline in .*50.0 at position 0"),
+    ([[0.5]], [[0.5]], "rank 1"),
+  ],
+)
+def test_bad_accuracies_are_refused(baseline, other, message):
+  with pytest.raises(ValueError, match=message):
+    compare_clients(baseline, other)
+
+
+class TestShareNotWorse:
+  def test_equal_is_not_worse(self):
+    assert share_not_worse([1.0, 2.0, 3.0, 4.0], [1.0, 1.5, 3.5, 4.0]) == 0.75
+
+  def test_comparison_is_exact(self):
+    assert share_not_worse([1.0], [np.nextafter(1.0, 2.0)]) == 0.0
+
+  def test_a_loss_that_is_no_longer_finite_has_risen(self):
+    after = [math.nan, math.inf, -math.inf, 0.5]
+    assert share_not_worse([1.0] * 4, after) == 0.25
+
+  def test_clients_without_a_loss_before_are_left_out(self):
+    before = [math.nan, math.inf, -math.inf, 1.0, 1.0]
+    assert share_not_worse(before, [0.0, 0.0, 0.0, 0.5, 2.0]) == 0.5
+
+  def test_the_share_of_nobody_is_nan(self):
+    assert math.isnan(share_not_worse([math.nan], [1.0]))
+
+  @pytest.mark.parametrize("wrap", [list, np.float32, pd.Series])
+  def test_takes_any_sequence(self, wrap):
+    assert share_not_worse(wrap([1.0, 2.0]), wrap([0.5, 3.0])) == 0.5
+
+  @pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+      ([], [], "before of one client"),
+      ([1.0], [], "after of one client"),
+      ([1.0, 2.0], [1.0], "2 in before, 1 in after"),
+      (1.0, 1.0, "rank 1"),
+    ],
+  )
+  def test_bad_losses_are_refused(self, before, after, message):
+    with pytest.raises(ValueError, match=message):
+      share_not_worse(before, after)

@@ -1,0 +1,311 @@
+"""Tests of the fairness summary."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tff_fair.metrics import fairness_summary
+
+MOMENTS = {"mean", "std", "variance", "min", "max"}
+EVENNESS = {"relative_std", "angle", "kl_uniform", "jain", "entropy"}
+RANKED = {
+  *(f"{end}_{q}" for end in ("worst", "best") for q in (5, 10, 20, 30)),
+  *(f"percentile_{p}" for p in (10, 50, 90)),
+}
+KEYS = MOMENTS | EVENNESS | RANKED
+
+
+def textbook_summary(accuracies):
+  """The definitions as the papers print them, on plain Python numbers."""
+  a = sorted(float(x) for x in np.asarray(accuracies, np.float64))
+  k = len(a)
+  total = math.fsum(a)
+  squares = math.fsum(x * x for x in a)
+  variance = math.fsum((x - total / k) ** 2 for x in a) / k
+  shares = [x / total for x in a]
+  entropy = -math.fsum(p * math.log(p) for p in shares if p > 0)
+  result = {
+    "mean": total / k,
+    "std": variance**0.5,
+    "variance": variance,
+    "min": a[0],
+    "max": a[-1],
+    "relative_std": variance**0.5 / (total / k),
+    "angle": math.degrees(math.acos(min(1, total / math.sqrt(k * squares)))),
+    "kl_uniform": math.fsum(p * math.log(p * k) for p in shares if p > 0),
+    "jain": total**2 / (k * squares),
+    "entropy": entropy,
+  }
+  for q in (5, 10, 20, 30):
+    count = (q * k + 99) // 100
+    result[f"worst_{q}"] = math.fsum(a[:count]) / count
+    result[f"best_{q}"] = math.fsum(a[-count:]) / count
+  for p in (10, 50, 90):
+    result[f"percentile_{p}"] = float(np.percentile(a, p))
+  return result
+
+
+@pytest.mark.parametrize("num_clients", [1, 2, 3, 10, 19, 20, 21, 100, 1001])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_agrees_with_the_definitions(num_clients, seed):
+  accuracies = np.random.default_rng(seed).beta(2, 1, num_clients)
+  expected = textbook_summary(accuracies)
+  assert expected.keys() == KEYS
+  # Near equality arccos only has half of the digits.
+  assert fairness_summary(accuracies) == pytest.approx(
+    expected, rel=1e-12, abs=1e-6 if num_clients == 1 else 1e-12
+  )
+
+
+@pytest.mark.parametrize(
+  "accuracies",
+  [
+    [0.0, 1.0],
+    [1.0, 0.0, 0.0, 0.0],
+    [0.5, 0.5, 0.5, 0.25, 0.25, 1.0],
+    [1e-9, 1.0, 1e-9],
+    [1e-12, 3e-12, 2e-12],
+    [0.7] * 20 + [0.0],
+  ],
+  ids=str,
+)
+def test_agrees_with_the_definitions_on_hard_cases(accuracies):
+  assert fairness_summary(accuracies) == pytest.approx(
+    textbook_summary(accuracies), rel=1e-12, abs=1e-13
+  )
+
+
+def test_by_hand():
+  summary = fairness_summary([0.9, 0.1, 0.5, 0.5])
+  assert summary == pytest.approx(
+    {
+      "mean": 0.5,
+      "std": math.sqrt(0.08),
+      "variance": 0.08,
+      "min": 0.1,
+      "max": 0.9,
+      "worst_5": 0.1,
+      "worst_10": 0.1,
+      "worst_20": 0.1,
+      "worst_30": 0.3,
+      "best_5": 0.9,
+      "best_10": 0.9,
+      "best_20": 0.9,
+      "best_30": 0.7,
+      "relative_std": math.sqrt(0.32),
+      "angle": math.degrees(math.acos(2 / (2 * math.sqrt(1.32)))),
+      "kl_uniform": 0.05 * math.log(0.2) + 0.45 * math.log(1.8),
+      "jain": 4 / (4 * 1.32),
+      "entropy": -0.05 * math.log(0.05)
+      - 0.45 * math.log(0.45)
+      - 0.5 * math.log(0.25),
+      "percentile_10": 0.22,
+      "percentile_50": 0.5,
+      "percentile_90": 0.78,
+    },
+    rel=1e-12,
+  )
+
+
+@pytest.mark.parametrize("num_clients", [1, 3, 7, 50])
+@pytest.mark.parametrize("accuracy", [0.1, 0.3, 1 / 3, 0.7, 1.0, 1e-300])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equal_clients_are_exactly_fair(num_clients, accuracy, weighted):
+  num_examples = np.arange(1, num_clients + 1) if weighted else None
+  summary = fairness_summary([accuracy] * num_clients, num_examples)
+  unfairness = {"std", "variance", "relative_std", "angle", "kl_uniform"}
+  assert summary == {
+    **dict.fromkeys(KEYS, accuracy),
+    **dict.fromkeys(unfairness, 0.0),
+    "jain": 1.0,
+    "entropy": math.log(num_clients),
+  }
+
+
+@pytest.mark.parametrize("num_clients", [1, 4])
+def test_all_zero_is_defined_and_fair(num_clients):
+  assert fairness_summary([0.0] * num_clients) == {
+    **dict.fromkeys(KEYS, 0.0),
+    "jain": 1.0,
+    "entropy": math.log(num_clients),
+  }
+
+
+def test_small_differences_keep_their_digits():
+  low, high = 0.3, 0.3 + 1e-13
+  std = (high - low) * math.sqrt(2) / 3
+  summary = fairness_summary([low, low, high])
+  assert summary["std"] == pytest.approx(std, rel=1e-6, abs=0)
+  assert summary["angle"] == pytest.approx(
+    math.degrees(std / low), rel=1e-6, abs=0
+  )
+
+
+@pytest.mark.parametrize("spread", [1e-16, 1e-12, 1e-8])
+def test_divergence_is_never_negative(spread):
+  rng = np.random.default_rng(8)
+  for accuracies in 0.3 + spread * rng.uniform(size=(50, 7)):
+    assert fairness_summary(accuracies)["kl_uniform"] >= 0.0
+
+
+def test_one_client_that_has_everything_is_the_extreme():
+  summary = fairness_summary([0.0, 0.0, 1.0, 0.0, 0.0])
+  assert summary["jain"] == pytest.approx(1 / 5)
+  assert summary["angle"] == pytest.approx(
+    math.degrees(math.acos(1 / math.sqrt(5)))
+  )
+  assert summary["kl_uniform"] == pytest.approx(math.log(5))
+  assert summary["entropy"] == pytest.approx(0, abs=1e-15)
+
+
+def test_order_of_clients_does_not_matter():
+  rng = np.random.default_rng(3)
+  accuracies = rng.integers(0, 5, 40) / 4  # Many ties.
+  num_examples = rng.integers(1, 1000, 40)
+  order = rng.permutation(40)
+  assert fairness_summary(
+    accuracies[order], num_examples[order]
+  ) == pytest.approx(fairness_summary(accuracies, num_examples), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+  "wrap", [list, tuple, np.asarray, np.float32, pd.Series]
+)
+def test_takes_any_sequence(wrap):
+  accuracies = [0.25, 0.5, 1.0]
+  num_examples = [3, 1, 2]
+  assert fairness_summary(
+    wrap(accuracies), wrap(num_examples)
+  ) == fairness_summary(accuracies, num_examples)
+
+
+def test_returns_plain_floats():
+  accuracies = np.array([0.1, 0.9], np.float32)
+  summary = fairness_summary(accuracies, np.array([1, 2]))
+  assert {type(value) for value in summary.values()} == {float}
+
+
+def test_the_input_is_left_alone():
+  accuracies = np.array([0.9, 0.1, 1.0000001])
+  fairness_summary(accuracies)
+  assert accuracies.tolist() == [0.9, 0.1, 1.0000001]
+
+
+def test_float32_rounding_is_clipped():
+  summary = fairness_summary([float(np.float32(1.0000001)), -1e-9])
+  assert summary["max"] == 1.0
+  assert summary["min"] == 0.0
+
+
+class TestWeightedByExamples:
+  @pytest.mark.parametrize("num_clients", [1, 2, 7, 25, 30, 101])
+  @pytest.mark.parametrize("size", [1, 3, 1e-9, 1e308])
+  def test_equal_sizes_are_the_same_as_none(self, num_clients, size):
+    accuracies = np.random.default_rng(5).uniform(size=num_clients)
+    assert fairness_summary(
+      accuracies, np.full(num_clients, size)
+    ) == pytest.approx(fairness_summary(accuracies), rel=1e-12, abs=1e-12)
+
+  def test_only_proportions_matter(self):
+    accuracies = [0.1, 0.7, 0.4]
+    assert fairness_summary(accuracies, [1, 2, 7]) == pytest.approx(
+      fairness_summary(accuracies, [50, 100, 350]), rel=1e-12
+    )
+
+  def test_moments_are_those_of_the_examples(self):
+    """A client of n examples weighs as n clients of its accuracy."""
+    rng = np.random.default_rng(6)
+    accuracies = rng.uniform(size=12)
+    num_examples = rng.integers(1, 50, 12)
+    summary = fairness_summary(accuracies, num_examples)
+    examples = textbook_summary(np.repeat(accuracies, num_examples))
+    same = KEYS - RANKED - {"entropy"}
+    assert {key: summary[key] for key in same} == pytest.approx(
+      {key: examples[key] for key in same}, rel=1e-11
+    )
+    assert summary["entropy"] == pytest.approx(
+      math.log(12) - examples["kl_uniform"]
+    )
+
+  def test_tails_and_percentiles_are_shares_of_the_examples(self):
+    """Sizes that divide each other: every edge falls between two examples."""
+    rng = np.random.default_rng(7)
+    num_clients = 20
+    accuracies = rng.uniform(size=num_clients)
+    num_examples = np.array([20, 40, 60, 80] * 5)
+    each = int(num_examples.mean())
+    examples = np.sort(np.repeat(accuracies, num_examples))
+    summary = fairness_summary(accuracies, num_examples)
+    for q, clients in {5: 1, 10: 2, 20: 4, 30: 6}.items():
+      worst = examples[: clients * each].mean()
+      best = examples[-clients * each :].mean()
+      assert summary[f"worst_{q}"] == pytest.approx(worst)
+      assert summary[f"best_{q}"] == pytest.approx(best)
+    for p in (10, 50, 90):
+      first = p * (num_clients - 1) * each // 100
+      expected = examples[first : first + each].mean()
+      assert summary[f"percentile_{p}"] == pytest.approx(expected)
+
+  def test_by_hand(self):
+    summary = fairness_summary([0.2, 0.8], [30, 10])
+    assert summary["mean"] == pytest.approx(0.35)
+    assert summary["variance"] == pytest.approx(0.75 * 0.25 * 0.6**2)
+    # Half of the examples are in the tail: all of them the first client's, or
+    # the second's 10 and 10 of the first's.
+    assert summary["worst_30"] == pytest.approx(0.2)
+    assert summary["best_30"] == pytest.approx(0.5)
+    # The 20 examples from the 11th of 40 on; the first 30 are at 0.2.
+    assert summary["percentile_50"] == pytest.approx(0.2)
+    # The 20 examples from the 19th on.
+    assert summary["percentile_90"] == pytest.approx((12 * 0.2 + 8 * 0.8) / 20)
+
+  def test_a_huge_client_drowns_the_others(self):
+    summary = fairness_summary([0.0, 0.5, 1.0], [1e-6, 1e12, 1.0])
+    assert summary["mean"] == pytest.approx(0.5)
+    assert summary["worst_5"] == pytest.approx(0.5)
+    assert summary["best_5"] == pytest.approx(0.5)
+    assert summary["std"] == pytest.approx(0, abs=1e-5)
+    assert (summary["min"], summary["max"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+  ("accuracies", "message"),
+  [
+    ([], "accuracies of one client or more"),
+    (0.5, r"rank 1.*\(\)"),
+    ([[0.5, 0.5]], r"rank 1.*\(1, 2\)"),
+    ([0.5, float("nan")], "nan at position 1.*leave clients"),
+    ([float("inf")], "inf at position 0"),
+    ([0.5, None], "nan at position 1"),
+    ([0.5, -0.01], "-0.01 at position 1"),
+    ([93.5, 40.0], r"in \[0, 1\], found 93.5 at position 0; divide"),
+    ([0.5, 1.00001], "1.00001 at position 1"),
+    (["high"], "sequence of numbers"),
+    ([[0.5], [0.5, 0.5]], "sequence of numbers"),
+    ({0: 0.5}, "sequence of numbers"),
+  ],
+)
+def test_bad_accuracies_are_refused(accuracies, message):
+  with pytest.raises(ValueError, match=message):
+    fairness_summary(accuracies)
+
+
+@pytest.mark.parametrize(
+  ("num_examples", "message"),
+  [
+    ([], "num_examples of one client or more"),
+    ([1], "2 in accuracies, 1 in num_examples"),
+    ([1, 2, 3], "2 in accuracies, 3 in num_examples"),
+    ([1, 0], "num_examples > 0 and finite, found 0.0 at position 1"),
+    ([-1, 1], "-1.0 at position 0"),
+    ([1, float("nan")], "nan at position 1"),
+    ([1, float("inf")], "inf at position 1"),
+    ([[1, 2]], "rank 1"),
+    (7, "rank 1"),
+  ],
+)
+def test_bad_num_examples_are_refused(num_examples, message):
+  with pytest.raises(ValueError, match=message):
+    fairness_summary([0.5, 0.6], num_examples)

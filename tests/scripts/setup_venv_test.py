@@ -1,0 +1,213 @@
+"""Tests of the set-up that the project's commands share."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.source_tree import ROOT
+
+# A stand-in for Python that writes down what it is asked to do. `-m venv` puts
+# it into the new environment; `-m pip` does what $PIP says.
+FAKE_PYTHON = """#!/usr/bin/env bash
+echo "$(basename "$0") $*" >> "$LOG"
+case "$*" in
+  -c*) exit "${VERSION_CHECK:-0}" ;;
+  "-m venv --without-pip"*) folder=$4 ;;
+  "-m venv"*) [[ -z ${NO_ENSUREPIP:-} ]] || exit 1; folder=$3 ;;
+  *"install"*) eval "${PIP:-true}"; exit ;;
+esac
+mkdir -p "$folder/bin" && cp "$0" "$folder/bin/python"
+"""
+
+
+class Project:
+  """A project folder with nothing but the set-up, and a fake Python."""
+
+  def __init__(self, folder):
+    self.root = folder / "a project"
+    self.venv = self.root / ".venv"
+    self.requirements = self.root / "requirements.txt"
+    self.log = folder / "log"
+    self.fake_python = folder / "python3.11"
+    (self.root / "scripts").mkdir(parents=True)
+    shutil.copy(ROOT / "scripts/setup_venv.sh", self.root / "scripts")
+    self.requirements.write_text("one==1\n")
+    self.command = self.root / "command"
+    self.command.write_text(
+      'source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup_venv.sh"\n'
+      'echo "$root $python"\n'
+    )
+    self.fake_python.write_text(FAKE_PYTHON)
+    self.fake_python.chmod(0o755)
+
+  def environment(self, **variables):
+    return {
+      **os.environ,
+      "PYTHON": str(self.fake_python),
+      "LOG": str(self.log),
+      **variables,
+    }
+
+  def start(self, **variables):
+    return subprocess.Popen(
+      ["bash", str(self.command)],
+      env=self.environment(**variables),
+      stdin=subprocess.DEVNULL,
+      start_new_session=True,
+    )
+
+  def run(self, cwd=None, command=None, timeout=30, **variables):
+    return subprocess.run(
+      ["bash", command or str(self.command)],
+      cwd=cwd,
+      env=self.environment(**variables),
+      stdin=subprocess.DEVNULL,
+      capture_output=True,
+      text=True,
+      timeout=timeout,
+      check=False,
+    )
+
+  def num_installs(self):
+    lines = self.log.read_text().splitlines() if self.log.exists() else []
+    return sum("install" in line and "requirements" in line for line in lines)
+
+
+@pytest.fixture
+def project(tmp_path):
+  return Project(tmp_path)
+
+
+def test_installs_once(project):
+  first = project.run()
+  assert first.returncode == 0, first.stderr
+  assert first.stdout == f"{project.root} {project.venv}/bin/python\n"
+  assert "--no-deps -r" in project.log.read_text()
+  second = project.run()
+  assert (second.stdout, second.stderr) == (first.stdout, "")
+  assert project.num_installs() == 1
+
+
+@pytest.mark.parametrize(
+  ("folder", "command"),
+  [(".", "command"), ("scripts", "../command"), ("..", "a project/command")],
+)
+def test_works_from_any_folder(project, folder, command):
+  # A user's CDPATH makes `cd` print, or go elsewhere.
+  result = project.run(
+    cwd=project.root / folder, command=command, CDPATH=str(project.root.parent)
+  )
+  assert result.stdout == f"{project.root} {project.venv}/bin/python\n"
+
+
+def test_changed_requirements_are_installed_anew(project):
+  project.run()
+  left_over = project.venv / "left over"
+  left_over.touch()
+  project.requirements.write_text("one==2\n")
+  assert project.run().returncode == 0
+  assert project.num_installs() == 2
+  assert not left_over.exists()
+
+
+def test_a_failed_install_is_repeated(project):
+  failed = project.run(PIP="exit 1")
+  assert failed.returncode == 1
+  assert failed.stdout == ""
+  assert "could not be installed" in failed.stderr
+  assert project.run().returncode == 0
+  assert project.num_installs() == 2
+
+
+@pytest.mark.parametrize(
+  "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+)
+def test_an_interrupted_install_is_repeated(project, number):
+  half = project.venv / "half a package"
+  process = project.start(PIP=f"touch '{half}'; sleep 60")
+  try:
+    deadline = time.monotonic() + 30
+    while not half.exists():
+      assert time.monotonic() < deadline, "the install has not begun"
+      time.sleep(0.02)
+  finally:
+    os.killpg(process.pid, number)
+  assert process.wait(timeout=30) != 0
+  assert project.run().returncode == 0
+  assert project.num_installs() == 2
+  assert not half.exists()
+
+
+def test_two_at_once_install_once(project):
+  processes = [project.start(PIP="sleep 0.5") for _ in range(3)]
+  assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
+  assert project.num_installs() == 1
+
+
+def test_an_environment_of_the_users_own_is_left_alone(project):
+  treasure = project.venv / "bin" / "python"
+  treasure.parent.mkdir(parents=True)
+  treasure.write_text("mine")
+  result = project.run()
+  assert result.returncode == 1
+  assert result.stderr.splitlines() == [
+    f"set-up: {project.venv} was not made by this project; move it away."
+  ]
+  assert treasure.read_text() == "mine"
+
+
+def test_an_empty_folder_is_taken(project):
+  project.venv.mkdir()
+  assert project.run().returncode == 0
+
+
+@pytest.mark.parametrize("choice", ["PYTHON", "PATH"])
+def test_a_missing_python_is_said_in_one_line(project, choice):
+  if choice == "PYTHON":
+    result = project.run(VERSION_CHECK="1")
+  else:
+    bin_folder = project.root / "bin"
+    bin_folder.mkdir()
+    for tool in ("bash", "dirname", "ls", "cmp", "flock"):
+      (bin_folder / tool).symlink_to(shutil.which(tool))
+    result = project.run(PYTHON="", PATH=str(bin_folder))
+  assert result.returncode == 1
+  (line,) = result.stderr.splitlines()
+  assert "Python 3.11 is needed" in line
+  assert (str(project.fake_python) in line) == (choice == "PYTHON")
+  assert not project.venv.exists()
+
+
+def test_python_is_searched_on_the_path(project):
+  bin_folder = project.fake_python.parent
+  path = f"{bin_folder}:{os.environ['PATH']}"
+  assert project.run(PYTHON="", PATH=path).returncode == 0
+  assert project.num_installs() == 1
+
+
+def test_a_python_without_ensurepip_lends_its_pip(project):
+  assert project.run(NO_ENSUREPIP="1").returncode == 0
+  log = project.log.read_text()
+  assert f"-m pip --python {project.venv}/bin/python install" in log
+  assert project.num_installs() == 1
+
+
+def test_a_real_python_makes_a_working_environment(project):
+  """An empty list of requirements needs no network."""
+  project.requirements.write_text("# Nothing.\n")
+  result = project.run(PYTHON=sys.executable, timeout=120)
+  assert result.returncode == 0, result.stderr
+  made = [
+    str(project.venv / "bin/python"),
+    "-c",
+    "import sys; print(sys.prefix)",
+  ]
+  printed = subprocess.run(
+    made, capture_output=True, text=True, timeout=60, check=True
+  ).stdout
+  assert printed.strip() == str(project.venv)

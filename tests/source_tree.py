@@ -1,0 +1,35 @@
+"""What tests need to know about the project's own source files."""
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGES = ("tff_fair", "tasks", "binaries")
+
+
+def python_files(*folders: str) -> list[pathlib.Path]:
+  """Returns all Python files under folders of the project."""
+  return sorted(
+    path for folder in folders for path in (ROOT / folder).rglob("*.py")
+  )
+
+
+def module_name(path: pathlib.Path) -> str:
+  """Returns the dotted name under which a file of the project is imported."""
+  parts = path.relative_to(ROOT).with_suffix("").parts
+  return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_names(source: str) -> Iterator[str]:
+  """Yields the full dotted name of everything that a source file imports.
+
+  `from a import b` yields "a.b"; a relative import keeps its leading dots.
+  """
+  for node in ast.walk(ast.parse(source)):
+    if isinstance(node, ast.Import):
+      yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+      origin = "." * node.level + (node.module or "")
+      separator = "." if node.module else ""
+      yield from (f"{origin}{separator}{alias.name}" for alias in node.names)

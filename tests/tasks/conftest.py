@@ -1,0 +1,83 @@
+import os
+import pathlib
+import sqlite3
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+_PROJECT_ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture
+def data_dir():
+  """Directory of real data, for tests that skip without it."""
+  found = os.environ.get("FAIR_DATA_DIR", _PROJECT_ROOT / "../shared/data")
+  directory = pathlib.Path(found)
+  if not directory.is_dir():
+    pytest.skip("no real data: set FAIR_DATA_DIR")
+  return directory
+
+
+def _serialized(label, pixels):
+  features = {
+    "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+    "pixels": tf.train.Feature(
+      float_list=tf.train.FloatList(value=np.ravel(pixels))
+    ),
+  }
+  example = tf.train.Example(features=tf.train.Features(feature=features))
+  return example.SerializeToString()
+
+
+class EmnistFile:
+  """A small file in the format of TFF's EMNIST, to be damaged at will."""
+
+  def __init__(self, path):
+    self.path = path
+    self.execute(
+      "CREATE TABLE examples (split_name TEXT, client_id TEXT,"
+      " serialized_example_proto BLOB)"
+    )
+    self.execute(
+      "CREATE TABLE client_metadata (client_id TEXT, split_name TEXT,"
+      " num_examples INTEGER)"
+    )
+
+  @staticmethod
+  def image(label, position):
+    """The made-up image of an example: tells examples apart, in [0, 1]."""
+    return np.full([28, 28], (label + position / 100) / 100, np.float32)
+
+  def execute(self, statement, values=()):
+    connection = sqlite3.connect(self.path)
+    with connection:
+      connection.execute(statement, values)
+    connection.close()
+
+  def add(self, split, writer, labels, *, num_examples=None, pixels=None):
+    """Adds a writer's examples; metadata and images can be made wrong."""
+    for position, label in enumerate(labels):
+      values = self.image(label, position) if pixels is None else pixels
+      self.execute(
+        "INSERT INTO examples VALUES (?, ?, ?)",
+        [split, writer, _serialized(label, values)],
+      )
+    count = len(labels) if num_examples is None else num_examples
+    self.execute(
+      "INSERT INTO client_metadata VALUES (?, ?, ?)", [writer, split, count]
+    )
+
+
+@pytest.fixture
+def emnist_file(tmp_path):
+  """Three writers of digits, one of them without test examples."""
+  directory = tmp_path / "emnist data"
+  directory.mkdir()
+  file = EmnistFile(directory / "emnist_all.sqlite")
+  file.add("digits_only_train", "writer_b", [3, 1, 4])
+  file.add("digits_only_test", "writer_b", [5])
+  file.add("digits_only_train", "writer_a", [9, 2])
+  file.add("digits_only_test", "writer_a", [6, 5])
+  file.add("digits_only_train", "writer_c", [7])
+  return file

@@ -1,0 +1,316 @@
+import io
+import lzma
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+import tasks
+
+_NAME = "emnist_all.sqlite"
+
+
+def _load(file, **options):
+  return tasks.load(
+    "emnist_character",
+    data_dir=file.path.parent,
+    **{"model": "mlp", **options},
+  )
+
+
+def _element(dataset):
+  (element,) = dataset.as_numpy_iterator()
+  return element
+
+
+@pytest.fixture
+def network(monkeypatch):
+  """Stands in for the network: fails, or serves what a test puts there."""
+
+  class Network:
+    content = None
+    requests = 0
+
+    def open(self, unused_url):
+      self.requests += 1
+      if self.content is None:
+        raise urllib.error.URLError("no network")
+      response = io.BytesIO(self.content)
+      response.headers = {"content-length": str(len(self.content))}
+      return response
+
+  stand_in = Network()
+  monkeypatch.setattr(urllib.request, "urlopen", stand_in.open)
+  return stand_in
+
+
+class TestMadeUpFile:
+  def test_writers_in_order_without_incomplete_ones(self, emnist_file):
+    task = _load(emnist_file)
+    assert task.client_names == ("writer_a", "writer_b")
+    assert task.train.num_examples.tolist() == [2, 3]
+    assert task.test.num_examples.tolist() == [2, 1]
+    assert task.description == (
+      "EMNIST, 10 classes: 2 writers (1 without train or test examples left "
+      "out), 5 train and 3 test examples"
+    )
+
+  def test_arrays_of_a_writer(self, emnist_file):
+    x, y = _element(_load(emnist_file).train_data(1))
+    assert (x.dtype, x.shape) == (np.float32, (3, 28, 28, 1))
+    assert y.dtype == np.int32
+    np.testing.assert_array_equal(y, [3, 1, 4])
+    for position, label in enumerate(y):
+      expected = emnist_file.image(label, position)[..., np.newaxis]
+      np.testing.assert_array_equal(x[position], expected)
+
+  def test_train_and_test_are_not_mixed_up(self, emnist_file):
+    task = _load(emnist_file)
+    np.testing.assert_array_equal(_element(task.train_data(0))[1], [9, 2])
+    np.testing.assert_array_equal(_element(task.test_data(0))[1], [6, 5])
+
+  def test_writers_with_no_examples_by_their_metadata(self, emnist_file):
+    emnist_file.add("digits_only_train", "writer_d", [1])
+    emnist_file.add("digits_only_test", "writer_d", [])
+    assert "2 writers (2 without" in _load(emnist_file).description
+
+  def test_sixty_two_classes(self, emnist_file):
+    emnist_file.add("all_train", "writer_z", [61, 10])
+    emnist_file.add("all_test", "writer_z", [36])
+    task = _load(emnist_file, only_digits=False)
+    assert task.num_classes == 62
+    assert task.client_names == ("writer_z",)
+    np.testing.assert_array_equal(_element(task.train_data(0))[1], [61, 10])
+    assert task.model_fn().trainable_variables[-1].shape == (62,)
+
+  def test_subset_of_writers(self, emnist_file):
+    for k in range(20):
+      for split in ("digits_only_train", "digits_only_test"):
+        emnist_file.add(split, f"extra_{k:02}", [k % 10])
+    subsets = [
+      _load(emnist_file, num_clients=5, seed=seed) for seed in (0, 0, 1)
+    ]
+    names = [task.client_names for task in subsets]
+    assert names[0] == names[1] != names[2]
+    assert all(list(n) == sorted(set(n)) and len(n) == 5 for n in names)
+    assert "5 of 22 writers" in subsets[0].description
+    for client_id, name in enumerate(names[0]):
+      if name.startswith("extra"):
+        labels = _element(subsets[0].train_data(client_id))[1]
+        np.testing.assert_array_equal(labels, [int(name[-2:]) % 10])
+
+  def test_clients_are_read_when_asked_for_and_kept(self, emnist_file):
+    task = _load(emnist_file)
+    first = _element(task.train_data(0))
+    emnist_file.execute("DELETE FROM examples")
+    for found, same in zip(_element(task.train_data(0)), first, strict=True):
+      np.testing.assert_array_equal(found, same)
+    with pytest.raises(tasks.DataError, match="writer_b"):
+      task.train_data(1)
+
+  def test_nothing_appears_beside_the_file(self, emnist_file):
+    before = emnist_file.path.read_bytes()
+    task = _load(emnist_file)
+    task.train_data(0)
+    assert list(emnist_file.path.parent.iterdir()) == [emnist_file.path]
+    assert emnist_file.path.read_bytes() == before
+
+  @pytest.mark.parametrize(
+    ("num_clients", "message"),
+    [(3, "at most 2, .*; found 3"), (0, "at least 1.* found 0")],
+  )
+  def test_rejects_number_of_clients(self, emnist_file, num_clients, message):
+    with pytest.raises(ValueError, match=f"num_clients must be {message}"):
+      _load(emnist_file, num_clients=num_clients)
+
+
+class TestBadFile:
+  def test_lacks_the_letters(self, emnist_file):
+    with pytest.raises(
+      tasks.DataError,
+      match=(
+        f"{_NAME}: .* no split all_test, all_train; found digits_only_test, "
+        r"digits_only_train. .*only_digits=true takes digits_only_\*"
+      ),
+    ):
+      _load(emnist_file, only_digits=False)
+
+  def test_lacks_the_test_split(self, emnist_file):
+    emnist_file.execute(
+      "DELETE FROM client_metadata WHERE split_name = 'digits_only_test'"
+    )
+    with pytest.raises(
+      tasks.DataError, match="no split digits_only_test; found digits_only_tr"
+    ):
+      _load(emnist_file)
+
+  def test_no_writer_has_both_halves(self, emnist_file):
+    emnist_file.execute(
+      "UPDATE client_metadata SET client_id = split_name || client_id"
+    )
+    with pytest.raises(tasks.DataError, match="none of the 5 writers has"):
+      _load(emnist_file)
+
+  def test_truncated(self, emnist_file, network):
+    content = emnist_file.path.read_bytes()
+    emnist_file.path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(tasks.DataError, match="it is truncated"):
+      _load(emnist_file)
+    assert network.requests == 0
+
+  @pytest.mark.parametrize(
+    ("example", "message"),
+    [
+      ({"labels": [10]}, "labels range from 10 to 10, expected 0 to 9"),
+      (
+        {"labels": [-1, 2], "pixels": np.ones([28, 28])},
+        "labels range from -1 to 2, expected 0 to 9",
+      ),
+      (
+        {"labels": [1], "pixels": np.full([28, 28], 255.0)},
+        "pixels range from 255.0 to 255.0, expected 0 to 1",
+      ),
+      (
+        {"labels": [1], "pixels": np.full([28, 28], np.nan)},
+        "pixels range from nan",
+      ),
+      (
+        {"labels": [1], "pixels": np.zeros([27, 28])},
+        "Key: pixels.*Can't parse",
+      ),
+      ({"labels": [1, 2], "num_examples": 3}, "has 2 examples, expected 3"),
+      ({"labels": [], "num_examples": 3}, "Dataset was empty"),
+    ],
+  )
+  def test_bad_examples(self, emnist_file, example, message):
+    emnist_file.add("digits_only_train", "bad_writer", **example)
+    emnist_file.add("digits_only_test", "bad_writer", [1])
+    task = _load(emnist_file)
+    assert task.client_names[0] == "bad_writer"
+    with pytest.raises(
+      tasks.DataError,
+      match=f"{_NAME}, split digits_only_train, client bad_writer: .*{message}",
+    ) as caught:
+      task.train_data(0)
+    assert "\n" not in str(caught.value)
+    # The others are not concerned.
+    task.test_data(0)
+    task.train_data(1)
+
+  def test_example_is_no_protocol_buffer(self, emnist_file):
+    emnist_file.execute("UPDATE examples SET serialized_example_proto = 'x'")
+    with pytest.raises(tasks.DataError, match="train, client writer_a: "):
+      _load(emnist_file).train_data(0)
+
+  def test_damaged_pages(self, emnist_file):
+    for k in range(50):
+      for split in ("digits_only_train", "digits_only_test"):
+        emnist_file.add(split, f"extra_{k:02}", [k % 10] * 2)
+    content = bytearray(emnist_file.path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 40_000] = b"\xff" * 40_000
+    emnist_file.path.write_bytes(content)
+
+    def read_all():
+      task = _load(emnist_file)
+      for client_id in range(task.num_clients):
+        task.train_data(client_id)
+
+    with pytest.raises(tasks.DataError, match=_NAME) as caught:
+      read_all()
+    assert "\n" not in str(caught.value)
+
+
+class TestNoFile:
+  def test_cannot_be_fetched(self, tmp_path, network):
+    with pytest.raises(
+      tasks.DataError,
+      match=(
+        f"{tmp_path}/{_NAME}: there is no such file, .*could not be "
+        rf"downloaded \(URLError: .*no network.*copy it .*--data_dir"
+      ),
+    ) as caught:
+      tasks.load("emnist_character", data_dir=tmp_path)
+    assert "\n" not in str(caught.value)
+    assert network.requests == 1
+    assert list(tmp_path.iterdir()) == []
+
+  def test_is_fetched_by_the_native_loader(
+    self, emnist_file, tmp_path, network
+  ):
+    network.content = lzma.compress(
+      emnist_file.path.read_bytes(), lzma.FORMAT_ALONE
+    )
+    directory = tmp_path / "cache"
+    directory.mkdir()
+    for _ in range(2):
+      task = tasks.load("emnist_character", data_dir=directory)
+      assert task.num_clients == 2
+    assert network.requests == 1
+    assert list(directory.iterdir()) == [directory / _NAME]
+    assert (directory / _NAME).read_bytes() == emnist_file.path.read_bytes()
+
+  @pytest.mark.parametrize("kept", [0.0, 0.5, 0.9])
+  def test_download_breaks_off(self, emnist_file, tmp_path, network, kept):
+    for k in range(30):
+      emnist_file.add("digits_only_train", f"extra_{k:02}", [k % 10])
+    whole = lzma.compress(emnist_file.path.read_bytes(), lzma.FORMAT_ALONE)
+    network.content = whole[: int(len(whole) * kept)]
+    directory = tmp_path / "cache"
+    directory.mkdir()
+    with pytest.raises(tasks.DataError, match="could not be downloaded"):
+      tasks.load("emnist_character", data_dir=directory)
+    assert list(directory.iterdir()) == []
+
+  def test_something_else_is_served(self, tmp_path, network):
+    network.content = b"<html>Please log in</html>" * 100
+    with pytest.raises(tasks.DataError, match="LZMAError"):
+      tasks.load("emnist_character", data_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_synthetic_needs_no_file(network):
+  task = tasks.load("emnist_character", synthetic=True)
+  assert task.description.startswith("synthetic test images, 10 classes")
+  assert task.client_names == ("synthetic1", "synthetic2")
+  np.testing.assert_array_equal(_element(task.train_data(0))[1], range(10))
+  assert network.requests == 0
+
+
+class TestRealFile:
+  @pytest.fixture
+  def directory(self, data_dir):
+    directory = data_dir / "tff_cache"
+    if not (directory / _NAME).is_file():
+      pytest.skip(f"no {_NAME} in {directory}")
+    return directory
+
+  @pytest.fixture
+  def task(self, directory):
+    return tasks.load("emnist_character", data_dir=directory)
+
+  def test_population(self, network, directory):
+    task = tasks.load("emnist_character", data_dir=directory)
+    assert task.num_clients == 100
+    assert task.train.num_examples.sum() == 8802
+    assert task.test.num_examples.sum() == 2197
+    assert list(task.client_names) == sorted(task.client_names)
+    assert network.requests == 0
+
+  def test_every_writer_can_be_read(self, task):
+    labels = []
+    for client_id in range(task.num_clients):
+      for data in (task.train_data, task.test_data):
+        x, y = _element(data(client_id))
+        assert x.shape == (len(y), 28, 28, 1)
+        # Dark ink on a background of ones, as TFF has it.
+        assert x.mean() > 0.5
+        labels.append(y)
+    counts = np.bincount(np.concatenate(labels))
+    assert counts.sum() == 8802 + 2197
+    assert counts.min() > 900
+
+  def test_letters_are_not_there(self, directory):
+    with pytest.raises(tasks.DataError, match="no split all_test, all_train"):
+      tasks.load("emnist_character", data_dir=directory, only_digits=False)

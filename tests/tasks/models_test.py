@@ -1,0 +1,194 @@
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+from tasks import models
+
+_CASES: list[tuple[str, dict[str, Any]]] = [
+  ("digits", {}),
+  ("digits", {"model": "logistic_regression"}),
+  ("emnist_character", {"synthetic": True, "model": "mlp"}),
+  ("emnist_character", {"synthetic": True, "model": "cnn_dropout"}),
+]
+
+# Runs in a new process: prints the sums and absolute sums of initial weights,
+# and of the weights after a round, exactly.
+_PROGRAM = """
+import json, sys
+import numpy as np, tensorflow_federated as tff
+import tasks
+
+def fingerprint(state):
+  return [
+    [float(np.sum(w)).hex(), float(np.abs(w).sum()).hex()]
+    for w in state.global_model_weights.trainable
+  ]
+
+found = []
+for name, options in json.loads(sys.argv[1]):
+  task = tasks.load(name, seed=11, **options)
+  process = tff.learning.algorithms.build_weighted_fed_avg(
+    task.model_fn,
+    client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.1),
+  )
+  state = process.initialize()
+  after = process.next(state, [task.train_data(0)]).state
+  found.append([fingerprint(state), fingerprint(after)])
+print("FOUND" + json.dumps(found), flush=True)
+"""
+
+
+def _fingerprint(weights):
+  return [
+    [float(np.sum(w)).hex(), float(np.abs(w).sum()).hex()] for w in weights
+  ]
+
+
+def _start(output):
+  root = pathlib.Path(__file__).parents[2]
+  return subprocess.Popen(
+    [sys.executable, "-c", _PROGRAM, json.dumps(_CASES)],
+    cwd=root,
+    env={**os.environ, "PYTHONPATH": str(root), "TF_CPP_MIN_LOG_LEVEL": "3"},
+    stdout=output.open("w"),
+    stderr=subprocess.STDOUT,
+    # A group of its own, so that the worker that TFF leaves can be ended.
+    start_new_session=True,
+  )
+
+
+@pytest.mark.slow
+def test_runs_repeat_in_new_processes(tmp_path):
+  outputs = [tmp_path / "first", tmp_path / "second"]
+  processes = [_start(output) for output in outputs]
+  try:
+    for process in processes:
+      process.wait(timeout=150)
+  finally:
+    for process in processes:
+      os.killpg(process.pid, signal.SIGKILL)
+      process.wait(timeout=10)
+  texts = [output.read_text() for output in outputs]
+  assert all("FOUND" in text for text in texts), texts
+  first, second = (
+    json.loads(t.split("FOUND")[1].split("\n")[0]) for t in texts
+  )
+  assert first == second
+  for (name, options), (initial, after) in zip(_CASES, first, strict=True):
+    model = tasks.load(name, seed=11, **options).model_fn()
+    here = _fingerprint([w.numpy() for w in model.trainable_variables])
+    assert initial == here
+    assert initial != after
+
+
+def _baseline(model_id, only_digits):
+  task = tff.simulation.baselines.emnist.create_character_recognition_task(
+    tff.simulation.baselines.ClientSpec(num_epochs=1, batch_size=10),
+    model_id=model_id,
+    only_digits=only_digits,
+    use_synthetic_data=True,
+  )
+  return task.model_fn()
+
+
+@pytest.mark.parametrize("only_digits", [True, False])
+@pytest.mark.parametrize(
+  ("model", "model_id"),
+  [("cnn", "cnn"), ("cnn_dropout", "cnn_dropout"), ("mlp", "2nn")],
+)
+def test_emnist_models_are_those_of_the_baselines(model, model_id, only_digits):
+  baseline = _baseline(model_id, only_digits)
+  task = tasks.load(
+    "emnist_character", synthetic=True, only_digits=only_digits, model=model
+  )
+  ours = task.model_fn()
+  weights = [w.numpy() for w in baseline.trainable_variables]
+  assert [w.shape for w in ours.trainable_variables] == [
+    w.shape for w in weights
+  ]
+  for variable, value in zip(ours.trainable_variables, weights, strict=True):
+    # Larger logits than an untrained model has: the comparison sees them.
+    variable.assign(1.5 * value)
+  for variable in baseline.trainable_variables:
+    variable.assign(1.5 * variable)
+  batch = next(iter(task.train_data(0)))
+  found = ours.forward_pass(batch, training=False)
+  expected = baseline.forward_pass(batch, training=False)
+  np.testing.assert_allclose(
+    tf.nn.softmax(found.predictions), expected.predictions, atol=1e-5
+  )
+  np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-4)
+
+
+def test_layers_and_seeds_share_no_weights():
+  def kernels(seed):
+    return models.mlp((8,), (8, 8), 8, seed).get_weights()[::2]
+
+  values = [*kernels(0), *kernels(1), *kernels(2)]
+  starts = {tuple(value[0]) for value in values}
+  assert len(starts) == len(values) == 9
+
+
+def test_initial_weights_are_glorot_uniform():
+  kernel, bias, *_ = models.mlp((100,), (200,), 10, 0).get_weights()
+  limit = np.sqrt(6 / 300)
+  assert np.abs(kernel).max() <= limit
+  np.testing.assert_allclose(kernel.std(), limit / np.sqrt(3), rtol=0.02)
+  np.testing.assert_array_equal(bias, 0)
+
+
+class TestRepeatableDropout:
+  inputs = tf.constant(
+    np.random.Generator(np.random.PCG64(0)).random([50, 200], np.float32) + 1
+  )
+
+  def test_is_off_in_inference(self):
+    dropout = models.RepeatableDropout(0.5, seed=0)
+    np.testing.assert_array_equal(dropout(self.inputs), self.inputs)
+    np.testing.assert_array_equal(
+      dropout(self.inputs, training=False), self.inputs
+    )
+
+  @pytest.mark.parametrize("rate", [0.25, 0.5])
+  def test_drops_its_share_and_keeps_the_mean(self, rate):
+    dropout = models.RepeatableDropout(rate, seed=0)
+    kept = dropout(self.inputs, training=True).numpy()
+    share = np.mean(kept == 0)
+    # Four standard deviations of a binomial share of 10,000.
+    assert abs(share - rate) < 4 * np.sqrt(rate * (1 - rate) / 10_000)
+    scaled = self.inputs.numpy() / (1 - rate)
+    np.testing.assert_allclose(kept[kept != 0], scaled[kept != 0], rtol=1e-6)
+
+  def test_mask_depends_on_input_and_seed_alone(self):
+    def mask(inputs, seed):
+      dropout = models.RepeatableDropout(0.5, seed=seed)
+      return dropout(inputs, training=True).numpy() == 0
+
+    first = mask(self.inputs, 0)
+    tf.random.set_seed(123)
+    np.testing.assert_array_equal(mask(self.inputs, 0), first)
+    for other in (mask(self.inputs, 1), mask(self.inputs * 1.001, 0)):
+      assert 0.4 < np.mean(other == first) < 0.6
+
+  def test_same_in_a_graph(self):
+    dropout = models.RepeatableDropout(0.5, seed=0)
+    in_graph = tf.function(lambda x: dropout(x, training=True))(self.inputs)
+    np.testing.assert_array_equal(in_graph, dropout(self.inputs, training=True))
+
+  def test_gradient_flows_through_what_is_kept(self):
+    dropout = models.RepeatableDropout(0.5, seed=0)
+    with tf.GradientTape() as tape:
+      tape.watch(self.inputs)
+      outputs = dropout(self.inputs, training=True)
+    gradient = tape.gradient(outputs, self.inputs)
+    np.testing.assert_array_equal(gradient, np.where(outputs == 0, 0.0, 2.0))

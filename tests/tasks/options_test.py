@@ -1,0 +1,92 @@
+import dataclasses
+from typing import Literal
+
+import pytest
+
+from tasks import options
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Options(options.TaskOptions):
+  count: int = 3
+  size: int | None = None
+  rate: float = 0.5
+  flag: bool = False
+  kind: Literal["one", "two"] = "one"
+  text: str = ""
+
+  def __post_init__(self):
+    super().__post_init__()
+    self.require("count", self.count > 0, "positive")
+
+
+@pytest.mark.parametrize(
+  ("assignment", "value"),
+  [
+    ("count=7", 7),
+    ("size=7", 7),
+    ("size=none", None),
+    ("size=None", None),
+    ("rate=1e-3", 1e-3),
+    ("rate=2", 2.0),
+    ("flag=true", True),
+    ("flag=False", False),
+    ("flag=1", True),
+    ("kind=two", "two"),
+    ("text=a=b", "a=b"),
+    ("text=", ""),
+  ],
+)
+def test_parses(assignment, value):
+  parsed = options.parse(_Options, [assignment])
+  assert parsed == {assignment.partition("=")[0]: value}
+  assert type(*parsed.values()) is type(value)
+  _Options(**parsed)
+
+
+@pytest.mark.parametrize(
+  ("assignments", "message"),
+  [
+    (["count=1.5"], "count must be an integer, found '1.5'"),
+    (["count="], "count must be an integer, found ''"),
+    (["count=none"], "count must be an integer, found 'none'"),
+    (["size=x"], "size must be an integer or none, found 'x'"),
+    (["rate=nan"], "rate must be a finite number, found 'nan'"),
+    (["rate=fast"], "rate must be a finite number, found 'fast'"),
+    (["flag=maybe"], "flag must be true or false, found 'maybe'"),
+    (["kind=three"], "kind must be one of one, two, found 'three'"),
+    (["count"], "'count' is not of the form name=value"),
+    (["x=1"], "unknown option 'x'; valid options: count, size, rate"),
+    (["count=1", "count=2"], "count is given twice"),
+  ],
+)
+def test_rejects_text(assignments, message):
+  with pytest.raises(ValueError, match=message):
+    options.parse(_Options, assignments)
+
+
+@pytest.mark.parametrize(
+  ("values", "message"),
+  [
+    ({"count": "7"}, "count must be an integer, found '7'"),
+    ({"count": 1.0}, "count must be an integer, found 1.0"),
+    ({"count": True}, "count must be an integer, found True"),
+    ({"count": 0}, "count must be positive, found 0"),
+    ({"rate": float("inf")}, "rate must be a finite number, found inf"),
+    ({"flag": 1}, "flag must be true or false, found 1"),
+    ({"kind": None}, "kind must be one of one, two, found None"),
+    ({"text": 1}, "text must be a text, found 1"),
+  ],
+)
+def test_rejects_value(values, message):
+  with pytest.raises(ValueError, match=message):
+    _Options(**values)
+
+
+def test_an_integer_is_a_number():
+  assert _Options(rate=1).rate == 1
+
+
+def test_names_all_unknown_options():
+  with pytest.raises(ValueError, match="'x', 'y'"):
+    options.check_names(_Options, ["x", "count", "y"])

@@ -1,0 +1,169 @@
+"""The contract that every task fulfils."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tasks
+
+# What makes each task load fast and without files.
+_OPTIONS: dict[str, dict[str, Any]] = {
+  "digits": {},
+  "emnist_character": {"synthetic": True, "model": "mlp"},
+}
+
+
+def _load(name, **kwargs):
+  return tasks.load(name, **_OPTIONS[name], **kwargs)
+
+
+def _element(dataset):
+  (element,) = dataset.as_numpy_iterator()
+  return element
+
+
+def _weights(task):
+  return [w.numpy() for w in task.model_fn().trainable_variables]
+
+
+def test_every_task_is_tested():
+  assert tuple(_OPTIONS) == tasks.names()
+
+
+@pytest.mark.parametrize("name", tasks.names())
+class TestEveryTask:
+  def test_describes_itself(self, name):
+    task = _load(name)
+    assert task.name == name
+    assert "\n" not in task.description
+    for count in (
+      task.num_clients,
+      task.train.num_examples.sum(),
+      task.test.num_examples.sum(),
+    ):
+      assert f"{count:,}" in task.description
+
+  def test_client_names_are_unique(self, name):
+    task = _load(name)
+    assert len(set(task.client_names)) == task.num_clients > 0
+
+  @pytest.mark.parametrize("half", ["train", "test"])
+  def test_a_client_is_one_element_with_all_its_examples(self, name, half):
+    task = _load(name)
+    num_examples = getattr(task, f"num_{half}_examples")
+    for client_id in range(task.num_clients):
+      dataset = getattr(task, f"{half}_data")(client_id)
+      assert dataset.element_spec == task.element_spec
+      x, y = _element(dataset)
+      assert len(x) == len(y) == num_examples(client_id) > 0
+      assert np.isfinite(x).all()
+      assert y.min() >= 0
+      assert y.max() < task.num_classes
+
+  def test_counts_are_integers_by_client(self, name):
+    task = _load(name)
+    for split in (task.train, task.test):
+      assert split.num_examples.shape == (task.num_clients,)
+      assert split.num_examples.dtype == np.int64
+
+  def test_model_takes_the_data(self, name):
+    task = _load(name)
+    model = task.model_fn()
+    assert model.input_spec == task.element_spec
+    batch = _element(task.train_data(0))
+    output = model.forward_pass(batch, training=False)
+    assert output.predictions.shape == (len(batch[1]), task.num_classes)
+    # Softmax cross entropy from logits, and accuracy.
+    log_p = tf.nn.log_softmax(output.predictions).numpy()
+    expected = -log_p[np.arange(len(batch[1])), batch[1]].mean()
+    np.testing.assert_allclose(output.loss, expected, rtol=1e-5)
+    metrics = model.report_local_unfinalized_metrics()
+    assert "sparse_categorical_accuracy" in metrics
+
+  def test_model_is_new_each_time_with_the_same_weights(self, name):
+    task = _load(name)
+    first, second = task.model_fn(), task.model_fn()
+    before = [w.numpy() for w in second.trainable_variables]
+    for variable in first.trainable_variables:
+      variable.assign(tf.ones_like(variable))
+    for variable, value in zip(second.trainable_variables, before, strict=True):
+      np.testing.assert_array_equal(variable, value)
+
+  def test_seed_decides_weights(self, name):
+    weights = _weights(_load(name, seed=3))
+    for found, same in zip(weights, _weights(_load(name, seed=3)), strict=True):
+      np.testing.assert_array_equal(found, same)
+    other = _weights(_load(name, seed=4))
+    assert not np.array_equal(weights[0], other[0])
+
+  def test_seed_decides_clients(self, name):
+    first, second = _load(name, seed=3), _load(name, seed=3)
+    assert first.client_names == second.client_names
+    for client_id in range(first.num_clients):
+      for found, same in zip(
+        _element(first.train_data(client_id)),
+        _element(second.train_data(client_id)),
+        strict=True,
+      ):
+        np.testing.assert_array_equal(found, same)
+
+  @pytest.mark.parametrize("outside", [-1, "num_clients"])
+  @pytest.mark.parametrize(
+    "method",
+    ["train_data", "test_data", "num_train_examples", "num_test_examples"],
+  )
+  def test_rejects_client_ids_out_of_range(self, name, method, outside):
+    task = _load(name)
+    client_id = task.num_clients if outside == "num_clients" else outside
+    with pytest.raises(
+      ValueError, match=f"no client {client_id}: .* 0 to {task.num_clients - 1}"
+    ):
+      getattr(task, method)(client_id)
+
+  def test_options_have_defaults(self, name):
+    defaults = tasks.option_defaults(name)
+    assert tasks.option_names(name) == tuple(defaults)
+    assert "num_clients" in defaults
+    texts = [f"{option}={value}" for option, value in defaults.items()]
+    assert tasks.parse_options(name, texts) == defaults
+
+  def test_rejects_unknown_options(self, name):
+    valid = ", ".join(tasks.option_names(name))
+    with pytest.raises(ValueError, match=f"'colour'; valid options: {valid}"):
+      tasks.load(name, colour="red")
+    with pytest.raises(ValueError, match=f"'colour'; valid options: {valid}"):
+      tasks.parse_options(name, ["colour=red"])
+
+  @pytest.mark.parametrize("seed", [-1, 0.5, "0", None])
+  def test_rejects_seed(self, name, seed):
+    with pytest.raises(ValueError, match=f"seed .* found {seed!r}"):
+      _load(name, seed=seed)
+
+  def test_rejects_data_dir_that_cannot_be_read(self, name, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    for data_dir, message in [
+      (tmp_path / "absent", "absent cannot be read: No such file"),
+      (str(file), "file cannot be read: Not a directory"),
+      ("", "data_dir is empty"),
+    ]:
+      with pytest.raises(tasks.DataError, match=message):
+        _load(name, data_dir=data_dir)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+  "function",
+  [
+    tasks.load,
+    tasks.option_names,
+    tasks.option_defaults,
+    lambda name: tasks.parse_options(name, []),
+  ],
+)
+def test_rejects_unknown_task(function):
+  valid = ", ".join(tasks.names())
+  with pytest.raises(ValueError, match=f"'digit'; valid tasks: {valid}"):
+    function("digit")

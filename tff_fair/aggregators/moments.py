@@ -1,0 +1,114 @@
+"""Weighted sums and co-moments of updates, taken as the updates arrive.
+
+With weights e_k = exp(l_k), a covariate x_k and updates Delta_k:
+
+  W = sum e_k,  T = sum e_k Delta_k,  x_bar = sum e_k x_k / W
+  C = sum e_k (x_k - x_bar) (Delta_k - T / W)
+
+Weights are kept relative to the largest one seen, so that no exp overflows;
+C is merged pairwise (Chan, Golub, LeVeque, "Updating Formulae and a Pairwise
+Algorithm for Computing Sample Variances", 1979), so that large covariates which
+differ little lose nothing. Memory is O(d), whatever the number of clients.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+
+class Moments(NamedTuple):
+  """Moments of some clients.
+
+  Attributes:
+    log_scale: float64[], the largest l_k; -inf without clients that weigh.
+    weight: float64[], W exp(-log_scale).
+    total: Like an update, T exp(-log_scale).
+    covariate: float64[], x_bar; `()` where there is no covariate.
+    comoment: Like an update, C exp(-log_scale); `()` likewise.
+  """
+
+  log_scale: Any
+  weight: Any
+  total: Any
+  covariate: Any = ()
+  comoment: Any = ()
+
+
+def of_none(update_specs: Any, with_covariate: bool) -> Moments:
+  """Returns the moments of no client.
+
+  Args:
+    update_specs: A structure of `tf.TensorSpec`.
+    with_covariate: Whether there is a covariate.
+  """
+
+  def zeros() -> Any:
+    return tf.nest.map_structure(
+      lambda spec: tf.zeros(spec.shape, spec.dtype), update_specs
+    )
+
+  scalar = tf.zeros([], tf.float64)
+  return Moments(
+    tf.constant(float("-inf"), tf.float64),
+    scalar,
+    zeros(),
+    scalar if with_covariate else (),
+    zeros() if with_covariate else (),
+  )
+
+
+def of_one(
+  log_weight: tf.Tensor, covariate: tf.Tensor | None, update: Any
+) -> Moments:
+  """Returns the moments of one client.
+
+  Args:
+    log_weight: float64[], l_k; -inf for a weight of zero.
+    covariate: float64[], x_k, or `None`.
+    update: Delta_k, a structure of float tensors.
+  """
+  return Moments(
+    log_weight,
+    tf.cast(log_weight > float("-inf"), tf.float64),
+    update,
+    () if covariate is None else covariate,
+    () if covariate is None else tf.nest.map_structure(tf.zeros_like, update),
+  )
+
+
+def merge(first: Moments, second: Moments) -> Moments:
+  """Returns the moments of the clients of both."""
+  log_scale = tf.maximum(first.log_scale, second.log_scale)
+  finite = tf.where(
+    tf.math.is_finite(log_scale), log_scale, tf.zeros_like(log_scale)
+  )
+  share_1 = tf.exp(first.log_scale - finite)
+  share_2 = tf.exp(second.log_scale - finite)
+  weight_1 = share_1 * first.weight
+  weight_2 = share_2 * second.weight
+  weight = weight_1 + weight_2
+
+  def add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return tf.cast(share_1, x.dtype) * x + tf.cast(share_2, x.dtype) * y
+
+  total = tf.nest.map_structure(add, first.total, second.total)
+  if isinstance(first.covariate, tuple):
+    return Moments(log_scale, weight, total)
+  distance = second.covariate - first.covariate
+  covariate = first.covariate + distance * tf.math.divide_no_nan(
+    weight_2, weight
+  )
+  # W1 W2 / W (x2 - x1) (T2/W2 - T1/W1), with the divisions cancelled.
+  factor_1 = -distance * tf.math.divide_no_nan(weight_2, weight) * share_1
+  factor_2 = distance * tf.math.divide_no_nan(weight_1, weight) * share_2
+  comoment = tf.nest.map_structure(
+    lambda c1, c2, t1, t2: (
+      add(c1, c2)
+      + (tf.cast(factor_1, t1.dtype) * t1 + tf.cast(factor_2, t2.dtype) * t2)
+    ),
+    first.comoment,
+    second.comoment,
+    first.total,
+    second.total,
+  )
+  return Moments(log_scale, weight, total, covariate, comoment)

@@ -1,0 +1,169 @@
+"""An aggregation factory for any rule, in any of the ways to sum it allows."""
+
+from typing import Any, TypedDict
+
+import tensorflow_federated as tff
+
+from tff_fair import checks
+from tff_fair import types
+from tff_fair.aggregators import scalars
+from tff_fair.aggregators import stacked
+from tff_fair.aggregators import streaming
+from tff_fair.aggregators import two_phase
+
+STREAMING = "streaming"
+TWO_PHASE = "two_phase"
+STACKED = "stacked"
+
+
+class FactoryOptions(TypedDict, total=False):
+  """Options of every factory; see `RuleFactory`."""
+
+  aggregation: str | None
+  client_weighting: str
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+
+
+def supported_aggregations(rule: types.Rule) -> tuple[str, ...]:
+  """Returns the ways to sum that a rule allows, the default first."""
+  if rule.geometry is types.Geometry.GRAM:
+    return (STACKED,)
+  if isinstance(rule, types.SeparableRule):
+    return (STREAMING, TWO_PHASE, STACKED)
+  return (TWO_PHASE, STACKED)
+
+
+class RuleFactory(tff.aggregators.WeightedAggregationFactory):
+  """Sums client updates with coefficients that a rule chooses for the cohort.
+
+  The process that `create` returns computes `d = sum_k c_k * update_k`, with
+  `c = rule(signals of the cohort)`. Its `next` has the type
+
+    (<S@SERVER, {V}@CLIENTS, {W}@CLIENTS>
+     -> <state=S@SERVER, result=V@SERVER, measurements=M@SERVER>)
+
+  where V is a structure of floats and W either `tff_fair.ClientSignals` (or any
+  structure with the fields the rule needs, by the same names) or, for rules
+  that need none, a scalar: the number of examples. S is the state of the rule,
+  and of the inner sum. Clients whose update or signals are not finite, or that
+  have no examples, are left out and counted.
+
+  Measurements: `num_clients`, `num_clients_excluded`, `direction_norm`,
+  `coefficient_min`, `coefficient_max`, `coefficients_negative`, `loss_mean`,
+  `loss_std`, `loss_min`, `loss_max` (with signals), and
+  `directional_derivative_min` (min_k <update_k, d>, where the Gram matrix is
+  known), then those of the rule, and as `sum` those of the inner sum, if any.
+  """
+
+  def __init__(
+    self,
+    rule: types.Rule,
+    *,
+    aggregation: str | None = None,
+    client_weighting: str = "num_examples",
+    sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      rule: Chooses the coefficients.
+      aggregation: "streaming", "two_phase" or "stacked"; `None` takes the
+        cheapest that the rule allows, or "two_phase" with a `sum_factory`.
+      client_weighting: What p_k is: "num_examples", n_k over its sum, or
+        "uniform", 1/m.
+      sum_factory: Sums the scaled updates in the two-phase way, for instance
+        `tff.aggregators.SecureSumFactory`; `None` sums in the clear.
+
+    Raises:
+      ValueError: If the rule does not allow `aggregation`, `sum_factory` is
+        given for another way than "two_phase", or a choice is unknown.
+    """
+    supported = supported_aggregations(rule)
+    if aggregation is None:
+      aggregation = supported[0] if sum_factory is None else TWO_PHASE
+    if aggregation not in supported:
+      raise ValueError(
+        f"{type(rule).__name__} can be summed in these ways: "
+        f"{', '.join(supported)}; found {aggregation!r}."
+      )
+    if sum_factory is not None and aggregation != TWO_PHASE:
+      raise ValueError(
+        f"A sum_factory goes with aggregation={TWO_PHASE!r}, found "
+        f"{aggregation!r}."
+      )
+    checks.check_choice(
+      "client_weighting", client_weighting, scalars.CLIENT_WEIGHTINGS
+    )
+    self._rule = rule
+    self._aggregation = aggregation
+    self._client_weighting = client_weighting
+    self._sum_factory = sum_factory
+
+  @property
+  def rule(self) -> types.Rule:
+    """The rule."""
+    return self._rule
+
+  @property
+  def aggregation(self) -> str:
+    """The way to sum."""
+    return self._aggregation
+
+  def create_for_rounds(
+    self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    """Like `create`, but with a `RoundUpdate` as the result.
+
+    It tells a finalizer whether any client counted: a step of zero is not the
+    same as no step for a server optimizer with momentum.
+    """
+    value_type, weight_type = tff.to_type(value_type), tff.to_type(weight_type)
+    if not tff.types.is_structure_of_floats(value_type):
+      raise TypeError(
+        "Expected updates that are structures of floats, found the type "
+        f"{value_type}."
+      )
+    reader = scalars.ScalarReader.create(
+      self._rule, self._client_weighting, weight_type
+    )
+    if self._aggregation == STACKED:
+      return stacked.build_stacked(reader, value_type, weight_type)
+    if self._aggregation == STREAMING:
+      return streaming.build_streaming(reader, value_type, weight_type)
+    return two_phase.build_two_phase(
+      reader,
+      value_type,
+      weight_type,
+      self._sum_factory or tff.aggregators.SumFactory(),
+    )
+
+  def create(
+    self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    """Creates a process for updates and weights of the given types.
+
+    Args:
+      value_type: The type of a client's update, a structure of floats.
+      weight_type: The type of its weight; see the class.
+
+    Returns:
+      A `tff.templates.AggregationProcess`.
+
+    Raises:
+      TypeError: If `value_type` is not a structure of floats, or `weight_type`
+        lacks signals that the rule needs.
+    """
+    process = self.create_for_rounds(value_type, weight_type)
+
+    @tff.federated_computation(
+      process.initialize.type_signature.result,
+      tff.FederatedType(value_type, tff.CLIENTS),
+      tff.FederatedType(weight_type, tff.CLIENTS),
+    )
+    def next_fn(state: Any, update: Any, weight: Any) -> Any:
+      output = process.next(state, update, weight)
+      return tff.templates.MeasuredProcessOutput(
+        output.state, output.result.update, output.measurements
+      )
+
+    return tff.templates.AggregationProcess(process.initialize, next_fn)

@@ -1,0 +1,150 @@
+"""Collects the updates of a cohort as the rows of a matrix, in linear memory.
+
+`tff.federated_aggregate` keeps every intermediate accumulator alive until the
+round ends, so that appending row by row costs m^2 d memory. Here a row is put
+into a free slot, which copies nothing; a full level of slots is joined into one
+block, which goes into a slot of the next level. A row is copied once per level:
+about log(m) / log(SLOTS) times.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+# Slots of a level, and levels; the last one joins its slots in place, so that
+# there is no limit to the number of rows.
+SLOTS = 8
+LEVELS = 3
+
+
+class Stack(NamedTuple):
+  """Rows in slots.
+
+  Attributes:
+    slots: LEVELS tuples of SLOTS blocks, each [rows, d]; unused ones have none.
+    used: int32[LEVELS], the slots used in each level.
+  """
+
+  slots: Any
+  used: Any
+
+
+def flatten_update(update: Any) -> tf.Tensor:
+  """Returns the layers of an update as one row, [1, d].
+
+  Layers of different float dtypes are cast to the widest of them.
+  """
+  layers = tf.nest.flatten(update)
+  dtype = max((layer.dtype for layer in layers), key=lambda d: d.size)
+  return tf.concat(
+    [tf.reshape(tf.cast(layer, dtype), [1, -1]) for layer in layers], axis=1
+  )
+
+
+def unflatten_update(vector: tf.Tensor, update_type: tff.Type) -> Any:
+  """Returns the update of type `update_type` that has `vector` as its row.
+
+  Args:
+    vector: [d].
+    update_type: A structure of float tensors of static shapes.
+  """
+  specs = tff.types.type_to_tf_tensor_specs(update_type)
+  flat = tf.nest.flatten(specs)
+  parts = tf.split(vector, [spec.shape.num_elements() for spec in flat])
+  layers = [
+    tf.cast(tf.reshape(part, spec.shape), spec.dtype)
+    for part, spec in zip(parts, flat, strict=True)
+  ]
+  return tf.nest.pack_sequence_as(specs, layers)
+
+
+def empty_stack(width: int, dtype: tf.DType) -> Stack:
+  """Returns a stack without rows.
+
+  Args:
+    width: d, the length of a row.
+    dtype: The dtype of a row.
+  """
+
+  def unused() -> tf.Tensor:
+    # The number of rows must be unknown to the type: it grows.
+    return tf.compat.v1.placeholder_with_default(
+      tf.zeros([0, width], dtype), [None, width]
+    )
+
+  return Stack(
+    tuple(tuple(unused() for _ in range(SLOTS)) for _ in range(LEVELS)),
+    tf.zeros([LEVELS], tf.int32),
+  )
+
+
+def push(stack: Stack, row: tf.Tensor) -> Stack:
+  """Returns the stack with one row more.
+
+  Args:
+    stack: The stack.
+    row: [1, d].
+  """
+  return _push_block(stack, row, level=0)
+
+
+def merge(first: Stack, second: Stack) -> Stack:
+  """Returns the stack with the rows of both."""
+  return tf.cond(
+    tf.reduce_any(second.used > 0),
+    lambda: _push_block(first, rows(second), level=LEVELS - 1),
+    lambda: first,
+  )
+
+
+def rows(stack: Stack) -> tf.Tensor:
+  """Returns all rows, [m, d], in no particular but a deterministic order.
+
+  Later levels hold earlier rows, so the rows are in order of arrival unless
+  stacks were merged.
+  """
+  return tf.concat(
+    [slot for level in reversed(stack.slots) for slot in level], axis=0
+  )
+
+
+def _push_block(stack: Stack, block: tf.Tensor, level: int) -> Stack:
+  """Puts a block into a level that has a free slot, and makes one free again."""
+  place = stack.used[level]
+  slots = tuple(
+    tf.cond(
+      tf.equal(place, i), lambda: block, lambda s=slot: tf.identity(s)
+    )
+    for i, slot in enumerate(stack.slots[level])
+  )
+  stack = Stack(
+    _replaced(stack.slots, level, slots),
+    tf.tensor_scatter_nd_add(stack.used, [[level]], [1]),
+  )
+  return tf.cond(
+    tf.equal(place + 1, SLOTS),
+    lambda: _carry(stack, level),
+    lambda: tf.nest.map_structure(tf.identity, stack),
+  )
+
+
+def _carry(stack: Stack, level: int) -> Stack:
+  """Joins the full slots of a level and hands them to the next one."""
+  joined = tf.concat(stack.slots[level], axis=0)
+  none = tf.zeros([0, joined.shape[1]], joined.dtype)
+  cleared = (none,) * SLOTS
+  if level + 1 == LEVELS:
+    return Stack(
+      _replaced(stack.slots, level, (joined, *cleared[1:])),
+      tf.tensor_scatter_nd_update(stack.used, [[level]], [1]),
+    )
+  emptied = Stack(
+    _replaced(stack.slots, level, cleared),
+    tf.tensor_scatter_nd_update(stack.used, [[level]], [0]),
+  )
+  return _push_block(emptied, joined, level + 1)
+
+
+def _replaced(slots: Any, level: int, new: Any) -> Any:
+  return (*slots[:level], new, *slots[level + 1 :])

@@ -1,0 +1,151 @@
+"""The streaming way to sum: updates are added as they arrive.
+
+  c_k = exp(l_k) (u + v x_k),  hence  d = (u + v x_bar) T + v C
+
+with the sums T and C of `moments`, and u and v known once all scalars are.
+Works for `SeparableRule`s, in one mergeable aggregate of O(d) memory; only the
+scalars of each client are kept.
+"""
+
+import collections
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import types
+from tff_fair.aggregators import moments
+from tff_fair.aggregators import rule_application
+from tff_fair.aggregators import scalars
+
+
+def build_streaming(
+  reader: scalars.ScalarReader, value_type: tff.Type, weight_type: tff.Type
+) -> tff.templates.AggregationProcess:
+  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
+
+  Args:
+    reader: Reads the scalars the rule needs.
+    value_type: The type of a client's update.
+    weight_type: The type of its weight.
+
+  Returns:
+    A process whose result is a `RoundUpdate` of `value_type`.
+  """
+  rule = reader.rule
+  if not isinstance(rule, types.SeparableRule):
+    raise TypeError(
+      f"The streaming aggregation needs a SeparableRule, found "
+      f"{type(rule).__name__}. Choose another aggregation."
+    )
+  specs = tff.types.type_to_tf_tensor_specs(value_type)
+  has_covariate = type(rule).covariate is not types.SeparableRule.covariate
+
+  @tff.tensorflow.computation
+  def zero() -> Any:
+    return reader.empty(), moments.of_none(specs, has_covariate)
+
+  accumulator_type = zero.type_signature.result
+  client_type = tff.to_type(
+    collections.OrderedDict(update=value_type, weight=weight_type)
+  )
+
+  def of_client(row: scalars.ScalarRows, update: Any) -> moments.Moments:
+    client = reader.unordered_cohort(row)
+    covariate = rule.covariate(client)
+    return moments.of_one(
+      rule.log_weight(client)[0],
+      None if covariate is None else covariate[0],
+      update,
+    )
+
+  @tff.tensorflow.computation(accumulator_type, client_type)
+  def accumulate(accumulator: Any, client: Any) -> Any:
+    rows, seen = accumulator
+    row = reader.read(client["update"], client["weight"])
+    seen = tf.cond(
+      tf.equal(row.num_excluded, 0),
+      lambda: moments.merge(seen, of_client(row, client["update"])),
+      lambda: tf.nest.map_structure(tf.identity, seen),
+    )
+    return scalars.concat_rows(rows, row), seen
+
+  @tff.tensorflow.computation(accumulator_type, accumulator_type)
+  def merge(first: Any, second: Any) -> Any:
+    return (
+      scalars.concat_rows(first[0], second[0]),
+      moments.merge(first[1], second[1]),
+    )
+
+  @tff.tensorflow.computation(accumulator_type)
+  def report(accumulator: Any) -> Any:
+    return accumulator
+
+  initialize_rule = tff.tensorflow.computation(rule.initialize)
+
+  @tff.tensorflow.computation(
+    initialize_rule.type_signature.result, accumulator_type
+  )
+  def apply_rule(state: Any, accumulator: Any) -> Any:
+    rows, seen = accumulator
+    output = rule_application.apply_rule(reader, rows, state)
+    level = tf.math.divide_no_nan(
+      tf.reduce_sum(output.coefficients), seen.weight
+    )
+    terms = [(level, seen.total)]
+    if has_covariate:
+      terms.append((_slope(rule, reader, rows, seen, output), seen.comoment))
+    direction = tf.nest.map_structure(
+      lambda spec, *layers: tf.cast(
+        tf.add_n([
+          factor * tf.cast(layer, tf.float64)
+          for (factor, _), layer in zip(terms, layers, strict=True)
+        ]),
+        spec.dtype,
+      ),
+      specs,
+      *[term for _, term in terms],
+    )
+    return rule_application.round_output(rows, output, direction)
+
+  @tff.federated_computation
+  def initialize() -> Any:
+    return tff.federated_eval(initialize_rule, tff.SERVER)
+
+  @tff.federated_computation(
+    initialize.type_signature.result,
+    tff.FederatedType(value_type, tff.CLIENTS),
+    tff.FederatedType(weight_type, tff.CLIENTS),
+  )
+  def next_fn(state: Any, update: Any, weight: Any) -> Any:
+    summed = tff.federated_aggregate(
+      tff.federated_zip(
+        collections.OrderedDict(update=update, weight=weight)
+      ),
+      zero(),
+      accumulate,
+      merge,
+      report,
+    )
+    return tff.templates.MeasuredProcessOutput(
+      *tff.federated_map(apply_rule, (state, summed))
+    )
+
+  return tff.templates.AggregationProcess(initialize, next_fn)
+
+
+def _slope(
+  rule: types.SeparableRule,
+  reader: scalars.ScalarReader,
+  rows: scalars.ScalarRows,
+  seen: moments.Moments,
+  output: types.RuleOutput,
+) -> tf.Tensor:
+  """Returns v, from c_k = e_k (u + v x_k)."""
+  cohort = reader.unordered_cohort(rows)
+  weights = tf.exp(rule.log_weight(cohort) - seen.log_scale)
+  centred = rule.covariate(cohort) - seen.covariate
+  return tf.math.divide_no_nan(
+    tf.reduce_sum(output.coefficients * centred),
+    tf.reduce_sum(weights * tf.square(centred)),
+  )

@@ -1,0 +1,119 @@
+"""Composes a learning process from a rule: what all methods share.
+
+One client work trains and reports signals, one aggregation factory applies the
+rule, one finalizer takes the server step.
+"""
+
+from typing import Any, TypedDict
+
+import tensorflow_federated as tff
+
+from tff_fair import aggregators
+from tff_fair import checks
+from tff_fair import client_works
+from tff_fair import finalizers
+from tff_fair import types
+from tff_fair.client_works import local_model
+
+ModelFn = local_model.ModelFn
+Optimizer = tff.learning.optimizers.Optimizer
+
+
+class BuildOptions(TypedDict, total=False):
+  """Options of every method; see `compose`."""
+
+  server_optimizer: Optimizer | None
+  client_weighting: str
+  batch_size: int | None
+  local_epochs: int
+  num_clients: int | None
+  aggregation: str | None
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+  loss_at: str
+  shuffle_seed: int | None
+  proximal_mu: float
+
+
+def compose(
+  model_fn: ModelFn,
+  rule: types.Rule,
+  *,
+  client_optimizer: Optimizer,
+  server_optimizer: Optimizer | None = None,
+  client_weighting: str = "num_examples",
+  batch_size: int | None = None,
+  local_epochs: int = 1,
+  num_clients: int | None = None,
+  aggregation: str | None = None,
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+  loss_at: str = "before",
+  shuffle_seed: int | None = None,
+  proximal_mu: float = 0.0,
+) -> tff.learning.templates.LearningProcess:
+  """Composes the learning process of a rule.
+
+  Args:
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
+    rule: Chooses the coefficients of the cohort.
+    client_optimizer: Trains at the clients; started anew each round.
+    server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
+    client_weighting: What p_k is: "num_examples", n_k over its sum in the
+      cohort, or "uniform", 1/m.
+    batch_size: Examples in a local minibatch: each element of a client's data
+      is sliced. `None` takes each element as one minibatch.
+    local_epochs: How often a client runs over its data.
+    num_clients: Size of the population, for methods that need to know it.
+    aggregation: How updates are summed: "streaming", "two_phase" or "stacked";
+      `None` takes the cheapest the rule allows.
+    sum_factory: Sums scaled updates in the two-phase way, for instance securely.
+    loss_at: Where f_k is taken: "before" or during "training".
+    shuffle_seed: With `batch_size`, shuffles local examples anew in each round
+      and epoch, the same for the same seed; `None` keeps their order.
+    proximal_mu: Weight of FedProx's proximal term in the local loss; 0 for none.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess` whose `next` has the type
+    (<S@SERVER, {<int64, B>*}@CLIENTS> -> <state=S@SERVER, metrics=M@SERVER>);
+    `tff_fair.client_dataset` makes a client's data. The metrics are
+    `client_work` (`train`: the model's metrics during training), `aggregator`
+    (see `tff_fair.aggregators.RuleFactory`) and `finalizer`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    ValueError: If an argument has a wrong value.
+  """
+  if num_clients is not None:
+    checks.check_integer("num_clients", num_clients, minimum=1)
+  if server_optimizer is None:
+    server_optimizer = tff.learning.optimizers.build_sgdm(1.0)
+  if not isinstance(server_optimizer, Optimizer):
+    raise TypeError(
+      "Expected `server_optimizer` to be a tff.learning.optimizers.Optimizer, "
+      f"found {type(server_optimizer).__name__}. Build one with "
+      "tff.learning.optimizers.build_sgdm(learning_rate)."
+    )
+  factory = aggregators.RuleFactory(
+    rule,
+    aggregation=aggregation,
+    client_weighting=client_weighting,
+    sum_factory=sum_factory,
+  )
+  info = local_model.describe(model_fn)
+  client_work = client_works.build_training(
+    model_fn,
+    client_optimizer,
+    batch_size=batch_size,
+    local_epochs=local_epochs,
+    loss_at=loss_at,
+    shuffle_seed=shuffle_seed,
+    proximal_mu=proximal_mu,
+  )
+  result_type: Any = client_work.next.type_signature.result.result.member
+  return tff.learning.templates.compose_learning_process(
+    info.initial_weights,
+    tff.learning.templates.build_broadcast_process(info.weights_type),
+    client_work,
+    factory.create_for_rounds(result_type.update, result_type.update_weight),
+    finalizers.build_apply_direction(server_optimizer, info.weights_type),
+  )

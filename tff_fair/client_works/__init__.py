@@ -1,0 +1,5 @@
+"""Client work: local training and evaluation."""
+
+from tff_fair.client_works.training import build_training
+
+__all__ = ["build_training"]

@@ -1,0 +1,98 @@
+"""Runs over a client's examples, batch by batch, inside a computation.
+
+An element of a client's data is `(client_id, examples)`. Slicing whole arrays
+in a `tf.while_loop` costs far less than a `tf.data` pipeline of batches.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+_Carry = TypeVar("_Carry")
+
+
+def data_type(batch_spec: Any) -> tff.SequenceType:
+  """Returns the type of what `tff_fair.client_dataset` returns.
+
+  Args:
+    batch_spec: Structure of `tf.TensorSpec`, the model's `input_spec`.
+  """
+  return tff.SequenceType(
+    tff.types.tensorflow_to_type((tf.TensorSpec([], tf.int64), batch_spec))
+  )
+
+
+def num_examples(examples: Any) -> tf.Tensor:
+  """Returns the size of the first dimension, int32[]."""
+  return tf.shape(tf.nest.flatten(examples)[0])[0]
+
+
+def reduce_slices(
+  examples: Any,
+  batch_size: int | None,
+  carry: _Carry,
+  step: Callable[[_Carry, Any], _Carry],
+  order: tf.Tensor | None = None,
+) -> _Carry:
+  """Calls `step` for each minibatch of some examples.
+
+  Args:
+    examples: Structure of tensors [n, ...].
+    batch_size: Size of a minibatch; the last one may be smaller. `None` takes
+      all examples as one.
+    carry: What the first `step` gets, a structure of tensors.
+    step: From carry and minibatch to carry.
+    order: int32[n], the order to take the examples in, or `None`.
+
+  Returns:
+    What the last `step` returned.
+  """
+  if batch_size is None:
+    return step(carry, examples)
+  size = num_examples(examples)
+
+  def slice_and_step(start: tf.Tensor, carry: _Carry) -> tuple[Any, _Carry]:
+    stop = tf.minimum(start + batch_size, size)
+    if order is None:
+      batch = tf.nest.map_structure(lambda x: x[start:stop], examples)
+    else:
+      places = order[start:stop]
+      batch = tf.nest.map_structure(lambda x: tf.gather(x, places), examples)
+    return stop, step(carry, batch)
+
+  return tf.while_loop(
+    lambda start, _: start < size,
+    slice_and_step,
+    (tf.constant(0), carry),
+    # Steps read and write variables in turn.
+    parallel_iterations=1,
+  )[1]
+
+
+def shuffled(
+  size: tf.Tensor, seed: int, *salts: tf.Tensor
+) -> tf.Tensor:
+  """Returns a permutation of range(size) that depends on seed and salts alone.
+
+  Args:
+    size: int32[].
+    seed: Any Python integer; its lowest 64 bits count.
+    *salts: Integer scalars, for instance client, round and epoch.
+
+  Returns:
+    int32[size].
+  """
+  state = tf.constant(
+    [_signed(seed & 0xFFFFFFFF), _signed(seed >> 32 & 0xFFFFFFFF)], tf.int32
+  )
+  for salt in salts:
+    low, high = tf.unstack(tf.bitcast(tf.cast(salt, tf.int64), tf.int32))
+    state = tf.random.experimental.stateless_fold_in(state, low)
+    state = tf.random.experimental.stateless_fold_in(state, high)
+  return tf.random.experimental.stateless_shuffle(tf.range(size), seed=state)
+
+
+def _signed(word: int) -> int:
+  return word - 2**32 if word >= 2**31 else word

@@ -1,0 +1,279 @@
+"""The received model at a client, one interface for both of TFF's model kinds.
+
+Trainable weights travel as a flat tuple of tensors (`tf.data` would stack those
+of a list); a `VariableModel` gets them assigned before each use, a
+`FunctionalModel` takes them as they are.
+"""
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+ModelFn = (
+  Callable[[], tff.learning.models.VariableModel]
+  | tff.learning.models.FunctionalModel
+)
+
+
+class ForwardPass(NamedTuple):
+  """What a forward pass over a batch returns.
+
+  Attributes:
+    loss: float[], mean loss over the batch.
+    predictions: The model's output.
+    num_examples: int64[], examples in the batch.
+    metrics: The state of the model's metrics after the batch.
+  """
+
+  loss: Any
+  predictions: Any
+  num_examples: Any
+  metrics: Any
+
+
+class ModelInfo(NamedTuple):
+  """What is known of a model without running it.
+
+  Attributes:
+    weights_type: The type of its `tff.learning.models.ModelWeights`.
+    batch_spec: Structure of `tf.TensorSpec` of a batch.
+    initial_weights: `tff.Computation` that returns the weights to start from.
+    aggregate_metrics: `tff.Computation` from unfinalized metrics at the clients
+      to finalized ones at the server.
+  """
+
+  weights_type: tff.StructType
+  batch_spec: Any
+  initial_weights: tff.Computation
+  aggregate_metrics: tff.Computation
+
+
+class LocalModel(abc.ABC):
+  """A model inside a computation. Calls must be made inside a `tf.function`."""
+
+  @abc.abstractmethod
+  def receive(self, weights: Any) -> None:
+    """Takes the received weights, non-trainable ones included."""
+
+  @abc.abstractmethod
+  def empty_metrics(self) -> Any:
+    """Returns the state of the metrics before the first batch."""
+
+  @abc.abstractmethod
+  def forward(
+    self, trainable: Any, metrics: Any, batch: Any, *, training: bool
+  ) -> ForwardPass:
+    """Runs the model on a batch and updates the metrics.
+
+    Args:
+      trainable: Tuple of tensors, the trainable weights.
+      metrics: The state of the metrics.
+      batch: Examples, as the model's `input_spec` has them.
+      training: Whether the model is in training mode.
+    """
+
+  @abc.abstractmethod
+  def watched(self, tape: tf.GradientTape, trainable: Any) -> Any:
+    """Makes `tape` watch the weights, and returns what to differentiate by."""
+
+  @abc.abstractmethod
+  def unfinalized_metrics(self, metrics: Any) -> Any:
+    """Returns what a client sends of its metrics."""
+
+  @abc.abstractmethod
+  def finalized_metrics(self, metrics: Any) -> Mapping[str, Any]:
+    """Returns the values of the metrics, by name."""
+
+  def gradients(
+    self, trainable: Any, metrics: Any, batch: Any
+  ) -> tuple[Any, ForwardPass]:
+    """Returns the gradients of the loss on a batch, in training mode.
+
+    Args:
+      trainable: Tuple of tensors, the trainable weights.
+      metrics: The state of the metrics.
+      batch: Examples.
+    """
+    with tf.GradientTape() as tape:
+      watched = self.watched(tape, trainable)
+      output = self.forward(trainable, metrics, batch, training=True)
+    return tape.gradient(output.loss, watched), output
+
+
+class _VariableLocalModel(LocalModel):
+  """A `tff.learning.models.VariableModel`; its metrics live in variables."""
+
+  def __init__(self, model: tff.learning.models.VariableModel):
+    self._model = model
+    self._weights = tff.learning.models.ModelWeights.from_model(model)
+    self._trainable = flat(self._weights.trainable)
+
+  def receive(self, weights: Any) -> None:
+    tf.nest.map_structure(
+      lambda variable, value: variable.assign(value), self._weights, weights
+    )
+
+  def empty_metrics(self) -> Any:
+    self._model.reset_metrics()
+    return ()
+
+  def forward(
+    self, trainable: Any, metrics: Any, batch: Any, *, training: bool
+  ) -> ForwardPass:
+    for variable, value in zip(self._trainable, trainable, strict=True):
+      variable.assign(value)
+    output = self._model.forward_pass(batch, training=training)
+    return ForwardPass(
+      output.loss,
+      output.predictions,
+      _num_examples(output.num_examples, output.predictions),
+      metrics,
+    )
+
+  def watched(self, tape: tf.GradientTape, trainable: Any) -> Any:
+    del tape, trainable  # Trainable variables are watched as they are read.
+    return self._trainable
+
+  def unfinalized_metrics(self, metrics: Any) -> Any:
+    del metrics
+    return self._model.report_local_unfinalized_metrics()
+
+  def finalized_metrics(self, metrics: Any) -> Mapping[str, Any]:
+    values = self.unfinalized_metrics(metrics)
+    return {
+      name: finalize(values[name])
+      for name, finalize in self._model.metric_finalizers().items()
+    }
+
+
+class _FunctionalLocalModel(LocalModel):
+  """A `tff.learning.models.FunctionalModel`."""
+
+  def __init__(self, model: tff.learning.models.FunctionalModel):
+    self._model = model
+    self._non_trainable: Any = None
+
+  def receive(self, weights: Any) -> None:
+    self._non_trainable = weights.non_trainable
+
+  def empty_metrics(self) -> Any:
+    return self._model.initialize_metrics_state()
+
+  def forward(
+    self, trainable: Any, metrics: Any, batch: Any, *, training: bool
+  ) -> ForwardPass:
+    x, y = (
+      (batch["x"], batch["y"]) if isinstance(batch, Mapping) else tuple(batch)
+    )
+    predictions = self._model.predict_on_batch(
+      (trainable, self._non_trainable), x, training=training
+    )
+    loss = self._model.loss(output=predictions, label=y)
+    num_examples = _num_examples(None, predictions)
+    metrics = self._model.update_metrics_state(
+      metrics,
+      batch_output=tff.learning.models.BatchOutput(
+        loss=loss,
+        predictions=predictions,
+        num_examples=tf.cast(num_examples, tf.int32),
+      ),
+      labels=y,
+    )
+    return ForwardPass(loss, predictions, num_examples, metrics)
+
+  def watched(self, tape: tf.GradientTape, trainable: Any) -> Any:
+    tape.watch(trainable)
+    return trainable
+
+  def unfinalized_metrics(self, metrics: Any) -> Any:
+    return metrics
+
+  def finalized_metrics(self, metrics: Any) -> Mapping[str, Any]:
+    return self._model.finalize_metrics(metrics)
+
+
+def flat(trainable: Any) -> tuple[Any, ...]:
+  """Returns the trainable weights as a `LocalModel` takes them."""
+  return tuple(tf.nest.flatten(trainable))
+
+
+def instantiate(model_fn: ModelFn) -> LocalModel:
+  """Returns the model; to be called inside a computation.
+
+  Args:
+    model_fn: Function that returns a new `VariableModel`, or a
+      `FunctionalModel`.
+  """
+  if isinstance(model_fn, tff.learning.models.FunctionalModel):
+    return _FunctionalLocalModel(model_fn)
+  return _VariableLocalModel(model_fn())
+
+
+def describe(model_fn: ModelFn) -> ModelInfo:
+  """Returns the types of a model and the computations that go with it.
+
+  Args:
+    model_fn: Function that returns a new `VariableModel`, or a
+      `FunctionalModel`.
+
+  Raises:
+    TypeError: If it is neither.
+  """
+  if isinstance(model_fn, tff.learning.models.FunctionalModel):
+    return _describe_functional(model_fn)
+  if not callable(model_fn):
+    raise TypeError(
+      "Expected `model_fn` to be a function that returns a "
+      "tff.learning.models.VariableModel, or a "
+      f"tff.learning.models.FunctionalModel, found {type(model_fn).__name__}."
+    )
+  # A graph of its own keeps the variables out of the caller's.
+  with tf.Graph().as_default():
+    model = model_fn()
+    if not isinstance(model, tff.learning.models.VariableModel):
+      raise TypeError(
+        "Expected `model_fn` to return a tff.learning.models.VariableModel, "
+        f"found {type(model).__name__}. Wrap a Keras model with "
+        "tff.learning.models.from_keras_model."
+      )
+    weights_type = tff.learning.models.weights_type_from_model(model)
+    aggregate_metrics = tff.learning.metrics.sum_then_finalize(
+      model.metric_finalizers()
+    )
+    batch_spec = model.input_spec
+
+  @tff.tensorflow.computation
+  def initial_weights() -> Any:
+    return tff.learning.models.ModelWeights.from_model(model_fn())
+
+  return ModelInfo(weights_type, batch_spec, initial_weights, aggregate_metrics)
+
+
+def _describe_functional(
+  model: tff.learning.models.FunctionalModel,
+) -> ModelInfo:
+  """Returns the types of a functional model."""
+  trainable, non_trainable = model.initial_weights
+
+  @tff.tensorflow.computation
+  def initial_weights() -> Any:
+    return tff.learning.models.ModelWeights(
+      tuple(tf.constant(w) for w in trainable),
+      tuple(tf.constant(w) for w in non_trainable),
+    )
+
+  return ModelInfo(
+    initial_weights.type_signature.result,
+    model.input_spec,
+    initial_weights,
+    tff.learning.metrics.sum_then_finalize(model.finalize_metrics),
+  )
+
+
+def _num_examples(reported: Any, predictions: Any) -> tf.Tensor:
+  if reported is not None:
+    return tf.cast(reported, tf.int64)
+  return tf.shape(tf.nest.flatten(predictions)[0], out_type=tf.int64)[0]

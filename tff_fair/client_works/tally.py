@@ -1,0 +1,84 @@
+"""Adds up loss and accuracy over the batches a model has seen."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tff_fair.client_works import local_model
+
+
+class Tally(NamedTuple):
+  """What has been seen so far.
+
+  Attributes:
+    num_examples: int64[].
+    loss_sum: float64[], batches weighted by their size.
+    hits: float64[], examples whose largest output is at the label; NaN where
+      labels and outputs do not compare.
+    metrics: The state of the model's metrics.
+  """
+
+  num_examples: Any
+  loss_sum: Any
+  hits: Any
+  metrics: Any
+
+
+def start(model: local_model.LocalModel) -> Tally:
+  """Returns the tally of nothing, and resets the model's metrics."""
+  zero = tf.zeros([], tf.float64)
+  return Tally(tf.zeros([], tf.int64), zero, zero, model.empty_metrics())
+
+
+def add(tally: Tally, batch: Any, output: local_model.ForwardPass) -> Tally:
+  """Returns the tally with one batch more."""
+  size = tf.cast(output.num_examples, tf.float64)
+  return Tally(
+    tally.num_examples + output.num_examples,
+    tally.loss_sum + tf.cast(output.loss, tf.float64) * size,
+    tally.hits + _share_of_hits(batch, output.predictions) * size,
+    output.metrics,
+  )
+
+
+def mean_loss(tally: Tally) -> tf.Tensor:
+  """Returns the mean loss over examples, float32[]; 0 without examples."""
+  return _mean(tally.loss_sum, tally)
+
+
+def accuracy(model: local_model.LocalModel, tally: Tally) -> tf.Tensor:
+  """Returns the accuracy, float32[].
+
+  The model's own metric (the one named "accuracy", or else the first whose name
+  contains it) knows about masks and sequences; without one, the share of hits;
+  NaN where there is none either.
+  """
+  values = model.finalized_metrics(tally.metrics)
+  named = [name for name in values if "accuracy" in name.lower()]
+  if named:
+    name = min(named, key=lambda name: (name != "accuracy", name))
+    return tf.cast(values[name], tf.float32)
+  return _mean(tally.hits, tally)
+
+
+def _mean(total: tf.Tensor, tally: Tally) -> tf.Tensor:
+  size = tf.cast(tally.num_examples, tf.float64)
+  return tf.cast(tf.math.divide_no_nan(total, size), tf.float32)
+
+
+def _share_of_hits(batch: Any, predictions: Any) -> tf.Tensor:
+  labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
+  unknown = tf.constant(float("nan"), tf.float64)
+  if not tf.is_tensor(labels) or not tf.is_tensor(predictions):
+    return unknown
+  if not labels.dtype.is_integer or not predictions.dtype.is_floating:
+    return unknown
+  if labels.shape.rank is None or predictions.shape.rank is None:
+    return unknown
+  if labels.shape.rank == predictions.shape.rank and labels.shape[-1] == 1:
+    labels = tf.squeeze(labels, -1)
+  if labels.shape.rank + 1 != predictions.shape.rank:
+    return unknown
+  hits = tf.equal(tf.argmax(predictions, axis=-1), tf.cast(labels, tf.int64))
+  return tf.reduce_mean(tf.cast(hits, tf.float64))

@@ -1,0 +1,107 @@
+"""Evaluates a model on many clients, as one federated computation."""
+
+import collections
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import checks
+from tff_fair.client_works import batches
+from tff_fair.client_works import evaluation
+from tff_fair.client_works import local_model
+
+
+def build_client_evaluation(
+  model_fn: local_model.ModelFn,
+  *,
+  batch_size: int = evaluation.EVALUATION_BATCH_SIZE,
+) -> tff.Computation:
+  """Builds a computation that returns one row per client.
+
+  Args:
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
+    batch_size: The most examples in one forward pass. Elements of a client's
+      data that are larger are sliced.
+
+  Returns:
+    A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->
+    <client_id=int64[K], num_examples=int64[K], loss=float32[K],
+    accuracy=float32[K]>@SERVER): the model weights and the clients' data, as
+    `tff_fair.client_dataset` returns it, to rows in ascending order of client
+    id. Losses are means over examples, accuracies in [0, 1] or NaN where the
+    model has none, both in inference mode. A client without examples has no
+    row.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    ValueError: If `batch_size` is below 1.
+  """
+  checks.check_integer("batch_size", batch_size, minimum=1)
+  info = local_model.describe(model_fn)
+  data_type = batches.data_type(info.batch_spec)
+
+  @tff.tensorflow.computation(info.weights_type, data_type)
+  def evaluate_client(weights: Any, data: Any) -> Any:
+    model = local_model.instantiate(model_fn)
+
+    @tf.function
+    def run(weights: Any, data: tf.data.Dataset) -> Any:
+      model.receive(weights)
+      trainable = local_model.flat(weights.trainable)
+      return evaluation.evaluate(model, trainable, data, batch_size)
+
+    return run(weights, data)
+
+  row_type = evaluate_client.type_signature.result
+
+  @tff.tensorflow.computation
+  def no_rows() -> Any:
+    return tf.nest.map_structure(
+      # The number of rows must be unknown to the type: it grows.
+      lambda spec: tf.compat.v1.placeholder_with_default(
+        tf.zeros([0], spec.dtype), [None]
+      ),
+      _columns(tff.types.type_to_tf_tensor_specs(row_type)),
+    )
+
+  rows_type = no_rows.type_signature.result
+
+  @tff.tensorflow.computation(rows_type, row_type)
+  def append(rows: Any, row: Any) -> Any:
+    number = tf.cast(row.num_examples > 0, tf.int32)
+    return tf.nest.map_structure(
+      lambda column, value: tf.concat(
+        [column, tf.repeat(value[tf.newaxis], number)], 0
+      ),
+      rows,
+      _columns(row),
+    )
+
+  @tff.tensorflow.computation(rows_type, rows_type)
+  def merge(first: Any, second: Any) -> Any:
+    return tf.nest.map_structure(
+      lambda x, y: tf.concat([x, y], 0), first, second
+    )
+
+  @tff.tensorflow.computation(rows_type)
+  def sort(rows: Any) -> Any:
+    order = tf.argsort(rows["client_id"], stable=True)
+    return tf.nest.map_structure(lambda column: tf.gather(column, order), rows)
+
+  @tff.federated_computation(
+    tff.FederatedType(info.weights_type, tff.SERVER),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def evaluate_clients(weights: Any, data: Any) -> Any:
+    rows = tff.federated_map(
+      evaluate_client, (tff.federated_broadcast(weights), data)
+    )
+    return tff.federated_aggregate(rows, no_rows(), append, merge, sort)
+
+  return evaluate_clients
+
+
+def _columns(row: evaluation.Evaluation) -> collections.OrderedDict[str, Any]:
+  return collections.OrderedDict(row._asdict())

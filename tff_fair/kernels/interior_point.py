@@ -1,0 +1,263 @@
+"""An interior-point method for a convex quadratic program on a box-simplex.
+
+Mehrotra's predictor-corrector method ("On the implementation of a primal-dual
+interior point method", SIAM J. Optim. 2, 1992) for
+
+  minimize x^T G x,  x = lower + width * t,
+  subject to  sum_k width_k t_k = total,  0 <= t <= 1.
+
+With W = diag(width), multipliers z of t >= 0, y of t <= 1 and p of the sum, the
+minimizer satisfies
+
+  2 W G x - p width - z + y = 0,   t z = 0,   (1 - t) y = 0.
+
+Every iterate is primal and dual feasible up to rounding, so each one has a
+duality gap; the best is returned.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tff_fair.kernels import simplex
+
+# Of the squared length that sum_k x_k v_k would have if all its terms pointed
+# the same way: the level at which rounding hides the objective.
+_RELATIVE_GAP = 1e-13
+# A gap below this share of the shortest point's squared norm is zero.
+_NEGLIGIBLE = 1e-30
+# Only points whose norms differ by 20 orders of magnitude or more need many
+# steps.
+_MAX_ITERATIONS = 200
+# After so many steps without a smaller gap, rounding allows none.
+_PATIENCE = 15
+_STEP_TO_BOUNDARY = 0.995
+# Added to the diagonal of the Newton matrix, which is scaled to ones.
+_REGULARIZATION = 1e-14
+
+
+class Problem(NamedTuple):
+  """The program in t, with x = lower + width * t and 0 <= t <= 1.
+
+  Attributes:
+    gram: float64[m, m], scaled to a largest entry of 1.
+    lower: float64[m].
+    width: float64[m], upper - lower, 0 or more.
+    total: float64[], what width * t sums to.
+  """
+
+  gram: tf.Tensor
+  lower: tf.Tensor
+  width: tf.Tensor
+  total: tf.Tensor
+
+
+class _Iterate(NamedTuple):
+  """A primal and dual point; all but the price are positive.
+
+  Attributes:
+    t: float64[m].
+    rest: float64[m], 1 - t, kept apart because t may be as near to 1 as to 0.
+    lower_dual: float64[m], multipliers of t >= 0.
+    upper_dual: float64[m], multipliers of t <= 1.
+    price: float64[], multiplier of the sum.
+  """
+
+  t: tf.Tensor
+  rest: tf.Tensor
+  lower_dual: tf.Tensor
+  upper_dual: tf.Tensor
+  price: tf.Tensor
+
+
+class _Search(NamedTuple):
+  """What the loop over Newton steps carries."""
+
+  iterate: _Iterate
+  best_t: tf.Tensor
+  best_gap: tf.Tensor
+  steps_since_best: tf.Tensor
+  regularization: tf.Tensor
+  steps: tf.Tensor
+
+
+def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
+  """Minimizes x^T G x.
+
+  Args:
+    problem: What to minimize, with width_k <= total for every k.
+
+  Returns:
+    t, float64[m], of the smallest duality gap met, and the number of Newton
+    steps taken, int32[].
+  """
+  squared_norms = tf.nn.relu(tf.linalg.diag_part(problem.gram))
+  norms = tf.sqrt(squared_norms)
+  negligible_gap = _NEGLIGIBLE * tf.reduce_min(
+    tf.where(squared_norms > 0, squared_norms, tf.ones_like(squared_norms))
+  )
+
+  def unfinished(search: _Search) -> tf.Tensor:
+    x = problem.lower + problem.width * search.best_t
+    tolerance = _RELATIVE_GAP * tf.tensordot(x, norms, 1) ** 2
+    return (
+      (search.best_gap > tf.maximum(tolerance, negligible_gap))
+      & (search.steps < _MAX_ITERATIONS)
+      & (search.steps_since_best < _PATIENCE)
+    )
+
+  def advance(search: _Search) -> tuple[_Search]:
+    following = _newton_step(problem, search.iterate, search.regularization)
+    # The factorization fails, with NaN, only where the matrix is singular to
+    # rounding: try again with a larger diagonal.
+    succeeded = tf.reduce_all(tf.math.is_finite(tf.concat(following[:4], 0)))
+    iterate = tf.nest.map_structure(
+      lambda new, old: tf.where(succeeded, new, old), following, search.iterate
+    )
+    gap = _iterate_gap(problem, iterate)
+    better = gap < search.best_gap
+    return (
+      _Search(
+        iterate=iterate,
+        best_t=tf.where(better, iterate.t, search.best_t),
+        best_gap=tf.where(better, gap, search.best_gap),
+        steps_since_best=tf.where(better, 0, search.steps_since_best + 1),
+        regularization=tf.where(
+          succeeded, search.regularization, 100.0 * search.regularization
+        ),
+        steps=search.steps + 1,
+      ),
+    )
+
+  start = _starting_point(problem)
+  (search,) = tf.while_loop(
+    unfinished,
+    advance,
+    (
+      _Search(
+        iterate=start,
+        best_t=start.t,
+        best_gap=_iterate_gap(problem, start),
+        steps_since_best=tf.constant(0),
+        regularization=tf.constant(_REGULARIZATION, tf.float64),
+        steps=tf.constant(0),
+      ),
+    ),
+  )
+  return search.best_t, search.steps
+
+
+def _starting_point(problem: Problem) -> _Iterate:
+  """Returns a feasible primal and dual point away from all bounds."""
+  width = problem.width
+  # No width of the tightened box exceeds what is missing on either side of 1,
+  # so that 1/m <= t <= 1 - 1/m, except where there is no width at all.
+  margin = 0.5 / tf.cast(tf.size(width), tf.float64)
+  share = tf.math.divide_no_nan(problem.total, tf.reduce_sum(width))
+  t = tf.fill(tf.shape(width), tf.clip_by_value(share, margin, 1.0 - margin))
+
+  gradient = _gradient(problem, t)
+  price = tf.math.divide_no_nan(
+    tf.tensordot(width, gradient, 1), tf.tensordot(width, width, 1)
+  )
+  reduced = gradient - price * width
+  largest = tf.reduce_max(tf.abs(reduced))
+  offset = tf.where(largest > 0, largest, tf.ones_like(largest))
+  return _Iterate(
+    t=t,
+    rest=1.0 - t,
+    lower_dual=tf.nn.relu(reduced) + offset,
+    upper_dual=tf.nn.relu(-reduced) + offset,
+    price=price,
+  )
+
+
+def _newton_step(
+  problem: Problem, iterate: _Iterate, regularization: tf.Tensor
+) -> _Iterate:
+  """Moves along Mehrotra's predictor-corrector direction."""
+  t, rest, lower_dual, upper_dual, price = iterate
+  width = problem.width
+  dual_residual = (
+    _gradient(problem, t) - price * width - lower_dual + upper_dual
+  )
+  primal_residual = problem.total - tf.tensordot(width, t, 1)
+
+  # The duals are eliminated: (2 W G W + diag(z/t + y/(1-t))) dt = rhs + w dλ.
+  matrix = 2.0 * problem.gram * width[:, tf.newaxis] * width[tf.newaxis, :]
+  diagonal = tf.linalg.diag_part(matrix) + lower_dual / t + upper_dual / rest
+  jacobi = tf.math.rsqrt(diagonal)
+  scaled = matrix * jacobi[:, tf.newaxis] * jacobi[tf.newaxis, :]
+  factor = tf.linalg.cholesky(
+    tf.linalg.set_diag(scaled, tf.fill(tf.shape(jacobi), 1.0 + regularization))
+  )
+
+  def solve(rhs: tf.Tensor) -> tf.Tensor:
+    column = (jacobi * rhs)[:, tf.newaxis]
+    return jacobi * tf.linalg.cholesky_solve(factor, column)[:, 0]
+
+  price_response = solve(width)
+  sum_response = tf.tensordot(width, price_response, 1)
+
+  def direction(lower_target: tf.Tensor, upper_target: tf.Tensor) -> _Iterate:
+    """Returns the change that moves t z and (1-t) y by the targets."""
+    free_change = solve(lower_target / t - upper_target / rest - dual_residual)
+    price_change = tf.math.divide_no_nan(
+      primal_residual - tf.tensordot(width, free_change, 1), sum_response
+    )
+    change = free_change + price_change * price_response
+    return _Iterate(
+      t=change,
+      rest=-change,
+      lower_dual=(lower_target - lower_dual * change) / t,
+      upper_dual=(upper_target + upper_dual * change) / rest,
+      price=price_change,
+    )
+
+  predictor = direction(-t * lower_dual, -rest * upper_dual)
+  predicted = _move(
+    iterate, predictor, tf.minimum(_boundary(iterate, predictor), 1.0)
+  )
+  mean = _mean_complementarity(iterate)
+  centre = mean * (_mean_complementarity(predicted) / mean) ** 3
+  corrector = direction(
+    centre - t * lower_dual - predictor.t * predictor.lower_dual,
+    centre - rest * upper_dual - predictor.rest * predictor.upper_dual,
+  )
+  length = _STEP_TO_BOUNDARY * _boundary(iterate, corrector)
+  return _move(iterate, corrector, tf.minimum(length, 1.0))
+
+
+def _move(iterate: _Iterate, change: _Iterate, length: tf.Tensor) -> _Iterate:
+  return tf.nest.map_structure(
+    lambda value, step: value + length * step, iterate, change
+  )
+
+
+def _boundary(iterate: _Iterate, change: _Iterate) -> tf.Tensor:
+  """Returns the step length at which the first positive value becomes 0."""
+  value = tf.concat(iterate[:4], axis=0)
+  decrease = -tf.concat(change[:4], axis=0)
+  unlimited = tf.constant(value.dtype.max, value.dtype)
+  return tf.reduce_min(tf.where(decrease > 0, value / decrease, unlimited))
+
+
+def _mean_complementarity(iterate: _Iterate) -> tf.Tensor:
+  return 0.5 * tf.reduce_mean(
+    iterate.t * iterate.lower_dual + iterate.rest * iterate.upper_dual
+  )
+
+
+def _gradient(problem: Problem, t: tf.Tensor) -> tf.Tensor:
+  x = problem.lower + problem.width * t
+  return 2.0 * problem.width * tf.linalg.matvec(problem.gram, x)
+
+
+def _iterate_gap(problem: Problem, iterate: _Iterate) -> tf.Tensor:
+  x = problem.lower + problem.width * iterate.t
+  return simplex.linear_gap(
+    2.0 * tf.linalg.matvec(problem.gram, x),
+    problem.width * iterate.t,
+    problem.width * iterate.rest,
+    problem.total,
+  )

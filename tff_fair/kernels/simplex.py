@@ -1,0 +1,151 @@
+"""Projections and linear programs on the simplex, and on a box in it.
+
+The Euclidean projection onto {x : sum x = 1, lower <= x <= upper} is
+x = clip(v - tau, lower, upper), where tau is a root of the non-increasing,
+piecewise linear function sum_k clip(v_k - tau, lower_k, upper_k) - 1 (for the
+simplex alone: Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient projections
+onto the l1-ball for learning in high dimensions", ICML 2008). Its kinks are at
+v - lower and v - upper, so a bisection over the sorted kinks finds the linear
+piece that holds the root; on it the root is exact. O(m log m) in all.
+"""
+
+import tensorflow as tf
+
+
+def project_to_simplex(v: tf.Tensor) -> tf.Tensor:
+  """Projects a vector onto the probability simplex.
+
+  Args:
+    v: float64[m], m >= 1, any finite values.
+
+  Returns:
+    float64[m], the point nearest to `v` in {x : x >= 0, sum x = 1}.
+  """
+  return project_to_box_simplex(v, 0.0, 1.0)
+
+
+def project_to_box_simplex(
+  v: tf.Tensor, lower: tf.Tensor | float, upper: tf.Tensor | float
+) -> tf.Tensor:
+  """Projects a vector onto the part of the simplex that lies in a box.
+
+  Exact to rounding for values of any size, since the threshold is searched
+  relative to the entry of `v` next to it.
+
+  Args:
+    v: float64[m], m >= 1, any finite values.
+    lower: float64[m] or a scalar, 0 <= lower <= upper.
+    upper: float64[m] or a scalar; values above 1 act as 1.
+
+  Returns:
+    float64[m], the point nearest to `v` in
+    {x : lower <= x <= upper, sum x = 1}. The bounds hold exactly and the sum to
+    rounding. An infeasible box gives its nearest corner: `lower` where
+    sum(lower) > 1, `upper` where sum(upper) < 1.
+  """
+  v = tf.cast(v, tf.float64)
+  lower = tf.broadcast_to(tf.cast(lower, tf.float64), tf.shape(v))
+  upper = tf.broadcast_to(tf.cast(upper, tf.float64), tf.shape(v))
+  upper = tf.minimum(upper, 1.0)
+
+  # With b the smallest entry of v whose sum is at most 1, b - 1 <= tau <= b:
+  # the bounds lie in [0, 1], so entries below b are at their lower bounds and
+  # all the others have reached their upper bounds at b - 1. What lies further
+  # than 1 from b stays at its bound, wherever exactly it lies.
+  _, base = _bracket(tf.sort(v), v, lower, upper)
+  v = tf.clip_by_value(v - base, -1.0, 1.0)
+
+  kinks = tf.sort(tf.concat([v - lower, v - upper], axis=0))
+  left, right = _bracket(kinks, v, lower, upper)
+  left_sum = _clipped_sum(left, v, lower, upper)
+  right_sum = _clipped_sum(right, v, lower, upper)
+  fraction = tf.math.divide_no_nan(left_sum - 1.0, left_sum - right_sum)
+  tau = left + fraction * (right - left)
+  return restore_unit_sum(tf.clip_by_value(v - tau, lower, upper), lower, upper)
+
+
+def restore_unit_sum(
+  x: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
+) -> tf.Tensor:
+  """Removes the rounding error of a sum that should be 1, inside the box.
+
+  Every entry moves in proportion to its distance from the nearer bound, so
+  entries at a bound stay there and equal entries stay equal.
+
+  Args:
+    x: float64[m] with lower <= x <= upper, whose sum is 1 up to rounding.
+    lower: float64[m].
+    upper: float64[m].
+
+  Returns:
+    float64[m] with lower <= x <= upper.
+  """
+  room = tf.minimum(x - lower, upper - x)
+  missing = 1.0 - tf.reduce_sum(x)
+  share = tf.math.divide_no_nan(missing, tf.reduce_sum(room))
+  x += tf.clip_by_value(share, -1.0, 1.0) * room
+  return tf.clip_by_value(x, lower, upper)
+
+
+def linear_gap(
+  gradient: tf.Tensor,
+  above_lower: tf.Tensor,
+  below_upper: tf.Tensor,
+  total: tf.Tensor,
+) -> tf.Tensor:
+  """Returns max over feasible s of <gradient, x - s>.
+
+  The best s fills the coordinates up in ascending order of the gradient. With
+  the price at which that ends, the gap is a sum of terms that are all
+  nonnegative, hence free of cancellation.
+
+  Args:
+    gradient: float64[m].
+    above_lower: float64[m], x - lower.
+    below_upper: float64[m], upper - x.
+    total: float64[], 1 - sum(lower).
+  """
+  order = tf.argsort(gradient)
+  ascending = tf.gather(gradient, order)
+  width = tf.gather(above_lower + below_upper, order)
+  reached = tf.cumsum(width, exclusive=True) < total
+  price = tf.reduce_max(tf.where(reached, ascending, ascending[0]))
+  reduced = gradient - price
+  return tf.reduce_sum(
+    tf.nn.relu(reduced) * above_lower + tf.nn.relu(-reduced) * below_upper
+  )
+
+
+def _clipped_sum(
+  tau: tf.Tensor, v: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
+) -> tf.Tensor:
+  return tf.reduce_sum(tf.clip_by_value(v - tau, lower, upper))
+
+
+def _bracket(
+  thresholds: tf.Tensor, v: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Finds the neighbours in sorted thresholds between which the sum passes 1.
+
+  Args:
+    thresholds: float64[n], ascending, n >= 1.
+    v: float64[m].
+    lower: float64[m].
+    upper: float64[m].
+
+  Returns:
+    The last threshold whose sum is above 1 and the first whose sum is not;
+    twice the end of the range where all thresholds are of one kind.
+  """
+  last = tf.size(thresholds) - 1
+
+  def narrow(low: tf.Tensor, high: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    middle = (low + high) // 2
+    above = _clipped_sum(thresholds[middle], v, lower, upper) > 1.0
+    return tf.where(above, middle + 1, low), tf.where(above, high, middle)
+
+  # The first index whose sum is at most 1, or `last` where there is none.
+  index, _ = tf.while_loop(
+    lambda low, high: low < high, narrow, (tf.constant(0), last)
+  )
+  return thresholds[tf.maximum(index - 1, 0)], thresholds[index]

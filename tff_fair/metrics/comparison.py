@@ -1,0 +1,94 @@
+"""Who gains and who loses from one model to another, client by client."""
+
+import numpy as np
+import numpy.typing as npt
+
+from tff_fair.metrics import vectors
+
+# float32(0.3) and 0.3 are the same accuracy.
+_TIE = float(np.finfo(np.float32).eps)
+
+
+def compare_clients(
+  baseline: npt.ArrayLike, other: npt.ArrayLike
+) -> dict[str, float]:
+  """Compares what two runs give to the same clients.
+
+  The suffering clients are those below the mean of the baseline; all others are
+  well-performing. Each client counts once. Accuracies that differ by no more
+  than float32's rounding (1.2e-7) are equal: such a client neither improved nor
+  degraded, and one that close to the mean is not below it.
+
+  Source: Table 2 of Malekmohammadi and Yu, "Semi-Variance Reduction for Fair
+  Federated Learning" (2024).
+
+  Args:
+    baseline: float[K], accuracies in [0, 1] of the reference run, as a rule
+      FedAvg.
+    other: float[K], accuracies in [0, 1] of the other run. Clients are paired
+      by position.
+
+  Returns:
+    A dictionary of
+      suffering_share: share of the clients that suffer, in [0, 1).
+      suffering_improved_share: share of the suffering clients whose accuracy
+        rose.
+      suffering_mean_change: mean of other - baseline over them.
+      well_performing_share: share of all other clients, 1 - suffering_share.
+      well_performing_degraded_share: share of the well-performing clients whose
+        accuracy fell.
+      well_performing_mean_change: mean of other - baseline over them.
+      mean_change: mean of other - baseline over all clients.
+    If the baseline is the same for all, nobody suffers; the share and the
+    change of an empty group are 0.
+
+  Raises:
+    ValueError: If an argument is empty, not of rank 1, not finite or out of
+      [0, 1], or if their lengths differ.
+  """
+  before = vectors.accuracies_per_client("baseline", baseline)
+  after = vectors.accuracies_per_client("other", other)
+  vectors.check_same_clients(baseline=before, other=after)
+  change = after - before
+  suffering = before < vectors.mean(before) - _TIE
+  return {
+    "suffering_share": float(suffering.mean()),
+    "suffering_improved_share": _mean(change[suffering] > _TIE),
+    "suffering_mean_change": _mean(change[suffering]),
+    "well_performing_share": float((~suffering).mean()),
+    "well_performing_degraded_share": _mean(change[~suffering] < -_TIE),
+    "well_performing_mean_change": _mean(change[~suffering]),
+    "mean_change": float(change.mean()),
+  }
+
+
+def share_not_worse(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
+  """Returns rho_t, the share of the cohort whose training loss did not rise.
+
+  Args:
+    before: float[m], f_k(theta_t), losses of the cohort's clients before the
+      round. A client whose loss is not finite was not in the cohort and is left
+      out.
+    after: float[m], f_k(theta_{t+1}), losses after it, paired by position. One
+      that is not finite has risen.
+
+  Returns:
+    The share of clients with f_k(theta_{t+1}) <= f_k(theta_t), in [0, 1]; NaN
+    if no client has a finite loss before the round.
+
+  Raises:
+    ValueError: If an argument is empty or not of rank 1, or if their lengths
+      differ.
+  """
+  old = vectors.per_client("before", before)
+  new = vectors.per_client("after", after)
+  vectors.check_same_clients(before=old, after=new)
+  counted = np.isfinite(old)
+  if not counted.any():
+    return float("nan")
+  not_worse = np.isfinite(new) & (new <= old)
+  return float(not_worse[counted].mean())
+
+
+def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> float:
+  return float(values.mean()) if values.size else 0.0

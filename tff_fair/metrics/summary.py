@@ -1,0 +1,145 @@
+"""How evenly accuracy is spread over clients, as one row of statistics.
+
+The statistics are those of the papers this library covers and of LEAF (Caldas
+et al., "LEAF: A Benchmark for Federated Settings", 2018). a_k is the accuracy
+of client k of K. Five of them depend on the ratios r_k = a_k / mean alone:
+
+  relative_std = sqrt(mean((r_k - 1)^2))     angle = arctan(relative_std)
+  kl_uniform = mean(r_k log r_k)             entropy = log K - kl_uniform
+  jain = 1 / (1 + relative_std^2)
+
+which are the usual definitions, arccos(sum a / (sqrt(K) ||a||)),
+KL(a / sum a || uniform), (sum a)^2 / (K sum a^2) and the Shannon entropy of
+a / sum a, in a form that neither cancels near equality nor leaves the domain of
+arccos. Where all accuracies are zero, r_k = 1: nobody is better off than
+anybody else, as in the limit of equal accuracies that tend to zero.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from tff_fair.metrics import vectors
+from tff_fair.metrics.vectors import Vector
+
+_TAIL_PERCENTS = (5, 10, 20, 30)
+_PERCENTILES = (10, 50, 90)
+
+
+def fairness_summary(
+  accuracies: npt.ArrayLike, num_examples: npt.ArrayLike | None = None
+) -> dict[str, float]:
+  """Summarizes how evenly accuracy is spread over clients.
+
+  Without `num_examples` each client counts once. With it, a client counts in
+  proportion to its examples: every mean below is taken with the weights
+  w_k = K n_k / sum n, and tails and percentiles are shares of the examples, not
+  of the clients. Only the proportions of `num_examples` matter, and equal ones
+  give the same as none.
+
+  Args:
+    accuracies: float[K], a_k in [0, 1], in any order.
+    num_examples: float[K], n_k > 0, examples behind each accuracy.
+
+  Returns:
+    A dictionary of
+      mean: mean of the accuracies; weighted, the accuracy over all examples.
+      std, variance: population standard deviation and its square.
+      min, max: over the clients, never weighted.
+      worst_5, worst_10, worst_20, worst_30: mean of the ceil(q K) lowest
+        accuracies, q = 5 %, …; weighted, mean over the share ceil(q K) / K of
+        the examples with the lowest accuracies, the client at the edge counted
+        in part.
+      best_5, best_10, best_20, best_30: the same of the highest.
+      relative_std: std / mean.
+      angle: between the accuracies and the all-ones vector, in degrees, in the
+        inner product that the weights define.
+      kl_uniform: KL divergence, in nats, of a / sum a from uniform; weighted,
+        of the clients' shares of the correct examples from their shares of all
+        examples.
+      jain: Jain's index, in [1/K, 1] unweighted, 1 where all are equal.
+      entropy: log K - kl_uniform, in nats; unweighted, the Shannon entropy of
+        a / sum a.
+      percentile_10, percentile_50, percentile_90: linearly interpolated, as in
+        `numpy.percentile`; weighted, the mean over the 1/K of the examples that
+        starts at the share (1 - 1/K) p from the lowest, which for equal weights
+        is that interpolation.
+    If all accuracies are zero, so are relative_std, angle and kl_uniform; jain
+    is 1 and entropy log K.
+
+  Raises:
+    ValueError: If an argument is empty, not of rank 1, not finite or out of
+      range, or if their lengths differ. Accuracies out of [0, 1] by no more
+      than float32 rounding are clipped instead.
+  """
+  accuracy = vectors.accuracies_per_client("accuracies", accuracies)
+  if num_examples is None:
+    weight = np.ones_like(accuracy)
+  else:
+    counts = vectors.example_counts_per_client("num_examples", num_examples)
+    vectors.check_same_clients(accuracies=accuracy, num_examples=counts)
+    weight = counts / counts.max()
+    weight = weight / weight.mean()
+  mean = vectors.mean(accuracy, weight)
+  relative_std = _relative_std(accuracy, weight, mean)
+  std = relative_std * mean
+  kl_uniform = _kl_uniform(accuracy, weight, mean)
+  return {
+    "mean": mean,
+    "std": std,
+    "variance": std**2,
+    "min": float(accuracy.min()),
+    "max": float(accuracy.max()),
+    **_ranked_means(accuracy, weight),
+    "relative_std": relative_std,
+    "angle": math.degrees(math.atan(relative_std)),
+    "kl_uniform": kl_uniform,
+    "jain": 1 / (1 + relative_std**2),
+    "entropy": math.log(accuracy.size) - kl_uniform,
+  }
+
+
+def _relative_std(accuracy: Vector, weight: Vector, mean: float) -> float:
+  if mean == 0:
+    return 0.0
+  # The difference first: near equality, a_k / mean - 1 would lose its digits.
+  deviation = (accuracy - mean) / mean
+  return math.sqrt(np.average(deviation**2, weights=weight))
+
+
+def _kl_uniform(accuracy: Vector, weight: Vector, mean: float) -> float:
+  if mean == 0:
+    return 0.0
+  ratio = accuracy / mean
+  # 0 log 0 = 0.
+  log_ratio = np.log(ratio, out=np.zeros_like(ratio), where=ratio > 0)
+  return max(0.0, float(np.average(ratio * log_ratio, weights=weight)))
+
+
+def _ranked_means(accuracy: Vector, weight: Vector) -> dict[str, float]:
+  """Returns tails and percentiles: means over runs of the ranked examples.
+
+  The examples, ranked by the accuracy of their client, cover [0, K], a client
+  of average size one unit.
+  """
+  order = np.argsort(accuracy)
+  accuracy = accuracy[order]
+  ends = np.cumsum(weight[order])
+  starts = np.concatenate([[0.0], ends[:-1]])
+  num_clients = accuracy.size
+
+  def mean_over(start: float, stop: float) -> float:
+    covered = np.minimum(ends, stop) - np.maximum(starts, start)
+    return vectors.mean(accuracy, np.maximum(covered, 0.0))
+
+  tails = {q: math.ceil(q * num_clients / 100) for q in _TAIL_PERCENTS}
+  firsts = {p: p / 100 * (num_clients - 1) for p in _PERCENTILES}
+  return {
+    **{f"worst_{q}": mean_over(0, n) for q, n in tails.items()},
+    **{
+      f"best_{q}": mean_over(num_clients - n, num_clients)
+      for q, n in tails.items()
+    },
+    **{f"percentile_{p}": mean_over(i, i + 1) for p, i in firsts.items()},
+  }

@@ -1,0 +1,95 @@
+"""Checked vectors with one entry per client, and their mean.
+
+Lists, tuples, arrays and pandas Series of any real dtype are taken; all
+arithmetic is in float64.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float64]
+
+# A mean taken in float32 may leave [0, 1] by a few roundings.
+_RANGE_SLACK = 1e-6
+
+
+def per_client(name: str, values: npt.ArrayLike) -> Vector:
+  """Returns `values` as float64[K] with K > 0.
+
+  Args:
+    name: What the caller calls the values, for the errors.
+    values: One number per client; not checked for being finite.
+
+  Raises:
+    ValueError: If they are not numbers, not of rank 1, or empty.
+  """
+  try:
+    vector = np.asarray(values, dtype=np.float64)
+  except (TypeError, ValueError) as error:
+    raise ValueError(
+      f"Expected {name} to be a sequence of numbers, one per client: {error}."
+    ) from error
+  if vector.ndim != 1:
+    raise ValueError(
+      f"Expected {name} to have one number per client (rank 1), found the "
+      f"shape {vector.shape}; pass one column of it."
+    )
+  if vector.size == 0:
+    raise ValueError(f"Expected {name} of one client or more, found none.")
+  return vector
+
+
+def accuracies_per_client(name: str, values: npt.ArrayLike) -> Vector:
+  """Returns `values` as float64[K] in [0, 1].
+
+  What leaves the interval by no more than float32 rounding is clipped to it.
+
+  Raises:
+    ValueError: As `per_client`, or if a value is not finite or not in [0, 1].
+  """
+  vector = per_client(name, values)
+  fits = (vector >= -_RANGE_SLACK) & (vector <= 1 + _RANGE_SLACK)
+  if not fits.all():
+    raise ValueError(
+      f"Expected {name} in [0, 1], found {_first(vector, ~fits)}; divide "
+      "percentages by 100, and leave clients without a value out."
+    )
+  return vector.clip(0.0, 1.0)
+
+
+def example_counts_per_client(name: str, values: npt.ArrayLike) -> Vector:
+  """Returns `values` as float64[K], finite and positive.
+
+  Raises:
+    ValueError: As `per_client`, or if a value is not finite or not positive.
+  """
+  vector = per_client(name, values)
+  fits = np.isfinite(vector) & (vector > 0)
+  if not fits.all():
+    raise ValueError(
+      f"Expected {name} > 0 and finite, found {_first(vector, ~fits)}; leave "
+      "clients without examples out."
+    )
+  return vector
+
+
+def check_same_clients(**vectors: Vector) -> None:
+  """Raises ValueError unless all vectors have the same number of clients."""
+  if len({vector.size for vector in vectors.values()}) > 1:
+    found = ", ".join(f"{v.size} in {name}" for name, v in vectors.items())
+    raise ValueError(f"Expected one entry per client, found {found}.")
+
+
+def mean(values: Vector, weights: Vector | None = None) -> float:
+  """Returns the mean of float64[K], weighted by float64[K] where given.
+
+  It is exact for equal values: a plain sum would leave the mean a rounding
+  above them all, and every client below average.
+  """
+  least = values.min()
+  return float(least + np.average(values - least, weights=weights))
+
+
+def _first(vector: Vector, where: npt.NDArray[np.bool_]) -> str:
+  position = int(np.argmax(where))
+  return f"{vector[position]} at position {position}"

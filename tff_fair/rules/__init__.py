@@ -1,0 +1,1 @@
+"""The methods' rules: pure functions from a cohort to its coefficients."""

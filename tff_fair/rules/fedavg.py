@@ -1,0 +1,28 @@
+"""FedAvg: every client by its share of the examples.
+
+McMahan, Moore, Ramage, Hampson, Aguera y Arcas, "Communication-Efficient
+Learning of Deep Networks from Decentralized Data" (AISTATS 2017).
+
+  c_k = p_k
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_fair import types
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FedAvgRule(types.SeparableRule):
+  """Coefficients c_k = p_k."""
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    return types.RuleOutput(cohort.weight, state)
+
+  def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
+    """See the base class."""
+    return tf.math.log(cohort.weight)

@@ -1,0 +1,207 @@
+"""Execution contexts: computations run in one local worker, or in several.
+
+TFF keeps one default context per thread: `use_local` and `use_workers` set it
+for the thread that calls them.
+"""
+
+import atexit
+import contextlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow_federated as tff
+
+from tff_fair.runtime import connections, workers
+
+
+def _compile_in_the_clear(comp: Any) -> Any:
+  return tff.backends.native.desugar_and_transform_to_native(
+    tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
+  )
+
+
+def _create_context(
+  context_type: type[Any],
+  executors: connections.WorkerExecutors,
+  *,
+  simulate_secure_sums: bool = False,
+) -> Any:
+  """Creates a synchronous or asynchronous context as TFF's native backend."""
+  return context_type(
+    executors,
+    _compile_in_the_clear
+    if simulate_secure_sums
+    else tff.backends.native.desugar_and_transform_to_native,
+    transform_args=tff.tensorflow.transform_args,
+    transform_result=tff.tensorflow.transform_result,
+  )
+
+
+_current = contextlib.ExitStack()  # Leaves what the default context uses.
+
+
+def use_local(
+  *,
+  default_num_clients: int = 0,
+  max_concurrent_computation_calls: int = -1,
+  stream_structs: bool = False,
+  simulate_secure_sums: bool = False,
+  asynchronous: bool = False,
+  worker_environment: Mapping[str, str] | None = None,
+  timeout: float = 60.0,
+) -> None:
+  """Computes in a worker process of this program, on this machine.
+
+  Replaces what an earlier `use_local` or `use_workers` set up, and stops the
+  worker that it started.
+
+  Args:
+    default_num_clients: The number of clients of computations that take no
+      value of clients.
+    max_concurrent_computation_calls: How many clients run at the same time;
+      no limit unless positive.
+    stream_structs: Whether to send the parts of a structure one by one; needed
+      where one message would pass 2 GiB.
+    simulate_secure_sums: Whether to compute secure sums, which TFF refuses to
+      run outside of a secure deployment, in the clear. Protects nothing.
+    asynchronous: Whether calls return references to values yet to come, as
+      programs written to `tff.program` expect, instead of values.
+    worker_environment: Variables to set for the worker, over those of this
+      program and the defaults (see `start_worker`).
+    timeout: Seconds within which the worker has to be ready.
+
+  Raises:
+    RuntimeError: If the worker ends instead of getting ready.
+    TimeoutError: If it does not get ready in time.
+  """
+  with contextlib.ExitStack() as opened:
+    worker = opened.enter_context(
+      workers.start_worker(
+        max_concurrent_computation_calls=max_concurrent_computation_calls,
+        environment=worker_environment,
+        timeout=timeout,
+      )
+    )
+    executors = connections.WorkerExecutors(
+      worker.address,
+      timeout=timeout,
+      process=worker,
+      default_num_clients=default_num_clients,
+      stream_structs=stream_structs,
+    )
+    opened.callback(executors.close)
+    # Before that, lest it wait for a round whose result nobody awaits any more.
+    opened.callback(worker.stop)
+
+    context = _create_context(
+      tff.framework.AsyncExecutionContext
+      if asynchronous
+      else tff.framework.SyncExecutionContext,
+      executors,
+      simulate_secure_sums=simulate_secure_sums,
+    )
+    if asynchronous:
+      context = tff.program.NativeFederatedContext(context)
+    tff.framework.set_default_context(context)
+    _replace_current(opened)
+
+
+def use_workers(
+  addresses: Sequence[str],
+  *,
+  num_subrounds: int | None = None,
+  stream_structs: bool = False,
+  timeout: float = 10.0,
+) -> None:
+  """Spreads the clients of each computation over several workers.
+
+  A worker is TFF's `worker_binary --port=...` on any host. Workers are left
+  running at the end. Computations may contain one aggregation, or several that
+  do not depend on one another. Replaces what an earlier `use_local` or
+  `use_workers` set up.
+
+  Args:
+    addresses: Where the workers listen, each as "host:port"; an IPv6 address as
+      "[address]:port".
+    num_subrounds: The number of parts that the clients are cut into; by default
+      one for each worker. More parts need less memory on the workers.
+    stream_structs: Whether to send the parts of a structure one by one; needed
+      where one message would pass 2 GiB.
+    timeout: Seconds within which all workers have to answer; also when one is
+      lost in the middle of a round and the round is retried.
+
+  Raises:
+    ConnectionError: If a worker does not answer in time.
+    TypeError: If `addresses` is a single string.
+    ValueError: If there are no addresses, or one is malformed or listed twice.
+  """
+  _check_addresses(addresses)
+  if num_subrounds is not None and num_subrounds < 1:
+    raise ValueError(f"Expected num_subrounds of 1 or more: {num_subrounds}.")
+  with contextlib.ExitStack() as opened:
+    executors = [
+      connections.WorkerExecutors(
+        address, timeout=timeout, stream_structs=stream_structs
+      )
+      for address in addresses
+    ]
+    for worker in executors:
+      opened.callback(worker.close)
+    for worker in executors:
+      worker.connect()
+    contexts = [
+      connections.ConcurrentContext(
+        _create_context(tff.framework.AsyncExecutionContext, worker)
+      )
+      for worker in executors
+    ]
+    for context in contexts:
+      opened.callback(context.close)
+    tff.backends.native.set_mergeable_comp_execution_context(
+      contexts, num_subrounds
+    )
+    _replace_current(opened)
+
+
+@atexit.register
+def stop() -> None:
+  """Leaves all workers and stops those that this program started.
+
+  Happens by itself at the end of the program.
+  """
+  _current.close()
+  workers.stop_workers()
+
+
+# The workers of a program are not those of its forked children.
+os.register_at_fork(after_in_child=_current.pop_all)
+
+
+def _replace_current(opened: contextlib.ExitStack) -> None:
+  former = _current.pop_all()
+  _current.enter_context(opened.pop_all())
+  former.close()
+
+
+def _check_addresses(addresses: Sequence[str]) -> None:
+  if isinstance(addresses, str):
+    raise TypeError(
+      f"Expected a list of addresses, found a single string: {addresses!r}."
+    )
+  if not addresses:
+    raise ValueError("Expected the address of at least one worker, found none.")
+  for address in addresses:
+    match = re.fullmatch(
+      r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})", address
+    )
+    if match is None or not 1 <= int(match[2]) <= 65535:
+      raise ValueError(
+        f'Expected the address of a worker as "host:port", found {address!r}.'
+      )
+  if len(set(addresses)) < len(addresses):
+    raise ValueError(
+      f"Expected each address once, found {list(addresses)}. `num_subrounds` "
+      "makes a worker do more than one part of a round."
+    )

@@ -1,0 +1,253 @@
+"""Worker processes on this machine, which end with the program.
+
+TFF runs computations in a C++ process, the worker. TFF itself tries to end the
+one it starts when the interpreter is already half gone, and fails: the worker
+outlives the program and holds its output open, so that `program | tee log`
+never returns. Here the kernel ends a worker with the program that started it,
+however that ends. No signal handler is needed for it, so signals keep the
+meaning that Python or the user gave them.
+"""
+
+import atexit
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Self
+
+import tensorflow_federated as tff
+
+# A round allocates and frees the same large tensors over and over. By default
+# glibc returns such memory to the kernel at once, and every reuse pays its page
+# faults again: most of the time of a small model's round. These settings keep
+# it, in a single arena, where what one thread frees serves the next one.
+# Before version 2.35 glibc ignores an mmap threshold above 32 MiB.
+_WORKER_ENVIRONMENT = {
+  "MALLOC_ARENA_MAX": "1",
+  "MALLOC_MMAP_THRESHOLD_": str(2**25),
+  "MALLOC_TRIM_THRESHOLD_": str(2**33),
+  "MALLOC_TOP_PAD_": str(2**26),
+  "TF_CPP_MIN_LOG_LEVEL": "1",  # Warnings and errors only.
+}
+
+# Asks the kernel to kill this process when its parent ends, then becomes the
+# worker. A `preexec_fn` could ask too, but with one Popen forks the program,
+# which is unsafe with the threads of TensorFlow and gRPC; without, it does not.
+_BECOME_WORKER = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+if os.getppid() == int(sys.argv[1]):  # Else the parent has ended meanwhile.
+  os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class Worker:
+  """A worker process on this machine; it ends with this program at the latest.
+
+  Leaving it as a context manager stops it.
+  """
+
+  def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+    self._process = process
+    self._port = port
+
+  @property
+  def address(self) -> str:
+    """Where programs on this machine reach it, as "host:port"."""
+    return f"127.0.0.1:{self._port}"
+
+  @property
+  def pid(self) -> int:
+    """The process id."""
+    return self._process.pid
+
+  @property
+  def is_running(self) -> bool:
+    """Whether the process has not ended yet."""
+    return self._process.poll() is None
+
+  def check_running(self, *, patience: float = 0.0) -> None:
+    """Raises a `RuntimeError` that says how, if the process has ended.
+
+    Args:
+      patience: Seconds to wait for the end to show, when there are signs of it.
+    """
+    with contextlib.suppress(subprocess.TimeoutExpired):
+      status = self.wait(timeout=patience)
+      how = f"by {signal.Signals(-status).name}" if status < 0 else str(status)
+      raise RuntimeError(
+        f"The worker (process {self.pid}) has ended ({how}). If nobody ended "
+        "it, the machine may have run out of memory. Start another one to go "
+        "on."
+      )
+
+  def wait(self, timeout: float | None = None) -> int:
+    """Waits for the end; returns the exit status, or minus the signal.
+
+    Raises:
+      subprocess.TimeoutExpired: If it does not end within so many seconds.
+    """
+    return self._process.wait(timeout)
+
+  def stop(self) -> None:
+    """Ends the process at once: it holds nothing worth saving."""
+    self._process.kill()
+    self._process.wait()
+    _workers.discard(self)
+
+  def __enter__(self) -> Self:
+    return self
+
+  def __exit__(self, *exc_info: object) -> None:
+    self.stop()
+
+
+_workers: set[Worker] = set()
+
+
+def worker_pids() -> tuple[int, ...]:
+  """Returns the process ids of the running workers this program started."""
+  return tuple(sorted(w.pid for w in _workers.copy() if w.is_running))
+
+
+def start_worker(
+  port: int | None = None,
+  *,
+  max_concurrent_computation_calls: int = -1,
+  environment: Mapping[str, str] | None = None,
+  timeout: float = 60.0,
+) -> Worker:
+  """Starts a worker on this machine and waits until it can be reached.
+
+  A worker listens on every network interface and runs whatever it is sent,
+  without authentication: trusted networks only.
+
+  Args:
+    port: The TCP port to listen on; by default a free one.
+    max_concurrent_computation_calls: How many clients run at the same time;
+      no limit unless positive.
+    environment: Variables to set for the worker, over those of this program.
+      Both go over the worker's defaults, which make glibc's allocator keep
+      freed memory, for speed.
+    timeout: Seconds within which the worker has to listen.
+
+  Returns:
+    The worker.
+
+  Raises:
+    OSError: If `port` cannot be had.
+    RuntimeError: If the worker ends instead of listening.
+    TimeoutError: If it does not listen in time.
+  """
+  binary = pathlib.Path(tff.__file__).parent / "data" / "worker_binary"
+  with _reserve_port(port) as reservation:
+    bound_port = reservation.getsockname()[1]
+    process = _spawn(
+      [
+        str(binary),
+        f"--port={bound_port}",
+        f"--max_concurrent_computation_calls={max_concurrent_computation_calls}",
+      ],
+      {**_WORKER_ENVIRONMENT, **os.environ, **(environment or {})},
+    )
+    worker = Worker(process, bound_port)
+    _workers.add(worker)
+    try:
+      _wait_until_listening(worker, bound_port, timeout)
+    except BaseException:
+      worker.stop()
+      raise
+  return worker
+
+
+def _reserve_port(port: int | None) -> socket.socket:
+  """Binds a port so that no other program gets it before the worker listens.
+
+  The worker itself can bind it too: gRPC servers share their ports with other
+  sockets of the same user that do the same.
+  """
+  if port is not None:
+    if not 1 <= port <= 65535:
+      raise ValueError(f"Expected a port between 1 and 65535, found {port}.")
+    with socket.socket() as probe:  # Does not share: fails if somebody listens.
+      probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+      try:
+        probe.bind(("", port))
+      except OSError as error:
+        raise OSError(
+          error.errno,
+          f"A worker cannot listen on port {port}: {error.strerror}. Choose "
+          "another port, or none for a free one",
+        ) from error
+  reservation = socket.socket()
+  reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+  reservation.bind(("", port or 0))
+  return reservation
+
+
+def _spawn(
+  command: list[str], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+  """Starts a process that the kernel ends with this one.
+
+  By "parent" the kernel means the thread that started the process, so it gets
+  a thread of its own that lives as long as the process.
+  """
+  started: concurrent.futures.Future[subprocess.Popen[bytes]] = (
+    concurrent.futures.Future()
+  )
+
+  def start_and_wait() -> None:
+    try:
+      process = subprocess.Popen(
+        [sys.executable, "-ISc", _BECOME_WORKER, str(os.getpid()), *command],
+        stdin=subprocess.DEVNULL,
+        env=environment,
+        # Ctrl-C in a terminal reaches the program alone, which may still need
+        # the worker for what it does then.
+        start_new_session=True,
+      )
+    except BaseException as error:
+      started.set_exception(error)
+    else:
+      started.set_result(process)
+      process.wait()
+
+  threading.Thread(target=start_and_wait, daemon=True).start()
+  return started.result()
+
+
+def _wait_until_listening(worker: Worker, port: int, timeout: float) -> None:
+  deadline = time.monotonic() + timeout
+  while True:
+    try:
+      socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+    except OSError as error:
+      worker.check_running()
+      if time.monotonic() > deadline:
+        raise TimeoutError(
+          f"The worker (process {worker.pid}) does not listen on port {port} "
+          f"after {timeout:g} s. Give it a longer timeout."
+        ) from error
+      time.sleep(0.005)
+    else:
+      return
+
+
+@atexit.register
+def stop_workers() -> None:
+  """Stops all workers that this program started."""
+  for worker in _workers.copy():
+    worker.stop()
+
+
+# The workers of a program are not those of its forked children.
+os.register_at_fork(after_in_child=_workers.clear)

@@ -1,0 +1,189 @@
+"""What travels between the parts: client signals, cohorts and rules.
+
+A fair method is a *rule*: from the cohort's scalars and, for the geometric
+methods, the Gram matrix M of the client updates, it returns one coefficient c_k
+per client. The round's direction is d = sum_k c_k Delta_k, with Delta_k the
+pseudo-gradient (initial minus trained weights) of client k. Everything
+federated lives elsewhere; this module needs TensorFlow alone.
+"""
+
+import abc
+import collections
+from collections.abc import Mapping
+import enum
+from typing import Any, ClassVar, NamedTuple
+
+import tensorflow as tf
+
+
+class ClientSignals(NamedTuple):
+  """The scalars a client reports beside its update, as `update_weight`.
+
+  Attributes:
+    client_id: int64, identifies the client across rounds.
+    num_examples: float32, n_k, the client's training examples. A client with
+      none, or whose update or signals are not finite, is left out of the round.
+    loss: float32, f_k, mean loss of the received model over the client's
+      training examples.
+    accuracy: float32, a_k in [0, 1], of the received model over the same
+      examples; 0 where the model has no notion of accuracy.
+    num_steps: float32, tau_k, the client's local optimizer steps.
+    learning_rate: float32, eta, the client learning rate of this round; 0 where
+      the client optimizer has none.
+  """
+
+  client_id: Any
+  num_examples: Any
+  loss: Any
+  accuracy: Any
+  num_steps: Any
+  learning_rate: Any
+
+
+class Cohort(NamedTuple):
+  """What a rule may know of a round's m clients, in ascending order of id.
+
+  Only clients that count are in it. Signals that a rule has not asked for may
+  be `None`.
+
+  Attributes:
+    client_id: int64[m].
+    weight: float64[m], p_k, positive, sums to 1 (n_k over its sum, or 1/m).
+    num_examples: float64[m], n_k.
+    loss: float64[m], f_k.
+    accuracy: float64[m], a_k.
+    num_steps: float64[m], tau_k.
+    learning_rate: float64[m], eta.
+    squared_norm: float64[m], ||Delta_k||^2, if the rule asks for NORMS or GRAM.
+    gram: float64[m, m], M_ij = <Delta_i, Delta_j>, if the rule asks for GRAM.
+  """
+
+  client_id: Any
+  weight: Any
+  num_examples: Any
+  loss: Any = None
+  accuracy: Any = None
+  num_steps: Any = None
+  learning_rate: Any = None
+  squared_norm: Any = None
+  gram: Any = None
+
+
+class Geometry(enum.Enum):
+  """How much of the geometry of the client updates a rule needs."""
+
+  NONE = "none"
+  NORMS = "norms"
+  GRAM = "gram"
+
+
+class RuleOutput(NamedTuple):
+  """What a rule returns.
+
+  Attributes:
+    coefficients: float64[m], c_k, in the order of the cohort.
+    state: The rule's state for the next round.
+    measurements: Scalars to report, by name.
+  """
+
+  coefficients: Any
+  state: Any = ()
+  measurements: Mapping[str, Any] = collections.OrderedDict()
+
+
+class Rule(abc.ABC):
+  """Chooses one coefficient per client; a pure function on tiny tensors.
+
+  A rule must be equivariant: clients with equal signals and geometry get equal
+  coefficients, whatever their place in the cohort. It is never called with an
+  empty cohort.
+
+  Attributes:
+    signals: Names of the `ClientSignals` the rule reads beside `client_id` and
+      `num_examples`.
+    geometry: What the rule needs to know of the updates.
+  """
+
+  signals: ClassVar[tuple[str, ...]] = ()
+  geometry: ClassVar[Geometry] = Geometry.NONE
+
+  def initialize(self) -> Any:
+    """Returns the state before the first round, a structure of tensors."""
+    return ()
+
+  @abc.abstractmethod
+  def coefficients(self, cohort: Cohort, state: Any) -> RuleOutput:
+    """Returns the coefficients of one round.
+
+    Args:
+      cohort: The clients of the round, m >= 1.
+      state: What `initialize` or the last round returned.
+    """
+
+
+class SeparableRule(Rule):
+  """A rule whose coefficients need no second look at the updates.
+
+  c_k = exp(l_k) * (u + v * x_k), where l_k and x_k depend on client k alone and
+  only the scalars u and v on the whole cohort. The sum over clients is then
+  known from sums that can be taken as the updates arrive, in O(d) memory.
+  """
+
+  @abc.abstractmethod
+  def log_weight(self, cohort: Cohort) -> Any:
+    """Returns l_k, float64[m]; each entry a function of client k alone.
+
+    Args:
+      cohort: Here `weight` is not normalized: n_k, or 1.
+    """
+
+  def covariate(self, cohort: Cohort) -> Any:
+    """Returns x_k, float64[m], or `None` where c_k is exp(l_k) times u."""
+    del cohort
+    return
+
+
+def client_dataset(
+  client_id: int, examples: tf.data.Dataset
+) -> tf.data.Dataset:
+  """Returns what a process takes as the data of one client.
+
+  Args:
+    client_id: The client's id, the same in every round; fits an int64.
+    examples: Batches of the client's examples, each an `(x, y)` tuple or a dict
+      with the keys "x" and "y", as the model's `input_spec` has it. With
+      `batch_size` given to `tff_fair.algorithms.build`, a batch may hold all of
+      the client's examples.
+
+  Returns:
+    A dataset of `(client_id, batch)`, client_id an int64 scalar. One that has
+    no batch has no id either: the process leaves it out of the round.
+
+  Raises:
+    TypeError: If `examples` is not a `tf.data.Dataset`, or `client_id` not an
+      integer.
+    ValueError: If `client_id` does not fit an int64.
+  """
+  if not isinstance(examples, tf.data.Dataset):
+    raise TypeError(
+      "Expected `examples` to be a tf.data.Dataset of batches, found "
+      f"{type(examples).__name__}. Build one with "
+      "tf.data.Dataset.from_tensors((x, y))."
+    )
+  try:
+    identifier = client_id.__index__()
+  except AttributeError as error:
+    raise TypeError(
+      "Expected `client_id` to be an integer, found "
+      f"{type(client_id).__name__}: {client_id!r}. Number the clients, "
+      "for instance by their place in the sorted list of their names."
+    ) from error
+  if not -(2**63) <= identifier < 2**63:
+    raise ValueError(
+      f"Expected `client_id` to fit an int64, found {identifier}. Number the "
+      "clients, for instance by their place in the sorted list of their names."
+    )
+  ids = tf.data.Dataset.from_tensors(
+    tf.constant(identifier, tf.int64)
+  ).repeat()
+  return tf.data.Dataset.zip((ids, examples))
