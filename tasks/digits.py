@@ -82,7 +82,7 @@ def load_digits(
     The task; x is float32[n, 64] in [0, 1], y is int32[n] in 0 ... 9.
   """
   del data_dir
-  # Imported late: it takes seconds, and other tasks do not need it.
+  # Imported late: only this task needs it.
   import sklearn.datasets  # noqa: PLC0415
 
   pixels, labels = sklearn.datasets.load_digits(return_X_y=True)
@@ -102,8 +102,9 @@ def load_digits(
   return task.Task(
     name="digits",
     description=(
-      f"{_NUM_EXAMPLES:,} real handwritten 8x8 digits, {_how_cut(config)} over "
-      f"{config.num_clients} clients: {train.num_examples.sum():,} train and "
+      f"{_NUM_EXAMPLES:,} real handwritten 8x8 digits over "
+      f"{config.num_clients} clients {_how_cut(config)}: "
+      f"{train.num_examples.sum():,} train and "
       f"{test.num_examples.sum():,} test examples"
     ),
     client_names=tuple(
@@ -146,9 +147,9 @@ def _partition(
 
 def _how_cut(config: DigitsOptions) -> str:
   return {
-    "shards": f"dealt as {config.shards_per_client} label shards each",
-    "dirichlet": f"spread by Dirichlet({config.concentration:g})",
-    "iid": "dealt at random",
+    "shards": f"by label shards ({config.shards_per_client} each)",
+    "dirichlet": f"by Dirichlet({config.concentration:g}) over labels",
+    "iid": "at random",
   }[config.partition]
 
 

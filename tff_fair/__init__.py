@@ -4,13 +4,8 @@ Methods that aim at uniform performance across clients, each a TFF learning
 process built from federated computations, and the parts they are made of.
 """
 
-from tff_fair import aggregators
-from tff_fair import algorithms
-from tff_fair import evaluation
-from tff_fair import metrics
-from tff_fair import runtime
-from tff_fair.types import client_dataset
-from tff_fair.types import ClientSignals
+from tff_fair import aggregators, algorithms, evaluation, metrics, runtime
+from tff_fair.types import ClientSignals, client_dataset
 
 __all__ = [
   "ClientSignals",

@@ -7,9 +7,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import checks
-from tff_fair.client_works import batches
-from tff_fair.client_works import evaluation
-from tff_fair.client_works import local_model
+from tff_fair.client_works import batches, evaluation, local_model
 
 
 def build_client_evaluation(

@@ -9,8 +9,8 @@ federated lives elsewhere; this module needs TensorFlow alone.
 
 import abc
 import collections
-from collections.abc import Mapping
 import enum
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
@@ -183,7 +183,5 @@ def client_dataset(
       f"Expected `client_id` to fit an int64, found {identifier}. Number the "
       "clients, for instance by their place in the sorted list of their names."
     )
-  ids = tf.data.Dataset.from_tensors(
-    tf.constant(identifier, tf.int64)
-  ).repeat()
+  ids = tf.data.Dataset.from_tensors(tf.constant(identifier, tf.int64)).repeat()
   return tf.data.Dataset.zip((ids, examples))

@@ -87,6 +87,12 @@ def test_a_zero_row_gets_nothing():
   np.testing.assert_allclose(result.solution, [0.5, 0.0, 0.2], atol=1e-16)
 
 
+def test_entries_beyond_the_range_of_float64_take_its_largest_value():
+  result = _solve(np.diag([1e-300, 1e-300, 0.0]), [1e200, -1e200, 0.0])
+  expected = np.finfo(np.float64).max * np.array([1.0, -1.0, 0.0])
+  np.testing.assert_array_equal(result.solution, expected)
+
+
 def test_eigenvalues_at_the_cutoff():
   gram, rhs = np.diag([1.0, 1e-5, 1e-7]), np.array([1.0, 1.0, 1.0])
   for cutoff, expected in (

@@ -251,8 +251,9 @@ def test_one_feasible_corner():
   p = np.random.default_rng(3).dirichlet(np.ones(8))
   gram = np.diag(np.arange(1.0, 9.0))
   for lower, upper in ((p, np.ones(8)), (np.zeros(8), p)):
-    x = _checked_solution(gram, lower, upper)
-    np.testing.assert_allclose(x, p, rtol=0, atol=1e-15)
+    solution = _solve(gram, lower, upper)
+    np.testing.assert_allclose(solution.coefficients, p, rtol=0, atol=1e-15)
+    assert solution.iterations.numpy() == 0
 
 
 def test_an_infeasible_box_gives_its_nearest_corner():
@@ -288,6 +289,13 @@ def test_points_of_very_unequal_lengths(decades):
 def test_no_points_but_zero(m):
   x = _checked_solution(np.zeros((m, m)), 0.0, 1.0)
   np.testing.assert_allclose(x, 1 / m, rtol=0, atol=1e-15)
+
+
+def test_scalar_bounds_apply_to_every_point_and_may_be_infinite():
+  gram = np.diag([1.0, 4.0, 8.0])
+  for upper in (1.0, 3.0, np.inf):
+    x = min_norm_point(gram, 0.25, upper).coefficients
+    np.testing.assert_allclose(x, [0.5, 0.25, 0.25], rtol=0, atol=1e-12)
 
 
 def test_one_zero_point_takes_all():
@@ -338,6 +346,16 @@ def test_the_order_of_the_points_does_not_matter(d):
   )
   if d > 60:  # The coefficients are unique.
     np.testing.assert_allclose(permuted, x[order], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_gram_matrix_of_the_precision_of_float32(seed):
+  # Its negative eigenvalues make the Newton matrix indefinite at the end.
+  rng = np.random.default_rng(seed)
+  points = rng.normal(size=(100, 20)) + 0.5
+  gram = (points @ points.T).astype(np.float32).astype(np.float64)
+  assert np.linalg.eigvalsh(gram)[0] < -1e-7
+  _checked_solution(gram, 0.0, 1.0, relative_gap=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -116,6 +116,9 @@ def test_a_box_of_one_point_gives_it_exactly():
   p = np.random.default_rng(2).dirichlet(np.ones(37))
   v = np.random.default_rng(3).normal(size=37)
   np.testing.assert_array_equal(_project_to_box(v, p, p), p)
+  v = 1.7e308 * np.sign(v)
+  np.testing.assert_array_equal(_project_to_box(v, p, p), p)
+  np.testing.assert_array_equal(_project_to_box(v, 0.0 * p, p), p)
 
 
 def test_a_point_in_the_box_stays():
@@ -136,6 +139,14 @@ def test_scalar_bounds_apply_to_every_entry():
   np.testing.assert_allclose(
     project_to_box_simplex(v, 0.1, 0.4), [0.4, 0.4, 0.1, 0.1], atol=1e-16
   )
+
+
+def test_upper_bounds_above_one_act_as_one():
+  v = np.array([3.0, 1.0, 0.0, 0.0])
+  for upper in (1.0, 5.0, np.inf):
+    np.testing.assert_array_equal(
+      project_to_box_simplex(v, 0.0, upper), [1.0, 0.0, 0.0, 0.0]
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -32,7 +32,7 @@ def network(monkeypatch):
     content = None
     requests = 0
 
-    def open(self, unused_url):
+    def open(self, _url):
       self.requests += 1
       if self.content is None:
         raise urllib.error.URLError("no network")

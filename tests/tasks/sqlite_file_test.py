@@ -147,7 +147,7 @@ class TestDownload:
     assert sqlite_file.find(_NAME, directory, _no_fetch) == path
 
   def test_no_network(self, tmp_path):
-    def fetch(unused_directory):
+    def fetch(_directory):
       raise urllib.error.URLError("Name or service\nnot known")
 
     self._fails(tmp_path, fetch, "URLError: .*Name or service not known")
@@ -192,7 +192,7 @@ class TestDownload:
     assert path.read_bytes() == content
 
   def test_directory_made_for_nothing_is_removed(self, tmp_path):
-    def fetch(unused_directory):
+    def fetch(_directory):
       raise urllib.error.URLError("no network")
 
     with pytest.raises(tasks.DataError, match="no network"):
@@ -202,7 +202,7 @@ class TestDownload:
   def test_default_directory_is_that_of_the_loader(self, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    def fetch(unused_directory):
+    def fetch(_directory):
       raise urllib.error.URLError("no network")
 
     expected = str(tmp_path / ".tff" / _NAME)

@@ -1,15 +1,19 @@
 """Aggregation factories: one per method, and one for any rule."""
 
-from tff_fair.aggregators.named import AdaFedFactory
-from tff_fair.aggregators.named import FedAvgFactory
-from tff_fair.aggregators.named import FedAvgNFactory
-from tff_fair.aggregators.named import FedMgdaPlusFactory
-from tff_fair.aggregators.named import QFedAvgFactory
-from tff_fair.aggregators.named import SemiVRedFactory
-from tff_fair.aggregators.named import TermFactory
-from tff_fair.aggregators.named import VRedFactory
-from tff_fair.aggregators.rule_factory import RuleFactory
-from tff_fair.aggregators.rule_factory import supported_aggregations
+from tff_fair.aggregators.named import (
+  AdaFedFactory,
+  FedAvgFactory,
+  FedAvgNFactory,
+  FedMgdaPlusFactory,
+  QFedAvgFactory,
+  SemiVRedFactory,
+  TermFactory,
+  VRedFactory,
+)
+from tff_fair.aggregators.rule_factory import (
+  RuleFactory,
+  supported_aggregations,
+)
 
 __all__ = [
   "AdaFedFactory",

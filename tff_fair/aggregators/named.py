@@ -7,13 +7,15 @@ documented there. Options, such as `aggregation`, are those of `RuleFactory`.
 from typing import Unpack
 
 from tff_fair.aggregators import rule_factory
-from tff_fair.rules import adafed
-from tff_fair.rules import fedavg
-from tff_fair.rules import fedavg_n
-from tff_fair.rules import fedmgda_plus
-from tff_fair.rules import qfedavg
-from tff_fair.rules import term
-from tff_fair.rules import vred
+from tff_fair.rules import (
+  adafed,
+  fedavg,
+  fedavg_n,
+  fedmgda_plus,
+  qfedavg,
+  term,
+  vred,
+)
 
 _Options = rule_factory.FactoryOptions
 

@@ -51,7 +51,9 @@ def apply_rule(
         columns=tf.gather(rows.columns, order),
       )
     )
-    cohort = cohort._replace(weight=cohort.weight / tf.reduce_sum(cohort.weight))
+    cohort = cohort._replace(
+      weight=cohort.weight / tf.reduce_sum(cohort.weight)
+    )
     if gram is not None:
       ordered = tf.gather(tf.gather(gram, order, axis=0), order, axis=1)
       cohort = cohort._replace(

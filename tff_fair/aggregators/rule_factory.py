@@ -4,12 +4,8 @@ from typing import Any, TypedDict
 
 import tensorflow_federated as tff
 
-from tff_fair import checks
-from tff_fair import types
-from tff_fair.aggregators import scalars
-from tff_fair.aggregators import stacked
-from tff_fair.aggregators import streaming
-from tff_fair.aggregators import two_phase
+from tff_fair import checks, types
+from tff_fair.aggregators import scalars, stacked, streaming, two_phase
 
 STREAMING = "streaming"
 TWO_PHASE = "two_phase"

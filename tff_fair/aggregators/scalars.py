@@ -4,20 +4,22 @@ A client's scalars travel as one row, so that ids, signals and norms cannot be
 mixed up, whatever order clients arrive in.
 """
 
-from collections.abc import Mapping
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
-from tff_fair import types
+from tff_fair import checks, types
+from tff_fair.kernels import finiteness
 
 CLIENT_WEIGHTINGS = ("num_examples", "uniform")
 
-_FLOAT_SIGNALS = tuple(f for f in types.ClientSignals._fields if f != "client_id")
+_FLOAT_SIGNALS = tuple(
+  f for f in types.ClientSignals._fields if f != "client_id"
+)
 
 
 class ScalarRows(NamedTuple):
@@ -56,10 +58,12 @@ def concat_rows(first: ScalarRows, second: ScalarRows) -> ScalarRows:
 
 def squared_norm(update: Any) -> tf.Tensor:
   """Returns ||Delta||^2, float64[]; no float32 square can overflow."""
-  return tf.add_n([
-    tf.reduce_sum(tf.square(tf.cast(layer, tf.float64)))
-    for layer in tf.nest.flatten(update)
-  ])
+  return tf.add_n(
+    [
+      tf.reduce_sum(tf.square(tf.cast(layer, tf.float64)))
+      for layer in tf.nest.flatten(update)
+    ]
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,8 +115,8 @@ class ScalarReader:
       found, fields = (), ()
     if missing := [name for name in needed if name not in found]:
       raise TypeError(
-        f"{type(rule).__name__} needs the scalar signals {', '.join(needed)} as "
-        f"the update's weight, but {', '.join(missing)} cannot be read from "
+        f"{type(rule).__name__} needs the signals {', '.join(needed)} as the "
+        f"update's weight, but {', '.join(missing)} cannot be read from "
         f"{weight_type}. Pass tff_fair.ClientSignals, as the processes of "
         "tff_fair.algorithms do."
       )
@@ -148,12 +152,9 @@ class ScalarReader:
     if self.rule.geometry is types.Geometry.NORMS:
       values.append(squared_norm(update))
     row = tf.stack(values)
-    finite = [tf.reduce_all(tf.math.is_finite(row))]
-    finite += [
-      tf.reduce_all(tf.math.is_finite(layer))
-      for layer in tf.nest.flatten(update)
-    ]
-    counts = tf.logical_and(tf.reduce_all(tf.stack(finite)), num_examples > 0)
+    counts = tf.logical_and(
+      finiteness.all_finite((row, update)), num_examples > 0
+    )
     number = tf.cast(counts, tf.int32)
     return ScalarRows(
       tf.repeat(client_id[tf.newaxis], number),
@@ -163,7 +164,9 @@ class ScalarReader:
 
   def unordered_cohort(self, rows: ScalarRows) -> types.Cohort:
     """Returns the rows as they came, with weights that are not normalized."""
-    named = dict(zip(self.columns, tf.unstack(rows.columns, axis=1)))
+    named = dict(
+      zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
+    )
     weight = named["num_examples"]
     if self.client_weighting == "uniform":
       weight = tf.ones_like(weight)

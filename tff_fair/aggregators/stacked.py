@@ -13,9 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
-from tff_fair.aggregators import rule_application
-from tff_fair.aggregators import scalars
-from tff_fair.aggregators import stacking
+from tff_fair.aggregators import rule_application, scalars, stacking
 from tff_fair.kernels import gram as gram_lib
 
 
@@ -86,7 +84,7 @@ def build_stacked(
     return rule_application.round_output(
       rows, output, stacking.unflatten_update(direction, value_type)
     )
-  
+
   @tff.federated_computation
   def initialize() -> Any:
     return tff.federated_eval(initialize_rule, tff.SERVER)
@@ -99,9 +97,7 @@ def build_stacked(
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
     # One aggregate for scalars and updates: they cannot be matched wrongly.
     collected = tff.federated_aggregate(
-      tff.federated_zip(
-        collections.OrderedDict(update=update, weight=weight)
-      ),
+      tff.federated_zip(collections.OrderedDict(update=update, weight=weight)),
       zero(),
       accumulate,
       merge,

@@ -110,12 +110,10 @@ def rows(stack: Stack) -> tf.Tensor:
 
 
 def _push_block(stack: Stack, block: tf.Tensor, level: int) -> Stack:
-  """Puts a block into a level that has a free slot, and makes one free again."""
+  """Puts a block into the free slot of a level, and sees to another."""
   place = stack.used[level]
   slots = tuple(
-    tf.cond(
-      tf.equal(place, i), lambda: block, lambda s=slot: tf.identity(s)
-    )
+    tf.cond(tf.equal(place, i), lambda: block, lambda s=slot: tf.identity(s))
     for i, slot in enumerate(stack.slots[level])
   )
   stack = Stack(

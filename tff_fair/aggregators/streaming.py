@@ -14,9 +14,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
-from tff_fair.aggregators import moments
-from tff_fair.aggregators import rule_application
-from tff_fair.aggregators import scalars
+from tff_fair.aggregators import moments, rule_application, scalars
 
 
 def build_streaming(
@@ -97,10 +95,12 @@ def build_streaming(
       terms.append((_slope(rule, reader, rows, seen, output), seen.comoment))
     direction = tf.nest.map_structure(
       lambda spec, *layers: tf.cast(
-        tf.add_n([
-          factor * tf.cast(layer, tf.float64)
-          for (factor, _), layer in zip(terms, layers, strict=True)
-        ]),
+        tf.add_n(
+          [
+            factor * tf.cast(layer, tf.float64)
+            for (factor, _), layer in zip(terms, layers, strict=True)
+          ]
+        ),
         spec.dtype,
       ),
       specs,
@@ -119,9 +119,7 @@ def build_streaming(
   )
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
     summed = tff.federated_aggregate(
-      tff.federated_zip(
-        collections.OrderedDict(update=update, weight=weight)
-      ),
+      tff.federated_zip(collections.OrderedDict(update=update, weight=weight)),
       zero(),
       accumulate,
       merge,

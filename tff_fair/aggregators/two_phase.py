@@ -14,8 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.aggregators import rule_application
-from tff_fair.aggregators import scalars
+from tff_fair.aggregators import rule_application, scalars
 
 
 def build_two_phase(
@@ -56,9 +55,7 @@ def build_two_phase(
   def report(rows: Any) -> Any:
     return rows
 
-  @tff.tensorflow.computation(
-    initialize_rule.type_signature.result, rows_type
-  )
+  @tff.tensorflow.computation(initialize_rule.type_signature.result, rows_type)
   def apply_rule(state: Any, rows: Any) -> Any:
     return rule_application.apply_rule(reader, rows, state)
 

@@ -6,10 +6,7 @@ from tff_fair.algorithms.fedavg import build_fedavg
 from tff_fair.algorithms.fedavg_n import build_fedavg_n
 from tff_fair.algorithms.fedmgda_plus import build_fedmgda_plus
 from tff_fair.algorithms.qfedavg import build_qfedavg
-from tff_fair.algorithms.registry import Algorithm
-from tff_fair.algorithms.registry import build
-from tff_fair.algorithms.registry import get
-from tff_fair.algorithms.registry import names
+from tff_fair.algorithms.registry import Algorithm, build, get, names
 from tff_fair.algorithms.semi_vred import build_semi_vred
 from tff_fair.algorithms.term import build_term
 from tff_fair.algorithms.vred import build_vred

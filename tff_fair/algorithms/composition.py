@@ -4,34 +4,35 @@ One client work trains and reports signals, one aggregation factory applies the
 rule, one finalizer takes the server step.
 """
 
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import tensorflow_federated as tff
 
-from tff_fair import aggregators
-from tff_fair import checks
-from tff_fair import client_works
-from tff_fair import finalizers
-from tff_fair import types
+from tff_fair import aggregators, checks, client_works, finalizers, types
 from tff_fair.client_works import local_model
 
-ModelFn = local_model.ModelFn
-Optimizer = tff.learning.optimizers.Optimizer
+ModelFn: TypeAlias = local_model.ModelFn
+Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
 
-class BuildOptions(TypedDict, total=False):
+class TrainingOptions(TypedDict, total=False):
+  """Options of local training; see `tff_fair.client_works.TrainingSettings`."""
+
+  batch_size: int | None
+  local_epochs: int
+  loss_at: str
+  shuffle_seed: int | None
+  proximal_mu: float
+
+
+class BuildOptions(TrainingOptions, total=False):
   """Options of every method; see `compose`."""
 
   server_optimizer: Optimizer | None
   client_weighting: str
-  batch_size: int | None
-  local_epochs: int
   num_clients: int | None
   aggregation: str | None
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
-  loss_at: str
-  shuffle_seed: int | None
-  proximal_mu: float
 
 
 def compose(
@@ -41,14 +42,10 @@ def compose(
   client_optimizer: Optimizer,
   server_optimizer: Optimizer | None = None,
   client_weighting: str = "num_examples",
-  batch_size: int | None = None,
-  local_epochs: int = 1,
   num_clients: int | None = None,
   aggregation: str | None = None,
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
-  loss_at: str = "before",
-  shuffle_seed: int | None = None,
-  proximal_mu: float = 0.0,
+  **training: Unpack[TrainingOptions],
 ) -> tff.learning.templates.LearningProcess:
   """Composes the learning process of a rule.
 
@@ -60,17 +57,12 @@ def compose(
     server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
     client_weighting: What p_k is: "num_examples", n_k over its sum in the
       cohort, or "uniform", 1/m.
-    batch_size: Examples in a local minibatch: each element of a client's data
-      is sliced. `None` takes each element as one minibatch.
-    local_epochs: How often a client runs over its data.
     num_clients: Size of the population, for methods that need to know it.
     aggregation: How updates are summed: "streaming", "two_phase" or "stacked";
       `None` takes the cheapest the rule allows.
-    sum_factory: Sums scaled updates in the two-phase way, for instance securely.
-    loss_at: Where f_k is taken: "before" or during "training".
-    shuffle_seed: With `batch_size`, shuffles local examples anew in each round
-      and epoch, the same for the same seed; `None` keeps their order.
-    proximal_mu: Weight of FedProx's proximal term in the local loss; 0 for none.
+    sum_factory: Sums scaled updates in the two-phase way, say securely.
+    **training: The attributes of `tff_fair.client_works.TrainingSettings`:
+      `batch_size`, `local_epochs`, `loss_at`, `shuffle_seed`, `proximal_mu`.
 
   Returns:
     A `tff.learning.templates.LearningProcess` whose `next` has the type
@@ -87,7 +79,7 @@ def compose(
     checks.check_integer("num_clients", num_clients, minimum=1)
   if server_optimizer is None:
     server_optimizer = tff.learning.optimizers.build_sgdm(1.0)
-  if not isinstance(server_optimizer, Optimizer):
+  if not isinstance(server_optimizer, tff.learning.optimizers.Optimizer):
     raise TypeError(
       "Expected `server_optimizer` to be a tff.learning.optimizers.Optimizer, "
       f"found {type(server_optimizer).__name__}. Build one with "
@@ -103,11 +95,7 @@ def compose(
   client_work = client_works.build_training(
     model_fn,
     client_optimizer,
-    batch_size=batch_size,
-    local_epochs=local_epochs,
-    loss_at=loss_at,
-    shuffle_seed=shuffle_seed,
-    proximal_mu=proximal_mu,
+    client_works.TrainingSettings(**training),
   )
   result_type: Any = client_work.next.type_signature.result.result.member
   return tff.learning.templates.compose_learning_process(

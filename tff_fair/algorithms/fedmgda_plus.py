@@ -27,7 +27,7 @@ def build_fedmgda_plus(
     client_optimizer: Trains at the clients.
     epsilon: How far lambda_k may be from p_k, in [0, 1].
     normalize: Whether each update is divided by its norm.
-    mu: Weight of the clients' proximal term, 0 or more; above 0 it is MGDA-Prox.
+    mu: Weight of the clients' proximal term, 0 or more; above 0 MGDA-Prox.
     **options: Options that hold for every method.
 
   Returns:
@@ -37,10 +37,11 @@ def build_fedmgda_plus(
     TypeError: If an argument has the wrong type.
     ValueError: If an argument has a wrong value.
   """
+  if mu:
+    options["proximal_mu"] = mu
   return composition.compose(
     model_fn,
     fedmgda_plus.FedMgdaPlusRule(epsilon=epsilon, normalize=normalize),
     client_optimizer=client_optimizer,
-    proximal_mu=mu,
     **options,
   )

@@ -1,21 +1,23 @@
 """The methods by name."""
 
-from collections.abc import Callable, Mapping
 import dataclasses
 import inspect
+from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
 import tensorflow_federated as tff
 
-from tff_fair.algorithms import adafed
-from tff_fair.algorithms import composition
-from tff_fair.algorithms import fedavg
-from tff_fair.algorithms import fedavg_n
-from tff_fair.algorithms import fedmgda_plus
-from tff_fair.algorithms import qfedavg
-from tff_fair.algorithms import semi_vred
-from tff_fair.algorithms import term
-from tff_fair.algorithms import vred
+from tff_fair.algorithms import (
+  adafed,
+  composition,
+  fedavg,
+  fedavg_n,
+  fedmgda_plus,
+  qfedavg,
+  semi_vred,
+  term,
+  vred,
+)
 
 _ALL_AGGREGATIONS = ("streaming", "two_phase", "stacked")
 

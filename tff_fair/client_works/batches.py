@@ -71,9 +71,7 @@ def reduce_slices(
   )[1]
 
 
-def shuffled(
-  size: tf.Tensor, seed: int, *salts: tf.Tensor
-) -> tf.Tensor:
+def shuffled(size: tf.Tensor, seed: int, *salts: tf.Tensor) -> tf.Tensor:
   """Returns a permutation of range(size) that depends on seed and salts alone.
 
   Args:

@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_fair.client_works import batches
-from tff_fair.client_works import local_model
+from tff_fair.client_works import batches, local_model
 from tff_fair.client_works import tally as tallies
 
 # Large enough for one pass over most clients' examples, small enough for the

@@ -7,12 +7,12 @@ of a list); a `VariableModel` gets them assigned before each use, a
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-ModelFn = (
+ModelFn: TypeAlias = (
   Callable[[], tff.learning.models.VariableModel]
   | tff.learning.models.FunctionalModel
 )
@@ -106,7 +106,7 @@ class LocalModel(abc.ABC):
 class _VariableLocalModel(LocalModel):
   """A `tff.learning.models.VariableModel`; its metrics live in variables."""
 
-  def __init__(self, model: tff.learning.models.VariableModel):
+  def __init__(self, model: tff.learning.models.VariableModel) -> None:
     self._model = model
     self._weights = tff.learning.models.ModelWeights.from_model(model)
     self._trainable = flat(self._weights.trainable)
@@ -152,7 +152,7 @@ class _VariableLocalModel(LocalModel):
 class _FunctionalLocalModel(LocalModel):
   """A `tff.learning.models.FunctionalModel`."""
 
-  def __init__(self, model: tff.learning.models.FunctionalModel):
+  def __init__(self, model: tff.learning.models.FunctionalModel) -> None:
     self._model = model
     self._non_trainable: Any = None
 

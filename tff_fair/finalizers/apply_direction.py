@@ -1,6 +1,6 @@
 """The server step: an optimizer applied to the direction of the round.
 
-  theta <- theta - eta_s d  with plain SGD; any TFF optimizer may take its place
+theta <- theta - eta_s d  with plain SGD; any TFF optimizer may take its place
 """
 
 import collections
@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-# The type of every finalizer here; made by `RuleFactory.create_for_rounds`.
-_UPDATE, _NUM_CLIENTS = "update", "num_clients"
+from tff_fair.kernels import finiteness
 
 
 def build_apply_direction(
@@ -20,8 +19,8 @@ def build_apply_direction(
   """Builds a finalizer that takes one optimizer step per round.
 
   Differs from `tff.learning.templates.build_apply_optimizer_finalizer` in that
-  it knows whether any client counted: without one, and for a direction that is
-  not finite, weights and optimizer state stay as they are, momentum included.
+  it knows whether any client counted: without one, and for a step that is not
+  finite, weights and optimizer state stay as they are, momentum included.
 
   Args:
     optimizer: The server optimizer.
@@ -35,7 +34,7 @@ def build_apply_direction(
   """
   trainable_type = weights_type.trainable
   round_type = tff.to_type(
-    collections.OrderedDict([(_UPDATE, trainable_type), (_NUM_CLIENTS, np.int32)])
+    collections.OrderedDict(update=trainable_type, num_clients=np.int32)
   )
 
   @tff.tensorflow.computation
@@ -48,17 +47,15 @@ def build_apply_direction(
 
   @tff.tensorflow.computation(state_type, trainable_type, round_type)
   def step(state: Any, trainable: Any, round_update: Any) -> Any:
-    direction = round_update[_UPDATE]
-    finite = tf.reduce_all(
-      tf.stack([
-        tf.reduce_all(tf.math.is_finite(layer))
-        for layer in tf.nest.flatten(direction)
-      ])
-    )
+    direction = round_update["update"]
+    new_state, new_trainable = optimizer.next(state, trainable, direction)
+    # A direction near the end of the range of floats is finite; a step along it
+    # may not be.
+    finite = finiteness.all_finite((direction, new_trainable))
     state, trainable = tf.cond(
-      tf.logical_and(finite, round_update[_NUM_CLIENTS] > 0),
-      lambda: optimizer.next(state, trainable, direction),
-      lambda: tf.nest.map_structure(tf.identity, (state, trainable)),
+      tf.logical_and(finite, round_update["num_clients"] > 0),
+      lambda: (new_state, new_trainable),
+      lambda: (state, trainable),
     )
     measurements = collections.OrderedDict(
       update_non_finite=1 - tf.cast(finite, tf.int32)

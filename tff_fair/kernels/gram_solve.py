@@ -45,10 +45,11 @@ def min_norm_solve(
     tf.where(kept, tf.math.divide_no_nan(components, eigenvalues), 0.0),
   )
   residual = tf.linalg.matvec(gram, solution) - rhs
-  # In two steps, since the quotient of the scales alone may overflow.
+  # In two steps, since the quotient of the scales alone may overflow; without
+  # the inner saturation, graph optimization would put them together again.
   root = _saturate(tf.sqrt(rhs_scale) / tf.sqrt(gram_scale))
   return MinNormSolution(
-    solution=_saturate(root * (root * solution)),
+    solution=_saturate(root * _saturate(root * solution)),
     relative_residual=tf.math.divide_no_nan(tf.norm(residual), tf.norm(rhs)),
   )
 

@@ -6,8 +6,8 @@ interior point method", SIAM J. Optim. 2, 1992) for
   minimize x^T G x,  x = lower + width * t,
   subject to  sum_k width_k t_k = total,  0 <= t <= 1.
 
-With W = diag(width), multipliers z of t >= 0, y of t <= 1 and p of the sum, the
-minimizer satisfies
+With W = diag(width) and multipliers z of t >= 0, y of t <= 1 and p of the sum,
+the minimizer satisfies
 
   2 W G x - p width - z + y = 0,   t z = 0,   (1 - t) y = 0.
 
@@ -21,15 +21,14 @@ import tensorflow as tf
 
 from tff_fair.kernels import simplex
 
-# Of the squared length that sum_k x_k v_k would have if all its terms pointed
-# the same way: the level at which rounding hides the objective.
+# Relative to the squared length that the point would have if all its terms
+# x_k v_k had the same direction: the scale of the objective's rounding errors.
 _RELATIVE_GAP = 1e-13
 # A gap below this share of the shortest point's squared norm is zero.
 _NEGLIGIBLE = 1e-30
-# Only points whose norms differ by 20 orders of magnitude or more need many
-# steps.
+# Only points whose norms differ by 20 orders of magnitude or more need over 50.
 _MAX_ITERATIONS = 200
-# After so many steps without a smaller gap, rounding allows none.
+# So many steps without a smaller gap mean that rounding allows none.
 _PATIENCE = 15
 _STEP_TO_BOUNDARY = 0.995
 # Added to the diagonal of the Newton matrix, which is scaled to ones.
@@ -58,9 +57,9 @@ class _Iterate(NamedTuple):
   Attributes:
     t: float64[m].
     rest: float64[m], 1 - t, kept apart because t may be as near to 1 as to 0.
-    lower_dual: float64[m], multipliers of t >= 0.
-    upper_dual: float64[m], multipliers of t <= 1.
-    price: float64[], multiplier of the sum.
+    lower_dual: float64[m], z.
+    upper_dual: float64[m], y.
+    price: float64[], p.
   """
 
   t: tf.Tensor
@@ -183,7 +182,8 @@ def _newton_step(
   )
   primal_residual = problem.total - tf.tensordot(width, t, 1)
 
-  # The duals are eliminated: (2 W G W + diag(z/t + y/(1-t))) dt = rhs + w dλ.
+  # With z and y eliminated, the changes dt and dp of t and p solve
+  # (2 W G W + diag(z / t + y / (1 - t))) dt = rhs + width dp.
   matrix = 2.0 * problem.gram * width[:, tf.newaxis] * width[tf.newaxis, :]
   diagonal = tf.linalg.diag_part(matrix) + lower_dual / t + upper_dual / rest
   jacobi = tf.math.rsqrt(diagonal)
@@ -200,7 +200,7 @@ def _newton_step(
   sum_response = tf.tensordot(width, price_response, 1)
 
   def direction(lower_target: tf.Tensor, upper_target: tf.Tensor) -> _Iterate:
-    """Returns the change that moves t z and (1-t) y by the targets."""
+    """Returns the change that moves t z and (1 - t) y by the targets."""
     free_change = solve(lower_target / t - upper_target / rest - dual_residual)
     price_change = tf.math.divide_no_nan(
       primal_residual - tf.tensordot(width, free_change, 1), sum_response

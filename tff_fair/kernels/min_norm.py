@@ -18,9 +18,9 @@ Choices made here:
   written as lower + width * t. All degenerate boxes (no width, one feasible
   point, m = 1) then have coordinates of no width and need no case of their own,
   and t = const is a well-centred feasible start.
-- It stops at a duality gap of 1e-13 * (sum_k x_k sqrt(G_kk))^2, the rounding
-  level of the objective itself. A share of max_k G_kk would be easier to reach,
-  but says nothing where the minimizer avoids the longest points.
+- It stops at a duality gap of 1e-13 * (sum_k x_k sqrt(G_kk))^2, near the
+  rounding errors of the objective itself. A share of max_k G_kk would be easier
+  to reach, but says little where the minimizer avoids the longest points.
 """
 
 from typing import NamedTuple
@@ -55,8 +55,9 @@ def min_norm_point(
     gram: float64[m, m], G, symmetric positive semidefinite, m >= 1; it may be
       singular, and its scale may be anything.
     lower: float64[m] or a scalar, 0 <= lower <= upper.
-    upper: float64[m] or a scalar. Where sum(lower) > 1 or sum(upper) < 1, no
-      point is feasible, and the result is that corner of the box.
+    upper: float64[m] or a scalar; values above 1 act as 1. Where sum(lower) > 1
+      or sum(upper) < 1, no point is feasible, and the result is that corner of
+      the box.
 
   Returns:
     The solution, finite for any finite `gram`.
@@ -65,6 +66,7 @@ def min_norm_point(
   shape = tf.shape(gram)[:1]
   lower = tf.broadcast_to(tf.cast(lower, tf.float64), shape)
   upper = tf.broadcast_to(tf.cast(upper, tf.float64), shape)
+  upper = tf.minimum(upper, 1.0)
   scale = tf.reduce_max(tf.abs(gram))
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
   problem = _standardize(gram / scale, lower, upper)

@@ -25,10 +25,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tff_fair import checks
-from tff_fair import types
-from tff_fair.kernels import min_norm_point
-from tff_fair.kernels import min_norm_solve
+from tff_fair import checks, types
+from tff_fair.kernels import min_norm_point, min_norm_solve
 
 _RELATIVE_RESIDUAL = 1e-6
 # A norm above the shortest one by no more than this is rounding.
@@ -98,9 +96,7 @@ def adafed_coefficients(
   contradictory = tf.logical_and(contradictory, tf.reduce_any(usable))
 
   def convex() -> tf.Tensor:
-    hull_gram = (
-      gram * inverse_phi[:, tf.newaxis] * inverse_phi[tf.newaxis, :]
-    )
+    hull_gram = gram * inverse_phi[:, tf.newaxis] * inverse_phi[tf.newaxis, :]
     point = min_norm_point(
       hull_gram,
       lower=tf.zeros_like(phi),

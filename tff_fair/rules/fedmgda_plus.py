@@ -17,10 +17,8 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import checks
-from tff_fair import types
-from tff_fair.kernels import norms
-from tff_fair.kernels import min_norm_point
+from tff_fair import checks, types
+from tff_fair.kernels import min_norm_point, norms
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

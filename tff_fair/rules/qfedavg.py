@@ -17,8 +17,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import checks
-from tff_fair import types
+from tff_fair import checks, types
 
 
 def qfedavg_coefficients(
@@ -85,6 +84,6 @@ class QFedAvgRule(types.SeparableRule):
     """See the base class."""
     loss = tf.maximum(cohort.loss, tf.zeros_like(cohort.loss))
     # L is the same for every client of a round, but need not be.
-    return tf.math.xlogy(
-      tf.cast(self.q, loss.dtype), loss
-    ) - tf.math.log(cohort.learning_rate)
+    return tf.math.xlogy(tf.cast(self.q, loss.dtype), loss) - tf.math.log(
+      cohort.learning_rate
+    )

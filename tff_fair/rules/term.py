@@ -9,11 +9,12 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import checks
-from tff_fair import types
+from tff_fair import checks, types
 
 
-def tilted_log_weight(loss: tf.Tensor, weight: tf.Tensor, t: float) -> tf.Tensor:
+def tilted_log_weight(
+  loss: tf.Tensor, weight: tf.Tensor, t: float
+) -> tf.Tensor:
   """Returns log p_k + t f_k; its softmax over the cohort is c.
 
   Args:

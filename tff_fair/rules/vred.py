@@ -17,8 +17,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import checks
-from tff_fair import types
+from tff_fair import checks, types
 
 
 def deviation_coefficients(

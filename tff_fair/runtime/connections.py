@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import threading
 from typing import Any
 
@@ -10,6 +9,18 @@ import grpc
 import tensorflow_federated as tff
 
 from tff_fair.runtime import workers
+
+_CHANNEL_OPTIONS = (
+  ("grpc.max_receive_message_length", -1),
+  ("grpc.max_send_message_length", -1),
+  # A worker that is back is found within a second, not after two minutes.
+  ("grpc.max_reconnect_backoff_ms", 1000),
+  # A proxy that is set for the web must not get what is for the workers.
+  ("grpc.enable_http_proxy", 0),
+)
+
+# An executor takes eight threads and over 1 MB of the worker.
+_MAX_EXECUTORS = 16
 
 
 class WorkerExecutors(tff.framework.ExecutorFactory):
@@ -43,13 +54,8 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     self._stream_structs = stream_structs
     self._executors: dict[int, tff.framework.RemoteExecutor] = {}
     self._closed = False
-    self._stub = tff.framework.RemoteExecutorGrpcStub(
-      grpc.insecure_channel(
-        address,
-        # What refuses a connection on this machine has ended: no need to wait.
-        _channel_options(timeout=timeout, wait_for_ready=process is None),
-      )
-    )
+    self._channel = grpc.insecure_channel(address, _CHANNEL_OPTIONS)
+    self._stub = tff.framework.RemoteExecutorGrpcStub(self._channel)
     self.create_executor({})
 
   def create_executor(
@@ -67,24 +73,43 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
         "`tff_fair.runtime.use_local` or `use_workers` in this thread first."
       )
     num_clients = cardinalities.get(tff.CLIENTS, self._default_num_clients)
-    if num_clients not in self._executors:
+    executor = self._executors.pop(num_clients, None)
+    if executor is None:
+      executor = self._start_executor(num_clients)
+    self._executors[num_clients] = executor  # Last: the most recently used.
+    if len(self._executors) > _MAX_EXECUTORS:
+      self.clean_up_executor({tff.CLIENTS: next(iter(self._executors))})
+    return executor
+
+  def _start_executor(self, num_clients: int) -> tff.framework.RemoteExecutor:
+    if self._process is None:
+      self._wait_until_connected()
+    else:  # Listens since it was started, or has ended.
+      self._process.check_running()
+    executor = tff.framework.RemoteExecutor(
+      self._stub, stream_structs=self._stream_structs
+    )
+    try:
+      executor.set_cardinalities({tff.CLIENTS: num_clients})
+    except grpc.RpcError as error:
       if self._process is not None:
-        self._process.check_running()
-      executor = tff.framework.RemoteExecutor(
-        self._stub, stream_structs=self._stream_structs
-      )
-      try:
-        executor.set_cardinalities({tff.CLIENTS: num_clients})
-      except grpc.RpcError as error:
-        if self._process is not None:
-          self._process.check_running(patience=1.0)
-        raise ConnectionError(
-          f"No TFF worker answers at {self._address} within "
-          f"{self._timeout:g} s ({error.code().name}). Start one there, or "
-          "check the address and the network."
-        ) from error
-      self._executors[num_clients] = executor
-    return self._executors[num_clients]
+        self._process.check_running(patience=1.0)
+      raise ConnectionError(
+        f"What answers at {self._address} is no working TFF worker: "
+        f"{error.code().name}, {error.details()}"
+      ) from error
+    return executor
+
+  def _wait_until_connected(self) -> None:
+    connected = grpc.channel_ready_future(self._channel)
+    try:
+      connected.result(timeout=self._timeout)
+    except grpc.FutureTimeoutError as error:
+      connected.cancel()
+      raise ConnectionError(
+        f"No worker answers at {self._address} within {self._timeout:g} s. "
+        "Start one there, or check the address and the network."
+      ) from error
 
   def clean_up_executor(
     self, cardinalities: tff.framework.CardinalitiesType
@@ -96,40 +121,21 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       executor.close()
 
   def close(self) -> None:
-    """Frees what the worker holds, and leaves it.
+    """Frees what the worker holds, if that takes no time, and leaves it.
 
     The channel is left to the garbage collector: the thread in which gRPC
     watches its state for TFF would trip over its being closed.
     """
     self._closed = True
+    # A worker that is busy, or out of reach, must not hold up the program's
+    # end.
+    freeing = threading.Thread(target=self._free_executors, daemon=True)
+    freeing.start()
+    freeing.join(timeout=2.0)
+
+  def _free_executors(self) -> None:
     for num_clients in list(self._executors):
       self.clean_up_executor({tff.CLIENTS: num_clients})
-
-
-def _channel_options(
-  *, timeout: float, wait_for_ready: bool
-) -> list[tuple[str, int | str]]:
-  def method(name: str, **config: bool | str) -> dict[str, Any]:
-    service = "tensorflow_federated.v0.ExecutorGroup"
-    return {"name": [{"service": service, "method": name}], **config}
-
-  # The first call to a worker finds out whether it is there. The last one must
-  # not wait for a round that nobody awaits any more.
-  methods = [
-    method(
-      "GetExecutor", waitForReady=wait_for_ready, timeout=f"{timeout:.3f}s"
-    ),
-    method("DisposeExecutor", timeout="2s"),
-  ]
-  return [
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # A worker that is back is found within a second, not after two minutes.
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    # A proxy that is set for the web must not get what is for the workers.
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.service_config", json.dumps({"methodConfig": methods})),
-  ]
 
 
 class ConcurrentContext(tff.framework.AsyncContext):

@@ -141,24 +141,17 @@ def use_workers(
   if num_subrounds is not None and num_subrounds < 1:
     raise ValueError(f"Expected num_subrounds of 1 or more: {num_subrounds}.")
   with contextlib.ExitStack() as opened:
-    executors = [
-      connections.WorkerExecutors(
+    contexts = []
+    for address in addresses:
+      executors = connections.WorkerExecutors(
         address, timeout=timeout, stream_structs=stream_structs
       )
-      for address in addresses
-    ]
-    for worker in executors:
-      opened.callback(worker.close)
-    for worker in executors:
-      worker.connect()
-    contexts = [
-      connections.ConcurrentContext(
-        _create_context(tff.framework.AsyncExecutionContext, worker)
+      opened.callback(executors.close)
+      context = connections.ConcurrentContext(
+        _create_context(tff.framework.AsyncExecutionContext, executors)
       )
-      for worker in executors
-    ]
-    for context in contexts:
       opened.callback(context.close)
+      contexts.append(context)
     tff.backends.native.set_mergeable_comp_execution_context(
       contexts, num_subrounds
     )

@@ -25,15 +25,14 @@ from typing import Self
 import tensorflow_federated as tff
 
 # A round allocates and frees the same large tensors over and over. By default
-# glibc returns such memory to the kernel at once, and every reuse pays its page
-# faults again: most of the time of a small model's round. These settings keep
-# it, in a single arena, where what one thread frees serves the next one.
-# Before version 2.35 glibc ignores an mmap threshold above 32 MiB.
+# glibc returns their memory to the kernel at once, and every reuse pays its
+# page faults again: most of the time of a small model's round. These settings
+# put even the largest tensors on the heap, never shrink it, and share it, so
+# that what one thread frees serves the next one.
 _WORKER_ENVIRONMENT = {
   "MALLOC_ARENA_MAX": "1",
-  "MALLOC_MMAP_THRESHOLD_": str(2**25),
-  "MALLOC_TRIM_THRESHOLD_": str(2**33),
-  "MALLOC_TOP_PAD_": str(2**26),
+  "MALLOC_MMAP_MAX_": "0",
+  "MALLOC_TRIM_THRESHOLD_": str(2**40),
   "TF_CPP_MIN_LOG_LEVEL": "1",  # Warnings and errors only.
 }
 

@@ -1,0 +1,1 @@
+"""Programs that train fair models; flags in, a folder of results out."""

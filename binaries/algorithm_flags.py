@@ -1,0 +1,161 @@
+"""Algorithm: the method, and how it sees and sums the clients."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from binaries import training_flags
+from binaries.command_line import UsageError
+
+if typing.TYPE_CHECKING:
+  import tensorflow_federated as tff
+
+_ALGORITHM = flags.DEFINE_string(
+  "algorithm", "adafed", "Name of the method; --list shows all."
+)
+_HPARAMS = flags.DEFINE_multi_string(
+  "hparam",
+  [],
+  "A hyperparameter of the method, as name=value; repeat it for more. --list "
+  "shows all.",
+)
+_CLIENT_WEIGHTING = flags.DEFINE_enum(
+  "client_weighting",
+  "num_examples",
+  ["num_examples", "uniform"],
+  "What a client weighs: its training examples, or the same as all others.",
+)
+_LOSS_AT = flags.DEFINE_enum(
+  "loss_at",
+  "before",
+  ["before", "training"],
+  "Where a client's loss is taken: before local training, in a pass of its "
+  "own, or during it, at no cost.",
+)
+_AGGREGATION = flags.DEFINE_string(
+  "aggregation",
+  None,
+  "How client updates are summed; by default the cheapest way the method "
+  "allows. --list shows all.",
+)
+
+_TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}
+
+
+def name() -> str:
+  """Returns the name of the algorithm, which may be unknown."""
+  return _ALGORITHM.value
+
+
+def hparams() -> dict[str, Any]:
+  """Returns all hyperparameters of the algorithm, those not given by default.
+
+  Raises:
+    UsageError: If a flag is wrong.
+  """
+  defaults = _algorithm().hparams
+  return {**defaults, **parse_hparams(defaults, _HPARAMS.value)}
+
+
+def aggregation() -> str:
+  """Returns the way in which client updates are summed.
+
+  Raises:
+    UsageError: If a flag is wrong.
+  """
+  valid = _algorithm().aggregations
+  chosen = valid[0] if _AGGREGATION.value is None else _AGGREGATION.value
+  if chosen not in valid:
+    raise UsageError(
+      f"--aggregation={chosen}: not possible for {_ALGORITHM.value}; valid: "
+      f"{', '.join(valid)}."
+    )
+  return chosen
+
+
+def build(
+  model_fn: Callable[[], tff.learning.models.VariableModel],
+  *,
+  seed: int,
+  num_clients: int,
+) -> tff.learning.templates.LearningProcess:
+  """Builds the learning process.
+
+  Args:
+    model_fn: Returns a new model.
+    seed: Seed of the order of local training examples.
+    num_clients: Size of the population.
+
+  Raises:
+    UsageError: If a flag is wrong.
+  """
+  import tff_fair  # noqa: PLC0415
+
+  chosen = {"hparams": hparams(), "aggregation": aggregation()}
+  try:
+    return tff_fair.algorithms.build(
+      _ALGORITHM.value,
+      model_fn,
+      client_weighting=_CLIENT_WEIGHTING.value,
+      loss_at=_LOSS_AT.value,
+      shuffle_seed=seed,
+      num_clients=num_clients,
+      **chosen,
+      **training_flags.build_options(),
+    )
+  except ValueError as error:
+    flag = "hparam" if _HPARAMS.value else f"algorithm={_ALGORITHM.value}"
+    raise UsageError(f"--{flag}: {error}") from error
+
+
+def parse_hparams(
+  defaults: Mapping[str, Any], assignments: Sequence[str]
+) -> dict[str, Any]:
+  """Reads `name=value` texts to the types of the default values.
+
+  Args:
+    defaults: The valid names with their defaults: bool, int, float or str.
+    assignments: Texts such as "epsilon=0.1" or "normalize=false".
+
+  Raises:
+    UsageError: If a text is no assignment, or its name or value is not valid.
+  """
+  values: dict[str, Any] = {}
+  for assignment in assignments:
+    key, equals, text = assignment.partition("=")
+    if not equals:
+      raise UsageError(f"--hparam={assignment}: expected name=value.")
+    if key not in defaults:
+      valid = ", ".join(f"{k}={v}" for k, v in defaults.items())
+      raise UsageError(
+        f"--hparam={assignment}: unknown hyperparameter of "
+        f"{_ALGORITHM.value}; valid, with defaults: {valid or 'none'}."
+      )
+    if key in values:
+      raise UsageError(f"--hparam={assignment}: {key} is given twice.")
+    kind = type(defaults[key])
+    try:
+      values[key] = (
+        _TRUTH_VALUES[text.lower()] if kind is bool else kind(text)
+      )
+    except (KeyError, ValueError) as error:
+      expected = {bool: "true or false", int: "an integer", float: "a number"}
+      raise UsageError(
+        f"--hparam={assignment}: expected {expected[kind]}."
+      ) from error
+  return values
+
+
+def _algorithm() -> Any:
+  import tff_fair  # noqa: PLC0415
+
+  if _ALGORITHM.value not in tff_fair.algorithms.names():
+    raise UsageError(
+      f"--algorithm={_ALGORITHM.value}: unknown algorithm; valid algorithms: "
+      f"{', '.join(tff_fair.algorithms.names())}."
+    )
+  return tff_fair.algorithms.get(_ALGORITHM.value)

@@ -1,0 +1,168 @@
+"""Runs a program: flags in; a mistake is one line on stderr and status 2."""
+
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from absl import flags
+
+from binaries import interruption
+
+_FLAGFILES = pathlib.Path(__file__).parent / "flagfiles"
+_FLAGFILE_SUFFIX = ".flags"
+_HELP_NAMES = ("help", "helpshort", "helpfull")
+
+_HELP = [
+  flags.DEFINE_boolean(name, False, "Show this and exit.")
+  for name in _HELP_NAMES
+]
+
+# A group of flags is a module that defines them: its docstring is the title.
+Groups = Sequence[Any]
+
+
+class UsageError(Exception):
+  """A mistake in a flag or in what it names; the text starts with the flag."""
+
+
+def run(
+  main: Callable[[], None],
+  *,
+  description: str,
+  groups: Groups,
+  argv: Sequence[str] | None = None,
+) -> NoReturn:
+  """Parses the flags, calls `main` and exits.
+
+  The exit status is 0; 2 for a `UsageError`; 130 or 143 after Ctrl-C or
+  SIGTERM.
+
+  Args:
+    main: The program.
+    description: What the program does, the first lines of its help.
+    groups: The modules that define the program's flags.
+    argv: The program's name and its arguments; by default those it was started
+      with.
+
+  Raises:
+    SystemExit: Always.
+  """
+  argv = list(sys.argv if argv is None else argv)
+  program = pathlib.Path(argv[0]).stem
+  status = 0
+  try:
+    with interruption.raised():
+      _parse(argv, groups)
+      if any(flag.value for flag in _HELP):
+        print(_help(program, description, groups))
+      else:
+        # What TensorFlow notes about the hardware it has not found.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        main()
+      sys.stdout.flush()
+  except UsageError as error:
+    print(f"{program}: {' '.join(str(error).split())}", file=sys.stderr)
+    status = 2
+  except interruption.Interrupted as interrupted:
+    print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
+    status = interrupted.status
+  except BrokenPipeError:
+    # Who read our output, as `head`, has gone; nor can it be flushed at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    status = 1
+  sys.exit(status)
+
+
+def flag_values(groups: Groups) -> dict[str, Any]:
+  """Returns the values of all flags of some groups by name."""
+  return {
+    flag.name: flag.value for group in groups for flag in _flags_of(group)
+  }
+
+
+def included_flagfiles() -> tuple[str, ...]:
+  """Returns the names under which `--flagfile` knows the included files."""
+  return tuple(sorted(p.stem for p in _FLAGFILES.glob(f"*{_FLAGFILE_SUFFIX}")))
+
+
+def _parse(argv: Sequence[str], groups: Groups) -> None:
+  try:
+    positional = flags.FLAGS(_with_included_flagfiles(argv))[1:]
+  except flags.UnrecognizedFlagError as error:
+    names = sorted(flag_values(groups))
+    valid = ", ".join(f"--{name}" for name in [*names, "flagfile", "help"])
+    raise UsageError(
+      f"--{error.flagname}: unknown flag; valid flags: {valid}."
+    ) from error
+  except flags.CantOpenFlagFileError as error:
+    raise UsageError(
+      f"--flagfile: {str(error).rpartition('flagfile: ')[2]}; give the path of "
+      f"a file, or one of the included {', '.join(included_flagfiles())}."
+    ) from error
+  except (flags.Error, ValueError) as error:
+    raise UsageError(str(error).removeprefix("flag ")) from error
+  if positional:
+    raise UsageError(
+      f"{positional[0]!r}: every argument must be a flag, as --name=value; "
+      "--help shows all."
+    )
+
+
+def _with_included_flagfiles(argv: Sequence[str]) -> list[str]:
+  """Replaces the name of an included flagfile by its path."""
+  flag, words = "flagfile", list(argv)
+  for place, word in enumerate(words):
+    name, equals, value = word.partition("=")
+    if name.lstrip("-") == flag and equals:
+      words[place] = f"{name}={_flagfile_path(value)}"
+    elif place and words[place - 1].lstrip("-") == flag:
+      words[place] = _flagfile_path(word)
+  return words
+
+
+def _flagfile_path(name: str) -> str:
+  if name in included_flagfiles() and not pathlib.Path(name).exists():
+    return str(_FLAGFILES / f"{name}{_FLAGFILE_SUFFIX}")
+  return name
+
+
+def _flags_of(group: Any) -> list[flags.Flag]:
+  return flags.FLAGS.get_flags_for_module(group.__name__)
+
+
+def _help(program: str, description: str, groups: Groups) -> str:
+  lines = [description.strip(), "", f"Usage: {program} [--flag=value ...]"]
+  for group in groups:
+    lines += ["", str(group.__doc__).strip().splitlines()[0]]
+    for flag in _flags_of(group):
+      lines += [f"  --{flag.name}{_values(flag)}", _wrap(flag.help)]
+  lines += [
+    "",
+    "Other flags",
+    "  --flagfile=PATH",
+    _wrap(
+      "Read flags from a file, one a line; flags that come later on the "
+      "command line replace them. Instead of a path, the name of an included "
+      f"one: {', '.join(included_flagfiles())}."
+    ),
+    "  --help",
+    _wrap("Show this and exit."),
+  ]
+  return "\n".join(lines)
+
+
+def _values(flag: flags.Flag) -> str:
+  if flag.boolean:
+    return ""
+  if isinstance(flag, flags.EnumFlag):
+    choices = "|".join(flag.parser.enum_values)
+    return f"={choices} (default: {flag.default})"
+  if flag.default in (None, []):
+    return "=..."
+  return f"=... (default: {flag.default})"
+
+
+def _wrap(text: str) -> str:
+  return str(flags.text_wrap(text, 80, indent=" " * 6))

@@ -1,0 +1,81 @@
+"""Training: the clients' local steps and the server's."""
+
+from __future__ import annotations
+
+import math
+import typing
+from typing import Any
+
+from absl import flags
+
+if typing.TYPE_CHECKING:
+  import tensorflow_federated as tff
+
+_MOMENTUM = 0.9
+# Names of flags to those in `tff.learning.optimizers`, and arguments.
+_OPTIMIZERS: dict[str, tuple[str, dict[str, float]]] = {
+  "sgd": ("build_sgdm", {}),
+  "momentum": ("build_sgdm", {"momentum": _MOMENTUM}),
+  "adagrad": ("build_adagrad", {}),
+  "adam": ("build_adam", {}),
+  "adamw": ("build_adamw", {}),
+  "rmsprop": ("build_rmsprop", {}),
+  "yogi": ("build_yogi", {}),
+}
+
+_CLIENT_OPTIMIZER = flags.DEFINE_enum(
+  "client_optimizer",
+  "sgd",
+  list(_OPTIMIZERS),
+  f"Local optimizer, started anew each round; the momentum is {_MOMENTUM}.",
+)
+_CLIENT_LEARNING_RATE = flags.DEFINE_float(
+  "client_learning_rate", 0.1, "Learning rate of local training."
+)
+_BATCH_SIZE = flags.DEFINE_integer(
+  "batch_size", 16, "Examples in a local minibatch.", lower_bound=1
+)
+_LOCAL_EPOCHS = flags.DEFINE_integer(
+  "local_epochs",
+  1,
+  "How often a client runs over its data in a round.",
+  lower_bound=1,
+)
+_SERVER_OPTIMIZER = flags.DEFINE_enum(
+  "server_optimizer",
+  "sgd",
+  list(_OPTIMIZERS),
+  f"Applies the direction of a round; the momentum is {_MOMENTUM}.",
+)
+_SERVER_LEARNING_RATE = flags.DEFINE_float(
+  "server_learning_rate", 1.0, "Learning rate of the server."
+)
+for _rate in (_CLIENT_LEARNING_RATE, _SERVER_LEARNING_RATE):
+  flags.register_validator(
+    _rate.name,
+    lambda value: value > 0 and math.isfinite(value),
+    message="expected a positive, finite number",
+  )
+
+
+def build_options() -> dict[str, Any]:
+  """Returns the arguments of `tff_fair.algorithms.build` that are set here."""
+  return {
+    "client_optimizer": _build_optimizer(
+      _CLIENT_OPTIMIZER.value, _CLIENT_LEARNING_RATE.value
+    ),
+    "server_optimizer": _build_optimizer(
+      _SERVER_OPTIMIZER.value, _SERVER_LEARNING_RATE.value
+    ),
+    "batch_size": _BATCH_SIZE.value,
+    "local_epochs": _LOCAL_EPOCHS.value,
+  }
+
+
+def _build_optimizer(
+  name: str, learning_rate: float
+) -> tff.learning.optimizers.Optimizer:
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  function, arguments = _OPTIMIZERS[name]
+  return getattr(tff.learning.optimizers, function)(learning_rate, **arguments)

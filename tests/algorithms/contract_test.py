@@ -1,0 +1,279 @@
+"""What every method of the registry keeps, and so every new one."""
+
+import asyncio
+import functools
+import inspect
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tff_fair import aggregators, algorithms, types
+from tff_fair.algorithms import registry
+
+NAMES = algorithms.names()
+NAMES_AND_AGGREGATIONS = [
+  (name, aggregation)
+  for name in NAMES
+  for aggregation in algorithms.get(name).aggregations
+]
+# Partial cohorts of different sizes, one of a single client.
+COHORTS = ((12, 3, 2**40 + 1, 8), (5, 31, 12), (8,), (31, 3, 5, 12, 2**40 + 1))
+# For each method: settings under which it is another method.
+NEUTRAL = {
+  "fedavg": ({}, "fedavg"),
+  "fedavg_n": ({}, "fedavg_n"),
+  "qfedavg": ({"q": 0.0}, "fedavg"),  # Up to weighting; see the test.
+  "term": ({"t": 0.0}, "fedavg"),
+  "vred": ({"beta": 0.0}, "fedavg"),
+  "semi_vred": ({"beta": 0.0}, "fedavg"),
+  "fedmgda_plus": ({"epsilon": 0.0}, "fedavg_n"),
+  "adafed": None,  # No setting gives fixed weights.
+}
+UNWEIGHTED = ("qfedavg",)
+
+
+@functools.cache
+def build(name, *, aggregation=None, model="functional", batched=False, **kw):
+  hparams = {k: v for k, v in kw.items() if k in algorithms.get(name).hparams}
+  options = {k: v for k, v in kw.items() if k not in hparams}
+  return algorithms.build(
+    name,
+    small_problem.functional_model()
+    if model == "functional"
+    else small_problem.keras_model,
+    client_optimizer=small_problem.optimizer(),
+    hparams=hparams,
+    batch_size=None if batched else small_problem.BATCH_SIZE,
+    aggregation=aggregation,
+    **options,
+  )
+
+
+def run(process, cohorts, data=small_problem.whole):
+  state = process.initialize()
+  metrics = None
+  for cohort in cohorts:
+    state, metrics = process.next(state, [data(k) for k in cohort])
+  return state, metrics
+
+
+def assert_same(actual, expected, tolerance):
+  error = np.max(np.abs(actual - expected)) / np.max(np.abs(expected))
+  assert error <= tolerance, error
+
+
+def leaves(state):
+  return [np.asarray(x) for x in tf.nest.flatten(state)]
+
+
+def test_tables_cover_the_registry():
+  assert set(NEUTRAL) == set(NAMES)
+  assert set(reference.DIRECTIONS) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_builder_is_public_and_typed(name):
+  builder = getattr(algorithms, f"build_{name}")
+  assert builder is algorithms.get(name).build
+  parameters = inspect.signature(builder).parameters
+  assert list(parameters)[:2] == ["model_fn", "client_optimizer"]
+  assert all(
+    p.annotation is not inspect.Parameter.empty for p in parameters.values()
+  )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_type_signature(name):
+  process = build(name)
+  assert isinstance(process, tff.learning.templates.LearningProcess)
+  state_type, data_type = process.next.type_signature.parameter
+  assert state_type == process.initialize.type_signature.result
+  assert data_type == tff.FederatedType(
+    tff.SequenceType(
+      tff.types.tensorflow_to_type(
+        (tf.TensorSpec([], tf.int64), small_problem.INPUT_SPEC)
+      )
+    ),
+    tff.CLIENTS,
+  )
+  metrics_type = process.next.type_signature.result.metrics.member
+  reported = dir(metrics_type["aggregator"])
+  for measurement in (
+    "num_clients",
+    "num_clients_excluded",
+    "direction_norm",
+    "coefficient_min",
+    "coefficient_max",
+    "coefficients_negative",
+    "loss_mean",
+    "loss_std",
+    "loss_min",
+    "loss_max",
+  ):
+    assert measurement in reported
+
+
+@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+def test_agrees_with_numpy_over_rounds(name, aggregation):
+  state, _ = run(build(name, aggregation=aggregation), COHORTS)
+  assert_same(
+    small_problem.flat_weights(state), reference.run(name, COHORTS), 1e-5
+  )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_model_kinds_and_both_batchings_agree(name):
+  cohorts = COHORTS[:2]
+  expected = reference.run(name, cohorts, epochs=2)
+  for model, batched in (("functional", True), ("keras", False)):
+    process = build(name, model=model, batched=batched, local_epochs=2)
+    data = small_problem.batched if batched else small_problem.whole
+    state, _ = run(process, cohorts, data)
+    assert_same(small_problem.flat_weights(state), expected, 1e-5)
+
+
+@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+def test_arrival_order_does_not_matter(name, aggregation):
+  process = build(name, aggregation=aggregation)
+  cohorts = COHORTS[:2]
+  state, _ = run(process, cohorts)
+  other, _ = run(process, [cohort[::-1] for cohort in cohorts])
+  assert_same(
+    small_problem.flat_weights(other), small_problem.flat_weights(state), 1e-6
+  )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_state_survives_a_file(name, tmp_path):
+  process = build(name)
+  state, _ = run(process, COHORTS[:1])
+  manager = tff.program.FileProgramStateManager(tmp_path)
+  asyncio.run(manager.save(state, 1))
+  loaded = asyncio.run(manager.load(1, process.initialize()))
+  data = [small_problem.whole(k) for k in COHORTS[1]]
+  for a, b in zip(
+    leaves(process.next(state, data).state),
+    leaves(process.next(loaded, data).state),
+    strict=True,
+  ):
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+  "name", [name for name in NAMES if NEUTRAL[name] is not None]
+)
+def test_neutral_setting(name):
+  hparams, other = NEUTRAL[name]
+  weighting = "uniform" if name in UNWEIGHTED else "num_examples"
+  state, _ = run(build(name, **hparams), COHORTS)
+  expected, _ = run(build(other, client_weighting=weighting), COHORTS)
+  assert_same(
+    small_problem.flat_weights(state), small_problem.flat_weights(expected), 1e-6
+  )
+
+
+def _not_a_number(client_id):
+  x, y = small_problem.client_arrays()[client_id]
+  x = x.copy()
+  x[0, 0] = np.nan
+  return small_problem.whole(client_id, (x, y))
+
+
+def _infinite_loss(client_id):
+  kernel, _ = small_problem.initial_weights()
+  _, y = small_problem.client_arrays()[client_id]
+  # Logits near the ends of float32, the wrong way round: the loss overflows.
+  towards_0 = np.sign(kernel[:, 0] - kernel[:, 1]) * np.float32(3e38)
+  x = np.tile(towards_0, (len(y), 1))
+  return small_problem.whole(client_id, (x, np.ones_like(y)))
+
+
+def _empty(client_id):
+  return small_problem.whole(client_id).take(0)
+
+
+@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
+  process = build(name, aggregation=aggregation)
+  start, _ = run(process, COHORTS[:1])
+  good = [small_problem.whole(k) for k in (5, 31, 12)]
+  expected = process.next(start, good)
+  bad = [_not_a_number(3), _infinite_loss(8), _empty(2**40 + 1)]
+  mixed = process.next(start, [bad[0], good[0], bad[1], *good[1:], bad[2]])
+  assert mixed.metrics["aggregator"]["num_clients"] == 3
+  assert mixed.metrics["aggregator"]["num_clients_excluded"] == 3
+  for a, b in zip(leaves(mixed.state), leaves(expected.state), strict=True):
+    np.testing.assert_array_equal(a, b)
+  for key, value in expected.metrics["client_work"]["train"].items():
+    np.testing.assert_array_equal(
+      mixed.metrics["client_work"]["train"][key], value
+    )
+
+
+@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+def test_a_round_without_clients_changes_nothing(name, aggregation):
+  process = build(name, aggregation=aggregation)
+  start, _ = run(process, COHORTS[:1])
+  after, metrics = process.next(start, [_not_a_number(3), _empty(8)])
+  assert metrics["aggregator"]["num_clients"] == 0
+  assert metrics["aggregator"]["direction_norm"] == 0
+  for a, b in zip(leaves(after), leaves(start), strict=True):
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hparams_are_read_and_set(name):
+  process = build(name)
+  state = process.initialize()
+  hparams = process.get_hparams(state)
+  rate = hparams["client_work"]["learning_rate"]
+  assert rate == pytest.approx(small_problem.LEARNING_RATE)
+  hparams["client_work"]["learning_rate"] = np.float32(0.0)
+  still = process.set_hparams(state, hparams)
+  if name == "qfedavg":
+    return  # 1/eta has no meaning at eta = 0.
+  data = [small_problem.whole(k) for k in COHORTS[0]]
+  np.testing.assert_array_equal(
+    small_problem.flat_weights(process.next(still, data).state),
+    small_problem.flat_weights(state),
+  )
+
+
+def test_aggregations_are_those_the_rules_allow():
+  signals = tff.types.tensorflow_to_type(
+    types.ClientSignals(
+      tf.TensorSpec([], tf.int64), *[tf.TensorSpec([], tf.float32)] * 5
+    )
+  )
+  update = tff.types.tensorflow_to_type(tf.TensorSpec([3], tf.float32))
+  for name in NAMES:
+    for aggregation in ("streaming", "two_phase", "stacked"):
+      if aggregation in algorithms.get(name).aggregations:
+        build(name, aggregation=aggregation)
+      else:
+        with pytest.raises(ValueError, match="can be summed in these ways"):
+          build(name, aggregation=aggregation)
+  assert aggregators.FedAvgFactory().create(update, signals).is_weighted
+
+
+def test_unknown_names_list_the_valid_ones():
+  with pytest.raises(ValueError, match="fedavg, .*adafed"):
+    algorithms.build(
+      "fedavgg",
+      small_problem.functional_model(),
+      client_optimizer=small_problem.optimizer(),
+    )
+  with pytest.raises(ValueError, match="'epsilom'.*epsilon, normalize"):
+    algorithms.build(
+      "fedmgda_plus",
+      small_problem.functional_model(),
+      client_optimizer=small_problem.optimizer(),
+      hparams={"epsilom": 0.1},
+    )
+
+
+def test_registry_is_the_public_list():
+  assert registry.names() == algorithms.names() == NAMES

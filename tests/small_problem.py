@@ -1,0 +1,116 @@
+"""A small federated problem: softmax regression on six unequal clients."""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import types
+
+NUM_FEATURES = 5
+NUM_CLASSES = 3
+SIZES = (7, 13, 20, 1, 11, 16)
+# Neither sorted nor starting at zero; one needs more than 32 bits.
+CLIENT_IDS = (12, 3, 2**40 + 1, 8, 5, 31)
+BATCH_SIZE = 4
+LEARNING_RATE = 0.1
+
+INPUT_SPEC = (
+  tf.TensorSpec([None, NUM_FEATURES], tf.float32),
+  tf.TensorSpec([None], tf.int32),
+)
+
+
+def initial_weights() -> tuple[np.ndarray, np.ndarray]:
+  rng = np.random.default_rng(1)
+  kernel = rng.normal(size=(NUM_FEATURES, NUM_CLASSES), scale=0.3)
+  return kernel.astype(np.float32), np.array([0.1, -0.2, 0.0], np.float32)
+
+
+def client_arrays() -> dict[int, tuple[np.ndarray, np.ndarray]]:
+  """The clients' examples by id; each client has its own scale and labels."""
+  rng = np.random.default_rng(0)
+  arrays = {}
+  for k, (client_id, size) in enumerate(zip(CLIENT_IDS, SIZES, strict=True)):
+    x = rng.normal(size=(size, NUM_FEATURES), scale=0.5 + 0.4 * k)
+    y = rng.choice(NUM_CLASSES, size=size, p=np.roll([0.7, 0.2, 0.1], k))
+    arrays[client_id] = (x.astype(np.float32), y.astype(np.int32))
+  return arrays
+
+
+def whole(client_id: int, arrays=None) -> tf.data.Dataset:
+  """A client's data as one element, for processes built with a batch size."""
+  if arrays is None:
+    arrays = client_arrays()[client_id]
+  return types.client_dataset(
+    client_id, tf.data.Dataset.from_tensors(arrays)
+  )
+
+
+def batched(client_id: int, batch_size: int = BATCH_SIZE) -> tf.data.Dataset:
+  """A client's data in minibatches, for processes built without a size."""
+  arrays = client_arrays()[client_id]
+  return types.client_dataset(
+    client_id, tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size)
+  )
+
+
+def functional_model() -> tff.learning.models.FunctionalModel:
+  @tf.function
+  def predict(weights, x, training):
+    del training
+    kernel, bias = weights[0]
+    return x @ kernel + bias
+
+  def loss(output, label, sample_weight=None):
+    del sample_weight
+    return tf.reduce_mean(
+      tf.nn.sparse_softmax_cross_entropy_with_logits(label, output)
+    )
+
+  return tff.learning.models.FunctionalModel(
+    initial_weights=(initial_weights(), ()),
+    predict_on_batch_fn=predict,
+    loss_fn=loss,
+    metrics_fns=tff.learning.metrics.create_functional_metric_fns(
+      lambda: collections.OrderedDict(
+        accuracy=tf.keras.metrics.SparseCategoricalAccuracy()
+      )
+    ),
+    input_spec=INPUT_SPEC,
+  )
+
+
+def keras_model() -> tff.learning.models.VariableModel:
+  kernel, bias = initial_weights()
+  model = tf.keras.Sequential(
+    [
+      tf.keras.layers.InputLayer(NUM_FEATURES),
+      tf.keras.layers.Dense(
+        NUM_CLASSES,
+        kernel_initializer=tf.keras.initializers.Constant(kernel),
+        bias_initializer=tf.keras.initializers.Constant(bias),
+      ),
+    ]
+  )
+  return tff.learning.models.from_keras_model(
+    model,
+    loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    input_spec=INPUT_SPEC,
+    metrics=[tf.keras.metrics.SparseCategoricalAccuracy()],
+  )
+
+
+def optimizer(learning_rate: float = LEARNING_RATE):
+  return tff.learning.optimizers.build_sgdm(learning_rate)
+
+
+def flat_weights(state) -> np.ndarray:
+  """The trainable weights of a process state as one float64 vector."""
+  return np.concatenate(
+    [
+      np.ravel(w).astype(np.float64)
+      for w in tf.nest.flatten(state.global_model_weights.trainable)
+    ]
+  )
