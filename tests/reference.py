@@ -48,7 +48,12 @@ def accuracy(theta, x, y):
 
 
 def run_client(
-  theta, client_id, *, epochs=1, learning_rate=small_problem.LEARNING_RATE, mu=0.0
+  theta,
+  client_id,
+  *,
+  epochs=1,
+  learning_rate=small_problem.LEARNING_RATE,
+  mu=0.0,
 ) -> Client:
   x, y = small_problem.client_arrays()[client_id]
   loss, _ = loss_and_gradient(theta, x, y)

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -171,7 +172,9 @@ def test_neutral_setting(name):
   state, _ = run(build(name, **hparams), COHORTS)
   expected, _ = run(build(other, client_weighting=weighting), COHORTS)
   assert_same(
-    small_problem.flat_weights(state), small_problem.flat_weights(expected), 1e-6
+    small_problem.flat_weights(state),
+    small_problem.flat_weights(expected),
+    1e-6,
   )
 
 
@@ -183,12 +186,11 @@ def _not_a_number(client_id):
 
 
 def _infinite_loss(client_id):
-  kernel, _ = small_problem.initial_weights()
-  _, y = small_problem.client_arrays()[client_id]
-  # Logits near the ends of float32, the wrong way round: the loss overflows.
-  towards_0 = np.sign(kernel[:, 0] - kernel[:, 1]) * np.float32(3e38)
-  x = np.tile(towards_0, (len(y), 1))
-  return small_problem.whole(client_id, (x, np.ones_like(y)))
+  # Logits beyond the ends of float32, whatever the signs of the weights are.
+  signs = list(itertools.product((-1, 1), repeat=small_problem.NUM_FEATURES))
+  x = np.repeat(np.array(signs, np.float32), small_problem.NUM_CLASSES, axis=0)
+  y = np.tile(np.arange(small_problem.NUM_CLASSES, dtype=np.int32), len(signs))
+  return small_problem.whole(client_id, (x * np.float32(3.4e38), y))
 
 
 def _empty(client_id):
@@ -260,13 +262,13 @@ def test_aggregations_are_those_the_rules_allow():
 
 
 def test_unknown_names_list_the_valid_ones():
-  with pytest.raises(ValueError, match="fedavg, .*adafed"):
+  with pytest.raises(ValueError, match=r"fedavg, .*adafed"):
     algorithms.build(
       "fedavgg",
       small_problem.functional_model(),
       client_optimizer=small_problem.optimizer(),
     )
-  with pytest.raises(ValueError, match="'epsilom'.*epsilon, normalize"):
+  with pytest.raises(ValueError, match=r"'epsilom'.*epsilon, normalize"):
     algorithms.build(
       "fedmgda_plus",
       small_problem.functional_model(),

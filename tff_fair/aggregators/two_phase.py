@@ -68,17 +68,18 @@ def build_two_phase(
     rule_output_type.coefficients,
   )
   def scale(update: Any, row: Any, rows: Any, coefficients: Any) -> Any:
-    # Equal rows have equal coefficients, so any match will do; a client that
-    # was left out matches none, and its update is replaced, NaN and all.
+    def own_coefficient() -> tf.Tensor:
+      # Equal rows have equal coefficients, so any match will do.
+      matches = tf.logical_and(
+        tf.equal(rows.client_id, row.client_id),
+        tf.reduce_all(tf.equal(rows.columns, row.columns), axis=1),
+      )
+      return coefficients[tf.argmax(matches)]
+
+    # The update of a client that was left out is replaced, NaN and all.
     counts = tf.equal(row.num_excluded, 0)
-    matches = tf.logical_and(
-      tf.equal(rows.client_id, row.client_id),
-      tf.reduce_all(tf.equal(rows.columns, row.columns), axis=1),
-    )
     coefficient = tf.cond(
-      counts,
-      lambda: coefficients[tf.argmax(matches)],
-      lambda: tf.zeros([], tf.float64),
+      counts, own_coefficient, lambda: tf.zeros([], tf.float64)
     )
     return tf.nest.map_structure(
       lambda layer: tf.where(

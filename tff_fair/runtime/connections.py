@@ -19,6 +19,11 @@ _CHANNEL_OPTIONS = (
   ("grpc.enable_http_proxy", 0),
 )
 
+NO_WORKERS = (
+  "There are no workers to compute with: they were stopped, or replaced in "
+  "another thread. Call `tff_fair.runtime.use_local` or `use_workers`."
+)
+
 # An executor takes eight threads and over 1 MB of the worker.
 _MAX_EXECUTORS = 16
 
@@ -30,8 +35,8 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     self,
     address: str,
     *,
-    timeout: float,
     process: workers.Worker | None = None,
+    timeout: float = 10.0,
     default_num_clients: int = 0,
     stream_structs: bool = False,
   ) -> None:
@@ -39,8 +44,9 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
 
     Args:
       address: Where the worker listens, as "host:port".
-      timeout: Seconds within which it has to answer, now and after it was lost.
       process: The worker, if this program started it and can see it end.
+      timeout: Seconds within which any other worker has to answer, now and when
+        it was lost.
       default_num_clients: The number of clients where arguments tell none.
       stream_structs: Whether to send the parts of a structure one by one.
 
@@ -68,10 +74,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       RuntimeError: If it was left, or is a process that has ended.
     """
     if self._closed:
-      raise RuntimeError(
-        "What this context computes with was stopped or replaced. Call "
-        "`tff_fair.runtime.use_local` or `use_workers` in this thread first."
-      )
+      raise RuntimeError(NO_WORKERS)
     num_clients = cardinalities.get(tff.CLIENTS, self._default_num_clients)
     executor = self._executors.pop(num_clients, None)
     if executor is None:

@@ -86,7 +86,6 @@ def use_local(
     )
     executors = connections.WorkerExecutors(
       worker.address,
-      timeout=timeout,
       process=worker,
       default_num_clients=default_num_clients,
       stream_structs=stream_structs,
@@ -160,12 +159,23 @@ def use_workers(
 
 @atexit.register
 def stop() -> None:
-  """Leaves all workers and stops those that this program started.
+  """Stops the workers that this program started, and leaves the others.
 
   Happens by itself at the end of the program.
   """
   _current.close()
   workers.stop_workers()
+  # Lets go of the context of before, which may be TFF's own: that one can end
+  # its worker as long as the interpreter is whole.
+  tff.framework.set_default_context(_NoWorkers())
+
+
+class _NoWorkers(tff.framework.SyncContext):
+  """The context of a program that has stopped its workers."""
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    del comp, arg
+    raise RuntimeError(connections.NO_WORKERS)
 
 
 # The workers of a program are not those of its forked children.

@@ -1,0 +1,101 @@
+"""The clients of a task as computations take them, and all of them evaluated."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tasks
+import tff_fair
+from binaries import training_loop
+
+# Building a dataset takes as long as a client's share of a small round.
+_NUM_CACHED_DATASETS = 256
+# What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
+_CLIENTS_PER_CALL = 300
+# Beyond this, reading all data takes minutes, and few clients will take part.
+_MOST_CLIENTS_TO_CHECK = 5000
+
+ClientData = Callable[[Sequence[int]], list[tf.data.Dataset]]
+
+
+def client_data(dataset_of: Callable[[int], tf.data.Dataset]) -> ClientData:
+  """Returns a function from client ids to their data as processes take it.
+
+  Args:
+    dataset_of: Returns the dataset of a client, such as `Task.train_data`.
+  """
+
+  @functools.lru_cache(maxsize=_NUM_CACHED_DATASETS)
+  def dataset(client_id: int) -> tf.data.Dataset:
+    return tff_fair.client_dataset(client_id, dataset_of(client_id))
+
+  return lambda client_ids: [dataset(client_id) for client_id in client_ids]
+
+
+def check_data(task: tasks.Task) -> None:
+  """Reads the data of all clients, so that damage shows before training.
+
+  Of a very large population nobody is read: their data is checked when used.
+
+  Raises:
+    tasks.DataError: If the data of a client cannot be used.
+  """
+  if task.num_clients <= _MOST_CLIENTS_TO_CHECK:
+    for client_id in range(task.num_clients):
+      task.train.load(client_id)
+      task.test.load(client_id)
+
+
+def build_evaluation(
+  task: tasks.Task, *, clients_per_call: int = _CLIENTS_PER_CALL
+) -> Callable[[Any], training_loop.Evaluation]:
+  """Returns a function that evaluates model weights on all clients' test data.
+
+  Args:
+    task: The clients and the model.
+    clients_per_call: A large population is evaluated in parts of this size.
+
+  Returns:
+    A function from `tff.learning.models.ModelWeights` to an evaluation: the
+    columns `client_id`, `num_examples`, `loss` and `accuracy`, and the summary
+    `accuracy` (see `tff_fair.metrics.fairness_summary`), `accuracy_weighted`
+    (over all examples) and `loss`.
+  """
+  evaluate_clients = tff_fair.evaluation.build_client_evaluation(task.model_fn)
+  test_data = client_data(task.test_data)
+
+  def evaluate(weights: Any) -> training_loop.Evaluation:
+    parts = [
+      evaluate_clients(weights, test_data(client_ids))
+      for client_ids in np.array_split(
+        np.arange(task.num_clients),
+        -(-task.num_clients // clients_per_call),
+      )
+    ]
+    columns = {
+      name: np.concatenate([part[name] for part in parts])
+      for name in ("client_id", "num_examples", "loss", "accuracy")
+    }
+    return training_loop.Evaluation(_summary(columns), columns)
+
+  return evaluate
+
+
+def _summary(columns: dict[str, np.ndarray]) -> dict[str, Any]:
+  loss = columns["loss"].astype(np.float64)
+  num_examples = columns["num_examples"]
+  return {
+    "accuracy": tff_fair.metrics.fairness_summary(columns["accuracy"]),
+    "accuracy_weighted": float(
+      np.average(columns["accuracy"], weights=num_examples)
+    ),
+    "loss": {
+      "mean": float(loss.mean()),
+      "std": float(loss.std()),
+      "max": float(loss.max()),
+      "weighted": float(np.average(loss, weights=num_examples)),
+    },
+  }

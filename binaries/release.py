@@ -1,0 +1,83 @@
+"""Where the results of rounds go: tables and TensorBoard, by TFF's managers."""
+
+import csv
+import os
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow_federated as tff
+
+from binaries import training_loop
+from binaries.run_folder import RunFolder
+
+ROUND = "round"  # The first column of every table.
+
+
+class RowsReleaseManager(tff.program.ReleaseManager):
+  """Appends columns to a CSV file, one row per entry, each with its key.
+
+  `tff.program.CSVFileReleaseManager` writes one row per key.
+  """
+
+  def __init__(self, path: pathlib.Path) -> None:
+    self._path = path
+
+  async def release(self, value: Mapping[str, np.ndarray], key: int) -> None:
+    """Appends `value`, columns of equal length, under the round `key`."""
+    is_new = not self._path.exists()
+    with self._path.open("a", newline="") as file:
+      writer = csv.writer(file)
+      if is_new:
+        writer.writerow([ROUND, *value])
+      columns = (np.asarray(column).tolist() for column in value.values())
+      writer.writerows([key, *row] for row in zip(*columns, strict=True))
+
+
+def open_releases(folder: RunFolder) -> training_loop.Releases:
+  """Opens the tables and the event files of a run."""
+
+  def table(path: pathlib.Path) -> tff.program.ReleaseManager:
+    return tff.program.CSVFileReleaseManager(path, key_fieldname=ROUND)
+
+  def table_and_events(
+    path: pathlib.Path, events: str
+  ) -> tff.program.ReleaseManager:
+    return tff.program.GroupingReleaseManager(
+      [
+        table(path),
+        tff.program.TensorBoardReleaseManager(folder.tensorboard / events),
+      ]
+    )
+
+  return training_loop.Releases(
+    metrics=table_and_events(folder.metrics, "train"),
+    timing=table(folder.timing),
+    summary=table_and_events(folder.evaluations, "test"),
+    clients=RowsReleaseManager(folder.client_evaluations),
+  )
+
+
+def keep_rounds(path: pathlib.Path, last_round: int) -> None:
+  """Removes the rows of later rounds from a table, and one that was cut off.
+
+  A run that was killed may have released more rounds than it saved.
+
+  Args:
+    path: A table whose first column is the round; it may not exist.
+    last_round: The last round to keep; without any, the file goes.
+  """
+  if not path.exists():
+    return
+  header, *rows = path.read_bytes().splitlines(keepends=True) or [b""]
+  kept = [
+    row
+    for row in rows
+    if row.endswith(b"\n") and int(row.split(b",")[0]) <= last_round
+  ]
+  if not kept:
+    path.unlink()
+    return
+  rewritten = path.with_suffix(".rewritten")
+  rewritten.write_bytes(b"".join([header, *kept]))
+  os.replace(rewritten, path)

@@ -1,0 +1,272 @@
+"""Starts real programs, ends them in all ways, and looks for their workers.
+
+Each program carries a mark in its environment, which its workers inherit, so
+that workers of other programs on the machine are never counted.
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests import source_tree
+
+TIMEOUT = 120.0  # Seconds; far more than any of the programs needs.
+MARK = "TFF_FAIR_TEST_PROGRAM"
+
+PROLOGUE = """
+import atexit, os, signal, sys, threading, time
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+from tff_fair import runtime
+
+def federated_sum(work):
+  @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+  def compute(values):
+    return tff.federated_sum(tff.federated_map(work, values))
+  return compute
+
+add_one = federated_sum(tff.tensorflow.computation(lambda x: x + 1, np.float32))
+
+def spin(x):  # For minutes.
+  still = lambda i, x: i < 10**9
+  return tf.while_loop(still, lambda i, x: (i + 1, tf.sin(x)), (0, x))[1]
+
+endless = federated_sum(tff.tensorflow.computation(spin, np.float32))
+
+def check(condition):
+  if not condition:
+    print("FAILED", flush=True)
+"""
+START = PROLOGUE + "runtime.use_local()\ncheck(add_one([1.0, 2.0]) == 5.0)\n"
+IN_A_ROUND = "print('READY', flush=True)\nendless([1.0])\n"
+
+PROGRAMS = {
+  "piped": START + "print('DONE')",
+  "nothing computed": PROLOGUE + "print('DONE')",
+  "exception": START + "raise ValueError('on purpose')",
+  # The kernel binds a process to the thread that started it, and to the pid:
+  # the worker must outlive a thread, and the end of a forked child.
+  "thread and fork": PROLOGUE
+  + """
+def in_thread():
+  runtime.use_local()
+  check(add_one([1.0]) == 2.0)
+thread = threading.Thread(target=in_thread)
+thread.start()
+thread.join()
+time.sleep(0.5)
+worker = runtime.worker_pids()
+check(len(worker) == 1)
+
+runtime.use_local()
+check(len(runtime.worker_pids()) == 1 and runtime.worker_pids() != worker)
+child = os.fork()
+if child == 0:
+  atexit._run_exitfuncs()
+  os._exit(0)
+os.waitpid(child, 0)
+check(add_one([1.0]) == 2.0)
+print("DONE")
+sys.exit(3)
+""",
+  "interrupt": START
+  + f"""
+pids = runtime.worker_pids()
+try:
+{textwrap.indent(IN_A_ROUND, "  ")}
+finally:
+  time.sleep(0.5)
+  check(runtime.worker_pids() == pids)
+  print('HANDLED', flush=True)
+""",
+  "terminate": START + IN_A_ROUND,
+  "terminate handled": START
+  + "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+  + IN_A_ROUND,
+  "kill": START + IN_A_ROUND,
+}
+
+SIGNALS = {
+  "interrupt": signal.SIGINT,
+  "terminate": signal.SIGTERM,
+  "terminate handled": signal.SIGTERM,
+  "kill": signal.SIGKILL,
+}
+
+SESSION_TEST = (
+  "import pytest\n"
+  + PROLOGUE
+  + """
+@pytest.fixture(scope="session", autouse=True)
+def local_execution():
+  runtime.use_local()
+
+def test_round():
+  assert add_one([1.0, 2.0]) == 5.0
+"""
+)
+
+
+class Outcome(NamedTuple):
+  status: int  # Minus the signal, if one ended the program.
+  stdout: str
+  stderr: str
+  workers_at_once: int  # Still there when the program had ended,
+  workers_in_the_end: int  # and some seconds later.
+
+
+def marked_workers(mark: str) -> list[int]:
+  """Returns the pids of the live workers of the programs with a mark."""
+  pids = []
+  for process in pathlib.Path("/proc").glob("[0-9]*"):
+    try:
+      environment = (process / "environ").read_bytes().split(b"\0")
+      command = (process / "cmdline").read_bytes()
+    except OSError:  # Has ended, or is somebody else's.
+      continue
+    if f"{MARK}={mark}".encode() in environment and b"worker_binary" in command:
+      pids.append(int(process.name))
+  return pids
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+  deadline = time.monotonic() + seconds
+  while not condition():
+    if time.monotonic() > deadline:
+      return False
+    time.sleep(0.02)
+  return True
+
+
+def cpu_ticks(pid: int) -> int:
+  fields = pathlib.Path(f"/proc/{pid}/stat").read_text().split(") ")[1].split()
+  return int(fields[11]) + int(fields[12])
+
+
+def wait_until_in_a_round(program: subprocess.Popen[str], mark: str) -> None:
+  assert program.stdout is not None
+  assert "READY" in iter(program.stdout.readline, ""), "ended too early"
+  (worker,) = marked_workers(mark)
+  ticks = cpu_ticks(worker)
+  assert wait_until(lambda: cpu_ticks(worker) > ticks + 20, TIMEOUT)
+
+
+def kill(program: subprocess.Popen[str], mark: str) -> None:
+  program.kill()
+  for pid in marked_workers(mark):
+    os.kill(pid, signal.SIGKILL)
+
+
+def run(command: list[str], sent: signal.Signals | None = None) -> Outcome:
+  """Runs a program to its end; sends it a signal in the middle of a round."""
+  mark = uuid.uuid4().hex
+  with tempfile.TemporaryFile("w+") as stderr:
+    program = subprocess.Popen(
+      command,
+      stdout=subprocess.PIPE,
+      stderr=stderr,
+      text=True,
+      cwd=source_tree.ROOT,
+      env={**os.environ, MARK: mark, "PYTHONPATH": str(source_tree.ROOT)},
+      start_new_session=True,  # As a job of a terminal, which Ctrl-C signals.
+    )
+    watchdog = threading.Timer(TIMEOUT, kill, (program, mark))
+    watchdog.start()
+    try:
+      if sent is not None:
+        wait_until_in_a_round(program, mark)
+        os.killpg(program.pid, sent)
+      status = program.wait()
+      at_once = len(marked_workers(mark))
+      wait_until(lambda: not marked_workers(mark), seconds=10.0)
+      in_the_end = len(marked_workers(mark))
+      # Returns when nobody holds the other end of the pipe any more.
+      stdout, _ = program.communicate()
+    finally:
+      watchdog.cancel()
+      kill(program, mark)
+    stderr.seek(0)
+    return Outcome(status, stdout, stderr.read(), at_once, in_the_end)
+
+
+Outcomes = dict[str, concurrent.futures.Future[Outcome]]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcomes]:
+  """The programs, two at a time: each imports TensorFlow Federated."""
+  test = tmp_path_factory.mktemp("session") / "session_test.py"
+  test.write_text(SESSION_TEST)
+  commands = {
+    name: [sys.executable, "-c", program] for name, program in PROGRAMS.items()
+  }
+  commands["piped"] = ["sh", "-c", '"$0" "$@" | cat', *commands["piped"]]
+  commands["pytest"] = [sys.executable, "-m", "pytest", "-q", str(test)]
+  with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+    yield {
+      name: pool.submit(run, command, SIGNALS.get(name))
+      for name, command in commands.items()
+    }
+
+
+@pytest.mark.parametrize(
+  ("name", "status", "last_line"),
+  [
+    ("piped", 0, "DONE"),
+    ("nothing computed", 0, "DONE"),
+    ("exception", 1, ""),
+    ("thread and fork", 3, "DONE"),
+    ("pytest", 0, "1 passed"),
+    ("interrupt", -signal.SIGINT, "HANDLED"),
+    ("terminate", -signal.SIGTERM, "READY"),
+    ("terminate handled", 7, "READY"),
+    ("kill", -signal.SIGKILL, "READY"),
+  ],
+)
+def test_worker_ends_with_the_program(outcomes, name, status, last_line):
+  outcome = outcomes[name].result()
+  assert outcome.status == status, outcome.stderr
+  assert last_line in outcome.stdout
+  assert "FAILED" not in outcome.stdout
+  assert outcome.workers_in_the_end == 0
+
+
+@pytest.mark.parametrize(
+  "name", ["piped", "exception", "thread and fork", "pytest", "interrupt"]
+)
+def test_worker_is_gone_when_python_ends_the_program(outcomes, name):
+  assert outcomes[name].result().workers_at_once == 0
+
+
+@pytest.mark.parametrize(
+  ("name", "tracebacks"),
+  [
+    ("piped", []),
+    ("nothing computed", []),
+    ("exception", ["ValueError: on purpose"]),
+    ("thread and fork", []),
+    ("interrupt", ["KeyboardInterrupt"]),
+    ("terminate handled", []),
+  ],
+)
+def test_nothing_else_is_said_at_the_end(outcomes, name, tracebacks):
+  stderr = outcomes[name].result().stderr
+  assert re.findall(r"^(?:\w+Error|KeyboardInterrupt)\b.*", stderr, re.M) == (
+    tracebacks
+  )
+  assert stderr.count("Traceback") == len(tracebacks)
+  assert "Exception" not in stderr
