@@ -12,6 +12,8 @@ from binaries import training_loop
 from binaries.run_folder import RunFolder
 
 ROUND = "round"  # The first column of every table.
+# One to go on from, and the one before, should that be damaged.
+_NUM_CHECKPOINTS = 2
 
 
 class RowsReleaseManager(tff.program.ReleaseManager):
@@ -55,6 +57,13 @@ def open_releases(folder: RunFolder) -> training_loop.Releases:
     timing=table(folder.timing),
     summary=table_and_events(folder.evaluations, "test"),
     clients=RowsReleaseManager(folder.client_evaluations),
+  )
+
+
+def open_checkpoints(folder: RunFolder) -> tff.program.ProgramStateManager:
+  """Opens the saved rounds of a run."""
+  return tff.program.FileProgramStateManager(
+    folder.checkpoints, keep_total=_NUM_CHECKPOINTS, keep_first=False
   )
 
 

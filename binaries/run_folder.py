@@ -72,6 +72,14 @@ class RunFolder:
     """Whether there is a saved round to go on from."""
     return self.checkpoints.is_dir() and any(self.checkpoints.iterdir())
 
+  def remove_leftovers(self) -> None:
+    """Removes what a killed run was in the middle of writing.
+
+    TFF writes under a name such as metrics.csv_temp1234 and then renames it.
+    """
+    for folder in (self.path, self.checkpoints):
+      _remove(folder.glob("*_temp[0-9]*"))
+
   def check_free(self) -> None:
     """Checks what can be known before the configuration is.
 

@@ -1,0 +1,1 @@
+"""Speed and memory, as ratios of things measured in one run."""

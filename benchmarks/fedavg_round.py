@@ -1,0 +1,137 @@
+"""A round of FedAvg: ours, stock TFF's, and plain TensorFlow's, in one run.
+
+All three do the same local training: one epoch of SGD on every client's
+examples. Plain TensorFlow runs it as one compiled function over the clients'
+arrays and averages the updates; it has nothing to transport and no signals to
+compute. Ours computes the losses f_k in a pass of its own ("before"), and once
+more without that pass ("training").
+
+  python -m benchmarks.fedavg_round [--model=mlp|cnn] [--repetitions=20]
+"""
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+from absl import app, flags
+
+import tff_fair
+from benchmarks import functional_models, measure
+
+_MODEL = flags.DEFINE_enum(
+  "model", "mlp", list(functional_models.MODELS), "784-200-200-62, or the CNN."
+)
+_CLIENTS = flags.DEFINE_integer("clients", 10, "Clients per round.")
+_EXAMPLES = flags.DEFINE_integer("examples", 100, "Examples per client.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 20, "Examples in a minibatch.")
+_REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
+
+_LEARNING_RATE = 0.05
+
+
+def _client_arrays(
+  model: tff.learning.models.FunctionalModel,
+) -> list[tuple[np.ndarray, np.ndarray]]:
+  rng = np.random.default_rng(0)
+  shape = model.input_spec[0].shape[1:]
+  return [
+    (
+      rng.random((_EXAMPLES.value, *shape), np.float32),
+      rng.integers(0, 62, _EXAMPLES.value, np.int32),
+    )
+    for _ in range(_CLIENTS.value)
+  ]
+
+
+def _plain_tensorflow(
+  model: tff.learning.models.FunctionalModel,
+  clients: list[tuple[np.ndarray, np.ndarray]],
+) -> Callable[[], Any]:
+  """Returns a round as one compiled function over the clients' arrays."""
+  batch_size = _BATCH_SIZE.value
+
+  @tf.function
+  def train(weights: Any, x: tf.Tensor, y: tf.Tensor) -> Any:
+    trained = weights
+    for start in tf.range(0, tf.shape(y)[0], batch_size):
+      stop = start + batch_size
+      with tf.GradientTape() as tape:
+        tape.watch(trained)
+        output = model.predict_on_batch((trained, ()), x[start:stop])
+        loss = model.loss(output, y[start:stop])
+      gradients = tape.gradient(loss, trained)
+      trained = tuple(
+        w - _LEARNING_RATE * g for w, g in zip(trained, gradients, strict=True)
+      )
+    return trained
+
+  tensors = [(tf.constant(x), tf.constant(y)) for x, y in clients]
+  weights = tuple(tf.constant(w) for w in model.initial_weights[0])
+
+  def run() -> Any:
+    nonlocal weights
+    trained = [train(weights, x, y) for x, y in tensors]
+    weights = tuple(
+      tf.add_n(layers) / len(layers) for layers in zip(*trained, strict=True)
+    )
+    return [w.numpy() for w in weights]
+
+  return run
+
+
+def _rounds(
+  process: tff.learning.templates.LearningProcess, data: list[tf.data.Dataset]
+) -> Callable[[], Any]:
+  """Returns a function that runs the next round of a process."""
+  state = process.initialize()
+
+  def run() -> Any:
+    nonlocal state
+    state, metrics = process.next(state, data)
+    return metrics
+
+  return run
+
+
+def main(argv: list[str]) -> None:
+  """Prints the table."""
+  if len(argv) > 1:
+    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
+  tff_fair.runtime.use_local()
+  model = functional_models.MODELS[_MODEL.value]()
+  clients = _client_arrays(model)
+  optimizer = tff.learning.optimizers.build_sgdm(_LEARNING_RATE)
+  whole = [
+    tff_fair.client_dataset(k, tf.data.Dataset.from_tensors(arrays))
+    for k, arrays in enumerate(clients)
+  ]
+  batched = [
+    tf.data.Dataset.from_tensor_slices(arrays).batch(_BATCH_SIZE.value)
+    for arrays in clients
+  ]
+  calls = collections.OrderedDict(
+    [("plain TensorFlow", _plain_tensorflow(model, clients))]
+  )
+  for loss_at in ("before", "training"):
+    process = tff_fair.algorithms.build_fedavg(
+      model,
+      client_optimizer=optimizer,
+      batch_size=_BATCH_SIZE.value,
+      loss_at=loss_at,
+    )
+    calls[f"tff_fair, loss {loss_at}"] = _rounds(process, whole)
+  calls["stock TFF"] = _rounds(
+    tff.learning.algorithms.build_weighted_fed_avg(model, optimizer), batched
+  )
+  seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)
+  print(measure.ratio_table(seconds, "plain TensorFlow"))
+  for pid in tff_fair.runtime.worker_pids():
+    print(f"peak memory of the worker: {measure.peak_memory_mb(pid):.0f} MiB")
+  print(f"peak memory of the program: {measure.peak_memory_mb():.0f} MiB")
+
+
+if __name__ == "__main__":
+  app.run(main)

@@ -1,0 +1,69 @@
+"""Measures calls in turns, so that a busy machine slows all of them alike."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+
+def time_in_turns(
+  calls: Mapping[str, Callable[[], object]],
+  *,
+  repetitions: int,
+  warm_up: int = 2,
+) -> dict[str, list[float]]:
+  """Times each call several times, all of them once per turn.
+
+  Args:
+    calls: What to time, by name.
+    repetitions: How often each is timed.
+    warm_up: How often each is called before.
+
+  Returns:
+    The seconds of each repetition, by name.
+  """
+  seconds: dict[str, list[float]] = {name: [] for name in calls}
+  for repetition in range(warm_up + repetitions):
+    for name, call in calls.items():
+      start = time.perf_counter()
+      call()
+      if repetition >= warm_up:
+        seconds[name].append(time.perf_counter() - start)
+  return seconds
+
+
+def ratio_table(seconds: Mapping[str, Sequence[float]], baseline: str) -> str:
+  """Returns a table of medians, and of medians of the ratios turn by turn.
+
+  Args:
+    seconds: As `time_in_turns` returns it.
+    baseline: The name that the others are divided by.
+  """
+  width = max(map(len, seconds))
+  lines = [f"{'':{width}}  median s  x {baseline}"]
+  for name, values in seconds.items():
+    ratio = statistics.median(
+      value / base
+      for value, base in zip(values, seconds[baseline], strict=True)
+    )
+    lines.append(
+      f"{name:{width}}  {statistics.median(values):8.4f}  {ratio:.2f}"
+    )
+  return "\n".join(lines)
+
+
+def peak_memory_mb(pid: int | str = "self") -> float:
+  """Returns the peak resident memory of a process in MiB (Linux)."""
+  with open(f"/proc/{pid}/status", encoding="ascii") as status:
+    for line in status:
+      if line.startswith("VmHWM:"):
+        return int(line.split()[1]) / 1024
+  raise ValueError(f"/proc/{pid}/status has no line VmHWM.")
+
+
+def current_memory_mb(pid: int | str = "self") -> float:
+  """Returns the resident memory of a process in MiB (Linux)."""
+  with open(f"/proc/{pid}/status", encoding="ascii") as status:
+    for line in status:
+      if line.startswith("VmRSS:"):
+        return int(line.split()[1]) / 1024
+  raise ValueError(f"/proc/{pid}/status has no line VmRSS.")

@@ -1,0 +1,154 @@
+"""What remains of a run: the fairness table, files and plots.
+
+All of it is taken from the tables in the run's folder.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+import tasks
+from binaries import plots
+from binaries.run_folder import RunFolder
+
+# Each column of the table: titles, names of the summary.
+_TABLE: tuple[Mapping[str, str], ...] = (
+  {
+    "mean": "mean",
+    "median": "percentile_50",
+    "std": "std",
+    "variance": "variance",
+    "min": "min",
+    "max": "max",
+  },
+  {
+    "worst  5 %": "worst_5",
+    "worst 10 %": "worst_10",
+    "worst 20 %": "worst_20",
+    "worst 30 %": "worst_30",
+    "10th percentile": "percentile_10",
+    "90th percentile": "percentile_90",
+  },
+  {
+    "best  5 %": "best_5",
+    "best 10 %": "best_10",
+    "best 20 %": "best_20",
+    "best 30 %": "best_30",
+  },
+  {
+    "relative std": "relative_std",
+    "angle": "angle",
+    "KL to uniform": "kl_uniform",
+    "entropy": "entropy",
+    "Jain's index": "jain",
+  },
+)
+_NOT_IN_PERCENT = frozenset(_TABLE[-1].values())
+
+
+def write(folder: RunFolder, task: tasks.Task) -> str:
+  """Writes the results of a run whose last round is done.
+
+  Args:
+    folder: The folder with the tables of all rounds.
+    task: Knows the clients' names and numbers of examples.
+
+  Returns:
+    The fairness table, to be shown.
+  """
+  evaluations = pd.read_csv(folder.evaluations, float_precision="round_trip")
+  last = evaluations.iloc[-1]
+  rounds = int(last["round"])
+  clients = _clients(folder, task, rounds)
+  accuracy = _group(last, "accuracy")
+  clients.to_csv(folder.clients, index=False)
+  plots.draw_distribution(clients["test_accuracy"], folder.distribution_plot)
+  plots.draw_curves(evaluations, folder.curves_plot)
+  summary = {
+    "rounds": rounds,
+    "num_clients": len(clients),
+    "test_accuracy": accuracy,
+    "test_accuracy_weighted": float(last["accuracy_weighted"]),
+    "test_loss": _group(last, "loss"),
+  }
+  # All at once, as the last file: it says that the run is finished.
+  unfinished = folder.summary.with_suffix(".unfinished")
+  unfinished.write_text(json.dumps(summary, indent=2) + "\n")
+  os.replace(unfinished, folder.summary)
+  return (
+    f"Test accuracy over {len(clients):,} clients after {rounds:,} rounds, in "
+    f"percent\n\n{fairness_table(accuracy)}"
+  )
+
+
+def fairness_table(accuracy: Mapping[str, float]) -> str:
+  """Formats a fairness summary in percent, as papers print it.
+
+  Relative measures and the angle (in degrees) are left as they are.
+
+  Args:
+    accuracy: What `tff_fair.metrics.fairness_summary` returns.
+
+  Returns:
+    Lines of 80 characters or less, the last without an end of line.
+  """
+  columns = [
+    _column({title: _format(name, accuracy[name]) for title, name in c.items()})
+    for c in _TABLE
+  ]
+  widths = [len(column[0]) for column in columns]
+  return "\n".join(
+    "   ".join(
+      cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+    ).rstrip()
+    for row in itertools.zip_longest(*columns, fillvalue="")
+  )
+
+
+def _clients(
+  folder: RunFolder, task: tasks.Task, round_num: int
+) -> pd.DataFrame:
+  rows = pd.read_csv(folder.client_evaluations, float_precision="round_trip")
+  rows = rows[rows["round"] == round_num]
+  ids = rows["client_id"].to_numpy()
+  return pd.DataFrame(
+    {
+      "client_id": ids,
+      "client": [task.client_names[client_id] for client_id in ids],
+      "num_train_examples": task.train.num_examples[ids],
+      "num_test_examples": rows["num_examples"].to_numpy(),
+      "test_loss": rows["loss"].to_numpy(),
+      "test_accuracy": rows["accuracy"].to_numpy(),
+    }
+  )
+
+
+def _group(row: Any, group: str) -> dict[str, float]:
+  prefix = f"{group}/"
+  return {
+    name.removeprefix(prefix): float(value)
+    for name, value in row.items()
+    if name.startswith(prefix)
+  }
+
+
+def _format(name: str, value: float) -> str:
+  if name == "angle":
+    return f"{value:.2f}°"
+  if name in _NOT_IN_PERCENT:
+    return f"{value:.4f}"
+  scale = 100**2 if name == "variance" else 100
+  return f"{scale * value:.2f}"
+
+
+def _column(cells: Mapping[str, str]) -> list[str]:
+  title_width = max(map(len, cells))
+  value_width = max(map(len, cells.values()))
+  return [
+    f"{title:{title_width}} {value:>{value_width}}"
+    for title, value in cells.items()
+  ]
