@@ -20,8 +20,7 @@ _ALGORITHM = flags.DEFINE_string(
 _HPARAMS = flags.DEFINE_multi_string(
   "hparam",
   [],
-  "A hyperparameter of the method, as name=value; repeat it for more. --list "
-  "shows all.",
+  "--list shows all. A hyperparameter of the method, as name=value",
 )
 _CLIENT_WEIGHTING = flags.DEFINE_enum(
   "client_weighting",
@@ -95,7 +94,7 @@ def build(
   """
   import tff_fair  # noqa: PLC0415
 
-  chosen = {"hparams": hparams(), "aggregation": aggregation()}
+  chosen_hparams, chosen_aggregation = hparams(), aggregation()
   try:
     return tff_fair.algorithms.build(
       _ALGORITHM.value,
@@ -104,7 +103,8 @@ def build(
       loss_at=_LOSS_AT.value,
       shuffle_seed=seed,
       num_clients=num_clients,
-      **chosen,
+      hparams=chosen_hparams,
+      aggregation=chosen_aggregation,
       **training_flags.build_options(),
     )
   except ValueError as error:
@@ -139,9 +139,7 @@ def parse_hparams(
       raise UsageError(f"--hparam={assignment}: {key} is given twice.")
     kind = type(defaults[key])
     try:
-      values[key] = (
-        _TRUTH_VALUES[text.lower()] if kind is bool else kind(text)
-      )
+      values[key] = _TRUTH_VALUES[text.lower()] if kind is bool else kind(text)
     except (KeyError, ValueError) as error:
       expected = {bool: "true or false", int: "an integer", float: "a number"}
       raise UsageError(

@@ -135,7 +135,7 @@ def _flags_of(group: Any) -> list[flags.Flag]:
 def _help(program: str, description: str, groups: Groups) -> str:
   lines = [description.strip(), "", f"Usage: {program} [--flag=value ...]"]
   for group in groups:
-    lines += ["", str(group.__doc__).strip().splitlines()[0]]
+    lines += ["", str(group.__doc__).strip()]
     for flag in _flags_of(group):
       lines += [f"  --{flag.name}{_values(flag)}", _wrap(flag.help)]
   lines += [
@@ -156,13 +156,11 @@ def _help(program: str, description: str, groups: Groups) -> str:
 def _values(flag: flags.Flag) -> str:
   if flag.boolean:
     return ""
-  if isinstance(flag, flags.EnumFlag):
-    choices = "|".join(flag.parser.enum_values)
-    return f"={choices} (default: {flag.default})"
   if flag.default in (None, []):
     return "=..."
   return f"=... (default: {flag.default})"
 
 
 def _wrap(text: str) -> str:
-  return str(flags.text_wrap(text, 80, indent=" " * 6))
+  # absl says of some flags on a line of its own that they may be repeated.
+  return str(flags.text_wrap(" ".join(text.split()), 80, indent=" " * 6))

@@ -55,7 +55,7 @@ def draw_distribution(accuracies: Any, path: pathlib.Path) -> None:
       xlim=(-0.5, percent.size - 0.5),
       ylim=(0, 100),
     )
-    right.legend(loc="lower right")
+    right.legend(loc="upper left")
 
 
 def draw_curves(evaluations: pd.DataFrame, path: pathlib.Path) -> None:
@@ -93,7 +93,9 @@ def _figure(path: pathlib.Path, *, num_columns: int) -> Iterator[Any]:
   # it would look for a display.
   from matplotlib import figure  # noqa: PLC0415
 
-  drawing = figure.Figure(figsize=(4.5 * num_columns, 3.6), layout="constrained")
+  drawing = figure.Figure(
+    figsize=(4.5 * num_columns, 3.6), layout="constrained"
+  )
   axes = drawing.subplots(1, num_columns)
   for axis in axes:
     axis.grid(alpha=0.3)

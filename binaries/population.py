@@ -1,4 +1,4 @@
-"""The clients of a task as computations take them, and all of them evaluated."""
+"""The clients of a task: their data as processes take it, and evaluation."""
 
 import functools
 from collections.abc import Callable, Sequence

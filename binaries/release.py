@@ -1,5 +1,6 @@
 """Where the results of rounds go: tables and TensorBoard, by TFF's managers."""
 
+import asyncio
 import csv
 import os
 import pathlib
@@ -65,6 +66,11 @@ def open_checkpoints(folder: RunFolder) -> tff.program.ProgramStateManager:
   return tff.program.FileProgramStateManager(
     folder.checkpoints, keep_total=_NUM_CHECKPOINTS, keep_first=False
   )
+
+
+def last_saved_round(folder: RunFolder) -> int:
+  """Returns the round from which a run can go on; 0 is its beginning."""
+  return max(asyncio.run(open_checkpoints(folder).get_versions()) or [0])
 
 
 def keep_rounds(path: pathlib.Path, last_round: int) -> None:

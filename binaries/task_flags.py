@@ -23,7 +23,7 @@ _DATA_DIR = flags.DEFINE_string(
 _OPTIONS = flags.DEFINE_multi_string(
   "task_option",
   [],
-  "An option of the task, as name=value; repeat it for more. --list shows all.",
+  "--list shows all. An option of the task, as name=value",
 )
 
 

@@ -3,8 +3,8 @@
 Without flags: AdaFed on handwritten digits, in less than a minute.
 """
 
-import asyncio
 import importlib.metadata
+import platform
 import shlex
 import sys
 from typing import NoReturn
@@ -13,7 +13,6 @@ from binaries import (
   algorithm_flags,
   catalog,
   command_line,
-  interruption,
   loop_flags,
   output_flags,
   progress,
@@ -29,7 +28,6 @@ _GROUPS = (
   training_flags,
   loop_flags,
   output_flags,
-  catalog,
 )
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
 
@@ -41,24 +39,54 @@ def main() -> None:
     print(catalog.text())
     return
   progress.say("Loading TensorFlow Federated ...")
-  # Imported late: TensorFlow Federated takes seconds, which a mistyped flag
-  # should not.
+  # Imported late: it takes seconds, which a mistyped flag should not.
   import tasks  # noqa: PLC0415
-  from binaries import population, release, report  # noqa: PLC0415
+  from binaries import training_run  # noqa: PLC0415
 
   task = task_flags.load(loop_flags.seed())
+  progress.say(task.description)
   settings = loop_flags.settings(task.num_clients)
   process = algorithm_flags.build(
     task.model_fn, seed=settings.seed, num_clients=task.num_clients
   )
-  evaluate = population.build_evaluation(task)
   output_flags.connect()
   try:
-    population.check_data(task)
-    with run_folder.take_folder(
-      output_flags.folders(task_flags.name(), algorithm_flags.name()),
-      _configuration(task.description),
-    ) as folder:
-      ...
+    table = training_run.run(
+      task,
+      process,
+      settings,
+      folders=output_flags.folders(task_flags.name(), algorithm_flags.name()),
+      configuration=_configuration(task.description, settings),
+    )
   except tasks.DataError as error:
     raise command_line.UsageError(f"--data_dir: {error}") from error
+  print(table)
+
+
+def _configuration(
+  data: str, settings: training_loop.Settings
+) -> run_folder.Configuration:
+  return {
+    "command": {"line": shlex.join(sys.argv)},
+    "data": {"description": data},
+    "flags": {
+      **command_line.flag_values(_GROUPS),
+      # What these come to where they are not given.
+      "clients_per_round": settings.clients_per_round,
+      "aggregation": algorithm_flags.aggregation(),
+    },
+    "hparams": algorithm_flags.hparams(),
+    "versions": {
+      "python": platform.python_version(),
+      **{name: importlib.metadata.version(name) for name in _PACKAGES},
+    },
+  }
+
+
+def run() -> NoReturn:
+  """Starts the program: the console script `tff-fair-train`."""
+  command_line.run(main, description=str(__doc__), groups=(*_GROUPS, catalog))
+
+
+if __name__ == "__main__":
+  run()

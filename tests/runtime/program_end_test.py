@@ -95,7 +95,12 @@ finally:
 """,
   "terminate": START + IN_A_ROUND,
   "terminate handled": START
-  + "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+  + """
+def handle(*_):
+  print('HANDLED', flush=True)
+  sys.exit(7)
+signal.signal(signal.SIGTERM, handle)
+"""
   + IN_A_ROUND,
   "kill": START + IN_A_ROUND,
 }
@@ -159,7 +164,7 @@ def cpu_ticks(pid: int) -> int:
 
 def wait_until_in_a_round(program: subprocess.Popen[str], mark: str) -> None:
   assert program.stdout is not None
-  assert "READY" in iter(program.stdout.readline, ""), "ended too early"
+  assert "READY\n" in iter(program.stdout.readline, ""), "ended too early"
   (worker,) = marked_workers(mark)
   ticks = cpu_ticks(worker)
   assert wait_until(lambda: cpu_ticks(worker) > ticks + 20, TIMEOUT)
@@ -224,7 +229,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcomes]:
 
 
 @pytest.mark.parametrize(
-  ("name", "status", "last_line"),
+  ("name", "status", "output"),
   [
     ("piped", 0, "DONE"),
     ("nothing computed", 0, "DONE"),
@@ -232,21 +237,29 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcomes]:
     ("thread and fork", 3, "DONE"),
     ("pytest", 0, "1 passed"),
     ("interrupt", -signal.SIGINT, "HANDLED"),
-    ("terminate", -signal.SIGTERM, "READY"),
-    ("terminate handled", 7, "READY"),
-    ("kill", -signal.SIGKILL, "READY"),
+    ("terminate", -signal.SIGTERM, ""),
+    ("terminate handled", 7, "HANDLED"),
+    ("kill", -signal.SIGKILL, ""),
   ],
 )
-def test_worker_ends_with_the_program(outcomes, name, status, last_line):
+def test_worker_ends_with_the_program(outcomes, name, status, output):
   outcome = outcomes[name].result()
   assert outcome.status == status, outcome.stderr
-  assert last_line in outcome.stdout
+  assert output in outcome.stdout
   assert "FAILED" not in outcome.stdout
   assert outcome.workers_in_the_end == 0
 
 
 @pytest.mark.parametrize(
-  "name", ["piped", "exception", "thread and fork", "pytest", "interrupt"]
+  "name",
+  [
+    "piped",
+    "exception",
+    "thread and fork",
+    "pytest",
+    "interrupt",
+    "terminate handled",
+  ],
 )
 def test_worker_is_gone_when_python_ends_the_program(outcomes, name):
   assert outcomes[name].result().workers_at_once == 0

@@ -53,8 +53,8 @@ def evaluate(
     client_id, examples = element
     return client_id, batches.reduce_slices(examples, batch_size, tally, step)
 
-  client_id, tally = data.reduce(
-    (tf.zeros([], tf.int64), tallies.start(model)), over_element
+  client_id, tally = batches.reduce_elements(
+    data, (tf.zeros([], tf.int64), tallies.start(model)), over_element
   )
   return Evaluation(
     client_id,

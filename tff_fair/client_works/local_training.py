@@ -142,7 +142,9 @@ def train(
       examples, settings.batch_size, progress, step, order
     )
 
-  return data.repeat(settings.local_epochs).reduce(start, over_element)
+  return batches.reduce_elements(
+    data.repeat(settings.local_epochs), start, over_element
+  )
 
 
 def _add_proximal(

@@ -1,0 +1,284 @@
+"""Tests of computing in a local worker and in several workers."""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import runtime
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_execution_afterwards():
+  """Leaves to later tests what they expect: a local worker."""
+  yield
+  runtime.use_local()
+
+
+@pytest.fixture(scope="module")
+def two_workers():
+  with runtime.start_worker() as first, runtime.start_worker() as second:
+    yield [first.address, second.address]
+
+
+@tff.tensorflow.computation(np.float32)
+def add_one(x):
+  return x + 1.0
+
+
+@tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+def sum_of_successors(values):
+  return tff.federated_sum(tff.federated_map(add_one, values))
+
+
+def averaging_rounds():
+  """Returns the model after two rounds of FedAvg with five clients."""
+
+  def model_fn():
+    model = tf.keras.Sequential(
+      [
+        tf.keras.layers.Input(3),
+        tf.keras.layers.Dense(2, kernel_initializer="ones"),
+      ]
+    )
+    return tff.learning.models.from_keras_model(
+      model,
+      loss=tf.keras.losses.MeanSquaredError(),
+      input_spec=(
+        tf.TensorSpec([None, 3], tf.float32),
+        tf.TensorSpec([None, 2], tf.float32),
+      ),
+    )
+
+  random = np.random.default_rng(7)
+  clients = [
+    tf.data.Dataset.from_tensor_slices(
+      random.normal(size=(n, 5)).astype(np.float32)
+    )
+    .map(lambda row: (row[:3], row[3:]))
+    .batch(4)
+    for n in (3, 5, 8, 13, 21)
+  ]
+  process = tff.learning.algorithms.build_weighted_fed_avg(
+    model_fn,
+    client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.1),
+    server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
+  )
+  state = process.initialize()
+  for _ in range(2):
+    output = process.next(state, clients)
+    state = output.state
+  examples = output.metrics["client_work"]["train"]["num_examples"]
+  return state.global_model_weights.trainable, examples
+
+
+def test_second_local_runtime_replaces_the_first():
+  before = set(runtime.worker_pids())
+  runtime.use_local()
+  first = set(runtime.worker_pids()) - before
+  assert sum_of_successors([1.0, 2.0]) == 5.0
+  runtime.use_local()
+  second = set(runtime.worker_pids()) - before
+  assert len(first) == len(second) == 1
+  assert first != second
+  assert sum_of_successors([1.0, 2.0]) == 5.0
+
+
+def test_default_number_of_clients():
+  @tff.federated_computation
+  def count():
+    return tff.federated_sum(tff.federated_value(1, tff.CLIENTS))
+
+  runtime.use_local(default_num_clients=3)
+  assert count() == 3
+  assert sum_of_successors([1.0]) == 2.0
+
+
+def test_worker_does_not_grow_with_every_number_of_clients():
+  def num_threads():
+    return len(os.listdir(f"/proc/{worker}/task"))
+
+  before = set(runtime.worker_pids())
+  runtime.use_local()
+  (worker,) = set(runtime.worker_pids()) - before
+  for n in range(20):
+    assert sum_of_successors([1.0] * n) == 2.0 * n
+  enough = num_threads()
+  for n in [*range(20, 40), 0, 3]:
+    assert sum_of_successors([1.0] * n) == 2.0 * n
+  assert num_threads() < enough + 20
+
+
+def test_secure_sums_only_in_a_simulation():
+  @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
+  def secure_sum(values):
+    return tff.federated_secure_sum_bitwidth(values, 8)
+
+  runtime.use_local(simulate_secure_sums=True)
+  assert secure_sum([1, 2, 4]) == 7
+  runtime.use_local()
+  with pytest.raises(Exception, match=r"INVALID_ARGUMENT|UNIMPLEMENTED"):
+    secure_sum([1, 2, 4])
+
+
+def test_values_of_a_program_are_awaited():
+  async def program():
+    reference = sum_of_successors([1.0, 2.0])
+    assert isinstance(reference, tff.program.MaterializableValueReference)
+    return await tff.program.materialize_value(reference)
+
+  runtime.use_local(asynchronous=True)
+  assert asyncio.run(program()) == 5.0
+
+
+def test_lost_local_worker_is_told_instead_of_awaited():
+  before = set(runtime.worker_pids())
+  runtime.use_local()
+  (worker,) = set(runtime.worker_pids()) - before
+  assert sum_of_successors([1.0]) == 2.0
+  os.kill(worker, signal.SIGKILL)
+  with pytest.raises(RuntimeError, match=rf"{worker}\) has ended .by SIGKILL"):
+    sum_of_successors([1.0])
+  runtime.use_local()
+  assert sum_of_successors([1.0]) == 2.0
+
+
+def test_nothing_is_computed_after_a_stop():
+  runtime.use_local()
+  worker = runtime.start_worker()
+  runtime.stop()
+  assert runtime.worker_pids() == ()
+  assert not worker.is_running
+  with pytest.raises(RuntimeError, match="use_local"):
+    sum_of_successors([1.0])
+  runtime.stop()  # Once more changes nothing.
+
+
+def test_runtime_replaced_in_another_thread_is_told():
+  runtime.use_local()
+  thread = threading.Thread(target=runtime.use_local)
+  thread.start()
+  thread.join()
+  with pytest.raises(RuntimeError, match="replaced in another thread"):
+    sum_of_successors([1.0])
+
+
+@pytest.mark.parametrize("num_subrounds", [None, 1, 4])
+def test_two_workers_train_as_one(two_workers, num_subrounds):
+  runtime.use_local()
+  expected, expected_examples = averaging_rounds()
+  runtime.use_workers(two_workers, num_subrounds=num_subrounds)
+  actual, examples = averaging_rounds()
+  assert examples == expected_examples == 50
+  for a, e in zip(actual, expected, strict=True):
+    assert np.ptp(e) > 0.001  # Has been trained.
+    np.testing.assert_allclose(a, e, atol=1e-6)
+
+
+def test_two_workers_work_at_the_same_time(two_workers, tmp_path):
+  """Each of two clients waits for a sign that the other one gives."""
+
+  @tff.tensorflow.computation(np.int32)
+  def meet(client):
+    def sign(of):
+      return tf.strings.join([str(tmp_path), "/", tf.strings.as_string(of)])
+
+    def is_met():
+      return tf.size(tf.io.matching_files(sign(1 - client))) > 0
+
+    start = tf.timestamp()
+    with tf.control_dependencies([start]):
+      given = tf.io.write_file(sign(client), "")
+    with tf.control_dependencies([given]):
+      met = tf.while_loop(
+        lambda met: ~met & (tf.timestamp() - start < 20.0),
+        lambda _: (is_met(),),
+        (False,),
+      )[0]
+    return tf.cast(met, tf.int32)
+
+  @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
+  def count_met(clients):
+    return tff.federated_sum(tff.federated_map(meet, clients))
+
+  runtime.use_workers(two_workers)
+  assert count_met([0, 1]) == 2
+
+
+def test_workers_started_elsewhere_are_left_running(two_workers):
+  runtime.use_workers(two_workers)
+  assert sum_of_successors([1.0, 2.0, 3.0]) == 9.0
+  runtime.use_local()
+  runtime.use_workers(two_workers[:1])
+  assert sum_of_successors([1.0, 2.0, 3.0]) == 9.0
+
+
+def test_worker_that_comes_back_goes_on():
+  with runtime.start_worker() as first, runtime.start_worker() as second:
+    runtime.use_workers([first.address, second.address], timeout=1.0)
+    assert sum_of_successors([1.0, 2.0, 3.0]) == 9.0
+    second.stop()
+    with pytest.raises(ConnectionError, match=second.address):
+      sum_of_successors([1.0, 2.0, 3.0])
+    with runtime.start_worker(int(second.address.split(":")[1])):
+      assert sum_of_successors([1.0, 2.0, 3.0]) == 9.0
+
+
+def test_proxy_of_the_web_is_not_used(two_workers, monkeypatch):
+  monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+  runtime.use_workers(two_workers)
+  assert sum_of_successors([1.0, 2.0]) == 5.0
+
+
+def test_unreachable_worker_is_named(two_workers):
+  with socket.socket() as silent:
+    silent.bind(("127.0.0.1", 0))  # Refuses connections.
+    address = f"127.0.0.1:{silent.getsockname()[1]}"
+    runtime.use_workers(two_workers)
+    with pytest.raises(ConnectionError, match=f"{address} within 0.5 s"):
+      runtime.use_workers([two_workers[0], address], timeout=0.5)
+  assert sum_of_successors([1.0, 2.0]) == 5.0  # As before.
+
+
+@pytest.mark.parametrize(
+  "address",
+  [
+    "",
+    "host",
+    ":8000",
+    "host:",
+    "host:0",
+    "host:65536",
+    "host:port",
+    "host: 8000",
+    "http://host:8000",
+    "host:8000/",
+    "::1:8000",
+    "[::1]",
+  ],
+)
+def test_malformed_address_is_named(address):
+  with pytest.raises(ValueError, match="host:port") as caught:
+    runtime.use_workers(["host:8000", address])
+  assert repr(address) in str(caught.value)
+
+
+def test_addresses_are_a_list_of_different_ones():
+  with pytest.raises(ValueError, match="at least one"):
+    runtime.use_workers([])
+  with pytest.raises(TypeError, match="single string: 'host:8000'"):
+    runtime.use_workers("host:8000")
+  with pytest.raises(ValueError, match="each address once"):
+    runtime.use_workers(["host:8000", "host:8000"])
+
+
+@pytest.mark.parametrize("num_subrounds", [0, -1])
+def test_number_of_subrounds_is_positive(num_subrounds):
+  with pytest.raises(ValueError, match="num_subrounds"):
+    runtime.use_workers(["host:8000"], num_subrounds=num_subrounds)

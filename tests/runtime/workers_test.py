@@ -1,0 +1,118 @@
+"""Tests of worker processes while the program runs."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from tff_fair import runtime
+
+
+def environment_of(worker):
+  content = pathlib.Path(f"/proc/{worker.pid}/environ").read_text()
+  return dict(line.split("=", 1) for line in content.split("\0") if line)
+
+
+@pytest.fixture(scope="module")
+def worker():
+  with runtime.start_worker() as started:
+    yield started
+
+
+def is_listening(address):
+  host, port = address.split(":")
+  with socket.socket() as connection:
+    connection.settimeout(10.0)
+    return connection.connect_ex((host, int(port))) == 0
+
+
+def test_worker_is_listening_and_known(worker):
+  assert worker.is_running
+  assert worker.pid in runtime.worker_pids()
+  assert is_listening(worker.address)
+
+
+def test_worker_is_no_part_of_the_process_group_of_the_program(worker):
+  assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
+
+
+def test_stopped_worker_is_gone():
+  with runtime.start_worker() as worker:
+    pass
+  assert not worker.is_running
+  assert worker.wait(timeout=0) == -signal.SIGKILL
+  assert worker.pid not in runtime.worker_pids()
+  assert not pathlib.Path(f"/proc/{worker.pid}").exists()
+  assert not is_listening(worker.address)
+  worker.stop()  # Once more changes nothing.
+
+
+def test_worker_outlives_the_thread_that_asked_for_it():
+  started = []
+  thread = threading.Thread(
+    target=lambda: started.append(runtime.start_worker())
+  )
+  thread.start()
+  thread.join()
+  with started[0] as worker, pytest.raises(subprocess.TimeoutExpired):
+    worker.wait(timeout=0.5)
+
+
+def test_environment_of_the_caller_is_over_the_one_of_the_program(monkeypatch):
+  monkeypatch.setenv("MALLOC_ARENA_MAX", "3")
+  monkeypatch.setenv("TFF_FAIR_TEST_A", "of the program")
+  monkeypatch.setenv("TFF_FAIR_TEST_B", "of the program")
+  with runtime.start_worker(
+    environment={"TFF_FAIR_TEST_B": "of the caller", "MALLOC_MMAP_MAX_": "7"}
+  ) as worker:
+    environment = environment_of(worker)
+  assert environment["TFF_FAIR_TEST_A"] == "of the program"
+  assert environment["TFF_FAIR_TEST_B"] == "of the caller"
+  assert environment["MALLOC_ARENA_MAX"] == "3"
+  assert environment["MALLOC_MMAP_MAX_"] == "7"
+
+
+def test_allocator_keeps_memory_by_default(worker):
+  environment = environment_of(worker)
+  assert environment["MALLOC_ARENA_MAX"] == "1"
+  assert environment["MALLOC_MMAP_MAX_"] == "0"
+  assert int(environment["MALLOC_TRIM_THRESHOLD_"]) > 2**35
+
+
+def test_port_can_be_chosen_and_taken_again():
+  with runtime.start_worker() as worker:
+    port = int(worker.address.split(":")[1])
+  for _ in range(2):
+    with runtime.start_worker(port) as worker:
+      assert worker.address == f"127.0.0.1:{port}"
+      assert is_listening(worker.address)
+
+
+def test_port_of_a_worker_is_not_shared(worker):
+  port = int(worker.address.split(":")[1])
+  with pytest.raises(OSError, match=f"port {port}: Address already in use"):
+    runtime.start_worker(port)
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536])
+def test_port_must_be_one(port):
+  with pytest.raises(ValueError, match="between 1 and 65535"):
+    runtime.start_worker(port)
+
+
+def test_worker_that_refuses_to_start_is_told():
+  before = runtime.worker_pids()
+  with pytest.raises(RuntimeError, match=r"has ended \(1\)"):
+    runtime.start_worker(max_concurrent_computation_calls="many")  # type: ignore[arg-type]
+  assert runtime.worker_pids() == before
+
+
+def test_worker_that_is_not_ready_in_time_is_stopped():
+  before = runtime.worker_pids()
+  with pytest.raises(TimeoutError, match="does not listen"):
+    runtime.start_worker(timeout=0.0)
+  assert runtime.worker_pids() == before
