@@ -76,6 +76,12 @@ def aggregation() -> str:
   return chosen
 
 
+def describe() -> str:
+  """Returns one line with the algorithm and its hyperparameters."""
+  values = ", ".join(f"{key}={value}" for key, value in hparams().items())
+  return f"{name()}: {values or 'no hyperparameters'}, {aggregation()} sums"
+
+
 def build(
   model_fn: Callable[[], tff.learning.models.VariableModel],
   *,
@@ -132,8 +138,8 @@ def parse_hparams(
     if key not in defaults:
       valid = ", ".join(f"{k}={v}" for k, v in defaults.items())
       raise UsageError(
-        f"--hparam={assignment}: unknown hyperparameter of "
-        f"{_ALGORITHM.value}; valid, with defaults: {valid or 'none'}."
+        f"--hparam={assignment}: unknown hyperparameter; valid, with defaults: "
+        f"{valid or 'none'}."
       )
     if key in values:
       raise UsageError(f"--hparam={assignment}: {key} is given twice.")

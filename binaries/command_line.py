@@ -94,13 +94,15 @@ def _parse(argv: Sequence[str], groups: Groups) -> None:
     names = sorted(flag_values(groups))
     valid = ", ".join(f"--{name}" for name in [*names, "flagfile", "help"])
     raise UsageError(
-      f"--{error.flagname}: unknown flag; valid flags: {valid}."
+      f"--{error.flagname}: {error}. Valid flags: {valid}."
     ) from error
   except flags.CantOpenFlagFileError as error:
     raise UsageError(
       f"--flagfile: {str(error).rpartition('flagfile: ')[2]}; give the path of "
       f"a file, or one of the included {', '.join(included_flagfiles())}."
     ) from error
+  except UnicodeDecodeError as error:
+    raise UsageError("--flagfile: the file is not a text file.") from error
   except (flags.Error, ValueError) as error:
     raise UsageError(str(error).removeprefix("flag ")) from error
   if positional:

@@ -56,17 +56,25 @@ def folders(task: str, algorithm: str) -> Iterable[pathlib.Path]:
   return itertools.chain([first], others)
 
 
-def connect() -> None:
+def connect(aggregation: str) -> None:
   """Sets where computations run.
 
+  Args:
+    aggregation: The way in which client updates are to be summed.
+
   Raises:
-    UsageError: If a worker cannot be had.
+    UsageError: If a worker cannot be had, or the way is not possible there.
   """
   from tff_fair import runtime  # noqa: PLC0415
 
   if not _WORKERS.value:
     runtime.use_local()
     return
+  if aggregation == "two_phase":
+    raise UsageError(
+      f"--workers: cannot sum with --aggregation={aggregation}, where one sum "
+      "depends on another; give another aggregation that the algorithm has."
+    )
   try:
     runtime.use_workers(_WORKERS.value)
   except (ConnectionError, ValueError) as error:

@@ -38,12 +38,12 @@ def draw_distribution(accuracies: Any, path: pathlib.Path) -> None:
     left.yaxis.get_major_locator().set_params(integer=True)
     left.legend()
 
-    places = np.arange(percent.size)
-    right.bar(places, percent, width=1.0, color=_MAIN)
-    right.bar(
-      places[:num_worst],
+    edges = np.arange(percent.size + 1) - 0.5
+    right.stairs(percent, edges, fill=True, color=_MAIN)
+    right.stairs(
       percent[:num_worst],
-      width=1.0,
+      edges[: num_worst + 1],
+      fill=True,
       color=_WORST,
       label="worst 10 %",
     )
@@ -52,7 +52,7 @@ def draw_distribution(accuracies: Any, path: pathlib.Path) -> None:
       title="Clients from worst to best",
       xlabel="client, in order of accuracy",
       ylabel="test accuracy (%)",
-      xlim=(-0.5, percent.size - 0.5),
+      xlim=(edges[0], edges[-1]),
       ylim=(0, 100),
     )
     right.legend(loc="upper left")

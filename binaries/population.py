@@ -1,7 +1,7 @@
 """The clients of a task: their data as processes take it, and evaluation."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,10 +59,8 @@ def build_evaluation(
     clients_per_call: A large population is evaluated in parts of this size.
 
   Returns:
-    A function from `tff.learning.models.ModelWeights` to an evaluation: the
-    columns `client_id`, `num_examples`, `loss` and `accuracy`, and the summary
-    `accuracy` (see `tff_fair.metrics.fairness_summary`), `accuracy_weighted`
-    (over all examples) and `loss`.
+    A function from `tff.learning.models.ModelWeights` to an evaluation with the
+    columns `client_id`, `num_examples`, `loss` and `accuracy`.
   """
   evaluate_clients = tff_fair.evaluation.build_client_evaluation(task.model_fn)
   test_data = client_data(task.test_data)
@@ -79,12 +77,21 @@ def build_evaluation(
       name: np.concatenate([part[name] for part in parts])
       for name in ("client_id", "num_examples", "loss", "accuracy")
     }
-    return training_loop.Evaluation(_summary(columns), columns)
+    return training_loop.Evaluation(summarize(columns), columns)
 
   return evaluate
 
 
-def _summary(columns: dict[str, np.ndarray]) -> dict[str, Any]:
+def summarize(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
+  """Summarizes an evaluation over the clients.
+
+  Args:
+    columns: `num_examples`, `loss` and `accuracy`, one entry per client.
+
+  Returns:
+    `accuracy`, see `tff_fair.metrics.fairness_summary`; `accuracy_weighted`, by
+    examples; and `loss`: `mean`, `std`, `max`, and `weighted` by examples.
+  """
   loss = columns["loss"].astype(np.float64)
   num_examples = columns["num_examples"]
   return {

@@ -3,6 +3,7 @@
 Writes to stderr; stdout is for results.
 """
 
+import os
 import sys
 import time
 from typing import Self
@@ -20,6 +21,12 @@ def say(text: str) -> None:
   print(text, file=sys.stderr, flush=True)
 
 
+def say_on_screen(text: str) -> None:
+  """Writes a line on a terminal; a log does without it."""
+  if _is_on_screen():
+    say(text)
+
+
 class Progress:
   """Follows the rounds of a run."""
 
@@ -28,7 +35,7 @@ class Progress:
     self._start = self._last_line = time.monotonic()
     self._first = completed_rounds
     self._bar = None
-    if sys.stderr.isatty():
+    if _is_on_screen():
       self._bar = tqdm.tqdm(
         total=total_rounds,
         initial=completed_rounds,
@@ -61,6 +68,13 @@ class Progress:
     width = len(str(self._total))
     line = f"round {round_num:{width}}/{self._total}, {rate:.2f} s a round"
     say(line if evaluation is None else f"{line}, {_describe(evaluation)}")
+
+
+def _is_on_screen() -> bool:
+  try:
+    return os.get_terminal_size(sys.stderr.fileno()).lines > 0
+  except (OSError, ValueError):
+    return False
 
 
 def _describe(evaluation: training_loop.Evaluation) -> str:

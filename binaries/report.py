@@ -30,8 +30,8 @@ _TABLE: tuple[Mapping[str, str], ...] = (
     "worst 10 %": "worst_10",
     "worst 20 %": "worst_20",
     "worst 30 %": "worst_30",
-    "10th percentile": "percentile_10",
-    "90th percentile": "percentile_90",
+    "percentile 10": "percentile_10",
+    "percentile 90": "percentile_90",
   },
   {
     "best  5 %": "best_5",
@@ -102,7 +102,7 @@ def fairness_table(accuracy: Mapping[str, float]) -> str:
   ]
   widths = [len(column[0]) for column in columns]
   return "\n".join(
-    "   ".join(
+    "  ".join(
       cell.ljust(width) for cell, width in zip(row, widths, strict=True)
     ).rstrip()
     for row in itertools.zip_longest(*columns, fillvalue="")

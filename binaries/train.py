@@ -22,7 +22,7 @@ from binaries import (
   training_loop,
 )
 
-_GROUPS = (
+GROUPS = (
   task_flags,
   algorithm_flags,
   training_flags,
@@ -38,23 +38,23 @@ def main() -> None:
   if catalog.is_wanted():
     print(catalog.text())
     return
-  progress.say("Loading TensorFlow Federated ...")
+  progress.say_on_screen("Loading TensorFlow Federated ...")
   # Imported late: it takes seconds, which a mistyped flag should not.
   import tasks  # noqa: PLC0415
   from binaries import training_run  # noqa: PLC0415
 
   task = task_flags.load(loop_flags.seed())
-  progress.say(task.description)
   settings = loop_flags.settings(task.num_clients)
   process = algorithm_flags.build(
     task.model_fn, seed=settings.seed, num_clients=task.num_clients
   )
-  output_flags.connect()
+  output_flags.connect(algorithm_flags.aggregation())
   try:
     table = training_run.run(
       task,
       process,
       settings,
+      title=f"{task.name}: {task.description}\n{algorithm_flags.describe()}",
       folders=output_flags.folders(task_flags.name(), algorithm_flags.name()),
       configuration=_configuration(task.description, settings),
     )
@@ -70,7 +70,7 @@ def _configuration(
     "command": {"line": shlex.join(sys.argv)},
     "data": {"description": data},
     "flags": {
-      **command_line.flag_values(_GROUPS),
+      **command_line.flag_values(GROUPS),
       # What these come to where they are not given.
       "clients_per_round": settings.clients_per_round,
       "aggregation": algorithm_flags.aggregation(),
@@ -85,7 +85,7 @@ def _configuration(
 
 def run() -> NoReturn:
   """Starts the program: the console script `tff-fair-train`."""
-  command_line.run(main, description=str(__doc__), groups=(*_GROUPS, catalog))
+  command_line.run(main, description=str(__doc__), groups=(*GROUPS, catalog))
 
 
 if __name__ == "__main__":

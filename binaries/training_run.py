@@ -21,6 +21,7 @@ def run(
   process: training_loop.Process,
   settings: training_loop.Settings,
   *,
+  title: str,
   folders: Iterable[pathlib.Path],
   configuration: run_folder.Configuration,
 ) -> str:
@@ -30,6 +31,7 @@ def run(
     task: The clients and the model.
     process: The learning process for the model.
     settings: How long to train, and when to evaluate and save.
+    title: What is said of the run when it begins.
     folders: The folders that may take the results; the first that is free does.
     configuration: All that decides the results.
 
@@ -43,12 +45,15 @@ def run(
   """
   population.check_data(task)
   with run_folder.take_folder(folders, configuration) as folder:
+    progress.say(title)
     try:
       _train(folder, task, process, settings)
     except interruption.Interrupted as interrupted:
       interrupted.advice = _advice(folder, settings)
       raise
-    return report.write(folder, task)
+    table = report.write(folder, task)
+    progress.say(f"{folder.path}: done; it holds all tables and plots.\n")
+  return table
 
 
 def _train(
@@ -61,11 +66,11 @@ def _train(
   completed = release.last_saved_round(folder)
   for table in folder.round_tables:
     release.keep_rounds(table, completed)
-  where = (
-    f"{settings.clients_per_round} of {task.num_clients:,} clients a round"
+  progress.say(
+    f"{folder.path}: going on after round {completed}."
+    if completed
+    else f"{folder.path}: a new run."
   )
-  how = f"goes on after round {completed}" if completed else "is a new run"
-  progress.say(f"{where}; {folder.path} {how}.")
   with progress.Progress(
     settings.total_rounds, completed_rounds=completed
   ) as report_progress:

@@ -6,6 +6,7 @@ solved by scipy.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -21,7 +22,11 @@ class Client:
   client_id: int
   num_examples: int
   loss: float
+  accuracy: float
   update: np.ndarray
+  effective_steps: float
+  gradient_norm: float
+  initial_loss: float
 
 
 def _split(theta):
@@ -54,16 +59,40 @@ def run_client(
   epochs=1,
   learning_rate=small_problem.LEARNING_RATE,
   mu=0.0,
+  momentum=0.0,
+  slope=lambda _: 1.0,
 ) -> Client:
+  """Local SGD; `slope` is the derivative of what is made of a batch's loss."""
   x, y = small_problem.client_arrays()[client_id]
-  loss, _ = loss_and_gradient(theta, x, y)
-  w = theta.copy()
+  loss, gradient = loss_and_gradient(theta, x, y)
+  w, velocity, steps = theta.copy(), np.zeros_like(theta), 0
+  unit, unit_velocity = 0.0, 0.0  # Under a constant gradient of one.
   for _ in range(epochs):
     for start in range(0, len(y), small_problem.BATCH_SIZE):
       batch = slice(start, start + small_problem.BATCH_SIZE)
-      _, gradient = loss_and_gradient(w, x[batch], y[batch])
-      w = w - learning_rate * (gradient + mu * (w - theta))
-  return Client(client_id, len(y), loss, theta - w)
+      batch_loss, g = loss_and_gradient(w, x[batch], y[batch])
+      g = slope(batch_loss) * g + mu * (w - theta)
+      velocity = momentum * velocity + g
+      w = w - learning_rate * velocity
+      unit_velocity = momentum * unit_velocity + 1
+      unit += unit_velocity
+      steps += 1
+  return Client(
+    client_id=client_id,
+    num_examples=len(y),
+    loss=loss,
+    accuracy=accuracy(theta, x, y),
+    update=theta - w,
+    effective_steps=unit,
+    gradient_norm=float(np.linalg.norm(gradient)),
+    initial_loss=loss_and_gradient(initial_theta(), x, y)[0],
+  )
+
+
+def initial_theta():
+  return np.concatenate(
+    [w.ravel().astype(np.float64) for w in small_problem.initial_weights()]
+  )
 
 
 def _arrays(clients):
@@ -145,24 +174,187 @@ def adafed(clients, gamma=1.0):
   return inverse / inverse.sum() @ np.stack(basis)
 
 
-DIRECTIONS: Mapping[str, Callable[..., np.ndarray]] = {
-  "fedavg": fedavg,
-  "fedavg_n": fedavg_n,
-  "qfedavg": qfedavg,
-  "term": term,
-  "vred": vred,
-  "semi_vred": semi_vred,
-  "fedmgda_plus": fedmgda_plus,
-  "adafed": adafed,
+def fednova(clients):
+  p, _, updates = _arrays(clients)
+  steps = np.array([c.effective_steps for c in clients])
+  return (p @ steps) * ((p / steps) @ updates)
+
+
+def afl(clients, memory, num_clients, lambda_learning_rate=0.1):
+  _, f, updates = _arrays(clients)
+  weights = memory.setdefault("lambda", np.full(num_clients, 1 / num_clients))
+  ids = [c.client_id for c in clients]
+  direction = weights[ids] @ updates / weights[ids].sum()
+  ascended = weights.copy()
+  ascended[ids] += lambda_learning_rate * f
+  # Projection onto the simplex: the shift that makes the sum one, by bisection.
+  low, high = ascended.min() - 1, ascended.max()
+  for _ in range(200):
+    middle = (low + high) / 2
+    if np.maximum(ascended - middle, 0).sum() > 1:
+      low = middle
+    else:
+      high = middle
+  memory["lambda"] = np.maximum(ascended - high, 0)
+  return direction
+
+
+def delta_fl(clients, alpha=0.5):
+  p, f, updates = _arrays(clients)
+  reached = min(v for v in f if p[f <= v].sum() >= 1 - alpha - 1e-9)
+  kept = [k for k in range(len(f)) if f[k] >= reached]
+  return p[kept] @ updates[kept] / p[kept].sum()
+
+
+def gifair(clients, fraction=0.5):
+  p, f, updates = _arrays(clients)
+  if len(f) == 1:
+    return updates[0]
+  ranks = np.array([np.sign(v - f).sum() for v in f])
+  return (p + fraction * p.min() / (len(f) - 1) * ranks) @ updates
+
+
+def fedfa(clients, memory, b=0.5):
+  _, _, updates = _arrays(clients)
+  counts = memory.setdefault("counts", {})
+  for c in clients:
+    counts[c.client_id] = counts.get(c.client_id, 0) + 1
+  a = np.array([c.accuracy for c in clients])
+  s = np.array([counts[c.client_id] for c in clients], np.float64)
+
+  def shares(argument):
+    bits = -np.log2(np.clip(argument, 1e-6, 1))
+    return (
+      bits / bits.sum() if bits.sum() else np.full(len(bits), 1 / len(bits))
+    )
+
+  accuracy_share = a / a.sum() if a.sum() else np.zeros_like(a)
+  c = (1 - b) * shares(accuracy_share) + b * shares(1 - s / s.sum())
+  return c @ updates
+
+
+def fedfv(clients, memory, alpha=0.1, tau=0, order="loss"):
+  clients = sorted(clients, key=lambda c: (c.loss, c.client_id))
+  m = len(clients)
+  updates = [c.update for c in clients]
+  first_kept = m if alpha == 0 else math.ceil((m - 1) * (1 - alpha) - 1e-9)
+  targets = list(range(m)) if order == "loss" else list(range(m))[::-1]
+  projected = []
+  for i in range(m):
+    g = updates[i].copy()
+    if i < first_kept:
+      for j in targets:
+        if j != i and g @ updates[j] < 0:
+          g -= (g @ updates[j]) / (updates[j] @ updates[j]) * updates[j]
+    projected.append(g)
+  g = np.mean(projected, axis=0)
+  t = memory.setdefault("t", 0)
+  latest = memory.setdefault("latest", {})  # Of every client: round, update.
+  cohort = {c.client_id for c in clients}
+  if t >= tau:
+    for age in range(tau, 0, -1):
+      conflicting = [
+        h
+        for k, (when, h) in latest.items()
+        if when == t - age and k not in cohort and h @ g < 0
+      ]
+      if conflicting:
+        g_con = np.sum(conflicting, axis=0)
+        if g @ g_con < 0:
+          g = g - (g @ g_con) / (g_con @ g_con) * g_con
+  for c in clients:
+    latest[c.client_id] = (t, c.update)
+  memory["t"] = t + 1
+  mean_norm = np.linalg.norm(np.mean(updates, axis=0))
+  return g / np.linalg.norm(g) * mean_norm
+
+
+def adafedadam(clients, memory, alpha=1.0):
+  """The step itself, C_t * m_hat / (sqrt(v_hat) + eps), for a step of one."""
+  p, f, updates = _arrays(clients)
+  eta = small_problem.LEARNING_RATE
+  relative = f / np.array([c.initial_loss for c in clients])
+  w = p * relative**alpha
+  w = w / w.sum()
+  norms = np.linalg.norm(updates, axis=1)
+  own_rate = norms / np.array([c.gradient_norm for c in clients])
+  g = w @ (updates / own_rate[:, None])
+  certainty = max(w @ (np.log(own_rate / eta) + 1), 1e-3)
+  beta1, beta2 = 0.9**certainty, 0.999**certainty
+  m = memory.get("m", 0) * beta1 + (1 - beta1) * g
+  v = memory.get("v", 0) * beta2 + (1 - beta2) * g**2
+  c1, c2 = memory.get("c1", 1) * beta1, memory.get("c2", 1) * beta2
+  memory.update(m=m, v=v, c1=c1, c2=c2)
+  return certainty * 0.001 * (m / (1 - c1)) / (np.sqrt(v / (1 - c2)) + 1e-8)
+
+
+def _adam_step(theta, g, memory):
+  t = memory["t"] = memory.get("t", 0) + 1
+  m = memory["m"] = 0.9 * memory.get("m", 0) + 0.1 * g
+  v = memory["v"] = 0.999 * memory.get("v", 0) + 0.001 * g**2
+  rate = 0.001 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+  return theta - rate * m / (np.sqrt(v) + 1e-8)
+
+
+def _momentum_step(theta, g, memory):
+  velocity = memory["velocity"] = 0.5 * memory.get("velocity", 0) + g
+  return theta - velocity
+
+
+def _propfair_slope(loss, m=5.0):
+  return 1 / (m - loss) if m - loss >= 0.2 else 1 / m
+
+
+@dataclasses.dataclass
+class Method:
+  """A method: its direction, what it changes at clients and at the server."""
+
+  direction: Callable[..., np.ndarray]
+  local: Mapping[str, object] = dataclasses.field(default_factory=dict)
+  server: Callable[..., np.ndarray] = lambda theta, d, _: theta - d
+  stateful: bool = False
+
+
+METHODS: Mapping[str, Method] = {
+  "fedavg": Method(fedavg),
+  "fedavg_n": Method(fedavg_n),
+  "fedprox": Method(fedavg, local={"mu": 0.01}),
+  "fedadam": Method(fedavg, server=_adam_step),
+  "fednova": Method(fednova),
+  "qfedavg": Method(qfedavg),
+  "afl": Method(afl, stateful=True),
+  "term": Method(term),
+  "propfair": Method(fedavg, local={"slope": _propfair_slope}),
+  "delta_fl": Method(delta_fl),
+  "gifair": Method(gifair),
+  "fedfa": Method(
+    fedfa, local={"momentum": 0.9}, server=_momentum_step, stateful=True
+  ),
+  "ditto": Method(fedavg),
+  "fedmgda_plus": Method(fedmgda_plus),
+  "fedmgda": Method(
+    lambda clients: fedmgda_plus(clients, epsilon=1, normalize=False)
+  ),
+  "mgda_prox": Method(fedmgda_plus, local={"mu": 0.1}),
+  "adafed": Method(adafed),
+  "vred": Method(vred),
+  "semi_vred": Method(semi_vred),
+  "fedfv": Method(fedfv, stateful=True),
+  "adafedadam": Method(adafedadam, stateful=True),
 }
 
 
-def run(name: str, cohorts, *, epochs=1, mu=0.0, **hparams) -> np.ndarray:
+def run(name: str, cohorts, *, epochs=1, **hparams) -> np.ndarray:
   """The weights after one round per cohort, from the initial ones."""
-  theta = np.concatenate(
-    [w.ravel().astype(np.float64) for w in small_problem.initial_weights()]
-  )
+  method = METHODS[name]
+  theta, memory, server_memory = initial_theta(), {}, {}
   for cohort in cohorts:
-    clients = [run_client(theta, k, epochs=epochs, mu=mu) for k in cohort]
-    theta = theta - DIRECTIONS[name](clients, **hparams)
+    clients = [
+      run_client(theta, k, epochs=epochs, **method.local) for k in cohort
+    ]
+    if method.stateful:
+      direction = method.direction(clients, memory, **hparams)
+    else:
+      direction = method.direction(clients, **hparams)
+    theta = method.server(theta, direction, server_memory)
   return theta

@@ -27,17 +27,26 @@ class ClientSignals(NamedTuple):
       training examples.
     accuracy: float32, a_k in [0, 1], of the received model over the same
       examples; 0 where the model has no notion of accuracy.
-    num_steps: float32, tau_k, the client's local optimizer steps.
     learning_rate: float32, eta, the client learning rate of this round; 0 where
       the client optimizer has none.
+    effective_steps: float32, tau_k, the local optimizer steps; with an
+      optimizer that remembers, FedNova's ||a_k||_1: how far a weight with the
+      constant gradient one would have moved, divided by eta.
+    gradient_norm: float32, G_k, norm of the gradient of the loss at the
+      received model over all of the client's training examples; 0 where no
+      rule asks.
+    initial_loss: float32, F_k(theta^0), mean loss of the model of the first
+      round over the client's training examples; 0 where no rule asks.
   """
 
   client_id: Any
   num_examples: Any
   loss: Any
   accuracy: Any
-  num_steps: Any
   learning_rate: Any
+  effective_steps: Any
+  gradient_norm: Any
+  initial_loss: Any
 
 
 class Cohort(NamedTuple):
@@ -52,10 +61,16 @@ class Cohort(NamedTuple):
     num_examples: float64[m], n_k.
     loss: float64[m], f_k.
     accuracy: float64[m], a_k.
-    num_steps: float64[m], tau_k.
     learning_rate: float64[m], eta.
+    effective_steps: float64[m], tau_k.
+    gradient_norm: float64[m], G_k.
+    initial_loss: float64[m], F_k(theta^0).
     squared_norm: float64[m], ||Delta_k||^2, if the rule asks for NORMS or GRAM.
-    gram: float64[m, m], M_ij = <Delta_i, Delta_j>, if the rule asks for GRAM.
+    gram: float64[m, m], M_ij = <Delta_i, Delta_j>, if the rule asks for GRAM;
+      with r remembered updates float64[m + r, m + r], those last.
+    remembered_id: int64[r], whose the remembered updates are; in the order of
+      their age, and each the latest of its client before this round.
+    remembered_age: int32[r], in rounds, 1 and up.
   """
 
   client_id: Any
@@ -63,10 +78,14 @@ class Cohort(NamedTuple):
   num_examples: Any
   loss: Any = None
   accuracy: Any = None
-  num_steps: Any = None
   learning_rate: Any = None
+  effective_steps: Any = None
+  gradient_norm: Any = None
+  initial_loss: Any = None
   squared_norm: Any = None
   gram: Any = None
+  remembered_id: Any = None
+  remembered_age: Any = None
 
 
 class Geometry(enum.Enum):
@@ -81,14 +100,17 @@ class RuleOutput(NamedTuple):
   """What a rule returns.
 
   Attributes:
-    coefficients: float64[m], c_k, in the order of the cohort.
+    coefficients: float64[m], c_k, in the order of the cohort; with r remembered
+      updates float64[m + r].
     state: The rule's state for the next round.
     measurements: Scalars to report, by name.
+    for_finalizer: Scalars that go to the finalizer beside the direction.
   """
 
   coefficients: Any
   state: Any = ()
   measurements: Mapping[str, Any] = collections.OrderedDict()
+  for_finalizer: Mapping[str, Any] = collections.OrderedDict()
 
 
 class Rule(abc.ABC):
@@ -106,6 +128,11 @@ class Rule(abc.ABC):
 
   signals: ClassVar[tuple[str, ...]] = ()
   geometry: ClassVar[Geometry] = Geometry.NONE
+
+  @property
+  def remembered_rounds(self) -> int:
+    """For how many rounds the updates of a cohort are remembered."""
+    return 0
 
   def initialize(self) -> Any:
     """Returns the state before the first round, a structure of tensors."""

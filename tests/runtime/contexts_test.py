@@ -226,7 +226,7 @@ def test_worker_that_comes_back_goes_on():
     second.stop()
     with pytest.raises(ConnectionError, match=second.address):
       sum_of_successors([1.0, 2.0, 3.0])
-    with runtime.start_worker(int(second.address.split(":")[1])):
+    with runtime.start_worker(second.port):
       assert sum_of_successors([1.0, 2.0, 3.0]) == 9.0
 
 

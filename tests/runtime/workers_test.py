@@ -85,7 +85,7 @@ def test_allocator_keeps_memory_by_default(worker):
 
 def test_port_can_be_chosen_and_taken_again():
   with runtime.start_worker() as worker:
-    port = int(worker.address.split(":")[1])
+    port = worker.port
   for _ in range(2):
     with runtime.start_worker(port) as worker:
       assert worker.address == f"127.0.0.1:{port}"
@@ -93,9 +93,10 @@ def test_port_can_be_chosen_and_taken_again():
 
 
 def test_port_of_a_worker_is_not_shared(worker):
-  port = int(worker.address.split(":")[1])
-  with pytest.raises(OSError, match=f"port {port}: Address already in use"):
-    runtime.start_worker(port)
+  with pytest.raises(
+    OSError, match=f"port {worker.port}: Address already in use"
+  ):
+    runtime.start_worker(worker.port)
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536])

@@ -1,10 +1,16 @@
-"""Aggregation factories: one per method, and one for any rule."""
+"""Aggregation factories: one per rule, and one for any rule."""
 
 from tff_fair.aggregators.named import (
   AdaFedFactory,
+  AflFactory,
+  DeltaFlFactory,
   FedAvgFactory,
   FedAvgNFactory,
+  FedFaFactory,
+  FedFvFactory,
   FedMgdaPlusFactory,
+  FedNovaFactory,
+  GiFairFactory,
   QFedAvgFactory,
   SemiVRedFactory,
   TermFactory,
@@ -17,9 +23,15 @@ from tff_fair.aggregators.rule_factory import (
 
 __all__ = [
   "AdaFedFactory",
+  "AflFactory",
+  "DeltaFlFactory",
   "FedAvgFactory",
   "FedAvgNFactory",
+  "FedFaFactory",
+  "FedFvFactory",
   "FedMgdaPlusFactory",
+  "FedNovaFactory",
+  "GiFairFactory",
   "QFedAvgFactory",
   "RuleFactory",
   "SemiVRedFactory",

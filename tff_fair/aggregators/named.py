@@ -9,9 +9,15 @@ from typing import Unpack
 from tff_fair.aggregators import rule_factory
 from tff_fair.rules import (
   adafed,
+  afl,
+  delta_fl,
   fedavg,
   fedavg_n,
+  fedfa,
+  fedfv,
   fedmgda_plus,
+  fednova,
+  gifair,
   qfedavg,
   term,
   vred,
@@ -29,6 +35,39 @@ class AdaFedFactory(rule_factory.RuleFactory):
     super().__init__(adafed.AdaFedRule(gamma=gamma), **options)
 
 
+class AflFactory(rule_factory.RuleFactory):
+  """AFL: see `tff_fair.rules.afl`.
+
+  Needs the signal `loss`, and client ids in [0, num_clients).
+  """
+
+  def __init__(
+    self,
+    *,
+    num_clients: int,
+    lambda_learning_rate: float = afl.AflRule.lambda_learning_rate,
+    **options: Unpack[_Options],
+  ) -> None:
+    super().__init__(
+      afl.AflRule(
+        num_clients=num_clients, lambda_learning_rate=lambda_learning_rate
+      ),
+      **options,
+    )
+
+
+class DeltaFlFactory(rule_factory.RuleFactory):
+  """Delta-FL: see `tff_fair.rules.delta_fl`. Needs the signal `loss`."""
+
+  def __init__(
+    self,
+    *,
+    alpha: float = delta_fl.DeltaFlRule.alpha,
+    **options: Unpack[_Options],
+  ) -> None:
+    super().__init__(delta_fl.DeltaFlRule(alpha=alpha), **options)
+
+
 class FedAvgFactory(rule_factory.RuleFactory):
   """FedAvg: see `tff_fair.rules.fedavg`."""
 
@@ -41,6 +80,35 @@ class FedAvgNFactory(rule_factory.RuleFactory):
 
   def __init__(self, **options: Unpack[_Options]) -> None:
     super().__init__(fedavg_n.FedAvgNRule(), **options)
+
+
+class FedFaFactory(rule_factory.RuleFactory):
+  """FedFA: see `tff_fair.rules.fedfa`. Needs the signal `accuracy`."""
+
+  def __init__(
+    self,
+    *,
+    b: float = fedfa.FedFaRule.b,
+    **options: Unpack[_Options],
+  ) -> None:
+    super().__init__(fedfa.FedFaRule(b=b), **options)
+
+
+class FedFvFactory(rule_factory.RuleFactory):
+  """FedFV: see `tff_fair.rules.fedfv`. Needs the signal `loss`."""
+
+  def __init__(
+    self,
+    *,
+    alpha: float = fedfv.FedFvRule.alpha,
+    tau: int = fedfv.FedFvRule.tau,
+    order: str = fedfv.FedFvRule.order,
+    seed: int = fedfv.FedFvRule.seed,
+    **options: Unpack[_Options],
+  ) -> None:
+    super().__init__(
+      fedfv.FedFvRule(alpha=alpha, tau=tau, order=order, seed=seed), **options
+    )
 
 
 class FedMgdaPlusFactory(rule_factory.RuleFactory):
@@ -57,6 +125,31 @@ class FedMgdaPlusFactory(rule_factory.RuleFactory):
       fedmgda_plus.FedMgdaPlusRule(epsilon=epsilon, normalize=normalize),
       **options,
     )
+
+
+class FedNovaFactory(rule_factory.RuleFactory):
+  """FedNova: see `tff_fair.rules.fednova`.
+
+  Needs the signal `effective_steps`.
+  """
+
+  def __init__(
+    self,
+    **options: Unpack[_Options],
+  ) -> None:
+    super().__init__(fednova.FedNovaRule(), **options)
+
+
+class GiFairFactory(rule_factory.RuleFactory):
+  """GiFair-FL: see `tff_fair.rules.gifair`. Needs the signal `loss`."""
+
+  def __init__(
+    self,
+    *,
+    fraction: float = gifair.GiFairRule.fraction,
+    **options: Unpack[_Options],
+  ) -> None:
+    super().__init__(gifair.GiFairRule(fraction=fraction), **options)
 
 
 class QFedAvgFactory(rule_factory.RuleFactory):

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import checks, types
-from tff_fair.kernels import finiteness
+from tff_fair.kernels import finiteness, norms, stacking
 
 CLIENT_WEIGHTINGS = ("num_examples", "uniform")
 
@@ -37,12 +37,10 @@ class ScalarRows(NamedTuple):
 
 
 def empty_rows(num_columns: int) -> ScalarRows:
-  """Returns no rows; the number of rows is unknown to the type."""
+  """Returns no rows."""
   return ScalarRows(
-    tf.compat.v1.placeholder_with_default(tf.zeros([0], tf.int64), [None]),
-    tf.compat.v1.placeholder_with_default(
-      tf.zeros([0, num_columns], tf.float64), [None, num_columns]
-    ),
+    stacking.no_rows(tf.TensorSpec([], tf.int64)),
+    stacking.no_rows(tf.TensorSpec([num_columns], tf.float64)),
     tf.constant(0, tf.int32),
   )
 
@@ -53,16 +51,6 @@ def concat_rows(first: ScalarRows, second: ScalarRows) -> ScalarRows:
     tf.concat([first.client_id, second.client_id], 0),
     tf.concat([first.columns, second.columns], 0),
     first.num_excluded + second.num_excluded,
-  )
-
-
-def squared_norm(update: Any) -> tf.Tensor:
-  """Returns ||Delta||^2, float64[]; no float32 square can overflow."""
-  return tf.add_n(
-    [
-      tf.reduce_sum(tf.square(tf.cast(layer, tf.float64)))
-      for layer in tf.nest.flatten(update)
-    ]
   )
 
 
@@ -150,7 +138,7 @@ class ScalarReader:
       values = [tf.cast(weight, tf.float64)]
     num_examples = values[self.columns.index("num_examples")]
     if self.rule.geometry is types.Geometry.NORMS:
-      values.append(squared_norm(update))
+      values.append(norms.squared_norm(update))
     row = tf.stack(values)
     counts = tf.logical_and(
       finiteness.all_finite((row, update)), num_examples > 0

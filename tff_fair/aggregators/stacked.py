@@ -13,8 +13,10 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
-from tff_fair.aggregators import rule_application, scalars, stacking
+from tff_fair.aggregators import memory as memory_lib
+from tff_fair.aggregators import rule_application, scalars
 from tff_fair.kernels import gram as gram_lib
+from tff_fair.kernels import stacking
 
 
 def build_stacked(
@@ -31,13 +33,12 @@ def build_stacked(
     A process whose result is a `RoundUpdate` of `value_type`.
   """
   rule = reader.rule
+  update_specs = tff.types.type_to_tf_tensor_specs(value_type)
+  row_spec = stacking.row_spec(update_specs)
 
   @tff.tensorflow.computation
   def zero() -> Any:
-    specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(value_type))
-    width = sum(spec.shape.num_elements() for spec in specs)
-    dtype = max((spec.dtype for spec in specs), key=lambda d: d.size)
-    return reader.empty(), stacking.empty_stack(width, dtype)
+    return reader.empty(), stacking.empty_stack(row_spec)
 
   accumulator_type = zero.type_signature.result
   client_type = tff.to_type(
@@ -66,28 +67,51 @@ def build_stacked(
   def report(accumulator: Any) -> Any:
     return accumulator
 
-  initialize_rule = tff.tensorflow.computation(rule.initialize)
+  @tff.tensorflow.computation
+  def initial_state() -> Any:
+    if not rule.remembered_rounds:
+      return rule.initialize()
+    return collections.OrderedDict(
+      rule=rule.initialize(),
+      memory=memory_lib.empty(rule.remembered_rounds, row_spec),
+    )
 
-  @tff.tensorflow.computation(
-    initialize_rule.type_signature.result, accumulator_type
-  )
+  state_type = initial_state.type_signature.result
+
+  @tff.tensorflow.computation(state_type, accumulator_type)
   def apply_rule(state: Any, accumulator: Any) -> Any:
     rows, stack = accumulator
     matrix = stacking.rows(stack)
-    gram = (
-      gram_lib.gram_matrix([matrix])
-      if rule.geometry is types.Geometry.GRAM
-      else None
-    )
-    output = rule_application.apply_rule(reader, rows, state, gram)
-    direction = gram_lib.combine_rows(output.coefficients, matrix)
+    if not rule.remembered_rounds:
+      gram = None
+      if rule.geometry is types.Geometry.GRAM:
+        gram = gram_lib.gram_matrix([matrix])
+      output = rule_application.apply_rule(reader, rows, state, gram)
+      direction = gram_lib.combine_rows(output.coefficients, matrix)
+    else:
+      memory = state["memory"]
+      everything = tf.concat([matrix, *(c.updates for c in memory)], 0)
+      output = rule_application.apply_rule(
+        reader,
+        rows,
+        state["rule"],
+        gram_lib.gram_matrix([everything]),
+        memory_lib.ids_and_ages(memory),
+      )
+      direction = gram_lib.combine_rows(output.coefficients, everything)
+      cohort = memory_lib.RememberedCohort(rows.client_id, matrix)
+      output = output._replace(
+        state=collections.OrderedDict(
+          rule=output.state, memory=memory_lib.remember(memory, cohort)
+        )
+      )
     return rule_application.round_output(
-      rows, output, stacking.unflatten_update(direction, value_type)
+      rows, output, stacking.unflatten_update(direction, update_specs)
     )
 
   @tff.federated_computation
   def initialize() -> Any:
-    return tff.federated_eval(initialize_rule, tff.SERVER)
+    return tff.federated_eval(initial_state, tff.SERVER)
 
   @tff.federated_computation(
     initialize.type_signature.result,

@@ -4,15 +4,30 @@ One client work trains and reports signals, one aggregation factory applies the
 rule, one finalizer takes the server step.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias, TypedDict, Unpack
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import aggregators, checks, client_works, finalizers, types
+from tff_fair import (
+  aggregators,
+  checks,
+  client_works,
+  distributors,
+  finalizers,
+  types,
+)
 from tff_fair.client_works import local_model
 
 ModelFn: TypeAlias = local_model.ModelFn
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
+
+
+# From the type of the model's weights to a finalizer for them.
+Finalizer: TypeAlias = Callable[
+  [tff.Type], tff.learning.templates.FinalizerProcess
+]
 
 
 class TrainingOptions(TypedDict, total=False):
@@ -23,6 +38,8 @@ class TrainingOptions(TypedDict, total=False):
   loss_at: str
   shuffle_seed: int | None
   proximal_mu: float
+  learning_rate_decay: float | None
+  learning_rate_decay_kind: str
 
 
 class BuildOptions(TrainingOptions, total=False):
@@ -45,6 +62,9 @@ def compose(
   num_clients: int | None = None,
   aggregation: str | None = None,
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+  objective: Callable[[Any], Any] | None = None,
+  finalizer: Finalizer | None = None,
+  personal_lam: float | None = None,
   **training: Unpack[TrainingOptions],
 ) -> tff.learning.templates.LearningProcess:
   """Composes the learning process of a rule.
@@ -61,8 +81,14 @@ def compose(
     aggregation: How updates are summed: "streaming", "two_phase" or "stacked";
       `None` takes the cheapest the rule allows.
     sum_factory: Sums scaled updates in the two-phase way, say securely.
+    objective: What clients minimize, from the mean loss of a minibatch; `None`
+      is the loss itself.
+    finalizer: Builds the server step; `None` applies the `server_optimizer`.
+    personal_lam: Trains personal models beside the global one, with this pull
+      towards it (Ditto); `None` trains none.
     **training: The attributes of `tff_fair.client_works.TrainingSettings`:
-      `batch_size`, `local_epochs`, `loss_at`, `shuffle_seed`, `proximal_mu`.
+      `batch_size`, `local_epochs`, `loss_at`, `shuffle_seed`, `proximal_mu`,
+      `learning_rate_decay`, `learning_rate_decay_kind`.
 
   Returns:
     A `tff.learning.templates.LearningProcess` whose `next` has the type
@@ -77,6 +103,11 @@ def compose(
   """
   if num_clients is not None:
     checks.check_integer("num_clients", num_clients, minimum=1)
+  if server_optimizer is not None and finalizer is not None:
+    raise ValueError(
+      "This method has a server step of its own, set by its hyperparameters: "
+      "leave server_optimizer out."
+    )
   if server_optimizer is None:
     server_optimizer = tff.learning.optimizers.build_sgdm(1.0)
   if not isinstance(server_optimizer, tff.learning.optimizers.Optimizer):
@@ -92,16 +123,40 @@ def compose(
     sum_factory=sum_factory,
   )
   info = local_model.describe(model_fn)
-  client_work = client_works.build_training(
-    model_fn,
-    client_optimizer,
-    client_works.TrainingSettings(**training),
-  )
+  settings = client_works.TrainingSettings(objective=objective, **training)
+  if (
+    "learning_rate" in rule.signals or settings.learning_rate_decay is not None
+  ) and learning_rate(client_optimizer) is None:
+    raise ValueError(
+      "A client optimizer with the hyperparameter learning_rate is needed, for "
+      "its decay or because the method uses it; this one has none."
+    )
+  if personal_lam is None:
+    client_work = client_works.build_training(
+      model_fn, client_optimizer, settings, signals=rule.signals
+    )
+  else:
+    client_work = client_works.build_personal_training(
+      model_fn, client_optimizer, settings, lam=personal_lam
+    )
   result_type: Any = client_work.next.type_signature.result.result.member
   return tff.learning.templates.compose_learning_process(
     info.initial_weights,
-    tff.learning.templates.build_broadcast_process(info.weights_type),
+    distributors.build_with_initial_weights(info.weights_type)
+    if "initial_loss" in rule.signals
+    else tff.learning.templates.build_broadcast_process(info.weights_type),
     client_work,
     factory.create_for_rounds(result_type.update, result_type.update_weight),
-    finalizers.build_apply_direction(server_optimizer, info.weights_type),
+    finalizer(info.weights_type)
+    if finalizer
+    else finalizers.build_apply_direction(server_optimizer, info.weights_type),
   )
+
+
+def learning_rate(optimizer: Optimizer) -> float | None:
+  """Returns the learning rate of an optimizer, `None` if it has none."""
+  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
+  rate = optimizer.get_hparams(state).get(
+    tff.learning.optimizers.LEARNING_RATE_KEY
+  )
+  return None if rate is None else float(rate)

@@ -9,20 +9,36 @@ import tensorflow_federated as tff
 
 from tff_fair.algorithms import (
   adafed,
+  adafedadam,
+  afl,
   composition,
+  delta_fl,
+  ditto,
+  fedadam,
   fedavg,
   fedavg_n,
+  fedfa,
+  fedfv,
   fedmgda_plus,
+  fednova,
+  fedprox,
+  gifair,
+  presets,
+  propfair,
   qfedavg,
   semi_vred,
   term,
   vred,
 )
 
-_ALL_AGGREGATIONS = ("streaming", "two_phase", "stacked")
+# The ways to sum that a method allows, the default first: separable rules,
+# other rules on scalars, rules on the Gram matrix.
+_SEPARABLE = ("streaming", "two_phase", "stacked")
+_SCALAR = ("two_phase", "stacked")
+_GEOMETRIC = ("stacked",)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Algorithm:
   """A method of the registry.
 
@@ -45,24 +61,27 @@ class Algorithm:
 
 
 _ALGORITHMS: Mapping[str, Algorithm] = {
-  "fedavg": Algorithm(
-    build=fedavg.build_fedavg, aggregations=_ALL_AGGREGATIONS
-  ),
-  "fedavg_n": Algorithm(
-    build=fedavg_n.build_fedavg_n, aggregations=_ALL_AGGREGATIONS
-  ),
-  "qfedavg": Algorithm(
-    build=qfedavg.build_qfedavg, aggregations=_ALL_AGGREGATIONS
-  ),
-  "term": Algorithm(build=term.build_term, aggregations=_ALL_AGGREGATIONS),
-  "vred": Algorithm(build=vred.build_vred, aggregations=_ALL_AGGREGATIONS),
-  "semi_vred": Algorithm(
-    build=semi_vred.build_semi_vred, aggregations=("two_phase", "stacked")
-  ),
-  "fedmgda_plus": Algorithm(
-    build=fedmgda_plus.build_fedmgda_plus, aggregations=("stacked",)
-  ),
-  "adafed": Algorithm(build=adafed.build_adafed, aggregations=("stacked",)),
+  "fedavg": Algorithm(fedavg.build_fedavg, _SEPARABLE),
+  "fedavg_n": Algorithm(fedavg_n.build_fedavg_n, _SEPARABLE),
+  "fedprox": Algorithm(fedprox.build_fedprox, _SEPARABLE),
+  "fedadam": Algorithm(fedadam.build_fedadam, _SEPARABLE),
+  "fednova": Algorithm(fednova.build_fednova, _SEPARABLE),
+  "qfedavg": Algorithm(qfedavg.build_qfedavg, _SEPARABLE),
+  "afl": Algorithm(afl.build_afl, _SCALAR),
+  "term": Algorithm(term.build_term, _SEPARABLE),
+  "propfair": Algorithm(propfair.build_propfair, _SEPARABLE),
+  "delta_fl": Algorithm(delta_fl.build_delta_fl, _SCALAR),
+  "gifair": Algorithm(gifair.build_gifair, _SCALAR),
+  "fedfa": Algorithm(fedfa.build_fedfa, _SCALAR),
+  "ditto": Algorithm(ditto.build_ditto, _SEPARABLE),
+  "fedmgda_plus": Algorithm(fedmgda_plus.build_fedmgda_plus, _GEOMETRIC),
+  "adafed": Algorithm(adafed.build_adafed, _GEOMETRIC),
+  "vred": Algorithm(vred.build_vred, _SEPARABLE),
+  "semi_vred": Algorithm(semi_vred.build_semi_vred, _SCALAR),
+  "fedfv": Algorithm(fedfv.build_fedfv, _GEOMETRIC),
+  "adafedadam": Algorithm(adafedadam.build_adafedadam, _SEPARABLE),
+  "fedmgda": Algorithm(presets.build_fedmgda, _GEOMETRIC),
+  "mgda_prox": Algorithm(presets.build_mgda_prox, _GEOMETRIC),
 }
 
 

@@ -1,4 +1,4 @@
-"""Loss and accuracy of a model over a client's examples, in inference mode."""
+"""A model over a client's examples, in inference mode."""
 
 from typing import Any, NamedTuple
 
@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tff_fair.client_works import batches, local_model
 from tff_fair.client_works import tally as tallies
+from tff_fair.kernels import norms
 
 # Large enough for one pass over most clients' examples, small enough for the
 # activations of a convolutional network.
@@ -48,14 +49,67 @@ def evaluate(
     output = model.forward(trainable, tally.metrics, batch, training=False)
     return tallies.add(tally, batch, output)
 
-  def over_element(carry: Any, element: Any) -> Any:
-    _, tally = carry
-    client_id, examples = element
-    return client_id, batches.reduce_slices(examples, batch_size, tally, step)
+  client_id, tally = _reduce(data, batch_size, tallies.start(model), step)
+  return _evaluation(model, client_id, tally)
 
-  client_id, tally = batches.reduce_elements(
-    data, (tf.zeros([], tf.int64), tallies.start(model)), over_element
+
+def evaluate_with_gradient(
+  model: local_model.LocalModel,
+  trainable: Any,
+  data: tf.data.Dataset,
+  batch_size: int | None,
+) -> tuple[Evaluation, tf.Tensor]:
+  """Evaluates a model, and the norm of its gradient, in the same pass.
+
+  Args:
+    model: The model, which has received its weights.
+    trainable: Its trainable weights, a flat tuple.
+    data: Elements `(client_id, examples)`.
+    batch_size: The most examples in one pass; `None` takes an element as it is.
+
+  Returns:
+    The evaluation, and the norm of the gradient of the mean loss, float32[].
+  """
+
+  def step(carry: Any, batch: Any) -> Any:
+    tally, total = carry
+    gradients, output = model.gradients(
+      trainable, tally.metrics, batch, training=False
+    )
+    size = output.num_examples
+    total = tuple(
+      t if g is None else t + tf.cast(size, g.dtype) * g
+      for t, g in zip(total, gradients, strict=True)
+    )
+    return tallies.add(tally, batch, output), total
+
+  start = (tallies.start(model), tuple(map(tf.zeros_like, trainable)))
+  client_id, (tally, total) = _reduce(data, batch_size, start, step)
+  norm = tf.math.divide_no_nan(
+    tf.sqrt(norms.squared_norm(total)), tf.cast(tally.num_examples, tf.float64)
   )
+  return _evaluation(model, client_id, tally), tf.cast(norm, tf.float32)
+
+
+def _reduce(
+  data: tf.data.Dataset, batch_size: Any, start: Any, step: Any
+) -> Any:
+  """Returns the client's id and what the last step returned."""
+
+  def over_element(carry: Any, element: Any) -> Any:
+    client_id, examples = element
+    return client_id, batches.reduce_slices(
+      examples, batch_size, carry[1], step
+    )
+
+  return batches.reduce_elements(
+    data, (tf.zeros([], tf.int64), start), over_element
+  )
+
+
+def _evaluation(
+  model: local_model.LocalModel, client_id: Any, tally: tallies.Tally
+) -> Evaluation:
   return Evaluation(
     client_id,
     tally.num_examples,

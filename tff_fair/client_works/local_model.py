@@ -88,19 +88,33 @@ class LocalModel(abc.ABC):
     """Returns the values of the metrics, by name."""
 
   def gradients(
-    self, trainable: Any, metrics: Any, batch: Any
+    self,
+    trainable: Any,
+    metrics: Any,
+    batch: Any,
+    *,
+    training: bool,
+    objective: Callable[[Any], Any] | None = None,
   ) -> tuple[Any, ForwardPass]:
-    """Returns the gradients of the loss on a batch, in training mode.
+    """Returns the gradients of the loss on a batch.
 
     Args:
       trainable: Tuple of tensors, the trainable weights.
       metrics: The state of the metrics.
       batch: Examples.
+      training: Whether the model is in training mode.
+      objective: What to make of the mean loss of the batch before it is
+        differentiated; `None` leaves it.
     """
     with tf.GradientTape() as tape:
       watched = self.watched(tape, trainable)
-      output = self.forward(trainable, metrics, batch, training=True)
-    return tape.gradient(output.loss, watched), output
+      output = self.forward(trainable, metrics, batch, training=training)
+      target = output.loss if objective is None else objective(output.loss)
+    gradients = tape.gradient(target, watched)
+    return (
+      tff.learning.optimizers.handle_indexed_slices_gradients(gradients),
+      output,
+    )
 
 
 class _VariableLocalModel(LocalModel):

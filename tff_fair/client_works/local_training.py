@@ -1,6 +1,9 @@
 """Local training of a model on a client's examples, inside a computation."""
 
+import collections
 import dataclasses
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -10,7 +13,8 @@ from tff_fair import checks
 from tff_fair.client_works import batches, local_model
 from tff_fair.client_works import tally as tallies
 
-LOSS_AT = ("before", "training")
+LOSS_AT = ("before", "training", "after")
+LEARNING_RATE_DECAYS = ("exponential", "inverse_time")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,13 +25,21 @@ class TrainingSettings:
     batch_size: Examples in a minibatch: each element of a client's data is
       sliced. `None` takes each element as one minibatch.
     local_epochs: How often a client runs over its data.
-    loss_at: Where f_k is taken: "before" training, in a pass of its own in
-      inference mode, or "training", the mean over the local steps.
+    loss_at: Where f_k and a_k are taken: "before" training, in a pass of its
+      own in inference mode; in "training", the means over the local steps; or
+      "after" it, of the trained model, for comparison with code that does so.
     shuffle_seed: With `batch_size`: shuffles the examples of each element anew
       for each round and epoch, by this seed and the client's id. `None` keeps
       their order.
     proximal_mu: Weight of the proximal term mu/2 ||w - theta||^2 that is added
       to the local loss (FedProx); 0 adds none. Signals leave it out.
+    learning_rate_decay: What the client learning rate is multiplied with from
+      one round to the next, in (0, 1], for "exponential" decay; or r >= 0 in
+      eta / (1 + r t), for "inverse_time". `None` keeps it. Rounds t are counted
+      from 0, those in which any client counted.
+    learning_rate_decay_kind: "exponential" or "inverse_time".
+    objective: What clients minimize, from the mean loss of a minibatch; `None`
+      is the loss itself. Signals leave it out.
   """
 
   batch_size: int | None = None
@@ -35,6 +47,9 @@ class TrainingSettings:
   loss_at: str = "before"
   shuffle_seed: int | None = None
   proximal_mu: float = 0.0
+  learning_rate_decay: float | None = None
+  learning_rate_decay_kind: str = "exponential"
+  objective: Callable[[tf.Tensor], tf.Tensor] | None = None
 
   def __post_init__(self) -> None:
     """Checks the settings.
@@ -48,6 +63,20 @@ class TrainingSettings:
     checks.check_integer("local_epochs", self.local_epochs, minimum=1)
     checks.check_choice("loss_at", self.loss_at, LOSS_AT)
     checks.check_number("proximal_mu", self.proximal_mu, minimum=0)
+    checks.check_choice(
+      "learning_rate_decay_kind",
+      self.learning_rate_decay_kind,
+      LEARNING_RATE_DECAYS,
+    )
+    if self.learning_rate_decay is not None:
+      exponential = self.learning_rate_decay_kind == "exponential"
+      checks.check_number(
+        "learning_rate_decay",
+        self.learning_rate_decay,
+        minimum=0,
+        maximum=1 if exponential else math.inf,
+        exclude_minimum=exponential,
+      )
     if self.shuffle_seed is not None:
       checks.check_integer("shuffle_seed", self.shuffle_seed, minimum=0)
       if self.batch_size is None:
@@ -65,7 +94,7 @@ class Progress(NamedTuple):
     optimizer: The state of the client optimizer.
     tally: Loss and accuracy during training.
     client_id: int64[]; 0 without examples.
-    num_steps: int64[], optimizer steps taken.
+    probe: A weight under the constant gradient one and its optimizer state.
     num_elements: int64[], elements of the data seen, over all epochs.
   """
 
@@ -73,8 +102,33 @@ class Progress(NamedTuple):
   optimizer: Any
   tally: tallies.Tally
   client_id: Any
-  num_steps: Any
+  probe: Any
   num_elements: Any
+
+
+def decayed_hparams(
+  settings: TrainingSettings, hparams: Any, round_num: tf.Tensor
+) -> Any:
+  """Returns the hyperparameters of the client optimizer in a round.
+
+  Args:
+    settings: How to train.
+    hparams: The hyperparameters before any decay.
+    round_num: int64[], t.
+  """
+  if settings.learning_rate_decay is None:
+    return hparams
+  key = tff.learning.optimizers.LEARNING_RATE_KEY
+  decay = tf.constant(settings.learning_rate_decay, tf.float32)
+  t = tf.cast(round_num, tf.float32)
+  factor = (
+    tf.pow(decay, t)
+    if settings.learning_rate_decay_kind == "exponential"
+    else 1.0 / (1.0 + decay * t)
+  )
+  rate = hparams[key]
+  decayed = rate * tf.cast(factor, rate.dtype)
+  return collections.OrderedDict([*hparams.items(), (key, decayed)])
 
 
 def train(
@@ -84,6 +138,8 @@ def train(
   state: Any,
   received: tuple[Any, ...],
   data: tf.data.Dataset,
+  *,
+  start: tuple[Any, ...] | None = None,
 ) -> Progress:
   """Takes one optimizer step per minibatch, over all epochs.
 
@@ -91,37 +147,50 @@ def train(
     model: The model, which has received its weights.
     settings: How to train.
     optimizer: The client optimizer.
-    state: `optimizer`, its hyperparameters, and `round_num`, the round.
-    received: theta, the trainable weights to start from, a flat tuple.
+    state: `optimizer`, its hyperparameters this round, and `round_num`.
+    received: theta, which the proximal term pulls towards, a flat tuple.
     data: Elements `(client_id, examples)`.
+    start: The trainable weights to start from; `None` is `received`.
   """
-  specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in received)
+
+  def optimizer_state(weights: tuple[Any, ...]) -> Any:
+    specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in weights)
+    return optimizer.set_hparams(
+      optimizer.initialize(specs), state["optimizer"]
+    )
+
   zero = tf.zeros([], tf.int64)
-  start = Progress(
-    received,
-    optimizer.set_hparams(optimizer.initialize(specs), state["optimizer"]),
+  probe = (tf.zeros([], tf.float32),)
+  first = Progress(
+    received if start is None else start,
+    optimizer_state(received),
     tallies.start(model),
     client_id=zero,
-    num_steps=zero,
+    probe=(probe, optimizer_state(probe)),
     num_elements=zero,
   )
 
   def step(progress: Progress, batch: Any) -> Progress:
     gradients, output = model.gradients(
-      progress.trainable, progress.tally.metrics, batch
+      progress.trainable,
+      progress.tally.metrics,
+      batch,
+      training=True,
+      objective=settings.objective,
     )
-    if settings.proximal_mu:
-      gradients = _add_proximal(
-        settings.proximal_mu, gradients, progress.trainable, received
-      )
-    optimizer_state, trainable = optimizer.next(
-      progress.optimizer, progress.trainable, gradients
+    new_state, trainable = optimizer.next(
+      progress.optimizer,
+      progress.trainable,
+      _with_proximal(settings, gradients, progress.trainable, received),
     )
+    moved, moved_state = progress.probe
+    ones = _with_proximal(settings, (tf.ones([]),), moved, probe)
+    moved_state, moved = optimizer.next(moved_state, moved, ones)
     return progress._replace(
       trainable=trainable,
-      optimizer=optimizer_state,
+      optimizer=new_state,
       tally=tallies.add(progress.tally, batch, output),
-      num_steps=progress.num_steps + 1,
+      probe=(moved, moved_state),
     )
 
   def over_element(progress: Progress, element: Any) -> Progress:
@@ -143,16 +212,17 @@ def train(
     )
 
   return batches.reduce_elements(
-    data.repeat(settings.local_epochs), start, over_element
+    data.repeat(settings.local_epochs), first, over_element
   )
 
 
-def _add_proximal(
-  mu: float, gradients: Any, trainable: Any, received: Any
+def _with_proximal(
+  settings: TrainingSettings, gradients: Any, trainable: Any, received: Any
 ) -> tuple[Any, ...]:
   """Returns the gradients plus mu (w - theta)."""
-  dense = tff.learning.optimizers.handle_indexed_slices_gradients(gradients)
+  if not settings.proximal_mu:
+    return gradients
   return tuple(
-    mu * (w - theta) + (0.0 if gradient is None else gradient)
-    for gradient, w, theta in zip(dense, trainable, received, strict=True)
+    settings.proximal_mu * (w - theta) + (0.0 if gradient is None else gradient)
+    for gradient, w, theta in zip(gradients, trainable, received, strict=True)
   )

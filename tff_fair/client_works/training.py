@@ -5,6 +5,8 @@ f_k, a_k: loss and accuracy of theta over the local examples, before training
 """
 
 import collections
+import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,8 @@ def build_training(
   model_fn: local_model.ModelFn,
   optimizer: tff.learning.optimizers.Optimizer,
   settings: local_training.TrainingSettings,
+  *,
+  signals: Collection[str] = (),
 ) -> tff.learning.templates.ClientWorkProcess:
   """Builds the client work of every method that trains one model per client.
 
@@ -34,12 +38,16 @@ def build_training(
       or a `tff.learning.models.FunctionalModel`.
     optimizer: The client optimizer, started anew each round.
     settings: How clients train.
+    signals: The `ClientSignals` that are asked for. `gradient_norm` costs a
+      backward pass over the examples, `initial_loss` a forward pass; the others
+      are always there.
 
   Returns:
     A process whose `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}
     @CLIENTS> -> <state=S@SERVER, result=ClientResult(W.trainable,
-    ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). A client whose
-    update or loss is not finite, or that has no examples, reports
+    ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). W is the model's
+    weights, or with `initial_loss` what `build_with_initial_weights` sends. A
+    client whose update or loss is not finite, or that has no examples, reports
     `num_examples` 0. S holds the optimizer's hyperparameters, which are those
     of the process, and the number of rounds in which any client counted.
 
@@ -82,43 +90,25 @@ def build_training(
       round_num=state["round_num"] + tf.cast(num_counted > 0, tf.int64),
     )
 
-  @tff.tensorflow.computation(state_type, info.weights_type, data_type)
-  def work(state: Any, weights: Any, data: Any) -> Any:
+  received_type = info.weights_type
+  if "initial_loss" in signals:
+    received_type = tff.to_type(
+      collections.OrderedDict(
+        current=info.weights_type, initial=info.weights_type
+      )
+    )
+
+  @tff.tensorflow.computation(state_type, received_type, data_type)
+  def work(state: Any, received: Any, data: Any) -> Any:
     model = local_model.instantiate(model_fn)
 
     @tf.function
-    def run(state: Any, weights: Any, data: tf.data.Dataset) -> Any:
-      model.receive(weights)
-      received = local_model.flat(weights.trainable)
-      before = None
-      if settings.loss_at == "before":
-        before = evaluation.evaluate(
-          model,
-          received,
-          data,
-          settings.batch_size and evaluation.EVALUATION_BATCH_SIZE,
-        )
-      trained = local_training.train(
-        model, settings, optimizer, state, received, data
+    def run(state: Any, received: Any, data: tf.data.Dataset) -> Any:
+      return _Client(model, optimizer, settings, signals, data).run(
+        state, received
       )
-      # Delta_k = theta - theta_k
-      update = [
-        theta - w for theta, w in zip(received, trained.trainable, strict=True)
-      ]
-      signals = _signals(model, settings, state, update, trained, before)
-      counts = signals.num_examples > 0
-      result = tff.learning.templates.ClientResult(
-        tf.nest.pack_sequence_as(weights.trainable, update), signals
-      )
-      # Metrics of a client that does not count would poison those of the round.
-      metrics = tf.cond(
-        counts,
-        lambda: model.unfinalized_metrics(trained.tally.metrics),
-        lambda: model.unfinalized_metrics(model.empty_metrics()),
-      )
-      return result, metrics, tf.cast(counts, tf.int32)
 
-    return run(state, weights, data)
+    return run(state, received, data)
 
   @tff.federated_computation
   def initialize() -> Any:
@@ -126,7 +116,7 @@ def build_training(
 
   @tff.federated_computation(
     initialize.type_signature.result,
-    tff.FederatedType(info.weights_type, tff.CLIENTS),
+    tff.FederatedType(received_type, tff.CLIENTS),
     tff.FederatedType(data_type, tff.CLIENTS),
   )
   def next_fn(state: Any, weights: Any, data: Any) -> Any:
@@ -148,33 +138,108 @@ def build_training(
   )
 
 
-def _signals(
-  model: local_model.LocalModel,
-  settings: local_training.TrainingSettings,
-  state: Any,
-  update: Any,
-  trained: local_training.Progress,
-  before: evaluation.Evaluation | None,
-) -> types.ClientSignals:
-  """Returns what a client reports beside its update."""
-  if before is None:
-    loss = tallies.mean_loss(trained.tally)
-    accuracy = tallies.accuracy(model, trained.tally)
-  else:
-    loss, accuracy = before.loss, before.accuracy
-  learning_rate = state["optimizer"].get(
-    tff.learning.optimizers.LEARNING_RATE_KEY, 0.0
-  )
-  num_examples = trained.tally.num_examples // settings.local_epochs
-  return types.ClientSignals(
-    client_id=trained.client_id,
-    num_examples=tf.where(
-      finiteness.all_finite((loss, update)),
-      tf.cast(num_examples, tf.float32),
-      0.0,
-    ),
-    loss=loss,
-    accuracy=tf.where(tf.math.is_nan(accuracy), 0.0, accuracy),
-    num_steps=tf.cast(trained.num_steps, tf.float32),
-    learning_rate=tf.cast(learning_rate, tf.float32),
-  )
+@dataclasses.dataclass(frozen=True)
+class _Client:
+  """One client's work in a round, inside a computation."""
+
+  model: local_model.LocalModel
+  optimizer: tff.learning.optimizers.Optimizer
+  settings: local_training.TrainingSettings
+  signals: Collection[str]
+  data: tf.data.Dataset
+
+  def run(self, state: Any, received: Any) -> Any:
+    """Returns the client's result, its metrics, and whether it counts."""
+    model = self.model
+    initial_loss = tf.zeros([])
+    weights = received
+    if "initial_loss" in self.signals:
+      weights = received["current"]
+      initial_loss = self._evaluate(received["initial"]).loss
+    theta = local_model.flat(weights.trainable)
+
+    before, gradient_norm = None, tf.zeros([])
+    if "gradient_norm" in self.signals:
+      model.receive(weights)
+      before, gradient_norm = evaluation.evaluate_with_gradient(
+        model, theta, self.data, self._evaluation_batch_size
+      )
+    elif self.settings.loss_at == "before":
+      before = self._evaluate(weights)
+
+    model.receive(weights)
+    hparams = local_training.decayed_hparams(
+      self.settings, state["optimizer"], state["round_num"]
+    )
+    trained = local_training.train(
+      model,
+      self.settings,
+      self.optimizer,
+      {"optimizer": hparams, "round_num": state["round_num"]},
+      theta,
+      self.data,
+    )
+    # Reported before any further pass makes the model forget them.
+    metrics = model.unfinalized_metrics(trained.tally.metrics)
+    loss, accuracy = self._loss_and_accuracy(before, trained)
+    # Delta_k = theta - theta_k
+    update = [w - v for w, v in zip(theta, trained.trainable, strict=True)]
+    learning_rate = tf.cast(
+      hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0), tf.float32
+    )
+    moved = -trained.probe[0][0]
+    num_examples = trained.tally.num_examples // self.settings.local_epochs
+    counts = tf.logical_and(
+      finiteness.all_finite((loss, update)), num_examples > 0
+    )
+    signals = types.ClientSignals(
+      client_id=trained.client_id,
+      num_examples=tf.where(counts, tf.cast(num_examples, tf.float32), 0.0),
+      loss=loss,
+      accuracy=tf.where(tf.math.is_nan(accuracy), 0.0, accuracy),
+      learning_rate=learning_rate,
+      effective_steps=tf.math.divide_no_nan(moved, learning_rate),
+      gradient_norm=gradient_norm,
+      initial_loss=initial_loss,
+    )
+    result = tff.learning.templates.ClientResult(
+      tf.nest.pack_sequence_as(weights.trainable, update), signals
+    )
+    # Metrics of a client that does not count would poison those of the round.
+    metrics = tf.cond(
+      counts,
+      lambda: metrics,
+      lambda: model.unfinalized_metrics(model.empty_metrics()),
+    )
+    return result, metrics, tf.cast(counts, tf.int32)
+
+  @property
+  def _evaluation_batch_size(self) -> int | None:
+    return self.settings.batch_size and evaluation.EVALUATION_BATCH_SIZE
+
+  def _evaluate(self, weights: Any) -> evaluation.Evaluation:
+    self.model.receive(weights)
+    return evaluation.evaluate(
+      self.model,
+      local_model.flat(weights.trainable),
+      self.data,
+      self._evaluation_batch_size,
+    )
+
+  def _loss_and_accuracy(
+    self,
+    before: evaluation.Evaluation | None,
+    trained: local_training.Progress,
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns f_k and a_k, from where the settings say."""
+    if self.settings.loss_at == "before" and before is not None:
+      return before.loss, before.accuracy
+    if self.settings.loss_at == "after":
+      after = evaluation.evaluate(
+        self.model, trained.trainable, self.data, self._evaluation_batch_size
+      )
+      return after.loss, after.accuracy
+    return (
+      tallies.mean_loss(trained.tally),
+      tallies.accuracy(self.model, trained.tally),
+    )

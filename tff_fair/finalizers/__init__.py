@@ -1,5 +1,15 @@
 """Server steps."""
 
 from tff_fair.finalizers.apply_direction import build_apply_direction
+from tff_fair.finalizers.averaging import build_averaging
+from tff_fair.finalizers.certain_adam import (
+  CertainAdamSettings,
+  build_certain_adam,
+)
 
-__all__ = ["build_apply_direction"]
+__all__ = [
+  "CertainAdamSettings",
+  "build_apply_direction",
+  "build_averaging",
+  "build_certain_adam",
+]

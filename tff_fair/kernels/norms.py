@@ -1,6 +1,25 @@
-"""Norms of client updates, from their squares."""
+"""Norms of client updates."""
+
+from typing import Any
 
 import tensorflow as tf
+
+
+def squared_norm(update: Any) -> tf.Tensor:
+  """Returns ||Delta||^2, in float64, so that no square can overflow.
+
+  Args:
+    update: Structure of float tensors.
+
+  Returns:
+    float64[].
+  """
+  return tf.add_n(
+    [
+      tf.reduce_sum(tf.square(tf.cast(layer, tf.float64)))
+      for layer in tf.nest.flatten(update)
+    ]
+  )
 
 
 def inverse_norms(squared_norm: tf.Tensor) -> tf.Tensor:

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import threading
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -124,21 +126,31 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       executor.close()
 
   def close(self) -> None:
-    """Frees what the worker holds, if that takes no time, and leaves it.
+    """Frees what the worker holds, and leaves it.
 
     The channel is left to the garbage collector: the thread in which gRPC
     watches its state for TFF would trip over its being closed.
     """
     self._closed = True
-    # A worker that is busy, or out of reach, must not hold up the program's
-    # end.
-    freeing = threading.Thread(target=self._free_executors, daemon=True)
-    freeing.start()
-    freeing.join(timeout=2.0)
-
-  def _free_executors(self) -> None:
     for num_clients in list(self._executors):
       self.clean_up_executor({tff.CLIENTS: num_clients})
+
+
+def close_all(
+  executors: Sequence[WorkerExecutors], *, timeout: float = 2.0
+) -> None:
+  """Leaves workers, without waiting for those that are busy or out of reach.
+
+  Args:
+    executors: The executors of the workers.
+    timeout: Seconds to wait for them all.
+  """
+  closing = [threading.Thread(target=e.close, daemon=True) for e in executors]
+  for thread in closing:
+    thread.start()
+  deadline = time.monotonic() + timeout
+  for thread in closing:
+    thread.join(max(0.0, deadline - time.monotonic()))
 
 
 class ConcurrentContext(tff.framework.AsyncContext):

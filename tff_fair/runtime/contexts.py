@@ -90,7 +90,7 @@ def use_local(
       default_num_clients=default_num_clients,
       stream_structs=stream_structs,
     )
-    opened.callback(executors.close)
+    opened.callback(connections.close_all, [executors])
     # Before that, lest it wait for a round whose result nobody awaits any more.
     opened.callback(worker.stop)
 
@@ -116,10 +116,10 @@ def use_workers(
 ) -> None:
   """Spreads the clients of each computation over several workers.
 
-  A worker is TFF's `worker_binary --port=...` on any host. Workers are left
-  running at the end. Computations may contain one aggregation, or several that
-  do not depend on one another. Replaces what an earlier `use_local` or
-  `use_workers` set up.
+  A worker is TFF's `worker_binary --port=...` on any host, or one that
+  `start_worker` started. They are left running. Computations may contain one
+  aggregation, or several that do not depend on one another. Replaces what an
+  earlier `use_local` or `use_workers` set up.
 
   Args:
     addresses: Where the workers listen, each as "host:port"; an IPv6 address as
@@ -128,8 +128,8 @@ def use_workers(
       one for each worker. More parts need less memory on the workers.
     stream_structs: Whether to send the parts of a structure one by one; needed
       where one message would pass 2 GiB.
-    timeout: Seconds within which all workers have to answer; also when one is
-      lost in the middle of a round and the round is retried.
+    timeout: Seconds within which each worker has to answer, now and when it was
+      lost in the middle of a round, which is then tried again.
 
   Raises:
     ConnectionError: If a worker does not answer in time.
@@ -140,14 +140,18 @@ def use_workers(
   if num_subrounds is not None and num_subrounds < 1:
     raise ValueError(f"Expected num_subrounds of 1 or more: {num_subrounds}.")
   with contextlib.ExitStack() as opened:
-    contexts = []
+    executors: list[connections.WorkerExecutors] = []
+    opened.callback(connections.close_all, executors)
     for address in addresses:
-      executors = connections.WorkerExecutors(
-        address, timeout=timeout, stream_structs=stream_structs
+      executors.append(
+        connections.WorkerExecutors(
+          address, timeout=timeout, stream_structs=stream_structs
+        )
       )
-      opened.callback(executors.close)
+    contexts = []
+    for worker in executors:
       context = connections.ConcurrentContext(
-        _create_context(tff.framework.AsyncExecutionContext, executors)
+        _create_context(tff.framework.AsyncExecutionContext, worker)
       )
       opened.callback(context.close)
       contexts.append(context)
@@ -178,8 +182,14 @@ class _NoWorkers(tff.framework.SyncContext):
     raise RuntimeError(connections.NO_WORKERS)
 
 
+def _forget() -> None:
+  # Not even closed: what gRPC holds is of no use in the child of a fork.
+  _current.pop_all()
+  atexit.unregister(stop)
+
+
 # The workers of a program are not those of its forked children.
-os.register_at_fork(after_in_child=_current.pop_all)
+os.register_at_fork(after_in_child=_forget)
 
 
 def _replace_current(opened: contextlib.ExitStack) -> None:

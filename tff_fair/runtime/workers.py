@@ -37,8 +37,9 @@ _WORKER_ENVIRONMENT = {
 }
 
 # Asks the kernel to kill this process when its parent ends, then becomes the
-# worker. A `preexec_fn` could ask too, but with one Popen forks the program,
-# which is unsafe with the threads of TensorFlow and gRPC; without, it does not.
+# worker. A `preexec_fn` could ask as well, but would run Python in a fork of
+# the whole program, which may deadlock on what threads of TensorFlow and gRPC
+# hold; without one, Popen does not fork.
 _BECOME_WORKER = """
 import ctypes, os, signal, sys
 PR_SET_PDEATHSIG = 1
@@ -62,6 +63,11 @@ class Worker:
   def address(self) -> str:
     """Where programs on this machine reach it, as "host:port"."""
     return f"127.0.0.1:{self._port}"
+
+  @property
+  def port(self) -> int:
+    """The TCP port, at which other machines reach it too."""
+    return self._port
 
   @property
   def pid(self) -> int:

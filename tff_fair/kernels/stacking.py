@@ -10,7 +10,6 @@ about log(m) / log(SLOTS) times.
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 # Slots of a level, and levels; the last one joins its slots in place, so that
 # there is no limit to the number of rows.
@@ -42,39 +41,52 @@ def flatten_update(update: Any) -> tf.Tensor:
   )
 
 
-def unflatten_update(vector: tf.Tensor, update_type: tff.Type) -> Any:
-  """Returns the update of type `update_type` that has `vector` as its row.
+def row_spec(update_specs: Any) -> tf.TensorSpec:
+  """Returns the spec of an update as a vector.
+
+  Args:
+    update_specs: Structure of `tf.TensorSpec` of static shapes.
+  """
+  flat = tf.nest.flatten(update_specs)
+  dtype = max((spec.dtype for spec in flat), key=lambda d: d.size)
+  return tf.TensorSpec([sum(s.shape.num_elements() for s in flat)], dtype)
+
+
+def unflatten_update(vector: tf.Tensor, update_specs: Any) -> Any:
+  """Returns the update that has `vector` as its row.
 
   Args:
     vector: [d].
-    update_type: A structure of float tensors of static shapes.
+    update_specs: Structure of `tf.TensorSpec` of static shapes.
   """
-  specs = tff.types.type_to_tf_tensor_specs(update_type)
-  flat = tf.nest.flatten(specs)
+  flat = tf.nest.flatten(update_specs)
   parts = tf.split(vector, [spec.shape.num_elements() for spec in flat])
   layers = [
     tf.cast(tf.reshape(part, spec.shape), spec.dtype)
     for part, spec in zip(parts, flat, strict=True)
   ]
-  return tf.nest.pack_sequence_as(specs, layers)
+  return tf.nest.pack_sequence_as(update_specs, layers)
 
 
-def empty_stack(width: int, dtype: tf.DType) -> Stack:
+def no_rows(spec: tf.TensorSpec) -> tf.Tensor:
+  """Returns a matrix without rows, in a type that allows any number of them.
+
+  Args:
+    spec: Of a row, shape [d], or [] for rows that are scalars.
+  """
+  return tf.compat.v1.placeholder_with_default(
+    tf.zeros([0, *spec.shape], spec.dtype), [None, *spec.shape]
+  )
+
+
+def empty_stack(spec: tf.TensorSpec) -> Stack:
   """Returns a stack without rows.
 
   Args:
-    width: d, the length of a row.
-    dtype: The dtype of a row.
+    spec: Of a row, shape [d].
   """
-
-  def unused() -> tf.Tensor:
-    # The number of rows must be unknown to the type: it grows.
-    return tf.compat.v1.placeholder_with_default(
-      tf.zeros([0, width], dtype), [None, width]
-    )
-
   return Stack(
-    tuple(tuple(unused() for _ in range(SLOTS)) for _ in range(LEVELS)),
+    tuple(tuple(no_rows(spec) for _ in range(SLOTS)) for _ in range(LEVELS)),
     tf.zeros([LEVELS], tf.int32),
   )
 

@@ -1,0 +1,97 @@
+"""Rounds of aggregation for tests: clients with structured updates."""
+
+import collections
+import dataclasses
+import types as builtin_types
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import types
+
+# Nested, of two dtypes, with a scalar; 9 values.
+UPDATE_TYPE = tff.to_type(
+  collections.OrderedDict(
+    kernel=tff.TensorType(np.float32, [2, 3]),
+    more=(tff.TensorType(np.float64, [2]), np.float32),
+  )
+)
+SIGNALS_TYPE = tff.types.tensorflow_to_type(
+  types.ClientSignals(
+    **{
+      name: tf.TensorSpec([], tf.int64 if name == "client_id" else tf.float32)
+      for name in types.ClientSignals._fields
+    }
+  )
+)
+LEARNING_RATE = 0.1
+
+
+@dataclasses.dataclass
+class Client:
+  """A client, as the server gets to know it."""
+
+  update: np.ndarray
+  loss: float = 1.0
+  num_examples: int = 1
+  client_id: int = 0
+
+  def structured(self):
+    """The update, of UPDATE_TYPE."""
+    kernel, pair, scalar = np.split(self.update, [6, 8])
+    return collections.OrderedDict(
+      kernel=kernel.astype(np.float32).reshape(2, 3),
+      more=(pair, np.float32(scalar[0])),
+    )
+
+  def signals(self) -> types.ClientSignals:
+    unread = dict.fromkeys(types.ClientSignals._fields, np.float32(0.5))
+    known = {
+      "client_id": np.int64(self.client_id),
+      "num_examples": np.float32(self.num_examples),
+      "loss": np.float32(self.loss),
+      "learning_rate": np.float32(LEARNING_RATE),
+    }
+    return types.ClientSignals(**{**unread, **known})
+
+  def as_reference(self) -> builtin_types.SimpleNamespace:
+    """The same, as the NumPy reference takes it, in the floats that travel."""
+    return builtin_types.SimpleNamespace(
+      client_id=self.client_id,
+      num_examples=self.num_examples,
+      loss=float(np.float32(self.loss)),
+      update=flat(self.structured()).astype(np.float64),
+    )
+
+
+def flat(update) -> np.ndarray:
+  return np.concatenate([np.ravel(x) for x in tf.nest.flatten(update)])
+
+
+def random_clients(m, seed=0) -> list[Client]:
+  """Unequal clients in no order of id."""
+  rng = np.random.default_rng(seed)
+  return [
+    Client(
+      update=rng.normal(size=9) * rng.lognormal(),
+      loss=float(rng.lognormal()),
+      num_examples=rng.integers(1, 50),
+      client_id=client_id,
+    )
+    for client_id in rng.permutation(10 * m)[:m]
+  ]
+
+
+def run(process, clients, state=None):
+  """One round, weighted by signals."""
+  return process.next(
+    process.initialize() if state is None else state,
+    [client.structured() for client in clients],
+    [client.signals() for client in clients],
+  )
+
+
+def assert_same(actual, expected, tolerance=1e-6):
+  error = np.max(np.abs(flat(actual) - expected))
+  assert error <= tolerance * np.max(np.abs(expected)), error

@@ -1,0 +1,168 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from binaries import command_line, train
+from tests import source_tree
+
+
+def test_help_shows_every_flag_once_and_needs_no_main(program):
+  outcome = program("--help", main=lambda: pytest.fail("called"))
+  assert outcome.status == 0
+  assert outcome.stderr == ""
+  lines = outcome.stdout.splitlines()
+  assert max(map(len, lines)) <= 80
+  flags = [
+    re.match("  (--[a-z_]+)", line)[1] for line in lines if line[:4] == "  --"
+  ]
+  assert len(flags) == len(set(flags))
+  fixed = {
+    *("--task", "--data_dir", "--algorithm", "--hparam", "--total_rounds"),
+    *("--clients_per_round", "--client_optimizer", "--client_learning_rate"),
+    *("--server_learning_rate", "--batch_size", "--local_epochs"),
+    *("--rounds_per_evaluation", "--seed", "--output_dir", "--flagfile"),
+  }
+  assert fixed <= set(flags)
+
+
+@pytest.mark.parametrize("flag", ["--helpshort", "--helpfull"])
+def test_absl_s_other_names_for_help(program, flag):
+  assert program(flag).stdout == program("--help").stdout
+
+
+def test_a_main_that_returns_is_a_success(program):
+  assert program(main=lambda: print("done")) == (0, "done\n", "")
+
+
+def test_a_usage_error_is_one_line_and_status_2(program):
+  def main():
+    raise command_line.UsageError("--x: wrong,\n  because\tit is.")
+
+  assert program(main=main) == (2, "", "train: --x: wrong, because it is.\n")
+
+
+def test_an_unexpected_error_is_not_hidden(program):
+  def main():
+    raise RuntimeError("a bug")
+
+  with pytest.raises(RuntimeError, match="a bug"):
+    program(main=main)
+
+
+@pytest.mark.parametrize(
+  ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_is_one_line_and_the_usual_status(program, number, status):
+  outcome = program(main=lambda: signal.raise_signal(number))
+  assert outcome == (status, "", "Interrupted.\n")
+
+
+def test_a_reader_that_has_gone_leaves_no_traceback():
+  reading, writing = os.pipe()
+  os.close(reading)
+  with open(writing, "wb") as stdout:
+    result = subprocess.run(
+      [sys.executable, "-m", "binaries.train", "--help"],
+      check=False,
+      cwd=source_tree.ROOT,
+      stdout=stdout,
+      stderr=subprocess.PIPE,
+      timeout=60,
+    )
+  assert (result.returncode, result.stderr) == (1, b"")
+
+
+FLAGFILES = command_line.included_flagfiles()
+
+
+def test_there_are_flagfiles():
+  assert "digits_fedavg" in FLAGFILES
+
+
+@pytest.fixture
+def parse(program):
+  """Returns the values that flags have for the program."""
+
+  def run(*arguments):
+    values = {}
+
+    def main():
+      values.update(command_line.flag_values(train.GROUPS))
+
+    assert program(*arguments, main=main) == (0, "", "")
+    return values
+
+  return run
+
+
+@pytest.mark.parametrize("form", ["--flagfile={}", "-flagfile={}"])
+@pytest.mark.parametrize("name", FLAGFILES)
+def test_an_included_flagfile_is_known_by_its_name(parse, name, form):
+  values = parse(form.format(name), "--seed=7")
+  assert name == f"{values['task']}_{values['algorithm']}"
+  assert values["seed"] == 7
+
+
+def test_its_name_may_be_the_next_word(parse):
+  assert parse("--flagfile", "digits_fedavg")["algorithm"] == "fedavg"
+
+
+def test_what_comes_later_wins(parse):
+  values = parse("--flagfile=digits_fedavg", "--algorithm=term")
+  assert values["algorithm"] == "term"
+
+
+def test_a_flagfile_of_the_user_goes_before_an_included_one(parse):
+  with open("digits_fedavg", "w") as file:
+    file.write("--total_rounds=3\n")
+  values = parse("--flagfile=digits_fedavg")
+  assert values["total_rounds"] == 3
+
+
+@pytest.mark.parametrize(
+  ("arguments", "beginning", "words"),
+  [
+    (["--algoritm=x"], "--algoritm: ", ["mean: algorithm", "--aggregation"]),
+    (["--batch_size=x"], "--batch_size=x: ", []),
+    (["--batch_size=0"], "--batch_size=0: ", ["positive integer"]),
+    (["--local_epochs=-1"], "--local_epochs=-1: ", ["positive integer"]),
+    (["--total_rounds=0"], "--total_rounds=0: ", ["positive integer"]),
+    (["--clients_per_round=0"], "--clients_per_round=0: ", []),
+    (["--rounds_per_evaluation=0"], "--rounds_per_evaluation=0: ", []),
+    (["--rounds_per_checkpoint=0"], "--rounds_per_checkpoint=0: ", []),
+    (["--seed=-1"], "--seed=-1: ", ["non-negative"]),
+    (["--client_learning_rate=-0.1"], "--client_learning_rate=-0.1: ", []),
+    (["--client_learning_rate=nan"], "--client_learning_rate=nan: ", []),
+    (["--server_learning_rate=0"], "--server_learning_rate=0.0: ", []),
+    (["--server_learning_rate=inf"], "--server_learning_rate=inf: ", []),
+    (["--client_optimizer=lion"], "--client_optimizer=lion: ", ["adam", "sgd"]),
+    (["--server_optimizer="], "--server_optimizer=: ", ["adam", "sgd"]),
+    (["--client_weighting=x"], "--client_weighting=x: ", ["uniform"]),
+    (["--loss_at=after"], "--loss_at=after: ", ["before", "training"]),
+    (["--list=perhaps"], "--list=perhaps: ", []),
+    (["--nolist=1"], "--nolist=1 ", []),
+    (["--flagfile=absent"], "--flagfile: ", ["absent", "digits_fedavg"]),
+    (["--flagfile=."], "--flagfile: ", ["directory"]),
+    (["--flagfile"], "--flagfile ", []),
+    (["--seed"], "Missing value for flag --seed", []),
+    (["digits"], "'digits': ", ["--name=value"]),
+    (["--seed=1", "digits"], "'digits': ", []),
+    (["--flagfile=binary"], "--flagfile: ", ["text"]),
+    (["-"], "'-': ", []),
+  ],
+)
+def test_a_bad_flag_is_one_line_that_names_it(
+  program, arguments, beginning, words
+):
+  with open("binary", "wb") as file:
+    file.write(b"\xff\xfe--seed=1")
+  outcome = program(*arguments, main=lambda: pytest.fail("called"))
+  assert (outcome.status, outcome.stdout) == (2, "")
+  (line,) = outcome.stderr.splitlines()
+  assert line.startswith(f"train: {beginning}")
+  for word in words:
+    assert word in line

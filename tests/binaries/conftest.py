@@ -1,0 +1,40 @@
+import contextlib
+import io
+from typing import NamedTuple
+
+import pytest
+from absl.testing import flagsaver
+
+from binaries import catalog, command_line, train
+
+
+class Outcome(NamedTuple):
+  status: int
+  stdout: str
+  stderr: str
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+  """Runs the training program in this process, in an empty folder."""
+  folder = tmp_path / "working directory"
+  folder.mkdir()
+  monkeypatch.chdir(folder)
+
+  def run(*arguments, main=train.main):
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with (
+      flagsaver.flagsaver(),
+      contextlib.redirect_stdout(stdout),
+      contextlib.redirect_stderr(stderr),
+      pytest.raises(SystemExit) as exit_info,
+    ):
+      command_line.run(
+        main,
+        description=train.__doc__,
+        groups=(*train.GROUPS, catalog),
+        argv=["train.py", *arguments],
+      )
+    return Outcome(exit_info.value.code, stdout.getvalue(), stderr.getvalue())
+
+  return run

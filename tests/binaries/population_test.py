@@ -1,0 +1,126 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+import tasks
+import tff_fair
+from binaries import population
+
+
+@pytest.fixture(scope="module")
+def task():
+  return tasks.load("digits", num_clients=7, model="logistic_regression")
+
+
+@pytest.fixture(scope="module")
+def weights(task):
+  model = task.model_fn()
+  generator = np.random.default_rng(0)
+  return tff.learning.models.ModelWeights(
+    [
+      generator.normal(size=v.shape).astype(np.float32)
+      for v in model.trainable_variables
+    ],
+    [],
+  )
+
+
+def expected_columns(task, weights):
+  """Logistic regression in NumPy."""
+  kernel, bias = (np.float64(w) for w in weights.trainable)
+  rows = []
+  for client_id in range(task.num_clients):
+    x, y = task.test.load(client_id)
+    logits = np.float64(x) @ kernel + bias
+    peak = logits.max(1, keepdims=True)
+    log_sum = np.log(np.exp(logits - peak).sum(1)) + peak[:, 0]
+    loss = np.mean(log_sum - logits[np.arange(len(y)), y])
+    rows.append((client_id, len(y), loss, np.mean(logits.argmax(1) == y)))
+  return dict(
+    zip(
+      ("client_id", "num_examples", "loss", "accuracy"),
+      map(np.array, zip(*rows, strict=True)),
+      strict=True,
+    )
+  )
+
+
+@pytest.mark.parametrize("clients_per_call", [300, 7, 6, 3, 1])
+def test_all_clients_are_evaluated_in_parts_of_any_size(
+  task, weights, clients_per_call
+):
+  evaluate = population.build_evaluation(
+    task, clients_per_call=clients_per_call
+  )
+  evaluation = evaluate(weights)
+  expected = expected_columns(task, weights)
+  assert evaluation.clients.keys() == expected.keys()
+  for name, column in expected.items():
+    np.testing.assert_allclose(evaluation.clients[name], column, rtol=1e-5)
+
+  summary = evaluation.summary
+  assert summary["accuracy"] == pytest.approx(
+    tff_fair.metrics.fairness_summary(expected["accuracy"]), abs=1e-6
+  )
+  sizes = expected["num_examples"]
+  assert summary["accuracy_weighted"] == pytest.approx(
+    np.average(expected["accuracy"], weights=sizes), abs=1e-6
+  )
+  loss = expected["loss"]
+  assert summary["loss"] == pytest.approx(
+    {
+      "mean": loss.mean(),
+      "std": loss.std(),
+      "max": loss.max(),
+      "weighted": np.average(loss, weights=sizes),
+    },
+    rel=1e-5,
+  )
+
+
+def test_client_data_is_what_processes_take(task):
+  data = population.client_data(task.train_data)
+  first, second = data([5, 2])
+  for client_id, dataset in ((5, first), (2, second)):
+    ((found_id, (x, y)),) = dataset.as_numpy_iterator()
+    assert found_id == client_id
+    expected_x, expected_y = task.train.load(client_id)
+    np.testing.assert_array_equal(x, expected_x)
+    np.testing.assert_array_equal(y, expected_y)
+  # Built once.
+  assert data([2])[0] is second
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_damage_shows_before_training(task, split):
+  read = []
+
+  def load(client_id):
+    read.append(client_id)
+    if client_id == 6:
+      raise tasks.DataError("damaged")
+    return getattr(task, split).load(client_id)
+
+  damaged = tasks.Split(num_examples=task.test.num_examples, load=load)
+  with pytest.raises(tasks.DataError, match="damaged"):
+    population.check_data(dataclasses.replace(task, **{split: damaged}))
+  assert read == list(range(7))
+
+
+def test_a_huge_population_is_not_read_at_once(task):
+  def load(client_id):
+    raise tasks.DataError(f"read {client_id}")
+
+  huge = tasks.Split(num_examples=np.ones(10**6, np.int64), load=load)
+  population.check_data(
+    tasks.Task(
+      **{
+        **vars(task),
+        "client_names": range(10**6),
+        "train": huge,
+        "test": huge,
+      }
+    )
+  )

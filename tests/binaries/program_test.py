@@ -1,0 +1,127 @@
+"""Tests of the program as its users start it: signals, pipes, the terminal."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from binaries import run_folder
+from tests import source_tree
+
+NUM_ROUNDS = 30
+COMMAND = (
+  *(sys.executable, "-m", "binaries.train"),
+  "--task_option=num_clients=12",
+  "--algorithm=semi_vred",
+  "--hparam=beta=0.5",
+  "--client_optimizer=momentum",
+  "--server_optimizer=adam",
+  "--server_learning_rate=0.05",
+  "--clients_per_round=5",
+  "--local_epochs=2",
+  f"--total_rounds={NUM_ROUNDS}",
+  "--rounds_per_evaluation=7",
+  "--rounds_per_checkpoint=4",
+  "--output_dir=run",
+)
+TIMEOUT = 150
+
+pytestmark = pytest.mark.slow
+
+
+def environment():
+  return {**os.environ, "PYTHONPATH": str(source_tree.ROOT)}
+
+
+def finish(directory):
+  """Runs the program to its end, its output in pipes as in `program | cat`."""
+  return subprocess.run(
+    COMMAND,
+    cwd=directory,
+    env=environment(),
+    check=False,
+    capture_output=True,
+    text=True,
+    timeout=TIMEOUT,
+  )
+
+
+def stop_in_the_middle(directory, signal_number):
+  """Starts the program and sends a signal after some rounds."""
+  metrics = directory / "run" / "metrics.csv"
+  log = directory / "log.txt"
+  with log.open("w") as output:
+    process = subprocess.Popen(
+      COMMAND, cwd=directory, env=environment(), stdout=output, stderr=output
+    )
+    try:
+      deadline = time.monotonic() + TIMEOUT
+      while not metrics.exists() or metrics.read_bytes().count(b"\n") < 7:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.01)
+      process.send_signal(signal_number)
+      return process.wait(TIMEOUT), log.read_text()
+    finally:
+      process.kill()
+      process.wait()
+
+
+def results(directory):
+  folder = run_folder.RunFolder(directory / "run")
+  files = (
+    folder.metrics,
+    folder.evaluations,
+    folder.client_evaluations,
+    folder.clients,
+    folder.summary,
+  )
+  return {path.name: path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+  directory = tmp_path_factory.mktemp("uninterrupted")
+  return directory, finish(directory)
+
+
+def test_a_run_ends_also_where_its_output_is_piped(uninterrupted):
+  directory, result = uninterrupted
+  assert result.returncode == 0, result.stderr
+  assert result.stdout.startswith("Test accuracy over 12 clients after 30 ")
+  # No noise of TensorFlow's between what the program says.
+  *news, last = result.stderr.strip().splitlines()
+  assert [line.split(":")[0] for line in news[:3]] == [
+    "digits",
+    "semi_vred",
+    "run",
+  ]
+  assert [line.split()[0] for line in news[3:]] == ["round"] * 5
+  assert last.startswith("run: done")
+  assert run_folder.RunFolder(directory / "run").is_finished
+
+
+@pytest.mark.parametrize(
+  ("number", "status"),
+  [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_an_interrupted_run_ends_as_if_it_were_not(
+  tmp_path, uninterrupted, number, status
+):
+  stopped, output = stop_in_the_middle(tmp_path, number)
+  assert stopped == status
+  if number != signal.SIGKILL:
+    *_, line = output.splitlines()
+    assert line.startswith("Interrupted. ")
+    assert "of 30 rounds are saved in run; the same command" in line
+    assert "Traceback" not in output
+
+  result = finish(tmp_path)
+  assert result.returncode == 0, result.stderr
+  assert "run: going on after round " in result.stderr
+  reference, uninterrupted_result = uninterrupted
+  assert result.stdout == uninterrupted_result.stdout
+  assert results(tmp_path) == results(reference)

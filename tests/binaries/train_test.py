@@ -1,0 +1,214 @@
+"""Tests of the whole program, in this process."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tasks
+import tff_fair
+from binaries import population, run_folder
+from tff_fair import runtime
+
+SMALL = (
+  "--task=digits",
+  "--task_option=num_clients=6",
+  "--task_option=model=logistic_regression",
+  "--algorithm=fedavg",
+  "--clients_per_round=4",
+  "--total_rounds=3",
+  "--rounds_per_evaluation=2",
+)
+REPEATABLE = (
+  *("metrics", "evaluations", "client_evaluations", "clients", "summary"),
+)
+
+
+def contents(path):
+  folder = run_folder.RunFolder(pathlib.Path(path))
+  return {name: getattr(folder, name).read_bytes() for name in REPEATABLE}
+
+
+def check_refused(outcome, beginning, *words):
+  assert (outcome.status, outcome.stdout) == (2, "")
+  (line,) = outcome.stderr.splitlines()
+  assert line.startswith(f"train: {beginning}")
+  for word in words:
+    assert word in line
+
+
+@pytest.mark.parametrize(
+  ("arguments", "beginning", "words"),
+  [
+    ("--task=digit", "--task=digit: ", tasks.names()),
+    ("--task_option=clients=3", "--task_option: ", ["num_clients"]),
+    ("--task_option=num_clients=0", "--task_option: ", ["between 1 and"]),
+    ("--task_option=partition=x", "--task_option: ", ["shards", "dirichlet"]),
+    ("--task_option=partition", "--task_option: ", ["name=value"]),
+    ("--data_dir=absent", "--data_dir: ", ["absent"]),
+    (
+      "--algorithm=fairness",
+      "--algorithm=fairness: ",
+      tff_fair.algorithms.names(),
+    ),
+    ("--algorithm=adafed --hparam=q=1", "--hparam=q=1: ", ["gamma=1.0"]),
+    ("--algorithm=fedavg --hparam=q=1", "--hparam=q=1: ", ["none"]),
+    ("--algorithm=adafed --hparam=gamma=x", "--hparam=gamma=x: ", ["number"]),
+    ("--algorithm=adafed --hparam=gamma=-1", "--hparam: ", ["gamma", "-1"]),
+    ("--algorithm=adafed --hparam=gamma=nan", "--hparam: ", ["gamma", "nan"]),
+    (
+      "--algorithm=fedmgda_plus --aggregation=streaming",
+      "--aggregation=streaming: ",
+      ["stacked"],
+    ),
+    ("--aggregation=", "--aggregation=: ", ["stacked"]),
+    ("--clients_per_round=31", "--clients_per_round=31: ", ["1 to 30"]),
+    ("--output_dir=", "--output_dir: ", ["empty"]),
+    ("--output_dir=/dev/null/run", "--output_dir=/dev/null/run: ", ["folder"]),
+    ("--workers=nowhere", "--workers: ", ["host:port"]),
+    (
+      "--workers=localhost:1 --algorithm=semi_vred --aggregation=two_phase",
+      "--workers: ",
+      ["two_phase"],
+    ),
+  ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+  program, arguments, beginning, words
+):
+  check_refused(program(*arguments.split()), beginning, *words)
+  assert os.listdir() == []
+
+
+@pytest.mark.parametrize(
+  ("content", "problem"),
+  [(b"hello", "not a SQLite database"), (b"SQLite format 3\0", "truncated")],
+)
+def test_a_bad_data_file_is_named(program, tmp_path, content, problem):
+  file = tmp_path / "emnist_all.sqlite"
+  file.write_bytes(content)
+  outcome = program("--task=emnist_character", f"--data_dir={tmp_path}")
+  check_refused(outcome, "--data_dir: ", str(file), problem)
+  assert os.listdir() == []
+
+
+@pytest.mark.parametrize("is_checked_before", [True, False])
+def test_data_that_is_damaged_inside_leaves_nothing(
+  program, monkeypatch, is_checked_before
+):
+  load = tasks.load
+
+  def load_damaged(*args, **kwargs):
+    task = load(*args, **kwargs)
+
+    def load_client(client_id):
+      if client_id == 5:
+        raise tasks.DataError("data.sqlite, client 5: is damaged.")
+      return task.test.load(client_id)
+
+    damaged = dataclasses.replace(task.test, load=load_client)
+    return dataclasses.replace(task, test=damaged)
+
+  monkeypatch.setattr(tasks, "load", load_damaged)
+  if not is_checked_before:
+    monkeypatch.setattr(population, "_MOST_CLIENTS_TO_CHECK", 0)
+  outcome = program(*SMALL, "--rounds_per_evaluation=1")
+  assert outcome.status == 2
+  *news, line = outcome.stderr.splitlines()
+  assert line == "train: --data_dir: data.sqlite, client 5: is damaged."
+  assert bool(news) != is_checked_before
+  assert os.listdir() == []
+
+
+def test_a_run_leaves_its_results_and_repeats(program):
+  first = program(*SMALL)
+  assert first.status == 0
+  assert first.stdout.startswith("Test accuracy over 6 clients after 3 rounds")
+  assert "round 2/3" in first.stderr
+  assert "round 3/3" in first.stderr
+
+  path = pathlib.Path("outputs/digits-fedavg")
+  folder = run_folder.RunFolder(path)
+  assert all(file.exists() for file in folder.files)
+  assert sorted(file.name for file in path.iterdir()) == sorted(
+    file.name for file in folder.files
+  )
+  metrics = pd.read_csv(folder.metrics)
+  assert metrics["round"].tolist() == [1, 2, 3]
+  assert (metrics["aggregator/num_clients"] == 4).all()
+  assert metrics["client_work/train/loss"].is_monotonic_decreasing
+  assert pd.read_csv(folder.evaluations)["round"].tolist() == [2, 3]
+  history = pd.read_csv(folder.client_evaluations)
+  assert history["round"].tolist() == [2] * 6 + [3] * 6
+  assert history["client_id"].tolist() == [*range(6)] * 2
+
+  config = json.loads(folder.config.read_text())
+  assert config["flags"]["total_rounds"] == 3
+  assert config["flags"]["aggregation"] == "streaming"
+  assert config["versions"].keys() >= {"python", "tensorflow-federated"}
+
+  # The finished run is left alone; by default another folder is found.
+  before = contents(path)
+  refused = program(*SMALL, f"--output_dir={path}")
+  check_refused(refused, f"--output_dir={path}: ", "finished")
+  second = program(*SMALL)
+  assert second.status == 0
+  assert second.stdout == first.stdout
+  assert contents("outputs/digits-fedavg-2") == contents(path) == before
+
+  other = program(*SMALL, "--seed=1", "--output_dir=other")
+  assert other.status == 0
+  assert all(
+    new != old
+    for new, old in zip(
+      contents("other").values(), before.values(), strict=True
+    )
+  )
+
+
+@pytest.fixture
+def two_workers():
+  with runtime.start_worker() as first, runtime.start_worker() as second:
+    yield f"{first.address},{second.address}"
+    runtime.use_local()
+
+
+def test_several_workers_give_the_same(program, two_workers):
+  for arguments in (
+    ("--output_dir=one",),
+    (
+      "--output_dir=two",
+      f"--workers={two_workers}",
+    ),
+  ):
+    assert program(*SMALL, *arguments).status == 0
+  one, two = (
+    pd.read_csv(f"{name}/client_evaluations.csv") for name in ("one", "two")
+  )
+  np.testing.assert_allclose(one, two, rtol=1e-5)
+
+
+def test_a_small_population_needs_no_more_than_task_and_algorithm(program):
+  outcome = program(
+    "--task=emnist_character",
+    "--task_option=synthetic=true",
+    "--task_option=model=mlp",
+    "--algorithm=term",
+    "--total_rounds=1",
+  )
+  assert outcome.status == 0
+  assert "over 2 clients after 1 rounds" in outcome.stdout
+
+
+def test_the_catalog_names_everything(program):
+  outcome = program("--list")
+  assert outcome.status == 0
+  lines = outcome.stdout.splitlines()
+  assert max(map(len, lines)) <= 80
+  entries = [line.strip() for line in lines if re.match("  [a-z]", line)]
+  assert entries == [*tasks.names(), *tff_fair.algorithms.names()]

@@ -1,0 +1,252 @@
+"""Tests of the loop by itself: the process and the managers are made up."""
+
+import asyncio
+import copy
+import itertools
+import signal
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from binaries import interruption, training_loop
+
+NUM_CLIENTS = 7
+
+
+class State(NamedTuple):
+  global_model_weights: float
+
+
+class Output(NamedTuple):
+  state: State
+  metrics: dict
+
+
+class Process:
+  """Its weights remember the cohorts and their order."""
+
+  def __init__(self, fail_in_call=None, error=None):
+    self.num_calls = 0
+    self._fail_in_call = fail_in_call
+    self._error = error
+
+  def initialize(self):
+    return State(1.0)
+
+  def next(self, state, client_data):
+    self.num_calls += 1
+    if self.num_calls == self._fail_in_call:
+      raise self._error
+    weights = state.global_model_weights / 3 + sum(client_data)
+    return Output(State(weights), {"weights": weights})
+
+
+class States(tff.program.ProgramStateManager):
+  """Keeps states in memory, across loops."""
+
+  def __init__(self):
+    self.saved = {}
+
+  async def get_versions(self):
+    return sorted(self.saved) or None
+
+  async def load(self, version, structure):
+    assert isinstance(structure, State)
+    return copy.deepcopy(self.saved[version])
+
+  async def save(self, program_state, version):
+    assert version not in self.saved
+    self.saved[version] = copy.deepcopy(program_state)
+
+  async def remove_all(self):
+    self.saved.clear()
+
+
+class Table(tff.program.ReleaseManager):
+  def __init__(self, signal_at=None):
+    self.rows = {}
+    self._signal_at = signal_at
+
+  async def release(self, value, key):
+    if key == self._signal_at:
+      signal.raise_signal(signal.SIGTERM)
+    self.rows[key] = value
+
+
+class Run:
+  """What outlives an interruption."""
+
+  def __init__(self, **settings):
+    self.settings = training_loop.Settings(
+      **{
+        "total_rounds": 10,
+        "clients_per_round": 3,
+        "rounds_per_evaluation": 4,
+        "rounds_per_checkpoint": 3,
+        "seed": 5,
+        **settings,
+      }
+    )
+    self.states = States()
+    self.releases = training_loop.Releases(*(Table() for _ in range(4)))
+    self.progress = []
+
+  def train(self, process=None, evaluate=None, **releases):
+    def default_evaluate(weights):
+      return training_loop.Evaluation(
+        {"twice": 2 * weights}, {"all": [weights]}
+      )
+
+    asyncio.run(
+      training_loop.train(
+        process or Process(),
+        settings=self.settings,
+        num_clients=NUM_CLIENTS,
+        train_data=lambda client_ids: [k + 0.1 for k in client_ids],
+        evaluate=evaluate or default_evaluate,
+        state_manager=self.states,
+        releases=self.releases._replace(**releases),
+        report_progress=lambda *args: self.progress.append(args),
+      )
+    )
+
+  def tables(self):
+    return {
+      name: getattr(self.releases, name).rows
+      for name in ("metrics", "summary", "clients")
+    }
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+  run = Run()
+  run.train()
+  return run
+
+
+def test_every_round_is_released_in_order(uninterrupted):
+  releases = uninterrupted.releases
+  assert list(releases.metrics.rows) == list(range(1, 11))
+  assert list(releases.timing.rows) == list(range(1, 11))
+  assert [round_num for round_num, _ in uninterrupted.progress] == list(
+    range(1, 11)
+  )
+
+
+def test_evaluates_every_so_often_and_at_the_end(uninterrupted):
+  tables = uninterrupted.tables()
+  assert list(tables["summary"]) == list(tables["clients"]) == [4, 8, 10]
+  for round_num, summary in tables["summary"].items():
+    weights = tables["metrics"][round_num]["weights"]
+    assert summary == {"twice": 2 * weights}
+    assert tables["clients"][round_num] == {"all": [weights]}
+  with_evaluation = [n for n, found in uninterrupted.progress if found]
+  assert with_evaluation == [4, 8, 10]
+
+
+def test_saves_every_so_often_and_at_the_end(uninterrupted):
+  assert list(uninterrupted.states.saved) == [3, 6, 9, 10]
+  for round_num, state in uninterrupted.states.saved.items():
+    metrics = uninterrupted.releases.metrics.rows[round_num]
+    assert state.global_model_weights == metrics["weights"]
+
+
+def test_seconds_are_measured(uninterrupted):
+  rows = uninterrupted.releases.timing.rows
+  assert all(row["round_seconds"] >= 0 for row in rows.values())
+  assert [n for n, row in rows.items() if len(row) > 1] == [4, 8, 10]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("lost"), KeyboardInterrupt()])
+@pytest.mark.parametrize("call", range(1, 11))
+def test_what_stops_in_a_round_goes_on_from_the_one_before(
+  uninterrupted, call, error
+):
+  run = Run()
+  with pytest.raises(type(error)):
+    run.train(Process(call, error))
+  assert max(run.states.saved, default=0) == call - 1
+  second = Process()
+  run.train(second)
+  assert second.num_calls == 10 - (call - 1)
+  assert run.tables() == uninterrupted.tables()
+  assert run.states.saved[10] == uninterrupted.states.saved[10]
+
+
+def test_a_round_whose_evaluation_stops_is_done_again(uninterrupted):
+  def stop(weights):
+    del weights
+    raise interruption.Interrupted(signal.SIGINT)
+
+  run = Run()
+  with pytest.raises(interruption.Interrupted):
+    run.train(evaluate=stop)
+  assert max(run.states.saved) == 3
+  run.train()
+  assert run.tables() == uninterrupted.tables()
+
+
+@pytest.mark.parametrize(
+  ("name", "round_num"),
+  [
+    *itertools.product(["metrics", "timing"], [1, 4, 6, 10]),
+    *itertools.product(["summary", "clients"], [4, 10]),
+  ],
+)
+def test_a_signal_lets_a_round_be_released_and_saves_it(
+  uninterrupted, name, round_num
+):
+  run = Run()
+  table = Table(signal_at=round_num)
+  with interruption.raised(), pytest.raises(interruption.Interrupted):
+    run.train(**{name: table})
+  assert max(run.states.saved) == round_num
+  assert max(table.rows) == max(run.releases.metrics.rows | table.rows)
+  getattr(run.releases, name).rows.update(table.rows)
+  run.train()
+  assert run.tables() == uninterrupted.tables()
+
+
+def test_a_run_that_is_complete_does_nothing():
+  run = Run()
+  run.train()
+  process = Process()
+  run.train(process)
+  assert process.num_calls == 0
+
+
+def cohorts(num_rounds, **changes):
+  settings = Run(**changes).settings
+  return [
+    training_loop.sample_cohort(settings, NUM_CLIENTS, round_num)
+    for round_num in range(1, num_rounds + 1)
+  ]
+
+
+def test_a_cohort_has_distinct_clients_in_order():
+  for cohort in cohorts(50):
+    assert len(cohort) == 3
+    assert cohort == sorted(set(cohort))
+    assert set(cohort) <= set(range(NUM_CLIENTS))
+
+
+def test_all_clients_can_be_taken():
+  assert (
+    cohorts(3, clients_per_round=NUM_CLIENTS) == [[*range(NUM_CLIENTS)]] * 3
+  )
+
+
+def test_cohorts_depend_on_seed_and_round_alone():
+  assert cohorts(20) == cohorts(20, total_rounds=99, rounds_per_evaluation=1)
+  assert cohorts(20) != cohorts(20, seed=6)
+  assert len({tuple(cohort) for cohort in cohorts(20)}) > 10
+
+
+def test_all_clients_are_equally_likely():
+  num_rounds = 3000
+  counts = np.bincount(np.ravel(cohorts(num_rounds)), minlength=NUM_CLIENTS)
+  share = 3 / NUM_CLIENTS
+  deviation = np.sqrt(num_rounds * share * (1 - share))
+  assert np.abs(counts - num_rounds * share).max() < 4 * deviation

@@ -1,0 +1,5 @@
+"""What the server sends to the clients."""
+
+from tff_fair.distributors.initial_weights import build_with_initial_weights
+
+__all__ = ["build_with_initial_weights"]

@@ -1,0 +1,135 @@
+"""AdaFedAdam's server step: Adam whose memory and rate follow a certainty.
+
+Ju, Zhang, Toor, Hellander, "Accelerating Fair Federated Learning: Adaptive
+Federated Adam" (2024), Algorithm 1, with C the certainty of the round:
+
+  beta_{t,i} = beta_i^C
+  m <- (1 - beta_{t,1}) g + beta_{t,1} m
+  v <- (1 - beta_{t,2}) g^2 + beta_{t,2} v
+  c_i <- c_i beta_{t,i}, from 1
+  theta <- theta - C learning_rate m / (1 - c_1) / (sqrt(v / (1 - c_2)) + eps)
+
+The last line of the paper's algorithm prints eta where its text and the line
+above define eta_t = C eta: eta_t is what is built. C = 1 throughout is Adam.
+"""
+
+import collections
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import checks
+from tff_fair.finalizers import stepping
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CertainAdamSettings:
+  """Hyperparameters of the step.
+
+  Attributes:
+    learning_rate: eta at the server, above 0.
+    beta1: Decay of the first moment per unit of certainty, in [0, 1).
+    beta2: Decay of the second moment, in [0, 1).
+    epsilon: Added to the root of the second moment, above 0.
+  """
+
+  learning_rate: float = 0.001
+  beta1: float = 0.9
+  beta2: float = 0.999
+  epsilon: float = 1e-8
+
+  def __post_init__(self) -> None:
+    """Checks the hyperparameters."""
+    for name in ("learning_rate", "epsilon"):
+      checks.check_number(
+        name, getattr(self, name), minimum=0, exclude_minimum=True
+      )
+    for name in ("beta1", "beta2"):
+      checks.check_number(
+        name, getattr(self, name), minimum=0, maximum=1, exclude_maximum=True
+      )
+
+
+def build_certain_adam(
+  settings: CertainAdamSettings, weights_type: tff.Type
+) -> tff.learning.templates.FinalizerProcess:
+  """Builds the finalizer.
+
+  Args:
+    settings: The hyperparameters; the process has them as its own, so that
+      they can be changed between rounds.
+    weights_type: The type of `tff.learning.models.ModelWeights`, W.
+
+  Returns:
+    A finalizer as `build_apply_direction`'s, with `certainty`, float32, beside
+    the update. Its state has the moments and the correction factors.
+  """
+  trainable_type = weights_type.trainable
+
+  def initialize() -> Any:
+    specs = tff.types.type_to_tf_tensor_specs(trainable_type)
+
+    def zeros() -> Any:
+      return tf.nest.map_structure(
+        lambda spec: tf.zeros(spec.shape, spec.dtype), specs
+      )
+
+    return collections.OrderedDict(
+      hparams=collections.OrderedDict(
+        (name, tf.constant(value, tf.float32))
+        for name, value in dataclasses.asdict(settings).items()
+      ),
+      first_moment=zeros(),
+      second_moment=zeros(),
+      correction1=tf.ones([], tf.float32),
+      correction2=tf.ones([], tf.float32),
+    )
+
+  def step(state: Any, trainable: Any, round_update: Any) -> Any:
+    hparams, certainty = state["hparams"], round_update["scalars"]["certainty"]
+    beta1 = tf.pow(hparams["beta1"], certainty)
+    beta2 = tf.pow(hparams["beta2"], certainty)
+    first = tf.nest.map_structure(
+      lambda m, g: beta1 * m + (1.0 - beta1) * g,
+      state["first_moment"],
+      round_update["update"],
+    )
+    second = tf.nest.map_structure(
+      lambda v, g: beta2 * v + (1.0 - beta2) * tf.square(g),
+      state["second_moment"],
+      round_update["update"],
+    )
+    correction1 = state["correction1"] * beta1
+    correction2 = state["correction2"] * beta2
+    rate = certainty * hparams["learning_rate"] / (1.0 - correction1)
+    new_trainable = tf.nest.map_structure(
+      lambda w, m, v: (
+        w - rate * m / (tf.sqrt(v / (1.0 - correction2)) + hparams["epsilon"])
+      ),
+      trainable,
+      first,
+      second,
+    )
+    new_state = collections.OrderedDict(
+      hparams=hparams,
+      first_moment=first,
+      second_moment=second,
+      correction1=correction1,
+      correction2=correction2,
+    )
+    return new_state, new_trainable
+
+  def set_hparams(state: Any, hparams: Any) -> Any:
+    return collections.OrderedDict([*state.items(), ("hparams", hparams)])
+
+  return stepping.build_stepping_finalizer(
+    weights_type,
+    scalars=collections.OrderedDict(certainty=np.float32),
+    initialize=initialize,
+    step=step,
+    get_hparams=lambda state: state["hparams"],
+    set_hparams=set_hparams,
+  )

@@ -1,0 +1,105 @@
+"""What all finalizers here share: a step is taken only if it can be.
+
+Without a client that counts, and where direction or new weights would not be
+finite, weights and state stay as they are, momentum included.
+"""
+
+import collections
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.kernels import finiteness
+
+
+def build_stepping_finalizer(
+  weights_type: tff.Type,
+  *,
+  scalars: Mapping[str, Any],
+  initialize: Callable[[], Any],
+  step: Callable[[Any, Any, Any], tuple[Any, Any]],
+  get_hparams: Callable[[Any], Any],
+  set_hparams: Callable[[Any, Any], Any],
+) -> tff.learning.templates.FinalizerProcess:
+  """Builds a finalizer from TensorFlow functions.
+
+  Args:
+    weights_type: The type of `tff.learning.models.ModelWeights`, W.
+    scalars: Types of the scalars that the rule sends beside the direction.
+    initialize: Returns the state before the first round, S.
+    step: From state, trainable weights and round update to the new state and
+      weights.
+    get_hparams: From state to hyperparameters, H.
+    set_hparams: From state and hyperparameters to state.
+
+  Returns:
+    A finalizer whose `next` has the type (<S@SERVER, W@SERVER,
+    <update=W.trainable, num_clients=int32, scalars=...>@SERVER> ->
+    <state=S@SERVER, result=W@SERVER,
+    measurements=<update_non_finite=int32>@SERVER>).
+  """
+  trainable_type = weights_type.trainable
+  round_type = tff.to_type(
+    collections.OrderedDict(
+      update=trainable_type,
+      num_clients=np.int32,
+      scalars=collections.OrderedDict(scalars),
+    )
+  )
+  initial_state = tff.tensorflow.computation(initialize)
+  state_type = initial_state.type_signature.result
+
+  @tff.tensorflow.computation(state_type, trainable_type, round_type)
+  def guarded_step(state: Any, trainable: Any, round_update: Any) -> Any:
+    new_state, new_trainable = step(state, trainable, round_update)
+    # A direction near the end of the range of floats is finite; a step along it
+    # may not be.
+    finite = finiteness.all_finite((round_update["update"], new_trainable))
+    state, trainable = tf.cond(
+      tf.logical_and(finite, round_update["num_clients"] > 0),
+      lambda: (new_state, new_trainable),
+      lambda: (state, trainable),
+    )
+    measurements = collections.OrderedDict(
+      update_non_finite=1 - tf.cast(finite, tf.int32)
+    )
+    return state, trainable, measurements
+
+  @tff.tensorflow.computation(state_type)
+  def get_hparams_fn(state: Any) -> Any:
+    return get_hparams(state)
+
+  @tff.tensorflow.computation(state_type, get_hparams_fn.type_signature.result)
+  def set_hparams_fn(state: Any, hparams: Any) -> Any:
+    return set_hparams(state, hparams)
+
+  @tff.federated_computation
+  def initialize_fn() -> Any:
+    return tff.federated_eval(initial_state, tff.SERVER)
+
+  @tff.federated_computation(
+    initialize_fn.type_signature.result,
+    tff.FederatedType(weights_type, tff.SERVER),
+    tff.FederatedType(round_type, tff.SERVER),
+  )
+  def next_fn(state: Any, weights: Any, round_update: Any) -> Any:
+    new_state, trainable, measurements = tff.federated_map(
+      guarded_step, (state, weights.trainable, round_update)
+    )
+    return tff.templates.MeasuredProcessOutput(
+      new_state,
+      tff.federated_zip(
+        tff.learning.models.ModelWeights(trainable, weights.non_trainable)
+      ),
+      measurements,
+    )
+
+  return tff.learning.templates.FinalizerProcess(
+    initialize_fn,
+    next_fn,
+    get_hparams_fn=get_hparams_fn,
+    set_hparams_fn=set_hparams_fn,
+  )
