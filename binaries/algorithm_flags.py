@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,9 +32,9 @@ _CLIENT_WEIGHTING = flags.DEFINE_enum(
 _LOSS_AT = flags.DEFINE_enum(
   "loss_at",
   "before",
-  ["before", "training"],
+  ["before", "training", "after"],
   "Where a client's loss is taken: before local training, in a pass of its "
-  "own, or during it, at no cost.",
+  "own; during it, at no cost; or after it.",
 )
 _AGGREGATION = flags.DEFINE_string(
   "aggregation",
@@ -114,8 +115,7 @@ def build(
       **training_flags.build_options(),
     )
   except ValueError as error:
-    flag = "hparam" if _HPARAMS.value else f"algorithm={_ALGORITHM.value}"
-    raise UsageError(f"--{flag}: {error}") from error
+    raise UsageError(f"{_flag_behind(error)}: {error}") from error
 
 
 def parse_hparams(
@@ -152,6 +152,18 @@ def parse_hparams(
         f"--hparam={assignment}: expected {expected[kind]}."
       ) from error
   return values
+
+
+def _flag_behind(error: ValueError) -> str:
+  """Returns the flag that an error of a builder is about."""
+  for option, flag in training_flags.FLAGS_OF_OPTIONS.items():
+    if re.search(rf"\b{option}\b", str(error)):
+      return f"--{flag}"
+  for assignment in _HPARAMS.value:
+    key = assignment.partition("=")[0]
+    if re.search(rf"\b{key}\b", str(error)):
+      return f"--hparam={assignment}"
+  return f"--algorithm={_ALGORITHM.value}"
 
 
 def _algorithm() -> Any:

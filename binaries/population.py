@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_federated as tff
 
 import tasks
 import tff_fair
@@ -50,34 +51,61 @@ def check_data(task: tasks.Task) -> None:
 
 
 def build_evaluation(
-  task: tasks.Task, *, clients_per_call: int = _CLIENTS_PER_CALL
+  task: tasks.Task,
+  process: tff.learning.templates.LearningProcess,
+  *,
+  clients_per_call: int = _CLIENTS_PER_CALL,
 ) -> Callable[[Any], training_loop.Evaluation]:
-  """Returns a function that evaluates model weights on all clients' test data.
+  """Returns a function that evaluates a state on all clients' test data.
 
   Args:
     task: The clients and the model.
+    process: The learning process.
     clients_per_call: A large population is evaluated in parts of this size.
 
   Returns:
-    A function from `tff.learning.models.ModelWeights` to an evaluation with the
-    columns `client_id`, `num_examples`, `loss` and `accuracy`.
+    A function from a state of the process to an evaluation with the columns
+    `client_id`, `num_examples`, `loss` and `accuracy`. Where the process trains
+    personal models, these are what is evaluated; the global model is there too,
+    as the columns `global_loss` and `global_accuracy` and the group `global` of
+    the summary.
   """
-  evaluate_clients = tff_fair.evaluation.build_client_evaluation(task.model_fn)
+  state_type = process.initialize.type_signature.result.member
+  has_personal_models = hasattr(state_type.client_work, "personal")
+  evaluate_global = tff_fair.evaluation.build_client_evaluation(task.model_fn)
+  evaluate_personal = has_personal_models and (
+    tff_fair.evaluation.build_personal_evaluation(task.model_fn)
+  )
   test_data = client_data(task.test_data)
+  parts = np.array_split(
+    np.arange(task.num_clients), -(-task.num_clients // clients_per_call)
+  )
 
-  def evaluate(weights: Any) -> training_loop.Evaluation:
-    parts = [
-      evaluate_clients(weights, test_data(client_ids))
-      for client_ids in np.array_split(
-        np.arange(task.num_clients),
-        -(-task.num_clients // clients_per_call),
-      )
-    ]
-    columns = {
-      name: np.concatenate([part[name] for part in parts])
+  def columns(
+    evaluate_clients: Callable[..., Any], *model: Any
+  ) -> dict[str, np.ndarray]:
+    rows = [evaluate_clients(*model, test_data(part)) for part in parts]
+    return {
+      name: np.concatenate([row[name] for row in rows])
       for name in ("client_id", "num_examples", "loss", "accuracy")
     }
-    return training_loop.Evaluation(summarize(columns), columns)
+
+  def evaluate(state: Any) -> training_loop.Evaluation:
+    weights = process.get_model_weights(state)
+    found = columns(evaluate_global, weights)
+    summary = summarize(found)
+    if not evaluate_personal:
+      return training_loop.Evaluation(summary, found)
+    table = state.client_work["personal"]
+    personal = columns(evaluate_personal, weights, table)
+    return training_loop.Evaluation(
+      {**summarize(personal), "global": summary},
+      {
+        **personal,
+        "global_loss": found["loss"],
+        "global_accuracy": found["accuracy"],
+      },
+    )
 
   return evaluate
 

@@ -113,18 +113,19 @@ def _clients(
   folder: RunFolder, task: tasks.Task, round_num: int
 ) -> pd.DataFrame:
   rows = pd.read_csv(folder.client_evaluations, float_precision="round_trip")
-  rows = rows[rows["round"] == round_num]
-  ids = rows["client_id"].to_numpy()
-  return pd.DataFrame(
+  rows = rows[rows["round"] == round_num].drop(columns="round")
+  ids = rows.pop("client_id").to_numpy()
+  clients = pd.DataFrame(
     {
       "client_id": ids,
       "client": [task.client_names[client_id] for client_id in ids],
       "num_train_examples": task.train.num_examples[ids],
-      "num_test_examples": rows["num_examples"].to_numpy(),
-      "test_loss": rows["loss"].to_numpy(),
-      "test_accuracy": rows["accuracy"].to_numpy(),
     }
   )
+  clients["num_test_examples"] = rows.pop("num_examples").to_numpy()
+  for name in rows:  # Loss, accuracy, ...
+    clients[f"test_{name}"] = rows[name].to_numpy()
+  return clients
 
 
 def _group(row: Any, group: str) -> dict[str, float]:

@@ -41,35 +41,64 @@ _LOCAL_EPOCHS = flags.DEFINE_integer(
   "How often a client runs over its data in a round.",
   lower_bound=1,
 )
+_DECAY = flags.DEFINE_float(
+  "client_learning_rate_decay",
+  None,
+  "Factor of the client learning rate from one round to the next, in (0, 1]; "
+  "or r, where it is divided by 1 + r t in round t = 0, 1, ... By default the "
+  "rate is kept.",
+)
+_DECAY_KIND = flags.DEFINE_enum(
+  "client_learning_rate_decay_kind",
+  "exponential",
+  ["exponential", "inverse_time"],
+  "What the decay is, a factor or r.",
+)
 _SERVER_OPTIMIZER = flags.DEFINE_enum(
   "server_optimizer",
-  "sgd",
+  None,
   list(_OPTIMIZERS),
-  f"Applies the direction of a round; the momentum is {_MOMENTUM}.",
+  f"Applies the direction of a round; the momentum is {_MOMENTUM}. By default "
+  "sgd, or what the method brings along.",
 )
 _SERVER_LEARNING_RATE = flags.DEFINE_float(
-  "server_learning_rate", 1.0, "Learning rate of the server."
+  "server_learning_rate",
+  None,
+  "Learning rate of the server. By default 1, or what the method brings along.",
 )
 for _rate in (_CLIENT_LEARNING_RATE, _SERVER_LEARNING_RATE):
   flags.register_validator(
     _rate.name,
-    lambda value: value > 0 and math.isfinite(value),
+    lambda value: value is None or (value > 0 and math.isfinite(value)),
     message="expected a positive, finite number",
   )
 
 
+# Where errors of `tff_fair.algorithms.build` come from, that speak of options.
+FLAGS_OF_OPTIONS = {
+  "server_optimizer": _SERVER_OPTIMIZER.name,
+  "learning_rate_decay": _DECAY.name,
+}
+
+
 def build_options() -> dict[str, Any]:
   """Returns the arguments of `tff_fair.algorithms.build` that are set here."""
-  return {
+  options = {
     "client_optimizer": _build_optimizer(
       _CLIENT_OPTIMIZER.value, _CLIENT_LEARNING_RATE.value
     ),
-    "server_optimizer": _build_optimizer(
-      _SERVER_OPTIMIZER.value, _SERVER_LEARNING_RATE.value
-    ),
     "batch_size": _BATCH_SIZE.value,
     "local_epochs": _LOCAL_EPOCHS.value,
+    "learning_rate_decay": _DECAY.value,
+    "learning_rate_decay_kind": _DECAY_KIND.value,
   }
+  server = (_SERVER_OPTIMIZER.value, _SERVER_LEARNING_RATE.value)
+  # Some methods have a server step of their own, which admits no other.
+  if server != (None, None):
+    options["server_optimizer"] = _build_optimizer(
+      server[0] or "sgd", server[1] or 1.0
+    )
+  return options
 
 
 def _build_optimizer(

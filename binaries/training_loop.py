@@ -99,11 +99,11 @@ async def train(
   """Trains up to the last round, from the last saved one.
 
   Args:
-    process: The learning process; its state has `global_model_weights`.
+    process: The learning process.
     settings: How long to train, and when to evaluate and save.
     num_clients: Size of the population; client ids are 0 ... num_clients - 1.
     train_data: Returns the data of clients by id, as the process takes them.
-    evaluate: Evaluates model weights on all clients.
+    evaluate: Evaluates a state of the process on all clients.
     state_manager: Saves the state of the process under the number of rounds.
     releases: Where results go.
     report_progress: Called after each round with its number and, if there was
@@ -128,7 +128,7 @@ async def train(
       evaluation = None
       if is_last or round_num % settings.rounds_per_evaluation == 0:
         start = time.perf_counter()
-        evaluation = evaluate(output.state.global_model_weights)
+        evaluation = evaluate(output.state)
         timing["evaluation_seconds"] = time.perf_counter() - start
 
       with interruption.deferred():

@@ -4,6 +4,8 @@ import asyncio
 import pathlib
 from collections.abc import Iterable
 
+import tensorflow_federated as tff
+
 import tasks
 from binaries import (
   interruption,
@@ -18,7 +20,7 @@ from binaries import (
 
 def run(
   task: tasks.Task,
-  process: training_loop.Process,
+  process: tff.learning.templates.LearningProcess,
   settings: training_loop.Settings,
   *,
   title: str,
@@ -59,7 +61,7 @@ def run(
 def _train(
   folder: run_folder.RunFolder,
   task: tasks.Task,
-  process: training_loop.Process,
+  process: tff.learning.templates.LearningProcess,
   settings: training_loop.Settings,
 ) -> None:
   folder.remove_leftovers()
@@ -80,7 +82,7 @@ def _train(
         settings=settings,
         num_clients=task.num_clients,
         train_data=population.client_data(task.train_data),
-        evaluate=population.build_evaluation(task),
+        evaluate=population.build_evaluation(task, process),
         state_manager=release.open_checkpoints(folder),
         releases=release.open_releases(folder),
         report_progress=report_progress,

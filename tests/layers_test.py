@@ -21,7 +21,12 @@ TFF = (*TF, "tensorflow_federated")
 
 SHARED = ("tff_fair.checks", "tff_fair.types")
 MACHINERY = ("tff_fair.kernels", "tff_fair.rules", *SHARED)
-PARTS = ("tff_fair.aggregators", "tff_fair.client_works", "tff_fair.finalizers")
+PARTS = (
+  "tff_fair.aggregators",
+  "tff_fair.client_works",
+  "tff_fair.distributors",
+  "tff_fair.finalizers",
+)
 
 LAYERS = {
   "tff_fair.checks": Layer(),
@@ -31,8 +36,15 @@ LAYERS = {
   "tff_fair.types": Layer(packages=TFF),
   "tff_fair.rules": Layer(("tff_fair.kernels", *SHARED), TF),
   **{part: Layer(MACHINERY, TFF) for part in PARTS},
+  "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),
   "tff_fair.evaluation": Layer(
-    ("tff_fair.aggregators", "tff_fair.client_works", *SHARED), TFF
+    (
+      "tff_fair.aggregators",
+      "tff_fair.client_works",
+      "tff_fair.kernels",
+      *SHARED,
+    ),
+    TFF,
   ),
   "tff_fair.algorithms": Layer(
     (*MACHINERY, *PARTS, "tff_fair.evaluation"), TFF

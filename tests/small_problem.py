@@ -43,9 +43,7 @@ def whole(client_id: int, arrays=None) -> tf.data.Dataset:
   """A client's data as one element, for processes built with a batch size."""
   if arrays is None:
     arrays = client_arrays()[client_id]
-  return types.client_dataset(
-    client_id, tf.data.Dataset.from_tensors(arrays)
-  )
+  return types.client_dataset(client_id, tf.data.Dataset.from_tensors(arrays))
 
 
 def batched(client_id: int, batch_size: int = BATCH_SIZE) -> tf.data.Dataset:

@@ -142,7 +142,7 @@ def test_a_flagfile_of_the_user_goes_before_an_included_one(parse):
     (["--client_optimizer=lion"], "--client_optimizer=lion: ", ["adam", "sgd"]),
     (["--server_optimizer="], "--server_optimizer=: ", ["adam", "sgd"]),
     (["--client_weighting=x"], "--client_weighting=x: ", ["uniform"]),
-    (["--loss_at=after"], "--loss_at=after: ", ["before", "training"]),
+    (["--loss_at=last"], "--loss_at=last: ", ["before", "training"]),
     (["--list=perhaps"], "--list=perhaps: ", []),
     (["--nolist=1"], "--nolist=1 ", []),
     (["--flagfile=absent"], "--flagfile: ", ["absent", "digits_fedavg"]),

@@ -9,7 +9,7 @@ from binaries import catalog, command_line, train
 
 
 class Outcome(NamedTuple):
-  status: int
+  status: int | str | None
   stdout: str
   stderr: str
 

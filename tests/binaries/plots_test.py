@@ -1,3 +1,4 @@
+import matplotlib.axes
 import matplotlib.figure
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from binaries import plots
 @pytest.fixture
 def axes(monkeypatch):
   """The axes of the last figure that was written."""
-  found = []
+  found: list[matplotlib.axes.Axes] = []
   savefig = matplotlib.figure.Figure.savefig
 
   def remember(figure, *args, **kwargs):

@@ -14,22 +14,40 @@ def task():
   return tasks.load("digits", num_clients=7, model="logistic_regression")
 
 
-@pytest.fixture(scope="module")
-def weights(task):
-  model = task.model_fn()
-  generator = np.random.default_rng(0)
-  return tff.learning.models.ModelWeights(
-    [
-      generator.normal(size=v.shape).astype(np.float32)
-      for v in model.trainable_variables
-    ],
-    [],
+def build_process(task, algorithm):
+  return tff_fair.algorithms.build(
+    algorithm,
+    task.model_fn,
+    client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
+    batch_size=16,
+    num_clients=task.num_clients,
   )
 
 
-def expected_columns(task, weights):
+@pytest.fixture(scope="module")
+def process(task):
+  return build_process(task, "fedavg")
+
+
+@pytest.fixture(scope="module")
+def state(task, process):
+  """A state with random weights."""
+  generator = np.random.default_rng(0)
+  weights = [
+    generator.normal(size=variable.shape).astype(np.float32)
+    for variable in task.model_fn().trainable_variables
+  ]
+  return process.set_model_weights(
+    process.initialize(), tff.learning.models.ModelWeights(weights, [])
+  )
+
+
+def expected_columns(task, state):
   """Logistic regression in NumPy."""
-  kernel, bias = (np.float64(w) for w in weights.trainable)
+  kernel, bias = (
+    np.asarray(layer, np.float64)
+    for layer in state.global_model_weights.trainable
+  )
   rows = []
   for client_id in range(task.num_clients):
     x, y = task.test.load(client_id)
@@ -49,13 +67,13 @@ def expected_columns(task, weights):
 
 @pytest.mark.parametrize("clients_per_call", [300, 7, 6, 3, 1])
 def test_all_clients_are_evaluated_in_parts_of_any_size(
-  task, weights, clients_per_call
+  task, process, state, clients_per_call
 ):
   evaluate = population.build_evaluation(
-    task, clients_per_call=clients_per_call
+    task, process, clients_per_call=clients_per_call
   )
-  evaluation = evaluate(weights)
-  expected = expected_columns(task, weights)
+  evaluation = evaluate(state)
+  expected = expected_columns(task, state)
   assert evaluation.clients.keys() == expected.keys()
   for name, column in expected.items():
     np.testing.assert_allclose(evaluation.clients[name], column, rtol=1e-5)
@@ -78,6 +96,52 @@ def test_all_clients_are_evaluated_in_parts_of_any_size(
     },
     rel=1e-5,
   )
+
+
+def test_personal_models_are_evaluated_beside_the_global_one(task):
+  process = build_process(task, "ditto")
+  taking_part = [0, 3, 4]
+  state = process.next(
+    process.initialize(), population.client_data(task.train_data)(taking_part)
+  ).state
+  evaluation = population.build_evaluation(task, process, clients_per_call=3)(
+    state
+  )
+  expected = expected_columns(task, state)
+  columns = evaluation.clients
+  for name in ("loss", "accuracy"):
+    np.testing.assert_allclose(
+      columns[f"global_{name}"], expected[name], rtol=1e-5
+    )
+  # Who has not taken part has no model of its own yet.
+  differs = ~np.isclose(columns["loss"], columns["global_loss"], rtol=1e-4)
+  assert np.flatnonzero(differs).tolist() == taking_part
+  assert (columns["loss"] <= columns["global_loss"] + 1e-4).all()
+  assert evaluation.summary["loss"]["mean"] == pytest.approx(
+    columns["loss"].mean(), rel=1e-5
+  )
+  assert evaluation.summary["global"]["loss"]["mean"] == pytest.approx(
+    expected["loss"].mean(), rel=1e-5
+  )
+
+
+@pytest.mark.parametrize("hparams", [{}, {"average_model": True}])
+def test_what_a_process_calls_its_model_is_evaluated(task, hparams):
+  process = tff_fair.algorithms.build(
+    "afl",
+    task.model_fn,
+    client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
+    num_clients=task.num_clients,
+    hparams=hparams,
+  )
+  state, data = process.initialize(), population.client_data(task.train_data)
+  losses = []
+  for cohort in ([0, 1], [2, 3], [4, 5]):
+    state = process.next(state, data(cohort)).state
+    evaluation = population.build_evaluation(task, process)(state)
+    losses.append(evaluation.clients["loss"])
+  same = np.allclose(losses[-1], expected_columns(task, state)["loss"], 1e-5)
+  assert same != bool(hparams)
 
 
 def test_client_data_is_what_processes_take(task):

@@ -33,7 +33,10 @@ pytestmark = pytest.mark.slow
 
 
 def environment():
-  return {**os.environ, "PYTHONPATH": str(source_tree.ROOT)}
+  """The environment of a shell: imports have added to that of the tests."""
+  variables = {**os.environ, "PYTHONPATH": str(source_tree.ROOT)}
+  variables.pop("TF_CPP_MIN_LOG_LEVEL", None)
+  return variables
 
 
 def finish(directory):

@@ -30,7 +30,7 @@ def test_a_log_has_a_line_for_each_evaluation(capsys):
 
 def test_a_log_has_a_line_after_a_while(capsys, monkeypatch):
   now = [0.0]
-  monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+  monkeypatch.setattr("time.monotonic", lambda: now[0])
   with progress.Progress(9) as report:
     for round_num in range(1, 8):
       now[0] += 10

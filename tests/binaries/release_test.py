@@ -32,7 +32,7 @@ def test_rows_are_appended_exactly(tmp_path):
   assert header == "round,client_id,loss"
   assert [row.split(",")[0] for row in rows] == ["4"] * 3 + ["8"] * 3
   read = [float(row.split(",")[2]) for row in rows[3:]]
-  np.testing.assert_array_equal(np.float32(read), loss)
+  np.testing.assert_array_equal(np.array(read, np.float32), loss)
 
 
 def test_columns_of_different_lengths_are_an_error(tmp_path):

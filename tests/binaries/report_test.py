@@ -73,8 +73,8 @@ def columns(task, accuracies):
   return {
     "client_id": np.arange(task.num_clients),
     "num_examples": task.test.num_examples,
-    "loss": np.float32([0.1, 0.2, 0.3, 0.4, 0.5]),
-    "accuracy": np.float32(accuracies),
+    "loss": np.array([0.1, 0.2, 0.3, 0.4, 0.5], np.float32),
+    "accuracy": np.array(accuracies, np.float32),
   }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from binaries import command_line, run_folder
 
-CONFIGURATION = {
+CONFIGURATION: run_folder.Configuration = {
   "command": {"line": "train"},
   "flags": {"seed": 0, "batch_size": 16, "output_dir": None},
   "hparams": {"gamma": 1.0},

@@ -16,7 +16,7 @@ NUM_CLIENTS = 7
 
 
 class State(NamedTuple):
-  global_model_weights: float
+  weights: float
 
 
 class Output(NamedTuple):
@@ -39,7 +39,7 @@ class Process:
     self.num_calls += 1
     if self.num_calls == self._fail_in_call:
       raise self._error
-    weights = state.global_model_weights / 3 + sum(client_data)
+    weights = state.weights / 3 + sum(client_data)
     return Output(State(weights), {"weights": weights})
 
 
@@ -94,9 +94,10 @@ class Run:
     self.progress = []
 
   def train(self, process=None, evaluate=None, **releases):
-    def default_evaluate(weights):
+    def default_evaluate(state):
+      weights = state.weights
       return training_loop.Evaluation(
-        {"twice": 2 * weights}, {"all": [weights]}
+        {"twice": 2 * weights}, {"all": np.array(weights)}
       )
 
     asyncio.run(
@@ -141,7 +142,7 @@ def test_evaluates_every_so_often_and_at_the_end(uninterrupted):
   for round_num, summary in tables["summary"].items():
     weights = tables["metrics"][round_num]["weights"]
     assert summary == {"twice": 2 * weights}
-    assert tables["clients"][round_num] == {"all": [weights]}
+    assert tables["clients"][round_num] == {"all": weights}
   with_evaluation = [n for n, found in uninterrupted.progress if found]
   assert with_evaluation == [4, 8, 10]
 
@@ -150,7 +151,7 @@ def test_saves_every_so_often_and_at_the_end(uninterrupted):
   assert list(uninterrupted.states.saved) == [3, 6, 9, 10]
   for round_num, state in uninterrupted.states.saved.items():
     metrics = uninterrupted.releases.metrics.rows[round_num]
-    assert state.global_model_weights == metrics["weights"]
+    assert state.weights == metrics["weights"]
 
 
 def test_seconds_are_measured(uninterrupted):
@@ -176,8 +177,8 @@ def test_what_stops_in_a_round_goes_on_from_the_one_before(
 
 
 def test_a_round_whose_evaluation_stops_is_done_again(uninterrupted):
-  def stop(weights):
-    del weights
+  def stop(state):
+    del state
     raise interruption.Interrupted(signal.SIGINT)
 
   run = Run()

@@ -114,7 +114,7 @@ SIGNALS = {
   "kill": signal.SIGKILL,
 }
 
-SESSION_TEST = (
+PYTEST_FILE = (
   "import pytest\n"
   + PROLOGUE
   + """
@@ -218,8 +218,8 @@ Outcomes = dict[str, concurrent.futures.Future[Outcome]]
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcomes]:
   """The programs, two at a time: each imports TensorFlow Federated."""
-  test = tmp_path_factory.mktemp("session") / "session_test.py"
-  test.write_text(SESSION_TEST)
+  test = tmp_path_factory.mktemp("project") / "round_test.py"
+  test.write_text(PYTEST_FILE)
   commands = {
     name: [sys.executable, "-c", program] for name, program in PROGRAMS.items()
   }

@@ -15,8 +15,8 @@ from tff_fair.runtime import workers
 _CHANNEL_OPTIONS = (
   ("grpc.max_receive_message_length", -1),
   ("grpc.max_send_message_length", -1),
-  # A worker that is back is found within a second, not after two minutes.
-  ("grpc.max_reconnect_backoff_ms", 1000),
+  # A worker that is back is found at once, not after up to two minutes.
+  ("grpc.max_reconnect_backoff_ms", 200),
   # A proxy that is set for the web must not get what is for the workers.
   ("grpc.enable_http_proxy", 0),
 )

@@ -1,0 +1,125 @@
+"""Tests of what is special to AdaFedAdam: when it is Adam."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tff_fair import algorithms
+
+COHORTS = ((12, 3), (5, 12, 31), (3,), (8, 5, 2**40 + 1))
+WHOLE = 1000  # Examples in a batch: more than any client has.
+
+
+@functools.cache
+def build(client_optimizer=None, **options):
+  return algorithms.build_adafedadam(
+    small_problem.functional_model(),
+    client_optimizer=client_optimizer or small_problem.optimizer(),
+    **{"batch_size": WHOLE, **options},
+  )
+
+
+def run(process, cohorts=COHORTS):
+  state, reported = process.initialize(), []
+  for cohort in cohorts:
+    state, metrics = process.next(
+      state, [small_problem.whole(k) for k in cohort]
+    )
+    reported.append(metrics["aggregator"])
+  return state, reported
+
+
+def adam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8):
+  """Adam on the mean gradient over the examples of the cohort."""
+  theta, m, v = reference.initial_theta(), 0.0, 0.0
+  for t, cohort in enumerate(COHORTS, start=1):
+    arrays = [small_problem.client_arrays()[k] for k in cohort]
+    x, y = (np.concatenate(part) for part in zip(*arrays, strict=True))
+    _, g = reference.loss_and_gradient(theta, x, y)
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+    m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+    theta = theta - learning_rate * m_hat / (np.sqrt(v_hat) + epsilon)
+  return theta
+
+
+@pytest.mark.parametrize(
+  "hparams",
+  [
+    {},
+    {"learning_rate": 0.1, "beta1": 0.5, "beta2": 0.9, "epsilon": 1e-3},
+  ],
+  ids=str,
+)
+@pytest.mark.parametrize("aggregation", ["streaming", "stacked"])
+def test_one_full_step_without_fairness_is_adam(aggregation, hparams):
+  state, reported = run(build(alpha=0.0, aggregation=aggregation, **hparams))
+  start = reference.initial_theta()
+  moved, wanted = (
+    small_problem.flat_weights(state) - start,
+    adam(**hparams) - start,
+  )
+  np.testing.assert_allclose(moved, wanted, atol=1e-3 * np.abs(wanted).max())
+  for measurements in reported:
+    assert measurements["certainty"] == pytest.approx(1, abs=1e-5)
+    assert measurements["certainty_floored"] == 0
+
+
+@pytest.mark.parametrize("rate", [1e-3, 3.0])
+def test_the_clients_rate_does_not_matter_to_one_full_step(rate):
+  state, _ = run(build(tff.learning.optimizers.build_sgdm(rate), alpha=0.0))
+  np.testing.assert_allclose(
+    small_problem.flat_weights(state), adam(), atol=1e-5
+  )
+
+
+def test_the_first_round_is_fair_already():
+  # Nobody has improved yet: I_k = 1, whatever alpha is.
+  (first, second) = (
+    small_problem.flat_weights(run(build(alpha=a), COHORTS[:1])[0])
+    for a in (0.0, 2.0)
+  )
+  np.testing.assert_allclose(first, second, atol=1e-7)
+
+
+def test_more_steps_are_more_certain():
+  certainties = [
+    run(build(batch_size=4, local_epochs=epochs), COHORTS[:1])[1][0][
+      "certainty"
+    ]
+    for epochs in (1, 4)
+  ]
+  assert 1 < certainties[0] < certainties[1]
+
+
+@pytest.mark.parametrize(("scale", "floored"), [(1.0, 0), (1e3, 1)])
+def test_a_floor_under_the_certainty_is_reported(scale, floored):
+  # Adam's steps are as long as its rate, however large the gradient is.
+  process = build(tff.learning.optimizers.build_adam(1e-3))
+  x, y = small_problem.client_arrays()[31]
+  start = process.initialize()
+  data = small_problem.whole(31, (scale * x, y))
+  state, metrics = process.next(start, [data])
+  reported = metrics["aggregator"]
+  assert reported["certainty_floored"] == floored
+  assert (reported["certainty"] < 1e-3) == bool(floored)
+  # The step is taken all the same, shorter than any other.
+  moved = small_problem.flat_weights(state) - small_problem.flat_weights(start)
+  assert 0 < np.abs(moved).max() <= 0.001 * max(reported["certainty"], 1.1e-3)
+
+
+def test_theta_0_is_what_the_process_was_started_with():
+  process = build(alpha=1.0)
+  state = process.initialize()
+  weights = process.get_model_weights(state)
+  moved = tff.learning.models.ModelWeights(
+    tuple(w + 0.5 for w in weights.trainable), weights.non_trainable
+  )
+  state = process.set_model_weights(state, moved)
+  for cohort in COHORTS[:2]:
+    state = process.next(state, [small_problem.whole(k) for k in cohort]).state
+  sent = state.distributor["weights"].trainable
+  for actual, wanted in zip(sent, moved.trainable, strict=True):
+    np.testing.assert_array_equal(actual, wanted)

@@ -1,0 +1,153 @@
+"""Tests of what is special to AFL: the population and the averaged model."""
+
+import asyncio
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import small_problem
+from tff_fair import algorithms
+
+COHORTS = ((12, 3), (5,), (8, 31, 12), (3, 5))
+POPULATION = 32
+
+
+@functools.cache
+def build(**options):
+  options = {"num_clients": POPULATION, "batch_size": 4, **options}
+  return algorithms.build_afl(
+    small_problem.functional_model(),
+    client_optimizer=small_problem.optimizer(),
+    **options,
+  )
+
+
+@functools.cache
+def averaged():
+  return build(average_model=True)
+
+
+def run(process, state, cohort):
+  return process.next(state, [small_problem.whole(k) for k in cohort]).state
+
+
+def flat(weights):
+  return np.concatenate([np.ravel(w) for w in tf.nest.flatten(weights)])
+
+
+def test_the_average_is_the_mean_over_rounds():
+  state, plain = averaged().initialize(), build().initialize()
+  seen = []
+  for cohort in COHORTS:
+    state, plain = run(averaged(), state, cohort), run(build(), plain, cohort)
+    # Training goes on from the current weights.
+    np.testing.assert_array_equal(
+      small_problem.flat_weights(state), small_problem.flat_weights(plain)
+    )
+    seen.append(small_problem.flat_weights(state))
+    average = averaged().get_model_weights(state)
+    np.testing.assert_allclose(
+      flat(average), np.mean(seen, axis=0), rtol=1e-5, atol=1e-6
+    )
+  np.testing.assert_array_equal(
+    flat(build().get_model_weights(plain)), seen[-1].astype(np.float32)
+  )
+
+
+def test_before_the_first_round_the_average_is_the_start():
+  state = averaged().initialize()
+  start = flat(small_problem.initial_weights())
+  np.testing.assert_array_equal(
+    flat(averaged().get_model_weights(state)), start
+  )
+  nobody = [small_problem.whole(12).take(0)]
+  state = averaged().next(state, nobody).state
+  np.testing.assert_array_equal(
+    flat(averaged().get_model_weights(state)), start
+  )
+
+
+def test_a_round_without_clients_does_not_move_the_average():
+  state = run(averaged(), averaged().initialize(), (12, 3))
+  before = flat(averaged().get_model_weights(state))
+  state = averaged().next(state, [small_problem.whole(12).take(0)]).state
+  np.testing.assert_array_equal(
+    flat(averaged().get_model_weights(state)), before
+  )
+
+
+def test_weights_that_are_set_start_a_new_average():
+  process = averaged()
+  state = run(process, process.initialize(), (12, 3))
+  weights = process.get_model_weights(state)
+  doubled = tff.learning.models.ModelWeights(
+    tuple(2 * w for w in weights.trainable), weights.non_trainable
+  )
+  other = process.set_model_weights(state, doubled)
+  for found in (process.get_model_weights(other), other.global_model_weights):
+    np.testing.assert_array_equal(flat(found), flat(doubled))
+  # What the aggregator knows of the losses stays.
+  tf.nest.map_structure(
+    np.testing.assert_array_equal, other.aggregator, state.aggregator
+  )
+  other = run(process, other, (5,))
+  np.testing.assert_allclose(
+    flat(process.get_model_weights(other)),
+    small_problem.flat_weights(other),
+    rtol=1e-6,
+  )
+
+
+def test_server_optimizer_and_hparams_are_those_of_the_step():
+  momentum = tff.learning.optimizers.build_sgdm(0.5, 0.9)
+  process = build(average_model=True, server_optimizer=momentum)
+  hparams = process.get_hparams(process.initialize())
+  assert hparams["finalizer"] == pytest.approx(
+    {"learning_rate": 0.5, "momentum": 0.9}
+  )
+  plain = build(server_optimizer=momentum)
+  state, other = process.initialize(), plain.initialize()
+  for cohort in COHORTS[:2]:
+    state, other = run(process, state, cohort), run(plain, other, cohort)
+  np.testing.assert_array_equal(
+    small_problem.flat_weights(state), small_problem.flat_weights(other)
+  )
+
+
+def test_state_with_an_average_survives_a_file(tmp_path):
+  state = run(averaged(), averaged().initialize(), COHORTS[0])
+  manager = tff.program.FileProgramStateManager(tmp_path)
+  asyncio.run(manager.save(state, 1))
+  loaded = asyncio.run(manager.load(1, averaged().initialize()))
+  there, here = (
+    averaged().get_model_weights(run(averaged(), s, COHORTS[2]))
+    for s in (loaded, state)
+  )
+  np.testing.assert_array_equal(flat(there), flat(here))
+
+
+def test_the_population_must_be_known():
+  with pytest.raises(ValueError, match="num_clients"):
+    algorithms.build_afl(
+      small_problem.functional_model(),
+      client_optimizer=small_problem.optimizer(),
+    )
+
+
+def test_the_choice_to_average_is_a_boolean():
+  with pytest.raises(TypeError, match="average_model to be True or False"):
+    build(average_model="yes")
+
+
+@pytest.mark.parametrize("aggregation", ["two_phase", "stacked"])
+def test_a_client_out_of_range_is_named(aggregation):
+  process = build(num_clients=10, aggregation=aggregation)
+  start = process.initialize()
+  with pytest.raises(Exception, match="num_clients=10.*0 to 9") as caught:
+    run(process, start, (3, 12))
+  assert "12" in str(caught.value)
+  # And the next round is as if nothing had happened.
+  run(process, start, (3, 8))

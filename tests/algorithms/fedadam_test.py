@@ -1,0 +1,82 @@
+"""Tests of what is special to FedAdam: its server step."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tff_fair import algorithms
+
+COHORTS = ((12, 3), (5, 12, 31), (3,), (8, 5))
+
+
+@functools.cache
+def build(name="fedadam", **options):
+  return algorithms.build(
+    name,
+    small_problem.functional_model(),
+    client_optimizer=small_problem.optimizer(),
+    batch_size=4,
+    **{k: v for k, v in options.items() if k == "server_optimizer"},
+    hparams={k: v for k, v in options.items() if k != "server_optimizer"},
+  )
+
+
+def expected(learning_rate, beta1, beta2, epsilon):
+  """Adam as its paper has it, but for epsilon, which TFF adds first."""
+  theta, m, v = reference.initial_theta(), 0.0, 0.0
+  for t, cohort in enumerate(COHORTS, start=1):
+    g = reference.fedavg([reference.run_client(theta, k) for k in cohort])
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+    rate = learning_rate * np.sqrt(1 - beta2**t) / (1 - beta1**t)
+    theta = theta - rate * m / (np.sqrt(v) + epsilon)
+  return theta
+
+
+@pytest.mark.parametrize(
+  "hparams",
+  [
+    {"learning_rate": 0.05, "beta1": 0.5, "beta2": 0.9, "epsilon": 1e-3},
+    {"learning_rate": 0.1, "beta1": 0.0, "beta2": 0.99, "epsilon": 1e-8},
+  ],
+  ids=str,
+)
+def test_is_fedavg_with_adam_at_the_server(hparams):
+  process = build(**hparams)
+  state = process.initialize()
+  for cohort in COHORTS:
+    state = process.next(state, [small_problem.whole(k) for k in cohort]).state
+  np.testing.assert_allclose(
+    small_problem.flat_weights(state), expected(**hparams), atol=2e-5
+  )
+
+
+@pytest.mark.parametrize("name", ["fedadam", "adafedadam"])
+def test_another_server_optimizer_is_refused(name):
+  with pytest.raises(ValueError, match="server step of its own.*server_optim"):
+    build(name, server_optimizer=tff.learning.optimizers.build_yogi(0.1))
+
+
+@pytest.mark.parametrize("name", ["fedadam", "adafedadam"])
+@pytest.mark.parametrize(
+  ("hparams", "error"),
+  [
+    ({"learning_rate": -0.1}, ValueError),
+    ({"learning_rate": 0.0}, ValueError),
+    ({"learning_rate": float("nan")}, ValueError),
+    ({"learning_rate": "0.1"}, TypeError),
+    ({"beta1": -0.1}, ValueError),
+    # The correction for the start divides by zero: no step would be finite.
+    ({"beta1": 1.0}, ValueError),
+    ({"beta2": 1.0}, ValueError),
+    ({"beta2": float("nan")}, ValueError),
+    ({"epsilon": 0.0}, ValueError),
+  ],
+  ids=str,
+)
+def test_bad_settings_are_named(name, hparams, error):
+  # Tested as one: both steps promise the same ranges.
+  with pytest.raises(error, match=next(iter(hparams))):
+    build(name, **hparams)

@@ -1,0 +1,135 @@
+"""Tests of what is special to FedFA: momentum at both ends."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tff_fair import algorithms, optimizers
+
+COHORTS = ((12, 3), (5, 12, 31), (3,))
+sgd = tff.learning.optimizers.build_sgdm
+adam = tff.learning.optimizers.build_adam
+
+
+@functools.cache
+def build(client_optimizer=None, **options):
+  return algorithms.build_fedfa(
+    small_problem.functional_model(),
+    client_optimizer=client_optimizer or small_problem.optimizer(),
+    batch_size=4,
+    **options,
+  )
+
+
+def run(process):
+  state = process.initialize()
+  for cohort in COHORTS:
+    state = process.next(state, [small_problem.whole(k) for k in cohort]).state
+  return small_problem.flat_weights(state)
+
+
+def expected(*, client_momentum, server_momentum, server_rate=1.0, b=0.5):
+  theta, memory, velocity = reference.initial_theta(), {}, 0.0
+  for cohort in COHORTS:
+    clients = [
+      reference.run_client(theta, k, momentum=client_momentum) for k in cohort
+    ]
+    direction = reference.fedfa(clients, memory, b=b)
+    velocity = server_momentum * velocity + direction
+    theta = theta - server_rate * velocity
+  return theta
+
+
+@pytest.mark.parametrize(
+  "momenta",
+  [
+    {"client_momentum": 0.5, "server_momentum": 0.9},
+    {"client_momentum": 0.0, "server_momentum": 0.0},
+    {"client_momentum": 0.0, "server_momentum": 0.5, "b": 1.0},
+    {"client_momentum": 0.9, "server_momentum": 0.0, "b": 0.0},
+  ],
+  ids=str,
+)
+def test_momenta_are_those_of_client_and_server(momenta):
+  np.testing.assert_allclose(
+    run(build(**momenta)), expected(**momenta), rtol=1e-4, atol=1e-6
+  )
+
+
+def test_the_server_keeps_its_learning_rate():
+  process = build(server_optimizer=sgd(0.25), server_momentum=0.7)
+  hparams = process.get_hparams(process.initialize())
+  assert hparams["finalizer"] == pytest.approx(
+    {"learning_rate": 0.25, "momentum": 0.7}
+  )
+  assert hparams["client_work"] == pytest.approx(
+    {"learning_rate": 0.1, "momentum": 0.9}
+  )
+  wanted = expected(client_momentum=0.9, server_momentum=0.7, server_rate=0.25)
+  np.testing.assert_allclose(run(process), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_without_a_momentum_any_optimizer_is_kept():
+  process = build(
+    adam(0.1), client_momentum=0, server_momentum=0, server_optimizer=adam(0.2)
+  )
+  hparams = process.get_hparams(process.initialize())
+  for place, rate in (("client_work", 0.1), ("finalizer", 0.2)):
+    assert hparams[place]["learning_rate"] == pytest.approx(rate)
+    assert "beta_1" in hparams[place]
+
+
+class SignSgd(tff.learning.optimizers.Optimizer):
+  """Has a learning rate and nothing else, but is not SGD."""
+
+  def initialize(self, specs):
+    del specs
+    return {"learning_rate": tf.constant(0.1)}
+
+  def next(self, state, weights, gradients):
+    stepped = tf.nest.map_structure(
+      lambda w, g: w - state["learning_rate"] * tf.sign(g), weights, gradients
+    )
+    return state, stepped
+
+  def get_hparams(self, state):
+    return state
+
+  def set_hparams(self, state, hparams):
+    del state
+    return hparams
+
+
+OTHER_OPTIMIZERS = {
+  "adam": adam(0.1),
+  "momentum": sgd(0.1, 0.9),
+  "nesterov": optimizers.build_nesterov(0.1),
+  "scheduled": tff.learning.optimizers.schedule_learning_rate(
+    sgd(0.1), lambda _: 0.1
+  ),
+  "of one's own": SignSgd(),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_OPTIMIZERS)
+@pytest.mark.parametrize("place", ["client", "server"])
+def test_optimizers_that_are_not_plain_sgd_are_refused(place, name):
+  options = {f"{place}_optimizer": OTHER_OPTIMIZERS[name]}
+  with pytest.raises(ValueError, match=f"{place} optimizer a momentum") as e:
+    build(**options)
+  for word in ("build_sgdm(learning_rate)", f"{place}_momentum to 0"):
+    assert word in str(e.value)
+
+
+@pytest.mark.parametrize("place", ["client", "server"])
+@pytest.mark.parametrize(
+  ("value", "error"),
+  [(1.0, ValueError), (-0.1, ValueError), ("0.9", TypeError)],
+)
+def test_bad_momenta_are_named(place, value, error):
+  with pytest.raises(error, match=f"{place}_momentum"):
+    build(**{f"{place}_momentum": value})

@@ -1,0 +1,96 @@
+"""Client works for tests: what clients report, from weights and data."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tff_fair import client_works
+from tff_fair.client_works import local_model
+
+MODELS: dict[str, Any] = {
+  "functional": small_problem.functional_model(),
+  "keras": small_problem.keras_model,
+}
+
+
+def build(model="functional", optimizer=None, signals=(), **settings):
+  """Client work on one of MODELS, built once for the same arguments."""
+  return _build(model, optimizer or _SGD, signals, **settings)
+
+
+_SGD = small_problem.optimizer()
+
+
+@functools.cache
+def _build(model, optimizer, signals, **settings):
+  return client_works.build_training(
+    MODELS[model],
+    optimizer,
+    client_works.TrainingSettings(**settings),
+    signals=signals,
+  )
+
+
+def initial_weights(model_fn):
+  return local_model.describe(model_fn).initial_weights()
+
+
+def run(process, data, *, weights=None, state=None):
+  """One round of client work; `weights` are those of every client."""
+  if weights is None:
+    weights = initial_weights(MODELS["functional"])
+  return process.next(
+    process.initialize() if state is None else state,
+    [weights] * len(data),
+    data,
+  )
+
+
+def run_one(process, data, **kwargs):
+  """What one client reports: its update as a vector, and its signals."""
+  result = run(process, [data], **kwargs).result[0]
+  return flat(result.update), result.update_weight
+
+
+def flat(update) -> np.ndarray:
+  return np.concatenate(
+    [np.ravel(x).astype(np.float64) for x in tf.nest.flatten(update)]
+  )
+
+
+def batches_of(examples, batch_size):
+  """The minibatches of some examples, in order."""
+  x, y = examples
+  return [
+    (x[i : i + batch_size], y[i : i + batch_size])
+    for i in range(0, len(y), batch_size)
+  ]
+
+
+def train(batches, step=None, theta=None):
+  """Local training in NumPy: the update and the losses met on the way.
+
+  `step(w, gradient, t)` returns the new weights; by default that of SGD.
+  """
+  theta = reference.initial_theta() if theta is None else theta
+  w, losses = theta.copy(), []
+  for t, (x, y) in enumerate(batches):
+    loss, gradient = reference.loss_and_gradient(w, x, y)
+    losses.append(loss)
+    if step is None:
+      w = w - small_problem.LEARNING_RATE * gradient
+    else:
+      w = step(w, gradient, t)
+  return theta - w, losses
+
+
+def learning_rate(process, value):
+  """A state of the process with another client learning rate."""
+  state = process.initialize()
+  hparams = process.get_hparams(state)
+  hparams[tff.learning.optimizers.LEARNING_RATE_KEY] = np.float32(value)
+  return process.set_hparams(state, hparams)

@@ -1,0 +1,119 @@
+"""Tests of the table of personal models against dictionaries."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import small_problem
+from tff_fair.client_works import batches, personal_table
+
+WIDTH = 3
+SPEC = tf.TensorSpec([WIDTH], tf.float32)
+IDS = [2**62 + 1, 2**62, -5, 0, 7, 31, 12]
+
+
+def table_of(rows):
+  """A table from a dictionary of rows."""
+  ids = sorted(rows)
+  return {
+    "client_id": np.array(ids, np.int64),
+    "weights": np.reshape([rows[k] for k in ids], [-1, WIDTH]).astype("f"),
+  }
+
+
+def assert_same(table, rows):
+  for name, column in table_of(rows).items():
+    np.testing.assert_array_equal(table[name], column)
+    assert table[name].dtype == column.dtype
+
+
+@functools.cache
+def computations():
+  """The table's computations, of the types they have in a process."""
+  empty = tff.tensorflow.computation(lambda: personal_table.empty(SPEC))
+  table_type = empty.type_signature.result
+  updated = tff.tensorflow.computation(
+    personal_table.updated,
+    (
+      table_type,
+      tff.TensorType(np.int64, [None]),
+      tff.TensorType(np.float32, [None, WIDTH]),
+    ),
+  )
+  # What one round returns the next one takes.
+  assert updated.type_signature.result == table_type
+  data_type = batches.data_type(small_problem.INPUT_SPEC)
+  look_up = personal_table.build_lookup(table_type, data_type)
+
+  @tff.tensorflow.computation(look_up.type_signature.result.member)
+  def as_tensors(found):
+    return found["known"], found["row"].get_single_element()
+
+  @tff.federated_computation(*look_up.type_signature.parameter)
+  def find(table, data):
+    return tff.federated_map(as_tensors, look_up(table, data))
+
+  return empty, updated, find
+
+
+def test_rows_are_put_in_by_id():
+  empty, updated, _ = computations()
+  rng = np.random.default_rng(0)
+  table, expected = empty(), {}
+  assert_same(table, expected)
+  for _ in range(12):
+    ids = rng.permutation(IDS)[: rng.integers(0, len(IDS))]
+    rows = rng.normal(size=(len(ids), WIDTH)).astype(np.float32)
+    table = updated(table, ids, rows)
+    expected.update(zip(ids.tolist(), rows, strict=True))
+    assert_same(table, expected)
+
+
+def test_nobody_changes_nothing():
+  rows = {5: [1, 2, 3], -2: [4, 5, 6]}
+  table = personal_table.updated(
+    table_of(rows),
+    tf.zeros([0], tf.int64),
+    tf.zeros([0, WIDTH]),
+  )
+  assert_same({k: v.numpy() for k, v in table.items()}, rows)
+
+
+def data_of(client_id):
+  arrays = small_problem.client_arrays()[12]
+  return small_problem.whole(client_id, arrays)
+
+
+def test_each_client_gets_its_own_row():
+  _, _, find = computations()
+  rows = {k: [i, i + 0.5, -i] for i, k in enumerate(IDS[:-2], start=1)}
+  found = find(table_of(rows), [data_of(k) for k in reversed(IDS)])
+  for client_id, (known, row) in zip(reversed(IDS), found, strict=True):
+    assert known == (client_id in rows)
+    np.testing.assert_array_equal(row, rows.get(client_id, [0, 0, 0]))
+
+
+def test_an_empty_table_knows_nobody():
+  empty, _, find = computations()
+  for known, row in find(empty(), [data_of(0), data_of(7)]):
+    assert not known
+    np.testing.assert_array_equal(row, np.zeros(WIDTH))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_more_data_does_not_change_the_row(number):
+  _, _, find = computations()
+  data = data_of(7).repeat(number)
+  ((known, row),) = find(table_of({7: [1, 2, 3], 0: [4, 5, 6]}), [data])
+  assert known
+  np.testing.assert_array_equal(row, [1, 2, 3])
+
+
+def test_a_client_without_data_is_answered():
+  _, _, find = computations()
+  ((known, row),) = find(table_of({7: [1, 2, 3]}), [data_of(7).take(0)])
+  assert not known
+  np.testing.assert_array_equal(row, np.zeros(WIDTH))

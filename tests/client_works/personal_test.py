@@ -1,0 +1,281 @@
+"""Tests of Ditto's personal models against local training in NumPy."""
+
+import asyncio
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tests.client_works import local_work
+from tff_fair import client_works, evaluation
+from tff_fair.client_works import local_model
+
+IDS = small_problem.CLIENT_IDS
+ARRAYS = small_problem.client_arrays()
+RATE = small_problem.LEARNING_RATE
+LAM = 0.7
+COHORTS = ((12, 3), (8, 2**40 + 1, 12), (5,), (3, 31, 8, 12), (31, 5))
+
+
+def build(model="functional", optimizer=None, *, lam=LAM, **settings):
+  """Client work with personal models, built once for the same arguments."""
+  settings.setdefault("batch_size", 4)
+  return _build(model, optimizer or _SGD, lam, **settings)
+
+
+_SGD = small_problem.optimizer()
+
+
+@functools.cache
+def _build(model, optimizer, lam, **settings):
+  return client_works.build_personal_training(
+    local_work.MODELS[model],
+    optimizer,
+    client_works.TrainingSettings(**settings),
+    lam=lam,
+  )
+
+
+def weights_of(theta):
+  """A vector as the model's weights."""
+  size = small_problem.NUM_FEATURES * small_problem.NUM_CLASSES
+  kernel = theta[:size].reshape(small_problem.NUM_FEATURES, -1)
+  return tff.learning.models.ModelWeights(
+    (kernel.astype(np.float32), theta[size:].astype(np.float32)), ()
+  )
+
+
+@functools.cache
+def theta_of(round_num):
+  """What clients receive in a round; each round something else."""
+  noise = np.random.default_rng(round_num).normal(size=18, scale=0.3)
+  return (reference.initial_theta() + noise).astype(np.float32).astype(float)
+
+
+def run(process, state, cohort, round_num=0, data=small_problem.whole):
+  return process.next(
+    process.initialize() if state is None else state,
+    [weights_of(theta_of(round_num))] * len(cohort),
+    [data(k) for k in cohort],
+  )
+
+
+def trained(v, theta, client_id, *, lam=LAM, rate=RATE, epochs=1):
+  """v after a round; the steps as the paper prints them."""
+  for x, y in local_work.batches_of(ARRAYS[client_id], 4) * epochs:
+    _, gradient = reference.loss_and_gradient(v, x, y)
+    v = v - rate * (gradient + lam * (v - theta))
+  return v
+
+
+def models_after(cohorts, **kwargs):
+  """The personal models after some rounds, by id."""
+  models = {}
+  for round_num, cohort in enumerate(cohorts):
+    theta = theta_of(round_num)
+    for k in cohort:
+      models[k] = trained(models.get(k, theta), theta, k, **kwargs)
+  return models
+
+
+def run_rounds(process, cohorts=COHORTS, state=None):
+  for round_num, cohort in enumerate(cohorts):
+    state = run(process, state, cohort, round_num).state
+  return state
+
+
+def assert_table(state, models):
+  table = state["personal"]
+  assert table["client_id"].tolist() == sorted(models)
+  rows = np.reshape([models[k] for k in sorted(models)], [-1, 18])
+  np.testing.assert_allclose(table["weights"], rows, atol=1e-5)
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+@pytest.mark.parametrize("lam", [0.0, LAM])
+def test_models_are_kept_by_id_over_rounds(lam, epochs):
+  # New clients start from what they receive then, not from the first weights.
+  process = build(lam=lam, local_epochs=epochs)
+  state = run_rounds(process)
+  assert_table(state, models_after(COHORTS, lam=lam, epochs=epochs))
+
+
+def test_variable_models_have_personal_ones_too():
+  assert_table(run_rounds(build("keras")), models_after(COHORTS))
+
+
+def test_nobody_has_a_personal_model_at_first():
+  assert_table(build().initialize(), {})
+
+
+def test_order_of_arrival_does_not_matter():
+  there = run_rounds(build())
+  back = run_rounds(build(), [cohort[::-1] for cohort in COHORTS])
+  tf.nest.map_structure(
+    np.testing.assert_array_equal, there["personal"], back["personal"]
+  )
+
+
+def test_results_are_those_of_training_one_model():
+  cohort, theta = COHORTS[3], weights_of(theta_of(0))
+  output = run(build(), run_rounds(build()), cohort)
+  plain = local_work.run(
+    local_work.build(batch_size=4),
+    [small_problem.whole(k) for k in cohort],
+    weights=theta,
+  )
+  tf.nest.map_structure(
+    np.testing.assert_array_equal, output.result, plain.result
+  )
+  tf.nest.map_structure(
+    np.testing.assert_array_equal, output.measurements, plain.measurements
+  )
+
+
+def not_a_number(client_id):
+  x, y = ARRAYS[client_id]
+  return small_problem.whole(client_id, (np.full_like(x, np.nan), y))
+
+
+def empty(client_id):
+  return small_problem.whole(client_id, ARRAYS[12]).take(0)
+
+
+@pytest.mark.parametrize("bad", [not_a_number, empty])
+def test_clients_that_do_not_count_keep_their_models(bad):
+  before = run_rounds(build())
+  state = run(build(), before, (3, 12), 9, bad).state
+  tf.nest.map_structure(
+    np.testing.assert_array_equal, state["personal"], before["personal"]
+  )
+  # One that never counted has no model, and starts when it does count.
+  state = run(build(), None, (3, 12), 9, bad).state
+  assert_table(state, {})
+  state = run(build(), state, (12,), 2).state
+  assert_table(state, {12: trained(theta_of(2), theta_of(2), 12)})
+
+
+def test_a_personal_model_that_diverges_is_not_kept():
+  # The global one, without the pull, is fine.
+  process = build(lam=1e30)
+  output = run(process, None, (31, 8))
+  assert [r.update_weight.num_examples for r in output.result] == [16, 1]
+  # A single step from theta itself is not pulled anywhere.
+  assert_table(output.state, {8: trained(theta_of(0), theta_of(0), 8, lam=0)})
+
+
+def test_the_proximal_term_is_the_global_models_alone():
+  process = build(proximal_mu=5.0)
+  output = run(process, None, (31,))
+  wanted = reference.run_client(theta_of(0), 31, mu=5.0)
+  np.testing.assert_allclose(
+    local_work.flat(output.result[0].update), wanted.update, atol=1e-5
+  )
+  assert_table(output.state, models_after([(31,)]))
+
+
+def test_momentum_starts_anew_each_round():
+  process = build(optimizer=tff.learning.optimizers.build_sgdm(RATE, 0.9))
+  state, v = None, theta_of(0)
+  for round_num in range(3):
+    state = run(process, state, (31,), round_num).state
+    velocity, theta = 0.0, theta_of(round_num)
+    for x, y in local_work.batches_of(ARRAYS[31], 4):
+      _, gradient = reference.loss_and_gradient(v, x, y)
+      velocity = 0.9 * velocity + gradient + LAM * (v - theta)
+      v = v - RATE * velocity
+    assert_table(state, {31: v})
+
+
+def test_decay_holds_for_personal_models_too():
+  process = build(learning_rate_decay=0.5)
+  state, v = None, theta_of(0)
+  for t in range(3):
+    state = run(process, state, (31,), t).state
+    v = trained(v, theta_of(t), 31, rate=RATE * 0.5**t)
+    assert_table(state, {31: v})
+
+
+def test_hparams_are_those_of_both_trainings():
+  state = build().initialize()
+  hparams = build().get_hparams(state)
+  assert hparams == pytest.approx({"learning_rate": RATE})
+  hparams["learning_rate"] = np.float32(0.3)
+  state = run(build(), build().set_hparams(state, hparams), (31,)).state
+  assert build().get_hparams(state) == hparams
+  assert_table(state, models_after([(31,)], rate=0.3))
+
+
+def test_state_survives_a_file(tmp_path):
+  state = run_rounds(build())
+  manager = tff.program.FileProgramStateManager(tmp_path)
+  asyncio.run(manager.save(state, 1))
+  loaded = asyncio.run(manager.load(1, build().initialize()))
+  cohort = (5, 12, 3)
+  tf.nest.map_structure(
+    np.testing.assert_array_equal,
+    run(build(), loaded, cohort, 7).state,
+    run(build(), state, cohort, 7).state,
+  )
+
+
+@pytest.mark.parametrize("model", local_work.MODELS)
+def test_evaluation_takes_each_clients_own_model(model):
+  evaluate = evaluation.build_personal_evaluation(
+    local_work.MODELS[model], batch_size=3
+  )
+  state, theta = run_rounds(build(model), COHORTS[:2]), theta_of(20)
+  models = models_after(COHORTS[:2])
+  weights = local_model.describe(local_work.MODELS[model]).initial_weights()
+  weights = tff.learning.models.ModelWeights(
+    tf.nest.pack_sequence_as(
+      weights.trainable, tf.nest.flatten(weights_of(theta).trainable)
+    ),
+    weights.non_trainable,
+  )
+  rows = evaluate(
+    weights, state["personal"], [*map(small_problem.whole, IDS), empty(77)]
+  )
+  ids = sorted(IDS)
+  assert rows["client_id"].tolist() == ids
+  assert rows["num_examples"].tolist() == [len(ARRAYS[k][1]) for k in ids]
+  # Clients that have none so far get the global one.
+  own = [models.get(k, theta) for k in ids]
+  assert 0 < len(models) < len(ids)
+  for name, value in (
+    ("loss", lambda v, x, y: reference.loss_and_gradient(v, x, y)[0]),
+    ("accuracy", reference.accuracy),
+  ):
+    wanted = [value(v, *ARRAYS[k]) for v, k in zip(own, ids, strict=True)]
+    np.testing.assert_allclose(rows[name], wanted, rtol=1e-4)
+
+
+def test_evaluation_without_any_personal_model_is_that_of_the_global_one():
+  model = local_work.MODELS["functional"]
+  data = [small_problem.whole(k) for k in IDS]
+  weights = weights_of(theta_of(0))
+  personal = evaluation.build_personal_evaluation(model)(
+    weights, build().initialize()["personal"], data
+  )
+  shared = evaluation.build_client_evaluation(model)(weights, data)
+  tf.nest.map_structure(np.testing.assert_array_equal, personal, shared)
+
+
+@pytest.mark.parametrize(
+  ("lam", "error"),
+  [(-0.1, ValueError), (float("nan"), ValueError), ("1", TypeError)],
+)
+def test_bad_pulls_are_named(lam, error):
+  with pytest.raises(error, match="lam"):
+    build(lam=lam)
+
+
+@pytest.mark.parametrize("batch_size", [0, 1.5])
+def test_bad_evaluation_batches_are_named(batch_size):
+  with pytest.raises((TypeError, ValueError), match="batch_size"):
+    evaluation.build_personal_evaluation(
+      local_work.MODELS["functional"], batch_size=batch_size
+    )

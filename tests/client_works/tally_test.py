@@ -1,0 +1,117 @@
+"""Tests of the accuracy that is read off a model's outputs or metrics."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_fair.client_works import local_model, tally
+
+
+class Outputs(local_model.LocalModel):
+  """A model of which only the metrics' values matter."""
+
+  receive = forward = watched = unfinalized_metrics = None  # type: ignore
+
+  def __init__(self, **metrics):
+    self._metrics = metrics
+
+  def empty_metrics(self):
+    return ()
+
+  def finalized_metrics(self, metrics):
+    assert metrics == ()
+    return self._metrics
+
+
+def tally_of(*batches, model=None):
+  """Adds up batches of labels, predictions and a loss."""
+  total = tally.start(model or Outputs())
+  for labels, predictions, loss in batches:
+    output = local_model.ForwardPass(
+      tf.constant(loss, tf.float32),
+      tf.constant(predictions),
+      tf.constant(len(labels), tf.int64),
+      (),
+    )
+    total = tally.add(total, (None, tf.constant(labels)), output)
+  return total
+
+
+def accuracy(*batches, **metrics):
+  model = Outputs(**metrics)
+  return float(tally.accuracy(model, tally_of(*batches, model=model)))
+
+
+LOGITS = [[0.1, 0.9, 0.0], [2.0, 1.0, 0.0], [0.0, 0.1, 0.2]]
+
+
+def test_accuracy_is_the_share_of_hits():
+  assert accuracy(([1, 1, 2], LOGITS, 0.0)) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+def test_batches_weigh_by_their_size(dtype):
+  hit, miss = np.array([1], dtype), np.array([0, 0, 0], dtype)
+  batches = [(hit, LOGITS[:1], 8.0), (miss, LOGITS[:1] * 3, 4.0)]
+  assert accuracy(*batches) == pytest.approx(1 / 4)
+  total = tally_of(*batches)
+  assert total.num_examples == 4
+  assert float(tally.mean_loss(total)) == pytest.approx(5.0)
+
+
+def test_labels_may_have_a_last_dimension_of_one():
+  assert accuracy(([[1], [1], [2]], LOGITS, 0.0)) == pytest.approx(2 / 3)
+
+
+def test_sequences_count_each_place():
+  labels = [[1, 0], [2, 2]]
+  logits = [[LOGITS[0], LOGITS[1]], [LOGITS[2], LOGITS[0]]]
+  assert accuracy((labels, logits, 0.0)) == pytest.approx(3 / 4)
+
+
+@pytest.mark.parametrize(
+  ("labels", "predictions"),
+  [
+    ([0.0, 1.0, 1.0], LOGITS),  # A regression.
+    ([[0.0], [1.0], [1.0]], [[0.2], [0.1], [0.7]]),
+    ([[0, 1, 0], [0, 0, 1], [1, 0, 0]], LOGITS),  # One-hot.
+    ([0, 1, 1], [1, 1, 0]),  # Classes, not scores.
+  ],
+)
+def test_what_does_not_compare_has_no_accuracy(labels, predictions):
+  assert np.isnan(accuracy((labels, predictions, 0.0)))
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 1], [[0], [1], [1]]])
+def test_a_single_output_per_example_has_no_largest_one(labels):
+  # A logistic regression on one logit, or a regression on integers: its only
+  # output is not the score of class 0.
+  assert np.isnan(accuracy((labels, [[0.2], [-0.1], [0.7]], 0.0)))
+
+
+def test_nothing_seen_has_an_accuracy_and_loss_of_zero():
+  assert accuracy() == 0
+  assert tally.mean_loss(tally_of()) == 0
+
+
+def test_the_models_own_accuracy_goes_before():
+  batch = ([1, 1, 2], LOGITS, 0.0)
+  assert accuracy(batch, loss=3.0, accuracy=0.125) == 0.125
+  assert accuracy(batch, sparse_categorical_accuracy=0.25) == 0.25
+  assert accuracy(batch, a_accuracy=0.25, accuracy=0.125) == 0.125
+  assert accuracy(batch, Accuracy=0.5) == 0.5
+  assert accuracy(batch, loss=3.0) == pytest.approx(2 / 3)
+
+
+def test_sums_are_in_float64():
+  # In float32, 2^24 + 1 = 2^24.
+  def seen(total, size, loss):
+    output = local_model.ForwardPass(
+      tf.constant(loss), tf.zeros([1, 2]), tf.constant(size, tf.int64), ()
+    )
+    return tally.add(total, (None, tf.constant([0])), output)
+
+  total = seen(seen(tally_of(), 2**24, 1.0), 1, 3.0)
+  assert total.num_examples == 2**24 + 1
+  assert total.loss_sum == 2**24 + 3
+  assert total.hits == 2**24 + 1

@@ -1,0 +1,188 @@
+"""Tests of the evaluation of many clients in one computation."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tff_fair import evaluation, types
+
+MODELS: dict[str, Any] = {
+  "functional": small_problem.functional_model(),
+  "keras": small_problem.keras_model,
+}
+models = pytest.mark.parametrize("model", MODELS)
+COLUMNS = ["client_id", "num_examples", "loss", "accuracy"]
+
+
+@functools.cache
+def build(model="functional", batch_size=512):
+  return evaluation.build_client_evaluation(
+    MODELS[model], batch_size=batch_size
+  )
+
+
+def weights():
+  return tff.learning.models.ModelWeights(small_problem.initial_weights(), ())
+
+
+def assert_rows(rows, clients):
+  """Compares with NumPy; `clients` are ids and examples, in order."""
+  assert list(rows) == COLUMNS
+  theta = reference.initial_theta()
+  np.testing.assert_array_equal(rows["client_id"], [k for k, _ in clients])
+  np.testing.assert_array_equal(
+    rows["num_examples"], [len(y) for _, (_, y) in clients]
+  )
+  losses = [
+    reference.loss_and_gradient(theta, x, y)[0] for _, (x, y) in clients
+  ]
+  accuracies = [reference.accuracy(theta, x, y) for _, (x, y) in clients]
+  np.testing.assert_allclose(rows["loss"], losses, rtol=1e-5)
+  np.testing.assert_allclose(rows["accuracy"], accuracies, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [small_problem.whole, small_problem.batched])
+@models
+def test_rows_are_those_of_numpy_in_order_of_id(model, make):
+  ids = small_problem.CLIENT_IDS
+  assert list(ids) != sorted(ids)
+  rows = build(model)(weights(), [make(k) for k in ids])
+  arrays = small_problem.client_arrays()
+  assert_rows(rows, [(k, arrays[k]) for k in sorted(ids)])
+  assert [column.dtype for column in rows.values()] == [
+    np.int64,
+    np.int64,
+    np.float32,
+    np.float32,
+  ]
+
+
+def test_order_of_arrival_does_not_matter():
+  ids = small_problem.CLIENT_IDS
+  rows, other = (
+    build()(weights(), [small_problem.whole(k) for k in order])
+    for order in (ids, ids[::-1])
+  )
+  for name in COLUMNS:
+    np.testing.assert_array_equal(rows[name], other[name])
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 16, 20])
+@models
+def test_elements_larger_than_the_batch_size_are_sliced(model, batch_size):
+  ids = (3, 31, 2**40 + 1)  # 13, 16 and 20 examples.
+  rows = build(model, batch_size)(
+    weights(), [small_problem.whole(k) for k in ids]
+  )
+  arrays = small_problem.client_arrays()
+  assert_rows(rows, [(k, arrays[k]) for k in ids])
+
+
+@models
+def test_clients_without_examples_have_no_row(model):
+  arrays = small_problem.client_arrays()
+  none = tuple(array[:0] for array in arrays[3])
+  data = [
+    small_problem.whole(5),
+    small_problem.whole(12).take(0),
+    small_problem.whole(3, none),
+    small_problem.whole(8),
+  ]
+  rows = build(model)(weights(), data)
+  assert_rows(rows, [(k, arrays[k]) for k in (5, 8)])
+
+
+def test_no_client_has_no_rows():
+  for data in ([], [small_problem.whole(5).take(0)]):
+    rows = build()(weights(), data)
+    assert [len(rows[name]) for name in COLUMNS] == [0, 0, 0, 0]
+
+
+def test_sixty_clients_in_one_call():
+  rng = np.random.default_rng(0)
+  clients = [
+    (
+      int(client_id),
+      (
+        rng.normal(size=(n, small_problem.NUM_FEATURES)).astype(np.float32),
+        rng.integers(3, size=n, dtype=np.int32),
+      ),
+    )
+    for client_id, n in zip(
+      rng.permutation(1000)[:60] - 500, rng.integers(1, 30, 60), strict=True
+    )
+  ]
+  rows = build()(
+    weights(), [small_problem.whole(*client) for client in clients]
+  )
+  assert_rows(rows, sorted(clients, key=lambda client: client[0]))
+
+
+def test_a_loss_that_is_not_finite_shows_and_spoils_no_other_row():
+  arrays = small_problem.client_arrays()
+  x, y = arrays[3]
+  spoiled = (np.full_like(x, np.nan), y)
+  rows = build()(
+    weights(), [small_problem.whole(3, spoiled), small_problem.whole(5)]
+  )
+  assert np.isnan(rows["loss"][0])
+  assert rows["num_examples"][0] == 13
+  good = {name: column[1:] for name, column in rows.items()}
+  assert_rows(good, [(5, arrays[5])])
+
+
+def test_two_datasets_of_one_client_are_two_rows():
+  parts = [tuple(a[:4] for a in small_problem.client_arrays()[3])] * 2
+  rows = build()(weights(), [small_problem.whole(3, part) for part in parts])
+  np.testing.assert_array_equal(rows["client_id"], [3, 3])
+
+
+def test_type_signature():
+  signature = build().type_signature
+  parameter_weights, data = signature.parameter
+  assert parameter_weights.placement is tff.SERVER
+  assert data == tff.FederatedType(
+    tff.SequenceType(
+      tff.types.tensorflow_to_type(
+        (tf.TensorSpec([], tf.int64), small_problem.INPUT_SPEC)
+      )
+    ),
+    tff.CLIENTS,
+  )
+  assert str(signature.result) == (
+    "<client_id=int64[?],num_examples=int64[?],loss=float32[?],"
+    "accuracy=float32[?]>@SERVER"
+  )
+
+
+@pytest.mark.parametrize(
+  ("batch_size", "error", "message"),
+  [
+    (0, ValueError, "batch_size to be 1 or more, found 0"),
+    (1.5, TypeError, "batch_size to be an integer, found float"),
+    (None, TypeError, "batch_size to be an integer, found NoneType"),
+  ],
+)
+def test_wrong_batch_sizes_are_named(batch_size, error, message):
+  with pytest.raises(error, match=message):
+    evaluation.build_client_evaluation(
+      MODELS["functional"], batch_size=batch_size
+    )
+
+
+def test_wrong_models_are_named():
+  with pytest.raises(TypeError, match="`model_fn` to be a function"):
+    evaluation.build_client_evaluation("model")
+
+
+def test_data_without_ids_does_not_fit_the_type():
+  dataset = tf.data.Dataset.from_tensors(small_problem.client_arrays()[3])
+  with pytest.raises(TypeError):
+    build()(weights(), [dataset])
+  fitting = types.client_dataset(3, dataset)
+  assert build()(weights(), [fitting])["client_id"] == 3

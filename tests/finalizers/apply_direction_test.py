@@ -1,0 +1,162 @@
+"""Tests of the server step: taken where it can be, else nothing changes."""
+
+import collections
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import finalizers
+
+WEIGHTS = tff.learning.models.ModelWeights(
+  (np.array([1.0, -2.0], np.float32), np.float32(0.5)),
+  (np.array([7.0], np.float32),),
+)
+WEIGHTS_TYPE = tff.types.tensorflow_to_type(
+  tf.nest.map_structure(tf.type_spec_from_value, WEIGHTS)
+)
+DIRECTION = (np.array([3.0, -4.0], np.float32), np.float32(2.0))
+OPTIMIZERS = {
+  "sgd": tff.learning.optimizers.build_sgdm(0.5),
+  "momentum": tff.learning.optimizers.build_sgdm(0.5, momentum=0.9),
+  "adam": tff.learning.optimizers.build_adam(0.5),
+  "yogi": tff.learning.optimizers.build_yogi(0.5),
+  "adagrad": tff.learning.optimizers.build_adagrad(0.5),
+}
+each_optimizer = pytest.mark.parametrize("optimizer", OPTIMIZERS)
+
+
+@functools.cache
+def build(optimizer):
+  return finalizers.build_apply_direction(OPTIMIZERS[optimizer], WEIGHTS_TYPE)
+
+
+def step(process, state, direction=DIRECTION, num_clients=3, weights=WEIGHTS):
+  round_update = collections.OrderedDict(
+    update=direction, num_clients=num_clients, scalars=collections.OrderedDict()
+  )
+  return process.next(state, weights, round_update)
+
+
+def assert_equal(actual, expected):
+  actual, expected = tf.nest.flatten(actual), tf.nest.flatten(expected)
+  for x, y in zip(actual, expected, strict=True):
+    np.testing.assert_array_equal(x, y)
+
+
+def assert_nothing_changed(output, state, weights=WEIGHTS):
+  assert_equal(output.state, state)
+  assert_equal(output.result, weights)
+
+
+@each_optimizer
+def test_steps_are_those_of_the_optimizer(optimizer):
+  process = build(optimizer)
+  state, weights = process.initialize(), WEIGHTS
+  own = OPTIMIZERS[optimizer]
+  own_weights = tf.nest.map_structure(tf.constant, WEIGHTS.trainable)
+  gradients = tf.nest.map_structure(tf.constant, DIRECTION)
+  own_state = own.initialize(
+    tf.nest.map_structure(tf.type_spec_from_value, own_weights)
+  )
+  for _ in range(3):
+    output = step(process, state, weights=weights)
+    state, weights = output.state, output.result
+    own_state, own_weights = own.next(own_state, own_weights, gradients)
+    for x, y in zip(weights.trainable, own_weights, strict=True):
+      np.testing.assert_allclose(x, y, rtol=1e-5)
+    assert output.measurements["update_non_finite"] == 0
+  assert_equal(weights.non_trainable, WEIGHTS.non_trainable)
+
+
+def test_sgd_goes_against_the_direction():
+  output = step(build("sgd"), build("sgd").initialize())
+  np.testing.assert_allclose(output.result.trainable[0], [-0.5, 0.0])
+  np.testing.assert_allclose(output.result.trainable[1], -0.5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@each_optimizer
+def test_a_direction_that_is_not_finite_changes_nothing(optimizer, value):
+  process = build(optimizer)
+  state = step(process, process.initialize()).state
+  for direction in (
+    (np.array([0.0, value], np.float32), np.float32(0.0)),
+    (np.zeros([2], np.float32), np.float32(value)),
+  ):
+    output = step(process, state, direction)
+    assert_nothing_changed(output, state)
+    assert output.measurements["update_non_finite"] == 1
+
+
+def test_a_step_that_is_not_finite_changes_nothing():
+  process = build("sgd")
+  weights = tff.learning.models.ModelWeights(
+    (np.array([-3e38, 0.0], np.float32), np.float32(0.0)), WEIGHTS.non_trainable
+  )
+  direction = (np.array([3e38, 0.0], np.float32), np.float32(0.0))
+  state = process.initialize()
+  output = step(process, state, direction, weights=weights)
+  assert_nothing_changed(output, state, weights)
+  assert output.measurements["update_non_finite"] == 1
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "yogi", "adagrad"])
+def test_a_state_that_would_not_be_finite_changes_nothing(optimizer):
+  # The direction is finite, its square is not: with an infinite second moment
+  # the weights would never move again.
+  process = build(optimizer)
+  state = step(process, process.initialize()).state
+  direction = (np.array([1e25, 0.0], np.float32), np.float32(0.0))
+  output = step(process, state, direction)
+  assert_nothing_changed(output, state)
+  assert output.measurements["update_non_finite"] == 1
+
+
+@each_optimizer
+def test_a_round_without_clients_changes_nothing(optimizer):
+  process = build(optimizer)
+  state = step(process, process.initialize()).state
+  zero = tf.nest.map_structure(np.zeros_like, DIRECTION)
+  output = step(process, state, zero, num_clients=0)
+  assert_nothing_changed(output, state)
+  assert output.measurements["update_non_finite"] == 0
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_a_zero_direction_of_some_clients_is_a_step(optimizer):
+  # Momentum goes on: it is not the same as no step.
+  process = build(optimizer)
+  state = step(process, process.initialize()).state
+  zero = tf.nest.map_structure(np.zeros_like, DIRECTION)
+  output = step(process, state, zero, num_clients=1)
+  assert np.all(output.result.trainable[0] != WEIGHTS.trainable[0])
+
+
+@each_optimizer
+def test_hyperparameters_are_read_and_set(optimizer):
+  process = build(optimizer)
+  state = step(process, process.initialize()).state
+  hparams = process.get_hparams(state)
+  assert hparams["learning_rate"] == 0.5
+  hparams["learning_rate"] = np.float32(0.0)
+  changed = process.set_hparams(state, hparams)
+  assert process.get_hparams(changed) == hparams
+  # All but the hyperparameters is kept.
+  back = process.set_hparams(
+    changed, collections.OrderedDict(hparams, learning_rate=np.float32(0.5))
+  )
+  assert_equal(back, state)
+  output = step(process, changed)
+  assert_equal(output.result, WEIGHTS)
+
+
+def test_type_signature():
+  process = build("adam")
+  assert isinstance(process, tff.learning.templates.FinalizerProcess)
+  state_type = process.initialize.type_signature.result
+  result_type = process.next.type_signature.result
+  assert result_type.state == state_type
+  assert result_type.result == tff.FederatedType(WEIGHTS_TYPE, tff.SERVER)

@@ -1,0 +1,58 @@
+"""Rounds of a finalizer for tests."""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+def trainable(values):
+  """Trainable weights, or a direction, from three numbers."""
+  return (
+    np.array(values[:2], np.float32),
+    collections.OrderedDict(scalar=np.float32(values[2])),
+  )
+
+
+def weights(values=(1.0, 2.0, -3.0), count=5):
+  """Model weights; a count of examples is not trainable."""
+  return tff.learning.models.ModelWeights(
+    trainable(values), non_trainable=(np.int32(count),)
+  )
+
+
+WEIGHTS_TYPE = tff.types.tensorflow_to_type(
+  tf.nest.map_structure(
+    lambda x: tf.TensorSpec(np.shape(x), np.asarray(x).dtype), weights()
+  )
+)
+ZERO = weights((0.0, 0.0, 0.0))
+
+
+def flat(structure) -> np.ndarray:
+  """The numbers of trainable weights or of a direction, as float64."""
+  if isinstance(structure, tff.learning.models.ModelWeights):
+    structure = structure.trainable
+  return np.concatenate(
+    [np.ravel(x).astype(np.float64) for x in tf.nest.flatten(structure)]
+  )
+
+
+def run(process, state, model_weights, values, *, num_clients=3, **scalars):
+  """One step; a direction of three numbers, and what the rule sends along."""
+  return process.next(
+    state,
+    model_weights,
+    collections.OrderedDict(
+      update=trainable(values),
+      num_clients=np.int32(num_clients),
+      scalars=collections.OrderedDict(
+        (name, np.float32(value)) for name, value in scalars.items()
+      ),
+    ),
+  )
+
+
+def assert_same_state(actual, expected):
+  tf.nest.map_structure(np.testing.assert_array_equal, actual, expected)

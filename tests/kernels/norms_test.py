@@ -1,0 +1,44 @@
+"""Tests of norms of client updates."""
+
+import numpy as np
+import tensorflow as tf
+
+from tff_fair.kernels import norms
+
+
+def test_squared_norm_runs_over_all_layers():
+  rng = np.random.default_rng(0)
+  layers = (
+    rng.normal(size=[3, 2]),
+    {"a": rng.normal(size=[5]).astype(np.float32), "b": np.float16(0.25)},
+    np.zeros([0, 4], np.float32),
+  )
+  actual = norms.squared_norm(tf.nest.map_structure(tf.constant, layers))
+  wanted = sum(np.sum(np.float64(x) ** 2) for x in tf.nest.flatten(layers))
+  assert actual.dtype == tf.float64
+  np.testing.assert_allclose(actual, wanted, rtol=1e-14)
+
+
+def test_squares_of_all_floats_are_in_range():
+  for value in (3.4e38, 1.2e-38):
+    actual = norms.squared_norm([tf.fill([4], np.float32(value))])
+    wanted = 4 * np.float64(np.float32(value)) ** 2
+    np.testing.assert_allclose(actual, wanted, rtol=1e-14)
+
+
+def test_many_small_values_add_up():
+  # In float32 the sum would stop at 2^24.
+  actual = norms.squared_norm([tf.ones([2**25])])
+  assert actual == 2**25
+
+
+def test_inverse_norms():
+  squared = np.array([4.0, 1e-300, 1e300, 1e-90, 0.25])
+  actual = norms.inverse_norms(tf.constant(squared))
+  np.testing.assert_allclose(actual, squared**-0.5, rtol=1e-14)
+
+
+def test_a_zero_update_has_an_inverse_norm_of_zero():
+  actual = norms.inverse_norms(tf.constant([0.0, 1.0], tf.float64))
+  np.testing.assert_array_equal(actual, [0, 1])
+  assert norms.inverse_norms(tf.zeros([0], tf.float64)).shape == [0]

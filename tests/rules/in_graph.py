@@ -1,0 +1,48 @@
+"""Rules in a graph, as they run: any signals, any state, round after round."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from tff_fair import types
+
+
+@functools.cache
+def _traced(rule, known_names, remembers):
+  """The rule as a function of a cohort of any size and of a state."""
+  ranks = {"gram": 2}
+  dtypes = {
+    "client_id": tf.int64,
+    "remembered_id": tf.int64,
+    "remembered_age": tf.int32,
+  }
+  known_specs = {
+    name: tf.TensorSpec(
+      [None] * ranks.get(name, 1), dtypes.get(name, tf.float64)
+    )
+    for name in known_names
+    if remembers or not name.startswith("remembered")
+  }
+  state_specs = tf.nest.map_structure(
+    lambda x: tf.TensorSpec([None] * x.shape.rank, x.dtype), rule.initialize()
+  )
+
+  def run(known, state):
+    return rule.coefficients(types.Cohort(**known), state)
+
+  return tf.function(run, input_signature=[known_specs, state_specs])
+
+
+def apply(rule, cohort, state=None) -> types.RuleOutput:
+  """One round, in arrays; the first one where no state is given."""
+  known = {name: x for name, x in cohort._asdict().items() if x is not None}
+  remembers = "remembered_id" in known
+  run = _traced(rule, tuple(sorted(known)), remembers)
+  output = run(known, rule.initialize() if state is None else state)
+  return tf.nest.map_structure(lambda x: x.numpy(), output)
+
+
+def direction(rule, cohort, updates, state=None) -> np.ndarray:
+  """The direction of a round, d."""
+  return apply(rule, cohort, state).coefficients @ np.asarray(updates)
