@@ -32,9 +32,13 @@ def check_number(
       f"Expected {name} to be a number, found {type(value).__name__}: "
       f"{value!r}."
     )
+  try:
+    finite = math.isfinite(value)
+  except OverflowError:  # An integer beyond the range of floats.
+    finite = False
   too_low = value <= minimum if exclude_minimum else value < minimum
   too_high = value >= maximum if exclude_maximum else value > maximum
-  if not math.isfinite(value) or too_low or too_high:
+  if not finite or too_low or too_high:
     left = "(" if exclude_minimum or math.isinf(minimum) else "["
     right = ")" if exclude_maximum or math.isinf(maximum) else "]"
     raise ValueError(

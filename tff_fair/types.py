@@ -31,7 +31,8 @@ class ClientSignals(NamedTuple):
       the client optimizer has none.
     effective_steps: float32, tau_k, the local optimizer steps; with an
       optimizer that remembers, FedNova's ||a_k||_1: how far a weight with the
-      constant gradient one would have moved, divided by eta.
+      constant gradient one would have moved, divided by eta; without a
+      learning rate among the hyperparameters, not divided by it.
     gradient_norm: float32, G_k, norm of the gradient of the loss at the
       received model over all of the client's training examples; 0 where no
       rule asks.

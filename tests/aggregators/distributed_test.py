@@ -51,7 +51,10 @@ def test_two_workers_give_the_same_round(name, clients, local_outputs):
   assert output.measurements["num_clients"] == 6
   assert output.measurements["num_clients_excluded"] == 1
   for key, value in local.measurements.items():
-    assert output.measurements[key] == pytest.approx(value, rel=1e-5), key
+    # The duality gap is rounding, and of no particular size.
+    assert output.measurements[key] == pytest.approx(
+      value, rel=1e-5, abs=1e-9
+    ), key
 
 
 @pytest.mark.usefixtures("two_workers")

@@ -146,7 +146,7 @@ def test_the_choice_to_average_is_a_boolean():
 def test_a_client_out_of_range_is_named(aggregation):
   process = build(num_clients=10, aggregation=aggregation)
   start = process.initialize()
-  with pytest.raises(Exception, match="num_clients=10.*0 to 9") as caught:
+  with pytest.raises(Exception, match=r"num_clients=10.*0 to 9") as caught:
     run(process, start, (3, 12))
   assert "12" in str(caught.value)
   # And the next round is as if nothing had happened.

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import inspect
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ COHORTS = (
 POPULATION = 40
 # For each method: a setting under which it is another one, whose clients may
 # have to be weighted uniformly. `None` where no setting gives fixed weights.
-NEUTRAL = {
+NEUTRAL: dict[str, Any] = {
   "fedavg": ({}, "fedavg", "num_examples"),
   "fedavg_n": ({}, "fedavg_n", "num_examples"),
   "fedprox": ({"mu": 0.0}, "fedavg", "num_examples"),

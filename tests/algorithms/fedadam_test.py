@@ -55,7 +55,7 @@ def test_is_fedavg_with_adam_at_the_server(hparams):
 
 @pytest.mark.parametrize("name", ["fedadam", "adafedadam"])
 def test_another_server_optimizer_is_refused(name):
-  with pytest.raises(ValueError, match="server step of its own.*server_optim"):
+  with pytest.raises(ValueError, match=r"server step of its own.*server_optim"):
     build(name, server_optimizer=tff.learning.optimizers.build_yogi(0.1))
 
 

@@ -133,6 +133,7 @@ def test_dropout_is_on_in_training_and_off_before_it():
   assert np.abs(difference).max() > 1e-3
 
 
+@pytest.mark.filterwarnings("ignore:Batch Normalization contains")
 def test_weights_that_are_not_trained_are_received_and_kept():
   # Batch normalization: in inference mode by the received statistics.
   model_fn = keras(lambda: [tf.keras.layers.BatchNormalization(), dense()])

@@ -187,8 +187,8 @@ def test_weights_are_reported():
 @pytest.mark.parametrize("alpha", [0, 1e-3, 1.0, 100.0])
 @pytest.mark.parametrize(
   "loss",
-  [LOSS, [0.0, 1.0, 2.0, 3.0], np.zeros(4), -LOSS, LOSS * 1e-30],
-  ids=["usual", "one zero", "all zero", "all negative", "tiny"],
+  [LOSS, [0.0, 1.0, 2.0, 3.0], LOSS * 1e-30],
+  ids=["usual", "one zero", "tiny"],
 )
 def test_streaming_weights_are_proportional_to_the_coefficients(loss, alpha):
   # Or updates summed as they arrive would give another direction.

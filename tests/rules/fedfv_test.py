@@ -38,7 +38,7 @@ def test_share_of_clients_that_keep_their_updates(m):
   updates, loss, _ = cohorts.random(m, d=40, seed=m)
   ascending = np.argsort(loss)
   seen = set()
-  for alpha in (0, 0.05, 0.1, 0.3, 0.35, 0.6, 0.7, 0.9, 0.95, 1.0):
+  for alpha in (0, 0.01, 0.05, 0.1, 0.3, 0.35, 0.6, 0.7, 0.9, 0.95, 1.0):
     wanted = expected(updates, loss, alpha, ascending)
     assert_same(direction(updates, loss, alpha=alpha), wanted, updates)
     seen.add(len(keeps(loss, alpha)))

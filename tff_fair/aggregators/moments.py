@@ -67,11 +67,14 @@ def of_one(
     covariate: float64[], x_k, or `None`.
     update: Delta_k, a structure of float tensors.
   """
+  weighs = log_weight > float("-inf")
   return Moments(
     log_weight,
-    tf.cast(log_weight > float("-inf"), tf.float64),
+    tf.cast(weighs, tf.float64),
     update,
-    () if covariate is None else covariate,
+    ()
+    if covariate is None
+    else tf.where(weighs, covariate, tf.zeros_like(covariate)),
     () if covariate is None else tf.nest.map_structure(tf.zeros_like, update),
   )
 
@@ -89,7 +92,7 @@ def merge(first: Moments, second: Moments) -> Moments:
   weight = weight_1 + weight_2
 
   def add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    return tf.cast(share_1, x.dtype) * x + tf.cast(share_2, x.dtype) * y
+    return _combination(share_1, x, share_2, y)
 
   total = tf.nest.map_structure(add, first.total, second.total)
   if isinstance(first.covariate, tuple):
@@ -103,8 +106,7 @@ def merge(first: Moments, second: Moments) -> Moments:
   factor_2 = distance * tf.math.divide_no_nan(weight_1, weight) * share_2
   comoment = tf.nest.map_structure(
     lambda c1, c2, t1, t2: (
-      add(c1, c2)
-      + (tf.cast(factor_1, t1.dtype) * t1 + tf.cast(factor_2, t2.dtype) * t2)
+      add(c1, c2) + _combination(factor_1, t1, factor_2, t2)
     ),
     first.comoment,
     second.comoment,
@@ -112,3 +114,15 @@ def merge(first: Moments, second: Moments) -> Moments:
     second.total,
   )
   return Moments(log_scale, weight, total, covariate, comoment)
+
+
+def _combination(
+  a: tf.Tensor, x: tf.Tensor, b: tf.Tensor, y: tf.Tensor
+) -> tf.Tensor:
+  """Returns a x + b y in the dtype of x.
+
+  The sum is taken in float64: a share below the range of float32 may belong to
+  an update near the end of it.
+  """
+  total = a * tf.cast(x, tf.float64) + b * tf.cast(y, tf.float64)
+  return tf.cast(total, x.dtype)

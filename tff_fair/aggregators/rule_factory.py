@@ -114,10 +114,17 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     same as no step for a server optimizer with momentum.
     """
     value_type, weight_type = tff.to_type(value_type), tff.to_type(weight_type)
-    if not tff.types.is_structure_of_floats(value_type):
+    sizes_known = tff.types.contains_only(
+      value_type,
+      lambda t: (
+        not isinstance(t, tff.TensorType)
+        or tff.types.is_shape_fully_defined(t.shape)
+      ),
+    )
+    if not tff.types.is_structure_of_floats(value_type) or not sizes_known:
       raise TypeError(
-        "Expected updates that are structures of floats, found the type "
-        f"{value_type}."
+        "Expected updates that are structures of floats of known shapes, found "
+        f"the type {value_type}."
       )
     reader = scalars.ScalarReader.create(
       self._rule, self._client_weighting, weight_type
@@ -146,8 +153,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       A `tff.templates.AggregationProcess`.
 
     Raises:
-      TypeError: If `value_type` is not a structure of floats, or `weight_type`
-        lacks signals that the rule needs.
+      TypeError: If `value_type` is not a structure of floats of known shapes,
+        or `weight_type` lacks signals that the rule needs.
     """
     process = self.create_for_rounds(value_type, weight_type)
 

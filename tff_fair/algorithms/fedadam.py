@@ -43,6 +43,10 @@ def build_fedadam(
     TypeError: If an argument has the wrong type.
     ValueError: If an argument has a wrong value.
   """
+  # Checked here, because TFF names and bounds them differently.
+  finalizers.CertainAdamSettings(
+    learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon
+  )
   adam = tff.learning.optimizers.build_adam(
     learning_rate=learning_rate, beta_1=beta1, beta_2=beta2, epsilon=epsilon
   )

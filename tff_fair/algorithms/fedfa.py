@@ -72,10 +72,16 @@ def _with_momentum(
     optimizer.get_hparams(optimizer.initialize(tf.TensorSpec([], tf.float32)))
   )
   rate = composition.learning_rate(optimizer)
-  if rate is None or hparams != [tff.learning.optimizers.LEARNING_RATE_KEY]:
+  plain_sgd = type(tff.learning.optimizers.build_sgdm(1.0))
+  if (
+    rate is None
+    or not isinstance(optimizer, plain_sgd)
+    or hparams != [tff.learning.optimizers.LEARNING_RATE_KEY]
+  ):
     raise ValueError(
       f"FedFA gives the {place} optimizer a momentum of {momentum}, which "
-      f"takes plain SGD; this one has {', '.join(hparams)}. "
+      f"takes plain SGD; found {type(optimizer).__name__} with the "
+      f"hyperparameters {', '.join(hparams) or 'none'}. "
       f"Pass tff.learning.optimizers.build_sgdm(learning_rate), or set "
       f"{place}_momentum to 0 to keep it."
     )

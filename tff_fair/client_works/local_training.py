@@ -152,21 +152,31 @@ def train(
     data: Elements `(client_id, examples)`.
     start: The trainable weights to start from; `None` is `received`.
   """
+  key = tff.learning.optimizers.LEARNING_RATE_KEY
+  hparams = state["optimizer"]
 
-  def optimizer_state(weights: tuple[Any, ...]) -> Any:
+  def optimizer_state(weights: tuple[Any, ...], hparams: Any) -> Any:
     specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in weights)
-    return optimizer.set_hparams(
-      optimizer.initialize(specs), state["optimizer"]
+    return optimizer.set_hparams(optimizer.initialize(specs), hparams)
+
+  # The probe moves in units of the learning rate, which keeps its sums exact;
+  # so it feels the proximal term times that rate. Where the rate is no
+  # hyperparameter, the probe moves in the weights' own unit.
+  probe_hparams, probe_mu = hparams, settings.proximal_mu
+  if key in hparams:
+    probe_hparams = collections.OrderedDict(
+      [*hparams.items(), (key, tf.ones_like(hparams[key]))]
     )
+    probe_mu = settings.proximal_mu * tf.cast(hparams[key], tf.float32)
 
   zero = tf.zeros([], tf.int64)
   probe = (tf.zeros([], tf.float32),)
   first = Progress(
     received if start is None else start,
-    optimizer_state(received),
+    optimizer_state(received, hparams),
     tallies.start(model),
     client_id=zero,
-    probe=(probe, optimizer_state(probe)),
+    probe=(probe, optimizer_state(probe, probe_hparams)),
     num_elements=zero,
   )
 
@@ -181,11 +191,18 @@ def train(
     new_state, trainable = optimizer.next(
       progress.optimizer,
       progress.trainable,
-      _with_proximal(settings, gradients, progress.trainable, received),
+      gradients
+      if not settings.proximal_mu
+      else _with_proximal(
+        settings.proximal_mu, gradients, progress.trainable, received
+      ),
     )
     moved, moved_state = progress.probe
-    ones = _with_proximal(settings, (tf.ones([]),), moved, probe)
-    moved_state, moved = optimizer.next(moved_state, moved, ones)
+    moved_state, moved = optimizer.next(
+      moved_state,
+      moved,
+      _with_proximal(probe_mu, (tf.ones([]),), moved, probe),
+    )
     return progress._replace(
       trainable=trainable,
       optimizer=new_state,
@@ -217,12 +234,10 @@ def train(
 
 
 def _with_proximal(
-  settings: TrainingSettings, gradients: Any, trainable: Any, received: Any
+  mu: Any, gradients: Any, trainable: Any, received: Any
 ) -> tuple[Any, ...]:
   """Returns the gradients plus mu (w - theta)."""
-  if not settings.proximal_mu:
-    return gradients
   return tuple(
-    settings.proximal_mu * (w - theta) + (0.0 if gradient is None else gradient)
+    mu * (w - theta) + (0.0 if gradient is None else gradient)
     for gradient, w, theta in zip(gradients, trainable, received, strict=True)
   )

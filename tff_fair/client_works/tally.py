@@ -78,7 +78,10 @@ def _share_of_hits(batch: Any, predictions: Any) -> tf.Tensor:
     return unknown
   if labels.shape.rank == predictions.shape.rank and labels.shape[-1] == 1:
     labels = tf.squeeze(labels, -1)
-  if labels.shape.rank + 1 != predictions.shape.rank:
+  # A single output has no largest one to compare.
+  if labels.shape.rank + 1 != predictions.shape.rank or (
+    predictions.shape[-1] == 1
+  ):
     return unknown
   hits = tf.equal(tf.argmax(predictions, axis=-1), tf.cast(labels, tf.int64))
   return tf.reduce_mean(tf.cast(hits, tf.float64))

@@ -187,7 +187,6 @@ class _Client:
     learning_rate = tf.cast(
       hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0), tf.float32
     )
-    moved = -trained.probe[0][0]
     num_examples = trained.tally.num_examples // self.settings.local_epochs
     counts = tf.logical_and(
       finiteness.all_finite((loss, update)), num_examples > 0
@@ -198,7 +197,7 @@ class _Client:
       loss=loss,
       accuracy=tf.where(tf.math.is_nan(accuracy), 0.0, accuracy),
       learning_rate=learning_rate,
-      effective_steps=tf.math.divide_no_nan(moved, learning_rate),
+      effective_steps=-trained.probe[0][0],
       gradient_norm=gradient_norm,
       initial_loss=initial_loss,
     )

@@ -93,12 +93,12 @@ def build_certain_adam(
     beta1 = tf.pow(hparams["beta1"], certainty)
     beta2 = tf.pow(hparams["beta2"], certainty)
     first = tf.nest.map_structure(
-      lambda m, g: beta1 * m + (1.0 - beta1) * g,
+      lambda m, g: _mix(beta1, m, g),
       state["first_moment"],
       round_update["update"],
     )
     second = tf.nest.map_structure(
-      lambda v, g: beta2 * v + (1.0 - beta2) * tf.square(g),
+      lambda v, g: _mix(beta2, v, tf.square(g)),
       state["second_moment"],
       round_update["update"],
     )
@@ -107,7 +107,7 @@ def build_certain_adam(
     rate = certainty * hparams["learning_rate"] / (1.0 - correction1)
     new_trainable = tf.nest.map_structure(
       lambda w, m, v: (
-        w - rate * m / (tf.sqrt(v / (1.0 - correction2)) + hparams["epsilon"])
+        w - _step(rate, m, v, 1.0 - correction2, hparams["epsilon"])
       ),
       trainable,
       first,
@@ -133,3 +133,21 @@ def build_certain_adam(
     get_hparams=lambda state: state["hparams"],
     set_hparams=set_hparams,
   )
+
+
+def _mix(beta: tf.Tensor, moment: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+  beta = tf.cast(beta, moment.dtype)
+  return beta * moment + (1.0 - beta) * new
+
+
+def _step(
+  rate: tf.Tensor,
+  first: tf.Tensor,
+  second: tf.Tensor,
+  correction: tf.Tensor,
+  epsilon: tf.Tensor,
+) -> tf.Tensor:
+  rate, correction, epsilon = (
+    tf.cast(scalar, first.dtype) for scalar in (rate, correction, epsilon)
+  )
+  return rate * first / (tf.sqrt(second / correction) + epsilon)

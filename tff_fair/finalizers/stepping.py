@@ -56,8 +56,15 @@ def build_stepping_finalizer(
   def guarded_step(state: Any, trainable: Any, round_update: Any) -> Any:
     new_state, new_trainable = step(state, trainable, round_update)
     # A direction near the end of the range of floats is finite; a step along it
-    # may not be.
-    finite = finiteness.all_finite((round_update["update"], new_trainable))
+    # or what is remembered of it may not be.
+    remembered = [
+      tensor
+      for tensor in map(tf.convert_to_tensor, tf.nest.flatten(new_state))
+      if tensor.dtype.is_floating
+    ]
+    finite = finiteness.all_finite(
+      (round_update["update"], new_trainable, remembered)
+    )
     state, trainable = tf.cond(
       tf.logical_and(finite, round_update["num_clients"] > 0),
       lambda: (new_state, new_trainable),

@@ -102,20 +102,26 @@ def push(stack: Stack, row: tf.Tensor) -> Stack:
 
 
 def merge(first: Stack, second: Stack) -> Stack:
-  """Returns the stack with the rows of both."""
+  """Returns the stack with the rows of `first`, then those of `second`."""
+
+  def join() -> Stack:
+    block = tf.concat([rows(first), rows(second)], axis=0)
+    empty = Stack(
+      tf.nest.map_structure(lambda slot: slot[:0], first.slots),
+      tf.zeros_like(first.used),
+    )
+    return _push_block(empty, block, level=LEVELS - 1)
+
   return tf.cond(
     tf.reduce_any(second.used > 0),
-    lambda: _push_block(first, rows(second), level=LEVELS - 1),
-    lambda: first,
+    join,
+    lambda: tf.nest.map_structure(tf.identity, first),
   )
 
 
 def rows(stack: Stack) -> tf.Tensor:
-  """Returns all rows, [m, d], in no particular but a deterministic order.
-
-  Later levels hold earlier rows, so the rows are in order of arrival unless
-  stacks were merged.
-  """
+  """Returns all rows, [m, d], in the order in which they were pushed."""
+  # Later levels hold earlier rows.
   return tf.concat(
     [slot for level in reversed(stack.slots) for slot in level], axis=0
   )

@@ -65,9 +65,10 @@ def adafed_coefficients(
   magnitude = tf.abs(loss)
   largest = tf.reduce_max(magnitude)
   largest = tf.where(largest > 0, largest, tf.ones_like(largest))
-  gamma = tf.cast(gamma, loss.dtype)
-  phi = tf.pow(magnitude / largest, gamma)
-  scale = tf.pow(largest, -gamma)
+  # `tf.cast` of a Python number would take it through float32.
+  exponent = tf.constant(gamma, loss.dtype)
+  phi = tf.pow(magnitude / largest, exponent)
+  scale = tf.pow(largest, -exponent)
 
   solution = min_norm_solve(gram, phi)
   alpha = solution.solution

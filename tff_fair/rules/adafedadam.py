@@ -14,8 +14,8 @@ with G_k the norm of the gradient at theta over all local examples. The step
 along g is `tff_fair.finalizers.build_certain_adam`'s, which takes C.
 
 Choices made here: a zero update or gradient contributes U_k = 0 with C_k = 1;
-F_k(theta^0) = 0 gives I_k = 1; without any loss left, w_k = p_k; C is held at
-1e-3 or above, and `certainty_floored` says when.
+F_k(theta^0) = 0 gives I_k = 1; without any loss left, g = 0 with C = 1; C is
+held at 1e-3 or above, and `certainty_floored` says when.
 """
 
 import collections
@@ -81,7 +81,7 @@ class AdaFedAdamRule(types.SeparableRule):
     w = tf.where(
       tf.reduce_max(log_weight) > float("-inf"),
       tf.nn.softmax(log_weight),
-      cohort.weight,
+      tf.zeros_like(log_weight),
     )
     scale = _inverse_own_rate(cohort)
     moves = scale > 0

@@ -172,7 +172,8 @@ class FedFvRule(types.Rule):
         lambda: g,
       )
     length = _norm(gram, g)
-    mean_length = tf.sqrt(tf.nn.relu(tf.reduce_mean(within)))
+    share = 1.0 / tf.cast(num_clients, gram.dtype)
+    mean_length = _norm(within, tf.fill([num_clients], share))
     return types.RuleOutput(
       g * tf.math.divide_no_nan(mean_length, length),
       state + 1,

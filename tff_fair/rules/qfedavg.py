@@ -34,18 +34,21 @@ def qfedavg_coefficients(
   Returns:
     float64[m].
   """
-  lipschitz = 1.0 / learning_rate
+  # Without a learning rate there are no updates to scale.
+  lipschitz = tf.math.divide_no_nan(tf.ones_like(loss), learning_rate)
+  # `tf.cast` of a Python number would take it through float32.
+  exponent = tf.constant(q, loss.dtype)
   loss = tf.maximum(loss, tf.zeros_like(loss))
   scale = tf.reduce_max(loss)
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
   relative = loss / scale
-  power = tf.pow(relative, tf.cast(q, loss.dtype))
+  power = tf.pow(relative, exponent)
   # q f^(q-1) = q (f/s)^q / ((f/s) s); 0 where q or the update is 0.
   squared_w = tf.square(lipschitz) * squared_norm
   curvature = tf.where(
     tf.logical_or(tf.equal(squared_w, 0), tf.equal(q, 0)),
     tf.zeros_like(loss),
-    q * tf.pow(relative, tf.cast(q - 1, loss.dtype)) / scale * squared_w,
+    exponent * tf.pow(relative, exponent - 1) / scale * squared_w,
   )
   return lipschitz * tf.math.divide_no_nan(
     power, tf.reduce_sum(curvature + lipschitz * power)
@@ -84,6 +87,6 @@ class QFedAvgRule(types.SeparableRule):
     """See the base class."""
     loss = tf.maximum(cohort.loss, tf.zeros_like(cohort.loss))
     # L is the same for every client of a round, but need not be.
-    return tf.math.xlogy(tf.cast(self.q, loss.dtype), loss) - tf.math.log(
-      cohort.learning_rate
-    )
+    lipschitz = tf.math.divide_no_nan(tf.ones_like(loss), cohort.learning_rate)
+    exponent = tf.constant(self.q, loss.dtype)
+    return tf.math.xlogy(exponent, loss) + tf.math.log(lipschitz)
