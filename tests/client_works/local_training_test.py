@@ -184,11 +184,11 @@ def test_many_steps_are_counted_exactly():
   assert signals.effective_steps == pytest.approx(250 * 20, rel=1e-5)
 
 
-def test_a_rate_of_zero_has_no_steps():
+def test_steps_count_at_a_rate_of_zero_too():
   process = local_work.build(batch_size=4)
   state = local_work.learning_rate(process, 0.0)
   _, signals = local_work.run_one(process, small_problem.whole(31), state=state)
-  assert signals.effective_steps == 0
+  assert signals.effective_steps == 4
 
 
 def test_fednova_trains_with_a_rate_that_is_not_a_hyperparameter():
