@@ -55,7 +55,7 @@ def draw_distribution(accuracies: Any, path: pathlib.Path) -> None:
       xlim=(edges[0], edges[-1]),
       ylim=(0, 100),
     )
-    right.legend(loc="upper left")
+    right.legend(loc="lower right")
 
 
 def draw_curves(evaluations: pd.DataFrame, path: pathlib.Path) -> None:
