@@ -177,6 +177,16 @@ def test_effective_steps_of_adam_are_its_steps():
   assert signals.effective_steps == pytest.approx(12, rel=1e-4)
 
 
+def test_weight_decay_shortens_the_way_by_the_rate_times_itself():
+  optimizer = tff.learning.optimizers.build_adamw(BASE, weight_decay=0.5)
+  process = local_work.build(optimizer=optimizer, batch_size=4, local_epochs=10)
+  _, signals = local_work.run_one(process, small_problem.whole(31))
+  moved = 0.0
+  for _ in range(40):
+    moved += BASE * (1 - 0.5 * moved)
+  assert signals.effective_steps == pytest.approx(moved / BASE, rel=1e-4)
+
+
 def test_many_steps_are_counted_exactly():
   # A sum of a thousand equal steps in float32 is off by one in 10^5.
   process = local_work.build(batch_size=1, local_epochs=250)

@@ -168,6 +168,8 @@ def train(
       [*hparams.items(), (key, tf.ones_like(hparams[key]))]
     )
     probe_mu = settings.proximal_mu * tf.cast(hparams[key], tf.float32)
+    if "weight_decay" in hparams:  # AdamW's, which is such a pull too.
+      probe_hparams["weight_decay"] *= hparams[key]
 
   zero = tf.zeros([], tf.int64)
   probe = (tf.zeros([], tf.float32),)
