@@ -14,11 +14,6 @@ _FLAGFILES = pathlib.Path(__file__).parent / "flagfiles"
 _FLAGFILE_SUFFIX = ".flags"
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
-_HELP = [
-  flags.DEFINE_boolean(name, False, "Show this and exit.")
-  for name in _HELP_NAMES
-]
-
 # A group of flags is a module that defines them: its docstring is the title.
 Groups = Sequence[Any]
 
@@ -33,6 +28,7 @@ def run(
   description: str,
   groups: Groups,
   argv: Sequence[str] | None = None,
+  namespace: flags.FlagValues = flags.FLAGS,
 ) -> NoReturn:
   """Parses the flags, calls `main` and exits.
 
@@ -45,6 +41,8 @@ def run(
     groups: The modules that define the program's flags.
     argv: The program's name and its arguments; by default those it was started
       with.
+    namespace: What the modules define their flags in; a program of its own
+      namespace may give its flags the names that others give to theirs.
 
   Raises:
     SystemExit: Always.
@@ -54,9 +52,9 @@ def run(
   status = 0
   try:
     with interruption.raised():
-      _parse(argv, groups)
-      if any(flag.value for flag in _HELP):
-        print(_help(program, description, groups))
+      _parse(argv, groups, namespace)
+      if any(namespace[name].value for name in _HELP_NAMES):
+        print(_help(program, description, groups, namespace))
       else:
         # What TensorFlow notes about the hardware it has not found.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -75,10 +73,14 @@ def run(
   sys.exit(status)
 
 
-def flag_values(groups: Groups) -> dict[str, Any]:
+def flag_values(
+  groups: Groups, namespace: flags.FlagValues = flags.FLAGS
+) -> dict[str, Any]:
   """Returns the values of all flags of some groups by name."""
   return {
-    flag.name: flag.value for group in groups for flag in _flags_of(group)
+    flag.name: flag.value
+    for group in groups
+    for flag in _flags_of(group, namespace)
   }
 
 
@@ -87,11 +89,18 @@ def included_flagfiles() -> tuple[str, ...]:
   return tuple(sorted(p.stem for p in _FLAGFILES.glob(f"*{_FLAGFILE_SUFFIX}")))
 
 
-def _parse(argv: Sequence[str], groups: Groups) -> None:
+def _parse(
+  argv: Sequence[str], groups: Groups, namespace: flags.FlagValues
+) -> None:
+  for name in _HELP_NAMES:
+    if name not in namespace:
+      flags.DEFINE_boolean(
+        name, False, "Show this and exit.", flag_values=namespace
+      )
   try:
-    positional = flags.FLAGS(_with_included_flagfiles(argv))[1:]
+    positional = namespace(_with_included_flagfiles(argv))[1:]
   except flags.UnrecognizedFlagError as error:
-    names = sorted(flag_values(groups))
+    names = sorted(flag_values(groups, namespace))
     valid = ", ".join(f"--{name}" for name in [*names, "flagfile", "help"])
     raise UsageError(
       f"--{error.flagname}: {error}. Valid flags: {valid}."
@@ -130,15 +139,20 @@ def _flagfile_path(name: str) -> str:
   return name
 
 
-def _flags_of(group: Any) -> list[flags.Flag]:
-  return flags.FLAGS.get_flags_for_module(group.__name__)
+def _flags_of(group: Any, namespace: flags.FlagValues) -> list[flags.Flag]:
+  return namespace.get_flags_for_module(group.__name__)
 
 
-def _help(program: str, description: str, groups: Groups) -> str:
+def _help(
+  program: str,
+  description: str,
+  groups: Groups,
+  namespace: flags.FlagValues,
+) -> str:
   lines = [description.strip(), "", f"Usage: {program} [--flag=value ...]"]
   for group in groups:
     lines += ["", str(group.__doc__).strip()]
-    for flag in _flags_of(group):
+    for flag in _flags_of(group, namespace):
       lines += [f"  --{flag.name}{_values(flag)}", _wrap(flag.help)]
   lines += [
     "",

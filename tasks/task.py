@@ -7,13 +7,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tasks.data_error import DataError as DataError  # noqa: PLC0414
+
 Arrays = tuple[np.ndarray, np.ndarray]
 ElementSpec = tuple[tf.TensorSpec, tf.TensorSpec]
 ModelFn = Callable[[], tff.learning.models.VariableModel]
-
-
-class DataError(ValueError):
-  """A task's data cannot be used; the message names the file and the place."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
