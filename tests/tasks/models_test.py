@@ -192,3 +192,59 @@ class TestRepeatableDropout:
       outputs = dropout(self.inputs, training=True)
     gradient = tape.gradient(outputs, self.inputs)
     np.testing.assert_array_equal(gradient, np.where(outputs == 0, 0.0, 2.0))
+
+
+@pytest.mark.parametrize(
+  ("build", "num_weights"),
+  [
+    (lambda seed: models.fedavg_cnn(10, seed), 1_663_370),
+    (
+      lambda seed: models.fedavg_cnn(10, seed, input_shape=(32, 32, 3)),
+      2_156_490,
+    ),
+    (lambda seed: models.fedavg_cnn(62, seed, dense_units=2048), 6_603_710),
+    (lambda seed: models.resnet18((32, 32, 3), 10, seed), 11_173_962),
+    (lambda seed: models.resnet18((96, 96, 3), 14, seed), 11_183_694),
+    (lambda seed: models.vgg11((32, 32, 3), 10, seed), 9_225_610),
+  ],
+)
+def test_image_models(build, num_weights):
+  model = build(0)
+  assert model.count_params() == num_weights
+  # Every kernel is drawn, and no two alike.
+  kernels = [w.numpy() for w in model.trainable_variables if w.shape.rank > 1]
+  starts = {tuple(kernel.ravel()[:8]) for kernel in kernels}
+  assert len(starts) == len(kernels)
+  for found, same in zip(
+    model.get_weights(), build(0).get_weights(), strict=True
+  ):
+    np.testing.assert_array_equal(found, same)
+  # Group normalization: an example's output does not depend on its batch.
+  images = tf.random.stateless_uniform([3, *model.input_shape[1:]], [0, 1])
+  outputs = model(images).numpy()
+  assert np.isfinite(outputs).all()
+  assert outputs.std() > 1e-3
+  np.testing.assert_allclose(model(images[:1]), outputs[:1], atol=1e-4)
+
+
+def test_resnet_has_no_state_that_mixes_clients():
+  assert models.resnet18((32, 32, 3), 10, 0).non_trainable_variables == []
+
+
+@pytest.mark.parametrize("in_graph", [True, False])
+def test_double_softmax_is_not_undone_by_keras(in_graph):
+  spec = (tf.TensorSpec([None, 4], tf.float32), tf.TensorSpec([None], tf.int32))
+  model = models.model_fn(
+    lambda: models.linear_double_softmax((4,), 3, 0), spec
+  )()
+  x = 3 * tf.random.stateless_normal([5, 4], [0, 1])
+  y = tf.constant([0, 1, 2, 0, 1])
+  forward = tf.function(model.forward_pass) if in_graph else model.forward_pass
+  output = forward((x, y), training=True)
+  kernel, bias = model.trainable_variables
+  probabilities = tf.nn.softmax(x @ kernel + bias).numpy()
+  np.testing.assert_allclose(output.predictions, probabilities, rtol=1e-5)
+  again = np.exp(probabilities)
+  again /= again.sum(axis=1, keepdims=True)
+  expected = -np.log(again[np.arange(5), y]).mean()
+  np.testing.assert_allclose(output.loss, expected, rtol=1e-5)
