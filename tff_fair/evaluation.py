@@ -145,7 +145,9 @@ def _evaluate(
   def run(weights: Any, data: tf.data.Dataset) -> Any:
     model.receive(weights)
     trainable = local_model.flat(weights.trainable)
-    return evaluation.evaluate(model, trainable, data, batch_size)
+    return evaluation.evaluate(
+      model, trainable, batches.ClientData(data), batch_size
+    )
 
   return run(weights, data)
 

@@ -24,19 +24,63 @@ def data_type(batch_spec: Any) -> tff.SequenceType:
   )
 
 
-def reduce_elements(
+class ClientData:
+  """A client's data inside a `tf.function`; a single element is read but once.
+
+  Whoever makes a pass over the data gets a single element as tensors. Reading
+  it again for each pass, or through an iterator, would take longer than a
+  forward pass of a small model.
+  """
+
+  def __init__(self, data: tf.data.Dataset) -> None:
+    """Reads the data if it is one element.
+
+    Args:
+      data: Elements `(client_id, examples)`.
+    """
+    self._data = data
+    self._is_single = tf.equal(data.cardinality(), 1)
+    self._single = tf.cond(
+      self._is_single,
+      data.get_single_element,
+      lambda: tf.nest.map_structure(_nothing, data.element_spec),
+    )
+
+  def reduce(
+    self, carry: _Carry, step: Callable[[_Carry, Any], _Carry], epochs: int = 1
+  ) -> _Carry:
+    """Calls `step` for each element.
+
+    Args:
+      carry: What the first `step` gets, a structure of tensors.
+      step: From carry and element to carry.
+      epochs: How often to run over all elements.
+
+    Returns:
+      What the last `step` returned; `carry` if there is no element.
+    """
+    traced_step = tf.function(step)
+
+    def over_single() -> _Carry:
+      if epochs == 1:
+        return traced_step(carry, self._single)
+      return tf.while_loop(
+        lambda epoch, _: epoch < epochs,
+        lambda epoch, carry: (epoch + 1, traced_step(carry, self._single)),
+        (0, carry),
+        parallel_iterations=1,
+      )[1]
+
+    return tf.cond(
+      self._is_single,
+      over_single,
+      lambda: _reduce_iterated(self._data.repeat(epochs), carry, traced_step),
+    )
+
+
+def _reduce_iterated(
   data: tf.data.Dataset, carry: _Carry, step: Callable[[_Carry, Any], _Carry]
 ) -> _Carry:
-  """Calls `step` for each element; to be called inside a `tf.function`.
-
-  Args:
-    data: Elements `(client_id, examples)`.
-    carry: What the first `step` gets, a structure of tensors.
-    step: From carry and element to carry.
-
-  Returns:
-    What the last `step` returned; `carry` if there is no element.
-  """
   # `data.reduce` would run the steps in tf.data's own executor, which takes
   # three times as long.
   iterator = iter(data)
@@ -52,6 +96,11 @@ def reduce_elements(
     # Steps read and write variables in turn.
     parallel_iterations=1,
   )[1]
+
+
+def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
+  """Returns a tensor of a spec, without rows where the spec leaves it open."""
+  return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
 def num_examples(examples: Any) -> tf.Tensor:

@@ -32,7 +32,7 @@ class Evaluation(NamedTuple):
 def evaluate(
   model: local_model.LocalModel,
   trainable: Any,
-  data: tf.data.Dataset,
+  data: batches.ClientData,
   batch_size: int | None,
 ) -> Evaluation:
   """Evaluates a model; to be called inside a `tf.function`.
@@ -40,7 +40,7 @@ def evaluate(
   Args:
     model: The model, which has received its weights.
     trainable: Its trainable weights, a flat tuple.
-    data: Elements `(client_id, examples)`.
+    data: The client's data.
     batch_size: The most examples in one forward pass; `None` takes an element
       as it is.
   """
@@ -56,7 +56,7 @@ def evaluate(
 def evaluate_with_gradient(
   model: local_model.LocalModel,
   trainable: Any,
-  data: tf.data.Dataset,
+  data: batches.ClientData,
   batch_size: int | None,
 ) -> tuple[Evaluation, tf.Tensor]:
   """Evaluates a model, and the norm of its gradient, in the same pass.
@@ -64,7 +64,7 @@ def evaluate_with_gradient(
   Args:
     model: The model, which has received its weights.
     trainable: Its trainable weights, a flat tuple.
-    data: Elements `(client_id, examples)`.
+    data: The client's data.
     batch_size: The most examples in one pass; `None` takes an element as it is.
 
   Returns:
@@ -92,7 +92,7 @@ def evaluate_with_gradient(
 
 
 def _reduce(
-  data: tf.data.Dataset, batch_size: Any, start: Any, step: Any
+  data: batches.ClientData, batch_size: Any, start: Any, step: Any
 ) -> Any:
   """Returns the client's id and what the last step returned."""
 
@@ -102,9 +102,7 @@ def _reduce(
       examples, batch_size, carry[1], step
     )
 
-  return batches.reduce_elements(
-    data, (tf.zeros([], tf.int64), start), over_element
-  )
+  return data.reduce((tf.zeros([], tf.int64), start), over_element)
 
 
 def _evaluation(

@@ -137,7 +137,7 @@ def train(
   optimizer: tff.learning.optimizers.Optimizer,
   state: Any,
   received: tuple[Any, ...],
-  data: tf.data.Dataset,
+  data: batches.ClientData,
   *,
   start: tuple[Any, ...] | None = None,
 ) -> Progress:
@@ -149,7 +149,7 @@ def train(
     optimizer: The client optimizer.
     state: `optimizer`, its hyperparameters this round, and `round_num`.
     received: theta, which the proximal term pulls towards, a flat tuple.
-    data: Elements `(client_id, examples)`.
+    data: The client's data.
     start: The trainable weights to start from; `None` is `received`.
   """
   key = tff.learning.optimizers.LEARNING_RATE_KEY
@@ -230,9 +230,7 @@ def train(
       examples, settings.batch_size, progress, step, order
     )
 
-  return batches.reduce_elements(
-    data.repeat(settings.local_epochs), first, over_element
-  )
+  return data.reduce(first, over_element, settings.local_epochs)
 
 
 def _with_proximal(

@@ -106,7 +106,7 @@ def build_personal_training(
         optimizer,
         {"optimizer": hparams, "round_num": state["round_num"]},
         theta,
-        data,
+        batches.ClientData(data),
         start=start,
       )
       return stacking.flatten_update(trained.trainable)

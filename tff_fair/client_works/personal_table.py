@@ -68,8 +68,8 @@ def build_lookup(table_type: tff.Type, data_type: tff.Type) -> tff.Computation:
   def find(ids: Any, data: Any) -> Any:
     @tf.function
     def run(ids: tf.Tensor, data: tf.data.Dataset) -> Any:
-      client_id = batches.reduce_elements(
-        data.take(1), tf.zeros([], tf.int64), lambda _, element: element[0]
+      client_id = batches.ClientData(data.take(1)).reduce(
+        tf.zeros([], tf.int64), lambda _, element: element[0]
       )
       matches = tf.equal(ids, client_id)
       place = tf.cond(

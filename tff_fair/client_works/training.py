@@ -104,9 +104,10 @@ def build_training(
 
     @tf.function
     def run(state: Any, received: Any, data: tf.data.Dataset) -> Any:
-      return _Client(model, optimizer, settings, signals, data).run(
-        state, received
+      client = _Client(
+        model, optimizer, settings, signals, batches.ClientData(data)
       )
+      return client.run(state, received)
 
     return run(state, received, data)
 
@@ -146,7 +147,7 @@ class _Client:
   optimizer: tff.learning.optimizers.Optimizer
   settings: local_training.TrainingSettings
   signals: Collection[str]
-  data: tf.data.Dataset
+  data: batches.ClientData
 
   def run(self, state: Any, received: Any) -> Any:
     """Returns the client's result, its metrics, and whether it counts."""
