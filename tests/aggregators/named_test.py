@@ -35,6 +35,9 @@ _NAMED = tff.to_type(
 WEIGHT_TYPES = {
   "signals": rounds.SIGNALS_TYPE,
   "named": _NAMED,
+  "named, integers": tff.to_type(
+    collections.OrderedDict(client_id=np.int64, num_examples=np.int32)
+  ),
   "named, no container": tff.StructType(
     [("client_id", np.int64), ("num_examples", np.float32)]
   ),
@@ -90,6 +93,24 @@ def test_named_weights_are_read_by_name():
   ]
   output = process.next(process.initialize(), [1.0, 0.0], weights)
   assert output.result == pytest.approx(1 / 16)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("way", ALL_WAYS)
+def test_named_numbers_may_be_integers(way, dtype):
+  process = aggregators.FedAvgFactory(aggregation=way).create(
+    tff.TensorType(np.float32),
+    tff.to_type(
+      collections.OrderedDict(client_id=np.int64, num_examples=dtype)
+    ),
+  )
+  weights = [
+    collections.OrderedDict(client_id=k, num_examples=dtype(n))
+    for k, n in ((7, 5), (2, 0), (3, 15))
+  ]
+  output = process.next(process.initialize(), [1.0, 9.0, 2.0], weights)
+  assert output.result == pytest.approx(1.75)
+  assert output.measurements["num_clients_excluded"] == 1
 
 
 @pytest.mark.parametrize("name", [*DROP_IN, *NEED_SIGNALS])

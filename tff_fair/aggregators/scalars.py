@@ -17,7 +17,8 @@ from tff_fair.kernels import finiteness, norms, stacking
 
 CLIENT_WEIGHTINGS = ("num_examples", "uniform")
 
-_FLOAT_SIGNALS = tuple(
+_NUMBERS = (np.floating, np.integer)
+_NUMERIC_SIGNALS = tuple(
   f for f in types.ClientSignals._fields if f != "client_id"
 )
 
@@ -61,8 +62,8 @@ class ScalarReader:
   Attributes:
     rule: The rule.
     client_weighting: "num_examples" or "uniform".
-    fields: The float fields the client's weight has; empty for a scalar weight,
-      which then is the number of examples.
+    fields: The numbers the client's weight has beside its id; empty for a
+      scalar weight, which then is the number of examples.
   """
 
   rule: types.Rule
@@ -81,22 +82,20 @@ class ScalarReader:
     """
     checks.check_choice("client_weighting", client_weighting, CLIENT_WEIGHTINGS)
     needed = ("num_examples", *rule.signals)
-    if _is_scalar(weight_type, np.floating) or _is_scalar(
-      weight_type, np.integer
-    ):
+    if _is_scalar(weight_type, _NUMBERS):
       found: tuple[str, ...] = ("num_examples",)
       fields: tuple[str, ...] = ()
     elif isinstance(weight_type, tff.StructType):
       by_name = dict(tff.structure.iter_elements(weight_type))
-      if not _is_scalar(by_name.get("client_id"), np.int64):
+      if not _is_scalar(by_name.get("client_id"), (np.int64,)):
         raise TypeError(
           "Expected a weight with a field `client_id` of type int64, found "
           f"{weight_type}. Pass tff_fair.ClientSignals as the update's weight."
         )
       fields = tuple(
         name
-        for name in _FLOAT_SIGNALS
-        if _is_scalar(by_name.get(name), np.floating)
+        for name in _NUMERIC_SIGNALS
+        if _is_scalar(by_name.get(name), _NUMBERS)
       )
       found = fields
     else:
@@ -161,10 +160,10 @@ class ScalarReader:
     return types.Cohort(client_id=rows.client_id, weight=weight, **named)
 
 
-def _is_scalar(type_spec: Any, kind: type) -> bool:
+def _is_scalar(type_spec: Any, kinds: tuple[type, ...]) -> bool:
   return (
     isinstance(type_spec, tff.TensorType)
     and len(type_spec.shape or ()) == 0
     and type_spec.shape is not None
-    and np.issubdtype(type_spec.dtype, kind)
+    and any(np.issubdtype(type_spec.dtype, kind) for kind in kinds)
   )
