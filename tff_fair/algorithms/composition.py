@@ -110,12 +110,8 @@ def compose(
     )
   if server_optimizer is None:
     server_optimizer = tff.learning.optimizers.build_sgdm(1.0)
-  if not isinstance(server_optimizer, tff.learning.optimizers.Optimizer):
-    raise TypeError(
-      "Expected `server_optimizer` to be a tff.learning.optimizers.Optimizer, "
-      f"found {type(server_optimizer).__name__}. Build one with "
-      "tff.learning.optimizers.build_sgdm(learning_rate)."
-    )
+  _check_optimizer("server_optimizer", server_optimizer)
+  _check_optimizer("client_optimizer", client_optimizer)
   factory = aggregators.RuleFactory(
     rule,
     aggregation=aggregation,
@@ -151,6 +147,27 @@ def compose(
     if finalizer
     else finalizers.build_apply_direction(server_optimizer, info.weights_type),
   )
+
+
+def _check_optimizer(name: str, optimizer: Optimizer) -> None:
+  """Checks that an optimizer is one, and takes back its hyperparameters."""
+  if not isinstance(optimizer, Optimizer):
+    raise TypeError(
+      f"Expected `{name}` to be a tff.learning.optimizers.Optimizer, found "
+      f"{type(optimizer).__name__}. Build one with "
+      "tff.learning.optimizers.build_sgdm(learning_rate)."
+    )
+  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
+  same = optimizer.set_hparams(state, optimizer.get_hparams(state))
+  try:
+    tf.nest.assert_same_structure(state, same)
+  except (TypeError, ValueError) as error:
+    # TFF's Adafactor returns the hyperparameters alone.
+    raise ValueError(
+      f"The `{name}`, {type(optimizer).__name__}, cannot be used: its "
+      "set_hparams does not return a state as its initialize does. Take "
+      "another one, for instance tff.learning.optimizers.build_adam."
+    ) from error
 
 
 def learning_rate(optimizer: Optimizer) -> float | None:
