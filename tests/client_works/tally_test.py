@@ -99,8 +99,34 @@ def test_the_models_own_accuracy_goes_before():
   assert accuracy(batch, loss=3.0, accuracy=0.125) == 0.125
   assert accuracy(batch, sparse_categorical_accuracy=0.25) == 0.25
   assert accuracy(batch, a_accuracy=0.25, accuracy=0.125) == 0.125
-  assert accuracy(batch, Accuracy=0.5) == 0.5
+  assert accuracy(batch, a_accuracy=0.25, Accuracy=0.5) == 0.5
   assert accuracy(batch, loss=3.0) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+  "names",
+  [
+    # The first is the one to take, in whatever order they come.
+    ("accuracy", "accuracy_without_end_of_sentence", "top_1_accuracy"),
+    ("sparse_categorical_accuracy", "sparse_top_k_categorical_accuracy"),
+    ("categorical_accuracy", "top_k_categorical_accuracy"),
+    ("top_1_accuracy", "accuracy_top_10", "top-5 accuracy"),
+    ("top1_accuracy", "top15_accuracy"),
+    ("stop_accuracy", "Top5_Accuracy"),
+  ],
+)
+def test_the_accuracy_of_the_top_output_goes_before(names):
+  batch = ([1, 1, 2], LOGITS, 0.0)
+  values = {name: i / 8 for i, name in enumerate(names)}
+  assert accuracy(batch, **values) == 0
+  assert accuracy(batch, **dict(reversed(values.items()))) == 0
+
+
+def test_of_several_accuracies_the_first_listed_counts():
+  batch = ([1, 1, 2], LOGITS, 0.0)
+  assert accuracy(batch, word_accuracy=0.25, binary_accuracy=0.125) == 0.25
+  assert accuracy(batch, binary_accuracy=0.125, word_accuracy=0.25) == 0.125
+  assert accuracy(batch, top_5_accuracy=0.5, top_3_accuracy=0.25) == 0.5
 
 
 def test_sums_are_in_float64():

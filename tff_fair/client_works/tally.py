@@ -1,11 +1,15 @@
 """Adds up loss and accuracy over the batches a model has seen."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tff_fair.client_works import local_model
+
+# Names such as Keras's "top_k_categorical_accuracy", or "top5_accuracy".
+_AMONG_TOP = re.compile(r"top[\W_]?(?!1(\D|$))[k\d]")
 
 
 class Tally(NamedTuple):
@@ -50,16 +54,22 @@ def mean_loss(tally: Tally) -> tf.Tensor:
 def accuracy(model: local_model.LocalModel, tally: Tally) -> tf.Tensor:
   """Returns the accuracy, float32[].
 
-  The model's own metric (the one named "accuracy", or else the first whose name
-  contains it) knows about masks and sequences; without one, the share of hits;
-  NaN where there is none either.
+  The model's own metric knows about masks and sequences: the one named
+  "accuracy", or else the first in the model's own order whose name contains it,
+  where those that look at more than the top output ("top_5_accuracy") come
+  last. Without one, the share of hits; NaN where there is none either.
   """
   values = model.finalized_metrics(tally.metrics)
   named = [name for name in values if "accuracy" in name.lower()]
   if named:
-    name = min(named, key=lambda name: (name != "accuracy", name))
-    return tf.cast(values[name], tf.float32)
+    # Of equal keys, `min` takes the first.
+    return tf.cast(values[min(named, key=_distance_to_accuracy)], tf.float32)
   return _mean(tally.hits, tally)
+
+
+def _distance_to_accuracy(name: str) -> tuple[bool, bool]:
+  lowered = name.lower()
+  return lowered != "accuracy", bool(_AMONG_TOP.search(lowered))
 
 
 def _mean(total: tf.Tensor, tally: Tally) -> tf.Tensor:
