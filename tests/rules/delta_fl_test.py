@@ -123,6 +123,27 @@ def test_one_client_with_nearly_all_examples():
   check(1e-6, [3.0, 2.0, 1.0], n)
 
 
+@pytest.mark.parametrize("alpha", [1e-14, 1e-12, 0.99e-10, 1.01e-10, 1e-8])
+@pytest.mark.parametrize("small", [1, 7])
+def test_a_share_far_below_one_is_told_from_another(small, alpha):
+  # 1 - alpha and the cumulative weight are both next to 1.
+  for loss in ([1.0, 2.0], [2.0, 1.0], [1.0, 1.0]):
+    check(alpha, loss, [10**10, small])
+  check(alpha, [1.0, 3.0, 2.0, 4.0], [10**10, small, 1, small])
+
+
+@pytest.mark.parametrize("m", [2, 30, 1000])
+def test_a_tiny_share_is_reached_exactly(m):
+  # The smallest loss has nearly all examples, the others have one each.
+  loss, n = np.arange(m) + 1.0, [10**9, *[1] * (m - 1)]
+  for k in {1, m // 2, m - 1}:
+    alpha = k / sum(n)
+    kept = apply(alpha, loss, n).measurements["num_clients_kept"]
+    assert kept == k + 1
+    kept = apply(alpha * (1 - 1e-11), loss, n).measurements["num_clients_kept"]
+    assert kept == k
+
+
 @pytest.mark.parametrize(
   ("alpha", "error"),
   [
