@@ -116,6 +116,21 @@ def test_random_orders_differ_between_rounds_and_seeds():
   assert len(seen) == 16
 
 
+@pytest.mark.parametrize("seed", [2**63, 2**64 - 1, 2**64 + 5, 10**40])
+def test_a_seed_counts_by_its_lowest_64_bits(seed):
+  updates, loss, _ = cohorts.random(12, d=30)
+  cohort = cohorts.make(updates - 1.1 * updates.mean(axis=0), loss)
+
+  def coefficients(seed):
+    rule = fedfv.FedFvRule(alpha=0, order="random", seed=seed)
+    return tuple(in_graph.apply(rule, cohort).coefficients)
+
+  assert coefficients(seed) == coefficients(seed % 2**64)
+  assert coefficients(seed) != coefficients(seed + 1)
+  # The seed 2^63 is not taken for 0, nor for what fits into 63 bits.
+  assert coefficients(seed) != coefficients((seed + 2**63) % 2**64)
+
+
 def test_ties_are_broken_by_place():
   # Clients come in ascending order of id.
   updates, _, _ = cohorts.random(5, d=9)

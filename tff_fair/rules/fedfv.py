@@ -112,7 +112,7 @@ class FedFvRule(types.Rule):
     tau: Rounds an update is remembered for, 0 or more.
     order: Of the projection targets: by ascending "loss", "reverse" of it, or
       "random".
-    seed: Of the random order.
+    seed: Of the random order, 0 or more; its lowest 64 bits count.
   """
 
   alpha: float = 0.1
@@ -189,7 +189,8 @@ class FedFvRule(types.Rule):
     if self.order == "reverse":
       return tf.argsort(loss, direction="DESCENDING", stable=True)
     if self.order == "random":
-      seed = tf.stack([tf.constant(self.seed, tf.int64), round_num])
+      low_bits = (int(self.seed) + 2**63) % 2**64 - 2**63
+      seed = tf.stack([tf.constant(low_bits, tf.int64), round_num])
       # Shuffled from ascending ids: arrival leaves no trace.
       return tf.random.experimental.stateless_shuffle(
         tf.range(tf.size(loss)), seed=seed
