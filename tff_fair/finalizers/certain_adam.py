@@ -11,6 +11,10 @@ Federated Adam" (2024), Algorithm 1, with C the certainty of the round:
 
 The last line of the paper's algorithm prints eta where its text and the line
 above define eta_t = C eta: eta_t is what is built. C = 1 throughout is Adam.
+
+For a small C, beta_{t,i} and c_i are next to 1, and what is missing to 1 is
+what counts: 1 - beta_{t,i} is taken by expm1, and the state has 1 - c_i in the
+place of c_i, which is the moment of a direction of constant one.
 """
 
 import collections
@@ -84,31 +88,30 @@ def build_certain_adam(
       ),
       first_moment=zeros(),
       second_moment=zeros(),
-      correction1=tf.ones([], tf.float32),
-      correction2=tf.ones([], tf.float32),
+      bias_correction1=tf.zeros([], tf.float32),
+      bias_correction2=tf.zeros([], tf.float32),
     )
 
   def step(state: Any, trainable: Any, round_update: Any) -> Any:
     hparams, certainty = state["hparams"], round_update["scalars"]["certainty"]
-    beta1 = tf.pow(hparams["beta1"], certainty)
-    beta2 = tf.pow(hparams["beta2"], certainty)
+    shares1 = _shares(hparams["beta1"], certainty)
+    shares2 = _shares(hparams["beta2"], certainty)
     first = tf.nest.map_structure(
-      lambda m, g: _mix(beta1, m, g),
+      lambda m, g: _mix(shares1, m, g),
       state["first_moment"],
       round_update["update"],
     )
     second = tf.nest.map_structure(
-      lambda v, g: _mix(beta2, v, tf.square(g)),
+      lambda v, g: _mix(shares2, v, tf.square(g)),
       state["second_moment"],
       round_update["update"],
     )
-    correction1 = state["correction1"] * beta1
-    correction2 = state["correction2"] * beta2
-    rate = certainty * hparams["learning_rate"] / (1.0 - correction1)
+    one = tf.ones_like(certainty)
+    correction1 = _mix(shares1, state["bias_correction1"], one)
+    correction2 = _mix(shares2, state["bias_correction2"], one)
+    rate = certainty * hparams["learning_rate"] / correction1
     new_trainable = tf.nest.map_structure(
-      lambda w, m, v: (
-        w - _step(rate, m, v, 1.0 - correction2, hparams["epsilon"])
-      ),
+      lambda w, m, v: w - _step(rate, m, v, correction2, hparams["epsilon"]),
       trainable,
       first,
       second,
@@ -117,8 +120,8 @@ def build_certain_adam(
       hparams=hparams,
       first_moment=first,
       second_moment=second,
-      correction1=correction1,
-      correction2=correction2,
+      bias_correction1=correction1,
+      bias_correction2=correction2,
     )
     return new_state, new_trainable
 
@@ -135,9 +138,19 @@ def build_certain_adam(
   )
 
 
-def _mix(beta: tf.Tensor, moment: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-  beta = tf.cast(beta, moment.dtype)
-  return beta * moment + (1.0 - beta) * new
+def _shares(
+  beta: tf.Tensor, certainty: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns beta^C and 1 - beta^C, each as exact as it can be."""
+  exponent = tf.math.xlogy(certainty, beta)
+  return tf.exp(exponent), -tf.math.expm1(exponent)
+
+
+def _mix(
+  shares: tuple[tf.Tensor, tf.Tensor], moment: tf.Tensor, new: tf.Tensor
+) -> tf.Tensor:
+  kept, added = (tf.cast(share, moment.dtype) for share in shares)
+  return kept * moment + added * new
 
 
 def _step(

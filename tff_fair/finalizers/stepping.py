@@ -62,11 +62,13 @@ def build_stepping_finalizer(
       for tensor in map(tf.convert_to_tensor, tf.nest.flatten(new_state))
       if tensor.dtype.is_floating
     ]
-    finite = finiteness.all_finite(
-      (round_update["update"], new_trainable, remembered)
+    any_client = round_update["num_clients"] > 0
+    # Without a client there is no step whose numbers could matter.
+    finite = finiteness.all_finite(round_update["update"]) & (
+      ~any_client | finiteness.all_finite((new_trainable, remembered))
     )
     state, trainable = tf.cond(
-      tf.logical_and(finite, round_update["num_clients"] > 0),
+      any_client & finite,
       lambda: (new_state, new_trainable),
       lambda: (state, trainable),
     )
