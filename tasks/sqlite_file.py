@@ -1,20 +1,22 @@
-"""Finds, fetches and checks the SQLite files of TFF's native data sets.
+"""Finds, checks and reads the SQLite files of TFF's native data sets.
 
 The format is that of `tff.simulation.datasets`: a table `examples` (split_name,
 client_id, serialized_example_proto) and a table `client_metadata` (client_id,
 split_name, num_examples). Files are opened read-only and never changed.
 """
 
+import array
 import contextlib
 import os
 import pathlib
 import sqlite3
 import struct
-import tempfile
-import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from tasks.task import DataError
+import numpy as np
+
+from tasks import client_names, download
+from tasks.data_error import DataError
 
 _COLUMNS = {
   "examples": {"split_name", "client_id", "serialized_example_proto"},
@@ -22,8 +24,6 @@ _COLUMNS = {
 }
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
-# A download that brings nothing for so long (seconds) is given up.
-_STALL_TIMEOUT = 30.0
 
 
 def find(
@@ -49,7 +49,7 @@ def find(
   directory = data_dir or pathlib.Path.home() / ".tff"
   path = directory / filename
   if not os.path.lexists(path):
-    _download(path, fetch)
+    download.fetch_file(path, fetch, _header_problem)
   _check(path)
   return path
 
@@ -72,18 +72,7 @@ def example_counts(
     DataError: If the file lacks one of the splits or cannot be read.
   """
   with _connect(path) as connection:
-    found = {
-      split
-      for (split,) in connection.execute(
-        "SELECT DISTINCT split_name FROM client_metadata"
-      )
-    }
-    missing = sorted(set(splits) - found)
-    if missing:
-      raise DataError(
-        f"{path}: table client_metadata has no split {', '.join(missing)}; "
-        f"found {', '.join(sorted(found)) or 'none'}. {advice}".rstrip()
-      )
+    _check_splits(path, connection, splits, advice)
     return [
       dict(
         connection.execute(
@@ -94,6 +83,94 @@ def example_counts(
       )
       for split in splits
     ]
+
+
+def population(
+  path: pathlib.Path, splits: Sequence[str]
+) -> tuple[client_names.ClientNames, np.ndarray]:
+  """Returns all clients and their numbers of examples, as compact as can be.
+
+  What `example_counts` returns as mappings, for populations of any size: rows
+  are taken one by one, no Python object stays for a client.
+
+  Args:
+    path: A file that `find` returned.
+    splits: Names of the splits.
+
+  Returns:
+    The names in ascending order, and int64[num_clients, num_splits]; 0 where a
+    client is not in a split. It comes from `client_metadata`: no example is
+    read.
+
+  Raises:
+    DataError: If the file lacks one of the splits or cannot be read.
+  """
+  counts = array.array("q")
+  columns = ", ".join(
+    "CAST(TOTAL(CASE split_name WHEN ? THEN num_examples END) AS INTEGER)"
+    for _ in splits
+  )
+  places = ", ".join("?" for _ in splits)
+  query = (
+    f"SELECT client_id, {columns} FROM client_metadata "
+    f"WHERE split_name IN ({places}) GROUP BY client_id ORDER BY client_id"
+  )
+
+  def rows(connection: sqlite3.Connection) -> Iterator[str]:
+    for name, *client_counts in connection.execute(query, [*splits, *splits]):
+      counts.extend(client_counts)
+      yield str(name)
+
+  with _connect(path) as connection:
+    _check_splits(path, connection, splits)
+    names = client_names.ClientNames(rows(connection))
+  return names, np.array(counts, np.int64).reshape(len(names), len(splits))
+
+
+def serialized_examples(
+  path: pathlib.Path, split: str, client: str, *, limit: int | None = None
+) -> list[bytes]:
+  """Returns a client's examples as they are stored, in the file's order.
+
+  Args:
+    path: A file that `find` returned.
+    split: Name of the split.
+    client: Name of the client.
+    limit: How many to read at most; None reads all.
+
+  Raises:
+    DataError: If the file cannot be read.
+  """
+  query = (
+    "SELECT serialized_example_proto FROM examples "
+    "WHERE split_name = ? AND client_id = ? LIMIT ?"
+  )
+  # SQLite takes a negative limit for none.
+  values = [split, client, -1 if limit is None else limit]
+  with _connect(path) as connection:
+    # Bytes, even of what was stored as a text.
+    connection.text_factory = bytes
+    return [example for (example,) in connection.execute(query, values)]
+
+
+def _check_splits(
+  path: pathlib.Path,
+  connection: sqlite3.Connection,
+  splits: Collection[str],
+  advice: str = "",
+) -> None:
+  found = {
+    split
+    for (split,) in connection.execute(
+      "SELECT DISTINCT split_name FROM client_metadata"
+    )
+  }
+  missing = sorted(set(splits) - found)
+  if missing:
+    raise DataError(
+      f"{path}: table client_metadata has no split {', '.join(missing)}; "
+      f"found {', '.join(sorted(found)) or 'none'}. {advice}".rstrip()
+    )
 
 
 def _check(path: pathlib.Path) -> None:
@@ -156,63 +233,3 @@ def _connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
       yield connection
   except sqlite3.Error as error:
     raise DataError(f"{path}: is damaged: SQLite says: {error}.") from error
-
-
-def _download(path: pathlib.Path, fetch: Callable[[str], object]) -> None:
-  """Fetches a file into a directory of its own, then moves it to its place.
-
-  TFF's loader writes to the final name as the data arrives: interrupted, it
-  would leave a truncated file that the next run takes for the whole one.
-  """
-  directory = path.parent
-  created = not directory.exists()
-  try:
-    directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-      prefix=".download-", dir=directory, ignore_cleanup_errors=True
-    ) as staging:
-      _fetch_or_give_up(fetch, pathlib.Path(staging))
-      arrived = pathlib.Path(staging) / path.name
-      if problem := _header_problem(arrived):
-        raise OSError(problem)
-      arrived.rename(path)
-  except Exception as error:  # Sockets, LZMA, SQLite, a full disk, a proxy …
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    raise DataError(
-      f"{path}: there is no such file, and it could not be downloaded "
-      f"({reason}). On a machine with network access TFF downloads it as "
-      f"~/.tff/{path.name}: copy it from there to {directory}, or name the "
-      "directory that has it as data_dir (--data_dir)."
-    ) from error
-  finally:
-    if created:
-      with contextlib.suppress(OSError):
-        directory.rmdir()  # Fails, as it should, once the file is there.
-
-
-def _fetch_or_give_up(
-  fetch: Callable[[str], object], staging: pathlib.Path
-) -> None:
-  # TFF's loader waits for the network without limit. The thread is a daemon so
-  # that one that hangs does not keep the program from ending.
-  failures: list[Exception] = []
-
-  def run() -> None:
-    try:
-      fetch(str(staging))
-    except Exception as error:
-      failures.append(error)
-
-  thread = threading.Thread(target=run, daemon=True)
-  thread.start()
-  while thread.is_alive():
-    before = _total_size(staging)
-    thread.join(_STALL_TIMEOUT)
-    if thread.is_alive() and _total_size(staging) == before:
-      raise TimeoutError(f"nothing arrived for {_STALL_TIMEOUT:g} seconds")
-  if failures:
-    raise failures[0]
-
-
-def _total_size(directory: pathlib.Path) -> int:
-  return sum(file.stat().st_size for file in directory.iterdir())

@@ -6,7 +6,7 @@ import urllib.error
 import pytest
 
 import tasks
-from tasks import sqlite_file
+from tasks import download, sqlite_file
 
 _NAME = "emnist_all.sqlite"
 
@@ -170,7 +170,7 @@ class TestDownload:
     self._fails(directory, fetch, "OSError: it is truncated")
 
   def test_hangs(self, tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite_file, "_STALL_TIMEOUT", 0.2)
+    monkeypatch.setattr(download, "_STALL_TIMEOUT", 0.2)
     release = threading.Event()
     self._fails(
       tmp_path, lambda _: release.wait(), "TimeoutError: nothing arrived for"
@@ -178,7 +178,7 @@ class TestDownload:
     release.set()
 
   def test_slow_is_not_hanging(self, emnist_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite_file, "_STALL_TIMEOUT", 0.5)
+    monkeypatch.setattr(download, "_STALL_TIMEOUT", 0.5)
     content = emnist_file.path.read_bytes()
 
     def fetch(directory):

@@ -1,0 +1,180 @@
+"""LSTMs for characters, words and sentences (Hochreiter, Schmidhuber, 1997).
+
+Padding stands at the end of a sequence, where it changes no earlier output:
+the recurrent layers need no mask, only loss and metrics do (`next_token`). A
+model for whole sentences has to stop before the padding and masks it.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.models import seeds
+
+_Initializer = tf.keras.initializers.Initializer
+
+
+def character_lstm(
+  num_tokens: int,
+  seed: int,
+  *,
+  num_layers: int = 2,
+  units: int = 256,
+  every_step: bool = True,
+) -> tf.keras.Model:
+  """The character model of McMahan et al. (AISTATS 2017).
+
+  Layers, shapes and kinds of initial weights are those of TFF's baseline
+  `tff.simulation.baselines.shakespeare`.
+
+  Args:
+    num_tokens: Size of the vocabulary: number of inputs and of logits.
+    seed: Seed of the initial weights.
+    num_layers: Number of LSTM layers.
+    units: Width of each.
+    every_step: Whether there is an output after each token or after the last.
+
+  Returns:
+    An uncompiled model that takes int[n, length] and returns float32[n, length,
+    num_tokens], or float32[n, num_tokens].
+  """
+  layer_seeds = iter(seeds.int32_seeds(seed, 3 + 2 * num_layers))
+  return tf.keras.Sequential(
+    [
+      tf.keras.layers.Input([None], dtype=tf.int32),
+      _embedding(num_tokens, 8, next(layer_seeds)),
+      *(
+        _lstm(
+          units,
+          tf.keras.initializers.HeNormal(next(layer_seeds)),
+          next(layer_seeds),
+          every_step=every_step or layer < num_layers - 1,
+        )
+        for layer in range(num_layers)
+      ),
+      _dense(num_tokens, layer_seeds),
+    ]
+  )
+
+
+def word_lstm(
+  num_tokens: int,
+  seed: int,
+  *,
+  embedding_size: int = 96,
+  num_layers: int = 1,
+  units: int = 670,
+) -> tf.keras.Model:
+  """The word model of Reddi et al. (ICLR 2021).
+
+  Each LSTM is followed by a dense layer of the embedding's size: the model of
+  TFF's baseline `tff.simulation.baselines.stackoverflow`. With one LSTM it is
+  "1 LSTM + 2 FC" of VRed, too.
+
+  Args:
+    num_tokens: Size of the vocabulary: number of inputs and of logits.
+    seed: Seed of the initial weights.
+    embedding_size: Size of the embedding and of the dense layers.
+    num_layers: Number of LSTM layers.
+    units: Width of each.
+
+  Returns:
+    An uncompiled model from int[n, length] to float32[n, length, num_tokens].
+  """
+  layer_seeds = iter(seeds.int32_seeds(seed, 2 + 3 * num_layers))
+  layers = [
+    tf.keras.layers.Input([None], dtype=tf.int32),
+    _embedding(num_tokens, embedding_size, next(layer_seeds)),
+  ]
+  for _ in range(num_layers):
+    kernel = tf.keras.initializers.GlorotUniform(next(layer_seeds))
+    layers.append(_lstm(units, kernel, next(layer_seeds), every_step=True))
+    layers.append(_dense(embedding_size, layer_seeds))
+  layers.append(_dense(num_tokens, layer_seeds))
+  return tf.keras.Sequential(layers)
+
+
+def sentence_lstm(
+  num_tokens: int,
+  num_classes: int,
+  seed: int,
+  *,
+  embedding: np.ndarray | None = None,
+  embedding_size: int = 100,
+  num_layers: int = 2,
+  units: int = 100,
+) -> tf.keras.Model:
+  """A classifier of sentences: stacked LSTMs and one dense layer.
+
+  Args:
+    num_tokens: Size of the vocabulary; token 0 is padding, at the end.
+    num_classes: Number of logits.
+    seed: Seed of the initial weights.
+    embedding: float32[num_tokens, size] of word vectors that are not trained;
+      None trains an embedding.
+    embedding_size: Size of an embedding that is trained.
+    num_layers: Number of LSTM layers.
+    units: Width of each.
+
+  Returns:
+    An uncompiled model from int[n, length] to float32[n, num_classes].
+  """
+  layer_seeds = iter(seeds.int32_seeds(seed, 2 + 2 * num_layers))
+  embedding_seed = next(layer_seeds)
+  if embedding is None:
+    first = _embedding(num_tokens, embedding_size, embedding_seed, mask=True)
+  else:
+    first = tf.keras.layers.Embedding(
+      *embedding.shape,
+      embeddings_initializer=tf.keras.initializers.Constant(embedding),
+      mask_zero=True,
+      trainable=False,
+    )
+  return tf.keras.Sequential(
+    [
+      tf.keras.layers.Input([None], dtype=tf.int32),
+      first,
+      *(
+        _lstm(
+          units,
+          tf.keras.initializers.GlorotUniform(next(layer_seeds)),
+          next(layer_seeds),
+          every_step=layer < num_layers - 1,
+        )
+        for layer in range(num_layers)
+      ),
+      _dense(num_classes, layer_seeds),
+    ]
+  )
+
+
+def _embedding(
+  num_tokens: int, size: int, seed: int, *, mask: bool = False
+) -> tf.keras.layers.Layer:
+  return tf.keras.layers.Embedding(
+    num_tokens,
+    size,
+    embeddings_initializer=tf.keras.initializers.RandomUniform(
+      -0.05, 0.05, seed
+    ),
+    mask_zero=mask,
+  )
+
+
+def _lstm(
+  units: int, kernel: _Initializer, seed: int, *, every_step: bool
+) -> tf.keras.layers.Layer:
+  return tf.keras.layers.LSTM(
+    units,
+    kernel_initializer=kernel,
+    recurrent_initializer=tf.keras.initializers.Orthogonal(seed=seed),
+    return_sequences=every_step,
+  )
+
+
+def _dense(units: int, layer_seeds: Iterator[int]) -> tf.keras.layers.Layer:
+  return tf.keras.layers.Dense(
+    units,
+    kernel_initializer=tf.keras.initializers.GlorotUniform(next(layer_seeds)),
+  )
