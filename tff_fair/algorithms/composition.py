@@ -151,7 +151,7 @@ def compose(
 
 def _check_optimizer(name: str, optimizer: Optimizer) -> None:
   """Checks that an optimizer is one, and takes back its hyperparameters."""
-  if not isinstance(optimizer, Optimizer):
+  if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
     raise TypeError(
       f"Expected `{name}` to be a tff.learning.optimizers.Optimizer, found "
       f"{type(optimizer).__name__}. Build one with "
