@@ -1,181 +1,226 @@
-"""What every rule keeps: values, equivariance, hard cohorts, bad settings."""
+"""What every rule keeps: equivariance, hard cohorts, purity, bad settings."""
 
+import functools
+import importlib
+import inspect
 import itertools
+import pkgutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests import reference
-from tests.rules import cohorts
-from tff_fair import types
-from tff_fair.rules import (
-  adafed,
-  fedavg,
-  fedavg_n,
-  fedmgda_plus,
-  qfedavg,
-  term,
-  vred,
+from tests.rules import cohorts, in_graph
+from tests.rules.settings import (
+  HARD,
+  RULE_CLASSES,
+  SETTINGS,
+  each_of,
+  label,
+)
+from tff_fair import rules, types
+
+every_setting = each_of(SETTINGS)
+
+
+def test_every_rule_is_covered():
+  found = {
+    member
+    for module in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}.")
+    for member in vars(importlib.import_module(module.name)).values()
+    if inspect.isclass(member)
+    and issubclass(member, types.Rule)
+    and member.__module__ == module.name
+    and not inspect.isabstract(member)
+  }
+  assert set(RULE_CLASSES.values()) == found
+  assert {name for name, _ in SETTINGS} == set(RULE_CLASSES)
+
+
+# Ids, ages and updates; client 0 is in every hard cohort, the others in none.
+REMEMBERED = (
+  [9, 8, 0],
+  [1, 1, 2],
+  np.random.default_rng(2).normal(size=[3, 9]),
 )
 
-RULE_CLASSES = {
-  "fedavg": fedavg.FedAvgRule,
-  "fedavg_n": fedavg_n.FedAvgNRule,
-  "qfedavg": qfedavg.QFedAvgRule,
-  "term": term.TermRule,
-  "vred": vred.VRedRule,
-  "semi_vred": vred.SemiVRedRule,
-  "fedmgda_plus": fedmgda_plus.FedMgdaPlusRule,
-  "adafed": adafed.AdaFedRule,
-}
-SETTINGS = [
-  ("fedavg", {}),
-  ("fedavg_n", {}),
-  *[("qfedavg", {"q": q}) for q in (0, 0.125, 1, 2.5, 15)],
-  *[("term", {"t": t}) for t in (0, 1.0, -2, 1000, -1000)],
-  *[("vred", {"beta": beta}) for beta in (0, 0.1, 50.0)],
-  *[("semi_vred", {"beta": beta}) for beta in (0, 0.1, 50.0)],
-  *[
-    ("fedmgda_plus", {"epsilon": epsilon, "normalize": normalize})
-    for epsilon in (0, 0.1, 1)
-    for normalize in (True, False)
-  ],
-  *[("adafed", {"gamma": gamma}) for gamma in (0, 0.5, 1.0, 10)],
-]
-IDS = ["-".join(map(str, (n, *kw.values()))) for n, kw in SETTINGS]
-every_setting = pytest.mark.parametrize(("name", "hparams"), SETTINGS, ids=IDS)
 
-_ROWS = np.random.default_rng(1).normal(size=(4, 9))
-# Updates, losses and numbers of examples (equal if None).
-HARD = {
-  "one client": (_ROWS[:1], [0.7], None),
-  "identical clients": (_ROWS[[0, 0]], [0.7, 0.7], None),
-  "identical updates": (_ROWS[[0, 0, 1]], [0.7, 0.2, 1.0], None),
-  "opposite updates": ([_ROWS[0], -_ROWS[0]], [0.7, 0.2], None),
-  "all updates zero": (np.zeros([3, 9]), [0.7, 0.2, 1.0], None),
-  "one update zero": (_ROWS * [[1], [0], [1], [1]], [0.7, 0.2, 1, 2], None),
-  "more clients than weights": (_ROWS[:, :2], [0.7, 0.2, 1.0, 2.0], None),
-  "no loss": (_ROWS, [0, 0, 0, 0], None),
-  "one loss zero": (_ROWS, [0.7, 0, 1, 2], None),
-  "tiny losses": (_ROWS, [1e-30, 2e-30, 3e-30, 5e-30], None),
-  "huge losses": (_ROWS, [1e6, 2e6, 3e6, 5e6], None),
-  "tiny and huge losses": (_ROWS, [1e-30, 1, 1e6, 0.3], None),
-  "negative losses": (_ROWS, [-1.0, -2.0, 0.5, -1e6], None),
-  "one update huge": (_ROWS * [[1e30], [1], [1], [1]], [1, 2, 0.5, 1], None),
-  "one update tiny": (_ROWS * [[1e-30], [1], [1], [1]], [1, 2, 0.5, 1], None),
-  "all updates huge": (_ROWS * 1e38, [1, 2, 0.5, 1], None),
-  "all updates tiny": (_ROWS * 1e-38, [1, 2, 0.5, 1], None),
-  "unequal sizes": (_ROWS, [1, 2, 0.5, 1], [1, 1e9, 3, 2**24]),
-}
+def hard_cohort(rule, case):
+  """The cohort, and all updates that its coefficients are for."""
+  updates = np.asarray(HARD[case]["updates"])
+  if not rule.remembered_rounds:
+    return cohorts.make(**HARD[case]), updates
+  remembered_ids, ages, old = REMEMBERED
+  old = old[:, : updates.shape[1]]
+  cohort = cohorts.make(**HARD[case], remembered=(remembered_ids, ages, old))
+  return cohort, np.concatenate([updates, old])
 
 
-@pytest.mark.parametrize("m", [1, 2, 7])
-@pytest.mark.parametrize(
-  ("name", "hparams"),
-  # Where exp(t f) does not overflow in the reference; see term_test.
-  [(name, kw) for name, kw in SETTINGS if abs(kw.get("t", 0)) < 100],
-)
-def test_direction_is_that_of_numpy(name, hparams, m):
-  updates, loss, num_examples = cohorts.random(m, d=23, seed=m)
-  cohort = cohorts.make(updates, loss, num_examples)
-  direction = cohorts.coefficients(RULE_CLASSES[name](**hparams), cohort)
-  clients = cohorts.clients(updates, loss, num_examples)
-  expected = getattr(reference, name)(clients, **hparams)
-  # The program's reference solution is good to about 1e-8 itself.
-  tolerance = 1e-6 if name == "fedmgda_plus" else 1e-9
-  np.testing.assert_allclose(
-    direction @ updates, expected, rtol=0, atol=tolerance * abs(expected).max()
+def random_cohort(rule, m, *, seed=0, client_id=None):
+  """Unequal clients, with nobody remembered."""
+  updates, loss, num_examples = cohorts.random(m, d=23, seed=seed)
+  nobody = ([], [], np.zeros([0, 23]))
+  return cohorts.make(
+    updates,
+    loss,
+    num_examples,
+    client_id=client_id,
+    remembered=nobody if rule.remembered_rounds else None,
+    **cohorts.random_signals(m, seed),
   )
+
+
+@functools.cache
+def later_state(rule):
+  """The state after three rounds, in which some clients took part."""
+  state = None
+  for seed, client_id in enumerate(([0, 1, 3], [1, 2, 7], [3, 7, 9])):
+    cohort = random_cohort(rule, 3, seed=seed, client_id=client_id)
+    state = in_graph.apply(rule, cohort, state).state
+  return state
 
 
 @pytest.mark.parametrize("case", HARD)
 @every_setting
 def test_hard_cohorts_give_finite_numbers(name, hparams, case):
   rule = RULE_CLASSES[name](**hparams)
-  updates, loss, num_examples = HARD[case]
-  cohort = cohorts.make(updates, loss, num_examples)
-  c = cohorts.coefficients(rule, cohort)
-  assert c.dtype == np.float64
-  assert c.shape == (len(updates),)
-  assert np.all(np.isfinite(c))
-  assert np.all(np.isfinite(c @ updates))
-  reported = cohorts.measurements(rule, cohort)
-  assert reported.pop("beta_max", 1.0) > 0  # Infinite: no beta is too large.
-  assert np.all(np.isfinite(list(reported.values())))
+  cohort, updates = hard_cohort(rule, case)
+  for state in (None, later_state(rule)):
+    output = in_graph.apply(rule, cohort, state)
+    c = output.coefficients
+    assert c.dtype == np.float64
+    assert c.shape == (len(updates),)
+    assert np.all(np.isfinite(c))
+    assert np.all(np.isfinite(c @ updates))
+    reported = dict(output.measurements)
+    # Infinite: no beta is too large.
+    assert reported.pop("beta_max", 1.0) > 0
+    reported = (reported, output.for_finalizer, output.state)
+    assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(reported))
 
 
-@pytest.mark.parametrize("case", HARD)
 @every_setting
+def test_a_round_is_a_function_of_cohort_and_state(name, hparams):
+  rule = RULE_CLASSES[name](**hparams)
+  cohort, before = random_cohort(rule, 5), later_state(rule)
+  first, again = (in_graph.apply(rule, cohort, before) for _ in range(2))
+  tf.nest.map_structure(np.testing.assert_array_equal, first, again)
+  # Types stay: the state of one round is what the next one gets.
+  tf.nest.assert_same_structure(first.state, rule.initialize())
+  for new, old in zip(
+    tf.nest.flatten(first.state),
+    tf.nest.flatten(rule.initialize()),
+    strict=True,
+  ):
+    assert (new.dtype, new.ndim) == (old.dtype.as_numpy_dtype, old.shape.rank)
+
+
+def by_order_of_ids(name, hparams, case):
+  """Whether FedFV looks at the place of a client in the cohort.
+
+  Then only the ascending order of ids, which the aggregation sees to, makes the
+  result independent of the order of arrival.
+  """
+  if name != "fedfv" or hparams["alpha"] == 1:
+    return False
+  loss = HARD[case].get("loss", [1, 1])
+  ties = len(set(loss)) < len(loss)
+  return ties or (hparams["order"] == "random" and len(loss) > 2)
+
+
+_ANY_ORDER = [
+  (name, kw, case)
+  for (name, kw), case in itertools.product(SETTINGS, HARD)
+  if not by_order_of_ids(name, kw, case)
+]
+
+
+@pytest.mark.parametrize(
+  ("name", "hparams", "case"),
+  _ANY_ORDER,
+  ids=[f"{label(n, kw)}-{case}" for n, kw, case in _ANY_ORDER],
+)
 def test_order_of_clients_does_not_matter(name, hparams, case):
   rule = RULE_CLASSES[name](**hparams)
-  cohort = cohorts.make(*HARD[case])
-  updates = np.asarray(HARD[case][0])
-  c = cohorts.coefficients(rule, cohort)
-  order = np.roll(np.arange(len(c))[::-1], 1)
-  other = cohorts.coefficients(rule, cohorts.permuted(cohort, order))
+  cohort, updates = hard_cohort(rule, case)
+  m, state = len(cohort.client_id), later_state(rule)
+  c = in_graph.apply(rule, cohort, state).coefficients
+  order = np.roll(np.arange(m)[::-1], 1)
+  other = in_graph.apply(rule, cohorts.permuted(cohort, order), state)
   # Where many coefficients give the same direction, they may differ.
   norms = np.linalg.norm(updates, axis=1)
   typical = np.median(norms)
   tolerance = 1e-6 * np.abs(c) @ norms
   tolerance += 1e-12 * max(typical * max(abs(c)), min(typical, 1))
+  reordered = np.concatenate([updates[order], updates[m:]])
   np.testing.assert_allclose(
-    other @ updates[order], c @ updates, rtol=0, atol=tolerance
+    other.coefficients @ reordered, c @ updates, rtol=0, atol=tolerance
   )
 
 
-@every_setting
+@each_of([(n, kw) for n, kw in SETTINGS if kw.get("order") != "random"])
 def test_coefficients_go_with_their_clients(name, hparams):
   rule = RULE_CLASSES[name](**hparams)
-  cohort = cohorts.make(*cohorts.random(6, d=23))
+  cohort, state = random_cohort(rule, 6), later_state(rule)
   order = np.array([3, 0, 5, 1, 2, 4])
+  there = in_graph.apply(rule, cohort, state)
+  back = in_graph.apply(rule, cohorts.permuted(cohort, order), state)
   np.testing.assert_allclose(
-    cohorts.coefficients(rule, cohorts.permuted(cohort, order)),
-    cohorts.coefficients(rule, cohort)[order],
-    rtol=1e-6,
-    atol=1e-12,
+    back.coefficients, there.coefficients[order], rtol=1e-6, atol=1e-12
+  )
+  tf.nest.map_structure(
+    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-15),
+    back.state,
+    there.state,
   )
 
 
 @pytest.mark.parametrize("case", ["identical clients", "all updates zero"])
 @every_setting
 def test_equal_clients_are_treated_equally(name, hparams, case):
-  # The two-phase way finds a client's coefficient by its row.
-  updates = np.repeat(HARD[case][0], 2, axis=0)
-  cohort = cohorts.make(updates, np.full(len(updates), 0.7))
-  c = cohorts.coefficients(RULE_CLASSES[name](**hparams), cohort)
+  # The two-phase way finds a client's coefficient by its row. In the first
+  # round: later ones know clients apart that have taken part unequally.
+  rule = RULE_CLASSES[name](**hparams)
+  updates = np.repeat(HARD[case]["updates"], 2, axis=0)
+  nobody = ([], [], np.zeros([0, updates.shape[1]]))
+  cohort = cohorts.make(
+    updates,
+    np.full(len(updates), 0.7),
+    remembered=nobody if rule.remembered_rounds else None,
+  )
+  c = cohorts.coefficients(rule, cohort)
   np.testing.assert_allclose(c, c[0], rtol=1e-9)
 
 
 @every_setting
 def test_only_what_is_asked_for_is_read(name, hparams):
   rule = RULE_CLASSES[name](**hparams)
-  cohort = cohorts.make(*cohorts.random(5, d=8))
+  cohort, state = random_cohort(rule, 5), later_state(rule)
   known = {"client_id", "weight", "num_examples", *rule.signals}
   if rule.geometry is not types.Geometry.NONE:
     known.add("squared_norm")
   if rule.geometry is types.Geometry.GRAM:
     known.add("gram")
+  if rule.remembered_rounds:
+    known.update(["remembered_id", "remembered_age"])
   hidden = dict.fromkeys(set(types.Cohort._fields) - known)
-  output = rule.coefficients(cohort._replace(**hidden), rule.initialize())
-  np.testing.assert_allclose(
-    np.asarray(output.coefficients),
-    cohorts.coefficients(rule, cohort),
-    rtol=1e-9,
-    atol=1e-12,
+  tf.nest.map_structure(
+    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12),
+    in_graph.apply(rule, cohort._replace(**hidden), state),
+    in_graph.apply(rule, cohort, state),
   )
 
 
-@pytest.mark.parametrize(
-  ("name", "hparams"),
+@each_of(
   [
     (name, kw)
     for name, kw in SETTINGS
     if issubclass(RULE_CLASSES[name], types.SeparableRule)
-  ],
+  ]
 )
 def test_separable_coefficients_have_their_form(name, hparams):
   rule = RULE_CLASSES[name](**hparams)
-  cohort = cohorts.make(*cohorts.random(6, d=8))
+  cohort = random_cohort(rule, 6)
   c = cohorts.coefficients(rule, cohort)
   # c_k = exp(l_k) (u + v x_k), with weights that are not normalized.
   as_they_come = cohort._replace(weight=cohort.num_examples)
@@ -221,12 +266,9 @@ def test_bad_settings_are_named(name, hparams, error, message):
     RULE_CLASSES[name](**hparams)
 
 
-@pytest.mark.parametrize("name", RULE_CLASSES)
-def test_rules_have_no_state_and_cannot_be_changed(name):
-  rule = RULE_CLASSES[name]()
-  assert rule.initialize() == ()
-  cohort = cohorts.make(*cohorts.random(3, d=5))
-  assert rule.coefficients(cohort, ()).state == ()
+@every_setting
+def test_rules_cannot_be_changed(name, hparams):
+  rule = RULE_CLASSES[name](**hparams)
   for hparam in vars(rule):
     with pytest.raises(AttributeError):
       setattr(rule, hparam, 0.5)
