@@ -53,5 +53,13 @@ class ClientNames(Sequence[str]):
     k = position % len(self)
     return self._text[self._ends[k] : self._ends[k + 1]].decode()
 
+  def __eq__(self, other: object) -> bool:
+    if not isinstance(other, ClientNames):
+      return NotImplemented
+    return self._text == other._text and np.array_equal(self._ends, other._ends)
+
+  def __hash__(self) -> int:
+    return hash((self._text, len(self)))
+
   def __repr__(self) -> str:
     return f"<{len(self):,} client names>"

@@ -16,6 +16,8 @@ def fetch_file(
   path: pathlib.Path,
   fetch: Callable[[str], object],
   problem_of: Callable[[pathlib.Path], str | None] = lambda _: None,
+  *,
+  cached_in: str = "~/.tff",
 ) -> None:
   """Fetches a file into a directory of its own, then moves it to its place.
 
@@ -27,6 +29,7 @@ def fetch_file(
     fetch: Brings a file of this name into the directory it is given. Given up
       when nothing arrives any more.
     problem_of: Says what is wrong with a file, or None.
+    cached_in: Where the loader itself keeps it, for the error message.
 
   Raises:
     DataError: If it does not arrive whole; then nothing is left behind.
@@ -48,7 +51,7 @@ def fetch_file(
     raise DataError(
       f"{path}: there is no such file, and it could not be downloaded "
       f"({reason}). On a machine with network access TFF downloads it as "
-      f"~/.tff/{path.name}: copy it from there to {directory}, or name the "
+      f"{cached_in}/{path.name}: copy it from there to {directory}, or name the "
       "directory that has it as data_dir (--data_dir)."
     ) from error
   finally:

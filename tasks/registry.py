@@ -7,7 +7,12 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tasks import digits, emnist_character
+from tasks import (
+  digits,
+  emnist_character,
+  stackoverflow_tag,
+  stackoverflow_word,
+)
 from tasks import options as task_options
 from tasks.task import DataError, Task
 
@@ -22,6 +27,14 @@ _TASKS: Mapping[str, _Entry] = {
   "emnist_character": _Entry(
     emnist_character.EmnistCharacterOptions,
     emnist_character.load_emnist_character,
+  ),
+  "stackoverflow_tag": _Entry(
+    stackoverflow_tag.StackOverflowTagOptions,
+    stackoverflow_tag.load_stackoverflow_tag,
+  ),
+  "stackoverflow_word": _Entry(
+    stackoverflow_word.StackOverflowWordOptions,
+    stackoverflow_word.load_stackoverflow_word,
   ),
 }
 

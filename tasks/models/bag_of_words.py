@@ -49,14 +49,12 @@ class _MeanOfRows(tf.keras.layers.Layer):
     )
 
   def call(self, words: tf.Tensor) -> tf.Tensor:
-    rows = tf.reshape(tf.maximum(words, 1) - 1, [-1])
-    is_word = tf.cast(words > 0, tf.float32)
-    texts = tf.repeat(tf.range(tf.shape(words)[0]), tf.shape(words)[1])
-    weights = tf.math.divide_no_nan(
-      is_word, tf.reduce_sum(is_word, axis=1, keepdims=True)
-    )
-    summands = tf.gather(self._kernel, rows) * tf.reshape(weights, [-1, 1])
-    means = tf.math.unsorted_segment_sum(summands, texts, tf.shape(words)[0])
+    places = tf.where(words > 0)
+    # Of the rows of the weights, only those of words that are there are read.
+    rows = tf.gather(self._kernel, tf.gather_nd(words, places) - 1)
+    sums = tf.math.unsorted_segment_sum(rows, places[:, 0], tf.shape(words)[0])
+    counts = tf.math.count_nonzero(words, axis=1, keepdims=True)
+    means = tf.math.divide_no_nan(sums, tf.cast(counts, sums.dtype))
     return means + self._bias
 
 

@@ -16,6 +16,16 @@ def test_is_the_sequence_of_its_names():
   assert names[np.int64(3)] == "zoë 🦉"
 
 
+def test_equal_if_the_names_are():
+  names = client_names.ClientNames(_NAMES)
+  assert names == client_names.ClientNames(_NAMES)
+  assert hash(names) == hash(client_names.ClientNames(_NAMES))
+  assert names != client_names.ClientNames(["", *_NAMES])
+  assert client_names.ClientNames(["ab"]) != client_names.ClientNames(
+    ["a", "b"]
+  )
+
+
 def test_none():
   names = client_names.ClientNames([])
   assert len(names) == 0

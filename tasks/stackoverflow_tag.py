@@ -1,0 +1,122 @@
+"""Tag prediction on Stack Overflow, by user: logistic regression, many labels.
+
+Reddi et al., "Adaptive Federated Optimization" (ICLR 2021). Data from TFF's
+native data set. As in `tff.simulation.baselines.stackoverflow`, the input is
+the share that each known word has in a sentence and its post's title, the
+labels are the known tags of the post.
+
+What is reported as accuracy is recall at 5, the figure that is usual for this
+task: of all known tags of a client's examples, the share that is among the five
+largest logits of its example.
+"""
+
+import dataclasses
+import functools
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from tasks import models, native_data, stackoverflow_data, task
+from tasks import stackoverflow_vocabulary as vocabulary
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StackOverflowTagOptions(stackoverflow_data.StackOverflowOptions):
+  """Options of the task `stackoverflow_tag`.
+
+  Attributes:
+    num_tags: The most frequent tags, so many, are known.
+    max_words: Of an example, the first so many known words count; few sentences
+      have more.
+  """
+
+  num_tags: int = 500
+  max_words: int = 128
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    for name in ("num_tags", "max_words"):
+      self.require(name, getattr(self, name) >= 1, "at least 1")
+
+
+def load_stackoverflow_tag(
+  config: StackOverflowTagOptions,
+  *,
+  data_dir: pathlib.Path | None,
+  seed: int,
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of `stackoverflow.sqlite`, `stackoverflow.word_count`
+      and `stackoverflow.tag_count`; TFF's loaders download what is not there.
+      None means the places where they keep it.
+    seed: Seed of the choice of users, of the cut and of the model.
+
+  Returns:
+    The task; x is int32[n, max_words], the numbers 1 ... V of the known words
+    of an example, padded with 0; y is float32[n, num_tags] of zeros and ones.
+
+  Raises:
+    DataError: If the data can be neither found nor fetched, or is unusable.
+    ValueError: If there are fewer users than asked for.
+  """
+  if config.synthetic:
+    words = stackoverflow_data.synthetic_words(config.vocab_size)
+    tags = stackoverflow_data.synthetic_tags(config.num_tags)
+  else:
+    words = vocabulary.load_words(data_dir, config.vocab_size)
+    tags = vocabulary.load_tags(data_dir, config.num_tags)
+  users = stackoverflow_data.load_users(
+    config,
+    data_dir=data_dir,
+    seed=seed,
+    features=["tokens", "title", "tags"],
+    to_arrays=functools.partial(
+      _to_arrays,
+      words={word: number for number, word in enumerate(words, 1)},
+      tags={tag: number for number, tag in enumerate(tags)},
+      length=config.max_words,
+    ),
+  )
+  element_spec = (
+    tf.TensorSpec([None, config.max_words], tf.int32),
+    tf.TensorSpec([None, len(tags)], tf.float32),
+  )
+  return task.Task(
+    name="stackoverflow_tag",
+    description=(
+      f"{users.description}, {len(words):,} words, {len(tags):,} tags"
+    ),
+    client_names=users.names,
+    train=users.train,
+    test=users.test,
+    element_spec=element_spec,
+    num_classes=len(tags),
+    model_fn=models.multi_label_model_fn(
+      functools.partial(
+        models.bag_of_words_regression, len(words), len(tags), seed
+      ),
+      element_spec,
+    ),
+  )
+
+
+def _to_arrays(
+  examples: native_data.Examples,
+  *,
+  words: dict[bytes, int],
+  tags: dict[bytes, int],
+  length: int,
+) -> task.Arrays:
+  x = np.zeros([len(examples["tokens"]), length], np.int32)
+  for row, *parts in zip(x, examples["tokens"], examples["title"], strict=True):
+    text = b" ".join(parts).split()
+    known = [words[word] for word in text if word in words][:length]
+    row[: len(known)] = known
+  y = np.zeros([len(x), len(tags)], np.float32)
+  for row, names in zip(y, examples["tags"], strict=True):
+    row[[tags[tag] for tag in names.split(b"|") if tag in tags]] = 1
+  return x, y

@@ -1,0 +1,136 @@
+"""Next-word prediction on Stack Overflow, by user.
+
+Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), and, with 20 users
+and a random cut in halves, VRed and Semi-VRed. Data from TFF's native data set.
+Words become numbers as in `tff.simulation.baselines.stackoverflow`: 0 is
+padding, 1 ... V are the known words, then one number for all unknown ones, one
+for the beginning and one for the end of a sentence. A client's examples are
+whole arrays here, and padding counts in no loss.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+from tasks import models, native_data, stackoverflow_data, task
+from tasks import stackoverflow_vocabulary as vocabulary
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StackOverflowWordOptions(stackoverflow_data.StackOverflowOptions):
+  """Options of the task `stackoverflow_word`.
+
+  Attributes:
+    sequence_length: Sentences are cut after so many words, or padded.
+    embedding_size: Size of the model's embedding.
+    lstm_units: Width of its LSTM.
+    lstm_layers: Number of LSTM layers, each followed by a dense one.
+    accuracy: Tokens that the accuracy counts: "all" but padding, as TFF's
+      "accuracy"; or "words", without unknown words and ends of sentences.
+  """
+
+  sequence_length: int = 20
+  embedding_size: int = 96
+  lstm_units: int = 670
+  lstm_layers: int = 1
+  accuracy: Literal["all", "words"] = "all"
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    for name in (
+      "sequence_length",
+      "embedding_size",
+      "lstm_units",
+      "lstm_layers",
+    ):
+      self.require(name, getattr(self, name) >= 1, "at least 1")
+
+
+def load_stackoverflow_word(
+  config: StackOverflowWordOptions,
+  *,
+  data_dir: pathlib.Path | None,
+  seed: int,
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of `stackoverflow.sqlite` and
+      `stackoverflow.word_count`; TFF's loaders download what is not there. None
+      means the places where they keep it.
+    seed: Seed of the choice of users, of the cut and of the model.
+
+  Returns:
+    The task; x and y are int32[n, sequence_length], y is x one word later.
+
+  Raises:
+    DataError: If the data can be neither found nor fetched, or is unusable.
+    ValueError: If there are fewer users than asked for.
+  """
+  words = (
+    stackoverflow_data.synthetic_words(config.vocab_size)
+    if config.synthetic
+    else vocabulary.load_words(data_dir, config.vocab_size)
+  )
+  unknown, beginning, end = range(len(words) + 1, len(words) + 4)
+  num_tokens = len(words) + 4
+  users = stackoverflow_data.load_users(
+    config,
+    data_dir=data_dir,
+    seed=seed,
+    features=["tokens"],
+    to_arrays=functools.partial(
+      _to_arrays,
+      numbers={word: number for number, word in enumerate(words, 1)},
+      special=(unknown, beginning, end),
+      length=config.sequence_length,
+    ),
+  )
+  element_spec = (
+    tf.TensorSpec([None, config.sequence_length], tf.int32),
+    tf.TensorSpec([None, config.sequence_length], tf.int32),
+  )
+  return task.Task(
+    name="stackoverflow_word",
+    description=f"{users.description}, {len(words):,} words",
+    client_names=users.names,
+    train=users.train,
+    test=users.test,
+    element_spec=element_spec,
+    num_classes=num_tokens,
+    model_fn=models.next_token_model_fn(
+      functools.partial(
+        models.word_lstm,
+        num_tokens,
+        seed,
+        embedding_size=config.embedding_size,
+        num_layers=config.lstm_layers,
+        units=config.lstm_units,
+      ),
+      element_spec,
+      not_counted={"all": (), "words": (unknown, end)}[config.accuracy],
+    ),
+  )
+
+
+def _to_arrays(
+  examples: native_data.Examples,
+  *,
+  numbers: dict[bytes, int],
+  special: tuple[int, int, int],
+  length: int,
+) -> task.Arrays:
+  unknown, beginning, end = special
+  sequences = np.zeros([len(examples["tokens"]), length + 1], np.int32)
+  for sequence, text in zip(sequences, examples["tokens"], strict=True):
+    words = text.split(b" ")[:length]
+    found = [beginning, *(numbers.get(word, unknown) for word in words)]
+    if len(words) < length:
+      found.append(end)
+    sequence[: len(found)] = found
+  return sequences[:, :-1].copy(), sequences[:, 1:].copy()

@@ -1,0 +1,372 @@
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+from tasks import client_names
+
+_NAMES = ("stackoverflow_word", "stackoverflow_tag")
+_WORDS = ["the", "a", "loop", "array", "<URL>"]
+
+
+def _example(tokens, title="", tags=""):
+  texts = {
+    "creation_date": "2017-01-01 00:00:00 UTC",
+    "tags": tags,
+    "title": title,
+    "tokens": tokens,
+    "type": "question",
+  }
+  features = {
+    name: tf.train.Feature(
+      bytes_list=tf.train.BytesList(
+        value=[text if isinstance(text, bytes) else text.encode()]
+      )
+    )
+    for name, text in texts.items()
+  }
+  features["score"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
+  example = tf.train.Example(features=tf.train.Features(feature=features))
+  return example.SerializeToString()
+
+
+class StackOverflowFiles:
+  """Small files in the formats of TFF's Stack Overflow."""
+
+  def __init__(self, directory):
+    self.directory = directory
+    self.path = directory / "stackoverflow.sqlite"
+    self.words = directory / "stackoverflow.word_count"
+    self.tags = directory / "stackoverflow.tag_count"
+    self.words.write_text(
+      "".join(f"{word} {9 - k}\n" for k, word in enumerate(_WORDS))
+    )
+    self.tags.write_text(json.dumps({"c++": 1, "python": 5, "numpy": 3}))
+    self.execute(
+      "CREATE TABLE examples (split_name TEXT, client_id TEXT,"
+      " serialized_example_proto BLOB)"
+    )
+    self.execute(
+      "CREATE TABLE client_metadata (client_id TEXT, split_name TEXT,"
+      " num_examples INTEGER)"
+    )
+
+  def execute(self, statement, values=()):
+    connection = sqlite3.connect(self.path)
+    with connection:
+      connection.execute(statement, values)
+    connection.close()
+
+  def add(self, split, user, examples, *, num_examples=None):
+    for example in examples:
+      self.execute(
+        "INSERT INTO examples VALUES (?, ?, ?)", [split, user, example]
+      )
+    count = len(examples) if num_examples is None else num_examples
+    self.execute(
+      "INSERT INTO client_metadata VALUES (?, ?, ?)", [user, split, count]
+    )
+
+
+@pytest.fixture
+def files(tmp_path):
+  """Three users, one of them without test examples."""
+  files = StackOverflowFiles(tmp_path)
+  files.add(
+    "train",
+    "00002",
+    [
+      _example("the loop", "an array", "python|loops"),
+      _example("a a b  a", "", "numpy|python|numpy"),
+    ],
+  )
+  files.add("test", "00002", [_example("", "?", "")])
+  files.add("train", "00001", [_example("array")])
+  files.add("test", "00001", [_example("a " * 30), _example("<URL>")])
+  files.add("train", "00003", [_example("nobody reads this")] * 5)
+  return files
+
+
+def _load(files, name="stackoverflow_word", **options):
+  return tasks.load(name, data_dir=files.directory, **options)
+
+
+def _element(dataset):
+  (element,) = dataset.as_numpy_iterator()
+  return element
+
+
+class TestUsers:
+  @pytest.mark.parametrize("name", _NAMES)
+  def test_users_in_order_without_incomplete_ones(self, files, name):
+    task = _load(files, name)
+    assert isinstance(task.client_names, client_names.ClientNames)
+    assert list(task.client_names) == ["00001", "00002"]
+    assert task.train.num_examples.tolist() == [1, 2]
+    assert task.test.num_examples.tolist() == [2, 1]
+    assert task.description.startswith(
+      "Stack Overflow: 2 users (1 without train and test sentences left out), "
+      "3 train and 3 test sentences, 5 words"
+    )
+
+  def test_at_least_so_many_examples(self, files):
+    task = _load(files, min_examples=2)
+    assert list(task.client_names) == ["00002"]
+    assert "1 users (2 without at least 2 train and any test" in (
+      task.description
+    )
+
+  def test_first_examples(self, files):
+    whole = _element(_load(files).train_data(1))
+    task = _load(files, max_examples=1)
+    assert task.train.num_examples.tolist() == [1, 1]
+    assert task.test.num_examples.tolist() == [1, 1]
+    x, y = _element(task.train_data(1))
+    np.testing.assert_array_equal(x, whole[0][:1])
+    np.testing.assert_array_equal(y, whole[1][:1])
+
+  def test_cut_in_halves(self, files):
+    examples = [_example(word) for word in _WORDS]
+    files.add("train", "00004", examples)
+    task = _load(files, test_fraction=0.5, min_examples=5)
+    assert list(task.client_names) == ["00003", "00004"]
+    assert task.train.num_examples.tolist() == [3, 3]
+    assert task.test.num_examples.tolist() == [2, 2]
+    halves = [task.train_data(1), task.test_data(1)]
+    words = [_element(half)[0][:, 1].tolist() for half in halves]
+    assert list(map(len, words)) == [3, 2]
+    assert sorted(words[0] + words[1]) == [1, 2, 3, 4, 5]
+
+  def test_cut_leaves_out_users_of_one_example(self, files):
+    task = _load(files, test_fraction=0.01)
+    assert list(task.client_names) == ["00002", "00003"]
+    assert task.test.num_examples.tolist() == [1, 1]
+
+  def test_random_users(self, files):
+    for k in range(10, 30):
+      for half in ("train", "test"):
+        files.add(half, f"{k:05}", [_example("a")])
+    names = [
+      list(_load(files, num_clients=4, seed=seed).client_names)
+      for seed in (0, 0, 1)
+    ]
+    assert names[0] == names[1] != names[2]
+    assert all(n == sorted(set(n)) and len(n) == 4 for n in names)
+
+  def test_users_are_read_when_asked_for(self, files):
+    task = _load(files)
+    files.execute("DELETE FROM examples WHERE client_id = '00001'")
+    task.train_data(1)
+    with pytest.raises(
+      tasks.DataError,
+      match="sqlite, split train, client 00001: has 0 examples, expected 1",
+    ):
+      task.train_data(0)
+
+  @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+      ({"num_clients": 3}, "num_clients must be at most 2"),
+      ({"num_clients": 0}, "num_clients must be at least 1, or none"),
+      ({"vocab_size": 0}, "vocab_size must be at least 1"),
+      ({"test_fraction": 1.0}, "test_fraction must be between 0 and 1"),
+      (
+        {"test_fraction": 0.5, "max_examples": 1},
+        "max_examples must be at least 2",
+      ),
+      ({"min_examples": 6}, "none of the 3 users has at least 6 train"),
+    ],
+  )
+  def test_rejects(self, files, options, message):
+    with pytest.raises(ValueError, match=message):
+      _load(files, **options)
+
+
+class TestWords:
+  def test_numbers(self, files):
+    x, y = _element(_load(files, sequence_length=4).train_data(1))
+    # 5 words, then 6 for unknown ones, 7 begins and 8 ends a sentence.
+    assert x.tolist() == [[7, 1, 3, 8], [7, 2, 2, 6]]
+    assert y.tolist() == [[1, 3, 8, 0], [2, 2, 6, 6]]
+    assert x.dtype == y.dtype == np.int32
+
+  def test_an_empty_sentence_has_a_label(self, files):
+    x, y = _element(_load(files, sequence_length=2).test_data(1))
+    assert x.tolist() == [[7, 6]]
+    assert y.tolist() == [[6, 8]]
+
+  def test_vocabulary_is_as_small_as_wanted(self, files):
+    task = _load(files, vocab_size=2, sequence_length=3)
+    assert task.num_classes == 6
+    assert _element(task.train_data(1))[0].tolist() == [[4, 1, 3], [4, 2, 2]]
+
+  @pytest.mark.parametrize("sequence_length", [3, 20])
+  def test_equals_the_baseline(self, sequence_length):
+    spec = tff.simulation.baselines.ClientSpec(
+      num_epochs=1, batch_size=100, shuffle_buffer_size=1
+    )
+    baseline = tff.simulation.baselines.stackoverflow
+    expected = baseline.create_word_prediction_task(
+      spec, sequence_length=sequence_length, use_synthetic_data=True
+    )
+    task = tasks.load(
+      "stackoverflow_word", synthetic=True, sequence_length=sequence_length
+    )
+    data = expected.datasets
+    for client_id, name in enumerate(task.client_names):
+      raw = data.train_data.create_tf_dataset_for_client(name)
+      wanted = _element(data.train_preprocess_fn(raw))
+      for found, same in zip(
+        _element(task.train_data(client_id)), wanted, strict=True
+      ):
+        np.testing.assert_array_equal(found, same)
+    shapes = [w.shape for w in expected.model_fn().trainable_variables]
+    model = task.model_fn()
+    assert [w.shape for w in model.trainable_variables] == shapes
+
+  @pytest.mark.parametrize("accuracy", ["all", "words"])
+  def test_what_the_accuracy_counts(self, files, accuracy):
+    task = _load(files, accuracy=accuracy, sequence_length=4, lstm_units=2)
+    model = task.model_fn()
+    model.forward_pass(_element(task.train_data(1)), training=False)
+    _, count = model.report_local_unfinalized_metrics()["accuracy"]
+    # Labels 1 3 8 0 / 2 2 6 6.
+    assert count == {"all": 7, "words": 4}[accuracy]
+
+
+class TestTags:
+  def test_bags_and_tags(self, files):
+    task = _load(files, "stackoverflow_tag", max_words=4)
+    x, y = _element(task.train_data(1))
+    assert x.tolist() == [[1, 3, 4, 0], [2, 2, 2, 0]]
+    # The most frequent tags first: python, numpy, c++.
+    assert y.tolist() == [[1, 0, 0], [1, 1, 0]]
+    x, y = _element(task.test_data(1))
+    assert not x.any()
+    assert not y.any()
+
+  def test_longer_than_there_is_room(self, files):
+    task = _load(files, "stackoverflow_tag", max_words=2, num_tags=1)
+    x, y = _element(task.train_data(1))
+    assert x.tolist() == [[1, 3], [2, 2]]
+    assert y.tolist() == [[1], [1]]
+
+  def test_equals_the_baseline(self):
+    spec = tff.simulation.baselines.ClientSpec(
+      num_epochs=1, batch_size=100, shuffle_buffer_size=1
+    )
+    baseline = tff.simulation.baselines.stackoverflow
+    expected = baseline.create_tag_prediction_task(
+      spec, use_synthetic_data=True
+    )
+    task = tasks.load("stackoverflow_tag", synthetic=True)
+    reference, model = expected.model_fn(), task.model_fn()
+    values = [w.numpy() for w in reference.trainable_variables]
+    for variable, value in zip(model.trainable_variables, values, strict=True):
+      variable.assign(value)
+    data = expected.datasets
+    for client_id, name in enumerate(task.client_names):
+      raw = data.train_data.create_tf_dataset_for_client(name)
+      batch = _element(data.train_preprocess_fn(raw))
+      x, y = _element(task.train_data(client_id))
+      np.testing.assert_array_equal(y, batch[1])
+      found = model.forward_pass((x, y), training=False)
+      wanted = reference.forward_pass(batch, training=False)
+      np.testing.assert_allclose(
+        tf.sigmoid(found.predictions), wanted.predictions, atol=1e-6
+      )
+      # Theirs is the sum over examples of the mean over labels.
+      np.testing.assert_allclose(
+        found.loss * len(y) / y.shape[1], wanted.loss, rtol=1e-5
+      )
+    found = model.report_local_unfinalized_metrics()
+    recall = np.divide(*found["recall_at_5_accuracy"])
+    hits, misses = reference.report_local_unfinalized_metrics()["recall_at_5"]
+    np.testing.assert_allclose(recall, hits / (hits + misses), rtol=1e-6)
+
+
+class TestBadFiles:
+  @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+      (b"the 9\nloop\n", "line 2: expected a word and its count, found b'loo"),
+      (b"the nine\n", "line 1: expected a word"),
+      (b"the 9\nf\xfcr 8\n", "line 2: is not UTF-8"),
+      (b"the 9\na 8\nthe 7\n", "line 3: b'the' is in line 1 too"),
+      (b"", "has no words"),
+    ],
+  )
+  def test_words(self, files, content, message):
+    files.words.write_bytes(content)
+    with pytest.raises(
+      tasks.DataError, match=f"stackoverflow.word_count: {message}"
+    ):
+      _load(files)
+
+  @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+      (b"python 5", "is not JSON"),
+      (b'{"python": 5', "is not JSON"),
+      (b"\xff", "is not JSON"),
+      (b'["python"]', "expected an object"),
+      (b"{}", "expected an object"),
+      (
+        b'{"python": "5"}',
+        "the count of 'python' must be an integer, found '5'",
+      ),
+    ],
+  )
+  def test_tags(self, files, content, message):
+    files.tags.write_bytes(content)
+    with pytest.raises(
+      tasks.DataError, match=f"stackoverflow.tag_count: {message}"
+    ):
+      _load(files, "stackoverflow_tag")
+
+  def test_counts_where_keras_puts_them(self, files):
+    (files.directory / "datasets").mkdir()
+    files.words.rename(files.directory / "datasets" / files.words.name)
+    assert _load(files).num_clients == 2
+
+  @pytest.mark.parametrize("name", ["words", "tags"])
+  def test_counts_cannot_be_fetched(self, files, name, monkeypatch):
+    def fetch(**kwargs):
+      raise OSError(f"no network, asked for {sorted(kwargs)}")
+
+    module = tff.simulation.datasets.stackoverflow
+    monkeypatch.setattr(module, "load_word_counts", fetch)
+    monkeypatch.setattr(module, "load_tag_counts", fetch)
+    path = getattr(files, name)
+    path.unlink()
+    with pytest.raises(
+      tasks.DataError, match=f"{path.name}: there is no such file, .*no network"
+    ) as caught:
+      _load(files, "stackoverflow_tag")
+    assert f"~/.keras/datasets/{path.name}" in str(caught.value)
+    assert not (files.directory / "datasets").exists()
+
+  def test_other_features(self, files):
+    example = tf.train.Example().SerializeToString()
+    files.add("train", "00009", [example])
+    files.add("test", "00009", [_example("a")])
+    task = _load(files)
+    with pytest.raises(
+      tasks.DataError, match=r"train, client 00009: .*Feature: tokens"
+    ):
+      task.train_data(2)
+
+  def test_example_is_no_protocol_buffer(self, files):
+    files.execute("UPDATE examples SET serialized_example_proto = 'x'")
+    with pytest.raises(tasks.DataError, match="split train, client 00001: "):
+      _load(files).train_data(0)
+
+  def test_lacks_a_split(self, files):
+    files.execute("DELETE FROM client_metadata WHERE split_name = 'test'")
+    with pytest.raises(tasks.DataError, match="has no split test; found train"):
+      _load(files)
+    assert _load(files, test_fraction=0.5).num_clients == 2
