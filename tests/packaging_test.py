@@ -147,15 +147,16 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel):
   assert found == expected
 
 
-def test_the_console_script_starts_a_function_that_exists(wheel):
+def test_the_console_scripts_start_functions_that_exist(wheel):
   (name,) = (n for n in wheel.namelist() if n.endswith("entry_points.txt"))
   entry_points = configparser.ConfigParser()
   entry_points.read_string(wheel.read(name).decode())
   scripts = dict(entry_points["console_scripts"])
-  assert scripts == {"tff-fair-train": "binaries.train:run"}
-  assert re.search(
-    r"^def run\(\)", wheel.read("binaries/train.py").decode(), re.M
-  )
+  assert {"tff-fair-train", "tff-fair-prepare-data"} <= scripts.keys()
+  for start in scripts.values():
+    module, function = start.split(":")
+    source = wheel.read(f"{module.replace('.', '/')}.py").decode()
+    assert re.search(rf"^def {function}\(\)", source, re.M)
 
 
 @pytest.mark.parametrize("name", ["train", "test", ".ci/run"])

@@ -3,13 +3,15 @@
 import math
 import pathlib
 import struct
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from tasks.data_error import DataError
 from tasks.preparation import source_file
 
-_TYPES = {
+_TYPES: Mapping[int, np.dtype[Any]] = {
   0x08: np.dtype("u1"),
   0x09: np.dtype("i1"),
   0x0B: np.dtype(">i2"),

@@ -5,6 +5,7 @@ clients; the features keep LEAF's names, x and y: numbers as floats, texts as
 they are, and a y that is a whole number as an integer.
 """
 
+import collections
 import json
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -49,32 +50,58 @@ def files(path: pathlib.Path) -> dict[pathlib.Path, str | None]:
   return found
 
 
-def examples(
-  path: pathlib.Path,
-  *,
-  split: str | None = None,
-  on_read: source_file.OnRead = source_file.ignore,
-) -> Iterator[Example]:
-  """Yields the examples of a file, which is held in memory.
+class LeafUsers:
+  """The users of LEAF's files.
 
-  Args:
-    path: The file.
-    split: Split of the examples; None leaves it to the cut.
-    on_read: Told of what was read.
-
-  Raises:
-    DataError: If the file is not as it must be.
+  Attributes:
+    left_out: Number of users that have no example, by reason.
   """
-  for user, data in read_users(path, on_read):
-    for number, (x, y) in enumerate(zip(data["x"], data["y"], strict=True)):
-      place = f"{path}, user {user}, example {number}"
-      yield Example(
-        user,
-        example_proto.serialize(
-          {"x": _value(place, "x", x), "y": _value(place, "y", y)}
-        ),
-        split,
-      )
+
+  def __init__(self, halves: Mapping[pathlib.Path, str | None]) -> None:
+    """Initializes.
+
+    Args:
+      halves: The files with the half of each, as `files` returns them.
+    """
+    self.left_out: collections.Counter[str] = collections.Counter()
+    self._halves = halves
+
+  def examples(
+    self,
+    *,
+    keep_splits: bool,
+    on_read: source_file.OnRead = source_file.ignore,
+  ) -> Iterator[Example]:
+    """Yields the examples; one file at a time is held in memory.
+
+    Args:
+      keep_splits: Whether examples stay in the half they are published in; if
+        not, that is left to the cut.
+      on_read: Told of what was read.
+
+    Raises:
+      DataError: If a file is not as it must be, or two of the same half have
+        the same user.
+    """
+    places: dict[tuple[str | None, str], pathlib.Path] = {}
+    for path, half in self._halves.items():
+      for user, data in read_users(path, on_read):
+        if (half, user) in places:
+          raise DataError(
+            f"{path}, user {user}: is in {places[half, user]} as well; "
+            "expected one data set, whose users are each in one file."
+          )
+        places[half, user] = path
+        if not data["y"]:
+          self.left_out["user without examples"] += 1
+        for number, (x, y) in enumerate(zip(data["x"], data["y"], strict=True)):
+          place = f"{path}, user {user}, example {number}"
+          features = {"x": _value(place, "x", x), "y": _value(place, "y", y)}
+          yield Example(
+            user,
+            example_proto.serialize(features),
+            half if keep_splits else None,
+          )
 
 
 def read_users(

@@ -25,17 +25,12 @@ class Plays:
     left_out: Number of paragraphs that became no example, by reason.
   """
 
-  def __init__(
-    self,
-    paths: Sequence[pathlib.Path],
-    on_read: source_file.OnRead = source_file.ignore,
-  ) -> None:
+  def __init__(self, paths: Sequence[pathlib.Path]) -> None:
     """Initializes.
 
     Args:
       paths: Texts, compressed with gzip or not. Where there are more than one,
         a client is PLAY_SPEAKER, after the file's name.
-      on_read: Told of what was read.
 
     Raises:
       DataError: If two files have the same name.
@@ -50,10 +45,14 @@ class Plays:
           "would be mixed up. Rename one."
         )
       self._plays[play] = path
-    self._on_read = on_read
 
-  def examples(self) -> Iterator[Example]:
+  def examples(
+    self, on_read: source_file.OnRead = source_file.ignore
+  ) -> Iterator[Example]:
     """Yields the speeches.
+
+    Args:
+      on_read: Told of what was read.
 
     Raises:
       DataError: If a text cannot be read, is not in UTF-8 or has no speaker.
@@ -61,7 +60,7 @@ class Plays:
     for play, path in self._plays.items():
       prefix = f"{play}_" if len(self._plays) > 1 else ""
       has_speakers = False
-      for paragraph in _paragraphs(path, self._on_read):
+      for paragraph in _paragraphs(path, on_read):
         match = _SPEAKER.fullmatch(paragraph[0])
         if match is None:
           self.left_out["without a speaker"] += 1

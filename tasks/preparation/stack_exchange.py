@@ -65,7 +65,6 @@ class StackExchangePosts:
     self,
     paths: Sequence[pathlib.Path],
     split: PostSplit,
-    on_read: source_file.OnRead = source_file.ignore,
   ) -> None:
     """Initializes.
 
@@ -73,7 +72,6 @@ class StackExchangePosts:
       paths: Dumps, compressed with gzip or not. Where there are more than one,
         a client is SITE-ID, after the file's or else its directory's name.
       split: How posts are split.
-      on_read: Told of what was read; each dump is read twice.
 
     Raises:
       DataError: If two sites have the same name.
@@ -81,10 +79,14 @@ class StackExchangePosts:
     self.left_out: collections.Counter[str] = collections.Counter()
     self._sites = _sites(paths)
     self._split = split
-    self._on_read = on_read
 
-  def examples(self) -> Iterator[Example]:
+  def examples(
+    self, on_read: source_file.OnRead = source_file.ignore
+  ) -> Iterator[Example]:
     """Yields the sentences of all posts.
+
+    Args:
+      on_read: Told of what was read; each dump is read twice.
 
     Raises:
       DataError: If a dump is not as it must be.
@@ -95,10 +97,10 @@ class StackExchangePosts:
       # temporary file, for a large site has millions.
       with contextlib.closing(sqlite3.connect("")) as connection:
         questions = _Questions(connection)
-        for row in _rows(path, self._on_read):
+        for row in _rows(path, on_read):
           if row.attributes.get("PostTypeId") == "1":
             questions.add(path, row)
-        for row in _rows(path, self._on_read):
+        for row in _rows(path, on_read):
           yield from self._sentences(path, row, questions, prefix)
 
   def _sentences(

@@ -1,0 +1,112 @@
+"""Downloads data, converts it to TFF's format, and shows what is there.
+
+What it writes is read by TFF's own loaders and by --data_dir of training.
+"""
+
+from typing import NoReturn
+
+from binaries import (
+  amount_progress,
+  command_line,
+  conversions,
+  cut_flags,
+  data_flags,
+)
+from binaries import progress as screen
+from tasks import native_downloads, staging
+from tasks.data_error import DataError
+from tasks.preparation import client_data_file, inventory, token_counts
+
+GROUPS = (data_flags, cut_flags)
+
+
+def main() -> None:
+  """Does what the flags say."""
+  action = data_flags.action()
+  flag, do = {
+    "list": ("--data_dir", _list),
+    "download": (f"--download={data_flags.data_set()}", _download),
+    "convert": (f"--convert={data_flags.source_format()}", _convert),
+  }[action]
+  try:
+    do()
+  except DataError as error:
+    raise command_line.UsageError(f"{flag}: {error}") from error
+
+
+def _list() -> None:
+  directory = data_flags.data_dir()
+  num_files = num_unusable = 0
+  for path, text in inventory.describe(directory):
+    print(f"{path.relative_to(directory)}: " + text.replace("\n", "\n  "))
+    num_files += 1
+    num_unusable += text.startswith(inventory.UNUSABLE)
+  if not num_files:
+    print(f"{directory}: no data files")
+  if num_unusable:
+    raise DataError(
+      f"{directory}: {num_unusable} of {num_files} data files cannot be used."
+    )
+
+
+def _download() -> None:
+  directory, sha256 = data_flags.data_dir(), data_flags.sha256()
+  screen.say_on_screen("Loading TensorFlow Federated ...")
+  first, *others = native_downloads.archives(data_flags.data_set())
+  # A checksum that was given is that of the data; others are known to TFF.
+  for archive, checksum in [(first, sha256), *((a, None) for a in others)]:
+    with amount_progress.AmountProgress(archive.name, None) as progress:
+      path = native_downloads.fetch(
+        archive,
+        directory,
+        sha256=checksum,
+        overwrite=data_flags.overwrite(),
+        on_progress=progress.set,
+      )
+    print(f"Wrote {path}.")
+
+
+def _convert() -> None:
+  sources, overwrite = data_flags.sources(), data_flags.overwrite()
+  data_flags.data_dir()
+  conversion = conversions.plan(data_flags.source_format(), sources)
+  path = data_flags.output_path(conversion.filename)
+  cut = cut_flags.cut(conversion.split, conversion.train, conversion.test)
+  tables = [data_flags.data_dir() / name for name in conversion.tables]
+  for table in tables:  # Before the time for the data itself is spent.
+    staging.check_free(table, overwrite=overwrite)
+  with amount_progress.AmountProgress(
+    f"Reading for {path.name}", conversion.total, conversion.unit
+  ) as progress:
+    dropped = client_data_file.write(
+      path, conversion.examples(progress.add), cut, overwrite=overwrite
+    )
+  print(f"Wrote {path}: {inventory.client_data(path)}")
+  if dropped.clients:
+    print(
+      f"Dropped {dropped.clients:,} clients with too few examples, "
+      f"{dropped.examples:,} altogether."
+    )
+  for reason, count in conversion.left_out.items():
+    print(f"Left out {count:,}: {reason}.")
+  if tables:
+    screen.say_on_screen("Counting words and tags ...")
+    token_counts.write(
+      path, directory=data_flags.data_dir(), overwrite=overwrite
+    )
+    for table in tables:
+      print(f"Wrote {table}.")
+
+
+def run() -> NoReturn:
+  """Starts the program: the console script `tff-fair-prepare-data`."""
+  command_line.run(
+    main,
+    description=str(__doc__),
+    groups=GROUPS,
+    namespace=data_flags.NAMESPACE,
+  )
+
+
+if __name__ == "__main__":
+  run()
