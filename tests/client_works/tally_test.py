@@ -1,9 +1,13 @@
 """Tests of the accuracy that is read off a model's outputs or metrics."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 
+from tests import small_problem
 from tff_fair.client_works import local_model, tally
 
 
@@ -127,6 +131,44 @@ def test_of_several_accuracies_the_first_listed_counts():
   assert accuracy(batch, word_accuracy=0.25, binary_accuracy=0.125) == 0.25
   assert accuracy(batch, binary_accuracy=0.125, word_accuracy=0.25) == 0.125
   assert accuracy(batch, top_5_accuracy=0.5, top_3_accuracy=0.25) == 0.5
+
+
+NAMED = ("word_accuracy", "binary_accuracy", "any_accuracy")
+
+
+def functional_with_metrics():
+  model = small_problem.functional_model()
+  fns = tff.learning.metrics.create_functional_metric_fns(
+    lambda: collections.OrderedDict((k, tf.keras.metrics.Mean()) for k in NAMED)
+  )
+  return tff.learning.models.FunctionalModel(
+    initial_weights=model.initial_weights,
+    predict_on_batch_fn=model.predict_on_batch,
+    loss_fn=model.loss,
+    metrics_fns=fns,
+    input_spec=model.input_spec,
+  )
+
+
+def keras_with_metrics():
+  return tff.learning.models.from_keras_model(
+    tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=[5])]),
+    loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    input_spec=small_problem.INPUT_SPEC,
+    metrics=[tf.keras.metrics.SparseCategoricalAccuracy(k) for k in NAMED],
+  )
+
+
+@pytest.mark.parametrize(
+  "make_model",
+  [functional_with_metrics, lambda: keras_with_metrics],
+  ids=["functional", "keras"],
+)
+def test_models_list_their_metrics_in_their_own_order(make_model):
+  with tf.Graph().as_default():
+    model = local_model.instantiate(make_model())
+    listed = model.finalized_metrics(model.empty_metrics())
+  assert [name for name in listed if name in NAMED] == list(NAMED)
 
 
 def test_sums_are_in_float64():
