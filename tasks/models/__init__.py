@@ -12,6 +12,8 @@ from tasks.models.convolutional import fedavg_cnn as fedavg_cnn
 from tasks.models.dense import linear_double_softmax as linear_double_softmax
 from tasks.models.dense import mlp as mlp
 from tasks.models.dropout import RepeatableDropout as RepeatableDropout
+from tasks.models.image_classifiers import ImageModelName as ImageModelName
+from tasks.models.image_classifiers import image_classifier as image_classifier
 from tasks.models.next_token import next_token_model_fn as next_token_model_fn
 from tasks.models.recurrent import character_lstm as character_lstm
 from tasks.models.recurrent import sentence_lstm as sentence_lstm

@@ -1,0 +1,84 @@
+"""Makes a task of a data set that was cut over clients."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tasks import models, task
+from tasks.central import cutting
+from tasks.central.data import CentralData
+from tasks.central.options import CutOptions
+from tasks.data_error import DataError
+
+
+def build_task(
+  name: str,
+  config: CutOptions,
+  data: CentralData,
+  build_model: Callable[[], tf.keras.Model],
+  *,
+  seed: int,
+) -> task.Task:
+  """Cuts a data set over clients and makes a task of it.
+
+  Args:
+    name: Name of the task.
+    config: How to cut.
+    data: The data set.
+    build_model: Returns a new classifier of its inputs.
+    seed: Seed of the cut.
+
+  Returns:
+    The task. Clients without train or test examples are left out, and counted
+    in its description.
+
+  Raises:
+    ValueError: If the data cannot be cut as the options say.
+    DataError: If no client is left.
+  """
+  split = cutting.cut(config, data, seed)
+  kept = [
+    k
+    for k, (train, test) in enumerate(zip(split.train, split.test, strict=True))
+    if len(train) > 0 and len(test) > 0
+  ]
+  num_clients = len(split.client_names)
+  if not kept:
+    raise DataError(
+      f"{data.source}: none of the {num_clients:,} clients "
+      f"{config.how_cut()} has examples to train and to be tested on."
+    )
+  train = _split(data, [split.train[k] for k in kept])
+  test = _split(data, [split.test[k] for k in kept])
+  element_spec = (
+    tf.TensorSpec([None, *data.x_shape], tf.float32),
+    tf.TensorSpec([None], tf.int32),
+  )
+  left_out = num_clients - len(kept)
+  return task.Task(
+    name=name,
+    description=(
+      f"{data.title} over {len(kept):,} clients {config.how_cut()}"
+      + (
+        f" ({left_out:,} without train or test examples left out)"
+        if left_out
+        else ""
+      )
+      + f": {train.num_examples.sum():,} train and "
+      f"{test.num_examples.sum():,} test examples"
+    ),
+    client_names=tuple(split.client_names[k] for k in kept),
+    train=train,
+    test=test,
+    element_spec=element_spec,
+    num_classes=len(data.class_names),
+    model_fn=models.model_fn(build_model, element_spec),
+  )
+
+
+def _split(data: CentralData, parts: Sequence[np.ndarray]) -> task.Split:
+  return task.Split(
+    num_examples=np.array([len(part) for part in parts], np.int64),
+    load=lambda k: (data.load_x(parts[k]), data.labels[parts[k]]),
+  )

@@ -1,0 +1,133 @@
+"""Image data sets in memory, and the classifiers for them."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from tasks import models, task
+from tasks.central import building
+from tasks.central.data import CentralData
+from tasks.central.options import CutOptions
+from tasks.data_error import DataError
+from tasks.image_files import LabeledImages
+
+# Images whose squares are summed at a time: 25 MB of 28 x 28 pixels.
+_CHUNK = 4096
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelOptions(CutOptions):
+  """Options of tasks of images.
+
+  Attributes:
+    model: The classifier; see `tasks.models.image_classifier`.
+  """
+
+  model: models.ImageModelName = "cnn"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageOptions(ModelOptions):
+  """Options of tasks whose images are held in memory.
+
+  Attributes:
+    pixels: "unit" divides them by 255. "standardized" subtracts from each pixel
+      its mean over all training images and divides by its standard deviation,
+      as in Li et al., "Fair Resource Allocation in Federated Learning".
+  """
+
+  pixels: Literal["unit", "standardized"] = "unit"
+
+
+def build_image_task(
+  name: str, config: ModelOptions, data: CentralData, *, seed: int
+) -> task.Task:
+  """Cuts images over clients and makes a task of them.
+
+  Args:
+    name: Name of the task.
+    config: How to cut, and the model.
+    data: The images.
+    seed: Seed of the cut and of the model.
+
+  Returns:
+    The task; otherwise as `build_task`.
+  """
+  height, width, channels = data.x_shape
+  return building.build_task(
+    name,
+    config,
+    data,
+    models.image_classifier(
+      config.model, (height, width, channels), len(data.class_names), seed
+    ),
+    seed=seed,
+  )
+
+
+def in_memory(
+  title: str,
+  halves: tuple[LabeledImages, LabeledImages],
+  class_names: Sequence[str],
+  *,
+  pixels: Literal["unit", "standardized"],
+  users: np.ndarray | None = None,
+) -> CentralData:
+  """Returns images as a central data set; they stay bytes until asked for.
+
+  Args:
+    title: What they are, in a few words.
+    halves: Training and test images of one shape.
+    class_names: Name of each class.
+    pixels: How bytes become floats, see `ImageOptions`.
+    users: Who made each image, training images first.
+
+  Raises:
+    DataError: If there are no images, or of two shapes, or a label is out of
+      range.
+  """
+  train, test = halves
+  for half in halves:
+    if len(half.images) == 0:
+      raise DataError(f"{half.source}: has no images.")
+  if train.images.shape[1:] != test.images.shape[1:]:
+    raise DataError(
+      f"{test.source}: has images of shape {list(test.images.shape[1:])}, "
+      f"{train.source} of shape {list(train.images.shape[1:])}."
+    )
+  images = np.concatenate([train.images, test.images])
+  if pixels == "standardized":
+    mean, deviation = _moments(train.images)
+  else:
+    mean, deviation = np.float32(0.0), np.float32(255.0)
+
+  def load_x(positions: np.ndarray) -> np.ndarray:
+    return (images[positions].astype(np.float32) - mean) / deviation
+
+  return CentralData(
+    title=title,
+    source=train.source,
+    labels=np.concatenate([train.labels, test.labels]).astype(np.int32),
+    num_train=len(train.labels),
+    load_x=load_x,
+    x_shape=images.shape[1:],
+    class_names=class_names,
+    users=users,
+  )
+
+
+def _moments(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  # In whole numbers: no order of summation, the same on every machine.
+  total = np.zeros(images.shape[1:], np.int64)
+  squares = np.zeros(images.shape[1:], np.int64)
+  for start in range(0, len(images), _CHUNK):
+    chunk = images[start : start + _CHUNK].astype(np.int64)
+    total += chunk.sum(axis=0)
+    squares += (chunk * chunk).sum(axis=0)
+  count = len(images)
+  variance = (count * squares - total * total) / count**2
+  # A pixel that never changes becomes zero; the constant is that of Li et al.
+  deviation = np.sqrt(variance) + 1e-3
+  return (total / count).astype(np.float32), deviation.astype(np.float32)

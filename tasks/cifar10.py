@@ -1,0 +1,83 @@
+"""CIFAR-10 over clients.
+
+Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The
+default is the cut of AdaFed's first set-up and of FedFV: 200 label shards over
+100 clients. Others of the papers: partition=dirichlet with concentration 0.5
+over 10 clients (AdaFed), 0.05 over 50 with test_data=local, test_fraction=0.5
+(Semi-VRed), 0.1 over 16 with test_data=local (AdaFedAdam).
+"""
+
+import dataclasses
+import pathlib
+
+from tasks import central, task
+from tasks.data_error import DataError
+from tasks.image_files import LabeledImages, cifar_batches, places, prepared
+
+_CLASS_NAMES = (
+  "airplane",
+  "automobile",
+  "bird",
+  "cat",
+  "deer",
+  "dog",
+  "frog",
+  "horse",
+  "ship",
+  "truck",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cifar10Options(central.ImageOptions):
+  """Options of the task `cifar10`: those of all images."""
+
+  model: central.ImageModelName = "mlp"
+
+
+def load_cifar10(
+  config: Cifar10Options, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of `cifar-10-batches-py` or `cifar-10-batches-bin` (or
+      that folder itself), of one file `cifar10*.npz` with x_train, y_train,
+      x_test, y_test, or of a folder `cifar10` that tensorflow-datasets
+      prepared; the first of these that is there is read.
+    seed: Seed of the partition and the model.
+
+  Returns:
+    The task; x is float32[n, 32, 32, 3], y is int32[n].
+
+  Raises:
+    DataError: If a file is missing or damaged.
+    ValueError: If the data cannot be cut as the options say.
+  """
+  data = central.in_memory(
+    "CIFAR-10", _read(data_dir), _CLASS_NAMES, pixels=config.pixels
+  )
+  return central.build_image_task("cifar10", config, data, seed=seed)
+
+
+def _read(
+  data_dir: pathlib.Path | None,
+) -> tuple[LabeledImages, LabeledImages]:
+  data_dir = places.require(data_dir, what="CIFAR-10")
+  layout = cifar_batches.CIFAR10
+  if folder := cifar_batches.find(data_dir, layout):
+    return cifar_batches.read(folder, layout)
+  if npz := sorted(data_dir.glob("cifar10*.npz")):
+    if len(npz) > 1:
+      raise DataError(
+        f"{data_dir}: has {' and '.join(path.name for path in npz)}; which of "
+        "them is meant? Name a directory that has one of them."
+      )
+    return cifar_batches.read_npz(npz[0])
+  if directory := prepared.find(data_dir, "cifar10"):
+    return prepared.read(directory)
+  raise DataError(
+    f"{data_dir}: has no CIFAR-10; expected {' or '.join(layout.folders)}, "
+    "cifar10*.npz, or cifar10/ as tensorflow-datasets prepares it."
+  )

@@ -1,0 +1,77 @@
+"""Fashion-MNIST over clients: three classes, a client each, or all by shards.
+
+Xiao et al., "Fashion-MNIST" (2017). Shirt, pullover and T-shirt as three
+clients: Mohri et al., "Agnostic Federated Learning" (ICML 2019).
+
+The numbers of Table 3 of Wang et al., "Federated Learning with Fair Averaging"
+(IJCAI 2021), come from test_data=pooled, test_fraction=0.1,
+unused_fraction=0.1, pixels=standardized, model=linear_double_softmax.
+"""
+
+import dataclasses
+import pathlib
+from typing import Literal
+
+from tasks import central, task
+from tasks.image_files import mnist_format
+
+_CLASS_NAMES = (
+  "t_shirt",
+  "trouser",
+  "pullover",
+  "dress",
+  "coat",
+  "sandal",
+  "shirt",
+  "sneaker",
+  "bag",
+  "ankle_boot",
+)
+_TOPS = ("t_shirt", "pullover", "shirt")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FashionMnistOptions(central.ImageOptions):
+  """Options of the task `fashion_mnist`.
+
+  By default three clients, each of whom has one of three classes.
+
+  Attributes:
+    classes: "tops" are shirt, pullover and T-shirt; or all ten.
+  """
+
+  num_clients: int | None = None
+  partition: central.Partition = "labels"
+  model: central.ImageModelName = "mlp"
+  classes: Literal["tops", "all"] = "tops"
+
+
+def load_fashion_mnist(
+  config: FashionMnistOptions, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of the four idx files, or of a folder `fashion_mnist`
+      that has them, or that tensorflow-datasets prepared.
+    seed: Seed of the partition and the model.
+
+  Returns:
+    The task; x is float32[n, 28, 28, 1], y is int32[n]: 0 T-shirt, 1 pullover
+    and 2 shirt with classes "tops".
+
+  Raises:
+    DataError: If a file is missing or damaged.
+    ValueError: If the data cannot be cut as the options say.
+  """
+  _, halves = mnist_format.find_and_read(
+    data_dir, "fashion_mnist", what="Fashion-MNIST"
+  )
+  data = central.in_memory(
+    "Fashion-MNIST", halves, _CLASS_NAMES, pixels=config.pixels
+  )
+  if config.classes == "tops":
+    # Pixels were standardized over all classes before.
+    data = central.select_classes(data, _TOPS)
+  return central.build_image_task("fashion_mnist", config, data, seed=seed)

@@ -1,0 +1,55 @@
+"""MNIST over clients, by label shards or by who wrote the digits.
+
+LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998).
+200 clients with shards are those of Wang et al., "Federated Learning with Fair
+Averaging" (IJCAI 2021). Pixels are as published, background 0; TFF's EMNIST has
+a background of 1.
+"""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from tasks import central, task
+from tasks.image_files import mnist_format
+
+_CLASS_NAMES = tuple(map(str, range(10)))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MnistOptions(central.ImageOptions):
+  """Options of the task `mnist`: those of all images, for 200 clients."""
+
+  num_clients: int | None = 200
+
+
+def load_mnist(
+  config: MnistOptions, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of the four idx files, or of a folder `mnist` that has
+      them, or that tensorflow-datasets prepared. For partition "users",
+      QMNIST's two files of labels are beside them.
+    seed: Seed of the partition and the model.
+
+  Returns:
+    The task; x is float32[n, 28, 28, 1], y is int32[n].
+
+  Raises:
+    DataError: If a file is missing or damaged.
+    ValueError: If the data cannot be cut as the options say.
+  """
+  directory, halves = mnist_format.find_and_read(
+    data_dir, "mnist", what="MNIST"
+  )
+  users: np.ndarray | None = None
+  if config.partition == "users":
+    users = mnist_format.read_writers(directory, halves)
+  data = central.in_memory(
+    "MNIST", halves, _CLASS_NAMES, pixels=config.pixels, users=users
+  )
+  return central.build_image_task("mnist", config, data, seed=seed)

@@ -1,0 +1,66 @@
+"""Image classifiers by name."""
+
+import functools
+from collections.abc import Callable
+from typing import Literal
+
+import tensorflow as tf
+
+from tasks.models import convolutional, dense, residual, vgg
+
+ImageModelName = Literal[
+  "linear",
+  "linear_double_softmax",
+  "mlp",
+  "mlp_128",
+  "cnn",
+  "resnet18",
+  "vgg11",
+]
+_HIDDEN_UNITS: dict[str, tuple[int, ...]] = {
+  "linear": (),
+  "mlp": (200, 200),
+  "mlp_128": (128,),
+}
+# Five poolings leave one pixel of 32.
+_LEAST_VGG_SIZE = 32
+
+
+def image_classifier(
+  name: ImageModelName,
+  input_shape: tuple[int, int, int],
+  num_classes: int,
+  seed: int,
+) -> Callable[[], tf.keras.Model]:
+  """Returns a function that builds a new classifier.
+
+  Args:
+    name: "linear"; "linear_double_softmax", see there; "mlp" with two hidden
+      layers of 200 units; "mlp_128" with one of 128; "cnn" of McMahan et al.;
+      "resnet18" with group normalization; "vgg11".
+    input_shape: Height, width and channels of an image.
+    num_classes: Number of logits.
+    seed: Seed of the initial weights.
+
+  Raises:
+    ValueError: If the images are too small for the model.
+  """
+  if name == "cnn":
+    return functools.partial(
+      convolutional.fedavg_cnn, num_classes, seed, input_shape=input_shape
+    )
+  if name == "vgg11" and min(input_shape[:2]) < _LEAST_VGG_SIZE:
+    raise ValueError(
+      f"model must be another one than vgg11 for images of {input_shape[0]} x "
+      f"{input_shape[1]} pixels; it pools five times."
+    )
+  if name in _HIDDEN_UNITS:
+    return functools.partial(
+      dense.mlp, input_shape, _HIDDEN_UNITS[name], num_classes, seed
+    )
+  build: Callable[..., tf.keras.Model] = {
+    "linear_double_softmax": dense.linear_double_softmax,
+    "resnet18": residual.resnet18,
+    "vgg11": vgg.vgg11,
+  }[name]
+  return functools.partial(build, input_shape, num_classes, seed)
