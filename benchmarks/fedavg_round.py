@@ -13,13 +13,12 @@ import collections
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 from absl import app, flags
 
 import tff_fair
-from benchmarks import functional_models, measure
+from benchmarks import functional_models, measure, workload
 
 _MODEL = flags.DEFINE_enum(
   "model", "mlp", list(functional_models.MODELS), "784-200-200-62, or the CNN."
@@ -32,23 +31,9 @@ _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
 _LEARNING_RATE = 0.05
 
 
-def _client_arrays(
-  model: tff.learning.models.FunctionalModel,
-) -> list[tuple[np.ndarray, np.ndarray]]:
-  rng = np.random.default_rng(0)
-  shape = model.input_spec[0].shape[1:]
-  return [
-    (
-      rng.random((_EXAMPLES.value, *shape), np.float32),
-      rng.integers(0, 62, _EXAMPLES.value, np.int32),
-    )
-    for _ in range(_CLIENTS.value)
-  ]
-
-
 def _plain_tensorflow(
   model: tff.learning.models.FunctionalModel,
-  clients: list[tuple[np.ndarray, np.ndarray]],
+  clients: list[workload.Arrays],
 ) -> Callable[[], Any]:
   """Returns a round as one compiled function over the clients' arrays."""
   batch_size = _BATCH_SIZE.value
@@ -82,32 +67,15 @@ def _plain_tensorflow(
   return run
 
 
-def _rounds(
-  process: tff.learning.templates.LearningProcess, data: list[tf.data.Dataset]
-) -> Callable[[], Any]:
-  """Returns a function that runs the next round of a process."""
-  state = process.initialize()
-
-  def run() -> Any:
-    nonlocal state
-    state, metrics = process.next(state, data)
-    return metrics
-
-  return run
-
-
 def main(argv: list[str]) -> None:
   """Prints the table."""
   if len(argv) > 1:
     raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   tff_fair.runtime.use_local()
   model = functional_models.MODELS[_MODEL.value]()
-  clients = _client_arrays(model)
+  clients = workload.client_arrays(model, _CLIENTS.value, _EXAMPLES.value)
   optimizer = tff.learning.optimizers.build_sgdm(_LEARNING_RATE)
-  whole = [
-    tff_fair.client_dataset(k, tf.data.Dataset.from_tensors(arrays))
-    for k, arrays in enumerate(clients)
-  ]
+  whole = workload.client_data(model, _CLIENTS.value, _EXAMPLES.value)
   batched = [
     tf.data.Dataset.from_tensor_slices(arrays).batch(_BATCH_SIZE.value)
     for arrays in clients
@@ -122,8 +90,8 @@ def main(argv: list[str]) -> None:
       batch_size=_BATCH_SIZE.value,
       loss_at=loss_at,
     )
-    calls[f"tff_fair, loss {loss_at}"] = _rounds(process, whole)
-  calls["stock TFF"] = _rounds(
+    calls[f"tff_fair, loss {loss_at}"] = workload.rounds(process, whole)
+  calls["stock TFF"] = workload.rounds(
     tff.learning.algorithms.build_weighted_fed_avg(model, optimizer), batched
   )
   seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)

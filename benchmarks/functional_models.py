@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-_NUM_CLASSES = 62
+from benchmarks import workload
 
 
 def mlp() -> tff.learning.models.FunctionalModel:
@@ -20,8 +20,8 @@ def mlp() -> tff.learning.models.FunctionalModel:
     x = tf.nn.relu(x @ w2 + b2)
     return x @ w3 + b3
 
-  shapes = [(784, 200), (200,), (200, 200), (200,), (200, _NUM_CLASSES)]
-  return _model(predict, [*shapes, (_NUM_CLASSES,)], (784,))
+  shapes = [(784, 200), (200,), (200, 200), (200,), (200, workload.NUM_CLASSES)]
+  return _model(predict, [*shapes, (workload.NUM_CLASSES,)], (784,))
 
 
 def cnn() -> tff.learning.models.FunctionalModel:
@@ -36,7 +36,9 @@ def cnn() -> tff.learning.models.FunctionalModel:
 
   shapes = [(3, 3, 1, 32), (32,), (3, 3, 32, 64), (64,), (9216, 128), (128,)]
   return _model(
-    predict, [*shapes, (128, _NUM_CLASSES), (_NUM_CLASSES,)], (28, 28, 1)
+    predict,
+    [*shapes, (128, workload.NUM_CLASSES), (workload.NUM_CLASSES,)],
+    (28, 28, 1),
   )
 
 

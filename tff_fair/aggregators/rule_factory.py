@@ -106,12 +106,23 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     return self._aggregation
 
   def create_for_rounds(
-    self, value_type: tff.Type, weight_type: tff.Type
+    self,
+    value_type: tff.Type,
+    weight_type: tff.Type,
+    *,
+    updates_checked: bool = False,
   ) -> tff.templates.AggregationProcess:
     """Like `create`, but with a `RoundUpdate` as the result.
 
     It tells a finalizer whether any client counted: a step of zero is not the
     same as no step for a server optimizer with momentum.
+
+    Args:
+      value_type: The type of a client's update, a structure of floats.
+      weight_type: The type of its weight; see the class.
+      updates_checked: Whether clients whose update is not finite report no
+        examples, as the client work of `tff_fair` does: they are not looked at
+        a second time.
     """
     value_type, weight_type = tff.to_type(value_type), tff.to_type(weight_type)
     sizes_known = tff.types.contains_only(
@@ -127,7 +138,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         f"the type {value_type}."
       )
     reader = scalars.ScalarReader.create(
-      self._rule, self._client_weighting, weight_type
+      self._rule,
+      self._client_weighting,
+      weight_type,
+      updates_checked=updates_checked,
     )
     if self._aggregation == STACKED:
       return stacked.build_stacked(reader, value_type, weight_type)

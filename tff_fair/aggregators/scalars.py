@@ -64,15 +64,23 @@ class ScalarReader:
     client_weighting: "num_examples" or "uniform".
     fields: The numbers the client's weight has beside its id; empty for a
       scalar weight, which then is the number of examples.
+    updates_checked: Whether clients report no examples if their update is not
+      finite, so that it need not be looked at again.
   """
 
   rule: types.Rule
   client_weighting: str
   fields: tuple[str, ...]
+  updates_checked: bool = False
 
   @classmethod
   def create(
-    cls, rule: types.Rule, client_weighting: str, weight_type: tff.Type
+    cls,
+    rule: types.Rule,
+    client_weighting: str,
+    weight_type: tff.Type,
+    *,
+    updates_checked: bool = False,
   ) -> "ScalarReader":
     """Checks that the type of the weights has what the rule needs.
 
@@ -107,7 +115,7 @@ class ScalarReader:
         f"{weight_type}. Pass tff_fair.ClientSignals, as the processes of "
         "tff_fair.algorithms do."
       )
-    return cls(rule, client_weighting, fields)
+    return cls(rule, client_weighting, fields, updates_checked)
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -139,9 +147,8 @@ class ScalarReader:
     if self.rule.geometry is types.Geometry.NORMS:
       values.append(norms.squared_norm(update))
     row = tf.stack(values)
-    counts = tf.logical_and(
-      finiteness.all_finite((row, update)), num_examples > 0
-    )
+    to_check = row if self.updates_checked else (row, update)
+    counts = tf.logical_and(finiteness.all_finite(to_check), num_examples > 0)
     number = tf.cast(counts, tf.int32)
     return ScalarRows(
       tf.repeat(client_id[tf.newaxis], number),

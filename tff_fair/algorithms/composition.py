@@ -142,7 +142,9 @@ def compose(
     if "initial_loss" in rule.signals
     else tff.learning.templates.build_broadcast_process(info.weights_type),
     client_work,
-    factory.create_for_rounds(result_type.update, result_type.update_weight),
+    factory.create_for_rounds(
+      result_type.update, result_type.update_weight, updates_checked=True
+    ),
     finalizer(info.weights_type)
     if finalizer
     else finalizers.build_apply_direction(server_optimizer, info.weights_type),

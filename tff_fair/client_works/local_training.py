@@ -176,7 +176,7 @@ def train(
   first = Progress(
     received if start is None else start,
     optimizer_state(received, hparams),
-    tallies.start(model),
+    tallies.start(model, with_hits=settings.loss_at == "training"),
     client_id=zero,
     probe=(probe, optimizer_state(probe, probe_hparams)),
     num_elements=zero,

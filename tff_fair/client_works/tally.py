@@ -19,7 +19,7 @@ class Tally(NamedTuple):
     num_examples: int64[].
     loss_sum: float64[], batches weighted by their size.
     hits: float64[], examples whose largest output is at the label; NaN where
-      labels and outputs do not compare.
+      labels and outputs do not compare; `()` where they are not counted.
     metrics: The state of the model's metrics.
   """
 
@@ -29,19 +29,32 @@ class Tally(NamedTuple):
   metrics: Any
 
 
-def start(model: local_model.LocalModel) -> Tally:
-  """Returns the tally of nothing, and resets the model's metrics."""
+def start(model: local_model.LocalModel, *, with_hits: bool = True) -> Tally:
+  """Returns the tally of nothing, and resets the model's metrics.
+
+  Args:
+    model: The model.
+    with_hits: Whether to count hits, for `accuracy`.
+  """
   zero = tf.zeros([], tf.float64)
-  return Tally(tf.zeros([], tf.int64), zero, zero, model.empty_metrics())
+  return Tally(
+    tf.zeros([], tf.int64),
+    zero,
+    zero if with_hits else (),
+    model.empty_metrics(),
+  )
 
 
 def add(tally: Tally, batch: Any, output: local_model.ForwardPass) -> Tally:
   """Returns the tally with one batch more."""
   size = tf.cast(output.num_examples, tf.float64)
+  hits = tally.hits
+  if not isinstance(hits, tuple):
+    hits += _share_of_hits(batch, output.predictions) * size
   return Tally(
     tally.num_examples + output.num_examples,
     tally.loss_sum + tf.cast(output.loss, tf.float64) * size,
-    tally.hits + _share_of_hits(batch, output.predictions) * size,
+    hits,
     output.metrics,
   )
 

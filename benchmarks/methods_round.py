@@ -1,0 +1,62 @@
+"""A round of every method against a round of FedAvg, in one run.
+
+The same cohort, model and local training for all: 10 clients of 100 examples,
+784-200-200-62, batches of 20, one epoch. Losses are taken before training, in a
+pass of its own, unless `--loss_at` says otherwise.
+
+  python -m benchmarks.methods_round [--model=mlp|cnn] [--methods=vred,ditto]
+"""
+
+import tensorflow_federated as tff
+from absl import app, flags
+
+import tff_fair
+from benchmarks import functional_models, measure, workload
+
+_MODEL = flags.DEFINE_enum(
+  "model", "mlp", list(functional_models.MODELS), "784-200-200-62, or the CNN."
+)
+_METHODS = flags.DEFINE_list("methods", [], "Methods to time; none for all.")
+_LOSS_AT = flags.DEFINE_string("loss_at", "before", "Where losses are taken.")
+_REPETITIONS = flags.DEFINE_integer("repetitions", 15, "Rounds timed.")
+
+_CLIENTS = 10
+_EXAMPLES = 100
+_BATCH_SIZE = 20
+_LEARNING_RATE = 0.05
+# Processes that are timed in turns with FedAvg; more would not stay in caches.
+_METHODS_PER_GROUP = 4
+
+
+def main(argv: list[str]) -> None:
+  """Prints one table per group of methods."""
+  if len(argv) > 1:
+    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
+  tff_fair.runtime.use_local()
+  model = functional_models.MODELS[_MODEL.value]()
+  data = workload.client_data(model, _CLIENTS, _EXAMPLES)
+
+  def build(name: str) -> tff.learning.templates.LearningProcess:
+    return tff_fair.algorithms.build(
+      name,
+      model,
+      client_optimizer=tff.learning.optimizers.build_sgdm(_LEARNING_RATE),
+      batch_size=_BATCH_SIZE,
+      loss_at=_LOSS_AT.value,
+      num_clients=_CLIENTS,
+    )
+
+  fedavg = workload.rounds(build("fedavg"), data)
+  methods = _METHODS.value or [
+    name for name in tff_fair.algorithms.names() if name != "fedavg"
+  ]
+  for first in range(0, len(methods), _METHODS_PER_GROUP):
+    calls = {"fedavg": fedavg}
+    for name in methods[first : first + _METHODS_PER_GROUP]:
+      calls[name] = workload.rounds(build(name), data)
+    seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)
+    print(measure.ratio_table(seconds, "fedavg"), flush=True)
+
+
+if __name__ == "__main__":
+  app.run(main)
