@@ -14,7 +14,7 @@ from tasks import central, task
 from tasks.data_error import DataError
 from tasks.image_files import LabeledImages, cifar_batches, places, prepared
 
-_CLASS_NAMES = (
+CLASS_NAMES = (
   "airplane",
   "automobile",
   "bird",
@@ -56,7 +56,7 @@ def load_cifar10(
     ValueError: If the data cannot be cut as the options say.
   """
   data = central.in_memory(
-    "CIFAR-10", _read(data_dir), _CLASS_NAMES, pixels=config.pixels
+    "CIFAR-10", _read(data_dir), CLASS_NAMES, pixels=config.pixels
   )
   return central.build_image_task("cifar10", config, data, seed=seed)
 

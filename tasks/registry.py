@@ -8,10 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tasks import (
+  cifar10,
+  cifar100,
+  cinic10,
+  clothing1m,
   digits,
   emnist_character,
+  fashion_mnist,
+  femnist_skewed,
+  mnist,
   stackoverflow_tag,
   stackoverflow_word,
+  tiny_imagenet,
 )
 from tasks import options as task_options
 from tasks.task import DataError, Task
@@ -27,6 +35,22 @@ _TASKS: Mapping[str, _Entry] = {
   "emnist_character": _Entry(
     emnist_character.EmnistCharacterOptions,
     emnist_character.load_emnist_character,
+  ),
+  "femnist_skewed": _Entry(
+    femnist_skewed.FemnistSkewedOptions, femnist_skewed.load_femnist_skewed
+  ),
+  "mnist": _Entry(mnist.MnistOptions, mnist.load_mnist),
+  "fashion_mnist": _Entry(
+    fashion_mnist.FashionMnistOptions, fashion_mnist.load_fashion_mnist
+  ),
+  "cifar10": _Entry(cifar10.Cifar10Options, cifar10.load_cifar10),
+  "cifar100": _Entry(cifar100.Cifar100Options, cifar100.load_cifar100),
+  "cinic10": _Entry(cinic10.Cinic10Options, cinic10.load_cinic10),
+  "tiny_imagenet": _Entry(
+    tiny_imagenet.TinyImagenetOptions, tiny_imagenet.load_tiny_imagenet
+  ),
+  "clothing1m": _Entry(
+    clothing1m.Clothing1mOptions, clothing1m.load_clothing1m
   ),
   "stackoverflow_tag": _Entry(
     stackoverflow_tag.StackOverflowTagOptions,

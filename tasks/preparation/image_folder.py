@@ -57,7 +57,7 @@ def images(path: pathlib.Path, image_size: int | None = None) -> LabelledImages:
       splits += [root.name] * len(found)
 
   def serialized(position: int) -> bytes:
-    image = _read(paths[position], image_size)
+    image = read_image(paths[position], image_size)
     return example_proto.serialize(
       {
         "image": image,
@@ -83,7 +83,16 @@ def _classes(root: pathlib.Path) -> list[str]:
   return found
 
 
-def _read(path: pathlib.Path, image_size: int | None) -> np.ndarray:
+def read_image(path: pathlib.Path, image_size: int | None = None) -> np.ndarray:
+  """Returns an image in colour, uint8[height, width, 3].
+
+  Args:
+    path: A file of one of the usual formats.
+    image_size: Side that it is resized to; None leaves it as it is.
+
+  Raises:
+    DataError: If there is no such file, or it is no image.
+  """
   import tensorflow as tf  # noqa: PLC0415
 
   try:

@@ -1,5 +1,6 @@
 """The contract that every task fulfils."""
 
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -7,18 +8,47 @@ import pytest
 import tensorflow as tf
 
 import tasks
+from tests.tasks import image_data
 
-# What makes each task load fast and without files.
+# Small files for the tasks that read some.
+_FILES = {
+  "femnist_skewed": image_data.write_emnist_byclass,
+  "mnist": image_data.write_mnist,
+  "fashion_mnist": image_data.write_mnist,
+  "cifar10": image_data.write_cifar10,
+  "cifar100": image_data.write_cifar100,
+  "cinic10": image_data.write_cinic10,
+  "tiny_imagenet": image_data.write_tiny_imagenet,
+  "clothing1m": image_data.write_clothing1m,
+}
+_DATA_DIRS: dict[str, pathlib.Path] = {}
+# What makes each task load fast.
 _OPTIONS: dict[str, dict[str, Any]] = {
   "digits": {},
   "emnist_character": {"synthetic": True, "model": "mlp"},
+  "femnist_skewed": {"num_clients": 5, "model": "mlp"},
+  "mnist": {"num_clients": 10, "model": "mlp"},
+  "fashion_mnist": {},
+  "cifar10": {"num_clients": 10},
+  "cifar100": {"num_clients": 3, "model": "linear"},
+  "cinic10": {"num_clients": 3, "model": "linear"},
+  "tiny_imagenet": {"num_clients": 2, "model": "linear"},
+  "clothing1m": {"num_clients": 3, "model": "linear", "image_size": 8},
   "stackoverflow_tag": {"synthetic": True},
   "stackoverflow_word": {"synthetic": True, "lstm_units": 8},
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _files(tmp_path_factory):
+  for name, write in _FILES.items():
+    _DATA_DIRS[name] = tmp_path_factory.mktemp(name)
+    write(_DATA_DIRS[name])
+
+
 def _load(name, **kwargs):
-  return tasks.load(name, **_OPTIONS[name], **kwargs)
+  arguments = {"data_dir": _DATA_DIRS.get(name), **_OPTIONS[name], **kwargs}
+  return tasks.load(name, **arguments)
 
 
 def _element(dataset):

@@ -1,0 +1,58 @@
+"""CINIC-10 over clients, read from its folders.
+
+Darlow et al., "CINIC-10 is not ImageNet or CIFAR-10" (2018): 270,000 images of
+32 x 32 pixels. The default is Semi-VRed's and AdaFed's cut: all images over 50
+clients by Dirichlet(0.5), half of a client's images for testing.
+"""
+
+import dataclasses
+import pathlib
+
+from tasks import central, cifar10, task
+from tasks.image_files import folders, places
+
+_IMAGE_SIZE = 32
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cinic10Options(central.ModelOptions):
+  """Options of the task `cinic10`: those of all images on disk."""
+
+  num_clients: int | None = 50
+  partition: central.Partition = "dirichlet"
+  test_data: central.TestData = "pooled"
+  test_fraction: float = 0.5
+  model: central.ImageModelName = "resnet18"
+
+
+def load_cinic10(
+  config: Cinic10Options, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of the folders train, valid and test, as published.
+      Train and valid are the training data, test is the published test data.
+    seed: Seed of the partition and the model.
+
+  Returns:
+    The task; x is float32[n, 32, 32, 3], y is int32[n]. A client's images are
+    read whenever they are asked for.
+
+  Raises:
+    DataError: If a folder is missing or has no images.
+    ValueError: If the data cannot be cut as the options say.
+  """
+  root = places.require(data_dir, what="CINIC-10")
+  train, valid, test = (
+    folders.class_folders(root, half, cifar10.CLASS_NAMES)
+    for half in ("train", "valid", "test")
+  )
+  data = central.on_disk(
+    "CINIC-10",
+    (folders.joined([train, valid]), test),
+    cifar10.CLASS_NAMES,
+    _IMAGE_SIZE,
+  )
+  return central.build_image_task("cinic10", config, data, seed=seed)

@@ -1,0 +1,116 @@
+"""Clothing1M over clients: a million images with noisy labels, from its lists.
+
+Xiao et al., "Learning from Massive Noisy Labeled Data for Image Classification"
+(CVPR 2015). Training labels are the noisy ones, test labels the clean ones. 500
+clients as in FedCorr (Xu et al., CVPR 2022), whose setting AdaFed follows; the
+papers do not say how they cut: Dirichlet(0.5) is a choice made here, and so is
+ResNet-18 instead of a ResNet-50 that has seen ImageNet.
+"""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from tasks import central, task
+from tasks.data_error import DataError
+from tasks.image_files import folders, places
+
+CLASS_NAMES = (
+  "t_shirt",
+  "shirt",
+  "knitwear",
+  "chiffon",
+  "sweater",
+  "hoodie",
+  "windbreaker",
+  "jacket",
+  "downcoat",
+  "suit",
+  "shawl",
+  "dress",
+  "vest",
+  "underwear",
+)
+# Lists of images and of their labels; some copies keep them in a folder.
+_TRAIN = ("noisy_train_key_list.txt", "noisy_label_kv.txt")
+_TEST = ("clean_test_key_list.txt", "clean_label_kv.txt")
+_LISTS_FOLDER = "annotations"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Clothing1mOptions(central.ModelOptions):
+  """Options of the task `clothing1m`.
+
+  Attributes:
+    image_size: Height and width that images are resized to.
+  """
+
+  num_clients: int | None = 500
+  partition: central.Partition = "dirichlet"
+  model: central.ImageModelName = "resnet18"
+  image_size: int = 224
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.require("image_size", self.image_size >= 8, "at least 8")
+
+
+def load_clothing1m(
+  config: Clothing1mOptions, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of the folder `images` and of the published lists, which
+      may be in a folder `annotations`.
+    seed: Seed of the partition and the model.
+
+  Returns:
+    The task; x is float32[n, image_size, image_size, 3], y is int32[n]. A
+    client's images are read whenever they are asked for.
+
+  Raises:
+    DataError: If a list is missing or damaged.
+    ValueError: If the data cannot be cut as the options say.
+  """
+  root = places.require(data_dir, what="Clothing1M")
+  lists = root / _LISTS_FOLDER if (root / _LISTS_FOLDER).is_dir() else root
+  data = central.on_disk(
+    "Clothing1M",
+    (_listed(root, lists, *_TRAIN), _listed(root, lists, *_TEST)),
+    CLASS_NAMES,
+    config.image_size,
+    resize=True,
+  )
+  return central.build_image_task("clothing1m", config, data, seed=seed)
+
+
+def _listed(
+  root: pathlib.Path, lists: pathlib.Path, keys: str, key_labels: str
+) -> folders.LabeledPaths:
+  label_of = {}
+  for place, text in folders.lines(lists / key_labels):
+    path, _, label = text.rpartition(" ")
+    if not path or not label.isdecimal() or int(label) >= len(CLASS_NAMES):
+      raise DataError(
+        f"{place}: {text!r} is not an image and a label of 0 to "
+        f"{len(CLASS_NAMES) - 1}."
+      )
+    label_of[path.encode()] = int(label)
+  paths, labels = [], []
+  for place, text in folders.lines(lists / keys):
+    path = text.strip().encode()
+    if path not in label_of:
+      raise DataError(f"{place}: {text!r} has no label in {key_labels}.")
+    paths.append(path)
+    labels.append(label_of[path])
+  if not paths:
+    raise DataError(f"{lists / keys}: lists no images.")
+  return folders.LabeledPaths(
+    root=root,
+    paths=np.array(paths),
+    labels=np.array(labels, np.int32),
+    source=str(lists / keys),
+  )

@@ -1,0 +1,111 @@
+"""Handwritten letters a ... j over 100 clients who have five of them each.
+
+FEMNIST-skewed of Li et al., "Fair Resource Allocation in Federated Learning"
+(ICLR 2020), and of AdaFed. The letters come from TFF's Federated EMNIST or from
+EMNIST "byclass" (Cohen et al., 2017), all writers together. Pixels are those of
+TFF: background 1; TFF's are rounded to multiples of 1/255.
+"""
+
+import dataclasses
+import functools
+import pathlib
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tasks import central, native_data, native_images, sqlite_file, task
+from tasks.image_files import LabeledImages, mnist_format
+
+_FILENAME = "emnist_all.sqlite"
+_PREFIXES = ("emnist-byclass-train", "emnist-byclass-test")
+_LETTERS = tuple("abcdefghij")
+# In both sources digits come first, then upper case, then lower case.
+_FIRST = 10 + 26
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FemnistSkewedOptions(central.ImageOptions):
+  """Options of the task `femnist_skewed`: those of all images."""
+
+  partition: central.Partition = "few_labels"
+
+
+def load_femnist_skewed(
+  config: FemnistSkewedOptions, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of EMNIST's four idx files `emnist-byclass-*`, or else
+      of `emnist_all.sqlite`, which TFF's loader downloads if neither is there.
+      None means TFF's own cache, ~/.tff.
+    seed: Seed of the partition and the model.
+
+  Returns:
+    The task; x is float32[n, 28, 28, 1], y is int32[n], 0 ... 9 for a ... j.
+
+  Raises:
+    DataError: If the data is damaged, or can be neither found nor fetched.
+    ValueError: If the data cannot be cut as the options say.
+  """
+  users: np.ndarray | None = None
+  if data_dir is not None and mnist_format.is_there(data_dir, _PREFIXES[0]):
+    halves = _from_idx(data_dir)
+  else:
+    halves, users = _native(data_dir)
+  data = central.in_memory(
+    "EMNIST a ... j", halves, _LETTERS, pixels=config.pixels, users=users
+  )
+  return central.build_image_task("femnist_skewed", config, data, seed=seed)
+
+
+def _from_idx(
+  data_dir: pathlib.Path,
+) -> tuple[LabeledImages, LabeledImages]:
+  train, test = mnist_format.read_halves(
+    data_dir, train=_PREFIXES[0], test=_PREFIXES[1], what="EMNIST byclass"
+  )
+  return _letters(train), _letters(test)
+
+
+def _letters(half: LabeledImages) -> LabeledImages:
+  kept = _is_wanted(half.labels)
+  # EMNIST stores images column by column, with a background of 0.
+  return LabeledImages(
+    images=255 - half.images[kept].transpose(0, 2, 1, 3),
+    labels=half.labels[kept] - _FIRST,
+    source=half.source,
+  )
+
+
+def _native(
+  data_dir: pathlib.Path | None,
+) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
+  # Positional: only the directory is left to be given.
+  load = functools.partial(tff.simulation.datasets.emnist.load_data, False)
+  path = sqlite_file.find(_FILENAME, data_dir, load)
+  splits = ("all_train", "all_test")
+  counts = sqlite_file.example_counts(
+    path, splits, advice="The letters are needed."
+  )
+  client_data = load(cache_dir=str(path.parent))
+  return native_images.read_halves(
+    path, list(zip(splits, client_data, counts, strict=True)), _to_arrays
+  )
+
+
+def _to_arrays(examples: native_data.Examples) -> task.Arrays:
+  pixels, labels = examples["pixels"], examples["label"]
+  # Written so that NaN is out of range too.
+  if not np.all((pixels >= 0) & (pixels <= 1)):
+    raise ValueError(
+      f"pixels range from {pixels.min()} to {pixels.max()}, expected 0 to 1"
+    )
+  kept = _is_wanted(labels)
+  images = np.rint(255 * pixels[kept, ..., np.newaxis]).astype(np.uint8)
+  return images, labels[kept] - _FIRST
+
+
+def _is_wanted(labels: np.ndarray) -> np.ndarray:
+  return (labels >= _FIRST) & (labels < _FIRST + len(_LETTERS))

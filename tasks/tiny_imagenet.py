@@ -1,0 +1,88 @@
+"""Tiny ImageNet over clients, read from its folders.
+
+Le and Yang, "Tiny ImageNet Visual Recognition Challenge" (2015): 100,000 images
+of 64 x 64 pixels, 200 classes. The default is AdaFed's cut: 20 clients by
+Dirichlet(0.05). Its test images have no labels; the validation images are the
+published test data.
+"""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from tasks import central, task
+from tasks.data_error import DataError
+from tasks.image_files import folders, places
+
+_FOLDER = "tiny-imagenet-200"
+_IMAGE_SIZE = 64
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TinyImagenetOptions(central.ModelOptions):
+  """Options of the task `tiny_imagenet`: those of all images on disk."""
+
+  num_clients: int | None = 20
+  partition: central.Partition = "dirichlet"
+  concentration: float = 0.05
+  model: central.ImageModelName = "resnet18"
+
+
+def load_tiny_imagenet(
+  config: TinyImagenetOptions, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of the folder `tiny-imagenet-200`, or that folder.
+    seed: Seed of the partition and the model.
+
+  Returns:
+    The task; x is float32[n, 64, 64, 3], y is int32[n] in the order of
+    `wnids.txt`. A client's images are read whenever they are asked for.
+
+  Raises:
+    DataError: If a folder or a list is missing or damaged.
+    ValueError: If the data cannot be cut as the options say.
+  """
+  root = places.require(data_dir, what="Tiny ImageNet")
+  if (root / _FOLDER).is_dir():
+    root = root / _FOLDER
+  class_names = tuple(text for _, text in folders.lines(root / "wnids.txt"))
+  data = central.on_disk(
+    "Tiny ImageNet",
+    (
+      folders.class_folders(root, "train", class_names, "images"),
+      _validation(root, class_names),
+    ),
+    class_names,
+    _IMAGE_SIZE,
+  )
+  return central.build_image_task("tiny_imagenet", config, data, seed=seed)
+
+
+def _validation(
+  root: pathlib.Path, class_names: tuple[str, ...]
+) -> folders.LabeledPaths:
+  path = root / "val" / "val_annotations.txt"
+  number = {name: label for label, name in enumerate(class_names)}
+  paths, labels = [], []
+  for place, text in folders.lines(path):
+    # The image, its class and four numbers of its bounding box.
+    image, *fields = text.split("\t")
+    if not fields or fields[0] not in number:
+      raise DataError(
+        f"{place}: {text!r} is not an image and a class of wnids.txt."
+      )
+    paths.append(f"val/images/{image}".encode())
+    labels.append(number[fields[0]])
+  if not paths:
+    raise DataError(f"{path}: lists no images.")
+  return folders.LabeledPaths(
+    root=root,
+    paths=np.array(paths),
+    labels=np.array(labels, np.int32),
+    source=str(path),
+  )
