@@ -95,8 +95,8 @@ def test_hard_cohorts_give_finite_numbers(name, hparams, case):
     reported = dict(output.measurements)
     # Infinite: no beta is too large.
     assert reported.pop("beta_max", 1.0) > 0
-    reported = (reported, output.for_finalizer, output.state)
-    assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(reported))
+    handed_on = (reported, output.for_finalizer, output.state)
+    assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(handed_on))
 
 
 @every_setting
@@ -220,6 +220,7 @@ def test_only_what_is_asked_for_is_read(name, hparams):
 )
 def test_separable_coefficients_have_their_form(name, hparams):
   rule = RULE_CLASSES[name](**hparams)
+  assert isinstance(rule, types.SeparableRule)
   cohort = random_cohort(rule, 6)
   c = cohorts.coefficients(rule, cohort)
   # c_k = exp(l_k) (u + v x_k), with weights that are not normalized.

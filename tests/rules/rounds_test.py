@@ -1,5 +1,7 @@
 """Rounds of every rule against NumPy, with state and memory between them."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def adafedadam_direction(clients, memory, alpha):
   return moments["m"] / (1 - moments["c1"])
 
 
-DIRECTIONS = {
+DIRECTIONS: dict[str, Callable[..., np.ndarray]] = {
   name: adafedadam_direction if name == "adafedadam" else method.direction
   for name, method in reference.METHODS.items()
 }
