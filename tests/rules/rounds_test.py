@@ -19,9 +19,9 @@ def adafedadam_direction(clients, memory, alpha):
 
 
 DIRECTIONS: dict[str, Callable[..., np.ndarray]] = {
-  name: adafedadam_direction if name == "adafedadam" else method.direction
-  for name, method in reference.METHODS.items()
+  name: method.direction for name, method in reference.METHODS.items()
 }
+DIRECTIONS["adafedadam"] = adafedadam_direction
 
 
 def in_reference(hparams):
