@@ -51,8 +51,8 @@ def fetch_file(
     raise DataError(
       f"{path}: there is no such file, and it could not be downloaded "
       f"({reason}). On a machine with network access TFF downloads it as "
-      f"{cached_in}/{path.name}: copy it from there to {directory}, or name the "
-      "directory that has it as data_dir (--data_dir)."
+      f"{cached_in}/{path.name}: copy it from there to {directory}, or name "
+      "the directory that has it as data_dir (--data_dir)."
     ) from error
   finally:
     if created:

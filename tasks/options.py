@@ -99,7 +99,10 @@ def _accepts(kind: Any, value: Any) -> bool:
 
 
 def _parse_value(name: str, annotation: Any, text: str) -> Any:
-  for kind in _alternatives(annotation):
+  # None first: to a text, "none" would be a text like any other.
+  for kind in sorted(
+    _alternatives(annotation), key=lambda kind: kind is not types.NoneType
+  ):
     try:
       value = _parse_kind(kind, text)
     except ValueError:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tasks import (
+  adult,
   cifar10,
   cifar100,
   cinic10,
@@ -16,9 +17,13 @@ from tasks import (
   emnist_character,
   fashion_mnist,
   femnist_skewed,
+  leaf,
   mnist,
+  sent140,
+  shakespeare_character,
   stackoverflow_tag,
   stackoverflow_word,
+  synthetic,
   tiny_imagenet,
 )
 from tasks import options as task_options
@@ -52,6 +57,10 @@ _TASKS: Mapping[str, _Entry] = {
   "clothing1m": _Entry(
     clothing1m.Clothing1mOptions, clothing1m.load_clothing1m
   ),
+  "shakespeare_character": _Entry(
+    shakespeare_character.ShakespeareCharacterOptions,
+    shakespeare_character.load_shakespeare_character,
+  ),
   "stackoverflow_tag": _Entry(
     stackoverflow_tag.StackOverflowTagOptions,
     stackoverflow_tag.load_stackoverflow_tag,
@@ -60,6 +69,10 @@ _TASKS: Mapping[str, _Entry] = {
     stackoverflow_word.StackOverflowWordOptions,
     stackoverflow_word.load_stackoverflow_word,
   ),
+  "synthetic": _Entry(synthetic.SyntheticOptions, synthetic.load_synthetic),
+  "sent140": _Entry(sent140.Sent140Options, sent140.load_sent140),
+  "adult": _Entry(adult.AdultOptions, adult.load_adult),
+  "leaf": _Entry(leaf.LeafOptions, leaf.load_leaf),
 }
 
 

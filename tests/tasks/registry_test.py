@@ -1,6 +1,7 @@
 """The contract that every task fulfils."""
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 import tasks
-from tests.tasks import image_data
+from tests.tasks import image_data, tabular_data
 
 # Small files for the tasks that read some.
-_FILES = {
+_FILES: dict[str, Callable[[pathlib.Path], None]] = {
   "femnist_skewed": image_data.write_emnist_byclass,
   "mnist": image_data.write_mnist,
   "fashion_mnist": image_data.write_mnist,
@@ -20,6 +21,9 @@ _FILES = {
   "cinic10": image_data.write_cinic10,
   "tiny_imagenet": image_data.write_tiny_imagenet,
   "clothing1m": image_data.write_clothing1m,
+  "sent140": tabular_data.write_sent140,
+  "adult": tabular_data.write_adult,
+  "leaf": tabular_data.write_leaf,
 }
 _DATA_DIRS: dict[str, pathlib.Path] = {}
 # What makes each task load fast.
@@ -34,8 +38,17 @@ _OPTIONS: dict[str, dict[str, Any]] = {
   "cinic10": {"num_clients": 3, "model": "linear"},
   "tiny_imagenet": {"num_clients": 2, "model": "linear"},
   "clothing1m": {"num_clients": 3, "model": "linear", "image_size": 8},
+  "shakespeare_character": {
+    "synthetic": True,
+    "sequence_length": 5,
+    "lstm_units": 8,
+  },
   "stackoverflow_tag": {"synthetic": True},
   "stackoverflow_word": {"synthetic": True, "lstm_units": 8},
+  "synthetic": {},
+  "sent140": {"lstm_units": 8},
+  "adult": {},
+  "leaf": {},
 }
 
 

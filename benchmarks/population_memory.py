@@ -1,0 +1,113 @@
+"""Memory of sampling cohorts from a population as large as Stack Overflow's.
+
+Builds files in the formats of TFF's Stack Overflow with many made-up users in a
+temporary directory, loads the task `stackoverflow_word`, and takes the data of
+a random cohort round after round, as training does:
+
+    python -m benchmarks.population_memory --clients=342477 --rounds=1000
+
+The data is built, as datasets of whole tensors, and not trained on: a round of
+training would have the program iterate in a process of its own. The peak is
+that of all rounds so far; "before" is after the imports.
+"""
+
+import argparse
+import itertools
+import pathlib
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+
+import tasks
+from benchmarks import measure
+from binaries import population
+from tasks import partition
+from tasks.preparation import example_proto
+
+_NUM_WORDS = 1000
+_NUM_SENTENCES = 500
+
+
+def main() -> None:
+  """Builds the files, samples cohorts and prints a line now and then."""
+  parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+  parser.add_argument("--clients", type=int, default=300_000)
+  parser.add_argument("--rounds", type=int, default=1000)
+  parser.add_argument("--clients_per_round", type=int, default=10)
+  flags = parser.parse_args()
+  _report("before")
+  with tempfile.TemporaryDirectory() as directory:
+    _build(pathlib.Path(directory), flags.clients)
+    _report("file built")
+    start = time.perf_counter()
+    task = tasks.load("stackoverflow_word", data_dir=directory)
+    _report(f"loaded in {time.perf_counter() - start:.1f} s")
+    print(task.description)
+
+    train_data = population.client_data(task.train_data)
+    rng = partition.generator(0)
+    start = time.perf_counter()
+    for round_num in range(1, flags.rounds + 1):
+      cohort = rng.choice(
+        task.num_clients, flags.clients_per_round, replace=False
+      )
+      train_data(cohort.tolist())
+      if round_num in (1, 10, 100) or round_num % 100 == 0:
+        seconds = (time.perf_counter() - start) / round_num
+        _report(f"round {round_num}, {1000 * seconds:.0f} ms each")
+
+
+def _build(directory: pathlib.Path, num_clients: int) -> None:
+  rng = partition.generator(0)
+  words = [f"w{k}" for k in range(_NUM_WORDS)]
+  counts = "".join(f"{word} {_NUM_WORDS - k}\n" for k, word in enumerate(words))
+  (directory / "stackoverflow.word_count").write_text(counts)
+  sentences = [
+    example_proto.serialize(
+      {"tokens": " ".join(rng.choice(words, size=15)).encode()}
+    )
+    for _ in range(_NUM_SENTENCES)
+  ]
+
+  def metadata() -> Iterator[tuple[str, str, int]]:
+    for client in range(num_clients):
+      yield f"{client:08}", "train", 2 + client % 3
+      yield f"{client:08}", "test", 1
+
+  def examples() -> Iterator[tuple[str, str, bytes]]:
+    endless = itertools.cycle(sentences)
+    for client, split, count in metadata():
+      for sentence in itertools.islice(endless, count):
+        yield split, client, sentence
+
+  connection = sqlite3.connect(directory / "stackoverflow.sqlite")
+  with connection:
+    connection.execute(
+      "CREATE TABLE examples (split_name TEXT NOT NULL, client_id TEXT NOT"
+      " NULL, serialized_example_proto BLOB NOT NULL)"
+    )
+    connection.execute(
+      "CREATE TABLE client_metadata (client_id TEXT NOT NULL, split_name TEXT"
+      " NOT NULL, num_examples INTEGER NOT NULL)"
+    )
+    connection.executemany(
+      "INSERT INTO client_metadata VALUES (?, ?, ?)", metadata()
+    )
+    connection.executemany("INSERT INTO examples VALUES (?, ?, ?)", examples())
+    connection.execute(
+      "CREATE INDEX by_client ON examples (split_name, client_id)"
+    )
+  connection.close()
+
+
+def _report(what: str) -> None:
+  print(
+    f"{what:24} resident {measure.current_memory_mb():7.1f} MiB, "
+    f"peak {measure.peak_memory_mb():7.1f} MiB",
+    flush=True,
+  )
+
+
+if __name__ == "__main__":
+  main()

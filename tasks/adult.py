@@ -1,0 +1,199 @@
+"""Income of adults with and without a doctorate: two clients.
+
+Becker and Kohavi, "Adult" (UCI, 1996), in the cut of Mohri et al., "Agnostic
+Federated Learning" (ICML 2019), and of the bias study of Hu et al.,
+"Federated Learning Meets Multi-objective Optimization" (FedMGDA+, 2022).
+Logistic regression whether somebody earns more than $50,000.
+
+Features are those of the training file alone: each value of a categorical
+column has a feature, and a value that is in the test file only has none. AFL
+uses the categorical columns alone, and so does the default; numbers are brought
+to mean 0 and deviation 1. A missing value, "?", is a value like others, or its
+row is left out.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+from tasks import models, options, task
+from tasks.data_error import DataError
+from tasks.preparation import source_file
+
+_COLUMNS = (
+  *("age", "workclass", "fnlwgt", "education", "education-num"),
+  *("marital-status", "occupation", "relationship", "race", "sex"),
+  *("capital-gain", "capital-loss", "hours-per-week", "native-country"),
+)
+_NUMBERS = (0, 2, 4, 10, 11, 12)
+_CATEGORIES = tuple(k for k in range(len(_COLUMNS)) if k not in _NUMBERS)
+_EDUCATION = _COLUMNS.index("education")
+_LABELS = {"<=50K": 0, ">50K": 1}
+_CLIENTS = ("phd", "non_phd")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdultOptions(options.TaskOptions):
+  """Options of the task `adult`.
+
+  Attributes:
+    num_clients: Two, with and without a doctorate.
+    features: The categorical columns, as in AFL, or all of them.
+    missing: Whether "?" is a value of its own, or its row is left out.
+  """
+
+  num_clients: int = 2
+  features: Literal["categorical", "all"] = "categorical"
+  missing: Literal["value", "leave_out"] = "value"
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.require("num_clients", self.num_clients == 2, "2")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Table:
+  """A file's rows: texts of all columns, and labels."""
+
+  rows: np.ndarray
+  labels: np.ndarray
+  num_left_out: int
+
+
+def load_adult(
+  config: AdultOptions, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of `adult.data` and `adult.test`, or of the same with
+      the ending `.gz`.
+    seed: Seed of the model.
+
+  Returns:
+    The task; x is float32[n, features], y is int32[n], 1 above $50,000.
+
+  Raises:
+    DataError: If a file is missing or has a bad row; it names file and line.
+  """
+  paths = [_find(data_dir, name) for name in ("adult.data", "adult.test")]
+  tables = [_read(path, config.missing) for path in paths]
+  encode = _Encoder(tables[0].rows, config.features)
+  halves = []
+  for path, table in zip(paths, tables, strict=True):
+    x = encode(table.rows)
+    is_phd = table.rows[:, _EDUCATION] == "Doctorate"
+    clients = [(x[part], table.labels[part]) for part in (is_phd, ~is_phd)]
+    for name, (_, labels) in zip(_CLIENTS, clients, strict=True):
+      if not len(labels):
+        raise DataError(f"{path}: the client {name} has no rows.")
+    halves.append(
+      task.Split(
+        num_examples=np.array([len(y) for _, y in clients], np.int64),
+        load=clients.__getitem__,
+      )
+    )
+  train, test = halves
+  num_features = train.load(0)[0].shape[1]
+  element_spec = (
+    tf.TensorSpec([None, num_features], tf.float32),
+    tf.TensorSpec([None], tf.int32),
+  )
+  num_left_out = sum(table.num_left_out for table in tables)
+  return task.Task(
+    name="adult",
+    description=(
+      f"Adult, {num_features} {config.features} features "
+      f"({num_left_out:,} rows with missing values left out): 2 clients, "
+      f"{train.num_examples.sum():,} train and "
+      f"{test.num_examples.sum():,} test examples"
+    ),
+    client_names=_CLIENTS,
+    train=train,
+    test=test,
+    element_spec=element_spec,
+    num_classes=2,
+    model_fn=models.model_fn(
+      functools.partial(models.mlp, (num_features,), (), 2, seed), element_spec
+    ),
+  )
+
+
+def _find(data_dir: pathlib.Path | None, name: str) -> pathlib.Path:
+  if data_dir is None:
+    raise DataError(f"there is no directory of {name}; name it as data_dir.")
+  for path in (data_dir / name, data_dir / f"{name}.gz"):
+    if path.exists():
+      return path
+  raise DataError(f"{data_dir / name}: there is no such file, nor {name}.gz.")
+
+
+def _read(path: pathlib.Path, missing: str) -> _Table:
+  rows, labels = [], []
+  num_left_out = 0
+  with source_file.opened(path) as file:
+    for line_number, line in enumerate(file, 1):
+      # The test file begins with a line of its own, both end with empty ones.
+      if not line.strip() or line.startswith(b"|"):
+        continue
+      try:
+        row, label = _parse(line.decode())
+      except ValueError as error:
+        raise DataError(f"{path}: line {line_number}: {error}.") from error
+      if missing == "leave_out" and "?" in row:
+        num_left_out += 1
+        continue
+      rows.append(row)
+      labels.append(label)
+  if not rows:
+    raise DataError(f"{path}: has no rows.")
+  return _Table(np.array(rows), np.array(labels, np.int32), num_left_out)
+
+
+def _parse(line: str) -> tuple[list[str], int]:
+  *row, label = (field.strip() for field in line.split(","))
+  if len(row) != len(_COLUMNS):
+    raise ValueError(
+      f"has {len(row) + 1} fields, expected {len(_COLUMNS) + 1}: "
+      f"{line.strip()[:60]!r}"
+    )
+  for column in _NUMBERS:
+    if not row[column].isdecimal():
+      raise ValueError(
+        f"{_COLUMNS[column]} must be a number, found {row[column]!r}"
+      )
+  # Labels of the test file end with a full stop.
+  if label.rstrip(".") not in _LABELS:
+    raise ValueError(
+      f"the label must be {' or '.join(_LABELS)}, found {label!r}"
+    )
+  return row, _LABELS[label.rstrip(".")]
+
+
+class _Encoder:
+  """Makes features of rows, as the training rows have them."""
+
+  def __init__(self, rows: np.ndarray, features: str) -> None:
+    self._values = [
+      (column, np.unique(rows[:, column])) for column in _CATEGORIES
+    ]
+    numbers = rows[:, _NUMBERS].astype(np.float64)
+    self._mean = numbers.mean(axis=0)
+    # A column of one value says nothing, and becomes 0.
+    self._deviation = np.where(numbers.std(axis=0) > 0, numbers.std(axis=0), 1)
+    self._with_numbers = features == "all"
+
+  def __call__(self, rows: np.ndarray) -> np.ndarray:
+    """Returns float32[rows, features]."""
+    features = [
+      rows[:, column, np.newaxis] == values for column, values in self._values
+    ]
+    if self._with_numbers:
+      numbers = rows[:, _NUMBERS].astype(np.float64)
+      features.append((numbers - self._mean) / self._deviation)
+    return np.concatenate(features, axis=1).astype(np.float32)

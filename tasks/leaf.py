@@ -1,0 +1,186 @@
+"""Any data set in LEAF's JSON format, vectors or images.
+
+Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). What its
+tools, and those of FedProx and q-FedAvg, write can be used as it is: a folder
+of JSON files, or one with the folders `train` and `test`.
+"""
+
+import dataclasses
+import functools
+import math
+import pathlib
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from tasks import class_labels, leaf_users, models, options, task
+from tasks.data_error import DataError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LeafOptions(options.TaskOptions):
+  """Options of the task `leaf`.
+
+  Attributes:
+    num_clients: Size of a random subset of the users; None takes all.
+    files: Which files of the folder, or of `train` and `test`, are read.
+    test_fraction: Share of a user's examples that are held out for testing,
+      where there are no folders `train` and `test`.
+    min_examples: Users with fewer examples, train and test together, are left
+      out.
+    num_classes: Number of classes; None takes the largest label plus one.
+    image_shape: Shape of the image that a flat vector is, such as "28x28";
+      None leaves x in the shape that the file has it in.
+    model: Logistic regression, a network with one hidden layer of 128 units, or
+      the CNN of McMahan et al. for images of 28 x 28.
+  """
+
+  num_clients: int | None = None
+  files: str = "*.json"
+  test_fraction: float = 0.2
+  min_examples: int = 1
+  num_classes: int | None = None
+  image_shape: str | None = None
+  model: Literal["logistic_regression", "mlp", "cnn"] = "logistic_regression"
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    for name, least in (("num_clients", 1), ("num_classes", 2)):
+      value = getattr(self, name)
+      self.require(
+        name, value is None or value >= least, f"at least {least}, or none"
+      )
+    self.require("min_examples", self.min_examples >= 1, "at least 1")
+    self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
+    self.require("files", bool(self.files), "a pattern such as *.json")
+    self.require(
+      "image_shape",
+      self.image_shape is None or _sides(self.image_shape) is not None,
+      "such as 28x28 or 32x32x3, or none",
+    )
+
+
+def load_leaf(
+  config: LeafOptions, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: The folder.
+    seed: Seed of the choice of users, of the cut and of the model.
+
+  Returns:
+    The task; x is float32[n, ...] of the shape that the first user's has, y is
+    int32[n].
+
+  Raises:
+    DataError: If the files are missing or unusable; it names file and user.
+    ValueError: If there are fewer users than asked for, or the model does not
+      fit the data.
+  """
+  everyone = leaf_users.load_users(
+    data_dir,
+    _ToArrays(config),
+    pattern=config.files,
+    test_fraction=config.test_fraction,
+    min_examples=config.min_examples,
+    seed=seed,
+  )
+  users = everyone.sample(config.num_clients, seed)
+  x, _ = users.train.load(0)
+  shape = x.shape[1:]
+  num_classes = config.num_classes or 1 + max(
+    int(half.load(client_id)[1].max())
+    for half in (everyone.train, everyone.test)
+    for client_id in range(len(everyone.names))
+  )
+  if num_classes < 2:
+    raise DataError(
+      f"{data_dir}: all labels are 0; name the number of classes "
+      "(num_classes), if there are others."
+    )
+  element_spec = (
+    tf.TensorSpec([None, *shape], tf.float32),
+    tf.TensorSpec([None], tf.int32),
+  )
+  return task.Task(
+    name="leaf",
+    description=(
+      f"{config.files} of {data_dir}: {users.describe()}, "
+      f"x {'x'.join(map(str, shape)) or 'a number'}, {num_classes} classes"
+    ),
+    client_names=users.names,
+    train=users.train,
+    test=users.test,
+    element_spec=element_spec,
+    num_classes=num_classes,
+    model_fn=models.model_fn(
+      _build(config, shape, num_classes, seed), element_spec
+    ),
+  )
+
+
+class _ToArrays:
+  """Checks the examples of one user after the other; all have one shape."""
+
+  def __init__(self, config: LeafOptions) -> None:
+    self._num_classes = config.num_classes
+    self._image_shape = _sides(config.image_shape or "")
+    self._shape: tuple[int, ...] | None = None
+
+  def __call__(self, x: list[Any], y: list[Any]) -> task.Arrays:
+    labels = class_labels.class_labels(y, self._num_classes)
+    if not x:
+      return np.zeros([0, *(self._shape or ())], np.float32), labels
+    try:
+      values = np.array(x, np.float32)
+    except (TypeError, ValueError) as error:
+      raise ValueError(
+        "x must be numbers, of the same shape in each example"
+      ) from error
+    if not np.isfinite(values).all():
+      raise ValueError("x has values that are not finite")
+    if self._image_shape:
+      values = self._as_images(values)
+    if self._shape is None:
+      self._shape = values.shape[1:]
+    if values.shape[1:] != self._shape:
+      raise ValueError(
+        f"x has shape {values.shape[1:]}, expected {self._shape} as before"
+      )
+    return values, labels
+
+  def _as_images(self, values: np.ndarray) -> np.ndarray:
+    shape = self._image_shape
+    if values[0].size != math.prod(shape):
+      raise ValueError(
+        f"x has {values[0].size} numbers, an image_shape of "
+        f"{'x'.join(map(str, shape))} has {math.prod(shape)}"
+      )
+    return values.reshape(len(values), *shape)
+
+
+def _sides(text: str) -> tuple[int, ...] | None:
+  sides = text.split("x")
+  if len(sides) not in (2, 3) or not all(s.isdecimal() for s in sides):
+    return None
+  # One channel, where none are named.
+  shape = tuple(map(int, sides)) + (1,) * (len(sides) == 2)
+  return shape if min(shape) >= 1 else None
+
+
+def _build(
+  config: LeafOptions, shape: tuple[int, ...], num_classes: int, seed: int
+) -> Callable[[], tf.keras.Model]:
+  if config.model != "cnn":
+    hidden = {"mlp": (128,), "logistic_regression": ()}[config.model]
+    return functools.partial(models.mlp, shape, hidden, num_classes, seed)
+  if shape != (28, 28, 1):
+    raise ValueError(
+      f"model cnn takes images of 28x28x1, found x of shape {shape}; "
+      "image_shape=28x28 makes images of vectors."
+    )
+  return functools.partial(models.fedavg_cnn, num_classes, seed)

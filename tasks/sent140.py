@@ -1,0 +1,215 @@
+"""Sentiment of tweets, by account.
+
+Go et al., "Twitter Sentiment Classification using Distant Supervision" (2009),
+as LEAF's JSON (Caldas et al., 2018): x is a list whose fifth entry is the text,
+or the text itself; y is 0 or 1, or 4 for 1. Two LSTMs of 100 units over the
+first 25 words, as in LEAF and AdaFedAdam.
+
+Words are LEAF's: runs of letters, digits and apostrophes, and .,!?; here in
+lower case, as in the word vectors of GloVe. The vocabulary are the most
+frequent words of the training data, equally frequent ones in alphabetical
+order. With `glove` their vectors come from that file and are not trained, and
+words that it lacks are unknown; without, an embedding is trained.
+"""
+
+import collections
+import dataclasses
+import functools
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tasks import class_labels, leaf_users, models, options, task
+from tasks.data_error import DataError
+from tasks.preparation import source_file
+
+_WORD = re.compile(r"[\w']+|[.,!?;]")
+_PADDING, _UNKNOWN, _FIRST_WORD = 0, 1, 2
+# Where LEAF has the text among the columns of a tweet.
+_TEXT = 4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sent140Options(options.TaskOptions):
+  """Options of the task `sent140`.
+
+  Attributes:
+    num_clients: Size of a random subset of the accounts; None takes all.
+    min_examples: Accounts with fewer tweets, train and test together, are left
+      out before.
+    test_fraction: Share of an account's tweets that are held out for testing,
+      where there are no folders `train` and `test`.
+    sequence_length: Tweets are cut after so many words, or padded.
+    vocab_size: The most frequent words of the training data, so many, are
+      known.
+    glove: Name of a file of word vectors in the folder, a line "word v1 v2 ..."
+      each, such as glove.6B.100d.txt; None trains an embedding.
+    embedding_size: Size of an embedding that is trained.
+    lstm_layers: Number of LSTM layers.
+    lstm_units: Width of each.
+  """
+
+  num_clients: int | None = None
+  min_examples: int = 1
+  test_fraction: float = 0.2
+  sequence_length: int = 25
+  vocab_size: int = 10_000
+  glove: str | None = None
+  embedding_size: int = 100
+  lstm_layers: int = 2
+  lstm_units: int = 100
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    for name in (
+      *("min_examples", "sequence_length", "vocab_size"),
+      *("embedding_size", "lstm_layers", "lstm_units"),
+    ):
+      self.require(name, getattr(self, name) >= 1, "at least 1")
+    self.require(
+      "num_clients",
+      self.num_clients is None or self.num_clients >= 1,
+      "at least 1, or none",
+    )
+    self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
+
+
+def load_sent140(
+  config: Sent140Options, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: The folder of LEAF's JSON and of the file `glove`.
+    seed: Seed of the choice of accounts, of the cut and of the model.
+
+  Returns:
+    The task; x is int32[n, sequence_length], 0 at padding; y is int32[n], 1 for
+    a positive tweet.
+
+  Raises:
+    DataError: If the files are missing or unusable; it names file and place.
+    ValueError: If there are fewer accounts than asked for.
+  """
+  everyone = leaf_users.load_users(
+    data_dir,
+    functools.partial(_to_arrays, length=config.sequence_length),
+    test_fraction=config.test_fraction,
+    min_examples=config.min_examples,
+    seed=seed,
+  )
+  users = everyone.sample(config.num_clients, seed)
+  words = _most_frequent(users, config.vocab_size)
+  embedding = None
+  if config.glove is not None and data_dir is not None:
+    words, embedding = _read_glove(data_dir / config.glove, words)
+  numbers = {word: k for k, word in enumerate(words, _FIRST_WORD)}
+  train, test = (
+    _numbered(half, numbers, config.sequence_length)
+    for half in (users.train, users.test)
+  )
+  element_spec = (
+    tf.TensorSpec([None, config.sequence_length], tf.int32),
+    tf.TensorSpec([None], tf.int32),
+  )
+  return task.Task(
+    name="sent140",
+    description=(
+      f"Sent140: {users.describe()}, {len(words):,} words"
+      f"{'' if embedding is None else f' with vectors of {config.glove}'}"
+    ),
+    client_names=users.names,
+    train=train,
+    test=test,
+    element_spec=element_spec,
+    num_classes=2,
+    model_fn=models.model_fn(
+      functools.partial(
+        models.sentence_lstm,
+        len(words) + _FIRST_WORD,
+        2,
+        seed,
+        embedding=embedding,
+        embedding_size=config.embedding_size,
+        num_layers=config.lstm_layers,
+        units=config.lstm_units,
+      ),
+      element_spec,
+    ),
+  )
+
+
+def _to_arrays(x: list[Any], y: list[Any], *, length: int) -> task.Arrays:
+  """Returns the words of each tweet as one text, and labels."""
+  texts = np.empty([len(x)], object)
+  for position, entry in enumerate(x):
+    is_row = isinstance(entry, list) and len(entry) > _TEXT
+    text = entry[_TEXT] if is_row else entry
+    if not isinstance(text, str):
+      raise ValueError(
+        f"example {position}: x must be a text, or a list whose entry "
+        f"{_TEXT} is one, found {str(entry)[:60]!r}"
+      )
+    texts[position] = " ".join(_WORD.findall(text.lower())[:length])
+  labels = class_labels.class_labels([int(label) for label in y], 5)
+  labels[labels == 4] = 1
+  return texts, class_labels.class_labels(labels, 2)
+
+
+def _most_frequent(users: leaf_users.Users, size: int) -> list[str]:
+  counts: collections.Counter[str] = collections.Counter()
+  for client_id in range(len(users.names)):
+    for text in users.train.load(client_id)[0]:
+      counts.update(text.split())
+  return sorted(counts, key=lambda word: (-counts[word], word))[:size]
+
+
+def _read_glove(
+  path: pathlib.Path, words: Sequence[str]
+) -> tuple[list[str], np.ndarray]:
+  """Returns the words that have a vector, and the vectors of all tokens.
+
+  Unknown words get the mean of the vectors, padding gets zeros.
+  """
+  wanted = set(words)
+  vectors: dict[str, np.ndarray] = {}
+  size = None
+  with source_file.opened(path) as file:
+    for line_number, line in enumerate(file, 1):
+      try:
+        word, *values = line.decode().rstrip().split(" ")
+        vector = np.array(values, np.float32)
+        if size not in (None, len(vector)) or not len(vector):
+          raise ValueError(f"has {len(vector)} numbers, expected {size}")
+        if not np.isfinite(vector).all():
+          raise ValueError("has numbers that are not finite")
+      except ValueError as error:
+        raise DataError(f"{path}: line {line_number}: {error}.") from error
+      size = len(vector)
+      if word in wanted:
+        vectors[word] = vector
+  known = [word for word in words if word in vectors]
+  if not known:
+    raise DataError(f"{path}: has a vector for none of the data's words.")
+  table = np.stack([vectors[word] for word in known])
+  special = np.stack([np.zeros_like(table[0]), table.mean(axis=0)])
+  return known, np.concatenate([special, table])
+
+
+def _numbered(
+  half: task.Split, numbers: Mapping[str, int], length: int
+) -> task.Split:
+  def load(client_id: int) -> task.Arrays:
+    texts, labels = half.load(client_id)
+    x = np.full([len(texts), length], _PADDING, np.int32)
+    for row, text in zip(x, texts, strict=True):
+      words = text.split()
+      row[: len(words)] = [numbers.get(word, _UNKNOWN) for word in words]
+    return x, labels
+
+  return task.Split(num_examples=half.num_examples, load=load)

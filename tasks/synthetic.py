@@ -1,0 +1,208 @@
+"""Made-up linear problems that differ from client to client.
+
+Two generators, as their authors' code has them:
+
+- "fedprox": Synthetic(alpha, beta) of Li et al., "Federated Optimization in
+  Heterogeneous Networks" (MLSys 2020), with 30 clients, and of q-FedAvg (ICLR
+  2020). Client k has W_k, b_k ~ N(u_k, 1) with u_k ~ N(0, alpha), and inputs
+  x ~ N(v_k, Sigma) with v_k ~ N(B_k, 1), B_k ~ N(0, beta), Sigma diagonal with
+  j^-1.2; y = argmax(W_k x + b_k). alpha and beta are standard deviations, as in
+  the code, not variances, as in the text. The IID version has one W and b for
+  all and v_k = 0. Sizes are 50 + lognormal(4, 2).
+- "leaf": Caldas et al., "LEAF" (2018): one cluster of clients whose W_k differ
+  little and whose inputs differ as above with beta = 1. A softmax over the
+  examples of a client, not over its classes, precedes the argmax: the classes
+  of a client are as frequent as each other, nearly. Sizes are 5 + lognormal(3,
+  2), at most 1,000: with 100 clients about 10,400 examples, AdaFedAdam's setup.
+
+All numbers come from NumPy's `Generator` (PCG64) with `standard_normal` alone,
+in float64. NumPy promises the bits of PCG64 for good, and what this method
+makes of them within a minor version: a change would be announced.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+from tasks import local_split, models, options, partition, task
+
+_LEAF_MOST = 1000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SyntheticOptions(options.TaskOptions):
+  """Options of the task `synthetic`.
+
+  Attributes:
+    num_clients: Number of clients.
+    generator: Synthetic(alpha, beta) of FedProx, or LEAF's own generator.
+    alpha: With "fedprox": how much the clients' models differ.
+    beta: With "fedprox": how much the clients' inputs differ.
+    iid: With "fedprox": the IID version; alpha and beta mean nothing then.
+    num_classes: Number of classes.
+    dimensions: Number of features.
+    test_fraction: Share of a client's examples that are held out for testing.
+  """
+
+  num_clients: int = 30
+  generator: Literal["fedprox", "leaf"] = "fedprox"
+  alpha: float = 1.0
+  beta: float = 1.0
+  iid: bool = False
+  num_classes: int = 10
+  dimensions: int = 60
+  test_fraction: float = 0.2
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    for name, least in (
+      ("num_clients", 1),
+      ("num_classes", 2),
+      ("dimensions", 1),
+    ):
+      self.require(name, getattr(self, name) >= least, f"at least {least}")
+    for name in ("alpha", "beta"):
+      self.require(name, getattr(self, name) >= 0, "at least 0")
+    self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
+    self.require(
+      "iid", not (self.iid and self.generator == "leaf"), "false with leaf"
+    )
+
+
+def load_synthetic(
+  config: SyntheticOptions, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: Not used: the data is generated, a client when it is asked for.
+    seed: Seed of the data, of the train and test split and of the model.
+
+  Returns:
+    The task; x is float32[n, dimensions], y is int32[n].
+  """
+  del data_dir
+  population = {"fedprox": _FedProx, "leaf": _Leaf}[config.generator](
+    config, seed
+  )
+  train, test = local_split.local_split(
+    task.Split(num_examples=population.sizes, load=population.load),
+    config.test_fraction,
+    seed,
+  )
+  element_spec = (
+    tf.TensorSpec([None, config.dimensions], tf.float32),
+    tf.TensorSpec([None], tf.int32),
+  )
+  width = len(str(config.num_clients - 1))
+  return task.Task(
+    name="synthetic",
+    description=(
+      f"{population.name} over {config.num_clients:,} clients, "
+      f"{config.num_classes} classes: {train.num_examples.sum():,} train and "
+      f"{test.num_examples.sum():,} test examples"
+    ),
+    client_names=tuple(
+      f"client_{k:0{width}}" for k in range(config.num_clients)
+    ),
+    train=train,
+    test=test,
+    element_spec=element_spec,
+    num_classes=config.num_classes,
+    model_fn=models.model_fn(
+      functools.partial(
+        models.mlp, (config.dimensions,), (), config.num_classes, seed
+      ),
+      element_spec,
+    ),
+  )
+
+
+class _FedProx:
+  """Synthetic(alpha, beta)."""
+
+  def __init__(self, config: SyntheticOptions, seed: int) -> None:
+    self._config = config
+    self._seed = seed
+    rng = partition.generator((seed, 0))
+    self.name = (
+      "Synthetic IID"
+      if config.iid
+      else f"Synthetic({config.alpha:g}, {config.beta:g})"
+    )
+    self.sizes = 50 + _lognormal(rng, 4, 2, config.num_clients)
+    self._shared = _linear_model(rng, config, 0.0)
+
+  def load(self, client_id: int) -> task.Arrays:
+    """Returns a client's examples."""
+    config = self._config
+    rng = partition.generator((self._seed, 1, client_id))
+    center = np.zeros(config.dimensions)
+    weights, bias = self._shared
+    if not config.iid:
+      weights, bias = _linear_model(
+        rng, config, config.alpha * rng.standard_normal()
+      )
+      center += config.beta * rng.standard_normal()
+      center += rng.standard_normal(config.dimensions)
+    x = _inputs(rng, center, self.sizes[client_id])
+    return _arrays(x, x @ weights + bias)
+
+
+class _Leaf:
+  """LEAF's generator, with its one cluster."""
+
+  def __init__(self, config: SyntheticOptions, seed: int) -> None:
+    self._config = config
+    self._seed = seed
+    rng = partition.generator((seed, 0))
+    self.name = "LEAF's Synthetic"
+    sizes = 5 + _lognormal(rng, 3, 2, config.num_clients)
+    self.sizes = np.minimum(sizes, _LEAF_MOST)
+    self._weights, self._bias = _linear_model(rng, config, 0.0)
+    self._cluster = rng.standard_normal() + rng.standard_normal()
+
+  def load(self, client_id: int) -> task.Arrays:
+    """Returns a client's examples."""
+    config = self._config
+    rng = partition.generator((self._seed, 1, client_id))
+    center = rng.standard_normal() + rng.standard_normal(config.dimensions)
+    x = _inputs(rng, center, self.sizes[client_id])
+    scale = self._cluster + 0.1 * rng.standard_normal()
+    logits = scale * (x @ self._weights + self._bias)
+    logits += 0.1 * rng.standard_normal(logits.shape)
+    # Over the examples, as LEAF's code has it.
+    largest = logits.max(axis=0)
+    logits -= largest + np.log(np.exp(logits - largest).sum(axis=0))
+    return _arrays(x, logits)
+
+
+def _lognormal(
+  rng: np.random.Generator, mean: float, deviation: float, count: int
+) -> np.ndarray:
+  sizes = np.exp(mean + deviation * rng.standard_normal(count))
+  return sizes.astype(np.int64)
+
+
+def _linear_model(
+  rng: np.random.Generator, config: SyntheticOptions, mean: float
+) -> tuple[np.ndarray, np.ndarray]:
+  weights = mean + rng.standard_normal([config.dimensions, config.num_classes])
+  return weights, mean + rng.standard_normal(config.num_classes)
+
+
+def _inputs(
+  rng: np.random.Generator, center: np.ndarray, count: int
+) -> np.ndarray:
+  # The covariance is diagonal: no matrix has to be factored.
+  deviations = np.arange(1, len(center) + 1) ** -0.6
+  return center + deviations * rng.standard_normal([count, len(center)])
+
+
+def _arrays(x: np.ndarray, logits: np.ndarray) -> task.Arrays:
+  return x.astype(np.float32), np.argmax(logits, axis=1).astype(np.int32)

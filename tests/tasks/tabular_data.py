@@ -1,0 +1,82 @@
+"""Small files in the formats of LEAF and of UCI Adult."""
+
+import json
+
+ADULT_ROW = (
+  "39, State-gov, 77516, {education}, 13, Never-married, Adm-clerical,"
+  " {relationship}, White, Male, 2174, 0, {hours}, {country}, {label}"
+)
+
+
+def leaf_content(users):
+  """Returns the content of a file: users are mappings to pairs (x, y)."""
+  return {
+    "users": list(users),
+    "num_samples": [len(y) for _, y in users.values()],
+    "user_data": {name: {"x": x, "y": y} for name, (x, y) in users.items()},
+  }
+
+
+def write_json(path, users):
+  path.parent.mkdir(parents=True, exist_ok=True)
+  path.write_text(json.dumps(leaf_content(users)))
+
+
+def vectors(count, start=0.0):
+  """Returns made-up examples: all different, three features, three classes."""
+  x = [[start + k, 0.5, -1.0] for k in range(count)]
+  return x, [float(k % 3) for k in range(count)]
+
+
+def write_leaf(directory):
+  for half, count in (("train", 6), ("test", 3)):
+    write_json(
+      directory / half / "data.json",
+      {"f_1": vectors(count), "f_0": vectors(count + 1, 100.0)},
+    )
+
+
+def tweet(text):
+  return ["1467810369", "Mon Apr 06", "NO_QUERY", "somebody", text, "training"]
+
+
+def write_sent140(directory):
+  texts = ["What a GOOD day!", "bad, bad day", "so good", "it's bad"]
+  x, y = [tweet(text) for text in texts], [1, 0, 4, 0]
+  write_json(directory / "train" / "a.json", {"anna": (x, y), "bert": (x, y)})
+  write_json(
+    directory / "test" / "a.json",
+    {"anna": ([tweet("good?")], [1]), "bert": ([tweet("BAD luck")], [0])},
+  )
+
+
+def adult_row(
+  education="Bachelors",
+  relationship="Not-in-family",
+  hours="40",
+  country="United-States",
+  label="<=50K",
+):
+  return ADULT_ROW.format(
+    education=education,
+    relationship=relationship,
+    hours=hours,
+    country=country,
+    label=label,
+  )
+
+
+def write_adult(directory):
+  train = [
+    adult_row(),
+    adult_row(education="Doctorate", label=">50K", hours="60"),
+    adult_row(relationship="Husband", label=">50K", country="?"),
+  ]
+  test = [
+    adult_row(relationship="Other", label=">50K."),
+    adult_row(education="Doctorate", label="<=50K."),
+  ]
+  (directory / "adult.data").write_text("\n".join([*train, "", ""]))
+  (directory / "adult.test").write_text(
+    "\n".join(["|1x3 Cross validator", *test, "", ""])
+  )
