@@ -34,6 +34,7 @@ class Conversion:
     examples: Yields the examples; tells how much was done just now.
     train: Name of the split of training examples.
     test: Name of the split of test examples.
+    heldout: Names of other splits.
     left_out: Number of parts of the source that became no example, by reason;
       complete once all examples were yielded.
     tables: The files of word and tag counts that are to be written as well.
@@ -46,6 +47,7 @@ class Conversion:
   examples: Callable[[OnProgress], Iterator[Example]]
   train: str = "train"
   test: str = "test"
+  heldout: tuple[str, ...] = ()
   left_out: collections.Counter[str] = dataclasses.field(
     default_factory=collections.Counter
   )
@@ -75,14 +77,14 @@ def plan(source_format: str, sources: Sequence[pathlib.Path]) -> Conversion:
 
 def _stack_exchange(sources: Sequence[pathlib.Path]) -> Conversion:
   split = cut_flags.split(["date", "random", "order"])
-  posts = stack_exchange.StackExchangePosts(
-    sources, cut_flags.post_split(split)
-  )
+  post_split = cut_flags.post_split(split)
+  posts = stack_exchange.StackExchangePosts(sources, post_split)
   return Conversion(
     filename=stack_exchange.FILENAME,
     split=split,
     total=2 * _size(sources),  # Each dump is read twice.
     examples=posts.examples,
+    heldout=(post_split.heldout,),
     left_out=posts.left_out,
     tables=(token_counts.WORD_COUNTS, token_counts.TAG_COUNTS),
   )

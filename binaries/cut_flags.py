@@ -40,8 +40,8 @@ _HELDOUT_EVERY = flags.DEFINE_integer(
   "heldout_every",
   10,
   "Posts whose author's id this divides go to the split `heldout`, as TFF has "
-  "it; 0 holds out none.",
-  lower_bound=0,
+  "it.",
+  lower_bound=2,
   flag_values=NAMESPACE,
 )
 _MIN_EXAMPLES = flags.DEFINE_integer(
@@ -115,13 +115,14 @@ def split(possible: Sequence[str]) -> str:
   return _SPLIT.value
 
 
-def cut(how: str, train: str, test: str) -> Cut:
+def cut(how: str, train: str, test: str, others: Sequence[str] = ()) -> Cut:
   """Returns how each client is cut.
 
   Args:
     how: What `split` returned.
     train: Name of the split of training examples.
     test: Name of the split of test examples.
+    others: Names of the splits that the source itself makes besides.
 
   Raises:
     UsageError: If a flag is out of range.
@@ -141,6 +142,7 @@ def cut(how: str, train: str, test: str) -> Cut:
     train=train,
     test=test,
     min_examples=_MIN_EXAMPLES.value,
+    required=(train, test, *others),
   )
 
 

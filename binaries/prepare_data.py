@@ -71,7 +71,9 @@ def _convert() -> None:
   data_flags.data_dir()
   conversion = conversions.plan(data_flags.source_format(), sources)
   path = data_flags.output_path(conversion.filename)
-  cut = cut_flags.cut(conversion.split, conversion.train, conversion.test)
+  cut = cut_flags.cut(
+    conversion.split, conversion.train, conversion.test, conversion.heldout
+  )
   tables = [data_flags.data_dir() / name for name in conversion.tables]
   for table in tables:  # Before the time for the data itself is spent.
     staging.check_free(table, overwrite=overwrite)

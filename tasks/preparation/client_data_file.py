@@ -59,12 +59,15 @@ class Cut:
     train: Name of the split of training examples.
     test: Name of the split of test examples.
     min_examples: Clients with fewer examples are dropped.
+    required: Names of splits that must have a client: TFF's loaders fail on a
+      split without one.
   """
 
   choose_test: TestChoice
   train: str = "train"
   test: str = "test"
   min_examples: int = 1
+  required: tuple[str, ...] = ()
 
 
 class Dropped(NamedTuple):
@@ -94,7 +97,8 @@ def write(
     The number of clients that were dropped and of their examples.
 
   Raises:
-    DataError: If the file exists or cannot be written, or no client is left.
+    DataError: If the file exists or cannot be written, or no client is left,
+      in one of the required splits or at all.
   """
   with staging.replacement(path, overwrite=overwrite) as staged:
     try:
@@ -129,10 +133,7 @@ def _write(
       "CREATE INDEX unsorted.arrived_by_client ON arrived (client)"
     )
     dropped = _sort(connection, cut)
-    if not connection.execute("SELECT 1 FROM client_metadata").fetchone():
-      raise DataError(
-        f"{path}: no client is left to write: {_dropped_text(dropped, cut)}."
-      )
+    _check_splits(path, connection, dropped, cut)
     connection.executescript(_INDEX)
     connection.commit()
     connection.execute("DETACH unsorted")
@@ -179,6 +180,32 @@ def _copy(
       for split, count in collections.Counter(s for s, _ in chosen).items()
     ],
   )
+
+
+def _check_splits(
+  path: pathlib.Path,
+  connection: sqlite3.Connection,
+  dropped: Dropped,
+  cut: Cut,
+) -> None:
+  found = {
+    split
+    for (split,) in connection.execute(
+      "SELECT DISTINCT split_name FROM client_metadata"
+    )
+  }
+  if not found:
+    raise DataError(
+      f"{path}: no client is left to write: {_dropped_text(dropped, cut)}."
+    )
+  missing = [split for split in cut.required if split not in found]
+  if missing:
+    raise DataError(
+      f"{path}: no client has an example in the split {', '.join(missing)}, "
+      "without which TFF's loader fails; found examples in "
+      f"{', '.join(sorted(found))}. Split in another way (--split, for posts "
+      "also --test_date and --heldout_every)."
+    )
 
 
 def _client_id(name: str) -> str:

@@ -1,0 +1,274 @@
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from binaries import command_line, data_flags, prepare_data
+from tests import source_tree
+from tests.tasks.preparation.idx_files import write_mnist
+
+_TEXT = "A:\nOne.\n\nB:\nOne.\n\nA:\nTwo.\n\nA:\nThree.\n"
+
+
+@pytest.fixture
+def prepare(tmp_path, monkeypatch):
+  """Runs the program in this process; returns status and what it printed."""
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / "play.txt").write_text(_TEXT)
+
+  def run(*arguments):
+    stdout, stderr = io.StringIO(), io.StringIO()
+    for name in data_flags.NAMESPACE:
+      data_flags.NAMESPACE[name].unparse()  # What an earlier run was given.
+    with (
+      contextlib.redirect_stdout(stdout),
+      contextlib.redirect_stderr(stderr),
+      pytest.raises(SystemExit) as exit_info,
+    ):
+      command_line.run(
+        prepare_data.main,
+        description=prepare_data.__doc__,
+        groups=prepare_data.GROUPS,
+        namespace=data_flags.NAMESPACE,
+        argv=["prepare_data.py", *arguments],
+      )
+    return exit_info.value.code, stdout.getvalue(), stderr.getvalue()
+
+  return run
+
+
+def _refused(outcome, beginning):
+  status, stdout, stderr = outcome
+  assert (status, stdout) == (2, "")
+  (line,) = stderr.splitlines()
+  assert line.startswith(f"prepare_data: {beginning}"), line
+
+
+def test_converts_and_lists(prepare):
+  status, stdout, stderr = prepare(
+    "--convert=plays", "--source=play.txt", "--data_dir=new"
+  )
+  assert (status, stderr) == (0, "")
+  assert stdout.splitlines() == [
+    "Wrote new/shakespeare.sqlite: client data of TFF",
+    *(
+      f"split {split}: 1 clients, {size} examples, per client {size} to "
+      f"{size}, median {size}; features snippets"
+      for split, size in (("test", 1), ("train", 2))
+    ),
+    "Dropped 1 clients with too few examples, 1 altogether.",
+  ]
+  status, listed, _ = prepare("--list", "--data_dir=new")
+  assert status == 0
+  assert listed.startswith("shakespeare.sqlite: client data of TFF\n  split te")
+
+
+def test_nothing_is_overwritten_without_asking(prepare, tmp_path):
+  arguments = ("--convert=plays", "--source=play.txt", "--data_dir=.")
+  assert prepare(*arguments)[0] == 0
+  before = (tmp_path / "shakespeare.sqlite").stat().st_mtime_ns
+  _refused(
+    prepare(*arguments),
+    "--convert=plays: shakespeare.sqlite: exists already",
+  )
+  assert (tmp_path / "shakespeare.sqlite").stat().st_mtime_ns == before
+  assert prepare(*arguments, "--overwrite")[0] == 0
+  assert prepare(*arguments, "--output_name=mine.sqlite")[0] == 0
+
+
+def test_published_halves_of_made_up_clients(prepare, tmp_path):
+  write_mnist(tmp_path / "raw")
+  status, stdout, _ = prepare(
+    "--convert=mnist",
+    "--source=raw",
+    "--data_dir=.",
+    "--num_clients=2",
+    "--partition=iid",
+  )
+  assert status == 0
+  assert "split digits_only_test: 2 clients, 10 examples" in stdout
+  assert "split digits_only_train: 2 clients, 30 examples" in stdout
+
+
+def test_tables_of_posts(prepare, tmp_path):
+  row = (
+    '<row Id="{0}" PostTypeId="1" CreationDate="201{0}-01-01T00:00:00" '
+    'Score="1" Body="A." OwnerUserId="{1}" Title="T" Tags=""/>'
+  )
+  rows = "".join(row.format(n, n % 2 or 10) for n in range(6, 10))
+  (tmp_path / "Posts.xml").write_text(f"<posts>{rows}</posts>")
+  arguments = ("--convert=stack_exchange", "--source=Posts.xml")
+  status, stdout, _ = prepare(*arguments, "--data_dir=.")
+  assert status == 0
+  assert stdout.splitlines()[-2:] == [
+    "Wrote datasets/stackoverflow.word_count.",
+    "Wrote datasets/stackoverflow.tag_count.",
+  ]
+  _refused(
+    prepare(
+      *arguments, "--data_dir=.", "--test_date=2030-01-01", "--overwrite"
+    ),
+    "--convert=stack_exchange: stackoverflow.sqlite: no client has an example "
+    "in the split test",
+  )
+  (tmp_path / "stackoverflow.sqlite").unlink()
+  _refused(
+    prepare(*arguments, "--data_dir=."),
+    "--convert=stack_exchange: datasets/stackoverflow.word_count: exists",
+  )
+  assert not (tmp_path / "stackoverflow.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+  ("arguments", "beginning"),
+  [
+    ("", "--list: give exactly one of"),
+    ("--list --convert=plays --data_dir=.", "--list: give exactly one of"),
+    ("--list", "--data_dir: is missing"),
+    ("--list --data_dir=absent", "--data_dir: absent: there is no such dir"),
+    ("--convert=prose", "--convert=prose: value should be one of <cifar|"),
+    ("--convert=plays --data_dir=.", "--source: is missing"),
+    ("--convert=plays --source=play.txt", "--data_dir: is missing"),
+    ("--convert=plays --source=no --data_dir=.", "--source=no: there is no"),
+    ("--convert=plays --source=. --data_dir=.", "--source=.: expected a file"),
+    (
+      "--convert=mnist --source=play.txt --data_dir=.",
+      "--source=play.txt: exp",
+    ),
+    (
+      "--convert=mnist --source=. --data_dir=.",
+      "--convert=mnist: train-images",
+    ),
+    (
+      "--convert=leaf --source=. --data_dir=.",
+      "--convert=leaf: .: expected a J",
+    ),
+    (
+      "--convert=leaf --source=play.txt --data_dir=out",
+      "--convert=leaf: play.txt, line 1, column 1: is no JSON",
+    ),
+    (
+      "--convert=leaf --source=. --source=play.txt --data_dir=.",
+      "--source=play.txt: --convert=leaf takes one source",
+    ),
+    (
+      "--convert=plays --source=play.txt --data_dir=. --split=date",
+      "--split=date: is not possible with this source; expected random or o",
+    ),
+    (
+      "--convert=plays --source=play.txt --data_dir=. --test_fraction=1",
+      "--test_fraction=1.0: expected more than 0",
+    ),
+    (
+      "--convert=plays --source=play.txt --data_dir=. --min_examples=9",
+      "--convert=plays: shakespeare.sqlite: no client is left to write: 2 cli",
+    ),
+    (
+      "--convert=plays --source=play.txt --data_dir=. --output_name=a/b.sqlite",
+      "--output_name=a/b.sqlite: expected a name without folders",
+    ),
+    (
+      "--convert=stack_exchange --source=play.txt --data_dir=. "
+      "--test_date=2018",
+      "--test_date=2018: expected a day",
+    ),
+    ("--download=emnist", "--data_dir: is missing"),
+    ("--download=mnist --data_dir=.", "--download=mnist: value should be one"),
+    (
+      "--download=emnist --data_dir=. --sha256=abc",
+      "--sha256=abc: expected 64 hexadecimal digits",
+    ),
+    ("--sorce=x", "--sorce: Unknown command line flag 'sorce'"),
+  ],
+)
+def test_mistakes_are_one_line(prepare, arguments, beginning, tmp_path):
+  _refused(prepare(*arguments.split()), beginning)
+  assert os.listdir(tmp_path) == ["play.txt"]
+
+
+def test_unusable_files_are_listed_and_told_by_the_status(prepare, tmp_path):
+  (tmp_path / "bad.sqlite").write_text("<html>")
+  status, stdout, stderr = prepare("--list", "--data_dir=.")
+  assert status == 2
+  assert stdout.startswith("bad.sqlite: CANNOT BE USED: bad.sqlite: it is not")
+  assert stderr == (
+    "prepare_data: --data_dir: .: 1 of 1 data files cannot be used.\n"
+  )
+
+
+def test_made_up_clients_need_a_number(prepare, tmp_path):
+  write_mnist(tmp_path / "raw", writers=False)
+  arguments = ("--convert=mnist", "--source=raw", "--data_dir=.")
+  _refused(prepare(*arguments), "--num_clients: is missing")
+  _refused(
+    prepare(*arguments, "--num_clients=41"), "--partition=dirichlet: num_cl"
+  )
+
+
+def test_help_needs_neither_tensorflow_nor_time():
+  result = subprocess.run(
+    [
+      *(sys.executable, "-X", "importtime"),
+      *("-m", "binaries.prepare_data", "--help"),
+    ],
+    capture_output=True,
+    check=True,
+    cwd=source_tree.ROOT,
+    text=True,
+    timeout=60,
+  )
+  assert "--convert" in result.stdout
+  assert " tensorflow" not in result.stderr
+
+
+@pytest.mark.parametrize(
+  ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_leaves_nothing_behind(tmp_path, number, status):
+  play = tmp_path / "long.txt"
+  play.write_text("".join(f"{k}:\nText.\n\n" * 2 for k in range(600_000)))
+  process = subprocess.Popen(
+    [
+      *(sys.executable, "-m", "binaries.prepare_data", "--convert=plays"),
+      *(f"--source={play}", f"--data_dir={tmp_path / 'out'}"),
+    ],
+    cwd=source_tree.ROOT,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  deadline = time.monotonic() + 30
+  while not list(tmp_path.glob("out/.incomplete-*/unsorted")):
+    assert process.poll() is None
+    assert time.monotonic() < deadline
+    time.sleep(0.01)
+  process.send_signal(number)
+  _, stderr = process.communicate(timeout=60)
+  assert (process.returncode, stderr) == (status, "Interrupted.\n")
+  assert os.listdir(tmp_path) == ["long.txt"]
+
+
+def test_real_posts(prepare, tmp_path):
+  found = os.environ.get("FAIR_DATA_DIR", source_tree.ROOT / "../shared/data")
+  dumps = sorted(
+    os.path.join(found, "stackexchange", name)
+    for name in ("ai_2016_Posts.xml.gz", "beer_2017_Posts.xml.gz")
+  )
+  if not all(map(os.path.exists, dumps)):
+    pytest.skip("no real data: set FAIR_DATA_DIR")
+  status, stdout, _ = prepare(
+    "--convert=stack_exchange",
+    *(f"--source={dump}" for dump in dumps),
+    "--data_dir=.",
+    "--split=random",
+    "--min_examples=50",
+  )
+  assert status == 0
+  assert "Left out 11: author unknown." in stdout
+  tags = json.loads((tmp_path / "datasets/stackoverflow.tag_count").read_text())
+  assert next(iter(tags)) in {"history", "taste", "recommendations"}
