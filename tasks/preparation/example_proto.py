@@ -16,6 +16,8 @@ Value = bytes | Sequence[bytes] | np.ndarray
 _LENGTH_DELIMITED = 2  # The wire type of all fields that occur.
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
 _MAX_VARINT_BYTES = 10
+# Most keys and sizes; looked up, for texts make millions of them.
+_SMALL_VARINTS = [bytes([value]) for value in range(0x80)]
 
 
 def serialize(features: Mapping[str, Value]) -> bytes:
@@ -71,10 +73,10 @@ def _feature(value: Value) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-  return b"%c%b%b" % (
-    number << 3 | _LENGTH_DELIMITED,
-    _varint(len(content)),
-    content,
+  size = len(content)
+  key = _SMALL_VARINTS[number << 3 | _LENGTH_DELIMITED]
+  return (
+    key + (_SMALL_VARINTS[size] if size < 0x80 else _varint(size)) + content
   )
 
 

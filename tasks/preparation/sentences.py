@@ -18,11 +18,10 @@ _BLOCK = re.compile(
 )
 _TAG = re.compile(r"</?[a-z][^>]*>", re.IGNORECASE)
 _END = re.compile(r"(?<=[.!?])\s+|\n")
-_TOKEN = re.compile(
-  r"(?P<url>(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[\w/#=&%-])"
-  r"|[a-z0-9'-]+|[^\sa-z0-9'-]"
-)
-_URL = "<URL>"
+_URL = re.compile(r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[\w/#=&%-]")
+# A character that no text has stands for a URL until words are found.
+_URL_MARK, _URL_TOKEN = "\0", "<URL>"
+_TOKEN = re.compile(r"[a-z0-9'-]+|[^\sa-z0-9'-]")
 
 
 def sentences(body: str) -> list[str]:
@@ -43,6 +42,5 @@ def sentences(body: str) -> list[str]:
 def tokens(text: str) -> str:
   """Returns a text's tokens with a space between them."""
   text = text.encode("ascii", "ignore").decode().lower()
-  return " ".join(
-    _URL if match["url"] else match[0] for match in _TOKEN.finditer(text)
-  )
+  text = _URL.sub(_URL_MARK, text.replace(_URL_MARK, " "))
+  return " ".join(_TOKEN.findall(text)).replace(_URL_MARK, _URL_TOKEN)
