@@ -101,11 +101,11 @@ def _listed(
     label_of[path.encode()] = int(label)
   paths, labels = [], []
   for place, text in folders.lines(lists / keys):
-    path = text.strip().encode()
-    if path not in label_of:
+    key = text.encode()
+    if key not in label_of:
       raise DataError(f"{place}: {text!r} has no label in {key_labels}.")
-    paths.append(path)
-    labels.append(label_of[path])
+    paths.append(key)
+    labels.append(label_of[key])
   if not paths:
     raise DataError(f"{lists / keys}: lists no images.")
   return folders.LabeledPaths(

@@ -27,7 +27,9 @@ _IMAGE_SHAPE = (28, 28, 1)
 _MODELS: Mapping[str, Callable[..., tf.keras.Model]] = {
   "cnn": models.fedavg_cnn,
   "cnn_dropout": models.dropout_cnn,
+  "cnn_leaf": functools.partial(models.fedavg_cnn, dense_units=2048),
   "mlp": functools.partial(models.mlp, _IMAGE_SHAPE, (200, 200)),
+  "mlp_128": functools.partial(models.mlp, _IMAGE_SHAPE, (128,)),
 }
 
 
@@ -38,15 +40,16 @@ class EmnistCharacterOptions(options.TaskOptions):
   Attributes:
     only_digits: Digits alone (10 classes), or letters too (62 classes).
     num_clients: Size of a random subset of the writers; None takes all.
-    model: "cnn" of McMahan et al., "cnn_dropout" of Reddi et al., or "mlp" with
-      two hidden layers of 200 units.
+    model: "cnn" of McMahan et al. (two convolutions, two dense layers),
+      "cnn_dropout" of Reddi et al., "cnn_leaf" of LEAF (2,048 dense units),
+      "mlp" with two hidden layers of 200 units, or "mlp_128" with one of 128.
     synthetic: Instead of the real data, the two made-up writers that TFF has
       for tests; no file is needed.
   """
 
   only_digits: bool = True
   num_clients: int | None = None
-  model: Literal["cnn", "cnn_dropout", "mlp"] = "cnn"
+  model: Literal["cnn", "cnn_dropout", "cnn_leaf", "mlp", "mlp_128"] = "cnn"
   synthetic: bool = False
 
   def __post_init__(self) -> None:

@@ -10,12 +10,12 @@ from tasks import native_data
 from tasks.data_error import DataError
 from tasks.image_files import LabeledImages
 
-ClientData = tff.simulation.datasets.ClientData
-
 
 def read_halves(
   path: pathlib.Path,
-  halves: Sequence[tuple[str, ClientData, Mapping[str, int]]],
+  halves: Sequence[
+    tuple[str, tff.simulation.datasets.ClientData, Mapping[str, int]]
+  ],
   to_arrays: native_data.ToArrays,
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
   """Reads every client of the training and of the test half.

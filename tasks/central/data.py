@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tasks.image_files import labeled
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CentralData:
@@ -32,9 +30,6 @@ class CentralData:
   x_shape: tuple[int, ...]
   class_names: Sequence[str]
   users: np.ndarray | None = None
-
-  def __post_init__(self) -> None:
-    labeled.check_labels(self.labels, len(self.class_names), self.source)
 
 
 def select_classes(

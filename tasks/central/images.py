@@ -11,7 +11,7 @@ from tasks.central import building
 from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
 from tasks.data_error import DataError
-from tasks.image_files import LabeledImages
+from tasks.image_files import LabeledImages, check_labels
 
 # Images whose squares are summed at a time: 25 MB of 28 x 28 pixels.
 _CHUNK = 4096
@@ -92,16 +92,18 @@ def in_memory(
   for half in halves:
     if len(half.images) == 0:
       raise DataError(f"{half.source}: has no images.")
+    check_labels(half.labels, len(class_names), half.source)
   if train.images.shape[1:] != test.images.shape[1:]:
     raise DataError(
       f"{test.source}: has images of shape {list(test.images.shape[1:])}, "
       f"{train.source} of shape {list(train.images.shape[1:])}."
     )
   images = np.concatenate([train.images, test.images])
-  if pixels == "standardized":
-    mean, deviation = _moments(train.images)
-  else:
-    mean, deviation = np.float32(0.0), np.float32(255.0)
+  mean, deviation = (
+    _moments(train.images)
+    if pixels == "standardized"
+    else (np.array(0.0, np.float32), np.array(255.0, np.float32))
+  )
 
   def load_x(positions: np.ndarray) -> np.ndarray:
     return (images[positions].astype(np.float32) - mean) / deviation

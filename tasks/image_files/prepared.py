@@ -21,7 +21,7 @@ def find(data_dir: pathlib.Path, name: str) -> pathlib.Path | None:
   def version(path: pathlib.Path) -> tuple[int, ...]:
     return tuple(int(n) if n.isdigit() else -1 for n in path.name.split("."))
 
-  return max(found, key=version, default=None)
+  return max(found, key=version) if found else None
 
 
 def read(

@@ -1,7 +1,7 @@
 """Image classifiers by name."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import tensorflow as tf
@@ -17,10 +17,15 @@ ImageModelName = Literal[
   "resnet18",
   "vgg11",
 ]
-_HIDDEN_UNITS: dict[str, tuple[int, ...]] = {
+_HIDDEN_UNITS: Mapping[str, tuple[int, ...]] = {
   "linear": (),
   "mlp": (200, 200),
   "mlp_128": (128,),
+}
+_BUILDERS: Mapping[str, Callable[..., tf.keras.Model]] = {
+  "linear_double_softmax": dense.linear_double_softmax,
+  "resnet18": residual.resnet18,
+  "vgg11": vgg.vgg11,
 }
 # Five poolings leave one pixel of 32.
 _LEAST_VGG_SIZE = 32
@@ -58,9 +63,4 @@ def image_classifier(
     return functools.partial(
       dense.mlp, input_shape, _HIDDEN_UNITS[name], num_classes, seed
     )
-  build: Callable[..., tf.keras.Model] = {
-    "linear_double_softmax": dense.linear_double_softmax,
-    "resnet18": residual.resnet18,
-    "vgg11": vgg.vgg11,
-  }[name]
-  return functools.partial(build, input_shape, num_classes, seed)
+  return functools.partial(_BUILDERS[name], input_shape, num_classes, seed)

@@ -1,4 +1,5 @@
 import hashlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from tasks import partition
 
 _LABELS = np.random.Generator(np.random.PCG64(7)).integers(0, 10, 1000)
 
-_CUTS = {
+_CUTS: dict[str, Callable[[partition.Seed], list[np.ndarray]]] = {
   "iid": lambda seed: partition.iid(1000, 30, seed),
   "label_shards": lambda seed: partition.label_shards(_LABELS, 30, 2, seed),
   "dirichlet": lambda seed: partition.dirichlet(

@@ -1,0 +1,125 @@
+import sqlite3
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tasks
+from tests.tasks import image_data
+
+
+def _serialized(label, red):
+  features = {
+    name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    for name, values in {
+      "coarse_label": [0],
+      "image": [red] * (32 * 32 * 3),
+      "label": [label],
+    }.items()
+  }
+  example = tf.train.Example(features=tf.train.Features(feature=features))
+  return example.SerializeToString()
+
+
+def _write_native(path, clients):
+  """Writes clients, {split: {name: labels}}, in the format of TFF's file."""
+  with sqlite3.connect(path) as connection:
+    connection.execute(
+      "CREATE TABLE examples (split_name TEXT, client_id TEXT,"
+      " serialized_example_proto BLOB)"
+    )
+    connection.execute(
+      "CREATE TABLE client_metadata (client_id TEXT, split_name TEXT,"
+      " num_examples INTEGER)"
+    )
+    for split, names in clients.items():
+      for name, labels in names.items():
+        connection.executemany(
+          "INSERT INTO examples VALUES (?, ?, ?)",
+          [(split, name, _serialized(label, 2 * label)) for label in labels],
+        )
+        connection.execute(
+          "INSERT INTO client_metadata VALUES (?, ?, ?)",
+          (name, split, len(labels)),
+        )
+  connection.close()
+
+
+def test_central(tmp_path):
+  image_data.write_cifar100(tmp_path)
+  task = tasks.load(
+    "cifar100", data_dir=tmp_path, num_clients=2, model="linear"
+  )
+  assert task.num_classes == 100
+  y = np.concatenate([task.train.load(k)[1] for k in range(2)])
+  np.testing.assert_array_equal(np.sort(y), np.repeat(np.arange(100), 2))
+  assert task.test.num_examples.sum() == 100
+
+
+class TestNative:
+  @pytest.fixture
+  def directory(self, tmp_path):
+    _write_native(
+      tmp_path / "cifar100.sqlite",
+      {
+        "train": {"1": [5, 5, 7], "0": [7, 99], "2": [3]},
+        "test": {"0": [5, 99, 7, 7, 8]},
+      },
+    )
+    return tmp_path
+
+  def _load(self, directory, **options):
+    return tasks.load("cifar100", data_dir=directory, model="linear", **options)
+
+  def test_clients_of_tff(self, directory):
+    task = self._load(directory, partition="users", num_clients=None)
+    # Nobody is tested on label 3, nor trains on label 8.
+    assert task.client_names == ("0", "1")
+    assert "(1 without train or test examples left out)" in task.description
+    assert [sorted(task.train.load(k)[1]) for k in (0, 1)] == [
+      [7, 99],
+      [5, 5, 7],
+    ]
+    assert [sorted(task.test.load(k)[1]) for k in (0, 1)] == [[7, 99], [5, 7]]
+    x, y = task.train.load(0)
+    np.testing.assert_array_equal(np.rint(255 * x[:, 3, 4, 1]), 2 * y)
+
+  def test_cut_anew(self, directory):
+    task = self._load(
+      directory, partition="iid", num_clients=2, test_data="pooled"
+    )
+    total = task.train.num_examples.sum() + task.test.num_examples.sum()
+    assert total == 11
+
+  def test_label_out_of_range(self, tmp_path):
+    _write_native(
+      tmp_path / "cifar100.sqlite",
+      {"train": {"0": [1, 100]}, "test": {"0": [1]}},
+    )
+    with pytest.raises(
+      tasks.DataError, match="split train: example 1 has labe"
+    ):
+      self._load(tmp_path)
+
+  def test_damaged_example(self, directory):
+    with sqlite3.connect(directory / "cifar100.sqlite") as connection:
+      connection.execute(
+        "UPDATE examples SET serialized_example_proto = 'x' "
+        "WHERE client_id = '2'"
+      )
+    connection.close()
+    with pytest.raises(tasks.DataError, match="split train, client 2: "):
+      self._load(directory)
+
+  def test_cannot_be_fetched(self, tmp_path, monkeypatch):
+    def refuse(_url):
+      raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    with pytest.raises(
+      tasks.DataError, match=r"cifar100\.sqlite: there is no such file"
+    ):
+      self._load(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,197 @@
+import importlib.resources.abc
+import sys
+
+import numpy as np
+import pytest
+
+import tasks
+from tests.tasks import image_data
+
+
+def _load(directory, **options):
+  options = {"num_clients": 10, "model": "linear", **options}
+  return tasks.load("cifar10", data_dir=directory, **options)
+
+
+def _contents(task):
+  return [
+    [array.tolist() for array in split.load(k)]
+    for split in (task.train, task.test)
+    for k in range(task.num_clients)
+  ]
+
+
+def _npz(path, **changes):
+  labels = np.tile(np.arange(10), 2)
+  images = np.repeat(
+    image_data.images_of(labels, 32)[..., np.newaxis], 3, axis=-1
+  )
+  arrays = {
+    "x_train": images,
+    "y_train": labels[:, np.newaxis],
+    "x_test": images,
+    "y_test": labels.astype(np.uint8),
+    **changes,
+  }
+  np.savez(path, **{k: v for k, v in arrays.items() if v is not None})
+
+
+class TestPythonVersion:
+  @pytest.fixture
+  def directory(self, tmp_path):
+    image_data.write_cifar10(tmp_path)
+    return tmp_path
+
+  def test_images_are_in_colour_and_with_their_labels(self, directory):
+    task = _load(directory)
+    assert task.train.num_examples.sum() == 100
+    assert task.test.num_examples.sum() == 20
+    for k in range(10):
+      x, y = task.train.load(k)
+      assert (x.dtype, x.shape[1:]) == (np.float32, (32, 32, 3))
+      pixels = np.rint(255 * x)
+      np.testing.assert_array_equal(pixels[:, 0, 0], [[10, 20, 30]] * len(y))
+      np.testing.assert_array_equal(pixels[:, 0, 1, 0], y)
+
+  def test_folder_itself(self, directory):
+    inside = _load(directory / "cifar-10-batches-py")
+    assert _contents(inside) == _contents(_load(directory))
+
+  def test_binary_version_is_the_same(self, directory, tmp_path_factory):
+    binary = tmp_path_factory.mktemp("binary")
+    image_data.write_cifar10_binary(binary)
+    assert _contents(_load(binary)) == _contents(_load(directory))
+
+  def test_batch_missing(self, directory):
+    (directory / "cifar-10-batches-py" / "data_batch_3").unlink()
+    with pytest.raises(
+      tasks.DataError, match="data_batch_3: cannot be read: No such file"
+    ):
+      _load(directory)
+
+  @pytest.mark.parametrize(
+    "change",
+    [lambda b: b[:-100], lambda _: b"", lambda _: b"cbuiltins\neval\n."],
+  )
+  def test_batch_damaged(self, directory, change):
+    path = directory / "cifar-10-batches-py" / "test_batch"
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(tasks.DataError, match="test_batch: is no ") as caught:
+      _load(directory)
+    assert "\n" not in str(caught.value)
+
+  def test_label_out_of_range(self, directory):
+    path = directory / "cifar-10-batches-py" / "data_batch_2"
+    image_data.write_cifar_batch(path, [0, 1, 10])
+    with pytest.raises(
+      tasks.DataError, match=r"data_batch_2: .* 10 .*example 2"
+    ):
+      _load(directory)
+
+
+class TestNpz:
+  def test_loads(self, tmp_path):
+    _npz(tmp_path / "cifar10_some.npz")
+    task = _load(tmp_path, num_clients=4, partition="iid")
+    assert task.train.num_examples.tolist() == [5, 5, 5, 5]
+
+  @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+      ({"y_test": None}, "y_test"),
+      ({"x_test": np.zeros([20, 32, 32, 3])}, r"images float64\[20, 32, 32, 3"),
+      ({"x_test": np.zeros([20, 3072], np.uint8)}, "expected uint8"),
+      ({"y_test": np.zeros([20, 10], int)}, r"labels int64\[20, 10\]"),
+      ({"y_test": np.zeros(20)}, "labels float64"),
+      ({"y_test": np.zeros(19, int)}, "20 images, but 19 labels"),
+      ({"y_train": np.full(20, 10)}, "example 0 has label 10"),
+      ({"y_train": np.arange(20) - 1}, "example 0 has label -1"),
+      ({"y_test": np.array([None] * 20)}, "cannot be read"),
+    ],
+  )
+  def test_rejects(self, tmp_path, changes, message):
+    _npz(tmp_path / "cifar10.npz", **changes)
+    with pytest.raises(tasks.DataError, match=rf"cifar10\.npz: .*{message}"):
+      _load(tmp_path)
+
+  @pytest.mark.parametrize("kept", [0, 100, 2000])
+  def test_truncated(self, tmp_path, kept):
+    path = tmp_path / "cifar10.npz"
+    _npz(path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(tasks.DataError, match=r"cifar10\.npz: "):
+      _load(tmp_path)
+
+  def test_two_files(self, tmp_path):
+    for name in ("cifar10.npz", "cifar10_subset.npz"):
+      _npz(tmp_path / name)
+    with pytest.raises(tasks.DataError, match="which of them is meant"):
+      _load(tmp_path)
+
+
+def test_prepared_by_tensorflow_datasets(tmp_path, monkeypatch):
+  import tensorflow_datasets as tfds  # noqa: PLC0415
+
+  def rows(count):
+    for label in range(count):
+      image = np.full([32, 32, 3], 20 * label, np.uint8)
+      yield {"image": image, "label": label, "id": f"{label}"}
+
+  with monkeypatch.context() as patch:
+    # Preparing, unlike reading, wants a package of this name; Python has it.
+    patch.setitem(sys.modules, "importlib_resources", importlib.resources)
+    tfds.dataset_builders.store_as_tfds_dataset(
+      name="cifar10",
+      version="3.0.2",
+      data_dir=tmp_path,
+      features=tfds.features.FeaturesDict(
+        {
+          "id": tfds.features.Text(),
+          "image": tfds.features.Image(shape=(32, 32, 3)),
+          "label": tfds.features.ClassLabel(num_classes=10),
+        }
+      ),
+      split_datasets={"train": rows(10), "test": rows(5)},
+    )
+  task = _load(tmp_path, num_clients=1, partition="iid")
+  for split, count in ((task.train, 10), (task.test, 5)):
+    x, y = split.load(0)
+    assert sorted(y) == list(range(count))
+    np.testing.assert_array_equal(np.rint(255 * x[:, 0, 0, 0]), 20 * y)
+  for record in (tmp_path / "cifar10" / "3.0.2").glob("*test*"):
+    record.write_bytes(record.read_bytes()[:-9])
+  with pytest.raises(tasks.DataError, match=r"cifar10/3\.0\.2: cannot be read"):
+    _load(tmp_path)
+
+
+def test_nothing_there(tmp_path):
+  with pytest.raises(
+    tasks.DataError, match=r"has no CIFAR-10; expected cifar-10-batches-py or"
+  ):
+    _load(tmp_path)
+
+
+@pytest.mark.parametrize(
+  "options",
+  [
+    {"num_clients": 100},
+    {"num_clients": 10, "partition": "dirichlet"},
+    {
+      "num_clients": 50,
+      "partition": "dirichlet",
+      "concentration": 0.05,
+      "test_data": "local",
+      "test_fraction": 0.5,
+    },
+    {"num_clients": 16, "partition": "dirichlet", "concentration": 0.1},
+    {"num_clients": 20, "partition": "dirichlet_clients"},
+    {"num_clients": 20, "partition": "power_law", "test_data": "pooled"},
+  ],
+  ids=str,
+)
+def test_cuts_of_real_images(data_dir, options):
+  task = tasks.load("cifar10", data_dir=data_dir, **options)
+  assert task.num_clients == options["num_clients"]
+  x, y = task.train.load(0)
+  assert x.shape == (len(y), 32, 32, 3)
+  assert 0 <= x.min() < x.max() <= 1

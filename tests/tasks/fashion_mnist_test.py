@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+
+import tasks
+from tests.tasks import image_data
+
+
+@pytest.fixture
+def directory(tmp_path):
+  image_data.write_mnist(tmp_path)
+  return tmp_path
+
+
+def test_three_clients_with_a_class_each(directory):
+  task = tasks.load("fashion_mnist", data_dir=directory)
+  assert task.client_names == ("t_shirt", "pullover", "shirt")
+  assert task.num_classes == 3
+  for k, original in enumerate([0, 2, 6]):
+    for split, count in ((task.train, 10), (task.test, 2)):
+      x, y = split.load(k)
+      np.testing.assert_array_equal(y, [k] * count)
+      np.testing.assert_array_equal(np.rint(255 * x[:, 0, 0, 0]), original)
+
+
+def test_setting_of_the_published_table(directory):
+  task = tasks.load(
+    "fashion_mnist",
+    data_dir=directory,
+    test_data="pooled",
+    test_fraction=0.25,
+    unused_fraction=0.25,
+    pixels="standardized",
+    model="linear_double_softmax",
+  )
+  assert task.train.num_examples.tolist() == [6, 6, 6]
+  assert task.test.num_examples.tolist() == [3, 3, 3]
+  # Standardized over the images of all classes, not only of the three.
+  x = np.concatenate([task.train.load(k)[0] for k in range(3)])
+  assert abs(x[:, 0, 0, 0].mean()) > 0.3
+  model = task.model_fn()
+  predictions = model.forward_pass(
+    task.train.load(0), training=False
+  ).predictions
+  np.testing.assert_allclose(np.sum(predictions, axis=1), 1, rtol=1e-5)
+
+
+def test_shards_of_all_classes(directory):
+  task = tasks.load(
+    "fashion_mnist",
+    data_dir=directory,
+    classes="all",
+    partition="shards",
+    num_clients=5,
+  )
+  assert (task.num_clients, task.num_classes) == (5, 10)
+  assert task.train.num_examples.sum() == 100
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"num_clients": 5}, "num_clients must be 3, the number of labels"),
+    ({"partition": "shards"}, "num_clients must be a number unless partition"),
+    ({"unused_fraction": 0.1}, "unused_fraction must be 0 with published"),
+    (
+      {"unused_fraction": 0.8, "test_data": "pooled"},
+      "less than 1 - test_fraction",
+    ),
+    ({"model": "vgg11"}, "another one than vgg11 for images of 28 x 28"),
+    ({"partition": "users"}, "does not say who made"),
+  ],
+)
+def test_rejects(directory, options, message):
+  with pytest.raises(ValueError, match=message):
+    tasks.load("fashion_mnist", data_dir=directory, **options)
+
+
+def test_real_images_in_the_setting_of_the_published_table(data_dir):
+  task = tasks.load(
+    "fashion_mnist",
+    data_dir=data_dir,
+    test_data="pooled",
+    test_fraction=0.1,
+    unused_fraction=0.1,
+    pixels="standardized",
+    model="linear",
+  )
+  assert task.train.num_examples.tolist() == [5600] * 3
+  assert task.test.num_examples.tolist() == [700] * 3

@@ -1,0 +1,171 @@
+"""Tests of the tasks whose images stay on disk."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import tasks
+from tests.tasks import image_data
+
+_WRITE = {
+  "cinic10": image_data.write_cinic10,
+  "tiny_imagenet": image_data.write_tiny_imagenet,
+  "clothing1m": image_data.write_clothing1m,
+}
+_SIZES = {"cinic10": 32, "tiny_imagenet": 64, "clothing1m": 16}
+
+
+def _load(name, directory, **options):
+  more = {"image_size": 16} if name == "clothing1m" else {}
+  options = {"num_clients": 3, "model": "linear", **more, **options}
+  return tasks.load(name, data_dir=directory, **options)
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory):
+  found = {}
+  for name, write in _WRITE.items():
+    found[name] = tmp_path_factory.mktemp(name)
+    write(found[name])
+  return found
+
+
+@pytest.mark.parametrize(
+  ("name", "num_train", "num_test"),
+  [("cinic10", 80, 40), ("tiny_imagenet", 18, 6), ("clothing1m", 56, 28)],
+)
+def test_images_and_labels_belong_together(
+  directories, name, num_train, num_test
+):
+  task = _load(name, directories[name], partition="iid", test_data="published")
+  assert task.train.num_examples.sum() == num_train
+  assert task.test.num_examples.sum() == num_test
+  for split in (task.train, task.test):
+    for k in range(task.num_clients):
+      x, y = split.load(k)
+      assert x.dtype == np.float32
+      assert x.shape[1:] == (_SIZES[name], _SIZES[name], 3)
+      # JPEG may be off by one; the last digit is the number of the image.
+      labels = np.rint(255 * x[:, 5, 5, 0]) // 10
+      np.testing.assert_allclose(labels, y, atol=1 if name != "cinic10" else 0)
+
+
+def test_nothing_is_read_before_it_is_asked_for(tmp_path):
+  image_data.write_cinic10(tmp_path)
+  task = _load("cinic10", tmp_path, partition="iid")
+  for path in tmp_path.rglob("*.png"):
+    path.write_bytes(b"no image")
+  with pytest.raises(tasks.DataError, match=r"\.png: is no image") as caught:
+    task.train_data(0)
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", _WRITE)
+def test_split_file_keeps_the_split(directories, tmp_path, name):
+  options = {"split_file": str(tmp_path / "split.npz"), "min_size": 0}
+  first = _load(name, directories[name], seed=1, **options)
+  again = _load(name, directories[name], seed=2, **options)
+  other = _load(name, directories[name], seed=2, min_size=0)
+  labels = [
+    [task.train.load(k)[1].tolist() for k in range(task.num_clients)]
+    for task in (first, again, other)
+  ]
+  assert labels[0] == labels[1] != labels[2]
+  with pytest.raises(ValueError, match=r"split_file: .*3 clients by Dirichlet"):
+    _load(name, directories[name], num_clients=2, **options)
+
+
+class TestCinic10:
+  def test_papers_cut(self, directories):
+    task = _load("cinic10", directories["cinic10"])
+    halves = task.train.num_examples, task.test.num_examples
+    np.testing.assert_allclose(*halves, atol=1)
+
+  def test_folder_missing(self, tmp_path):
+    with pytest.raises(
+      tasks.DataError, match="train/airplane: cannot be read: No such file"
+    ):
+      _load("cinic10", tmp_path)
+
+  def test_folder_empty(self, tmp_path):
+    image_data.write_cinic10(tmp_path, per_class=1)
+    (tmp_path / "valid/cat/valid-0.png").unlink()
+    with pytest.raises(tasks.DataError, match="valid/cat: has no images"):
+      _load("cinic10", tmp_path)
+
+  def test_image_of_another_size(self, tmp_path):
+    image_data.write_cinic10(tmp_path, per_class=1)
+    image_data.write_image(tmp_path / "train/cat/train-0.png", 33, 0)
+    task = _load("cinic10", tmp_path, num_clients=1, test_data="published")
+    with pytest.raises(
+      tasks.DataError,
+      match=r"cat/train-0\.png: has 33 x 33 pixels, expected 32",
+    ):
+      task.train_data(0)
+
+
+class TestTinyImagenet:
+  @pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+      (
+        "val/val_annotations.txt",
+        b"val_0.JPEG\tn01\t0\nval_1.JPEG\tn09\t0\n",
+        "val_annotations.txt, line 2: .*n09.* is not an image and a class",
+      ),
+      ("val/val_annotations.txt", b"val_0.JPEG n01\n", "line 1: .* is not an"),
+      ("val/val_annotations.txt", b"\n", "lists no images"),
+      ("val/val_annotations.txt", b"\xff\t1\n", "line 1: is no UTF-8"),
+      ("wnids.txt", b"n01\nn04\n", "train/n04/images: cannot be read"),
+    ],
+  )
+  def test_bad_lists(self, tmp_path, file, content, message):
+    image_data.write_tiny_imagenet(tmp_path)
+    (tmp_path / "tiny-imagenet-200" / file).write_bytes(content)
+    with pytest.raises(tasks.DataError, match=message):
+      _load("tiny_imagenet", tmp_path)
+
+  def test_folder_itself(self, directories):
+    root = directories["tiny_imagenet"] / "tiny-imagenet-200"
+    assert _load("tiny_imagenet", root, min_size=0).num_classes == 3
+
+  def test_nothing_there(self, tmp_path):
+    with pytest.raises(tasks.DataError, match=r"wnids\.txt: cannot be read"):
+      _load("tiny_imagenet", tmp_path)
+
+
+class TestClothing1m:
+  def test_lists_in_their_folder(self, tmp_path):
+    image_data.write_clothing1m(tmp_path)
+    (tmp_path / "annotations").mkdir()
+    for path in list(tmp_path.glob("*.txt")):
+      path.rename(tmp_path / "annotations" / path.name)
+    assert _load("clothing1m", tmp_path).num_classes == 14
+
+  @pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+      (
+        "noisy_label_kv.txt",
+        "images/0/a.jpg 14\n",
+        "line 1: .* label of 0 to 1",
+      ),
+      ("noisy_label_kv.txt", "images/0/a.jpg\n", "line 1: "),
+      ("noisy_label_kv.txt", "images/0/a.jpg 1\n", "has no label in noisy_lab"),
+      ("clean_test_key_list.txt", "", "clean_test_key_list.txt: lists no im"),
+    ],
+  )
+  def test_bad_lists(self, tmp_path, file, content, message):
+    image_data.write_clothing1m(tmp_path)
+    (tmp_path / file).write_text(content)
+    with pytest.raises(tasks.DataError, match=message) as caught:
+      _load("clothing1m", tmp_path)
+    assert str(caught.value).startswith(str(pathlib.Path(tmp_path)))
+
+  def test_image_missing(self, tmp_path):
+    image_data.write_clothing1m(tmp_path)
+    task = _load("clothing1m", tmp_path, num_clients=1)
+    (tmp_path / "images/0/noisy_train,2.jpg").unlink()
+    with pytest.raises(tasks.DataError, match=r"noisy_train,2\.jpg: is no ima"):
+      task.train_data(0)

@@ -1,0 +1,162 @@
+import numpy as np
+import pytest
+
+import tasks
+from tests.tasks import image_data
+
+
+@pytest.fixture
+def directory(tmp_path):
+  image_data.write_mnist(tmp_path)
+  return tmp_path
+
+
+def _load(directory, **options):
+  options = {"num_clients": 10, "model": "linear", **options}
+  return tasks.load("mnist", data_dir=directory, **options)
+
+
+def _all_images(split):
+  halves = [split.load(k) for k in range(len(split.num_examples))]
+  x, y = (np.concatenate(arrays) for arrays in zip(*halves, strict=True))
+  return x, y
+
+
+class TestMadeUpFiles:
+  def test_images_and_labels_belong_together(self, directory):
+    task = _load(directory)
+    for split, count in ((task.train, 100), (task.test, 20)):
+      x, y = _all_images(split)
+      assert (x.dtype, x.shape) == (np.float32, (count, 28, 28, 1))
+      assert y.dtype == np.int32
+      pixels = np.rint(255 * x[..., 0]).astype(int)
+      np.testing.assert_array_equal(pixels[:, 0, 0], y)
+      # Every image once.
+      assert sorted(pixels[:, 0, 1]) == list(range(count))
+
+  def test_clients_are_tested_on_the_labels_they_train_on(self, directory):
+    task = _load(directory, shards_per_client=1)
+    for k in range(10):
+      labels = set(task.train.load(k)[1])
+      assert len(labels) == 1
+      assert set(task.test.load(k)[1]) == labels
+
+  def test_unpacked_under_other_names_and_in_a_folder(self, tmp_path):
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    image_data.write_mnist(folder)
+    for path in list(folder.glob("*-ubyte")):
+      path.rename(folder / path.name.replace("-idx", ".idx"))
+    assert _load(tmp_path).num_clients == 10
+
+  def test_images_stay_bytes(self, directory):
+    task = _load(directory)
+    assert task.train.load(0)[0] is not task.train.load(0)[0]
+
+  def test_standardized_over_all_training_images(self, directory):
+    x, _ = _all_images(_load(directory, pixels="standardized").train)
+    np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-4)
+    # Pixels that never change become zero; the others vary by one.
+    deviations = x.std(axis=0)
+    constant = deviations < 0.5
+    assert constant.sum() == 28 * 28 - 2
+    np.testing.assert_array_equal(x[:, constant], 0)
+    np.testing.assert_allclose(deviations[~constant], 1, atol=1e-3)
+
+  def test_by_writer(self, directory):
+    train = [(k % 10, 200 + k % 3) for k in range(100)]
+    test = [(k % 10, 202 + k % 2) for k in range(30)]
+    image_data.write_qmnist_labels(directory, train, test)
+    options = {"partition": "users", "num_clients": None}
+    pooled = _load(directory, test_data="pooled", **options)
+    assert pooled.client_names == ("200", "201", "202", "203")
+    total = pooled.train.num_examples + pooled.test.num_examples
+    # More rows than MNIST has test images: QMNIST has 60,000.
+    assert total.tolist() == [34, 33, 33 + 10, 10]
+    one = _load(directory, test_data="local", partition="users", num_clients=2)
+    assert one.num_clients == 2
+    assert set(one.client_names) < {"200", "201", "202"}
+
+
+class TestBadFiles:
+  def test_no_directory_given(self):
+    with pytest.raises(tasks.DataError, match="name the directory that has MN"):
+      tasks.load("mnist")
+
+  def test_nothing_there(self, tmp_path):
+    with pytest.raises(
+      tasks.DataError, match=r"has no MNIST; expected train-images-idx3-ubyte.g"
+    ):
+      _load(tmp_path)
+
+  def test_one_file_missing(self, directory):
+    (directory / "t10k-labels-idx1-ubyte").unlink()
+    with pytest.raises(tasks.DataError, match="expected t10k-labels-idx1"):
+      _load(directory)
+
+  @pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+      ("t10k-images-idx3-ubyte.gz", lambda b: b[:-20], "truncated"),
+      ("train-images-idx3-ubyte.gz", lambda b: b[:10] + b"x" * 40, "damaged"),
+      ("train-labels-idx1-ubyte", lambda b: b[:-1], "expected 100 bytes"),
+      ("train-labels-idx1-ubyte", lambda b: b + b"1", "expected 100 bytes"),
+      ("train-labels-idx1-ubyte", lambda _: b"label\n", "is no idx file"),
+      ("train-labels-idx1-ubyte", lambda _: b"", "is no idx file"),
+      (
+        "t10k-labels-idx1-ubyte",
+        lambda b: b[:-1] + b"\n",
+        "example 19 has label 10, exp",
+      ),
+    ],
+  )
+  def test_damaged(self, directory, name, change, message):
+    path = directory / name
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(tasks.DataError, match=message) as caught:
+      _load(directory)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+  def test_images_and_labels_of_different_number(self, directory):
+    image_data.write_idx(
+      directory / "train-labels-idx1-ubyte", np.zeros(99, np.uint8)
+    )
+    with pytest.raises(tasks.DataError, match="100 images, but 99 labels"):
+      _load(directory)
+
+  def test_labels_for_images(self, directory):
+    image_data.write_idx(
+      directory / "train-labels-idx1-ubyte", np.zeros([10, 10], np.uint8)
+    )
+    with pytest.raises(tasks.DataError, match="2 axes, expected 1"):
+      _load(directory)
+
+  def test_writers_of_other_images(self, directory):
+    right = [(k % 10, 5) for k in range(100)]
+    image_data.write_qmnist_labels(directory, [(0, 5)] * 100, right)
+    with pytest.raises(tasks.DataError, match="row 1 is about another image"):
+      _load(directory, partition="users", test_data="pooled")
+    image_data.write_qmnist_labels(directory, right[:99], right)
+    with pytest.raises(tasks.DataError, match="99 rows of 8, expected at leas"):
+      _load(directory, partition="users", test_data="pooled")
+
+  def test_no_writers(self, directory):
+    with pytest.raises(tasks.DataError, match="has no QMNIST labels"):
+      _load(directory, partition="users")
+
+
+def test_real_images(data_dir):
+  task = tasks.load("mnist", data_dir=data_dir)
+  assert task.num_clients == 200
+  assert set(task.train.num_examples) == {300}
+  assert task.test.num_examples.sum() == 10_000
+  writers = tasks.load(
+    "mnist",
+    data_dir=data_dir / "mnist",
+    partition="users",
+    num_clients=None,
+    test_data="local",
+  )
+  # One of QMNIST's 539 has a single digit among MNIST's.
+  assert 530 < writers.num_clients <= 539
