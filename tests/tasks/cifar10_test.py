@@ -135,7 +135,7 @@ def test_prepared_by_tensorflow_datasets(tmp_path, monkeypatch):
   def rows(count):
     for label in range(count):
       image = np.full([32, 32, 3], 20 * label, np.uint8)
-      yield {"image": image, "label": label, "id": f"{label}"}
+      yield label, {"image": image, "label": label, "id": f"{label}"}
 
   with monkeypatch.context() as patch:
     # Preparing, unlike reading, wants a package of this name; Python has it.
