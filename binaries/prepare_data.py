@@ -11,6 +11,7 @@ from binaries import (
   conversions,
   cut_flags,
   data_flags,
+  interruption,
 )
 from binaries import progress as screen
 from tasks import native_downloads, staging
@@ -55,14 +56,22 @@ def _download() -> None:
   first, *others = native_downloads.archives(data_flags.data_set())
   # A checksum that was given is that of the data; others are known to TFF.
   for archive, checksum in [(first, sha256), *((a, None) for a in others)]:
+    path = native_downloads.destination(archive, directory)
+    if path.exists() and not data_flags.overwrite():
+      print(f"{path} is there already; --overwrite downloads it again.")
+      continue
     with amount_progress.AmountProgress(archive.name, None) as progress:
-      path = native_downloads.fetch(
-        archive,
-        directory,
-        sha256=checksum,
-        overwrite=data_flags.overwrite(),
-        on_progress=progress.set,
-      )
+      try:
+        native_downloads.fetch(
+          archive,
+          directory,
+          sha256=checksum,
+          overwrite=data_flags.overwrite(),
+          on_progress=progress.set,
+        )
+      except interruption.Interrupted as interrupted:
+        interrupted.advice = "The same command goes on where it was."
+        raise
     print(f"Wrote {path}.")
 
 

@@ -51,6 +51,7 @@ def fetch(
   staging.check_free(path, overwrite=overwrite)
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
+  created = not path.parent.exists()
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
     with _errors(url, path):
@@ -68,6 +69,10 @@ def fetch(
     raise DataError(
       f"{path}: cannot be written: {error.strerror or error}."
     ) from error
+  finally:
+    if created:
+      with contextlib.suppress(OSError):
+        path.parent.rmdir()  # Fails, as it should, once something is there.
 
 
 def check_sha256(path: pathlib.Path, sha256: str | None) -> None:

@@ -16,6 +16,7 @@ from tasks.preparation import cifar, example_proto, idx, leaf_json
 # Names of a label in TFF's files and in those made of LEAF's JSON.
 _LABELS = ("label", "y")
 _MAX_LABELS = 100
+_JSON_BEGINNING = 1 << 20  # Bytes in which LEAF's first names come.
 
 # What the description of a file begins with that is not as it must be.
 UNUSABLE = "CANNOT BE USED"
@@ -51,9 +52,19 @@ def _reader(path: pathlib.Path) -> Callable[[pathlib.Path], str] | None:
     return _idx
   if cifar.is_batch(path):
     return _cifar
-  if path.suffix == ".json":
+  if path.suffix == ".json" and _looks_like_leaf(path):
     return _leaf
   return None
+
+
+def _looks_like_leaf(path: pathlib.Path) -> bool:
+  # Other data sets describe themselves in JSON.
+  try:
+    with path.open("rb") as file:
+      beginning = file.read(_JSON_BEGINNING)
+  except OSError:
+    return True  # Reading it tells what is wrong.
+  return any(name in beginning for name in (b'"users"', b'"user_data"'))
 
 
 def client_data(path: pathlib.Path) -> str:

@@ -115,7 +115,7 @@ def by_writer(
   for split, path in zip(_HALVES, _writer_files(directory) or [], strict=True):
     size = found.splits.count(split)
     labels = found.labels[start : start + size]
-    writers = _writers(path, labels, on_read)
+    writers = read_writers(path, labels, on_read)
     for position, writer in enumerate(writers, start):
       yield Example(
         f"nist_writer_{writer:04}",
@@ -125,9 +125,24 @@ def by_writer(
     start += size
 
 
-def _writers(
-  path: pathlib.Path, labels: np.ndarray, on_read: source_file.OnRead
+def read_writers(
+  path: pathlib.Path,
+  labels: np.ndarray,
+  on_read: source_file.OnRead = source_file.ignore,
 ) -> np.ndarray:
+  """Returns who wrote the images of a half of MNIST, after QMNIST's labels.
+
+  Args:
+    path: QMNIST's extended labels of the half.
+    labels: MNIST's labels of it, which must be the same.
+    on_read: Told of what was read.
+
+  Returns:
+    NIST's numbers of the writers, one for each of the labels.
+
+  Raises:
+    DataError: If the file is not about these images.
+  """
   table = idx.read(path, 2, on_read)
   # QMNIST has more test digits than MNIST, after those that MNIST has.
   if table.shape[1] <= _WRITER or len(table) < len(labels):

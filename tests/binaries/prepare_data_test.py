@@ -1,15 +1,19 @@
 import contextlib
+import http.client
 import io
 import json
+import lzma
 import os
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
 from binaries import command_line, data_flags, prepare_data
+from tasks import native_downloads
 from tests import source_tree
 from tests.tasks.preparation.idx_files import write_mnist
 
@@ -251,6 +255,64 @@ def test_a_signal_leaves_nothing_behind(tmp_path, number, status):
   _, stderr = process.communicate(timeout=60)
   assert (process.returncode, stderr) == (status, "Interrupted.\n")
   assert os.listdir(tmp_path) == ["long.txt"]
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+  """A folder whose shakespeare.sqlite.lzma is that of TFF."""
+  folder = tmp_path / "published"
+  folder.mkdir()
+  archive = folder / "shakespeare.sqlite.lzma"
+
+  def open_url(request, timeout):
+    assert request.full_url == "http://tff.test/shakespeare.sqlite.lzma"
+    assert timeout > 0
+    response = http.client.HTTPResponse(_Connection(archive.read_bytes()))
+    response.begin()
+    return response
+
+  monkeypatch.setattr(
+    native_downloads,
+    "archives",
+    lambda name: [
+      native_downloads.Archive(f"http://tff.test/{name}.sqlite.lzma", None)
+    ],
+  )
+  monkeypatch.setattr(urllib.request, "urlopen", open_url)
+  return archive
+
+
+class _Connection:
+  def __init__(self, content):
+    self._content = content
+
+  def makefile(self, mode):
+    assert mode == "rb"
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(self._content)}\r\n\r\n"
+    return io.BytesIO(head.encode() + self._content)
+
+
+def test_downloads(prepare, published, tmp_path):
+  assert prepare("--convert=plays", "--source=play.txt", "--data_dir=a")[0] == 0
+  content = (tmp_path / "a" / "shakespeare.sqlite").read_bytes()
+  published.write_bytes(lzma.compress(content))
+  arguments = ("--download=shakespeare", "--data_dir=b")
+  status, stdout, stderr = prepare(*arguments)
+  assert (status, stdout) == (0, "Wrote b/shakespeare.sqlite.\n"), stderr
+  assert (tmp_path / "b" / "shakespeare.sqlite").read_bytes() == content
+  assert os.listdir(tmp_path / "b") == ["shakespeare.sqlite"]
+  status, stdout, _ = prepare(*arguments)
+  assert status == 0
+  assert stdout.startswith("b/shakespeare.sqlite is there already")
+
+
+def test_a_wrong_checksum(prepare, published, tmp_path):
+  published.write_bytes(lzma.compress(b"anything"))
+  _refused(
+    prepare("--download=shakespeare", "--data_dir=b", f"--sha256={'0' * 64}"),
+    "--download=shakespeare: b/shakespeare.sqlite.lzma",
+  )
+  assert not (tmp_path / "b").exists()
 
 
 def test_real_posts(prepare, tmp_path):

@@ -41,6 +41,7 @@ def test_raw_files(tmp_path):
     )
   )
   (tmp_path / "README.md").write_text("not data")
+  (tmp_path / "dataset_info.json").write_text('{"name": "mnist"}')
   found = _described(tmp_path)
   labels = ", ".join(f"{label}: 1" for label in range(10))
   assert found == {

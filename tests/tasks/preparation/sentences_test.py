@@ -19,6 +19,7 @@ from tasks.preparation import sentences
     ("<p>naïve “café”</p>", ["nave caf"]),
     ("<p>see https://a.b/c?d=e&amp;f, or</p>", ["see <URL> , or"]),
     ("<p>(www.Example.com)</p>", ["( <URL> )"]),
+    ("<p>chart-http://a.b/c.</p>", ["chart- <URL> ."]),
     ('<a href="http://x.y">there</a>', ["there"]),
     (
       "<p>Code:</p><pre><code>x = 1. y\n</code></pre><p>end</p>",
