@@ -1,0 +1,128 @@
+import gzip
+
+import numpy as np
+import pytest
+
+import tasks
+from tests.tasks import tabular_data
+
+
+def _load(directory, **options):
+  return tasks.load("adult", data_dir=directory, **options)
+
+
+@pytest.fixture
+def folder(tmp_path):
+  tabular_data.write_adult(tmp_path)
+  return tmp_path
+
+
+def test_clients_with_and_without_a_doctorate(folder):
+  task = _load(folder)
+  assert task.client_names == ("phd", "non_phd")
+  assert task.train.num_examples.tolist() == [1, 2]
+  assert task.test.num_examples.tolist() == [1, 1]
+  assert task.train.load(0)[1].tolist() == [1]
+  assert task.train.load(1)[1].tolist() == [0, 1]
+  assert task.test.load(0)[1].tolist() == [0]
+  assert task.test.load(1)[1].tolist() == [1]
+
+
+def test_a_feature_for_each_value_of_the_training_file(folder):
+  x, _ = _load(folder).train.load(1)
+  # Eight columns; education, relationship and country have two values each.
+  assert x.shape == (2, 11)
+  assert x.sum(axis=1).tolist() == [8, 8]
+  # The test file's relationship "Other" has no feature.
+  assert _load(folder).test.load(1)[0].sum() == 7
+
+
+def test_numbers_are_standardized(folder):
+  task = _load(folder, features="all")
+  numbers = np.concatenate([task.train.load(k)[0][:, 11:] for k in (0, 1)])
+  assert numbers.shape == (3, 6)
+  # Only hours differ: 40, 60 and 40.
+  np.testing.assert_array_equal(numbers[:, :5], 0)
+  np.testing.assert_allclose(numbers.mean(axis=0), 0, atol=1e-6)
+  np.testing.assert_allclose(numbers[:, 5].std(), 1, rtol=1e-6)
+  assert numbers[0, 5] > 0 > numbers[1, 5]
+
+
+def test_rows_with_missing_values(folder):
+  task = _load(folder, missing="leave_out")
+  assert task.train.num_examples.tolist() == [1, 1]
+  assert "(1 rows with missing values left out)" in task.description
+
+
+def test_compressed(folder):
+  for name in ("adult.data", "adult.test"):
+    content = (folder / name).read_bytes()
+    (folder / name).unlink()
+    (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+  assert _load(folder).train.num_examples.tolist() == [1, 2]
+  whole = (folder / "adult.data.gz").read_bytes()
+  (folder / "adult.data.gz").write_bytes(whole[:-20])
+  with pytest.raises(tasks.DataError, match=r"adult.data.gz: is truncated"):
+    _load(folder)
+
+
+@pytest.mark.parametrize(
+  ("row", "message"),
+  [
+    (b"39, Private", "has 2 fields, expected 15: '39, Private'"),
+    (
+      tabular_data.adult_row(hours="many").encode(),
+      "hours-per-week must be a number, found 'many'",
+    ),
+    (
+      tabular_data.adult_row(label="rich").encode(),
+      "the label must be <=50K or >50K, found 'rich'",
+    ),
+    (b"39, Priv\xe4t", "'utf-8' codec"),
+  ],
+)
+def test_bad_rows(folder, row, message):
+  with (folder / "adult.data").open("ab") as file:
+    file.write(row)
+  with pytest.raises(
+    tasks.DataError, match=f"adult.data: line 5: {message}"
+  ) as caught:
+    _load(folder)
+  assert "\n" not in str(caught.value)
+
+
+def test_no_files(folder):
+  with pytest.raises(tasks.DataError, match="name it as data_dir"):
+    tasks.load("adult")
+  (folder / "adult.test").unlink()
+  with pytest.raises(
+    tasks.DataError, match=r"adult.test: there is no such file, nor adult.test"
+  ):
+    _load(folder)
+
+
+def test_no_rows(folder):
+  (folder / "adult.test").write_text("|1x3 Cross validator\n")
+  with pytest.raises(tasks.DataError, match=r"adult.test: has no rows"):
+    _load(folder)
+
+
+def test_a_client_without_rows(folder):
+  (folder / "adult.data").write_text(tabular_data.adult_row())
+  with pytest.raises(tasks.DataError, match="the client phd has no rows"):
+    _load(folder)
+
+
+def test_two_clients_are_all():
+  with pytest.raises(ValueError, match="num_clients must be 2, found 3"):
+    tasks.load("adult", num_clients=3)
+
+
+def test_real_files(data_dir):
+  directory = data_dir / "adult"
+  if not (directory / "adult.data.gz").is_file():
+    pytest.skip(f"no adult.data.gz in {directory}")
+  task = _load(directory)
+  assert task.train.num_examples.tolist() == [413, 32_561 - 413]
+  assert task.test.num_examples.tolist() == [181, 16_281 - 181]
+  assert task.train.load(0)[0].shape[1] == 102

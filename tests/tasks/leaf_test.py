@@ -1,0 +1,200 @@
+import json
+
+import numpy as np
+import pytest
+
+import tasks
+from tests.tasks import tabular_data
+
+
+def _load(directory, **options):
+  return tasks.load("leaf", data_dir=directory, **options)
+
+
+@pytest.fixture
+def folder(tmp_path):
+  tabular_data.write_leaf(tmp_path)
+  return tmp_path
+
+
+class TestFolders:
+  def test_train_and_test(self, folder):
+    task = _load(folder)
+    assert task.client_names == ("f_0", "f_1")
+    assert task.train.num_examples.tolist() == [7, 6]
+    assert task.test.num_examples.tolist() == [4, 3]
+    assert task.num_classes == 3
+    x, y = task.train.load(1)
+    assert x.tolist() == [[k, 0.5, -1.0] for k in range(6)]
+    assert (x.dtype, y.dtype) == (np.float32, np.int32)
+    assert y.tolist() == [0, 1, 2, 0, 1, 2]
+
+  def test_several_files(self, folder):
+    tabular_data.write_json(
+      folder / "train" / "more.json", {"g": tabular_data.vectors(2)}
+    )
+    task = _load(folder)
+    assert "2 users (1 with too few examples left out)" in task.description
+
+  def test_one_folder_is_cut(self, folder):
+    task = _load(folder / "train", test_fraction=0.5)
+    assert task.train.num_examples.tolist() == [3, 3]
+    assert task.test.num_examples.tolist() == [4, 3]
+    again = _load(folder / "train", test_fraction=0.5)
+    np.testing.assert_array_equal(task.train.load(0)[0], again.train.load(0)[0])
+
+  def test_some_files(self, folder):
+    tabular_data.write_json(
+      folder / "train" / "other.json", {"f_0": tabular_data.vectors(9)}
+    )
+    task = _load(folder / "train", files="o*.json")
+    assert task.client_names == ("f_0",)
+    with pytest.raises(tasks.DataError, match=r"there is no file p\*.json"):
+      _load(folder / "train", files="p*.json")
+
+  def test_users_without_examples_are_left_out(self, folder):
+    tabular_data.write_json(
+      folder / "train" / "a.json", {"a": ([], []), "b": ([[1, 2, 3]], [0])}
+    )
+    task = _load(folder / "train")
+    assert task.client_names == ("f_0", "f_1")
+    assert "(2 with too few examples left out)" in task.description
+
+  def test_random_users(self, tmp_path):
+    users = {f"u{k:02}": tabular_data.vectors(3, k) for k in range(20)}
+    tabular_data.write_json(tmp_path / "a.json", users)
+    drawn = [_load(tmp_path, num_clients=4, seed=s) for s in (0, 0, 1)]
+    names = [task.client_names for task in drawn]
+    assert names[0] == names[1] != names[2]
+    assert drawn[0].train.num_examples.tolist() == [2] * 4
+    for client_id, name in enumerate(names[0]):
+      x, _ = drawn[0].train.load(client_id)
+      assert abs(x[:, 0] - int(name[1:])).max() <= 2
+    with pytest.raises(ValueError, match="at most 20, the number of users"):
+      _load(tmp_path, num_clients=21)
+
+
+class TestShapes:
+  def test_images_of_vectors(self, tmp_path):
+    x = np.arange(2 * 784).reshape(2, 784).tolist()
+    tabular_data.write_json(tmp_path / "a.json", {"u": (x, [0, 1])})
+    task = _load(tmp_path, image_shape="28x28", model="cnn")
+    image, _ = task.train.load(0)
+    assert image.shape == (1, 28, 28, 1)
+    assert image[0, 0, 1, 0] - image[0, 0, 0, 0] == 1
+    assert "x 28x28x1, 2 classes" in task.description
+    with pytest.raises(ValueError, match=r"cnn takes .* found x of shape \(78"):
+      _load(tmp_path, model="cnn")
+    with pytest.raises(
+      tasks.DataError, match=r"user u: x has 784 numbers, .* 3x3x1 has 9"
+    ):
+      _load(tmp_path, image_shape="3x3")
+
+  def test_nested_lists(self, tmp_path):
+    x = np.zeros([3, 4, 5]).tolist()
+    tabular_data.write_json(tmp_path / "a.json", {"u": (x, [0, 1, 1])})
+    assert _load(tmp_path).train.load(0)[0].shape == (2, 4, 5)
+
+  @pytest.mark.parametrize("shape", ["28", "28x", "0x3", "1x2x3x4", "-1x3"])
+  def test_rejects_shape(self, folder, shape):
+    with pytest.raises(ValueError, match="image_shape must be such as 28x28"):
+      _load(folder, image_shape=shape)
+
+
+class TestBadFiles:
+  def _write(self, tmp_path, x, y):
+    tabular_data.write_json(
+      tmp_path / "a.json", {"good": tabular_data.vectors(3), "bad": (x, y)}
+    )
+
+  @pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+      ([[1, 2], [1, 2]], [0, 1], r"x has shape \(2,\), expected \(3,\)"),
+      ([[1, 2], [1]], [0, 1], "x must be numbers, of the same shape"),
+      ([["a", "b", "c"]], [0], "x must be numbers"),
+      ([[1, 2, float("nan")]], [0], "x has values that are not finite"),
+      ([[1, 2, 3]], [3], "labels range from 3 to 3, expected 0 to 2"),
+      ([[1, 2, 3]], [-1], "labels range from -1 to -1, expected 0 to 2"),
+      ([[1, 2, 3]], [0.5], "labels must be integers, found 0.5"),
+      ([[1, 2, 3]], ["cat"], "labels must be numbers"),
+    ],
+  )
+  def test_examples(self, tmp_path, x, y, message):
+    self._write(tmp_path, x, y)
+    with pytest.raises(
+      tasks.DataError, match=f"a.json, user bad: {message}"
+    ) as caught:
+      _load(tmp_path, num_classes=3)
+    assert "\n" not in str(caught.value)
+
+  @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+      (b'{"users": ["a"], "num', "is no JSON"),
+      (b"", "is no JSON"),
+      (b'{"users": ["\xff"]}', "UTF-8"),
+      (b"[]", "is no file of LEAF"),
+      (b'{"users": []}', "is no file of LEAF"),
+      (
+        b'{"users": [], "num_samples": [], "user_data": {}}',
+        "none of the 0 users",
+      ),
+    ],
+  )
+  def test_content(self, tmp_path, content, message):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(tasks.DataError, match=message) as caught:
+      _load(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+
+  def test_counts_are_wrong(self, tmp_path):
+    content = tabular_data.leaf_content({"u": tabular_data.vectors(3)})
+    content["num_samples"] = [4]
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    with pytest.raises(tasks.DataError, match=r"a.json, user u: .* 4 examples"):
+      _load(tmp_path)
+
+  def test_a_user_is_in_one_file(self, tmp_path):
+    for name in ("a.json", "b.json"):
+      tabular_data.write_json(tmp_path / name, {"u": tabular_data.vectors(3)})
+    with pytest.raises(
+      tasks.DataError, match=r"b.json, user u: is in a.json too"
+    ):
+      _load(tmp_path)
+
+  def test_nothing_there(self, tmp_path):
+    with pytest.raises(tasks.DataError, match=r"there is no file \*.json"):
+      _load(tmp_path)
+    with pytest.raises(tasks.DataError, match="name it as data_dir"):
+      tasks.load("leaf")
+
+  def test_one_half_only(self, folder):
+    (folder / "test" / "data.json").unlink()
+    with pytest.raises(tasks.DataError, match=r"test: there is no file"):
+      _load(folder)
+
+  def test_halves_of_different_users(self, folder):
+    tabular_data.write_json(
+      folder / "test" / "data.json", {"x": tabular_data.vectors(3)}
+    )
+    with pytest.raises(tasks.DataError, match="none of the 3 users"):
+      _load(folder)
+
+  def test_one_class(self, tmp_path):
+    tabular_data.write_json(tmp_path / "a.json", {"u": ([[1], [2]], [0, 0])})
+    with pytest.raises(tasks.DataError, match="all labels are 0"):
+      _load(tmp_path)
+    assert _load(tmp_path, num_classes=2).num_classes == 2
+
+
+@pytest.mark.parametrize("kind", ["0_0", "0.5_0.5", "1_1", "iid"])
+def test_real_files(data_dir, kind):
+  directory = data_dir / "leaf_synthetic"
+  name = f"fedprox_synthetic_{kind}_test.json"
+  if not (directory / name).is_file():
+    pytest.skip(f"no {name} in {directory}")
+  task = _load(directory, files=name)
+  assert task.num_clients == 30
+  assert task.num_classes == 10
+  assert task.element_spec[0].shape == [None, 60]

@@ -1,0 +1,271 @@
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+from tasks import character_text
+from tests.tasks import tabular_data
+
+
+def _element(dataset):
+  (element,) = dataset.as_numpy_iterator()
+  return element
+
+
+class PlaysFile:
+  """A small file in the format of TFF's Shakespeare."""
+
+  def __init__(self, directory):
+    self.directory = directory
+    self.path = directory / "shakespeare.sqlite"
+    self.execute(
+      "CREATE TABLE examples (split_name TEXT, client_id TEXT,"
+      " serialized_example_proto BLOB)"
+    )
+    self.execute(
+      "CREATE TABLE client_metadata (client_id TEXT, split_name TEXT,"
+      " num_examples INTEGER)"
+    )
+
+  def execute(self, statement, values=()):
+    connection = sqlite3.connect(self.path)
+    with connection:
+      connection.execute(statement, values)
+    connection.close()
+
+  def add(self, split, role, *speeches, num_examples=None):
+    for speech in speeches:
+      bytes_list = tf.train.BytesList(value=[speech])
+      features = {"snippets": tf.train.Feature(bytes_list=bytes_list)}
+      example = tf.train.Example(features=tf.train.Features(feature=features))
+      self.execute(
+        "INSERT INTO examples VALUES (?, ?, ?)",
+        [split, role, example.SerializeToString()],
+      )
+    self.execute(
+      "INSERT INTO client_metadata VALUES (?, ?, ?)",
+      [role, split, len(speeches) if num_examples is None else num_examples],
+    )
+
+
+@pytest.fixture
+def file(tmp_path):
+  file = PlaysFile(tmp_path)
+  file.add("train", "PLAY_B", b"Hark!", b"Who's there?")
+  file.add("test", "PLAY_B", b"Nay, answer me.")
+  file.add("train", "PLAY_A", b"Long live the king!")
+  file.add("test", "PLAY_A", b"Barnardo?")
+  file.add("train", "PLAY_C", b"He.")
+  file.add("test", "PLAY_C", b"You come most carefully")
+  return file
+
+
+def _load(file, **options):
+  return tasks.load(
+    "shakespeare_character",
+    data_dir=file.directory,
+    **{"sequence_length": 4, "lstm_units": 4, **options},
+  )
+
+
+def _text(numbers):
+  return "".join(character_text.LEAF_CHARACTERS[k] for k in numbers)
+
+
+class TestLastCharacter:
+  def test_windows_of_all_a_role_says(self, file):
+    task = _load(file)
+    assert task.client_names == ("PLAY_A", "PLAY_B")
+    assert task.num_classes == 80
+    assert task.train.num_examples.tolist() == [15, 14]
+    x, y = _element(task.train_data(1))
+    assert x.dtype == y.dtype == np.int32
+    text = "Hark!\nWho's there?"
+    for k in range(14):
+      assert _text(x[k]) + _text([y[k]]) == text[k : k + 5]
+
+  def test_short_roles_are_left_out(self, file):
+    # Three letters of PLAY_C are no sequence of four and a label.
+    assert "2 roles (1 with too few examples left out)" in (
+      _load(file).description
+    )
+    with pytest.raises(tasks.DataError, match="none of the 3 roles has train"):
+      _load(file, sequence_length=30)
+
+  def test_at_least_so_many_examples(self, file):
+    sums = [15 + 5, 14 + 11]
+    assert _load(file, min_examples=sums[0]).num_clients == 2
+    task = _load(file, min_examples=sums[0] + 1)
+    assert task.client_names == ("PLAY_B",)
+
+  def test_first_examples(self, file):
+    whole = _element(_load(file).train_data(1))
+    task = _load(file, max_examples=6)
+    assert task.train.num_examples.tolist() == [6, 6]
+    assert task.test.num_examples.tolist() == [5, 6]
+    for found, all_of_it in zip(
+      _element(task.train_data(1)), whole, strict=True
+    ):
+      np.testing.assert_array_equal(found, all_of_it[:6])
+
+  def test_random_roles(self, file):
+    for k in range(20):
+      file.add("train", f"ROLE_{k:02}", b"Who's there?")
+      file.add("test", f"ROLE_{k:02}", b"Nay, answer me.")
+    names = [_load(file, num_clients=5, seed=s).client_names for s in (0, 0, 1)]
+    assert names[0] == names[1] != names[2]
+    with pytest.raises(ValueError, match="num_clients must be at most 22"):
+      _load(file, num_clients=23)
+
+  def test_characters_that_leaf_lacks_are_left_out(self, file):
+    file.add("train", "A_ODD", "Zo\u00eb #1 says".encode())
+    file.add("test", "A_ODD", b"Hark!")
+    x, y = _element(_load(file).train_data(0))
+    assert _text(x[0]) + _text(y) == "Zo 1 says"
+
+
+class TestEveryCharacter:
+  @pytest.mark.parametrize("length", [10, 80])
+  def test_equals_the_baseline(self, length):
+    spec = tff.simulation.baselines.ClientSpec(
+      num_epochs=1, batch_size=100, shuffle_buffer_size=1
+    )
+    expected = (
+      tff.simulation.baselines.shakespeare.create_character_prediction_task(
+        spec, sequence_length=length, use_synthetic_data=True
+      )
+    )
+    task = tasks.load(
+      "shakespeare_character",
+      synthetic=True,
+      predict="every",
+      sequence_length=length,
+    )
+    data = expected.datasets
+    for client_id, name in enumerate(task.client_names):
+      raw = data.train_data.create_tf_dataset_for_client(name)
+      wanted = _element(data.train_preprocess_fn(raw))
+      for found, same in zip(
+        _element(task.train_data(client_id)), wanted, strict=True
+      ):
+        np.testing.assert_array_equal(found, same)
+    reference, model = expected.model_fn(), task.model_fn()
+    values = [w.numpy() for w in reference.trainable_variables]
+    for variable, value in zip(model.trainable_variables, values, strict=True):
+      variable.assign(value)
+    batch = _element(task.train_data(0))
+    found = model.forward_pass(batch, training=False).predictions
+    theirs = reference.forward_pass(batch, training=False).predictions
+    is_text = batch[0] > 0  # Theirs masks the padding of the input.
+    np.testing.assert_allclose(
+      found.numpy()[is_text], theirs.numpy()[is_text], atol=1e-5
+    )
+
+  def test_padding_counts_nowhere(self, file):
+    task = _load(file, predict="every", sequence_length=30)
+    x, y = _element(task.train_data(1))
+    assert (y > 0).sum(axis=1).tolist() == [6, 13]
+    model = task.model_fn()
+    output = model.forward_pass((x, y), training=False)
+    log_p = tf.nn.log_softmax(output.predictions).numpy()
+    rows, columns = np.nonzero(y)
+    expected = -log_p[rows, columns, y[rows, columns]].mean()
+    np.testing.assert_allclose(output.loss, expected, rtol=1e-5)
+    hits, count = model.report_local_unfinalized_metrics()["accuracy"]
+    assert count == 19
+    right = log_p.argmax(axis=-1) == y
+    assert hits == right[rows, columns].sum()
+
+
+class TestLeaf:
+  def _write(self, directory, x, y):
+    for half in ("train", "test"):
+      tabular_data.write_json(directory / half / "a.json", {"HAMLET": (x, y)})
+
+  def _load(self, directory):
+    return tasks.load(
+      "shakespeare_character",
+      data_dir=directory,
+      source="leaf",
+      sequence_length=4,
+      lstm_units=4,
+    )
+
+  def test_sequences(self, tmp_path):
+    self._write(tmp_path, ["To b", "o_be", "} \n!"], ["e", " ", "z"])
+    task = self._load(tmp_path)
+    assert task.client_names == ("HAMLET",)
+    x, y = _element(task.train_data(0))
+    assert [_text(row) for row in x] == ["To b", "o be", "} \n!"]
+    assert _text(y) == "e z"
+
+  @pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+      (["To be"], ["a"], "example 0: x must be a text of 4 characters"),
+      (["To b", "o be"], ["e", "or"], "example 1: y must be a text of 1 char"),
+      ([[1, 2]], ["a"], "example 0: x must be a text of 4"),
+    ],
+  )
+  def test_bad_examples(self, tmp_path, x, y, message):
+    self._write(tmp_path, x, y)
+    with pytest.raises(
+      tasks.DataError, match=f"a.json, user HAMLET: {message}"
+    ):
+      self._load(tmp_path)
+
+  def test_every_character_is_for_texts(self):
+    with pytest.raises(ValueError, match="predict must be last"):
+      tasks.load("shakespeare_character", source="leaf", predict="every")
+
+
+class TestBadFile:
+  def test_no_utf_8(self, file):
+    file.add("train", "PLAY_D", b"fine", b"f\xfcr")
+    file.add("test", "PLAY_D", b"fine too")
+    with pytest.raises(
+      tasks.DataError,
+      match=r"split train, client PLAY_D: example 1 is not UTF-8",
+    ):
+      _load(file)
+
+  def test_counts_are_wrong(self, file):
+    file.add("train", "PLAY_D", b"one", num_examples=2)
+    with pytest.raises(
+      tasks.DataError, match="PLAY_D: has 1 examples, expected 2"
+    ):
+      _load(file)
+
+  def test_truncated(self, file):
+    content = file.path.read_bytes()
+    file.path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(tasks.DataError, match="sqlite: it is truncated"):
+      _load(file)
+
+
+def test_leafs_characters_are_eighty_different_ones():
+  assert len(set(character_text.LEAF_CHARACTERS)) == 80
+  assert json.loads(json.dumps(character_text.LEAF_CHARACTERS)).isascii()
+
+
+def test_real_file(data_dir):
+  directory = data_dir / "tff_cache"
+  if not (directory / "shakespeare.sqlite").is_file():
+    pytest.skip(f"no shakespeare.sqlite in {directory}")
+  task = tasks.load(
+    "shakespeare_character",
+    data_dir=directory,
+    min_examples=10_001,
+    num_clients=20,
+    lstm_layers=1,
+  )
+  sizes = task.train.num_examples + task.test.num_examples
+  assert task.num_clients == 20
+  assert sizes.min() > 10_000
+  x, y = _element(task.test_data(3))
+  assert x.shape == (task.test.num_examples[3], 80)
+  np.testing.assert_array_equal(x[1:, -1], y[:-1])

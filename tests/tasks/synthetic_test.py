@@ -1,0 +1,153 @@
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import linear_model
+
+import tasks
+from tasks import local_split
+from tasks.task import Split
+
+
+def _whole(task, client_id):
+  halves = (task.train.load(client_id), task.test.load(client_id))
+  return tuple(np.concatenate(arrays) for arrays in zip(*halves, strict=True))
+
+
+def _sizes(task):
+  return task.train.num_examples + task.test.num_examples
+
+
+def _accuracy_on_other_clients(task):
+  """Accuracy on odd clients of a linear model fitted to the even ones."""
+  # As many of each client: the largest alone would decide.
+  even, odd = (
+    [
+      np.concatenate([_whole(task, k)[part][:50] for k in clients])
+      for part in (0, 1)
+    ]
+    for clients in (
+      range(0, task.num_clients, 2),
+      range(1, task.num_clients, 2),
+    )
+  )
+
+  model = linear_model.LogisticRegression(max_iter=100)
+  with warnings.catch_warnings(action="ignore"):  # Near enough is enough.
+    return model.fit(*even).score(*odd)
+
+
+class TestFedProx:
+  def test_population(self):
+    task = tasks.load("synthetic")
+    assert task.num_clients == 30
+    assert task.description.startswith("Synthetic(1, 1) over 30 clients")
+    assert _sizes(task).min() >= 50
+    # A power law: the largest clients have most of the examples.
+    sizes = np.sort(_sizes(task))
+    assert sizes[-3:].sum() > sizes[:15].sum()
+    x, y = _whole(task, 4)
+    assert (x.shape, x.dtype) == ((_sizes(task)[4], 60), np.float32)
+    assert y.dtype == np.int32
+
+  def test_features_have_the_variances_of_the_paper(self):
+    task = tasks.load("synthetic", seed=1)
+    largest = int(np.argmax(_sizes(task)))
+    x, _ = _whole(task, largest)
+    expected = np.arange(1, 61) ** -1.2
+    np.testing.assert_allclose(x.var(axis=0), expected, rtol=0.3)
+
+  def test_beta_moves_the_inputs_and_alpha_the_models(self):
+    def spread(**options):
+      task = tasks.load("synthetic", num_clients=100, **options)
+      means = [_whole(task, k)[0].mean() for k in range(100)]
+      return np.std(means)
+
+    assert spread(beta=0.0) < 0.3
+    assert 3.0 < spread(beta=4.0) < 5.0
+
+  def test_iid_clients_share_one_model(self):
+    task = tasks.load("synthetic", iid=True)
+    assert _accuracy_on_other_clients(task) > 0.65
+    different = tasks.load("synthetic", alpha=0.0, beta=0.0)
+    assert _accuracy_on_other_clients(different) < 0.3
+
+
+class TestLeafs:
+  def test_adafedadams_setup(self):
+    task = tasks.load("synthetic", generator="leaf", num_clients=100)
+    assert task.num_clients == 100
+    sizes = _sizes(task)
+    assert sizes.min() >= 5
+    assert sizes.max() <= 1000
+    totals = [
+      _sizes(
+        tasks.load("synthetic", generator="leaf", num_clients=100, seed=seed)
+      ).sum()
+      for seed in range(20)
+    ]
+    assert 9_000 < np.mean(totals) < 12_000
+    np.testing.assert_allclose(
+      task.test.num_examples, np.clip(sizes * 0.2, 1, None), atol=0.5
+    )
+
+  def test_clients_are_of_one_cluster(self):
+    task = tasks.load("synthetic", generator="leaf", num_clients=100)
+    assert _accuracy_on_other_clients(task) > 0.6
+
+
+@pytest.mark.parametrize("generator", ["fedprox", "leaf"])
+def test_seed_decides_all(generator):
+  options = {"generator": generator, "num_clients": 5}
+  first, same, other = (
+    tasks.load("synthetic", seed=seed, **options) for seed in (7, 7, 8)
+  )
+  np.testing.assert_array_equal(_sizes(first), _sizes(same))
+  assert not np.array_equal(_sizes(first), _sizes(other))
+  for client_id in (4, 0):
+    for a, b in zip(
+      first.train.load(client_id), same.train.load(client_id), strict=True
+    ):
+      np.testing.assert_array_equal(a, b)
+  assert first.train.load(0)[0][0, 0] != other.train.load(0)[0][0, 0]
+  assert first.train.load(0)[0][0, 0] != first.train.load(1)[0][0, 0]
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"num_clients": 0}, "num_clients must be at least 1"),
+    ({"num_classes": 1}, "num_classes must be at least 2"),
+    ({"alpha": -1.0}, "alpha must be at least 0"),
+    ({"test_fraction": 0.0}, "test_fraction must be between 0 and 1"),
+    ({"generator": "leaf", "iid": True}, "iid must be false with leaf"),
+  ],
+)
+def test_rejects(options, message):
+  with pytest.raises(ValueError, match=message):
+    tasks.load("synthetic", **options)
+
+
+class TestLocalSplit:
+  def _whole(self, *sizes):
+    return Split(
+      num_examples=np.array(sizes),
+      load=lambda k: (np.arange(sizes[k]), 10 * np.arange(sizes[k])),
+    )
+
+  @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
+  def test_halves_are_what_they_say_and_whole_together(self, fraction):
+    sizes = (2, 3, 5, 11, 100)
+    train, test = local_split.local_split(self._whole(*sizes), fraction, 3)
+    assert (train.num_examples + test.num_examples).tolist() == list(sizes)
+    for client_id, size in enumerate(sizes):
+      halves = train.load(client_id), test.load(client_id)
+      for half, split in zip(halves, (train, test), strict=True):
+        assert len(half[0]) == split.num_examples[client_id] > 0
+        np.testing.assert_array_equal(half[1], 10 * half[0])
+      together = np.concatenate([half[0] for half in halves])
+      assert sorted(together) == list(range(size))
+
+  def test_clients_are_cut_differently(self):
+    train, _ = local_split.local_split(self._whole(50, 50), 0.5, 0)
+    assert not np.array_equal(train.load(0)[0], train.load(1)[0])
