@@ -12,8 +12,19 @@ from tasks import resumable_download
 _CONTENT = bytes(range(256)) * 1000
 
 
+class _Server(http.server.ThreadingHTTPServer):
+  """Serves one file, as well or badly as its attributes say."""
+
+  def __init__(self):
+    super().__init__(("127.0.0.1", 0), _Handler)
+    self.url = f"http://127.0.0.1:{self.server_port}/data.bin"
+    self.content, self.etag, self.requests = _CONTENT, '"1"', []
+    self.knows_ranges, self.breaks_at = True, None
+    self.status, self.shift, self.hangs = None, 0, None
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
-  """Serves one file; the server's attributes say how well."""
+  server: _Server
 
   def do_GET(self):
     server, content = self.server, self.server.content
@@ -50,11 +61,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-  server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-  server.content, server.etag, server.requests = _CONTENT, '"1"', []
-  server.knows_ranges, server.breaks_at = True, None
-  server.status, server.shift, server.hangs = None, 0, None
-  server.url = f"http://127.0.0.1:{server.server_port}/data.bin"
+  server = _Server()
   thread = threading.Thread(
     target=server.serve_forever, args=[0.02], daemon=True
   )
