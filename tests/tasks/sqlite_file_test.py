@@ -3,6 +3,7 @@ import threading
 import time
 import urllib.error
 
+import numpy as np
 import pytest
 
 import tasks
@@ -121,6 +122,57 @@ class TestExampleCounts:
     emnist_file.execute("DELETE FROM client_metadata")
     with pytest.raises(tasks.DataError, match="no split train; found none"):
       sqlite_file.example_counts(emnist_file.path, ["train"])
+
+
+class TestPopulation:
+  _SPLITS = ("digits_only_train", "digits_only_test")
+
+  def test_is_what_the_counts_say(self, emnist_file):
+    names, counts = sqlite_file.population(emnist_file.path, self._SPLITS)
+    assert list(names) == ["writer_a", "writer_b", "writer_c"]
+    assert counts.tolist() == [[2, 2], [3, 1], [1, 0]]
+    assert counts.dtype == np.int64
+
+  def test_rows_of_a_client_are_added_up(self, emnist_file):
+    emnist_file.add("digits_only_test", "writer_c", [1])
+    emnist_file.add("digits_only_test", "writer_c", [2, 3])
+    _, counts = sqlite_file.population(emnist_file.path, self._SPLITS)
+    assert counts[2].tolist() == [1, 3]
+
+  def test_other_splits_do_not_count(self, emnist_file):
+    emnist_file.add("all_train", "writer_z", [1])
+    names, _ = sqlite_file.population(emnist_file.path, self._SPLITS)
+    assert "writer_z" not in names
+
+  def test_missing_split(self, emnist_file):
+    with pytest.raises(tasks.DataError, match="no split all_test; found"):
+      sqlite_file.population(emnist_file.path, ["all_test"])
+
+  def test_name_is_no_text(self, emnist_file):
+    emnist_file.execute(
+      "UPDATE client_metadata SET client_id = CAST(X'ff' AS TEXT)"
+    )
+    with pytest.raises(tasks.DataError, match=_NAME):
+      sqlite_file.population(emnist_file.path, self._SPLITS)
+
+
+class TestSerializedExamples:
+  def _read(self, file, client, **kwargs):
+    return sqlite_file.serialized_examples(
+      file.path, "digits_only_train", client, **kwargs
+    )
+
+  def test_of_one_client_in_order(self, emnist_file):
+    whole = self._read(emnist_file, "writer_b")
+    assert len(whole) == 3
+    assert all(isinstance(example, bytes) for example in whole)
+    assert self._read(emnist_file, "writer_b", limit=2) == whole[:2]
+    assert self._read(emnist_file, "writer_b", limit=9) == whole
+
+  def test_names_are_values_not_statements(self, emnist_file):
+    emnist_file.add("digits_only_train", "o'neill", [1])
+    assert len(self._read(emnist_file, "o'neill")) == 1
+    assert self._read(emnist_file, "' OR ''='") == []
 
 
 class TestDownload:

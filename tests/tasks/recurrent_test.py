@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tasks import models
+
+_BUILDERS = {
+  "character": lambda seed, **kwargs: models.character_lstm(
+    7, seed, units=4, **kwargs
+  ),
+  "word": lambda seed, **kwargs: models.word_lstm(
+    7, seed, units=4, embedding_size=3, **kwargs
+  ),
+  "sentence": lambda seed, **kwargs: models.sentence_lstm(
+    7, 2, seed, units=4, embedding_size=3, **kwargs
+  ),
+}
+_TOKENS = np.array([[1, 2, 3, 0], [4, 5, 6, 6]], np.int32)
+
+
+@pytest.mark.parametrize("name", _BUILDERS)
+class TestAll:
+  def test_seed_decides_every_weight(self, name):
+    build = _BUILDERS[name]
+    first, same, other = (build(seed).get_weights() for seed in (3, 3, 4))
+    for a, b, c in zip(first, same, other, strict=True):
+      np.testing.assert_array_equal(a, b)
+      if np.unique(a).size > 2:  # Biases start at zeros and ones.
+        assert not np.array_equal(a, c)
+
+  def test_layers_share_no_weights(self, name):
+    weights = _BUILDERS[name](0, num_layers=2).get_weights()
+    starts = [w.ravel()[:3].tolist() for w in weights if w.ndim == 2]
+    assert len(starts) == len({tuple(start) for start in starts})
+
+
+@pytest.mark.parametrize("name", ["character", "word"])
+def test_an_output_sees_no_later_token(name):
+  model = _BUILDERS[name](0)
+  changed = _TOKENS.copy()
+  changed[:, 3] = 5
+  before, after = model(_TOKENS).numpy(), model(changed).numpy()
+  assert before.shape == (2, 4, 7)
+  np.testing.assert_array_equal(before[:, :3], after[:, :3])
+  assert not np.array_equal(before[:, 3], after[:, 3])
+
+
+def test_last_output_alone():
+  model = models.character_lstm(7, 0, units=4, every_step=False)
+  assert model(_TOKENS).shape == (2, 7)
+
+
+def test_padding_changes_no_sentence():
+  model = _BUILDERS["sentence"](0)
+  padded = np.pad(_TOKENS, [(0, 0), (0, 3)])
+  np.testing.assert_allclose(model(padded), model(_TOKENS), atol=1e-6)
+
+
+def test_given_word_vectors_are_not_trained():
+  vectors = np.arange(14, dtype=np.float32).reshape(7, 2)
+  model = models.sentence_lstm(7, 2, 0, units=4, embedding=vectors)
+  (table,) = model.non_trainable_weights
+  np.testing.assert_array_equal(table, vectors)
+
+
+@pytest.mark.parametrize(
+  ("model", "count"),
+  [
+    (lambda: models.character_lstm(80, 0), 817_872),
+    (lambda: models.character_lstm(80, 0, num_layers=1), 292_560),
+    (lambda: models.character_lstm(90, 0), 820_522),
+    (lambda: models.word_lstm(10_004, 0), 4_050_748),
+    (lambda: models.sentence_lstm(10_002, 2, 0), 1_161_202),
+    (lambda: models.bag_of_words_regression(10_000, 500, 0), 5_000_500),
+  ],
+)
+def test_numbers_of_weights(model, count):
+  assert model().count_params() == count
+
+
+def test_bag_of_words_is_a_dense_layer_over_shares():
+  model = models.bag_of_words_regression(6, 3, 0)
+  kernel, bias = model.get_weights()
+  bias = np.array([1.0, 2.0, 3.0], np.float32)
+  model.set_weights([kernel, bias])
+  words = np.array([[2, 2, 6, 0], [0, 0, 0, 0]], np.int32)
+  shares = np.zeros([2, 6])
+  shares[0, [1, 5]] = [2 / 3, 1 / 3]
+  np.testing.assert_allclose(model(words), shares @ kernel + bias, rtol=1e-5)
+
+
+def test_recall_of_more_than_one_label():
+  spec = (tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None, 3]))
+  model = models.multi_label_model_fn(
+    lambda: models.bag_of_words_regression(6, 3, 0), spec, top_k=2
+  )()
+  model.trainable_variables[1].assign([3.0, 2.0, 1.0])
+  model.trainable_variables[0].assign(tf.zeros([6, 3]))
+  batch = (
+    np.ones([3, 2], np.int32),
+    np.float32([[1, 0, 1], [0, 1, 0], 3 * [0]]),
+  )
+  model.forward_pass(batch, training=False)
+  hits, count = model.report_local_unfinalized_metrics()["recall_at_2_accuracy"]
+  assert (hits, count) == (2, 3)
