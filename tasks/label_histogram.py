@@ -83,7 +83,7 @@ def _figure(
   axis = drawing.subplots()
   few = num_classes <= 10
   colors = (
-    mpl.colormaps["tab10"].colors[:num_classes]
+    mpl.colormaps["tab10"](range(num_classes))
     if few
     else mpl.colormaps["turbo"](np.linspace(0, 1, num_classes))
   )

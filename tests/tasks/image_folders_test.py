@@ -1,6 +1,7 @@
 """Tests of the tasks whose images stay on disk."""
 
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import tasks
 from tests.tasks import image_data
 
-_WRITE = {
+_WRITE: dict[str, Callable[[pathlib.Path], None]] = {
   "cinic10": image_data.write_cinic10,
   "tiny_imagenet": image_data.write_tiny_imagenet,
   "clothing1m": image_data.write_clothing1m,

@@ -1,0 +1,223 @@
+import functools
+import itertools
+
+import numpy as np
+import pytest
+
+from tasks import central, models
+from tasks.central import cutting
+from tasks.data_error import DataError
+
+
+def _data(train, test=(), users=None):
+  labels = np.array([*train, *test], np.int32)
+  return central.CentralData(
+    title="made-up data",
+    source="made-up.npz",
+    labels=labels,
+    num_train=len(train),
+    # The input is the position: tells which example it is.
+    load_x=lambda positions: positions[:, np.newaxis].astype(np.float32),
+    x_shape=(1,),
+    class_names=("zero", "one", "two"),
+    users=None if users is None else np.array(users),
+  )
+
+
+_TRAIN, _TEST = [0, 1, 2] * 20, [0, 1, 2] * 4
+
+
+def _task(data, seed=0, **options):
+  return central.build_task(
+    "made_up",
+    central.CutOptions(**options),
+    data,
+    functools.partial(models.mlp, (1,), (), 3, 0),
+    seed=seed,
+  )
+
+
+def _positions(split):
+  return [
+    split.load(k)[0][:, 0].astype(int).tolist()
+    for k in range(len(split.num_examples))
+  ]
+
+
+@pytest.mark.parametrize(
+  "options",
+  [
+    {"partition": "shards"},
+    {"partition": "dirichlet", "min_size": 5},
+    {"partition": "dirichlet_clients"},
+    {"partition": "iid"},
+    {"partition": "power_law"},
+    {"partition": "few_labels", "labels_per_client": 2},
+    {"partition": "labels", "num_clients": 3},
+    {"partition": "users", "num_clients": None},
+  ],
+  ids=lambda options: options["partition"],
+)
+class TestEveryPartition:
+  data = _data(_TRAIN, _TEST, users=list("abcdef") * 12)
+
+  @pytest.mark.parametrize(
+    ("test_data", "train_pool", "test_pool"),
+    [
+      ("published", range(60), range(60, 72)),
+      ("local", range(60), range(60)),
+      ("pooled", range(72), range(72)),
+    ],
+  )
+  def test_uses_what_it_may(self, options, test_data, train_pool, test_pool):
+    task = _task(
+      self.data, **{"num_clients": 6, **options, "test_data": test_data}
+    )
+    train, test = (
+      sorted(itertools.chain(*_positions(half)))
+      for half in (task.train, task.test)
+    )
+    assert set(train) <= set(train_pool)
+    assert set(test) <= set(test_pool)
+    # Nothing is used twice, and nothing is left.
+    assert len({*train, *test}) == len(train) + len(test)
+    assert {*train, *test} == {*train_pool, *test_pool}
+
+  def test_labels_belong_to_inputs(self, options):
+    task = _task(self.data, **{"num_clients": 6, **options})
+    for k in range(task.num_clients):
+      x, y = task.train.load(k)
+      np.testing.assert_array_equal(self.data.labels[x[:, 0].astype(int)], y)
+
+  def test_unused(self, options):
+    task = _task(
+      self.data,
+      **{"num_clients": 6, **options},
+      test_data="pooled",
+      unused_fraction=0.25,
+    )
+    used = task.train.num_examples.sum() + task.test.num_examples.sum()
+    assert abs(used - 54) <= 6
+
+  def test_seed(self, options):
+    first, same, other = (
+      _positions(_task(self.data, seed, **{"num_clients": 6, **options}).test)
+      for seed in (1, 1, 2)
+    )
+    assert first == same != other
+
+
+def test_clients_are_tested_as_they_train():
+  task = _task(_data(_TRAIN, _TEST), num_clients=3, shards_per_client=1)
+  for k in range(3):
+    (label,) = set(task.train.load(k)[1])
+    assert set(task.test.load(k)[1]) == {label}
+
+
+def test_clients_without_test_examples_are_left_out_and_counted():
+  # Only one test example: one of the clients gets it.
+  task = _task(_data(_TRAIN, [2]), num_clients=20, partition="iid")
+  assert task.num_clients == 1
+  assert "(19 without train or test examples left out)" in task.description
+  (name,) = task.client_names
+  assert name.startswith("client_")
+  single = _task(
+    _data([0, 0, 1], users=["a", "a", "b"]),
+    partition="users",
+    num_clients=None,
+    test_data="local",
+  )
+  assert single.client_names == ("a",)
+
+
+def test_no_client_is_left():
+  with pytest.raises(
+    DataError, match=r"made-up\.npz: none of the 3 clients at random has exampl"
+  ):
+    _task(_data([0, 0, 0], [1, 2]), num_clients=3, partition="iid")
+
+
+class TestSplitFile:
+  data = _data(_TRAIN, _TEST)
+
+  def test_keeps_the_split(self, tmp_path):
+    path = tmp_path / "split.npz"
+    options = {"num_clients": 6, "split_file": str(path)}
+    first = _task(self.data, 1, **options)
+    written = path.read_bytes()
+    again = _task(self.data, 2, **options)
+    assert _positions(first.train) == _positions(again.train)
+    assert _positions(first.test) == _positions(again.test)
+    assert first.description == again.description
+    assert path.read_bytes() == written
+
+  def test_of_other_options(self, tmp_path):
+    path = str(tmp_path / "split.npz")
+    _task(self.data, num_clients=6, split_file=path)
+    for options in (
+      {"num_clients": 5},
+      {"num_clients": 6, "partition": "iid"},
+      {"num_clients": 6, "test_data": "local"},
+    ):
+      with pytest.raises(
+        ValueError, match=r"split_file: .* has '6 clients by label shards .2 ea"
+      ):
+        _task(self.data, split_file=path, **options)
+
+  def test_of_other_data(self, tmp_path):
+    path = str(tmp_path / "split.npz")
+    _task(self.data, num_clients=6, split_file=path)
+    with pytest.raises(ValueError, match=r"split_file: .* of other data"):
+      _task(_data(_TRAIN[::-1], _TEST), num_clients=6, split_file=path)
+
+  def test_directory_is_no_file(self, tmp_path):
+    with pytest.raises(ValueError, match=r"split_file: .* cannot be read"):
+      _task(self.data, num_clients=6, split_file=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"num_clients": 0}, "num_clients must be at least 1"),
+    ({"num_clients": None}, "a number unless partition is users or labels"),
+    ({"partition": "users"}, r"made-up\.npz does not say who"),
+    ({"partition": "labels"}, "must be 3, the number of labels, or none"),
+    ({"num_clients": 61, "partition": "iid"}, "60; found 61"),
+    (
+      {"labels_per_client": 4, "partition": "few_labels", "num_clients": 5},
+      "3; found 4",
+    ),
+    ({"labels_per_client": 0}, "labels_per_client must be at least 1"),
+    ({"exponent": -1.0}, "exponent must be at least 0"),
+    ({"min_size": -1}, "min_size must be at least 0"),
+    ({"test_fraction": 1.0}, "test_fraction must be between 0 and 1"),
+    ({"unused_fraction": 0.5}, "unused_fraction must be 0 with published"),
+    ({"test_data": "all"}, "one of published, local, pooled"),
+  ],
+)
+def test_rejects(options, message):
+  with pytest.raises(ValueError, match=message):
+    _task(_data(_TRAIN, _TEST), **options)
+
+
+def test_more_users_than_there_are():
+  with pytest.raises(ValueError, match="at most 2, the number of users; foun"):
+    _task(
+      _data([0, 1, 2, 0], [0], users=list("aabbc")),
+      partition="users",
+      num_clients=3,
+    )
+
+
+def test_selected_classes_are_numbered_anew():
+  data = central.select_classes(_data(_TRAIN, _TEST), ("two", "zero"))
+  assert data.num_train == 40
+  split = cutting.cut(
+    central.CutOptions(partition="labels", num_clients=None), data, 0
+  )
+  assert split.client_names == ("two", "zero")
+  for k, original in enumerate([2, 0]):
+    positions = data.load_x(split.test[k])[:, 0].astype(int)
+    assert len(positions) == 4
+    assert {[*_TRAIN, *_TEST][p] for p in positions} == {original}
+    assert set(data.labels[split.train[k]]) == {k}
