@@ -7,14 +7,22 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair import kernels
 from tff_fair.aggregators import memory
 
 SPEC = tf.TensorSpec([3], tf.float32)
 
 
+def remember(before, cohort):
+  """The memory after a round, as the stacked aggregation computes it."""
+  remembered = [old.updates for old in before.cohorts]
+  products = kernels.inner_products([cohort.updates], remembered)
+  return memory.remember(before, cohort, memory.gram_with(before, products))
+
+
 @functools.cache
 def remember_in_graph(num_rounds):
-  """`memory.remember`, as a computation of the types it runs with."""
+  """`remember`, as a computation of the types it runs with."""
   empty = tff.tensorflow.computation(lambda: memory.empty(num_rounds, SPEC))
   memory_type = empty.type_signature.result
   cohort_type = tff.types.tensorflow_to_type(
@@ -22,13 +30,11 @@ def remember_in_graph(num_rounds):
       tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, 3], tf.float32)
     )
   )
-  remember = tff.tensorflow.computation(
-    memory.remember, (memory_type, cohort_type)
-  )
+  computation = tff.tensorflow.computation(remember, (memory_type, cohort_type))
   # What one round returns the next one takes.
-  assert remember.type_signature.result == memory_type
+  assert computation.type_signature.result == memory_type
   return tf.function(
-    memory.remember,
+    remember,
     input_signature=tff.types.type_to_tf_tensor_specs(
       tff.to_type((memory_type, cohort_type))
     ),
@@ -45,8 +51,11 @@ def cohort(ids, round_num):
 
 def rows(remembered):
   """Age, id and update of all that is remembered, in order."""
+  matrix = np.concatenate([c.updates for c in remembered.cohorts])
+  matrix = matrix.astype(np.float64)
+  np.testing.assert_allclose(remembered.gram, matrix @ matrix.T, rtol=1e-14)
   ids, ages = memory.ids_and_ages(remembered)
-  updates = tf.concat([c.updates for c in remembered], 0)
+  updates = tf.concat([c.updates for c in remembered.cohorts], 0)
   return list(
     zip(
       ages.numpy().tolist(),
@@ -76,13 +85,13 @@ def expected_rows(rounds, num_rounds):
 def test_latest_updates_of_the_last_rounds_are_remembered(num_rounds):
   rng = np.random.default_rng(num_rounds)
   population = [2**62 + 1, 2**62, -5, 0, *range(10, 20)]
-  remember = remember_in_graph(num_rounds)
+  in_graph = remember_in_graph(num_rounds)
   remembered, rounds = memory.empty(num_rounds, SPEC), []
   for _ in range(25):
     ids = rng.permutation(population)[: rng.integers(0, 8)].tolist()
     counted = sum(map(bool, rounds))
     rounds.append(ids)
-    remembered = remember(remembered, cohort(ids, counted))
+    remembered = in_graph(remembered, cohort(ids, counted))
     assert rows(remembered) == expected_rows(rounds, num_rounds)
 
 
@@ -93,15 +102,15 @@ def test_nothing_is_remembered_at_first():
 
 
 def test_a_round_without_clients_ages_nobody():
-  before = memory.remember(memory.empty(2, SPEC), cohort([4, 1], 0))
-  after = memory.remember(before, cohort([], 1))
+  before = remember(memory.empty(2, SPEC), cohort([4, 1], 0))
+  after = remember(before, cohort([], 1))
   assert rows(after) == rows(before) == [(1, 4, (0, 0, -1)), (1, 1, (1, 0, -1))]
 
 
 def test_a_client_that_is_back_is_remembered_once():
   remembered = memory.empty(3, SPEC)
   for round_num, ids in enumerate(([1, 2], [2, 3], [2])):
-    remembered = memory.remember(remembered, cohort(ids, round_num))
+    remembered = remember(remembered, cohort(ids, round_num))
   assert [(age, client) for age, client, _ in rows(remembered)] == [
     (1, 2),
     (2, 3),
@@ -113,7 +122,7 @@ def test_memory_does_not_grow_with_the_population():
   remembered = memory.empty(2, SPEC)
   for round_num in range(40):
     ids = range(3 * round_num, 3 * round_num + 3)
-    remembered = memory.remember(remembered, cohort(list(ids), round_num))
+    remembered = remember(remembered, cohort(list(ids), round_num))
     assert len(rows(remembered)) == min(3 * (round_num + 1), 6)
 
 
@@ -121,9 +130,9 @@ def test_memory_does_not_grow_with_the_population():
 def test_updates_keep_their_dtype(dtype):
   spec = tf.TensorSpec([2], dtype)
   update = tf.constant([[1.5, -0.1]], dtype)
-  remembered = memory.remember(
+  remembered = remember(
     memory.empty(1, spec),
     memory.RememberedCohort(tf.constant([3], tf.int64), update),
   )
-  assert remembered[0].updates.dtype == dtype
-  np.testing.assert_array_equal(remembered[0].updates, update)
+  assert remembered.cohorts[0].updates.dtype == dtype
+  np.testing.assert_array_equal(remembered.cohorts[0].updates, update)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_fair.kernels import combine_rows, gram, gram_matrix
+from tff_fair.kernels import combine_rows, gram, gram_matrix, inner_products
 
 # Sizes around the border between one block of columns and the next.
 _BLOCK = 8
@@ -26,7 +26,7 @@ def _gram_function(*dtypes):
 
 def _combine_function(dtype):
   return tf.function(
-    combine_rows,
+    lambda c, x: combine_rows(c, [x]),
     input_signature=[
       tf.TensorSpec([None], tf.float64),
       tf.TensorSpec([None, None], dtype),
@@ -58,12 +58,28 @@ def test_gram_of_large_rows_has_the_precision_of_float64():
   np.testing.assert_array_equal(result, result.T)
 
 
-def test_gram_of_layers_is_the_gram_of_their_concatenation():
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("sizes", [(5,), (0, 5), (3, 0, 1, 4), (0, 0)])
+@pytest.mark.parametrize("others", [(), (2,), (1, 0, 3)])
+def test_blocks_of_rows_are_those_of_one_matrix(sizes, others):
   rng = np.random.default_rng(1)
-  layers = [rng.normal(size=(5, d)).astype(np.float32) for d in (3, 1, 40_000)]
-  result = _gram_function(*[tf.float32] * 3)(*layers)
-  whole = np.concatenate(layers, axis=1).astype(np.float64)
-  np.testing.assert_allclose(result, whole @ whole.T, rtol=1e-13, atol=1e-10)
+  x, y = (rng.normal(size=(sum(n), 21)) for n in (sizes, others))
+
+  def cut(matrix, sizes):
+    places = np.cumsum(sizes)[:-1]
+    return [p.astype(np.float32) for p in np.split(matrix, places)]
+
+  blocks, other_blocks = cut(x, sizes), cut(y, others) if others else []
+  x, y = (z.astype(np.float32).astype(np.float64) for z in (x, y))
+  tolerance = {"rtol": 1e-12, "atol": 1e-12}
+  np.testing.assert_allclose(gram_matrix(blocks), x @ x.T, **tolerance)
+  np.testing.assert_allclose(
+    inner_products(blocks, other_blocks),
+    np.concatenate([x @ x.T, x @ y.T], axis=1),
+    **tolerance,
+  )
+  c = rng.normal(size=len(x))
+  np.testing.assert_allclose(combine_rows(c, blocks), c @ x, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16, tf.float64])
@@ -76,8 +92,8 @@ def test_gram_of_other_dtypes(dtype):
 
 
 def test_gram_of_mixed_dtypes():
-  result = gram_matrix([np.ones((2, 3), np.float32), np.ones((2, 5))])
-  np.testing.assert_array_equal(result, np.full((2, 2), 8.0))
+  result = gram_matrix([np.ones((1, 5), np.float32), np.ones((2, 5))])
+  np.testing.assert_array_equal(result, np.full((3, 3), 5.0))
 
 
 @pytest.mark.parametrize("value", [1e30, 3e38, 1e-30, 2e-38])
@@ -135,14 +151,19 @@ def test_combination_of_other_dtypes(dtype):
 
 def test_combination_keeps_a_known_length():
   spec = tf.TensorSpec([None, 70_000], tf.float32)
-  function = tf.function(lambda x: combine_rows(x[:, 0], x))
+  function = tf.function(lambda x: combine_rows(x[:, 0], [x]))
   assert function.get_concrete_function(spec).output_shapes == [70_000]
 
 
 def test_unusable_arguments():
-  with pytest.raises(ValueError, match="at least one tensor"):
-    gram_matrix([])
-  for function in (lambda x: gram_matrix([x]), lambda x: combine_rows([1], x)):
+  for function in (gram_matrix, lambda x: combine_rows([1], x)):
+    with pytest.raises(ValueError, match="at least one tensor"):
+      function([])
+  for function in (
+    lambda x: gram_matrix([x]),
+    lambda x: inner_products([tf.ones([2, 3])], [x]),
+    lambda x: combine_rows([1], [x]),
+  ):
     with pytest.raises(ValueError, match=r"two dimensions.*\(2, 3, 4\)"):
       function(tf.ones([2, 3, 4]))
     with pytest.raises(TypeError, match="floating dtype, found int32"):

@@ -29,12 +29,12 @@ def stack_of(numbers, stack=None):
   return stack
 
 
-@pytest.fixture(params=[(2, 1), (2, 2), (3, 2), (2, 3)], ids=str)
+@pytest.fixture(params=[(1, 1), (2, 1), (2, 2), (3, 2)], ids=str)
 def small(request, monkeypatch):
   """Sizes small enough that few rows pass all boundaries."""
-  slots, levels = request.param
-  monkeypatch.setattr(stacking, "SLOTS", slots)
-  monkeypatch.setattr(stacking, "LEVELS", levels)
+  rows_per_page, pages = request.param
+  monkeypatch.setattr(stacking, "ROWS_PER_PAGE", rows_per_page)
+  monkeypatch.setattr(stacking, "PAGES", pages)
 
 
 @pytest.mark.usefixtures("small")
@@ -55,7 +55,7 @@ def test_two_hundred_rows_in_a_graph():
   )
   push = tf.function(
     stacking.push,
-    input_signature=[specs, tf.TensorSpec([1, WIDTH], tf.float32)],
+    input_signature=[specs, tf.TensorSpec([None, WIDTH], tf.float32)],
   )
   stack = empty
   for i in range(200):
@@ -66,13 +66,26 @@ def test_two_hundred_rows_in_a_graph():
   np.testing.assert_array_equal(stacking.rows(stack), matrix(range(200)))
 
 
-def test_a_row_is_copied_about_once_per_level():
-  # As long as no level is full, a push touches no block but its own.
-  stack = stack_of(range(stacking.SLOTS - 1))
-  assert [len(block) for block in stack.slots[0]] == [1] * 7 + [0]
-  stack = stack_of(range(stacking.SLOTS**2))
-  assert [len(block) for block in stack.slots[2]] == [64] + [0] * 7
-  np.testing.assert_array_equal(stack.used, [0, 0, 1])
+def test_a_row_is_copied_when_its_page_is_full():
+  stack = stack_of(range(stacking.ROWS_PER_PAGE - 1))
+  assert [len(slot) for slot in stack.slots] == [1] * 15 + [0]
+  assert [len(page) for page in stack.pages] == [0] * 16
+  stack = stacking.push(stack, row(15))
+  assert [len(slot) for slot in stack.slots] == [0] * 16
+  assert [len(page) for page in stack.pages] == [16] + [0] * 15
+  assert len(stack.rest) == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_nothing_can_be_pushed():
+  stack = stack_of([])
+  for i in range(20):
+    stack = stacking.push(stack, row(i))
+    stack = stacking.push(stack, tf.zeros([0, WIDTH]))
+  np.testing.assert_array_equal(stacking.rows(stack), matrix(range(20)))
+  blocks = stacking.blocks(stack)
+  assert len(blocks) == len(stacking.blocks(stacking.empty_stack(SPEC)))
+  np.testing.assert_array_equal(np.concatenate(blocks), matrix(range(20)))
 
 
 @pytest.mark.usefixtures("small")
@@ -124,7 +137,7 @@ def test_types_of_push_and_merge_are_those_of_the_stack():
     return stacking.empty_stack(SPEC)
 
   stack_type = empty.type_signature.result
-  row_type = tff.TensorType(np.float32, [1, WIDTH])
+  row_type = tff.TensorType(np.float32, [None, WIDTH])
   push = tff.tensorflow.computation(stacking.push, (stack_type, row_type))
   merge = tff.tensorflow.computation(stacking.merge, (stack_type, stack_type))
   assert push.type_signature.result == stack_type

@@ -22,59 +22,119 @@ class RememberedCohort(NamedTuple):
   updates: Any
 
 
-Memory = tuple[RememberedCohort, ...]
+class Memory(NamedTuple):
+  """The updates of the last rounds.
+
+  Attributes:
+    cohorts: One for each round, the youngest first.
+    gram: float64[r, r], the inner products of all of them, in this order: they
+      take longer to compute than all else in a round that uses them.
+  """
+
+  cohorts: Any
+  gram: Any
 
 
 def empty(num_rounds: int, row_spec: tf.TensorSpec) -> Memory:
-  """Returns the memory before the first round, the youngest cohort first.
+  """Returns the memory before the first round.
 
   Args:
     num_rounds: How many rounds are remembered.
     row_spec: Of an update as a vector, [d].
   """
-  return tuple(
-    RememberedCohort(
-      stacking.no_rows(tf.TensorSpec([], tf.int64)), stacking.no_rows(row_spec)
-    )
-    for _ in range(num_rounds)
+  return Memory(
+    tuple(
+      RememberedCohort(
+        stacking.no_rows(tf.TensorSpec([], tf.int64)),
+        stacking.no_rows(row_spec),
+      )
+      for _ in range(num_rounds)
+    ),
+    tf.compat.v1.placeholder_with_default(
+      tf.zeros([0, 0], tf.float64), [None, None]
+    ),
   )
 
 
 def ids_and_ages(memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns whose the updates are, int64[r], and their ages, int32[r]."""
-  ids = tf.concat([cohort.client_id for cohort in memory], 0)
+  ids = tf.concat([cohort.client_id for cohort in memory.cohorts], 0)
   ages = tf.concat(
     [
       tf.fill([tf.size(cohort.client_id)], age)
-      for age, cohort in enumerate(memory, start=1)
+      for age, cohort in enumerate(memory.cohorts, start=1)
     ],
     0,
   )
   return ids, ages
 
 
-def remember(memory: Memory, cohort: RememberedCohort) -> Memory:
+def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
+  """Returns the Gram matrix of a cohort and the memory, in this order.
+
+  Args:
+    memory: r remembered updates.
+    products: float64[m, m + r], inner products of the cohort's updates with
+      themselves and the remembered ones.
+
+  Returns:
+    float64[m + r, m + r], exactly symmetric.
+  """
+  across = products[:, tf.shape(products)[0] :]
+  gram = tf.concat(
+    [products, tf.concat([tf.transpose(across), memory.gram], 1)], 0
+  )
+  # The two triangles of a matrix product may round differently.
+  return 0.5 * (gram + tf.transpose(gram))
+
+
+def remember(
+  memory: Memory, cohort: RememberedCohort, gram: tf.Tensor
+) -> Memory:
   """Returns the memory after a round.
 
   Args:
     memory: The memory before it; its oldest cohort is forgotten.
     cohort: The round's cohort: its clients' older updates are forgotten too. An
       empty one leaves the memory as it is.
+    gram: The Gram matrix of cohort and memory, see `gram_with`.
   """
 
-  def still_latest(old: RememberedCohort) -> RememberedCohort:
-    away = tf.reduce_all(
+  def still_latest(old: RememberedCohort) -> tf.Tensor:
+    return tf.reduce_all(
       tf.not_equal(
         old.client_id[:, tf.newaxis], cohort.client_id[tf.newaxis, :]
       ),
       axis=1,
     )
-    return RememberedCohort(
-      tf.boolean_mask(old.client_id, away), tf.boolean_mask(old.updates, away)
+
+  def next_memory() -> Memory:
+    *younger, oldest = memory.cohorts
+    latest = [still_latest(old) for old in younger]
+    kept = tf.concat(
+      [
+        tf.ones_like(cohort.client_id, tf.bool),
+        *latest,
+        tf.zeros_like(oldest.client_id, tf.bool),
+      ],
+      0,
+    )
+    return Memory(
+      (
+        cohort,
+        *(
+          RememberedCohort(
+            tf.boolean_mask(old.client_id, mask),
+            tf.boolean_mask(old.updates, mask),
+          )
+          for old, mask in zip(younger, latest, strict=True)
+        ),
+      ),
+      tf.boolean_mask(tf.boolean_mask(gram, kept, axis=0), kept, axis=1),
     )
 
   return tf.cond(
     tf.size(cohort.client_id) > 0,
-    lambda: (cohort, *map(still_latest, memory[:-1])),
+    next_memory,
     lambda: tf.nest.map_structure(tf.identity, memory),
   )

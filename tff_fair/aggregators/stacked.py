@@ -9,7 +9,6 @@ server, which sees each client's update.
 import collections
 from typing import Any
 
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
@@ -45,16 +44,18 @@ def build_stacked(
     collections.OrderedDict(update=value_type, weight=weight_type)
   )
 
-  @tff.tensorflow.computation(accumulator_type, client_type)
-  def accumulate(accumulator: Any, client: Any) -> Any:
-    rows, stack = accumulator
+  @tff.tensorflow.computation(client_type)
+  def prepare(client: Any) -> Any:
     row = reader.read(client["update"], client["weight"])
-    stack = tf.cond(
-      tf.equal(row.num_excluded, 0),
-      lambda: stacking.push(stack, stacking.flatten_update(client["update"])),
-      lambda: tf.nest.map_structure(tf.identity, stack),
+    update = stacking.flatten_update(client["update"])
+    return row, update[: 1 - row.num_excluded]
+
+  @tff.tensorflow.computation(accumulator_type, prepare.type_signature.result)
+  def accumulate(accumulator: Any, prepared: Any) -> Any:
+    return (
+      scalars.concat_rows(accumulator[0], prepared[0]),
+      stacking.push(accumulator[1], prepared[1]),
     )
-    return scalars.concat_rows(rows, row), stack
 
   @tff.tensorflow.computation(accumulator_type, accumulator_type)
   def merge(first: Any, second: Any) -> Any:
@@ -81,28 +82,29 @@ def build_stacked(
   @tff.tensorflow.computation(state_type, accumulator_type)
   def apply_rule(state: Any, accumulator: Any) -> Any:
     rows, stack = accumulator
-    matrix = stacking.rows(stack)
+    blocks = stacking.blocks(stack)
     if not rule.remembered_rounds:
       gram = None
       if rule.geometry is types.Geometry.GRAM:
-        gram = gram_lib.gram_matrix([matrix])
+        gram = gram_lib.gram_matrix(blocks)
       output = rule_application.apply_rule(reader, rows, state, gram)
-      direction = gram_lib.combine_rows(output.coefficients, matrix)
+      direction = gram_lib.combine_rows(output.coefficients, blocks)
     else:
       memory = state["memory"]
-      everything = tf.concat([matrix, *(c.updates for c in memory)], 0)
-      output = rule_application.apply_rule(
-        reader,
-        rows,
-        state["rule"],
-        gram_lib.gram_matrix([everything]),
-        memory_lib.ids_and_ages(memory),
+      remembered = [cohort.updates for cohort in memory.cohorts]
+      gram = memory_lib.gram_with(
+        memory, gram_lib.inner_products(blocks, remembered)
       )
-      direction = gram_lib.combine_rows(output.coefficients, everything)
-      cohort = memory_lib.RememberedCohort(rows.client_id, matrix)
+      output = rule_application.apply_rule(
+        reader, rows, state["rule"], gram, memory_lib.ids_and_ages(memory)
+      )
+      direction = gram_lib.combine_rows(
+        output.coefficients, [*blocks, *remembered]
+      )
+      cohort = memory_lib.RememberedCohort(rows.client_id, stacking.rows(stack))
       output = output._replace(
         state=collections.OrderedDict(
-          rule=output.state, memory=memory_lib.remember(memory, cohort)
+          rule=output.state, memory=memory_lib.remember(memory, cohort, gram)
         )
       )
     return rule_application.round_output(
@@ -119,9 +121,14 @@ def build_stacked(
     tff.FederatedType(weight_type, tff.CLIENTS),
   )
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
+    # Clients prepare side by side; pushing, one after the other, copies little.
+    prepared = tff.federated_map(
+      prepare,
+      tff.federated_zip(collections.OrderedDict(update=update, weight=weight)),
+    )
     # One aggregate for scalars and updates: they cannot be matched wrongly.
     collected = tff.federated_aggregate(
-      tff.federated_zip(collections.OrderedDict(update=update, weight=weight)),
+      prepared,
       zero(),
       accumulate,
       merge,

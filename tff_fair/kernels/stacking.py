@@ -1,32 +1,37 @@
-"""Collects the updates of a cohort as the rows of a matrix, in linear memory.
+"""Collects the updates of a cohort in blocks of rows, in linear memory.
 
 `tff.federated_aggregate` keeps every intermediate accumulator alive until the
-round ends, so that appending row by row costs m^2 d memory. Here a row is put
-into a free slot, which copies nothing; a full level of slots is joined into one
-block, which goes into a slot of the next level. A row is copied once per level:
-about log(m) / log(SLOTS) times.
+round ends, so that appending row by row to a matrix costs m^2 d memory. Here a
+row is handed from slot to slot, which copies nothing; when all slots are taken,
+they are joined into a page. A row is copied once; only beyond PAGES pages, all
+pages are joined.
 """
 
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-# Slots of a level, and levels; the last one joins its slots in place, so that
-# there is no limit to the number of rows.
-SLOTS = 8
-LEVELS = 3
+ROWS_PER_PAGE = 16
+PAGES = 16
 
 
 class Stack(NamedTuple):
-  """Rows in slots.
+  """Rows in slots and pages.
 
   Attributes:
-    slots: LEVELS tuples of SLOTS blocks, each [rows, d]; unused ones have none.
-    used: int32[LEVELS], the slots used in each level.
+    slots: ROWS_PER_PAGE tensors [r, d], the latest first; r is 1, or 0 where
+      nothing was pushed.
+    pages: PAGES tensors [rows, d], the latest first.
+    rest: [rows, d], those before.
+    slots_taken: int32[].
+    pages_taken: int32[].
   """
 
   slots: Any
-  used: Any
+  pages: Any
+  rest: Any
+  slots_taken: Any
+  pages_taken: Any
 
 
 def flatten_update(update: Any) -> tf.Tensor:
@@ -85,82 +90,90 @@ def empty_stack(spec: tf.TensorSpec) -> Stack:
   Args:
     spec: Of a row, shape [d].
   """
+  zero = tf.zeros([], tf.int32)
   return Stack(
-    tuple(tuple(no_rows(spec) for _ in range(SLOTS)) for _ in range(LEVELS)),
-    tf.zeros([LEVELS], tf.int32),
+    tuple(no_rows(spec) for _ in range(ROWS_PER_PAGE)),
+    tuple(no_rows(spec) for _ in range(PAGES)),
+    no_rows(spec),
+    zero,
+    zero,
   )
 
 
 def push(stack: Stack, row: tf.Tensor) -> Stack:
-  """Returns the stack with one row more.
+  """Returns the stack with one row more, or none.
 
   Args:
     stack: The stack.
-    row: [1, d].
+    row: [1, d], or [0, d] for none.
   """
-  return _push_block(stack, row, level=0)
+  pushed = stack._replace(
+    slots=(row, *stack.slots[:-1]), slots_taken=stack.slots_taken + 1
+  )
+  return tf.cond(
+    pushed.slots_taken < ROWS_PER_PAGE,
+    lambda: tf.nest.map_structure(tf.identity, pushed),
+    lambda: _slots_to_page(pushed),
+  )
 
 
 def merge(first: Stack, second: Stack) -> Stack:
   """Returns the stack with the rows of `first`, then those of `second`."""
 
   def join() -> Stack:
-    block = tf.concat([rows(first), rows(second)], axis=0)
-    empty = Stack(
-      tf.nest.map_structure(lambda slot: slot[:0], first.slots),
-      tf.zeros_like(first.used),
+    return Stack(
+      _emptied(first.slots),
+      _emptied(first.pages),
+      tf.concat([*blocks(first), *blocks(second)], 0),
+      tf.zeros_like(first.slots_taken),
+      tf.zeros_like(first.pages_taken),
     )
-    return _push_block(empty, block, level=LEVELS - 1)
 
   return tf.cond(
-    tf.reduce_any(second.used > 0),
-    join,
+    _is_empty(second),
     lambda: tf.nest.map_structure(tf.identity, first),
+    join,
   )
+
+
+def blocks(stack: Stack) -> tuple[tf.Tensor, ...]:
+  """Returns blocks of rows, [m_i, d], in the order in which they were pushed.
+
+  There are as many blocks for every stack; some may be empty.
+  """
+  return (stack.rest, *reversed(stack.pages), *reversed(stack.slots))
 
 
 def rows(stack: Stack) -> tf.Tensor:
   """Returns all rows, [m, d], in the order in which they were pushed."""
-  # Later levels hold earlier rows.
-  return tf.concat(
-    [slot for level in reversed(stack.slots) for slot in level], axis=0
-  )
+  return tf.concat(blocks(stack), 0)
 
 
-def _push_block(stack: Stack, block: tf.Tensor, level: int) -> Stack:
-  """Puts a block into the free slot of a level, and sees to another."""
-  place = stack.used[level]
-  slots = tuple(
-    tf.cond(tf.equal(place, i), lambda: block, lambda s=slot: tf.identity(s))
-    for i, slot in enumerate(stack.slots[level])
-  )
-  stack = Stack(
-    _replaced(stack.slots, level, slots),
-    tf.tensor_scatter_nd_add(stack.used, [[level]], [1]),
-  )
-  return tf.cond(
-    tf.equal(place + 1, SLOTS),
-    lambda: _carry(stack, level),
-    lambda: tf.nest.map_structure(tf.identity, stack),
-  )
+def _is_empty(stack: Stack) -> tf.Tensor:
+  return tf.equal(tf.add_n([tf.shape(b)[0] for b in blocks(stack)]), 0)
 
 
-def _carry(stack: Stack, level: int) -> Stack:
-  """Joins the full slots of a level and hands them to the next one."""
-  joined = tf.concat(stack.slots[level], axis=0)
-  none = tf.zeros([0, joined.shape[1]], joined.dtype)
-  cleared = (none,) * SLOTS
-  if level + 1 == LEVELS:
-    return Stack(
-      _replaced(stack.slots, level, (joined, *cleared[1:])),
-      tf.tensor_scatter_nd_update(stack.used, [[level]], [1]),
+def _slots_to_page(stack: Stack) -> Stack:
+  """Joins the slots, which are all taken, into a page."""
+  page = tf.concat(stack.slots[::-1], 0)
+  stack = stack._replace(
+    slots=_emptied(stack.slots), slots_taken=tf.zeros_like(stack.slots_taken)
+  )
+
+  def add_page() -> Stack:
+    return stack._replace(
+      pages=(page, *stack.pages[:-1]), pages_taken=stack.pages_taken + 1
     )
-  emptied = Stack(
-    _replaced(stack.slots, level, cleared),
-    tf.tensor_scatter_nd_update(stack.used, [[level]], [0]),
-  )
-  return _push_block(emptied, joined, level + 1)
+
+  def join_pages() -> Stack:
+    return stack._replace(
+      pages=_emptied(stack.pages),
+      rest=tf.concat([stack.rest, *stack.pages[::-1], page], 0),
+      pages_taken=tf.zeros_like(stack.pages_taken),
+    )
+
+  return tf.cond(stack.pages_taken < PAGES, add_page, join_pages)
 
 
-def _replaced(slots: Any, level: int, new: Any) -> Any:
-  return (*slots[:level], new, *slots[level + 1 :])
+def _emptied(tensors: Any) -> Any:
+  return tuple(tensor[:0] for tensor in tensors)

@@ -7,7 +7,7 @@ pays its page faults again: a fifth of a round whose state is some megabytes.
 
 import ctypes
 
-# From malloc.h. Both limits are the largest, or generous ones, that glibc takes.
+# From malloc.h; the first limit is the largest that glibc takes.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _LARGEST_ON_HEAP = 32 * 2**20

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import queue
 import threading
 import time
 from collections.abc import Sequence
@@ -28,6 +29,29 @@ NO_WORKERS = (
 
 # An executor takes eight threads and over 1 MB of the worker.
 _MAX_EXECUTORS = 16
+
+
+class _Stub(tff.framework.RemoteExecutorGrpcStub):
+  """TFF's stub, which does not wait until the worker has dropped a value."""
+
+  def __init__(self, channel: grpc.Channel) -> None:
+    super().__init__(channel)
+    self._disposals: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=self._dispose_in_turn, daemon=True).start()
+
+  def dispose(self, request: Any) -> None:
+    """Tells the worker to drop values, some time soon."""
+    self._disposals.put(request)
+
+  def close(self) -> None:
+    """Ends the thread that tells it."""
+    self._disposals.put(None)
+
+  def _dispose_in_turn(self) -> None:
+    while (request := self._disposals.get()) is not None:
+      # A worker that is gone has dropped everything.
+      with contextlib.suppress(grpc.RpcError, tff.framework.RetryableError):
+        super().dispose(request)
 
 
 class WorkerExecutors(tff.framework.ExecutorFactory):
@@ -63,7 +87,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     self._executors: dict[int, tff.framework.RemoteExecutor] = {}
     self._closed = False
     self._channel = grpc.insecure_channel(address, _CHANNEL_OPTIONS)
-    self._stub = tff.framework.RemoteExecutorGrpcStub(self._channel)
+    self._stub = _Stub(self._channel)
     self.create_executor({})
 
   def create_executor(
@@ -91,8 +115,10 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       self._wait_until_connected()
     else:  # Listens since it was started, or has ended.
       self._process.check_running()
+    # By default a worker keeps the values of the last twenty calls, all that the
+    # rounds behind them collected included, until it is told to drop them.
     executor = tff.framework.RemoteExecutor(
-      self._stub, stream_structs=self._stream_structs
+      self._stub, dispose_batch_size=1, stream_structs=self._stream_structs
     )
     try:
       executor.set_cardinalities({tff.CLIENTS: num_clients})
@@ -134,6 +160,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     self._closed = True
     for num_clients in list(self._executors):
       self.clean_up_executor({tff.CLIENTS: num_clients})
+    self._stub.close()
 
 
 def close_all(
