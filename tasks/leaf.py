@@ -144,7 +144,7 @@ class _ToArrays:
     if not np.isfinite(values).all():
       raise ValueError("x has values that are not finite")
     if self._image_shape:
-      values = self._as_images(values)
+      values = _as_images(values, self._image_shape)
     if self._shape is None:
       self._shape = values.shape[1:]
     if values.shape[1:] != self._shape:
@@ -153,14 +153,14 @@ class _ToArrays:
       )
     return values, labels
 
-  def _as_images(self, values: np.ndarray) -> np.ndarray:
-    shape = self._image_shape
-    if values[0].size != math.prod(shape):
-      raise ValueError(
-        f"x has {values[0].size} numbers, an image_shape of "
-        f"{'x'.join(map(str, shape))} has {math.prod(shape)}"
-      )
-    return values.reshape(len(values), *shape)
+
+def _as_images(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+  if values[0].size != math.prod(shape):
+    raise ValueError(
+      f"x has {values[0].size} numbers, an image_shape of "
+      f"{'x'.join(map(str, shape))} has {math.prod(shape)}"
+    )
+  return values.reshape(len(values), *shape)
 
 
 def _sides(text: str) -> tuple[int, ...] | None:

@@ -134,7 +134,14 @@ def load_shakespeare_character(
     tf.TensorSpec([None] + [config.sequence_length] * every, tf.int32),
   )
   of_all = "" if len(chosen) == len(roles.names) else f" of {len(roles.names)}"
-  model_fn = models.next_token_model_fn if every else models.model_fn
+  build = functools.partial(
+    models.character_lstm,
+    num_tokens,
+    seed,
+    num_layers=config.lstm_layers,
+    units=config.lstm_units,
+    every_step=every,
+  )
   return task.Task(
     name="shakespeare_character",
     description=(
@@ -148,16 +155,10 @@ def load_shakespeare_character(
     test=test,
     element_spec=element_spec,
     num_classes=num_tokens,
-    model_fn=model_fn(
-      functools.partial(
-        models.character_lstm,
-        num_tokens,
-        seed,
-        num_layers=config.lstm_layers,
-        units=config.lstm_units,
-        every_step=every,
-      ),
-      element_spec,
+    model_fn=(
+      models.next_token_model_fn(build, element_spec)
+      if every
+      else models.model_fn(build, element_spec)
     ),
   )
 
@@ -224,16 +225,16 @@ def _from_texts(
       f"{length} characters."
     )
   names = [everyone[k] for k in kept]
-  train, test = (
-    task.Split(
+
+  def half(column: int) -> task.Split:
+    return task.Split(
       num_examples=sizes[kept, column],
-      load=lambda k, half=half: arrays(half[names[k]]),
+      load=lambda k: arrays(texts[column][names[k]]),
     )
-    for column, half in enumerate(texts)
-  )
+
   return _Roles(
     names=names,
-    halves=(train, test),
+    halves=(half(0), half(1)),
     num_left_out=len(everyone) - len(names),
     source="synthetic test plays" if config.synthetic else "Shakespeare",
   )

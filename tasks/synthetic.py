@@ -88,8 +88,10 @@ def load_synthetic(
     The task; x is float32[n, dimensions], y is int32[n].
   """
   del data_dir
-  population = {"fedprox": _FedProx, "leaf": _Leaf}[config.generator](
-    config, seed
+  population: _FedProx | _Leaf = (
+    _Leaf(config, seed)
+    if config.generator == "leaf"
+    else _FedProx(config, seed)
   )
   train, test = local_split.local_split(
     task.Split(num_examples=population.sizes, load=population.load),

@@ -12,8 +12,6 @@ import tensorflow as tf
 
 from tasks.models import seeds
 
-_Initializer = tf.keras.initializers.Initializer
-
 
 def character_lstm(
   num_tokens: int,
@@ -163,7 +161,11 @@ def _embedding(
 
 
 def _lstm(
-  units: int, kernel: _Initializer, seed: int, *, every_step: bool
+  units: int,
+  kernel: tf.keras.initializers.Initializer,
+  seed: int,
+  *,
+  every_step: bool,
 ) -> tf.keras.layers.Layer:
   return tf.keras.layers.LSTM(
     units,

@@ -13,7 +13,8 @@ def test_is_the_sequence_of_its_names():
   assert [names[k] for k in range(-6, 6)] == _NAMES * 2
   assert "zoë 🦉" in names
   assert names.index("1") == 5
-  assert names[np.int64(3)] == "zoë 🦉"
+  position: int = np.int64(3)  # type: ignore[assignment]
+  assert names[position] == "zoë 🦉"
 
 
 def test_equal_if_the_names_are():
