@@ -18,7 +18,7 @@ def require(data_dir: pathlib.Path | None, *, what: str) -> pathlib.Path:
   """
   if data_dir is None:
     raise DataError(
-      f"none given: name the directory that has {what} (--data_dir)."
+      f"data_dir is not given: name the directory that has {what}."
     )
   return data_dir
 
