@@ -68,11 +68,11 @@ def test_two_hundred_rows_in_a_graph():
 
 def test_a_row_is_copied_when_its_page_is_full():
   stack = stack_of(range(stacking.ROWS_PER_PAGE - 1))
-  assert [len(slot) for slot in stack.slots] == [1] * 15 + [0]
-  assert [len(page) for page in stack.pages] == [0] * 16
-  stack = stacking.push(stack, row(15))
-  assert [len(slot) for slot in stack.slots] == [0] * 16
-  assert [len(page) for page in stack.pages] == [16] + [0] * 15
+  assert [len(slot) for slot in stack.slots] == [1] * 63 + [0]
+  assert [len(page) for page in stack.pages] == [0] * 8
+  stack = stacking.push(stack, row(63))
+  assert [len(slot) for slot in stack.slots] == [0] * 64
+  assert [len(page) for page in stack.pages] == [64] + [0] * 7
   assert len(stack.rest) == 0
 
 

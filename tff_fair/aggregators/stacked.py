@@ -82,24 +82,24 @@ def build_stacked(
   @tff.tensorflow.computation(state_type, accumulator_type)
   def apply_rule(state: Any, accumulator: Any) -> Any:
     rows, stack = accumulator
-    blocks = stacking.blocks(stack)
+    matrix = stacking.rows(stack)
     if not rule.remembered_rounds:
       gram = None
       if rule.geometry is types.Geometry.GRAM:
-        gram = gram_lib.gram_matrix(blocks)
+        gram = gram_lib.gram_matrix([matrix])
       output = rule_application.apply_rule(reader, rows, state, gram)
-      direction = gram_lib.combine_rows(output.coefficients, blocks)
+      direction = gram_lib.combine_rows(output.coefficients, [matrix])
     else:
       memory = state["memory"]
       remembered = [cohort.updates for cohort in memory.cohorts]
       gram = memory_lib.gram_with(
-        memory, gram_lib.inner_products(blocks, remembered)
+        memory, gram_lib.inner_products([matrix], remembered)
       )
       output = rule_application.apply_rule(
         reader, rows, state["rule"], gram, memory_lib.ids_and_ages(memory)
       )
       direction = gram_lib.combine_rows(
-        output.coefficients, [*blocks, *remembered]
+        output.coefficients, [matrix, *remembered]
       )
       cohort = memory_lib.RememberedCohort(rows.client_id, stacking.rows(stack))
       output = output._replace(

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-ROWS_PER_PAGE = 16
-PAGES = 16
+ROWS_PER_PAGE = 64
+PAGES = 8
 
 
 class Stack(NamedTuple):

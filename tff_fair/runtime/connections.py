@@ -115,8 +115,8 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       self._wait_until_connected()
     else:  # Listens since it was started, or has ended.
       self._process.check_running()
-    # By default a worker keeps the values of the last twenty calls, all that the
-    # rounds behind them collected included, until it is told to drop them.
+    # By default a worker keeps the last twenty values, and all that the rounds
+    # behind them collected, before it is told to drop them.
     executor = tff.framework.RemoteExecutor(
       self._stub, dispose_batch_size=1, stream_structs=self._stream_structs
     )
