@@ -12,7 +12,7 @@ from binaries import (
   population,
   progress,
   release,
-  report,
+  run_results,
   run_folder,
   training_loop,
 )
@@ -53,7 +53,7 @@ def run(
     except interruption.Interrupted as interrupted:
       interrupted.advice = _advice(folder, settings)
       raise
-    table = report.write(folder, task)
+    table = run_results.write(folder, task)
     progress.say(f"{folder.path}: done; it holds all tables and plots.\n")
   return table
 

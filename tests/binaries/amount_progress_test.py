@@ -37,8 +37,9 @@ def test_a_bar_on_a_terminal(monkeypatch):
     def isatty(self):
       return True
 
-  monkeypatch.setattr(sys, "stderr", Terminal())
+  terminal = Terminal()
+  monkeypatch.setattr(sys, "stderr", terminal)
   _run([50, 150])
-  last = sys.stderr.getvalue().split("\r")[-1]
+  last = terminal.getvalue().split("\r")[-1]
   assert last.startswith("Reading x: 100%")
   assert "200/200" in last

@@ -47,7 +47,7 @@ def check_refused(outcome, beginning, *words):
   [
     ("--task=digit", "--task=digit: ", tasks.names()),
     ("--task_option=clients=3", "--task_option: ", ["num_clients"]),
-    ("--task_option=num_clients=0", "--task_option: ", ["between 1 and"]),
+    ("--task_option=num_clients=0", "--task_option: ", ["at least 1"]),
     ("--task_option=partition=x", "--task_option: ", ["shards", "dirichlet"]),
     ("--task_option=partition", "--task_option: ", ["name=value"]),
     ("--data_dir=absent", "--data_dir: ", ["absent"]),

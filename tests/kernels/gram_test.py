@@ -71,12 +71,14 @@ def test_blocks_of_rows_are_those_of_one_matrix(sizes, others):
 
   blocks, other_blocks = cut(x, sizes), cut(y, others) if others else []
   x, y = (z.astype(np.float32).astype(np.float64) for z in (x, y))
-  tolerance = {"rtol": 1e-12, "atol": 1e-12}
-  np.testing.assert_allclose(gram_matrix(blocks), x @ x.T, **tolerance)
+  np.testing.assert_allclose(
+    gram_matrix(blocks), x @ x.T, rtol=1e-12, atol=1e-12
+  )
   np.testing.assert_allclose(
     inner_products(blocks, other_blocks),
     np.concatenate([x @ x.T, x @ y.T], axis=1),
-    **tolerance,
+    rtol=1e-12,
+    atol=1e-12,
   )
   c = rng.normal(size=len(x))
   np.testing.assert_allclose(combine_rows(c, blocks), c @ x, atol=1e-6)

@@ -9,13 +9,15 @@ import pytest
 
 import tasks
 import tff_fair
-from binaries import population, release, report, run_folder, training_loop
+from binaries import population, release, run_folder, run_results, training_loop
 
 ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
 
 
 def test_the_table_is_in_percent():
-  table = report.fairness_table(tff_fair.metrics.fairness_summary(ACCURACIES))
+  table = run_results.fairness_table(
+    tff_fair.metrics.fairness_summary(ACCURACIES)
+  )
   for title, value in (
     ("mean", "60.00"),
     ("median", "60.00"),
@@ -35,7 +37,7 @@ def test_the_table_is_in_percent():
 )
 def test_the_table_holds_all_in_aligned_columns_that_fit(accuracies):
   summary = tff_fair.metrics.fairness_summary(accuracies)
-  lines = report.fairness_table(summary).splitlines()
+  lines = run_results.fairness_table(summary).splitlines()
   assert max(map(len, lines)) <= 80
   assert all(line == line.rstrip() for line in lines)
   starts = {
@@ -55,7 +57,7 @@ def test_the_table_holds_all_in_aligned_columns_that_fit(accuracies):
   }
   # One place for the four titles; the last two lines have fewer.
   assert len({start[:2] for start in starts}) == 1
-  shown = [name for column in report._TABLE for name in column.values()]
+  shown = [name for column in run_results._TABLE for name in column.values()]
   assert sorted(shown) == sorted(summary)
 
 
@@ -97,7 +99,7 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     )
   ]
   release_evaluations(folder, *evaluations)
-  text = report.write(folder, task)
+  text = run_results.write(folder, task)
   assert text.startswith("Test accuracy over 5 clients after 9 rounds")
 
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
