@@ -12,8 +12,8 @@ from binaries import (
   population,
   progress,
   release,
-  run_results,
   run_folder,
+  run_results,
   training_loop,
 )
 
