@@ -100,7 +100,11 @@ def build_personal_evaluation(
       ),
     )
   )
-  look_up = personal_table.build_lookup(table_type, data_type)
+  look_up = personal_table.build_lookup(table_type)
+
+  @tff.tensorflow.computation(data_type)
+  def client_id_of(data: Any) -> Any:
+    return batches.client_id(data)
 
   @tff.tensorflow.computation(
     info.weights_type, look_up.type_signature.result.member, data_type
@@ -125,10 +129,10 @@ def build_personal_evaluation(
     tff.FederatedType(data_type, tff.CLIENTS),
   )
   def evaluate_clients(weights: Any, table: Any, data: Any) -> Any:
+    found = look_up(table, tff.federated_map(client_id_of, data))
     return rows.collect(
       tff.federated_map(
-        evaluate_client,
-        (tff.federated_broadcast(weights), look_up(table, data), data),
+        evaluate_client, (tff.federated_broadcast(weights), found, data)
       )
     )
 

@@ -52,9 +52,9 @@ def test_two_workers_give_the_same_round(name, clients, local_outputs):
   assert output.measurements["num_clients_excluded"] == 1
   for key, value in local.measurements.items():
     # The duality gap is rounding, and of no particular size.
-    assert output.measurements[key] == pytest.approx(
-      value, rel=1e-5, abs=1e-9
-    ), key
+    np.testing.assert_allclose(
+      output.measurements[key], value, rtol=1e-5, atol=1e-9, err_msg=key
+    )
 
 
 @pytest.mark.usefixtures("two_workers")

@@ -157,6 +157,8 @@ def test_type_signature(name):
     "coefficient_min",
     "coefficient_max",
     "coefficients_negative",
+    "client_ids",
+    "coefficients",
     "loss_mean",
     "loss_std",
     "loss_min",

@@ -160,3 +160,11 @@ def test_epochs_are_shuffled_anew():
     process, small_problem.whole(31), state=state, weights=moved
   )
   assert np.abs(first + second - twice).max() > 1e-5
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_id_is_that_of_the_first_element(number):
+  data = small_problem.whole(7, small_problem.client_arrays()[12])
+  client_id = batches.client_id(data.repeat(number))
+  assert client_id.dtype == tf.int64
+  assert client_id == (7 if number else 0)

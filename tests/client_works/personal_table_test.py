@@ -3,12 +3,10 @@
 import functools
 
 import numpy as np
-import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import small_problem
-from tff_fair.client_works import batches, personal_table
+from tff_fair.client_works import personal_table
 
 WIDTH = 3
 SPEC = tf.TensorSpec([WIDTH], tf.float32)
@@ -45,16 +43,15 @@ def computations():
   )
   # What one round returns the next one takes.
   assert updated.type_signature.result == table_type
-  data_type = batches.data_type(small_problem.INPUT_SPEC)
-  look_up = personal_table.build_lookup(table_type, data_type)
+  look_up = personal_table.build_lookup(table_type)
 
   @tff.tensorflow.computation(look_up.type_signature.result.member)
   def as_tensors(found):
     return found["known"], found["row"].get_single_element()
 
   @tff.federated_computation(*look_up.type_signature.parameter)
-  def find(table, data):
-    return tff.federated_map(as_tensors, look_up(table, data))
+  def find(table, client_id):
+    return tff.federated_map(as_tensors, look_up(table, client_id))
 
   return empty, updated, find
 
@@ -82,15 +79,10 @@ def test_nobody_changes_nothing():
   assert_same({k: v.numpy() for k, v in table.items()}, rows)
 
 
-def data_of(client_id):
-  arrays = small_problem.client_arrays()[12]
-  return small_problem.whole(client_id, arrays)
-
-
 def test_each_client_gets_its_own_row():
   _, _, find = computations()
   rows = {k: [i, i + 0.5, -i] for i, k in enumerate(IDS[:-2], start=1)}
-  found = find(table_of(rows), [data_of(k) for k in reversed(IDS)])
+  found = find(table_of(rows), list(reversed(IDS)))
   for client_id, (known, row) in zip(reversed(IDS), found, strict=True):
     assert known == (client_id in rows)
     np.testing.assert_array_equal(row, rows.get(client_id, [0, 0, 0]))
@@ -98,22 +90,6 @@ def test_each_client_gets_its_own_row():
 
 def test_an_empty_table_knows_nobody():
   empty, _, find = computations()
-  for known, row in find(empty(), [data_of(0), data_of(7)]):
+  for known, row in find(empty(), [0, 7]):
     assert not known
     np.testing.assert_array_equal(row, np.zeros(WIDTH))
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_more_data_does_not_change_the_row(number):
-  _, _, find = computations()
-  data = data_of(7).repeat(number)
-  ((known, row),) = find(table_of({7: [1, 2, 3], 0: [4, 5, 6]}), [data])
-  assert known
-  np.testing.assert_array_equal(row, [1, 2, 3])
-
-
-def test_a_client_without_data_is_answered():
-  _, _, find = computations()
-  ((known, row),) = find(table_of({7: [1, 2, 3]}), [data_of(7).take(0)])
-  assert not known
-  np.testing.assert_array_equal(row, np.zeros(WIDTH))

@@ -95,14 +95,23 @@ def apply_rule(
 
 
 def round_output(
-  rows: scalars.ScalarRows, output: types.RuleOutput, direction: Any
+  reader: scalars.ScalarReader,
+  rows: scalars.ScalarRows,
+  output: types.RuleOutput,
+  direction: Any,
 ) -> tuple[Any, RoundUpdate, collections.OrderedDict[str, tf.Tensor]]:
   """Returns the state, the result and the measurements of an aggregation.
 
   Args:
+    reader: Knows whether clients have ids.
     rows: The scalars of the cohort.
     output: What `apply_rule` returned for them.
     direction: d, a structure of tensors.
+
+  Returns:
+    Beside what `apply_rule` measured, if clients have ids, the coefficients of
+    the cohort's updates (float32[m]) in the order of `client_ids` (int64[m]),
+    which ascend.
   """
   num_clients = tf.size(rows.client_id)
   measurements = collections.OrderedDict(
@@ -110,6 +119,12 @@ def round_output(
     num_clients_excluded=rows.num_excluded,
     direction_norm=_reported(tf.sqrt(norms.squared_norm(direction))),
   )
+  if reader.fields:
+    order = tf.argsort(rows.client_id, stable=True)
+    measurements["client_ids"] = tf.gather(rows.client_id, order)
+    measurements["coefficients"] = _reported(
+      tf.gather(output.coefficients, order)
+    )
   measurements.update(output.measurements)
   result = RoundUpdate(direction, num_clients, output.for_finalizer)
   return output.state, result, measurements

@@ -108,7 +108,7 @@ def build_stacked(
         )
       )
     return rule_application.round_output(
-      rows, output, stacking.unflatten_update(direction, update_specs)
+      reader, rows, output, stacking.unflatten_update(direction, update_specs)
     )
 
   @tff.federated_computation

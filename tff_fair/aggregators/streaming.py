@@ -106,7 +106,7 @@ def build_streaming(
       specs,
       *[term for _, term in terms],
     )
-    return rule_application.round_output(rows, output, direction)
+    return rule_application.round_output(reader, rows, output, direction)
 
   @tff.federated_computation
   def initialize() -> Any:

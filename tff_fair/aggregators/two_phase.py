@@ -101,7 +101,7 @@ def build_two_phase(
     rows: Any, output: Any, direction: Any, sum_measurements: Any
   ) -> Any:
     state, result, measurements = rule_application.round_output(
-      rows, output, direction
+      reader, rows, output, direction
     )
     if tf.nest.flatten(sum_measurements):
       measurements["sum"] = sum_measurements

@@ -78,6 +78,14 @@ class ClientData:
     )
 
 
+@tf.function
+def client_id(data: tf.data.Dataset) -> tf.Tensor:
+  """Returns the id that a client's data has, int64[]; 0 without elements."""
+  return ClientData(data.take(1)).reduce(
+    tf.zeros([], tf.int64), lambda _, element: element[0]
+  )
+
+
 def _reduce_iterated(
   data: tf.data.Dataset, carry: _Carry, step: Callable[[_Carry, Any], _Carry]
 ) -> _Carry:

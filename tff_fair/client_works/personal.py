@@ -68,7 +68,7 @@ def build_personal_training(
     return personal_table.empty(row_spec)
 
   table_type = no_models.type_signature.result
-  look_up = personal_table.build_lookup(table_type, data_type)
+  look_up = personal_table.build_lookup(table_type)
   found_type = look_up.type_signature.result.member
   training_type = training.initialize.type_signature.result.member
   signals_type: Any = (
@@ -169,14 +169,15 @@ def build_personal_training(
   )
   def next_fn(state: Any, weights: Any, data: Any) -> Any:
     output = training.next(state["training"], weights, data)
+    signals = output.result.update_weight
     trained = tff.federated_map(
       train,
       (
         tff.federated_broadcast(state["training"]),
         weights,
         data,
-        look_up(state["personal"], data),
-        output.result.update_weight,
+        look_up(state["personal"], signals.client_id),
+        signals,
       ),
     )
     rows = tff.federated_aggregate(trained, no_rows(), collect, merge, report)

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.client_works import batches
 from tff_fair.kernels import stacking
 
 
@@ -50,36 +49,28 @@ def updated(table: Any, client_id: tf.Tensor, weights: tf.Tensor) -> Any:
   )
 
 
-def build_lookup(table_type: tff.Type, data_type: tff.Type) -> tff.Computation:
+def build_lookup(table_type: tff.Type) -> tff.Computation:
   """Builds what sends each client its row of the table.
 
   Args:
     table_type: The type of the table.
-    data_type: The type of a client's data, elements `(client_id, examples)`.
 
   Returns:
-    A `tff.Computation` of type (<table@SERVER, {data}@CLIENTS> ->
-    <known=bool, row=float[d]*>@CLIENTS): whether the client has a row, and a
+    A `tff.Computation` of type (<table@SERVER, int64@CLIENTS> -> <known=bool,
+    row=float[d]*>@CLIENTS): from a client's id to whether it has a row, and a
     sequence of one row, zero for a client that has none.
   """
   ids_type = table_type["client_id"]
 
-  @tff.tensorflow.computation(ids_type, data_type)
-  def find(ids: Any, data: Any) -> Any:
-    @tf.function
-    def run(ids: tf.Tensor, data: tf.data.Dataset) -> Any:
-      client_id = batches.ClientData(data.take(1)).reduce(
-        tf.zeros([], tf.int64), lambda _, element: element[0]
-      )
-      matches = tf.equal(ids, client_id)
-      place = tf.cond(
-        tf.reduce_any(matches),
-        lambda: tf.argmax(matches, output_type=tf.int32),
-        lambda: tf.size(ids),
-      )
-      return place[tf.newaxis], place < tf.size(ids)
-
-    return run(ids, data)
+  @tff.tensorflow.computation(ids_type, np.int64)
+  def find(ids: Any, client_id: Any) -> Any:
+    matches = tf.equal(ids, client_id)
+    place = tf.cond(
+      tf.reduce_any(matches),
+      lambda: tf.argmax(matches, output_type=tf.int32),
+      lambda: tf.size(ids),
+    )
+    return place[tf.newaxis], place < tf.size(ids)
 
   @tff.tensorflow.computation(table_type)
   def count(table: Any) -> Any:
@@ -96,11 +87,11 @@ def build_lookup(table_type: tff.Type, data_type: tff.Type) -> tff.Computation:
 
   @tff.federated_computation(
     tff.FederatedType(table_type, tff.SERVER),
-    tff.FederatedType(data_type, tff.CLIENTS),
+    tff.FederatedType(np.int64, tff.CLIENTS),
   )
-  def look_up(table: Any, data: Any) -> Any:
+  def look_up(table: Any, client_id: Any) -> Any:
     ids = tff.federated_broadcast(table["client_id"])
-    place, known = tff.federated_map(find, (ids, data))
+    place, known = tff.federated_map(find, (ids, client_id))
     row = tff.federated_select(
       place, tff.federated_map(count, table), table, pick
     )
