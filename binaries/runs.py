@@ -1,0 +1,336 @@
+"""Runs as others see them: found by their folders, read, and grouped by seed.
+
+Needs no TensorFlow, so that what reads runs starts at once. Tables are read
+when they are asked for; of a run that is not finished, they hold what is there.
+"""
+
+import dataclasses
+import functools
+import io
+import json
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from binaries.command_line import UsageError
+from binaries.run_folder import RunFolder
+
+ROUND = "round"  # The first column of the tables of rounds.
+HPARAM, TASK_OPTION = "hparam.", "task_option."  # Before the names of settings.
+
+_SEED = "seed"
+# What decides nothing, and what a setting holds under another name.
+_NO_SETTINGS = (
+  *("output_dir", "rounds_per_checkpoint", "workers"),
+  *("hparam", "task_option", _SEED),
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+  """A run in its folder, finished or not.
+
+  Attributes:
+    path: The folder.
+    config: All that decides the results: groups of values by name.
+    summary: The results at the end; None as long as the run is not finished.
+  """
+
+  path: pathlib.Path
+  config: Mapping[str, Mapping[str, Any]]
+  summary: Mapping[str, Any] | None
+
+  @property
+  def is_finished(self) -> bool:
+    """Whether the run has come to its end."""
+    return self.summary is not None
+
+  @property
+  def algorithm(self) -> str:
+    """Name of the method."""
+    return str(self.config["flags"]["algorithm"])
+
+  @property
+  def task(self) -> str:
+    """Name of the task."""
+    return str(self.config["flags"]["task"])
+
+  @property
+  def seed(self) -> int:
+    """Seed of everything random."""
+    return int(self.config["flags"][_SEED])
+
+  @functools.cached_property
+  def settings(self) -> Mapping[str, Any]:
+    """All that decides the results but the seed.
+
+    Flags under their names, hyperparameters as "hparam.NAME", options of the
+    task as "task_option.NAME". Flags that were not given are left out.
+    """
+    flags = self.config["flags"]
+    options = (text.partition("=") for text in flags.get("task_option", ()))
+    return {
+      **{
+        name: value
+        for name, value in flags.items()
+        if name not in _NO_SETTINGS and value not in (None, False, [])
+      },
+      **{f"{TASK_OPTION}{name}": value for name, _, value in options},
+      **{
+        f"{HPARAM}{name}": value
+        for name, value in self.config.get("hparams", {}).items()
+      },
+    }
+
+  @functools.cached_property
+  def evaluations(self) -> pd.DataFrame:
+    """One row per evaluation: round, accuracy/mean, ..., loss/mean, ..."""
+    return self._rounds("evaluations.csv", "accuracy/mean")
+
+  @functools.cached_property
+  def client_evaluations(self) -> pd.DataFrame:
+    """One row per evaluation and client: round, client_id, accuracy, ..."""
+    table = self._rounds("client_evaluations.csv", "client_id", "accuracy")
+    # A run in the middle of an evaluation may have written half of its rows.
+    return table[table[ROUND].isin(self.evaluations[ROUND])]
+
+  @functools.cached_property
+  def metrics(self) -> pd.DataFrame:
+    """One row per round: what the method reports."""
+    return self._rounds("metrics.csv")
+
+  @functools.cached_property
+  def timing(self) -> pd.DataFrame:
+    """One row per round: round_seconds, evaluation_seconds."""
+    return self._rounds("timing.csv")
+
+  @functools.cached_property
+  def costs(self) -> pd.DataFrame | None:
+    """One row per round: bytes_down, bytes_up, ...; older runs have none."""
+    return self._read("costs.csv", ROUND)
+
+  @functools.cached_property
+  def cohorts(self) -> pd.DataFrame | None:
+    """One row per round and client of its cohort; older runs have none."""
+    return self._read("cohorts.csv", ROUND, "client_id")
+
+  @functools.cached_property
+  def labels(self) -> pd.DataFrame | None:
+    """One row per client: how many training examples of each class it has."""
+    return self._read("labels.csv", "client_id")
+
+  @functools.cached_property
+  def clients(self) -> pd.DataFrame | None:
+    """One row per client, at the end of the run; before, there is none."""
+    return self._read("clients.csv", "client_id")
+
+  def _rounds(self, name: str, *columns: str) -> pd.DataFrame:
+    table = self._read(name, ROUND, *columns)
+    if table is not None:
+      return table
+    if self.is_finished:
+      raise UsageError(f"{self.path / name}: is missing in a finished run.")
+    return pd.DataFrame({column: [] for column in (ROUND, *columns)})
+
+  def _read(self, name: str, *columns: str) -> pd.DataFrame | None:
+    """Reads a table, which may be absent."""
+    path = self.path / name
+    try:
+      content = path.read_bytes()
+      if not self.is_finished:  # The last line may be half written.
+        content = content[: content.rfind(b"\n") + 1]
+        if not content:
+          return None
+      table = pd.read_csv(io.BytesIO(content), float_precision="round_trip")
+    except FileNotFoundError:
+      return None
+    except (OSError, ValueError) as error:
+      raise UsageError(f"{path}: is no table: {error}") from error
+    for column in columns:
+      if column not in table:
+        raise UsageError(f"{path}: has no column {column!r}.")
+      values = pd.to_numeric(table[column], errors="coerce")
+      if values.isna().any():
+        row = int(values.isna().argmax())
+        raise UsageError(
+          f"{path}: row {row + 1} has no number under {column!r}: "
+          f"{table[column].iloc[row]}."
+        )
+    return table
+
+
+class Group(NamedTuple):
+  """Runs that differ in the seed alone.
+
+  Attributes:
+    label: The method and the settings in which it differs from other groups.
+    runs: At least one, by ascending seed.
+  """
+
+  label: str
+  runs: tuple[Run, ...]
+
+
+def find(paths: Iterable[str | os.PathLike[str]]) -> list[Run]:
+  """Finds runs, each once.
+
+  Args:
+    paths: Folders of runs, or folders at any depth above them.
+
+  Returns:
+    The runs in the order of the paths, below each in that of their names
+    (numbers in them by value).
+
+  Raises:
+    UsageError: If a path does not exist or holds no run, or a run is damaged.
+  """
+  found: dict[pathlib.Path, Run] = {}
+  for path in map(pathlib.Path, paths):
+    if not path.is_dir():
+      raise UsageError(f"{path}: there is no such folder.")
+    folders = list(_folders(path))
+    if not folders:
+      raise UsageError(
+        f"{path}: holds no run; expected a folder with config.json, or one "
+        "above such folders."
+      )
+    for folder in folders:
+      found.setdefault(folder.resolve(), read(folder))
+  return list(found.values())
+
+
+def read(path: pathlib.Path) -> Run:
+  """Reads the run in a folder, without its tables.
+
+  Raises:
+    UsageError: If there is none, or it is damaged.
+  """
+  folder = RunFolder(path)
+  config = _json(folder.config)
+  flags = config.get("flags")
+  if not isinstance(flags, dict):
+    raise UsageError(f"{folder.config}: is not of a run: it has no flags.")
+  for name, kind in (("algorithm", str), ("task", str), (_SEED, int)):
+    if not isinstance(flags.get(name), kind):
+      raise UsageError(f"{folder.config}: is not of a run: it has no {name}.")
+  summary = _json(folder.summary) if folder.is_finished else None
+  return Run(path, config, summary)
+
+
+def group(runs: Sequence[Run]) -> list[Group]:
+  """Groups the runs that differ in the seed alone.
+
+  Args:
+    runs: Any runs.
+
+  Returns:
+    The groups: tasks and methods as they first occur, the groups of one method
+    by the values in which they differ.
+
+  Raises:
+    UsageError: If two runs are the same, seed included.
+  """
+  same: dict[str, dict[int, Run]] = {}
+  for run in runs:
+    of_seeds = same.setdefault(json.dumps(run.settings, sort_keys=True), {})
+    if run.seed in of_seeds:
+      raise UsageError(
+        f"{run.path}: is the same run as {of_seeds[run.seed].path}, seed "
+        "included; leave one of them out."
+      )
+    of_seeds[run.seed] = run
+  members = [
+    tuple(of_seeds[seed] for seed in sorted(of_seeds))
+    for of_seeds in same.values()
+  ]
+  methods: dict[tuple[str, str], list[tuple[Run, ...]]] = {}
+  for member in members:
+    methods.setdefault((member[0].task, member[0].algorithm), []).append(member)
+  several_tasks = len({task for task, _ in methods}) > 1
+  groups = []
+  for (task, algorithm), alike in methods.items():
+    names = differing_settings([member[0] for member in alike])
+    title = f"{task} {algorithm}" if several_tasks else algorithm
+    for member in sorted(alike, key=_order(names)):
+      settings = member[0].settings
+      values = [
+        f"{_short(name)}={value_text(settings[name])}"
+        for name in names
+        if name in settings
+      ]
+      groups.append(Group(" ".join([title, *values]), member))
+  return groups
+
+
+def differing_settings(runs: Sequence[Run]) -> list[str]:
+  """Returns the settings that are not the same in all runs.
+
+  Hyperparameters come first, then options of the task, then flags, each in the
+  order in which the runs have them.
+  """
+  names = dict.fromkeys(name for run in runs for name in run.settings)
+  differing = [
+    name
+    for name in names
+    if len({json.dumps(run.settings.get(name)) for run in runs}) > 1
+  ]
+  prefixes = (HPARAM, TASK_OPTION)
+  return sorted(
+    differing, key=lambda n: [not n.startswith(p) for p in prefixes]
+  )
+
+
+def value_text(value: Any) -> str:
+  """Returns a value as it is given on the command line."""
+  if isinstance(value, list):
+    return ",".join(map(value_text, value))
+  if isinstance(value, float):
+    return f"{value:.12g}"
+  return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _short(name: str) -> str:
+  last = name.rpartition(".")[2]
+  # A hyperparameter called seed is not the run's seed.
+  return name if last == _SEED else last
+
+
+def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], Any]:
+  def key(member: tuple[Run, ...]) -> Any:
+    settings = member[0].settings
+    return [_natural(value_text(settings.get(name, ""))) for name in names]
+
+  return key
+
+
+def _natural(text: str) -> list[tuple[bool, float, str]]:
+  """Returns a key to sort by in which numbers count by their value."""
+  parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
+  return [
+    (bool(place % 2), float(part) if place % 2 else 0.0, part)
+    for place, part in enumerate(parts)
+  ]
+
+
+def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
+  for name, folders, files in os.walk(path):
+    folder = pathlib.Path(name)
+    # It is empty while a run is just about to begin.
+    if "config.json" in files and (folder / "config.json").stat().st_size:
+      folders.clear()
+      yield folder
+    folders.sort(key=_natural)
+
+
+def _json(path: pathlib.Path) -> dict[str, Any]:
+  try:
+    content = json.loads(path.read_text())
+  except (OSError, ValueError) as error:
+    raise UsageError(f"{path}: cannot be read: {error}") from error
+  if not isinstance(content, dict):
+    raise UsageError(f"{path}: is not of a run: expected a JSON object.")
+  return content

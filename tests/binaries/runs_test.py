@@ -1,0 +1,228 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from binaries import command_line, runs
+from tests import source_tree
+from tests.binaries import run_folders
+
+
+def found(path):
+  return runs.find([path])
+
+
+def labels(path):
+  return [group.label for group in runs.group(found(path))]
+
+
+def test_runs_are_found_at_any_depth_in_natural_order(tmp_path):
+  for name in ("b/seed=10", "b/seed=2", "a"):
+    run_folders.make(tmp_path / name)
+  run_folders.make(tmp_path / "a/checkpoints/not_a_run_of_its_own")
+  (tmp_path / "notes").mkdir()
+  (tmp_path / "c").mkdir()
+  (tmp_path / "c" / "config.json").touch()  # Is about to begin.
+  assert [str(run.path.relative_to(tmp_path)) for run in found(tmp_path)] == [
+    "a",
+    "b/seed=2",
+    "b/seed=10",
+  ]
+
+
+def test_a_run_that_is_named_twice_is_found_once(tmp_path):
+  path = run_folders.make(tmp_path / "a")
+  (tmp_path / "link").symlink_to(path)
+  assert len(runs.find([tmp_path, path, tmp_path / "link", str(path)])) == 1
+
+
+def test_what_is_there_is_read(tmp_path):
+  path = run_folders.make(tmp_path / "a", seed=3, algorithm="term")
+  (run,) = found(path)
+  assert (run.algorithm, run.task, run.seed) == ("term", "digits", 3)
+  assert run.is_finished
+  assert run.summary == {"rounds": 2, "num_clients": 2}
+  assert run.evaluations["accuracy/mean"].tolist() == pytest.approx([0.3, 0.7])
+  assert run.client_evaluations["accuracy"].tolist() == [0.2, 0.4, 0.5, 0.9]
+  assert run.costs is run.cohorts is run.labels is run.clients is None
+  (path / "labels.csv").write_text("client_id,0,1\n0,5,6\n")
+  (run,) = found(path)
+  assert run.labels.to_numpy().tolist() == [[0, 5, 6]]
+
+
+def test_of_an_unfinished_run_whole_rounds_are_read(tmp_path):
+  path = run_folders.make(tmp_path / "a", is_finished=False)
+  with (path / "client_evaluations.csv").open("a") as file:
+    file.write("3,0,10,0.1,0.9\n3,1,10,0.")
+  (run,) = found(path)
+  assert not run.is_finished
+  assert run.summary is None
+  assert run.client_evaluations["round"].tolist() == [1, 1, 2, 2]
+  assert len(run.metrics) == 0
+
+
+def test_a_run_without_a_round_has_empty_tables(tmp_path):
+  path = run_folders.make(tmp_path / "a", is_finished=False)
+  (path / "evaluations.csv").unlink()
+  (path / "client_evaluations.csv").write_text("")
+  (run,) = found(path)
+  assert len(run.evaluations["accuracy/mean"]) == 0
+  assert len(run.client_evaluations["client_id"]) == 0
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "message"),
+  [
+    ("config.json", "{", "config.json: cannot be read"),
+    ("config.json", "[]", "config.json: is not of a run"),
+    ("config.json", "{}", "config.json: is not of a run: it has no flags"),
+    (
+      "config.json",
+      '{"flags": {"task": "x", "algorithm": "y"}}',
+      "config.json: is not of a run: it has no seed",
+    ),
+    ("summary.json", "", "summary.json: cannot be read"),
+    ("evaluations.csv", "", "evaluations.csv: is no table"),
+    ("evaluations.csv", "a,b\n1,2\n", "evaluations.csv: has no column 'round'"),
+    (
+      "evaluations.csv",
+      "round,accuracy/mean\n1,0.5\n2,\n",
+      "evaluations.csv: row 2 has no number under 'accuracy/mean': nan",
+    ),
+    (
+      "evaluations.csv",
+      "round,accuracy/mean\n1,0.5\n2,high\n",
+      "evaluations.csv: row 2 has no number under 'accuracy/mean': high",
+    ),
+    ("evaluations.csv", 'round,"x\n', "evaluations.csv: is no table"),
+  ],
+)
+def test_damage_is_one_line_that_names_the_file(
+  tmp_path, name, content, message
+):
+  path = run_folders.make(tmp_path / "a")
+  (path / name).write_text(content)
+  with pytest.raises(command_line.UsageError) as error:
+    _ = found(path)[0].evaluations
+  assert str(error.value).startswith(str(path / name))
+  assert message in str(error.value)
+
+
+def test_a_finished_run_has_its_tables(tmp_path):
+  path = run_folders.make(tmp_path / "a")
+  (path / "evaluations.csv").unlink()
+  with pytest.raises(
+    command_line.UsageError, match=r"evaluations\.csv: is mis"
+  ):
+    _ = found(path)[0].evaluations
+
+
+def test_what_is_not_there_is_said(tmp_path):
+  with pytest.raises(command_line.UsageError, match="no such folder"):
+    runs.find([tmp_path / "nowhere"])
+  with pytest.raises(command_line.UsageError, match="holds no run"):
+    runs.find([tmp_path])
+  assert runs.find([]) == []
+
+
+def test_settings_are_what_decides_the_result(tmp_path):
+  run_folders.make(
+    tmp_path / "a",
+    seed=5,
+    hparam=["q=2"],
+    hparams={"q": 2.0, "flag": False},
+    task_option=["model=cnn"],
+    workers=["localhost:80"],
+  )
+  (run,) = found(tmp_path)
+  assert run.settings == {
+    "task": "digits",
+    "algorithm": "fedavg",
+    "client_learning_rate": 0.1,
+    "total_rounds": 2,
+    "task_option.model": "cnn",
+    "hparam.q": 2.0,
+    "hparam.flag": False,
+  }
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_group(tmp_path):
+  for seed in (10, 2):
+    run_folders.make(tmp_path / f"a{seed}", seed=seed, workers=[f"h:{seed}"])
+  (group,) = runs.group(found(tmp_path))
+  assert group.label == "fedavg"
+  assert [run.seed for run in group.runs] == [2, 10]
+
+
+def test_a_label_has_what_differs_within_its_method(tmp_path):
+  run_folders.make(tmp_path / "0", hparams={})
+  for n, (q, rate) in enumerate([(10.0, 0.1), (2.0, 0.1), (2.0, 0.01)]):
+    run_folders.make(
+      tmp_path / f"1/{n}",
+      algorithm="qfedavg",
+      hparams={"q": q, "other": 7},
+      client_learning_rate=rate,
+    )
+  run_folders.make(tmp_path / "2", algorithm="term", hparams={"t": 1.0})
+  assert labels(tmp_path) == [
+    "fedavg",
+    "qfedavg q=2 client_learning_rate=0.01",
+    "qfedavg q=2 client_learning_rate=0.1",
+    "qfedavg q=10 client_learning_rate=0.1",
+    "term",
+  ]
+
+
+def test_a_label_names_the_task_where_there_are_several(tmp_path):
+  run_folders.make(tmp_path / "0")
+  run_folders.make(tmp_path / "1", task="mnist")
+  assert labels(tmp_path) == ["digits fedavg", "mnist fedavg"]
+
+
+def test_a_flag_that_one_run_lacks_is_in_the_label_of_the_other(tmp_path):
+  run_folders.make(tmp_path / "0")
+  run_folders.make(tmp_path / "1", server_learning_rate=0.5)
+  assert labels(tmp_path) == ["fedavg", "fedavg server_learning_rate=0.5"]
+
+
+def test_a_seed_of_the_method_is_no_seed_of_the_run(tmp_path):
+  for seed in (0, 1):
+    run_folders.make(
+      tmp_path / f"{seed}", algorithm="fedfv", hparams={"seed": seed}
+    )
+  assert labels(tmp_path) == ["fedfv hparam.seed=0", "fedfv hparam.seed=1"]
+
+
+def test_the_same_run_does_not_count_twice(tmp_path):
+  run_folders.make(tmp_path / "0")
+  run_folders.make(tmp_path / "1")
+  with pytest.raises(command_line.UsageError, match="is the same run as"):
+    runs.group(found(tmp_path))
+
+
+@pytest.mark.parametrize(
+  ("value", "text"),
+  [
+    (0.1, "0.1"),
+    (5.0, "5"),
+    (1e-7, "1e-07"),
+    (1 / 3, "0.333333333333"),
+    (True, "true"),
+    (7, "7"),
+    (["a", 1.0], "a,1"),
+    ("none", "none"),
+  ],
+)
+def test_values_are_short(value, text):
+  assert runs.value_text(value) == text
+
+
+def test_reading_runs_needs_no_tensorflow(tmp_path):
+  path = run_folders.make(tmp_path / "a")
+  code = (
+    "import sys; from binaries import runs\n"
+    f"assert len(runs.find([{json.dumps(str(path))}])[0].evaluations) == 2\n"
+    "assert 'tensorflow' not in sys.modules"
+  )
+  subprocess.run([sys.executable, "-c", code], cwd=source_tree.ROOT, check=True)
