@@ -23,10 +23,11 @@ class UsageError(Exception):
 
 
 def run(
-  main: Callable[[], None],
+  main: Callable[..., None],
   *,
   description: str,
   groups: Groups,
+  arguments: str = "",
   argv: Sequence[str] | None = None,
   namespace: flags.FlagValues = flags.FLAGS,
 ) -> NoReturn:
@@ -36,9 +37,11 @@ def run(
   SIGTERM.
 
   Args:
-    main: The program.
+    main: The program. It is called with the words that are no flags.
     description: What the program does, the first lines of its help.
     groups: The modules that define the program's flags.
+    arguments: What words that are no flags stand for, as "RUN ..."; without it,
+      there must be none.
     argv: The program's name and its arguments; by default those it was started
       with.
     namespace: What the modules define their flags in; a program of its own
@@ -52,13 +55,19 @@ def run(
   status = 0
   try:
     with interruption.raised():
-      _parse(argv, groups, namespace)
+      words = _parse(argv, groups, namespace)
+      if words and not arguments:
+        raise UsageError(
+          f"{words[0]!r}: every argument must be a flag, as --name=value; "
+          "--help shows all."
+        )
       if any(namespace[name].value for name in _HELP_NAMES):
-        print(_help(program, description, groups, namespace))
+        usage = f"{program} {arguments}".rstrip()
+        print(_help(usage, description, groups, namespace))
       else:
         # What TensorFlow notes about the hardware it has not found.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        main()
+        main(*words)
       sys.stdout.flush()
   except UsageError as error:
     print(f"{program}: {' '.join(str(error).split())}", file=sys.stderr)
@@ -91,14 +100,17 @@ def included_flagfiles() -> tuple[str, ...]:
 
 def _parse(
   argv: Sequence[str], groups: Groups, namespace: flags.FlagValues
-) -> None:
+) -> list[str]:
+  """Sets the flags; returns the words that are none."""
   for name in _HELP_NAMES:
     if name not in namespace:
       flags.DEFINE_boolean(
         name, False, "Show this and exit.", flag_values=namespace
       )
+  # Flags may also come after other words.
+  namespace.set_gnu_getopt()
   try:
-    positional = namespace(_with_included_flagfiles(argv))[1:]
+    return list(namespace(_with_included_flagfiles(argv))[1:])
   except flags.UnrecognizedFlagError as error:
     names = sorted(flag_values(groups, namespace))
     valid = ", ".join(f"--{name}" for name in [*names, "flagfile", "help"])
@@ -114,11 +126,6 @@ def _parse(
     raise UsageError("--flagfile: the file is not a text file.") from error
   except (flags.Error, ValueError) as error:
     raise UsageError(str(error).removeprefix("flag ")) from error
-  if positional:
-    raise UsageError(
-      f"{positional[0]!r}: every argument must be a flag, as --name=value; "
-      "--help shows all."
-    )
 
 
 def _with_included_flagfiles(argv: Sequence[str]) -> list[str]:
@@ -144,12 +151,12 @@ def _flags_of(group: Any, namespace: flags.FlagValues) -> list[flags.Flag]:
 
 
 def _help(
-  program: str,
+  usage: str,
   description: str,
   groups: Groups,
   namespace: flags.FlagValues,
 ) -> str:
-  lines = [description.strip(), "", f"Usage: {program} [--flag=value ...]"]
+  lines = [description.strip(), "", f"Usage: {usage} [--flag=value ...]"]
   for group in groups:
     lines += ["", str(group.__doc__).strip()]
     for flag in _flags_of(group, namespace):

@@ -76,6 +76,26 @@ def test_a_reader_that_has_gone_leaves_no_traceback():
   assert (result.returncode, result.stderr) == (1, b"")
 
 
+def test_words_that_are_no_flags_may_come_anywhere(program):
+  found = []
+  outcome = program(
+    "one",
+    "--seed=7",
+    "two",
+    main=lambda *words: found.extend(words),
+    arguments="RUN ...",
+  )
+  assert outcome == (0, "", "")
+  assert found == ["one", "two"]
+
+
+def test_help_says_what_such_words_are(program):
+  outcome = program("one", "--help", arguments="RUN ...")
+  assert (
+    "Usage: train RUN ... [--flag=value ...]" in outcome.stdout.splitlines()
+  )
+
+
 FLAGFILES = command_line.included_flagfiles()
 
 

@@ -21,7 +21,7 @@ def program(tmp_path, monkeypatch):
   folder.mkdir()
   monkeypatch.chdir(folder)
 
-  def run(*arguments, main=train.main):
+  def run(*words, main=train.main, arguments=""):
     stdout, stderr = io.StringIO(), io.StringIO()
     with (
       flagsaver.flagsaver(),
@@ -33,7 +33,8 @@ def program(tmp_path, monkeypatch):
         main,
         description=train.__doc__,
         groups=(*train.GROUPS, catalog),
-        argv=["train.py", *arguments],
+        arguments=arguments,
+        argv=["train.py", *words],
       )
     return Outcome(exit_info.value.code, stdout.getvalue(), stderr.getvalue())
 
