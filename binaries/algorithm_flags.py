@@ -77,6 +77,11 @@ def aggregation() -> str:
   return chosen
 
 
+def loss_at() -> str:
+  """Returns where a client's loss is taken."""
+  return _LOSS_AT.value
+
+
 def describe() -> str:
   """Returns one line with the algorithm and its hyperparameters."""
   values = ", ".join(f"{key}={value}" for key, value in hparams().items())

@@ -93,6 +93,17 @@ def flag_values(
   }
 
 
+def flag_defaults(
+  groups: Groups, namespace: flags.FlagValues = flags.FLAGS
+) -> dict[str, Any]:
+  """Returns what the flags of some groups are where they are not given."""
+  return {
+    flag.name: flag.default
+    for group in groups
+    for flag in _flags_of(group, namespace)
+  }
+
+
 def included_flagfiles() -> tuple[str, ...]:
   """Returns the names under which `--flagfile` knows the included files."""
   return tuple(sorted(p.stem for p in _FLAGFILES.glob(f"*{_FLAGFILE_SUFFIX}")))

@@ -27,7 +27,10 @@ class RowsReleaseManager(tff.program.ReleaseManager):
     self._path = path
 
   async def release(self, value: Mapping[str, np.ndarray], key: int) -> None:
-    """Appends `value`, columns of equal length, under the round `key`."""
+    """Appends `value`, columns of equal length, under the round `key`.
+
+    A cell that is `None` is left empty.
+    """
     is_new = not self._path.exists()
     with self._path.open("a", newline="") as file:
       writer = csv.writer(file)
@@ -56,6 +59,8 @@ def open_releases(folder: RunFolder) -> training_loop.Releases:
   return training_loop.Releases(
     metrics=table_and_events(folder.metrics, "train"),
     timing=table(folder.timing),
+    costs=table(folder.costs),
+    cohorts=RowsReleaseManager(folder.cohorts),
     summary=table_and_events(folder.evaluations, "test"),
     clients=RowsReleaseManager(folder.client_evaluations),
   )

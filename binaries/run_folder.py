@@ -38,11 +38,14 @@ class RunFolder:
     self.config = path / "config.json"
     self.metrics = path / "metrics.csv"
     self.timing = path / "timing.csv"
+    self.costs = path / "costs.csv"
+    self.cohorts = path / "cohorts.csv"
     self.evaluations = path / "evaluations.csv"
     self.client_evaluations = path / "client_evaluations.csv"
     self.checkpoints = path / "checkpoints"
     self.tensorboard = path / "tensorboard"
     self.clients = path / "clients.csv"
+    self.labels = path / "labels.csv"
     self.distribution_plot = path / "accuracy_distribution.png"
     self.curves_plot = path / "curves.png"
     self.summary = path / "summary.json"
@@ -58,6 +61,8 @@ class RunFolder:
     return (
       self.metrics,
       self.timing,
+      self.costs,
+      self.cohorts,
       self.evaluations,
       self.client_evaluations,
     )
@@ -101,7 +106,10 @@ class RunFolder:
 
 @contextlib.contextmanager
 def take_folder(
-  paths: Iterable[pathlib.Path], configuration: Configuration
+  paths: Iterable[pathlib.Path],
+  configuration: Configuration,
+  *,
+  flag_defaults: Mapping[str, Any] | None = None,
 ) -> Iterator[RunFolder]:
   """Takes a folder for a run: a new one, or that of the same run, interrupted.
 
@@ -110,6 +118,8 @@ def take_folder(
   Args:
     paths: The folders to try; the first that is not taken is used.
     configuration: All that decides the results, to be saved and compared.
+    flag_defaults: What flags are in a run that was begun before there were any
+      of that name.
 
   Yields:
     The folder, in which no other program works meanwhile.
@@ -121,7 +131,9 @@ def take_folder(
   with contextlib.ExitStack() as taken:
     for path in paths:
       try:
-        folder = taken.enter_context(_take(path, configuration))
+        folder = taken.enter_context(
+          _take(path, configuration, flag_defaults or {})
+        )
         break
       except FolderTakenError as error:
         last_error = error
@@ -142,7 +154,9 @@ def take_folder(
 
 @contextlib.contextmanager
 def _take(
-  path: pathlib.Path, configuration: Configuration
+  path: pathlib.Path,
+  configuration: Configuration,
+  flag_defaults: Mapping[str, Any],
 ) -> Iterator[RunFolder]:
   folder = RunFolder(path)
   folder.check_free()
@@ -155,7 +169,7 @@ def _take(
     _lock(file, path)
     file.seek(0)
     if saved := file.read():
-      _check_same(path, saved, configuration)
+      _check_same(path, saved, configuration, flag_defaults)
     else:
       json.dump(configuration, file, indent=2)
       file.write("\n")
@@ -177,11 +191,16 @@ def _lock(file: typing.TextIO, path: pathlib.Path) -> None:
 
 
 def _check_same(
-  path: pathlib.Path, text: str, configuration: Configuration
+  path: pathlib.Path,
+  text: str,
+  configuration: Configuration,
+  flag_defaults: Mapping[str, Any],
 ) -> None:
   try:
-    differences = list(_differences(json.loads(text), configuration))
-  except (ValueError, AttributeError) as error:
+    saved = json.loads(text)
+    saved = {**saved, _FLAGS: {**flag_defaults, **saved.get(_FLAGS, {})}}
+    differences = list(_differences(saved, configuration))
+  except (ValueError, TypeError, AttributeError) as error:
     raise FolderTakenError(
       f"{_FLAG}={path}: its config.json is not that of a run; choose another "
       "folder, or move it away."

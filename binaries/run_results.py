@@ -14,7 +14,10 @@ import pandas as pd
 import tasks
 from binaries import plots
 from binaries.run_folder import RunFolder
+from tasks import label_histogram
 
+# Beyond this, reading all data takes minutes.
+_MOST_CLIENTS_WITH_LABELS = 5000
 # Each column of the table: titles, names of the summary.
 _TABLE: tuple[Mapping[str, str], ...] = (
   {
@@ -75,6 +78,7 @@ def write(folder: RunFolder, task: tasks.Task) -> str:
     "test_accuracy_weighted": float(last["accuracy_weighted"]),
     "test_loss": _group(last, "loss"),
   }
+  _write_labels(folder, task)
   # All at once, as the last file: it says that the run is finished.
   unfinished = folder.summary.with_suffix(".unfinished")
   unfinished.write_text(json.dumps(summary, indent=2) + "\n")
@@ -107,6 +111,21 @@ def fairness_table(accuracy: Mapping[str, float]) -> str:
     ).rstrip()
     for row in itertools.zip_longest(*columns, fillvalue="")
   )
+
+
+def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
+  """Writes how many training examples of each class every client has."""
+  labels = task.element_spec[1]
+  if (
+    task.num_clients > _MOST_CLIENTS_WITH_LABELS
+    # A class for each example, not one for each word, nor several at once.
+    or not (labels.shape.rank == 1 and labels.dtype.is_integer)
+  ):
+    return
+  counts = label_histogram.count_labels(task.train, task.num_classes)
+  table = pd.DataFrame(counts)
+  table.insert(0, "client_id", range(task.num_clients))
+  table.to_csv(folder.labels, index=False)
 
 
 def _clients(

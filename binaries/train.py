@@ -3,10 +3,13 @@
 Without flags: AdaFed on handwritten digits, in less than a minute.
 """
 
+from __future__ import annotations
+
 import importlib.metadata
 import platform
 import shlex
 import sys
+import typing
 from typing import NoReturn
 
 from binaries import (
@@ -17,15 +20,19 @@ from binaries import (
   output_flags,
   progress,
   run_folder,
+  sampling_flags,
   task_flags,
   training_flags,
-  training_loop,
 )
+
+if typing.TYPE_CHECKING:
+  import tasks
 
 GROUPS = (
   task_flags,
   algorithm_flags,
   training_flags,
+  sampling_flags,
   loop_flags,
   output_flags,
 )
@@ -41,38 +48,48 @@ def main() -> None:
   progress.say_on_screen("Loading TensorFlow Federated ...")
   # Imported late: it takes seconds, which a mistyped flag should not.
   import tasks  # noqa: PLC0415
-  from binaries import training_run  # noqa: PLC0415
+  from binaries import costs, training_run  # noqa: PLC0415
 
-  task = task_flags.load(loop_flags.seed())
-  settings = loop_flags.settings(task.num_clients)
+  seed = loop_flags.seed()
+  task = task_flags.load(seed)
+  cohorts = sampling_flags.settings(seed, task.num_clients)
   process = algorithm_flags.build(
-    task.model_fn, seed=settings.seed, num_clients=task.num_clients
+    task.model_fn, seed=seed, num_clients=task.num_clients
   )
   output_flags.connect(algorithm_flags.aggregation())
   try:
     table = training_run.run(
-      task,
-      process,
-      settings,
+      training_run.Plan(
+        task=task,
+        process=process,
+        settings=loop_flags.settings(),
+        cohorts=cohorts,
+        costs=costs.build(
+          task,
+          process,
+          aggregation=algorithm_flags.aggregation(),
+          loss_at=algorithm_flags.loss_at(),
+          epochs=training_flags.epochs(),
+        ),
+      ),
       title=f"{task.name}: {task.description}\n{algorithm_flags.describe()}",
       folders=output_flags.folders(task_flags.name(), algorithm_flags.name()),
-      configuration=_configuration(task.description, settings),
+      configuration=_configuration(task),
+      flag_defaults=command_line.flag_defaults(GROUPS),
     )
   except tasks.DataError as error:
     raise command_line.UsageError(f"--data_dir: {error}") from error
   print(table)
 
 
-def _configuration(
-  data: str, settings: training_loop.Settings
-) -> run_folder.Configuration:
+def _configuration(task: tasks.Task) -> run_folder.Configuration:
   return {
     "command": {"line": shlex.join(sys.argv)},
-    "data": {"description": data},
+    "data": {"description": task.description},
     "flags": {
       **command_line.flag_values(GROUPS),
       # What these come to where they are not given.
-      "clients_per_round": settings.clients_per_round,
+      "clients_per_round": sampling_flags.clients_per_round(task.num_clients),
       "aggregation": algorithm_flags.aggregation(),
     },
     "hparams": algorithm_flags.hparams(),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import typing
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from absl import flags
 
 if typing.TYPE_CHECKING:
@@ -99,6 +101,12 @@ def build_options() -> dict[str, Any]:
       server[0] or "sgd", server[1] or 1.0
     )
   return options
+
+
+def epochs() -> Callable[[Sequence[int], Any], np.ndarray]:
+  """Returns a function from clients and a state to their epochs after it."""
+  number = _LOCAL_EPOCHS.value
+  return lambda client_ids, _: np.full(len(client_ids), number)
 
 
 def _build_optimizer(

@@ -1,8 +1,10 @@
 """A training run from beginning to end, in a folder of its own."""
 
 import asyncio
+import dataclasses
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import tensorflow_federated as tff
 
@@ -12,30 +14,49 @@ from binaries import (
   population,
   progress,
   release,
+  rounds,
   run_folder,
   run_results,
+  sampling,
   training_loop,
 )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+  """What a run does.
+
+  Attributes:
+    task: The clients and the model.
+    process: The learning process for the model.
+    settings: How long to train, and when to evaluate and save.
+    cohorts: How the clients of a round are drawn.
+    costs: Returns what a round costs, from the state before it and its cohort.
+  """
+
+  task: tasks.Task
+  process: tff.learning.templates.LearningProcess
+  settings: training_loop.Settings
+  cohorts: sampling.Sampling
+  costs: Callable[[Any, sampling.Cohort], Mapping[str, int]]
+
+
 def run(
-  task: tasks.Task,
-  process: tff.learning.templates.LearningProcess,
-  settings: training_loop.Settings,
+  plan: Plan,
   *,
   title: str,
   folders: Iterable[pathlib.Path],
   configuration: run_folder.Configuration,
+  flag_defaults: Mapping[str, Any],
 ) -> str:
   """Trains, evaluates and reports; goes on where the same run was interrupted.
 
   Args:
-    task: The clients and the model.
-    process: The learning process for the model.
-    settings: How long to train, and when to evaluate and save.
+    plan: What to do.
     title: What is said of the run when it begins.
     folders: The folders that may take the results; the first that is free does.
     configuration: All that decides the results.
+    flag_defaults: What the flags in it are where they are not given.
 
   Returns:
     The fairness table, to be shown.
@@ -45,25 +66,24 @@ def run(
     UsageError: If no folder can be had.
     tasks.DataError: If the data of a client cannot be used.
   """
-  population.check_data(task)
-  with run_folder.take_folder(folders, configuration) as folder:
+  population.check_data(plan.task)
+  with run_folder.take_folder(
+    folders, configuration, flag_defaults=flag_defaults
+  ) as folder:
     progress.say(title)
     try:
-      _train(folder, task, process, settings)
+      _train(folder, plan)
     except interruption.Interrupted as interrupted:
-      interrupted.advice = _advice(folder, settings)
+      interrupted.advice = _advice(folder, plan.settings)
       raise
-    table = run_results.write(folder, task)
+    table = run_results.write(folder, plan.task)
     progress.say(f"{folder.path}: done; it holds all tables and plots.\n")
   return table
 
 
-def _train(
-  folder: run_folder.RunFolder,
-  task: tasks.Task,
-  process: tff.learning.templates.LearningProcess,
-  settings: training_loop.Settings,
-) -> None:
+def _train(folder: run_folder.RunFolder, plan: Plan) -> None:
+  task, process, settings = plan.task, plan.process, plan.settings
+  train_data = population.client_data(task.train_data)
   folder.remove_leftovers()
   completed = release.last_saved_round(folder)
   for table in folder.round_tables:
@@ -78,10 +98,13 @@ def _train(
   ) as report_progress:
     asyncio.run(
       training_loop.train(
-        process,
+        rounds.Rounds(
+          process,
+          sample=sampling.Sampler(plan.cohorts, task.train.num_examples),
+          train_data=train_data,
+          costs=plan.costs,
+        ),
         settings=settings,
-        num_clients=task.num_clients,
-        train_data=population.client_data(task.train_data),
         evaluate=population.build_evaluation(task, process),
         state_manager=release.open_checkpoints(folder),
         releases=release.open_releases(folder),

@@ -77,6 +77,8 @@ def results(directory):
   folder = run_folder.RunFolder(directory / "run")
   files = (
     folder.metrics,
+    folder.costs,
+    folder.cohorts,
     folder.evaluations,
     folder.client_evaluations,
     folder.clients,

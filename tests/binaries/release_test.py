@@ -35,6 +35,13 @@ def test_rows_are_appended_exactly(tmp_path):
   np.testing.assert_array_equal(np.array(read, np.float32), loss)
 
 
+def test_a_cell_of_nothing_is_empty(tmp_path):
+  path = tmp_path / "cohorts.csv"
+  columns = {"client_id": np.array([0, 2]), "loss": np.array([None, 0.5])}
+  release_to(release.RowsReleaseManager(path), (4, columns))
+  assert path.read_text().split() == ["round,client_id,loss", "4,0,", "4,2,0.5"]
+
+
 def test_columns_of_different_lengths_are_an_error(tmp_path):
   manager = release.RowsReleaseManager(tmp_path / "clients.csv")
   columns = {"client_id": np.arange(3), "loss": np.zeros(2)}

@@ -98,6 +98,24 @@ def test_another_run_is_left_alone(path, configuration, difference):
   assert folder.is_saved
 
 
+def test_a_run_from_before_a_flag_goes_on_with_its_default(path):
+  interrupted_run(path)
+  defaults = {"sampling": "uniform", "batch_size": 32}
+  with run_folder.take_folder(
+    [path], changed("flags", sampling="uniform"), flag_defaults=defaults
+  ) as folder:
+    assert folder.is_saved
+  with (
+    pytest.raises(
+      run_folder.FolderTakenError, match=r"--sampling=uniform .*all"
+    ),
+    run_folder.take_folder(
+      [path], changed("flags", sampling="all"), flag_defaults=defaults
+    ),
+  ):
+    pass
+
+
 @pytest.mark.parametrize("name", ["summary", "metrics", "clients"])
 def test_what_is_not_of_an_interrupted_run_is_not_written_over(path, name):
   path.mkdir(parents=True)

@@ -126,6 +126,12 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     clients["test_accuracy"]
   )
 
+  labels = pd.read_csv(folder.labels)
+  assert list(labels) == ["client_id", *map(str, range(10))]
+  assert labels["client_id"].tolist() == [0, 1, 2, 3, 4]
+  _, y = task.train.load(3)
+  assert labels.iloc[3, 1:].tolist() == np.bincount(y, minlength=10).tolist()
+
   for path in (folder.distribution_plot, folder.curves_plot):
     image = matplotlib.image.imread(path)
     assert image.shape[0] > 300

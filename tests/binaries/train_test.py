@@ -25,7 +25,16 @@ SMALL = (
   "--rounds_per_evaluation=2",
 )
 REPEATABLE = (
-  *("metrics", "evaluations", "client_evaluations", "clients", "summary"),
+  *(
+    "metrics",
+    "costs",
+    "cohorts",
+    "labels",
+    "evaluations",
+    "client_evaluations",
+    "clients",
+    "summary",
+  ),
 )
 
 
@@ -83,6 +92,16 @@ def check_refused(outcome, beginning, *words):
       ["nan"],
     ),
     ("--clients_per_round=31", "--clients_per_round=31: ", ["1 to 30"]),
+    ("--clients_per_round=5-31", "--clients_per_round=5-31: ", ["1 to 30"]),
+    ("--clients_per_round=5-1", "--clients_per_round=5-1: ", ["5-15"]),
+    (
+      "--sampling=all --clients_per_round=5",
+      "--clients_per_round=5: ",
+      ["--sampling=all", "30"],
+    ),
+    ("--sampling=some", "--sampling=some: ", ["proportional"]),
+    ("--dropout=1", "--dropout=1.0: ", ["[0, 1)"]),
+    ("--dropout=nan", "--dropout=nan: ", ["[0, 1)"]),
     ("--output_dir=", "--output_dir: ", ["empty"]),
     ("--output_dir=/dev/null/run", "--output_dir=/dev/null/run: ", ["folder"]),
     ("--workers=nowhere", "--workers: ", ["host:port"]),
@@ -158,6 +177,14 @@ def test_a_run_leaves_its_results_and_repeats(program):
   assert (metrics["aggregator/num_clients"] == 4).all()
   assert metrics["client_work/train/loss"].is_monotonic_decreasing
   assert pd.read_csv(folder.evaluations)["round"].tolist() == [2, 3]
+  costs = pd.read_csv(folder.costs)
+  assert costs["num_clients"].tolist() == [4, 4, 4]
+  assert costs["bytes_down"].tolist() == [4 * 2600] * 3
+  cohorts = pd.read_csv(folder.cohorts)
+  assert cohorts["round"].tolist() == [*[1] * 4, *[2] * 4, *[3] * 4]
+  sums = cohorts.groupby("round")["coefficient"].sum()
+  np.testing.assert_allclose(sums, 1, rtol=1e-6)
+  assert cohorts["loss_before"].isna().all()
   history = pd.read_csv(folder.client_evaluations)
   assert history["round"].tolist() == [2] * 6 + [3] * 6
   assert history["client_id"].tolist() == [*range(6)] * 2

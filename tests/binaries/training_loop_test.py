@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from binaries import interruption, training_loop
+from binaries import interruption, rounds, sampling, training_loop
 
 NUM_CLIENTS = 7
+COHORTS = sampling.Sampling(seed=5, clients_per_round=(3, 3))
 
 
 class State(NamedTuple):
@@ -82,15 +83,13 @@ class Run:
     self.settings = training_loop.Settings(
       **{
         "total_rounds": 10,
-        "clients_per_round": 3,
         "rounds_per_evaluation": 4,
         "rounds_per_checkpoint": 3,
-        "seed": 5,
         **settings,
       }
     )
     self.states = States()
-    self.releases = training_loop.Releases(*(Table() for _ in range(4)))
+    self.releases = training_loop.Releases(*(Table() for _ in range(6)))
     self.progress = []
 
   def train(self, process=None, evaluate=None, **releases):
@@ -102,10 +101,13 @@ class Run:
 
     asyncio.run(
       training_loop.train(
-        process or Process(),
+        rounds.Rounds(
+          process or Process(),
+          sample=sampling.Sampler(COHORTS, np.ones(NUM_CLIENTS)),
+          train_data=lambda client_ids: [k + 0.1 for k in client_ids],
+          costs=lambda state, cohort: {"paid": state.weights + len(cohort)},
+        ),
         settings=self.settings,
-        num_clients=NUM_CLIENTS,
-        train_data=lambda client_ids: [k + 0.1 for k in client_ids],
         evaluate=evaluate or default_evaluate,
         state_manager=self.states,
         releases=self.releases._replace(**releases),
@@ -116,7 +118,7 @@ class Run:
   def tables(self):
     return {
       name: getattr(self.releases, name).rows
-      for name in ("metrics", "summary", "clients")
+      for name in ("metrics", "costs", "summary", "clients")
     }
 
 
@@ -192,7 +194,9 @@ def test_a_round_whose_evaluation_stops_is_done_again(uninterrupted):
 @pytest.mark.parametrize(
   ("name", "round_num"),
   [
-    *itertools.product(["metrics", "timing"], [1, 4, 6, 10]),
+    *itertools.product(
+      ["metrics", "timing", "costs", "cohorts"], [1, 4, 6, 10]
+    ),
     *itertools.product(["summary", "clients"], [4, 10]),
   ],
 )
@@ -216,38 +220,3 @@ def test_a_run_that_is_complete_does_nothing():
   process = Process()
   run.train(process)
   assert process.num_calls == 0
-
-
-def cohorts(num_rounds, **changes):
-  settings = Run(**changes).settings
-  return [
-    training_loop.sample_cohort(settings, NUM_CLIENTS, round_num)
-    for round_num in range(1, num_rounds + 1)
-  ]
-
-
-def test_a_cohort_has_distinct_clients_in_order():
-  for cohort in cohorts(50):
-    assert len(cohort) == 3
-    assert cohort == sorted(set(cohort))
-    assert set(cohort) <= set(range(NUM_CLIENTS))
-
-
-def test_all_clients_can_be_taken():
-  assert (
-    cohorts(3, clients_per_round=NUM_CLIENTS) == [[*range(NUM_CLIENTS)]] * 3
-  )
-
-
-def test_cohorts_depend_on_seed_and_round_alone():
-  assert cohorts(20) == cohorts(20, total_rounds=99, rounds_per_evaluation=1)
-  assert cohorts(20) != cohorts(20, seed=6)
-  assert len({tuple(cohort) for cohort in cohorts(20)}) > 10
-
-
-def test_all_clients_are_equally_likely():
-  num_rounds = 3000
-  counts = np.bincount(np.ravel(cohorts(num_rounds)), minlength=NUM_CLIENTS)
-  share = 3 / NUM_CLIENTS
-  deviation = np.sqrt(num_rounds * share * (1 - share))
-  assert np.abs(counts - num_rounds * share).max() < 4 * deviation
