@@ -139,7 +139,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel):
     path.relative_to(ROOT).as_posix()
     for package in PACKAGES
     for path in (ROOT / package).rglob("*")
-    if path.suffix == ".py" or "flagfiles" in path.parent.parts
+    if path.suffix in (".py", ".css", ".js") or "flagfiles" in path.parent.parts
   }
   expected.add("tff_fair/py.typed")
   info = "tff_fair-{version}.dist-info/".format(**project_table())
@@ -152,7 +152,8 @@ def test_the_console_scripts_start_functions_that_exist(wheel):
   entry_points = configparser.ConfigParser()
   entry_points.read_string(wheel.read(name).decode())
   scripts = dict(entry_points["console_scripts"])
-  assert {"tff-fair-train", "tff-fair-prepare-data"} <= scripts.keys()
+  expected = {"tff-fair-train", "tff-fair-prepare-data", "tff-fair-report"}
+  assert expected <= scripts.keys()
   for start in scripts.values():
     module, function = start.split(":")
     source = wheel.read(f"{module.replace('.', '/')}.py").decode()

@@ -1,0 +1,135 @@
+"""Section: how accuracy is distributed over clients at the end of the runs."""
+
+import numpy as np
+
+from binaries.report_page import (
+  final_accuracies,
+  histogram,
+  line_chart,
+  scale,
+  section,
+)
+from binaries.report_page.frame import Frame
+from binaries.report_page.line_chart import Line
+from binaries.report_page.markup import Markup
+from binaries.report_page.methods import Method, TaskRuns
+from binaries.report_page.section import Section
+
+_TITLE = "Accuracy over clients"
+_MAX_QUANTILES = 200
+_WORST_SHARE = 0.1
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section: clients in order, and a histogram for each method."""
+  found = {
+    method.number: accuracies
+    for method in task.methods
+    if (
+      accuracies := [
+        np.sort(final_accuracies.of_run(run).to_numpy()) for run in method.runs
+      ]
+    )
+    and all(a.size for a in accuracies)
+  }
+  if not found:
+    return Section(_TITLE, absence="no finished run has evaluated its clients")
+  shown = [method for method in task.methods if method.number in found]
+  absent = [method for method in task.methods if method not in shown]
+  lines = [_quantile_line(method, found[method.number]) for method in shown]
+  values = np.concatenate([line.y for line in lines])
+  chart = line_chart.draw(
+    lines,
+    Frame(
+      scale.linear(0, 100, is_tight=True),
+      scale.linear(float(values.min()), float(values.max()), bounds=(0, 100)),
+      x_label="clients, from the least accurate to the most (%)",
+    ),
+    identifier=f"{task.identifier}-ordered",
+    title="Accuracy of clients in order",
+    description="Clients from the least accurate to the most. Median: "
+    + ", ".join(f"{line.label} {np.median(line.y):.1f} %" for line in lines)
+    + ".",
+    x_name="share of clients (%)",
+    y_unit=" %",
+  )
+  bins = [histogram.shares(found[method.number]) for method in shown]
+  frame = Frame(
+    scale.linear(0, 100, is_tight=True),
+    scale.linear(0, 100 * float(np.max(bins)), num_ticks=3, bounds=(0, 100)),
+    x_label="accuracy (%)",
+    width=260,
+    height=170,
+    left=32,
+  )
+  return Section(
+    _TITLE,
+    [
+      section.charts(section.figure(chart, "Clients in order: accuracy (%)")),
+      section.note(
+        "Histograms: share of the clients (%) by accuracy, in steps of 5 "
+        "points",
+        ", in the mean over seeds" if _has_seeds(task) else None,
+        "; solid line: mean, dashed: mean of the worst 10 %.",
+      ),
+      section.charts(
+        [
+          _histogram(task, method, found[method.number], bins[place], frame)
+          for place, method in enumerate(shown)
+        ],
+        class_="charts small",
+      ),
+      section.without(absent, "their runs have not evaluated any client"),
+    ],
+  )
+
+
+def _histogram(
+  task: TaskRuns,
+  method: Method,
+  accuracies: list[np.ndarray],
+  bins: np.ndarray,
+  frame: Frame,
+) -> Markup:
+  mean = 100 * float(np.mean([a.mean() for a in accuracies]))
+  worst = 100 * float(
+    np.mean(
+      [a[: int(np.ceil(_WORST_SHARE * a.size))].mean() for a in accuracies]
+    )
+  )
+  drawing = histogram.draw(
+    method,
+    bins,
+    mean,
+    worst,
+    frame,
+    identifier=f"{task.identifier}-histogram-{method.number}",
+  )
+  return section.figure(
+    drawing,
+    method.label,
+    f"mean {mean:.1f}, worst 10 % {worst:.1f}",
+    class_=f"m{method.number}",
+  )
+
+
+def _quantile_line(method: Method, accuracies: list[np.ndarray]) -> Line:
+  """Returns accuracy by the share of clients that are no better."""
+  count = min(max(a.size for a in accuracies), _MAX_QUANTILES)
+  shares = (np.arange(count) + 0.5) / count
+  values = 100 * np.array(
+    [a[(shares * a.size).astype(int)] for a in accuracies]
+  )
+  spread = values.std(axis=0, ddof=1) if len(values) > 1 else None
+  return Line(
+    method.label,
+    method.number,
+    method.style,
+    100 * shares,
+    values.mean(axis=0),
+    spread,
+  )
+
+
+def _has_seeds(task: TaskRuns) -> bool:
+  return any(len(method.runs) > 1 for method in task.methods)

@@ -1,0 +1,106 @@
+"""Section: accuracy against fairness, and the methods that no other beats."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from binaries.report_page import measures, scale, scatter_chart, section
+from binaries.report_page.frame import Frame
+from binaries.report_page.markup import Markup
+from binaries.report_page.measures import Measure
+from binaries.report_page.methods import Method, TaskRuns
+from binaries.report_page.scatter_chart import Point
+from binaries.report_page.section import Section
+
+_TITLE = "Accuracy and fairness"
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section: mean accuracy against std and worst 10 %."""
+  of_columns = {measure.column: measure for measure in measures.ACCURACY}
+  figures = [
+    figure
+    for name in ("std", "worst_10")
+    if (
+      figure := _figure(
+        task, of_columns["accuracy/mean"], of_columns[f"accuracy/{name}"]
+      )
+    )
+    is not None
+  ]
+  if not figures:
+    return Section(_TITLE, absence="no run has finite accuracies")
+  return Section(
+    _TITLE,
+    [
+      section.note(
+        "At the end of the runs. The dashed line is the Pareto front: methods "
+        "that no other beats in one of the two without falling behind in the "
+        "other. Whiskers are one standard deviation over seeds."
+      ),
+      section.charts(figures),
+    ],
+  )
+
+
+def _figure(task: TaskRuns, first: Measure, other: Measure) -> Markup | None:
+  points = [
+    point
+    for method in task.methods
+    if np.isfinite((point := _point(method, first, other)).x + point.y)
+  ]
+  if not points:
+    return None
+  sign = 1 if other.more_is_better else -1
+  front = scatter_chart.pareto_front(
+    [point.x for point in points], [sign * point.y for point in points]
+  )
+  names = ", ".join(points[place].label for place in front)
+  direction = "up" if sign > 0 else "down"
+  title = f"{other.title} against mean accuracy"
+  chart = scatter_chart.draw(
+    points,
+    Frame(
+      _scale([(point.x, point.x_spread) for point in points]),
+      _scale([(point.y, point.y_spread) for point in points]),
+      x_label="mean accuracy (%)",
+    ),
+    identifier=f"{task.identifier}-mean-{other.column.partition('/')[2]}",
+    title=title,
+    description=f"Better is right and {direction}. Pareto front: {names}.",
+    front=front,
+  )
+  return section.figure(
+    chart,
+    f"{other.title} of accuracy over clients (%), better {direction} and right",
+    f"Pareto front: {names}.",
+  )
+
+
+def _point(method: Method, first: Measure, other: Measure) -> Point:
+  x, y = first.of_method(method), other.of_method(method)
+  texts = [
+    f"{measure.title.lower()} "
+    f"{' ± '.join(filter(None, [value.mean_text, value.std_text]))} %"
+    for measure, value in ((first, x), (other, y))
+  ]
+  return Point(
+    method.label,
+    method.number,
+    method.style,
+    x.mean,
+    y.mean,
+    x.std or 0.0,
+    y.std or 0.0,
+    ", ".join(texts),
+  )
+
+
+def _scale(values: Sequence[tuple[float, float]]) -> scale.Scale:
+  low = min(mean - spread for mean, spread in values)
+  high = max(mean + spread for mean, spread in values)
+  # Points at the very edge would be half a marker beyond it.
+  room = (high - low) / 20
+  return scale.linear(
+    max(low - room, 0), min(high + room, 100), bounds=(0, 100)
+  )
