@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-_COLUMNS_PER_BLOCK = 16384
+_COLUMNS_PER_BLOCK = 4096
 # Blocks that may be in memory, in float64, at the same time.
 _PARALLEL_BLOCKS = 4
 
@@ -59,13 +59,11 @@ def inner_products(
   def add_products(
     start: tf.Tensor, products: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    first = second = _columns(blocks, start)
-    if others:
-      second = tf.concat([first, _columns(others, start)], 0)
-    return (
-      start + _COLUMNS_PER_BLOCK,
-      products + tf.matmul(first, second, transpose_b=True),
-    )
+    first = _columns(blocks, start)
+    # Small products side by side: large copies would cost more than they do.
+    seconds = [first, *(_columns([other], start) for other in others)]
+    found = [tf.matmul(first, second, transpose_b=True) for second in seconds]
+    return start + _COLUMNS_PER_BLOCK, products + tf.concat(found, 1)
 
   return tf.while_loop(
     lambda start, _: start < columns,
