@@ -19,7 +19,7 @@ from absl import app, flags
 
 import tasks
 import tff_fair
-from binaries import population, training_loop
+from binaries import population, sampling
 
 _OUTPUT = flags.DEFINE_string("output", None, "CSV file.", required=True)
 _METHODS = flags.DEFINE_list("methods", [], "Methods to run; none for all.")
@@ -48,18 +48,17 @@ def _run(method: str, seed: int) -> dict[str, float]:
     num_clients=task.num_clients,
     shuffle_seed=seed,
   )
-  settings = training_loop.Settings(
-    total_rounds=_ROUNDS.value,
-    clients_per_round=_CLIENTS_PER_ROUND,
-    rounds_per_evaluation=_ROUNDS.value,
-    rounds_per_checkpoint=_ROUNDS.value,
-    seed=seed,
+  sample = sampling.Sampler(
+    sampling.Sampling(
+      seed=seed, clients_per_round=(_CLIENTS_PER_ROUND, _CLIENTS_PER_ROUND)
+    ),
+    task.train.num_examples,
   )
   train_data = population.client_data(task.train_data)
   state = process.initialize()
   for round_num in range(1, _ROUNDS.value + 1):
-    cohort = training_loop.sample_cohort(settings, task.num_clients, round_num)
-    state, _ = process.next(state, train_data(cohort))
+    cohort = sample(round_num)
+    state, _ = process.next(state, train_data(cohort.reporting))
   summary = population.build_evaluation(task, process)(state).summary
   return {name: summary["accuracy"][name] for name in _STATISTICS}
 

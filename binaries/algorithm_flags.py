@@ -98,7 +98,7 @@ def build(
 
   Args:
     model_fn: Returns a new model.
-    seed: Seed of the order of local training examples.
+    seed: Seed of what clients draw.
     num_clients: Size of the population.
 
   Raises:
@@ -113,11 +113,10 @@ def build(
       model_fn,
       client_weighting=_CLIENT_WEIGHTING.value,
       loss_at=_LOSS_AT.value,
-      shuffle_seed=seed,
       num_clients=num_clients,
       hparams=chosen_hparams,
       aggregation=chosen_aggregation,
-      **training_flags.build_options(),
+      **training_flags.build_options(seed),
     )
   except ValueError as error:
     raise UsageError(f"{_flag_behind(error)}: {error}") from error

@@ -69,7 +69,7 @@ def main() -> None:
           process,
           aggregation=algorithm_flags.aggregation(),
           loss_at=algorithm_flags.loss_at(),
-          epochs=training_flags.epochs(),
+          epochs=training_flags.epochs(seed),
         ),
       ),
       title=f"{task.name}: {task.description}\n{algorithm_flags.describe()}",

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from absl import flags
 
+from binaries import number_range
+
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
@@ -37,11 +39,12 @@ _CLIENT_LEARNING_RATE = flags.DEFINE_float(
 _BATCH_SIZE = flags.DEFINE_integer(
   "batch_size", 16, "Examples in a local minibatch.", lower_bound=1
 )
-_LOCAL_EPOCHS = flags.DEFINE_integer(
+_LOCAL_EPOCHS = number_range.define(
   "local_epochs",
   1,
-  "How often a client runs over its data in a round.",
-  lower_bound=1,
+  "How often a client runs over its data in a round; or a range as 1-5, from "
+  "which each client draws anew in each round, as clients of different means "
+  "would.",
 )
 _DECAY = flags.DEFINE_float(
   "client_learning_rate_decay",
@@ -83,14 +86,20 @@ FLAGS_OF_OPTIONS = {
 }
 
 
-def build_options() -> dict[str, Any]:
-  """Returns the arguments of `tff_fair.algorithms.build` that are set here."""
+def build_options(seed: int) -> dict[str, Any]:
+  """Returns the arguments of `tff_fair.algorithms.build` that are set here.
+
+  Args:
+    seed: Seed of the order of local examples, and of numbers of epochs.
+  """
   options = {
     "client_optimizer": _build_optimizer(
       _CLIENT_OPTIMIZER.value, _CLIENT_LEARNING_RATE.value
     ),
     "batch_size": _BATCH_SIZE.value,
-    "local_epochs": _LOCAL_EPOCHS.value,
+    "shuffle_seed": seed,
+    "local_epochs": _local_epochs(),
+    "local_epochs_seed": seed,
     "learning_rate_decay": _DECAY.value,
     "learning_rate_decay_kind": _DECAY_KIND.value,
   }
@@ -103,10 +112,35 @@ def build_options() -> dict[str, Any]:
   return options
 
 
-def epochs() -> Callable[[Sequence[int], Any], np.ndarray]:
-  """Returns a function from clients and a state to their epochs after it."""
-  number = _LOCAL_EPOCHS.value
-  return lambda client_ids, _: np.full(len(client_ids), number)
+def epochs(seed: int) -> Callable[[Sequence[int], Any], np.ndarray]:
+  """Returns a function from clients and a state to their epochs after it.
+
+  Args:
+    seed: The seed that the process was built with.
+  """
+  from tff_fair import client_works  # noqa: PLC0415
+
+  settings = client_works.TrainingSettings(
+    local_epochs=_local_epochs(), local_epochs_seed=seed
+  )
+
+  def of_clients(client_ids: Sequence[int], state: Any) -> np.ndarray:
+    client_work = state.client_work
+    # Where there are personal models, they are beside it.
+    training = client_work.get("training", client_work)
+    return np.array(
+      [
+        int(client_works.num_epochs(settings, k, training["round_num"]))
+        for k in client_ids
+      ]
+    )
+
+  return of_clients
+
+
+def _local_epochs() -> int | tuple[int, int]:
+  least, most = number_range.bounds(_LOCAL_EPOCHS.value)
+  return least if least == most else (least, most)
 
 
 def _build_optimizer(

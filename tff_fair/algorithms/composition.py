@@ -34,7 +34,8 @@ class TrainingOptions(TypedDict, total=False):
   """Options of local training; see `tff_fair.client_works.TrainingSettings`."""
 
   batch_size: int | None
-  local_epochs: int
+  local_epochs: int | tuple[int, int]
+  local_epochs_seed: int
   loss_at: str
   shuffle_seed: int | None
   proximal_mu: float
@@ -87,8 +88,9 @@ def compose(
     personal_lam: Trains personal models beside the global one, with this pull
       towards it (Ditto); `None` trains none.
     **training: The attributes of `tff_fair.client_works.TrainingSettings`:
-      `batch_size`, `local_epochs`, `loss_at`, `shuffle_seed`, `proximal_mu`,
-      `learning_rate_decay`, `learning_rate_decay_kind`.
+      `batch_size`, `local_epochs` (a number, or the least and the greatest that
+      clients draw), `local_epochs_seed`, `loss_at`, `shuffle_seed`,
+      `proximal_mu`, `learning_rate_decay`, `learning_rate_decay_kind`.
 
   Returns:
     A `tff.learning.templates.LearningProcess` whose `next` has the type

@@ -121,9 +121,10 @@ def build(
     hparams: The method's hyperparameters by name; those left out have their
       defaults.
     **options: Options that hold for every method: `server_optimizer`,
-      `client_weighting`, `batch_size`, `local_epochs`, `num_clients`,
-      `aggregation`, `sum_factory`, `loss_at`, `shuffle_seed`, `proximal_mu`;
-      see `tff_fair.algorithms.compose`.
+      `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
+      and the greatest that clients draw, seeded by `local_epochs_seed`),
+      `num_clients`, `aggregation`, `sum_factory`, `loss_at`, `shuffle_seed`,
+      `proximal_mu`; see `tff_fair.algorithms.compose`.
 
   Returns:
     A `tff.learning.templates.LearningProcess`; see

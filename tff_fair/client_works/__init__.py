@@ -1,7 +1,12 @@
 """Client work: local training and evaluation."""
 
-from tff_fair.client_works.local_training import TrainingSettings
+from tff_fair.client_works.local_training import TrainingSettings, num_epochs
 from tff_fair.client_works.personal import build_personal_training
 from tff_fair.client_works.training import build_training
 
-__all__ = ["TrainingSettings", "build_personal_training", "build_training"]
+__all__ = [
+  "TrainingSettings",
+  "build_personal_training",
+  "build_training",
+  "num_epochs",
+]

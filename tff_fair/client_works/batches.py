@@ -47,14 +47,17 @@ class ClientData:
     )
 
   def reduce(
-    self, carry: _Carry, step: Callable[[_Carry, Any], _Carry], epochs: int = 1
+    self,
+    carry: _Carry,
+    step: Callable[[_Carry, Any], _Carry],
+    epochs: int | tf.Tensor = 1,
   ) -> _Carry:
     """Calls `step` for each element.
 
     Args:
       carry: What the first `step` gets, a structure of tensors.
       step: From carry and element to carry.
-      epochs: How often to run over all elements.
+      epochs: How often to run over all elements; a tensor is an int64[].
 
     Returns:
       What the last `step` returned; `carry` if there is no element.
@@ -62,12 +65,13 @@ class ClientData:
     traced_step = tf.function(step)
 
     def over_single() -> _Carry:
-      if epochs == 1:
+      if not tf.is_tensor(epochs) and epochs == 1:
         return traced_step(carry, self._single)
+      last = tf.cast(epochs, tf.int64)
       return tf.while_loop(
-        lambda epoch, _: epoch < epochs,
+        lambda epoch, _: epoch < last,
         lambda epoch, carry: (epoch + 1, traced_step(carry, self._single)),
-        (0, carry),
+        (tf.zeros([], tf.int64), carry),
         parallel_iterations=1,
       )[1]
 
@@ -77,13 +81,21 @@ class ClientData:
       lambda: _reduce_iterated(self._data.repeat(epochs), carry, traced_step),
     )
 
+  def client_id(self) -> tf.Tensor:
+    """Returns the client's id, int64[]; 0 without elements."""
+    return tf.cond(
+      self._is_single,
+      lambda: self._single[0],
+      lambda: _reduce_iterated(
+        self._data.take(1), tf.zeros([], tf.int64), lambda _, e: e[0]
+      ),
+    )
+
 
 @tf.function
 def client_id(data: tf.data.Dataset) -> tf.Tensor:
   """Returns the id that a client's data has, int64[]; 0 without elements."""
-  return ClientData(data.take(1)).reduce(
-    tf.zeros([], tf.int64), lambda _, element: element[0]
-  )
+  return ClientData(data.take(1)).client_id()
 
 
 def _reduce_iterated(
@@ -168,6 +180,31 @@ def shuffled(size: tf.Tensor, seed: int, *salts: tf.Tensor) -> tf.Tensor:
   Returns:
     int32[size].
   """
+  return tf.random.experimental.stateless_shuffle(
+    tf.range(size), seed=_stateless_seed(seed, *salts)
+  )
+
+
+def drawn_between(
+  least: int, most: int, seed: int, *salts: tf.Tensor
+) -> tf.Tensor:
+  """Returns a number that depends on seed and salts alone.
+
+  Args:
+    least: The least that can be drawn.
+    most: The greatest; all between are equally likely.
+    seed: Any Python integer; its lowest 64 bits count.
+    *salts: Integer scalars, for instance client and round.
+
+  Returns:
+    int64[].
+  """
+  return tf.random.stateless_uniform(
+    [], _stateless_seed(seed, *salts), least, most + 1, tf.int64
+  )
+
+
+def _stateless_seed(seed: int, *salts: tf.Tensor) -> tf.Tensor:
   state = tf.constant(
     [_signed(seed & 0xFFFFFFFF), _signed(seed >> 32 & 0xFFFFFFFF)], tf.int32
   )
@@ -175,7 +212,7 @@ def shuffled(size: tf.Tensor, seed: int, *salts: tf.Tensor) -> tf.Tensor:
     low, high = tf.unstack(tf.bitcast(tf.cast(salt, tf.int64), tf.int32))
     state = tf.random.experimental.stateless_fold_in(state, low)
     state = tf.random.experimental.stateless_fold_in(state, high)
-  return tf.random.experimental.stateless_shuffle(tf.range(size), seed=state)
+  return state
 
 
 def _signed(word: int) -> int:

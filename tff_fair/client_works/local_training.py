@@ -24,7 +24,11 @@ class TrainingSettings:
   Attributes:
     batch_size: Examples in a minibatch: each element of a client's data is
       sliced. `None` takes each element as one minibatch.
-    local_epochs: How often a client runs over its data.
+    local_epochs: How often a client runs over its data: a number, or (least,
+      greatest), between which each client draws one in each round.
+    local_epochs_seed: Seed of these draws, which depend on it, the client's id
+      and the number of rounds in which any client counted. Nothing else is
+      drawn from it.
     loss_at: Where f_k and a_k are taken: "before" training, in a pass of its
       own in inference mode; in "training", the means over the local steps; or
       "after" it, of the trained model, for comparison with code that does so.
@@ -43,7 +47,8 @@ class TrainingSettings:
   """
 
   batch_size: int | None = None
-  local_epochs: int = 1
+  local_epochs: int | tuple[int, int] = 1
+  local_epochs_seed: int = 0
   loss_at: str = "before"
   shuffle_seed: int | None = None
   proximal_mu: float = 0.0
@@ -60,7 +65,7 @@ class TrainingSettings:
     """
     if self.batch_size is not None:
       checks.check_integer("batch_size", self.batch_size, minimum=1)
-    checks.check_integer("local_epochs", self.local_epochs, minimum=1)
+    self._check_local_epochs()
     checks.check_choice("loss_at", self.loss_at, LOSS_AT)
     checks.check_number("proximal_mu", self.proximal_mu, minimum=0)
     checks.check_choice(
@@ -85,6 +90,20 @@ class TrainingSettings:
           "client's data is a minibatch already. Shuffle the dataset instead."
         )
 
+  def _check_local_epochs(self) -> None:
+    checks.check_integer("local_epochs_seed", self.local_epochs_seed, minimum=0)
+    if not isinstance(self.local_epochs, tuple):
+      checks.check_integer("local_epochs", self.local_epochs, minimum=1)
+      return
+    if len(self.local_epochs) != 2:
+      raise ValueError(
+        "Expected local_epochs to be an integer or (least, greatest), found "
+        f"{self.local_epochs!r}."
+      )
+    least, greatest = self.local_epochs
+    checks.check_integer("the least local_epochs", least, minimum=1)
+    checks.check_integer("the greatest local_epochs", greatest, minimum=least)
+
 
 class Progress(NamedTuple):
   """What local training carries from step to step.
@@ -104,6 +123,26 @@ class Progress(NamedTuple):
   client_id: Any
   probe: Any
   num_elements: Any
+
+
+def num_epochs(
+  settings: TrainingSettings, client_id: Any, round_num: Any
+) -> int | tf.Tensor:
+  """Returns how often a client runs over its data in a round.
+
+  Args:
+    settings: How to train.
+    client_id: int64[].
+    round_num: int64[], t.
+
+  Returns:
+    The number; an int64[] where it is drawn.
+  """
+  if not isinstance(settings.local_epochs, tuple):
+    return settings.local_epochs
+  return batches.drawn_between(
+    *settings.local_epochs, settings.local_epochs_seed, client_id, round_num
+  )
 
 
 def decayed_hparams(
@@ -230,7 +269,11 @@ def train(
       examples, settings.batch_size, progress, step, order
     )
 
-  return data.reduce(first, over_element, settings.local_epochs)
+  # Asked for only where somebody draws: it takes a look at the data.
+  is_drawn = isinstance(settings.local_epochs, tuple)
+  client_id = data.client_id() if is_drawn else zero
+  epochs = num_epochs(settings, client_id, state["round_num"])
+  return data.reduce(first, over_element, epochs)
 
 
 def _with_proximal(

@@ -188,7 +188,9 @@ class _Client:
     learning_rate = tf.cast(
       hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0), tf.float32
     )
-    num_examples = trained.tally.num_examples // self.settings.local_epochs
+    num_examples = trained.tally.num_examples // local_training.num_epochs(
+      self.settings, trained.client_id, state["round_num"]
+    )
     counts = tf.logical_and(
       finiteness.all_finite((loss, update)), num_examples > 0
     )

@@ -1,0 +1,111 @@
+"""Tests of numbers of local epochs that clients draw."""
+
+import numpy as np
+import pytest
+
+from tests import reference, small_problem
+from tests.client_works import local_work
+from tff_fair import client_works
+from tff_fair.client_works import batches
+
+IDS = small_problem.CLIENT_IDS
+SETTINGS = {"local_epochs": (2, 5), "local_epochs_seed": 3}
+
+
+def draws(round_num, ids=IDS, **changes):
+  settings = client_works.TrainingSettings(**{**SETTINGS, **changes})
+  return [
+    int(client_works.num_epochs(settings, client_id, np.int64(round_num)))
+    for client_id in ids
+  ]
+
+
+def rounds(process, make, number):
+  """The results of some rounds, by client."""
+  state = process.initialize()
+  for _ in range(number):
+    output = local_work.run(process, [make(k) for k in IDS], state=state)
+    state = output.state
+    yield dict(zip(IDS, output.result, strict=True))
+
+
+@pytest.mark.parametrize("batch_size", [small_problem.BATCH_SIZE, None])
+@pytest.mark.parametrize("model", ["functional"])
+def test_each_client_trains_as_one_with_a_fixed_number(model, batch_size):
+  # In one element that is sliced, and in several.
+  make = small_problem.whole if batch_size else small_problem.batched
+  process = local_work.build(model, batch_size=batch_size, **SETTINGS)
+  theta = reference.initial_theta()
+  seen = set()
+  for round_num, results in enumerate(rounds(process, make, 3)):
+    for client_id, number in zip(IDS, draws(round_num), strict=True):
+      update, signals = results[client_id]
+      wanted = reference.run_client(theta, client_id, epochs=number)
+      np.testing.assert_allclose(
+        local_work.flat(update), wanted.update, atol=1e-6
+      )
+      examples = len(small_problem.client_arrays()[client_id][1])
+      assert signals.num_examples == examples
+      assert signals.effective_steps == pytest.approx(
+        number * -(-examples // small_problem.BATCH_SIZE), rel=1e-5
+      )
+      seen.add(number)
+  assert seen == {2, 3, 4, 5}
+
+
+def test_the_order_of_clients_does_not_matter():
+  process = local_work.build(batch_size=4, **SETTINGS)
+  (results,) = rounds(process, small_problem.whole, 1)
+  for client_id in IDS:
+    update, _ = local_work.run_one(process, small_problem.whole(client_id))
+    np.testing.assert_array_equal(
+      update, local_work.flat(results[client_id].update)
+    )
+
+
+def test_draws_depend_on_seed_client_and_round():
+  ids = range(60)
+  assert draws(7, ids) == draws(7, ids)
+  for others in (
+    draws(8, ids),
+    draws(7, ids, local_epochs_seed=4),
+    draws(7, range(60, 120)),
+  ):
+    assert draws(7, ids) != others
+
+
+def test_all_numbers_are_equally_likely():
+  found = np.bincount(
+    np.ravel([draws(round_num, range(100)) for round_num in range(5)])
+  )
+  assert found.sum() == 500
+  assert found[:2].tolist() == [0, 0]
+  # Five standard deviations.
+  assert np.abs(found[2:] - 125).max() < 5 * np.sqrt(500 * 0.25 * 0.75)
+
+
+def test_a_range_of_one_number_is_that_number():
+  updates = [
+    local_work.run_one(
+      local_work.build(batch_size=4, local_epochs=epochs),
+      small_problem.whole(31),
+    )[0]
+    for epochs in ((3, 3), 3)
+  ]
+  np.testing.assert_array_equal(*updates)
+
+
+def test_a_client_without_examples_reports_none():
+  process = local_work.build(batch_size=4, **SETTINGS)
+  update, signals = local_work.run_one(process, small_problem.whole(3).take(0))
+  np.testing.assert_array_equal(update, 0)
+  assert signals.num_examples == 0
+
+
+def test_draws_cover_all_of_64_bits():
+  found = [
+    int(batches.drawn_between(1, 10**6, seed, np.int64(client_id)))
+    for seed in (0, 1, 2**40)
+    for client_id in (0, 2**40, -(2**63))
+  ]
+  assert len(set(found)) == len(found)
