@@ -6,6 +6,9 @@ from absl import flags
 
 Value = int | str  # 5, or "5-15".
 
+# A flag defined here belongs to the module that asks for it.
+flags.disclaim_key_flags()
+
 
 class _Parser(flags.ArgumentParser):
   """Reads positive integers and ranges of them."""

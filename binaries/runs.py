@@ -21,6 +21,8 @@ from binaries.run_folder import RunFolder
 
 ROUND = "round"  # The first column of the tables of rounds.
 HPARAM, TASK_OPTION = "hparam.", "task_option."  # Before the names of settings.
+# Says in a folder what the methods of the runs below it are called.
+NAMES_FILE = "sweep.json"
 
 _SEED = "seed"
 # What decides nothing, and what a setting holds under another name.
@@ -38,11 +40,13 @@ class Run:
     path: The folder.
     config: All that decides the results: groups of values by name.
     summary: The results at the end; None as long as the run is not finished.
+    name: What the method is called: as a sweep names it, or the algorithm.
   """
 
   path: pathlib.Path
   config: Mapping[str, Mapping[str, Any]]
   summary: Mapping[str, Any] | None
+  name: str
 
   @property
   def is_finished(self) -> bool:
@@ -218,7 +222,26 @@ def read(path: pathlib.Path) -> Run:
     if not isinstance(flags.get(name), kind):
       raise UsageError(f"{folder.config}: is not of a run: it has no {name}.")
   summary = _json(folder.summary) if folder.is_finished else None
-  return Run(path, config, summary)
+  name = read_names(path.absolute().parent).get(path.name, flags["algorithm"])
+  return Run(path, config, summary, name)
+
+
+def read_names(folder: pathlib.Path) -> dict[str, str]:
+  """Returns what methods are called, by the names of their runs' folders.
+
+  Args:
+    folder: The folder above; it may say nothing.
+
+  Raises:
+    UsageError: If it says it in no valid way.
+  """
+  path = folder / NAMES_FILE
+  if not path.exists():
+    return {}
+  names = _json(path).get("names")
+  if not isinstance(names, dict):
+    raise UsageError(f"{path}: is not of a sweep: it has no names.")
+  return {key: str(name) for key, name in names.items()}
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
@@ -236,7 +259,8 @@ def group(runs: Sequence[Run]) -> list[Group]:
   """
   same: dict[str, dict[int, Run]] = {}
   for run in runs:
-    of_seeds = same.setdefault(json.dumps(run.settings, sort_keys=True), {})
+    key = json.dumps([run.name, run.settings], sort_keys=True)
+    of_seeds = same.setdefault(key, {})
     if run.seed in of_seeds:
       raise UsageError(
         f"{run.path}: is the same run as {of_seeds[run.seed].path}, seed "
@@ -249,16 +273,16 @@ def group(runs: Sequence[Run]) -> list[Group]:
   ]
   methods: dict[tuple[str, str], list[tuple[Run, ...]]] = {}
   for member in members:
-    methods.setdefault((member[0].task, member[0].algorithm), []).append(member)
+    methods.setdefault((member[0].task, member[0].name), []).append(member)
   several_tasks = len({task for task, _ in methods}) > 1
   groups = []
-  for (task, algorithm), alike in methods.items():
+  for (task, method), alike in methods.items():
     names = differing_settings([member[0] for member in alike])
-    title = f"{task} {algorithm}" if several_tasks else algorithm
+    title = f"{task} {method}" if several_tasks else method
     for member in sorted(alike, key=_order(names)):
       settings = member[0].settings
       values = [
-        f"{_short(name)}={value_text(settings[name])}"
+        f"{short_name(name)}={_short_text(settings[name])}"
         for name in names
         if name in settings
       ]
@@ -284,19 +308,24 @@ def differing_settings(runs: Sequence[Run]) -> list[str]:
   )
 
 
+def short_name(setting: str) -> str:
+  """Returns the name of a setting without what kind of setting it is."""
+  last = setting.rpartition(".")[2]
+  # A hyperparameter called seed is not the run's seed.
+  return setting if last == _SEED else last
+
+
 def value_text(value: Any) -> str:
   """Returns a value as it is given on the command line."""
   if isinstance(value, list):
     return ",".join(map(value_text, value))
   if isinstance(value, float):
-    return f"{value:.12g}"
+    return repr(value).removesuffix(".0")
   return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _short(name: str) -> str:
-  last = name.rpartition(".")[2]
-  # A hyperparameter called seed is not the run's seed.
-  return name if last == _SEED else last
+def _short_text(value: Any) -> str:
+  return f"{value:.6g}" if isinstance(value, float) else value_text(value)
 
 
 def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], Any]:

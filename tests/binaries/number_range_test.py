@@ -1,7 +1,7 @@
 import pytest
 from absl import flags
 
-from binaries import number_range
+from binaries import command_line, number_range, train
 
 
 def parsed(text):
@@ -33,3 +33,8 @@ def test_numbers_and_ranges_are_read(text, value, bounds):
 def test_others_are_refused(text):
   with pytest.raises(flags.IllegalFlagValueError, match=r"--size.* 5 or 5-15"):
     parsed(text)
+
+
+def test_a_flag_is_of_the_group_that_asks_for_it():
+  values = command_line.flag_values(train.GROUPS)
+  assert {"clients_per_round", "local_epochs"} <= values.keys()

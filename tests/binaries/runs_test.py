@@ -207,14 +207,14 @@ def test_the_same_run_does_not_count_twice(tmp_path):
     (0.1, "0.1"),
     (5.0, "5"),
     (1e-7, "1e-07"),
-    (1 / 3, "0.333333333333"),
+    (1 / 3, "0.3333333333333333"),
     (True, "true"),
     (7, "7"),
     (["a", 1.0], "a,1"),
     ("none", "none"),
   ],
 )
-def test_values_are_short(value, text):
+def test_values_are_as_on_the_command_line(value, text):
   assert runs.value_text(value) == text
 
 
