@@ -69,7 +69,7 @@ def build(task: TaskRuns) -> Section:
       section.note(
         "Histograms: share of the clients (%) by accuracy, in steps of 5 "
         "points",
-        ", in the mean over seeds" if _has_seeds(task) else None,
+        ", in the mean over seeds" if task.has_seeds else None,
         "; solid line: mean, dashed: mean of the worst 10 %.",
       ),
       section.charts(
@@ -129,7 +129,3 @@ def _quantile_line(method: Method, accuracies: list[np.ndarray]) -> Line:
     values.mean(axis=0),
     spread,
   )
-
-
-def _has_seeds(task: TaskRuns) -> bool:
-  return any(len(method.runs) > 1 for method in task.methods)

@@ -83,7 +83,7 @@ def build(task: TaskRuns) -> Section:
         "On the test data of all clients.",
         " Lines are means over seeds, bands one standard deviation to each "
         "side."
-        if _have_seeds(task)
+        if task.has_seeds
         else None,
         f" Not offered: {' and '.join(absent)}, which no run has counted "
         "(costs.csv)."
@@ -138,17 +138,13 @@ def build_improved(task: TaskRuns) -> Section:
     [
       section.note(
         "ρₜ: the share of a round’s cohort whose training loss did not rise.",
-        " Mean over seeds." if _have_seeds(task) else None,
+        " Mean over seeds." if task.has_seeds else None,
         f" Mean of each {longest} rounds." if longest > 1 else None,
       ),
       section.charts(section.figure(chart, "Improved clients (%)")),
       section.without(absent, f"their runs have no {_IMPROVED} in metrics.csv"),
     ],
   )
-
-
-def _have_seeds(task: TaskRuns) -> bool:
-  return any(len(method.runs) > 1 for method in task.methods)
 
 
 def _choice(task: TaskRuns, axis: _Axis, is_first: bool) -> list[Markup]:

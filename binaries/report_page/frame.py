@@ -129,6 +129,7 @@ def drawing(
     viewBox=f"0 0 {width} {height}",
     width=width,
     height=height,
+    id=identifier,
     role="img",
     aria_labelledby=f"{identifier}-title {identifier}-text",
     class_=class_,

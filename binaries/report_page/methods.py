@@ -49,6 +49,11 @@ class TaskRuns:
     """The finished runs."""
     return [run for method in self.methods for run in method.runs]
 
+  @property
+  def has_seeds(self) -> bool:
+    """Whether there is a method with several runs."""
+    return any(len(method.runs) > 1 for method in self.methods)
+
 
 def arrange(runs: Sequence[Run]) -> list[TaskRuns]:
   """Sorts runs by task and method.

@@ -13,14 +13,15 @@ _MAX_CLIENTS = 10  # A column for each has room.
 
 def build(task: TaskRuns) -> Section:
   """Returns the section: two or three tables."""
-  several = any(len(method.runs) > 1 for method in task.methods)
   return Section(
     "Summary",
     [
       section.note(
         "At the end of each run, on the test data of all clients; each client "
         "counts once.",
-        " Mean ± sample standard deviation over seeds." if several else None,
+        " Mean ± sample standard deviation over seeds."
+        if task.has_seeds
+        else None,
         " The best value of a column is bold, the second best underlined."
         if len(task.methods) > 1
         else None,

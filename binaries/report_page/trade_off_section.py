@@ -36,7 +36,10 @@ def build(task: TaskRuns) -> Section:
       section.note(
         "At the end of the runs. The dashed line is the Pareto front: methods "
         "that no other beats in one of the two without falling behind in the "
-        "other. Whiskers are one standard deviation over seeds."
+        "other.",
+        " Whiskers are one standard deviation over seeds."
+        if task.has_seeds
+        else None,
       ),
       section.charts(figures),
     ],

@@ -72,7 +72,9 @@ def _write_extras(path, generator, num_clients, num_rounds, num_classes, skill):
   cohorts = np.concatenate(
     [generator.permutation(num_clients)[:size] for _ in rounds]
   )
-  coefficients = generator.normal(1 / size, 0.4 * skill / size, cohorts.size)
+  coefficients = generator.normal(
+    1 / size, 0.4 * abs(skill) / size, cohorts.size
+  )
   pd.DataFrame(
     {
       "round": np.repeat(rounds, size),

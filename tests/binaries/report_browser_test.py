@@ -1,0 +1,274 @@
+"""The page of a report in a real browser."""
+
+import re
+
+import pytest
+
+from binaries import runs
+from binaries.report_page import methods, page
+from tests import browser
+from tests.binaries import report_runs
+
+HOSTILE = "<script>alert(1)</script>"
+SKILLS = {"fedavg": 0.0, "adafed": 0.5, "afl": -0.7, HOSTILE: 0.9}
+DARK = [{"name": "prefers-color-scheme", "value": "dark"}]
+
+pytestmark = pytest.mark.skipif(
+  browser.missing() is not None, reason=str(browser.missing())
+)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+  """The page about four methods, one of them with seeds, on one task."""
+  folder = tmp_path_factory.mktemp("report")
+  for number, (algorithm, skill) in enumerate(SKILLS.items()):
+    for seed in (0, 1) if number else (0,):
+      report_runs.make(
+        folder / "runs" / f"{number}-{seed}",
+        seed=seed,
+        algorithm=algorithm,
+        skill=skill,
+        num_clients=20,
+      )
+  file = folder / "report.html"
+  file.write_text(page.build(methods.arrange(runs.find([folder]))))
+  return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def session():
+  with browser.started() as found:
+    yield found
+
+
+@pytest.fixture
+def shown(session, address):
+  """The page as it is when it is opened."""
+  session.open(address)
+  yield session
+  session.devtools("Emulation.setEmulatedMedia", media="", features=[])
+  session.devtools("Emulation.setScriptExecutionDisabled", value=False)
+  session.resize(1280, 900)
+
+
+def column(session, head, what="textContent"):
+  """Returns the cells of a column of the first table, from top to bottom."""
+  return session.run(
+    f"""
+    const table = document.querySelector("table.sortable");
+    const heads = Array.from(table.tHead.rows[0].cells);
+    const place = heads.findIndex((c) => c.textContent === "{head}");
+    return Array.from(table.tBodies[0].rows, (r) => r.cells[place].{what});
+    """
+  )
+
+
+def head_of(session, head):
+  """Gives a head of the first table a name, and returns its selector."""
+  session.run(
+    f"""
+    document.querySelector("#wanted")?.removeAttribute("id");
+    for (const c of document.querySelectorAll("table.sortable th button"))
+      if (c.textContent === "{head}") {{ c.id = "wanted"; break; }}
+    """
+  )
+  return "#wanted"
+
+
+def test_the_page_renders_without_a_word_on_the_console(shown):
+  assert shown.run("return document.title") == "Fairness on digits"
+  figures = shown.find("figure svg")
+  assert len(figures) > 20
+  assert sum(map(shown.is_shown, figures)) == 6 + 2 + 1 + 4 + 1 + 4 + 1
+  assert len(shown.screenshot()) > 10_000
+  # A page with a complaint has one of these at least.
+  assert shown.log("browser") == []
+
+
+def test_a_complaint_would_be_noticed(shown):
+  shown.run("console.error('a complaint'); fetch('https://example.com')")
+  assert len(shown.log("browser")) >= 2
+
+
+def test_no_request_leaves_the_file(session, address):
+  session.requests()
+  session.open(address)
+  session.click("label[for=t0-bytes]")
+  assert session.requests() == [address]
+
+
+def test_a_hostile_name_is_only_text(shown):
+  assert shown.run("return document.scripts.length") == 1
+  assert HOSTILE in column(shown, "Method")
+
+
+def test_a_click_sorts_by_number_the_best_first_then_reversed(shown):
+  before = column(shown, "Mean")
+  numbers = [float(value) for value in column(shown, "Mean", "dataset.value")]
+  assert numbers != sorted(numbers)
+  assert sum(" ± " in text for text in before) == 3
+  head = head_of(shown, "Mean")
+  shown.click(head)
+  values = column(shown, "Mean", "dataset.value")
+  assert [float(v) for v in values] == sorted(numbers, reverse=True)
+  state = "return document.querySelector('#wanted').closest('th').ariaSort"
+  assert shown.run(state) == "descending"
+  shown.click(head)
+  values = column(shown, "Mean", "dataset.value")
+  assert [float(v) for v in values] == sorted(numbers)
+  assert shown.run(state) == "ascending"
+  # Whole rows have moved.
+  assert sorted(column(shown, "Mean")) == sorted(before)
+  assert column(shown, "Method")[0] == "afl"
+  # Of a spread, less is better.
+  shown.click(head_of(shown, "Std"))
+  spreads = [float(v) for v in column(shown, "Std", "dataset.value")]
+  assert spreads == sorted(spreads)
+  assert len(shown.find("table.sortable [aria-sort]")) == 1
+
+
+def test_numbers_are_not_sorted_as_text(shown):
+  shown.run(
+    """
+    const rows = document.querySelector("table.sortable").tBodies[0].rows;
+    ["9.5", "NaN", "100", "-Infinity"].forEach(
+      (value, n) => (rows[n].cells[2].dataset.value = value));
+    """
+  )
+  head = head_of(shown, "Mean")
+  for order in (
+    ["100", "9.5", "-Infinity", "NaN"],
+    ["-Infinity", "9.5", "100", "NaN"],
+  ):
+    shown.click(head)
+    assert column(shown, "Mean", "dataset.value") == order
+
+
+def test_names_are_sorted_as_text(shown):
+  shown.click(head_of(shown, "Method"))
+  names = column(shown, "Method", "dataset.value")
+  assert names == [HOSTILE, "adafed", "afl", "fedavg"]
+
+
+@pytest.mark.parametrize("key", [browser.ENTER, browser.SPACE])
+def test_tables_are_sorted_with_the_keyboard(shown, key):
+  # The table itself, which scrolls, then its heads.
+  shown.run("document.querySelector('.scrolling').focus()")
+  shown.press(browser.TAB * 3)
+  assert shown.run("return document.activeElement.textContent") == "Mean"
+  shown.press(key)
+  values = column(shown, "Mean", "dataset.value")
+  assert values == sorted(values, key=float, reverse=True)
+
+
+def panels(session):
+  return [
+    name
+    for name in ("rounds", "bytes", "operations")
+    if any(map(session.is_shown, session.find(f".panel.on-{name}")))
+  ]
+
+
+def test_the_axis_is_chosen_with_mouse_and_keyboard(shown):
+  assert panels(shown) == ["rounds"]
+  shown.click("label[for=t0-bytes]")
+  assert panels(shown) == ["bytes"]
+  labels = shown.run(
+    "return Array.from(document.querySelectorAll('.on-bytes .label'),"
+    " (e) => e.textContent)"
+  )
+  assert set(labels) == {"bytes down and up (MB)"}
+  shown.press(browser.RIGHT)
+  assert panels(shown) == ["operations"]
+  shown.press(browser.RIGHT)
+  assert panels(shown) == ["rounds"]
+
+
+def test_a_method_is_hidden_in_all_charts(shown):
+  series = shown.find("figure .m1")
+  assert len(series) > 8
+  shown.click(".show-m1")
+  assert not any(map(shown.is_shown, series))
+  assert all(map(shown.is_shown, shown.find(".on-rounds .series.m2")))
+  shown.click(".show-m1")
+  assert any(map(shown.is_shown, series))
+
+
+def test_without_scripts_all_is_there_but_sorting(session, address):
+  session.devtools("Emulation.setScriptExecutionDisabled", value=True)
+  try:
+    session.open(address)
+    assert session.find("thead button") == []
+    session.click("label[for=t0-operations]")
+    assert panels(session) == ["operations"]
+    session.click(".show-m0")
+    assert not any(map(session.is_shown, session.find(".on-operations .m0")))
+    assert session.log("browser") == []
+  finally:
+    session.devtools("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def brightness(color):
+  red, green, blue = map(int, re.findall(r"\d+", color)[:3])
+  return red + green + blue
+
+
+def test_it_is_dark_where_the_reader_wants_that(shown):
+  def brightnesses():
+    return [
+      brightness(shown.style(selector, name))
+      for selector, name in (
+        ("html", "background-color"),
+        ("header p", "color"),
+        ("#t0-rounds-accuracy-mean .label", "fill"),
+        ("body", "color"),
+      )
+    ]
+
+  page_color, *_ = light = brightnesses()
+  assert page_color > 700
+  assert light == sorted(light, reverse=True)
+  shown.devtools("Emulation.setEmulatedMedia", features=DARK)
+  page_color, *_ = dark = brightnesses()
+  assert page_color < 100
+  assert dark == sorted(dark)
+
+
+def test_print_is_light_and_complete(shown):
+  shown.click("label[for=t0-bytes]")
+  shown.devtools("Emulation.setEmulatedMedia", media="print", features=DARK)
+  assert brightness(shown.style("body", "color")) < 150
+  assert panels(shown) == ["bytes"]
+  shown.resize(700, 900)  # A4 between its margins.
+  assert shown.run(
+    "return Array.from(document.querySelectorAll('.scrolling'))"
+    ".every((e) => e.scrollWidth <= e.clientWidth)"
+  )
+  labels = shown.find(".legend label")
+  assert [shown.is_shown(label) for label in labels] == [True] * 4
+  assert all(map(shown.is_shown, shown.find(".runs code")))
+  assert shown.pdf().startswith(b"%PDF")
+
+
+def test_a_narrow_window_scrolls_tables_and_nothing_else(shown):
+  shown.resize(500, 800)  # The least that Chromium's windows take.
+  width = shown.run("return document.documentElement.scrollWidth")
+  assert width <= shown.run("return innerWidth")
+  assert shown.run(
+    "const e = document.querySelector('.scrolling');"
+    "return e.scrollWidth > e.clientWidth"
+  )
+
+
+def test_nothing_has_the_name_of_something_else(shown):
+  names = shown.run(
+    "return Array.from(document.querySelectorAll('[id]'), (e) => e.id)"
+  )
+  assert len(names) == len(set(names))
+  described = shown.run(
+    "return Array.from(document.querySelectorAll('svg[role=img]'), (e) =>"
+    " e.getAttribute('aria-labelledby').split(' ').map("
+    "(id) => document.getElementById(id).textContent))"
+  )
+  assert all(title and text for title, text in described)
