@@ -10,8 +10,8 @@ _TOTAL_ROUNDS = flags.DEFINE_integer(
 _ROUNDS_PER_EVALUATION = flags.DEFINE_integer(
   "rounds_per_evaluation",
   10,
-  "Every so many rounds, and at the end, the model is evaluated on the test "
-  "data of all clients.",
+  "Every so many rounds, and at the end, the model is evaluated on the "
+  "clients' test data.",
   lower_bound=1,
 )
 _ROUNDS_PER_CHECKPOINT = flags.DEFINE_integer(

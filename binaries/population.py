@@ -19,7 +19,8 @@ _CLIENTS_PER_CALL = 300
 # Beyond this, reading all data takes minutes, and few clients will take part.
 _MOST_CLIENTS_TO_CHECK = 5000
 
-ClientData = Callable[[Sequence[int]], list[tf.data.Dataset]]
+Ids = Sequence[int] | np.ndarray
+ClientData = Callable[[Ids], list[tf.data.Dataset]]
 
 
 def client_data(dataset_of: Callable[[int], tf.data.Dataset]) -> ClientData:
@@ -50,17 +51,42 @@ def check_data(task: tasks.Task) -> None:
       task.test.load(client_id)
 
 
+def build_losses(
+  task: tasks.Task, train_data: ClientData
+) -> Callable[[Any, Ids], np.ndarray]:
+  """Returns a function from a state and clients to losses of its global model.
+
+  Args:
+    task: The model.
+    train_data: The clients' data.
+
+  Returns:
+    A function from a state of a process and client ids, in ascending order, to
+    the mean losses over their training examples, float32[m].
+  """
+  evaluate = tff_fair.evaluation.build_client_evaluation(task.model_fn)
+
+  def losses(state: Any, client_ids: Ids) -> np.ndarray:
+    model = (state.global_model_weights,)
+    parts = _parts(client_ids, _CLIENTS_PER_CALL)
+    return _columns(evaluate, model, train_data, parts)["loss"]
+
+  return losses
+
+
 def build_evaluation(
   task: tasks.Task,
   process: tff.learning.templates.LearningProcess,
   *,
+  client_ids: Ids | None = None,
   clients_per_call: int = _CLIENTS_PER_CALL,
 ) -> Callable[[Any], training_loop.Evaluation]:
-  """Returns a function that evaluates a state on all clients' test data.
+  """Returns a function that evaluates a state on clients' test data.
 
   Args:
     task: The clients and the model.
     process: The learning process.
+    client_ids: The clients to evaluate, in ascending order; `None` takes all.
     clients_per_call: A large population is evaluated in parts of this size.
 
   Returns:
@@ -77,27 +103,18 @@ def build_evaluation(
     tff_fair.evaluation.build_personal_evaluation(task.model_fn)
   )
   test_data = client_data(task.test_data)
-  parts = np.array_split(
-    np.arange(task.num_clients), -(-task.num_clients // clients_per_call)
-  )
-
-  def columns(
-    evaluate_clients: Callable[..., Any], *model: Any
-  ) -> dict[str, np.ndarray]:
-    rows = [evaluate_clients(*model, test_data(part)) for part in parts]
-    return {
-      name: np.concatenate([row[name] for row in rows])
-      for name in ("client_id", "num_examples", "loss", "accuracy")
-    }
+  if client_ids is None:
+    client_ids = range(task.num_clients)
+  parts = _parts(client_ids, clients_per_call)
 
   def evaluate(state: Any) -> training_loop.Evaluation:
     weights = process.get_model_weights(state)
-    found = columns(evaluate_global, weights)
+    found = _columns(evaluate_global, (weights,), test_data, parts)
     summary = summarize(found)
     if not evaluate_personal:
       return training_loop.Evaluation(summary, found)
     table = state.client_work["personal"]
-    personal = columns(evaluate_personal, weights, table)
+    personal = _columns(evaluate_personal, (weights, table), test_data, parts)
     return training_loop.Evaluation(
       {**summarize(personal), "global": summary},
       {
@@ -108,6 +125,24 @@ def build_evaluation(
     )
 
   return evaluate
+
+
+def _parts(client_ids: Ids, clients_per_call: int) -> list[np.ndarray]:
+  return np.array_split(client_ids, -(-len(client_ids) // clients_per_call))
+
+
+def _columns(
+  evaluate_clients: Callable[..., Any],
+  model: Sequence[Any],
+  data: ClientData,
+  parts: Sequence[np.ndarray],
+) -> dict[str, np.ndarray]:
+  """Returns the rows of clients, evaluated in parts, as columns."""
+  rows = [evaluate_clients(*model, data(part)) for part in parts]
+  return {
+    name: np.concatenate([row[name] for row in rows])
+    for name in ("client_id", "num_examples", "loss", "accuracy")
+  }
 
 
 def summarize(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:

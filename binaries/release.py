@@ -4,6 +4,7 @@ import asyncio
 import csv
 import os
 import pathlib
+import shutil
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,6 +16,7 @@ from binaries.run_folder import RunFolder
 ROUND = "round"  # The first column of every table.
 # One to go on from, and the one before, should that be damaged.
 _NUM_CHECKPOINTS = 2
+_CHECKPOINT_PREFIX = "program_state_"  # As is TFF's own default.
 
 
 class RowsReleaseManager(tff.program.ReleaseManager):
@@ -71,6 +73,31 @@ def open_checkpoints(folder: RunFolder) -> tff.program.ProgramStateManager:
   return tff.program.FileProgramStateManager(
     folder.checkpoints, keep_total=_NUM_CHECKPOINTS, keep_first=False
   )
+
+
+def open_best_checkpoints(
+  folder: RunFolder,
+) -> tff.program.ProgramStateManager:
+  """Opens the states at the best evaluations; the latest is the best."""
+  return tff.program.FileProgramStateManager(
+    folder.best_checkpoint,
+    prefix=_CHECKPOINT_PREFIX,
+    keep_total=_NUM_CHECKPOINTS,
+    keep_first=False,
+  )
+
+
+def keep_best_checkpoints(folder: RunFolder, last_round: int) -> None:
+  """Removes states at evaluations of later rounds, which will come again."""
+  manager = open_best_checkpoints(folder)
+  for version in asyncio.run(manager.get_versions()) or []:
+    if version > last_round:
+      shutil.rmtree(best_checkpoint(folder, version))
+
+
+def best_checkpoint(folder: RunFolder, round_num: int) -> pathlib.Path:
+  """Returns where the state of a round is, if it was the best."""
+  return folder.best_checkpoint / f"{_CHECKPOINT_PREFIX}{round_num}"
 
 
 def last_saved_round(folder: RunFolder) -> int:

@@ -43,6 +43,7 @@ class RunFolder:
     self.evaluations = path / "evaluations.csv"
     self.client_evaluations = path / "client_evaluations.csv"
     self.checkpoints = path / "checkpoints"
+    self.best_checkpoint = path / "best_checkpoint"
     self.tensorboard = path / "tensorboard"
     self.clients = path / "clients.csv"
     self.labels = path / "labels.csv"
@@ -82,7 +83,7 @@ class RunFolder:
 
     TFF writes under a name such as metrics.csv_temp1234 and then renames it.
     """
-    for folder in (self.path, self.checkpoints):
+    for folder in (self.path, self.checkpoints, self.best_checkpoint):
       _remove(folder.glob("*_temp[0-9]*"))
 
   def check_free(self) -> None:

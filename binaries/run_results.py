@@ -12,8 +12,9 @@ from typing import Any
 import pandas as pd
 
 import tasks
-from binaries import plots
+from binaries import plots, release
 from binaries.run_folder import RunFolder
+from binaries.selection import Selection
 from tasks import label_histogram
 
 # Beyond this, reading all data takes minutes.
@@ -53,12 +54,15 @@ _TABLE: tuple[Mapping[str, str], ...] = (
 _NOT_IN_PERCENT = frozenset(_TABLE[-1].values())
 
 
-def write(folder: RunFolder, task: tasks.Task) -> str:
+def write(
+  folder: RunFolder, task: tasks.Task, selection: Selection | None = None
+) -> str:
   """Writes the results of a run whose last round is done.
 
   Args:
     folder: The folder with the tables of all rounds.
     task: Knows the clients' names and numbers of examples.
+    selection: Knows the best evaluation, if somebody asked for it.
 
   Returns:
     The fairness table, to be shown.
@@ -71,13 +75,21 @@ def write(folder: RunFolder, task: tasks.Task) -> str:
   clients.to_csv(folder.clients, index=False)
   plots.draw_distribution(clients["test_accuracy"], folder.distribution_plot)
   plots.draw_curves(evaluations, folder.curves_plot)
-  summary = {
+  summary: dict[str, Any] = {
     "rounds": rounds,
     "num_clients": len(clients),
     "test_accuracy": accuracy,
     "test_accuracy_weighted": float(last["accuracy_weighted"]),
     "test_loss": _group(last, "loss"),
   }
+  if selection is not None and selection.round_num is not None:
+    path = release.best_checkpoint(folder, selection.round_num)
+    summary["best"] = {
+      "checkpoint": str(path.relative_to(folder.path)),
+      "round": selection.round_num,
+      "criterion": selection.criterion,
+      "value": selection.value,
+    }
   _write_labels(folder, task)
   # All at once, as the last file: it says that the run is finished.
   unfinished = folder.summary.with_suffix(".unfinished")

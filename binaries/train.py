@@ -16,10 +16,12 @@ from binaries import (
   algorithm_flags,
   catalog,
   command_line,
+  evaluation_flags,
   loop_flags,
   output_flags,
   progress,
   run_folder,
+  sampling,
   sampling_flags,
   task_flags,
   training_flags,
@@ -34,6 +36,7 @@ GROUPS = (
   training_flags,
   sampling_flags,
   loop_flags,
+  evaluation_flags,
   output_flags,
 )
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
@@ -53,6 +56,8 @@ def main() -> None:
   seed = loop_flags.seed()
   task = task_flags.load(seed)
   cohorts = sampling_flags.settings(seed, task.num_clients)
+  num_evaluated = evaluation_flags.num_clients(task.num_clients)
+  selection = evaluation_flags.build_selection()
   process = algorithm_flags.build(
     task.model_fn, seed=seed, num_clients=task.num_clients
   )
@@ -71,6 +76,11 @@ def main() -> None:
           loss_at=algorithm_flags.loss_at(),
           epochs=training_flags.epochs(seed),
         ),
+        evaluated=sampling.evaluated_clients(
+          seed, task.num_clients, num_evaluated
+        ),
+        selection=selection,
+        measures_improvement=evaluation_flags.measures_improvement(),
       ),
       title=f"{task.name}: {task.description}\n{algorithm_flags.describe()}",
       folders=output_flags.folders(task_flags.name(), algorithm_flags.name()),

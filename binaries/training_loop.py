@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from binaries import interruption, rounds
+from binaries.selection import Selection
 
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
@@ -79,6 +80,8 @@ async def train(
   state_manager: tff.program.ProgramStateManager,
   releases: Releases,
   report_progress: Callable[[int, Evaluation | None], None],
+  selection: Selection | None = None,
+  best_manager: tff.program.ProgramStateManager | None = None,
 ) -> None:
   """Trains up to the last round, from the last saved one.
 
@@ -90,6 +93,9 @@ async def train(
     releases: Where results go.
     report_progress: Called after each round with its number and, if there was
       one, its evaluation.
+    selection: Knows the evaluations up to the last saved round, and says when
+      to stop. `None` goes on to the last round.
+    best_manager: Saves the states at the best evaluations so far.
 
   Raises:
     Interrupted: If a signal came. As with any other exception, the last
@@ -102,6 +108,8 @@ async def train(
   saved = completed
   try:
     for round_num in range(completed + 1, settings.total_rounds + 1):
+      if selection is not None and selection.is_exhausted:
+        break
       is_last = round_num == settings.total_rounds
       result = training.run(state, round_num)
       timing = {"round_seconds": result.seconds}
@@ -120,7 +128,17 @@ async def train(
           await releases.summary.release(evaluation.summary, round_num)
           await releases.clients.release(evaluation.clients, round_num)
         state, completed = result.state, round_num
-        if is_last or round_num % settings.rounds_per_checkpoint == 0:
+        is_due = is_last or round_num % settings.rounds_per_checkpoint == 0
+        if (
+          evaluation is not None
+          and selection is not None
+          and selection.add(round_num, evaluation.summary["accuracy"])
+          and best_manager is not None
+        ):
+          await best_manager.save(state, completed)
+          # The run never goes on from before its best state.
+          is_due = True
+        if is_due:
           await state_manager.save(state, completed)
           saved = completed
       report_progress(completed, evaluation)

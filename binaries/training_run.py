@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import tensorflow_federated as tff
 
 import tasks
@@ -20,6 +22,7 @@ from binaries import (
   sampling,
   training_loop,
 )
+from binaries.selection import Selection
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,10 @@ class Plan:
     settings: How long to train, and when to evaluate and save.
     cohorts: How the clients of a round are drawn.
     costs: Returns what a round costs, from the state before it and its cohort.
+    evaluated: int64[n], the clients that are evaluated, in ascending order.
+    selection: Finds the best evaluation; `None` if nobody asks.
+    measures_improvement: Whether the losses of the cohort are taken before and
+      after each round.
   """
 
   task: tasks.Task
@@ -39,6 +46,9 @@ class Plan:
   settings: training_loop.Settings
   cohorts: sampling.Sampling
   costs: Callable[[Any, sampling.Cohort], Mapping[str, int]]
+  evaluated: np.ndarray
+  selection: Selection | None
+  measures_improvement: bool
 
 
 def run(
@@ -76,7 +86,7 @@ def run(
     except interruption.Interrupted as interrupted:
       interrupted.advice = _advice(folder, plan.settings)
       raise
-    table = run_results.write(folder, plan.task)
+    table = run_results.write(folder, plan.task, plan.selection)
     progress.say(f"{folder.path}: done; it holds all tables and plots.\n")
   return table
 
@@ -88,6 +98,11 @@ def _train(folder: run_folder.RunFolder, plan: Plan) -> None:
   completed = release.last_saved_round(folder)
   for table in folder.round_tables:
     release.keep_rounds(table, completed)
+  best_manager = None
+  if plan.selection is not None:
+    _remember_evaluations(folder, plan.selection)
+    release.keep_best_checkpoints(folder, completed)
+    best_manager = release.open_best_checkpoints(folder)
   progress.say(
     f"{folder.path}: going on after round {completed}."
     if completed
@@ -103,14 +118,37 @@ def _train(folder: run_folder.RunFolder, plan: Plan) -> None:
           sample=sampling.Sampler(plan.cohorts, task.train.num_examples),
           train_data=train_data,
           costs=plan.costs,
+          losses=population.build_losses(task, train_data)
+          if plan.measures_improvement
+          else None,
         ),
         settings=settings,
-        evaluate=population.build_evaluation(task, process),
+        evaluate=population.build_evaluation(
+          task, process, client_ids=plan.evaluated
+        ),
         state_manager=release.open_checkpoints(folder),
         releases=release.open_releases(folder),
         report_progress=report_progress,
+        selection=plan.selection,
+        best_manager=best_manager,
       )
     )
+  if plan.selection is not None and plan.selection.is_exhausted:
+    progress.say(
+      f"{folder.path}: {plan.selection.num_without_improvement} evaluations in "
+      f"a row have not improved accuracy/{plan.selection.criterion}; that is "
+      "enough."
+    )
+
+
+def _remember_evaluations(
+  folder: run_folder.RunFolder, selection: Selection
+) -> None:
+  if folder.evaluations.exists():
+    rows = pd.read_csv(folder.evaluations, float_precision="round_trip")
+    values = rows[f"accuracy/{selection.criterion}"]
+    for round_num, value in zip(rows["round"], values, strict=True):
+      selection.add(int(round_num), {selection.criterion: value})
 
 
 def _advice(

@@ -98,6 +98,30 @@ def test_all_clients_are_evaluated_in_parts_of_any_size(
   )
 
 
+@pytest.mark.parametrize("client_ids", [[2], [0, 3, 6], np.array([5, 6])])
+def test_a_subset_can_be_evaluated(task, process, state, client_ids):
+  evaluate = population.build_evaluation(
+    task, process, client_ids=client_ids, clients_per_call=2
+  )
+  evaluation = evaluate(state)
+  expected = expected_columns(task, state)
+  for name, column in expected.items():
+    np.testing.assert_allclose(
+      evaluation.clients[name], column[client_ids], rtol=1e-5
+    )
+  mean = expected["accuracy"][client_ids].mean()
+  assert evaluation.summary["accuracy"]["mean"] == pytest.approx(mean)
+
+
+def test_losses_are_those_of_the_training_data(task, state):
+  losses = population.build_losses(
+    task, population.client_data(task.train_data)
+  )(state, [1, 5])
+  swapped = dataclasses.replace(task, test=task.train)
+  expected = expected_columns(swapped, state)["loss"]
+  np.testing.assert_allclose(losses, expected[[1, 5]], rtol=1e-5)
+
+
 def test_personal_models_are_evaluated_beside_the_global_one(task):
   process = build_process(task, "ditto")
   taking_part = [0, 3, 4]

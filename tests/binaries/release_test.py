@@ -136,3 +136,18 @@ def test_the_last_checkpoint_is_found(folder):
     "program_state_10",
     "program_state_9",
   ]
+
+
+def test_of_the_best_states_those_of_saved_rounds_are_kept(folder):
+  manager = release.open_best_checkpoints(folder)
+  for version in (2, 4, 9):
+    asyncio.run(manager.save({"weights": np.arange(3.0)}, version))
+  release.keep_best_checkpoints(folder, 8)
+  kept = [path.name for path in folder.best_checkpoint.iterdir()]
+  assert kept == [release.best_checkpoint(folder, 4).name]
+  loaded = asyncio.run(
+    release.open_best_checkpoints(folder).load(4, {"weights": np.zeros(3)})
+  )
+  np.testing.assert_array_equal(loaded["weights"], np.arange(3.0))
+  # The same round comes again.
+  asyncio.run(manager.save({"weights": np.arange(3.0)}, 9))

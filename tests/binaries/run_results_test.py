@@ -9,7 +9,14 @@ import pytest
 
 import tasks
 import tff_fair
-from binaries import population, release, run_folder, run_results, training_loop
+from binaries import (
+  population,
+  release,
+  run_folder,
+  run_results,
+  selection,
+  training_loop,
+)
 
 ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
 
@@ -99,7 +106,8 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     )
   ]
   release_evaluations(folder, *evaluations)
-  text = run_results.write(folder, task)
+  best = selection.Selection("worst_10", round_num=5, value=0.1)
+  text = run_results.write(folder, task, best)
   assert text.startswith("Test accuracy over 5 clients after 9 rounds")
 
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
@@ -117,6 +125,12 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
   summary = json.loads(folder.summary.read_text())
   assert summary["rounds"] == 9
   assert summary["num_clients"] == 5
+  assert summary["best"] == {
+    "checkpoint": "best_checkpoint/program_state_5",
+    "round": 5,
+    "criterion": "worst_10",
+    "value": 0.1,
+  }
   # Nothing is lost on the way through the tables.
   last = evaluations[-1][1].summary
   assert summary["test_accuracy"] == last["accuracy"]

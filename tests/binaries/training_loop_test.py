@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from binaries import interruption, rounds, sampling, training_loop
+from binaries import (
+  interruption,
+  rounds,
+  sampling,
+  selection,
+  training_loop,
+)
 
 NUM_CLIENTS = 7
 COHORTS = sampling.Sampling(seed=5, clients_per_round=(3, 3))
@@ -88,11 +94,11 @@ class Run:
         **settings,
       }
     )
-    self.states = States()
+    self.states, self.best_states = States(), States()
     self.releases = training_loop.Releases(*(Table() for _ in range(6)))
     self.progress = []
 
-  def train(self, process=None, evaluate=None, **releases):
+  def train(self, process=None, evaluate=None, selection=None, **releases):
     def default_evaluate(state):
       weights = state.weights
       return training_loop.Evaluation(
@@ -112,6 +118,8 @@ class Run:
         state_manager=self.states,
         releases=self.releases._replace(**releases),
         report_progress=lambda *args: self.progress.append(args),
+        selection=selection,
+        best_manager=self.best_states,
       )
     )
 
@@ -220,3 +228,68 @@ def test_a_run_that_is_complete_does_nothing():
   process = Process()
   run.train(process)
   assert process.num_calls == 0
+
+
+# Accuracy at the evaluations in rounds 1, 2, ...
+ACCURACIES = [0.2, 0.5, 0.5, 0.4, 0.6, 0.1, 0.6, 0.3, 0.9, 1.0]
+
+
+class Accuracies(Process):
+  """Its weights are the number of the round."""
+
+  def next(self, state, client_data):
+    del client_data
+    self.num_calls += 1
+    if self.num_calls == self._fail_in_call:
+      raise self._error
+    return Output(State(state.weights + 1), {"weights": state.weights + 1})
+
+
+def select(run, process=None, patience=None):
+  """Trains with the evaluations released so far behind it."""
+  followed = selection.Selection("mean", patience)
+  saved = max(run.states.saved, default=0)
+  for round_num, summary in sorted(run.releases.summary.rows.items()):
+    if round_num <= saved:
+      followed.add(round_num, summary["accuracy"])
+
+  def evaluate(state):
+    accuracy = {"mean": ACCURACIES[round(state.weights) - 2]}
+    return training_loop.Evaluation({"accuracy": accuracy}, {})
+
+  run.train(process or Accuracies(), evaluate, followed)
+  return followed
+
+
+@pytest.mark.parametrize(
+  ("patience", "last", "best"),
+  [(None, 10, [1, 2, 5, 9, 10]), (3, 8, [1, 2, 5]), (2, 4, [1, 2])],
+)
+def test_the_best_states_are_kept_until_patience_ends(patience, last, best):
+  run = Run(rounds_per_evaluation=1)
+  found = select(run, patience=patience)
+  assert max(run.releases.metrics.rows) == max(run.states.saved) == last
+  assert list(run.best_states.saved) == best
+  assert run.best_states.saved[best[-1]].weights == best[-1] + 1
+  assert (found.round_num, found.value) == (best[-1], ACCURACIES[best[-1] - 1])
+  # A run that has stopped does not go on.
+  again = Accuracies()
+  assert select(run, again, patience) == found
+  assert again.num_calls == 0
+
+
+@pytest.mark.parametrize("call", range(1, 9))
+def test_a_selection_goes_on_after_a_stop(call):
+  run = Run(rounds_per_evaluation=1, rounds_per_checkpoint=100)
+  with pytest.raises(RuntimeError):
+    select(run, Accuracies(call, RuntimeError()), patience=3)
+  assert select(run, patience=3).round_num == 5
+  assert list(run.best_states.saved) == [1, 2, 5]
+  assert max(run.releases.metrics.rows) == 8
+
+
+def test_the_state_is_saved_with_the_best():
+  # So that no continuation begins before the best, which it could not repeat.
+  run = Run(rounds_per_evaluation=1, rounds_per_checkpoint=100)
+  select(run)
+  assert list(run.states.saved) == list(run.best_states.saved)
