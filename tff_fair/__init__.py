@@ -4,15 +4,30 @@ Methods that aim at uniform performance across clients, each a TFF learning
 process built from federated computations, and the parts they are made of.
 """
 
-from tff_fair import (
-  aggregators,
-  algorithms,
-  evaluation,
-  metrics,
-  optimizers,
-  runtime,
-)
-from tff_fair.types import ClientSignals, client_dataset
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+  from tff_fair import (
+    aggregators,
+    algorithms,
+    evaluation,
+    metrics,
+    optimizers,
+    runtime,
+  )
+  from tff_fair.types import ClientSignals, client_dataset
+else:
+  _TYPES = ("ClientSignals", "client_dataset")
+
+  def __getattr__(name: str) -> object:
+    """Imports TensorFlow, which takes seconds, only for what is built on it."""
+    if name in _TYPES:
+      return getattr(importlib.import_module("tff_fair.types"), name)
+    if name in __all__:
+      return importlib.import_module(f"tff_fair.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
   "ClientSignals",

@@ -1,0 +1,174 @@
+"""Runs methods over a grid of settings and seeds, and picks the best settings.
+
+Each run is a run of tff-fair-train in a folder of its own. Started again, it
+goes on with what is not finished.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import tqdm
+
+from binaries import (
+  command_line,
+  interruption,
+  progress,
+  runs,
+  sweep_choice,
+  sweep_file,
+  sweep_flags,
+  sweep_plan,
+  sweep_processes,
+)
+from binaries.run_folder import RunFolder
+
+GROUPS = (sweep_flags,)
+
+
+def main() -> None:
+  """Runs the sweep that the flags describe."""
+  sweep = sweep_file.read()
+  folder = sweep_flags.output_dir()
+  fraction = sweep_flags.validation_fraction()
+  progress.say_on_screen("Loading TensorFlow Federated ...")
+  sweep_processes.prepare()
+  planned = sweep_processes.call(sweep_plan.expand, sweep)
+  states = [sweep_plan.state(run, folder / run.name) for run in planned]
+  if sweep_flags.dry_run():
+    for run, state in zip(planned, states, strict=True):
+      print(f"{state:11}  {folder / run.name}")
+    counts = {state: states.count(state) for state in dict.fromkeys(states)}
+    print(
+      f"{len(planned)} runs: "
+      + ", ".join(f"{count} {state}" for state, count in counts.items())
+    )
+    return
+  _write_names(folder, sweep.title, planned)
+  unfinished = [
+    run
+    for run, state in zip(planned, states, strict=True)
+    if state != "finished"
+  ]
+  failed = _run_all(folder, unfinished, len(planned))
+  finished = [
+    runs.read(folder / run.name)
+    for run in planned
+    if RunFolder(folder / run.name).is_finished
+  ]
+  print(
+    sweep_choice.table(finished, sweep_flags.criterion(), fraction), flush=True
+  )
+  if failed:
+    progress.say(
+      f"{failed} of {len(planned)} runs failed, see above; the same command "
+      "tries them again."
+    )
+    sys.exit(1)
+
+
+def _run_all(
+  folder: pathlib.Path, planned: Sequence[sweep_plan.PlannedRun], total: int
+) -> int:
+  """Runs what is not finished; returns how many runs failed."""
+  done, failed = total - len(planned), 0
+  progress.say(f"{folder}: {total} runs, {done} of them finished.")
+  jobs = [_job(folder, run) for run in planned]
+  with tqdm.tqdm(
+    total=total,
+    initial=done,
+    unit="run",
+    dynamic_ncols=True,
+    file=sys.stderr,
+    disable=None,  # Where there is no terminal.
+  ) as bar:
+    try:
+      with contextlib.closing(
+        sweep_processes.run_all(jobs, sweep_flags.jobs())
+      ) as all_ended:
+        for ended in all_ended:
+          done += 1
+          failed += ended.status != 0
+          bar.update()
+          text = _result(folder / ended.job.name, ended)
+          bar.write(f"{done}/{total} {text}", file=sys.stderr)
+          sys.stderr.flush()
+    except interruption.Interrupted as interrupted:
+      interrupted.advice = (
+        f"{done - failed} of {total} runs are finished in {folder}, what the "
+        "others had is saved; the same command goes on from there."
+      )
+      raise
+  return failed
+
+
+def _job(
+  folder: pathlib.Path, run: sweep_plan.PlannedRun
+) -> sweep_processes.Job:
+  path = folder / run.name
+  return sweep_processes.Job(
+    name=run.name,
+    arguments=[*run.arguments, f"--output_dir={path}"],
+    log=path.with_name(f"{run.name}.log"),
+  )
+
+
+def _result(path: pathlib.Path, ended: sweep_processes.Ended) -> str:
+  """Returns what is said of a run that ended; puts its log in its place."""
+  time = f"{ended.seconds:.0f} s"
+  log = ended.job.log
+  if ended.status == 0:
+    os.replace(log, path / "log.txt")
+    last = runs.read(path).evaluations.iloc[-1]
+    return (
+      f"{path.name}: accuracy {last['accuracy/mean']:.1%}, std "
+      f"{last['accuracy/std']:.1%}, worst 10% {last['accuracy/worst_10']:.1%} "
+      f"({time})"
+    )
+  lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+  said = next((line for line in reversed(lines) if line.strip()), "no output")
+  how = (
+    f"killed by signal {-ended.status}"
+    if ended.status < 0
+    else f"status {ended.status}"
+  )
+  command = shlex.join(["tff-fair-train", *ended.job.arguments])
+  return (
+    f"{path.name}: FAILED ({how}, {time}): {said.strip()}\n"
+    f"  log: {log}\n  alone: {command}"
+  )
+
+
+def _write_names(
+  folder: pathlib.Path,
+  title: str | None,
+  planned: Sequence[sweep_plan.PlannedRun],
+) -> None:
+  """Notes what the methods are called, for tables and pages."""
+  folder.mkdir(parents=True, exist_ok=True)
+  path = folder / runs.NAMES_FILE
+  names: dict[str, Any] = runs.read_names(folder)
+  names = {**names, **{run.name: run.method for run in planned}}
+  unfinished = path.with_suffix(".unfinished")
+  content = {"title": title, "names": names}
+  unfinished.write_text(json.dumps(content, indent=2) + "\n")
+  os.replace(unfinished, path)
+
+
+def run() -> NoReturn:
+  """Starts the program: the console script `tff-fair-sweep`."""
+  command_line.run(
+    main,
+    description=str(__doc__),
+    groups=GROUPS,
+    namespace=sweep_flags.NAMESPACE,
+  )
+
+
+if __name__ == "__main__":
+  run()

@@ -1,0 +1,134 @@
+"""The best setting of each method, chosen on some clients, shown on the others.
+
+The clients to choose on are drawn once, the same ones for all runs.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from binaries import measures, runs
+from binaries.command_line import UsageError
+
+_SHOWN = ("mean", "std", "worst_10", "best_10")
+_SEED = 0  # Of the draw: the choice is a matter of the runs alone.
+_VALIDATION = 2  # Keeps it apart from what else is drawn.
+
+
+def table(
+  finished: Sequence[runs.Run], criterion: str, validation_fraction: float
+) -> str:
+  """Returns the best settings, one line a method.
+
+  Args:
+    finished: Finished runs.
+    criterion: Name of the measure to choose by, as a mean over seeds.
+    validation_fraction: Share of the clients to choose on; 0 is all, for the
+      choice and for what is shown.
+
+  Raises:
+    UsageError: If the clients cannot be divided.
+  """
+  if not finished:
+    return "No run is finished; there is nothing to choose from."
+  methods: dict[tuple[str, str], list[runs.Group]] = {}
+  for group in runs.group(finished):
+    run = group.runs[0]
+    methods.setdefault((run.task, run.name), []).append(group)
+  title = measures.MEASURES[criterion].title
+  rows = []
+  for candidates in methods.values():
+    judged = [
+      (_measure(group, validation_fraction, is_validation=True), group)
+      for group in candidates
+    ]
+    on_validation, best = min(
+      judged,
+      key=lambda pair: measures.badness(criterion, _mean(pair[0], criterion)),
+    )
+    others = _measure(best, validation_fraction, is_validation=False)
+    rows.append(
+      {
+        "best setting": best.label,
+        "of": len(candidates),
+        "seeds": len(best.runs),
+        f"{title}*": _cell(on_validation, criterion),
+        **{
+          measures.MEASURES[name].title: _cell(others, name) for name in _SHOWN
+        },
+      }
+    )
+  text = pd.DataFrame(rows).to_string(index=False)
+  return f"{_caption(title, validation_fraction)}\n\n{text}"
+
+
+def validation_clients(
+  client_ids: Sequence[int] | pd.Series, fraction: float
+) -> np.ndarray:
+  """Draws the clients to choose on.
+
+  Args:
+    client_ids: All clients.
+    fraction: Share of them, in (0, 1); one at least, and not all.
+
+  Returns:
+    int64[n], ascending. Depends on the set of clients and the fraction alone.
+
+  Raises:
+    UsageError: If there are not two clients.
+  """
+  ids = np.unique(np.asarray(client_ids, np.int64))
+  if ids.size < 2:
+    raise UsageError(
+      f"--validation_fraction={fraction:g}: cannot divide {ids.size} client; "
+      "give 0 for all clients for both."
+    )
+  size = min(max(1, round(fraction * ids.size)), ids.size - 1)
+  sequence = np.random.SeedSequence(_SEED, spawn_key=(_VALIDATION,))
+  generator = np.random.Generator(np.random.PCG64(sequence))
+  return np.sort(generator.choice(ids, size, replace=False))
+
+
+def _measure(
+  group: runs.Group, fraction: float, *, is_validation: bool
+) -> list[dict[str, float]]:
+  """Returns the measures of each run of a group on its part of the clients."""
+  measured = []
+  for run in group.runs:
+    clients = run.client_evaluations
+    clients = clients[clients[runs.ROUND] == clients[runs.ROUND].max()]
+    if fraction > 0:
+      drawn = validation_clients(clients["client_id"], fraction)
+      clients = clients[clients["client_id"].isin(drawn) == is_validation]
+    measured.append(measures.of_clients(clients))
+  return measured
+
+
+def _mean(values: Sequence[dict[str, float]], name: str) -> float:
+  return math.fsum(v[name] for v in values) / len(values)
+
+
+def _cell(values: Sequence[dict[str, float]], name: str) -> str:
+  measure = measures.MEASURES[name]
+  mean = f"{measure.scale * _mean(values, name):.{measure.digits}f}"
+  if len(values) == 1:
+    return mean
+  std = float(np.std([measure.scale * v[name] for v in values], ddof=1))
+  return f"{mean} ± {std:.{measure.digits}f}"
+
+
+def _caption(title: str, fraction: float) -> str:
+  lines = [
+    "The best setting of each method, after the last round",
+    f"* What it was chosen by: {title} over a random {fraction:.0%} of the",
+    "  clients; the columns after it are of the other clients.",
+    "± Standard deviation over seeds",
+  ]
+  if fraction == 0:
+    lines[1:3] = [
+      f"* What it was chosen by: {title}. The choice was made on all clients,",
+      "  and the other columns are of the same ones, so they flatter it.",
+    ]
+  return "\n".join(lines)
