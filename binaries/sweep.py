@@ -50,11 +50,12 @@ def main() -> None:
     )
     return
   _write_names(folder, sweep.title, planned)
-  unfinished = [
-    run
-    for run, state in zip(planned, states, strict=True)
-    if state != "finished"
-  ]
+  unfinished = []
+  for run, state in zip(planned, states, strict=True):
+    if state == "finished":
+      _keep_log(folder / run.name)
+    else:
+      unfinished.append(run)
   failed = _run_all(folder, unfinished, len(planned))
   finished = [
     runs.read(folder / run.name)
@@ -114,16 +115,27 @@ def _job(
   return sweep_processes.Job(
     name=run.name,
     arguments=[*run.arguments, f"--output_dir={path}"],
-    log=path.with_name(f"{run.name}.log"),
+    log=_log(path),
   )
 
 
+def _log(path: pathlib.Path) -> pathlib.Path:
+  """Returns what takes the output of a run as long as it is not finished."""
+  return path.with_name(f"{path.name}.log")
+
+
+def _keep_log(path: pathlib.Path) -> None:
+  """Puts the output of a finished run into its folder."""
+  with contextlib.suppress(FileNotFoundError):
+    os.replace(_log(path), path / "log.txt")
+
+
 def _result(path: pathlib.Path, ended: sweep_processes.Ended) -> str:
-  """Returns what is said of a run that ended; puts its log in its place."""
+  """Returns what is said of a run that ended; keeps its output."""
   time = f"{ended.seconds:.0f} s"
   log = ended.job.log
   if ended.status == 0:
-    os.replace(log, path / "log.txt")
+    _keep_log(path)
     last = runs.read(path).evaluations.iloc[-1]
     return (
       f"{path.name}: accuracy {last['accuracy/mean']:.1%}, std "

@@ -6,12 +6,12 @@ computes nothing, and forks for each run (measured on two cores: 9 s instead of
 before it is safe: TensorFlow and gRPC start their threads at the first use.
 """
 
-import ctypes
 import multiprocessing
 import os
 import pathlib
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from multiprocessing import connection, forkserver
@@ -24,7 +24,6 @@ _PRELOADED = (
   *("binaries.train", "binaries.training_run", "matplotlib.figure"),
   *("sklearn.datasets", "tasks.registry", "tff_fair.algorithms"),
 )
-_PR_SET_PDEATHSIG = 1
 _context = multiprocessing.get_context("forkserver")
 
 
@@ -105,6 +104,7 @@ def run_all(
 
   Raises:
     Interrupted: If a signal came; the runs have then saved what they had.
+      Also if this program is killed do they save it and end.
   """
   waiting = list(reversed(list(jobs)))
   running: dict[Any, tuple[Job, float]] = {}
@@ -139,16 +139,21 @@ def _stop(processes: Sequence[Any]) -> None:
 
 
 def _train(job: Job) -> None:
-  # Ctrl-C reaches the sweep alone, which then asks its runs to end; they end as
-  # well when the server does, which ends with the sweep.
-  os.setsid()
-  ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+  os.setsid()  # Ctrl-C reaches the sweep alone, which asks its runs to end.
+  threading.Thread(target=_end_with_sweep, daemon=True).start()
   log = os.open(job.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
   for stream in (sys.stdout, sys.stderr):
     os.dup2(log, stream.fileno())
   os.close(log)
   sys.argv = [str(train.__file__), *job.arguments]
   train.run()
+
+
+def _end_with_sweep() -> None:
+  sweep = multiprocessing.parent_process()
+  if sweep is not None:
+    connection.wait([sweep.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _answer(
