@@ -80,7 +80,7 @@ def build(task: TaskRuns) -> Section:
     _TITLE,
     [
       section.note(
-        "On the test data of all clients.",
+        "On the clients’ test data.",
         " Lines are means over seeds, bands one standard deviation to each "
         "side."
         if task.has_seeds

@@ -46,13 +46,12 @@ def over_seeds(
     values = pd.to_numeric(table[column], errors="coerce")
     series.append(pd.Series(values.to_numpy(), index=table[ROUND].to_numpy()))
   common = pd.concat(series, axis="columns", join="inner").sort_index()
-  common = common.dropna(how="all")
-  if common.empty:
-    return None
   values = common.to_numpy(np.float64)
   with np.errstate(invalid="ignore"):  # The mean of inf is no mistake.
     mean = values.mean(axis=1)
     std = values.std(axis=1, ddof=1) if len(series) > 1 else None
+  if np.isnan(mean).all():
+    return None
   return Curve(common.index.to_numpy(), mean, std)
 
 
@@ -71,7 +70,8 @@ def cumulated(method: Method, columns: tuple[str, ...]) -> Curve | None:
     if run.costs is None or not set(columns) <= set(run.costs):
       return pd.DataFrame()
     costs = run.costs.sort_values(ROUND)
-    total = costs[list(columns)].sum(axis="columns", skipna=False)
+    numbers = costs[list(columns)].apply(pd.to_numeric, errors="coerce")
+    total = numbers.sum(axis="columns", skipna=False)
     return pd.DataFrame({ROUND: costs[ROUND], "total": total.cumsum()})
 
   return over_seeds(method, table_of, "total")

@@ -121,7 +121,7 @@ def key(shades: Shades, frame: Frame) -> Markup:
   beyond = "≥ " if shades.is_clipped else ""
   names = [
     frames.text(
-      f"{beyond if step > 0 else ''}{step * shades.step:.2g}".replace("-", "−"),
+      f"{beyond if step > 0 else ''}{_rounded(step * shades.step)}",
       left + _KEY_WIDTH + 5,
       edges[place] + 4,
       "start",
@@ -134,3 +134,8 @@ def key(shades: Shades, frame: Frame) -> Markup:
 def class_name(shade: int) -> str:
   """Returns the class of a shade for the style sheet."""
   return f"p{shade}" if shade > 0 else f"n{-shade}"
+
+
+def _rounded(value: float) -> str:
+  """Returns two digits of a number."""
+  return f"{float(f'{value:.2g}'):g}".replace("-", "−")

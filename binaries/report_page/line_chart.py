@@ -14,6 +14,7 @@ from binaries.report_page.styles import Style
 
 _MAX_POINTS = 120  # That differ to the eye on a chart of this size.
 _MAX_MARKERS = 6
+_MANY = 12  # Lines that are easily told apart.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +71,7 @@ def draw(
     # Bands first: none hides a line.
     [_band(line, frame) for line in lines if line.spread is not None],
     [_line(line, frame, x_name, y_unit, decimals) for line in lines],
+    class_="many" if len(lines) > _MANY else None,
   )
 
 

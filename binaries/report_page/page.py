@@ -174,9 +174,14 @@ def _numbered_styles(tasks: Sequence[TaskRuns]) -> Iterator[str]:
   for shade in range(1, heat_map.NUM_SHADES + 1):
     yield f".p{shade}{{fill:var(--p{shade})}}"
     yield f".n{shade}{{fill:var(--n{shade})}}"
-  # A box without a tick hides what belongs to its method.
   for n in range(max(len(task.methods) for task in tasks)):
+    # A box without a tick hides what belongs to its method; while the box is
+    # pointed at, other methods are in the background.
     yield f".task:has(.show-m{n}:not(:checked)) .m{n}{{display:none}}"
+    yield (
+      f".task:has(label:hover>.show-m{n},.show-m{n}:focus-visible) "
+      f"figure :is(.series,.band):not(.m{n}){{opacity:.12}}"
+    )
 
 
 def _digest(text: str) -> str:

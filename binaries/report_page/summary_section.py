@@ -17,8 +17,8 @@ def build(task: TaskRuns) -> Section:
     "Summary",
     [
       section.note(
-        "At the end of each run, on the test data of all clients; each client "
-        "counts once.",
+        "At the end of each run, on the clients’ test data; each client counts "
+        "once.",
         " Mean ± sample standard deviation over seeds."
         if task.has_seeds
         else None,

@@ -13,6 +13,7 @@ from binaries.report_page.scatter_chart import Point
 from binaries.report_page.section import Section
 
 _TITLE = "Accuracy and fairness"
+_MAX_NAMES = 10
 
 
 def build(task: TaskRuns) -> Section:
@@ -59,6 +60,8 @@ def _figure(task: TaskRuns, first: Measure, other: Measure) -> Markup | None:
     [point.x for point in points], [sign * point.y for point in points]
   )
   names = ", ".join(points[place].label for place in front)
+  if len(front) > _MAX_NAMES:
+    names = f"{len(front)} of {len(points)} methods"
   direction = "up" if sign > 0 else "down"
   title = f"{other.title} against mean accuracy"
   chart = scatter_chart.draw(

@@ -1,0 +1,110 @@
+"""Tests of the program that writes the page."""
+
+import subprocess
+import sys
+
+import pytest
+
+from binaries import command_line, report, report_flags
+from tests import source_tree
+from tests.binaries import report_runs
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch, capsys):
+  """Runs the program in this process, in an empty folder."""
+  monkeypatch.chdir(tmp_path)
+
+  def run(*words):
+    report_flags.NAMESPACE.unparse_flags()
+    for name in ("output", "overwrite", "title"):
+      report_flags.NAMESPACE[name].unparse()
+    with pytest.raises(SystemExit) as exit_info:
+      command_line.run(
+        report.main,
+        description=report.__doc__,
+        groups=report.GROUPS,
+        arguments="RUNS ...",
+        argv=["report.py", *words],
+        namespace=report_flags.NAMESPACE,
+      )
+    return exit_info.value.code, *capsys.readouterr()
+
+  return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+  report_runs.make(tmp_path / "runs" / "a")
+  report_runs.make(tmp_path / "runs" / "b", seed=1)
+  return tmp_path
+
+
+def test_the_page_is_written_and_described(program, folder):
+  status, out, err = program("runs", "--title=Mine")
+  assert (status, err) == (0, "")
+  assert out.startswith(
+    "Wrote report.html: 1 task, 1 method, 2 finished runs; 0."
+  )
+  assert "<h1>Mine</h1>" in (folder / "report.html").read_text()
+  assert sorted(p.name for p in folder.iterdir()) == ["report.html", "runs"]
+
+
+def test_runs_and_flags_come_in_any_order(program, folder):
+  status, out, _ = program("runs/a", "--output=pages/x.html", "runs/b")
+  assert status == 0
+  assert "2 finished runs" in out
+  assert (folder / "pages" / "x.html").exists()
+
+
+def test_a_file_that_is_there_stays_unless_it_may_be_replaced(program, folder):
+  page = folder / "report.html"
+  page.write_text("mine")
+  status, out, err = program("runs")
+  assert (status, out) == (2, "")
+  assert "report.html" in err
+  assert "--overwrite" in err
+  assert page.read_text() == "mine"
+  assert program("runs", "--overwrite")[0] == 0
+  assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+  ("words", "message"),
+  [
+    ([], "RUNS: are missing"),
+    (["nowhere"], "nowhere: there is no such folder"),
+    (["empty"], "empty: holds no run"),
+    (["runs", "--output="], "--output: is empty"),
+    (["runs", "--output=empty"], "--output=empty: is a folder"),
+    (["runs", "--output=runs/a/summary.json/x"], "--output: "),
+    (["runs", "--sort=mean"], "--sort: "),
+    (["damaged"], "damaged/evaluations.csv: "),
+  ],
+)
+def test_a_mistake_is_one_line(program, folder, words, message):
+  (folder / "empty").mkdir()
+  path = report_runs.make(folder / "damaged")
+  (path / "evaluations.csv").write_text("round\n1\n")
+  status, out, err = program(*words)
+  assert (status, out) == (2, "")
+  assert err.startswith(f"report: {message}")
+  assert len(err.splitlines()) == 1
+  assert not (folder / "report.html").exists()
+
+
+def test_help(program):
+  status, out, _ = program("--help")
+  assert status == 0
+  assert "Usage: report RUNS ... [--flag=value ...]" in out.splitlines()
+  assert max(map(len, out.splitlines())) <= 80
+
+
+def test_it_starts_without_tensorflow():
+  code = (
+    "import sys\nimport binaries.report\n"
+    "sys.exit('tensorflow' in sys.modules or 'matplotlib' in sys.modules)"
+  )
+  subprocess.run(
+    [sys.executable, "-c", code], check=True, cwd=source_tree.ROOT, timeout=60
+  )
