@@ -15,6 +15,8 @@ from binaries.command_line import UsageError
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
+  from tff_fair import client_works
+
 _ALGORITHM = flags.DEFINE_string(
   "algorithm", "adafed", "Name of the method; --list shows all."
 )
@@ -93,6 +95,7 @@ def build(
   *,
   seed: int,
   num_clients: int,
+  attack: client_works.Attack | None,
 ) -> tff.learning.templates.LearningProcess:
   """Builds the learning process.
 
@@ -100,6 +103,7 @@ def build(
     model_fn: Returns a new model.
     seed: Seed of what clients draw.
     num_clients: Size of the population.
+    attack: Which clients attack, `None` for nobody.
 
   Raises:
     UsageError: If a flag is wrong.
@@ -116,6 +120,7 @@ def build(
       num_clients=num_clients,
       hparams=chosen_hparams,
       aggregation=chosen_aggregation,
+      attack=attack,
       **training_flags.build_options(seed),
     )
   except ValueError as error:

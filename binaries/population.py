@@ -79,6 +79,7 @@ def build_evaluation(
   process: tff.learning.templates.LearningProcess,
   *,
   client_ids: Ids | None = None,
+  attackers: Sequence[int] = (),
   clients_per_call: int = _CLIENTS_PER_CALL,
 ) -> Callable[[Any], training_loop.Evaluation]:
   """Returns a function that evaluates a state on clients' test data.
@@ -87,6 +88,8 @@ def build_evaluation(
     task: The clients and the model.
     process: The learning process.
     client_ids: The clients to evaluate, in ascending order; `None` takes all.
+    attackers: The clients that attack; if there are any, one that is evaluated
+      must be none of them.
     clients_per_call: A large population is evaluated in parts of this size.
 
   Returns:
@@ -94,7 +97,8 @@ def build_evaluation(
     `client_id`, `num_examples`, `loss` and `accuracy`. Where the process trains
     personal models, these are what is evaluated; the global model is there too,
     as the columns `global_loss` and `global_accuracy` and the group `global` of
-    the summary.
+    the summary. Where some clients attack, the group `honest` of the summary is
+    about the others alone.
   """
   state_type = process.initialize.type_signature.result.member
   has_personal_models = hasattr(state_type.client_work, "personal")
@@ -107,16 +111,22 @@ def build_evaluation(
     client_ids = range(task.num_clients)
   parts = _parts(client_ids, clients_per_call)
 
+  def summary(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    if not attackers:
+      return summarize(columns)
+    is_honest = ~np.isin(columns["client_id"], attackers)
+    honest = {name: column[is_honest] for name, column in columns.items()}
+    return {**summarize(columns), "honest": summarize(honest)}
+
   def evaluate(state: Any) -> training_loop.Evaluation:
     weights = process.get_model_weights(state)
     found = _columns(evaluate_global, (weights,), test_data, parts)
-    summary = summarize(found)
     if not evaluate_personal:
-      return training_loop.Evaluation(summary, found)
+      return training_loop.Evaluation(summary(found), found)
     table = state.client_work["personal"]
     personal = _columns(evaluate_personal, (weights, table), test_data, parts)
     return training_loop.Evaluation(
-      {**summarize(personal), "global": summary},
+      {**summary(personal), "global": summarize(found)},
       {
         **personal,
         "global_loss": found["loss"],

@@ -6,7 +6,7 @@ All of it is taken from the tables in the run's folder.
 import itertools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -55,7 +55,11 @@ _NOT_IN_PERCENT = frozenset(_TABLE[-1].values())
 
 
 def write(
-  folder: RunFolder, task: tasks.Task, selection: Selection | None = None
+  folder: RunFolder,
+  task: tasks.Task,
+  *,
+  selection: Selection | None = None,
+  attackers: Sequence[int] = (),
 ) -> str:
   """Writes the results of a run whose last round is done.
 
@@ -63,24 +67,31 @@ def write(
     folder: The folder with the tables of all rounds.
     task: Knows the clients' names and numbers of examples.
     selection: Knows the best evaluation, if somebody asked for it.
+    attackers: The clients that attack.
 
   Returns:
-    The fairness table, to be shown.
+    The fairness table, to be shown; where clients attack, another one for the
+    honest ones alone.
   """
   evaluations = pd.read_csv(folder.evaluations, float_precision="round_trip")
   last = evaluations.iloc[-1]
   rounds = int(last["round"])
   clients = _clients(folder, task, rounds)
-  accuracy = _group(last, "accuracy")
+  results = _results(last)
+  if attackers:
+    is_attacker = clients["client_id"].isin(attackers)
+    clients.insert(2, "attacker", is_attacker)
+    results["honest"] = {
+      "num_clients": int((~is_attacker).sum()),
+      **_results(last, "honest/"),
+    }
   clients.to_csv(folder.clients, index=False)
   plots.draw_distribution(clients["test_accuracy"], folder.distribution_plot)
   plots.draw_curves(evaluations, folder.curves_plot)
   summary: dict[str, Any] = {
     "rounds": rounds,
     "num_clients": len(clients),
-    "test_accuracy": accuracy,
-    "test_accuracy_weighted": float(last["accuracy_weighted"]),
-    "test_loss": _group(last, "loss"),
+    **results,
   }
   if selection is not None and selection.round_num is not None:
     path = release.best_checkpoint(folder, selection.round_num)
@@ -95,10 +106,17 @@ def write(
   unfinished = folder.summary.with_suffix(".unfinished")
   unfinished.write_text(json.dumps(summary, indent=2) + "\n")
   os.replace(unfinished, folder.summary)
-  return (
+  text = (
     f"Test accuracy over {len(clients):,} clients after {rounds:,} rounds, in "
-    f"percent\n\n{fairness_table(accuracy)}"
+    f"percent\n\n{fairness_table(results['test_accuracy'])}"
   )
+  if attackers:
+    honest = results["honest"]
+    text += (
+      f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
+      f"{fairness_table(honest['test_accuracy'])}"
+    )
+  return text
 
 
 def fairness_table(accuracy: Mapping[str, float]) -> str:
@@ -157,6 +175,14 @@ def _clients(
   for name in rows:  # Loss, accuracy, ...
     clients[f"test_{name}"] = rows[name].to_numpy()
   return clients
+
+
+def _results(row: Any, prefix: str = "") -> dict[str, Any]:
+  return {
+    "test_accuracy": _group(row, f"{prefix}accuracy"),
+    "test_accuracy_weighted": float(row[f"{prefix}accuracy_weighted"]),
+    "test_loss": _group(row, f"{prefix}loss"),
+  }
 
 
 def _group(row: Any, group: str) -> dict[str, float]:

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from binaries import (
   algorithm_flags,
+  attack_flags,
   catalog,
   command_line,
   evaluation_flags,
@@ -37,6 +38,7 @@ GROUPS = (
   sampling_flags,
   loop_flags,
   evaluation_flags,
+  attack_flags,
   output_flags,
 )
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
@@ -56,10 +58,14 @@ def main() -> None:
   seed = loop_flags.seed()
   task = task_flags.load(seed)
   cohorts = sampling_flags.settings(seed, task.num_clients)
-  num_evaluated = evaluation_flags.num_clients(task.num_clients)
+  evaluated = sampling.evaluated_clients(
+    seed, task.num_clients, evaluation_flags.num_clients(task.num_clients)
+  )
   selection = evaluation_flags.build_selection()
+  attack = attack_flags.build(seed, task.num_clients)
+  attack_flags.check_evaluated(attack, evaluated)
   process = algorithm_flags.build(
-    task.model_fn, seed=seed, num_clients=task.num_clients
+    task.model_fn, seed=seed, num_clients=task.num_clients, attack=attack
   )
   output_flags.connect(algorithm_flags.aggregation())
   try:
@@ -76,9 +82,8 @@ def main() -> None:
           loss_at=algorithm_flags.loss_at(),
           epochs=training_flags.epochs(seed),
         ),
-        evaluated=sampling.evaluated_clients(
-          seed, task.num_clients, num_evaluated
-        ),
+        evaluated=evaluated,
+        attackers=attack.client_ids if attack else (),
         selection=selection,
         measures_improvement=evaluation_flags.measures_improvement(),
       ),

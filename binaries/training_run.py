@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Plan:
     cohorts: How the clients of a round are drawn.
     costs: Returns what a round costs, from the state before it and its cohort.
     evaluated: int64[n], the clients that are evaluated, in ascending order.
+    attackers: The clients that attack.
     selection: Finds the best evaluation; `None` if nobody asks.
     measures_improvement: Whether the losses of the cohort are taken before and
       after each round.
@@ -47,6 +48,7 @@ class Plan:
   cohorts: sampling.Sampling
   costs: Callable[[Any, sampling.Cohort], Mapping[str, int]]
   evaluated: np.ndarray
+  attackers: Sequence[int]
   selection: Selection | None
   measures_improvement: bool
 
@@ -86,7 +88,9 @@ def run(
     except interruption.Interrupted as interrupted:
       interrupted.advice = _advice(folder, plan.settings)
       raise
-    table = run_results.write(folder, plan.task, plan.selection)
+    table = run_results.write(
+      folder, plan.task, selection=plan.selection, attackers=plan.attackers
+    )
     progress.say(f"{folder.path}: done; it holds all tables and plots.\n")
   return table
 
@@ -124,7 +128,10 @@ def _train(folder: run_folder.RunFolder, plan: Plan) -> None:
         ),
         settings=settings,
         evaluate=population.build_evaluation(
-          task, process, client_ids=plan.evaluated
+          task,
+          process,
+          client_ids=plan.evaluated,
+          attackers=plan.attackers,
         ),
         state_manager=release.open_checkpoints(folder),
         releases=release.open_releases(folder),

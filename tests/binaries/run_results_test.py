@@ -107,7 +107,7 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
   ]
   release_evaluations(folder, *evaluations)
   best = selection.Selection("worst_10", round_num=5, value=0.1)
-  text = run_results.write(folder, task, best)
+  text = run_results.write(folder, task, selection=best)
   assert text.startswith("Test accuracy over 5 clients after 9 rounds")
 
   clients = pd.read_csv(folder.clients, float_precision="round_trip")

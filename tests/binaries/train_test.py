@@ -105,6 +105,21 @@ def check_refused(outcome, beginning, *words):
     ("--evaluation_clients=31", "--evaluation_clients=31: ", ["1 to 30"]),
     ("--patience=3", "--patience=3: ", ["--criterion", "worst_10"]),
     ("--criterion=worst", "--criterion=worst: ", ["worst_10"]),
+    ("--attack=bias", "--attack=bias: ", ["--attack_strength", "adds"]),
+    ("--attack_strength=2", "--attack_strength=2.0: ", ["--attack,"]),
+    (
+      "--attack=bias --attack_strength=-1",
+      "--attack_strength=-1.0: ",
+      ["[0, inf)"],
+    ),
+    ("--attack_share=1", "--attack_share=1.0: ", ["(0, 1)"]),
+    (
+      "--attack=bias --attack_strength=1 --attack_share=0.99 "
+      "--evaluation_clients=1",
+      "--attack=bias: ",
+      ["evaluate more"],
+    ),
+    ("--local_epochs=0", "--local_epochs=0: ", ["5-15"]),
     ("--output_dir=", "--output_dir: ", ["empty"]),
     ("--output_dir=/dev/null/run", "--output_dir=/dev/null/run: ", ["folder"]),
     ("--workers=nowhere", "--workers: ", ["host:port"]),
@@ -214,6 +229,40 @@ def test_a_run_leaves_its_results_and_repeats(program):
       contents("other").values(), before.values(), strict=True
     )
   )
+
+
+def test_results_are_there_for_honest_clients_alone(program):
+  outcome = program(
+    *SMALL,
+    "--attack=scaling",
+    "--attack_share=0.4",
+    "--attack_strength=-5",
+    "--evaluation_clients=5",
+    "--criterion=mean",
+    "--output_dir=run",
+  )
+  assert outcome.status == 0
+  folder = run_folder.RunFolder(pathlib.Path("run"))
+  clients = pd.read_csv(folder.clients)
+  assert len(clients) == 5
+  honest = clients[~clients["attacker"]]
+  assert 3 <= len(honest) <= 4
+  summary = json.loads(folder.summary.read_text())
+  assert summary["num_clients"] == 5
+  assert summary["honest"]["num_clients"] == len(honest)
+  assert summary["honest"]["test_accuracy"] == pytest.approx(
+    tff_fair.metrics.fairness_summary(honest["test_accuracy"])
+  )
+  assert summary["honest"]["test_loss"]["mean"] == pytest.approx(
+    honest["test_loss"].mean()
+  )
+  text = f"Over the {len(honest)} honest clients alone"
+  _, _, table = outcome.stdout.partition(text)
+  assert f"{100 * honest['test_accuracy'].mean():.2f}" in table
+  evaluations = pd.read_csv(folder.evaluations)
+  best = evaluations["accuracy/mean"].idxmax()
+  assert summary["best"]["round"] == evaluations["round"][best]
+  assert (folder.path / summary["best"]["checkpoint"]).exists()
 
 
 @pytest.fixture

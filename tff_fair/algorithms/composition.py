@@ -51,6 +51,7 @@ class BuildOptions(TrainingOptions, total=False):
   num_clients: int | None
   aggregation: str | None
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+  attack: client_works.Attack | None
 
 
 def compose(
@@ -66,6 +67,7 @@ def compose(
   objective: Callable[[Any], Any] | None = None,
   finalizer: Finalizer | None = None,
   personal_lam: float | None = None,
+  attack: client_works.Attack | None = None,
   **training: Unpack[TrainingOptions],
 ) -> tff.learning.templates.LearningProcess:
   """Composes the learning process of a rule.
@@ -87,6 +89,8 @@ def compose(
     finalizer: Builds the server step; `None` applies the `server_optimizer`.
     personal_lam: Trains personal models beside the global one, with this pull
       towards it (Ditto); `None` trains none.
+    attack: Which clients report something else than they found, for a study;
+      `None` if nobody does.
     **training: The attributes of `tff_fair.client_works.TrainingSettings`:
       `batch_size`, `local_epochs` (a number, or the least and the greatest that
       clients draw), `local_epochs_seed`, `loss_at`, `shuffle_seed`,
@@ -137,6 +141,8 @@ def compose(
     client_work = client_works.build_personal_training(
       model_fn, client_optimizer, settings, lam=personal_lam
     )
+  if attack is not None:
+    client_work = client_works.build_attacked(client_work, attack)
   result_type: Any = client_work.next.type_signature.result.result.member
   return tff.learning.templates.compose_learning_process(
     info.initial_weights,

@@ -1,0 +1,152 @@
+"""Tests of clients that report something else than they found."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from tests import small_problem
+from tests.client_works import local_work
+from tff_fair import algorithms, client_works
+
+ATTACKERS = (31, 2**40 + 1)
+IDS = small_problem.CLIENT_IDS
+COHORT = (5, 31, 12)
+
+
+def attack(kind, strength, client_ids=ATTACKERS):
+  return client_works.Attack(
+    kind=kind, strength=strength, client_ids=client_ids
+  )
+
+
+@functools.cache
+def honest_results():
+  process = local_work.build(batch_size=4)
+  return local_work.run(process, [small_problem.whole(k) for k in IDS]).result
+
+
+def results(kind, strength):
+  process = client_works.build_attacked(
+    local_work.build(batch_size=4), attack(kind, strength)
+  )
+  return local_work.run(process, [small_problem.whole(k) for k in IDS]).result
+
+
+@pytest.mark.parametrize("strength", [7.5, 0.0, -2.0])
+def test_scaling_multiplies_the_updates_of_attackers(strength):
+  for client_id, honest, found in zip(
+    IDS, honest_results(), results("scaling", strength), strict=True
+  ):
+    factor = strength if client_id in ATTACKERS else 1.0
+    np.testing.assert_allclose(
+      local_work.flat(found.update),
+      factor * local_work.flat(honest.update),
+      rtol=1e-6,
+    )
+    assert found.update_weight == honest.update_weight
+
+
+def test_bias_is_added_to_the_losses_of_attackers():
+  for client_id, honest, found in zip(
+    IDS, honest_results(), results("bias", 3.0), strict=True
+  ):
+    np.testing.assert_array_equal(
+      local_work.flat(found.update), local_work.flat(honest.update)
+    )
+    bias = np.float32(3.0 if client_id in ATTACKERS else 0.0)
+    assert found.update_weight == honest.update_weight._replace(
+      loss=honest.update_weight.loss + bias,
+      initial_loss=honest.update_weight.initial_loss + bias,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_an_attack_that_is_not_finite_does_not_count():
+  for client_id, found in zip(IDS, results("scaling", 1e45), strict=True):
+    assert (found.update_weight.num_examples == 0) == (client_id in ATTACKERS)
+
+
+def test_the_type_stays():
+  process = local_work.build(batch_size=4)
+  attacked = client_works.build_attacked(process, attack("bias", 1.0))
+  assert attacked.next.type_signature == process.next.type_signature
+
+
+def a_round(name, **options):
+  """The direction of a round, and the clients' coefficients."""
+  process = algorithms.build(
+    name,
+    small_problem.functional_model(),
+    client_optimizer=small_problem.optimizer(),
+    batch_size=small_problem.BATCH_SIZE,
+    **options,
+  )
+  start = process.initialize()
+  output = process.next(start, [small_problem.whole(k) for k in COHORT])
+  aggregator = output.metrics["aggregator"]
+  return (
+    small_problem.flat_weights(start)
+    - small_problem.flat_weights(output.state),
+    dict(
+      zip(aggregator["client_ids"], aggregator["coefficients"], strict=True)
+    ),
+    output.state,
+  )
+
+
+def test_fedavg_takes_a_scaled_update_as_it_is():
+  honest, coefficients, _ = a_round("fedavg")
+  found, same, _ = a_round("fedavg", attack=attack("scaling", 10.0))
+  assert same == coefficients
+  update = local_work.flat(
+    dict(zip(IDS, honest_results(), strict=True))[31].update
+  )
+  # Ten times what was there once.
+  np.testing.assert_allclose(
+    found - honest, 9 * coefficients[31] * update, atol=1e-5
+  )
+
+
+def test_normalized_updates_withstand_scaling():
+  honest, _, _ = a_round("fedavg_n")
+  found, _, _ = a_round("fedavg_n", attack=attack("scaling", 10.0))
+  np.testing.assert_allclose(found, honest, atol=1e-6)
+
+
+def test_bias_moves_what_is_weighted_by_losses():
+  hparams = {"q": 2.0}
+  _, honest, _ = a_round("qfedavg", hparams=hparams)
+  _, found, _ = a_round("qfedavg", hparams=hparams, attack=attack("bias", 10.0))
+  assert found[31] / found[5] > 10 * honest[31] / honest[5]
+  assert found[12] / found[5] == pytest.approx(honest[12] / honest[5], rel=1e-5)
+  direction, _, _ = a_round("fedavg")
+  same, _, _ = a_round("fedavg", attack=attack("bias", 10.0))
+  np.testing.assert_array_equal(same, direction)
+
+
+def test_personal_models_of_attackers_are_trained_honestly():
+  honest, _, state = a_round("ditto")
+  found, _, attacked = a_round("ditto", attack=attack("scaling", 10.0))
+  assert np.abs(found - honest).max() > 0.01
+  for name, column in state.client_work["personal"].items():
+    np.testing.assert_array_equal(
+      attacked.client_work["personal"][name], column
+    )
+
+
+@pytest.mark.parametrize(
+  ("settings", "error", "message"),
+  [
+    ({"kind": "noise"}, ValueError, "kind of an attack.*bias, scaling"),
+    ({"kind": "bias", "strength": -1}, ValueError, r"strength.*\[0, inf\)"),
+    ({"strength": float("nan")}, ValueError, "strength.*nan"),
+    ({"strength": "10"}, TypeError, "strength.*number.*str"),
+    ({"client_ids": (1.5,)}, TypeError, "attacker's id.*integer.*float"),
+  ],
+)
+def test_wrong_attacks_are_named(settings, error, message):
+  with pytest.raises(error, match=message):
+    client_works.Attack(
+      **{"kind": "scaling", "strength": 1.0, "client_ids": (), **settings}
+    )
