@@ -1,59 +1,91 @@
-"""What a run is judged by: statistics over clients, and which way is better."""
+"""What runs are judged by: statistics over clients, and which way is better."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from tff_fair.metrics import summary
+from tff_fair.metrics import fairness_summary
 
 
 class Measure(NamedTuple):
-  """A statistic over the clients of a run.
+  """A number by which runs are compared.
 
   Attributes:
     title: Its name in tables.
     higher_is_better: Which way is better.
     scale: What it is multiplied by for a table: 100 for percent.
     digits: Digits after the point in a table.
+    is_signed: Whether a table shows the sign of positive numbers as well.
   """
 
   title: str
   higher_is_better: bool
   scale: float = 100.0
   digits: int = 2
+  is_signed: bool = False
 
 
-def _tails(end: str, title: str) -> dict[str, Measure]:
-  return {
-    f"{end}_{share}": Measure(f"{title} {share} %", True)
-    for share in (5, 10, 20, 30)
-  }
+class Value(NamedTuple):
+  """A measure over seeds, as tables have it.
+
+  Attributes:
+    mean: The mean.
+    std: Sample standard deviation; None where there is one seed.
+  """
+
+  mean: float
+  std: float | None
 
 
+_TAIL_PERCENTS = (5, 10, 20, 30)
+
+# Statistics over the clients of a run.
 MEASURES: Mapping[str, Measure] = {
-  "mean": Measure("mean", True),
-  "weighted": Measure("weighted mean", True),
-  "std": Measure("std", False),
-  "variance": Measure("variance", False, 100.0**2),
-  "min": Measure("min", True),
-  "max": Measure("max", True),
-  **_tails("worst", "worst"),
-  **_tails("best", "best"),
-  "percentile_10": Measure("percentile 10", True),
-  "percentile_50": Measure("median", True),
-  "percentile_90": Measure("percentile 90", True),
-  "relative_std": Measure("relative std", False, 1.0, 4),
-  "angle": Measure("angle (°)", False, 1.0),
+  "mean": Measure("Mean", True),
+  "weighted": Measure("Weighted mean", True),
+  "std": Measure("Std", False),
+  "variance": Measure("Variance", False, 100.0**2),
+  "min": Measure("Min", True),
+  "max": Measure("Max", True),
+  **{f"worst_{q}": Measure(f"Worst {q} %", True) for q in _TAIL_PERCENTS},
+  **{f"best_{q}": Measure(f"Best {q} %", True) for q in _TAIL_PERCENTS},
+  "percentile_10": Measure("Percentile 10", True),
+  "percentile_50": Measure("Median", True),
+  "percentile_90": Measure("Percentile 90", True),
+  "relative_std": Measure("Relative std", False, 1.0, 4),
+  "angle": Measure("Angle (°)", False, 1.0),
   "kl_uniform": Measure("KL to uniform", False, 1.0, 4),
-  "entropy": Measure("entropy", True, 1.0, 4),
+  "entropy": Measure("Entropy", True, 1.0, 4),
   "jain": Measure("Jain's index", True, 1.0, 4),
-  "loss": Measure("loss", False, 1.0, 4),
-  "loss_std": Measure("loss std", False, 1.0, 4),
-  "loss_max": Measure("largest loss", False, 1.0, 4),
+  "loss": Measure("Loss", False, 1.0, 4),
+  "loss_std": Measure("Loss std", False, 1.0, 4),
+  "loss_max": Measure("Largest loss", False, 1.0, 4),
 }
+
+# Changes from one run to another, named as by `tff_fair.metrics`.
+CHANGES: Mapping[str, Measure] = {
+  "suffering_improved_share": Measure("Suffering improved", True),
+  "suffering_mean_change": Measure("by", True, is_signed=True),
+  "well_performing_degraded_share": Measure("Well-performing degraded", False),
+  "well_performing_mean_change": Measure("by", True, is_signed=True),
+  "mean_change": Measure("Mean change", True, is_signed=True),
+}
+
+# Where the table of evaluations does not have "accuracy/NAME".
+_EVALUATION_COLUMNS = {
+  "weighted": "accuracy_weighted",
+  "loss": "loss/mean",
+  "loss_std": "loss/std",
+  "loss_max": "loss/max",
+}
+
+
+def evaluation_column(name: str) -> str:
+  """Returns the column of the table of evaluations that has a measure."""
+  return _EVALUATION_COLUMNS.get(name, f"accuracy/{name}")
 
 
 def of_clients(clients: pd.DataFrame) -> dict[str, float]:
@@ -67,12 +99,12 @@ def of_clients(clients: pd.DataFrame) -> dict[str, float]:
     in `weighted`.
 
   Raises:
-    ValueError: If there are no clients, or an accuracy is none.
+    ValueError: If there are no clients, or an accuracy is out of range.
   """
   accuracy = clients["accuracy"].to_numpy(np.float64)
   loss = clients["loss"].to_numpy(np.float64)
   return {
-    **summary.fairness_summary(accuracy),
+    **fairness_summary(accuracy),
     "weighted": float(np.average(accuracy, weights=clients["num_examples"])),
     "loss": float(loss.mean()),
     "loss_std": float(loss.std()),
@@ -80,8 +112,47 @@ def of_clients(clients: pd.DataFrame) -> dict[str, float]:
   }
 
 
-def badness(name: str, value: float) -> float:
+def over_seeds(measure: Measure, values: Sequence[float]) -> Value:
+  """Returns a measure over seeds, scaled for a table.
+
+  Args:
+    measure: The measure.
+    values: One for each seed, at least one.
+  """
+  scaled = measure.scale * np.asarray(values, np.float64)
+  with np.errstate(invalid="ignore"):
+    std = float(scaled.std(ddof=1)) if scaled.size > 1 else None
+    return Value(float(scaled.mean()), std)
+
+
+def value_text(measure: Measure, value: Value) -> str:
+  """Returns a value as tables show it, as "12.30 ± 0.45"."""
+  if math.isnan(value.mean):
+    return "-"
+  sign = "+" if measure.is_signed else ""
+  # What is rounded to zero has no sign.
+  text = f"{round(value.mean, measure.digits) + 0.0:{sign}.{measure.digits}f}"
+  if value.std is None:
+    return text
+  return f"{text} ± {value.std:.{measure.digits}f}"
+
+
+def badness(measure: Measure, mean: float) -> float:
   """Returns a key to sort by: the best comes first, no number is the worst."""
-  if not math.isfinite(value):
+  if not math.isfinite(mean):
     return math.inf
-  return -value if MEASURES[name].higher_is_better else value
+  return -mean if measure.higher_is_better else mean
+
+
+def ranks(measure: Measure, values: Sequence[Value]) -> list[int | None]:
+  """Returns 1 for the best, 2 for the second best, None for others.
+
+  Values that tables show as the same have the same rank. Where all are the
+  same, there is nothing to tell apart.
+  """
+  shown = [badness(measure, round(v.mean, measure.digits)) for v in values]
+  different = sorted({key for key in shown if math.isfinite(key)})
+  if len(different) < 2:
+    return [None] * len(values)
+  places = {different[0]: 1, different[1]: 2}
+  return [places.get(key) for key in shown]

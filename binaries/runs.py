@@ -1,4 +1,4 @@
-"""Runs as others see them: found by their folders, read, and grouped by seed.
+"""Runs as others see them: found by their folders, and read.
 
 Needs no TensorFlow, so that what reads runs starts at once. Tables are read
 when they are asked for; of a run that is not finished, they hold what is there.
@@ -11,8 +11,8 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -24,11 +24,11 @@ HPARAM, TASK_OPTION = "hparam.", "task_option."  # Before the names of settings.
 # Says in a folder what the methods of the runs below it are called.
 NAMES_FILE = "sweep.json"
 
-_SEED = "seed"
+SEED = "seed"
 # What decides nothing, and what a setting holds under another name.
 _NO_SETTINGS = (
-  *("output_dir", "rounds_per_checkpoint", "workers"),
-  *("hparam", "task_option", _SEED),
+  *("measure_improvement", "output_dir", "rounds_per_checkpoint", "workers"),
+  *("hparam", "task_option", SEED),
 )
 
 
@@ -66,7 +66,7 @@ class Run:
   @property
   def seed(self) -> int:
     """Seed of everything random."""
-    return int(self.config["flags"][_SEED])
+    return int(self.config["flags"][SEED])
 
   @functools.cached_property
   def settings(self) -> Mapping[str, Any]:
@@ -167,18 +167,6 @@ class Run:
     return table
 
 
-class Group(NamedTuple):
-  """Runs that differ in the seed alone.
-
-  Attributes:
-    label: The method and the settings in which it differs from other groups.
-    runs: At least one, by ascending seed.
-  """
-
-  label: str
-  runs: tuple[Run, ...]
-
-
 def find(paths: Iterable[str | os.PathLike[str]]) -> list[Run]:
   """Finds runs, each once.
 
@@ -218,7 +206,7 @@ def read(path: pathlib.Path) -> Run:
   flags = config.get("flags")
   if not isinstance(flags, dict):
     raise UsageError(f"{folder.config}: is not of a run: it has no flags.")
-  for name, kind in (("algorithm", str), ("task", str), (_SEED, int)):
+  for name, kind in (("algorithm", str), ("task", str), (SEED, int)):
     if not isinstance(flags.get(name), kind):
       raise UsageError(f"{folder.config}: is not of a run: it has no {name}.")
   summary = _json(folder.summary) if folder.is_finished else None
@@ -244,77 +232,6 @@ def read_names(folder: pathlib.Path) -> dict[str, str]:
   return {key: str(name) for key, name in names.items()}
 
 
-def group(runs: Sequence[Run]) -> list[Group]:
-  """Groups the runs that differ in the seed alone.
-
-  Args:
-    runs: Any runs.
-
-  Returns:
-    The groups: tasks and methods as they first occur, the groups of one method
-    by the values in which they differ.
-
-  Raises:
-    UsageError: If two runs are the same, seed included.
-  """
-  same: dict[str, dict[int, Run]] = {}
-  for run in runs:
-    key = json.dumps([run.name, run.settings], sort_keys=True)
-    of_seeds = same.setdefault(key, {})
-    if run.seed in of_seeds:
-      raise UsageError(
-        f"{run.path}: is the same run as {of_seeds[run.seed].path}, seed "
-        "included; leave one of them out."
-      )
-    of_seeds[run.seed] = run
-  members = [
-    tuple(of_seeds[seed] for seed in sorted(of_seeds))
-    for of_seeds in same.values()
-  ]
-  methods: dict[tuple[str, str], list[tuple[Run, ...]]] = {}
-  for member in members:
-    methods.setdefault((member[0].task, member[0].name), []).append(member)
-  several_tasks = len({task for task, _ in methods}) > 1
-  groups = []
-  for (task, method), alike in methods.items():
-    names = differing_settings([member[0] for member in alike])
-    title = f"{task} {method}" if several_tasks else method
-    for member in sorted(alike, key=_order(names)):
-      settings = member[0].settings
-      values = [
-        f"{short_name(name)}={_short_text(settings[name])}"
-        for name in names
-        if name in settings
-      ]
-      groups.append(Group(" ".join([title, *values]), member))
-  return groups
-
-
-def differing_settings(runs: Sequence[Run]) -> list[str]:
-  """Returns the settings that are not the same in all runs.
-
-  Hyperparameters come first, then options of the task, then flags, each in the
-  order in which the runs have them.
-  """
-  names = dict.fromkeys(name for run in runs for name in run.settings)
-  differing = [
-    name
-    for name in names
-    if len({json.dumps(run.settings.get(name)) for run in runs}) > 1
-  ]
-  prefixes = (HPARAM, TASK_OPTION)
-  return sorted(
-    differing, key=lambda n: [not n.startswith(p) for p in prefixes]
-  )
-
-
-def short_name(setting: str) -> str:
-  """Returns the name of a setting without what kind of setting it is."""
-  last = setting.rpartition(".")[2]
-  # A hyperparameter called seed is not the run's seed.
-  return setting if last == _SEED else last
-
-
 def value_text(value: Any) -> str:
   """Returns a value as it is given on the command line."""
   if isinstance(value, list):
@@ -324,19 +241,7 @@ def value_text(value: Any) -> str:
   return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _short_text(value: Any) -> str:
-  return f"{value:.6g}" if isinstance(value, float) else value_text(value)
-
-
-def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], Any]:
-  def key(member: tuple[Run, ...]) -> Any:
-    settings = member[0].settings
-    return [_natural(value_text(settings.get(name, ""))) for name in names]
-
-  return key
-
-
-def _natural(text: str) -> list[tuple[bool, float, str]]:
+def natural_order(text: str) -> list[tuple[bool, float, str]]:
   """Returns a key to sort by in which numbers count by their value."""
   parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
   return [
@@ -352,7 +257,7 @@ def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
     if "config.json" in files and (folder / "config.json").stat().st_size:
       folders.clear()
       yield folder
-    folders.sort(key=_natural)
+    folders.sort(key=natural_order)
 
 
 def _json(path: pathlib.Path) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 The clients to choose on are drawn once, the same ones for all runs.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from binaries import measures, runs
+from binaries import measures, run_groups, runs
 from binaries.command_line import UsageError
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
@@ -33,35 +32,35 @@ def table(
   """
   if not finished:
     return "No run is finished; there is nothing to choose from."
-  methods: dict[tuple[str, str], list[runs.Group]] = {}
-  for group in runs.group(finished):
+  methods: dict[tuple[str, str], list[run_groups.Group]] = {}
+  for group in run_groups.group(finished):
     run = group.runs[0]
     methods.setdefault((run.task, run.name), []).append(group)
-  title = measures.MEASURES[criterion].title
+  measure = measures.MEASURES[criterion]
   rows = []
   for candidates in methods.values():
     judged = [
-      (_measure(group, validation_fraction, is_validation=True), group)
+      (_measured(group, validation_fraction, is_validation=True), group)
       for group in candidates
     ]
     on_validation, best = min(
       judged,
-      key=lambda pair: measures.badness(criterion, _mean(pair[0], criterion)),
+      key=lambda pair: measures.badness(measure, pair[0][criterion].mean),
     )
-    others = _measure(best, validation_fraction, is_validation=False)
+    others = _measured(best, validation_fraction, is_validation=False)
     rows.append(
       {
         "best setting": best.label,
         "of": len(candidates),
         "seeds": len(best.runs),
-        f"{title}*": _cell(on_validation, criterion),
+        f"{measure.title}*": _cell(on_validation, criterion),
         **{
           measures.MEASURES[name].title: _cell(others, name) for name in _SHOWN
         },
       }
     )
   text = pd.DataFrame(rows).to_string(index=False)
-  return f"{_caption(title, validation_fraction)}\n\n{text}"
+  return f"{_caption(measure.title, validation_fraction)}\n\n{text}"
 
 
 def validation_clients(
@@ -91,10 +90,10 @@ def validation_clients(
   return np.sort(generator.choice(ids, size, replace=False))
 
 
-def _measure(
-  group: runs.Group, fraction: float, *, is_validation: bool
-) -> list[dict[str, float]]:
-  """Returns the measures of each run of a group on its part of the clients."""
+def _measured(
+  group: run_groups.Group, fraction: float, *, is_validation: bool
+) -> dict[str, measures.Value]:
+  """Returns the measures of a group, over seeds, on its part of the clients."""
   measured = []
   for run in group.runs:
     clients = run.client_evaluations
@@ -103,20 +102,14 @@ def _measure(
       drawn = validation_clients(clients["client_id"], fraction)
       clients = clients[clients["client_id"].isin(drawn) == is_validation]
     measured.append(measures.of_clients(clients))
-  return measured
+  return {
+    name: measures.over_seeds(measure, [values[name] for values in measured])
+    for name, measure in measures.MEASURES.items()
+  }
 
 
-def _mean(values: Sequence[dict[str, float]], name: str) -> float:
-  return math.fsum(v[name] for v in values) / len(values)
-
-
-def _cell(values: Sequence[dict[str, float]], name: str) -> str:
-  measure = measures.MEASURES[name]
-  mean = f"{measure.scale * _mean(values, name):.{measure.digits}f}"
-  if len(values) == 1:
-    return mean
-  std = float(np.std([measure.scale * v[name] for v in values], ddof=1))
-  return f"{mean} ± {std:.{measure.digits}f}"
+def _cell(values: Mapping[str, measures.Value], name: str) -> str:
+  return measures.value_text(measures.MEASURES[name], values[name])
 
 
 def _caption(title: str, fraction: float) -> str:

@@ -20,6 +20,7 @@ from absl import flags
 from binaries import (
   algorithm_flags,
   command_line,
+  run_groups,
   runs,
   sweep_file,
   task_flags,
@@ -162,7 +163,7 @@ def _runs_of(
     arguments = [f"--algorithm={method.algorithm}"]
     arguments += [_argument(name, text) for name, text in settings.items()]
     words = [method.algorithm]
-    words += [f"{runs.short_name(n)}={settings[n]}" for n in named]
+    words += [f"{run_groups.short_name(n)}={settings[n]}" for n in named]
     words += [f"seed={settings.get('seed', 0)}"] if "seed" not in named else []
     yield _checked(method, "-".join(words), arguments)
 

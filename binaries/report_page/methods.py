@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
+from binaries import run_groups
 from binaries import runs as run_folders
 from binaries.report_page import styles
 from binaries.runs import Run
@@ -77,7 +78,7 @@ def arrange(runs: Sequence[Run]) -> list[TaskRuns]:
 
 
 def _task(identifier: str, title: str, members: Sequence[Run]) -> TaskRuns:
-  groups = run_folders.group([run for run in members if run.is_finished])
+  groups = run_groups.group([run for run in members if run.is_finished])
   return TaskRuns(
     identifier,
     title,

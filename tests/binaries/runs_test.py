@@ -13,10 +13,6 @@ def found(path):
   return runs.find([path])
 
 
-def labels(path):
-  return [group.label for group in runs.group(found(path))]
-
-
 def test_runs_are_found_at_any_depth_in_natural_order(tmp_path):
   for name in ("b/seed=10", "b/seed=2", "a"):
     run_folders.make(tmp_path / name)
@@ -126,6 +122,17 @@ def test_what_is_not_there_is_said(tmp_path):
   assert runs.find([]) == []
 
 
+def test_a_method_is_called_as_its_sweep_calls_it(tmp_path):
+  run_folders.make(tmp_path / "a")
+  run_folders.make(tmp_path / "b", algorithm="term")
+  names = tmp_path / "sweep.json"
+  names.write_text('{"names": {"a": "Mean"}}')
+  assert [run.name for run in found(tmp_path)] == ["Mean", "term"]
+  names.write_text('{"names": []}')
+  with pytest.raises(command_line.UsageError, match=r"sweep\.json: is not of"):
+    found(tmp_path)
+
+
 def test_settings_are_what_decides_the_result(tmp_path):
   run_folders.make(
     tmp_path / "a",
@@ -145,60 +152,6 @@ def test_settings_are_what_decides_the_result(tmp_path):
     "hparam.q": 2.0,
     "hparam.flag": False,
   }
-
-
-def test_runs_that_differ_in_the_seed_alone_are_one_group(tmp_path):
-  for seed in (10, 2):
-    run_folders.make(tmp_path / f"a{seed}", seed=seed, workers=[f"h:{seed}"])
-  (group,) = runs.group(found(tmp_path))
-  assert group.label == "fedavg"
-  assert [run.seed for run in group.runs] == [2, 10]
-
-
-def test_a_label_has_what_differs_within_its_method(tmp_path):
-  run_folders.make(tmp_path / "0", hparams={})
-  for n, (q, rate) in enumerate([(10.0, 0.1), (2.0, 0.1), (2.0, 0.01)]):
-    run_folders.make(
-      tmp_path / f"1/{n}",
-      algorithm="qfedavg",
-      hparams={"q": q, "other": 7},
-      client_learning_rate=rate,
-    )
-  run_folders.make(tmp_path / "2", algorithm="term", hparams={"t": 1.0})
-  assert labels(tmp_path) == [
-    "fedavg",
-    "qfedavg q=2 client_learning_rate=0.01",
-    "qfedavg q=2 client_learning_rate=0.1",
-    "qfedavg q=10 client_learning_rate=0.1",
-    "term",
-  ]
-
-
-def test_a_label_names_the_task_where_there_are_several(tmp_path):
-  run_folders.make(tmp_path / "0")
-  run_folders.make(tmp_path / "1", task="mnist")
-  assert labels(tmp_path) == ["digits fedavg", "mnist fedavg"]
-
-
-def test_a_flag_that_one_run_lacks_is_in_the_label_of_the_other(tmp_path):
-  run_folders.make(tmp_path / "0")
-  run_folders.make(tmp_path / "1", server_learning_rate=0.5)
-  assert labels(tmp_path) == ["fedavg", "fedavg server_learning_rate=0.5"]
-
-
-def test_a_seed_of_the_method_is_no_seed_of_the_run(tmp_path):
-  for seed in (0, 1):
-    run_folders.make(
-      tmp_path / f"{seed}", algorithm="fedfv", hparams={"seed": seed}
-    )
-  assert labels(tmp_path) == ["fedfv hparam.seed=0", "fedfv hparam.seed=1"]
-
-
-def test_the_same_run_does_not_count_twice(tmp_path):
-  run_folders.make(tmp_path / "0")
-  run_folders.make(tmp_path / "1")
-  with pytest.raises(command_line.UsageError, match="is the same run as"):
-    runs.group(found(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,202 @@
+r"""Tables of runs as text, CSV, Markdown and LaTeX.
+
+The best of a column is bold and the second best set apart as each format can:
+underlined in LaTeX, in italics in Markdown, with stars in plain text.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+
+from binaries import measures
+from binaries.compare_tables import Table
+
+Mark = Callable[[str], str]
+
+_METHOD, _SEEDS = "Method", "Seeds"
+_OVER_SEEDS = "mean ± standard deviation over seeds"
+# Characters that mean something to LaTeX, or are not in its usual fonts.
+_LATEX = {
+  **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+  "\\": r"\textbackslash{}",
+  "~": r"\textasciitilde{}",
+  "^": r"\textasciicircum{}",
+  "<": r"\textless{}",
+  ">": r"\textgreater{}",
+  "|": r"\textbar{}",
+  "±": r"$\pm$",
+  "°": r"$^\circ$",
+}
+
+
+def frame(tables: Sequence[Table]) -> pd.DataFrame:
+  """Returns all tables as one, for programs.
+
+  Returns:
+    A row for each method of each task: task, method, seeds, and for each
+    measure NAME its mean over seeds and their standard deviation, NAME_std_over
+    _seeds, which is missing where there is one seed.
+  """
+  rows: dict[tuple[str, str], dict[str, object]] = {}
+  for table in tables:
+    for row in table.rows:
+      cells = rows.setdefault(
+        (table.task, row.label),
+        {"task": table.task, "method": row.label, "seeds": row.num_seeds},
+      )
+      for name, value in zip(table.measures, row.values, strict=True):
+        cells[name] = value.mean
+        cells[f"{name}_std_over_seeds"] = value.std
+  return pd.DataFrame(list(rows.values())).convert_dtypes(
+    convert_string=False, convert_integer=False, convert_floating=False
+  )
+
+
+def csv(tables: Sequence[Table]) -> str:
+  """Returns all tables as one CSV table; numbers are not rounded."""
+  return str(frame(tables).to_csv(index=False))
+
+
+def text(tables: Sequence[Table]) -> str:
+  """Returns the tables for a terminal."""
+  return "\n\n".join(_text(table) for table in tables)
+
+
+def markdown(tables: Sequence[Table]) -> str:
+  """Returns the tables as Markdown, aligned for those who read its source."""
+  return "\n\n".join(_markdown(table) for table in tables) + "\n"
+
+
+def latex(tables: Sequence[Table]) -> str:
+  """Returns the tables as LaTeX, to be read in with `input`."""
+  head = "% Needs \\usepackage{booktabs}.\n"
+  return head + "\n".join(_latex(table) for table in tables)
+
+
+def _text(table: Table) -> str:
+  cells = _cells(table, str, (lambda c: f"{c} **", lambda c: f"{c} * "))
+  # Cells without stars keep their place free, where a column has any.
+  columns = list(zip(*cells, strict=True))
+  for place, column in enumerate(columns):
+    if any(cell.endswith("*") for cell in column):
+      head, *body = column
+      columns[place] = (
+        f"{head}   ",
+        *(c if c.rstrip().endswith("*") else f"{c}   " for c in body),
+      )
+  lines = [" ".join(line).rstrip() for line in _padded(columns, gap=1)]
+  marks = "** best, * second best" if _has_marks(table) else ""
+  return "\n".join(
+    [*_caption(table), *([marks] if marks else []), "", *lines, *_notes(table)]
+  )
+
+
+def _markdown(table: Table) -> str:
+  cells = _cells(
+    table, _markdown_text, (lambda c: f"**{c}**", lambda c: f"*{c}*")
+  )
+  head, *body = _padded(list(zip(*cells, strict=True)))
+  rule = ["-" * len(head[0]), *("-" * (len(c) - 1) + ":" for c in head[1:])]
+  lines = [f"| {' | '.join(line)} |" for line in (head, rule, *body)]
+  marks = " **Best**, *second best*." if _has_marks(table) else ""
+  caption = " ".join(map(_markdown_text, _caption(table)))
+  notes = [_markdown_text(note) for note in table.notes]
+  return "\n".join([f"{caption}.{marks}", "", *lines, *_spaced(notes)])
+
+
+def _latex(table: Table) -> str:
+  cells = _cells(
+    table,
+    _latex_text,
+    (lambda c: f"\\textbf{{{c}}}", lambda c: f"\\underline{{{c}}}"),
+  )
+  head, *body = _padded(list(zip(*cells, strict=True)))
+  marks = " Bold is best, underlined second best." if _has_marks(table) else ""
+  notes = "".join(f" {_latex_text(note)}" for note in table.notes)
+  caption = _latex_text(" ".join(_caption(table)))
+  lines = [
+    r"\begin{table}",
+    r"  \centering",
+    rf"  \caption{{{caption}.{marks}{notes}}}",
+    rf"  \begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+    r"    \toprule",
+    *(f"    {' & '.join(line).rstrip()} \\\\" for line in [head]),
+    r"    \midrule",
+    *(f"    {' & '.join(line).rstrip()} \\\\" for line in body),
+    r"    \bottomrule",
+    r"  \end{tabular}",
+    r"\end{table}",
+    "",
+  ]
+  return "\n".join(lines)
+
+
+def _cells(
+  table: Table, escape: Mark, marks: tuple[Mark, Mark]
+) -> list[list[str]]:
+  """Returns head and rows, with the best and the second best marked."""
+  columns = []
+  for place, measure in enumerate(table.measures.values()):
+    values = [row.values[place] for row in table.rows]
+    column = [escape(measure.title)]
+    for value, rank in zip(
+      values, measures.ranks(measure, values), strict=True
+    ):
+      cell = escape(measures.value_text(measure, value))
+      column.append(cell if rank is None else marks[rank - 1](cell))
+    columns.append(column)
+  labels = [escape(_METHOD), *(escape(row.label) for row in table.rows)]
+  seeds = [_SEEDS, *(str(row.num_seeds) for row in table.rows)]
+  return [list(line) for line in zip(labels, seeds, *columns, strict=True)]
+
+
+def _padded(columns: Sequence[Sequence[str]], gap: int = 0) -> list[list[str]]:
+  """Returns lines of cells of the same width, the first to the left."""
+  padded = []
+  for place, column in enumerate(columns):
+    width = max(map(len, column)) + (gap if place else 0)
+    padded.append([f"{c:{'>' if place else '<'}{width}}" for c in column])
+  return [list(line) for line in zip(*padded, strict=True)]
+
+
+def _has_marks(table: Table) -> bool:
+  return any(
+    rank is not None
+    for place, measure in enumerate(table.measures.values())
+    for rank in measures.ranks(measure, [r.values[place] for r in table.rows])
+  )
+
+
+def _caption(table: Table) -> list[str]:
+  has_seeds = any(row.num_seeds > 1 for row in table.rows)
+  caption = f"{table.task}: {table.caption}"
+  return [f"{caption};", _OVER_SEEDS] if has_seeds else [caption]
+
+
+def _notes(table: Table) -> list[str]:
+  return _spaced(list(table.notes))
+
+
+def _spaced(notes: list[str]) -> list[str]:
+  return ["", "\n\n".join(notes)] if notes else []
+
+
+def _markdown_text(value: str) -> str:
+  return re.sub(r"([\\|*`<_])", r"\\\1", value)
+
+
+def _latex_text(value: str) -> str:
+  return "".join(_LATEX.get(sign) or _greek(sign) for sign in value)
+
+
+def _greek(sign: str) -> str:
+  """Returns a Greek letter as LaTeX's command, others as they are."""
+  match = re.fullmatch(
+    r"GREEK (SMALL|CAPITAL) LETTER (\w+)", unicodedata.name(sign, "")
+  )
+  if match is None:
+    return sign
+  name = match[2].lower().replace("lamda", "lambda")
+  return f"$\\{name if match[1] == 'SMALL' else name.capitalize()}$"

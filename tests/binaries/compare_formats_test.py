@@ -1,0 +1,113 @@
+import dataclasses
+import re
+
+import pytest
+
+from binaries import compare_formats, measures
+from binaries.compare_tables import Row, Table
+from binaries.measures import Value
+
+HARD = r"Δ-FL_α & 5 % #1 {x} \y ~^ <a|b> $2 *"
+
+
+def table(labels=("a", "b", "c"), means=(1.0, 3.0, 2.0), std=0.5, notes=()):
+  return Table(
+    task="digits",
+    caption="accuracy in percent",
+    measures={"mean": measures.MEASURES["mean"]},
+    rows=tuple(
+      Row(label, 1 if std is None else 2, (Value(mean, std),))
+      for label, mean in zip(labels, means, strict=True)
+    ),
+    notes=notes,
+  )
+
+
+def test_text_is_aligned_with_stars_beside_the_numbers():
+  assert compare_formats.text([table(notes=("A note.",))]).splitlines() == [
+    "digits: accuracy in percent;",
+    "mean ± standard deviation over seeds",
+    "** best, * second best",
+    "",
+    "Method  Seeds         Mean",
+    "a           2  1.00 ± 0.50",
+    "b           2  3.00 ± 0.50 **",
+    "c           2  2.00 ± 0.50 *",
+    "",
+    "A note.",
+  ]
+
+
+def test_one_run_has_neither_deviation_nor_mark():
+  assert compare_formats.text([table(["a"], [1.0], None)]).splitlines() == [
+    "digits: accuracy in percent",
+    "",
+    "Method  Seeds  Mean",
+    "a           1  1.00",
+  ]
+
+
+def test_markdown_is_aligned():
+  lines = compare_formats.markdown([table()]).splitlines()
+  assert lines[0].endswith("over seeds. **Best**, *second best*.")
+  assert lines[2:] == [
+    "| Method | Seeds |            Mean |",
+    "| ------ | ----: | --------------: |",
+    "| a      |     2 |     1.00 ± 0.50 |",
+    "| b      |     2 | **3.00 ± 0.50** |",
+    "| c      |     2 |   *2.00 ± 0.50* |",
+  ]
+
+
+def test_markdown_escapes_what_would_end_a_cell():
+  text = compare_formats.markdown([table([HARD], [1.0])])
+  row = text.splitlines()[4]
+  assert len(re.findall(r"(?<!\\)\|", row)) == 4
+  assert r"\*" in row
+
+
+def test_latex_is_a_table_of_booktabs():
+  text = compare_formats.latex([table(), table(["x"], [1.0], None)])
+  assert text.startswith("% Needs \\usepackage{booktabs}.\n\\begin{table}\n")
+  for name in ("table", "tabular"):
+    assert text.count(f"\\begin{{{name}}}") == 2
+    assert text.count(f"\\end{{{name}}}") == 2
+  assert r"b      &     2 &    \textbf{3.00 $\pm$ 0.50} \\" in text
+  assert r"c      &     2 & \underline{2.00 $\pm$ 0.50} \\" in text
+  assert text.count(r"\midrule") == text.count(r"\bottomrule") == 2
+  assert text.isascii()
+
+
+def test_latex_escapes_all_that_it_would_read():
+  text = compare_formats.latex([table([HARD], [1.0], notes=("50 % of a_b.",))])
+  (row,) = (line for line in text.splitlines() if "FL" in line)
+  assert row.strip().startswith(
+    r"$\Delta$-FL\_$\alpha$ \& 5 \% \#1 \{x\} \textbackslash{}y "
+    r"\textasciitilde{}\textasciicircum{} \textless{}a\textbar{}b\textgreater{}"
+    r" \$2 * &"
+  )
+  assert r"50 \% of a\_b." in text
+  # Braces and dollars come in pairs.
+  bare = re.sub(r"\\[{}$]", "", text)
+  assert bare.count("{") == bare.count("}")
+  assert bare.count("$") % 2 == 0
+
+
+@pytest.mark.parametrize(
+  ("sign", "command"), [("λ", "$\\lambda$"), ("Λ", "$\\Lambda$"), ("é", "é")]
+)
+def test_greek_letters_are_commands(sign, command):
+  assert command in compare_formats.latex([table([sign], [1.0])])
+
+
+def test_all_tables_are_one_for_programs():
+  other = dataclasses.replace(
+    table(["a"], [7.0], None),
+    task="mnist",
+    measures={"std": measures.MEASURES["std"]},
+  )
+  frame = compare_formats.frame([table(), other])
+  assert frame["task"].tolist() == ["digits"] * 3 + ["mnist"]
+  assert frame["mean"].tolist()[:3] == [1, 3, 2]
+  assert frame["std"].iloc[3] == 7
+  assert frame["mean"].isna().tolist() == [False] * 3 + [True]

@@ -1,0 +1,262 @@
+import contextlib
+import io
+import re
+
+import pandas as pd
+import pytest
+from absl.testing import flagsaver
+
+from binaries import command_line, compare, compare_flags
+from tests.binaries import run_folders
+
+HALVES = ((1, (0.25, 0.75)), (2, (0.5, 0.5)))
+
+
+@pytest.fixture
+def program(monkeypatch, tmp_path):
+  """Runs the program in an empty folder; returns its status and output."""
+  monkeypatch.chdir(tmp_path)
+
+  def run(*arguments):
+    stdout, stderr = io.StringIO(), io.StringIO()
+    saved = flagsaver.save_flag_values(compare_flags.NAMESPACE)
+    try:
+      with (
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(stderr),
+        pytest.raises(SystemExit) as exit_info,
+      ):
+        command_line.run(
+          compare.main,
+          description=compare.__doc__,
+          groups=(compare_flags,),
+          arguments="RUN ...",
+          argv=["compare.py", *arguments],
+          namespace=compare_flags.NAMESPACE,
+        )
+    finally:
+      flagsaver.restore_flag_values(saved, compare_flags.NAMESPACE)
+    return exit_info.value.code, stdout.getvalue(), stderr.getvalue()
+
+  return run
+
+
+@pytest.fixture
+def runs(tmp_path):
+  """Three methods; fedavg and term with two seeds."""
+  accuracies = {
+    ("fedavg", 0): (0.2, 0.4, 0.9),
+    ("fedavg", 1): (0.3, 0.5, 1.0),
+    ("term", 0): (0.5, 0.5, 0.8),
+    ("term", 1): (0.6, 0.6, 0.9),
+    ("afl", 0): (0.1, 0.1, 0.1),
+  }
+  for (name, seed), last in accuracies.items():
+    run_folders.make(
+      tmp_path / "runs" / f"{name}-{seed}",
+      [(1, (0.1, 0.2, 0.3)), (2, last)],
+      algorithm=name,
+      seed=seed,
+    )
+  return tmp_path / "runs"
+
+
+def cells(text, label):
+  """The cells of a row, split at two spaces or more."""
+  (line,) = (ln for ln in text.splitlines() if ln.startswith(f"{label} "))
+  return re.split(r"\s{2,}", line)
+
+
+@pytest.mark.usefixtures("runs")
+def test_methods_side_by_side(program):
+  status, out, err = program("runs")
+  assert (status, err) == (0, "")
+  assert out.startswith("digits, 3 clients: test accuracy over clients in perc")
+  head = ["Method", "Seeds", "Mean", "Std", "Worst 10 %", "Best 10 %"]
+  assert cells(out, "Method") == head
+  assert cells(out, "fedavg")[1:4] == ["2", "55.00 ± 7.07 *", "29.44 ± 0.00"]
+  assert cells(out, "term")[2] == "65.00 ± 7.07 **"
+  # A single run has no deviation.
+  assert cells(out, "afl") == ["afl", "1", "10.00", "0.00 **", "10.00", "10.00"]
+  assert "Not all with the same seeds." in out
+
+
+@pytest.mark.usefixtures("runs")
+def test_runs_are_named_with_or_without_a_flag(program):
+  assert program("runs")[1] == program("--runs=runs")[1]
+  some = program("runs/afl-0", "--runs=runs/term-0,runs/term-1")[1]
+  assert "fedavg" not in some
+  assert "afl" in some
+  status, _, err = program()
+  assert status == 2
+  assert "RUN: is missing" in err
+
+
+@pytest.mark.usefixtures("runs")
+def test_columns_are_chosen(program):
+  out = program("runs", "--columns=variance,kl_uniform,weighted,loss_max")[1]
+  assert cells(out, "Method")[2:] == [
+    *("Variance", "KL to uniform", "Weighted mean", "Largest loss"),
+  ]
+  assert cells(out, "afl")[2].startswith("0.00")
+  for wrong, message in (
+    ("--columns=mean,foo", "--columns=foo: unknown"),
+    ("--columns=mean,mean", "mean is given twice"),
+    ("--columns=", "is empty"),
+  ):
+    status, _, err = program("runs", wrong)
+    assert status == 2
+    assert message in err
+
+
+@pytest.mark.usefixtures("runs")
+def test_another_round_is_compared(program):
+  out = program("runs", "--round=1")[1]
+  assert cells(out, "fedavg")[2] == "20.00 ± 0.00"
+  status, _, err = program("runs", "--round=7")
+  assert status == 2
+  assert "has no evaluation after round 7" in err
+  for wrong in ("first", "0", "-1", "1.5"):
+    assert (
+      "expected last, best or the" in program("runs", f"--round={wrong}")[2]
+    )
+
+
+def test_the_best_round_is_that_of_each_run(program, tmp_path):
+  run_folders.make(tmp_path / "a", HALVES)
+  run_folders.make(tmp_path / "b", HALVES[::-1], algorithm="term")
+  out = program(".", "--round=best", "--criterion=std", "--columns=std")[1]
+  assert cells(out, "fedavg")[2] == cells(out, "term")[2] == "0.00"
+  out = program(".", "--round=best", "--criterion=max", "--columns=max")[1]
+  assert cells(out, "fedavg")[2] == cells(out, "term")[2] == "75.00"
+
+
+def test_unfinished_runs_are_left_out_unless_asked_for(program, runs):
+  run_folders.make(runs / "vred", HALVES, algorithm="vred", is_finished=False)
+  _, out, _ = program("runs", "--unfinished")
+  assert "vred" in out
+  assert "Not finished: runs/vred, after round 2." in out
+  _, out, _ = program("runs")
+  assert "Left out: runs/vred is not finished (--unfinished includes" in out
+  assert not any(line.startswith("vred") for line in out.splitlines())
+  status, _, err = program("runs/vred")
+  assert status == 2
+  assert "nothing to compare" in err
+
+
+def test_a_run_without_an_evaluation_cannot_be_included(program, runs):
+  path = run_folders.make(runs / "vred", algorithm="vred", is_finished=False)
+  (path / "evaluations.csv").unlink()
+  assert (
+    "Left out: runs/vred has no evaluation yet."
+    in (program("runs", "--unfinished")[1])
+  )
+
+
+def test_tasks_are_in_tables_of_their_own(program, runs):
+  run_folders.make(runs / "x", HALVES, task="mnist")
+  run_folders.make(runs / "y", HALVES)
+  _, out, _ = program("runs")
+  titles = [line.split(":")[0] for line in out.splitlines() if ": test" in line]
+  assert titles == [
+    "digits, 3 clients",
+    "mnist, 2 clients",
+    "digits, 2 clients",
+  ]
+
+
+def test_what_else_differs_is_said(program, runs):
+  run_folders.make(
+    runs / "v", [(1, (0.1, 0.1, 0.1))], algorithm="vred", total_rounds=1
+  )
+  _, out, _ = program("runs")
+  assert "Not the same in all rows: total_rounds." in out
+  assert "Not all after the same round: 1 to 2." in out
+
+
+@pytest.mark.usefixtures("runs")
+def test_clients_against_a_baseline(program):
+  status, out, _ = program("runs", "--baseline=fedavg")
+  assert status == 0
+  second = out[out.index("clients against fedavg") :]
+  # Of (0.2, 0.4, 0.9), the first two suffer; in both seeds both improve.
+  assert cells(second, "term") == [
+    *("term", "2", "100.00 ± 0.00 **", "+20.00 ± 0.00 **"),
+    *("100.00 ± 0.00", "-10.00 ± 0.00 **", "+10.00 ± 0.00 **"),
+  ]
+  # The seeds that both have.
+  assert cells(second, "afl")[:4] == ["afl", "1", "0.00 *", "-20.00 *"]
+
+
+def test_a_baseline_has_to_be_one_method(program, runs):
+  status, _, err = program("runs", "--baseline=fedprox")
+  assert status == 2
+  assert "is none of the methods; give one of 'afl', 'fedavg', 'term'" in err
+  run_folders.make(runs / "z", [(2, (0.1, 0.1, 0.1))], client_learning_rate=0.5)
+  _, _, err = program("runs", "--baseline=fedavg")
+  assert "is more than one of the methods" in err
+  assert "'fedavg client_learning_rate=0.5'" in err
+  status, _, _ = program("runs", "--baseline=fedavg client_learning_rate=0.5")
+  assert status == 0
+
+
+def test_a_method_without_a_common_seed_is_left_out(program, runs):
+  run_folders.make(runs / "v", [(2, (0.1, 0.1, 0.1))], algorithm="vred", seed=9)
+  _, out, _ = program("runs", "--baseline=fedavg")
+  assert "Left out: vred has no seed that fedavg has." in out
+  _, _, err = program("runs/v", "--baseline=vred")
+  assert "nothing to compare it with" in err
+
+
+def test_other_clients_cannot_be_compared(program, runs):
+  path = runs / "term-0" / "client_evaluations.csv"
+  path.write_text(path.read_text().replace(",1,10", ",7,10"))
+  _, _, err = program("runs/fedavg-0", "runs/term-0", "--baseline=fedavg")
+  assert "runs/term-0: was evaluated on other clients than runs/fed" in err
+
+
+@pytest.mark.usefixtures("runs")
+def test_files_are_written_once(program, tmp_path):
+  names = ("t.csv", "t.md", "t.tex")
+  outputs = [f"--output={name}" for name in names]
+  status, _, err = program("runs", *outputs)
+  assert status == 0
+  assert "t.md: written." in err
+  assert {p.name for p in tmp_path.iterdir()} == {"runs", *names}
+  before = (tmp_path / "t.md").read_text()
+  status, out, err = program("runs/afl-0", *outputs)
+  assert (status, out) == (2, "")
+  assert "t.csv: exists; choose another name, or give --overwrite" in err
+  assert program("runs/afl-0", *outputs, "--overwrite")[0] == 0
+  assert (tmp_path / "t.md").read_text() != before
+
+
+@pytest.mark.parametrize(
+  ("name", "message"),
+  [
+    ("table.txt", "ends in .csv, .md, .tex"),
+    ("runs.md", "is a folder"),
+    ("none/t.md", "there is no folder none"),
+  ],
+)
+@pytest.mark.usefixtures("runs")
+def test_bad_names_of_files_are_refused(program, tmp_path, name, message):
+  (tmp_path / "runs.md").mkdir()
+  status, out, err = program("runs", f"--output={name}")
+  assert (status, out) == (2, "")
+  assert message in err
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_table_for_programs_has_all(program):
+  program("runs", "--output=t.csv", "--baseline=fedavg", "--columns=mean,std")
+  table = pd.read_csv("t.csv").set_index("method")
+  assert list(table.columns[:6]) == [
+    *("task", "seeds", "mean", "mean_std_over_seeds"),
+    *("std", "std_std_over_seeds"),
+  ]
+  assert table.loc["term", "mean"] == pytest.approx(65)
+  assert table.loc["term", "mean_std_over_seeds"] == pytest.approx(50**0.5)
+  assert pd.isna(table.loc["afl", "mean_std_over_seeds"])
+  assert table.loc["term", "suffering_improved_share"] == pytest.approx(100)
+  assert pd.isna(table.loc["fedavg", "suffering_improved_share"])
