@@ -1,0 +1,44 @@
+import contextlib
+import re
+
+import pytest
+from absl.testing import flagsaver
+
+from binaries import sweep_file, sweep_flags, sweep_plan
+
+FILES = sweep_flags.included_files()
+PAPERS = ("adafed", "adafedadam", "fedfv", "fedmgda_plus", "semi_vred")
+
+
+@contextlib.contextmanager
+def chosen(name):
+  """Names an included file on the command line of the sweep."""
+  values = flagsaver.save_flag_values(sweep_flags.NAMESPACE)
+  with flagsaver.flagsaver():
+    try:
+      sweep_flags.NAMESPACE(["sweep", f"--file={name}"])
+      yield
+    finally:
+      flagsaver.restore_flag_values(values, sweep_flags.NAMESPACE)
+
+
+def test_each_paper_with_experiments_has_files():
+  names = {re.match(r"(.*?)_(table|figure|emnist|inter)", f)[1] for f in FILES}
+  assert names == set(PAPERS)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_all_runs_of_an_included_file_are_valid(name):
+  with chosen(name):
+    sweep = sweep_file.read()
+    planned = sweep_plan.expand(sweep)
+  assert sweep.title
+  assert {run.method for run in planned} == {m.name for m in sweep.methods}
+  assert len({run.flags["seed"] for run in planned}) >= 3
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_included_file_says_what_it_is(name):
+  first = (sweep_flags.FILES / f"{name}.toml").read_text().split("\n", 1)[0]
+  assert first.startswith("# ")
+  assert len(first) <= 80
