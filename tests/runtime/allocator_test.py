@@ -9,7 +9,7 @@ from tests import source_tree
 
 # The module is loaded by its path: TensorFlow is not needed for it.
 _COUNT_PAGE_FAULTS = """
-import importlib.util, resource, sys
+import importlib.util, resource, sys, threading
 if sys.argv[1:]:
   spec = importlib.util.spec_from_file_location("allocator", sys.argv[1])
   allocator = importlib.util.module_from_spec(spec)
@@ -17,7 +17,9 @@ if sys.argv[1:]:
   assert allocator.keep_freed_memory()
 def faults(repetitions):
   for _ in range(repetitions):
-    [b"x" * 2**23 for _ in range(4)]  # 8192 pages, freed at once.
+    thread = threading.Thread(target=lambda: b"x" * 2**26)
+    thread.start()  # 16384 pages, freed at once.
+    thread.join()
   return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 print(-faults(3) + faults(10))
 """
