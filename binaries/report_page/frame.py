@@ -51,7 +51,7 @@ class Frame:
     return self.left + self.inner_width * self.x.places(values)
 
   def y_pixels(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns where values of y are; what is beyond the frame is at its edge."""
+    """Returns where values of y are; those beyond the frame are at its edge."""
     places = np.clip(self.y.places(values), 0, 1)
     return self.top + self.inner_height * (1 - places)
 

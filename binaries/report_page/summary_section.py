@@ -2,17 +2,36 @@
 
 from collections.abc import Sequence
 
-from binaries.report_page import final_accuracies, measures, section, tables
+from binaries import measures
+from binaries.measures import MEASURES, Measure
+from binaries.report_page import (
+  final_accuracies,
+  final_measures,
+  section,
+  tables,
+)
 from binaries.report_page.markup import Markup
-from binaries.report_page.measures import Measure
 from binaries.report_page.methods import TaskRuns
 from binaries.report_page.section import Section
 
+_TAILS = tuple(
+  f"{end}_{q}" for end in ("worst", "best") for q in (5, 10, 20, 30)
+)
+_ACCURACY = ("mean", "std", *_TAILS)
+_MORE = (
+  *("weighted", "variance", "min", "percentile_10", "percentile_50"),
+  *("percentile_90", "max"),
+)
+_UNIFORMITY_AND_LOSS = (
+  *("relative_std", "angle", "kl_uniform", "entropy", "jain", "loss"),
+  *("loss_std", "loss_max"),
+)
 _MAX_CLIENTS = 10  # A column for each has room.
 
 
 def build(task: TaskRuns) -> Section:
-  """Returns the section: two or three tables."""
+  """Returns the section: some tables."""
+  has_honest = any(map(final_measures.has_honest, task.methods))
   return Section(
     "Summary",
     [
@@ -26,31 +45,41 @@ def build(task: TaskRuns) -> Section:
         if len(task.methods) > 1
         else None,
       ),
-      _table(task, "Test accuracy over clients (%)", measures.ACCURACY),
-      _table(
-        task, "More of test accuracy over clients (%)", measures.MORE_ACCURACY
-      ),
+      _table(task, "Test accuracy over clients (%)", _ACCURACY),
       _table(
         task,
-        "Uniformity of accuracies, and test loss",
-        measures.UNIFORMITY_AND_LOSS,
+        "Test accuracy over honest clients alone (%)",
+        _ACCURACY,
+        final_measures.HONEST,
+      )
+      if has_honest
+      else None,
+      _table(
+        task, "More of test accuracy over clients (%; variance in %²)", _MORE
+      ),
+      _table(
+        task, "Uniformity of accuracies, and test loss", _UNIFORMITY_AND_LOSS
       ),
       _clients(task),
     ],
   )
 
 
-def _table(task: TaskRuns, caption: str, columns: Sequence[Measure]) -> Markup:
+def _table(
+  task: TaskRuns, caption: str, names: Sequence[str], prefix: str = ""
+) -> Markup:
   return tables.draw(
     caption,
     task.methods,
     [
       (
-        column.title,
-        [column.of_method(method) for method in task.methods],
-        column.more_is_better,
+        MEASURES[name],
+        [
+          final_measures.of_method(method, name, prefix)
+          for method in task.methods
+        ],
       )
-      for column in columns
+      for name in names
     ],
   )
 
@@ -66,15 +95,12 @@ def _clients(task: TaskRuns) -> Markup | None:
     for path in found
   ):
     return None
-  columns = [
-    (
-      names[first].get(client, str(client)),
-      [
-        measures.over_seeds([100 * found[r.path][client] for r in method.runs])
-        for method in task.methods
-      ],
-      True,
-    )
-    for client in clients
-  ]
+  columns = []
+  for client in clients:
+    measure = Measure(names[first].get(client, str(client)), True)
+    values = [
+      measures.over_seeds(measure, [found[r.path][client] for r in method.runs])
+      for method in task.methods
+    ]
+    columns.append((measure, values))
   return tables.draw("Test accuracy of each client (%)", task.methods, columns)

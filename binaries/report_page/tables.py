@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from binaries.report_page import measures
+from binaries import measures
+from binaries.measures import Measure, Value
 from binaries.report_page.markup import Markup, element
-from binaries.report_page.measures import Value
 from binaries.report_page.methods import Method
 from binaries.report_page.styles import Style
 
@@ -15,32 +15,35 @@ _RANKS = {1: ("best", "best"), 2: ("second", "second best")}
 def draw(
   caption: str,
   methods: Sequence[Method],
-  columns: Sequence[tuple[str, Sequence[Value], bool | None]],
+  columns: Sequence[tuple[Measure, Sequence[Value]]],
 ) -> Markup:
   """Returns a table of methods.
 
   Args:
     caption: What the values are.
     methods: One for each row.
-    columns: For each, its head, a value for each method, and whether the
-      largest is the best (None if none is).
+    columns: For each, its measure and a value for each method.
   """
   heads = [
     _head("Method", "text", class_="name"),
     _head("Seeds", "ascending"),
     *(
-      _head(head, "descending" if more_is_better else "ascending")
-      for head, _, more_is_better in columns
+      _head(
+        # Without a line of its own for the sign.
+        measure.title.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "descending" if measure.higher_is_better else "ascending",
+      )
+      for measure, _ in columns
     ),
   ]
   cells = [
     [
-      _cell(value, rank)
+      _cell(measure, value, rank)
       for value, rank in zip(
-        values, measures.ranks(values, more_is_better), strict=True
+        values, measures.ranks(measure, values), strict=True
       )
     ]
-    for _, values, more_is_better in columns
+    for measure, values in columns
   ]
   rows = [
     element(
@@ -109,20 +112,21 @@ def _number(value: float) -> str:
   return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
 
 
-def _cell(value: Value, rank: int | None) -> Markup:
-  shown = element("span", value.mean_text, class_="mean")
+def _cell(measure: Measure, value: Value, rank: int | None) -> Markup:
+  text = measures.value_text(measure, value)
+  mean, plus_minus, std = text.replace("-", "−").partition(" ± ")
+  shown = element("span", mean, class_="mean")
   if rank is not None:
     class_, words = _RANKS[rank]
     shown = element(
       "strong" if rank == 1 else "em",
-      value.mean_text,
+      mean,
       element("span", f" ({words})", class_="unseen"),
       class_=f"mean {class_}",
     )
-  spread = value.std_text
   return element(
     "td",
     shown,
-    None if spread is None else element("small", f" ± {spread}"),
+    element("small", plus_minus, std) if std else None,
     data_value=_number(value.mean),
   )

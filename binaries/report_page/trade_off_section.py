@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from binaries.report_page import measures, scale, scatter_chart, section
+from binaries import measures
+from binaries.measures import MEASURES
+from binaries.report_page import final_measures, scale, scatter_chart, section
 from binaries.report_page.frame import Frame
 from binaries.report_page.markup import Markup
-from binaries.report_page.measures import Measure
 from binaries.report_page.methods import Method, TaskRuns
 from binaries.report_page.scatter_chart import Point
 from binaries.report_page.section import Section
@@ -18,16 +19,10 @@ _MAX_NAMES = 10
 
 def build(task: TaskRuns) -> Section:
   """Returns the section: mean accuracy against std and worst 10 %."""
-  of_columns = {measure.column: measure for measure in measures.ACCURACY}
   figures = [
     figure
     for name in ("std", "worst_10")
-    if (
-      figure := _figure(
-        task, of_columns["accuracy/mean"], of_columns[f"accuracy/{name}"]
-      )
-    )
-    is not None
+    if (figure := _figure(task, name)) is not None
   ]
   if not figures:
     return Section(_TITLE, absence="no run has finite accuracies")
@@ -47,15 +42,16 @@ def build(task: TaskRuns) -> Section:
   )
 
 
-def _figure(task: TaskRuns, first: Measure, other: Measure) -> Markup | None:
+def _figure(task: TaskRuns, name: str) -> Markup | None:
+  measure = MEASURES[name]
   points = [
     point
     for method in task.methods
-    if np.isfinite((point := _point(method, first, other)).x + point.y)
+    if np.isfinite((point := _point(method, name)).x + point.y)
   ]
   if not points:
     return None
-  sign = 1 if other.more_is_better else -1
+  sign = 1 if measure.higher_is_better else -1
   front = scatter_chart.pareto_front(
     [point.x for point in points], [sign * point.y for point in points]
   )
@@ -63,7 +59,7 @@ def _figure(task: TaskRuns, first: Measure, other: Measure) -> Markup | None:
   if len(front) > _MAX_NAMES:
     names = f"{len(front)} of {len(points)} methods"
   direction = "up" if sign > 0 else "down"
-  title = f"{other.title} against mean accuracy"
+  title = f"{measure.title} against mean accuracy"
   chart = scatter_chart.draw(
     points,
     Frame(
@@ -71,24 +67,24 @@ def _figure(task: TaskRuns, first: Measure, other: Measure) -> Markup | None:
       _scale([(point.y, point.y_spread) for point in points]),
       x_label="mean accuracy (%)",
     ),
-    identifier=f"{task.identifier}-mean-{other.column.partition('/')[2]}",
+    identifier=f"{task.identifier}-mean-{name}",
     title=title,
     description=f"Better is right and {direction}. Pareto front: {names}.",
     front=front,
   )
   return section.figure(
     chart,
-    f"{other.title} of accuracy over clients (%), better {direction} and right",
+    f"{measure.title} of accuracy over clients (%), better {direction} and "
+    "right",
     f"Pareto front: {names}.",
   )
 
 
-def _point(method: Method, first: Measure, other: Measure) -> Point:
-  x, y = first.of_method(method), other.of_method(method)
+def _point(method: Method, name: str) -> Point:
+  x, y = (final_measures.of_method(method, n) for n in ("mean", name))
   texts = [
-    f"{measure.title.lower()} "
-    f"{' ± '.join(filter(None, [value.mean_text, value.std_text]))} %"
-    for measure, value in ((first, x), (other, y))
+    f"{MEASURES[n].title.lower()} {measures.value_text(MEASURES[n], value)} %"
+    for n, value in (("mean", x), (name, y))
   ]
   return Point(
     method.label,
