@@ -1,7 +1,7 @@
 """Section: accuracy, fairness and loss over rounds, bytes or operations."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,13 +90,7 @@ def build(task: TaskRuns) -> Section:
         if absent
         else None,
       ),
-      element(
-        "div",
-        element("span", "Against", class_="choice-name"),
-        [_choice(task, axis, n == 0) for n, axis in enumerate(offered)],
-        offered.values(),
-        class_="choice",
-      ),
+      _choice(task, offered) if len(offered) > 1 else offered.values(),
     ],
   )
 
@@ -147,8 +141,21 @@ def build_improved(task: TaskRuns) -> Section:
   )
 
 
-def _choice(task: TaskRuns, axis: _Axis, is_first: bool) -> list[Markup]:
-  """Returns a radio button; the style sheet shows the panel it stands for."""
+def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
+  """Returns the panels, and buttons of which one is pressed.
+
+  The style shows the panel that the button stands for.
+  """
+  return element(
+    "div",
+    element("span", "Against", class_="choice-name"),
+    [_button(task, axis, n == 0) for n, axis in enumerate(offered)],
+    offered.values(),
+    class_="choice",
+  )
+
+
+def _button(task: TaskRuns, axis: _Axis, is_first: bool) -> list[Markup]:
   identifier = f"{task.identifier}-{axis.name}"
   return [
     element(

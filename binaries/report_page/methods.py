@@ -35,12 +35,14 @@ class TaskRuns:
 
   Attributes:
     identifier: Unique on the page.
-    title: Name of the task, and options in which tasks of that name differ.
+    name: Name of the task.
+    title: Its name, and options in which tasks of that name differ.
     methods: Those with finished runs.
     unfinished: Runs that have not come to their end.
   """
 
   identifier: str
+  name: str
   title: str
   methods: tuple[Method, ...]
   unfinished: tuple[Run, ...]
@@ -81,6 +83,7 @@ def _task(identifier: str, title: str, members: Sequence[Run]) -> TaskRuns:
   groups = run_groups.group([run for run in members if run.is_finished])
   return TaskRuns(
     identifier,
+    members[0].task,
     title,
     tuple(Method(g.label, n, g.runs) for n, g in enumerate(groups)),
     tuple(run for run in members if not run.is_finished),

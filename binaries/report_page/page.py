@@ -28,6 +28,7 @@ from binaries.report_page.section import Section
 _FOLDER = pathlib.Path(__file__).parent
 # In this order: what is said later counts.
 _STYLES = ("colors", "text", "tables", "choices", "charts", "media")
+_MAX_NAMES = 3  # Of tasks in the title.
 # The charts: the legend above them hides methods in all.
 _CHARTS = (
   curve_section.build,
@@ -47,7 +48,10 @@ def build(tasks: Sequence[TaskRuns], title: str | None = None) -> str:
     title: Its title; by default it names the tasks.
   """
   if title is None:
-    title = f"Fairness on {', '.join(task.title for task in tasks)}"
+    names = list(dict.fromkeys(task.name for task in tasks))
+    if len(names) > _MAX_NAMES:
+      names = [f"{len(tasks)} tasks"]
+    title = f"Fairness on {', '.join(names)}"
   style = "\n".join([*map(_style, _STYLES), *_numbered_styles(tasks)])
   script = (_FOLDER / "sort.js").read_text()
   page = element(

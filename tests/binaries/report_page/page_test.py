@@ -74,8 +74,8 @@ def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
     "cohorts.csv).",
     "Labels of the split: no run has counted them (labels.csv).",
   ]
-  (radio,) = root.findall(".//input[@type='radio']")
-  assert radio.get("class") == "by-rounds"
+  # There is nothing to choose from.
+  assert root.findall(".//input") == []
   assert "Not offered: bytes communicated and local operations" in words(root)
 
 
@@ -172,12 +172,19 @@ def test_tasks_are_sections_of_their_own(tmp_path):
     "mnist",
   ]
   assert headings(root, "h2") == titles
+  assert headings(root, "h1") == ["Fairness on digits, mnist"]
   links = root.findall(".//nav//a")
   assert [words(link) for link in links] == titles
   sections = {section.get("id") for section in root.findall(".//main/section")}
   assert {link.get("href")[1:] for link in links} == sections
   names = [e.get("id") for e in root.iter() if e.get("id")]
   assert len(names) == len(set(names))
+
+
+def test_many_tasks_are_counted_in_the_title(tmp_path):
+  for n in range(4):
+    report_runs.make(tmp_path / f"{n}", task=f"task_{n}", num_rounds=1)
+  assert headings(build(tmp_path)[1], "h1") == ["Fairness on 4 tasks"]
 
 
 def test_settings_are_shown_where_they_are_the_same(tmp_path):
