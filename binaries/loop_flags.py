@@ -24,8 +24,9 @@ _ROUNDS_PER_CHECKPOINT = flags.DEFINE_integer(
 _SEED = flags.DEFINE_integer(
   "seed",
   0,
-  "Seed of the task, the initial weights, the cohorts and the local order of "
-  "examples. The same flags with the same seed give the same results.",
+  "Seed of the task, the initial weights, the cohorts, the local order of "
+  "examples and all other draws. The same flags with the same seed give the "
+  "same results.",
   lower_bound=0,
 )
 

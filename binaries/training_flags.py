@@ -43,7 +43,7 @@ _LOCAL_EPOCHS = number_range.define(
   "local_epochs",
   1,
   "How often a client runs over its data in a round; or a range as 1-5, from "
-  "which each client draws anew in each round, as clients of different means "
+  "which each client draws anew in each round, as devices of unequal speed "
   "would.",
 )
 _DECAY = flags.DEFINE_float(
