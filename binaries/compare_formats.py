@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from binaries import measures
+from binaries import aligned_columns, measures
 from binaries.compare_tables import Table
 
 Mark = Callable[[str], str]
@@ -77,27 +77,26 @@ def latex(tables: Sequence[Table]) -> str:
 
 def _text(table: Table) -> str:
   cells = _cells(table, str, (lambda c: f"{c} **", lambda c: f"{c} * "))
-  # Cells without stars keep their place free, where a column has any.
-  columns = list(zip(*cells, strict=True))
-  for place, column in enumerate(columns):
-    if any(cell.endswith("*") for cell in column):
-      head, *body = column
-      columns[place] = (
-        f"{head}   ",
-        *(c if c.rstrip().endswith("*") else f"{c}   " for c in body),
-      )
-  lines = [" ".join(line).rstrip() for line in _padded(columns, gap=1)]
-  marks = "** best, * second best" if _has_marks(table) else ""
-  return "\n".join(
-    [*_caption(table), *([marks] if marks else []), "", *lines, *_notes(table)]
-  )
+  columns = [list(column) for column in zip(*cells, strict=True)]
+  for column in columns:
+    # Cells without stars keep their place free, where a column has any.
+    starred = [cell.rstrip().endswith("*") for cell in column]
+    if any(starred):
+      column[:] = [
+        cell if has_star else f"{cell}   "
+        for cell, has_star in zip(column, starred, strict=True)
+      ]
+  lines = aligned_columns.pad(list(zip(*columns, strict=True)), gap=2)
+  marks = ["** best, * second best"] if _has_marks(table) else []
+  body = ["".join(line).rstrip() for line in lines]
+  return "\n".join([*_caption(table), *marks, "", *body, *_spaced(table.notes)])
 
 
 def _markdown(table: Table) -> str:
   cells = _cells(
     table, _markdown_text, (lambda c: f"**{c}**", lambda c: f"*{c}*")
   )
-  head, *body = _padded(list(zip(*cells, strict=True)))
+  head, *body = aligned_columns.pad(cells)
   rule = ["-" * len(head[0]), *("-" * (len(c) - 1) + ":" for c in head[1:])]
   lines = [f"| {' | '.join(line)} |" for line in (head, rule, *body)]
   marks = " **Best**, *second best*." if _has_marks(table) else ""
@@ -112,7 +111,7 @@ def _latex(table: Table) -> str:
     _latex_text,
     (lambda c: f"\\textbf{{{c}}}", lambda c: f"\\underline{{{c}}}"),
   )
-  head, *body = _padded(list(zip(*cells, strict=True)))
+  head, *body = aligned_columns.pad(cells)
   marks = " Bold is best, underlined second best." if _has_marks(table) else ""
   notes = "".join(f" {_latex_text(note)}" for note in table.notes)
   caption = _latex_text(" ".join(_caption(table)))
@@ -122,9 +121,9 @@ def _latex(table: Table) -> str:
     rf"  \caption{{{caption}.{marks}{notes}}}",
     rf"  \begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
     r"    \toprule",
-    *(f"    {' & '.join(line).rstrip()} \\\\" for line in [head]),
+    f"    {' & '.join(head)} \\\\",
     r"    \midrule",
-    *(f"    {' & '.join(line).rstrip()} \\\\" for line in body),
+    *(f"    {' & '.join(line)} \\\\" for line in body),
     r"    \bottomrule",
     r"  \end{tabular}",
     r"\end{table}",
@@ -152,15 +151,6 @@ def _cells(
   return [list(line) for line in zip(labels, seeds, *columns, strict=True)]
 
 
-def _padded(columns: Sequence[Sequence[str]], gap: int = 0) -> list[list[str]]:
-  """Returns lines of cells of the same width, the first to the left."""
-  padded = []
-  for place, column in enumerate(columns):
-    width = max(map(len, column)) + (gap if place else 0)
-    padded.append([f"{c:{'>' if place else '<'}{width}}" for c in column])
-  return [list(line) for line in zip(*padded, strict=True)]
-
-
 def _has_marks(table: Table) -> bool:
   return any(
     rank is not None
@@ -175,11 +165,7 @@ def _caption(table: Table) -> list[str]:
   return [f"{caption};", _OVER_SEEDS] if has_seeds else [caption]
 
 
-def _notes(table: Table) -> list[str]:
-  return _spaced(list(table.notes))
-
-
-def _spaced(notes: list[str]) -> list[str]:
+def _spaced(notes: Sequence[str]) -> list[str]:
   return ["", "\n\n".join(notes)] if notes else []
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from binaries import measures, run_groups, runs
+from binaries import aligned_columns, measures, run_groups, runs
 from binaries.command_line import UsageError
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
@@ -37,7 +37,8 @@ def table(
     run = group.runs[0]
     methods.setdefault((run.task, run.name), []).append(group)
   measure = measures.MEASURES[criterion]
-  rows = []
+  shown = [measures.MEASURES[name].title for name in _SHOWN]
+  lines = [["Best setting", "Of", "Seeds", f"{measure.title}*", *shown]]
   for candidates in methods.values():
     judged = [
       (_measured(group, validation_fraction, is_validation=True), group)
@@ -48,19 +49,16 @@ def table(
       key=lambda pair: measures.badness(measure, pair[0][criterion].mean),
     )
     others = _measured(best, validation_fraction, is_validation=False)
-    rows.append(
-      {
-        "best setting": best.label,
-        "of": len(candidates),
-        "seeds": len(best.runs),
-        f"{measure.title}*": _cell(on_validation, criterion),
-        **{
-          measures.MEASURES[name].title: _cell(others, name) for name in _SHOWN
-        },
-      }
+    lines.append(
+      [
+        *(best.label, str(len(candidates)), str(len(best.runs))),
+        _cell(on_validation, criterion),
+        *(_cell(others, name) for name in _SHOWN),
+      ]
     )
-  text = pd.DataFrame(rows).to_string(index=False)
-  return f"{_caption(measure.title, validation_fraction)}\n\n{text}"
+  text = ["".join(line) for line in aligned_columns.pad(lines, gap=2)]
+  caption = _caption(measure.title.lower(), validation_fraction)
+  return "\n".join([*caption, "", *text])
 
 
 def validation_clients(
@@ -112,16 +110,19 @@ def _cell(values: Mapping[str, measures.Value], name: str) -> str:
   return measures.value_text(measures.MEASURES[name], values[name])
 
 
-def _caption(title: str, fraction: float) -> str:
-  lines = [
-    "The best setting of each method, after the last round",
-    f"* What it was chosen by: {title} over a random {fraction:.0%} of the",
-    "  clients; the columns after it are of the other clients.",
-    "± Standard deviation over seeds",
-  ]
+def _caption(title: str, fraction: float) -> list[str]:
   if fraction == 0:
-    lines[1:3] = [
-      f"* What it was chosen by: {title}. The choice was made on all clients,",
-      "  and the other columns are of the same ones, so they flatter it.",
+    where = [
+      f"* What it was chosen by: {title} over all clients, which the columns",
+      "after it are of too, so that they flatter the choice.",
     ]
-  return "\n".join(lines)
+  else:
+    where = [
+      f"* What it was chosen by: {title} over a random {fraction:.0%} of the",
+      "clients; the columns after it are of the other clients.",
+    ]
+  return [
+    "The best setting of each method, of so many, after the last round:",
+    "accuracy in percent, mean ± standard deviation over seeds.",
+    *where,
+  ]
