@@ -23,7 +23,10 @@ def chosen(name):
 
 
 def test_each_paper_with_experiments_has_files():
-  names = {re.match(r"(.*?)_(table|figure|emnist|inter)", f)[1] for f in FILES}
+  names = {
+    re.match(r"(.*?)_(table|figure|emnist|interpol|bias|scaling)", f)[1]
+    for f in FILES
+  }
   assert names == set(PAPERS)
 
 
