@@ -82,7 +82,7 @@ def _run(run: Run, known: Sequence[_Settings]) -> Markup:
     _rounds(run),
     _duration(run),
     [
-      element("code", command),
+      _command(command),
       element("p", "in ", element("code", str(run.path)), class_="note"),
       _settings(own),
     ],
@@ -95,6 +95,12 @@ def _run(run: Run, known: Sequence[_Settings]) -> Markup:
       for n, cell in enumerate(cells, start=1)
     ],
   )
+
+
+def _command(line: str) -> Markup:
+  """Returns a command whose words are not torn where they have a hyphen."""
+  words = [[element("span", word), " "] for word in line.split(" ")]
+  return element("code", words)
 
 
 def _column_class(number: int) -> str | None:
