@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import tensorflow_federated as tff
 
-from tff_fair.runtime import workers
+from tff_fair.runtime import resident_values, workers
 
 _CHANNEL_OPTIONS = (
   ("grpc.max_receive_message_length", -1),
@@ -117,7 +117,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       self._process.check_running()
     # By default a worker keeps the last twenty values, and all that the rounds
     # behind them collected, before it is told to drop them.
-    executor = tff.framework.RemoteExecutor(
+    executor = resident_values.ResidentExecutor(
       self._stub, dispose_batch_size=1, stream_structs=self._stream_structs
     )
     try:

@@ -1,0 +1,109 @@
+"""A remote executor that does not send again what its worker still has.
+
+TFF sends the computation with every call, and the data of the clients too, even
+where both are what the call before had: rounds of all clients, and evaluations.
+What comes for the second time stays in the worker, until newer things need the
+room. States and weights, which are new in each round, are never looked at.
+"""
+
+from __future__ import annotations
+
+import collections
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+# What one executor may keep in its worker.
+_MOST_VALUES = 16
+_MOST_BYTES = 256 * 2**20
+
+
+class ResidentExecutor(tff.framework.RemoteExecutor):
+  """Knows computations, and datasets of clients, when they come again."""
+
+  def __init__(self, *args: Any, **kwargs: Any) -> None:
+    """Takes what `tff.framework.RemoteExecutor` takes."""
+    super().__init__(*args, **kwargs)
+    # By identity, the most recently used last.
+    self._seen: collections.OrderedDict[tuple[int, ...], _Seen] = (
+      collections.OrderedDict()
+    )
+
+  async def create_value(self, value: Any, type_spec: Any = None) -> Any:
+    """Returns the value in the worker, which may be there already."""
+    parts = _lasting_parts(value, type_spec)
+    if not parts:
+      return await super().create_value(value, type_spec)
+    key = tuple(map(id, parts))
+    seen = self._seen.pop(key, None)
+    if seen is None or not seen.is_of(parts):
+      # Once is no reason to keep it: most cohorts never come again.
+      self._remember(key, _Seen(parts))
+      return await super().create_value(value, type_spec)
+    remote = seen.remote
+    if remote is None:
+      remote = await super().create_value(value, type_spec)
+      if seen.num_bytes is None:
+        seen.num_bytes = _num_bytes(value, type_spec)
+        if seen.num_bytes <= _MOST_BYTES:
+          seen.remote = remote
+    self._remember(key, seen)
+    return remote
+
+  def close(self) -> None:
+    """Forgets all, and frees what the worker holds for this executor."""
+    self._seen.clear()
+    super().close()
+
+  def _remember(self, key: tuple[int, ...], seen: _Seen) -> None:
+    self._seen[key] = seen
+    while len(self._seen) > _MOST_VALUES or self._num_bytes() > _MOST_BYTES:
+      self._seen.popitem(last=False)
+
+  def _num_bytes(self) -> int:
+    """Returns the size of all that is kept in the worker."""
+    return sum(
+      seen.num_bytes or 0
+      for seen in self._seen.values()
+      if seen.remote is not None
+    )
+
+
+class _Seen:
+  """A value that was sent: what it was made of, and where it is if it is kept.
+
+  An id tells which object it is only as long as that object lives.
+  """
+
+  def __init__(self, parts: Sequence[Any]) -> None:
+    self._parts = [weakref.ref(part) for part in parts]
+    self.remote: Any = None
+    self.num_bytes: int | None = None  # Known from the second time on.
+
+  def is_of(self, parts: Sequence[Any]) -> bool:
+    return all(
+      ref() is part for ref, part in zip(self._parts, parts, strict=True)
+    )
+
+
+def _lasting_parts(value: Any, type_spec: Any) -> Sequence[Any]:
+  """Returns the objects a value consists of; none if it never comes again."""
+  if isinstance(value, tff.Computation):
+    return [value]
+  if (
+    isinstance(type_spec, tff.FederatedType)
+    and type_spec.placement is tff.CLIENTS
+    and isinstance(value, (list, tuple))
+    and all(isinstance(part, tf.data.Dataset) for part in value)
+  ):
+    return value
+  return []
+
+
+def _num_bytes(value: Any, type_spec: Any) -> int:
+  if isinstance(value, tff.Computation):
+    return 0  # Small beside data.
+  return tff.framework.serialize_value(value, type_spec)[0].ByteSize()
