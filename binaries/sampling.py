@@ -1,7 +1,7 @@
-"""Who takes part in a round: drawn clients, and those of them who report back.
+"""Who takes part in a round, who reports back, who is evaluated, who attacks.
 
 Everything is drawn from the seed and the round alone: a run that is resumed
-meets the same cohorts.
+meets the same clients.
 """
 
 import dataclasses

@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import json
 import re
 
@@ -6,6 +7,7 @@ import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 import tasks
 import tff_fair
@@ -152,3 +154,20 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     # Something is drawn on it, in colours.
     assert np.ptp(image[..., :3], axis=2).max() > 0.5
   assert folder.is_finished
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [
+    {"client_names": range(5001)},
+    {"labels": tf.TensorSpec([None, 20], tf.int32)},
+    {"labels": tf.TensorSpec([None], tf.float32)},
+  ],
+)
+def test_labels_are_counted_where_an_example_has_one_class(
+  folder, task, changes
+):
+  if labels := changes.pop("labels", None):
+    changes["element_spec"] = (task.element_spec[0], labels)
+  run_results._write_labels(folder, dataclasses.replace(task, **changes))
+  assert not folder.labels.exists()
