@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from binaries import (
   command_line,
+  compare_evaluations,
   compare_flags,
   compare_formats,
   compare_tables,
@@ -29,9 +30,10 @@ def main(*words: str) -> None:
   tables = compare_tables.build(
     runs.find(compare_flags.paths(words)),
     compare_flags.columns(),
-    compare_tables.Evaluation(
+    compare_evaluations.Choice(
       round=compare_flags.evaluation(),
       criterion=compare_flags.criterion(),
+      honest=compare_flags.honest(),
       unfinished=compare_flags.unfinished(),
     ),
     compare_flags.baseline(),

@@ -51,6 +51,12 @@ _CRITERION = flags.DEFINE_enum(
   f"What --round={BEST} is chosen by.",
   flag_values=NAMESPACE,
 )
+_HONEST = flags.DEFINE_boolean(
+  "honest",
+  False,
+  "Leave the clients that attack out of all statistics.",
+  flag_values=NAMESPACE,
+)
 _UNFINISHED = flags.DEFINE_boolean(
   "unfinished",
   False,
@@ -132,6 +138,11 @@ def evaluation() -> str | int:
 def criterion() -> str:
   """Returns the measure by which the best evaluation is chosen."""
   return _CRITERION.value
+
+
+def honest() -> bool:
+  """Returns whether clients that attack are left out."""
+  return _HONEST.value
 
 
 def unfinished() -> bool:

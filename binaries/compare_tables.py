@@ -8,10 +8,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from binaries import compare_flags, measures, run_groups, runs
+from binaries import measures, run_groups, runs
 from binaries.command_line import UsageError
+from binaries.compare_evaluations import Choice, Evaluation
 from binaries.measures import Measure, Value
 from tff_fair.metrics import compare_clients
 
@@ -52,45 +51,10 @@ class Table:
   notes: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Evaluation:
-  """Which evaluation of a run is looked at.
-
-  Attributes:
-    round: The number of its round, `compare_flags.LAST` or `BEST`.
-    criterion: The measure by which the best is chosen.
-    unfinished: Whether runs that are not finished take part.
-  """
-
-  round: str | int
-  criterion: str
-  unfinished: bool
-
-  def round_of(self, run: runs.Run) -> int | str:
-    """Returns the round of the evaluation, or why there is none."""
-    if not run.is_finished and not self.unfinished:
-      return "is not finished (--unfinished includes it)"
-    table = run.evaluations
-    if table.empty:
-      return "has no evaluation yet"
-    if self.round == compare_flags.LAST:
-      return int(table[runs.ROUND].max())
-    if self.round == compare_flags.BEST:
-      measure = measures.MEASURES[self.criterion]
-      keys = [
-        measures.badness(measure, value)
-        for value in column(run, self.criterion)
-      ]
-      return int(table[runs.ROUND].iloc[int(np.argmin(keys))])
-    if self.round in set(table[runs.ROUND]):
-      return int(self.round)
-    return f"has no evaluation after round {self.round}"
-
-
 def build(
   found: Sequence[runs.Run],
   columns: Sequence[str],
-  evaluation: Evaluation,
+  choice: Choice,
   baseline: str | None = None,
 ) -> list[Table]:
   """Compares runs.
@@ -98,7 +62,7 @@ def build(
   Args:
     found: Any runs.
     columns: Names of measures.
-    evaluation: Which evaluation to compare.
+    choice: Which evaluation of each run to compare.
     baseline: The label or name of a method to compare the others with, client
       by client, in a table of its own.
 
@@ -109,104 +73,84 @@ def build(
     UsageError: If there is nothing to compare, or the baseline is not one of
       the methods.
   """
-  rounds: dict[runs.Run, int] = {}
+  chosen: dict[runs.Run, Evaluation] = {}
   left_out = []
   for run in found:
-    round_or_reason = evaluation.round_of(run)
-    if isinstance(round_or_reason, str):
-      left_out.append(f"Left out: {run.path} {round_or_reason}.")
+    evaluation = choice.of(run)
+    if isinstance(evaluation, str):
+      left_out.append(f"Left out: {run.path} {evaluation}.")
     else:
-      rounds[run] = round_or_reason
-  if not rounds:
+      chosen[run] = evaluation
+  if not chosen:
     raise UsageError(f"RUN: nothing to compare. {' '.join(left_out[:3])}")
+  clients = "honest clients" if choice.honest else "clients"
   tables = []
-  for task, members in run_groups.by_task(list(rounds)).items():
+  for task, members in run_groups.by_task(list(chosen)).items():
     groups = run_groups.group(members)
-    tables.append(_statistics(task, groups, columns, rounds))
+    caption = f"test accuracy over {clients} in percent"
+    tables.append(_statistics(task, caption, groups, columns, chosen))
     if baseline is not None:
-      tables.append(_changes(task, groups, baseline, rounds))
+      reference = _baseline(groups, baseline)
+      caption = (
+        f"{clients} against {reference.label}, in percent; suffering are those "
+        "below its mean"
+      )
+      tables.append(_changes(task, caption, groups, reference, chosen))
   last = dataclasses.replace(tables[-1], notes=(*tables[-1].notes, *left_out))
   return [*tables[:-1], last]
 
 
-def column(run: runs.Run, name: str) -> list[float]:
-  """Returns a measure in all evaluations of a run.
-
-  Raises:
-    UsageError: If the run does not have it.
-  """
-  table, title = run.evaluations, measures.evaluation_column(name)
-  if title not in table:
-    raise UsageError(
-      f"{run.path / 'evaluations.csv'}: has no column {title!r}."
-    )
-  return [float(value) for value in table[title]]
-
-
 def _statistics(
   task: str,
+  caption: str,
   groups: Sequence[run_groups.Group],
   columns: Sequence[str],
-  rounds: Mapping[runs.Run, int],
+  chosen: Mapping[runs.Run, Evaluation],
 ) -> Table:
-  def value(run: runs.Run, name: str) -> float:
-    of_rounds = dict(
-      zip(run.evaluations[runs.ROUND], column(run, name), strict=True)
-    )
-    return of_rounds[rounds[run]]
-
   shown = {name: measures.MEASURES[name] for name in columns}
-  rows = tuple(
-    Row(
-      group.label,
-      len(group.runs),
-      tuple(
-        measures.over_seeds(measure, [value(run, name) for run in group.runs])
-        for name, measure in shown.items()
-      ),
+  rows = []
+  for group in groups:
+    evaluations = [chosen[run] for run in group.runs]
+    values = tuple(
+      measures.over_seeds(measure, [e.measure(name) for e in evaluations])
+      for name, measure in shown.items()
     )
-    for group in groups
-  )
-  notes = _notes(groups, rounds)
-  return Table(
-    task, "test accuracy over clients in percent", shown, rows, notes
-  )
+    rows.append(Row(group.label, len(evaluations), values))
+  return Table(task, caption, shown, tuple(rows), _notes(groups, chosen))
 
 
 def _changes(
   task: str,
+  caption: str,
   groups: Sequence[run_groups.Group],
-  baseline: str,
-  rounds: Mapping[runs.Run, int],
+  reference: run_groups.Group,
+  chosen: Mapping[runs.Run, Evaluation],
 ) -> Table:
-  reference = _baseline(groups, baseline)
   of_seeds = {run.seed: run for run in reference.runs}
   rows, notes = [], []
   for group in groups:
-    pairs = [
-      (of_seeds[run.seed], run) for run in group.runs if run.seed in of_seeds
-    ]
     if group is reference:
       continue
-    if not pairs:
+    changes = [
+      _compare(chosen[of_seeds[run.seed]], chosen[run])
+      for run in group.runs
+      if run.seed in of_seeds
+    ]
+    if not changes:
       notes.append(
         f"Left out: {group.label} has no seed that {reference.label} has."
       )
       continue
-    changes = [_compare(before, after, rounds) for before, after in pairs]
     values = tuple(
       measures.over_seeds(measure, [change[name] for change in changes])
       for name, measure in measures.CHANGES.items()
     )
-    rows.append(Row(group.label, len(pairs), values))
+    rows.append(Row(group.label, len(changes), values))
   if not rows:
     raise UsageError(
-      f"--baseline={baseline}: there is nothing to compare it with on {task}."
+      f"--baseline={reference.label}: there is nothing to compare it with on "
+      f"{task}."
     )
-  caption = (
-    f"clients against {reference.label}, in percent; suffering are those below "
-    f"its mean"
-  )
   return Table(task, caption, measures.CHANGES, tuple(rows), tuple(notes))
 
 
@@ -227,32 +171,30 @@ def _baseline(
   return found[0]
 
 
-def _compare(
-  before: runs.Run, after: runs.Run, rounds: Mapping[runs.Run, int]
-) -> dict[str, float]:
-  tables = []
-  for run in (before, after):
-    clients = run.client_evaluations
-    clients = clients[clients[runs.ROUND] == rounds[run]]
-    tables.append(clients.set_index("client_id")["accuracy"].sort_index())
-  if not tables[0].index.equals(tables[1].index):
+def _compare(before: Evaluation, after: Evaluation) -> dict[str, float]:
+  left_out = before.left_out() | after.left_out()
+  old, new = (
+    accuracies[~accuracies.index.isin(left_out)]
+    for accuracies in (before.accuracies(), after.accuracies())
+  )
+  if not old.index.equals(new.index):
     raise UsageError(
-      f"{after.path}: was evaluated on other clients than {before.path}; leave "
-      "one of them out."
+      f"{after.run.path}: was evaluated on other clients than "
+      f"{before.run.path}; leave one of them out."
     )
-  return compare_clients(*tables)
+  return compare_clients(old, new)
 
 
 def _notes(
-  groups: Sequence[run_groups.Group], rounds: Mapping[runs.Run, int]
+  groups: Sequence[run_groups.Group], chosen: Mapping[runs.Run, Evaluation]
 ) -> tuple[str, ...]:
   members = [run for group in groups for run in group.runs]
   notes = []
-  seen = sorted({rounds[run] for run in members})
+  seen = sorted({chosen[run].round for run in members})
   if len(seen) > 1:
     notes.append(f"Not all after the same round: {seen[0]} to {seen[-1]}.")
   notes += [
-    f"Not finished: {run.path}, after round {rounds[run]}."
+    f"Not finished: {run.path}, after round {chosen[run].round}."
     for run in members
     if not run.is_finished
   ]

@@ -174,8 +174,8 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[Run]:
     paths: Folders of runs, or folders at any depth above them.
 
   Returns:
-    The runs in the order of the paths, below each in that of their names
-    (numbers in them by value).
+    The runs in the order of the paths; below each, those of a sweep are in its
+    order, others in that of their names (numbers in them by value).
 
   Raises:
     UsageError: If a path does not exist or holds no run, or a run is damaged.
@@ -257,7 +257,9 @@ def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
     if "config.json" in files and (folder / "config.json").stat().st_size:
       folders.clear()
       yield folder
-    folders.sort(key=natural_order)
+    # Runs of a sweep are in its order.
+    place = {name: number for number, name in enumerate(read_names(folder))}
+    folders.sort(key=lambda n: (place.get(n, len(place)), natural_order(n)))
 
 
 def _json(path: pathlib.Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pathlib
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import tqdm
 
@@ -164,8 +164,9 @@ def _write_names(
   """Notes what the methods are called, for tables and pages."""
   folder.mkdir(parents=True, exist_ok=True)
   path = folder / runs.NAMES_FILE
-  names: dict[str, Any] = runs.read_names(folder)
-  names = {**names, **{run.name: run.method for run in planned}}
+  names = {run.name: run.method for run in planned}
+  for name, method in runs.read_names(folder).items():
+    names.setdefault(name, method)
   unfinished = path.with_suffix(".unfinished")
   content = {"title": title, "names": names}
   unfinished.write_text(json.dumps(content, indent=2) + "\n")

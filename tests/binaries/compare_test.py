@@ -260,3 +260,30 @@ def test_the_table_for_programs_has_all(program):
   assert pd.isna(table.loc["afl", "mean_std_over_seeds"])
   assert table.loc["term", "suffering_improved_share"] == pytest.approx(100)
   assert pd.isna(table.loc["fedavg", "suffering_improved_share"])
+
+
+def test_clients_that_attack_can_be_left_out(program, runs):
+  attacked = {"attack": "bias", "attack_share": 0.3}
+  accuracies = (0.9, 0.5, 0.0)  # The last one attacks.
+  path = run_folders.make(
+    runs / "z", [(2, accuracies)], algorithm="vred", **attacked
+  )
+  table = pd.read_csv(path / "evaluations.csv")
+  honest = run_folders.summarize(accuracies[:2], [0.1, 0.5])
+  for name, value in honest.items():
+    table[f"honest/{name}"] = value
+  table.to_csv(path / "evaluations.csv", index=False)
+  clients = {"client_id": [0, 1, 2], "attacker": [False, False, True]}
+  pd.DataFrame(clients).to_csv(path / "clients.csv", index=False)
+
+  _, out, _ = program("runs", "--columns=mean")
+  assert cells(out, "vred")[2] == "46.67"
+  _, out, _ = program("runs", "--columns=mean", "--honest")
+  assert out.startswith("digits, 3 clients: test accuracy over honest clients")
+  assert cells(out, "vred")[2] == "70.00 **"
+  assert cells(out, "fedavg")[2] == "55.00 ± 7.07"
+  # Nor do they count where all clients of the other run are honest.
+  _, out, _ = program("runs", "--honest", "--baseline=fedavg")
+  second = out[out.index("honest clients against fedavg") :]
+  # Of (0.2, 0.4), the first suffers.
+  assert cells(second, "vred")[2:5] == ["100.00 **", "+70.00 **", "0.00 **"]

@@ -27,6 +27,13 @@ def test_runs_are_found_at_any_depth_in_natural_order(tmp_path):
   ]
 
 
+def test_runs_of_a_sweep_are_in_its_order(tmp_path):
+  for name in "abcd":
+    run_folders.make(tmp_path / name)
+  (tmp_path / "sweep.json").write_text('{"names": {"c": "x", "b": "y"}}')
+  assert [run.path.name for run in found(tmp_path)] == ["c", "b", "a", "d"]
+
+
 def test_a_run_that_is_named_twice_is_found_once(tmp_path):
   path = run_folders.make(tmp_path / "a")
   (tmp_path / "link").symlink_to(path)
