@@ -44,11 +44,10 @@ _ROUND = flags.DEFINE_string(
   f"{BEST}, each run's own by --criterion.",
   flag_values=NAMESPACE,
 )
-_CRITERION = flags.DEFINE_enum(
+_CRITERION = flags.DEFINE_string(
   "criterion",
   "mean",
-  list(measures.MEASURES),
-  f"What --round={BEST} is chosen by.",
+  f"What --round={BEST} is chosen by; any of the --columns.",
   flag_values=NAMESPACE,
 )
 _HONEST = flags.DEFINE_boolean(
@@ -103,10 +102,7 @@ def columns() -> tuple[str, ...]:
   """
   names = tuple(_COLUMNS.value)
   for name in names:
-    if name not in measures.MEASURES:
-      raise UsageError(
-        f"--columns={name}: unknown; valid: {', '.join(measures.MEASURES)}."
-      )
+    _known("columns", name)
     if names.count(name) > 1:
       raise UsageError(f"--columns: {name} is given twice.")
   if not names:
@@ -136,8 +132,12 @@ def evaluation() -> str | int:
 
 
 def criterion() -> str:
-  """Returns the measure by which the best evaluation is chosen."""
-  return _CRITERION.value
+  """Returns the measure by which the best evaluation is chosen.
+
+  Raises:
+    UsageError: If it is unknown.
+  """
+  return _known("criterion", _CRITERION.value)
 
 
 def honest() -> bool:
@@ -173,3 +173,11 @@ def outputs() -> list[pathlib.Path]:
         f"--output={path}: there is no folder {path.parent}; make it first."
       )
   return files
+
+
+def _known(flag: str, name: str) -> str:
+  if name not in measures.MEASURES:
+    raise UsageError(
+      f"--{flag}={name}: unknown; valid: {', '.join(measures.MEASURES)}."
+    )
+  return name

@@ -27,6 +27,7 @@ _LATEX = {
   ">": r"\textgreater{}",
   "|": r"\textbar{}",
   "±": r"$\pm$",
+  "−": "$-$",
   "°": r"$^\circ$",
 }
 
@@ -174,7 +175,8 @@ def _markdown_text(value: str) -> str:
 
 
 def _latex_text(value: str) -> str:
-  return "".join(_LATEX.get(sign) or _greek(sign) for sign in value)
+  with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", value)
+  return "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
 
 
 def _greek(sign: str) -> str:

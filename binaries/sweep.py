@@ -35,6 +35,7 @@ def main() -> None:
   """Runs the sweep that the flags describe."""
   sweep = sweep_file.read()
   folder = sweep_flags.output_dir()
+  criterion = sweep_flags.criterion()
   fraction = sweep_flags.validation_fraction()
   progress.say_on_screen("Loading TensorFlow Federated ...")
   sweep_processes.prepare()
@@ -62,9 +63,7 @@ def main() -> None:
     for run in planned
     if RunFolder(folder / run.name).is_finished
   ]
-  print(
-    sweep_choice.table(finished, sweep_flags.criterion(), fraction), flush=True
-  )
+  print(sweep_choice.table(finished, criterion, fraction), flush=True)
   if failed:
     progress.say(
       f"{failed} of {len(planned)} runs failed, see above; the same command "
@@ -78,7 +77,10 @@ def _run_all(
 ) -> int:
   """Runs what is not finished; returns how many runs failed."""
   done, failed = total - len(planned), 0
-  progress.say(f"{folder}: {total} runs, {done} of them finished.")
+  progress.say(
+    f"{folder}: {total} runs, {done} of them finished. What a run says is in "
+    "its .log there, until it is finished."
+  )
   jobs = [_job(folder, run) for run in planned]
   with tqdm.tqdm(
     total=total,

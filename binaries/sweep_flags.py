@@ -63,11 +63,11 @@ _DRY_RUN = flags.DEFINE_boolean(
   "Show the runs and what there is of them, and exit.",
   flag_values=NAMESPACE,
 )
-_CRITERION = flags.DEFINE_enum(
+_CRITERION = flags.DEFINE_string(
   "criterion",
   "mean",
-  list(measures.MEASURES),
-  "What the best setting of a method is chosen by, at the end of the runs.",
+  "What the best setting of a method is chosen by, at the end of the runs, of: "
+  f"{', '.join(measures.MEASURES)}.",
   flag_values=NAMESPACE,
 )
 _VALIDATION_FRACTION = flags.DEFINE_float(
@@ -151,8 +151,17 @@ def dry_run() -> bool:
 
 
 def criterion() -> str:
-  """Returns the measure that settings are chosen by."""
-  return _CRITERION.value
+  """Returns the measure that settings are chosen by.
+
+  Raises:
+    UsageError: If it is unknown.
+  """
+  name = _CRITERION.value
+  if name not in measures.MEASURES:
+    raise UsageError(
+      f"--criterion={name}: unknown; valid: {', '.join(measures.MEASURES)}."
+    )
+  return str(name)
 
 
 def validation_fraction() -> float:

@@ -93,6 +93,11 @@ def test_latex_escapes_all_that_it_would_read():
   assert bare.count("$") % 2 == 0
 
 
+def test_latex_has_a_minus_where_numbers_are_negative():
+  text = compare_formats.latex([table(["q-FFL q=-1"], [-2.5], None)])
+  assert "q-FFL q=$-$1 &     1 & $-$2.50 " in text
+
+
 @pytest.mark.parametrize(
   ("sign", "command"), [("λ", "$\\lambda$"), ("Λ", "$\\Lambda$"), ("é", "é")]
 )

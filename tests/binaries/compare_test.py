@@ -103,6 +103,7 @@ def test_columns_are_chosen(program):
     ("--columns=mean,foo", "--columns=foo: unknown"),
     ("--columns=mean,mean", "mean is given twice"),
     ("--columns=", "is empty"),
+    ("--criterion=foo", "--criterion=foo: unknown"),
   ):
     status, _, err = program("runs", wrong)
     assert status == 2
