@@ -164,15 +164,21 @@ def _write_names(
   planned: Sequence[sweep_plan.PlannedRun],
 ) -> None:
   """Notes what the methods are called, for tables and pages."""
-  folder.mkdir(parents=True, exist_ok=True)
   path = folder / runs.NAMES_FILE
   names = {run.name: run.method for run in planned}
   for name, method in runs.read_names(folder).items():
     names.setdefault(name, method)
+  content = json.dumps({"title": title, "names": names}, indent=2)
   unfinished = path.with_suffix(".unfinished")
-  content = {"title": title, "names": names}
-  unfinished.write_text(json.dumps(content, indent=2) + "\n")
-  os.replace(unfinished, path)
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished.write_text(f"{content}\n")
+    os.replace(unfinished, path)
+  except OSError as error:
+    raise command_line.UsageError(
+      f"--output_dir={folder}: cannot be written to: {error.strerror}; choose "
+      "another folder."
+    ) from error
 
 
 def run() -> NoReturn:
