@@ -23,7 +23,7 @@ _FLAG = "--output_dir"
 _FLAGS = "flags"  # The group whose names are those of flags.
 # What may change between an interruption and the continuation.
 _FREE_GROUPS = ("command",)
-_FREE_FLAGS = ("hparam", "output_dir", "rounds_per_checkpoint", "workers")
+FREE_FLAGS = ("hparam", "output_dir", "rounds_per_checkpoint", "workers")
 
 
 class FolderTakenError(UsageError):
@@ -217,7 +217,7 @@ def _differences(saved: Configuration, present: Configuration) -> Iterator[str]:
   present = json.loads(json.dumps(present))
   for group in sorted((saved.keys() | present.keys()) - set(_FREE_GROUPS)):
     before, now = saved.get(group, {}), present.get(group, {})
-    free = _FREE_FLAGS if group == _FLAGS else ()
+    free = FREE_FLAGS if group == _FLAGS else ()
     for name in sorted((before.keys() | now.keys()) - set(free)):
       if before.get(name) != now.get(name):
         title = f"--{name}" if group == _FLAGS else f"{group} {name}"

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from binaries.command_line import UsageError
-from binaries.run_folder import RunFolder
+from binaries.run_folder import FREE_FLAGS, RunFolder
 
 ROUND = "round"  # The first column of the tables of rounds.
 HPARAM, TASK_OPTION = "hparam.", "task_option."  # Before the names of settings.
@@ -26,10 +26,7 @@ NAMES_FILE = "sweep.json"
 
 SEED = "seed"
 # What decides nothing, and what a setting holds under another name.
-_NO_SETTINGS = (
-  *("measure_improvement", "output_dir", "rounds_per_checkpoint", "workers"),
-  *("hparam", "task_option", SEED),
-)
+_NO_SETTINGS = (*FREE_FLAGS, "measure_improvement", "task_option", SEED)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

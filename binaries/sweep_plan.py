@@ -27,12 +27,8 @@ from binaries import (
   train,
 )
 from binaries.command_line import UsageError
-from binaries.run_folder import RunFolder
+from binaries.run_folder import FREE_FLAGS, RunFolder
 
-# What may differ from a run that is there already.
-_FREE_FLAGS = (
-  *("hparam", "output_dir", "rounds_per_checkpoint", "task_option", "workers"),
-)
 _LONGEST_NAME = 150
 
 
@@ -189,7 +185,11 @@ def _checked(
     name=_file_name(name),
     method=method.name,
     arguments=tuple(arguments),
-    flags={n: v for n, v in values.items() if n not in _FREE_FLAGS},
+    flags={
+      name: value
+      for name, value in values.items()
+      if name not in (*FREE_FLAGS, "task_option")
+    },
     task_options=_options(values["task_option"]),
     hparams=hparams,
   )
