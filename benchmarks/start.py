@@ -1,0 +1,78 @@
+"""Time from the command to the first finished round, against TFF's import.
+
+Runs `python -m binaries.train` on the digits in a new process and a new folder,
+and waits for the first line of timing.csv. What the program imported by then
+beyond TFF itself is measured by the import alone, in a process of its own.
+
+  python -m benchmarks.start [--repetitions=3]
+"""
+
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from absl import app, flags
+
+_REPETITIONS = flags.DEFINE_integer("repetitions", 3, "Times each is timed.")
+_ROOT = pathlib.Path(__file__).parent.parent
+_POLL_SECONDS = 0.05
+
+
+def _import_seconds(statement: str) -> float:
+  start = time.perf_counter()
+  subprocess.run(
+    [sys.executable, "-c", statement],
+    check=True,
+    cwd=_ROOT,
+    capture_output=True,
+  )
+  return time.perf_counter() - start
+
+
+def _first_round_seconds() -> float:
+  with tempfile.TemporaryDirectory() as folder:
+    output = pathlib.Path(folder) / "run"
+    command = [sys.executable, "-m", "binaries.train", f"--output_dir={output}"]
+    start = time.perf_counter()
+    with subprocess.Popen(
+      command,
+      cwd=_ROOT,
+      stdout=subprocess.DEVNULL,
+      stderr=subprocess.DEVNULL,
+    ) as program:
+      try:
+        while not (output / "timing.csv").exists():
+          if program.poll() is not None:
+            raise RuntimeError(
+              f"The training program ended with status {program.returncode} "
+              f"before its first round; see what it says: {' '.join(command)}"
+            )
+          time.sleep(_POLL_SECONDS)
+        return time.perf_counter() - start
+      finally:
+        program.terminate()
+
+
+def main(argv: list[str]) -> None:
+  """Prints the medians."""
+  if len(argv) > 1:
+    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
+  rows: dict[str, list[float]] = {}
+  for _ in range(_REPETITIONS.value):
+    for name, seconds in (
+      ("import tensorflow", _import_seconds("import tensorflow")),
+      ("import TFF", _import_seconds("import tensorflow_federated")),
+      ("first round on digits", _first_round_seconds()),
+    ):
+      rows.setdefault(name, []).append(seconds)
+  base = statistics.median(rows["import TFF"])
+  for name, values in rows.items():
+    median = statistics.median(values)
+    print(f"{name:22}  {median:5.1f} s  {median / base:.2f} x import TFF")
+
+
+if __name__ == "__main__":
+  app.run(main)
