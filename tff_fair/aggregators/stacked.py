@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 
 from tff_fair import types
 from tff_fair.aggregators import memory as memory_lib
-from tff_fair.aggregators import rule_application, scalars
+from tff_fair.aggregators import rule_application, scalars, single_aggregate
 from tff_fair.kernels import gram as gram_lib
 from tff_fair.kernels import stacking
 
@@ -35,40 +35,27 @@ def build_stacked(
   update_specs = tff.types.type_to_tf_tensor_specs(value_type)
   row_spec = stacking.row_spec(update_specs)
 
-  @tff.tensorflow.computation
   def zero() -> Any:
     return reader.empty(), stacking.empty_stack(row_spec)
 
-  accumulator_type = zero.type_signature.result
-  client_type = tff.to_type(
-    collections.OrderedDict(update=value_type, weight=weight_type)
-  )
-
-  @tff.tensorflow.computation(client_type)
   def prepare(client: Any) -> Any:
     row = reader.read(client["update"], client["weight"])
     update = stacking.flatten_update(client["update"])
     return row, update[: 1 - row.num_excluded]
 
-  @tff.tensorflow.computation(accumulator_type, prepare.type_signature.result)
+  # One after the other, so nothing is done here that clients can do themselves.
   def accumulate(accumulator: Any, prepared: Any) -> Any:
     return (
       scalars.concat_rows(accumulator[0], prepared[0]),
       stacking.push(accumulator[1], prepared[1]),
     )
 
-  @tff.tensorflow.computation(accumulator_type, accumulator_type)
   def merge(first: Any, second: Any) -> Any:
     return (
       scalars.concat_rows(first[0], second[0]),
       stacking.merge(first[1], second[1]),
     )
 
-  @tff.tensorflow.computation(accumulator_type)
-  def report(accumulator: Any) -> Any:
-    return accumulator
-
-  @tff.tensorflow.computation
   def initial_state() -> Any:
     if not rule.remembered_rounds:
       return rule.initialize()
@@ -77,9 +64,6 @@ def build_stacked(
       memory=memory_lib.empty(rule.remembered_rounds, row_spec),
     )
 
-  state_type = initial_state.type_signature.result
-
-  @tff.tensorflow.computation(state_type, accumulator_type)
   def apply_rule(state: Any, accumulator: Any) -> Any:
     rows, stack = accumulator
     matrix = stacking.rows(stack)
@@ -111,31 +95,13 @@ def build_stacked(
       reader, rows, output, stacking.unflatten_update(direction, update_specs)
     )
 
-  @tff.federated_computation
-  def initialize() -> Any:
-    return tff.federated_eval(initial_state, tff.SERVER)
-
-  @tff.federated_computation(
-    initialize.type_signature.result,
-    tff.FederatedType(value_type, tff.CLIENTS),
-    tff.FederatedType(weight_type, tff.CLIENTS),
+  return single_aggregate.build_single_aggregate(
+    value_type,
+    weight_type,
+    initial_state=initial_state,
+    zero=zero,
+    prepare=prepare,
+    accumulate=accumulate,
+    merge=merge,
+    apply_rule=apply_rule,
   )
-  def next_fn(state: Any, update: Any, weight: Any) -> Any:
-    # Clients prepare side by side; pushing, one after the other, copies little.
-    prepared = tff.federated_map(
-      prepare,
-      tff.federated_zip(collections.OrderedDict(update=update, weight=weight)),
-    )
-    # One aggregate for scalars and updates: they cannot be matched wrongly.
-    collected = tff.federated_aggregate(
-      prepared,
-      zero(),
-      accumulate,
-      merge,
-      report,
-    )
-    return tff.templates.MeasuredProcessOutput(
-      *tff.federated_map(apply_rule, (state, collected))
-    )
-
-  return tff.templates.AggregationProcess(initialize, next_fn)

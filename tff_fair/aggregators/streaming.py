@@ -7,14 +7,18 @@ Works for `SeparableRule`s, in one mergeable aggregate of O(d) memory; only the
 scalars of each client are kept.
 """
 
-import collections
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
-from tff_fair.aggregators import moments, rule_application, scalars
+from tff_fair.aggregators import (
+  moments,
+  rule_application,
+  scalars,
+  single_aggregate,
+)
 
 
 def build_streaming(
@@ -39,14 +43,8 @@ def build_streaming(
   specs = tff.types.type_to_tf_tensor_specs(value_type)
   has_covariate = type(rule).covariate is not types.SeparableRule.covariate
 
-  @tff.tensorflow.computation
   def zero() -> Any:
     return reader.empty(), moments.of_none(specs, has_covariate)
-
-  accumulator_type = zero.type_signature.result
-  client_type = tff.to_type(
-    collections.OrderedDict(update=value_type, weight=weight_type)
-  )
 
   def of_client(row: scalars.ScalarRows, update: Any) -> moments.Moments:
     client = reader.unordered_cohort(row)
@@ -57,7 +55,6 @@ def build_streaming(
       update,
     )
 
-  @tff.tensorflow.computation(accumulator_type, client_type)
   def accumulate(accumulator: Any, client: Any) -> Any:
     rows, seen = accumulator
     row = reader.read(client["update"], client["weight"])
@@ -68,22 +65,12 @@ def build_streaming(
     )
     return scalars.concat_rows(rows, row), seen
 
-  @tff.tensorflow.computation(accumulator_type, accumulator_type)
   def merge(first: Any, second: Any) -> Any:
     return (
       scalars.concat_rows(first[0], second[0]),
       moments.merge(first[1], second[1]),
     )
 
-  @tff.tensorflow.computation(accumulator_type)
-  def report(accumulator: Any) -> Any:
-    return accumulator
-
-  initialize_rule = tff.tensorflow.computation(rule.initialize)
-
-  @tff.tensorflow.computation(
-    initialize_rule.type_signature.result, accumulator_type
-  )
   def apply_rule(state: Any, accumulator: Any) -> Any:
     rows, seen = accumulator
     output = rule_application.apply_rule(reader, rows, state)
@@ -108,28 +95,15 @@ def build_streaming(
     )
     return rule_application.round_output(reader, rows, output, direction)
 
-  @tff.federated_computation
-  def initialize() -> Any:
-    return tff.federated_eval(initialize_rule, tff.SERVER)
-
-  @tff.federated_computation(
-    initialize.type_signature.result,
-    tff.FederatedType(value_type, tff.CLIENTS),
-    tff.FederatedType(weight_type, tff.CLIENTS),
+  return single_aggregate.build_single_aggregate(
+    value_type,
+    weight_type,
+    initial_state=rule.initialize,
+    zero=zero,
+    accumulate=accumulate,
+    merge=merge,
+    apply_rule=apply_rule,
   )
-  def next_fn(state: Any, update: Any, weight: Any) -> Any:
-    summed = tff.federated_aggregate(
-      tff.federated_zip(collections.OrderedDict(update=update, weight=weight)),
-      zero(),
-      accumulate,
-      merge,
-      report,
-    )
-    return tff.templates.MeasuredProcessOutput(
-      *tff.federated_map(apply_rule, (state, summed))
-    )
-
-  return tff.templates.AggregationProcess(initialize, next_fn)
 
 
 def _slope(
