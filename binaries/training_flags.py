@@ -16,10 +16,12 @@ if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
 _MOMENTUM = 0.9
-# Names of flags to those in `tff.learning.optimizers`, and arguments.
+# Names of flags to those in `tff.learning.optimizers` or `tff_fair.optimizers`,
+# and arguments.
 _OPTIMIZERS: dict[str, tuple[str, dict[str, float]]] = {
   "sgd": ("build_sgdm", {}),
   "momentum": ("build_sgdm", {"momentum": _MOMENTUM}),
+  "nesterov": ("build_nesterov", {"momentum": _MOMENTUM}),
   "adagrad": ("build_adagrad", {}),
   "adam": ("build_adam", {}),
   "adamw": ("build_adamw", {}),
@@ -148,5 +150,9 @@ def _build_optimizer(
 ) -> tff.learning.optimizers.Optimizer:
   import tensorflow_federated as tff  # noqa: PLC0415
 
+  import tff_fair  # noqa: PLC0415
+
   function, arguments = _OPTIMIZERS[name]
-  return getattr(tff.learning.optimizers, function)(learning_rate, **arguments)
+  ours, theirs = tff_fair.optimizers, tff.learning.optimizers
+  build = getattr(ours, function, None) or getattr(theirs, function)
+  return build(learning_rate, **arguments)
