@@ -3,7 +3,6 @@
 Reads the folders of runs, or all below a folder such as that of a sweep.
 """
 
-import os
 import pathlib
 from typing import NoReturn
 
@@ -15,6 +14,7 @@ from binaries import (
   compare_tables,
   progress,
   runs,
+  whole_file,
 )
 
 _FORMATS = {
@@ -45,11 +45,9 @@ def main(*words: str) -> None:
 
 
 def _write(path: pathlib.Path, content: str) -> None:
-  # All at once: a table that is cut off looks like a whole one.
-  unfinished = path.with_name(f"{path.name}.unfinished")
+  # A table that is cut off would look like a whole one.
   try:
-    unfinished.write_text(content)
-    os.replace(unfinished, path)
+    whole_file.write(path, content)
   except OSError as error:
     raise command_line.UsageError(
       f"--output={path}: cannot be written: {error.strerror}."

@@ -5,14 +5,13 @@ All of it is taken from the tables in the run's folder.
 
 import itertools
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 import tasks
-from binaries import plots, release
+from binaries import plots, release, whole_file
 from binaries.run_folder import RunFolder
 from binaries.selection import Selection
 from tasks import label_histogram
@@ -103,9 +102,7 @@ def write(
     }
   _write_labels(folder, task)
   # All at once, as the last file: it says that the run is finished.
-  unfinished = folder.summary.with_suffix(".unfinished")
-  unfinished.write_text(json.dumps(summary, indent=2) + "\n")
-  os.replace(unfinished, folder.summary)
+  whole_file.write(folder.summary, json.dumps(summary, indent=2) + "\n")
   text = (
     f"Test accuracy over {len(clients):,} clients after {rounds:,} rounds, in "
     f"percent\n\n{fairness_table(results['test_accuracy'])}"

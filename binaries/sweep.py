@@ -25,6 +25,7 @@ from binaries import (
   sweep_flags,
   sweep_plan,
   sweep_processes,
+  whole_file,
 )
 from binaries.run_folder import RunFolder
 
@@ -169,11 +170,9 @@ def _write_names(
   for name, method in runs.read_names(folder).items():
     names.setdefault(name, method)
   content = json.dumps({"title": title, "names": names}, indent=2)
-  unfinished = path.with_suffix(".unfinished")
   try:
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished.write_text(f"{content}\n")
-    os.replace(unfinished, path)
+    whole_file.write(path, f"{content}\n")
   except OSError as error:
     raise command_line.UsageError(
       f"--output_dir={folder}: cannot be written to: {error.strerror}; choose "

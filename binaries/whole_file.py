@@ -1,0 +1,15 @@
+"""Writes text files that are there as a whole or not at all."""
+
+import os
+import pathlib
+
+
+def write(path: pathlib.Path, text: str) -> None:
+  """Writes a file, in the place of one that may be there.
+
+  Raises:
+    OSError: If it cannot be written.
+  """
+  unfinished = path.with_name(f"{path.name}.unfinished")
+  unfinished.write_text(text)
+  os.replace(unfinished, path)
