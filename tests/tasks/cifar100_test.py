@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tasks
-from tests.tasks import image_data
+from tests.tasks import image_data, native_file
 
 
 def _serialized(label, red):
@@ -25,26 +25,11 @@ def _serialized(label, red):
 
 def _write_native(path, clients):
   """Writes clients, {split: {name: labels}}, in the format of TFF's file."""
-  with sqlite3.connect(path) as connection:
-    connection.execute(
-      "CREATE TABLE examples (split_name TEXT, client_id TEXT,"
-      " serialized_example_proto BLOB)"
-    )
-    connection.execute(
-      "CREATE TABLE client_metadata (client_id TEXT, split_name TEXT,"
-      " num_examples INTEGER)"
-    )
-    for split, names in clients.items():
-      for name, labels in names.items():
-        connection.executemany(
-          "INSERT INTO examples VALUES (?, ?, ?)",
-          [(split, name, _serialized(label, 2 * label)) for label in labels],
-        )
-        connection.execute(
-          "INSERT INTO client_metadata VALUES (?, ?, ?)",
-          (name, split, len(labels)),
-        )
-  connection.close()
+  file = native_file.NativeFile(path)
+  for split, names in clients.items():
+    for name, labels in names.items():
+      examples = [_serialized(label, 2 * label) for label in labels]
+      file.add(split, name, examples)
 
 
 def test_central(tmp_path):

@@ -1,10 +1,11 @@
 import os
 import pathlib
-import sqlite3
 
 import numpy as np
 import pytest
 import tensorflow as tf
+
+from tests.tasks import native_file
 
 _PROJECT_ROOT = pathlib.Path(__file__).parents[2]
 
@@ -30,43 +31,23 @@ def _serialized(label, pixels):
   return example.SerializeToString()
 
 
-class EmnistFile:
+class EmnistFile(native_file.NativeFile):
   """A small file in the format of TFF's EMNIST, to be damaged at will."""
-
-  def __init__(self, path):
-    self.path = path
-    self.execute(
-      "CREATE TABLE examples (split_name TEXT, client_id TEXT,"
-      " serialized_example_proto BLOB)"
-    )
-    self.execute(
-      "CREATE TABLE client_metadata (client_id TEXT, split_name TEXT,"
-      " num_examples INTEGER)"
-    )
 
   @staticmethod
   def image(label, position):
     """The made-up image of an example: tells examples apart, in [0, 1]."""
     return np.full([28, 28], (label + position / 100) / 100, np.float32)
 
-  def execute(self, statement, values=()):
-    connection = sqlite3.connect(self.path)
-    with connection:
-      connection.execute(statement, values)
-    connection.close()
-
   def add(self, split, writer, labels, *, num_examples=None, pixels=None):
     """Adds a writer's examples; metadata and images can be made wrong."""
-    for position, label in enumerate(labels):
-      values = self.image(label, position) if pixels is None else pixels
-      self.execute(
-        "INSERT INTO examples VALUES (?, ?, ?)",
-        [split, writer, _serialized(label, values)],
+    examples = [
+      _serialized(
+        label, self.image(label, position) if pixels is None else pixels
       )
-    count = len(labels) if num_examples is None else num_examples
-    self.execute(
-      "INSERT INTO client_metadata VALUES (?, ?, ?)", [writer, split, count]
-    )
+      for position, label in enumerate(labels)
+    ]
+    super().add(split, writer, examples, num_examples=num_examples)
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
 import json
-import sqlite3
 
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks import character_text
-from tests.tasks import tabular_data
+from tests.tasks import native_file, tabular_data
 
 
 def _element(dataset):
@@ -16,40 +15,21 @@ def _element(dataset):
   return element
 
 
-class PlaysFile:
+class PlaysFile(native_file.NativeFile):
   """A small file in the format of TFF's Shakespeare."""
 
   def __init__(self, directory):
+    super().__init__(directory / "shakespeare.sqlite")
     self.directory = directory
-    self.path = directory / "shakespeare.sqlite"
-    self.execute(
-      "CREATE TABLE examples (split_name TEXT, client_id TEXT,"
-      " serialized_example_proto BLOB)"
-    )
-    self.execute(
-      "CREATE TABLE client_metadata (client_id TEXT, split_name TEXT,"
-      " num_examples INTEGER)"
-    )
-
-  def execute(self, statement, values=()):
-    connection = sqlite3.connect(self.path)
-    with connection:
-      connection.execute(statement, values)
-    connection.close()
 
   def add(self, split, role, *speeches, num_examples=None):
+    examples = []
     for speech in speeches:
       bytes_list = tf.train.BytesList(value=[speech])
       features = {"snippets": tf.train.Feature(bytes_list=bytes_list)}
       example = tf.train.Example(features=tf.train.Features(feature=features))
-      self.execute(
-        "INSERT INTO examples VALUES (?, ?, ?)",
-        [split, role, example.SerializeToString()],
-      )
-    self.execute(
-      "INSERT INTO client_metadata VALUES (?, ?, ?)",
-      [role, split, len(speeches) if num_examples is None else num_examples],
-    )
+      examples.append(example.SerializeToString())
+    super().add(split, role, examples, num_examples=num_examples)
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
 import json
-import sqlite3
 
 import numpy as np
 import pytest
@@ -8,6 +7,7 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks import client_names
+from tests.tasks import native_file
 
 _NAMES = ("stackoverflow_word", "stackoverflow_tag")
 _WORDS = ["the", "a", "loop", "array", "<URL>"]
@@ -34,42 +34,18 @@ def _example(tokens, title="", tags=""):
   return example.SerializeToString()
 
 
-class StackOverflowFiles:
+class StackOverflowFiles(native_file.NativeFile):
   """Small files in the formats of TFF's Stack Overflow."""
 
   def __init__(self, directory):
+    super().__init__(directory / "stackoverflow.sqlite")
     self.directory = directory
-    self.path = directory / "stackoverflow.sqlite"
     self.words = directory / "stackoverflow.word_count"
     self.tags = directory / "stackoverflow.tag_count"
     self.words.write_text(
       "".join(f"{word} {9 - k}\n" for k, word in enumerate(_WORDS))
     )
     self.tags.write_text(json.dumps({"c++": 1, "python": 5, "numpy": 3}))
-    self.execute(
-      "CREATE TABLE examples (split_name TEXT, client_id TEXT,"
-      " serialized_example_proto BLOB)"
-    )
-    self.execute(
-      "CREATE TABLE client_metadata (client_id TEXT, split_name TEXT,"
-      " num_examples INTEGER)"
-    )
-
-  def execute(self, statement, values=()):
-    connection = sqlite3.connect(self.path)
-    with connection:
-      connection.execute(statement, values)
-    connection.close()
-
-  def add(self, split, user, examples, *, num_examples=None):
-    for example in examples:
-      self.execute(
-        "INSERT INTO examples VALUES (?, ?, ?)", [split, user, example]
-      )
-    count = len(examples) if num_examples is None else num_examples
-    self.execute(
-      "INSERT INTO client_metadata VALUES (?, ?, ?)", [user, split, count]
-    )
 
 
 @pytest.fixture
