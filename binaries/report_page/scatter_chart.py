@@ -12,6 +12,7 @@ from binaries.report_page.styles import Style
 
 _MAX_NAMES = 14
 _LETTER_WIDTH, _LINE_HEIGHT, _GAP = 7.0, 12.0, 8.0
+_MOST_HIDDEN = _LETTER_WIDTH * _LINE_HEIGHT / 2  # Half a letter.
 
 
 class Point(NamedTuple):
@@ -88,7 +89,7 @@ def draw(
     frame.axes(),
     _front([points[place] for place in front], frame),
     [_point(point, frame) for point in points],
-    _names(points, frame) if len(points) <= _MAX_NAMES else None,
+    _names(points, front, frame) if len(points) <= _MAX_NAMES else None,
   )
 
 
@@ -127,13 +128,19 @@ def _point(point: Point, frame: Frame) -> Markup:
   )
 
 
-def _names(points: Sequence[Point], frame: Frame) -> list[Markup]:
-  """Writes names beside points, where they hide as little as possible."""
+def _names(
+  points: Sequence[Point], front: Sequence[int], frame: Frame
+) -> list[Markup]:
+  """Writes names beside points where there is room, on the front first.
+
+  A name that would lie on others is left out: the legend has all of them.
+  """
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])
   taken = [(a - 5, b - 5, a + 5, b + 5) for a, b in zip(x, y, strict=True)]
   names = []
-  for point, a, b in zip(points, x, y, strict=True):
+  for place in dict.fromkeys([*front, *range(len(points))]):
+    point, a, b = points[place], x[place], y[place]
     width = _LETTER_WIDTH * len(point.label)
     places = [
       ("start", a + _GAP, b + 4, a + _GAP),
@@ -151,6 +158,8 @@ def _names(points: Sequence[Point], frame: Frame) -> list[Markup]:
     ]
     costs = [_overlap(box, taken) + _outside(box, frame) for box in boxes]
     best = int(np.argmin(costs))
+    if costs[best] > _MOST_HIDDEN:
+      continue
     anchor, at, base, _ = places[best]
     taken.append(boxes[best])
     names.append(

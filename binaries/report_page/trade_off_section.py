@@ -36,6 +36,7 @@ def build(task: TaskRuns) -> Section:
         " Whiskers are one standard deviation over seeds."
         if task.has_seeds
         else None,
+        " Where a name has no room, the symbol tells the method.",
       ),
       section.charts(figures),
     ],

@@ -86,6 +86,19 @@ def test_names_beside_points_do_not_cover_each_other():
   assert all(box[0] >= 0 and box[2] <= 480 for box in boxes(svg))
 
 
+def test_names_without_room_are_left_out_but_not_those_of_the_front():
+  crowd = [(50 + n / 10, 50 - n / 20) for n in range(12)]
+  front = len(crowd)
+  svg = drawing([*crowd, (60, 60)])
+  written = [text.text for text in names(svg)]
+  assert f"method_{front}" in written
+  assert 1 < len(written) <= front
+  for a, b in itertools.combinations(boxes(svg), 2):
+    width = max(0, min(a[2], b[2]) - max(a[0], b[0]))
+    height = max(0, min(a[3], b[3]) - max(a[1], b[1]))
+    assert width * height <= 7 * 12 / 2
+
+
 def test_many_points_have_no_names_but_tell_them():
   svg = drawing([(n, n) for n in range(30)])
   assert names(svg) == []
