@@ -20,7 +20,12 @@ TF = ("numpy", "tensorflow")
 TFF = (*TF, "tensorflow_federated")
 
 SHARED = ("tff_fair.checks", "tff_fair.types")
-MACHINERY = ("tff_fair.kernels", "tff_fair.rules", *SHARED)
+MACHINERY = (
+  "tff_fair.kernels",
+  "tff_fair.learning_rate_decay",
+  "tff_fair.rules",
+  *SHARED,
+)
 PARTS = (
   "tff_fair.aggregators",
   "tff_fair.client_works",
@@ -31,6 +36,7 @@ PARTS = (
 LAYERS = {
   "tff_fair.checks": Layer(),
   "tff_fair.kernels": Layer(packages=TF),
+  "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
   "tff_fair.metrics": Layer(packages=("numpy",)),
   "tff_fair.runtime": Layer(packages=(*TFF, "grpc")),
   "tff_fair.types": Layer(packages=TFF),

@@ -344,11 +344,16 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-def run(name: str, cohorts, *, epochs=1, **hparams) -> np.ndarray:
-  """The weights after one round per cohort, from the initial ones."""
+def run(
+  name: str, cohorts, *, epochs=1, server_factor=lambda _: 1.0, **hparams
+) -> np.ndarray:
+  """The weights after one round per cohort, from the initial ones.
+
+  `server_factor` is what the server's step in round t is multiplied with.
+  """
   method = METHODS[name]
   theta, memory, server_memory = initial_theta(), {}, {}
-  for cohort in cohorts:
+  for t, cohort in enumerate(cohorts):
     clients = [
       run_client(theta, k, epochs=epochs, **method.local) for k in cohort
     ]
@@ -356,5 +361,6 @@ def run(name: str, cohorts, *, epochs=1, **hparams) -> np.ndarray:
       direction = method.direction(clients, memory, **hparams)
     else:
       direction = method.direction(clients, **hparams)
-    theta = method.server(theta, direction, server_memory)
+    step = method.server(theta, direction, server_memory) - theta
+    theta = theta + server_factor(t) * step
   return theta

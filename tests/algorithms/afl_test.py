@@ -101,14 +101,15 @@ def test_weights_that_are_set_start_a_new_average():
   )
 
 
-def test_server_optimizer_and_hparams_are_those_of_the_step():
+def test_server_optimizer_decay_and_hparams_are_those_of_the_step():
   momentum = tff.learning.optimizers.build_sgdm(0.5, 0.9)
-  process = build(average_model=True, server_optimizer=momentum)
+  options = {"server_optimizer": momentum, "server_learning_rate_decay": 0.5}
+  process = build(average_model=True, **options)
   hparams = process.get_hparams(process.initialize())
   assert hparams["finalizer"] == pytest.approx(
     {"learning_rate": 0.5, "momentum": 0.9}
   )
-  plain = build(server_optimizer=momentum)
+  plain = build(**options)
   state, other = process.initialize(), plain.initialize()
   for cohort in COHORTS[:2]:
     state, other = run(process, state, cohort), run(plain, other, cohort)

@@ -182,13 +182,22 @@ def test_other_settings_agree_with_numpy(name, hparams):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_other_model_kind_and_batching_agree_with_numpy(name):
-  # A VariableModel on ready minibatches; elsewhere here, a FunctionalModel on
-  # whole arrays.
+def test_other_options_agree_with_numpy(name):
+  # A VariableModel on ready minibatches, and a server rate that decays;
+  # elsewhere here, a FunctionalModel on whole arrays, and a constant rate.
   cohorts = cohorts_of(name, 2)
-  process = build(name, model="keras", batched=True, local_epochs=2)
+  process = build(
+    name,
+    model="keras",
+    batched=True,
+    local_epochs=2,
+    server_learning_rate_decay=0.5,
+    server_learning_rate_decay_kind="inverse_time",
+  )
   state, _ = run(process, cohorts, small_problem.batched)
-  expected = numpy_run(name, cohorts, epochs=2)
+  expected = numpy_run(
+    name, cohorts, epochs=2, server_factor=lambda t: 1 / (1 + t / 2)
+  )
   assert_same(small_problem.flat_weights(state), expected, 1e-5)
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.finalizers import rounds
-from tff_fair.finalizers import stepping
+from tff_fair.finalizers import decaying, stepping
 
 
 @functools.cache
@@ -32,13 +32,15 @@ def counting():
 
   return stepping.build_stepping_finalizer(
     rounds.WEIGHTS_TYPE,
-    scalars=collections.OrderedDict(factor=np.float32),
-    initialize=initialize,
-    step=step,
-    get_hparams=lambda state: collections.OrderedDict(rate=state["rate"]),
-    set_hparams=lambda state, hparams: collections.OrderedDict(
-      rate=hparams["rate"], steps=state["steps"]
+    decaying.ServerStep(
+      initialize,
+      step,
+      get_hparams=lambda state: collections.OrderedDict(rate=state["rate"]),
+      set_hparams=lambda state, hparams: collections.OrderedDict(
+        rate=hparams["rate"], steps=state["steps"]
+      ),
     ),
+    scalars=collections.OrderedDict(factor=np.float32),
   )
 
 

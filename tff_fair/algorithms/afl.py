@@ -61,8 +61,8 @@ def build_afl(
     model_fn,
     rule,
     client_optimizer=client_optimizer,
-    finalizer=lambda weights_type: finalizers.build_averaging(
-      finalizers.build_apply_direction(server_optimizer, weights_type)
+    finalizer=lambda weights_type, decay: finalizers.build_averaging(
+      finalizers.build_apply_direction(server_optimizer, weights_type, decay)
     ),
     **options,
   )

@@ -16,6 +16,7 @@ from tff_fair import (
   client_works,
   distributors,
   finalizers,
+  learning_rate_decay,
   types,
 )
 from tff_fair.client_works import local_model
@@ -24,9 +25,11 @@ ModelFn: TypeAlias = local_model.ModelFn
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
 
-# From the type of the model's weights to a finalizer for them.
+# From the type of the model's weights, and the decay of the learning rate, to a
+# finalizer for them.
 Finalizer: TypeAlias = Callable[
-  [tff.Type], tff.learning.templates.FinalizerProcess
+  [tff.Type, learning_rate_decay.LearningRateDecay | None],
+  tff.learning.templates.FinalizerProcess,
 ]
 
 
@@ -47,6 +50,8 @@ class BuildOptions(TrainingOptions, total=False):
   """Options of every method; see `compose`."""
 
   server_optimizer: Optimizer | None
+  server_learning_rate_decay: float | None
+  server_learning_rate_decay_kind: str
   client_weighting: str
   num_clients: int | None
   aggregation: str | None
@@ -60,6 +65,8 @@ def compose(
   *,
   client_optimizer: Optimizer,
   server_optimizer: Optimizer | None = None,
+  server_learning_rate_decay: float | None = None,
+  server_learning_rate_decay_kind: str = "exponential",
   client_weighting: str = "num_examples",
   num_clients: int | None = None,
   aggregation: str | None = None,
@@ -78,6 +85,9 @@ def compose(
     rule: Chooses the coefficients of the cohort.
     client_optimizer: Trains at the clients; started anew each round.
     server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
+    server_learning_rate_decay: As `learning_rate_decay`, of the server's rate,
+      where t is the number of steps that the server has taken; `None` keeps it.
+    server_learning_rate_decay_kind: "exponential" or "inverse_time".
     client_weighting: What p_k is: "num_examples", n_k over its sum in the
       cohort, or "uniform", 1/m.
     num_clients: Size of the population, for methods that need to know it.
@@ -116,6 +126,11 @@ def compose(
     )
   if server_optimizer is None:
     server_optimizer = tff.learning.optimizers.build_sgdm(1.0)
+  server_decay = learning_rate_decay.build(
+    "server_learning_rate_decay",
+    server_learning_rate_decay,
+    server_learning_rate_decay_kind,
+  )
   _check_optimizer("server_optimizer", server_optimizer)
   _check_optimizer("client_optimizer", client_optimizer)
   factory = aggregators.RuleFactory(
@@ -153,9 +168,11 @@ def compose(
     factory.create_for_rounds(
       result_type.update, result_type.update_weight, updates_checked=True
     ),
-    finalizer(info.weights_type)
+    finalizer(info.weights_type, server_decay)
     if finalizer
-    else finalizers.build_apply_direction(server_optimizer, info.weights_type),
+    else finalizers.build_apply_direction(
+      server_optimizer, info.weights_type, server_decay
+    ),
   )
 
 

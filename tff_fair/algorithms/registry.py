@@ -121,6 +121,7 @@ def build(
     hparams: The method's hyperparameters by name; those left out have their
       defaults.
     **options: Options that hold for every method: `server_optimizer`,
+      `server_learning_rate_decay`, `server_learning_rate_decay_kind`,
       `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
       and the greatest that clients draw, seeded by `local_epochs_seed`),
       `num_clients`, `aggregation`, `sum_factory`, `loss_at`, `shuffle_seed`,

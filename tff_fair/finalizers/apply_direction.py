@@ -7,11 +7,14 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.finalizers import stepping
+from tff_fair.finalizers import decaying, stepping
+from tff_fair.learning_rate_decay import LearningRateDecay
 
 
 def build_apply_direction(
-  optimizer: tff.learning.optimizers.Optimizer, weights_type: tff.Type
+  optimizer: tff.learning.optimizers.Optimizer,
+  weights_type: tff.Type,
+  decay: LearningRateDecay | None = None,
 ) -> tff.learning.templates.FinalizerProcess:
   """Builds a finalizer that takes one optimizer step per round.
 
@@ -21,10 +24,11 @@ def build_apply_direction(
   Args:
     optimizer: The server optimizer.
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
+    decay: Of the optimizer's learning rate; `None` keeps it.
 
   Returns:
     A finalizer; its types are those of `stepping.build_stepping_finalizer`, its
-    hyperparameters those of the optimizer.
+    hyperparameters those of the optimizer, before any decay.
   """
 
   def initialize() -> Any:
@@ -37,9 +41,9 @@ def build_apply_direction(
 
   return stepping.build_stepping_finalizer(
     weights_type,
+    decaying.ServerStep(
+      initialize, step, optimizer.get_hparams, optimizer.set_hparams
+    ),
     scalars={},
-    initialize=initialize,
-    step=step,
-    get_hparams=optimizer.get_hparams,
-    set_hparams=optimizer.set_hparams,
+    decay=decay,
   )

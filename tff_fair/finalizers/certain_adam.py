@@ -26,7 +26,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import checks
-from tff_fair.finalizers import stepping
+from tff_fair.finalizers import decaying, stepping
+from tff_fair.learning_rate_decay import LearningRateDecay
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,9 @@ class CertainAdamSettings:
 
 
 def build_certain_adam(
-  settings: CertainAdamSettings, weights_type: tff.Type
+  settings: CertainAdamSettings,
+  weights_type: tff.Type,
+  decay: LearningRateDecay | None = None,
 ) -> tff.learning.templates.FinalizerProcess:
   """Builds the finalizer.
 
@@ -66,6 +69,7 @@ def build_certain_adam(
     settings: The hyperparameters; the process has them as its own, so that
       they can be changed between rounds.
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
+    decay: Of the learning rate; `None` keeps it.
 
   Returns:
     A finalizer as `build_apply_direction`'s, with `certainty`, float32, beside
@@ -125,16 +129,17 @@ def build_certain_adam(
     )
     return new_state, new_trainable
 
+  def get_hparams(state: Any) -> Any:
+    return state["hparams"]
+
   def set_hparams(state: Any, hparams: Any) -> Any:
     return collections.OrderedDict([*state.items(), ("hparams", hparams)])
 
   return stepping.build_stepping_finalizer(
     weights_type,
+    decaying.ServerStep(initialize, step, get_hparams, set_hparams),
     scalars=collections.OrderedDict(certainty=np.float32),
-    initialize=initialize,
-    step=step,
-    get_hparams=lambda state: state["hparams"],
-    set_hparams=set_hparams,
+    decay=decay,
   )
 
 

@@ -5,35 +5,32 @@ finite, weights and state stay as they are, momentum included.
 """
 
 import collections
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.finalizers import decaying
 from tff_fair.kernels import finiteness
+from tff_fair.learning_rate_decay import LearningRateDecay
 
 
 def build_stepping_finalizer(
   weights_type: tff.Type,
+  server_step: decaying.ServerStep,
   *,
   scalars: Mapping[str, Any],
-  initialize: Callable[[], Any],
-  step: Callable[[Any, Any, Any], tuple[Any, Any]],
-  get_hparams: Callable[[Any], Any],
-  set_hparams: Callable[[Any, Any], Any],
+  decay: LearningRateDecay | None = None,
 ) -> tff.learning.templates.FinalizerProcess:
   """Builds a finalizer from TensorFlow functions.
 
   Args:
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
+    server_step: The step, where it can be taken.
     scalars: Types of the scalars that the rule sends beside the direction.
-    initialize: Returns the state before the first round, S.
-    step: From state, trainable weights and round update to the new state and
-      weights.
-    get_hparams: From state to hyperparameters, H.
-    set_hparams: From state and hyperparameters to state.
+    decay: Of its learning rate; `None` keeps it.
 
   Returns:
     A finalizer whose `next` has the type (<S@SERVER, W@SERVER,
@@ -41,6 +38,8 @@ def build_stepping_finalizer(
     <state=S@SERVER, result=W@SERVER,
     measurements=<update_non_finite=int32>@SERVER>).
   """
+  if decay is not None:
+    server_step = decaying.with_decay(server_step, decay)
   trainable_type = weights_type.trainable
   round_type = tff.to_type(
     collections.OrderedDict(
@@ -49,12 +48,12 @@ def build_stepping_finalizer(
       scalars=collections.OrderedDict(scalars),
     )
   )
-  initial_state = tff.tensorflow.computation(initialize)
+  initial_state = tff.tensorflow.computation(server_step.initialize)
   state_type = initial_state.type_signature.result
 
   @tff.tensorflow.computation(state_type, trainable_type, round_type)
   def guarded_step(state: Any, trainable: Any, round_update: Any) -> Any:
-    new_state, new_trainable = step(state, trainable, round_update)
+    new_state, new_trainable = server_step.step(state, trainable, round_update)
     # A direction near the end of the range of floats is finite; a step along it
     # or what is remembered of it may not be.
     remembered = [
@@ -79,11 +78,11 @@ def build_stepping_finalizer(
 
   @tff.tensorflow.computation(state_type)
   def get_hparams_fn(state: Any) -> Any:
-    return get_hparams(state)
+    return server_step.get_hparams(state)
 
   @tff.tensorflow.computation(state_type, get_hparams_fn.type_signature.result)
   def set_hparams_fn(state: Any, hparams: Any) -> Any:
-    return set_hparams(state, hparams)
+    return server_step.set_hparams(state, hparams)
 
   @tff.federated_computation
   def initialize_fn() -> Any:

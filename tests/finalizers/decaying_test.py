@@ -1,0 +1,148 @@
+"""Tests of server steps whose learning rate decays, against NumPy."""
+
+import asyncio
+import functools
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests.finalizers import rounds
+from tff_fair import finalizers, learning_rate_decay
+
+RATE = 0.5
+FACTORS = {
+  "exponential": (0.7, lambda t: 0.7**t),
+  "inverse_time": (0.25, lambda t: 1 / (1 + 0.25 * t)),
+}
+CERTAINTY = {"certain_adam": {"certainty": 1.0}}
+
+
+def decay_of(kind):
+  return learning_rate_decay.build("decay", FACTORS[kind][0], kind)
+
+
+@functools.cache
+def build(step, kind="exponential"):
+  optimizers = tff.learning.optimizers
+  if step == "certain_adam":
+    return finalizers.build_certain_adam(
+      finalizers.CertainAdamSettings(learning_rate=RATE, epsilon=1e-7),
+      rounds.WEIGHTS_TYPE,
+      decay_of(kind),
+    )
+  optimizer = {
+    "sgd": optimizers.build_sgdm(RATE),
+    "momentum": optimizers.build_sgdm(RATE, 0.9),
+    "adam": optimizers.build_adam(RATE, epsilon=1e-7),
+  }[step]
+  return finalizers.build_apply_direction(
+    optimizer, rounds.WEIGHTS_TYPE, decay_of(kind)
+  )
+
+
+class NumpyStep:
+  """What is taken off the weights, with the rate of each round given."""
+
+  def __init__(self, step):
+    self._step = step
+    self._first = self._second = 0.0
+    self._count = 0
+
+  def take(self, d, rate):
+    if self._step == "sgd":
+      return rate * d
+    if self._step == "momentum":
+      self._first = 0.9 * self._first + d
+      return rate * self._first
+    self._count += 1
+    self._first = 0.9 * self._first + 0.1 * d
+    self._second = 0.999 * self._second + 0.001 * d**2
+    m = self._first / (1 - 0.9**self._count)
+    v = self._second / (1 - 0.999**self._count)
+    return rate * m / np.sqrt(v)
+
+
+def run(process, step, state, weights, d, **keywords):
+  return rounds.run(
+    process, state, weights, d, **CERTAINTY.get(step, {}), **keywords
+  )
+
+
+@pytest.mark.parametrize("kind", FACTORS)
+@pytest.mark.parametrize("step", ["sgd", "momentum", "adam", "certain_adam"])
+def test_steps_are_those_of_the_decayed_rate(step, kind):
+  process, factor = build(step, kind), FACTORS[kind][1]
+  rng = np.random.default_rng(0)
+  expected, numpy_step = rounds.flat(rounds.weights()), NumpyStep(step)
+  state, weights = process.initialize(), rounds.weights()
+  for t in range(5):
+    d = rng.normal(size=3).astype(np.float32)
+    output = run(process, step, state, weights, d)
+    expected = expected - numpy_step.take(d, RATE * factor(t))
+    np.testing.assert_allclose(rounds.flat(output.result), expected, atol=1e-4)
+    state, weights = output.state, output.result
+    assert state["round_num"] == t + 1
+
+
+@pytest.mark.parametrize("step", ["momentum", "certain_adam"])
+@pytest.mark.parametrize(
+  ("direction", "num_clients"), [([0, 0, 0], 0), ([1, np.nan, 0], 3)]
+)
+def test_a_round_without_a_step_does_not_decay(step, direction, num_clients):
+  process = build(step)
+  start = run(process, step, process.initialize(), rounds.ZERO, [1, 2, 3])
+  after = run(
+    process,
+    step,
+    start.state,
+    start.result,
+    direction,
+    num_clients=num_clients,
+  )
+  rounds.assert_same_state(after.state, start.state)
+  assert after.state["round_num"] == 1
+
+
+@pytest.mark.parametrize("step", ["momentum", "certain_adam"])
+def test_the_rate_that_is_set_is_the_one_before_decay(step):
+  process = build(step)
+  state = process.initialize()
+  for _ in range(2):
+    state = run(process, step, state, rounds.ZERO, [1, 1, 1]).state
+  hparams = process.get_hparams(state)
+  assert hparams["learning_rate"] == np.float32(RATE)
+  hparams["learning_rate"] = np.float32(4.0)
+  other = process.set_hparams(state, hparams)
+  assert process.get_hparams(other) == hparams
+  assert other["round_num"] == 2
+  # Steps of zeros are in proportion to the rate.
+  here, there = (
+    rounds.flat(run(process, step, s, rounds.ZERO, [1, 1, 1]).result)
+    for s in (state, other)
+  )
+  np.testing.assert_allclose(there, here * 4.0 / RATE, rtol=1e-6)
+
+
+def test_without_decay_the_state_is_that_of_the_step_alone():
+  # What was saved before there was a decay can be read.
+  process = finalizers.build_apply_direction(
+    tff.learning.optimizers.build_sgdm(RATE), rounds.WEIGHTS_TYPE
+  )
+  assert list(process.initialize()) == ["learning_rate"]
+
+
+def test_the_decay_goes_on_from_a_file(tmp_path):
+  process, step = build("adam", "inverse_time"), "adam"
+  state = process.initialize()
+  for _ in range(3):
+    state = run(process, step, state, rounds.weights(), [1, 2, -3]).state
+  manager = tff.program.FileProgramStateManager(tmp_path)
+  asyncio.run(manager.save(state, 3))
+  loaded = asyncio.run(manager.load(3, process.initialize()))
+  assert loaded["round_num"] == 3
+  there, here = (
+    run(process, step, s, rounds.weights(), [3, -1, 2]) for s in (loaded, state)
+  )
+  rounds.assert_same_state(there.state, here.state)
+  rounds.assert_same_state(there.result, here.result)

@@ -1,0 +1,78 @@
+"""A learning rate that decays from round to round, at clients or at the server.
+
+exponential   eta_t = eta r^t
+inverse_time  eta_t = eta / (1 + r t)
+"""
+
+import collections
+import dataclasses
+import math
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import checks
+
+KINDS = ("exponential", "inverse_time")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearningRateDecay:
+  """How a learning rate decays; `build` makes one.
+
+  Attributes:
+    r: In (0, 1] for exponential decay, 0 or more for inverse time.
+    kind: "exponential" or "inverse_time".
+  """
+
+  r: float
+  kind: str
+
+  def apply(self, hparams: Any, round_num: tf.Tensor) -> Any:
+    """Returns the hyperparameters of an optimizer in a round.
+
+    Args:
+      hparams: The hyperparameters before any decay.
+      round_num: int64[], t, from 0.
+
+    Raises:
+      ValueError: If there is no learning rate among them.
+    """
+    key = tff.learning.optimizers.LEARNING_RATE_KEY
+    if key not in hparams:
+      raise ValueError(
+        f"An optimizer with the hyperparameter {key} is needed for its decay; "
+        f"this one has {', '.join(hparams) or 'none'}."
+      )
+    r, t = tf.constant(self.r, tf.float32), tf.cast(round_num, tf.float32)
+    factor = tf.pow(r, t) if self.kind == "exponential" else 1.0 / (1.0 + r * t)
+    rate = hparams[key]
+    decayed = rate * tf.cast(factor, rate.dtype)
+    return collections.OrderedDict([*hparams.items(), (key, decayed)])
+
+
+def build(name: str, r: float | None, kind: str) -> LearningRateDecay | None:
+  """Builds the decay that two options describe, `name` and `<name>_kind`.
+
+  Args:
+    name: What the caller calls `r`.
+    r: See `LearningRateDecay`; `None` is no decay.
+    kind: "exponential" or "inverse_time".
+
+  Raises:
+    TypeError: If an option has the wrong type.
+    ValueError: If an option has a wrong value.
+  """
+  checks.check_choice(f"{name}_kind", kind, KINDS)
+  if r is None:
+    return None
+  exponential = kind == "exponential"
+  checks.check_number(
+    name,
+    r,
+    minimum=0,
+    maximum=1 if exponential else math.inf,
+    exclude_minimum=exponential,
+  )
+  return LearningRateDecay(r=r, kind=kind)
