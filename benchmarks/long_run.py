@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
   task = tasks.load("digits", seed=0)
   process = tff_fair.algorithms.build(
     _METHOD.value,
-    task.model_fn,
+    task.model,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
     batch_size=16,
     num_clients=task.num_clients,

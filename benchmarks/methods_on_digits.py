@@ -41,7 +41,7 @@ def _run(method: str, seed: int) -> dict[str, float]:
   task = tasks.load("digits", seed=seed)
   process = tff_fair.algorithms.build(
     method,
-    task.model_fn,
+    task.model,
     client_optimizer=tff.learning.optimizers.build_sgdm(_LEARNING_RATE),
     hparams=_HPARAMS.get(method),
     batch_size=_BATCH_SIZE,

@@ -1,8 +1,9 @@
 """A round of a Keras model against the same model as a `FunctionalModel`.
 
-784-200-200-62 as the tasks build it, and in bare operations; the same clients.
+The tasks' models in TFF's two forms, with the same metrics; the
+same clients.
 
-  python -m benchmarks.model_kinds
+  python -m benchmarks.model_kinds [--model=mlp] [--repetitions=20]
 """
 
 import collections
@@ -12,13 +13,27 @@ import tensorflow_federated as tff
 from absl import app, flags
 
 import tff_fair
-from benchmarks import functional_models, measure, workload
+from benchmarks import measure, workload
 from tasks import models
 
+_MODEL = flags.DEFINE_enum(
+  "model",
+  "mlp",
+  ["linear", "mlp", "cnn", "cnn_dropout"],
+  "What to compare; mlp is 784-200-200-62.",
+)
 _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
 
 _CLIENTS = 10
 _EXAMPLES = 100
+_IMAGE = (28, 28, 1)
+
+
+def _build() -> tf.keras.Model:
+  if _MODEL.value == "cnn_dropout":
+    return models.dropout_cnn(workload.NUM_CLASSES, 0)
+  build = models.image_classifier(_MODEL.value, _IMAGE, workload.NUM_CLASSES, 0)
+  return build()
 
 
 def main(argv: list[str]) -> None:
@@ -26,16 +41,15 @@ def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   tff_fair.runtime.use_local()
-  functional = functional_models.mlp()
-
-  def keras() -> tff.learning.models.VariableModel:
-    return tff.learning.models.from_keras_model(
-      models.mlp((784,), (200, 200), workload.NUM_CLASSES, 0),
-      loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-      input_spec=functional.input_spec,
-      metrics=[tf.keras.metrics.SparseCategoricalAccuracy()],
-    )
-
+  element_spec = (
+    tf.TensorSpec([None, *_IMAGE], tf.float32),
+    tf.TensorSpec([None], tf.int32),
+  )
+  functional = models.functional_model(_build, element_spec)
+  kinds = [
+    ("FunctionalModel", functional),
+    ("Keras", models.model_fn(_build, element_spec)),
+  ]
   data = workload.client_data(functional, _CLIENTS, _EXAMPLES)
   calls = collections.OrderedDict(
     (
@@ -49,7 +63,7 @@ def main(argv: list[str]) -> None:
         data,
       ),
     )
-    for name, model in (("FunctionalModel", functional), ("Keras", keras))
+    for name, model in kinds
   )
   seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)
   print(measure.ratio_table(seconds, "FunctionalModel"))

@@ -91,7 +91,8 @@ def describe() -> str:
 
 
 def build(
-  model_fn: Callable[[], tff.learning.models.VariableModel],
+  model_fn: Callable[[], tff.learning.models.VariableModel]
+  | tff.learning.models.FunctionalModel,
   *,
   seed: int,
   num_clients: int,
@@ -100,7 +101,7 @@ def build(
   """Builds the learning process.
 
   Args:
-    model_fn: Returns a new model.
+    model_fn: Returns a new model, or is a functional one.
     seed: Seed of what clients draw.
     num_clients: Size of the population.
     attack: Which clients attack, `None` for nobody.

@@ -64,7 +64,7 @@ def build_losses(
     A function from a state of a process and client ids, in ascending order, to
     the mean losses over their training examples, float32[m].
   """
-  evaluate = tff_fair.evaluation.build_client_evaluation(task.model_fn)
+  evaluate = tff_fair.evaluation.build_client_evaluation(task.model)
 
   def losses(state: Any, client_ids: Ids) -> np.ndarray:
     model = (state.global_model_weights,)
@@ -102,9 +102,9 @@ def build_evaluation(
   """
   state_type = process.initialize.type_signature.result.member
   has_personal_models = hasattr(state_type.client_work, "personal")
-  evaluate_global = tff_fair.evaluation.build_client_evaluation(task.model_fn)
+  evaluate_global = tff_fair.evaluation.build_client_evaluation(task.model)
   evaluate_personal = has_personal_models and (
-    tff_fair.evaluation.build_personal_evaluation(task.model_fn)
+    tff_fair.evaluation.build_personal_evaluation(task.model)
   )
   test_data = client_data(task.test_data)
   if client_ids is None:

@@ -65,7 +65,7 @@ def main() -> None:
   attack = attack_flags.build(seed, task.num_clients)
   attack_flags.check_evaluated(attack, evaluated)
   process = algorithm_flags.build(
-    task.model_fn, seed=seed, num_clients=task.num_clients, attack=attack
+    task.model, seed=seed, num_clients=task.num_clients, attack=attack
   )
   output_flags.connect(algorithm_flags.aggregation())
   try:

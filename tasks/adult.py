@@ -104,6 +104,7 @@ def load_adult(
     tf.TensorSpec([None, num_features], tf.float32),
     tf.TensorSpec([None], tf.int32),
   )
+  build_model = functools.partial(models.mlp, (num_features,), (), 2, seed)
   num_left_out = sum(table.num_left_out for table in tables)
   return task.Task(
     name="adult",
@@ -118,9 +119,8 @@ def load_adult(
     test=test,
     element_spec=element_spec,
     num_classes=2,
-    model_fn=models.model_fn(
-      functools.partial(models.mlp, (num_features,), (), 2, seed), element_spec
-    ),
+    model_fn=models.model_fn(build_model, element_spec),
+    functional_model_fn=models.functional_model_fn(build_model, element_spec),
   )
 
 

@@ -106,6 +106,9 @@ def load_emnist_character(
     tf.TensorSpec([None, *_IMAGE_SHAPE], tf.float32),
     tf.TensorSpec([None], tf.int32),
   )
+  build_model = functools.partial(
+    _MODELS[config.model], num_classes=num_classes, seed=seed
+  )
   data = "synthetic test images" if config.synthetic else "EMNIST"
   of_all = "" if len(chosen) == len(names) else f" of {len(names):,}"
   return task.Task(
@@ -121,12 +124,8 @@ def load_emnist_character(
     test=test_split,
     element_spec=element_spec,
     num_classes=num_classes,
-    model_fn=models.model_fn(
-      functools.partial(
-        _MODELS[config.model], num_classes=num_classes, seed=seed
-      ),
-      element_spec,
-    ),
+    model_fn=models.model_fn(build_model, element_spec),
+    functional_model_fn=models.functional_model_fn(build_model, element_spec),
   )
 
 

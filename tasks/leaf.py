@@ -106,6 +106,7 @@ def load_leaf(
     tf.TensorSpec([None, *shape], tf.float32),
     tf.TensorSpec([None], tf.int32),
   )
+  build_model = _build(config, shape, num_classes, seed)
   return task.Task(
     name="leaf",
     description=(
@@ -117,9 +118,8 @@ def load_leaf(
     test=users.test,
     element_spec=element_spec,
     num_classes=num_classes,
-    model_fn=models.model_fn(
-      _build(config, shape, num_classes, seed), element_spec
-    ),
+    model_fn=models.model_fn(build_model, element_spec),
+    functional_model_fn=models.functional_model_fn(build_model, element_spec),
   )
 
 

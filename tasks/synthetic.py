@@ -102,6 +102,9 @@ def load_synthetic(
     tf.TensorSpec([None, config.dimensions], tf.float32),
     tf.TensorSpec([None], tf.int32),
   )
+  build_model = functools.partial(
+    models.mlp, (config.dimensions,), (), config.num_classes, seed
+  )
   width = len(str(config.num_clients - 1))
   return task.Task(
     name="synthetic",
@@ -117,12 +120,8 @@ def load_synthetic(
     test=test,
     element_spec=element_spec,
     num_classes=config.num_classes,
-    model_fn=models.model_fn(
-      functools.partial(
-        models.mlp, (config.dimensions,), (), config.num_classes, seed
-      ),
-      element_spec,
-    ),
+    model_fn=models.model_fn(build_model, element_spec),
+    functional_model_fn=models.functional_model_fn(build_model, element_spec),
   )
 
 

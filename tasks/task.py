@@ -1,6 +1,7 @@
 """What a task is: a population of clients with data, and a model for them."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from tasks.data_error import DataError as DataError  # noqa: PLC0414
 Arrays = tuple[np.ndarray, np.ndarray]
 ElementSpec = tuple[tf.TensorSpec, tf.TensorSpec]
 ModelFn = Callable[[], tff.learning.models.VariableModel]
+FunctionalModelFn = Callable[[], tff.learning.models.FunctionalModel | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +49,8 @@ class Task:
     num_classes: Number of classes that labels and the model's outputs run over.
     model_fn: Returns a new model; its initial weights depend on the task's seed
       alone.
+    functional_model_fn: Returns the same model as a `FunctionalModel`, or None
+      where that is not the faster form.
   """
 
   name: str
@@ -57,11 +61,20 @@ class Task:
   element_spec: ElementSpec
   num_classes: int
   model_fn: ModelFn
+  functional_model_fn: FunctionalModelFn = lambda: None
 
   @property
   def num_clients(self) -> int:
     """Size of the population."""
     return len(self.client_names)
+
+  @functools.cached_property
+  def model(self) -> ModelFn | tff.learning.models.FunctionalModel:
+    """The model in the form that trains faster, for processes and evaluation.
+
+    Both forms have the same weights, loss and metrics.
+    """
+    return self.functional_model_fn() or self.model_fn
 
   def train_data(self, client_id: int) -> tf.data.Dataset:
     """Returns a client's training examples as one element `(x, y)`.

@@ -74,6 +74,7 @@ def build_task(
     element_spec=element_spec,
     num_classes=len(data.class_names),
     model_fn=models.model_fn(build_model, element_spec),
+    functional_model_fn=models.functional_model_fn(build_model, element_spec),
   )
 
 

@@ -6,6 +6,10 @@ from tasks.models.bag_of_words import (
 from tasks.models.bag_of_words import (
   multi_label_model_fn as multi_label_model_fn,
 )
+from tasks.models.classification import functional_model as functional_model
+from tasks.models.classification import (
+  functional_model_fn as functional_model_fn,
+)
 from tasks.models.classification import model_fn as model_fn
 from tasks.models.convolutional import dropout_cnn as dropout_cnn
 from tasks.models.convolutional import fedavg_cnn as fedavg_cnn

@@ -60,6 +60,17 @@ def linear_double_softmax(
   )
 
 
+def is_dense(model: tf.keras.Model) -> bool:
+  """Returns whether a model is one of this module's."""
+  kinds = (tf.keras.layers.Flatten, tf.keras.layers.Dense, _Probabilities)
+  return all(
+    is_dense(layer)
+    if isinstance(layer, tf.keras.Sequential)
+    else isinstance(layer, kinds)
+    for layer in model.layers
+  )
+
+
 class _Probabilities(tf.keras.layers.Layer):
   """Softmax that Keras does not recognize.
 
