@@ -112,9 +112,8 @@ def fedavg_n(clients):
   return p @ (updates / np.linalg.norm(updates, axis=1, keepdims=True))
 
 
-def qfedavg(clients, q=0.1):
+def qfedavg(clients, q=0.1, lipschitz=1 / small_problem.LEARNING_RATE):
   _, f, updates = _arrays(clients)
-  lipschitz = 1 / small_problem.LEARNING_RATE
   w = lipschitz * updates
   h = q * f ** (q - 1) * (w**2).sum(axis=1) + lipschitz * f**q
   return (f**q) @ w / h.sum()

@@ -220,7 +220,7 @@ def test_weightings_are_listed():
   [
     ("AdaFedFactory", {"gamma": 0.5}),
     ("FedMgdaPlusFactory", {"epsilon": 0.25, "normalize": False}),
-    ("QFedAvgFactory", {"q": 2.0}),
+    ("QFedAvgFactory", {"q": 2.0, "lipschitz": 3.0}),
     ("SemiVRedFactory", {"beta": 0.7}),
     ("TermFactory", {"t": -3.0}),
     ("VRedFactory", {"beta": 0.7}),

@@ -65,7 +65,7 @@ VARIANTS = (
   ("fedmgda_plus", {"epsilon": 1.0, "normalize": False}),
   ("adafed", {"gamma": 0.5}),
   ("delta_fl", {"alpha": 0.3}),
-  ("qfedavg", {"q": 5.0}),
+  ("qfedavg", {"q": 5.0, "lipschitz": 2.0}),
   ("semi_vred", {"beta": 2.0}),
   ("term", {"t": -3.0}),
 )

@@ -255,6 +255,8 @@ def test_separable_coefficients_have_their_form(name, hparams):
     ("fedmgda_plus", {"normalize": 1}, TypeError, "normalize to be True or"),
     ("qfedavg", {"q": -1}, ValueError, r"q in \[0, inf\), found -1"),
     ("qfedavg", {"q": [1]}, TypeError, "q to be a number, found list"),
+    ("qfedavg", {"lipschitz": 0}, ValueError, r"lipschitz in \(0, inf\)"),
+    ("qfedavg", {"lipschitz": "1"}, TypeError, "lipschitz to be a number"),
     ("term", {"t": float("inf")}, ValueError, r"t in \(-inf, inf\)"),
     ("term", {"t": "1"}, TypeError, "t to be a number"),
     ("vred", {"beta": -1e-9}, ValueError, r"beta in \[0, inf\)"),

@@ -9,16 +9,18 @@ from tff_fair.rules import qfedavg
 UPDATES, LOSS, NUM_EXAMPLES = cohorts.random(5, d=7)
 
 
-def coefficients(q, updates=UPDATES, loss=LOSS, learning_rate=0.1, n=None):
+def coefficients(
+  q, updates=UPDATES, loss=LOSS, learning_rate=0.1, n=None, lipschitz=None
+):
   return cohorts.coefficients(
-    qfedavg.QFedAvgRule(q=q),
+    qfedavg.QFedAvgRule(q=q, lipschitz=lipschitz),
     cohorts.make(updates, loss, n, learning_rate=learning_rate),
   )
 
 
-def expected(q, updates, loss, learning_rate):
+def expected(q, updates, loss, learning_rate, lipschitz=None):
   """Algorithm 2 as the paper prints it."""
-  lipschitz = 1 / learning_rate
+  lipschitz = lipschitz or 1 / learning_rate
   w = lipschitz * updates
   delta = loss[:, np.newaxis] ** q * w
   h = q * loss ** (q - 1) * (w**2).sum(axis=1) + lipschitz * loss**q
@@ -31,6 +33,23 @@ def test_is_the_step_of_the_paper(q, learning_rate):
   actual = coefficients(q, learning_rate=learning_rate) @ UPDATES
   wanted = expected(q, UPDATES, LOSS, learning_rate)
   np.testing.assert_allclose(actual, wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("learning_rate", [0.0, 0.1])
+@pytest.mark.parametrize("lipschitz", [0.1, 1, 30.0])
+@pytest.mark.parametrize("q", [0.5, 2])
+def test_another_constant_is_that_of_the_paper(q, lipschitz, learning_rate):
+  actual = coefficients(q, learning_rate=learning_rate, lipschitz=lipschitz)
+  wanted = expected(q, UPDATES, LOSS, learning_rate, lipschitz)
+  np.testing.assert_allclose(actual @ UPDATES, wanted, rtol=1e-12)
+
+
+def test_the_constant_is_one_over_the_learning_rate():
+  np.testing.assert_allclose(
+    coefficients(2.0, learning_rate=0.25, lipschitz=4.0),
+    coefficients(2.0, learning_rate=0.25),
+    rtol=1e-12,
+  )
 
 
 def test_q_is_not_rounded_to_float32():

@@ -46,6 +46,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
   ("fedavg_n", {}),
   ("fednova", {}),
   *[("qfedavg", {"q": q}) for q in (0, 0.125, 1, 2.5, 15)],
+  *[("qfedavg", {"q": 2.5, "lipschitz": bound}) for bound in (1e-3, 1e3)],
   *[("term", {"t": t}) for t in (0, 1.0, -2, 1000, -1000)],
   *[("vred", {"beta": beta}) for beta in (0, 0.1, 50.0)],
   *[("semi_vred", {"beta": beta}) for beta in (0, 0.1, 50.0)],

@@ -159,9 +159,13 @@ class QFedAvgFactory(rule_factory.RuleFactory):
   """
 
   def __init__(
-    self, *, q: float = qfedavg.QFedAvgRule.q, **options: Unpack[_Options]
+    self,
+    *,
+    q: float = qfedavg.QFedAvgRule.q,
+    lipschitz: float | None = qfedavg.QFedAvgRule.lipschitz,
+    **options: Unpack[_Options],
   ) -> None:
-    super().__init__(qfedavg.QFedAvgRule(q=q), **options)
+    super().__init__(qfedavg.QFedAvgRule(q=q, lipschitz=lipschitz), **options)
 
 
 class SemiVRedFactory(rule_factory.RuleFactory):

@@ -17,6 +17,7 @@ def build_qfedavg(
   *,
   client_optimizer: composition.Optimizer,
   q: float = qfedavg.QFedAvgRule.q,
+  lipschitz: float | None = qfedavg.QFedAvgRule.lipschitz,
   **options: Unpack[composition.BuildOptions],
 ) -> tff.learning.templates.LearningProcess:
   """Builds q-FedAvg.
@@ -25,6 +26,7 @@ def build_qfedavg(
     model_fn: See `composition.compose`, as for the options.
     client_optimizer: Trains at the clients.
     q: Fairness, 0 or more; 0 recovers the unweighted mean.
+    lipschitz: L, above 0; `None` is one over the client learning rate.
     **options: Options that hold for every method.
 
   Returns:
@@ -36,7 +38,7 @@ def build_qfedavg(
   """
   return composition.compose(
     model_fn,
-    qfedavg.QFedAvgRule(q=q),
+    qfedavg.QFedAvgRule(q=q, lipschitz=lipschitz),
     client_optimizer=client_optimizer,
     **options,
   )

@@ -6,6 +6,9 @@ Li, Sanjabi, Beirami, Smith, "Fair Resource Allocation in Federated Learning"
   L = 1/eta,  w_k = L Delta_k
   d = sum_k f_k^q w_k / sum_k (q f_k^(q-1) ||w_k||^2 + L f_k^q)
 
+L estimates the Lipschitz constant of the clients' gradients; a hyperparameter
+replaces 1/eta where it is tuned by itself.
+
 Clients are unweighted. Choices made here: the losses are divided by the largest
 before they are raised to powers, which leaves d as it is and keeps the powers
 finite; a loss of zero with 0 < q < 1 makes the curvature term infinite, hence
@@ -21,21 +24,19 @@ from tff_fair import checks, types
 
 
 def qfedavg_coefficients(
-  loss: tf.Tensor, squared_norm: tf.Tensor, learning_rate: tf.Tensor, q: float
+  loss: tf.Tensor, squared_norm: tf.Tensor, lipschitz: tf.Tensor, q: float
 ) -> tf.Tensor:
   """Returns c_k = L f_k^q / sum_j (q f_j^(q-1) ||w_j||^2 + L f_j^q).
 
   Args:
     loss: float64[m], f_k.
     squared_norm: float64[m], ||Delta_k||^2.
-    learning_rate: float64[m], eta; L = 1/eta.
+    lipschitz: float64[m], L.
     q: Non-negative; 0 recovers the unweighted mean.
 
   Returns:
     float64[m].
   """
-  # Without a learning rate there are no updates to scale.
-  lipschitz = tf.math.divide_no_nan(tf.ones_like(loss), learning_rate)
   # `tf.cast` of a Python number would take it through float32.
   exponent = tf.constant(q, loss.dtype)
   loss = tf.maximum(loss, tf.zeros_like(loss))
@@ -61,9 +62,11 @@ class QFedAvgRule(types.SeparableRule):
 
   Attributes:
     q: Fairness, 0 or more; 0 recovers the unweighted mean.
+    lipschitz: L, above 0; a larger one makes steps shorter. `None` is 1/eta.
   """
 
   q: float = 0.1
+  lipschitz: float | None = None
 
   signals = ("loss", "learning_rate")
   geometry = types.Geometry.NORMS
@@ -71,6 +74,10 @@ class QFedAvgRule(types.SeparableRule):
   def __post_init__(self) -> None:
     """Checks the hyperparameters."""
     checks.check_number("q", self.q, minimum=0)
+    if self.lipschitz is not None:
+      checks.check_number(
+        "lipschitz", self.lipschitz, minimum=0, exclude_minimum=True
+      )
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
@@ -78,7 +85,7 @@ class QFedAvgRule(types.SeparableRule):
     """See the base class."""
     return types.RuleOutput(
       qfedavg_coefficients(
-        cohort.loss, cohort.squared_norm, cohort.learning_rate, self.q
+        cohort.loss, cohort.squared_norm, self._lipschitz(cohort), self.q
       ),
       state,
     )
@@ -86,7 +93,13 @@ class QFedAvgRule(types.SeparableRule):
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
     """See the base class."""
     loss = tf.maximum(cohort.loss, tf.zeros_like(cohort.loss))
-    # L is the same for every client of a round, but need not be.
-    lipschitz = tf.math.divide_no_nan(tf.ones_like(loss), cohort.learning_rate)
     exponent = tf.constant(self.q, loss.dtype)
-    return tf.math.xlogy(exponent, loss) + tf.math.log(lipschitz)
+    # L is the same for every client of a round, but need not be.
+    return tf.math.xlogy(exponent, loss) + tf.math.log(self._lipschitz(cohort))
+
+  def _lipschitz(self, cohort: types.Cohort) -> tf.Tensor:
+    ones = tf.ones_like(cohort.loss)
+    if self.lipschitz is not None:
+      return tf.constant(self.lipschitz, ones.dtype) * ones
+    # Without a learning rate there are no updates to scale.
+    return tf.math.divide_no_nan(ones, cohort.learning_rate)
