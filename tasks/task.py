@@ -1,7 +1,6 @@
 """What a task is: a population of clients with data, and a model for them."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -68,7 +67,7 @@ class Task:
     """Size of the population."""
     return len(self.client_names)
 
-  @functools.cached_property
+  @property
   def model(self) -> ModelFn | tff.learning.models.FunctionalModel:
     """The model in the form that trains faster, for processes and evaluation.
 
