@@ -46,6 +46,17 @@ _AGGREGATION = flags.DEFINE_string(
 )
 
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}
+# How a text is read and what is expected of it, by the type of the default.
+_READERS: Mapping[type, tuple[Callable[[str], Any], str]] = {
+  bool: (lambda text: _TRUTH_VALUES[text.lower()], "true or false"),
+  int: (int, "an integer"),
+  float: (float, "a number"),
+  str: (str, "a text"),
+  type(None): (
+    lambda text: None if text.lower() == "none" else float(text),
+    "a number or none",
+  ),
+}
 
 
 def name() -> str:
@@ -134,7 +145,8 @@ def parse_hparams(
   """Reads `name=value` texts to the types of the default values.
 
   Args:
-    defaults: The valid names with their defaults: bool, int, float or str.
+    defaults: The valid names with their defaults: bool, int, float or str, or
+      `None` where a number need not be given.
     assignments: Texts such as "epsilon=0.1" or "normalize=false".
 
   Raises:
@@ -153,13 +165,12 @@ def parse_hparams(
       )
     if key in values:
       raise UsageError(f"--hparam={assignment}: {key} is given twice.")
-    kind = type(defaults[key])
+    read, expected = _READERS[type(defaults[key])]
     try:
-      values[key] = _TRUTH_VALUES[text.lower()] if kind is bool else kind(text)
+      values[key] = read(text)
     except (KeyError, ValueError) as error:
-      expected = {bool: "true or false", int: "an integer", float: "a number"}
       raise UsageError(
-        f"--hparam={assignment}: expected {expected[kind]}."
+        f"--hparam={assignment}: expected {expected}."
       ) from error
   return values
 

@@ -70,7 +70,7 @@ class Run:
     """All that decides the results but the seed.
 
     Flags under their names, hyperparameters as "hparam.NAME", options of the
-    task as "task_option.NAME". Flags that were not given are left out.
+    task as "task_option.NAME". What was not given and has no value is left out.
     """
     flags = self.config["flags"]
     options = (text.partition("=") for text in flags.get("task_option", ()))
@@ -84,6 +84,7 @@ class Run:
       **{
         f"{HPARAM}{name}": value
         for name, value in self.config.get("hparams", {}).items()
+        if value is not None
       },
     }
 

@@ -4,6 +4,7 @@ import tff_fair
 from binaries import algorithm_flags, command_line
 
 DEFAULTS = {"on": True, "count": 3, "rate": 0.5, "order": "loss"}
+OPTIONAL = {"bound": None}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,24 @@ def test_a_bad_value_is_named(assignments, message):
   with pytest.raises(command_line.UsageError) as info:
     algorithm_flags.parse_hparams(DEFAULTS, assignments)
   assert message in str(info.value)
+
+
+@pytest.mark.parametrize(
+  ("text", "value"),
+  [("none", None), ("None", None), ("2", 2.0), ("1e-3", 1e-3)],
+)
+def test_a_number_that_need_not_be_given(text, value):
+  found = algorithm_flags.parse_hparams(OPTIONAL, [f"bound={text}"])
+  assert found == {"bound": value}
+  assert type(found["bound"]) is type(value)
+
+
+@pytest.mark.parametrize("text", ["", "high", "nothing", "true"])
+def test_a_number_that_need_not_be_given_is_one(text):
+  with pytest.raises(
+    command_line.UsageError, match="expected a number or none"
+  ):
+    algorithm_flags.parse_hparams(OPTIONAL, [f"bound={text}"])
 
 
 @pytest.mark.parametrize("name", tff_fair.algorithms.names())

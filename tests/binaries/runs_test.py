@@ -145,7 +145,7 @@ def test_settings_are_what_decides_the_result(tmp_path):
     tmp_path / "a",
     seed=5,
     hparam=["q=2"],
-    hparams={"q": 2.0, "flag": False},
+    hparams={"q": 2.0, "flag": False, "bound": None},
     task_option=["model=cnn"],
     workers=["localhost:80"],
   )
