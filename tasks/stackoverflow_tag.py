@@ -85,6 +85,9 @@ def load_stackoverflow_tag(
     tf.TensorSpec([None, config.max_words], tf.int32),
     tf.TensorSpec([None, len(tags)], tf.float32),
   )
+  build_model = functools.partial(
+    models.bag_of_words_regression, len(words), len(tags), seed
+  )
   return task.Task(
     name="stackoverflow_tag",
     description=(
@@ -95,11 +98,9 @@ def load_stackoverflow_tag(
     test=users.test,
     element_spec=element_spec,
     num_classes=len(tags),
-    model_fn=models.multi_label_model_fn(
-      functools.partial(
-        models.bag_of_words_regression, len(words), len(tags), seed
-      ),
-      element_spec,
+    model_fn=models.multi_label_model_fn(build_model, element_spec),
+    functional_model_fn=models.multi_label_functional_model_fn(
+      build_model, element_spec
     ),
   )
 

@@ -4,6 +4,9 @@ from tasks.models.bag_of_words import (
   bag_of_words_regression as bag_of_words_regression,
 )
 from tasks.models.bag_of_words import (
+  multi_label_functional_model_fn as multi_label_functional_model_fn,
+)
+from tasks.models.bag_of_words import (
   multi_label_model_fn as multi_label_model_fn,
 )
 from tasks.models.classification import functional_model as functional_model

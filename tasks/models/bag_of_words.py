@@ -1,5 +1,6 @@
 """Logistic regression from bags of words to several labels at once."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks import task
-from tasks.models import seeds
+from tasks.models import functional, seeds
 
 
 def bag_of_words_regression(
@@ -83,10 +84,42 @@ def multi_label_model_fn(
       build(),
       loss=_SummedBinaryCrossentropy(),
       input_spec=element_spec,
-      metrics=[RecallAtK(top_k, name=f"recall_at_{top_k}_accuracy")],
+      metrics=[RecallAtK(top_k, name=_recall_name(top_k))],
     )
 
   return build_model
+
+
+def multi_label_functional_model_fn(
+  build: Callable[[], tf.keras.Model],
+  element_spec: task.ElementSpec,
+  *,
+  top_k: int = 5,
+) -> task.FunctionalModelFn:
+  """Returns the same model as `Task.functional_model_fn` wants it.
+
+  Args:
+    build: As for `multi_label_model_fn`, and as `functional.functional_model`
+      wants it.
+    element_spec: Specs of `(x, y)`.
+    top_k: Number of labels that are taken as predicted.
+  """
+
+  @functools.cache
+  def build_model() -> tff.learning.models.FunctionalModel:
+    return functional.functional_model(
+      build,
+      element_spec,
+      loss=_SummedBinaryCrossentropy(),
+      metric=_recall_name(top_k),
+      count=functools.partial(_count_recalled, top_k),
+    )
+
+  return build_model
+
+
+def _recall_name(top_k: int) -> str:
+  return f"recall_at_{top_k}_accuracy"
 
 
 class _SummedBinaryCrossentropy(tf.keras.losses.Loss):
@@ -116,11 +149,26 @@ class RecallAtK(tf.keras.metrics.Mean):
   ) -> tf.Operation:
     """Adds a batch: zeros and ones [n, labels], logits [n, labels]."""
     del sample_weight  # TFF gives none.
-    num_labels = y_pred.shape[-1]
-    _, largest = tf.math.top_k(y_pred, min(self._top_k, num_labels))
-    is_predicted = tf.reduce_sum(tf.one_hot(largest, num_labels), axis=-2)
+    is_predicted = _is_among_largest(self._top_k, y_pred)
     return super().update_state(is_predicted, tf.cast(y_true, tf.float32))
 
   def get_config(self) -> dict[str, Any]:
     """Returns what the constructor takes: TFF builds metrics anew."""
     return {**super().get_config(), "top_k": self._top_k}
+
+
+def _is_among_largest(top_k: int, logits: tf.Tensor) -> tf.Tensor:
+  """Returns ones at each example's k largest logits, float32[n, labels]."""
+  num_labels = logits.shape[-1]
+  _, largest = tf.math.top_k(logits, min(top_k, num_labels))
+  return tf.reduce_sum(tf.one_hot(largest, num_labels), axis=-2)
+
+
+def _count_recalled(
+  top_k: int, labels: tf.Tensor, logits: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  labels = tf.cast(labels, tf.float32)
+  return (
+    tf.reduce_sum(labels * _is_among_largest(top_k, logits)),
+    tf.reduce_sum(labels),
+  )
