@@ -2,19 +2,17 @@
 
 import collections
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import checks, learning_rate_decay
 from tff_fair.client_works import batches, local_model
 from tff_fair.client_works import tally as tallies
 
 LOSS_AT = ("before", "training", "after")
-LEARNING_RATE_DECAYS = ("exponential", "inverse_time")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,20 +66,7 @@ class TrainingSettings:
     self._check_local_epochs()
     checks.check_choice("loss_at", self.loss_at, LOSS_AT)
     checks.check_number("proximal_mu", self.proximal_mu, minimum=0)
-    checks.check_choice(
-      "learning_rate_decay_kind",
-      self.learning_rate_decay_kind,
-      LEARNING_RATE_DECAYS,
-    )
-    if self.learning_rate_decay is not None:
-      exponential = self.learning_rate_decay_kind == "exponential"
-      checks.check_number(
-        "learning_rate_decay",
-        self.learning_rate_decay,
-        minimum=0,
-        maximum=1 if exponential else math.inf,
-        exclude_minimum=exponential,
-      )
+    _decay(self)  # Checks its settings.
     if self.shuffle_seed is not None:
       checks.check_integer("shuffle_seed", self.shuffle_seed, minimum=0)
       if self.batch_size is None:
@@ -155,19 +140,18 @@ def decayed_hparams(
     hparams: The hyperparameters before any decay.
     round_num: int64[], t.
   """
-  if settings.learning_rate_decay is None:
-    return hparams
-  key = tff.learning.optimizers.LEARNING_RATE_KEY
-  decay = tf.constant(settings.learning_rate_decay, tf.float32)
-  t = tf.cast(round_num, tf.float32)
-  factor = (
-    tf.pow(decay, t)
-    if settings.learning_rate_decay_kind == "exponential"
-    else 1.0 / (1.0 + decay * t)
+  decay = _decay(settings)
+  return hparams if decay is None else decay.apply(hparams, round_num)
+
+
+def _decay(
+  settings: TrainingSettings,
+) -> learning_rate_decay.LearningRateDecay | None:
+  return learning_rate_decay.build(
+    "learning_rate_decay",
+    settings.learning_rate_decay,
+    settings.learning_rate_decay_kind,
   )
-  rate = hparams[key]
-  decayed = rate * tf.cast(factor, rate.dtype)
-  return collections.OrderedDict([*hparams.items(), (key, decayed)])
 
 
 def train(
