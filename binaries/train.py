@@ -99,7 +99,10 @@ def main() -> None:
 
 def _configuration(task: tasks.Task) -> run_folder.Configuration:
   return {
-    "command": {"line": shlex.join(sys.argv)},
+    # As it can be given again, whichever way the program was started.
+    "command": {
+      "line": shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]])
+    },
     "data": {"description": task.description},
     "flags": {
       **command_line.flag_values(GROUPS),

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import sys
 
 import numpy as np
 import pandas as pd
@@ -177,7 +178,8 @@ def test_data_that_is_damaged_inside_leaves_nothing(
   assert os.listdir() == []
 
 
-def test_a_run_leaves_its_results_and_repeats(program):
+def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
+  monkeypatch.setattr(sys, "argv", ["/somewhere/tff-fair-train", *SMALL])
   first = program(*SMALL)
   assert first.status == 0
   assert first.stdout.startswith("Test accuracy over 6 clients after 3 rounds")
@@ -208,6 +210,10 @@ def test_a_run_leaves_its_results_and_repeats(program):
   assert history["client_id"].tolist() == [*range(6)] * 2
 
   config = json.loads(folder.config.read_text())
+  assert config["command"]["line"].split() == [
+    *("python", "-m", "binaries.train"),
+    *SMALL,
+  ]
   assert config["flags"]["total_rounds"] == 3
   assert config["flags"]["aggregation"] == "streaming"
   assert config["versions"].keys() >= {"python", "tensorflow-federated"}
