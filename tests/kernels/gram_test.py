@@ -14,8 +14,10 @@ _COLUMNS = [0, 1, _BLOCK - 1, _BLOCK, _BLOCK + 1, 5 * _BLOCK, 5 * _BLOCK + 3]
 
 
 @pytest.fixture
-def small_blocks(monkeypatch):
-  monkeypatch.setattr(gram, "_COLUMNS_PER_BLOCK", _BLOCK)
+def small_blocks(request, monkeypatch):
+  """Blocks of _BLOCK columns of m vectors."""
+  m = request.node.callspec.params.get("m", 10)
+  monkeypatch.setattr(gram, "_VALUES_PER_BLOCK", _BLOCK * max(1, m))
 
 
 def _gram_function(*dtypes):
@@ -84,6 +86,56 @@ def test_blocks_of_rows_are_those_of_one_matrix(sizes, others):
   np.testing.assert_allclose(combine_rows(c, blocks), c @ x, atol=1e-6)
 
 
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(
+  ("dtype", "precision", "m", "d"),
+  [
+    (tf.bfloat16, 2**-8, 3, 30),
+    (tf.float16, 2**-11, 3, 30),
+    (tf.float64, 1e-12, 70, 30),
+    (tf.float32, 1e-6, 1, 30),
+    (tf.float32, 1e-6, 0, 30),
+    (tf.float32, 1e-6, 3, 0),
+  ],
+)
+def test_joined_columns_of_single_rows(dtype, precision, m, d):
+  # As the slots of a stack: one row each, or none.
+  x = tf.cast(np.random.default_rng(4).normal(size=(m, d)), dtype)
+  rows = [x[:0], *(x[i : i + 1] for i in range(m)), x[:0]]
+  spec = tf.TensorSpec([None, d], dtype)
+
+  @tf.function(input_signature=[[spec] * len(rows)])
+  def gram_and_combination(rows):
+    columns = gram.Columns(rows).join()
+    products = gram_matrix(columns)
+    ones = tf.ones([columns.num_rows], tf.float64)
+    return products, combine_rows(ones, columns)
+
+  products, combination = gram_and_combination(rows)
+  exact = tf.cast(x, tf.float64).numpy()
+  np.testing.assert_allclose(products, exact @ exact.T, rtol=0, atol=1e-12)
+  assert combination.dtype == dtype
+  assert combination.shape == [d]
+  np.testing.assert_allclose(
+    tf.cast(combination, tf.float64), exact.sum(0), rtol=precision, atol=1e-12
+  )
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_products_of_nearly_dependent_vectors(scale):
+  # What is left of the difference of two such vectors must still be right.
+  rng = np.random.default_rng(5)
+  x = rng.normal(size=(3, 150_001))
+  x[1] = x[0] + 1e-5 * x[1]
+  x = (scale * x).astype(np.float32)
+  products = inner_products([x[:1], x[1:]], [x[:2]]).numpy() / scale**2
+  difference = x[0].astype(np.float64) - x[1]
+  squared_norm = math.fsum((difference / scale) ** 2)
+  for i, j in [(0, 1), (0, 4)]:
+    found = products[0, 0] - 2 * products[0, j] + products[1, 1]
+    assert found == pytest.approx(squared_norm, rel=1e-3), (i, j)
+
+
 @pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16, tf.float64])
 def test_gram_of_other_dtypes(dtype):
   x = tf.cast(np.random.default_rng(2).normal(size=(4, 30)), dtype)
@@ -94,8 +146,9 @@ def test_gram_of_other_dtypes(dtype):
 
 
 def test_gram_of_mixed_dtypes():
-  result = gram_matrix([np.ones((1, 5), np.float32), np.ones((2, 5))])
-  np.testing.assert_array_equal(result, np.full((3, 3), 5.0))
+  columns = gram.Columns([np.ones((1, 5), np.float32), np.ones((2, 5))])
+  for vectors in (columns, columns.join()):
+    np.testing.assert_array_equal(gram_matrix(vectors), np.full((3, 3), 5.0))
 
 
 @pytest.mark.parametrize("value", [1e30, 3e38, 1e-30, 2e-38])

@@ -66,15 +66,16 @@ def build_stacked(
 
   def apply_rule(state: Any, accumulator: Any) -> Any:
     rows, stack = accumulator
-    matrix = stacking.rows(stack)
     if not rule.remembered_rounds:
+      updates = gram_lib.Columns(stacking.blocks(stack)).join()
       gram = None
       if rule.geometry is types.Geometry.GRAM:
-        gram = gram_lib.gram_matrix([matrix])
+        gram = gram_lib.gram_matrix(updates)
       output = rule_application.apply_rule(reader, rows, state, gram)
-      direction = gram_lib.combine_rows(output.coefficients, [matrix])
+      direction = gram_lib.combine_rows(output.coefficients, updates)
     else:
       memory = state["memory"]
+      matrix = stacking.rows(stack)
       remembered = [cohort.updates for cohort in memory.cohorts]
       gram = memory_lib.gram_with(
         memory, gram_lib.inner_products([matrix], remembered)
@@ -85,7 +86,7 @@ def build_stacked(
       direction = gram_lib.combine_rows(
         output.coefficients, [matrix, *remembered]
       )
-      cohort = memory_lib.RememberedCohort(rows.client_id, stacking.rows(stack))
+      cohort = memory_lib.RememberedCohort(rows.client_id, matrix)
       output = output._replace(
         state=collections.OrderedDict(
           rule=output.state, memory=memory_lib.remember(memory, cohort, gram)

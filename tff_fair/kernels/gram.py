@@ -7,20 +7,89 @@ columns, so that no float64 copy of all updates is ever made.
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 import tensorflow as tf
 
-_COLUMNS_PER_BLOCK = 4096
+# Values in a block: 4 MiB in float64, which a processor's cache holds.
+_VALUES_PER_BLOCK = 2**19
 # Blocks that may be in memory, in float64, at the same time.
 _PARALLEL_BLOCKS = 4
 
 
-def gram_matrix(blocks: Sequence[tf.Tensor]) -> tf.Tensor:
+class Columns:
+  """Vectors that are read by blocks of columns.
+
+  Attributes:
+    dtype: The dtype of the vectors; float64 if theirs differ.
+    shape: The static shape of one of them, [d].
+    num_rows: int32[], how many vectors there are.
+    num_blocks: int32[], how many blocks, at least one.
+  """
+
+  def __init__(self, matrices: Sequence[tf.Tensor]) -> None:
+    """Initializes the columns.
+
+    Args:
+      matrices: Tensors [m_i, d] of floating dtypes, at least one; their rows,
+        one matrix after the other, are the vectors.
+
+    Raises:
+      ValueError: If there is no tensor, or one is not a matrix.
+      TypeError: If a tensor is not of a floating dtype.
+    """
+    self._matrices = _check_matrices(matrices)
+    self._length = tf.shape(self._matrices[0])[1]
+    self._joined: tf.TensorArray | None = None
+    dtypes = {matrix.dtype for matrix in self._matrices}
+    self.dtype = dtypes.pop() if len(dtypes) == 1 else tf.float64
+    self.shape = self._matrices[0].shape[1:]
+    self.num_rows = tf.add_n([tf.shape(m)[0] for m in self._matrices])
+    self._width = tf.maximum(
+      1, _VALUES_PER_BLOCK // tf.maximum(1, self.num_rows)
+    )
+    self.num_blocks = tf.maximum(1, -(-self._length // self._width))
+
+  def join(self) -> Self:
+    """Returns these columns, to be read more than once, for one copy of them.
+
+    Blocks find room where joined vectors would not: in the gaps of what was
+    freed.
+    """
+    joined = tf.TensorArray(
+      self.dtype,
+      size=self.num_blocks,
+      clear_after_read=False,
+      infer_shape=False,
+      element_shape=[None, None],
+    )
+    self._joined = tf.while_loop(
+      lambda index, _: index < self.num_blocks,
+      lambda index, joined: (index + 1, joined.write(index, self._cut(index))),
+      (tf.constant(0), joined),
+      parallel_iterations=_PARALLEL_BLOCKS,
+    )[1]
+    return self
+
+  def read(self, index: tf.Tensor) -> tf.Tensor:
+    """Returns one block of columns of all vectors, float64[m, columns]."""
+    if self._joined is None:
+      return tf.cast(self._cut(index), tf.float64)
+    return tf.cast(self._joined.read(index), tf.float64)
+
+  def _cut(self, index: tf.Tensor) -> tf.Tensor:
+    start = index * self._width
+    begin = tf.stack([0, start])
+    size = tf.stack([-1, tf.minimum(self._width, self._length - start)])
+    pieces = [tf.slice(matrix, begin, size) for matrix in self._matrices]
+    return tf.concat([tf.cast(piece, self.dtype) for piece in pieces], 0)
+
+
+def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
   """Computes all inner products of vectors.
 
   Args:
-    blocks: Tensors [m_i, d] of floating dtypes, at least one; their rows, one
-      block after the other, are the m vectors.
+    vectors: m vectors; those of matrices as `Columns` takes them.
 
   Returns:
     float64[m, m], X X^T, exactly symmetric. The squares of the values must be
@@ -30,114 +99,105 @@ def gram_matrix(blocks: Sequence[tf.Tensor]) -> tf.Tensor:
     ValueError: If there is no tensor, or one is not a matrix.
     TypeError: If a tensor is not of a floating dtype.
   """
-  gram = inner_products(blocks, ())
+  columns = _columns(vectors)
+  gram = _products(columns, columns.num_rows)
   # The two triangles of a matrix product may round differently.
   return 0.5 * (gram + tf.transpose(gram))
 
 
 def inner_products(
-  blocks: Sequence[tf.Tensor], others: Sequence[tf.Tensor]
+  vectors: Sequence[tf.Tensor], others: Sequence[tf.Tensor]
 ) -> tf.Tensor:
   """Computes the inner products of vectors with themselves and with others.
 
   Args:
-    blocks: As in `gram_matrix`, m vectors.
-    others: The same for r other vectors of the same length; may be empty.
+    vectors: m vectors, in matrices as `Columns` takes them.
+    others: r other vectors of the same length, likewise; may be empty.
 
   Returns:
     float64[m, m + r].
 
   Raises:
-    ValueError: If `blocks` is empty, or a tensor is not a matrix.
+    ValueError: If `vectors` is empty, or a tensor is not a matrix.
     TypeError: If a tensor is not of a floating dtype.
   """
-  blocks, others = _check_blocks(blocks), [*map(_check_matrix, others)]
-  columns = tf.shape(blocks[0])[1]
-  num_rows = _num_rows(blocks)
-  total_rows = num_rows + (_num_rows(others) if others else 0)
-
-  def add_products(
-    start: tf.Tensor, products: tf.Tensor
-  ) -> tuple[tf.Tensor, tf.Tensor]:
-    first = _columns(blocks, start)
-    # Small products side by side: large copies would cost more than they do.
-    seconds = [first, *(_columns([other], start) for other in others)]
-    found = [tf.matmul(first, second, transpose_b=True) for second in seconds]
-    return start + _COLUMNS_PER_BLOCK, products + tf.concat(found, 1)
-
-  return tf.while_loop(
-    lambda start, _: start < columns,
-    add_products,
-    (tf.constant(0), tf.zeros([num_rows, total_rows], tf.float64)),
-    shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, None])),
-    parallel_iterations=_PARALLEL_BLOCKS,
-  )[1]
+  num_rows = Columns(vectors).num_rows
+  return tf.transpose(_products(Columns([*vectors, *others]), num_rows))
 
 
 def combine_rows(
-  coefficients: tf.Tensor, blocks: Sequence[tf.Tensor]
+  coefficients: tf.Tensor, vectors: Columns | Sequence[tf.Tensor]
 ) -> tf.Tensor:
   """Computes sum_k c_k * row_k, rounded to the dtype of the rows once.
 
   Args:
     coefficients: float64[m], c, of any size and sign.
-    blocks: Tensors [m_i, d] of one floating dtype, at least one, all finite: a
+    vectors: m vectors; those of matrices as `Columns` takes them. All finite: a
       row of which nothing is wanted must still not hold NaN or infinities.
 
   Returns:
-    A tensor [d] of the dtype of the rows.
+    A tensor [d] of the dtype of the rows, float64 if theirs differ.
 
   Raises:
     ValueError: If there is no tensor, or one is not a matrix.
     TypeError: If a tensor is not of a floating dtype.
   """
-  blocks = _check_blocks(blocks)
+  columns = _columns(vectors)
   coefficients = tf.cast(coefficients, tf.float64)[tf.newaxis, :]
-  dtype = blocks[0].dtype
-  columns = tf.shape(blocks[0])[1]
-  num_pieces = (columns + _COLUMNS_PER_BLOCK - 1) // _COLUMNS_PER_BLOCK
 
   def combine(
     index: tf.Tensor, pieces: tf.TensorArray
   ) -> tuple[tf.Tensor, tf.TensorArray]:
-    piece = _columns(blocks, index * _COLUMNS_PER_BLOCK)
-    combined = tf.matmul(coefficients, piece)[0]
-    return index + 1, pieces.write(index, tf.cast(combined, dtype))
+    combined = tf.matmul(coefficients, columns.read(index))[0]
+    return index + 1, pieces.write(index, tf.cast(combined, columns.dtype))
 
   _, pieces = tf.while_loop(
-    lambda index, _: index < num_pieces,
+    lambda index, _: index < columns.num_blocks,
     combine,
     (
       tf.constant(0),
       tf.TensorArray(
-        dtype, size=num_pieces, infer_shape=False, element_shape=[None]
+        columns.dtype,
+        size=columns.num_blocks,
+        infer_shape=False,
+        element_shape=[None],
       ),
     ),
     parallel_iterations=_PARALLEL_BLOCKS,
   )
-  return tf.ensure_shape(pieces.concat(), blocks[0].shape[1:])
+  return tf.ensure_shape(pieces.concat(), columns.shape)
 
 
-def _num_rows(blocks: Sequence[tf.Tensor]) -> tf.Tensor:
-  return tf.add_n([tf.shape(block)[0] for block in blocks])
+def _products(columns: Columns, num_rows: tf.Tensor) -> tf.Tensor:
+  """Returns the products of all vectors with the first ones, [m, num_rows]."""
+
+  def add_products(
+    index: tf.Tensor, products: tf.Tensor
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    block = columns.read(index)
+    found = tf.matmul(block, block[:num_rows], transpose_b=True)
+    return index + 1, products + found
+
+  return tf.while_loop(
+    lambda index, _: index < columns.num_blocks,
+    add_products,
+    (tf.constant(0), tf.zeros([columns.num_rows, num_rows], tf.float64)),
+    shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, None])),
+    parallel_iterations=_PARALLEL_BLOCKS,
+  )[1]
 
 
-def _columns(blocks: Sequence[tf.Tensor], start: tf.Tensor) -> tf.Tensor:
-  """Returns columns of all rows from `start` on, float64[m, columns]."""
-  stop = start + _COLUMNS_PER_BLOCK
-  pieces = [block[:, start:stop] for block in blocks]
-  if len({piece.dtype for piece in pieces}) == 1:
-    return tf.cast(tf.concat(pieces, 0), tf.float64)
-  return tf.concat([tf.cast(piece, tf.float64) for piece in pieces], 0)
+def _columns(vectors: Columns | Sequence[tf.Tensor]) -> Columns:
+  return vectors if isinstance(vectors, Columns) else Columns(vectors)
 
 
-def _check_blocks(blocks: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-  if not blocks:
+def _check_matrices(matrices: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+  if not matrices:
     raise ValueError(
       "Expected at least one tensor [m, d], found none: without one the length "
       "of the vectors is unknown."
     )
-  return [*map(_check_matrix, blocks)]
+  return [*map(_check_matrix, matrices)]
 
 
 def _check_matrix(value: tf.Tensor) -> tf.Tensor:
