@@ -83,6 +83,16 @@ def test_allocator_keeps_memory_by_default(worker):
   assert int(environment["MALLOC_TRIM_THRESHOLD_"]) > 2**35
 
 
+@pytest.mark.parametrize(
+  ("given", "expected"),
+  [(None, len(os.sched_getaffinity(0))), (-1, -1), (3, 3)],
+)
+def test_as_many_clients_at_a_time_as_there_are_cores(given, expected):
+  with runtime.start_worker(max_concurrent_computation_calls=given) as worker:
+    command = pathlib.Path(f"/proc/{worker.pid}/cmdline").read_bytes()
+  assert f"--max_concurrent_computation_calls={expected}\0" in command.decode()
+
+
 def test_port_can_be_chosen_and_taken_again():
   with runtime.start_worker() as worker:
     port = worker.port

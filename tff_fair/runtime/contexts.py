@@ -45,7 +45,7 @@ _current = contextlib.ExitStack()  # Leaves what the default context uses.
 def use_local(
   *,
   default_num_clients: int = 0,
-  max_concurrent_computation_calls: int = -1,
+  max_concurrent_computation_calls: int | None = None,
   stream_structs: bool = False,
   simulate_secure_sums: bool = False,
   asynchronous: bool = False,
@@ -61,8 +61,8 @@ def use_local(
   Args:
     default_num_clients: The number of clients of computations that take no
       value of clients.
-    max_concurrent_computation_calls: How many clients run at the same time;
-      no limit unless positive.
+    max_concurrent_computation_calls: How many clients run at the same time; by
+      default one for each core, without limit if it is not positive.
     stream_structs: Whether to send the parts of a structure one by one; needed
       where one message would pass 2 GiB.
     simulate_secure_sums: Whether to compute secure sums, which TFF refuses to
