@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 # States of as many processes in turn, and what is worth the calls it takes.
-_MOST_RESULTS = 4
+_MOST_RESULTS = 16
 _LEAST_BYTES = 2**16
 
 
