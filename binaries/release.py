@@ -6,11 +6,13 @@ import os
 import pathlib
 import shutil
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow_federated as tff
 
 from binaries import training_loop
+from binaries.command_line import UsageError
 from binaries.run_folder import RunFolder
 
 ROUND = "round"  # The first column of every table.
@@ -68,9 +70,28 @@ def open_releases(folder: RunFolder) -> training_loop.Releases:
   )
 
 
+class _Checkpoints(tff.program.FileProgramStateManager):
+  """Says in one line that a state is not of the process it is wanted for."""
+
+  async def load(self, version: int, structure: Any) -> Any:
+    """Returns the state after a round.
+
+    Raises:
+      UsageError: If it is of another structure.
+    """
+    try:
+      return await super().load(version, structure)
+    except (TypeError, ValueError) as error:
+      raise UsageError(
+        f"--output_dir: the state saved after round {version} does not fit "
+        "this process: another version of the programs wrote it. Go on with "
+        "that version, or start anew in another folder."
+      ) from error
+
+
 def open_checkpoints(folder: RunFolder) -> tff.program.ProgramStateManager:
   """Opens the saved rounds of a run."""
-  return tff.program.FileProgramStateManager(
+  return _Checkpoints(
     folder.checkpoints, keep_total=_NUM_CHECKPOINTS, keep_first=False
   )
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 from tensorflow.core.util import event_pb2
 
 from binaries import release, run_folder
+from binaries.command_line import UsageError
 
 
 @pytest.fixture
@@ -136,6 +137,19 @@ def test_the_last_checkpoint_is_found(folder):
     "program_state_10",
     "program_state_9",
   ]
+
+
+def test_a_state_of_another_structure_is_told_in_one_line(folder):
+  manager = release.open_checkpoints(folder)
+  weights = [np.zeros(2, np.float32), np.zeros(3, np.float32)]
+  asyncio.run(manager.save({"weights": weights}, 7))
+  found, version = asyncio.run(manager.load_latest({"weights": weights}))
+  assert version == 7
+  np.testing.assert_array_equal(found["weights"][1], weights[1])
+  for other in (tuple(weights), weights[:1]):
+    with pytest.raises(UsageError, match="round 7 does not fit") as raised:
+      asyncio.run(manager.load_latest({"weights": other}))
+  assert "\n" not in str(raised.value)
 
 
 def test_of_the_best_states_those_of_saved_rounds_are_kept(folder):
