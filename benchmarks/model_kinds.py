@@ -1,7 +1,6 @@
 """A round of a Keras model against the same model as a `FunctionalModel`.
 
-The tasks' models in TFF's two forms, with the same metrics; the
-same clients.
+The tasks' models in TFF's two forms, with the same metrics; the same clients.
 
   python -m benchmarks.model_kinds [--model=mlp] [--repetitions=20]
 """

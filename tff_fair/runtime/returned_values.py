@@ -38,14 +38,12 @@ class ReturnedValues:
     for index, ((_, type_spec), (_, member)) in enumerate(
       zip(types, values, strict=True)
     ):
-      is_at_server = (
-        isinstance(type_spec, tff.FederatedType)
-        and type_spec.placement is tff.SERVER
-      )
+      if not _is_at_server(type_spec):
+        continue
       leaves = tff.structure.flatten(member)
       num_bytes = sum(x.nbytes for x in leaves if isinstance(x, np.ndarray))
-      if is_at_server and num_bytes >= _LEAST_BYTES and _is_read_only(leaves):
-        self._parts.append(_Part(remote, index, type_spec, member))
+      if num_bytes >= _LEAST_BYTES and _is_read_only(leaves):
+        self._parts.append(_Part(remote, index, type_spec, leaves))
     del self._parts[:-_MOST_RESULTS]
 
   def take(self, value: Any, type_spec: Any) -> tuple[Any, int] | None:
@@ -61,8 +59,11 @@ class ReturnedValues:
       The result in the worker and the index of the value in it; `None` if it is
       not known.
     """
+    if not self._parts or not _is_at_server(type_spec):
+      return None
+    leaves = tff.structure.flatten(_as_struct(value))
     for part in self._parts:
-      if part.is_of(value, type_spec):
+      if part.is_of(leaves, type_spec):
         self._parts.remove(part)
         return part.remote, part.index
     return None
@@ -76,29 +77,34 @@ class _Part:
   """A value at the server, part of a result."""
 
   def __init__(
-    self, remote: Any, index: int, type_spec: Any, value: Any
+    self, remote: Any, index: int, type_spec: Any, leaves: Sequence[Any]
   ) -> None:
     self.remote = remote
     self.index = index
     self._type = type_spec
-    self._leaves = [*map(_reference, tff.structure.flatten(value))]
+    self._leaves = [*map(_reference, leaves)]
 
   def is_alive(self) -> bool:
     """Returns whether the program still has the value."""
     return all(leaf() is not None for leaf in self._leaves)
 
-  def is_of(self, value: Any, type_spec: Any) -> bool:
-    """Returns whether a value is this one, unchanged."""
-    if not self._type.is_equivalent_to(type_spec):
-      return False
-    leaves = tff.structure.flatten(_as_struct(value))
+  def is_of(self, leaves: Sequence[Any], type_spec: Any) -> bool:
+    """Returns whether a value with these leaves is this one, unchanged."""
     return (
       len(leaves) == len(self._leaves)
       and all(
         ref() is leaf for ref, leaf in zip(self._leaves, leaves, strict=True)
       )
+      and self._type.is_equivalent_to(type_spec)
       and _is_read_only(leaves)
     )
+
+
+def _is_at_server(type_spec: Any) -> bool:
+  return (
+    isinstance(type_spec, tff.FederatedType)
+    and type_spec.placement is tff.SERVER
+  )
 
 
 def _as_struct(value: Any) -> Any:
