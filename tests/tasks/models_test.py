@@ -12,7 +12,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-import tff_fair
 from tasks import models
 
 _CASES: list[tuple[str, dict[str, Any]]] = [
@@ -28,7 +27,6 @@ _PROGRAM = """
 import json, sys
 import numpy as np, tensorflow_federated as tff
 import tasks
-import tff_fair
 
 def fingerprint(state):
   return [
@@ -250,75 +248,3 @@ def test_double_softmax_is_not_undone_by_keras(in_graph):
   again /= again.sum(axis=1, keepdims=True)
   expected = -np.log(again[np.arange(5), y]).mean()
   np.testing.assert_allclose(output.loss, expected, rtol=1e-5)
-
-
-class TestFunctionalModel:
-  @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-      ("digits", {}),
-      ("synthetic", {"num_clients": 3}),
-      ("emnist_character", {"synthetic": True, "model": "mlp"}),
-    ],
-  )
-  def test_trains_as_the_keras_model_does(self, name, options):
-    task = tasks.load(name, seed=3, **options)
-    assert isinstance(task.model, tff.learning.models.FunctionalModel)
-    assert task.model is task.model
-    expected, found = (
-      _round(model, task.train_data(0), task.train_data(1))
-      for model in (task.model_fn, task.model)
-    )
-    for ours, theirs in zip(
-      found.state.global_model_weights.trainable,
-      expected.state.global_model_weights.trainable,
-      strict=True,
-    ):
-      np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
-    metrics, wanted = (
-      output.metrics["client_work"]["train"] for output in (found, expected)
-    )
-    assert list(metrics) == list(wanted)
-    for column, value in wanted.items():
-      assert metrics[column].dtype == value.dtype
-      np.testing.assert_allclose(metrics[column], value, rtol=1e-5)
-
-  def test_double_softmax_stays_double(self):
-    spec = (
-      tf.TensorSpec([None, 4], tf.float32),
-      tf.TensorSpec([None], tf.int32),
-    )
-
-    def build():
-      return models.linear_double_softmax((4,), 3, 0)
-
-    data = tf.data.Dataset.from_tensors(
-      (np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0], np.int32))
-    )
-    functional = models.functional_model_fn(build, spec)()
-    expected, found = (
-      _round(model, data)
-      for model in (models.model_fn(build, spec), functional)
-    )
-    for column in ("loss", "sparse_categorical_accuracy"):
-      np.testing.assert_allclose(
-        found.metrics["client_work"]["train"][column],
-        expected.metrics["client_work"]["train"][column],
-        rtol=1e-5,
-      )
-
-  @pytest.mark.parametrize("model", ["cnn", "cnn_dropout"])
-  def test_is_not_for_convolutions(self, model):
-    task = tasks.load("emnist_character", synthetic=True, model=model)
-    assert task.functional_model_fn() is None
-    assert task.model is task.model_fn
-
-
-def _round(model, *clients):
-  process = tff_fair.algorithms.build_fedavg(
-    model,
-    client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
-    batch_size=7,
-  )
-  data = [tff_fair.client_dataset(k, data) for k, data in enumerate(clients)]
-  return process.next(process.initialize(), data)

@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
-import tff_fair
 from tasks import models
 
 _BUILDERS = {
@@ -105,44 +103,3 @@ def test_recall_of_more_than_one_label():
   model.forward_pass(batch, training=False)
   hits, count = model.report_local_unfinalized_metrics()["recall_at_2_accuracy"]
   assert (hits, count) == (2, 3)
-
-
-def test_bag_of_words_counts_alike_in_both_forms():
-  spec = (tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None, 3]))
-
-  def build():
-    return models.bag_of_words_regression(6, 3, 0)
-
-  batch = (
-    np.int32([[1, 2], [3, 0], [4, 5], [6, 6]]),
-    np.float32([[1, 0, 1], [0, 1, 0], 3 * [0], 3 * [1]]),
-  )
-  data = [
-    tff_fair.client_dataset(k, tf.data.Dataset.from_tensors(batch))
-    for k in range(2)
-  ]
-  outputs = []
-  for model in (
-    models.multi_label_model_fn(build, spec, top_k=2),
-    models.multi_label_functional_model_fn(build, spec, top_k=2)(),
-  ):
-    process = tff_fair.algorithms.build_fedavg(
-      model,
-      client_optimizer=tff.learning.optimizers.build_sgdm(1.0),
-      batch_size=3,
-    )
-    outputs.append(process.next(process.initialize(), data))
-  expected, found = outputs
-  for theirs, ours in zip(
-    expected.state.global_model_weights.trainable,
-    found.state.global_model_weights.trainable,
-    strict=True,
-  ):
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
-  wanted = expected.metrics["client_work"]["train"]
-  assert 0 < wanted["recall_at_2_accuracy"] < 1
-  assert list(found.metrics["client_work"]["train"]) == list(wanted)
-  for name, value in wanted.items():
-    np.testing.assert_allclose(
-      found.metrics["client_work"]["train"][name], value, rtol=1e-5
-    )
