@@ -164,7 +164,7 @@ def start_worker(
   if max_concurrent_computation_calls is None:
     # More clients at a time gain nothing: the worker prepares a computation
     # anew for each client that runs beside others, which takes time and memory
-    # (measured: 0.3 s of the first round of a new cohort).
+    # (`python -m benchmarks.new_cohorts`).
     max_concurrent_computation_calls = _NUM_CORES
   binary = pathlib.Path(tff.__file__).parent / "data" / "worker_binary"
   with _reserve_port(port) as reservation:
