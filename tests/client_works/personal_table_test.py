@@ -38,7 +38,7 @@ def computations():
     (
       table_type,
       tff.TensorType(np.int64, [None]),
-      tff.TensorType(np.float32, [None, WIDTH]),
+      [tff.TensorType(np.float32, [None, WIDTH])] * 2,
     ),
   )
   # What one round returns the next one takes.
@@ -64,7 +64,7 @@ def test_rows_are_put_in_by_id():
   for _ in range(12):
     ids = rng.permutation(IDS)[: rng.integers(0, len(IDS))]
     rows = rng.normal(size=(len(ids), WIDTH)).astype(np.float32)
-    table = updated(table, ids, rows)
+    table = updated(table, ids, [rows[:2], rows[2:]])
     expected.update(zip(ids.tolist(), rows, strict=True))
     assert_same(table, expected)
 
@@ -74,7 +74,7 @@ def test_nobody_changes_nothing():
   table = personal_table.updated(
     table_of(rows),
     tf.zeros([0], tf.int64),
-    tf.zeros([0, WIDTH]),
+    [tf.zeros([0, WIDTH])],
   )
   assert_same({k: v.numpy() for k, v in table.items()}, rows)
 

@@ -32,9 +32,7 @@ def stack_of(numbers, stack=None):
 @pytest.fixture(params=[(1, 1), (2, 1), (2, 2), (3, 2)], ids=str)
 def small(request, monkeypatch):
   """Sizes small enough that few rows pass all boundaries."""
-  rows_per_page, pages = request.param
-  monkeypatch.setattr(stacking, "ROWS_PER_PAGE", rows_per_page)
-  monkeypatch.setattr(stacking, "PAGES", pages)
+  monkeypatch.setattr(stacking, "_SIZES", {False: request.param})
 
 
 @pytest.mark.usefixtures("small")
@@ -45,8 +43,9 @@ def test_rows_come_out_in_the_order_they_went_in():
     np.testing.assert_array_equal(stacking.rows(stack), matrix(range(i + 1)))
 
 
-def test_two_hundred_rows_in_a_graph():
+def test_rows_beyond_all_pages_in_a_graph():
   empty = stacking.empty_stack(SPEC)
+  number = len(empty.slots) * (len(empty.pages) + 1) + 5
   specs = tf.nest.map_structure(
     lambda x: tf.TensorSpec(
       [None, WIDTH] if x.dtype.is_floating else x.shape, x.dtype
@@ -58,22 +57,38 @@ def test_two_hundred_rows_in_a_graph():
     input_signature=[specs, tf.TensorSpec([None, WIDTH], tf.float32)],
   )
   stack = empty
-  for i in range(200):
+  for i in range(number):
     stack = push(stack, row(i))
     rows = stacking.rows(stack)
     assert len(rows) == i + 1
     np.testing.assert_array_equal(rows[-1], row(i)[0])
-  np.testing.assert_array_equal(stacking.rows(stack), matrix(range(200)))
+  assert len(stack.rest) == number - 5
+  np.testing.assert_array_equal(stacking.rows(stack), matrix(range(number)))
 
 
 def test_a_row_is_copied_when_its_page_is_full():
-  stack = stack_of(range(stacking.ROWS_PER_PAGE - 1))
-  assert [len(slot) for slot in stack.slots] == [1] * 63 + [0]
-  assert [len(page) for page in stack.pages] == [0] * 8
-  stack = stacking.push(stack, row(63))
-  assert [len(slot) for slot in stack.slots] == [0] * 64
-  assert [len(page) for page in stack.pages] == [64] + [0] * 7
+  empty = stacking.empty_stack(SPEC)
+  slots = len(empty.slots)
+  stack = stack_of(range(slots - 1))
+  assert [len(slot) for slot in stack.slots] == [1] * (slots - 1) + [0]
+  assert not any(len(page) for page in stack.pages)
+  stack = stacking.push(stack, row(slots - 1))
+  assert [len(slot) for slot in stack.slots] == [0] * slots
+  assert [len(page) for page in stack.pages] == [
+    slots,
+    *[0] * (len(empty.pages) - 1),
+  ]
   assert len(stack.rest) == 0
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+def test_cohorts_of_fifty_large_rows_are_not_copied(dtype):
+  few, many = (
+    len(stacking.empty_stack(tf.TensorSpec([length], dtype)).slots)
+    for length in (2**18 - 1, 2**20)
+  )
+  assert few < many
+  assert many > 50
 
 
 @pytest.mark.usefixtures("small")

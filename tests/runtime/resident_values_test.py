@@ -1,8 +1,6 @@
 """Tests of values that stay in the worker."""
 
-import collections
 import gc
-import weakref
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.runtime import resident_values, returned_values
+from tff_fair.runtime import resident_values, sending
 
 DATA = tff.SequenceType(tff.TensorType(np.int32, [None]))
 
@@ -38,16 +36,14 @@ def new_worker():
 def sent(monkeypatch):
   """What is sent, by the sizes of lists of datasets."""
   sizes = []
-  send = tff.framework.RemoteExecutor.create_value
+  send = sending.SendingExecutor.create_value
 
   async def create_value(self, value, type_spec=None):
     if isinstance(value, list):
       sizes.append(len(value))
     return await send(self, value, type_spec)
 
-  monkeypatch.setattr(
-    tff.framework.RemoteExecutor, "create_value", create_value
-  )
+  monkeypatch.setattr(sending.SendingExecutor, "create_value", create_value)
   return sizes
 
 
@@ -123,133 +119,3 @@ def test_a_new_worker_has_nothing(sent):
   for _ in range(3):
     assert totals(2, data) == [20]
   assert sent == [1] * 4
-
-
-STATE = tff.FederatedType(
-  tff.to_type(
-    [("weights", tff.TensorType(np.float32, [None])), ("n", np.int32)]
-  ),
-  tff.SERVER,
-)
-
-
-@tff.federated_computation(STATE)
-def step(state):
-  @tff.tensorflow.computation(STATE.member)
-  def next_state(state):
-    return collections.OrderedDict(
-      weights=state["weights"] + 1.0, n=state["n"] + 1
-    )
-
-  @tff.tensorflow.computation(STATE.member)
-  def norm(state):
-    return tf.reduce_max(state["weights"])
-
-  return (
-    tff.federated_map(next_state, state),
-    tff.federated_map(norm, state),
-  )
-
-
-class TestStates:
-  @pytest.fixture
-  def states(self, monkeypatch):
-    """The states that are sent, by their `n`."""
-    numbers = []
-    send = tff.framework.RemoteExecutor.create_value
-
-    async def create_value(self, value, type_spec=None):
-      if isinstance(type_spec, tff.FederatedType):
-        numbers.append(int(value["n"]))
-      return await send(self, value, type_spec)
-
-    monkeypatch.setattr(
-      tff.framework.RemoteExecutor, "create_value", create_value
-    )
-    return numbers
-
-  def first(self, size=2**15):
-    return collections.OrderedDict(
-      weights=np.zeros(size, np.float32), n=np.int32(0)
-    )
-
-  def test_comes_back_without_being_sent(self, states):
-    state = self.first()
-    for n in range(1, 6):
-      state, largest = step(state)
-      assert (state["n"], largest) == (n, n - 1)
-      np.testing.assert_array_equal(state["weights"], n)
-    assert states == [0]
-
-  def test_nobody_can_write_into_it(self):
-    state, _ = step(self.first())
-    with pytest.raises(ValueError, match="read-only"):
-      state["weights"][7] = 10.0
-    with pytest.raises(ValueError, match="WRITEABLE"):
-      state["weights"].flags.writeable = True
-
-  def test_is_sent_if_it_is_writable(self):
-    returned = returned_values.ReturnedValues()
-
-    class Remote:
-      type_signature = tff.StructType([STATE])
-
-    value = self.first()
-    member = tff.structure.from_container(value)
-    returned.remember(Remote(), tff.structure.Struct([(None, member)]))
-    assert returned.take(value, STATE) is None
-    value["weights"].flags.writeable = False
-    returned.remember(Remote(), tff.structure.Struct([(None, member)]))
-    assert returned.take(value, STATE) is not None
-
-  def test_is_sent_if_a_part_was_exchanged(self, states):
-    state, _ = step(self.first())
-    changed = collections.OrderedDict(state, n=np.int32(8))
-    assert step(changed)[0]["n"] == 9
-    changed = collections.OrderedDict(state, weights=state["weights"].copy())
-    assert step(changed)[0]["n"] == 2
-    assert states == [0, 8, 1]
-
-  def test_may_be_used_twice(self, states):
-    state, _ = step(self.first())
-    for _ in range(2):
-      assert step(state)[0]["n"] == 2
-    assert states == [0, 1]
-
-  def test_of_several_programs_in_turn(self, states):
-    runs = [self.first() for _ in range(3)]
-    for _ in range(4):
-      runs = [step(state)[0] for state in runs]
-    assert [state["n"] for state in runs] == [4, 4, 4]
-    assert states == [0, 0, 0]
-
-  def test_small_states_are_sent(self, states):
-    state = self.first(size=8)
-    for _ in range(3):
-      state, _ = step(state)
-    assert states == [0, 1, 2]
-
-  def test_a_new_worker_has_nothing(self, states):
-    state, _ = step(self.first())
-    runtime.use_local()
-    assert step(state)[0]["n"] == 2
-    assert states == [0, 1]
-
-  def test_what_the_program_dropped_is_dropped(self):
-    returned = returned_values.ReturnedValues()
-
-    class Remote:
-      type_signature = tff.StructType([STATE])
-
-    value = tff.structure.Struct.named(
-      weights=np.zeros(2**15, np.float32), n=np.int32(1)
-    )
-    value.weights.flags.writeable = False
-    kept = weakref.ref(remote := Remote())
-    returned.remember(remote, tff.structure.Struct([(None, value)]))
-    del remote
-    assert kept() is not None
-    del value
-    small = Remote()
-    returned.remember(small, tff.structure.Struct([(None, np.int32(1))]))
-    assert kept() is None

@@ -151,7 +151,7 @@ def build_personal_training(
 
   @tff.tensorflow.computation(table_type, rows_type)
   def put_in(table: Any, rows: Any) -> Any:
-    return personal_table.updated(table, rows[0], stacking.rows(rows[1]))
+    return personal_table.updated(table, rows[0], stacking.blocks(rows[1]))
 
   @tff.federated_computation
   def initialize() -> Any:

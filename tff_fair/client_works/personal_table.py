@@ -5,6 +5,7 @@ state; `tff.federated_select` sends each client its own row and no other.
 """
 
 import collections
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,20 +30,22 @@ def empty(row_spec: tf.TensorSpec) -> collections.OrderedDict[str, Any]:
   )
 
 
-def updated(table: Any, client_id: tf.Tensor, weights: tf.Tensor) -> Any:
+def updated(
+  table: Any, client_id: tf.Tensor, weights: Sequence[tf.Tensor]
+) -> Any:
   """Returns the table with the rows of some clients put in.
 
   Args:
     table: The table.
     client_id: int64[m].
-    weights: [m, d], their rows.
+    weights: Their rows in blocks, [m_i, d].
   """
   others = tf.reduce_all(
     tf.not_equal(table["client_id"][:, tf.newaxis], client_id[tf.newaxis, :]),
     axis=1,
   )
   ids = tf.concat([tf.boolean_mask(table["client_id"], others), client_id], 0)
-  rows = tf.concat([tf.boolean_mask(table["weights"], others), weights], 0)
+  rows = tf.concat([tf.boolean_mask(table["weights"], others), *weights], 0)
   order = tf.argsort(ids, stable=True)
   return collections.OrderedDict(
     client_id=tf.gather(ids, order), weights=tf.gather(rows, order)

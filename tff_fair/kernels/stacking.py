@@ -3,25 +3,27 @@
 `tff.federated_aggregate` keeps every intermediate accumulator alive until the
 round ends, so that appending row by row to a matrix costs m^2 d memory. Here a
 row is handed from slot to slot, which copies nothing; when all slots are taken,
-they are joined into a page. A row is copied once; only beyond PAGES pages, all
-pages are joined.
+they are joined into a page. A row is copied once; only when there is no room
+for another page, all pages are joined.
 """
 
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-ROWS_PER_PAGE = 64
-PAGES = 8
+# TFF takes some microseconds per client for each tensor of an accumulator,
+# which counts where rows are small. Where they are large, copies do.
+_LARGE_ROW = 2**21  # Bytes.
+_SIZES = {False: (16, 16), True: (64, 8)}  # Slots and pages, by "is large".
 
 
 class Stack(NamedTuple):
   """Rows in slots and pages.
 
   Attributes:
-    slots: ROWS_PER_PAGE tensors [r, d], the latest first; r is 1, or 0 where
-      nothing was pushed.
-    pages: PAGES tensors [rows, d], the latest first.
+    slots: Tensors [r, d], the latest first; r is 1, or 0 where nothing was
+      pushed.
+    pages: Tensors [rows, d], the latest first.
     rest: [rows, d], those before.
     slots_taken: int32[].
     pages_taken: int32[].
@@ -90,10 +92,13 @@ def empty_stack(spec: tf.TensorSpec) -> Stack:
   Args:
     spec: Of a row, shape [d].
   """
+  num_slots, num_pages = _SIZES[
+    spec.shape.num_elements() * spec.dtype.size >= _LARGE_ROW
+  ]
   zero = tf.zeros([], tf.int32)
   return Stack(
-    tuple(no_rows(spec) for _ in range(ROWS_PER_PAGE)),
-    tuple(no_rows(spec) for _ in range(PAGES)),
+    tuple(no_rows(spec) for _ in range(num_slots)),
+    tuple(no_rows(spec) for _ in range(num_pages)),
     no_rows(spec),
     zero,
     zero,
@@ -111,7 +116,7 @@ def push(stack: Stack, row: tf.Tensor) -> Stack:
     slots=(row, *stack.slots[:-1]), slots_taken=stack.slots_taken + 1
   )
   return tf.cond(
-    pushed.slots_taken < ROWS_PER_PAGE,
+    pushed.slots_taken < len(pushed.slots),
     lambda: tf.nest.map_structure(tf.identity, pushed),
     lambda: _slots_to_page(pushed),
   )
@@ -139,7 +144,7 @@ def merge(first: Stack, second: Stack) -> Stack:
 def blocks(stack: Stack) -> tuple[tf.Tensor, ...]:
   """Returns blocks of rows, [m_i, d], in the order in which they were pushed.
 
-  There are as many blocks for every stack; some may be empty.
+  There are as many blocks for every stack of a kind; some may be empty.
   """
   return (stack.rest, *reversed(stack.pages), *reversed(stack.slots))
 
@@ -172,7 +177,7 @@ def _slots_to_page(stack: Stack) -> Stack:
       pages_taken=tf.zeros_like(stack.pages_taken),
     )
 
-  return tf.cond(stack.pages_taken < PAGES, add_page, join_pages)
+  return tf.cond(stack.pages_taken < len(stack.pages), add_page, join_pages)
 
 
 def _emptied(tensors: Any) -> Any:

@@ -3,7 +3,11 @@
 TFF sends the computation with every call, and the data of the clients too, even
 where both are what the call before had: rounds of all clients, and evaluations.
 What comes for the second time stays in the worker, until newer things need the
-room. A state that a round returned is there already when it comes back.
+room.
+
+A state that comes back is sent again, although the worker has it: there, a
+value holds on to all that it was computed from, so that the rounds before it
+would stay in memory, too.
 """
 
 from __future__ import annotations
@@ -16,15 +20,15 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import returned_values
+from tff_fair.runtime import sending
 
 # What one executor may keep in its worker.
 _MOST_VALUES = 16
 _MOST_BYTES = 256 * 2**20
 
 
-class ResidentExecutor(tff.framework.RemoteExecutor):
-  """Knows computations, datasets of clients and states when they come again."""
+class ResidentExecutor(sending.SendingExecutor):
+  """Knows computations and datasets of clients when they come again."""
 
   def __init__(self, *args: Any, **kwargs: Any) -> None:
     """Takes what `tff.framework.RemoteExecutor` takes."""
@@ -33,16 +37,11 @@ class ResidentExecutor(tff.framework.RemoteExecutor):
     self._seen: collections.OrderedDict[tuple[int, ...], _Seen] = (
       collections.OrderedDict()
     )
-    self._returned = returned_values.ReturnedValues()
-    self._called: Any = None  # The result of the last call.
 
   async def create_value(self, value: Any, type_spec: Any = None) -> Any:
     """Returns the value in the worker, which may be there already."""
     parts = _lasting_parts(value, type_spec)
     if not parts:
-      found = self._returned.take(value, type_spec)
-      if found is not None:
-        return await self.create_selection(*found)
       return await super().create_value(value, type_spec)
     key = tuple(map(id, parts))
     seen = self._seen.pop(key, None)
@@ -60,24 +59,9 @@ class ResidentExecutor(tff.framework.RemoteExecutor):
     self._remember(key, seen)
     return remote
 
-  async def create_call(self, comp: Any, arg: Any = None) -> Any:
-    """Returns the result in the worker."""
-    self._called = await super().create_call(comp, arg)
-    return self._called
-
-  async def _compute(self, value_ref: Any, type_spec: Any) -> Any:
-    # What a value in the worker calls to come here.
-    value = await super()._compute(value_ref, type_spec)
-    called, self._called = self._called, None
-    if called is not None and called.reference is value_ref:
-      self._returned.remember(called, value)
-    return value
-
   def close(self) -> None:
     """Forgets all, and frees what the worker holds for this executor."""
     self._seen.clear()
-    self._returned.clear()
-    self._called = None
     super().close()
 
   def _remember(self, key: tuple[int, ...], seen: _Seen) -> None:

@@ -1,0 +1,180 @@
+"""Tests of what is sent to a worker: the very messages of TFF."""
+
+import collections
+import resource
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+from tensorflow_federated.proto.v0 import executor_pb2
+
+from tff_fair import runtime
+from tff_fair.runtime import sending
+
+FLOATS = tff.TensorType(np.float32, [None, 3])
+STATE = tff.StructType(
+  [
+    ("weights", [FLOATS, tff.TensorType(np.float64, [2])]),
+    ("n", np.int32),
+    ("nothing", []),
+  ]
+)
+
+
+def state():
+  return collections.OrderedDict(
+    weights=[np.arange(6, dtype=np.float32).reshape(2, 3), np.ones(2)],
+    n=np.int32(7),
+    nothing=(),
+  )
+
+
+def message_of(value, type_spec):
+  message = executor_pb2.Value()
+  sending.write(message, value, type_spec)
+  return message
+
+
+@pytest.mark.parametrize(
+  ("value", "type_spec"),
+  [
+    (np.ones([4, 3], np.float32), FLOATS),
+    (np.zeros([0, 3], np.float32), FLOATS),
+    (np.ones([3, 4], np.float32).T, FLOATS),
+    (np.ones([8, 3], np.float32)[::2], FLOATS),
+    (np.ones([4, 3], ">f4"), FLOATS),
+    (np.float32(2), np.float32),
+    (np.array(2.0, np.float32), np.float32),
+    (2.5, np.float32),
+    ([1, 2], tff.TensorType(np.int64, [2])),
+    (np.array([True, False]), tff.TensorType(np.bool_, [2])),
+    (np.ones(2, np.complex64), tff.TensorType(np.complex64, [2])),
+    (np.array(["a", "bc"]), tff.TensorType(np.str_, [None])),
+    ((), []),
+    ((np.int32(1), {"a": np.ones(2)}), (np.int32, [("a", (np.float64, [2]))])),
+    (state(), STATE),
+    (tff.structure.from_container(state(), recursive=True), STATE),
+    (state(), tff.FederatedType(STATE, tff.SERVER)),
+    ([state(), state()], tff.FederatedType(STATE, tff.CLIENTS)),
+    ([], tff.FederatedType(STATE, tff.CLIENTS)),
+    (state(), tff.FederatedType(STATE, tff.CLIENTS, all_equal=True)),
+    (
+      [np.ones([1, 3], np.float32), np.ones([5, 3], np.float32)],
+      tff.FederatedType(FLOATS, tff.CLIENTS),
+    ),
+  ],
+  ids=str,
+)
+def test_a_message_is_that_of_tff(value, type_spec):
+  type_spec = tff.to_type(type_spec)
+  expected, _ = tff.framework.serialize_value(value, type_spec)
+  assert message_of(value, type_spec) == expected
+
+
+def test_datasets_are_sent():
+  data_type = tff.SequenceType(tff.TensorType(np.int64, []))
+  data = [tf.data.Dataset.range(n) for n in (2, 3)]
+  message = message_of(data, tff.FederatedType(data_type, tff.CLIENTS))
+  for sent, dataset in zip(message.federated.value, data, strict=True):
+    found, _ = tff.framework.deserialize_value(sent, data_type)
+    assert [*found] == [*dataset]
+
+
+@pytest.mark.parametrize(
+  ("value", "type_spec"),
+  [
+    (np.ones(3, np.float64), tff.TensorType(np.float32, [3])),
+    (np.ones(3, np.float32), tff.TensorType(np.float32, [4])),
+    (np.ones([3, 3], np.float32), tff.TensorType(np.float32, [3])),
+    (np.array([None]), tff.TensorType(np.float32, [1])),
+    ("text", np.float32),
+    ((1,), (np.int32, np.int32)),
+    ((1, 2, 3), (np.int32, np.int32)),
+    (np.ones(2), tff.FederatedType(np.float64, tff.CLIENTS)),
+  ],
+  ids=str,
+)
+def test_what_does_not_fit_is_refused_as_by_tff(value, type_spec):
+  type_spec = tff.to_type(type_spec)
+  with pytest.raises(TypeError) as expected:
+    tff.framework.serialize_value(value, type_spec)
+  with pytest.raises(TypeError) as found:
+    message_of(value, type_spec)
+  assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("stream_structs", [False, True])
+def test_values_arrive(stream_structs):
+  runtime.use_local(stream_structs=stream_structs)
+
+  @tff.tensorflow.computation(STATE, np.int32)
+  def doubled(state, factor):
+    return [x * tf.cast(factor, x.dtype) for x in state["weights"]]
+
+  first, second = doubled(state(), 2)
+  np.testing.assert_array_equal(first, 2 * state()["weights"][0])
+  np.testing.assert_array_equal(second, 2 * state()["weights"][1])
+
+
+def test_rounds_leave_nothing_in_the_worker():
+  """A value in a worker holds on to what was collected to compute it."""
+  runtime.use_local()
+  size, num_clients = 2**17, 16
+  weights_type = tff.TensorType(np.float32, [size])
+  rows_type = tff.TensorType(np.float32, [None, size])
+
+  @tff.tensorflow.computation
+  def no_rows():
+    return tf.compat.v1.placeholder_with_default(
+      tf.zeros([0, size]), [None, size]
+    )
+
+  @tff.tensorflow.computation(rows_type, weights_type)
+  def append(rows, row):
+    return tf.concat([rows, row[tf.newaxis]], 0)
+
+  @tff.tensorflow.computation(rows_type, rows_type)
+  def join(first, second):
+    return tf.concat([first, second], 0)
+
+  @tff.tensorflow.computation(rows_type)
+  def report(rows):
+    return rows
+
+  @tff.tensorflow.computation(weights_type, rows_type)
+  def add_mean(weights, rows):
+    return weights + tf.reduce_mean(rows, axis=0)
+
+  @tff.tensorflow.computation(rows_type)
+  def count(rows):
+    return tf.shape(rows)[0]
+
+  @tff.tensorflow.computation(weights_type, np.float32)
+  def fill(weights, number):
+    return tf.fill(tf.shape(weights), number)
+
+  @tff.federated_computation(
+    tff.FederatedType(weights_type, tff.SERVER),
+    tff.FederatedType(np.float32, tff.CLIENTS),
+  )
+  def step(weights, numbers):
+    rows = tff.federated_map(fill, (tff.federated_broadcast(weights), numbers))
+    collected = tff.federated_aggregate(rows, no_rows(), append, join, report)
+    return (
+      tff.federated_map(add_mean, (weights, collected)),
+      tff.federated_map(count, collected),
+    )
+
+  def resident_bytes():
+    (pid,) = runtime.worker_pids()
+    with open(f"/proc/{pid}/statm", encoding="ascii") as pages:
+      return int(pages.read().split()[1]) * resource.getpagesize()
+
+  weights, seen = np.zeros(size, np.float32), []
+  for _ in range(20):
+    weights, number = step(weights, [np.float32(1)] * num_clients)
+    assert number == num_clients
+    seen.append(resident_bytes())
+  assert weights[-1] == 20.0
+  assert seen[-1] - seen[9] < 5 * num_clients * weights.nbytes
