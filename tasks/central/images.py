@@ -23,9 +23,11 @@ class ModelOptions(CutOptions):
 
   Attributes:
     model: The classifier; see `tasks.models.image_classifier`.
+    initial_weights: Those of networks of dense layers; see `tasks.models.mlp`.
   """
 
   model: models.ImageModelName = "cnn"
+  initial_weights: models.InitialWeights = "glorot"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,11 @@ def build_image_task(
     config,
     data,
     models.image_classifier(
-      config.model, (height, width, channels), len(data.class_names), seed
+      config.model,
+      (height, width, channels),
+      len(data.class_names),
+      seed,
+      config.initial_weights,
     ),
     seed=seed,
   )

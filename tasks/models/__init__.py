@@ -16,6 +16,7 @@ from tasks.models.classification import (
 from tasks.models.classification import model_fn as model_fn
 from tasks.models.convolutional import dropout_cnn as dropout_cnn
 from tasks.models.convolutional import fedavg_cnn as fedavg_cnn
+from tasks.models.dense import InitialWeights as InitialWeights
 from tasks.models.dense import linear_double_softmax as linear_double_softmax
 from tasks.models.dense import mlp as mlp
 from tasks.models.dropout import RepeatableDropout as RepeatableDropout

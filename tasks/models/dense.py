@@ -1,8 +1,14 @@
 """Fully connected classifiers."""
 
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
 import tensorflow as tf
 
 from tasks.models import seeds
+
+InitialWeights = Literal["glorot", "pytorch"]
 
 
 def mlp(
@@ -10,6 +16,7 @@ def mlp(
   hidden_units: tuple[int, ...],
   num_classes: int,
   seed: int,
+  initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
   """Fully connected network; without hidden layers, logistic regression.
 
@@ -18,27 +25,51 @@ def mlp(
     hidden_units: Width of each hidden layer.
     num_classes: Number of logits.
     seed: Seed of the initial weights.
+    initial_weights: "glorot", uniform as in Glorot and Bengio (2010), biases of
+      zero: Keras' default. "pytorch", its default: weights and biases uniform
+      within 1 / sqrt(n), n being the inputs of the layer.
 
   Returns:
     An uncompiled model.
   """
-  initializers = seeds.glorot_uniform(seed)
+  inputs = [math.prod(input_shape), *hidden_units]
+  initializers = _initializers(initial_weights, inputs, seed)
   return tf.keras.Sequential(
     [
       tf.keras.layers.Flatten(input_shape=input_shape),
       *(
-        tf.keras.layers.Dense(
-          units, "relu", kernel_initializer=next(initializers)
-        )
+        tf.keras.layers.Dense(units, "relu", **next(initializers))
         for units in hidden_units
       ),
-      tf.keras.layers.Dense(num_classes, kernel_initializer=next(initializers)),
+      tf.keras.layers.Dense(num_classes, **next(initializers)),
     ]
   )
 
 
+def _initializers(
+  initial_weights: InitialWeights, inputs: Sequence[int], seed: int
+) -> Iterator[dict[str, Any]]:
+  """Yields the initializers of each layer, by the names of their arguments."""
+  if initial_weights == "glorot":
+    for initializer in seeds.glorot_uniform(seed):
+      yield {"kernel_initializer": initializer}
+    return
+  layer_seeds = iter(seeds.int32_seeds(seed, 2 * len(inputs)))
+  for number in inputs:
+    bound = 1 / math.sqrt(number)
+    yield {
+      name: tf.keras.initializers.RandomUniform(
+        -bound, bound, next(layer_seeds)
+      )
+      for name in ("kernel_initializer", "bias_initializer")
+    }
+
+
 def linear_double_softmax(
-  input_shape: tuple[int, ...], num_classes: int, seed: int
+  input_shape: tuple[int, ...],
+  num_classes: int,
+  seed: int,
+  initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
   """Linear model whose softmax output is taken for logits once more.
 
@@ -50,13 +81,17 @@ def linear_double_softmax(
     input_shape: Shape of one example.
     num_classes: Number of classes.
     seed: Seed of the initial weights.
+    initial_weights: As for `mlp`.
 
   Returns:
     An uncompiled model whose outputs are probabilities; the loss of
     `classification.model_fn` applies its softmax to them.
   """
   return tf.keras.Sequential(
-    [mlp(input_shape, (), num_classes, seed), _Probabilities()]
+    [
+      mlp(input_shape, (), num_classes, seed, initial_weights),
+      _Probabilities(),
+    ]
   )
 
 

@@ -23,7 +23,6 @@ _HIDDEN_UNITS: Mapping[str, tuple[int, ...]] = {
   "mlp_128": (128,),
 }
 _BUILDERS: Mapping[str, Callable[..., tf.keras.Model]] = {
-  "linear_double_softmax": dense.linear_double_softmax,
   "resnet18": residual.resnet18,
   "vgg11": vgg.vgg11,
 }
@@ -36,6 +35,7 @@ def image_classifier(
   input_shape: tuple[int, int, int],
   num_classes: int,
   seed: int,
+  initial_weights: dense.InitialWeights = "glorot",
 ) -> Callable[[], tf.keras.Model]:
   """Returns a function that builds a new classifier.
 
@@ -46,10 +46,34 @@ def image_classifier(
     input_shape: Height, width and channels of an image.
     num_classes: Number of logits.
     seed: Seed of the initial weights.
+    initial_weights: As for `tasks.models.mlp`; the others have but one kind.
 
   Raises:
-    ValueError: If the images are too small for the model.
+    ValueError: If the images are too small for the model, or it has no such
+      initial weights.
   """
+  if name in _HIDDEN_UNITS:
+    return functools.partial(
+      dense.mlp,
+      input_shape,
+      _HIDDEN_UNITS[name],
+      num_classes,
+      seed,
+      initial_weights,
+    )
+  if name == "linear_double_softmax":
+    return functools.partial(
+      dense.linear_double_softmax,
+      input_shape,
+      num_classes,
+      seed,
+      initial_weights,
+    )
+  if initial_weights != "glorot":
+    raise ValueError(
+      f"initial_weights must be glorot for model={name}, found "
+      f"{initial_weights!r}: only networks of dense layers have others."
+    )
   if name == "cnn":
     return functools.partial(
       convolutional.fedavg_cnn, num_classes, seed, input_shape=input_shape
@@ -58,9 +82,5 @@ def image_classifier(
     raise ValueError(
       f"model must be another one than vgg11 for images of {input_shape[0]} x "
       f"{input_shape[1]} pixels; it pools five times."
-    )
-  if name in _HIDDEN_UNITS:
-    return functools.partial(
-      dense.mlp, input_shape, _HIDDEN_UNITS[name], num_classes, seed
     )
   return functools.partial(_BUILDERS[name], input_shape, num_classes, seed)

@@ -147,6 +147,51 @@ def test_initial_weights_are_glorot_uniform():
   np.testing.assert_array_equal(bias, 0)
 
 
+def test_initial_weights_are_those_of_pytorch():
+  def build(seed=0, hidden_units=(200,)):
+    return models.mlp((4, 25), hidden_units, 400, seed, "pytorch")
+
+  weights = build().get_weights()
+  limits = (0.1, 0.1, 200**-0.5, 200**-0.5)
+  for values, limit in zip(weights, limits, strict=True):
+    assert np.abs(values).max() <= limit
+    np.testing.assert_allclose(values.std(), limit / np.sqrt(3), rtol=0.1)
+    np.testing.assert_allclose(values.mean(), 0, atol=0.1 * limit)
+  for first, second in zip(weights, build().get_weights(), strict=True):
+    np.testing.assert_array_equal(first, second)
+  # No two layers or seeds begin alike, biases included.
+  starts = {
+    tuple(np.ravel(values)[:4] / np.abs(values).max())
+    for seed in (0, 1)
+    for values in build(seed, (200, 200)).get_weights()
+  }
+  assert len(starts) == 12
+  linear, double = (
+    build(0).get_weights()
+    for build in (
+      lambda seed: models.mlp((8,), (), 3, seed, "pytorch"),
+      lambda seed: models.linear_double_softmax((8,), 3, seed, "pytorch"),
+    )
+  )
+  for first, second in zip(linear, double, strict=True):
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", ["linear", "linear_double_softmax", "mlp_128"])
+def test_image_classifiers_have_either(name):
+  glorot, pytorch = (
+    models.image_classifier(name, (4, 4, 1), 3, 0, kind)().get_weights()
+    for kind in ("glorot", "pytorch")
+  )
+  assert not np.any(glorot[-1])
+  assert np.all(pytorch[-1])
+
+
+def test_convolutional_networks_have_one_kind_of_initial_weights():
+  with pytest.raises(ValueError, match="initial_weights must be glorot for"):
+    models.image_classifier("cnn", (28, 28, 1), 10, 0, "pytorch")
+
+
 class TestRepeatableDropout:
   inputs = tf.constant(
     np.random.Generator(np.random.PCG64(0)).random([50, 200], np.float32) + 1
