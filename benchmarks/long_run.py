@@ -3,7 +3,7 @@
 Trains on the digits, 10 of 30 clients a round, and prints seconds per round and
 resident memory of program and worker along the way.
 
-  python -m benchmarks.long_run [--method=fedavg] [--rounds=1000]
+  python -m benchmarks.long_run [--method=fedavg] [--rounds=1000] [--large]
 """
 
 import statistics
@@ -17,9 +17,11 @@ import tasks
 import tff_fair
 from benchmarks import measure
 from binaries import population
+from tasks import models as task_models
 
 _METHOD = flags.DEFINE_string("method", "fedavg", "The method.")
 _ROUNDS = flags.DEFINE_integer("rounds", 1000, "Number of rounds.")
+_LARGE = flags.DEFINE_bool("large", False, "A model of 180,000 weights.")
 _CLIENTS_PER_ROUND = 10
 _ROWS = 10
 
@@ -30,9 +32,15 @@ def main(argv: list[str]) -> None:
     raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   tff_fair.runtime.use_local()
   task = tasks.load("digits", seed=0)
+  model = task.model
+  if _LARGE.value:
+    model = task_models.functional_model(
+      lambda: task_models.mlp((64,), (400, 400), 10, seed=0),
+      task.element_spec,
+    )
   process = tff_fair.algorithms.build(
     _METHOD.value,
-    task.model,
+    model,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
     batch_size=16,
     num_clients=task.num_clients,
