@@ -7,10 +7,7 @@ import numpy as np
 from tasks.data_error import DataError
 from tasks.image_files import places, prepared
 from tasks.image_files.labeled import LabeledImages
-from tasks.preparation import idx
-
-# Columns of QMNIST's extended labels (Yadav and Bottou, NeurIPS 2019).
-_CLASS, _WRITER = 0, 2
+from tasks.preparation import idx, qmnist
 
 
 def find_and_read(
@@ -97,21 +94,7 @@ def read_writers(
     path = places.first_existing(
       directory, [name, f"{name}.gz"], what="QMNIST labels"
     )
-    table = idx.read(path, 2)
-    # QMNIST has more test digits than MNIST, after those that MNIST has.
-    rows = table[: len(half.labels)]
-    if len(rows) < len(half.labels) or table.shape[1] <= _WRITER:
-      raise DataError(
-        f"{path}: has {len(table):,} rows of {table.shape[1]}, expected at "
-        f"least {len(half.labels):,} rows of {_WRITER + 1}."
-      )
-    different = np.flatnonzero(rows[:, _CLASS] != half.labels)
-    if len(different) > 0:
-      raise DataError(
-        f"{path}: row {different[0]} is about another image than "
-        f"{half.source} has there: the labels differ."
-      )
-    writers.append(rows[:, _WRITER].astype(np.int64))
+    writers.append(qmnist.read_writers(path, half.labels))
   return np.concatenate(writers)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.preparation import example_proto, idx, source_file
+from tasks.preparation import example_proto, idx, qmnist, source_file
 from tasks.preparation.client_data_file import Example
 from tasks.preparation.labelled_images import LabelledImages, check_labels
 
@@ -23,8 +23,6 @@ _NUM_CLASSES = 10
 _SHAPE = (28, 28)
 # Names of a half in MNIST and in QMNIST.
 _HALVES = {TRAIN: ("train", "train"), TEST: ("t10k", "test")}
-# Columns of QMNIST's extended labels.
-_CLASS, _WRITER = 0, 2
 
 
 def files(directory: pathlib.Path) -> list[pathlib.Path]:
@@ -115,7 +113,7 @@ def by_writer(
   for split, path in zip(_HALVES, _writer_files(directory) or [], strict=True):
     size = found.splits.count(split)
     labels = found.labels[start : start + size]
-    writers = read_writers(path, labels, on_read)
+    writers = qmnist.read_writers(path, labels, on_read)
     for position, writer in enumerate(writers, start):
       yield Example(
         f"nist_writer_{writer:04}",
@@ -123,43 +121,6 @@ def by_writer(
         split if keep_splits else None,
       )
     start += size
-
-
-def read_writers(
-  path: pathlib.Path,
-  labels: np.ndarray,
-  on_read: source_file.OnRead = source_file.ignore,
-) -> np.ndarray:
-  """Returns who wrote the images of a half of MNIST, after QMNIST's labels.
-
-  Args:
-    path: QMNIST's extended labels of the half.
-    labels: MNIST's labels of it, which must be the same.
-    on_read: Told of what was read.
-
-  Returns:
-    NIST's numbers of the writers, one for each of the labels.
-
-  Raises:
-    DataError: If the file is not about these images.
-  """
-  table = idx.read(path, 2, on_read)
-  # QMNIST has more test digits than MNIST, after those that MNIST has.
-  if table.shape[1] <= _WRITER or len(table) < len(labels):
-    raise DataError(
-      f"{path}: holds a table of {table.shape[0]:,} x {table.shape[1]}, "
-      f"expected {len(labels):,} rows at least, with the writer in column "
-      f"{_WRITER}."
-    )
-  table = table[: len(labels)]
-  different = np.flatnonzero(table[:, _CLASS] != labels)
-  if different.size:
-    raise DataError(
-      f"{path}: row {different[0]} (counted from 0) has the label "
-      f"{table[different[0], _CLASS]}, but MNIST's is {labels[different[0]]}: "
-      "the rows are not those of the images."
-    )
-  return table[:, _WRITER]
 
 
 def _writer_files(directory: pathlib.Path) -> list[pathlib.Path] | None:

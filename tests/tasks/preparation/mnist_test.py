@@ -108,7 +108,7 @@ class TestByWriter:
     write_idx(
       directory / "qmnist-train-labels-idx2-int", np.zeros(shape, np.int32)
     )
-    with pytest.raises(tasks.DataError, match="expected 30 rows at least"):
+    with pytest.raises(tasks.DataError, match="expected at least 30 rows"):
       list(mnist.by_writer(directory, keep_splits=False))
 
 
