@@ -1,7 +1,7 @@
 """A remote executor that writes what it sends into the message at once.
 
 TFF makes the message of a value from those of its parts, and copies them at
-each level: for a state of some megabytes that takes as long as the sending.
+each level: for a state of some megabytes that is most of what sending it takes.
 """
 
 from typing import Any
