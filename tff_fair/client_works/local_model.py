@@ -6,6 +6,7 @@ of a list); a `VariableModel` gets them assigned before each use, a
 """
 
 import abc
+import collections
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -41,14 +42,14 @@ class ModelInfo(NamedTuple):
     weights_type: The type of its `tff.learning.models.ModelWeights`.
     batch_spec: Structure of `tf.TensorSpec` of a batch.
     initial_weights: `tff.Computation` that returns the weights to start from.
-    aggregate_metrics: `tff.Computation` from unfinalized metrics at the clients
-      to finalized ones at the server.
+    finalize_metrics: Function from the sum of the clients' unfinalized metrics
+      to finalized ones, for use inside a computation.
   """
 
   weights_type: tff.StructType
   batch_spec: Any
   initial_weights: tff.Computation
-  aggregate_metrics: tff.Computation
+  finalize_metrics: Callable[[Any], Any]
 
 
 class LocalModel(abc.ABC):
@@ -254,16 +255,20 @@ def describe(model_fn: ModelFn) -> ModelInfo:
         "tff.learning.models.from_keras_model."
       )
     weights_type = tff.learning.models.weights_type_from_model(model)
-    aggregate_metrics = tff.learning.metrics.sum_then_finalize(
-      model.metric_finalizers()
-    )
+    finalizers = model.metric_finalizers()
     batch_spec = model.input_spec
+
+  def finalize_metrics(unfinalized: Any) -> Any:
+    return collections.OrderedDict(
+      (name, finalize(unfinalized[name]))
+      for name, finalize in finalizers.items()
+    )
 
   @tff.tensorflow.computation
   def initial_weights() -> Any:
     return tff.learning.models.ModelWeights.from_model(model_fn())
 
-  return ModelInfo(weights_type, batch_spec, initial_weights, aggregate_metrics)
+  return ModelInfo(weights_type, batch_spec, initial_weights, finalize_metrics)
 
 
 def _describe_functional(
@@ -283,7 +288,7 @@ def _describe_functional(
     initial_weights.type_signature.result,
     model.input_spec,
     initial_weights,
-    tff.learning.metrics.sum_then_finalize(model.finalize_metrics),
+    model.finalize_metrics,
   )
 
 

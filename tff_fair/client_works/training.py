@@ -111,6 +111,10 @@ def build_training(
 
     return run(state, received, data)
 
+  @tff.tensorflow.computation(work.type_signature.result[1]["metrics"])
+  def finalize(metrics: Any) -> Any:
+    return info.finalize_metrics(metrics)
+
   @tff.federated_computation
   def initialize() -> Any:
     return tff.federated_eval(initial_state, tff.SERVER)
@@ -121,14 +125,14 @@ def build_training(
     tff.FederatedType(data_type, tff.CLIENTS),
   )
   def next_fn(state: Any, weights: Any, data: Any) -> Any:
-    result, metrics, counted = tff.federated_map(
+    result, tally = tff.federated_map(
       work, (tff.federated_broadcast(state), weights, data)
     )
-    new_state = tff.federated_map(
-      next_state, (state, tff.federated_sum(counted))
-    )
+    # In one sum: each costs a call per client, one after the other.
+    total = tff.federated_sum(tally)
+    new_state = tff.federated_map(next_state, (state, total["num_counted"]))
     measurements = collections.OrderedDict(
-      train=info.aggregate_metrics(metrics)
+      train=tff.federated_map(finalize, total["metrics"])
     )
     return tff.templates.MeasuredProcessOutput(
       new_state, result, tff.federated_zip(measurements)
@@ -150,7 +154,7 @@ class _Client:
   data: batches.ClientData
 
   def run(self, state: Any, received: Any) -> Any:
-    """Returns the client's result, its metrics, and whether it counts."""
+    """Returns the client's result, and what is summed over all clients."""
     model = self.model
     initial_loss = tf.zeros([])
     weights = received
@@ -213,7 +217,9 @@ class _Client:
       lambda: metrics,
       lambda: model.unfinalized_metrics(model.empty_metrics()),
     )
-    return result, metrics, tf.cast(counts, tf.int32)
+    return result, collections.OrderedDict(
+      metrics=metrics, num_counted=tf.cast(counts, tf.int32)
+    )
 
   @property
   def _evaluation_batch_size(self) -> int | None:
