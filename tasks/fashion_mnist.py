@@ -5,7 +5,8 @@ clients: Mohri et al., "Agnostic Federated Learning" (ICML 2019).
 
 The numbers of Table 3 of Wang et al., "Federated Learning with Fair Averaging"
 (IJCAI 2021), come from test_data=pooled, test_fraction=0.1,
-unused_fraction=0.1, pixels=standardized, model=linear_double_softmax.
+unused_fraction=0.1, pixels=standardized, model=linear_double_softmax,
+initial_weights=pytorch.
 """
 
 import dataclasses
