@@ -21,7 +21,7 @@ from tasks import models as task_models
 
 _METHOD = flags.DEFINE_string("method", "fedavg", "The method.")
 _ROUNDS = flags.DEFINE_integer("rounds", 1000, "Number of rounds.")
-_LARGE = flags.DEFINE_bool("large", False, "A model of 180,000 weights.")
+_LARGE = flags.DEFINE_bool("large", False, "A model of 190,410 weights.")
 _CLIENTS_PER_ROUND = 10
 _ROWS = 10
 

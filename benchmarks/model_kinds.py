@@ -28,8 +28,6 @@ _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
 _CLIENTS = 10
 _EXAMPLES = 100
 _IMAGE = (28, 28, 1)
-
-
 _WORDS, _TAGS, _TEXT_LENGTH = 10_000, 500, 60
 
 
