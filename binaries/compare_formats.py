@@ -29,6 +29,9 @@ _LATEX = {
   "±": r"$\pm$",
   "−": "$-$",
   "°": r"$^\circ$",
+  "ς": r"$\varsigma$",
+  # Greek letters that look like Latin ones have no commands.
+  **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True)),
 }
 
 
@@ -176,7 +179,8 @@ def _markdown_text(value: str) -> str:
 
 def _latex_text(value: str) -> str:
   with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", value)
-  return "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
+  text = "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
+  return re.sub("-(?=-)", "-{}", text)  # Two of them would become a dash.
 
 
 def _greek(sign: str) -> str:

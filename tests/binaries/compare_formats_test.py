@@ -1,5 +1,8 @@
 import dataclasses
 import re
+import shutil
+import string
+import subprocess
 
 import pytest
 
@@ -98,8 +101,53 @@ def test_latex_has_a_minus_where_numbers_are_negative():
   assert "q-FFL q=$-$1 &     1 & $-$2.50 " in text
 
 
+def test_latex_keeps_hyphens_apart():
+  notes = ("See --help --- now.",)
+  text = compare_formats.latex([table(["a"], [1.0], notes=notes)])
+  assert "See -{}-help -{}-{}- now." in text
+
+
+@pytest.mark.skipif(
+  shutil.which("pdflatex") is None, reason="There is no pdflatex here."
+)
+def test_latex_takes_the_tables(tmp_path):
+  greek = [*map(chr, range(0x391, 0x3A2)), *map(chr, range(0x3A3, 0x3AA))]
+  letters = "".join([*greek, *map(chr, range(0x3B1, 0x3CA))])
+  names = [HARD, string.punctuation, letters, "é ü ñ"]
+  (tmp_path / "tables.tex").write_text(
+    compare_formats.latex([table(names, [1.0, -2.0, 3.0, 4.0])]),
+    encoding="utf-8",
+  )
+  # Found in TeX's smallest distributions, which may lack booktabs.
+  rules = "".join(
+    rf"\let\{name}\hline" for name in ("toprule", "midrule", "bottomrule")
+  )
+  document = tmp_path / "document.tex"
+  document.write_text(
+    rf"\documentclass{{article}}{rules}\begin{{document}}"
+    r"\input{tables}\end{document}"
+  )
+  result = subprocess.run(
+    ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", document.name],
+    check=False,
+    cwd=tmp_path,
+    capture_output=True,
+    text=True,
+    timeout=120,
+  )
+  assert result.returncode == 0, result.stdout
+
+
 @pytest.mark.parametrize(
-  ("sign", "command"), [("λ", "$\\lambda$"), ("Λ", "$\\Lambda$"), ("é", "é")]
+  ("sign", "command"),
+  [
+    ("λ", "$\\lambda$"),
+    ("Λ", "$\\Lambda$"),
+    ("Α", "A"),
+    ("ο", "o"),
+    ("ς", "$\\varsigma$"),
+    ("é", "é"),
+  ],
 )
 def test_greek_letters_are_commands(sign, command):
   assert command in compare_formats.latex([table([sign], [1.0])])
