@@ -5,7 +5,8 @@ examples. Plain TensorFlow runs it as one compiled function over the clients'
 arrays and averages the updates; it has nothing to transport and no signals to
 compute. Ours computes the losses f_k in a pass of its own ("before"), and once
 more without that pass ("training"). Stock TFF runs in our runtime, and in its
-own.
+own. What TFF takes for itself shows in a round that trains nothing: clients
+return what they receive, and TFF sums it.
 
   python -m benchmarks.fedavg_round [--model=mlp|cnn] [--repetitions=20]
 """
@@ -68,6 +69,36 @@ def _plain_tensorflow(
   return run
 
 
+def _no_training(
+  model: tff.learning.models.FunctionalModel, data: list[tf.data.Dataset]
+) -> Callable[[], Any]:
+  """Returns a round in which clients return the weights they receive."""
+  weights = tuple(model.initial_weights[0])
+  weights_type = tff.types.tensorflow_to_type(
+    tuple(tf.TensorSpec.from_tensor(tf.constant(w)) for w in weights)
+  )
+  data_type = tff.SequenceType(
+    tff.types.tensorflow_to_type(data[0].element_spec)
+  )
+
+  @tff.tensorflow.computation(weights_type, data_type)
+  def receive(weights: Any, data: Any) -> Any:
+    del data
+    return tf.nest.map_structure(tf.identity, weights)
+
+  @tff.federated_computation(
+    tff.FederatedType(weights_type, tff.SERVER),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def sum_received(weights: Any, data: Any) -> Any:
+    received = tff.federated_map(
+      receive, (tff.federated_broadcast(weights), data)
+    )
+    return tff.federated_sum(received)
+
+  return lambda: sum_received(weights, data)
+
+
 def _in_context(
   context: tff.framework.SyncContext, build: Callable[[], Callable[[], Any]]
 ) -> Callable[[], Any]:
@@ -107,6 +138,7 @@ def main(argv: list[str]) -> None:
       loss_at=loss_at,
     )
     calls[f"tff_fair, loss {loss_at}"] = workload.rounds(process, whole)
+  calls["TFF, no training"] = _no_training(model, whole)
   stock = tff.learning.algorithms.build_weighted_fed_avg(model, optimizer)
   calls["stock TFF"] = workload.rounds(stock, batched)
   calls["stock TFF, its runtime"] = _in_context(
