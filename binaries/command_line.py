@@ -82,6 +82,20 @@ def run(
   sys.exit(status)
 
 
+def path(flag: str, text: str) -> pathlib.Path:
+  """Returns the path that a flag names, in which ~ is a home directory.
+
+  Raises:
+    UsageError: If there is no such home directory.
+  """
+  try:
+    return pathlib.Path(text).expanduser()
+  except RuntimeError as error:
+    raise UsageError(
+      f"--{flag}={text}: there is no such home directory; write out the path."
+    ) from error
+
+
 def flag_values(
   groups: Groups, namespace: flags.FlagValues = flags.FLAGS
 ) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from absl import flags
 
-from binaries import run_folder
+from binaries import command_line, run_folder
 from binaries.command_line import UsageError
 
 _OUTPUTS = pathlib.Path("outputs")
@@ -37,7 +37,7 @@ def check() -> None:
     return
   if not _OUTPUT_DIR.value:
     raise UsageError("--output_dir: is empty; name a folder or leave it out.")
-  path = pathlib.Path(_OUTPUT_DIR.value).expanduser()
+  path = _path()
   run_folder.RunFolder(path).check_free()
   ancestor = next(p for p in [path, *path.parents] if os.path.lexists(p))
   if not ancestor.is_dir() or not os.access(ancestor, os.W_OK | os.X_OK):
@@ -50,7 +50,7 @@ def check() -> None:
 def folders(task: str, algorithm: str) -> Iterable[pathlib.Path]:
   """Returns the folders that may take the run, the preferred first."""
   if _OUTPUT_DIR.value is not None:
-    return [pathlib.Path(_OUTPUT_DIR.value).expanduser()]
+    return [_path()]
   first = _OUTPUTS / f"{task}-{algorithm}"
   others = (first.with_name(f"{first.name}-{n}") for n in itertools.count(2))
   return itertools.chain([first], others)
@@ -79,3 +79,7 @@ def connect(aggregation: str) -> None:
     runtime.use_workers(_WORKERS.value)
   except (ConnectionError, ValueError) as error:
     raise UsageError(f"--workers: {error}") from error
+
+
+def _path() -> pathlib.Path:
+  return command_line.path(_OUTPUT_DIR.name, _OUTPUT_DIR.value)

@@ -91,14 +91,19 @@ class RunFolder:
 
     Raises:
       FolderTakenError: If a finished run, or something else, is in the way.
+      UsageError: If nobody can look into the folder.
     """
-    if self.is_finished:
+    try:
+      is_finished, has_config = self.is_finished, self.config.exists()
+    except OSError as error:
+      raise _unusable(self.path, error) from error
+    if is_finished:
       raise FolderTakenError(
         f"{_FLAG}={self.path}: holds a finished run; choose another folder, or "
         "move it away."
       )
     found = [path.name for path in self.files if os.path.lexists(path)]
-    if found and not self.config.exists():
+    if found and not has_config:
       raise FolderTakenError(
         f"{_FLAG}={self.path}: holds {found[0]}, which is not of a run that "
         "could go on; choose another folder, or move it away."
@@ -139,17 +144,15 @@ def take_folder(
       except FolderTakenError as error:
         last_error = error
       except OSError as error:
-        raise UsageError(
-          f"{_FLAG}={path}: cannot be written to: {error.strerror}; choose "
-          "another folder."
-        ) from error
+        raise _unusable(path, error) from error
     else:
       raise last_error
     try:
       yield folder
     except BaseException:
       if not folder.is_saved:
-        _remove(folder.files)
+        # The configuration last: without it, the rest is of no run.
+        _remove(reversed(folder.files))
       raise
 
 
@@ -166,19 +169,19 @@ def _take(
       with contextlib.suppress(FileExistsError):
         parent.mkdir()
         closing.callback(_remove_if_empty, parent)
-    file = closing.enter_context(folder.config.open("a+"))
+    file = closing.enter_context(folder.config.open("ab+"))
     _lock(file, path)
     file.seek(0)
-    if saved := file.read():
+    # Empty where the run was killed as it began; then it has saved nothing.
+    if (saved := file.read()) or folder.is_saved:
       _check_same(path, saved, configuration, flag_defaults)
     else:
-      json.dump(configuration, file, indent=2)
-      file.write("\n")
+      file.write(f"{json.dumps(configuration, indent=2)}\n".encode())
       file.flush()
     yield folder
 
 
-def _lock(file: typing.TextIO, path: pathlib.Path) -> None:
+def _lock(file: typing.BinaryIO, path: pathlib.Path) -> None:
   # The kernel frees the lock with the program, however that ends.
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -193,7 +196,7 @@ def _lock(file: typing.TextIO, path: pathlib.Path) -> None:
 
 def _check_same(
   path: pathlib.Path,
-  text: str,
+  text: bytes,
   configuration: Configuration,
   flag_defaults: Mapping[str, Any],
 ) -> None:
@@ -222,6 +225,13 @@ def _differences(saved: Configuration, present: Configuration) -> Iterator[str]:
       if before.get(name) != now.get(name):
         title = f"--{name}" if group == _FLAGS else f"{group} {name}"
         yield f"{title}={before.get(name)} (here {now.get(name)})"
+
+
+def _unusable(path: pathlib.Path, error: OSError) -> UsageError:
+  return UsageError(
+    f"{_FLAG}={path}: cannot be written to: {error.strerror}; choose another "
+    "folder."
+  )
 
 
 def _remove(paths: Iterable[pathlib.Path]) -> None:

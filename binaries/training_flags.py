@@ -46,7 +46,11 @@ _CLIENT_LEARNING_RATE = flags.DEFINE_float(
   "client_learning_rate", 0.1, "Learning rate of local training."
 )
 _BATCH_SIZE = flags.DEFINE_integer(
-  "batch_size", 16, "Examples in a local minibatch.", lower_bound=1
+  "batch_size",
+  16,
+  "Examples in a local minibatch.",
+  lower_bound=1,
+  upper_bound=2**31 - 1,  # What the places of examples are counted in.
 )
 _LOCAL_EPOCHS = number_range.define(
   "local_epochs",

@@ -3,6 +3,8 @@
 import os
 import pathlib
 
+from tasks import staging
+
 
 def write(path: pathlib.Path, text: str) -> None:
   """Writes a file, in the place of one that may be there.
@@ -12,4 +14,6 @@ def write(path: pathlib.Path, text: str) -> None:
   """
   unfinished = path.with_name(f"{path.name}.unfinished")
   unfinished.write_text(text)
+  staging.sync(unfinished)
   os.replace(unfinished, path)
+  staging.sync(path.parent)

@@ -38,11 +38,11 @@ def replacement(
     ) as staging:
       staged = pathlib.Path(staging) / path.name
       yield staged
-      _sync(staged)
+      sync(staged)
       # Looked at again: it may have come while this one was being written.
       check_free(path, overwrite=overwrite)
       staged.replace(path)
-      _sync(path.parent)
+      sync(path.parent)
   except OSError as error:
     raise DataError(
       f"{path}: cannot be written: {error.strerror or error}."
@@ -66,7 +66,8 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
     )
 
 
-def _sync(path: pathlib.Path) -> None:
+def sync(path: pathlib.Path) -> None:
+  """Returns once a file, or what a folder lists, outlasts a power cut."""
   descriptor = os.open(path, os.O_RDONLY)
   try:
     os.fsync(descriptor)

@@ -148,7 +148,8 @@ def test_a_flagfile_of_the_user_goes_before_an_included_one(parse):
   [
     (["--algoritm=x"], "--algoritm: ", ["mean: algorithm", "--aggregation"]),
     (["--batch_size=x"], "--batch_size=x: ", []),
-    (["--batch_size=0"], "--batch_size=0: ", ["positive integer"]),
+    (["--batch_size=0"], "--batch_size=0: ", ["[1, 2147483647]"]),
+    (["--batch_size=2147483648"], "--batch_size=2147483648: ", ["2147483647]"]),
     (["--local_epochs=-1"], "--local_epochs=-1: ", ["positive integer"]),
     (["--total_rounds=0"], "--total_rounds=0: ", ["positive integer"]),
     (["--clients_per_round=0"], "--clients_per_round=0: ", []),

@@ -129,15 +129,28 @@ def test_what_is_not_of_an_interrupted_run_is_not_written_over(path, name):
   assert file.read_text() == "mine"
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", '{"flags": 3}', "null"])
+@pytest.mark.parametrize(
+  "text", [b"{", b"[1]", b'{"flags": 3}', b"null", b"\xff", b"\0\0"]
+)
 def test_a_config_that_is_none_is_left_alone(path, text):
   path.mkdir(parents=True)
-  (path / "config.json").write_text(text)
+  (path / "config.json").write_bytes(text)
   with pytest.raises(run_folder.FolderTakenError, match=r"config\.json"):
     contextlib.ExitStack().enter_context(
       run_folder.take_folder([path], CONFIGURATION)
     )
-  assert (path / "config.json").read_text() == text
+  assert (path / "config.json").read_bytes() == text
+
+
+def test_states_of_a_run_without_its_config_are_left_alone(path):
+  folder = interrupted_run(path)
+  folder.config.write_text("")
+  with (
+    pytest.raises(run_folder.FolderTakenError, match=r"config\.json"),
+    run_folder.take_folder([path], CONFIGURATION),
+  ):
+    pass
+  assert folder.is_saved
 
 
 def test_files_of_others_do_not_matter(path):
@@ -210,6 +223,16 @@ def test_a_failure_before_anything_is_saved_leaves_nothing(path, error):
   assert not path.parent.exists()
 
 
+def test_a_failure_that_is_killed_leaves_what_can_start_again(
+  path, monkeypatch
+):
+  removed = []
+  monkeypatch.setattr(run_folder, "_remove", removed.extend)
+  folder = fail_in(path, RuntimeError(), saved=False)
+  assert set(removed) == set(folder.files)
+  assert removed[-1] == folder.config
+
+
 def test_a_failure_later_leaves_what_was_saved(path):
   folder = fail_in(path, RuntimeError(), saved=True)
   assert folder.is_saved
@@ -227,7 +250,9 @@ def test_a_folder_that_was_there_stays(path):
   assert everything_in(path.parent) == [path]
 
 
-@pytest.mark.parametrize("name", ["file", "file/run", "/dev/null/run"])
+@pytest.mark.parametrize(
+  "name", ["file", "file/run", "/dev/null/run", "long" * 100]
+)
 def test_a_folder_that_cannot_be_is_a_usage_error(tmp_path, name):
   (tmp_path / "file").write_text("mine")
   path = tmp_path / name

@@ -122,6 +122,7 @@ def check_refused(outcome, beginning, *words):
     ),
     ("--local_epochs=0", "--local_epochs=0: ", ["5-15"]),
     ("--output_dir=", "--output_dir: ", ["empty"]),
+    ("--output_dir=~nobody-here/run", "--output_dir=~nobody-here/run: ", ["~"]),
     ("--output_dir=/dev/null/run", "--output_dir=/dev/null/run: ", ["folder"]),
     ("--workers=nowhere", "--workers: ", ["host:port"]),
     (
