@@ -30,6 +30,9 @@ _LATEX = {
   "−": "$-$",
   "°": r"$^\circ$",
   "ς": r"$\varsigma$",
+  "ϵ": r"$\epsilon$",
+  "ϕ": r"$\phi$",
+  "ϑ": r"$\vartheta$",
   # Greek letters that look like Latin ones have no commands.
   **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True)),
 }
@@ -180,7 +183,9 @@ def _markdown_text(value: str) -> str:
 def _latex_text(value: str) -> str:
   with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", value)
   text = "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
-  return re.sub("-(?=-)", "-{}", text)  # Two of them would become a dash.
+  text = re.sub("-(?=-)", "-{}", text)  # Two of them would become a dash.
+  # At the beginning of a row, these would belong to the end of the last one.
+  return re.sub(r"^(\s*)([\[*])", r"\1{\2}", text)
 
 
 def _greek(sign: str) -> str:

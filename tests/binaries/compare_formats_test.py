@@ -107,13 +107,18 @@ def test_latex_keeps_hyphens_apart():
   assert "See -{}-help -{}-{}- now." in text
 
 
+def test_latex_keeps_the_beginning_of_a_row_from_the_end_of_the_last():
+  text = compare_formats.latex([table(["[1] x", "*y", "a"], [1.0, 2.0, 3.0])])
+  assert re.findall(r"^    (\S+)", text, re.MULTILINE)[3:5] == ["{[}1]", "{*}y"]
+
+
 @pytest.mark.skipif(
   shutil.which("pdflatex") is None, reason="There is no pdflatex here."
 )
 def test_latex_takes_the_tables(tmp_path):
   greek = [*map(chr, range(0x391, 0x3A2)), *map(chr, range(0x3A3, 0x3AA))]
   letters = "".join([*greek, *map(chr, range(0x3B1, 0x3CA))])
-  names = [HARD, string.punctuation, letters, "é ü ñ"]
+  names = [HARD, string.punctuation, f"{letters}ϵϕϑ", "[1] é ü ñ"]
   (tmp_path / "tables.tex").write_text(
     compare_formats.latex([table(names, [1.0, -2.0, 3.0, 4.0])]),
     encoding="utf-8",
@@ -146,6 +151,7 @@ def test_latex_takes_the_tables(tmp_path):
     ("Α", "A"),
     ("ο", "o"),
     ("ς", "$\\varsigma$"),
+    ("ϵ", "$\\epsilon$"),
     ("é", "é"),
   ],
 )
