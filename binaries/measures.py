@@ -132,7 +132,7 @@ def value_text(measure: Measure, value: Value) -> str:
   sign = "+" if measure.is_signed else ""
   # What is rounded to zero has no sign.
   text = f"{round(value.mean, measure.digits) + 0.0:{sign}.{measure.digits}f}"
-  if value.std is None:
+  if value.std is None or math.isnan(value.std):  # As that of infinities is.
     return text
   return f"{text} ± {value.std:.{measure.digits}f}"
 

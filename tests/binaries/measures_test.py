@@ -58,6 +58,7 @@ def test_variance_is_of_percent():
     (PERCENT, Value(12.345678, None), "12.35"),
     (PERCENT, Value(12.3, 0.456), "12.30 ± 0.46"),
     (PERCENT, Value(math.nan, math.nan), "-"),
+    (PERCENT, Value(math.inf, math.nan), "inf"),
     (PERCENT, Value(-0.001, None), "0.00"),
     (measures.MEASURES["jain"], Value(0.98765, None), "0.9877"),
     (measures.CHANGES["mean_change"], Value(1.5, 0.5), "+1.50 ± 0.50"),
