@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from binaries import command_line, train
 from binaries.command_line import UsageError
 from binaries.run_folder import FREE_FLAGS, RunFolder
 
@@ -25,6 +26,7 @@ HPARAM, TASK_OPTION = "hparam.", "task_option."  # Before the names of settings.
 NAMES_FILE = "sweep.json"
 
 SEED = "seed"
+_RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
 # What decides nothing, and what a setting holds under another name.
 _NO_SETTINGS = (*FREE_FLAGS, "measure_improvement", "task_option", SEED)
 
@@ -66,13 +68,19 @@ class Run:
     return int(self.config["flags"][SEED])
 
   @functools.cached_property
+  def flags(self) -> Mapping[str, Any]:
+    """All flags; those that the program did not have yet, by their defaults."""
+    defaults = command_line.flag_defaults(train.GROUPS)
+    return {**defaults, **self.config["flags"]}
+
+  @functools.cached_property
   def settings(self) -> Mapping[str, Any]:
     """All that decides the results but the seed.
 
     Flags under their names, hyperparameters as "hparam.NAME", options of the
     task as "task_option.NAME". What was not given and has no value is left out.
     """
-    flags = self.config["flags"]
+    flags = self.flags
     options = (text.partition("=") for text in flags.get("task_option", ()))
     return {
       **{
@@ -96,7 +104,15 @@ class Run:
   @functools.cached_property
   def client_evaluations(self) -> pd.DataFrame:
     """One row per evaluation and client: round, client_id, accuracy, ..."""
-    table = self._rounds("client_evaluations.csv", "client_id", "accuracy")
+    name = "client_evaluations.csv"
+    table = self._rounds(name, "client_id", "accuracy")
+    fits = table["accuracy"].between(-_RANGE_SLACK, 1 + _RANGE_SLACK)
+    if not fits.all():
+      row = int(fits.argmin())
+      raise UsageError(
+        f"{self.path / name}: row {row + 1} has no accuracy in [0, 1]: "
+        f"{table['accuracy'].iloc[row]}."
+      )
     # A run in the middle of an evaluation may have written half of its rows.
     return table[table[ROUND].isin(self.evaluations[ROUND])]
 
@@ -147,7 +163,11 @@ class Run:
         content = content[: content.rfind(b"\n") + 1]
         if not content:
           return None
-      table = pd.read_csv(io.BytesIO(content), float_precision="round_trip")
+      table = pd.read_csv(
+        io.BytesIO(content),
+        float_precision="round_trip",
+        converters={"client": str},  # Names, be they "007" or "NA".
+      )
     except FileNotFoundError:
       return None
     except (OSError, ValueError) as error:
@@ -201,6 +221,11 @@ def read(path: pathlib.Path) -> Run:
   """
   folder = RunFolder(path)
   config = _json(folder.config)
+  for group, values in config.items():
+    if not isinstance(values, dict):
+      raise UsageError(
+        f"{folder.config}: is not of a run: its {group} is no object."
+      )
   flags = config.get("flags")
   if not isinstance(flags, dict):
     raise UsageError(f"{folder.config}: is not of a run: it has no flags.")
@@ -208,7 +233,9 @@ def read(path: pathlib.Path) -> Run:
     if not isinstance(flags.get(name), kind):
       raise UsageError(f"{folder.config}: is not of a run: it has no {name}.")
   summary = _json(folder.summary) if folder.is_finished else None
-  name = read_names(path.absolute().parent).get(path.name, flags["algorithm"])
+  # Without resolving links: a run is named where it is looked for.
+  place = pathlib.Path(os.path.abspath(path))
+  name = read_names(place.parent).get(place.name, flags["algorithm"])
   return Run(path, config, summary, name)
 
 
@@ -227,7 +254,8 @@ def read_names(folder: pathlib.Path) -> dict[str, str]:
   names = _json(path).get("names")
   if not isinstance(names, dict):
     raise UsageError(f"{path}: is not of a sweep: it has no names.")
-  return {key: str(name) for key, name in names.items()}
+  # Tables have one line for each.
+  return {key: " ".join(str(name).split()) for key, name in names.items()}
 
 
 def value_text(value: Any) -> str:
@@ -264,7 +292,9 @@ def _json(path: pathlib.Path) -> dict[str, Any]:
   try:
     content = json.loads(path.read_text())
   except (OSError, ValueError) as error:
-    raise UsageError(f"{path}: cannot be read: {error}") from error
+    raise UsageError(
+      f"{path}: cannot be read: {error}; restore it, or move it away."
+    ) from error
   if not isinstance(content, dict):
     raise UsageError(f"{path}: is not of a run: expected a JSON object.")
   return content

@@ -80,6 +80,7 @@ def test_a_run_without_a_round_has_empty_tables(tmp_path):
     ("config.json", "{", "config.json: cannot be read"),
     ("config.json", "[]", "config.json: is not of a run"),
     ("config.json", "{}", "config.json: is not of a run: it has no flags"),
+    ("config.json", '{"hparams": null}', "its hparams is no object"),
     (
       "config.json",
       '{"flags": {"task": "x", "algorithm": "y"}}',
@@ -112,6 +113,23 @@ def test_damage_is_one_line_that_names_the_file(
   assert message in str(error.value)
 
 
+def test_an_accuracy_beyond_its_range_is_damage(tmp_path):
+  path = run_folders.make(tmp_path / "a")
+  (path / "client_evaluations.csv").write_text(
+    "round,client_id,num_examples,loss,accuracy\n2,0,10,0.5,1\n2,1,10,0.5,50\n"
+  )
+  with pytest.raises(
+    command_line.UsageError, match=r"ns\.csv: row 2 has no accuracy in .*: 50"
+  ):
+    _ = found(path)[0].client_evaluations
+
+
+def test_names_of_clients_are_texts(tmp_path):
+  path = run_folders.make(tmp_path / "a")
+  (path / "clients.csv").write_text("client_id,client\n0,007\n1,NA\n")
+  assert found(path)[0].clients["client"].tolist() == ["007", "NA"]
+
+
 def test_a_finished_run_has_its_tables(tmp_path):
   path = run_folders.make(tmp_path / "a")
   (path / "evaluations.csv").unlink()
@@ -129,12 +147,16 @@ def test_what_is_not_there_is_said(tmp_path):
   assert runs.find([]) == []
 
 
-def test_a_method_is_called_as_its_sweep_calls_it(tmp_path):
+def test_a_method_is_called_as_its_sweep_calls_it(tmp_path, monkeypatch):
   run_folders.make(tmp_path / "a")
   run_folders.make(tmp_path / "b", algorithm="term")
   names = tmp_path / "sweep.json"
   names.write_text('{"names": {"a": "Mean"}}')
   assert [run.name for run in found(tmp_path)] == ["Mean", "term"]
+  monkeypatch.chdir(tmp_path / "a")
+  assert found(".")[0].name == "Mean"
+  names.write_text('{"names": {"a": "Mean\\n of  all "}}')
+  assert found(tmp_path / "a")[0].name == "Mean of all"
   names.write_text('{"names": []}')
   with pytest.raises(command_line.UsageError, match=r"sweep\.json: is not of"):
     found(tmp_path)
@@ -150,15 +172,21 @@ def test_settings_are_what_decides_the_result(tmp_path):
     workers=["localhost:80"],
   )
   (run,) = found(tmp_path)
-  assert run.settings == {
-    "task": "digits",
-    "algorithm": "fedavg",
-    "client_learning_rate": 0.1,
-    "total_rounds": 2,
-    "task_option.model": "cnn",
-    "hparam.q": 2.0,
-    "hparam.flag": False,
-  }
+  assert (
+    run.settings.items()
+    >= {
+      "task": "digits",
+      "algorithm": "fedavg",
+      "client_learning_rate": 0.1,
+      "total_rounds": 2,
+      "task_option.model": "cnn",
+      "hparam.q": 2.0,
+      "hparam.flag": False,
+      "sampling": "uniform",  # There was no such flag yet.
+    }.items()
+  )
+  others = ("seed", "workers", "hparam", "hparam.bound", "data_dir")
+  assert not run.settings.keys() & set(others)
 
 
 @pytest.mark.parametrize(
