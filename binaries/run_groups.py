@@ -85,16 +85,16 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
   """
   same: dict[str, list[Run]] = {}
   for run in runs:
-    key = [run.task, _num_clients(run), sorted(_task_options(run).items())]
+    key = [run.task, _num_clients(run), sorted(run.task_options.items())]
     same.setdefault(json.dumps(key), []).append(run)
   firsts = [members[0] for members in same.values()]
   titled = {}
   for first, members in zip(firsts, same.values(), strict=True):
     alike = [other for other in firsts if other.task == first.task]
     options = [
-      f"{short_name(name)}={value_text(value)}"
-      for name, value in _task_options(first).items()
-      if any(_task_options(other).get(name) != value for other in alike)
+      f"{short_name(f'{TASK_OPTION}{name}')}={value_text(value)}"
+      for name, value in first.task_options.items()
+      if any(other.task_options.get(name) != value for other in alike)
     ]
     title = ", ".join([first.task, *options, f"{_num_clients(first)} clients"])
     titled[title] = members
@@ -128,14 +128,6 @@ def short_name(setting: str) -> str:
 
 def _short_text(value: Any) -> str:
   return f"{value:.6g}" if isinstance(value, float) else value_text(value)
-
-
-def _task_options(run: Run) -> dict[str, Any]:
-  return {
-    name: value
-    for name, value in run.settings.items()
-    if name.startswith(TASK_OPTION)
-  }
 
 
 def _num_clients(run: Run) -> int:

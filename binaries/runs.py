@@ -74,6 +74,12 @@ class Run:
     return {**defaults, **self.config["flags"]}
 
   @functools.cached_property
+  def task_options(self) -> Mapping[str, str]:
+    """The options of the task: how its data is cut, and its model."""
+    options = (text.partition("=") for text in self.flags["task_option"])
+    return {name: value for name, _, value in options}
+
+  @functools.cached_property
   def settings(self) -> Mapping[str, Any]:
     """All that decides the results but the seed.
 
@@ -81,14 +87,13 @@ class Run:
     task as "task_option.NAME". What was not given and has no value is left out.
     """
     flags = self.flags
-    options = (text.partition("=") for text in flags.get("task_option", ()))
     return {
       **{
         name: value
         for name, value in flags.items()
         if name not in _NO_SETTINGS and value not in (None, False, [])
       },
-      **{f"{TASK_OPTION}{name}": value for name, _, value in options},
+      **{f"{TASK_OPTION}{n}": value for n, value in self.task_options.items()},
       **{
         f"{HPARAM}{name}": value
         for name, value in self.config.get("hparams", {}).items()

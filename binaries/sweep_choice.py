@@ -3,6 +3,7 @@
 The clients to choose on are drawn once, the same ones for all runs.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ _VALIDATION = 2  # Keeps it apart from what else is drawn.
 def table(
   finished: Sequence[runs.Run], criterion: str, validation_fraction: float
 ) -> str:
-  """Returns the best settings, one line a method.
+  """Returns the best settings, one line for each method on each task.
 
   Args:
     finished: Finished runs.
@@ -32,10 +33,12 @@ def table(
   """
   if not finished:
     return "No run is finished; there is nothing to choose from."
-  methods: dict[tuple[str, str], list[run_groups.Group]] = {}
+  methods: dict[str, list[run_groups.Group]] = {}
   for group in run_groups.group(finished):
     run = group.runs[0]
-    methods.setdefault((run.task, run.name), []).append(group)
+    # Other data is another question, not another answer.
+    key = json.dumps([run.task, run.task_options, run.name], sort_keys=True)
+    methods.setdefault(key, []).append(group)
   measure = measures.MEASURES[criterion]
   shown = [measures.MEASURES[name].title for name in _SHOWN]
   lines = [["Best setting", "Of", "Seeds", f"{measure.title}*", *shown]]

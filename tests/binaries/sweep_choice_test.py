@@ -74,6 +74,18 @@ def test_each_method_has_a_line(tmp_path):
   ]
 
 
+def test_the_choice_is_made_for_each_cut_of_the_data(tmp_path):
+  for number, rate in enumerate((0.1, 0.2)):
+    for value, cut in ((0.4, "min_size=1"), (0.8, "min_size=2")):
+      values = [value + rate if number else value] * 10
+      make(tmp_path / f"{cut}{rate}", values, rate, task_option=[cut])
+  text = sweep_choice.table(runs.find([tmp_path]), "mean", 0.2)
+  assert [line.split()[:4] for line in text.splitlines()[-2:]] == [
+    ["fedavg", "min_size=1", "client_learning_rate=0.2", "2"],
+    ["fedavg", "min_size=2", "client_learning_rate=0.2", "2"],
+  ]
+
+
 def test_a_diverged_run_is_not_chosen(tmp_path):
   make(tmp_path / "a", [0.5] * 10, 0.1)
   make(tmp_path / "b", [0.6] * 10, 0.2)
