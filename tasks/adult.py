@@ -72,7 +72,7 @@ def load_adult(
   Args:
     config: Options of the task.
     data_dir: Directory of `adult.data` and `adult.test`, or of the same with
-      the ending `.gz`.
+      the ending `.gz`, or of a folder `adult` that has them.
     seed: Seed of the model.
 
   Returns:
@@ -81,6 +81,8 @@ def load_adult(
   Raises:
     DataError: If a file is missing or has a bad row; it names file and line.
   """
+  if data_dir is None:
+    raise DataError("there is no directory of Adult; name it as data_dir.")
   paths = [_find(data_dir, name) for name in ("adult.data", "adult.test")]
   tables = [_read(path, config.missing) for path in paths]
   encode = _Encoder(tables[0].rows, config.features)
@@ -124,13 +126,15 @@ def load_adult(
   )
 
 
-def _find(data_dir: pathlib.Path | None, name: str) -> pathlib.Path:
-  if data_dir is None:
-    raise DataError(f"there is no directory of {name}; name it as data_dir.")
-  for path in (data_dir / name, data_dir / f"{name}.gz"):
-    if path.exists():
-      return path
-  raise DataError(f"{data_dir / name}: there is no such file, nor {name}.gz.")
+def _find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
+  for directory in (data_dir, data_dir / "adult"):
+    for path in (directory / name, directory / f"{name}.gz"):
+      if path.exists():
+        return path
+  raise DataError(
+    f"{data_dir / name}: there is no such file, nor {name}.gz, there or in "
+    "adult/."
+  )
 
 
 def _read(path: pathlib.Path, missing: str) -> _Table:

@@ -91,6 +91,13 @@ def test_bad_rows(folder, row, message):
   assert "\n" not in str(caught.value)
 
 
+def test_in_a_folder_of_its_name(folder):
+  (folder / "adult").mkdir()
+  for name in ("adult.data", "adult.test"):
+    (folder / name).rename(folder / "adult" / name)
+  assert _load(folder).train.num_examples.tolist() == [1, 2]
+
+
 def test_no_files(folder):
   with pytest.raises(tasks.DataError, match="name it as data_dir"):
     tasks.load("adult")
