@@ -87,7 +87,7 @@ def expand(sweep: sweep_file.Sweep) -> list[PlannedRun]:
           f"{other.place}; leave one of them out."
         )
       planned[key] = method, run
-  # A name holds no more than letters, digits and a few signs.
+  # A hyperparameter and an option of the task may have the same name.
   counts = collections.Counter(run.name for _, run in planned.values())
   named = [
     dataclasses.replace(run, name=f"{run.name}-{_digest(key)}")
@@ -176,7 +176,10 @@ def _checked(
     hparams = algorithm_flags.hparams()
     algorithm_flags.aggregation()
     if task_flags.name() not in tasks.names():
-      raise UsageError(f"--task={task_flags.name()}: unknown task")
+      raise UsageError(
+        f"--task={task_flags.name()}: unknown task; valid: "
+        f"{', '.join(tasks.names())}."
+      )
     values = command_line.flag_values(train.GROUPS)
     tasks.parse_options(task_flags.name(), values["task_option"])
   except (UsageError, flags.Error, ValueError) as error:
@@ -198,15 +201,17 @@ def _checked(
 def _differences(
   saved: runs.Run, run: PlannedRun
 ) -> Iterator[tuple[str, Any, Any]]:
-  before = saved.config["flags"]
+  before = saved.flags
+  given = re.findall(
+    r"--(\w+)", saved.config.get("command", {}).get("line", "")
+  )
   for name, value in run.flags.items():
-    # A flag that is not given may have been saved as what it came to; one that
-    # is new is not in older runs.
-    if value is not None and name in before and before[name] != value:
+    # A flag that is not given may have been saved as what it came to.
+    came_to = value is None and name not in given
+    if before[name] != value and not came_to:
       yield f"--{name}", before[name], value
-  options = _options(before.get("task_option", ()))
   for kind, old, new in (
-    ("task_option", options, run.task_options),
+    ("task_option", saved.task_options, run.task_options),
     ("hparam", saved.config.get("hparams", {}), run.hparams),
   ):
     for name in {**old, **new}:
@@ -237,8 +242,9 @@ def _argument(name: str, text: str) -> str:
 
 def _file_name(text: str) -> str:
   name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
-  if len(name) <= _LONGEST_NAME:
+  if name == text and len(name) <= _LONGEST_NAME:
     return name
+  # Otherwise it would hang on what else is in the sweep whether it is unique.
   return f"{name[:_LONGEST_NAME]}-{_digest(text)}"
 
 

@@ -42,12 +42,13 @@ def make(
   *,
   is_finished=True,
   hparams=None,
+  command="",
   **flags,
 ):
   """Writes a run whose clients have the given accuracies after some rounds."""
   path.mkdir(parents=True)
   config = {
-    "command": {"line": "train.py"},
+    "command": {"line": f"train.py {command}"},
     "data": {"description": "handmade"},
     "flags": {**FLAGS, **flags, "output_dir": str(path)},
     "hparams": hparams or {},

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from binaries import sweep_file, sweep_plan
@@ -89,9 +91,11 @@ grid = {batch_size = [4, 16]}
 
 def test_names_are_file_names():
   (run,) = expand("--algorithms=fedavg", "--grid=data_dir=/a b/ü")
-  assert run.name == "fedavg-data_dir=_a_b_-seed=0"
+  assert re.fullmatch(r"fedavg-data_dir=_a_b_-seed=0-[0-9a-f]{8}", run.name)
+  (alone,) = expand("--algorithms=fedavg", "--grid=data_dir=/a b")
   planned = expand("--algorithms=fedavg", "--grid=data_dir=/a/b,/a b")
   assert len(set(names(planned))) == 2
+  assert alone.name in names(planned)  # Values can be added later.
   assert all(
     name.startswith("fedavg-data_dir=_a_b-s") for name in names(planned)
   )
@@ -114,7 +118,10 @@ def test_names_are_file_names():
       ["--algorithms=term", "--flag=hparam.t=x"],
       "--hparam=t=x: expected a num",
     ),
-    (["--algorithms=term", "--flag=task=nothing"], "--task=nothing: unknown"),
+    (
+      ["--algorithms=term", "--flag=task=nothing"],
+      "--task=nothing: unknown task; valid: digits",
+    ),
     (["--algorithms=term", "--flag=task_option.x=1"], "unknown option 'x'"),
     (
       ["--algorithms=afl", "--flag=aggregation=streaming"],
@@ -186,6 +193,14 @@ class TestState:
       ({"seed": 1}, "a run with --seed=1 (here 0)"),
       ({"algorithm": "fedavg"}, "a run with --algorithm=fedavg (here term)"),
       ({"task_option": ["a=1"]}, "a run with --task_option=a=1 (here None)"),
+      (
+        {"server_learning_rate": 0.5, "command": "--server_learning_rate=0.5"},
+        "a run with --server_learning_rate=0.5 (here None)",
+      ),
+      (
+        {"clients_per_round": 5, "command": "--clients_per_round=5"},
+        "a run with --clients_per_round=5 (here None)",
+      ),
     ],
   )
   def test_another_run_is_in_the_way(self, run, tmp_path, settings, message):
@@ -193,6 +208,15 @@ class TestState:
     with pytest.raises(UsageError) as error:
       sweep_plan.state(run, path)
     assert message in str(error.value)
+
+  def test_a_flag_that_a_run_did_not_have_yet_was_its_default(self, tmp_path):
+    path = self.make(tmp_path / "a")
+    (run,) = expand(
+      "--algorithms=term",
+      *("--flag=total_rounds=2", "--flag=hparam.t=2", "--flag=dropout=0.2"),
+    )
+    with pytest.raises(UsageError, match=r"--dropout=0\.0 \(here 0\.2\)"):
+      sweep_plan.state(run, path)
 
   def test_something_else_is_in_the_way(self, run, tmp_path):
     (tmp_path / "metrics.csv").touch()
