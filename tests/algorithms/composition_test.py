@@ -10,11 +10,11 @@ from tff_fair import algorithms
 ADAFACTOR = tff.learning.optimizers.build_adafactor(0.1)
 
 
-def build(**optimizers):
+def build(name="fedavg", **options):
   return algorithms.build(
-    "fedavg",
+    name,
     small_problem.functional_model(),
-    **{"client_optimizer": small_problem.optimizer(), **optimizers},
+    **{"client_optimizer": small_problem.optimizer(), **options},
   )
 
 
@@ -44,3 +44,38 @@ def test_a_decay_that_is_none_is_named(option, value):
 def test_what_is_no_optimizer_is_named(argument, wrong):
   with pytest.raises(TypeError, match=f"`{argument}` to be a tff.learning"):
     build(**{argument: wrong})
+
+
+@pytest.mark.parametrize(
+  ("name", "options", "argument"),
+  [
+    # Both look at an optimizer before it gets to what all methods share.
+    ("fedfa", {}, "client_optimizer"),
+    ("fedfa", {}, "server_optimizer"),
+    (
+      "afl",
+      {"num_clients": 2, "hparams": {"average_model": True}},
+      "server_optimizer",
+    ),
+  ],
+)
+def test_what_is_no_optimizer_is_named_by_methods_that_change_it(
+  name, options, argument
+):
+  with pytest.raises(TypeError, match=f"`{argument}` to be a tff.learning"):
+    build(name, **options, **{argument: 0.1})
+
+
+@pytest.mark.parametrize(
+  ("name", "hparams"),
+  [("fedprox", {}), ("mgda_prox", {}), ("fedmgda_plus", {"mu": 0.01})],
+)
+def test_two_proximal_terms_are_one_too_many(name, hparams):
+  with pytest.raises(ValueError, match=r"mu, here 0\.0?1; found prox.*=0\.5 "):
+    build(name, hparams=hparams, proximal_mu=0.5)
+
+
+@pytest.mark.parametrize("name", ["fedprox", "fedmgda_plus"])
+def test_a_negative_mu_is_named(name):
+  with pytest.raises(ValueError, match=r"^Expected mu in \[0, inf\), found -1"):
+    build(name, hparams={"mu": -1})

@@ -57,6 +57,7 @@ def build_afl(
   server_optimizer = options.pop("server_optimizer", None)
   if server_optimizer is None:
     server_optimizer = tff.learning.optimizers.build_sgdm(1.0)
+  composition.check_optimizer("server_optimizer", server_optimizer)
   process = composition.compose(
     model_fn,
     rule,

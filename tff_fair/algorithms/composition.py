@@ -131,8 +131,8 @@ def compose(
     server_learning_rate_decay,
     server_learning_rate_decay_kind,
   )
-  _check_optimizer("server_optimizer", server_optimizer)
-  _check_optimizer("client_optimizer", client_optimizer)
+  check_optimizer("server_optimizer", server_optimizer)
+  check_optimizer("client_optimizer", client_optimizer)
   factory = aggregators.RuleFactory(
     rule,
     aggregation=aggregation,
@@ -176,8 +176,36 @@ def compose(
   )
 
 
-def _check_optimizer(name: str, optimizer: Optimizer) -> None:
-  """Checks that an optimizer is one, and takes back its hyperparameters."""
+def with_proximal_term(options: BuildOptions, mu: float) -> BuildOptions:
+  """Returns options with the `mu` of a method as their `proximal_mu`.
+
+  Args:
+    options: Options that hold for every method.
+    mu: The method's own; 0 leaves the options as they are.
+
+  Raises:
+    TypeError: If `mu` is not a number.
+    ValueError: If it is negative, or the options have a proximal term too.
+  """
+  checks.check_number("mu", mu, minimum=0)
+  if mu == 0:
+    return options
+  if options.get("proximal_mu", 0) != 0:
+    raise ValueError(
+      f"This method's proximal term is its hyperparameter mu, here {mu:g}; "
+      f"found proximal_mu={options['proximal_mu']!r} beside it. Leave "
+      "proximal_mu out, and set mu."
+    )
+  return {**options, "proximal_mu": mu}
+
+
+def check_optimizer(name: str, optimizer: Optimizer) -> None:
+  """Checks that an optimizer is one, and takes back its hyperparameters.
+
+  Raises:
+    TypeError: If it is none.
+    ValueError: If its state would not survive `set_hparams`.
+  """
   if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
     raise TypeError(
       f"Expected `{name}` to be a tff.learning.optimizers.Optimizer, found "

@@ -68,6 +68,7 @@ def _with_momentum(
   )
   if momentum == 0:
     return optimizer
+  composition.check_optimizer(f"{place}_optimizer", optimizer)
   hparams = list(
     optimizer.get_hparams(optimizer.initialize(tf.TensorSpec([], tf.float32)))
   )

@@ -37,11 +37,9 @@ def build_fedmgda_plus(
     TypeError: If an argument has the wrong type.
     ValueError: If an argument has a wrong value.
   """
-  if mu:
-    options["proximal_mu"] = mu
   return composition.compose(
     model_fn,
     fedmgda_plus.FedMgdaPlusRule(epsilon=epsilon, normalize=normalize),
     client_optimizer=client_optimizer,
-    **options,
+    **composition.with_proximal_term(options, mu),
   )

@@ -36,10 +36,9 @@ def build_fedprox(
     TypeError: If an argument has the wrong type.
     ValueError: If an argument has a wrong value.
   """
-  options["proximal_mu"] = mu
   return composition.compose(
     model_fn,
     fedavg.FedAvgRule(),
     client_optimizer=client_optimizer,
-    **options,
+    **composition.with_proximal_term(options, mu),
   )
