@@ -5,6 +5,7 @@ import re
 from absl import flags
 
 Value = int | str  # 5, or "5-15".
+_LARGEST = 2**31 - 1
 
 # A flag defined here belongs to the module that asks for it.
 flags.disclaim_key_flags()
@@ -21,9 +22,10 @@ class _Parser(flags.ArgumentParser):
       if match is None
       else (int(match[1]), int(match[1] if match[2] is None else match[2]))
     )
-    if not 1 <= least <= most:
+    if not 1 <= least <= most <= _LARGEST:
       raise ValueError(
-        "expected a positive integer, or a range of them, as 5 or 5-15"
+        "expected a positive integer, or a range of them, as 5 or 5-15, up to "
+        f"{_LARGEST}"
       )
     return least if least == most else f"{least}-{most}"
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from binaries.command_line import UsageError
+from tasks import staging
 
 # Groups of settings, by name: flags, versions, …
 Configuration = Mapping[str, Mapping[str, Any]]
@@ -76,7 +77,9 @@ class RunFolder:
   @property
   def is_saved(self) -> bool:
     """Whether there is a saved round to go on from."""
-    return self.checkpoints.is_dir() and any(self.checkpoints.iterdir())
+    return self.checkpoints.is_dir() and any(
+      "_temp" not in path.name for path in self.checkpoints.iterdir()
+    )
 
   def remove_leftovers(self) -> None:
     """Removes what a killed run was in the middle of writing.
@@ -151,6 +154,7 @@ def take_folder(
       yield folder
     except BaseException:
       if not folder.is_saved:
+        folder.remove_leftovers()
         # The configuration last: without it, the rest is of no run.
         _remove(reversed(folder.files))
       raise
@@ -176,8 +180,13 @@ def _take(
     if (saved := file.read()) or folder.is_saved:
       _check_same(path, saved, configuration, flag_defaults)
     else:
-      file.write(f"{json.dumps(configuration, indent=2)}\n".encode())
-      file.flush()
+      try:
+        file.write(f"{json.dumps(configuration, indent=2)}\n".encode())
+        file.flush()
+        staging.sync(folder.config)
+      except OSError:
+        folder.config.unlink()  # Part of it would be of no run.
+        raise
     yield folder
 
 

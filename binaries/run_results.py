@@ -14,7 +14,7 @@ import tasks
 from binaries import plots, release, whole_file
 from binaries.run_folder import RunFolder
 from binaries.selection import Selection
-from tasks import label_histogram
+from tasks import label_histogram, staging
 
 # Beyond this, reading all data takes minutes.
 _MOST_CLIENTS_WITH_LABELS = 5000
@@ -101,6 +101,8 @@ def write(
       "value": selection.value,
     }
   _write_labels(folder, task)
+  for path in folder.path.glob("*.*"):
+    staging.sync(path)
   # All at once, as the last file: it says that the run is finished.
   whole_file.write(folder.summary, json.dumps(summary, indent=2) + "\n")
   text = (

@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import errno
+import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,13 +18,17 @@ from binaries import (
   population,
   progress,
   release,
+  resumption,
   rounds,
   run_folder,
   run_results,
   sampling,
   training_loop,
 )
+from binaries.command_line import UsageError
 from binaries.selection import Selection
+
+_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,7 +81,7 @@ def run(
 
   Raises:
     Interrupted: If a signal came; its advice says how to go on.
-    UsageError: If no folder can be had.
+    UsageError: If no folder can be had, or there is no room in it.
     tasks.DataError: If the data of a client cannot be used.
   """
   population.check_data(plan.task)
@@ -85,12 +91,20 @@ def run(
     progress.say(title)
     try:
       _train(folder, plan)
+      table = run_results.write(
+        folder, plan.task, selection=plan.selection, attackers=plan.attackers
+      )
     except interruption.Interrupted as interrupted:
       interrupted.advice = _advice(folder, plan.settings)
       raise
-    table = run_results.write(
-      folder, plan.task, selection=plan.selection, attackers=plan.attackers
-    )
+    except Exception as error:
+      # TensorFlow has errors of its own for it, of several kinds.
+      if not (full := [text for text in _FULL if text in str(error)]):
+        raise
+      raise UsageError(
+        f"--output_dir={folder.path}: {full[0]}; make room. "
+        f"{_advice(folder, plan.settings)}"
+      ) from error
     progress.say(f"{folder.path}: done; it holds all tables and plots.\n")
   return table
 
@@ -98,14 +112,17 @@ def run(
 def _train(folder: run_folder.RunFolder, plan: Plan) -> None:
   task, process, settings = plan.task, plan.process, plan.settings
   train_data = population.client_data(task.train_data)
+  sample = sampling.Sampler(plan.cohorts, task.train.num_examples)
   folder.remove_leftovers()
-  completed = release.last_saved_round(folder)
-  for table in folder.round_tables:
-    release.keep_rounds(table, completed)
+  completed = resumption.go_back(
+    folder,
+    settings,
+    num_reporting=lambda round_num: len(sample(round_num).reporting),
+    num_evaluated=len(plan.evaluated),
+  )
   best_manager = None
   if plan.selection is not None:
     _remember_evaluations(folder, plan.selection)
-    release.keep_best_checkpoints(folder, completed)
     best_manager = release.open_best_checkpoints(folder)
   progress.say(
     f"{folder.path}: going on after round {completed}."
@@ -119,7 +136,7 @@ def _train(folder: run_folder.RunFolder, plan: Plan) -> None:
       training_loop.train(
         rounds.Rounds(
           process,
-          sample=sampling.Sampler(plan.cohorts, task.train.num_examples),
+          sample=sample,
           train_data=train_data,
           costs=plan.costs,
           losses=population.build_losses(task, train_data)

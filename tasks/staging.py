@@ -4,6 +4,7 @@ What is interrupted, by an error or a signal, leaves nothing behind.
 """
 
 import contextlib
+import errno
 import os
 import pathlib
 import tempfile
@@ -71,5 +72,9 @@ def sync(path: pathlib.Path) -> None:
   descriptor = os.open(path, os.O_RDONLY)
   try:
     os.fsync(descriptor)
+  except OSError as error:
+    # A file system that cannot; most often, folders alone.
+    if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+      raise
   finally:
     os.close(descriptor)

@@ -28,7 +28,8 @@ def test_numbers_and_ranges_are_read(text, value, bounds):
 
 
 @pytest.mark.parametrize(
-  "text", ["", "x", "0", "-3", "0-5", "5-1", "5-", "1.5", "1-2-3"]
+  "text",
+  ["", "x", "0", "-3", "0-5", "5-1", "5-", "1.5", "1-2-3", "1-2147483648"],
 )
 def test_others_are_refused(text):
   with pytest.raises(flags.IllegalFlagValueError, match=r"--size.* 5 or 5-15"):

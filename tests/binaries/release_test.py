@@ -7,6 +7,7 @@ from tensorflow.core.util import event_pb2
 
 from binaries import release, run_folder
 from binaries.command_line import UsageError
+from tasks import staging
 
 
 @pytest.fixture
@@ -98,6 +99,10 @@ TABLE = b"round,loss\r\n1,0.5\r\n2,0.25\r\n10,0.125\r\n"
     # A row that was cut off, even where it looks like an earlier round.
     (TABLE + b"1", 10, TABLE),
     (TABLE + b"11,0.0", 11, TABLE),
+    # Zeros, where a power cut left nothing else of some rows.
+    (TABLE + b"\0" * 20, 11, TABLE),
+    (TABLE + b"11,\0\0\0\r\n12,1.0\r\n", 12, TABLE),
+    (b"\0" * 20, 11, None),
     # Nothing is left.
     (TABLE, 0, None),
     (b"round,loss\r\n", 3, None),
@@ -152,11 +157,22 @@ def test_a_state_of_another_structure_is_told_in_one_line(folder):
   assert "\n" not in str(raised.value)
 
 
+def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
+  synchronized = []
+  monkeypatch.setattr(staging, "sync", synchronized.append)
+  folder.metrics.write_bytes(TABLE)
+  asyncio.run(release.open_checkpoints(folder).save({"w": np.zeros(2)}, 10))
+  state = folder.checkpoints / "program_state_10"
+  assert synchronized[0] == folder.metrics
+  assert synchronized[-2:] == [state, folder.checkpoints]
+  assert set(synchronized[1:-2]) == set(state.rglob("*"))
+
+
 def test_of_the_best_states_those_of_saved_rounds_are_kept(folder):
   manager = release.open_best_checkpoints(folder)
   for version in (2, 4, 9):
     asyncio.run(manager.save({"weights": np.arange(3.0)}, version))
-  release.keep_best_checkpoints(folder, 8)
+  release.keep_states(folder, 8)
   kept = [path.name for path in folder.best_checkpoint.iterdir()]
   assert kept == [release.best_checkpoint(folder, 4).name]
   loaded = asyncio.run(

@@ -1,9 +1,11 @@
 import contextlib
+import errno
 import json
 import os
 import pathlib
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 
@@ -207,7 +209,9 @@ def fail_in(path, error, *, saved):
       for file in folder.round_tables:
         file.write_text("round\n")
       (folder.tensorboard / "train").mkdir(parents=True)
-      folder.checkpoints.mkdir()
+      # What was being written as it failed.
+      (folder.checkpoints / "program_state_1_temp1234").mkdir(parents=True)
+      (folder.path / "metrics.csv_temp1234").touch()
       if saved:
         (folder.checkpoints / "program_state_1").mkdir()
       raise error
@@ -229,8 +233,19 @@ def test_a_failure_that_is_killed_leaves_what_can_start_again(
   removed = []
   monkeypatch.setattr(run_folder, "_remove", removed.extend)
   folder = fail_in(path, RuntimeError(), saved=False)
-  assert set(removed) == set(folder.files)
+  assert set(removed) >= set(folder.files)
   assert removed[-1] == folder.config
+
+
+def test_a_config_for_which_there_is_no_room_leaves_nothing(path, monkeypatch):
+  no_space = OSError(errno.ENOSPC, "No space left on device")
+  monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=no_space))
+  with (
+    pytest.raises(command_line.UsageError, match="No space left"),
+    run_folder.take_folder([path], CONFIGURATION),
+  ):
+    pass
+  assert not path.parent.exists()
 
 
 def test_a_failure_later_leaves_what_was_saved(path):

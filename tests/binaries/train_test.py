@@ -1,19 +1,22 @@
 """Tests of the whole program, in this process."""
 
 import dataclasses
+import errno
 import json
 import os
 import pathlib
 import re
 import sys
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 import tasks
 import tff_fair
-from binaries import population, run_folder
+from binaries import population, resumption, run_folder
 from tff_fair import runtime
 
 SMALL = (
@@ -236,6 +239,24 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
       contents("other").values(), before.values(), strict=True
     )
   )
+
+
+@pytest.mark.parametrize(
+  "error",
+  [
+    OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+    tf.errors.ResourceExhaustedError(None, None, "a; No space left on device"),
+  ],
+)
+def test_a_full_disk_is_told_in_one_line(program, monkeypatch, error):
+  monkeypatch.setattr(resumption, "go_back", mock.Mock(side_effect=error))
+  outcome = program(*SMALL, "--output_dir=run")
+  assert outcome.status == 2
+  assert outcome.stderr.splitlines()[-1] == (
+    "train: --output_dir=run: No space left on device; make room. No round was "
+    "complete, nothing is kept."
+  )
+  assert os.listdir() == []
 
 
 def test_results_are_there_for_honest_clients_alone(program):

@@ -1,4 +1,6 @@
+import errno
 import os
+from unittest import mock
 
 import pytest
 
@@ -68,3 +70,14 @@ def test_nothing_was_written(tmp_path):
   ):
     pass
   assert os.listdir(tmp_path) == []
+
+
+def test_a_file_system_that_cannot_synchronize_folders_will_do(
+  tmp_path, monkeypatch
+):
+  sync = mock.Mock(side_effect=OSError(errno.EINVAL, "Invalid argument"))
+  monkeypatch.setattr(os, "fsync", sync)
+  staging.sync(tmp_path)
+  sync.side_effect = OSError(errno.EIO, "Input/output error")
+  with pytest.raises(OSError, match="Input"):
+    staging.sync(tmp_path)
