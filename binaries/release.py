@@ -148,7 +148,7 @@ def is_readable(folder: RunFolder, round_num: int) -> bool:
     tf.saved_model.load(str(_state(folder.checkpoints, round_num)))
   except tf.errors.ResourceExhaustedError:
     raise  # No memory: that says nothing about the state.
-  except (OSError, ValueError, tf.errors.OpError):
+  except (OSError, ValueError, IndexError, tf.errors.OpError):
     # What comes of files that are cut off, zeros or gone.
     return False
   return True

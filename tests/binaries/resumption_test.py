@@ -1,7 +1,6 @@
 """Tests of where an interrupted run goes on, on tables made by hand."""
 
 import asyncio
-import shutil
 
 import numpy as np
 import pytest
@@ -113,18 +112,25 @@ def test_a_round_that_lost_rows_is_run_again(
   )
 
 
-@pytest.mark.parametrize("names", [(), ("variables",), ("saved_model.pb",)])
-def test_a_state_that_was_damaged_is_not_gone_on_from(folder, capsys, names):
+@pytest.mark.parametrize(
+  "pattern", ["*", "saved_model.pb", "variables/*.index", "variables/*.data-*"]
+)
+@pytest.mark.parametrize("damage", ["cut off", "zeros", "gone"])
+def test_a_state_that_was_damaged_is_not_gone_on_from(
+  folder, capsys, pattern, damage
+):
   state = folder.checkpoints / "program_state_6"
-  files = [
-    f for name in names for f in [state / name, *state.glob(name + "/*")]
-  ]
-  if not names:
-    shutil.rmtree(state)
-    state.mkdir()
-  for file in files:
-    if file.is_file():
-      file.write_bytes(bytes(file.stat().st_size))
+  files = [file for file in state.rglob("*") if file.is_file()]
+  damaged = [file for file in files if file.match(pattern)]
+  assert damaged
+  for file in damaged:
+    size = file.stat().st_size
+    if damage == "gone":
+      file.unlink()
+    else:
+      file.write_bytes(
+        bytes(size) if damage == "zeros" else file.read_bytes()[: size // 2]
+      )
   assert go_back(folder) == 3
   check_whole(folder, 3)
   assert "round 6 was saved, but its state cannot be read" in (
