@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from binaries import measures
+from binaries import command_line, measures
 from binaries.command_line import UsageError
 
 # These flags share names, not meanings, with those of other programs.
@@ -156,7 +156,7 @@ def outputs() -> list[pathlib.Path]:
   Raises:
     UsageError: If one is in the way, or is of no known kind.
   """
-  files = [pathlib.Path(text).expanduser() for text in _OUTPUT.value]
+  files = [command_line.path("output", text) for text in _OUTPUT.value]
   for path in files:
     if path.suffix not in FORMATS:
       raise UsageError(

@@ -4,6 +4,7 @@ import pathlib
 
 from absl import flags
 
+from binaries import command_line
 from binaries.command_line import UsageError
 from tasks import native_downloads
 
@@ -99,7 +100,7 @@ def data_dir() -> pathlib.Path:
   """
   if not _DATA_DIR.value:
     raise UsageError("--data_dir: is missing; name the directory of the data.")
-  return pathlib.Path(_DATA_DIR.value).expanduser()
+  return command_line.path("data_dir", _DATA_DIR.value)
 
 
 def data_set() -> str:
@@ -132,7 +133,7 @@ def sources() -> list[pathlib.Path]:
   Raises:
     UsageError: If one is missing.
   """
-  paths = [pathlib.Path(text).expanduser() for text in _SOURCE.value]
+  paths = [command_line.path("source", text) for text in _SOURCE.value]
   if not paths:
     raise UsageError("--source: is missing; name what to convert.")
   for path in paths:

@@ -4,6 +4,7 @@ import pathlib
 
 from absl import flags
 
+from binaries import command_line
 from binaries.command_line import UsageError
 
 # These flags share names, not meanings, with those of other programs.
@@ -34,7 +35,7 @@ def output() -> pathlib.Path:
   """
   if not _OUTPUT.value:
     raise UsageError("--output: is empty; name the HTML file to write.")
-  path = pathlib.Path(_OUTPUT.value).expanduser()
+  path = command_line.path("output", _OUTPUT.value)
   if path.is_dir():
     raise UsageError(
       f"--output={path}: is a folder; name a file in it, as "

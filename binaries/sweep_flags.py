@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from absl import flags
 
-from binaries import measures
+from binaries import command_line, measures
 from binaries.command_line import UsageError
 
 # These flags share names, not meanings, with those of training.
@@ -89,7 +89,7 @@ def file() -> pathlib.Path | None:
   """
   if _FILE.value is None:
     return None
-  path = pathlib.Path(_FILE.value).expanduser()
+  path = command_line.path("file", _FILE.value)
   if path.is_file():
     return path
   included = FILES / f"{_FILE.value}{_SUFFIX}"
@@ -134,7 +134,7 @@ def output_dir() -> pathlib.Path:
     return _OUTPUTS / (path.stem if path else "sweep")
   if not _OUTPUT_DIR.value:
     raise UsageError("--output_dir: is empty; name a folder or leave it out.")
-  path = pathlib.Path(_OUTPUT_DIR.value).expanduser()
+  path = command_line.path("output_dir", _OUTPUT_DIR.value)
   if path.exists() and not path.is_dir():
     raise UsageError(f"--output_dir={path}: is not a folder.")
   return path

@@ -155,7 +155,8 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
   # An empty text would mean the working directory.
   if not os.fspath(data_dir):
     raise DataError("data_dir is empty; name a directory or leave it out.")
-  directory = pathlib.Path(data_dir).expanduser()
+  # Leaves a home directory that does not exist as it is, to be named below.
+  directory = pathlib.Path(os.path.expanduser(data_dir))
   try:
     next(directory.iterdir(), None)
   except OSError as error:

@@ -32,7 +32,7 @@ def cut(
   """
   if not config.split_file:
     return _cut(config, data, seed)
-  path = pathlib.Path(config.split_file).expanduser()
+  path = pathlib.Path(os.path.expanduser(config.split_file))
   try:
     if os.path.lexists(path):
       split = partition.load_split(path, data.labels)

@@ -238,6 +238,7 @@ def test_files_are_written_once(program, tmp_path):
     ("table.txt", "ends in .csv, .md, .tex"),
     ("runs.md", "is a folder"),
     ("none/t.md", "there is no folder none"),
+    ("~nosuchuser/t.md", "there is no such home directory"),
   ],
 )
 @pytest.mark.usefixtures("runs")

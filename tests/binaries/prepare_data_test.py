@@ -183,6 +183,14 @@ def test_tables_of_posts(prepare, tmp_path):
       "--test_date=2018: expected a day",
     ),
     ("--download=emnist", "--data_dir: is missing"),
+    (
+      "--convert=plays --source=play.txt --data_dir=~nosuchuser",
+      "--data_dir=~nosuchuser: there is no such home directory",
+    ),
+    (
+      "--convert=plays --source=~nosuchuser/play.txt --data_dir=.",
+      "--source=~nosuchuser/play.txt: there is no such home directory",
+    ),
     ("--download=mnist --data_dir=.", "--download=mnist: value should be one"),
     (
       "--download=emnist --data_dir=. --sha256=abc",

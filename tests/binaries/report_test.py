@@ -77,6 +77,7 @@ def test_a_file_that_is_there_stays_unless_it_may_be_replaced(program, folder):
     (["empty"], "empty: holds no run"),
     (["runs", "--output="], "--output: is empty"),
     (["runs", "--output=empty"], "--output=empty: is a folder"),
+    (["runs", "--output=~nosuchuser/x"], "--output=~nosuchuser/x: there is no"),
     (["runs", "--output=runs/a/summary.json/x"], "--output: "),
     (["runs", "--sort=mean"], "--sort: "),
     (["damaged"], "damaged/evaluations.csv: "),

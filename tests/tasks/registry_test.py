@@ -203,6 +203,7 @@ class TestEveryTask:
     for data_dir, message in [
       (tmp_path / "absent", "absent cannot be read: No such file"),
       (str(file), "file cannot be read: Not a directory"),
+      ("~nosuchuser/x", "~nosuchuser/x cannot be read: No such file"),
       ("", "data_dir is empty"),
     ]:
       with pytest.raises(tasks.DataError, match=message):
