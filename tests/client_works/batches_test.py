@@ -12,7 +12,7 @@ from tff_fair.client_works import batches
 
 
 @pytest.mark.parametrize("n", [0, 1, 4, 7, 8])
-@pytest.mark.parametrize("batch_size", [1, 3, 4, 100])
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 100, 2**31, 2**40])
 @pytest.mark.parametrize("ordered", [True, False])
 def test_slices_hold_all_examples_once(n, batch_size, ordered):
   x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)

@@ -151,6 +151,7 @@ def reduce_slices(
   if batch_size is None:
     return step(carry, examples)
   size = num_examples(examples)
+  batch_size = min(batch_size, tf.int32.max)  # No data is larger.
 
   def slice_and_step(start: tf.Tensor, carry: _Carry) -> tuple[Any, _Carry]:
     stop = tf.minimum(start + batch_size, size)
