@@ -156,11 +156,13 @@ def is_readable(folder: RunFolder, round_num: int) -> bool:
 
 def keep_states(folder: RunFolder, last_round: int) -> None:
   """Removes states of later rounds, which will come again."""
-  for manager, path in (
-    (open_checkpoints(folder), folder.checkpoints),
-    (open_best_checkpoints(folder), folder.best_checkpoint),
+  for opened, path in (
+    (open_checkpoints, folder.checkpoints),
+    (open_best_checkpoints, folder.best_checkpoint),
   ):
-    for version in asyncio.run(manager.get_versions()) or []:
+    if not path.exists():  # Opening it would make it.
+      continue
+    for version in asyncio.run(opened(folder).get_versions()) or []:
       if version > last_round:
         shutil.rmtree(_state(path, version))
 
