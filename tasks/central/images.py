@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -10,11 +9,9 @@ from tasks import models, task
 from tasks.central import building
 from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
+from tasks.central.pixels import Pixels, scale
 from tasks.data_error import DataError
 from tasks.image_files import LabeledImages, check_labels
-
-# Images whose squares are summed at a time: 25 MB of 28 x 28 pixels.
-_CHUNK = 4096
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,12 +32,10 @@ class ImageOptions(ModelOptions):
   """Options of tasks whose images are held in memory.
 
   Attributes:
-    pixels: "unit" divides them by 255. "standardized" subtracts from each pixel
-      its mean over all training images and divides by its standard deviation,
-      as in Li et al., "Fair Resource Allocation in Federated Learning".
+    pixels: How bytes become floats; see `tasks.central.pixels.scale`.
   """
 
-  pixels: Literal["unit", "standardized"] = "unit"
+  pixels: Pixels = "unit"
 
 
 def build_image_task(
@@ -78,7 +73,7 @@ def in_memory(
   halves: tuple[LabeledImages, LabeledImages],
   class_names: Sequence[str],
   *,
-  pixels: Literal["unit", "standardized"],
+  pixels: Pixels,
   users: np.ndarray | None = None,
 ) -> CentralData:
   """Returns images as a central data set; they stay bytes until asked for.
@@ -105,11 +100,7 @@ def in_memory(
       f"{train.source} of shape {list(train.images.shape[1:])}."
     )
   images = np.concatenate([train.images, test.images])
-  mean, deviation = (
-    _moments(train.images)
-    if pixels == "standardized"
-    else (np.array(0.0, np.float32), np.array(255.0, np.float32))
-  )
+  mean, deviation = scale(train.images, pixels)
 
   def load_x(positions: np.ndarray) -> np.ndarray:
     return (images[positions].astype(np.float32) - mean) / deviation
@@ -124,18 +115,3 @@ def in_memory(
     class_names=class_names,
     users=users,
   )
-
-
-def _moments(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  # In whole numbers: no order of summation, the same on every machine.
-  total = np.zeros(images.shape[1:], np.int64)
-  squares = np.zeros(images.shape[1:], np.int64)
-  for start in range(0, len(images), _CHUNK):
-    chunk = images[start : start + _CHUNK].astype(np.int64)
-    total += chunk.sum(axis=0)
-    squares += (chunk * chunk).sum(axis=0)
-  count = len(images)
-  variance = (count * squares - total * total) / count**2
-  # A pixel that never changes becomes zero; the constant is that of Li et al.
-  deviation = np.sqrt(variance) + 1e-3
-  return (total / count).astype(np.float32), deviation.astype(np.float32)

@@ -17,8 +17,8 @@ from tasks.models.classification import model_fn as model_fn
 from tasks.models.convolutional import dropout_cnn as dropout_cnn
 from tasks.models.convolutional import fedavg_cnn as fedavg_cnn
 from tasks.models.dense import InitialWeights as InitialWeights
-from tasks.models.dense import linear_double_softmax as linear_double_softmax
 from tasks.models.dense import mlp as mlp
+from tasks.models.dense import mlp_double_softmax as mlp_double_softmax
 from tasks.models.dropout import RepeatableDropout as RepeatableDropout
 from tasks.models.image_classifiers import ImageModelName as ImageModelName
 from tasks.models.image_classifiers import image_classifier as image_classifier

@@ -65,22 +65,24 @@ def _initializers(
     }
 
 
-def linear_double_softmax(
+def mlp_double_softmax(
   input_shape: tuple[int, ...],
+  hidden_units: tuple[int, ...],
   num_classes: int,
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
-  """Linear model whose softmax output is taken for logits once more.
+  """Fully connected network whose softmax is taken for logits once more.
 
-  A mistake, kept because published numbers come from it: Table 3 of Wang et
-  al., "Federated Learning with Fair Averaging" (IJCAI 2021). The loss never
-  falls below log(1 + (C - 1) / e) for C classes.
+  A mistake, kept because published numbers come from it: those of Wang et al.,
+  "Federated Learning with Fair Averaging" (IJCAI 2021). The loss never falls
+  below log(1 + (C - 1) / e) for C classes.
 
   Args:
     input_shape: Shape of one example.
+    hidden_units: Width of each hidden layer.
     num_classes: Number of classes.
-    seed: Seed of the initial weights.
+    seed: Seed of the initial weights, which are those of `mlp`.
     initial_weights: As for `mlp`.
 
   Returns:
@@ -89,7 +91,7 @@ def linear_double_softmax(
   """
   return tf.keras.Sequential(
     [
-      mlp(input_shape, (), num_classes, seed, initial_weights),
+      mlp(input_shape, hidden_units, num_classes, seed, initial_weights),
       _Probabilities(),
     ]
   )

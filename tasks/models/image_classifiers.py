@@ -12,17 +12,20 @@ ImageModelName = Literal[
   "linear",
   "linear_double_softmax",
   "mlp",
+  "mlp_double_softmax",
   "mlp_128",
   "cnn",
   "resnet18",
   "vgg11",
 ]
-_HIDDEN_UNITS: Mapping[str, tuple[int, ...]] = {
-  "linear": (),
-  "mlp": (200, 200),
-  "mlp_128": (128,),
+_DENSE: Mapping[str, tuple[Callable[..., tf.keras.Model], tuple[int, ...]]] = {
+  "linear": (dense.mlp, ()),
+  "linear_double_softmax": (dense.mlp_double_softmax, ()),
+  "mlp": (dense.mlp, (200, 200)),
+  "mlp_double_softmax": (dense.mlp_double_softmax, (200, 200)),
+  "mlp_128": (dense.mlp, (128,)),
 }
-_BUILDERS: Mapping[str, Callable[..., tf.keras.Model]] = {
+_CONVOLUTIONAL: Mapping[str, Callable[..., tf.keras.Model]] = {
   "resnet18": residual.resnet18,
   "vgg11": vgg.vgg11,
 }
@@ -40,9 +43,10 @@ def image_classifier(
   """Returns a function that builds a new classifier.
 
   Args:
-    name: "linear"; "linear_double_softmax", see there; "mlp" with two hidden
-      layers of 200 units; "mlp_128" with one of 128; "cnn" of McMahan et al.;
-      "resnet18" with group normalization; "vgg11".
+    name: "linear"; "mlp" with two hidden layers of 200 units; "mlp_128" with
+      one of 128; "linear_double_softmax" and "mlp_double_softmax", see
+      `tasks.models.mlp_double_softmax`; "cnn" of McMahan et al.; "resnet18"
+      with group normalization; "vgg11".
     input_shape: Height, width and channels of an image.
     num_classes: Number of logits.
     seed: Seed of the initial weights.
@@ -52,22 +56,10 @@ def image_classifier(
     ValueError: If the images are too small for the model, or it has no such
       initial weights.
   """
-  if name in _HIDDEN_UNITS:
+  if name in _DENSE:
+    build, hidden_units = _DENSE[name]
     return functools.partial(
-      dense.mlp,
-      input_shape,
-      _HIDDEN_UNITS[name],
-      num_classes,
-      seed,
-      initial_weights,
-    )
-  if name == "linear_double_softmax":
-    return functools.partial(
-      dense.linear_double_softmax,
-      input_shape,
-      num_classes,
-      seed,
-      initial_weights,
+      build, input_shape, hidden_units, num_classes, seed, initial_weights
     )
   if initial_weights != "glorot":
     raise ValueError(
@@ -83,4 +75,4 @@ def image_classifier(
       f"model must be another one than vgg11 for images of {input_shape[0]} x "
       f"{input_shape[1]} pixels; it pools five times."
     )
-  return functools.partial(_BUILDERS[name], input_shape, num_classes, seed)
+  return functools.partial(_CONVOLUTIONAL[name], input_shape, num_classes, seed)

@@ -65,7 +65,7 @@ def test_double_softmax_stays_double():
   )
 
   def build():
-    return models.linear_double_softmax((4,), 3, 0)
+    return models.mlp_double_softmax((4,), (), 3, 0)
 
   data = tf.data.Dataset.from_tensors(
     (np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0], np.int32))

@@ -170,14 +170,14 @@ def test_initial_weights_are_those_of_pytorch():
     build(0).get_weights()
     for build in (
       lambda seed: models.mlp((8,), (), 3, seed, "pytorch"),
-      lambda seed: models.linear_double_softmax((8,), 3, seed, "pytorch"),
+      lambda seed: models.mlp_double_softmax((8,), (), 3, seed, "pytorch"),
     )
   )
   for first, second in zip(linear, double, strict=True):
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("name", ["linear", "linear_double_softmax", "mlp_128"])
+@pytest.mark.parametrize("name", ["linear", "mlp_double_softmax", "mlp_128"])
 def test_image_classifiers_have_either(name):
   glorot, pytorch = (
     models.image_classifier(name, (4, 4, 1), 3, 0, kind)().get_weights()
@@ -280,7 +280,7 @@ def test_resnet_has_no_state_that_mixes_clients():
 def test_double_softmax_is_not_undone_by_keras(in_graph):
   spec = (tf.TensorSpec([None, 4], tf.float32), tf.TensorSpec([None], tf.int32))
   model = models.model_fn(
-    lambda: models.linear_double_softmax((4,), 3, 0), spec
+    lambda: models.mlp_double_softmax((4,), (), 3, 0), spec
   )()
   x = 3 * tf.random.stateless_normal([5, 4], [0, 1])
   y = tf.constant([0, 1, 2, 0, 1])
