@@ -58,14 +58,15 @@ def test_dense_models_train_as_in_keras(name, options):
   _check_alike(found, expected)
 
 
-def test_double_softmax_stays_double():
+@pytest.mark.parametrize("hidden_units", [(), (6, 5)])
+def test_double_softmax_stays_double(hidden_units):
   spec = (
     tf.TensorSpec([None, 4], tf.float32),
     tf.TensorSpec([None], tf.int32),
   )
 
   def build():
-    return models.mlp_double_softmax((4,), (), 3, 0)
+    return models.mlp_double_softmax((4,), hidden_units, 3, 0)
 
   data = tf.data.Dataset.from_tensors(
     (np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0], np.int32))

@@ -177,7 +177,9 @@ def test_initial_weights_are_those_of_pytorch():
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("name", ["linear", "mlp_double_softmax", "mlp_128"])
+@pytest.mark.parametrize(
+  "name", ["linear", "linear_double_softmax", "mlp_double_softmax", "mlp_128"]
+)
 def test_image_classifiers_have_either(name):
   glorot, pytorch = (
     models.image_classifier(name, (4, 4, 1), 3, 0, kind)().get_weights()
@@ -276,18 +278,23 @@ def test_resnet_has_no_state_that_mixes_clients():
   assert models.resnet18((32, 32, 3), 10, 0).non_trainable_variables == []
 
 
+@pytest.mark.parametrize("hidden_units", [(), (6, 5)])
 @pytest.mark.parametrize("in_graph", [True, False])
-def test_double_softmax_is_not_undone_by_keras(in_graph):
+def test_double_softmax_is_not_undone_by_keras(in_graph, hidden_units):
   spec = (tf.TensorSpec([None, 4], tf.float32), tf.TensorSpec([None], tf.int32))
   model = models.model_fn(
-    lambda: models.mlp_double_softmax((4,), (), 3, 0), spec
+    lambda: models.mlp_double_softmax((4,), hidden_units, 3, 0), spec
   )()
   x = 3 * tf.random.stateless_normal([5, 4], [0, 1])
   y = tf.constant([0, 1, 2, 0, 1])
   forward = tf.function(model.forward_pass) if in_graph else model.forward_pass
   output = forward((x, y), training=True)
-  kernel, bias = model.trainable_variables
-  probabilities = tf.nn.softmax(x @ kernel + bias).numpy()
+  *hidden, kernel, bias = model.trainable_variables
+  assert len(hidden) == 2 * len(hidden_units)
+  features = x
+  for weights, shift in zip(hidden[::2], hidden[1::2], strict=True):
+    features = tf.nn.relu(features @ weights + shift)
+  probabilities = tf.nn.softmax(features @ kernel + bias).numpy()
   np.testing.assert_allclose(output.predictions, probabilities, rtol=1e-5)
   again = np.exp(probabilities)
   again /= again.sum(axis=1, keepdims=True)
