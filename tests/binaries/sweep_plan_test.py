@@ -149,6 +149,17 @@ def test_a_default_that_is_given_makes_no_other_run(expand_file):
     )
 
 
+def test_methods_that_the_command_line_makes_one_are_run_once(expand_file):
+  one = '[[methods]]\nalgorithm = "term"\nhparam.t = 1\n'
+  two = '[[methods]]\nalgorithm = "term"\nhparam.t = [2, 3]\n'
+  assert len(expand_file(one + two)) == 3
+  (run,) = expand_file(one + two, "--grid=hparam.t=5")
+  assert run.hparams == {"t": 5.0}
+  # Which of two names the run should have would not be clear.
+  with pytest.raises(UsageError, match=r"number 2 \(Term\): .* the same run"):
+    expand_file(f'{one}{two}name = "Term"\n', "--grid=hparam.t=5")
+
+
 def test_an_hparam_of_another_method_is_a_mistake(expand_file):
   with pytest.raises(
     UsageError, match=r"number 1 \(fedavg\): .*hyperparameter"
