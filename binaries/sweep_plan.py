@@ -82,8 +82,10 @@ def expand(sweep: sweep_file.Sweep) -> list[PlannedRun]:
       key = json.dumps([run.flags, run.task_options, run.hparams], default=str)
       if key in planned:
         other, first = planned[key]
-        if sweep.final and other is not method and run.method == first.method:
-          # They differed, until --grid replaced a setting of both.
+        if run.method == first.method and any(
+          method.grid.get(name) != other.grid.get(name) for name in sweep.final
+        ):
+          # They differed, until the command line replaced a setting of both.
           continue
         raise UsageError(
           f"{method.place}: {run.name} is the same run as {first.name} of "

@@ -158,6 +158,9 @@ def test_methods_that_the_command_line_makes_one_are_run_once(expand_file):
   # Which of two names the run should have would not be clear.
   with pytest.raises(UsageError, match=r"number 2 \(Term\): .* the same run"):
     expand_file(f'{one}{two}name = "Term"\n', "--grid=hparam.t=5")
+  # These were the same before.
+  with pytest.raises(UsageError, match=r"number 2 \(term\): .* the same run"):
+    expand_file(one + one, "--grid=hparam.t=5", "--grid=seed=0")
 
 
 def test_an_hparam_of_another_method_is_a_mistake(expand_file):
