@@ -45,8 +45,7 @@ def _moments_of_pixels(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     total += chunk.sum(axis=0)
     squares += (chunk * chunk).sum(axis=0)
   count = len(images)
-  variance = (count * squares - total * total) / count**2
-  deviation = np.sqrt(variance) + _LEAST_DEVIATION
+  deviation = _deviation(total, squares, count) + _LEAST_DEVIATION
   return (total / count).astype(np.float32), deviation.astype(np.float32)
 
 
@@ -58,7 +57,7 @@ def _moments_of_channels(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     totals = chunk.sum(axis=(1, 2))
     squares = (chunk * chunk).sum(axis=(1, 2))
     total += totals.sum(axis=0)
-    deviations.append(np.sqrt((count * squares - totals * totals) / count**2))
+    deviations.append(_deviation(totals, squares, count))
   # Summed without rounding: the same on every machine.
   deviation = [
     math.fsum(channel) / len(images) + _LEAST_DEVIATION
@@ -66,6 +65,12 @@ def _moments_of_channels(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   ]
   mean = total / (len(images) * count)
   return mean.astype(np.float32), np.array(deviation, np.float32)
+
+
+def _deviation(
+  total: np.ndarray, squares: np.ndarray, count: int
+) -> np.ndarray:
+  return np.sqrt((count * squares - total * total) / count**2)
 
 
 def _chunks(images: np.ndarray) -> Iterator[np.ndarray]:
