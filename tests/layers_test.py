@@ -39,6 +39,7 @@ LAYERS = {
   "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
   "tff_fair.metrics": Layer(packages=("numpy",)),
   "tff_fair.runtime": Layer(packages=(*TFF, "grpc")),
+  "tff_fair.typed_values": Layer(),
   "tff_fair.types": Layer(packages=TFF),
   "tff_fair.rules": Layer(("tff_fair.kernels", *SHARED), TF),
   **{part: Layer(MACHINERY, TFF) for part in PARTS},
@@ -56,7 +57,7 @@ LAYERS = {
     (*MACHINERY, *PARTS, "tff_fair.evaluation"), TFF
   ),
   "tff_fair": Layer(("tff_fair",)),
-  "tasks": Layer(("tff_fair.types",), None),
+  "tasks": Layer(("tff_fair.typed_values", "tff_fair.types"), None),
   "binaries": Layer(("tff_fair", "tasks"), None),
 }
 
