@@ -1,0 +1,185 @@
+"""Tests of the documentation: what it names is there."""
+
+import ast
+import builtins
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.source_tree import ROOT
+
+README = ROOT / "README.md"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+SWEEPS = {path.stem for path in (ROOT / "binaries" / "sweeps").glob("*.toml")}
+
+_FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_LOOP = re.compile(r"for (\w+) in ([^;\n]+); do\n(.*?)done", re.DOTALL)
+_LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)|\bsrc=\"([^\"]+)\"")
+_FILE = re.compile(r"--file=([\w.]+)")
+_FLAGFILE = re.compile(r"--flagfile=([\w./$]+)")
+_MODULE = re.compile(r"python -m ((?:binaries|benchmarks)\.\w+)")
+
+
+def page_id(path):
+  return str(path.relative_to(ROOT))
+
+
+def commands(path):
+  """Returns a page's text with the loops of its commands written out."""
+
+  def unroll(loop):
+    name, values, body = loop.groups()
+    return "".join(body.replace(f"${name}", value) for value in values.split())
+
+  return _LOOP.sub(unroll, path.read_text())
+
+
+def prose(path):
+  """Returns a page's text without code."""
+  text = _FENCE.sub("", path.read_text())
+  lines = [line for line in text.splitlines() if not line.startswith("    ")]
+  return re.sub(r"`[^`\n]*`", "", "\n".join(lines))
+
+
+def links(path):
+  """Returns the links and pictures of a page that are not web addresses."""
+  targets = (first or second for first, second in _LINK.findall(prose(path)))
+  return [target for target in targets if "://" not in target]
+
+
+def anchors(path):
+  """Returns the anchors that headings have on a page, as GitHub makes them."""
+  found: list[str] = []
+  headings = re.findall(
+    r"^#+ (.+)$", _FENCE.sub("", path.read_text()), re.MULTILINE
+  )
+  for heading in headings:
+    words = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    repeats = sum(
+      re.fullmatch(rf"{words}(-\d+)?", name) is not None for name in found
+    )
+    found.append(f"{words}-{repeats}" if repeats else words)
+  return found
+
+
+def readme_pictures():
+  return [
+    ROOT / target
+    for target in links(README)
+    if target.endswith((".svg", ".png"))
+  ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_sweep_files_in_commands_are_there(page):
+  # A name with an ending is the path of a file of the reader's own.
+  names = {name for name in _FILE.findall(commands(page)) if "." not in name}
+  assert names - {"NAME"} <= SWEEPS
+
+
+def test_reproduction_begins_with_every_sweep_file():
+  page = (ROOT / "docs" / "reproduction.md").read_text()
+  table = page[page.index("\n|") : page.index("\n## ")]
+  assert set(_FILE.findall(table)) == SWEEPS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_flagfiles_in_commands_are_there(page):
+  missing = [
+    name
+    for name in _FLAGFILE.findall(commands(page))
+    if not (ROOT / name).is_file()
+  ]
+  assert not missing
+
+
+def test_readme_names_flagfiles():
+  assert len(_FLAGFILE.findall(commands(README))) >= 4
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_programs_in_commands_are_there(page):
+  missing = [
+    name
+    for name in _MODULE.findall(page.read_text())
+    if not (ROOT / name.replace(".", "/")).with_suffix(".py").is_file()
+  ]
+  assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_point_to_something(page):
+  broken = []
+  for link in links(page):
+    name, _, anchor = link.partition("#")
+    target = (page.parent / name) if name else page
+    if not target.exists() or (anchor and anchor not in anchors(target)):
+      broken.append(link)
+  assert not broken
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    ("# Two words, 3: x\n", ["two-words-3-x"]),
+    ("## `code` and α\n", ["code-and-α"]),
+    ("## Same\n## Same\n", ["same", "same-1"]),
+    ("```python\n# no heading\n```\n## One\n", ["one"]),
+  ],
+)
+def test_anchors_are_those_of_headings(tmp_path, text, expected):
+  page = tmp_path / "page.md"
+  page.write_text(text)
+  assert anchors(page) == expected
+
+
+def test_readme_is_short():
+  assert len(README.read_text().splitlines()) <= 150
+
+
+def test_readme_has_the_table_of_methods_between_its_markers():
+  text = README.read_text()
+  table = text[
+    text.index("<!-- methods -->\n") : text.index("<!-- /methods -->")
+  ]
+  rows = table.splitlines()[1:]
+  assert len(rows) > 2
+  assert all(row.startswith("|") for row in rows)
+
+
+def test_readme_has_a_small_picture_that_stands_alone():
+  pictures = readme_pictures()
+  assert pictures
+  for picture in pictures:
+    content = picture.read_bytes()
+    assert len(content) < 100_000
+    if picture.suffix == ".svg":
+      ElementTree.fromstring(content)
+      addresses = re.findall(rb"(?:href|src)=|url\(|@import", content)
+      assert not addresses
+
+
+@pytest.mark.parametrize(
+  "block",
+  [
+    code
+    for kind, code in _FENCE.findall(README.read_text())
+    if kind == "python"
+  ],
+  ids=lambda code: code.split("\n", 1)[0],
+)
+def test_readme_snippets_define_what_they_use(block):
+  nodes = list(ast.walk(ast.parse(block)))
+  names = [node for node in nodes if isinstance(node, ast.Name)]
+  defined = set(dir(builtins))
+  defined |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
+  for node in nodes:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+      defined |= {alias.asname or alias.name for alias in node.names}
+    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+      defined.add(node.name)
+    elif isinstance(node, ast.arg):
+      defined.add(node.arg)
+  used = {n.id for n in names if isinstance(n.ctx, ast.Load)}
+  assert used <= defined
