@@ -22,8 +22,8 @@ from collections.abc import Iterator
 import tasks
 from benchmarks import measure
 from binaries import population
-from tasks import partition
-from tasks.preparation import example_proto
+from tasks import cuts as partition
+from tasks.formats import example_proto
 
 _NUM_WORDS = 1000
 _NUM_SENTENCES = 500

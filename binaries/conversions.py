@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from binaries import cut_flags
 from binaries.command_line import UsageError
-from tasks.preparation import (
+from tasks.conversions import (
+  central_images,
   cifar,
   image_folder,
-  labelled_images,
   leaf_json,
   mnist,
   plays,
   stack_exchange,
   token_counts,
 )
-from tasks.preparation.client_data_file import Example
+from tasks.conversions.client_data_file import Example
 
 OnProgress = Callable[[int], object]
 
@@ -149,7 +149,7 @@ def _image_folder(source: pathlib.Path) -> Conversion:
 
 
 def _images(
-  images: labelled_images.LabelledImages,
+  images: central_images.CentralImages,
   filename: str,
   *,
   train: str = "train",
@@ -163,7 +163,7 @@ def _images(
     split=split,
     total=len(images.labels),
     unit="example",
-    examples=lambda on_progress: labelled_images.deal(
+    examples=lambda on_progress: central_images.deal(
       images, clients, keep_splits=split == "source", on_example=on_progress
     ),
     train=train,

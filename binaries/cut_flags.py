@@ -8,9 +8,10 @@ from absl import flags
 
 from binaries.command_line import UsageError
 from binaries.data_flags import NAMESPACE
-from tasks import partition
-from tasks.preparation import cuts, stack_exchange
-from tasks.preparation.client_data_file import Cut
+from tasks import cuts as partition
+from tasks.conversions import stack_exchange
+from tasks.conversions import test_choice as cuts
+from tasks.conversions.client_data_file import Cut
 
 SPLITS = ("source", "date", "random", "order")
 

@@ -6,7 +6,7 @@ from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
-from tasks import native_downloads
+from tasks.downloads import native as native_downloads
 
 # These flags share names, not meanings, with those of training.
 NAMESPACE = flags.FlagValues()

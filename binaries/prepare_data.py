@@ -14,9 +14,11 @@ from binaries import (
   interruption,
 )
 from binaries import progress as screen
-from tasks import native_downloads, staging
+from tasks.conversions import client_data_file, token_counts
 from tasks.data_error import DataError
-from tasks.preparation import client_data_file, inventory, token_counts
+from tasks.downloads import native as native_downloads
+from tasks.formats import inventory
+from tasks.formats import whole_file as staging
 
 GROUPS = (data_flags, cut_flags)
 

@@ -16,7 +16,7 @@ import tensorflow_federated as tff
 from binaries import training_loop
 from binaries.command_line import UsageError
 from binaries.run_folder import RunFolder
-from tasks import staging
+from tff_fair import files as staging
 
 ROUND = "round"  # The first column of every table.
 # One to go on from, and the one before, should that be damaged.

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from binaries import command_line, report_flags, runs
 from binaries.report_page import methods, page
-from tasks import staging
 from tasks.data_error import DataError
+from tasks.formats import whole_file as staging
 
 GROUPS = (report_flags,)
 

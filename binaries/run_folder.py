@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from binaries.command_line import UsageError
-from tasks import staging
+from tff_fair import files as staging
 
 # Groups of settings, by name: flags, versions, …
 Configuration = Mapping[str, Mapping[str, Any]]

@@ -14,7 +14,8 @@ import tasks
 from binaries import plots, release, whole_file
 from binaries.run_folder import RunFolder
 from binaries.selection import Selection
-from tasks import label_histogram, staging
+from tasks.cuts import label_histogram
+from tff_fair import files as staging
 
 # Beyond this, reading all data takes minutes.
 _MOST_CLIENTS_WITH_LABELS = 5000

@@ -1,28 +1,20 @@
-"""Data and models to train on: federated learning tasks by name."""
+"""Data and models to train on: federated learning tasks by name.
 
-import importlib
-import typing
+A task is a file here. Beneath it, data sets that come by client are read in
+`federated`, and those in one place are cut over clients in `central` by means
+of `cuts`. `formats` reads files, `downloads` fetches them, `conversions` writes
+other data in TFF's format, `texts` makes numbers of words and characters, and
+`models` are Keras models. Only `models` imports TensorFlow at once; all others
+import it in the function that needs it, and options are known without it.
+"""
 
 from tasks.data_error import DataError as DataError
-
-if typing.TYPE_CHECKING:
-  from tasks.registry import load as load
-  from tasks.registry import names as names
-  from tasks.registry import option_defaults as option_defaults
-  from tasks.registry import option_names as option_names
-  from tasks.registry import parse_options as parse_options
-  from tasks.task import Split as Split
-  from tasks.task import Task as Task
-else:
-  _TASK_NAMES = ("Split", "Task")
-  _REGISTRY_NAMES = (
-    *("load", "names", "option_defaults", "option_names", "parse_options"),
-  )
-
-  def __getattr__(name: str) -> object:
-    """Imports TensorFlow, which takes seconds, only for what is built on it."""
-    if name in _TASK_NAMES:
-      return getattr(importlib.import_module("tasks.task"), name)
-    if name in _REGISTRY_NAMES:
-      return getattr(importlib.import_module("tasks.registry"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+from tasks.registry import check_options as check_options
+from tasks.registry import load as load
+from tasks.registry import names as names
+from tasks.registry import option_defaults as option_defaults
+from tasks.registry import option_meanings as option_meanings
+from tasks.registry import option_names as option_names
+from tasks.registry import parse_options as parse_options
+from tasks.task import Split as Split
+from tasks.task import Task as Task

@@ -5,11 +5,11 @@ Federated Learning" (ICML 2019), and of the bias study of Hu et al.,
 "Federated Learning Meets Multi-objective Optimization" (FedMGDA+, 2022).
 Logistic regression whether somebody earns more than $50,000.
 
-Features are those of the training file alone: each value of a categorical
-column has a feature, and a value that is in the test file only has none. AFL
-uses the categorical columns alone, and so does the default; numbers are brought
-to mean 0 and deviation 1. A missing value, "?", is a value like others, or its
-row is left out.
+The training file alone defines the features: one for each value of a
+categorical column. A value that only the test file has gets none. AFL uses the
+categorical columns alone, and so does the default. Numbers get mean 0 and
+deviation 1. A missing value, "?", is a value like others, or its row is left
+out.
 """
 
 import dataclasses
@@ -18,11 +18,10 @@ import pathlib
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
 from tasks import models, options, task
 from tasks.data_error import DataError
-from tasks.preparation import source_file
+from tasks.formats import source_file
 
 _COLUMNS = (
   *("age", "workclass", "fnlwgt", "education", "education-num"),
@@ -37,13 +36,16 @@ _CLIENTS = ("phd", "non_phd")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AdultOptions(options.TaskOptions):
+class Options(options.TaskOptions):
   """Options of the task `adult`.
 
   Attributes:
-    num_clients: Two, with and without a doctorate.
-    features: The categorical columns, as in AFL, or all of them.
-    missing: Whether "?" is a value of its own, or its row is left out.
+    num_clients: Number of clients, always 2: people with and without a
+      doctorate.
+    features: The columns that become features: "categorical" ones alone, as in
+      AFL, or "all".
+    missing: Whether "?" is a value of its own ("value"), or a row with it is
+      left out ("leave_out").
   """
 
   num_clients: int = 2
@@ -64,8 +66,8 @@ class _Table:
   num_left_out: int
 
 
-def load_adult(
-  config: AdultOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -102,10 +104,7 @@ def load_adult(
     )
   train, test = halves
   num_features = train.load(0)[0].shape[1]
-  element_spec = (
-    tf.TensorSpec([None, num_features], tf.float32),
-    tf.TensorSpec([None], tf.int32),
-  )
+  element_spec = task.element_spec([num_features])
   build_model = functools.partial(models.mlp, (num_features,), (), 2, seed)
   num_left_out = sum(table.num_left_out for table in tables)
   return task.Task(
@@ -113,8 +112,7 @@ def load_adult(
     description=(
       f"Adult, {num_features} {config.features} features "
       f"({num_left_out:,} rows with missing values left out): 2 clients, "
-      f"{train.num_examples.sum():,} train and "
-      f"{test.num_examples.sum():,} test examples"
+      f"{task.count_examples(train, test)}"
     ),
     client_names=_CLIENTS,
     train=train,

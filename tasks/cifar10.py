@@ -12,7 +12,8 @@ import pathlib
 
 from tasks import central, task
 from tasks.data_error import DataError
-from tasks.image_files import LabeledImages, cifar_batches, places, prepared
+from tasks.formats import cifar, cifar_batch, places, prepared
+from tasks.formats.labeled_images import LabeledImages
 
 CLASS_NAMES = (
   "airplane",
@@ -29,14 +30,14 @@ CLASS_NAMES = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cifar10Options(central.ImageOptions):
+class Options(central.ImageOptions):
   """Options of the task `cifar10`: those of all images."""
 
   model: central.ImageModelName = "mlp"
 
 
-def load_cifar10(
-  config: Cifar10Options, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -65,19 +66,19 @@ def _read(
   data_dir: pathlib.Path | None,
 ) -> tuple[LabeledImages, LabeledImages]:
   data_dir = places.require(data_dir, what="CIFAR-10")
-  layout = cifar_batches.CIFAR10
-  if folder := cifar_batches.find(data_dir, layout):
-    return cifar_batches.read(folder, layout)
+  kind = cifar_batch.CIFAR10
+  if folder := cifar.find(data_dir, kind):
+    return cifar.read(folder, kind)
   if npz := sorted(data_dir.glob("cifar10*.npz")):
     if len(npz) > 1:
       raise DataError(
         f"{data_dir}: has {' and '.join(path.name for path in npz)}; which of "
         "them is meant? Name a directory that has one of them."
       )
-    return cifar_batches.read_npz(npz[0])
+    return cifar.read_npz(npz[0])
   if directory := prepared.find(data_dir, "cifar10"):
     return prepared.read(directory)
   raise DataError(
-    f"{data_dir}: has no CIFAR-10; expected {' or '.join(layout.folders)}, "
+    f"{data_dir}: has no CIFAR-10; expected {' or '.join(kind.folders)}, "
     "cifar10*.npz, or cifar10/ as tensorflow-datasets prepares it."
   )

@@ -6,24 +6,25 @@ The default is AdaFed's first set-up; its second one and Semi-VRed's have
 concentration 0.05 and 50 clients.
 
 TFF's 100 test clients are not among its 500 training clients. With partition
-"users", each of the 500 is given those test images whose labels it trains on.
+"users", each of the 500 gets test images of the labels that it trains on.
 """
 
 import dataclasses
 import pathlib
 
 import numpy as np
-import tensorflow_federated as tff
 
-from tasks import central, native_data, native_images, sqlite_file, task
-from tasks.image_files import LabeledImages, cifar_batches, prepared
+from tasks import central, task
+from tasks.federated import native_clients, native_images
+from tasks.formats import cifar, cifar_batch, prepared, sqlite_file
+from tasks.formats.labeled_images import LabeledImages
 
 _FILENAME = "cifar100.sqlite"
 _NUM_CLASSES = 100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cifar100Options(central.ImageOptions):
+class Options(central.ImageOptions):
   """Options of the task `cifar100`: those of all images."""
 
   num_clients: int | None = 10
@@ -31,8 +32,8 @@ class Cifar100Options(central.ImageOptions):
   model: central.ImageModelName = "resnet18"
 
 
-def load_cifar100(
-  config: Cifar100Options, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -70,9 +71,9 @@ def _central(
 ) -> tuple[LabeledImages, LabeledImages] | None:
   if data_dir is None:
     return None
-  layout = cifar_batches.CIFAR100
-  if folder := cifar_batches.find(data_dir, layout):
-    return cifar_batches.read(folder, layout)
+  kind = cifar_batch.CIFAR100
+  if folder := cifar.find(data_dir, kind):
+    return cifar.read(folder, kind)
   if directory := prepared.find(data_dir, "cifar100"):
     return prepared.read(directory)
   return None
@@ -81,6 +82,8 @@ def _central(
 def _native(
   data_dir: pathlib.Path | None,
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
+  import tensorflow_federated as tff  # noqa: PLC0415
+
   load = tff.simulation.datasets.cifar100.load_data
   path = sqlite_file.find(_FILENAME, data_dir, load)
   splits = ("train", "test")
@@ -91,5 +94,5 @@ def _native(
   )
 
 
-def _to_arrays(examples: native_data.Examples) -> task.Arrays:
+def _to_arrays(examples: native_clients.Examples) -> task.Arrays:
   return examples["image"], examples["label"]

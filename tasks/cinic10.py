@@ -9,13 +9,13 @@ import dataclasses
 import pathlib
 
 from tasks import central, cifar10, task
-from tasks.image_files import folders, places
+from tasks.formats import image_folders, places
 
 _IMAGE_SIZE = 32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cinic10Options(central.ModelOptions):
+class Options(central.ModelOptions):
   """Options of the task `cinic10`: those of all images on disk."""
 
   num_clients: int | None = 50
@@ -25,8 +25,8 @@ class Cinic10Options(central.ModelOptions):
   model: central.ImageModelName = "resnet18"
 
 
-def load_cinic10(
-  config: Cinic10Options, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -37,8 +37,8 @@ def load_cinic10(
     seed: Seed of the partition and the model.
 
   Returns:
-    The task; x is float32[n, 32, 32, 3], y is int32[n]. A client's images are
-    read whenever they are asked for.
+    The task; x is float32[n, 32, 32, 3], y is int32[n]. A client's
+    images are read on demand.
 
   Raises:
     DataError: If a folder is missing or has no images.
@@ -46,12 +46,12 @@ def load_cinic10(
   """
   root = places.require(data_dir, what="CINIC-10")
   train, valid, test = (
-    folders.class_folders(root, half, cifar10.CLASS_NAMES)
+    image_folders.class_folders(root, half, cifar10.CLASS_NAMES)
     for half in ("train", "valid", "test")
   )
   data = central.on_disk(
     "CINIC-10",
-    (folders.joined([train, valid]), test),
+    (image_folders.joined([train, valid]), test),
     cifar10.CLASS_NAMES,
     _IMAGE_SIZE,
   )

@@ -1,10 +1,10 @@
 """Clothing1M over clients: a million images with noisy labels, from its lists.
 
 Xiao et al., "Learning from Massive Noisy Labeled Data for Image Classification"
-(CVPR 2015). Training labels are the noisy ones, test labels the clean ones. 500
-clients as in FedCorr (Xu et al., CVPR 2022), whose setting AdaFed follows; the
-papers do not say how they cut: Dirichlet(0.5) is a choice made here, and so is
-ResNet-18 instead of a ResNet-50 that has seen ImageNet.
+(CVPR 2015). Training uses the noisy labels, testing the clean ones. The 500
+clients are those of FedCorr (Xu et al., CVPR 2022), whose setting AdaFed
+follows. The papers do not say how they cut: Dirichlet(0.5) is our choice, and
+so is ResNet-18 in place of a ResNet-50 trained on ImageNet.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import numpy as np
 
 from tasks import central, task
 from tasks.data_error import DataError
-from tasks.image_files import folders, places
+from tasks.formats import image_folders, places
 
 CLASS_NAMES = (
   "t_shirt",
@@ -39,11 +39,11 @@ _LISTS_FOLDER = "annotations"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Clothing1mOptions(central.ModelOptions):
+class Options(central.ModelOptions):
   """Options of the task `clothing1m`.
 
   Attributes:
-    image_size: Height and width that images are resized to.
+    image_size: Height and width, in pixels, that each image is resized to.
   """
 
   num_clients: int | None = 500
@@ -56,8 +56,8 @@ class Clothing1mOptions(central.ModelOptions):
     self.require("image_size", self.image_size >= 8, "at least 8")
 
 
-def load_clothing1m(
-  config: Clothing1mOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -69,7 +69,7 @@ def load_clothing1m(
 
   Returns:
     The task; x is float32[n, image_size, image_size, 3], y is int32[n]. A
-    client's images are read whenever they are asked for.
+    client's images are read on demand.
 
   Raises:
     DataError: If a list is missing or damaged.
@@ -89,9 +89,9 @@ def load_clothing1m(
 
 def _listed(
   root: pathlib.Path, lists: pathlib.Path, keys: str, key_labels: str
-) -> folders.LabeledPaths:
+) -> image_folders.LabeledPaths:
   label_of = {}
-  for place, text in folders.lines(lists / key_labels):
+  for place, text in image_folders.lines(lists / key_labels):
     path, _, label = text.rpartition(" ")
     if not path or not label.isdecimal() or int(label) >= len(CLASS_NAMES):
       raise DataError(
@@ -100,7 +100,7 @@ def _listed(
       )
     label_of[path.encode()] = int(label)
   paths, labels = [], []
-  for place, text in folders.lines(lists / keys):
+  for place, text in image_folders.lines(lists / keys):
     key = text.encode()
     if key not in label_of:
       raise DataError(f"{place}: {text!r} has no label in {key_labels}.")
@@ -108,7 +108,7 @@ def _listed(
     labels.append(label_of[key])
   if not paths:
     raise DataError(f"{lists / keys}: lists no images.")
-  return folders.LabeledPaths(
+  return image_folders.LabeledPaths(
     root=root,
     paths=np.array(paths),
     labels=np.array(labels, np.int32),

@@ -21,11 +21,12 @@ _MAX_PIXEL = 16.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DigitsOptions(central.CutOptions):
+class Options(central.CutOptions):
   """Options of the task `digits`.
 
   Attributes:
-    model: A network with one hidden layer of 64 units, or logistic regression.
+    model: The classifier: "mlp" has one hidden layer of 64 units,
+      "logistic_regression" has none.
   """
 
   num_clients: int | None = 30
@@ -43,8 +44,8 @@ class DigitsOptions(central.CutOptions):
     )
 
 
-def load_digits(
-  config: DigitsOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 

@@ -3,48 +3,49 @@
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). Data from
 TFF's native loader, `tff.simulation.datasets.emnist.load_data`.
 
-The models are built here, equal in layers and shapes to those of
-`tff.simulation.baselines.emnist.create_character_recognition_task`, instead of
-taken from there: its seed is meant for unit tests (layer 1 under seed 0 equals
-layer 0 under seed 1), its dropout does not repeat, its outputs are
-probabilities, and its data come as shuffled batches instead of whole arrays.
+The models have the layers and shapes of
+`tff.simulation.baselines.emnist.create_character_recognition_task`. That task
+itself does not serve: its seed is for unit tests (layer 1 under seed 0 equals
+layer 0 under seed 1), its dropout does not repeat, its models return
+probabilities, and it shuffles batches where a client here has whole arrays.
 """
 
 import dataclasses
 import functools
 import pathlib
+import typing
 from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
-import tensorflow_federated as tff
 
-from tasks import models, native_data, options, partition, sqlite_file, task
+from tasks import cuts, models, options, task
+from tasks.data_error import DataError
+from tasks.federated import native_clients
+from tasks.formats import sqlite_file
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
+  import tensorflow_federated as tff
 
 _FILENAME = "emnist_all.sqlite"
 _IMAGE_SHAPE = (28, 28, 1)
-_MODELS: Mapping[str, Callable[..., tf.keras.Model]] = {
-  "cnn": models.fedavg_cnn,
-  "cnn_dropout": models.dropout_cnn,
-  "cnn_leaf": functools.partial(models.fedavg_cnn, dense_units=2048),
-  "mlp": functools.partial(models.mlp, _IMAGE_SHAPE, (200, 200)),
-  "mlp_128": functools.partial(models.mlp, _IMAGE_SHAPE, (128,)),
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EmnistCharacterOptions(options.TaskOptions):
+class Options(options.TaskOptions):
   """Options of the task `emnist_character`.
 
   Attributes:
-    only_digits: Digits alone (10 classes), or letters too (62 classes).
-    num_clients: Size of a random subset of the writers; None takes all.
-    model: "cnn" of McMahan et al. (two convolutions, two dense layers),
-      "cnn_dropout" of Reddi et al., "cnn_leaf" of LEAF (2,048 dense units),
-      "mlp" with two hidden layers of 200 units, or "mlp_128" with one of 128.
-    synthetic: Instead of the real data, the two made-up writers that TFF has
-      for tests; no file is needed.
+    only_digits: Whether the data are the digits alone (10 classes) or letters
+      too (62 classes).
+    num_clients: Number of writers, chosen at random; none takes all.
+    model: The classifier. "cnn": two convolutions and two dense layers, as in
+      McMahan et al. "cnn_dropout": the network with dropout of Reddi et al.
+      "cnn_leaf": LEAF's, with 2,048 dense units. "mlp": two hidden layers of
+      200 units; "mlp_128": one of 128.
+    synthetic: Whether the data are the two made-up writers that TFF has for
+      tests, which need no file.
   """
 
   only_digits: bool = True
@@ -65,13 +66,13 @@ class EmnistCharacterOptions(options.TaskOptions):
 class _Half:
   """Train or test half of all writers."""
 
-  client_data: tff.simulation.datasets.ClientData
+  client_data: "tff.simulation.datasets.ClientData"
   counts: Mapping[str, int]
   source: str
 
 
-def load_emnist_character(
-  config: EmnistCharacterOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -93,21 +94,21 @@ def load_emnist_character(
   train, test = load_halves(config, data_dir)
   num_classes = 10 if config.only_digits else 62
   names, left_out = _writers(train, test)
-  chosen = _choose(names, config.num_clients, seed)
+  positions = cuts.random_subset(
+    len(names), config.num_clients, seed, what="writers in the data"
+  )
+  chosen = tuple(names[k] for k in positions)
 
   to_arrays = functools.partial(_to_arrays, num_classes=num_classes)
   train_split, test_split = (
-    native_data.split(
+    native_clients.split(
       half.client_data, chosen, half.counts, to_arrays, source=half.source
     )
     for half in (train, test)
   )
-  element_spec = (
-    tf.TensorSpec([None, *_IMAGE_SHAPE], tf.float32),
-    tf.TensorSpec([None], tf.int32),
-  )
+  element_spec = task.element_spec(_IMAGE_SHAPE)
   build_model = functools.partial(
-    _MODELS[config.model], num_classes=num_classes, seed=seed
+    _builder(config.model), num_classes=num_classes, seed=seed
   )
   data = "synthetic test images" if config.synthetic else "EMNIST"
   of_all = "" if len(chosen) == len(names) else f" of {len(names):,}"
@@ -116,8 +117,7 @@ def load_emnist_character(
     description=(
       f"{data}, {num_classes} classes: {len(chosen):,}{of_all} writers "
       f"({left_out:,} without train or test examples left out), "
-      f"{train_split.num_examples.sum():,} train and "
-      f"{test_split.num_examples.sum():,} test examples"
+      f"{task.count_examples(train_split, test_split)}"
     ),
     client_names=chosen,
     train=train_split,
@@ -129,9 +129,23 @@ def load_emnist_character(
   )
 
 
+def _builder(model: str) -> "Callable[..., tf.keras.Model]":
+  match model:
+    case "cnn":
+      return models.fedavg_cnn
+    case "cnn_dropout":
+      return models.dropout_cnn
+    case "cnn_leaf":
+      return functools.partial(models.fedavg_cnn, dense_units=2048)
+  hidden_units = {"mlp": (200, 200), "mlp_128": (128,)}[model]
+  return functools.partial(models.mlp, _IMAGE_SHAPE, hidden_units)
+
+
 def _from_file(
-  config: EmnistCharacterOptions, data_dir: pathlib.Path | None
+  config: Options, data_dir: pathlib.Path | None
 ) -> tuple[_Half, _Half]:
+  import tensorflow_federated as tff  # noqa: PLC0415
+
   load = functools.partial(
     tff.simulation.datasets.emnist.load_data, config.only_digits
   )
@@ -155,8 +169,10 @@ def _from_file(
 
 
 def _synthetic(
-  config: EmnistCharacterOptions, data_dir: pathlib.Path | None
+  config: Options, data_dir: pathlib.Path | None
 ) -> tuple[_Half, _Half]:
+  import tensorflow_federated as tff  # noqa: PLC0415
+
   del config, data_dir
   client_data = tff.simulation.datasets.emnist.get_synthetic()
   half = _Half(
@@ -175,27 +191,11 @@ def _writers(train: _Half, test: _Half) -> tuple[list[str], int]:
     if train.counts.get(name, 0) > 0 and test.counts.get(name, 0) > 0
   ]
   if not names:
-    raise task.DataError(
+    raise DataError(
       f"{train.source}: none of the {len(everyone)} writers has examples both "
       f"here and in {test.source}."
     )
   return names, len(everyone) - len(names)
-
-
-def _choose(
-  names: list[str], num_clients: int | None, seed: int
-) -> tuple[str, ...]:
-  if num_clients is None:
-    return tuple(names)
-  if num_clients > len(names):
-    raise ValueError(
-      f"num_clients must be at most {len(names)}, the number of writers in the "
-      f"data; found {num_clients}."
-    )
-  chosen = partition.generator(seed).choice(
-    len(names), num_clients, replace=False
-  )
-  return tuple(names[k] for k in sorted(chosen))
 
 
 def _to_arrays(

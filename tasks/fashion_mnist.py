@@ -14,7 +14,7 @@ import pathlib
 from typing import Literal
 
 from tasks import central, task
-from tasks.image_files import mnist_format
+from tasks.formats import mnist
 
 _CLASS_NAMES = (
   "t_shirt",
@@ -32,13 +32,14 @@ _TOPS = ("t_shirt", "pullover", "shirt")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FashionMnistOptions(central.ImageOptions):
+class Options(central.ImageOptions):
   """Options of the task `fashion_mnist`.
 
   By default three clients, each of whom has one of three classes.
 
   Attributes:
-    classes: "tops" are shirt, pullover and T-shirt; or all ten.
+    classes: The classes of the data: "tops", which are shirt, pullover and
+      T-shirt, or "all" ten.
   """
 
   num_clients: int | None = None
@@ -47,8 +48,8 @@ class FashionMnistOptions(central.ImageOptions):
   classes: Literal["tops", "all"] = "tops"
 
 
-def load_fashion_mnist(
-  config: FashionMnistOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -66,7 +67,7 @@ def load_fashion_mnist(
     DataError: If a file is missing or damaged.
     ValueError: If the data cannot be cut as the options say.
   """
-  _, halves = mnist_format.find_and_read(
+  _, halves = mnist.find_and_read(
     data_dir, "fashion_mnist", what="Fashion-MNIST"
   )
   data = central.in_memory(

@@ -11,10 +11,11 @@ import functools
 import pathlib
 
 import numpy as np
-import tensorflow_federated as tff
 
-from tasks import central, native_data, native_images, sqlite_file, task
-from tasks.image_files import LabeledImages, mnist_format
+from tasks import central, task
+from tasks.federated import native_clients, native_images
+from tasks.formats import mnist, sqlite_file
+from tasks.formats.labeled_images import LabeledImages
 
 _FILENAME = "emnist_all.sqlite"
 _PREFIXES = ("emnist-byclass-train", "emnist-byclass-test")
@@ -24,14 +25,14 @@ _FIRST = 10 + 26
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FemnistSkewedOptions(central.ImageOptions):
+class Options(central.ImageOptions):
   """Options of the task `femnist_skewed`: those of all images."""
 
   partition: central.Partition = "few_labels"
 
 
-def load_femnist_skewed(
-  config: FemnistSkewedOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -50,7 +51,7 @@ def load_femnist_skewed(
     ValueError: If the data cannot be cut as the options say.
   """
   users: np.ndarray | None = None
-  if data_dir is not None and mnist_format.is_there(data_dir, _PREFIXES[0]):
+  if data_dir is not None and mnist.is_there(data_dir, _PREFIXES[0]):
     halves = _from_idx(data_dir)
   else:
     halves, users = _native(data_dir)
@@ -63,7 +64,7 @@ def load_femnist_skewed(
 def _from_idx(
   data_dir: pathlib.Path,
 ) -> tuple[LabeledImages, LabeledImages]:
-  train, test = mnist_format.read_halves(
+  train, test = mnist.read_halves(
     data_dir, train=_PREFIXES[0], test=_PREFIXES[1], what="EMNIST byclass"
   )
   return _letters(train), _letters(test)
@@ -82,6 +83,8 @@ def _letters(half: LabeledImages) -> LabeledImages:
 def _native(
   data_dir: pathlib.Path | None,
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
+  import tensorflow_federated as tff  # noqa: PLC0415
+
   # Positional: only the directory is left to be given.
   load = functools.partial(tff.simulation.datasets.emnist.load_data, False)
   path = sqlite_file.find(_FILENAME, data_dir, load)
@@ -95,7 +98,7 @@ def _native(
   )
 
 
-def _to_arrays(examples: native_data.Examples) -> task.Arrays:
+def _to_arrays(examples: native_clients.Examples) -> task.Arrays:
   pixels, labels = examples["pixels"], examples["label"]
   # Written so that NaN is out of range too.
   if not np.all((pixels >= 0) & (pixels <= 1)):

@@ -1,40 +1,46 @@
 """Any data set in LEAF's JSON format, vectors or images.
 
-Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). What its
-tools, and those of FedProx and q-FedAvg, write can be used as it is: a folder
-of JSON files, or one with the folders `train` and `test`.
+Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). The task reads
+the output of LEAF's tools, and of those of FedProx and q-FedAvg: a folder of
+JSON files, or one with the folders `train` and `test`.
 """
 
 import dataclasses
 import functools
 import math
 import pathlib
+import typing
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
-from tasks import class_labels, leaf_users, models, options, task
+from tasks import models, options, task
 from tasks.data_error import DataError
+from tasks.federated import leaf_users
+from tasks.formats import class_labels
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LeafOptions(options.TaskOptions):
+class Options(options.TaskOptions):
   """Options of the task `leaf`.
 
   Attributes:
-    num_clients: Size of a random subset of the users; None takes all.
-    files: Which files of the folder, or of `train` and `test`, are read.
-    test_fraction: Share of a user's examples that are held out for testing,
-      where there are no folders `train` and `test`.
-    min_examples: Users with fewer examples, train and test together, are left
-      out.
-    num_classes: Number of classes; None takes the largest label plus one.
-    image_shape: Shape of the image that a flat vector is, such as "28x28";
-      None leaves x in the shape that the file has it in.
-    model: Logistic regression, a network with one hidden layer of 128 units, or
-      the CNN of McMahan et al. for images of 28 x 28.
+    num_clients: Number of users, chosen at random; none takes all.
+    files: A pattern of the files to read, in the folder or in its folders
+      `train` and `test`.
+    test_fraction: The share of a user's examples that is for testing, where the
+      data has no folders `train` and `test`.
+    min_examples: Least number of examples of a user, train and test together;
+      users with fewer are left out.
+    num_classes: Number of classes; none takes the largest label plus one.
+    image_shape: Shape of the images that flat vectors hold, such as "28x28";
+      none leaves inputs in the shape that they have in the files.
+    model: The classifier: "logistic_regression", "mlp" with one hidden layer of
+      128 units, or "cnn", the network of McMahan et al. for images of 28x28.
   """
 
   num_clients: int | None = None
@@ -62,8 +68,8 @@ class LeafOptions(options.TaskOptions):
     )
 
 
-def load_leaf(
-  config: LeafOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -102,10 +108,7 @@ def load_leaf(
       f"{data_dir}: all labels are 0; name the number of classes "
       "(num_classes), if there are others."
     )
-  element_spec = (
-    tf.TensorSpec([None, *shape], tf.float32),
-    tf.TensorSpec([None], tf.int32),
-  )
+  element_spec = task.element_spec(shape)
   build_model = _build(config, shape, num_classes, seed)
   return task.Task(
     name="leaf",
@@ -126,12 +129,14 @@ def load_leaf(
 class _ToArrays:
   """Checks the examples of one user after the other; all have one shape."""
 
-  def __init__(self, config: LeafOptions) -> None:
+  def __init__(self, config: Options) -> None:
     self._num_classes = config.num_classes
     self._image_shape = _sides(config.image_shape or "")
     self._shape: tuple[int, ...] | None = None
 
-  def __call__(self, x: list[Any], y: list[Any]) -> task.Arrays:
+  def __call__(
+    self, x: list[object], y: list[int | float | str]
+  ) -> task.Arrays:
     labels = class_labels.class_labels(y, self._num_classes)
     if not x:
       return np.zeros([0, *(self._shape or ())], np.float32), labels
@@ -173,8 +178,8 @@ def _sides(text: str) -> tuple[int, ...] | None:
 
 
 def _build(
-  config: LeafOptions, shape: tuple[int, ...], num_classes: int, seed: int
-) -> Callable[[], tf.keras.Model]:
+  config: Options, shape: tuple[int, ...], num_classes: int, seed: int
+) -> "Callable[[], tf.keras.Model]":
   if config.model != "cnn":
     hidden = {"mlp": (128,), "logistic_regression": ()}[config.model]
     return functools.partial(models.mlp, shape, hidden, num_classes, seed)

@@ -12,20 +12,20 @@ import pathlib
 import numpy as np
 
 from tasks import central, task
-from tasks.image_files import mnist_format
+from tasks.formats import mnist
 
 _CLASS_NAMES = tuple(map(str, range(10)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MnistOptions(central.ImageOptions):
+class Options(central.ImageOptions):
   """Options of the task `mnist`: those of all images, for 200 clients."""
 
   num_clients: int | None = 200
 
 
-def load_mnist(
-  config: MnistOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -43,12 +43,10 @@ def load_mnist(
     DataError: If a file is missing or damaged.
     ValueError: If the data cannot be cut as the options say.
   """
-  directory, halves = mnist_format.find_and_read(
-    data_dir, "mnist", what="MNIST"
-  )
+  directory, halves = mnist.find_and_read(data_dir, "mnist", what="MNIST")
   users: np.ndarray | None = None
   if config.partition == "users":
-    users = mnist_format.read_writers(directory, halves)
+    users = mnist.read_writers(directory, halves)
   data = central.in_memory(
     "MNIST", halves, _CLASS_NAMES, pixels=config.pixels, users=users
   )

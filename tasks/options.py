@@ -1,42 +1,89 @@
-"""Options of a task: a dataclass whose annotations say what is valid.
+"""Options of a task: a dataclass whose annotations are the valid types.
 
 `tff_fair.typed_values` says which annotations there are. They check the values
 given in Python and read those given as text on a command line.
 """
 
 import dataclasses
+import inspect
+import re
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tff_fair import typed_values
+
+Value = int | float | str | bool | None
+
+_Options = typing.TypeVar("_Options", bound="TaskOptions")
+_ATTRIBUTES = re.compile(r"^Attributes:\n((?:  .*\n|\n)*)", re.MULTILINE)
+_MEANING = re.compile(r"^  (\w+): (.*(?:\n    .*)*)", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-  """Base of all options; checks that each value is of its field's type."""
+  """Base of all options; brings each value to its field's type.
+
+  A subclass makes further checks in `__post_init__`, and explains its options
+  under "Attributes" of its docstring (`meanings`).
+  """
 
   def __post_init__(self) -> None:
     for name, annotation in annotations(type(self)).items():
-      typed_values.check(name, annotation, getattr(self, name))
+      value = typed_values.check(name, annotation, getattr(self, name))
+      object.__setattr__(self, name, value)  # The dataclass is frozen.
 
   def require(self, name: str, condition: bool, expected: str) -> None:
-    """Raises ValueError that says what was expected unless condition holds."""
+    """Raises a ValueError with the expected value unless condition holds."""
     if not condition:
       raise ValueError(
         f"{name} must be {expected}, found {getattr(self, name)!r}."
       )
 
+  def to_dict(self) -> dict[str, Value]:
+    """Returns the values by name."""
+    return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
-def annotations(options_type: type[TaskOptions]) -> Mapping[str, Any]:
+
+def annotations(options_type: type[TaskOptions]) -> Mapping[str, object]:
   """Returns the annotated type of each option."""
   hints = typing.get_type_hints(options_type)
   return {f.name: hints[f.name] for f in dataclasses.fields(options_type)}
 
 
+def meanings(options_type: type[TaskOptions]) -> dict[str, str]:
+  """Returns the meaning of each option, from the docstrings of its classes.
+
+  Args:
+    options_type: The options of one task. A class inherits the meanings of its
+      bases, and may replace them.
+
+  Returns:
+    Texts without line breaks by name, in the order of the options.
+  """
+  found: dict[str, str] = {}
+  for base in reversed(options_type.__mro__):
+    section = _ATTRIBUTES.search(f"{inspect.cleandoc(base.__doc__ or '')}\n")
+    for name, text in _MEANING.findall(section[1] if section else ""):
+      found[name] = " ".join(text.split())
+  return {name: found[name] for name in annotations(options_type)}
+
+
+def build(
+  options_type: type[_Options], values: Mapping[str, object]
+) -> _Options:
+  """Returns options with some values, and defaults for the others.
+
+  Raises:
+    ValueError: If a name is unknown or a value is not valid; it names the
+      option.
+  """
+  typed_values.check_names(values, annotations(options_type), what="option")
+  return options_type(**values)
+
+
 def parse(
   options_type: type[TaskOptions], assignments: Iterable[str]
-) -> dict[str, Any]:
+) -> dict[str, Value]:
   """Reads `name=value` texts to the types that the options have.
 
   Args:
@@ -53,8 +100,3 @@ def parse(
   return typed_values.parse_assignments(
     annotations(options_type), assignments, what="option"
   )
-
-
-def check_names(options_type: type[TaskOptions], names: Iterable[str]) -> None:
-  """Raises ValueError that lists the valid names if one of names is unknown."""
-  typed_values.check_names(names, annotations(options_type), what="option")

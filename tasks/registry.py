@@ -1,84 +1,56 @@
 """The tasks by name."""
 
-import dataclasses
+import importlib
 import numbers
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Protocol, cast
 
-from tasks import (
-  adult,
-  cifar10,
-  cifar100,
-  cinic10,
-  clothing1m,
-  digits,
-  emnist_character,
-  fashion_mnist,
-  femnist_skewed,
-  leaf,
-  mnist,
-  sent140,
-  shakespeare_character,
-  stackoverflow_tag,
-  stackoverflow_word,
-  synthetic,
-  tiny_imagenet,
-)
 from tasks import options as task_options
-from tasks.task import DataError, Task
+from tasks.data_error import DataError
+from tasks.task import Task
+
+# Each is a module of this package with its `Options` and its `load`.
+_NAMES = (
+  "digits",
+  "emnist_character",
+  "femnist_skewed",
+  "mnist",
+  "fashion_mnist",
+  "cifar10",
+  "cifar100",
+  "cinic10",
+  "tiny_imagenet",
+  "clothing1m",
+  "shakespeare_character",
+  "stackoverflow_tag",
+  "stackoverflow_word",
+  "synthetic",
+  "sent140",
+  "adult",
+  "leaf",
+)
 
 
-class _Entry(NamedTuple):
-  options_type: type[task_options.TaskOptions]
-  load: Callable[..., Task]
+class _TaskModule(Protocol):
+  """The module of a task."""
 
+  Options: type[task_options.TaskOptions]
 
-_TASKS: Mapping[str, _Entry] = {
-  "digits": _Entry(digits.DigitsOptions, digits.load_digits),
-  "emnist_character": _Entry(
-    emnist_character.EmnistCharacterOptions,
-    emnist_character.load_emnist_character,
-  ),
-  "femnist_skewed": _Entry(
-    femnist_skewed.FemnistSkewedOptions, femnist_skewed.load_femnist_skewed
-  ),
-  "mnist": _Entry(mnist.MnistOptions, mnist.load_mnist),
-  "fashion_mnist": _Entry(
-    fashion_mnist.FashionMnistOptions, fashion_mnist.load_fashion_mnist
-  ),
-  "cifar10": _Entry(cifar10.Cifar10Options, cifar10.load_cifar10),
-  "cifar100": _Entry(cifar100.Cifar100Options, cifar100.load_cifar100),
-  "cinic10": _Entry(cinic10.Cinic10Options, cinic10.load_cinic10),
-  "tiny_imagenet": _Entry(
-    tiny_imagenet.TinyImagenetOptions, tiny_imagenet.load_tiny_imagenet
-  ),
-  "clothing1m": _Entry(
-    clothing1m.Clothing1mOptions, clothing1m.load_clothing1m
-  ),
-  "shakespeare_character": _Entry(
-    shakespeare_character.ShakespeareCharacterOptions,
-    shakespeare_character.load_shakespeare_character,
-  ),
-  "stackoverflow_tag": _Entry(
-    stackoverflow_tag.StackOverflowTagOptions,
-    stackoverflow_tag.load_stackoverflow_tag,
-  ),
-  "stackoverflow_word": _Entry(
-    stackoverflow_word.StackOverflowWordOptions,
-    stackoverflow_word.load_stackoverflow_word,
-  ),
-  "synthetic": _Entry(synthetic.SyntheticOptions, synthetic.load_synthetic),
-  "sent140": _Entry(sent140.Sent140Options, sent140.load_sent140),
-  "adult": _Entry(adult.AdultOptions, adult.load_adult),
-  "leaf": _Entry(leaf.LeafOptions, leaf.load_leaf),
-}
+  @staticmethod
+  def load(
+    config: task_options.TaskOptions,
+    *,
+    data_dir: pathlib.Path | None,
+    seed: int,
+  ) -> Task:
+    """Builds the task; `config` is of the module's `Options`."""
 
 
 def names() -> tuple[str, ...]:
   """Returns the names of all tasks."""
-  return tuple(_TASKS)
+  return _NAMES
 
 
 def load(
@@ -86,13 +58,13 @@ def load(
   *,
   data_dir: str | os.PathLike[str] | None = None,
   seed: int = 0,
-  **options: Any,
+  **options: task_options.Value,
 ) -> Task:
   """Builds a task.
 
   Args:
     name: One of `names()`.
-    data_dir: An existing directory with the data files of the task; None means
+    data_dir: An existing directory with the data files of the task. None means
       the place where the task's own loader keeps them. Tasks whose data is part
       of an installed package read nothing there.
     seed: Seed, at least 0, of everything random about the task: partition,
@@ -106,12 +78,11 @@ def load(
     ValueError: If the name, an option or the seed is not valid.
     DataError: If the data cannot be used (a ValueError too).
   """
-  entry = _entry(name)
+  module = _module(name)
   if not isinstance(seed, numbers.Integral) or seed < 0:
     raise ValueError(f"seed must be an integer of at least 0, found {seed!r}.")
-  task_options.check_names(entry.options_type, options)
-  config = entry.options_type(**options)
-  return entry.load(config, data_dir=_directory(data_dir), seed=int(seed))
+  config = task_options.build(module.Options, options)
+  return module.load(config, data_dir=_directory(data_dir), seed=int(seed))
 
 
 def option_names(name: str) -> tuple[str, ...]:
@@ -119,12 +90,19 @@ def option_names(name: str) -> tuple[str, ...]:
   return tuple(option_defaults(name))
 
 
-def option_defaults(name: str) -> dict[str, Any]:
+def option_defaults(name: str) -> dict[str, task_options.Value]:
   """Returns a task's options with their default values."""
-  return dataclasses.asdict(_entry(name).options_type())
+  return _module(name).Options().to_dict()
 
 
-def parse_options(name: str, assignments: Iterable[str]) -> dict[str, Any]:
+def option_meanings(name: str) -> dict[str, str]:
+  """Returns the meaning of each option of a task, in a sentence or more."""
+  return task_options.meanings(_module(name).Options)
+
+
+def parse_options(
+  name: str, assignments: Iterable[str]
+) -> dict[str, task_options.Value]:
   """Reads options from `option=value` texts, as given on a command line.
 
   Args:
@@ -138,15 +116,35 @@ def parse_options(name: str, assignments: Iterable[str]) -> dict[str, Any]:
   Raises:
     ValueError: If a text is no assignment, or its option or value is not valid.
   """
-  return task_options.parse(_entry(name).options_type, assignments)
+  return task_options.parse(_module(name).Options, assignments)
 
 
-def _entry(name: str) -> _Entry:
-  if name not in _TASKS:
+def check_options(
+  name: str, options: Mapping[str, object]
+) -> dict[str, task_options.Value]:
+  """Checks options together, as `load` does, but reads no data.
+
+  Args:
+    name: One of `names()`.
+    options: Values by option name; the others have their defaults.
+
+  Returns:
+    The given options, each in its type: an integer as a float, say.
+
+  Raises:
+    ValueError: If the task, an option or a value is not valid; it names the
+      option.
+  """
+  checked = task_options.build(_module(name).Options, options).to_dict()
+  return {option: checked[option] for option in options}
+
+
+def _module(name: str) -> _TaskModule:
+  if name not in _NAMES:
     raise ValueError(
-      f"unknown task {name!r}; valid tasks: {', '.join(_TASKS)}."
+      f"unknown task {name!r}; valid tasks: {', '.join(_NAMES)}."
     )
-  return _TASKS[name]
+  return cast(_TaskModule, importlib.import_module(f"tasks.{name}"))
 
 
 def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:

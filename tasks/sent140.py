@@ -6,10 +6,10 @@ or the text itself; y is 0 or 1, or 4 for 1. Two LSTMs of 100 units over the
 first 25 words, as in LEAF and AdaFedAdam.
 
 Words are LEAF's: runs of letters, digits and apostrophes, and .,!?; here in
-lower case, as in the word vectors of GloVe. The vocabulary are the most
-frequent words of the training data, equally frequent ones in alphabetical
-order. With `glove` their vectors come from that file and are not trained, and
-words that it lacks are unknown; without, an embedding is trained.
+lower case, as in the word vectors of GloVe. The vocabulary is the most frequent
+words of the training data, ties in alphabetical order. With `glove` that file
+gives their vectors, training leaves them alone, and words that it lacks are
+unknown. Without it the model trains an embedding.
 """
 
 import collections
@@ -18,14 +18,13 @@ import functools
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from tasks import class_labels, leaf_users, models, options, task
+from tasks import models, options, task
 from tasks.data_error import DataError
-from tasks.preparation import source_file
+from tasks.federated import leaf_users
+from tasks.formats import class_labels, source_file
 
 _WORD = re.compile(r"[\w']+|[.,!?;]")
 _PADDING, _UNKNOWN, _FIRST_WORD = 0, 1, 2
@@ -34,23 +33,24 @@ _TEXT = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sent140Options(options.TaskOptions):
+class Options(options.TaskOptions):
   """Options of the task `sent140`.
 
   Attributes:
-    num_clients: Size of a random subset of the accounts; None takes all.
-    min_examples: Accounts with fewer tweets, train and test together, are left
-      out before.
-    test_fraction: Share of an account's tweets that are held out for testing,
-      where there are no folders `train` and `test`.
-    sequence_length: Tweets are cut after so many words, or padded.
-    vocab_size: The most frequent words of the training data, so many, are
-      known.
-    glove: Name of a file of word vectors in the folder, a line "word v1 v2 ..."
-      each, such as glove.6B.100d.txt; None trains an embedding.
-    embedding_size: Size of an embedding that is trained.
+    num_clients: Number of accounts, chosen at random; none takes all.
+    min_examples: Least number of tweets of an account, train and test together;
+      accounts with fewer are left out.
+    test_fraction: The share of an account's tweets that is for testing, where
+      the data has no folders `train` and `test`.
+    sequence_length: Number of words that each tweet is cut or padded to.
+    vocab_size: Number of words that are known, the most frequent ones of the
+      training data.
+    glove: Name of a file of word vectors in the folder of the data, such as
+      glove.6B.100d.txt, with a line "word v1 v2 ..." for each word. None trains
+      an embedding.
+    embedding_size: Size of the embedding, if it is trained.
     lstm_layers: Number of LSTM layers.
-    lstm_units: Width of each.
+    lstm_units: Number of units of each LSTM layer.
   """
 
   num_clients: int | None = None
@@ -78,8 +78,8 @@ class Sent140Options(options.TaskOptions):
     self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
 
 
-def load_sent140(
-  config: Sent140Options, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -113,10 +113,7 @@ def load_sent140(
     _numbered(half, numbers, config.sequence_length)
     for half in (users.train, users.test)
   )
-  element_spec = (
-    tf.TensorSpec([None, config.sequence_length], tf.int32),
-    tf.TensorSpec([None], tf.int32),
-  )
+  element_spec = task.element_spec([config.sequence_length], "int32")
   return task.Task(
     name="sent140",
     description=(
@@ -144,12 +141,15 @@ def load_sent140(
   )
 
 
-def _to_arrays(x: list[Any], y: list[Any], *, length: int) -> task.Arrays:
+def _to_arrays(
+  x: list[object], y: list[int | float | str], *, length: int
+) -> task.Arrays:
   """Returns the words of each tweet as one text, and labels."""
   texts = np.empty([len(x)], object)
   for position, entry in enumerate(x):
-    is_row = isinstance(entry, list) and len(entry) > _TEXT
-    text = entry[_TEXT] if is_row else entry
+    text = entry
+    if isinstance(entry, list) and len(entry) > _TEXT:
+      text = entry[_TEXT]
     if not isinstance(text, str):
       raise ValueError(
         f"example {position}: x must be a text, or a list whose entry "

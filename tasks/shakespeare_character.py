@@ -4,50 +4,46 @@ McMahan et al., "Communication-Efficient Learning of Deep Networks from
 Decentralized Data" (AISTATS 2017). Data from TFF's native loader,
 `tff.simulation.datasets.shakespeare`, or from LEAF's JSON.
 
-As in LEAF, a role's speeches are one text, each 80 characters of it are an
-example, and the one after them is the label. As in TFF's baseline, each speech
-is an example, or several, and every next character is a label.
+With predict "last", as in LEAF, a role's speeches are one text: each 80
+characters of it are an example, and the next one is its label. With "every", as
+in TFF's baseline, a speech is one example or more, and each next character is a
+label.
 """
 
 import dataclasses
 import functools
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
-from tasks import (
-  character_text,
-  leaf_users,
-  models,
-  options,
-  partition,
-  shakespeare_texts,
-  task,
-)
+from tasks import cuts, models, options, task
 from tasks.data_error import DataError
+from tasks.federated import leaf_users
+from tasks.texts import characters, speeches
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ShakespeareCharacterOptions(options.TaskOptions):
+class Options(options.TaskOptions):
   """Options of the task `shakespeare_character`.
 
   Attributes:
-    num_clients: Size of a random subset of the roles; None takes all.
-    min_examples: Roles with fewer examples, train and test together, are left
-      out before.
-    max_examples: Only a role's first so many training, and so many test
-      examples are taken; None takes all.
-    source: TFF's data set, or LEAF's JSON.
-    predict: The one character after the sequence, among LEAF's 80; or every
-      next character, with the 90 tokens of TFF's baseline.
-    sequence_length: Characters that the model sees at most.
+    num_clients: Number of roles, chosen at random; none takes all.
+    min_examples: Least number of examples of a role, train and test together;
+      roles with fewer are left out.
+    max_examples: Largest number of examples of a role, for training and for
+      testing each; the first ones are taken. None takes all.
+    source: Where the plays come from: "tff", TFF's data set, or "leaf", JSON
+      files of LEAF.
+    predict: The characters that the model predicts. "last": the one after the
+      sequence, among LEAF's 80. "every": each next one, among the 90 tokens of
+      TFF's baseline.
+    sequence_length: Largest number of characters that the model sees.
     lstm_layers: Number of LSTM layers.
-    lstm_units: Width of each.
-    synthetic: Instead of the real data, the three made-up roles that TFF has
-      for tests; no file is needed.
+    lstm_units: Number of units of each LSTM layer.
+    synthetic: Whether the data are the three made-up roles that TFF has for
+      tests, which need no file.
   """
 
   num_clients: int | None = None
@@ -94,8 +90,8 @@ class _Roles:
   source: str
 
 
-def load_shakespeare_character(
-  config: ShakespeareCharacterOptions,
+def load(
+  config: Options,
   *,
   data_dir: pathlib.Path | None,
   seed: int,
@@ -119,97 +115,87 @@ def load_shakespeare_character(
   """
   load_roles = _from_leaf if config.source == "leaf" else _from_texts
   roles = load_roles(config, data_dir)
-  chosen = _choose(len(roles.names), config.num_clients, seed)
+  chosen = cuts.random_subset(
+    len(roles.names),
+    config.num_clients,
+    seed,
+    what="roles with enough examples",
+  )
   train, test = (
     _chosen(half, chosen, config.max_examples) for half in roles.halves
   )
   every = config.predict == "every"
   num_tokens = (
-    character_text.NUM_TFF_TOKENS
-    if every
-    else len(character_text.LEAF_CHARACTERS)
+    characters.NUM_TFF_TOKENS if every else len(characters.LEAF_CHARACTERS)
   )
-  element_spec = (
-    tf.TensorSpec([None, config.sequence_length], tf.int32),
-    tf.TensorSpec([None] + [config.sequence_length] * every, tf.int32),
+  element_spec = task.element_spec(
+    [config.sequence_length],
+    "int32",
+    y_shape=[config.sequence_length] * every,
   )
   of_all = "" if len(chosen) == len(roles.names) else f" of {len(roles.names)}"
-  build = functools.partial(
-    models.character_lstm,
-    num_tokens,
-    seed,
-    num_layers=config.lstm_layers,
-    units=config.lstm_units,
-    every_step=every,
-  )
   return task.Task(
     name="shakespeare_character",
     description=(
       f"{roles.source}, {num_tokens} characters: {len(chosen):,}{of_all} roles "
       f"({roles.num_left_out:,} with too few examples left out), "
-      f"{train.num_examples.sum():,} train and "
-      f"{test.num_examples.sum():,} test examples"
+      f"{task.count_examples(train, test)}"
     ),
     client_names=tuple(roles.names[k] for k in chosen),
     train=train,
     test=test,
     element_spec=element_spec,
     num_classes=num_tokens,
-    model_fn=(
-      models.next_token_model_fn(build, element_spec)
-      if every
-      else models.model_fn(build, element_spec)
-    ),
+    model_fn=_model_fn(config, num_tokens, element_spec, seed),
   )
 
 
-def _choose(num_roles: int, num_clients: int | None, seed: int) -> list[int]:
-  if num_clients is None:
-    return list(range(num_roles))
-  if num_clients > num_roles:
-    raise ValueError(
-      f"num_clients must be at most {num_roles}, the number of roles with "
-      f"enough examples; found {num_clients}."
-    )
-  drawn = partition.generator(seed).choice(
-    num_roles, num_clients, replace=False
+def _model_fn(
+  config: Options, num_tokens: int, element_spec: task.ElementSpec, seed: int
+) -> task.ModelFn:
+  every_step = config.predict == "every"
+  build = functools.partial(
+    models.character_lstm,
+    num_tokens,
+    seed,
+    num_layers=config.lstm_layers,
+    units=config.lstm_units,
+    every_step=every_step,
   )
-  return sorted(drawn.tolist())
+  if every_step:
+    return models.next_token_model_fn(build, element_spec)
+  return models.model_fn(build, element_spec)
 
 
 def _chosen(
-  half: task.Split, chosen: Sequence[int], max_examples: int | None
+  half: task.Split, chosen: np.ndarray, max_examples: int | None
 ) -> task.Split:
-  num_examples = half.num_examples[list(chosen)]
+  num_examples = half.num_examples[chosen]
   if max_examples is not None:
     num_examples = np.minimum(num_examples, max_examples)
 
   def load(client_id: int) -> task.Arrays:
-    x, y = half.load(chosen[client_id])
+    x, y = half.load(int(chosen[client_id]))
     return x[:max_examples], y[:max_examples]
 
   return task.Split(num_examples=num_examples, load=load)
 
 
-def _from_texts(
-  config: ShakespeareCharacterOptions, data_dir: pathlib.Path | None
-) -> _Roles:
+def _from_texts(config: Options, data_dir: pathlib.Path | None) -> _Roles:
   texts, source = (
-    shakespeare_texts.made_up()
-    if config.synthetic
-    else shakespeare_texts.read(data_dir)
+    speeches.made_up() if config.synthetic else speeches.read(data_dir)
   )
   length = config.sequence_length
 
   def size(role: Sequence[bytes]) -> int:
     if config.predict == "last":
       return max(len(_joined(role)) - length, 0)
-    return sum(character_text.num_sequences(text, length) for text in role)
+    return sum(characters.num_sequences(text, length) for text in role)
 
   def arrays(role: Sequence[bytes]) -> task.Arrays:
     if config.predict == "last":
-      return character_text.windows(_joined(role), length)
-    return character_text.sequences(role, length)
+      return characters.windows(_joined(role), length)
+    return characters.sequences(role, length)
 
   everyone = sorted(texts[0].keys() | texts[1].keys())
   sizes = np.array(
@@ -241,12 +227,10 @@ def _from_texts(
 
 
 def _joined(role: Sequence[bytes]) -> np.ndarray:
-  return character_text.leaf_numbers(b"\n".join(role))
+  return characters.leaf_numbers(b"\n".join(role))
 
 
-def _from_leaf(
-  config: ShakespeareCharacterOptions, data_dir: pathlib.Path | None
-) -> _Roles:
+def _from_leaf(config: Options, data_dir: pathlib.Path | None) -> _Roles:
   users = leaf_users.load_users(
     data_dir,
     functools.partial(_leaf_arrays, length=config.sequence_length),
@@ -260,21 +244,29 @@ def _from_leaf(
   )
 
 
-def _leaf_arrays(x: list[Any], y: list[Any], *, length: int) -> task.Arrays:
+def _leaf_arrays(
+  x: list[object], y: list[int | float | str], *, length: int
+) -> task.Arrays:
   sequences = np.zeros([len(x), length], np.uint8)
   labels = np.zeros([len(x)], np.uint8)
   for position, (text, following) in enumerate(zip(x, y, strict=True)):
-    for name, value, expected in (("x", text, length), ("y", following, 1)):
-      if not isinstance(value, str) or len(value) != expected:
-        raise ValueError(
-          f"example {position}: {name} must be a text of {expected} "
-          f"characters, found {str(value)[:40]!r}"
-        )
+    whole = "".join(
+      _text(position, name, value, expected)
+      for name, value, expected in (("x", text, length), ("y", following, 1))
+    )
     # A character that LEAF lacks becomes a space: sequences keep their length.
     known = "".join(
-      c if c in character_text.LEAF_CHARACTERS else " "
-      for c in text + following
+      c if c in characters.LEAF_CHARACTERS else " " for c in whole
     )
-    numbers = character_text.leaf_numbers(known.encode())
+    numbers = characters.leaf_numbers(known.encode())
     sequences[position], labels[position] = numbers[:-1], numbers[-1]
   return sequences.astype(np.int32), labels.astype(np.int32)
+
+
+def _text(position: int, name: str, value: object, length: int) -> str:
+  if not isinstance(value, str) or len(value) != length:
+    raise ValueError(
+      f"example {position}: {name} must be a text of {length} characters, "
+      f"found {str(value)[:40]!r}"
+    )
+  return value

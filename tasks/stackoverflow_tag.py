@@ -5,9 +5,9 @@ native data set. As in `tff.simulation.baselines.stackoverflow`, the input is
 the share that each known word has in a sentence and its post's title, the
 labels are the known tags of the post.
 
-What is reported as accuracy is recall at 5, the figure that is usual for this
-task: of all known tags of a client's examples, the share that is among the five
-largest logits of its example.
+The accuracy is recall at 5, as is usual for this task: the share of all known
+tags of a client's examples that is among the five largest logits of its
+example.
 """
 
 import dataclasses
@@ -15,20 +15,20 @@ import functools
 import pathlib
 
 import numpy as np
-import tensorflow as tf
 
-from tasks import models, native_data, stackoverflow_data, task
-from tasks import stackoverflow_vocabulary as vocabulary
+from tasks import models, task
+from tasks.federated import native_clients
+from tasks.texts import posts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StackOverflowTagOptions(stackoverflow_data.StackOverflowOptions):
+class Options(posts.StackOverflowOptions):
   """Options of the task `stackoverflow_tag`.
 
   Attributes:
-    num_tags: The most frequent tags, so many, are known.
-    max_words: Of an example, the first so many known words count; few sentences
-      have more.
+    num_tags: Number of tags that are known, the most frequent ones.
+    max_words: Largest number of known words of an example; the first ones
+      count. Few sentences have more.
   """
 
   num_tags: int = 500
@@ -40,8 +40,8 @@ class StackOverflowTagOptions(stackoverflow_data.StackOverflowOptions):
       self.require(name, getattr(self, name) >= 1, "at least 1")
 
 
-def load_stackoverflow_tag(
-  config: StackOverflowTagOptions,
+def load(
+  config: Options,
   *,
   data_dir: pathlib.Path | None,
   seed: int,
@@ -51,7 +51,7 @@ def load_stackoverflow_tag(
   Args:
     config: Options of the task.
     data_dir: Directory of `stackoverflow.sqlite`, `stackoverflow.word_count`
-      and `stackoverflow.tag_count`; TFF's loaders download what is not there.
+      and `stackoverflow.tag_count`; TFF's loaders download missing files.
       None means the places where they keep it.
     seed: Seed of the choice of users, of the cut and of the model.
 
@@ -63,13 +63,9 @@ def load_stackoverflow_tag(
     DataError: If the data can be neither found nor fetched, or is unusable.
     ValueError: If there are fewer users than asked for.
   """
-  if config.synthetic:
-    words = stackoverflow_data.synthetic_words(config.vocab_size)
-    tags = stackoverflow_data.synthetic_tags(config.num_tags)
-  else:
-    words = vocabulary.load_words(data_dir, config.vocab_size)
-    tags = vocabulary.load_tags(data_dir, config.num_tags)
-  users = stackoverflow_data.load_users(
+  words = posts.known_words(config, data_dir)
+  tags = posts.known_tags(config, config.num_tags, data_dir)
+  users = posts.load_users(
     config,
     data_dir=data_dir,
     seed=seed,
@@ -81,9 +77,8 @@ def load_stackoverflow_tag(
       length=config.max_words,
     ),
   )
-  element_spec = (
-    tf.TensorSpec([None, config.max_words], tf.int32),
-    tf.TensorSpec([None, len(tags)], tf.float32),
+  element_spec = task.element_spec(
+    [config.max_words], "int32", y_shape=[len(tags)], y_dtype="float32"
   )
   build_model = functools.partial(
     models.bag_of_words_regression, len(words), len(tags), seed
@@ -106,7 +101,7 @@ def load_stackoverflow_tag(
 
 
 def _to_arrays(
-  examples: native_data.Examples,
+  examples: native_clients.Examples,
   *,
   words: dict[bytes, int],
   tags: dict[bytes, int],

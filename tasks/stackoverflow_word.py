@@ -14,23 +14,23 @@ import pathlib
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
-from tasks import models, native_data, stackoverflow_data, task
-from tasks import stackoverflow_vocabulary as vocabulary
+from tasks import models, task
+from tasks.federated import native_clients
+from tasks.texts import posts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StackOverflowWordOptions(stackoverflow_data.StackOverflowOptions):
+class Options(posts.StackOverflowOptions):
   """Options of the task `stackoverflow_word`.
 
   Attributes:
-    sequence_length: Sentences are cut after so many words, or padded.
+    sequence_length: Number of words that each sentence is cut or padded to.
     embedding_size: Size of the model's embedding.
-    lstm_units: Width of its LSTM.
-    lstm_layers: Number of LSTM layers, each followed by a dense one.
-    accuracy: Tokens that the accuracy counts: "all" but padding, as TFF's
-      "accuracy"; or "words", without unknown words and ends of sentences.
+    lstm_units: Number of units of each LSTM layer.
+    lstm_layers: Number of LSTM layers; a dense layer follows each.
+    accuracy: The tokens that the accuracy counts. "all": all but padding, as
+      TFF's "accuracy". "words": neither unknown words nor ends of sentences.
   """
 
   sequence_length: int = 20
@@ -50,8 +50,8 @@ class StackOverflowWordOptions(stackoverflow_data.StackOverflowOptions):
       self.require(name, getattr(self, name) >= 1, "at least 1")
 
 
-def load_stackoverflow_word(
-  config: StackOverflowWordOptions,
+def load(
+  config: Options,
   *,
   data_dir: pathlib.Path | None,
   seed: int,
@@ -61,7 +61,7 @@ def load_stackoverflow_word(
   Args:
     config: Options of the task.
     data_dir: Directory of `stackoverflow.sqlite` and
-      `stackoverflow.word_count`; TFF's loaders download what is not there. None
+      `stackoverflow.word_count`; TFF's loaders download missing files. None
       means the places where they keep it.
     seed: Seed of the choice of users, of the cut and of the model.
 
@@ -72,14 +72,10 @@ def load_stackoverflow_word(
     DataError: If the data can be neither found nor fetched, or is unusable.
     ValueError: If there are fewer users than asked for.
   """
-  words = (
-    stackoverflow_data.synthetic_words(config.vocab_size)
-    if config.synthetic
-    else vocabulary.load_words(data_dir, config.vocab_size)
-  )
+  words = posts.known_words(config, data_dir)
   unknown, beginning, end = range(len(words) + 1, len(words) + 4)
   num_tokens = len(words) + 4
-  users = stackoverflow_data.load_users(
+  users = posts.load_users(
     config,
     data_dir=data_dir,
     seed=seed,
@@ -91,9 +87,8 @@ def load_stackoverflow_word(
       length=config.sequence_length,
     ),
   )
-  element_spec = (
-    tf.TensorSpec([None, config.sequence_length], tf.int32),
-    tf.TensorSpec([None, config.sequence_length], tf.int32),
+  element_spec = task.element_spec(
+    [config.sequence_length], "int32", y_shape=[config.sequence_length]
   )
   return task.Task(
     name="stackoverflow_word",
@@ -119,7 +114,7 @@ def load_stackoverflow_word(
 
 
 def _to_arrays(
-  examples: native_data.Examples,
+  examples: native_clients.Examples,
   *,
   numbers: dict[bytes, int],
   special: tuple[int, int, int],

@@ -12,13 +12,13 @@ Two generators, as their authors' code has them:
 - "leaf": Caldas et al., "LEAF" (2018): one cluster of clients whose W_k differ
   little and whose inputs differ as above with beta = 1. Sizes are 5 +
   lognormal(3, 2), at most 1,000: with 100 clients about 10,400 examples, as in
-  AdaFedAdam. Of LEAF's two versions it is the one whose softmax runs over
-  classes: with the other, over a client's examples, no linear model comes near
-  the accuracies that are published.
+  AdaFedAdam. LEAF has two versions; this one takes its softmax over classes.
+  With the other, over a client's examples, no linear model comes near the
+  published accuracies.
 
 All numbers come from NumPy's `Generator` (PCG64) with `standard_normal` alone,
-in float64. NumPy promises the bits of PCG64 for good, and what this method
-makes of them within a minor version: a change would be announced.
+in float64. NumPy promises the bits of PCG64 for good, and the values of
+`standard_normal` within a minor version.
 """
 
 import dataclasses
@@ -27,26 +27,28 @@ import pathlib
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
-from tasks import local_split, models, options, partition, task
+from tasks import cuts, models, options, task
+from tasks.cuts import local_split
 
 _LEAF_MOST = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SyntheticOptions(options.TaskOptions):
+class Options(options.TaskOptions):
   """Options of the task `synthetic`.
 
   Attributes:
     num_clients: Number of clients.
-    generator: Synthetic(alpha, beta) of FedProx, or LEAF's own generator.
-    alpha: With "fedprox": how much the clients' models differ.
-    beta: With "fedprox": how much the clients' inputs differ.
-    iid: With "fedprox": the IID version; alpha and beta mean nothing then.
+    generator: The generator of the data: "fedprox", Synthetic(alpha, beta) of
+      FedProx, or "leaf", LEAF's.
+    alpha: With generator "fedprox": how much the clients' models differ.
+    beta: With generator "fedprox": how much the clients' inputs differ.
+    iid: With generator "fedprox": whether all clients have one model and one
+      distribution of inputs; alpha and beta then have no effect.
     num_classes: Number of classes.
     dimensions: Number of features.
-    test_fraction: Share of a client's examples that are held out for testing.
+    test_fraction: The share of a client's examples that is for testing.
   """
 
   num_clients: int = 30
@@ -74,14 +76,14 @@ class SyntheticOptions(options.TaskOptions):
     )
 
 
-def load_synthetic(
-  config: SyntheticOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
   Args:
     config: Options of the task.
-    data_dir: Not used: the data is generated, a client when it is asked for.
+    data_dir: Not used: the task makes its data, each client's on demand.
     seed: Seed of the data, of the train and test split and of the model.
 
   Returns:
@@ -98,10 +100,7 @@ def load_synthetic(
     config.test_fraction,
     seed,
   )
-  element_spec = (
-    tf.TensorSpec([None, config.dimensions], tf.float32),
-    tf.TensorSpec([None], tf.int32),
-  )
+  element_spec = task.element_spec([config.dimensions])
   build_model = functools.partial(
     models.mlp, (config.dimensions,), (), config.num_classes, seed
   )
@@ -110,8 +109,7 @@ def load_synthetic(
     name="synthetic",
     description=(
       f"{population.name} over {config.num_clients:,} clients, "
-      f"{config.num_classes} classes: {train.num_examples.sum():,} train and "
-      f"{test.num_examples.sum():,} test examples"
+      f"{config.num_classes} classes: {task.count_examples(train, test)}"
     ),
     client_names=tuple(
       f"client_{k:0{width}}" for k in range(config.num_clients)
@@ -128,10 +126,10 @@ def load_synthetic(
 class _FedProx:
   """Synthetic(alpha, beta)."""
 
-  def __init__(self, config: SyntheticOptions, seed: int) -> None:
+  def __init__(self, config: Options, seed: int) -> None:
     self._config = config
     self._seed = seed
-    rng = partition.generator((seed, 0))
+    rng = cuts.generator((seed, 0))
     self.name = (
       "Synthetic IID"
       if config.iid
@@ -143,7 +141,7 @@ class _FedProx:
   def load(self, client_id: int) -> task.Arrays:
     """Returns a client's examples."""
     config = self._config
-    rng = partition.generator((self._seed, 1, client_id))
+    rng = cuts.generator((self._seed, 1, client_id))
     center = np.zeros(config.dimensions)
     weights, bias = self._shared
     if not config.iid:
@@ -159,10 +157,10 @@ class _FedProx:
 class _Leaf:
   """LEAF's generator, with its one cluster."""
 
-  def __init__(self, config: SyntheticOptions, seed: int) -> None:
+  def __init__(self, config: Options, seed: int) -> None:
     self._config = config
     self._seed = seed
-    rng = partition.generator((seed, 0))
+    rng = cuts.generator((seed, 0))
     self.name = "LEAF's Synthetic"
     sizes = 5 + _lognormal(rng, 3, 2, config.num_clients)
     self.sizes = np.minimum(sizes, _LEAF_MOST)
@@ -172,7 +170,7 @@ class _Leaf:
   def load(self, client_id: int) -> task.Arrays:
     """Returns a client's examples."""
     config = self._config
-    rng = partition.generator((self._seed, 1, client_id))
+    rng = cuts.generator((self._seed, 1, client_id))
     center = rng.standard_normal() + rng.standard_normal(config.dimensions)
     x = _inputs(rng, center, self.sizes[client_id])
     scale = self._cluster + 0.1 * rng.standard_normal()
@@ -189,7 +187,7 @@ def _lognormal(
 
 
 def _linear_model(
-  rng: np.random.Generator, config: SyntheticOptions, mean: float
+  rng: np.random.Generator, config: Options, mean: float
 ) -> tuple[np.ndarray, np.ndarray]:
   weights = mean + rng.standard_normal([config.dimensions, config.num_classes])
   return weights, mean + rng.standard_normal(config.num_classes)

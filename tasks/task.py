@@ -1,18 +1,42 @@
-"""What a task is: a population of clients with data, and a model for them."""
+"""The parts of a task: a population of clients with data, and a model."""
 
 import dataclasses
+import typing
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import tensorflow as tf
-import tensorflow_federated as tff
 
-from tasks.data_error import DataError as DataError  # noqa: PLC0414
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
+  import tensorflow_federated as tff
 
 Arrays = tuple[np.ndarray, np.ndarray]
-ElementSpec = tuple[tf.TensorSpec, tf.TensorSpec]
-ModelFn = Callable[[], tff.learning.models.VariableModel]
-FunctionalModelFn = Callable[[], tff.learning.models.FunctionalModel | None]
+ElementSpec = tuple["tf.TensorSpec", "tf.TensorSpec"]
+ModelFn = Callable[[], "tff.learning.models.VariableModel"]
+FunctionalModelFn = Callable[[], "tff.learning.models.FunctionalModel | None"]
+
+
+def element_spec(
+  x_shape: Sequence[int],
+  x_dtype: str = "float32",
+  *,
+  y_shape: Sequence[int] = (),
+  y_dtype: str = "int32",
+) -> ElementSpec:
+  """Returns the specs of a client's whole arrays `(x, y)`.
+
+  Args:
+    x_shape: Shape of one input.
+    x_dtype: Type of the inputs.
+    y_shape: Shape of one label; by default a class number.
+    y_dtype: Type of the labels.
+  """
+  import tensorflow as tf  # noqa: PLC0415
+
+  return (
+    tf.TensorSpec([None, *x_shape], tf.as_dtype(x_dtype)),
+    tf.TensorSpec([None, *y_shape], tf.as_dtype(y_dtype)),
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,17 +54,25 @@ class Split:
   load: Callable[[int], Arrays]
 
 
+def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
+  """Returns how many training and test examples all clients have, in words."""
+  return (
+    f"{train.num_examples.sum():,} train and {test.num_examples.sum():,} test "
+    f"{unit}"
+  )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
   """A federated learning problem: clients, their data and a model.
 
-  A client's integer id is its index in `client_names`. Nothing of a client is
-  read or built before its data is asked for.
+  A client's integer id is its index in `client_names`. A task reads or builds a
+  client's data when somebody asks for it, not before.
 
   Attributes:
     name: The name in the registry.
     description: One line that says which data, how many clients and examples.
-    client_names: What the data calls its clients.
+    client_names: Names of the clients in the data.
     train: The clients' training data.
     test: The clients' test data.
     element_spec: `(x, y)` specs of whole arrays: leading dimension None. Equal
@@ -68,14 +100,14 @@ class Task:
     return len(self.client_names)
 
   @property
-  def model(self) -> ModelFn | tff.learning.models.FunctionalModel:
+  def model(self) -> "ModelFn | tff.learning.models.FunctionalModel":
     """The model in the form that trains faster, for processes and evaluation.
 
     Both forms have the same weights, loss and metrics.
     """
     return self.functional_model_fn() or self.model_fn
 
-  def train_data(self, client_id: int) -> tf.data.Dataset:
+  def train_data(self, client_id: int) -> "tf.data.Dataset":
     """Returns a client's training examples as one element `(x, y)`.
 
     Args:
@@ -90,7 +122,7 @@ class Task:
     """
     return self._dataset(self.train, client_id)
 
-  def test_data(self, client_id: int) -> tf.data.Dataset:
+  def test_data(self, client_id: int) -> "tf.data.Dataset":
     """Returns a client's test examples; otherwise as `train_data`."""
     return self._dataset(self.test, client_id)
 
@@ -104,7 +136,9 @@ class Task:
     self._check_client_id(client_id)
     return int(self.test.num_examples[client_id])
 
-  def _dataset(self, split: Split, client_id: int) -> tf.data.Dataset:
+  def _dataset(self, split: Split, client_id: int) -> "tf.data.Dataset":
+    import tensorflow as tf  # noqa: PLC0415
+
     self._check_client_id(client_id)
     arrays = split.load(client_id)
     # Slices put together again, because a dataset `from_tensors` would have the

@@ -2,8 +2,8 @@
 
 Le and Yang, "Tiny ImageNet Visual Recognition Challenge" (2015): 100,000 images
 of 64 x 64 pixels, 200 classes. The default is AdaFed's cut: 20 clients by
-Dirichlet(0.05). Its test images have no labels; the validation images are the
-published test data.
+Dirichlet(0.05). Its test images have no labels: the validation images serve as
+the published test data.
 """
 
 import dataclasses
@@ -13,14 +13,14 @@ import numpy as np
 
 from tasks import central, task
 from tasks.data_error import DataError
-from tasks.image_files import folders, places
+from tasks.formats import image_folders, places
 
 _FOLDER = "tiny-imagenet-200"
 _IMAGE_SIZE = 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TinyImagenetOptions(central.ModelOptions):
+class Options(central.ModelOptions):
   """Options of the task `tiny_imagenet`: those of all images on disk."""
 
   num_clients: int | None = 20
@@ -29,8 +29,8 @@ class TinyImagenetOptions(central.ModelOptions):
   model: central.ImageModelName = "resnet18"
 
 
-def load_tiny_imagenet(
-  config: TinyImagenetOptions, *, data_dir: pathlib.Path | None, seed: int
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -41,7 +41,7 @@ def load_tiny_imagenet(
 
   Returns:
     The task; x is float32[n, 64, 64, 3], y is int32[n] in the order of
-    `wnids.txt`. A client's images are read whenever they are asked for.
+    `wnids.txt`. A client's images are read on demand.
 
   Raises:
     DataError: If a folder or a list is missing or damaged.
@@ -50,11 +50,13 @@ def load_tiny_imagenet(
   root = places.require(data_dir, what="Tiny ImageNet")
   if (root / _FOLDER).is_dir():
     root = root / _FOLDER
-  class_names = tuple(text for _, text in folders.lines(root / "wnids.txt"))
+  class_names = tuple(
+    text for _, text in image_folders.lines(root / "wnids.txt")
+  )
   data = central.on_disk(
     "Tiny ImageNet",
     (
-      folders.class_folders(root, "train", class_names, "images"),
+      image_folders.class_folders(root, "train", class_names, "images"),
       _validation(root, class_names),
     ),
     class_names,
@@ -65,11 +67,11 @@ def load_tiny_imagenet(
 
 def _validation(
   root: pathlib.Path, class_names: tuple[str, ...]
-) -> folders.LabeledPaths:
+) -> image_folders.LabeledPaths:
   path = root / "val" / "val_annotations.txt"
   number = {name: label for label, name in enumerate(class_names)}
   paths, labels = [], []
-  for place, text in folders.lines(path):
+  for place, text in image_folders.lines(path):
     # The image, its class and four numbers of its bounding box.
     image, *fields = text.split("\t")
     if not fields or fields[0] not in number:
@@ -80,7 +82,7 @@ def _validation(
     labels.append(number[fields[0]])
   if not paths:
     raise DataError(f"{path}: lists no images.")
-  return folders.LabeledPaths(
+  return image_folders.LabeledPaths(
     root=root,
     paths=np.array(paths),
     labels=np.array(labels, np.int32),

@@ -35,6 +35,7 @@ PARTS = (
 
 LAYERS = {
   "tff_fair.checks": Layer(),
+  "tff_fair.files": Layer(),
   "tff_fair.kernels": Layer(packages=TF),
   "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
   "tff_fair.metrics": Layer(packages=("numpy",)),
@@ -57,7 +58,9 @@ LAYERS = {
     (*MACHINERY, *PARTS, "tff_fair.evaluation"), TFF
   ),
   "tff_fair": Layer(("tff_fair",)),
-  "tasks": Layer(("tff_fair.typed_values", "tff_fair.types"), None),
+  "tasks": Layer(
+    ("tff_fair.files", "tff_fair.typed_values", "tff_fair.types"), None
+  ),
   "binaries": Layer(("tff_fair", "tasks"), None),
 }
 

@@ -1,9 +1,9 @@
 """Makes a task of a data set that was cut over clients."""
 
+import typing
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from tasks import models, task
 from tasks.central import cutting
@@ -11,12 +11,15 @@ from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
 from tasks.data_error import DataError
 
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
+
 
 def build_task(
   name: str,
   config: CutOptions,
   data: CentralData,
-  build_model: Callable[[], tf.keras.Model],
+  build_model: "Callable[[], tf.keras.Model]",
   *,
   seed: int,
 ) -> task.Task:
@@ -51,10 +54,7 @@ def build_task(
     )
   train = _split(data, [split.train[k] for k in kept])
   test = _split(data, [split.test[k] for k in kept])
-  element_spec = (
-    tf.TensorSpec([None, *data.x_shape], tf.float32),
-    tf.TensorSpec([None], tf.int32),
-  )
+  element_spec = task.element_spec(data.x_shape)
   left_out = num_clients - len(kept)
   return task.Task(
     name=name,
@@ -65,8 +65,7 @@ def build_task(
         if left_out
         else ""
       )
-      + f": {train.num_examples.sum():,} train and "
-      f"{test.num_examples.sum():,} test examples"
+      + f": {task.count_examples(train, test)}"
     ),
     client_names=tuple(split.client_names[k] for k in kept),
     train=train,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks import partition
+from tasks import cuts
 from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
 from tasks.data_error import DataError
@@ -14,9 +14,7 @@ from tasks.data_error import DataError
 _Parts = Sequence[np.ndarray]
 
 
-def cut(
-  config: CutOptions, data: CentralData, seed: int
-) -> partition.ClientSplit:
+def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
   """Cuts a data set over clients, or reads how it was cut.
 
   Args:
@@ -35,10 +33,10 @@ def cut(
   path = pathlib.Path(os.path.expanduser(config.split_file))
   try:
     if os.path.lexists(path):
-      split = partition.load_split(path, data.labels)
+      split = cuts.load_split(path, data.labels)
     else:
       split = _cut(config, data, seed)
-      partition.save_split(path, split, data.labels)
+      cuts.save_split(path, split, data.labels)
   except DataError as error:
     raise ValueError(f"split_file: {error}") from error
   if split.description != _description(config):
@@ -49,9 +47,7 @@ def cut(
   return split
 
 
-def _cut(
-  config: CutOptions, data: CentralData, seed: int
-) -> partition.ClientSplit:
+def _cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
   if config.test_data == "published" and data.num_train == len(data.labels):
     raise ValueError(
       f"test_data must be local or pooled: {data.source} has no test data."
@@ -62,7 +58,7 @@ def _cut(
     train: _Parts = parts
     test: _Parts = [
       pool + part
-      for part in partition.in_proportion(
+      for part in cuts.in_proportion(
         parts, data.labels[:pool], data.labels[pool:], (seed, 1)
       )
     ]
@@ -71,7 +67,7 @@ def _cut(
       _train_test(config, part, (seed, k)) for k, part in enumerate(parts)
     ]
     train, test = zip(*halves, strict=True)
-  return partition.ClientSplit(
+  return cuts.ClientSplit(
     client_names=tuple(names),
     train=tuple(train),
     test=tuple(test),
@@ -89,9 +85,13 @@ def _clients(
         f"partition must not be users: {data.source} does not say who made "
         "which example."
       )
-    return _choose(config, *partition.by_value(data.users[:pool]), seed)
+    users, parts = cuts.by_value(data.users[:pool])
+    chosen = cuts.random_subset(
+      len(users), config.num_clients, seed, what="users"
+    )
+    return [str(users[k]) for k in chosen], [parts[k] for k in chosen]
   if config.partition == "labels":
-    values, parts = partition.by_value(labels)
+    values, parts = cuts.by_value(labels)
     if config.num_clients not in (None, len(values)):
       raise ValueError(
         f"num_clients must be {len(values)}, the number of labels, or none; "
@@ -111,48 +111,31 @@ def _parts(
   min_size = min(config.min_size, len(labels) // count)
   match config.partition:
     case "shards":
-      return partition.label_shards(
-        labels, count, config.shards_per_client, seed
-      )
+      return cuts.label_shards(labels, count, config.shards_per_client, seed)
     case "dirichlet":
-      return partition.dirichlet(
+      return cuts.dirichlet(
         labels, count, config.concentration, seed, min_size=min_size
       )
     case "dirichlet_clients":
-      return partition.dirichlet_per_client(
+      return cuts.dirichlet_per_client(
         labels, count, config.concentration, seed
       )
     case "few_labels":
-      return partition.few_labels(labels, count, config.labels_per_client, seed)
+      return cuts.few_labels(labels, count, config.labels_per_client, seed)
     case "power_law":
-      return partition.power_law(
+      return cuts.power_law(
         len(labels), count, config.exponent, seed, min_size=min_size
       )
-  return partition.iid(len(labels), count, seed)
-
-
-def _choose(
-  config: CutOptions, users: Sequence[str], parts: list[np.ndarray], seed: int
-) -> tuple[Sequence[str], list[np.ndarray]]:
-  count = len(users) if config.num_clients is None else config.num_clients
-  if count > len(users):
-    raise ValueError(
-      f"num_clients must be at most {len(users)}, the number of users; found "
-      f"{count}."
-    )
-  chosen = np.sort(
-    partition.generator(seed).choice(len(users), count, replace=False)
-  )
-  return [str(users[k]) for k in chosen], [parts[k] for k in chosen]
+  return cuts.iid(len(labels), count, seed)
 
 
 def _train_test(
-  config: CutOptions, part: np.ndarray, seed: partition.Seed
+  config: CutOptions, part: np.ndarray, seed: cuts.Seed
 ) -> tuple[np.ndarray, np.ndarray]:
   # A single example cannot be both; who has no more will be left out.
   if len(part) < 2:
     return part, part[:0]
-  return partition.train_test_split(
+  return cuts.train_test_split(
     part,
     config.test_fraction,
     seed,

@@ -11,7 +11,7 @@ class CentralData:
   """Examples of one data set, published training data first, then test data.
 
   Attributes:
-    title: What it is, in a few words.
+    title: The data set in a few words.
     source: File or directory, for error messages.
     labels: Class numbers of all examples, int32[n].
     num_train: How many of them, from the start, are published for training.

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from tasks.central.data import CentralData
-from tasks.image_files import folders
+from tasks.formats import image_folders
 
 
 def on_disk(
   title: str,
-  halves: tuple[folders.LabeledPaths, folders.LabeledPaths],
+  halves: tuple[image_folders.LabeledPaths, image_folders.LabeledPaths],
   class_names: Sequence[str],
   image_size: int,
   *,
@@ -19,7 +19,7 @@ def on_disk(
   """Returns images in files as a central data set.
 
   Args:
-    title: What they are, in a few words.
+    title: The images in a few words.
     halves: Training and test images.
     class_names: Name of each class.
     image_size: Height and width that images have, or are given.
@@ -28,10 +28,10 @@ def on_disk(
   Returns:
     The data set; images are divided by 255.
   """
-  images = folders.joined(halves)
+  images = image_folders.joined(halves)
 
   def load_x(positions: np.ndarray) -> np.ndarray:
-    pixels = folders.read_images(
+    pixels = image_folders.read_images(
       images.root, images.paths[positions], image_size, resize=resize
     )
     return pixels.astype(np.float32) / np.float32(255.0)

@@ -11,7 +11,8 @@ from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
 from tasks.central.pixels import Pixels, scale
 from tasks.data_error import DataError
-from tasks.image_files import LabeledImages, check_labels
+from tasks.formats import class_labels
+from tasks.formats.labeled_images import LabeledImages
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,8 +20,13 @@ class ModelOptions(CutOptions):
   """Options of tasks of images.
 
   Attributes:
-    model: The classifier; see `tasks.models.image_classifier`.
-    initial_weights: Those of networks of dense layers; see `tasks.models.mlp`.
+    model: The classifier. "linear": logistic regression. "mlp": two hidden
+      layers of 200 units; "mlp_128": one of 128. "linear_double_softmax" and
+      "mlp_double_softmax": the same with a second softmax, as the code of FedFV
+      has it by mistake. "cnn": the convolutional network of McMahan et al.
+      "resnet18": ResNet-18 with group normalization. "vgg11": VGG-11.
+    initial_weights: The initial weights of dense networks: uniform as in Glorot
+      and Bengio ("glorot"), or as PyTorch draws them ("pytorch").
   """
 
   model: models.ImageModelName = "cnn"
@@ -32,7 +38,10 @@ class ImageOptions(ModelOptions):
   """Options of tasks whose images are held in memory.
 
   Attributes:
-    pixels: How bytes become floats; see `tasks.central.pixels.scale`.
+    pixels: How bytes become floats. "unit": divided by 255. "standardized":
+      each pixel has mean 0 and deviation 1 over the training images.
+      "per_channel": each colour channel is brought to mean 0 and divided by its
+      mean deviation within an image.
   """
 
   pixels: Pixels = "unit"
@@ -79,7 +88,7 @@ def in_memory(
   """Returns images as a central data set; they stay bytes until asked for.
 
   Args:
-    title: What they are, in a few words.
+    title: The images in a few words.
     halves: Training and test images of one shape.
     class_names: Name of each class.
     pixels: How bytes become floats, see `ImageOptions`.
@@ -93,7 +102,7 @@ def in_memory(
   for half in halves:
     if len(half.images) == 0:
       raise DataError(f"{half.source}: has no images.")
-    check_labels(half.labels, len(class_names), half.source)
+    class_labels.check(half.labels, len(class_names), half.source)
   if train.images.shape[1:] != test.images.shape[1:]:
     raise DataError(
       f"{test.source}: has images of shape {list(test.images.shape[1:])}, "

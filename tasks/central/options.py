@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from tasks import options, partition
+from tasks import cuts, options
 
 Partition = Literal[
   "shards",
@@ -24,28 +24,39 @@ class CutOptions(options.TaskOptions):
   """How a data set is cut over clients, and a client into train and test.
 
   Attributes:
-    num_clients: Number of clients. With partition "users", the size of a random
-      subset of them; none takes all. With "labels" there are as many as labels.
-    partition: "shards" of examples sorted by label, as in McMahan et al.;
-      "dirichlet" proportions over clients for each label; "dirichlet_clients",
-      proportions over labels for each client, of equal sizes; "few_labels" per
-      client at random; "power_law" sizes, labels at random; "iid"; "users", who
-      made the examples, where that is known; "labels", a client for each.
-    shards_per_client: With "shards": roughly a client's number of labels.
-    labels_per_client: With "few_labels": a client's number of labels.
-    concentration: With the two of Dirichlet: the smaller, the more skewed.
-    min_size: With "dirichlet" and "power_law": least number of examples of a
-      client, as far as there are enough.
-    exponent: With "power_law": sizes go as rank^-exponent.
-    test_data: "published" test data, whose labels are given to the clients in
-      the proportions in which they train on them; "local", a share of each
-      client's training data, the published test data not being used; "pooled",
-      a share of each client's data, cut from all that is published.
-    test_fraction: That share, unless the test data is "published".
-    unused_fraction: Share that a client neither trains nor is tested on, as
-      with papers that keep a validation set.
-    split_file: A file (npz) that keeps the split: made if it is not there, used
-      if it is.
+    num_clients: Number of clients. With partition "users", the number of users
+      chosen at random; none takes all. With "labels" there is a client for each
+      label.
+    partition: How the examples come to the clients. "shards": each client gets
+      shards of the examples sorted by label, as in McMahan et al. "dirichlet":
+      each label spreads over the clients in Dirichlet proportions.
+      "dirichlet_clients": clients of equal size have Dirichlet proportions of
+      labels. "few_labels": each client has some labels, chosen at random.
+      "power_law": sizes follow a power law, labels are random. "iid": equal
+      sizes, at random. "users": a client is who made the examples, where the
+      data says so. "labels": a client is a label.
+    shards_per_client: With partition "shards": number of shards of a client,
+      roughly its number of labels.
+    labels_per_client: With partition "few_labels": number of labels of a
+      client.
+    concentration: With partition "dirichlet" or "dirichlet_clients": parameter
+      of the Dirichlet distribution; the smaller, the more the clients differ.
+    min_size: With partition "dirichlet" or "power_law": least number of
+      examples of a client, as far as there are enough.
+    exponent: With partition "power_law": the client of rank r has a size in
+      proportion to r^-exponent.
+    test_data: The data that clients are tested on. "published": the published
+      test data, in the proportions of labels that each client trains on.
+      "local": a share of each client's training data; the published test data
+      stays unused. "pooled": clients get training and published test data
+      alike, and a share of each client's data is for testing.
+    test_fraction: With test_data "local" or "pooled": the share of a client's
+      examples that is for testing.
+    unused_fraction: With test_data "local" or "pooled": the share of a client's
+      examples that is for neither training nor testing, where a paper keeps a
+      validation set.
+    split_file: A file (npz) of the split. If there is one, the task reads its
+      split from it; if not, the task makes it. Empty for no file.
   """
 
   num_clients: int | None = 100
@@ -72,7 +83,7 @@ class CutOptions(options.TaskOptions):
       self.require("num_clients", self.num_clients >= 1, "at least 1")
     for name in ("shards_per_client", "labels_per_client"):
       self.require(name, getattr(self, name) >= 1, "at least 1")
-    least, most = partition.CONCENTRATION_RANGE
+    least, most = cuts.CONCENTRATION_RANGE
     self.require(
       "concentration",
       least <= self.concentration <= most,

@@ -15,7 +15,7 @@ _LEAST_DEVIATION = 1e-3
 
 
 def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
-  """Returns what to subtract from images, and then to divide them by.
+  """Returns a number to subtract from pixels, and one to divide them by.
 
   Args:
     images: The training images, uint8[n, height, width, channels], n > 0.
@@ -25,7 +25,7 @@ def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
       subtracts from each channel its mean over all images and divides by the
       mean of its standard deviations within an image: for all of CIFAR-10's
       training images 0.4914, 0.4822, 0.4465 and 0.2023, 0.1994, 0.2010 of 255,
-      the numbers that programs in PyTorch hand on.
+      the numbers of many programs in PyTorch.
 
   Returns:
     Two arrays, float32, of a shape that broadcasts to that of an image.

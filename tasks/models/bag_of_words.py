@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -70,7 +69,7 @@ def multi_label_model_fn(
   Args:
     build: Returns a new Keras model whose outputs are logits.
     element_spec: Specs of `(x, y)`, y being [n, labels] of zeros and ones.
-    top_k: Number of labels that are taken as predicted.
+    top_k: Number of labels that count as predicted.
 
   Returns:
     A function that returns a new model. Its loss is the sum over the labels of
@@ -102,7 +101,7 @@ def multi_label_functional_model_fn(
     build: As for `multi_label_model_fn`, and as `functional.functional_model`
       wants it.
     element_spec: Specs of `(x, y)`.
-    top_k: Number of labels that are taken as predicted.
+    top_k: Number of labels that count as predicted.
   """
 
   @functools.cache
@@ -136,7 +135,7 @@ class RecallAtK(tf.keras.metrics.Mean):
   """Share of the true labels that are among the k largest logits."""
 
   def __init__(
-    self, top_k: int, name: str = "recall", dtype: Any = None
+    self, top_k: int, name: str = "recall", dtype: tf.DType | None = None
   ) -> None:
     super().__init__(name, dtype)
     self._top_k = top_k
@@ -152,8 +151,8 @@ class RecallAtK(tf.keras.metrics.Mean):
     is_predicted = _is_among_largest(self._top_k, y_pred)
     return super().update_state(is_predicted, tf.cast(y_true, tf.float32))
 
-  def get_config(self) -> dict[str, Any]:
-    """Returns what the constructor takes: TFF builds metrics anew."""
+  def get_config(self) -> dict[str, object]:
+    """Returns the constructor's arguments: TFF builds metrics anew."""
     return {**super().get_config(), "top_k": self._top_k}
 
 

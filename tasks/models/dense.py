@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
 
 import tensorflow as tf
 
 from tasks.models import seeds
-
-InitialWeights = Literal["glorot", "pytorch"]
+from tasks.models.names import InitialWeights
 
 
 def mlp(
@@ -48,7 +46,7 @@ def mlp(
 
 def _initializers(
   initial_weights: InitialWeights, inputs: Sequence[int], seed: int
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, tf.keras.initializers.Initializer]]:
   """Yields the initializers of each layer, by the names of their arguments."""
   if initial_weights == "glorot":
     for initializer in seeds.glorot_uniform(seed):
@@ -72,7 +70,7 @@ def mlp_double_softmax(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
-  """Fully connected network whose softmax is taken for logits once more.
+  """Fully connected network with a softmax too many before its loss.
 
   A mistake, kept because published numbers come from it: those of Wang et al.,
   "Federated Learning with Fair Averaging" (IJCAI 2021). The loss never falls
@@ -111,8 +109,8 @@ def is_dense(model: tf.keras.Model) -> bool:
 class _Probabilities(tf.keras.layers.Layer):
   """Softmax that Keras does not recognize.
 
-  Keras' cross entropy looks for the softmax that made its input and goes back
-  to what is before it; an operation in between hides it.
+  Keras' cross entropy looks for the softmax that made its input and takes the
+  softmax's input instead; an operation in between hides it.
   """
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:

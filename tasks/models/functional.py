@@ -1,18 +1,23 @@
 """Keras models as `FunctionalModel`s.
 
 A `FunctionalModel` keeps weights and metrics in tensors, where a Keras model
-assigns variables in every local step: for networks of dense layers that is most
-of what a step costs beside its arithmetic (`python -m benchmarks.model_kinds`).
+assigns variables in every local step. In networks of dense layers, this is most
+of a step's cost beside its arithmetic (`python -m benchmarks.model_kinds`).
 """
 
 import collections
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks import task
+
+# A mean as a sum and a weight, float32[] each.
+_Mean = tuple[tf.Tensor, tf.Tensor]
+# By name: a tensor, or a mean that is not finished.
+_Metrics = collections.OrderedDict[str, tf.Tensor]
+Count = Callable[[tf.Tensor, tf.Tensor], _Mean]
 
 
 def functional_model(
@@ -21,7 +26,7 @@ def functional_model(
   *,
   loss: tf.keras.losses.Loss,
   metric: str,
-  count: Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+  count: Count,
 ) -> tff.learning.models.FunctionalModel:
   """Returns a Keras model as a `FunctionalModel`.
 
@@ -43,34 +48,39 @@ def functional_model(
   layers = tff.learning.models.functional_model_from_keras(
     build, loss, element_spec
   )
+  return tff.learning.models.FunctionalModel(
+    initial_weights=layers.initial_weights,
+    predict_on_batch_fn=layers.predict_on_batch,
+    loss_fn=layers.loss,
+    metrics_fns=_metrics_fns(metric, count),
+    input_spec=element_spec,
+  )
 
-  def metrics(
-    counted: Any, loss: Any, num_examples: Any, num_batches: Any
-  ) -> collections.OrderedDict[str, Any]:
-    return collections.OrderedDict(
-      [
-        (metric, counted),
-        ("loss", loss),
-        ("num_examples", num_examples),
-        ("num_batches", num_batches),
-      ]
-    )
+
+def _metrics_fns(
+  metric: str, count: Count
+) -> tuple[Callable[..., _Metrics], ...]:
+  """Returns how metrics begin, how a batch adds to them, and how they end."""
 
   @tf.function
-  def initialize() -> Any:
+  def initialize() -> _Metrics:
     nothing = (tf.constant(0.0), tf.constant(0.0))
     zero = tf.constant(0, tf.int64)
-    return metrics(nothing, nothing, zero, zero)
+    return _named(metric, nothing, nothing, zero, zero)
 
   @tf.function
   def update(
-    state: Any, labels: Any, batch_output: Any, sample_weight: Any = None
-  ) -> Any:
-    del sample_weight  # There are none.
+    state: _Metrics,
+    labels: tf.Tensor,
+    batch_output: tff.learning.models.BatchOutput,
+    sample_weight: tf.Tensor | None = None,
+  ) -> _Metrics:
+    del sample_weight  # TFF gives none.
     num_examples = tf.shape(labels, tf.int64)[0]
     size = tf.cast(num_examples, tf.float32)
     counted = count(labels, batch_output.predictions)
-    return metrics(
+    return _named(
+      metric,
       _add(state[metric], counted),
       _add(state["loss"], (size * batch_output.loss, size)),
       state["num_examples"] + num_examples,
@@ -78,22 +88,34 @@ def functional_model(
     )
 
   @tf.function
-  def finalize(state: Any) -> Any:
-    return metrics(
+  def finalize(state: _Metrics) -> _Metrics:
+    return _named(
+      metric,
       tf.math.divide_no_nan(*state[metric]),
       tf.math.divide_no_nan(*state["loss"]),
       state["num_examples"],
       state["num_batches"],
     )
 
-  return tff.learning.models.FunctionalModel(
-    initial_weights=layers.initial_weights,
-    predict_on_batch_fn=layers.predict_on_batch,
-    loss_fn=layers.loss,
-    metrics_fns=(initialize, update, finalize),
-    input_spec=element_spec,
+  return initialize, update, finalize
+
+
+def _named(
+  metric: str,
+  counted: tf.Tensor | _Mean,
+  loss: tf.Tensor | _Mean,
+  num_examples: tf.Tensor,
+  num_batches: tf.Tensor,
+) -> _Metrics:
+  return collections.OrderedDict(
+    [
+      (metric, counted),
+      ("loss", loss),
+      ("num_examples", num_examples),
+      ("num_batches", num_batches),
+    ]
   )
 
 
-def _add(total: Any, batch: Any) -> tuple[tf.Tensor, tf.Tensor]:
+def _add(total: _Mean, batch: _Mean) -> _Mean:
   return total[0] + batch[0], total[1] + batch[1]

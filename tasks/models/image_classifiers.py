@@ -2,22 +2,12 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import tensorflow as tf
 
 from tasks.models import convolutional, dense, residual, vgg
+from tasks.models.names import ImageModelName, InitialWeights
 
-ImageModelName = Literal[
-  "linear",
-  "linear_double_softmax",
-  "mlp",
-  "mlp_double_softmax",
-  "mlp_128",
-  "cnn",
-  "resnet18",
-  "vgg11",
-]
 _DENSE: Mapping[str, tuple[Callable[..., tf.keras.Model], tuple[int, ...]]] = {
   "linear": (dense.mlp, ()),
   "linear_double_softmax": (dense.mlp_double_softmax, ()),
@@ -38,7 +28,7 @@ def image_classifier(
   input_shape: tuple[int, int, int],
   num_classes: int,
   seed: int,
-  initial_weights: dense.InitialWeights = "glorot",
+  initial_weights: InitialWeights = "glorot",
 ) -> Callable[[], tf.keras.Model]:
   """Returns a function that builds a new classifier.
 
@@ -50,7 +40,7 @@ def image_classifier(
     input_shape: Height, width and channels of an image.
     num_classes: Number of logits.
     seed: Seed of the initial weights.
-    initial_weights: As for `tasks.models.mlp`; the others have but one kind.
+    initial_weights: As for `tasks.models.mlp`; other models have one kind.
 
   Raises:
     ValueError: If the images are too small for the model, or it has no such

@@ -1,7 +1,6 @@
 """The TFF form of Keras models that predict each next token of a sequence."""
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -60,7 +59,7 @@ class MaskedAccuracy(tf.keras.metrics.Mean):
     self,
     not_counted: Collection[int],
     name: str = "accuracy",
-    dtype: Any = None,
+    dtype: tf.DType | None = None,
   ) -> None:
     super().__init__(name, dtype)
     self._not_counted = tuple(not_counted)
@@ -80,6 +79,6 @@ class MaskedAccuracy(tf.keras.metrics.Mean):
     hits = tf.equal(tf.argmax(y_pred, axis=-1), y_true)
     return super().update_state(tf.cast(hits, tf.float32), counts)
 
-  def get_config(self) -> dict[str, Any]:
-    """Returns what the constructor takes: TFF builds metrics anew."""
+  def get_config(self) -> dict[str, object]:
+    """Returns the constructor's arguments: TFF builds metrics anew."""
     return {**super().get_config(), "not_counted": self._not_counted}

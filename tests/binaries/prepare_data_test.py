@@ -13,9 +13,9 @@ import urllib.request
 import pytest
 
 from binaries import command_line, data_flags, prepare_data
-from tasks import native_downloads
+from tasks.downloads import native as native_downloads
 from tests import source_tree
-from tests.tasks.preparation.idx_files import write_mnist
+from tests.tasks.formats.idx_files import write_mnist
 
 _TEXT = "A:\nOne.\n\nB:\nOne.\n\nA:\nTwo.\n\nA:\nThree.\n"
 

@@ -7,7 +7,7 @@ from tensorflow.core.util import event_pb2
 
 from binaries import release, run_folder
 from binaries.command_line import UsageError
-from tasks import staging
+from tff_fair import files as staging
 
 
 @pytest.fixture

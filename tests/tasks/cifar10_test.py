@@ -84,7 +84,7 @@ class TestPythonVersion:
     path = directory / "cifar-10-batches-py" / "data_batch_2"
     image_data.write_cifar_batch(path, [0, 1, 10])
     with pytest.raises(
-      tasks.DataError, match=r"data_batch_2: .* 10 .*example 2"
+      tasks.DataError, match=r"data_batch_2: example 2 .* 10,"
     ):
       _load(directory)
 
@@ -104,8 +104,8 @@ class TestNpz:
       ({"y_test": np.zeros([20, 10], int)}, r"labels int64\[20, 10\]"),
       ({"y_test": np.zeros(20)}, "labels float64"),
       ({"y_test": np.zeros(19, int)}, "20 images, but 19 labels"),
-      ({"y_train": np.full(20, 10)}, "example 0 has label 10"),
-      ({"y_train": np.arange(20) - 1}, "example 0 has label -1"),
+      ({"y_train": np.full(20, 10)}, "example 0 .*has label 10"),
+      ({"y_train": np.arange(20) - 1}, "example 0 .*has label -1"),
       ({"y_test": np.array([None] * 20)}, "cannot be read"),
     ],
   )

@@ -3,7 +3,6 @@ import pathlib
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.tasks import native_file
 
@@ -21,6 +20,8 @@ def data_dir():
 
 
 def _serialized(label, pixels):
+  import tensorflow as tf  # noqa: PLC0415
+
   features = {
     "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
     "pixels": tf.train.Feature(

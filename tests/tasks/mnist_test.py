@@ -106,7 +106,7 @@ class TestBadFiles:
       (
         "t10k-labels-idx1-ubyte",
         lambda b: b[:-1] + b"\n",
-        "example 19 has label 10, exp",
+        "example 19 .*has label 10, exp",
       ),
     ],
   )

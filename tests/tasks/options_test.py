@@ -85,8 +85,48 @@ def test_rejects_value(values, message):
 
 def test_an_integer_is_a_number():
   assert _Options(rate=1).rate == 1
+  assert type(_Options(rate=1).rate) is float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Base(options.TaskOptions):
+  """Options of many tasks.
+
+  Attributes:
+    count: Number of things,
+      on two lines.
+    rate: Share of them.
+  """
+
+  count: int = 3
+  rate: float = 0.5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Derived(_Base):
+  """Options of one task.
+
+  Attributes:
+    rate: Share of others: fewer.
+    text: A text.
+  """
+
+  text: str = ""
+
+
+def test_meanings_are_inherited_and_replaced():
+  assert options.meanings(_Derived) == {
+    "count": "Number of things, on two lines.",
+    "rate": "Share of others: fewer.",
+    "text": "A text.",
+  }
+
+
+def test_an_option_without_a_meaning_is_a_mistake():
+  with pytest.raises(KeyError, match="count"):
+    options.meanings(_Options)
 
 
 def test_names_all_unknown_options():
   with pytest.raises(ValueError, match="'x', 'y'"):
-    options.check_names(_Options, ["x", "count", "y"])
+    options.build(_Options, {"x": 1, "count": 1, "y": 1})

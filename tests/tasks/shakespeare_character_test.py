@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks import character_text
+from tasks.texts import characters
 from tests.tasks import native_file, tabular_data
 
 
@@ -53,7 +53,7 @@ def _load(file, **options):
 
 
 def _text(numbers):
-  return "".join(character_text.LEAF_CHARACTERS[k] for k in numbers)
+  return "".join(characters.LEAF_CHARACTERS[k] for k in numbers)
 
 
 class TestLastCharacter:
@@ -228,8 +228,8 @@ class TestBadFile:
 
 
 def test_leafs_characters_are_eighty_different_ones():
-  assert len(set(character_text.LEAF_CHARACTERS)) == 80
-  assert json.loads(json.dumps(character_text.LEAF_CHARACTERS)).isascii()
+  assert len(set(characters.LEAF_CHARACTERS)) == 80
+  assert json.loads(json.dumps(characters.LEAF_CHARACTERS)).isascii()
 
 
 def test_real_file(data_dir):

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks import client_names
+from tasks.formats import client_names
 from tests.tasks import native_file
 
 _NAMES = ("stackoverflow_word", "stackoverflow_tag")

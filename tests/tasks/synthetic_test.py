@@ -5,7 +5,7 @@ import pytest
 from sklearn import linear_model
 
 import tasks
-from tasks import local_split
+from tasks.cuts import local_split
 from tasks.task import Split
 
 

@@ -1,0 +1,223 @@
+"""Writes SQLite files in the format of `tff.simulation.datasets`.
+
+Examples come in any order. They are grouped by client in a second SQLite file
+beside the one to be written, so that memory does not grow with the data.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import pathlib
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from tasks.data_error import DataError
+from tasks.formats import whole_file
+
+# Maps a client's name and number of examples to whether each is a test example.
+TestChoice = Callable[[str, int], Iterable[bool]]
+
+_TABLES = """
+  CREATE TABLE examples (
+    split_name TEXT NOT NULL,
+    client_id TEXT NOT NULL,
+    serialized_example_proto BLOB NOT NULL
+  );
+  CREATE TABLE client_metadata (
+    client_id TEXT NOT NULL,
+    split_name TEXT NOT NULL,
+    num_examples INTEGER NOT NULL
+  );
+"""
+_INDEX = """
+  CREATE INDEX idx_examples_client_id_split
+  ON examples (split_name, client_id);
+"""
+
+
+class Example(NamedTuple):
+  """An example of a client.
+
+  Attributes:
+    client: The client's name.
+    serialized: A serialized `tf.train.Example`.
+    split: Name of the split it belongs to; None leaves that to the cut.
+  """
+
+  client: str
+  serialized: bytes
+  split: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cut:
+  """How examples without a split are cut, and which clients are kept.
+
+  Attributes:
+    choose_test: Chooses a client's test examples, out of two at least.
+    train: Name of the split of training examples.
+    test: Name of the split of test examples.
+    min_examples: Clients with fewer examples are dropped.
+    required: Names of splits that must have a client: TFF's loaders fail on a
+      split without one.
+  """
+
+  choose_test: TestChoice
+  train: str = "train"
+  test: str = "test"
+  min_examples: int = 1
+  required: tuple[str, ...] = ()
+
+
+class Dropped(NamedTuple):
+  """Number of clients that were too small, and of their examples."""
+
+  clients: int
+  examples: int
+
+
+def write(
+  path: pathlib.Path,
+  examples: Iterable[Example],
+  cut: Cut,
+  *,
+  overwrite: bool = False,
+) -> Dropped:
+  """Writes a file that TFF's loaders read, whole or not at all.
+
+  Args:
+    path: The file.
+    examples: The examples; those of one client keep their order.
+    cut: How clients are cut into train and test. A client with examples to be
+      cut, but only one, is dropped.
+    overwrite: Whether a file that is there may be replaced.
+
+  Returns:
+    The number of clients that were dropped and of their examples.
+
+  Raises:
+    DataError: If the file exists or cannot be written, or no client is left,
+      in one of the required splits or at all.
+  """
+  with whole_file.replacement(path, overwrite=overwrite) as staged:
+    try:
+      return _write(path, staged, examples, cut)
+    except sqlite3.Error as error:
+      raise DataError(f"{path}: cannot be written: {error}.") from error
+
+
+def _write(
+  path: pathlib.Path,
+  staged: pathlib.Path,
+  examples: Iterable[Example],
+  cut: Cut,
+) -> Dropped:
+  with contextlib.closing(sqlite3.connect(staged)) as connection:
+    # Neither needs a journal: a file that is not whole is thrown away.
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.executescript(_TABLES)
+    unsorted = str(staged.with_name("unsorted"))
+    connection.execute("ATTACH ? AS unsorted", [unsorted])
+    connection.execute("PRAGMA unsorted.journal_mode = OFF")
+    connection.execute("PRAGMA unsorted.synchronous = OFF")
+    connection.execute(
+      "CREATE TABLE unsorted.arrived (client TEXT, split TEXT, example BLOB)"
+    )
+    connection.executemany(
+      "INSERT INTO arrived VALUES (?, ?, ?)",
+      ((_client_id(e.client), e.split, e.serialized) for e in examples),
+    )
+    connection.execute(
+      "CREATE INDEX unsorted.arrived_by_client ON arrived (client)"
+    )
+    dropped = _sort(connection, cut)
+    _check_splits(path, connection, dropped, cut)
+    connection.executescript(_INDEX)
+    connection.commit()
+    connection.execute("DETACH unsorted")
+  return dropped
+
+
+def _sort(connection: sqlite3.Connection, cut: Cut) -> Dropped:
+  """Copies client by client, so that each one's examples lie together."""
+  clients = connection.execute(
+    "SELECT client, COUNT(*), COUNT(*) - COUNT(split) FROM arrived "
+    "GROUP BY client ORDER BY client"
+  )
+  num_clients = num_examples = 0
+  for client, count, num_to_cut in clients:
+    if count < cut.min_examples or num_to_cut == 1:
+      num_clients += 1
+      num_examples += count
+    else:
+      _copy(connection, cut, client, num_to_cut)
+  return Dropped(num_clients, num_examples)
+
+
+def _copy(
+  connection: sqlite3.Connection, cut: Cut, client: str, num_to_cut: int
+) -> None:
+  rows = connection.execute(
+    "SELECT split, rowid FROM arrived WHERE client = ? ORDER BY rowid", [client]
+  )
+  is_test = iter(cut.choose_test(client, num_to_cut) if num_to_cut else ())
+  # Memory holds only the number of an example, not the example.
+  chosen = sorted(
+    (split or (cut.test if next(is_test) else cut.train), rowid)
+    for split, rowid in rows
+  )
+  connection.executemany(
+    "INSERT INTO examples SELECT ?, client, example FROM arrived "
+    "WHERE rowid = ?",
+    chosen,
+  )
+  connection.executemany(
+    "INSERT INTO client_metadata VALUES (?, ?, ?)",
+    [
+      (client, split, count)
+      for split, count in collections.Counter(s for s, _ in chosen).items()
+    ],
+  )
+
+
+def _check_splits(
+  path: pathlib.Path,
+  connection: sqlite3.Connection,
+  dropped: Dropped,
+  cut: Cut,
+) -> None:
+  found = {
+    split
+    for (split,) in connection.execute(
+      "SELECT DISTINCT split_name FROM client_metadata"
+    )
+  }
+  if not found:
+    raise DataError(
+      f"{path}: no client is left to write: {_dropped_text(dropped, cut)}."
+    )
+  missing = [split for split in cut.required if split not in found]
+  if missing:
+    raise DataError(
+      f"{path}: no client has an example in the split {', '.join(missing)}, "
+      "without which TFF's loader fails; found examples in "
+      f"{', '.join(sorted(found))}. Split in another way (--split, for posts "
+      "also --test_date and --heldout_every)."
+    )
+
+
+def _client_id(name: str) -> str:
+  # TFF's loader puts names between single quotes into its query, as they are.
+  return name.replace("'", "’")
+
+
+def _dropped_text(dropped: Dropped, cut: Cut) -> str:
+  if not dropped.clients:
+    return "there are no examples"
+  return (
+    f"{dropped.clients:,} clients with {dropped.examples:,} examples were "
+    f"dropped, because each has fewer than {cut.min_examples} examples "
+    "(--min_examples) or only one to cut into train and test"
+  )

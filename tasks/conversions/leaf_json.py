@@ -1,0 +1,124 @@
+"""The users of LEAF's JSON as clients.
+
+Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). Users are
+clients; the features keep LEAF's names, x and y: numbers as floats, texts as
+they are, and a y that is a whole number as an integer.
+"""
+
+import collections
+import pathlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tasks.conversions.client_data_file import Example
+from tasks.data_error import DataError
+from tasks.formats import example_proto, leaf_json, source_file
+
+FILENAME = "leaf.sqlite"
+
+_HALVES = ("train", "test")
+
+
+def files(path: pathlib.Path) -> dict[pathlib.Path, str | None]:
+  """Returns LEAF's files, with the half that each belongs to, if any.
+
+  Args:
+    path: A file, or a directory of files, or one of directories `train` and
+      `test`.
+
+  Raises:
+    DataError: If there is none.
+  """
+  if path.is_file():
+    return {path: None}
+  halves = {half: sorted((path / half).glob("*.json")) for half in _HALVES}
+  found: dict[pathlib.Path, str | None] = {
+    file: half for half, paths in halves.items() for file in paths
+  }
+  if found and not all(halves.values()):
+    (missing,) = (half for half, paths in halves.items() if not paths)
+    raise DataError(f"{path / missing}: there is no JSON file.")
+  found = found or dict.fromkeys(sorted(path.glob("*.json")))
+  if not found:
+    raise DataError(
+      f"{path}: expected a JSON file of LEAF, a folder of such files, or one "
+      "with the folders train and test."
+    )
+  return found
+
+
+class LeafUsers:
+  """The users of LEAF's files.
+
+  Attributes:
+    left_out: Number of users that have no example, by reason.
+  """
+
+  def __init__(self, halves: Mapping[pathlib.Path, str | None]) -> None:
+    """Initializes.
+
+    Args:
+      halves: The files with the half of each, as `files` returns them.
+    """
+    self.left_out: collections.Counter[str] = collections.Counter()
+    self._halves = halves
+
+  def examples(
+    self,
+    *,
+    keep_splits: bool,
+    on_read: source_file.OnRead = source_file.ignore,
+  ) -> Iterator[Example]:
+    """Yields the examples; one file at a time is held in memory.
+
+    Args:
+      keep_splits: Whether examples stay in the half they are published in; if
+        not, that is left to the cut.
+      on_read: Told how much was read.
+
+    Raises:
+      DataError: If a file is not as it must be, or two of the same half have
+        the same user.
+    """
+    places: dict[tuple[str | None, str], pathlib.Path] = {}
+    for path, half in self._halves.items():
+      for user, data in leaf_json.read_users(path, on_read):
+        if (half, user) in places:
+          raise DataError(
+            f"{path}, user {user}: is in {places[half, user]} as well; "
+            "expected one data set, whose users are each in one file."
+          )
+        places[half, user] = path
+        if not data["y"]:
+          self.left_out["user without examples"] += 1
+        for number, (x, y) in enumerate(zip(data["x"], data["y"], strict=True)):
+          place = f"{path}, user {user}, example {number}"
+          features = {"x": _value(place, "x", x), "y": _value(place, "y", y)}
+          yield Example(
+            user,
+            example_proto.serialize(features),
+            half if keep_splits else None,
+          )
+
+
+def _value(place: str, name: str, value: object) -> example_proto.Value:
+  if isinstance(value, str):
+    return value.encode()
+  if (
+    isinstance(value, list)
+    and value
+    and all(isinstance(item, str) for item in value)
+  ):
+    return [item.encode() for item in value]
+  try:
+    numbers = np.asarray(value, np.float64)
+  except (TypeError, ValueError):
+    numbers = np.array(np.nan)
+  if not np.all(np.isfinite(numbers)):
+    raise DataError(
+      f"{place}: {name} is {str(value)[:60]}, expected finite numbers or text."
+    )
+  if name == "y" and numbers.ndim == 0 and numbers == np.rint(numbers):
+    return numbers.astype(np.int64)
+  return numbers

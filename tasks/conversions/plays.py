@@ -1,0 +1,106 @@
+"""Plays as plain text, by speaking role, as TFF's `shakespeare` has them.
+
+A speech is a line with the speaker's name and a colon, and all lines after it
+up to an empty one; it is one example.
+"""
+
+import collections
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+
+from tasks.conversions.client_data_file import Example
+from tasks.data_error import DataError
+from tasks.formats import example_proto, source_file
+
+FILENAME = "shakespeare.sqlite"
+
+_SPEAKER = re.compile(r"([^\s:][^:]*?)\s*:\s*")
+
+
+class Plays:
+  """The speeches of one or more plays.
+
+  Attributes:
+    left_out: Number of paragraphs that became no example, by reason.
+  """
+
+  def __init__(self, paths: Sequence[pathlib.Path]) -> None:
+    """Initializes.
+
+    Args:
+      paths: Texts, compressed with gzip or not. Where there are more than one,
+        a client is PLAY_SPEAKER, after the file's name.
+
+    Raises:
+      DataError: If two files have the same name.
+    """
+    self.left_out: collections.Counter[str] = collections.Counter()
+    self._plays: dict[str, pathlib.Path] = {}
+    for path in paths:
+      play = _word(path.name.removesuffix(".gz").removesuffix(".txt"))
+      if play in self._plays:
+        raise DataError(
+          f"{path}: has the same name as {self._plays[play]}; their roles "
+          "would be mixed up. Rename one."
+        )
+      self._plays[play] = path
+
+  def examples(
+    self, on_read: source_file.OnRead = source_file.ignore
+  ) -> Iterator[Example]:
+    """Yields the speeches.
+
+    Args:
+      on_read: Told how much was read.
+
+    Raises:
+      DataError: If a text cannot be read, is not in UTF-8 or has no speaker.
+    """
+    for play, path in self._plays.items():
+      prefix = f"{play}_" if len(self._plays) > 1 else ""
+      has_speakers = False
+      for paragraph in _paragraphs(path, on_read):
+        match = _SPEAKER.fullmatch(paragraph[0])
+        if match is None:
+          self.left_out["without a speaker"] += 1
+        elif len(paragraph) == 1:
+          self.left_out["without a speech"] += 1
+        else:
+          snippet = "\n".join(paragraph[1:])
+          yield Example(
+            f"{prefix}{_word(match[1])}",
+            example_proto.serialize({"snippets": snippet.encode()}),
+          )
+        has_speakers = has_speakers or match is not None
+      if not has_speakers:
+        raise DataError(
+          f"{path}: has no speaker: expected a line such as 'First Citizen:' "
+          "above each speech, and an empty line below."
+        )
+
+
+def _paragraphs(
+  path: pathlib.Path, on_read: source_file.OnRead
+) -> Iterator[list[str]]:
+  paragraph: list[str] = []
+  with source_file.opened(path, on_read) as file:
+    for number, line in enumerate(file, 1):
+      try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip()
+      except UnicodeDecodeError as error:
+        raise DataError(
+          f"{path}, line {number}, byte {error.start + 1}: is no UTF-8 text. "
+          "Convert it, as with iconv."
+        ) from error
+      if text:
+        paragraph.append(text)
+      elif paragraph:
+        yield paragraph
+        paragraph = []
+  if paragraph:
+    yield paragraph
+
+
+def _word(name: str) -> str:
+  return "_".join(name.split())

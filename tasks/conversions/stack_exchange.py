@@ -1,0 +1,274 @@
+"""Posts of Stack Exchange sites by author, as TFF's `stackoverflow` has them.
+
+A dump is a `Posts.xml` of https://archive.org/details/stackexchange. Each
+sentence of a question or an answer is an example; title and tags are those of
+the question. The score is the post's own. Posts are split as TFF's data is: by
+date, and authors whose id can be divided by ten are held out.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import pathlib
+import re
+import sqlite3
+import xml.parsers.expat
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tasks.conversions import sentences
+from tasks.conversions.client_data_file import Example
+from tasks.data_error import DataError
+from tasks.formats import example_proto, source_file
+
+FILENAME = "stackoverflow.sqlite"
+
+_TYPES = {"1": "question", "2": "answer"}
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?")
+_TAG = re.compile(r"[^<>|]+")
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PostSplit:
+  """How posts are split.
+
+  Attributes:
+    test_date: Posts from this day on (UTC), as 2018-01-01, are test examples;
+      None leaves it to the cut.
+    heldout_every: Authors whose id this divides are held out; 0 holds out none.
+    heldout: Name of their split.
+  """
+
+  test_date: str | None = "2018-01-01"
+  heldout_every: int = 10
+  heldout: str = "heldout"
+
+  def name(self, author: int, date: str) -> str | None:
+    """Returns the split of a post; None leaves it to the cut."""
+    if self.heldout_every and author % self.heldout_every == 0:
+      return self.heldout
+    if self.test_date is None:
+      return None
+    return "test" if date >= self.test_date else "train"
+
+
+class StackExchangePosts:
+  """The posts of one or more sites.
+
+  Attributes:
+    left_out: Number of posts that became no example, by reason.
+  """
+
+  def __init__(
+    self,
+    paths: Sequence[pathlib.Path],
+    split: PostSplit,
+  ) -> None:
+    """Initializes.
+
+    Args:
+      paths: Dumps, compressed with gzip or not. Where there are more than one,
+        a client is SITE-ID, after the file's or else its directory's name.
+      split: How posts are split.
+
+    Raises:
+      DataError: If two sites have the same name.
+    """
+    self.left_out: collections.Counter[str] = collections.Counter()
+    self._sites = _sites(paths)
+    self._split = split
+
+  def examples(
+    self, on_read: source_file.OnRead = source_file.ignore
+  ) -> Iterator[Example]:
+    """Yields the sentences of all posts.
+
+    Args:
+      on_read: Told how much was read; each dump is read twice.
+
+    Raises:
+      DataError: If a dump is not as it must be.
+    """
+    for site, path in self._sites.items():
+      prefix = f"{site}-" if len(self._sites) > 1 else ""
+      # Questions may come after their answers: they are collected first, in a
+      # temporary file, for a large site has millions.
+      with contextlib.closing(sqlite3.connect("")) as connection:
+        questions = _Questions(connection)
+        for row in _rows(path, on_read):
+          if row.attributes.get("PostTypeId") == "1":
+            questions.add(path, row)
+        for row in _rows(path, on_read):
+          yield from self._sentences(path, row, questions, prefix)
+
+  def _sentences(
+    self, path: pathlib.Path, row: "_Row", questions: "_Questions", prefix: str
+  ) -> Iterator[Example]:
+    kind = _TYPES.get(_attribute(path, row, "PostTypeId"))
+    if kind is None:
+      self.left_out["neither question nor answer"] += 1
+      return
+    if "OwnerUserId" not in row.attributes:
+      self.left_out["author unknown"] += 1
+      return
+    author = _integer(path, row, "OwnerUserId")
+    if author < 1:
+      self.left_out["written by the site itself"] += 1
+      return
+    question = row.attributes.get("Id" if kind == "question" else "ParentId")
+    title_and_tags = questions.get(question)
+    if title_and_tags is None:
+      self.left_out["answer to a question that is not there"] += 1
+      return
+    found = sentences.sentences(_attribute(path, row, "Body"))
+    if not found:
+      self.left_out["without a word"] += 1
+      return
+    title, tags = title_and_tags
+    date = _date(path, row)
+    split = self._split.name(author, date)
+    features: dict[str, example_proto.Value] = {
+      "creation_date": date.encode(),
+      "score": np.array([_integer(path, row, "Score")]),
+      "tags": tags.encode(),
+      "title": title.encode(),
+      "type": kind.encode(),
+    }
+    for sentence in found:
+      features["tokens"] = sentence.encode()
+      yield Example(
+        f"{prefix}{author}", example_proto.serialize(features), split
+      )
+
+
+class _Row(NamedTuple):
+  line: int
+  attributes: Mapping[str, str]
+
+
+class _Questions:
+  """Titles and tags of questions by id."""
+
+  def __init__(self, connection: sqlite3.Connection) -> None:
+    self._connection = connection
+    self._connection.execute(
+      "CREATE TABLE questions (id TEXT PRIMARY KEY, title TEXT, tags TEXT)"
+    )
+
+  def add(self, path: pathlib.Path, row: _Row) -> None:
+    try:
+      self._connection.execute(
+        "INSERT INTO questions VALUES (?, ?, ?)",
+        [
+          _attribute(path, row, "Id"),
+          sentences.tokens(_attribute(path, row, "Title")),
+          # <a><b> in old dumps, |a|b| in new ones.
+          "|".join(_TAG.findall(row.attributes.get("Tags", ""))),
+        ],
+      )
+    except sqlite3.IntegrityError as error:
+      raise _error(
+        path, row, f"question {row.attributes['Id']} is there twice"
+      ) from error
+
+  def get(self, question: str | None) -> tuple[str, str] | None:
+    return self._connection.execute(
+      "SELECT title, tags FROM questions WHERE id = ?", [question]
+    ).fetchone()
+
+
+def _sites(paths: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
+  sites: dict[str, pathlib.Path] = {}
+  for path in paths:
+    stem = re.sub(r"[._-]?Posts\.xml(\.gz)?$", "", path.name, flags=re.I)
+    site = stem or path.absolute().parent.name
+    if site in sites:
+      raise DataError(
+        f"{path}: has the same name, {site}, as {sites[site]}; their authors' "
+        "ids would be mixed up. Rename one, as SITE_Posts.xml or "
+        "SITE/Posts.xml."
+      )
+    sites[site] = path
+  return sites
+
+
+def _rows(path: pathlib.Path, on_read: source_file.OnRead) -> Iterator[_Row]:
+  parser = xml.parsers.expat.ParserCreate()
+  rows: list[_Row] = []
+  depth = 0
+
+  def start(name: str, attributes: dict[str, str]) -> None:
+    nonlocal depth
+    depth += 1
+    if name != ("posts", "row")[min(depth, 2) - 1]:
+      raise DataError(
+        f"{path}, line {parser.CurrentLineNumber}: found the element {name}, "
+        "expected posts with a row for each post: is it a Posts.xml?"
+      )
+    if depth == 2:
+      rows.append(_Row(parser.CurrentLineNumber, attributes))
+
+  def end(name: str) -> None:
+    nonlocal depth
+    del name
+    depth -= 1
+
+  def declare_entity(name: str, *definition: object) -> None:
+    del definition
+    # Dumps have none; they can make a short file expand beyond all bounds.
+    raise DataError(
+      f"{path}, line {parser.CurrentLineNumber}: declares the entity {name}, "
+      "which no Posts.xml does."
+    )
+
+  parser.EntityDeclHandler = declare_entity
+  parser.StartElementHandler = start
+  parser.EndElementHandler = end
+  with source_file.opened(path, on_read) as file:
+    try:
+      while chunk := file.read(_CHUNK_BYTES):
+        parser.Parse(chunk)
+        yield from rows
+        rows.clear()
+      parser.Parse(b"", True)
+      yield from rows
+    except xml.parsers.expat.ExpatError as error:
+      reason = xml.parsers.expat.ErrorString(error.code)
+      raise DataError(
+        f"{path}, line {error.lineno}, column {error.offset + 1}: is no "
+        f"well-formed XML in its encoding: {reason}."
+      ) from error
+
+
+def _attribute(path: pathlib.Path, row: _Row, name: str) -> str:
+  if name not in row.attributes:
+    raise _error(path, row, f"the post has no {name}")
+  return row.attributes[name]
+
+
+def _integer(path: pathlib.Path, row: _Row, name: str) -> int:
+  text = _attribute(path, row, name)
+  if not re.fullmatch(r"-?[0-9]{1,18}", text):
+    raise _error(path, row, f"{name} is {text!r}, expected an integer")
+  return int(text)
+
+
+def _date(path: pathlib.Path, row: _Row) -> str:
+  """Returns the date as in TFF's data, 2008-08-10 08:28:52.1 UTC."""
+  text = _attribute(path, row, "CreationDate")
+  match = _DATE.fullmatch(text)
+  if match is None:
+    raise _error(
+      path,
+      row,
+      f"CreationDate is {text!r}, expected as 2018-01-01T00:00:00.000",
+    )
+  day, time, fraction = match.groups()
+  return f"{day} {time}{(fraction or '').rstrip('.0')} UTC"
+
+
+def _error(path: pathlib.Path, row: _Row, problem: str) -> DataError:
+  return DataError(f"{path}, line {row.line}: {problem}.")

@@ -1,0 +1,23 @@
+"""Cuts a data set into clients, and a client into train and test.
+
+Pure functions of their arguments: the same seed gives the same cut on every
+machine. All return positions (int64); each example is in one part, and in one
+only, unless a function says that it leaves some out.
+"""
+
+from tasks.cuts.by_label import few_labels as few_labels
+from tasks.cuts.by_label import in_proportion as in_proportion
+from tasks.cuts.by_label import label_shards as label_shards
+from tasks.cuts.by_size import iid as iid
+from tasks.cuts.by_size import power_law as power_law
+from tasks.cuts.by_value import by_value as by_value
+from tasks.cuts.dirichlet import CONCENTRATION_RANGE as CONCENTRATION_RANGE
+from tasks.cuts.dirichlet import dirichlet as dirichlet
+from tasks.cuts.dirichlet import dirichlet_per_client as dirichlet_per_client
+from tasks.cuts.holdout import train_test_split as train_test_split
+from tasks.cuts.seeding import Seed as Seed
+from tasks.cuts.seeding import generator as generator
+from tasks.cuts.split_file import ClientSplit as ClientSplit
+from tasks.cuts.split_file import load_split as load_split
+from tasks.cuts.split_file import save_split as save_split
+from tasks.cuts.subset import random_subset as random_subset

@@ -1,0 +1,150 @@
+"""Which example is whose, as a file.
+
+A split in a file outlives a change of seeds, of this code or of NumPy, and
+others can use it. The file (npz) keeps the number of examples and a fingerprint
+of their labels, so that nobody takes it for a split of other data.
+"""
+
+import dataclasses
+import hashlib
+import pathlib
+import zipfile
+from collections.abc import Sequence
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.formats import whole_file
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ClientSplit:
+  """Which examples of a data set the clients train and are tested on.
+
+  Attributes:
+    client_names: Names of the clients.
+    train: Positions of each client's training examples, int64[n].
+    test: Positions of each client's test examples, int64[n].
+    description: How the data set was cut, in words.
+  """
+
+  client_names: tuple[str, ...]
+  train: tuple[np.ndarray, ...]
+  test: tuple[np.ndarray, ...]
+  description: str
+
+
+def save_split(
+  path: pathlib.Path, split: ClientSplit, labels: np.ndarray
+) -> None:
+  """Writes a split into a new file.
+
+  Args:
+    path: The file. Nothing is overwritten.
+    split: The split.
+    labels: Labels of the whole data set.
+
+  Raises:
+    DataError: If there is a file already, or it cannot be written.
+  """
+  with whole_file.replacement(path) as staged, staged.open("wb") as file:
+    np.savez_compressed(
+      file,
+      num_examples=np.int64(len(labels)),
+      labels_sha256=np.array(_fingerprint(labels)),
+      description=np.array(split.description),
+      client_names=np.array(split.client_names, np.str_),
+      train_sizes=_sizes(split.train),
+      train_positions=np.concatenate(split.train).astype(np.int64),
+      test_sizes=_sizes(split.test),
+      test_positions=np.concatenate(split.test).astype(np.int64),
+    )
+
+
+def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
+  """Reads a split of a data set.
+
+  Args:
+    path: A file that `save_split` wrote.
+    labels: Labels of the whole data set.
+
+  Returns:
+    The split.
+
+  Raises:
+    DataError: If the file cannot be read, is no split, or one of other data.
+  """
+  try:
+    with np.load(path, allow_pickle=False) as arrays:
+      found = int(arrays["num_examples"]), str(arrays["labels_sha256"])
+      split = ClientSplit(
+        client_names=tuple(arrays["client_names"].tolist()),
+        train=_parts(arrays, "train"),
+        test=_parts(arrays, "test"),
+        description=str(arrays["description"]),
+      )
+  except OSError as error:
+    raise DataError(
+      f"{path}: cannot be read: {error.strerror or error}."
+    ) from error
+  except (ValueError, KeyError, TypeError, EOFError, AttributeError) as error:
+    raise DataError(f"{path}: is no split of clients: {error}.") from error
+  except zipfile.BadZipFile as error:
+    raise DataError(f"{path}: is damaged: {error}.") from error
+  if found[0] != len(labels):
+    raise DataError(
+      f"{path}: is a split of {found[0]:,} examples; the data has "
+      f"{len(labels):,}."
+    )
+  if found[1] != _fingerprint(labels):
+    raise DataError(
+      f"{path}: is a split of other data: the fingerprint of its labels is "
+      f"{found[1][:12]}..., that of the data {_fingerprint(labels)[:12]}...."
+    )
+  _check_positions(path, split, len(labels))
+  return split
+
+
+def _check_positions(
+  path: pathlib.Path, split: ClientSplit, num_examples: int
+) -> None:
+  if not len(split.client_names) == len(split.train) == len(split.test):
+    raise DataError(
+      f"{path}: has {len(split.client_names)} client names, "
+      f"{len(split.train)} train parts and {len(split.test)} test parts."
+    )
+  positions = np.concatenate([*split.train, *split.test, np.zeros(0, np.int64)])
+  if len(positions) == 0:
+    raise DataError(f"{path}: has no clients with examples.")
+  if positions.min() < 0 or positions.max() >= num_examples:
+    raise DataError(
+      f"{path}: positions range from {positions.min()} to {positions.max()}, "
+      f"expected 0 to {num_examples - 1}."
+    )
+  ordered = np.sort(positions)
+  twice = ordered[:-1][ordered[:-1] == ordered[1:]]
+  if len(twice) > 0:
+    raise DataError(f"{path}: has example {twice[0]} more than once.")
+
+
+def _fingerprint(labels: np.ndarray) -> str:
+  # As bytes of one kind, whatever integers the reader of the data returned.
+  return hashlib.sha256(np.asarray(labels).astype("<i8").tobytes()).hexdigest()
+
+
+def _sizes(parts: Sequence[np.ndarray]) -> np.ndarray:
+  return np.array([len(part) for part in parts], np.int64)
+
+
+def _parts(arrays: np.lib.npyio.NpzFile, half: str) -> tuple[np.ndarray, ...]:
+  sizes, positions = arrays[f"{half}_sizes"], arrays[f"{half}_positions"]
+  for name, array in [("sizes", sizes), ("positions", positions)]:
+    if array.ndim != 1 or array.dtype != np.int64:
+      raise ValueError(
+        f"{half}_{name} is {array.dtype}{list(array.shape)}, expected int64[n]"
+      )
+  if (sizes < 0).any() or sizes.sum() != len(positions):
+    raise ValueError(
+      f"{half}_sizes do not add up to {len(positions)} {half}_positions"
+    )
+  return tuple(np.split(positions, np.cumsum(sizes)[:-1])) if len(sizes) else ()

@@ -1,0 +1,1 @@
+"""Downloads data files, whole or not at all."""

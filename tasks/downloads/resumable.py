@@ -1,0 +1,184 @@
+"""Downloads over HTTP that go on where they were interrupted.
+
+The part that has arrived stays beside the file as NAME.part, and the server's
+version of the file as NAME.part.version: a download goes on only with the same
+version (RFC 9110, sections 13.1.5 and 14).
+"""
+
+import contextlib
+import hashlib
+import http.client
+import os
+import pathlib
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+
+from tasks.data_error import DataError
+from tasks.formats import whole_file
+
+# Told how many bytes are there, and how many there will be, if that is known.
+OnProgress = Callable[[int, int | None], object]
+
+# A download that brings nothing for so long (seconds) is given up.
+STALL_TIMEOUT = 30.0
+_CHUNK_BYTES = 1 << 16
+
+
+def fetch(
+  url: str,
+  path: pathlib.Path,
+  *,
+  sha256: str | None = None,
+  overwrite: bool = False,
+  on_progress: OnProgress = lambda *_: None,
+) -> None:
+  """Downloads a file and puts it in its place once it is whole.
+
+  Args:
+    url: Where to get it.
+    path: Where to put it.
+    sha256: Checksum of the file in hexadecimal digits; None checks none.
+    overwrite: Whether a file that is there may be replaced.
+    on_progress: Told how much has arrived.
+
+  Raises:
+    DataError: If there is a file already, if it cannot be downloaded, or if
+      it has another checksum; then it is deleted.
+  """
+  whole_file.check_free(path, overwrite=overwrite)
+  part = path.with_name(f"{path.name}.part")
+  version = path.with_name(f"{path.name}.part.version")
+  created = not path.parent.exists()
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _errors(url, path):
+      _fetch_part(url, part, version, on_progress)
+    try:
+      check_sha256(part, sha256)
+    except DataError:
+      part.unlink()
+      version.unlink(missing_ok=True)
+      raise
+    whole_file.check_free(path, overwrite=overwrite)
+    part.replace(path)
+    version.unlink(missing_ok=True)
+  except OSError as error:
+    raise DataError(
+      f"{path}: cannot be written: {error.strerror or error}."
+    ) from error
+  finally:
+    if created:
+      with contextlib.suppress(OSError):
+        path.parent.rmdir()  # Fails, as it should, once something is there.
+
+
+def check_sha256(path: pathlib.Path, sha256: str | None) -> None:
+  """Checks a file's checksum.
+
+  Args:
+    path: The file.
+    sha256: The checksum in hexadecimal digits; None takes any.
+
+  Raises:
+    DataError: If the file has another one.
+  """
+  if sha256 is None:
+    return
+  with path.open("rb") as file:
+    found = hashlib.file_digest(file, "sha256").hexdigest()
+  if found != sha256.lower():
+    raise DataError(
+      f"{path}: has the SHA-256 checksum {found}, expected {sha256.lower()}: "
+      "it is damaged, or not the file that was meant. Download it again."
+    )
+
+
+def _fetch_part(
+  url: str, part: pathlib.Path, version: pathlib.Path, on_progress: OnProgress
+) -> None:
+  start = part.stat().st_size if part.exists() and version.exists() else 0
+  request = urllib.request.Request(url)
+  if start:
+    request.add_header("Range", f"bytes={start}-")
+    request.add_header("If-Range", version.read_text())
+  try:
+    response = urllib.request.urlopen(request, timeout=STALL_TIMEOUT)
+  except urllib.error.HTTPError as error:
+    if error.code != 416 or not start:
+      raise
+    # The server has nothing more: the part is the whole, or of another file.
+    error.close()
+    if error.headers.get("Content-Range") == f"bytes */{start}":
+      on_progress(start, start)
+      return
+    part.unlink()
+    _fetch_part(url, part, version, on_progress)
+    return
+  with response:
+    if response.status != 206:
+      start = 0
+    elif _range_start(response) != start:
+      raise http.client.HTTPException(
+        f"the server sent {response.headers.get('Content-Range')} instead of "
+        f"the bytes from {start} on"
+      )
+    version.unlink(missing_ok=True)
+    _receive(response, part, version, start, on_progress)
+
+
+def _receive(
+  response: http.client.HTTPResponse,
+  part: pathlib.Path,
+  version: pathlib.Path,
+  start: int,
+  on_progress: OnProgress,
+) -> None:
+  remaining = response.headers.get("Content-Length")
+  total = start + int(remaining) if remaining else None
+  arrived = start
+  with part.open("r+b" if start else "wb") as file:
+    file.truncate(start)
+    file.seek(start)
+    _note_version(response, version)
+    on_progress(arrived, total)
+    while chunk := response.read1(_CHUNK_BYTES):
+      file.write(chunk)
+      arrived += len(chunk)
+      on_progress(arrived, total)
+    file.flush()
+    os.fsync(file.fileno())
+  if total is not None and arrived < total:
+    raise ConnectionError(
+      f"the connection ended after {arrived:,} of {total:,} bytes"
+    )
+
+
+def _note_version(
+  response: http.client.HTTPResponse, version: pathlib.Path
+) -> None:
+  # A weak ETag does not say that the bytes are the same.
+  tag = response.headers.get("ETag", "")
+  name = tag if tag[:1] == '"' else response.headers.get("Last-Modified", "")
+  if name:
+    version.write_text(name)
+
+
+def _range_start(response: http.client.HTTPResponse) -> int | None:
+  text = response.headers.get("Content-Range", "")
+  match = re.match(r"bytes (\d+)-", text)
+  return int(match[1]) if match else None
+
+
+@contextlib.contextmanager
+def _errors(url: str, path: pathlib.Path) -> Iterator[None]:
+  try:
+    yield
+  except (OSError, ValueError, http.client.HTTPException) as error:
+    reason = f"{type(error).__name__}: {getattr(error, 'reason', error)}"
+    raise DataError(
+      f"{path}: {url} could not be downloaded ({' '.join(reason.split())}). "
+      "The part that has arrived is kept: the same command goes on from there."
+    ) from error

@@ -1,0 +1,174 @@
+"""The users of a folder of LEAF's JSON files.
+
+Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). A folder holds
+`train` and `test`, each with files of its own, or one set of files, whose users
+are then cut at random. A user is in one file of a set.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tasks import cuts
+from tasks.cuts import local_split
+from tasks.data_error import DataError
+from tasks.formats import leaf_json
+from tasks.task import Arrays, Split, count_examples
+
+ToArrays = Callable[[list[object], list[int | float | str]], Arrays]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Users:
+  """The users of a folder, by client id.
+
+  Attributes:
+    names: Their names in the data, in ascending order.
+    train: Their training data.
+    test: Their test data.
+    num_left_out: Number of users without training or without test examples, or
+      with too few.
+  """
+
+  names: tuple[str, ...]
+  train: Split
+  test: Split
+  num_left_out: int
+
+  def sample(self, num_clients: int | None, seed: int) -> "Users":
+    """Returns `num_clients` users, chosen at random; None returns all.
+
+    Raises:
+      ValueError: If there are fewer.
+    """
+    if num_clients is None:
+      return self
+    chosen = cuts.random_subset(
+      len(self.names), num_clients, seed, what="users in the data"
+    )
+
+    def of_chosen(split: Split) -> Split:
+      return Split(
+        num_examples=split.num_examples[chosen],
+        load=lambda client_id: split.load(int(chosen[client_id])),
+      )
+
+    return dataclasses.replace(
+      self,
+      names=tuple(self.names[k] for k in chosen),
+      train=of_chosen(self.train),
+      test=of_chosen(self.test),
+    )
+
+  def describe(self) -> str:
+    """Returns how many users and examples there are."""
+    return (
+      f"{len(self.names):,} users ({self.num_left_out:,} with too few examples "
+      f"left out), {count_examples(self.train, self.test)}"
+    )
+
+
+def load_users(
+  directory: pathlib.Path | None,
+  to_arrays: ToArrays,
+  *,
+  pattern: str = "*.json",
+  test_fraction: float = 0.2,
+  min_examples: int = 1,
+  seed: int = 0,
+) -> Users:
+  """Reads all users of a folder.
+
+  Args:
+    directory: The folder.
+    to_arrays: Maps the lists `x` and `y` of a user to arrays. Raises a
+      ValueError that names the fault of values that are no valid examples.
+    pattern: Which files are read.
+    test_fraction: Share of a user's examples that are held out for testing
+      where the folder is not divided into `train` and `test`.
+    min_examples: Users with fewer examples, train and test together, are left
+      out.
+    seed: Seed of that cut.
+
+  Returns:
+    The users that have training and test examples.
+
+  Raises:
+    DataError: If there are no such files or users, or a file is unusable.
+  """
+  if directory is None:
+    raise DataError(
+      "there is no directory of LEAF's JSON files; name it as data_dir."
+    )
+  halves = [directory / "train", directory / "test"]
+  if any(half.is_dir() for half in halves):
+    train, test = (_read(half, pattern, to_arrays) for half in halves)
+    found = len(train.keys() | test.keys())
+    names = _in_both(train, test, min_examples)
+    splits = _split(train, names), _split(test, names)
+  else:
+    whole = _read(directory, pattern, to_arrays)
+    found = len(whole)
+    names = sorted(
+      name for name in whole if _size(whole[name]) >= max(2, min_examples)
+    )
+    splits = local_split.local_split(_split(whole, names), test_fraction, seed)
+  if not names:
+    raise DataError(
+      f"{directory}: none of the {found} users in {pattern} has train and test "
+      f"examples, {max(2, min_examples)} together."
+    )
+  return Users(
+    names=tuple(names),
+    train=splits[0],
+    test=splits[1],
+    num_left_out=found - len(names),
+  )
+
+
+def _size(arrays: Arrays) -> int:
+  return len(arrays[1])
+
+
+def _in_both(
+  train: Mapping[str, Arrays], test: Mapping[str, Arrays], min_examples: int
+) -> list[str]:
+  return sorted(
+    name
+    for name in train.keys() & test.keys()
+    if min(_size(train[name]), _size(test[name])) > 0
+    and _size(train[name]) + _size(test[name]) >= min_examples
+  )
+
+
+def _split(users: Mapping[str, Arrays], names: list[str]) -> Split:
+  return Split(
+    num_examples=np.array([_size(users[name]) for name in names], np.int64),
+    load=lambda client_id: users[names[client_id]],
+  )
+
+
+def _read(
+  directory: pathlib.Path, pattern: str, to_arrays: ToArrays
+) -> dict[str, Arrays]:
+  paths = sorted(directory.glob(pattern))
+  if not paths:
+    raise DataError(f"{directory}: there is no file {pattern}.")
+  users: dict[str, Arrays] = {}
+  sources: dict[str, pathlib.Path] = {}
+  # A file at a time: as Python objects, numbers take ten times the memory.
+  for path in paths:
+    for name, data in leaf_json.read_users(path):
+      if name in users:
+        raise DataError(
+          f"{path}, user {name}: is in {sources[name].name} too. Files of "
+          "different data sets need folders of their own."
+        )
+      try:
+        users[name] = to_arrays(data["x"], data["y"])
+      except (TypeError, ValueError) as error:
+        raise DataError(f"{path}, user {name}: {error}.") from error
+      sources[name] = path
+  return users

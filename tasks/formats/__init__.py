@@ -1,0 +1,1 @@
+"""Readers of files as they are published: each returns arrays or paths."""

@@ -1,0 +1,195 @@
+"""Describes data files: clients, examples, sizes and labels."""
+
+import collections
+import contextlib
+import itertools
+import pathlib
+import sqlite3
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.formats import (
+  cifar_batch,
+  example_proto,
+  idx,
+  leaf_json,
+  sqlite_file,
+)
+
+# Names of a label in TFF's files and in those made of LEAF's JSON.
+_LABELS = ("label", "y")
+_MAX_LABELS = 100
+_JSON_BEGINNING = 1 << 20  # Bytes in which LEAF's first names come.
+
+# Begins the description of a file that cannot be used.
+UNUSABLE = "CANNOT BE USED"
+
+
+def describe(directory: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
+  """Yields each data file under a directory, and a description of it.
+
+  Args:
+    directory: The directory. Files of other kinds are skipped.
+
+  Raises:
+    DataError: If the directory cannot be read.
+  """
+  if not directory.is_dir():
+    raise DataError(f"{directory}: there is no such directory.")
+  for path in sorted(directory.rglob("*")):
+    if any(part.startswith(".") for part in path.relative_to(directory).parts):
+      continue  # A file that is being written, or was when the power went.
+    reader = _reader(path) if path.is_file() else None
+    if reader is not None:
+      try:
+        yield path, reader(path)
+      except DataError as error:
+        yield path, f"{UNUSABLE}: {error}"
+
+
+def _reader(path: pathlib.Path) -> Callable[[pathlib.Path], str] | None:
+  name = path.name.removesuffix(".gz")
+  if path.suffix == ".sqlite":
+    return client_data
+  if name.startswith(("train", "t10k", "qmnist")) and "idx" in name:
+    return _idx
+  if cifar_batch.is_batch(path):
+    return _cifar
+  if path.suffix == ".json" and _looks_like_leaf(path):
+    return _leaf
+  return None
+
+
+def _looks_like_leaf(path: pathlib.Path) -> bool:
+  # Other data sets describe themselves in JSON.
+  try:
+    with path.open("rb") as file:
+      beginning = file.read(_JSON_BEGINNING)
+  except OSError:
+    return True  # Its reader names the fault.
+  return any(name in beginning for name in (b'"users"', b'"user_data"'))
+
+
+def client_data(path: pathlib.Path) -> str:
+  """Describes a file of TFF's data sets, a line for each split.
+
+  Raises:
+    DataError: If the file is none, or cannot be read.
+  """
+  sqlite_file.find(path.name, path.parent, _fetch_nothing)
+  uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+  try:
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+      splits = [
+        split
+        for (split,) in connection.execute(
+          "SELECT DISTINCT split_name FROM client_metadata ORDER BY split_name"
+        )
+      ]
+      lines = ["client data of TFF" if splits else "no clients"]
+      for split in splits:
+        lines.append(_client_data_split(connection, split))
+      return "\n".join(lines)
+  except sqlite3.Error as error:
+    raise DataError(f"{path}: SQLite says: {error}.") from error
+  except ValueError as error:
+    raise DataError(f"{path}: {error}.") from error
+
+
+def _client_data_split(connection: sqlite3.Connection, split: str) -> str:
+  # Numbers alone: of the clients' names there may be more than fit in memory.
+  sizes = np.fromiter(
+    (
+      size
+      for (size,) in connection.execute(
+        "SELECT CAST(TOTAL(num_examples) AS INTEGER) FROM client_metadata "
+        "WHERE split_name = ? GROUP BY client_id",
+        [split],
+      )
+    ),
+    np.int64,
+  )
+  examples = (
+    example_proto.parse(serialized)
+    for (serialized,) in connection.execute(
+      "SELECT serialized_example_proto FROM examples WHERE split_name = ?",
+      [split],
+    )
+  )
+  return f"split {split}: {_sizes(sizes)}{_labels_of_examples(examples)}"
+
+
+def _labels_of_examples(
+  examples: Iterator[dict[str, list[bytes] | np.ndarray]],
+) -> str:
+  first = next(examples, None)
+  if first is None:
+    return ""
+  features = f"; features {', '.join(sorted(first))}"
+  name = next(
+    (
+      label
+      for label in _LABELS
+      if isinstance(first.get(label), np.ndarray)
+      and np.issubdtype(first[label].dtype, np.integer)  # type: ignore[union-attr]
+    ),
+    None,
+  )
+  if name is None:
+    return features
+  counts: collections.Counter[int] = collections.Counter()
+  for example in itertools.chain([first], examples):
+    counts.update(np.asarray(example.get(name, ())).tolist())
+  return f"{features}; {_histogram(counts)}"
+
+
+def _idx(path: pathlib.Path) -> str:
+  array = idx.read(path)
+  shape = " x ".join(f"{size:,}" for size in array.shape)
+  text = f"idx: {shape} of {array.dtype.name}"
+  if array.ndim == 1:
+    text += f"; {_histogram(collections.Counter(array.tolist()))}"
+  return text
+
+
+def _cifar(path: pathlib.Path) -> str:
+  pixels, labels = cifar_batch.read(path)
+  counts = collections.Counter(labels["label"].tolist())
+  return f"CIFAR batch: {len(pixels):,} images; {_histogram(counts)}"
+
+
+def _leaf(path: pathlib.Path) -> str:
+  sizes = []
+  counts: collections.Counter[object] = collections.Counter()
+  for _, data in leaf_json.read_users(path):
+    sizes.append(len(data["y"]))
+    counts.update(y for y in data["y"] if isinstance(y, int | float | str))
+  return f"LEAF JSON: {_sizes(np.array(sizes))}; {_histogram(counts)}"
+
+
+def _sizes(sizes: np.ndarray) -> str:
+  if not sizes.size:
+    return "no clients"
+  return (
+    f"{sizes.size:,} clients, {sizes.sum():,} examples, per client "
+    f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"
+  )
+
+
+def _histogram(counts: collections.Counter) -> str:
+  if not counts:
+    return "no labels"
+  if len(counts) > _MAX_LABELS:
+    return f"{len(counts):,} different labels"
+  labels = sorted(counts, key=lambda label: (isinstance(label, str), label))
+  return "labels " + ", ".join(f"{_name(k)}: {counts[k]:,}" for k in labels)
+
+
+def _name(label: object) -> str:
+  return f"{label:g}" if isinstance(label, float) else str(label)
+
+
+def _fetch_nothing(directory: str) -> None:
+  raise FileNotFoundError(directory)

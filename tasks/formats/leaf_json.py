@@ -1,0 +1,69 @@
+"""Reads LEAF's JSON: `users`, `num_samples` and `user_data`.
+
+Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018).
+"""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import TypedDict
+
+from tasks.data_error import DataError
+from tasks.formats import source_file
+
+
+class UserData(TypedDict):
+  """The examples of one user, inputs and labels of equal number."""
+
+  x: list[object]
+  y: list[int | float | str]
+
+
+def read_users(
+  path: pathlib.Path, on_read: source_file.OnRead = source_file.ignore
+) -> Iterator[tuple[str, UserData]]:
+  """Yields the users of a file and their data, x and y of equal length.
+
+  Raises:
+    DataError: If the file is not as it must be.
+  """
+  with source_file.opened(path, on_read) as file:
+    content = file.read()
+  try:
+    leaf = json.loads(content)
+  except UnicodeDecodeError as error:
+    raise DataError(
+      f"{path}, byte {error.start + 1}: is no UTF-8 text."
+    ) from error
+  except json.JSONDecodeError as error:
+    raise DataError(
+      f"{path}, line {error.lineno}, column {error.colno}: is no JSON: "
+      f"{error.msg}."
+    ) from error
+  try:
+    users, counts, user_data = (
+      list(leaf["users"]),
+      list(leaf["num_samples"]),
+      dict(leaf["user_data"]),
+    )
+  except (TypeError, KeyError, ValueError) as error:
+    raise DataError(
+      f"{path}: is no file of LEAF: expected users and num_samples, both "
+      "lists, and user_data by user."
+    ) from error
+  if len(users) != len(counts) or len(set(map(str, users))) != len(users):
+    raise DataError(
+      f"{path}: has {len(users)} users, {len(set(map(str, users)))} of them "
+      f"different, and {len(counts)} num_samples; expected as many of each."
+    )
+  for user, count in zip(map(str, users), counts, strict=True):
+    data = user_data.get(user)
+    if not isinstance(data, dict) or not all(
+      isinstance(data.get(name), list) and len(data[name]) == count
+      for name in "xy"
+    ):
+      raise DataError(
+        f"{path}, user {user}: expected lists x and y of {count} examples, as "
+        "num_samples says."
+      )
+    yield user, UserData(x=data["x"], y=data["y"])

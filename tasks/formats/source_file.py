@@ -1,0 +1,75 @@
+"""Opens files to be converted, compressed with gzip or not."""
+
+import contextlib
+import gzip
+import io
+import pathlib
+import zlib
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from tasks.data_error import DataError
+
+# Told how many bytes of a file, as it lies on the disk, were read just now.
+OnRead = Callable[[int], object]
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def ignore(num_bytes: int) -> None:
+  """Does nothing: for callers that show no progress."""
+  del num_bytes
+
+
+@contextlib.contextmanager
+def opened(path: pathlib.Path, on_read: OnRead = ignore) -> Iterator[BinaryIO]:
+  """Opens a file for reading; its content tells whether it is compressed.
+
+  Args:
+    path: The file.
+    on_read: Told how much was read.
+
+  Yields:
+    The uncompressed content.
+
+  Raises:
+    DataError: If the file cannot be read, or its compressed data is truncated
+      or damaged, at any place within the context.
+  """
+  try:
+    with path.open("rb") as file:
+      is_compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+      file.seek(0)
+      raw = io.BufferedReader(_Watched(file, on_read))
+      if not is_compressed:
+        yield raw
+        return
+      with gzip.GzipFile(fileobj=raw) as content:
+        yield content  # type: ignore[misc]  # A BinaryIO in all but name.
+  except EOFError as error:
+    raise DataError(
+      f"{path}: is truncated: its gzip data ends too early. Copy or download "
+      "it again."
+    ) from error
+  except (gzip.BadGzipFile, zlib.error) as error:
+    raise DataError(f"{path}: is damaged: {error}.") from error
+  except OSError as error:
+    raise DataError(
+      f"{path}: cannot be read: {error.strerror or error}."
+    ) from error
+
+
+class _Watched(io.RawIOBase):
+  """A file that tells of each read."""
+
+  def __init__(self, file: BinaryIO, on_read: OnRead) -> None:
+    self._file = file
+    self._on_read = on_read
+
+  def readable(self) -> bool:
+    return True
+
+  def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    num_bytes = self._file.readinto(buffer)  # type: ignore[attr-defined]
+    self._on_read(num_bytes)
+    return num_bytes

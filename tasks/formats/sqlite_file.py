@@ -1,0 +1,236 @@
+"""Finds, checks and reads the SQLite files of TFF's native data sets.
+
+The format is that of `tff.simulation.datasets`: a table `examples` (split_name,
+client_id, serialized_example_proto) and a table `client_metadata` (client_id,
+split_name, num_examples). Files are opened read-only and never changed.
+"""
+
+import array
+import contextlib
+import os
+import pathlib
+import sqlite3
+import struct
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.downloads import by_loader
+from tasks.formats import client_names
+
+_COLUMNS = {
+  "examples": {"split_name", "client_id", "serialized_example_proto"},
+  "client_metadata": {"split_name", "client_id", "num_examples"},
+}
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+
+
+def find(
+  filename: str,
+  data_dir: pathlib.Path | None,
+  fetch: Callable[[str], object],
+) -> pathlib.Path:
+  """Returns the path of a whole file in the format of TFF's data sets.
+
+  Args:
+    filename: Name under which TFF caches the data set.
+    data_dir: Directory of the file. None means TFF's own cache, ~/.tff.
+    fetch: TFF's loader: downloads the file into the directory it is given.
+      Called only if there is no file; gives up when nothing arrives any more.
+
+  Returns:
+    Path of a file whose header and tables are as they must be.
+
+  Raises:
+    DataError: If there is no file and none can be fetched, or if the file is
+      truncated, is no SQLite database or has other tables.
+  """
+  directory = data_dir or pathlib.Path.home() / ".tff"
+  path = directory / filename
+  if not os.path.lexists(path):
+    by_loader.fetch_file(path, fetch, _header_problem)
+  _check(path)
+  return path
+
+
+def example_counts(
+  path: pathlib.Path, splits: Collection[str], *, advice: str = ""
+) -> list[dict[str, int]]:
+  """Returns the number of examples of each client, for each split.
+
+  Args:
+    path: A file that `find` returned.
+    splits: Names of the splits.
+    advice: Help for a file that lacks a split; ends the error message.
+
+  Returns:
+    One mapping from client to number of examples per split. It comes from
+    `client_metadata`: no example is read.
+
+  Raises:
+    DataError: If the file lacks one of the splits or cannot be read.
+  """
+  with _connect(path) as connection:
+    _check_splits(path, connection, splits, advice)
+    return [
+      dict(
+        connection.execute(
+          "SELECT client_id, CAST(TOTAL(num_examples) AS INTEGER) "
+          "FROM client_metadata WHERE split_name = ? GROUP BY client_id",
+          [split],
+        )
+      )
+      for split in splits
+    ]
+
+
+def population(
+  path: pathlib.Path, splits: Sequence[str]
+) -> tuple[client_names.ClientNames, np.ndarray]:
+  """Returns all clients and their numbers of examples in little memory.
+
+  The counts are those of `example_counts`. Rows come one by one, and no Python
+  object stays for a client: a population may have any size.
+
+  Args:
+    path: A file that `find` returned.
+    splits: Names of the splits.
+
+  Returns:
+    The names in ascending order, and int64[num_clients, num_splits]; 0 where a
+    client is not in a split. It comes from `client_metadata`: no example is
+    read.
+
+  Raises:
+    DataError: If the file lacks one of the splits or cannot be read.
+  """
+  counts = array.array("q")
+  columns = ", ".join(
+    "CAST(TOTAL(CASE split_name WHEN ? THEN num_examples END) AS INTEGER)"
+    for _ in splits
+  )
+  places = ", ".join("?" for _ in splits)
+  query = (
+    f"SELECT client_id, {columns} FROM client_metadata "
+    f"WHERE split_name IN ({places}) GROUP BY client_id ORDER BY client_id"
+  )
+
+  def rows(connection: sqlite3.Connection) -> Iterator[str]:
+    for name, *client_counts in connection.execute(query, [*splits, *splits]):
+      counts.extend(client_counts)
+      yield str(name)
+
+  with _connect(path) as connection:
+    _check_splits(path, connection, splits)
+    names = client_names.ClientNames(rows(connection))
+  return names, np.array(counts, np.int64).reshape(len(names), len(splits))
+
+
+def serialized_examples(
+  path: pathlib.Path, split: str, client: str, *, limit: int | None = None
+) -> list[bytes]:
+  """Returns a client's examples as they are stored, in the file's order.
+
+  Args:
+    path: A file that `find` returned.
+    split: Name of the split.
+    client: Name of the client.
+    limit: How many to read at most; None reads all.
+
+  Raises:
+    DataError: If the file cannot be read.
+  """
+  query = (
+    "SELECT serialized_example_proto FROM examples "
+    "WHERE split_name = ? AND client_id = ? LIMIT ?"
+  )
+  # SQLite takes a negative limit for none.
+  values = [split, client, -1 if limit is None else limit]
+  with _connect(path) as connection:
+    # Bytes, even of an example that is stored as a text.
+    connection.text_factory = bytes
+    return [example for (example,) in connection.execute(query, values)]
+
+
+def _check_splits(
+  path: pathlib.Path,
+  connection: sqlite3.Connection,
+  splits: Collection[str],
+  advice: str = "",
+) -> None:
+  found = {
+    split
+    for (split,) in connection.execute(
+      "SELECT DISTINCT split_name FROM client_metadata"
+    )
+  }
+  missing = sorted(set(splits) - found)
+  if missing:
+    raise DataError(
+      f"{path}: table client_metadata has no split {', '.join(missing)}; "
+      f"found {', '.join(sorted(found)) or 'none'}. {advice}".rstrip()
+    )
+
+
+def _check(path: pathlib.Path) -> None:
+  try:
+    problem = _header_problem(path)
+  except OSError as error:
+    raise DataError(f"{path}: cannot be read: {error.strerror}.") from error
+  if problem:
+    raise DataError(
+      f"{path}: {problem}. Move it away, then copy or download it again."
+    )
+  with _connect(path) as connection:
+    for table, expected in _COLUMNS.items():
+      columns = {
+        row[1] for row in connection.execute(f"PRAGMA table_info({table})")
+      }
+      if not columns:
+        tables = connection.execute(
+          "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        )
+        raise DataError(
+          f"{path}: has no table {table}; found "
+          f"{', '.join(name for (name,) in tables) or 'none'}. "
+          "It is not a data set of tff.simulation.datasets."
+        )
+      if expected - columns:
+        raise DataError(
+          f"{path}: table {table} lacks the column "
+          f"{', '.join(sorted(expected - columns))}; "
+          f"found {', '.join(sorted(columns))}."
+        )
+
+
+def _header_problem(path: pathlib.Path) -> str | None:
+  """Compares a file with its header (https://sqlite.org/fileformat.html)."""
+  size = path.stat().st_size
+  with path.open("rb") as file:
+    header = file.read(_HEADER_BYTES)
+  if not header.startswith(_MAGIC[: len(header)]):
+    return f"it is not a SQLite database, it starts with {header[:16]!r}"
+  expected = _HEADER_BYTES
+  if len(header) == _HEADER_BYTES:
+    (page_size,) = struct.unpack_from(">H", header, 16)
+    change_counter, page_count = struct.unpack_from(">II", header, 24)
+    (version_valid_for,) = struct.unpack_from(">I", header, 92)
+    # Old versions of SQLite leave a wrong page count; the counters tell.
+    if change_counter == version_valid_for:
+      expected = page_count * (65536 if page_size == 1 else page_size)
+  if size < expected:
+    return f"it is truncated, {size:,} bytes of at least {expected:,} are there"
+  return None
+
+
+@contextlib.contextmanager
+def _connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
+  # Immutable: no lock, journal or shared memory file appears beside the data.
+  uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+  try:
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+      yield connection
+  except sqlite3.Error as error:
+    raise DataError(f"{path}: is damaged: SQLite says: {error}.") from error

@@ -1,0 +1,160 @@
+import os
+
+import numpy as np
+import pytest
+
+import tasks
+from tasks.conversions import client_data_file, test_choice
+from tasks.conversions.client_data_file import Cut, Example
+from tasks.formats import example_proto
+
+
+def _example(client, number, split=None):
+  return Example(
+    client, example_proto.serialize({"n": np.array([number])}), split
+  )
+
+
+def _examples(**sizes):
+  # Clients take turns: nothing comes grouped.
+  for number in range(max(sizes.values())):
+    for client, size in sizes.items():
+      if number < size:
+        yield _example(client, number)
+
+
+def _numbers(found, split, client):
+  return [int(features["n"][0]) for features in found[split][client]]
+
+
+CUT = Cut(choose_test=test_choice.last_share(0.2))
+
+
+class TestWrite:
+  def test_groups_by_client_and_keeps_the_order(self, convert):
+    found = convert(_examples(b=10, a=5))
+    assert _numbers(found, "train", "b") == list(range(8))
+    assert _numbers(found, "test", "b") == [8, 9]
+    assert _numbers(found, "train", "a") == [0, 1, 2, 3]
+    assert _numbers(found, "test", "a") == [4]
+
+  def test_examples_with_a_split_stay_there(self, convert):
+    found = convert(
+      [
+        *_examples(a=5),
+        _example("a", 7, "heldout"),
+        _example("b", 8, "test"),
+      ]
+    )
+    assert _numbers(found, "heldout", "a") == [7]
+    assert _numbers(found, "test", "a") == [4]
+    assert _numbers(found, "test", "b") == [8]
+    assert "b" not in found["train"]
+
+  def test_names_of_splits(self, convert):
+    found = convert(_examples(a=2), train="all_train", test="all_test")
+    assert found.keys() == {"all_train", "all_test"}
+
+  def test_quotes_in_names_do_not_break_the_query_of_tff(self, convert):
+    found = convert([_example("o'neil", n) for n in range(2)])
+    assert found["train"].keys() == {"o’neil"}
+
+  def test_small_clients_are_dropped_and_counted(self, tmp_path):
+    path = tmp_path / "data.sqlite"
+    dropped = client_data_file.write(
+      path,
+      _examples(a=5, b=4, c=1),
+      Cut(choose_test=CUT.choose_test, min_examples=5),
+    )
+    assert dropped == (2, 5)
+
+  def test_a_single_example_cannot_be_cut(self, tmp_path):
+    path = tmp_path / "data.sqlite"
+    assert client_data_file.write(path, _examples(a=2, b=1), CUT) == (1, 1)
+
+  @pytest.mark.parametrize(
+    ("examples", "words"),
+    [([], "there are no examples"), (_examples(a=1), "1 clients with 1 ex")],
+  )
+  def test_no_client_is_left(self, tmp_path, examples, words):
+    path = tmp_path / "new" / "data.sqlite"
+    with pytest.raises(tasks.DataError, match=f"no client is left.*{words}"):
+      client_data_file.write(path, examples, CUT)
+    assert list(tmp_path.iterdir()) == []
+
+  def test_a_required_split_is_missing(self, tmp_path):
+    cut = Cut(choose_test=CUT.choose_test, required=("train", "heldout"))
+    with pytest.raises(
+      tasks.DataError,
+      match=r"no client has an example in the split heldout, .*in test, train",
+    ):
+      client_data_file.write(tmp_path / "data.sqlite", _examples(a=5), cut)
+    assert list(tmp_path.iterdir()) == []
+
+  def test_an_existing_file_is_kept(self, tmp_path):
+    path = tmp_path / "data.sqlite"
+    path.write_text("mine")
+
+    def never():
+      pytest.fail("examples were read")
+      yield
+
+    with pytest.raises(tasks.DataError, match=r"exists already.*--overwrite"):
+      client_data_file.write(path, never(), CUT)
+    assert path.read_text() == "mine"
+
+  def test_overwrite_replaces_only_by_a_whole_file(self, tmp_path):
+    path = tmp_path / "data.sqlite"
+    path.write_text("mine")
+
+    def interrupted():
+      yield _example("a", 1)
+      raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+      client_data_file.write(path, interrupted(), CUT, overwrite=True)
+    assert path.read_text() == "mine"
+    client_data_file.write(path, _examples(a=2), CUT, overwrite=True)
+    assert path.read_bytes().startswith(b"SQLite")
+    assert os.listdir(tmp_path) == ["data.sqlite"]
+
+  def test_a_directory_that_is_a_file(self, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tasks.DataError, match="cannot be written: File exists"):
+      client_data_file.write(
+        tmp_path / "file" / "data.sqlite", _examples(a=2), CUT
+      )
+
+  def test_same_input_gives_the_same_bytes(self, tmp_path):
+    cut = Cut(choose_test=test_choice.random_share(0.3, 5))
+    for name in ("one", "two"):
+      client_data_file.write(tmp_path / name, _examples(a=50, b=20), cut)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+class TestRandomShare:
+  def test_a_client_does_not_depend_on_others(self, convert, tmp_path):
+    settings = {"choose_test": test_choice.random_share(0.3, 1)}
+    alone = convert(_examples(b=30), path=tmp_path / "1.sqlite", **settings)
+    both = convert(_examples(a=9, b=30), path=tmp_path / "2.sqlite", **settings)
+    assert _numbers(alone, "test", "b") == _numbers(both, "test", "b")
+
+  def test_sizes_and_seeds(self):
+    chosen = {
+      tuple(np.flatnonzero(test_choice.random_share(0.3, seed)(client, 30)))
+      for seed in (0, 1)
+      for client in ("a", "b")
+    }
+    assert len(chosen) == 4
+    assert {len(positions) for positions in chosen} == {9}
+
+  def test_the_same_everywhere(self):
+    # Known numbers: PCG64 and SHA-256 promise them on every machine.
+    is_test = test_choice.random_share(0.25, 7)("writer", 8)
+    assert np.flatnonzero(is_test).tolist() == [4, 7]
+
+  @pytest.mark.parametrize(
+    "choice", [test_choice.random_share(0.01, 0), test_choice.last_share(0.01)]
+  )
+  def test_both_halves_get_one(self, choice):
+    assert sum(choice("a", 2)) == 1

@@ -1,0 +1,149 @@
+"""What is written loads through TFF's own loaders."""
+
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tasks.conversions import (
+  central_images,
+  cifar,
+  client_data_file,
+  mnist,
+  plays,
+  stack_exchange,
+  test_choice,
+  token_counts,
+)
+from tests.tasks.formats.idx_files import write_mnist
+
+
+def _write(path, examples, **settings):
+  cut = client_data_file.Cut(
+    choose_test=test_choice.random_share(0.2, 0), **settings
+  )
+  client_data_file.write(path, examples, cut)
+
+
+def _examples(client_data, client):
+  dataset = client_data.create_tf_dataset_for_client(client)
+  return list(dataset.as_numpy_iterator())
+
+
+def test_emnist(tmp_path):
+  directory = write_mnist(tmp_path / "raw")
+  _write(
+    tmp_path / mnist.FILENAME,
+    mnist.by_writer(directory, keep_splits=False),
+    train=mnist.TRAIN,
+    test=mnist.TEST,
+  )
+  train, test = tff.simulation.datasets.emnist.load_data(
+    only_digits=True, cache_dir=str(tmp_path)
+  )
+  names = [f"nist_writer_{n:04}" for n in range(1, 5)]
+  assert train.client_ids == test.client_ids == names
+  examples = _examples(train, names[1])
+  assert len(examples) + len(_examples(test, names[1])) == 14
+  assert examples[0]["pixels"].shape == (28, 28)
+  assert examples[0]["pixels"].max() == 1
+
+
+def test_cifar100(tmp_path):
+  fine, coarse = np.arange(100), np.arange(100) // 5
+  for name in ("train", "test"):
+    pixels = np.full([100, 3072], 255, np.uint8)
+    content = {
+      b"data": pixels,
+      b"fine_labels": fine.tolist(),
+      b"coarse_labels": coarse.tolist(),
+    }
+    (tmp_path / name).write_bytes(pickle.dumps(content, protocol=2))
+  images = cifar.images(tmp_path)
+  parts = np.split(np.arange(200), 4)
+  _write(
+    tmp_path / cifar.filename(tmp_path),
+    central_images.deal(
+      images, parts, keep_splits=True, on_example=lambda _: None
+    ),
+  )
+  train, test = tff.simulation.datasets.cifar100.load_data(
+    cache_dir=str(tmp_path)
+  )
+  assert train.client_ids == ["client_0", "client_1"]
+  assert test.client_ids == ["client_2", "client_3"]
+  example = _examples(test, "client_2")[7]
+  assert (example["label"], example["coarse_label"]) == (7, 1)
+  assert example["image"].dtype == np.uint8
+  assert example["image"].min() == 255
+
+
+def test_shakespeare(tmp_path):
+  play = tmp_path / "play.txt"
+  play.write_text("A B:\nOne.\n\nA B:\nTwo,\nthree.\n", encoding="utf-8")
+  _write(tmp_path / plays.FILENAME, plays.Plays([play]).examples())
+  halves = tff.simulation.datasets.shakespeare.load_data(
+    cache_dir=str(tmp_path)
+  )
+  snippets = [_examples(half, "A_B")[0]["snippets"] for half in halves]
+  assert sorted(snippets) == [b"One.", b"Two,\nthree."]
+
+
+@pytest.fixture
+def dump(tmp_path):
+  path = tmp_path / "Posts.xml"
+  rows = "".join(
+    f'<row Id="{n}" PostTypeId="1" CreationDate="201{n}-01-01T00:00:00.000" '
+    f'Score="{n}" Body="Why {n}? So." OwnerUserId="{n % 2 or 10}" '
+    'Title="T" Tags="&lt;a&gt;&lt;b&gt;"/>'
+    for n in range(5, 10)
+  )
+  path.write_text(f"<posts>{rows}</posts>")
+  return path
+
+
+def test_stackoverflow(tmp_path, dump):
+  posts = stack_exchange.StackExchangePosts([dump], stack_exchange.PostSplit())
+  _write(tmp_path / stack_exchange.FILENAME, posts.examples())
+  train, heldout, test = tff.simulation.datasets.stackoverflow.load_data(
+    cache_dir=str(tmp_path)
+  )
+  assert (train.client_ids, heldout.client_ids) == (["1"], ["10"])
+  assert test.client_ids == ["1"]
+  assert _examples(test, "1")[1] == {
+    "creation_date": b"2019-01-01 00:00:00 UTC",
+    "score": 9,
+    "tags": b"a|b",
+    "title": b"t",
+    "tokens": b"so .",
+    "type": b"question",
+  }
+
+
+def test_tff_cannot_do_without_a_split(tmp_path, dump):
+  # Why an empty split is refused; if this is mended, it need not be.
+  split = stack_exchange.PostSplit(heldout_every=0)
+  posts = stack_exchange.StackExchangePosts([dump], split)
+  _write(tmp_path / stack_exchange.FILENAME, posts.examples())
+  with pytest.raises(StopIteration):
+    tff.simulation.datasets.stackoverflow.load_data(cache_dir=str(tmp_path))
+
+
+def test_token_counts(tmp_path, dump, monkeypatch):
+  posts = stack_exchange.StackExchangePosts([dump], stack_exchange.PostSplit())
+  data = tmp_path / stack_exchange.FILENAME
+  _write(data, posts.examples())
+  token_counts.write(data, directory=tmp_path)
+
+  def get_file(fname, **others):
+    # Compares the published archive's checksum, which only that one has.
+    assert others["extract"]
+    return f"{others['cache_dir']}/datasets/{fname}"
+
+  monkeypatch.setattr(tf.keras.utils, "get_file", get_file)
+  loader = tff.simulation.datasets.stackoverflow
+  words = loader.load_word_counts(cache_dir=str(tmp_path), vocab_size=4)
+  assert words == {".": 1, "5": 1, "7": 1, "?": 1}
+  assert loader.load_tag_counts(cache_dir=str(tmp_path)) == {"a": 1, "b": 1}

@@ -1,0 +1,258 @@
+import gzip
+from xml.sax import saxutils
+
+import pytest
+
+import tasks
+from tasks.conversions import stack_exchange, token_counts
+from tasks.conversions.stack_exchange import PostSplit, StackExchangePosts
+
+_HEADER = '\ufeff<?xml version="1.0" encoding="utf-8"?>\n<posts>\n'
+
+
+def _row(**attributes):
+  text = " ".join(
+    f"{name}={saxutils.quoteattr(str(value))}"
+    for name, value in attributes.items()
+  )
+  return f"  <row {text} />\n"
+
+
+def _question(number, author, body="<p>Why?</p>", **others):
+  return _row(
+    **{
+      "Id": number,
+      "PostTypeId": 1,
+      "CreationDate": "2016-08-02T15:39:14.940",
+      "Score": 5,
+      "Body": body,
+      "OwnerUserId": author,
+      "Title": "What's this?",
+      "Tags": "<a-tag><b.c>",
+      **others,
+    }
+  )
+
+
+def _answer(number, parent, author, body="<p>So.</p>", **others):
+  return _row(
+    **{
+      "Id": number,
+      "PostTypeId": 2,
+      "ParentId": parent,
+      "CreationDate": "2018-01-01T00:00:00.000",
+      "Score": -2,
+      "Body": body,
+      "OwnerUserId": author,
+      **others,
+    }
+  )
+
+
+@pytest.fixture
+def dump(tmp_path):
+  def write(*rows, name="site_Posts.xml"):
+    path = tmp_path / name
+    path.write_text(_HEADER + "".join(rows) + "</posts>", encoding="utf-8")
+    return path
+
+  return write
+
+
+NO_SPLIT = PostSplit(test_date=None, heldout_every=0)
+
+
+class TestExamples:
+  def test_features(self, dump, convert):
+    path = dump(
+      # The answer comes before its question, as it can after a merge.
+      _answer(3, 9, 4, "<p>It is. Really!</p>"),
+      _question(9, 8, "<p>Why?</p>", Tags="|x|y z|"),
+    )
+    found = convert(
+      StackExchangePosts([path], PostSplit(heldout_every=0)).examples()
+    )
+    assert found == {
+      "train": {
+        "8": [
+          {
+            "creation_date": [b"2016-08-02 15:39:14.94 UTC"],
+            "score": [5],
+            "tags": [b"x|y z"],
+            "title": [b"what's this ?"],
+            "tokens": [b"why ?"],
+            "type": [b"question"],
+          }
+        ]
+      },
+      "test": {
+        "4": [
+          {
+            "creation_date": [b"2018-01-01 00:00:00 UTC"],
+            "score": [-2],
+            "tags": [b"x|y z"],
+            "title": [b"what's this ?"],
+            "tokens": [tokens],
+            "type": [b"answer"],
+          }
+          for tokens in (b"it is .", b"really !")
+        ]
+      },
+    }
+
+  def test_splits(self, dump, convert):
+    path = dump(
+      _question(1, 20),
+      _question(2, 7, CreationDate="2017-12-31T23:59:59.999"),
+      _question(3, 7, CreationDate="2018-01-01T00:00:00.000"),
+    )
+    found = convert(StackExchangePosts([path], PostSplit()).examples())
+    assert {split: set(clients) for split, clients in found.items()} == {
+      "heldout": {"20"},
+      "train": {"7"},
+      "test": {"7"},
+    }
+
+  def test_several_sites_do_not_mix_their_authors(
+    self, dump, convert, tmp_path
+  ):
+    (tmp_path / "beer").mkdir()
+    paths = [
+      dump(_question(1, 7, "One. Two.")),
+      dump(_question(1, 7, "One. Two.", Tags=""), name="beer/Posts.xml"),
+    ]
+    found = convert(StackExchangePosts(paths, NO_SPLIT).examples())
+    assert found["train"].keys() == {"site-7", "beer-7"}
+    assert found["train"]["beer-7"][0]["tags"] == [b""]
+
+  def test_what_is_left_out_is_counted(self, dump):
+    posts = StackExchangePosts(
+      [
+        dump(
+          _question(1, 7),
+          _question(2, -1),
+          _question(3, 7, "<pre>x</pre>"),
+          _question(4, 7).replace('OwnerUserId="7"', ""),
+          _answer(5, 99, 7),
+          _row(Id=6, PostTypeId=4),
+        )
+      ],
+      NO_SPLIT,
+    )
+    assert len(list(posts.examples())) == 1
+    assert posts.left_out == {
+      "written by the site itself": 1,
+      "without a word": 1,
+      "author unknown": 1,
+      "answer to a question that is not there": 1,
+      "neither question nor answer": 1,
+    }
+
+  def test_compressed_is_the_same(self, dump, tmp_path):
+    path = dump(*(_question(n, 7, "Long text. " * 50) for n in range(500)))
+    packed = tmp_path / "packed_Posts.xml.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    plain, unpacked = (
+      list(StackExchangePosts([p], NO_SPLIT).examples()) for p in (path, packed)
+    )
+    assert len(plain) == 500 * 50
+    assert plain == unpacked
+
+  def test_progress_comes_to_twice_the_size(self, dump):
+    path = dump(*(_question(n, 7) for n in range(1000)))
+    read = []
+    list(StackExchangePosts([path], NO_SPLIT).examples(read.append))
+    assert sum(read) == 2 * path.stat().st_size
+
+
+class TestErrors:
+  def _fails(self, paths, message):
+    with pytest.raises(tasks.DataError, match=message) as caught:
+      list(StackExchangePosts(paths, NO_SPLIT).examples())
+    assert str(paths[-1]) in str(caught.value)
+
+  @pytest.mark.parametrize(
+    ("row", "message"),
+    [
+      (_row(Id=1), "line 4: the post has no PostTypeId"),
+      (_question(2, 7, CreationDate="yesterday"), "line 4: CreationDate is 'y"),
+      (_question(2, 7, Score="1.5"), "line 4: Score is '1.5', expected an int"),
+      (_question(2, "x"), "line 4: OwnerUserId is 'x'"),
+      (_question(1, 7), "line 4: question 1 is there twice"),
+      (_question(2, 7).replace("Title", "Titel"), "line 4: the post has no Ti"),
+      ("  <row Id=1 />\n", "line 4, column 11: .*not well-formed"),
+      ("  <line />\n", "line 4: found the element line, expected posts"),
+      ("</posts><posts>", "line 4, column 9: .*junk after document"),
+    ],
+  )
+  def test_the_line_is_named(self, dump, row, message):
+    self._fails([dump(_question(1, 7), row)], message)
+
+  def test_not_utf_8(self, dump):
+    path = dump(_question(1, 7))
+    path.write_bytes(path.read_bytes().replace(b"Why", b"Wh\xff"))
+    self._fails([path], "line 3, .*not well-formed")
+
+  def test_truncated(self, dump):
+    path = dump(*(_question(n, 7) for n in range(3)))
+    path.write_bytes(path.read_bytes()[:-8])
+    self._fails([path], "line 6, .*no element found")
+
+  def test_truncated_gzip(self, dump, tmp_path):
+    content = gzip.compress(dump(_question(1, 7)).read_bytes())
+    packed = tmp_path / "Posts.xml.gz"
+    packed.write_bytes(content[:-12])
+    self._fails([packed], "is truncated: its gzip data ends too early")
+    packed.write_bytes(content[:40] + b"\0\0\0\0" + content[44:])
+    self._fails([packed], "is damaged|is truncated")
+
+  def test_empty_file(self, tmp_path):
+    path = tmp_path / "Posts.xml"
+    path.write_bytes(b"")
+    self._fails([path], "line 1, column 1: .*no element found")
+
+  def test_entities_cannot_blow_up(self, tmp_path):
+    path = tmp_path / "Posts.xml"
+    path.write_text(
+      '<!DOCTYPE posts [\n<!ENTITY a "aaaa">\n]><posts><row Id="&a;"/></posts>'
+    )
+    self._fails([path], "line 2: declares the entity a")
+
+  def test_two_sites_of_one_name(self, tmp_path):
+    paths = [tmp_path / "a_Posts.xml", tmp_path / "x" / "a.Posts.xml.gz"]
+    with pytest.raises(tasks.DataError, match="has the same name, a, as"):
+      StackExchangePosts(paths, NO_SPLIT)
+
+
+class TestTokenCounts:
+  def test_counts_are_numbers_of_clients_with_it_in_train(
+    self, dump, convert, tmp_path
+  ):
+    path = dump(
+      _question(1, 1, "Beer. Beer, wine."),
+      _question(2, 2, "Beer!", Tags="<x>"),
+      _question(3, 3, "Water.", CreationDate="2020-01-01T00:00:00.000"),
+    )
+    data = tmp_path / stack_exchange.FILENAME
+    convert(StackExchangePosts([path], PostSplit()).examples(), path=data)
+    token_counts.write(data, directory=tmp_path / "cache")
+    words = tmp_path / "cache" / token_counts.WORD_COUNTS
+    assert words.read_text().splitlines() == [
+      *("beer 2", "! 1", ", 1", ". 1", "wine 1")
+    ]
+    tags = tmp_path / "cache" / token_counts.TAG_COUNTS
+    assert tags.read_text() == '{"a-tag": 1, "b.c": 1, "x": 1}'
+
+  def test_existing_counts_are_kept(self, dump, convert, tmp_path):
+    data = tmp_path / stack_exchange.FILENAME
+    posts = StackExchangePosts([dump(_question(1, 1))], PostSplit())
+    convert(posts.examples(), path=data)
+    token_counts.write(data, directory=tmp_path)
+    with pytest.raises(tasks.DataError, match="word_count: exists already"):
+      token_counts.write(data, directory=tmp_path)
+    token_counts.write(data, directory=tmp_path, overwrite=True)
+
+  def test_other_data_is_refused(self, emnist_file, tmp_path):
+    emnist_file.add("train", "writer", [1])
+    with pytest.raises(tasks.DataError, match="is no data of stackoverflow"):
+      token_counts.write(emnist_file.path, directory=tmp_path)

@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+
+from tasks import cuts
+from tasks.data_error import DataError
+
+_LABELS = np.array([0, 1, 2, 0, 1, 2, 0], np.int32)
+
+
+def _split():
+  return cuts.ClientSplit(
+    client_names=("é", "b"),
+    train=(np.array([6, 0]), np.array([2])),
+    test=(np.array([1]), np.array([5, 3])),
+    description="by hand",
+  )
+
+
+@pytest.fixture
+def path(tmp_path):
+  path = tmp_path / "my splits" / "split.npz"
+  cuts.save_split(path, _split(), _LABELS)
+  return path
+
+
+def _rewrite(path, **changes):
+  with np.load(path) as arrays:
+    contents = {**arrays, **changes}
+  np.savez(path, **{k: v for k, v in contents.items() if v is not None})
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, ">i4"])
+def test_comes_back_as_it_was(path, dtype):
+  found = cuts.load_split(path, _LABELS.astype(dtype))
+  expected = _split()
+  assert found.client_names == expected.client_names
+  assert found.description == expected.description
+  for half in ("train", "test"):
+    for part, same in zip(
+      getattr(found, half), getattr(expected, half), strict=True
+    ):
+      np.testing.assert_array_equal(part, same)
+      assert part.dtype == np.int64
+
+
+def test_same_split_same_bytes(path, tmp_path):
+  cuts.save_split(tmp_path / "again.npz", _split(), _LABELS)
+  assert (tmp_path / "again.npz").read_bytes() == path.read_bytes()
+
+
+def test_overwrites_nothing(path):
+  before = path.read_bytes()
+  with pytest.raises(DataError, match=r"split\.npz: exists already"):
+    cuts.save_split(path, _split(), _LABELS)
+  assert path.read_bytes() == before
+  assert list(path.parent.iterdir()) == [path]
+
+
+def test_rejects_other_data(path):
+  with pytest.raises(DataError, match="split of 7 examples; the data has 6"):
+    cuts.load_split(path, _LABELS[:6])
+  with pytest.raises(DataError, match="split of other data: the fingerprint"):
+    cuts.load_split(path, _LABELS[::-1])
+
+
+@pytest.mark.parametrize(
+  ("changes", "message"),
+  [
+    ({"test_positions": None}, "is no split of clients: .*test_positions"),
+    ({"test_sizes": np.array([1, 1])}, "do not add up to 3 test_positions"),
+    ({"test_sizes": np.array([-1, 4])}, "do not add up"),
+    ({"test_sizes": np.array([1.0, 2.0])}, r"test_sizes is float64\[2\]"),
+    ({"test_positions": np.array([1, 5, 7])}, "from 0 to 7, expected 0 to 6"),
+    ({"test_positions": np.array([1, 5, -1])}, "from -1 to 6"),
+    ({"test_positions": np.array([1, 5, 6])}, "example 6 more than once"),
+    ({"client_names": np.array(["a"])}, "has 1 client names, 2 train parts"),
+  ],
+)
+def test_rejects_wrong_contents(path, changes, message):
+  _rewrite(path, **changes)
+  with pytest.raises(DataError, match=f"split.npz: .*{message}"):
+    cuts.load_split(path, _LABELS)
+
+
+@pytest.mark.parametrize("kept", [0, 10, 300])
+def test_rejects_truncated(path, kept):
+  path.write_bytes(path.read_bytes()[:kept])
+  with pytest.raises(DataError, match=r"split\.npz: ") as caught:
+    cuts.load_split(path, _LABELS)
+  assert "\n" not in str(caught.value)
+
+
+def test_rejects_what_is_no_split(path, tmp_path):
+  path.write_text("client,example\n")
+  with pytest.raises(DataError, match=r"split\.npz: "):
+    cuts.load_split(path, _LABELS)
+  np.save(tmp_path / "array.npy", np.zeros(3))
+  with pytest.raises(DataError, match=r"array\.npy: is no split"):
+    cuts.load_split(tmp_path / "array.npy", _LABELS)
+  with pytest.raises(DataError, match=r"no\.npz: cannot be read: No such file"):
+    cuts.load_split(tmp_path / "no.npz", _LABELS)

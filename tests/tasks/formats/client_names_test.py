@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from tasks.formats import client_names
+
+_NAMES = ["b", "", "a much longer name", "zoë 🦉", "b", "1"]
+
+
+def test_is_the_sequence_of_its_names():
+  names = client_names.ClientNames(iter(_NAMES))
+  assert len(names) == 6
+  assert list(names) == _NAMES
+  assert [names[k] for k in range(-6, 6)] == _NAMES * 2
+  assert "zoë 🦉" in names
+  assert names.index("1") == 5
+  position: int = np.int64(3)  # type: ignore[assignment]
+  assert names[position] == "zoë 🦉"
+
+
+def test_equal_if_the_names_are():
+  names = client_names.ClientNames(_NAMES)
+  assert names == client_names.ClientNames(_NAMES)
+  assert hash(names) == hash(client_names.ClientNames(_NAMES))
+  assert names != client_names.ClientNames(["", *_NAMES])
+  assert client_names.ClientNames(["ab"]) != client_names.ClientNames(
+    ["a", "b"]
+  )
+
+
+def test_none():
+  names = client_names.ClientNames([])
+  assert len(names) == 0
+  assert list(names) == []
+
+
+@pytest.mark.parametrize("position", [6, -7])
+def test_outside(position):
+  with pytest.raises(IndexError, match=f"no name {position} among 6"):
+    client_names.ClientNames(_NAMES)[position]
+
+
+def test_slices_and_selections_are_names_too():
+  names = client_names.ClientNames(_NAMES)
+  assert list(names[1:4]) == _NAMES[1:4]
+  assert isinstance(names[:2], client_names.ClientNames)
+  assert list(names.take(np.array([4, 0, 3]))) == ["b", "b", "zoë 🦉"]
+
+
+def test_more_than_a_piece():
+  names = client_names.ClientNames(f"{k:06}" for k in range(25_001))
+  assert len(names) == 25_001
+  assert [names[k] for k in (0, 9_999, 10_000, 20_000, 25_000)] == [
+    "000000",
+    "009999",
+    "010000",
+    "020000",
+    "025000",
+  ]

@@ -1,0 +1,104 @@
+"""Tests of all that is known of tasks without data and TensorFlow."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import tasks
+from tests import source_tree
+
+# Modules at the top of the package that are no tasks.
+_NO_TASKS = {"__init__", "data_error", "options", "registry", "task"}
+
+_PROGRAM = """
+import sys
+import tasks, tasks.registry
+for name in tasks.names():
+  defaults = tasks.option_defaults(name)
+  tasks.option_meanings(name)
+  tasks.check_options(name, defaults)
+  tasks.parse_options(name, [f"{k}={v}" for k, v in defaults.items()])
+heavy = "tensorflow tensorflow_federated tensorflow_datasets pandas sklearn"
+print([name for name in [*heavy.split(), "matplotlib"] if name in sys.modules])
+"""
+
+
+def test_knowing_takes_no_tensorflow():
+  found = subprocess.run(
+    [sys.executable, "-c", _PROGRAM],
+    cwd=source_tree.ROOT,
+    capture_output=True,
+    text=True,
+    check=True,
+    timeout=60,
+  )
+  assert found.stdout == "[]\n"
+
+
+def test_every_task_file_is_registered():
+  files = {path.stem for path in (source_tree.ROOT / "tasks").glob("*.py")}
+  assert files - _NO_TASKS == set(tasks.names())
+
+
+@pytest.mark.parametrize("name", tasks.names())
+class TestEveryTask:
+  def test_every_option_has_a_meaning(self, name):
+    meanings = tasks.option_meanings(name)
+    assert tuple(meanings) == tasks.option_names(name)
+    for meaning in meanings.values():
+      assert meaning[0].isupper()
+      assert meaning.endswith(".")
+      assert "\n" not in meaning
+
+  def test_defaults_are_valid_and_plain(self, name):
+    defaults = tasks.option_defaults(name)
+    assert tasks.check_options(name, defaults) == defaults
+    assert json.loads(json.dumps(defaults)) == defaults
+
+  def test_checks_names(self, name):
+    with pytest.raises(ValueError, match="unknown option 'colour'"):
+      tasks.check_options(name, {"colour": "red"})
+
+
+def test_inherits_meanings():
+  meanings = tasks.option_meanings("cifar10")
+  assert meanings["shards_per_client"].startswith('With partition "shards"')
+  assert meanings["pixels"].startswith("How bytes become floats.")
+
+
+def test_checked_options_have_their_types():
+  checked = tasks.check_options("digits", {"concentration": 1, "min_size": 3})
+  assert checked == {"concentration": 1.0, "min_size": 3}
+  assert type(checked["concentration"]) is float
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"num_clients": "7"}, "num_clients must be an integer or none"),
+    ({"num_clients": 0}, "num_clients must be at least 1, found 0"),
+    ({"num_clients": 1000}, "num_clients must be between 1 and 898"),
+    ({"num_clients": None}, "num_clients must be a number unless partition is"),
+    ({"test_fraction": 0.5, "unused_fraction": 0.5}, "unused_fraction must be"),
+  ],
+)
+def test_checks_options_together(options, message):
+  with pytest.raises(ValueError, match=message):
+    tasks.check_options("digits", options)
+
+
+def test_reads_no_data():
+  path = str(pathlib.Path("/nowhere/split.npz"))
+  assert tasks.check_options("mnist", {"split_file": path})
+
+
+@pytest.mark.parametrize(
+  "function",
+  [tasks.option_meanings, lambda name: tasks.check_options(name, {})],
+)
+def test_rejects_unknown_task(function):
+  with pytest.raises(ValueError, match="unknown task 'digit'; valid tasks: d"):
+    function("digit")

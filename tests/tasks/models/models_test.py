@@ -1,0 +1,302 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+from tasks import models
+from tests import source_tree
+
+_CASES: list[tuple[str, dict[str, Any]]] = [
+  ("digits", {}),
+  ("digits", {"model": "logistic_regression"}),
+  ("emnist_character", {"synthetic": True, "model": "mlp"}),
+  ("emnist_character", {"synthetic": True, "model": "cnn_dropout"}),
+]
+
+# Runs in a new process: prints the sums and absolute sums of initial weights,
+# and of the weights after a round, exactly.
+_PROGRAM = """
+import json, sys
+import numpy as np, tensorflow_federated as tff
+import tasks
+
+def fingerprint(state):
+  return [
+    [float(np.sum(w)).hex(), float(np.abs(w).sum()).hex()]
+    for w in state.global_model_weights.trainable
+  ]
+
+found = []
+for name, options in json.loads(sys.argv[1]):
+  task = tasks.load(name, seed=11, **options)
+  process = tff.learning.algorithms.build_weighted_fed_avg(
+    task.model_fn,
+    client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.1),
+  )
+  state = process.initialize()
+  after = process.next(state, [task.train_data(0)]).state
+  found.append([fingerprint(state), fingerprint(after)])
+print("FOUND" + json.dumps(found), flush=True)
+"""
+
+
+def _fingerprint(weights):
+  return [
+    [float(np.sum(w)).hex(), float(np.abs(w).sum()).hex()] for w in weights
+  ]
+
+
+def _start(output):
+  root = source_tree.ROOT
+  return subprocess.Popen(
+    [sys.executable, "-c", _PROGRAM, json.dumps(_CASES)],
+    cwd=root,
+    env={**os.environ, "PYTHONPATH": str(root), "TF_CPP_MIN_LOG_LEVEL": "3"},
+    stdout=output.open("w"),
+    stderr=subprocess.STDOUT,
+    # A group of its own, so that the worker that TFF leaves can be ended.
+    start_new_session=True,
+  )
+
+
+@pytest.mark.slow
+def test_runs_repeat_in_new_processes(tmp_path):
+  outputs = [tmp_path / "first", tmp_path / "second"]
+  processes = [_start(output) for output in outputs]
+  try:
+    for process in processes:
+      process.wait(timeout=150)
+  finally:
+    for process in processes:
+      os.killpg(process.pid, signal.SIGKILL)
+      process.wait(timeout=10)
+  texts = [output.read_text() for output in outputs]
+  assert all("FOUND" in text for text in texts), texts
+  first, second = (
+    json.loads(t.split("FOUND")[1].split("\n")[0]) for t in texts
+  )
+  assert first == second
+  for (name, options), (initial, after) in zip(_CASES, first, strict=True):
+    model = tasks.load(name, seed=11, **options).model_fn()
+    here = _fingerprint([w.numpy() for w in model.trainable_variables])
+    assert initial == here
+    assert initial != after
+
+
+def _baseline(model_id, only_digits):
+  task = tff.simulation.baselines.emnist.create_character_recognition_task(
+    tff.simulation.baselines.ClientSpec(num_epochs=1, batch_size=10),
+    model_id=model_id,
+    only_digits=only_digits,
+    use_synthetic_data=True,
+  )
+  return task.model_fn()
+
+
+@pytest.mark.parametrize("only_digits", [True, False])
+@pytest.mark.parametrize(
+  ("model", "model_id"),
+  [("cnn", "cnn"), ("cnn_dropout", "cnn_dropout"), ("mlp", "2nn")],
+)
+def test_emnist_models_are_those_of_the_baselines(model, model_id, only_digits):
+  baseline = _baseline(model_id, only_digits)
+  task = tasks.load(
+    "emnist_character", synthetic=True, only_digits=only_digits, model=model
+  )
+  ours = task.model_fn()
+  weights = [w.numpy() for w in baseline.trainable_variables]
+  assert [w.shape for w in ours.trainable_variables] == [
+    w.shape for w in weights
+  ]
+  for variable, value in zip(ours.trainable_variables, weights, strict=True):
+    # Larger logits than an untrained model has: the comparison sees them.
+    variable.assign(1.5 * value)
+  for variable in baseline.trainable_variables:
+    variable.assign(1.5 * variable)
+  batch = next(iter(task.train_data(0)))
+  found = ours.forward_pass(batch, training=False)
+  expected = baseline.forward_pass(batch, training=False)
+  np.testing.assert_allclose(
+    tf.nn.softmax(found.predictions), expected.predictions, atol=1e-5
+  )
+  np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-4)
+
+
+def test_layers_and_seeds_share_no_weights():
+  def kernels(seed):
+    return models.mlp((8,), (8, 8), 8, seed).get_weights()[::2]
+
+  values = [*kernels(0), *kernels(1), *kernels(2)]
+  starts = {tuple(value[0]) for value in values}
+  assert len(starts) == len(values) == 9
+
+
+def test_initial_weights_are_glorot_uniform():
+  kernel, bias, *_ = models.mlp((100,), (200,), 10, 0).get_weights()
+  limit = np.sqrt(6 / 300)
+  assert np.abs(kernel).max() <= limit
+  np.testing.assert_allclose(kernel.std(), limit / np.sqrt(3), rtol=0.02)
+  np.testing.assert_array_equal(bias, 0)
+
+
+def test_initial_weights_are_those_of_pytorch():
+  def build(seed=0, hidden_units=(200,)):
+    return models.mlp((4, 25), hidden_units, 400, seed, "pytorch")
+
+  weights = build().get_weights()
+  limits = (0.1, 0.1, 200**-0.5, 200**-0.5)
+  for values, limit in zip(weights, limits, strict=True):
+    assert np.abs(values).max() <= limit
+    np.testing.assert_allclose(values.std(), limit / np.sqrt(3), rtol=0.1)
+    np.testing.assert_allclose(values.mean(), 0, atol=0.1 * limit)
+  for first, second in zip(weights, build().get_weights(), strict=True):
+    np.testing.assert_array_equal(first, second)
+  # No two layers or seeds begin alike, biases included.
+  starts = {
+    tuple(np.ravel(values)[:4] / np.abs(values).max())
+    for seed in (0, 1)
+    for values in build(seed, (200, 200)).get_weights()
+  }
+  assert len(starts) == 12
+  linear, double = (
+    build(0).get_weights()
+    for build in (
+      lambda seed: models.mlp((8,), (), 3, seed, "pytorch"),
+      lambda seed: models.mlp_double_softmax((8,), (), 3, seed, "pytorch"),
+    )
+  )
+  for first, second in zip(linear, double, strict=True):
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+  "name", ["linear", "linear_double_softmax", "mlp_double_softmax", "mlp_128"]
+)
+def test_image_classifiers_have_either(name):
+  glorot, pytorch = (
+    models.image_classifier(name, (4, 4, 1), 3, 0, kind)().get_weights()
+    for kind in ("glorot", "pytorch")
+  )
+  assert not np.any(glorot[-1])
+  assert np.all(pytorch[-1])
+
+
+def test_convolutional_networks_have_one_kind_of_initial_weights():
+  with pytest.raises(ValueError, match="initial_weights must be glorot for"):
+    models.image_classifier("cnn", (28, 28, 1), 10, 0, "pytorch")
+
+
+class TestRepeatableDropout:
+  inputs = tf.constant(
+    np.random.Generator(np.random.PCG64(0)).random([50, 200], np.float32) + 1
+  )
+
+  def test_is_off_in_inference(self):
+    dropout = models.RepeatableDropout(0.5, seed=0)
+    np.testing.assert_array_equal(dropout(self.inputs), self.inputs)
+    np.testing.assert_array_equal(
+      dropout(self.inputs, training=False), self.inputs
+    )
+
+  @pytest.mark.parametrize("rate", [0.25, 0.5])
+  def test_drops_its_share_and_keeps_the_mean(self, rate):
+    dropout = models.RepeatableDropout(rate, seed=0)
+    kept = dropout(self.inputs, training=True).numpy()
+    share = np.mean(kept == 0)
+    # Four standard deviations of a binomial share of 10,000.
+    assert abs(share - rate) < 4 * np.sqrt(rate * (1 - rate) / 10_000)
+    scaled = self.inputs.numpy() / (1 - rate)
+    np.testing.assert_allclose(kept[kept != 0], scaled[kept != 0], rtol=1e-6)
+
+  def test_mask_depends_on_input_and_seed_alone(self):
+    def mask(inputs, seed):
+      dropout = models.RepeatableDropout(0.5, seed=seed)
+      return dropout(inputs, training=True).numpy() == 0
+
+    first = mask(self.inputs, 0)
+    tf.random.set_seed(123)
+    np.testing.assert_array_equal(mask(self.inputs, 0), first)
+    for other in (mask(self.inputs, 1), mask(self.inputs * 1.001, 0)):
+      assert 0.4 < np.mean(other == first) < 0.6
+
+  def test_same_in_a_graph(self):
+    dropout = models.RepeatableDropout(0.5, seed=0)
+    in_graph = tf.function(lambda x: dropout(x, training=True))(self.inputs)
+    np.testing.assert_array_equal(in_graph, dropout(self.inputs, training=True))
+
+  def test_gradient_flows_through_what_is_kept(self):
+    dropout = models.RepeatableDropout(0.5, seed=0)
+    with tf.GradientTape() as tape:
+      tape.watch(self.inputs)
+      outputs = dropout(self.inputs, training=True)
+    gradient = tape.gradient(outputs, self.inputs)
+    np.testing.assert_array_equal(gradient, np.where(outputs == 0, 0.0, 2.0))
+
+
+@pytest.mark.parametrize(
+  ("build", "num_weights"),
+  [
+    (lambda seed: models.fedavg_cnn(10, seed), 1_663_370),
+    (
+      lambda seed: models.fedavg_cnn(10, seed, input_shape=(32, 32, 3)),
+      2_156_490,
+    ),
+    (lambda seed: models.fedavg_cnn(62, seed, dense_units=2048), 6_603_710),
+    (lambda seed: models.resnet18((32, 32, 3), 10, seed), 11_173_962),
+    (lambda seed: models.resnet18((96, 96, 3), 14, seed), 11_183_694),
+    (lambda seed: models.vgg11((32, 32, 3), 10, seed), 9_225_610),
+  ],
+)
+def test_image_models(build, num_weights):
+  model = build(0)
+  assert model.count_params() == num_weights
+  # Every kernel is drawn, and no two alike.
+  kernels = [w.numpy() for w in model.trainable_variables if w.shape.rank > 1]
+  starts = {tuple(kernel.ravel()[:8]) for kernel in kernels}
+  assert len(starts) == len(kernels)
+  for found, same in zip(
+    model.get_weights(), build(0).get_weights(), strict=True
+  ):
+    np.testing.assert_array_equal(found, same)
+  # Group normalization: an example's output does not depend on its batch.
+  images = tf.random.stateless_uniform([3, *model.input_shape[1:]], [0, 1])
+  outputs = model(images).numpy()
+  assert np.isfinite(outputs).all()
+  assert outputs.std() > 1e-3
+  np.testing.assert_allclose(model(images[:1]), outputs[:1], atol=1e-4)
+
+
+def test_resnet_has_no_state_that_mixes_clients():
+  assert models.resnet18((32, 32, 3), 10, 0).non_trainable_variables == []
+
+
+@pytest.mark.parametrize("hidden_units", [(), (6, 5)])
+@pytest.mark.parametrize("in_graph", [True, False])
+def test_double_softmax_is_not_undone_by_keras(in_graph, hidden_units):
+  spec = (tf.TensorSpec([None, 4], tf.float32), tf.TensorSpec([None], tf.int32))
+  model = models.model_fn(
+    lambda: models.mlp_double_softmax((4,), hidden_units, 3, 0), spec
+  )()
+  x = 3 * tf.random.stateless_normal([5, 4], [0, 1])
+  y = tf.constant([0, 1, 2, 0, 1])
+  forward = tf.function(model.forward_pass) if in_graph else model.forward_pass
+  output = forward((x, y), training=True)
+  *hidden, kernel, bias = model.trainable_variables
+  assert len(hidden) == 2 * len(hidden_units)
+  features = x
+  for weights, shift in zip(hidden[::2], hidden[1::2], strict=True):
+    features = tf.nn.relu(features @ weights + shift)
+  probabilities = tf.nn.softmax(features @ kernel + bias).numpy()
+  np.testing.assert_allclose(output.predictions, probabilities, rtol=1e-5)
+  again = np.exp(probabilities)
+  again /= again.sum(axis=1, keepdims=True)
+  expected = -np.log(again[np.arange(5), y]).mean()
+  np.testing.assert_allclose(output.loss, expected, rtol=1e-5)
