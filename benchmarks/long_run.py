@@ -16,8 +16,8 @@ from absl import app, flags
 import tasks
 import tff_fair
 from benchmarks import measure
-from binaries import population
 from tasks import models as task_models
+from tff_fair.experiments.training import population
 
 _METHOD = flags.DEFINE_string("method", "fedavg", "The method.")
 _ROUNDS = flags.DEFINE_integer("rounds", 1000, "Number of rounds.")

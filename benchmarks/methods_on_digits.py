@@ -19,7 +19,7 @@ from absl import app, flags
 
 import tasks
 import tff_fair
-from binaries import population, sampling
+from tff_fair.experiments.training import population, sampling
 
 _OUTPUT = flags.DEFINE_string("output", None, "CSV file.", required=True)
 _METHODS = flags.DEFINE_list("methods", [], "Methods to run; none for all.")

@@ -21,9 +21,9 @@ from collections.abc import Iterator
 
 import tasks
 from benchmarks import measure
-from binaries import population
-from tasks import cuts as partition
+from tasks import cuts
 from tasks.formats import example_proto
+from tff_fair.experiments.training import population
 
 _NUM_WORDS = 1000
 _NUM_SENTENCES = 500
@@ -46,7 +46,7 @@ def main() -> None:
     print(task.description)
 
     train_data = population.client_data(task.train_data)
-    rng = partition.generator(0)
+    rng = cuts.generator(0)
     start = time.perf_counter()
     for round_num in range(1, flags.rounds + 1):
       cohort = rng.choice(
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _build(directory: pathlib.Path, num_clients: int) -> None:
-  rng = partition.generator(0)
+  rng = cuts.generator(0)
   words = [f"w{k}" for k in range(_NUM_WORDS)]
   counts = "".join(f"{word} {_NUM_WORDS - k}\n" for k, word in enumerate(words))
   (directory / "stackoverflow.word_count").write_text(counts)

@@ -6,7 +6,7 @@ from typing import Self
 
 import tqdm
 
-from binaries import progress
+from tff_fair.experiments import progress
 
 _SECONDS_PER_LINE = 30.0
 

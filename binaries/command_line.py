@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from absl import flags
 
-from binaries import interruption
+from tff_fair.experiments import interruption
 
 _FLAGFILES = pathlib.Path(__file__).parent / "flagfiles"
 _FLAGFILE_SUFFIX = ".flags"

@@ -6,16 +6,14 @@ Reads the folders of runs, or all below a folder such as that of a sweep.
 import pathlib
 from typing import NoReturn
 
-from binaries import (
-  command_line,
-  compare_evaluations,
-  compare_flags,
-  compare_formats,
-  compare_tables,
-  progress,
-  runs,
-  whole_file,
-)
+from binaries import command_line
+from binaries.flags import compare_flags
+from tff_fair import files
+from tff_fair.experiments import progress
+from tff_fair.experiments.comparing import evaluations as compare_evaluations
+from tff_fair.experiments.comparing import formats as compare_formats
+from tff_fair.experiments.comparing import tables as compare_tables
+from tff_fair.experiments.runs import run as runs
 
 _FORMATS = {
   ".csv": compare_formats.csv,
@@ -47,7 +45,7 @@ def main(*words: str) -> None:
 def _write(path: pathlib.Path, content: str) -> None:
   # A table that is cut off would look like a whole one.
   try:
-    whole_file.write(path, content)
+    files.write(path, content)
   except OSError as error:
     raise command_line.UsageError(
       f"--output={path}: cannot be written: {error.strerror}."

@@ -5,22 +5,20 @@ What it writes is read by TFF's own loaders and by --data_dir of training.
 
 from typing import NoReturn
 
-from binaries import (
-  amount_progress,
-  command_line,
-  conversions,
-  cut_flags,
-  data_flags,
-  interruption,
-)
-from binaries import progress as screen
-from tasks.conversions import client_data_file, token_counts
+from binaries import amount_progress, command_line
+from binaries.flags import cut_flags, data_flags
+from tasks.conversions.conversion import plan
+from tasks.conversions.request import ConversionRequest, RequestError
 from tasks.data_error import DataError
 from tasks.downloads import native as native_downloads
 from tasks.formats import inventory
-from tasks.formats import whole_file as staging
+from tff_fair.experiments import interruption
+from tff_fair.experiments import progress as screen
 
 GROUPS = (data_flags, cut_flags)
+
+# Fields of a request whose flags have other names.
+_FLAGS = {"source_format": "convert", "sources": "source"}
 
 
 def main() -> None:
@@ -33,6 +31,8 @@ def main() -> None:
   }[action]
   try:
     do()
+  except RequestError as error:
+    raise _usage_error(error) from error
   except DataError as error:
     raise command_line.UsageError(f"{flag}: {error}") from error
 
@@ -78,37 +78,43 @@ def _download() -> None:
 
 
 def _convert() -> None:
-  sources, overwrite = data_flags.sources(), data_flags.overwrite()
-  data_flags.data_dir()
-  conversion = conversions.plan(data_flags.source_format(), sources)
-  path = data_flags.output_path(conversion.filename)
-  cut = cut_flags.cut(
-    conversion.split, conversion.train, conversion.test, conversion.heldout
-  )
-  tables = [data_flags.data_dir() / name for name in conversion.tables]
-  for table in tables:  # Before the time for the data itself is spent.
-    staging.check_free(table, overwrite=overwrite)
+  conversion = plan(_request())
+  contents, path = conversion.contents, conversion.path
   with amount_progress.AmountProgress(
-    f"Reading for {path.name}", conversion.total, conversion.unit
+    f"Reading for {path.name}", contents.total, contents.unit
   ) as progress:
-    dropped = client_data_file.write(
-      path, conversion.examples(progress.add), cut, overwrite=overwrite
-    )
+    dropped = conversion.write(progress.add)
   print(f"Wrote {path}: {inventory.client_data(path)}")
   if dropped.clients:
     print(
       f"Dropped {dropped.clients:,} clients with too few examples, "
       f"{dropped.examples:,} altogether."
     )
-  for reason, count in conversion.left_out.items():
+  for reason, count in contents.left_out.items():
     print(f"Left out {count:,}: {reason}.")
-  if tables:
+  if conversion.tables:
     screen.say_on_screen("Counting words and tags ...")
-    token_counts.write(
-      path, directory=data_flags.data_dir(), overwrite=overwrite
-    )
-    for table in tables:
+    conversion.write_tables()
+    for table in conversion.tables:
       print(f"Wrote {table}.")
+
+
+def _request() -> ConversionRequest:
+  return ConversionRequest(
+    source_format=data_flags.source_format(),
+    sources=data_flags.sources(),
+    data_dir=data_flags.data_dir(),
+    output_name=data_flags.output_name(),
+    overwrite=data_flags.overwrite(),
+    **cut_flags.settings(),
+  )
+
+
+def _usage_error(error: RequestError) -> command_line.UsageError:
+  """Returns the mistake in a request as one in the flag of its field."""
+  flag = _FLAGS.get(error.field, error.field)
+  found = "" if error.value is None else f"={error.value}"
+  return command_line.UsageError(f"--{flag}{found}: {error.problem}")
 
 
 def run() -> NoReturn:

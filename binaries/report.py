@@ -1,16 +1,17 @@
-"""Shows runs side by side on one HTML page, which needs nothing beside itself.
+"""Shows runs side by side on one HTML page.
 
 Give folders of runs, or folders above them. Runs that differ in the seed alone
-are shown as one method. The page can be read offline, in print and without
-scripts.
+are one method. The page works offline, in print and without scripts.
 """
 
 from typing import NoReturn
 
-from binaries import command_line, report_flags, runs
-from binaries.report_page import methods, page
+from binaries import command_line
+from binaries.flags import report_flags
 from tasks.data_error import DataError
-from tasks.formats import whole_file as staging
+from tff_fair.experiments.reporting import methods, page
+from tff_fair.experiments.reporting.writing import report
+from tff_fair.experiments.runs.run import find
 
 GROUPS = (report_flags,)
 
@@ -22,16 +23,15 @@ def main(*folders: str) -> None:
       "RUNS: are missing; name folders of runs, or folders above them."
     )
   path, overwrite = report_flags.output(), report_flags.overwrite()
+  runs = find(folders)
   try:
-    staging.check_free(path, overwrite=overwrite)
-    tasks = methods.arrange(runs.find(folders))
-    text = page.build(tasks, report_flags.title())
-    with staging.replacement(path, overwrite=overwrite) as staged:
-      staged.write_text(text, encoding="utf-8")
+    report(runs, path, title=report_flags.title(), overwrite=overwrite)
   except DataError as error:
     raise command_line.UsageError(f"--output: {error}") from error
   megabytes = path.stat().st_size / 1e6
-  print(f"Wrote {path}: {page.describe(tasks)}; {megabytes:.1f} MB.")
+  print(
+    f"Wrote {path}: {page.describe(methods.arrange(runs))}; {megabytes:.1f} MB."
+  )
 
 
 def run() -> NoReturn:

@@ -15,19 +15,16 @@ from typing import NoReturn
 
 import tqdm
 
-from binaries import (
-  command_line,
-  interruption,
-  progress,
-  runs,
-  sweep_choice,
-  sweep_file,
-  sweep_flags,
-  sweep_plan,
-  sweep_processes,
-  whole_file,
-)
-from binaries.run_folder import RunFolder
+from binaries import command_line
+from binaries.flags import sweep_flags
+from tff_fair import files
+from tff_fair.experiments import interruption, progress
+from tff_fair.experiments.runs import run as runs
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.sweeps import choice as sweep_choice
+from tff_fair.experiments.sweeps import file as sweep_file
+from tff_fair.experiments.sweeps import plan as sweep_plan
+from tff_fair.experiments.sweeps import processes as sweep_processes
 
 GROUPS = (sweep_flags,)
 
@@ -172,7 +169,7 @@ def _write_names(
   content = json.dumps({"title": title, "names": names}, indent=2)
   try:
     folder.mkdir(parents=True, exist_ok=True)
-    whole_file.write(path, f"{content}\n")
+    files.write(path, f"{content}\n")
   except OSError as error:
     raise command_line.UsageError(
       f"--output_dir={folder}: cannot be written to: {error.strerror}; choose "

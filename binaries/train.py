@@ -12,21 +12,21 @@ import sys
 import typing
 from typing import NoReturn
 
-from binaries import (
+from binaries import command_line
+from binaries.flags import (
   algorithm_flags,
   attack_flags,
   catalog,
-  command_line,
   evaluation_flags,
   loop_flags,
   output_flags,
-  progress,
-  run_folder,
-  sampling,
   sampling_flags,
   task_flags,
   training_flags,
 )
+from tff_fair.experiments import progress
+from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.training import sampling
 
 if typing.TYPE_CHECKING:
   import tasks
@@ -53,7 +53,10 @@ def main() -> None:
   progress.say_on_screen("Loading TensorFlow Federated ...")
   # Imported late: it takes seconds, which a mistyped flag should not.
   import tasks  # noqa: PLC0415
-  from binaries import costs, training_run  # noqa: PLC0415
+  from tff_fair.experiments.training import (
+    costs,
+    training_run,
+  )
 
   seed = loop_flags.seed()
   task = task_flags.load(seed)

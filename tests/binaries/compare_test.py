@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 from absl.testing import flagsaver
 
-from binaries import command_line, compare, compare_flags
-from tests.binaries import run_folders
+from binaries import command_line, compare
+from binaries.flags import compare_flags
+from tests.experiments import run_folders
 
 HALVES = ((1, (0.25, 0.75)), (2, (0.5, 0.5)))
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import pytest
 from absl.testing import flagsaver
 
-from binaries import catalog, command_line, train
+from binaries import command_line, train
+from binaries.flags import catalog
 
 
 class Outcome(NamedTuple):

@@ -1,4 +1,3 @@
-import contextlib
 import http.client
 import io
 import json
@@ -12,9 +11,11 @@ import urllib.request
 
 import pytest
 
-from binaries import command_line, data_flags, prepare_data
+from binaries import prepare_data
+from binaries.flags import data_flags
 from tasks.downloads import native as native_downloads
 from tests import source_tree
+from tests.binaries import in_process
 from tests.tasks.formats.idx_files import write_mnist
 
 _TEXT = "A:\nOne.\n\nB:\nOne.\n\nA:\nTwo.\n\nA:\nThree.\n"
@@ -26,23 +27,8 @@ def prepare(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / "play.txt").write_text(_TEXT)
 
-  def run(*arguments):
-    stdout, stderr = io.StringIO(), io.StringIO()
-    for name in data_flags.NAMESPACE:
-      data_flags.NAMESPACE[name].unparse()  # What an earlier run was given.
-    with (
-      contextlib.redirect_stdout(stdout),
-      contextlib.redirect_stderr(stderr),
-      pytest.raises(SystemExit) as exit_info,
-    ):
-      command_line.run(
-        prepare_data.main,
-        description=prepare_data.__doc__,
-        groups=prepare_data.GROUPS,
-        namespace=data_flags.NAMESPACE,
-        argv=["prepare_data.py", *arguments],
-      )
-    return exit_info.value.code, stdout.getvalue(), stderr.getvalue()
+  def run(*words):
+    return in_process.run(prepare_data, data_flags.NAMESPACE, *words)
 
   return run
 

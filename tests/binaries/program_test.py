@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from binaries import run_folder
 from tests import source_tree
+from tff_fair.experiments.runs import folder as run_folder
 
 NUM_ROUNDS = 30
 COMMAND = (

@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from binaries import runs
-from binaries.report_page import methods, page
 from tests import browser
-from tests.binaries import report_runs
+from tests.experiments import report_runs
+from tff_fair.experiments.reporting.writing import report
 
 HOSTILE = "<script>alert(1)</script>"
 SKILLS = {"fedavg": 0.0, "adafed": 0.5, "afl": -0.7, HOSTILE: 0.9}
@@ -31,9 +30,7 @@ def address(tmp_path_factory):
         skill=skill,
         num_clients=20,
       )
-  file = folder / "report.html"
-  file.write_text(page.build(methods.arrange(runs.find([folder]))))
-  return file.as_uri()
+  return report(folder, folder / "report.html").as_uri()
 
 
 @pytest.fixture(scope="module")

@@ -5,30 +5,22 @@ import sys
 
 import pytest
 
-from binaries import command_line, report, report_flags
+from binaries import report
+from binaries.flags import report_flags
 from tests import source_tree
-from tests.binaries import report_runs
+from tests.binaries import in_process
+from tests.experiments import report_runs
 
 
 @pytest.fixture
-def program(tmp_path, monkeypatch, capsys):
+def program(tmp_path, monkeypatch):
   """Runs the program in this process, in an empty folder."""
   monkeypatch.chdir(tmp_path)
 
   def run(*words):
-    report_flags.NAMESPACE.unparse_flags()
-    for name in ("output", "overwrite", "title"):
-      report_flags.NAMESPACE[name].unparse()
-    with pytest.raises(SystemExit) as exit_info:
-      command_line.run(
-        report.main,
-        description=report.__doc__,
-        groups=report.GROUPS,
-        arguments="RUNS ...",
-        argv=["report.py", *words],
-        namespace=report_flags.NAMESPACE,
-      )
-    return exit_info.value.code, *capsys.readouterr()
+    return in_process.run(
+      report, report_flags.NAMESPACE, *words, arguments="RUNS ..."
+    )
 
   return run
 

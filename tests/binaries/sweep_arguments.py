@@ -4,7 +4,7 @@ import contextlib
 
 from absl.testing import flagsaver
 
-from binaries import sweep_flags
+from binaries.flags import sweep_flags
 
 
 @contextlib.contextmanager

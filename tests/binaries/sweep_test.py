@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from binaries import runs
 from tests import source_tree
+from tff_fair.experiments.runs import run as runs
 
 SWEEP = """
 [flags]

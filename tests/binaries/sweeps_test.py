@@ -4,7 +4,9 @@ import re
 import pytest
 from absl.testing import flagsaver
 
-from binaries import sweep_file, sweep_flags, sweep_plan
+from binaries.flags import sweep_flags
+from tff_fair.experiments.sweeps import file as sweep_file
+from tff_fair.experiments.sweeps import plan as sweep_plan
 
 FILES = sweep_flags.included_files()
 PAPERS = ("adafed", "adafedadam", "fedfv", "fedmgda_plus", "semi_vred")

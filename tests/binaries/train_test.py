@@ -16,8 +16,9 @@ import tensorflow as tf
 
 import tasks
 import tff_fair
-from binaries import population, resumption, run_folder
 from tff_fair import runtime
+from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.training import population, resumption
 
 SMALL = (
   "--task=digits",

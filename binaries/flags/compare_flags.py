@@ -1,0 +1,184 @@
+"""Comparison: which runs, which columns, and where the tables go."""
+
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from binaries import command_line
+from binaries.command_line import UsageError
+from tff_fair.experiments.comparing import measures
+
+# These flags share names, not meanings, with those of other programs.
+NAMESPACE = flags.FlagValues()
+
+LAST, BEST = "last", "best"
+FORMATS = (".csv", ".md", ".tex")
+_COLUMNS_OF_PAPERS = ("mean", "std", "worst_10", "best_10")
+
+_RUNS = flags.DEFINE_list(
+  "runs",
+  [],
+  "Folders of runs, or folders above them, as well as those that are named "
+  "without a flag.",
+  flag_values=NAMESPACE,
+)
+_COLUMNS = flags.DEFINE_list(
+  "columns",
+  list(_COLUMNS_OF_PAPERS),
+  f"Columns of the table, of: {', '.join(measures.MEASURES)}. All accuracies "
+  "are in percent.",
+  flag_values=NAMESPACE,
+)
+_BASELINE = flags.DEFINE_string(
+  "baseline",
+  None,
+  "A method that the others are compared with, client by client: how many of "
+  "its suffering clients, those below its mean, improve, and how many others "
+  "degrade.",
+  flag_values=NAMESPACE,
+)
+_ROUND = flags.DEFINE_string(
+  "round",
+  LAST,
+  f"The evaluation to compare: {LAST}, that after a round by its number, or "
+  f"{BEST}, each run's own by --criterion.",
+  flag_values=NAMESPACE,
+)
+_CRITERION = flags.DEFINE_string(
+  "criterion",
+  "mean",
+  f"What --round={BEST} is chosen by; any of the --columns.",
+  flag_values=NAMESPACE,
+)
+_HONEST = flags.DEFINE_boolean(
+  "honest",
+  False,
+  "Leave the clients that attack out of all statistics.",
+  flag_values=NAMESPACE,
+)
+_UNFINISHED = flags.DEFINE_boolean(
+  "unfinished",
+  False,
+  "Compare also runs that are not finished, as far as they have come.",
+  flag_values=NAMESPACE,
+)
+_OUTPUT = flags.DEFINE_multi_string(
+  "output",
+  [],
+  "File to write besides showing the tables, by its ending a table for "
+  "programs (.csv), Markdown (.md) or LaTeX (.tex)",
+  flag_values=NAMESPACE,
+)
+_OVERWRITE = flags.DEFINE_boolean(
+  "overwrite",
+  False,
+  "Replace files that are there already.",
+  flag_values=NAMESPACE,
+)
+
+
+def paths(words: Sequence[str]) -> list[str]:
+  """Returns the folders to look for runs in.
+
+  Args:
+    words: Those that are named without a flag.
+
+  Raises:
+    UsageError: If there are none.
+  """
+  named = [*words, *_RUNS.value]
+  if not named:
+    raise UsageError(
+      "RUN: is missing; name the folders of runs, or folders above them."
+    )
+  return named
+
+
+def columns() -> tuple[str, ...]:
+  """Returns the measures to show, at least one.
+
+  Raises:
+    UsageError: If one is unknown or given twice.
+  """
+  names = tuple(_COLUMNS.value)
+  for name in names:
+    _known("columns", name)
+    if names.count(name) > 1:
+      raise UsageError(f"--columns: {name} is given twice.")
+  if not names:
+    raise UsageError("--columns: is empty; leave it out for the usual ones.")
+  return names
+
+
+def baseline() -> str | None:
+  """Returns the method to compare with, if there is one."""
+  return _BASELINE.value
+
+
+def evaluation() -> str | int:
+  """Returns the round to compare, `LAST` or `BEST`.
+
+  Raises:
+    UsageError: If it is neither.
+  """
+  text = _ROUND.value
+  if text in (LAST, BEST):
+    return str(text)
+  if not text.isdecimal() or int(text) == 0:
+    raise UsageError(
+      f"--round={text}: expected {LAST}, {BEST} or the number of a round."
+    )
+  return int(text)
+
+
+def criterion() -> str:
+  """Returns the measure by which the best evaluation is chosen.
+
+  Raises:
+    UsageError: If it is unknown.
+  """
+  return _known("criterion", _CRITERION.value)
+
+
+def honest() -> bool:
+  """Returns whether clients that attack are left out."""
+  return _HONEST.value
+
+
+def unfinished() -> bool:
+  """Returns whether runs that are not finished take part."""
+  return _UNFINISHED.value
+
+
+def outputs() -> list[pathlib.Path]:
+  """Returns the files to write.
+
+  Raises:
+    UsageError: If one is in the way, or is of no known kind.
+  """
+  files = [command_line.path("output", text) for text in _OUTPUT.value]
+  for path in files:
+    if path.suffix not in FORMATS:
+      raise UsageError(
+        f"--output={path}: expected a name that ends in {', '.join(FORMATS)}."
+      )
+    if path.is_dir():
+      raise UsageError(f"--output={path}: is a folder; name a file.")
+    if path.exists() and not _OVERWRITE.value:
+      raise UsageError(
+        f"--output={path}: exists; choose another name, or give --overwrite."
+      )
+    if not path.parent.is_dir():
+      raise UsageError(
+        f"--output={path}: there is no folder {path.parent}; make it first."
+      )
+  return files
+
+
+def _known(flag: str, name: str) -> str:
+  if name not in measures.MEASURES:
+    raise UsageError(
+      f"--{flag}={name}: unknown; valid: {', '.join(measures.MEASURES)}."
+    )
+  return name

@@ -1,0 +1,60 @@
+"""Report: where it goes."""
+
+import os
+import pathlib
+
+from absl import flags
+
+from binaries import command_line
+from binaries.command_line import UsageError
+
+# These flags share names, not meanings, with those of other programs.
+NAMESPACE = flags.FlagValues()
+
+_OUTPUT = flags.DEFINE_string(
+  "output", "report.html", "The HTML file to write.", flag_values=NAMESPACE
+)
+_OVERWRITE = flags.DEFINE_boolean(
+  "overwrite",
+  False,
+  "Replace the file if it is there already.",
+  flag_values=NAMESPACE,
+)
+_TITLE = flags.DEFINE_string(
+  "title",
+  None,
+  "Title of the page; by default it names the tasks.",
+  flag_values=NAMESPACE,
+)
+
+
+def output() -> pathlib.Path:
+  """Returns the file to write.
+
+  Raises:
+    UsageError: If it cannot be a file, or is there and may not be replaced.
+  """
+  if not _OUTPUT.value:
+    raise UsageError("--output: is empty; name the HTML file to write.")
+  path = command_line.path("output", _OUTPUT.value)
+  if path.is_dir():
+    raise UsageError(
+      f"--output={path}: is a folder; name a file in it, as "
+      f"{path / 'report.html'}."
+    )
+  if os.path.lexists(path) and not overwrite():
+    raise UsageError(
+      f"--output={path}: exists already; name another file, or replace it with "
+      "--overwrite."
+    )
+  return path
+
+
+def overwrite() -> bool:
+  """Returns whether the file may be replaced."""
+  return _OVERWRITE.value
+
+
+def title() -> str | None:
+  """Returns the title that was given, if one was."""
+  return _TITLE.value

@@ -1,0 +1,91 @@
+import pytest
+
+from binaries import command_line
+from tests.experiments import run_folders
+from tff_fair.experiments.comparing import groups as run_groups
+from tff_fair.experiments.runs import run as runs
+
+
+def found(path):
+  return runs.find([path])
+
+
+def labels(path):
+  return [group.label for group in run_groups.group(found(path))]
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_group(tmp_path):
+  for seed in (10, 2):
+    run_folders.make(tmp_path / f"a{seed}", seed=seed, workers=[f"h:{seed}"])
+  (group,) = run_groups.group(found(tmp_path))
+  assert group.label == "fedavg"
+  assert [run.seed for run in group.runs] == [2, 10]
+
+
+def test_a_label_has_what_differs_within_its_method(tmp_path):
+  run_folders.make(tmp_path / "0", hparams={})
+  for n, (q, rate) in enumerate([(10.0, 0.1), (2.0, 0.1), (2.0, 0.01)]):
+    run_folders.make(
+      tmp_path / f"1/{n}",
+      algorithm="qfedavg",
+      hparams={"q": q, "other": 7},
+      client_learning_rate=rate,
+    )
+  run_folders.make(tmp_path / "2", algorithm="term", hparams={"t": 1.0})
+  assert labels(tmp_path) == [
+    "fedavg",
+    "qfedavg q=2 client_learning_rate=0.01",
+    "qfedavg q=2 client_learning_rate=0.1",
+    "qfedavg q=10 client_learning_rate=0.1",
+    "term",
+  ]
+
+
+def test_a_label_names_the_task_where_there_are_several(tmp_path):
+  run_folders.make(tmp_path / "0")
+  run_folders.make(tmp_path / "1", task="mnist")
+  assert labels(tmp_path) == ["digits fedavg", "mnist fedavg"]
+
+
+def test_a_flag_that_one_run_lacks_is_in_the_label_of_the_other(tmp_path):
+  run_folders.make(tmp_path / "0")
+  run_folders.make(tmp_path / "1", server_learning_rate=0.5)
+  assert labels(tmp_path) == ["fedavg", "fedavg server_learning_rate=0.5"]
+
+
+def test_a_seed_of_the_method_is_no_seed_of_the_run(tmp_path):
+  for seed in (0, 1):
+    run_folders.make(
+      tmp_path / f"{seed}", algorithm="fedfv", hparams={"seed": seed}
+    )
+  assert labels(tmp_path) == ["fedfv hparam.seed=0", "fedfv hparam.seed=1"]
+
+
+def test_the_same_run_does_not_count_twice(tmp_path):
+  run_folders.make(tmp_path / "0")
+  run_folders.make(tmp_path / "1")
+  with pytest.raises(command_line.UsageError, match="is the same run as"):
+    run_groups.group(found(tmp_path))
+
+
+def test_methods_of_one_algorithm_are_told_apart_by_their_names(tmp_path):
+  for name, order in (("a", "loss"), ("b", "random")):
+    run_folders.make(tmp_path / name, algorithm="fedfv", hparams={"o": order})
+  (tmp_path / "sweep.json").write_text('{"names": {"a": "FedFV", "b": "FV-r"}}')
+  assert labels(tmp_path) == ["FedFV", "FV-r"]
+
+
+def test_runs_are_sorted_by_what_they_were_trained_on(tmp_path):
+  run_folders.make(tmp_path / "0", seed=0, task_option=["model=cnn", "a=1"])
+  run_folders.make(tmp_path / "1", seed=1, task_option=["a=1", "model=cnn"])
+  run_folders.make(tmp_path / "2", task_option=["model=mlp", "a=1"])
+  run_folders.make(tmp_path / "3", [(1, (0.1, 0.2, 0.3))], task="mnist")
+  tasks = run_groups.by_task(found(tmp_path))
+  assert {
+    title: [int(run.path.name) for run in members]
+    for title, members in tasks.items()
+  } == {
+    "digits, model=cnn, 2 clients": [0, 1],
+    "digits, model=mlp, 2 clients": [2],
+    "mnist, 3 clients": [3],
+  }

@@ -1,0 +1,107 @@
+"""Makes folders of runs with all that a report shows, by hand."""
+
+import json
+
+import numpy as np
+import pandas as pd
+
+from tests.experiments import run_folders
+
+
+def make(
+  path,
+  *,
+  seed=0,
+  algorithm="fedavg",
+  skill=0.0,
+  num_clients=12,
+  num_rounds=20,
+  rounds_per_evaluation=1,
+  num_classes=4,
+  extras=True,
+  is_finished=True,
+  **flags,
+):
+  """Writes a run whose accuracies grow with rounds and with `skill`."""
+  generator = np.random.default_rng([seed, int(1000 * (skill + 1))])
+  talents = generator.normal(
+    0.6 + 0.2 * skill, 0.15 - 0.08 * skill, num_clients
+  )
+  rounds = range(rounds_per_evaluation, num_rounds + 1, rounds_per_evaluation)
+  evaluations = []
+  for round_num in rounds:
+    learned = talents * (1 - np.exp(-6 * round_num / num_rounds))
+    noisy = learned + generator.normal(0, 0.01, num_clients)
+    evaluations.append((round_num, np.clip(noisy, 0, 1).round(6).tolist()))
+  run_folders.make(
+    path,
+    evaluations,
+    is_finished=is_finished,
+    seed=seed,
+    algorithm=algorithm,
+    total_rounds=num_rounds,
+    **flags,
+  )
+  pd.DataFrame({"round": range(1, num_rounds + 1)}).to_csv(
+    path / "metrics.csv", index=False
+  )
+  if extras:
+    _write_extras(path, generator, num_clients, num_rounds, num_classes, skill)
+  _edit_config(path, algorithm, seed)
+  _write_clients(path, evaluations[-1][1])
+  return path
+
+
+def _edit_config(path, algorithm, seed):
+  config = json.loads((path / "config.json").read_text())
+  config["command"]["line"] = f"train.py --algorithm={algorithm} --seed={seed}"
+  config["versions"] = {"python": "3.11.7", "tensorflow-federated": "0.87.0"}
+  (path / "config.json").write_text(json.dumps(config))
+
+
+def _write_clients(path, accuracies):
+  table = pd.DataFrame({"client_id": range(len(accuracies))})
+  table["client"] = [f"client_{k:02}" for k in table["client_id"]]
+  table["test_accuracy"] = accuracies
+  table.to_csv(path / "clients.csv", index=False)
+
+
+def _write_extras(path, generator, num_clients, num_rounds, num_classes, skill):
+  size = max(1, num_clients // 3)
+  rounds = np.arange(1, num_rounds + 1)
+  cohorts = np.concatenate(
+    [generator.permutation(num_clients)[:size] for _ in rounds]
+  )
+  coefficients = generator.normal(
+    1 / size, 0.4 * abs(skill) / size, cohorts.size
+  )
+  pd.DataFrame(
+    {
+      "round": np.repeat(rounds, size),
+      "client_id": cohorts,
+      "coefficient": coefficients,
+      "loss_before": 1.0,
+      "loss_after": 0.5,
+    }
+  ).to_csv(path / "cohorts.csv", index=False)
+  pd.DataFrame(
+    {
+      "round": rounds,
+      "num_clients": size,
+      "bytes_down": size * 250_000,
+      "bytes_up": size * 250_000 * (1 + (skill > 0.5)),
+      "local_operations": size * 40_000_000,
+    }
+  ).to_csv(path / "costs.csv", index=False)
+  share = np.clip(generator.normal(0.6 + 0.2 * skill, 0.1, num_rounds), 0, 1)
+  pd.DataFrame({"round": rounds, "improved_share": share}).to_csv(
+    path / "metrics.csv", index=False
+  )
+  pd.DataFrame(
+    {"round": rounds, "round_seconds": 0.5, "evaluation_seconds": 0.1}
+  ).to_csv(path / "timing.csv", index=False)
+  mixture = generator.dirichlet([0.3] * num_classes, num_clients)
+  sizes = generator.integers(20, 200, (num_clients, 1))
+  labels = pd.DataFrame(np.round(mixture * sizes).astype(int))
+  labels.insert(0, "client_id", range(num_clients))
+  labels.to_csv(path / "labels.csv", index=False)

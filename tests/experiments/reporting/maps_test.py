@@ -1,0 +1,175 @@
+"""Tests of the heat maps: shades, coefficients and labels."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.experiments import report_runs
+from tff_fair.experiments.reporting import coefficients, heat_map, labels, scale
+from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.methods import Method
+from tff_fair.experiments.runs.run import find
+
+FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
+
+
+def test_shades_are_equal_steps_from_zero():
+  values = np.array([[0, 0.1, 0.11, 0.8, np.nan]])
+  shades = heat_map.shades_for(values)
+  assert (shades.num_positive, shades.num_negative) == (8, 0)
+  assert shades.step == pytest.approx(0.1)
+  assert shades.of(values).tolist() == [[1, 1, 2, 8, 0]]
+
+
+def test_negative_values_have_shades_of_their_own():
+  values = np.array([-0.2, 0, 0.8])
+  shades = heat_map.shades_for(values)
+  assert (shades.num_positive, shades.num_negative) == (8, 2)
+  assert shades.of(values).tolist() == [-2, 1, 8]
+  shades = heat_map.shades_for(np.array([-1.0, -0.5]))
+  assert (shades.num_positive, shades.num_negative) == (0, 8)
+  assert shades.of(np.array([-1.0, -0.5])).tolist() == [-8, -4]
+
+
+def test_few_values_far_out_do_not_hide_all_others():
+  values = np.append(np.linspace(0, 1, 999), 1000)
+  shades = heat_map.shades_for(values)
+  assert shades.is_clipped
+  assert len(set(shades.of(values).tolist())) == 8
+  assert "≥ " in heat_map.key(shades, FRAME)
+
+
+@pytest.mark.parametrize("values", [[], [np.nan], [0.0, 0], [np.inf]])
+def test_nothing_to_tell_apart_is_no_error(values):
+  values = np.array([values])
+  shades = heat_map.shades_for(values)
+  assert (shades.of(values) <= 1).all()
+  heat_map.key(shades, FRAME)
+
+
+def area(markup):
+  found = {}
+  for path in ET.fromstring(markup).iter("path"):
+    sides = re.findall(r"h([\d.]+)v([\d.]+)h-", path.get("d"))
+    found[path.get("class")] = np.array(sides, float).prod(axis=1).sum()
+  return found
+
+
+def test_cells_cover_what_they_stand_for():
+  values = np.array([[1.0, 1, np.nan, 8], [np.nan, 8, 8, 8]])
+  shades = heat_map.Shades(1.0, 8, 0, is_clipped=False)
+  found = area(heat_map.cells(values, shades, FRAME))
+  whole = FRAME.inner_width * FRAME.inner_height
+  assert found == pytest.approx(
+    {"p1": whole * 2 / 8, "p8": whole * 4 / 8}, rel=0.01
+  )
+  # Cells side by side are one box.
+  markup = heat_map.cells(values, shades, FRAME)
+  assert markup.count("M") == 3
+
+
+def test_the_key_has_round_numbers():
+  texts = [
+    e.text
+    for e in ET.fromstring(
+      heat_map.key(heat_map.Shades(12.5, 8, 2, is_clipped=False), FRAME)
+    ).iter("text")
+  ]
+  assert texts == ["100", "0", "−25"]
+
+
+def table(*rows):
+  return pd.DataFrame(rows, columns=["round", "client_id", "coefficient"])
+
+
+def test_coefficients_by_client_and_round():
+  found = coefficients.matrix(
+    table((1, 7, 0.5), (2, 3, 0.25), (2, 7, 0.75)), np.array([3, 7, 9]), 10, 10
+  )
+  np.testing.assert_array_equal(
+    found, [[np.nan, 0.25], [0.5, 0.75], [np.nan, np.nan]]
+  )
+
+
+def test_clients_and_rounds_that_share_a_place_are_averaged():
+  rows = [(r, k, float(k)) for r in range(1, 101) for k in range(10)]
+  found = coefficients.matrix(table(*rows), np.arange(10), 5, 20)
+  np.testing.assert_allclose(
+    found, np.tile([[0.5], [2.5], [4.5], [6.5], [8.5]], 20)
+  )
+
+
+@pytest.fixture
+def run(tmp_path):
+  report_runs.make(tmp_path / "run", num_clients=6, num_rounds=4)
+  (found,) = find([tmp_path])
+  return found
+
+
+def test_clients_are_in_the_order_of_their_accuracy(run):
+  order, is_ordered = coefficients.client_order(run)
+  assert is_ordered
+  accuracies = run.clients.set_index("client_id")["test_accuracy"]
+  assert sorted(order) == list(range(6))
+  assert accuracies[order].is_monotonic_increasing
+
+
+def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
+  path = run.path / "clients.csv"
+  path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+  (run.path / "cohorts.csv").write_text(
+    "round,client_id,coefficient\n1,5,1\n1,11,1\n"
+  )
+  (again,) = find([run.path])
+  order, is_ordered = coefficients.client_order(again)
+  assert not is_ordered
+  assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
+  markup = coefficients.draw(
+    Method("m", 0, (again,)), again, coefficients.of_run(again), 1.0, "i"
+  )
+  assert "by number" in "".join(ET.fromstring(markup).find("desc").itertext())
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "round,client_id\n1,2\n",
+    "round,client_id,coefficient\n1,2,\n",
+    "round,client_id,coefficient\n",
+  ],
+)
+def test_cohorts_without_coefficients_have_none(run, text):
+  (run.path / "cohorts.csv").write_text(text)
+  (again,) = find([run.path])
+  assert coefficients.of_run(again) is None
+
+
+def test_labels_are_in_the_order_of_the_clients():
+  counts = labels.counts_of(
+    pd.DataFrame({"client_id": [2, 1], "0": [1, 2], "1": [3, 4]})
+  )
+  assert counts.tolist() == [[2, 4], [1, 3]]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 99])
+def test_no_label_is_lost_where_clients_share_a_column(limit):
+  counts = np.arange(20.0).reshape(10, 2)
+  found = labels.merged(counts, limit)
+  assert len(found) == min(limit, 10)
+  np.testing.assert_array_equal(found.sum(axis=0), counts.sum(axis=0))
+
+
+@pytest.mark.parametrize(
+  "shape", [(1, 1), (3, 3), (100, 10), (5000, 1000), (40, 62)]
+)
+def test_labels_of_any_split_are_drawn(shape):
+  generator = np.random.default_rng(0)
+  counts = generator.poisson(0.5, shape).astype(float)
+  counts[0] = 0  # A client without any.
+  counts[-1, -1] = 3
+  svg = ET.fromstring(labels.draw(counts, "i"))
+  assert len(ET.tostring(svg)) < 400_000
+  assert float(svg.get("width")) <= 980

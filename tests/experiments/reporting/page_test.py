@@ -1,0 +1,252 @@
+"""Tests of the page as a whole, without a browser."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.experiments import report_runs, run_folders
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.reporting import methods, page
+from tff_fair.experiments.runs.run import find
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def build(folder, **settings):
+  """Returns the page about the runs in a folder: as text, and parsed."""
+  text = page.build(methods.arrange(find([folder])), **settings)
+  doctype, body = text.split("\n", 1)
+  assert doctype == "<!DOCTYPE html>"
+  return text, ET.fromstring(body)
+
+
+def words(element):
+  return " ".join("".join(element.itertext()).split())
+
+
+def headings(root, level="h3"):
+  return [words(heading) for heading in root.iter(level)]
+
+
+ALL = [
+  "Summary",
+  "Curves",
+  "Accuracy and fairness",
+  "Accuracy over clients",
+  "Improved clients",
+  "Coefficients over rounds",
+  "Labels of the split",
+  "Runs",
+]
+
+
+def test_with_all_data_there_are_all_sections(tmp_path):
+  for algorithm in ("fedavg", "afl"):
+    for seed in range(2):
+      report_runs.make(
+        tmp_path / f"{algorithm}{seed}", algorithm=algorithm, seed=seed
+      )
+  text, root = build(tmp_path)
+  assert headings(root) == ALL
+  assert headings(root, "h2") == ["digits"]
+  assert len(root.findall(".//input[@type='radio']")) == 3
+  assert len(root.findall(".//input[@type='checkbox']")) == 2
+  # Nothing is asked for elsewhere.
+  assert re.findall(r"(?:src|href)=\"(?!#|data:,)", text) == []
+  assert not re.search(r"url\(|@import|https?://", text)
+
+
+def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
+  report_runs.make(tmp_path / "run", extras=False)
+  _, root = build(tmp_path)
+  assert headings(root) == [
+    *("Summary", "Curves", "Accuracy and fairness", "Accuracy over clients"),
+    *("Left out", "Runs"),
+  ]
+  assert [words(item) for item in root.findall(".//ul[@class='note']/li")] == [
+    "Improved clients: no run has measured them (improved_share in "
+    "metrics.csv).",
+    "Coefficients over rounds: no run has recorded them (coefficient in "
+    "cohorts.csv).",
+    "Labels of the split: no run has counted them (labels.csv).",
+  ]
+  # There is nothing to choose from.
+  assert root.findall(".//input") == []
+  assert "Not offered: bytes communicated and local operations" in words(root)
+
+
+def test_methods_without_some_data_are_named_where_they_are_missing(tmp_path):
+  report_runs.make(tmp_path / "a", algorithm="afl")
+  report_runs.make(tmp_path / "b", algorithm="term", extras=False)
+  _, root = build(tmp_path)
+  assert headings(root) == ALL
+  notes = [words(note) for note in root.findall(".//p[@class='note']")]
+  assert sorted(
+    note for note in notes if note.startswith("Left out: term")
+  ) == [
+    "Left out: term; no bytes communicated were counted.",
+    "Left out: term; no local operations were counted.",
+    "Left out: term; their runs have no coefficients in cohorts.csv.",
+    "Left out: term; their runs have no improved_share in metrics.csv.",
+  ]
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_the_smallest_run(tmp_path, is_finished):
+  run_folders.make(tmp_path / "run", [(1, (0.5,))], is_finished=is_finished)
+  (tmp_path / "run" / "metrics.csv").write_text("round,x\n1,1\n")
+  (tmp_path / "run" / "timing.csv").write_text("round,round_seconds\n1,4000\n")
+  _, root = build(tmp_path)
+  assert ("Summary" in headings(root)) == is_finished
+  assert headings(root)[-1] == "Runs"
+  assert "1 h 7 min" in words(root)
+
+
+def test_without_a_finished_run_the_page_says_what_there_is(tmp_path):
+  for seed in range(2):
+    report_runs.make(tmp_path / f"{seed}", seed=seed, is_finished=False)
+  _, root = build(tmp_path)
+  assert "2 unfinished" in words(root.find(".//header"))
+  assert "Without 2 unfinished runs, listed at the end." in words(root)
+  assert headings(root) == ["Runs"]
+  assert root.findall(".//svg") == []
+
+
+def test_unfinished_runs_take_no_part_in_means(tmp_path):
+  report_runs.make(tmp_path / "a")
+  _, alone = build(tmp_path)
+  report_runs.make(tmp_path / "b", seed=1, is_finished=False)
+  _, both = build(tmp_path)
+  first, second = (root.find(".//table/tbody") for root in (alone, both))
+  assert ET.tostring(first) == ET.tostring(second)
+  assert "20 of 20" in words(both)
+
+
+def test_names_are_text_wherever_they_are_shown(tmp_path):
+  report_runs.make(tmp_path / HOSTILE.replace("/", ""), algorithm=HOSTILE)
+  path = report_runs.make(
+    tmp_path / "b", algorithm="b", task_option=[f"x={HOSTILE}"]
+  )
+  config = json.loads((path / "config.json").read_text())
+  config["command"]["line"] = config["data"]["description"] = HOSTILE
+  config["hparams"] = {HOSTILE: "\x1b]]>", "]]>": "\"'&"}
+  (path / "config.json").write_text(json.dumps(config))
+  clients = pd.read_csv(path / "clients.csv").iloc[:3]
+  clients["client"] = [HOSTILE, "&", "'"]
+  clients.to_csv(path / "clients.csv", index=False)
+  text, root = build(tmp_path, title=HOSTILE)
+  assert len(list(root.iter("script"))) == 1
+  assert text.count("<script") == text.count("</script") == 1
+  assert words(root.find(".//title")) == HOSTILE
+  assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
+
+
+def test_the_policy_lets_in_only_the_page_s_own_style_and_script(tmp_path):
+  report_runs.make(tmp_path / "run")
+  text, root = build(tmp_path)
+  (policy,) = (
+    meta.get("content")
+    for meta in root.iter("meta")
+    if meta.get("http-equiv") == "Content-Security-Policy"
+  )
+  assert policy.startswith("default-src 'none';")
+  assert "unsafe" not in policy
+  assert policy.count("'sha256-") == 2
+  # Styles of single elements would be refused.
+  assert not re.search(r"<[^>]* (style|on\w+)=", text)
+
+
+def test_tasks_are_sections_of_their_own(tmp_path):
+  for n, options in enumerate(([], ["model=linear"], ["model=linear", "q=1"])):
+    report_runs.make(tmp_path / f"digits{n}", task_option=options)
+  report_runs.make(tmp_path / "mnist", task="mnist", task_option=["pixels=raw"])
+  _, root = build(tmp_path)
+  titles = [
+    "digits",
+    "digits, model=linear",
+    "digits, model=linear, q=1",
+    "mnist",
+  ]
+  assert headings(root, "h2") == titles
+  assert headings(root, "h1") == ["Fairness on digits, mnist"]
+  links = root.findall(".//nav//a")
+  assert [words(link) for link in links] == titles
+  sections = {section.get("id") for section in root.findall(".//main/section")}
+  assert {link.get("href")[1:] for link in links} == sections
+  names = [e.get("id") for e in root.iter() if e.get("id")]
+  assert len(names) == len(set(names))
+
+
+def test_many_tasks_are_counted_in_the_title(tmp_path):
+  for n in range(4):
+    report_runs.make(tmp_path / f"{n}", task=f"task_{n}", num_rounds=1)
+  assert headings(build(tmp_path)[1], "h1") == ["Fairness on 4 tasks"]
+
+
+def test_settings_are_shown_where_they_are_the_same(tmp_path):
+  for number, (rate, seed) in enumerate([(0.1, 0), (0.1, 1), (0.5, 0)]):
+    path = report_runs.make(
+      tmp_path / f"{number}", client_learning_rate=rate, seed=seed
+    )
+    if number == 1:
+      config = json.loads((path / "config.json").read_text())
+      config["versions"]["python"] = "3.11.9"
+      (path / "config.json").write_text(json.dumps(config))
+  _, root = build(tmp_path)
+  common, *_ = root.findall(".//ul[@class='settings']")
+  assert "algorithm=fedavg" in words(common)
+  assert "server_learning_rate=none" in words(common)
+  assert "learning_rate=0.1" not in words(common)
+  bodies = root.findall(".//table[@class='runs']/tbody")
+  assert [words(body.find("tr/th")) for body in bodies] == [
+    "fedavg client_learning_rate=0.1client_learning_rate=0.1",
+    "fedavg client_learning_rate=0.5client_learning_rate=0.5python=3.11.7",
+  ]
+  assert "python=3.11.9" in words(bodies[0].findall("tr")[2])
+  assert "train.py --algorithm=fedavg --seed=1" in words(bodies[0])
+
+
+def test_a_run_that_diverged_is_shown(tmp_path):
+  report_runs.make(tmp_path / "a")
+  path = report_runs.make(tmp_path / "b", seed=1)
+  table = pd.read_csv(path / "evaluations.csv")
+  table.loc[5:, ["loss/mean", "loss/max"]] = np.inf
+  table.loc[10:, ["loss/mean", "loss/max"]] = np.nan
+  table.to_csv(path / "evaluations.csv", index=False)
+  text, _ = build(tmp_path)
+  assert not re.search(r'(d|x|y|transform)="[^"]*(nan|inf)', text)
+
+
+def test_clients_that_differ_between_seeds_have_no_table(tmp_path):
+  report_runs.make(tmp_path / "a", num_clients=3)
+  captions = "Test accuracy of each client (%)"
+  assert captions in words(build(tmp_path)[1])
+  report_runs.make(tmp_path / "b", seed=1, num_clients=4)
+  _, root = build(tmp_path)
+  assert captions not in words(root)
+  assert "Accuracy over clients" in headings(root)
+
+
+def test_a_large_page_stays_small(tmp_path):
+  for number in range(12):
+    report_runs.make(
+      tmp_path / f"{number}",
+      algorithm=f"method_{number}",
+      num_clients=300,
+      num_rounds=300,
+      rounds_per_evaluation=5,
+    )
+  text, root = build(tmp_path)
+  assert len(text) < 2_000_000
+  assert len(root.findall(".//figure")) > 40
+
+
+def test_the_same_run_twice_is_named(tmp_path):
+  report_runs.make(tmp_path / "a")
+  report_runs.make(tmp_path / "b")
+  with pytest.raises(RunError, match="is the same run as"):
+    build(tmp_path)

@@ -1,0 +1,104 @@
+"""Tests of the measures at the end of runs, and of their tables."""
+
+import math
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.experiments import report_runs
+from tff_fair.experiments.comparing.measures import (
+  MEASURES,
+  Measure,
+  Value,
+  evaluation_column,
+)
+from tff_fair.experiments.reporting import (
+  final_measures,
+  methods,
+  summary_section,
+  tables,
+)
+from tff_fair.experiments.runs.run import find
+
+
+@pytest.fixture
+def task(tmp_path):
+  for seed in (0, 1):
+    report_runs.make(tmp_path / f"a{seed}", seed=seed, algorithm="fedavg")
+  report_runs.make(tmp_path / "b", algorithm="<b>", skill=0.9)
+  (found,) = methods.arrange(find([tmp_path]))
+  return found
+
+
+def test_measures_are_those_of_the_last_evaluation_in_percent(task):
+  fedavg = task.methods[0]
+  for name, column, scale in (
+    ("mean", "accuracy/mean", 100),
+    ("std", "accuracy/std", 100),
+    ("variance", "accuracy/variance", 100**2),
+    ("angle", "accuracy/angle", 1),
+    ("loss_max", "loss/max", 1),
+  ):
+    last = [scale * run.evaluations[column].iloc[-1] for run in fedavg.runs]
+    value = final_measures.of_method(fedavg, name)
+    assert value.mean == pytest.approx(np.mean(last))
+    assert value.std == pytest.approx(np.std(last, ddof=1))
+
+
+def heads(section):
+  root = ET.fromstring(section.markup())
+  return [
+    ["".join(head.itertext()) for head in table.findall(".//thead//th")][2:]
+    for table in root.iter("table")
+  ]
+
+
+def test_each_measure_is_shown_once(task):
+  titles = [
+    title for table in heads(summary_section.build(task)) for title in table
+  ]
+  expected = [m.title.replace(" %", "\xa0%") for m in MEASURES.values()]
+  assert sorted(titles) == sorted(expected)
+
+
+def test_where_clients_attack_the_others_have_a_table(task):
+  assert len(heads(summary_section.build(task))) == 3
+  run = task.methods[0].runs[0]
+  honest = run.evaluations.add_prefix("honest/").drop(columns="honest/round")
+  run.__dict__["evaluations"] = pd.concat([run.evaluations, honest / 2], axis=1)
+  found = heads(summary_section.build(task))
+  assert len(found) == 4
+  assert found[0] == found[1]
+  (method, _) = task.methods
+  assert math.isnan(final_measures.of_method(method, "mean", "honest/").mean)
+
+
+def test_a_column_that_is_not_there_is_unknown(task):
+  del task.runs[0].evaluations[evaluation_column("jain")]
+  value = final_measures.of_method(task.methods[0], "jain")
+  assert math.isnan(value.mean)
+
+
+def test_a_table_has_what_sorting_and_screen_readers_need(task):
+  columns = [
+    (Measure("Mean", True), [Value(1.5, 0.5), Value(math.inf, None)]),
+    (Measure("Std", False), [Value(-2.0, None), Value(-3.0, None)]),
+  ]
+  table = ET.fromstring(tables.draw("<caption>", task.methods, columns))
+  found = table.findall(".//thead//th")
+  assert [h.get("scope") for h in found] == ["col"] * 4
+  assert [h.get("data-first") for h in found] == [
+    *("text", "ascending", "descending", "ascending")
+  ]
+  rows = table.findall(".//tbody/tr")
+  assert [r.find("th").get("scope") for r in rows] == ["row", "row"]
+  assert [[c.get("data-value") for c in row.findall("td")] for row in rows] == [
+    ["2", "1.5", "-2.0"],
+    ["1", "Infinity", "-3.0"],
+  ]
+  assert "".join(rows[0][2].itertext()) == "1.50 ± 0.50"
+  assert "".join(rows[1][3].itertext()) == "−3.00 (best)"
+  assert rows[1].find("th").get("data-value") == "<b>"
+  assert table.find(".//caption").text == "<caption>"

@@ -1,0 +1,299 @@
+import contextlib
+import errno
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from unittest import mock
+
+import pytest
+
+from binaries import command_line
+from tff_fair.experiments.runs import folder as run_folder
+
+CONFIGURATION: run_folder.Configuration = {
+  "command": {"line": "train"},
+  "flags": {"seed": 0, "batch_size": 16, "output_dir": None},
+  "hparams": {"gamma": 1.0},
+}
+
+
+def changed(group, **values):
+  return {**CONFIGURATION, group: {**CONFIGURATION[group], **values}}
+
+
+@pytest.fixture
+def path(tmp_path):
+  return tmp_path / "outputs" / "run"
+
+
+def interrupted_run(path, configuration=CONFIGURATION):
+  with run_folder.take_folder([path], configuration) as folder:
+    (folder.checkpoints / "program_state_3").mkdir(parents=True)
+  return folder
+
+
+def everything_in(path):
+  return sorted(p for p in path.rglob("*"))
+
+
+def test_a_new_folder_holds_the_configuration(path):
+  with run_folder.take_folder([path], CONFIGURATION) as folder:
+    assert json.loads(folder.config.read_text()) == CONFIGURATION
+    assert everything_in(path) == [folder.config]
+
+
+def test_an_interrupted_run_goes_on(path):
+  before = interrupted_run(path).config.read_text()
+  with run_folder.take_folder([path], CONFIGURATION) as folder:
+    assert folder.is_saved
+  assert folder.config.read_text() == before
+
+
+def test_a_run_killed_as_it_began_starts_again(path):
+  path.mkdir(parents=True)
+  (path / "config.json").touch()
+  with run_folder.take_folder([path], CONFIGURATION) as folder:
+    assert json.loads(folder.config.read_text()) == CONFIGURATION
+
+
+@pytest.mark.parametrize(
+  ("group", "values"),
+  [
+    ("command", {"line": "python -m binaries.train"}),
+    ("flags", {"output_dir": "elsewhere"}),
+    ("flags", {"rounds_per_checkpoint": 3}),
+    ("flags", {"workers": ["host:1"]}),
+    ("flags", {"hparam": ["gamma=1"]}),
+  ],
+)
+def test_what_does_not_decide_the_results_may_change(path, group, values):
+  interrupted_run(path)
+  with run_folder.take_folder([path], changed(group, **values)) as folder:
+    assert folder.is_saved
+
+
+@pytest.mark.parametrize(
+  ("configuration", "difference"),
+  [
+    (changed("flags", batch_size=32), "--batch_size=16 (here 32)"),
+    (changed("flags", new=True), "--new=None (here True)"),
+    (changed("hparams", gamma=2.0), "hparams gamma=1.0 (here 2.0)"),
+    ({**CONFIGURATION, "versions": {"tf": "3"}}, "versions tf=None (here 3)"),
+    (
+      changed("flags", batch_size=32, seed=1),
+      "--batch_size=16 (here 32), --seed=0 (here 1);",
+    ),
+  ],
+)
+def test_another_run_is_left_alone(path, configuration, difference):
+  folder = interrupted_run(path)
+  before = folder.config.read_text()
+  with pytest.raises(run_folder.FolderTakenError) as info:
+    contextlib.ExitStack().enter_context(
+      run_folder.take_folder([path], configuration)
+    )
+  message = str(info.value)
+  assert message.startswith(f"--output_dir={path}: ")
+  assert difference in message
+  assert folder.config.read_text() == before
+  assert folder.is_saved
+
+
+def test_a_run_from_before_a_flag_goes_on_with_its_default(path):
+  interrupted_run(path)
+  defaults = {"sampling": "uniform", "batch_size": 32}
+  with run_folder.take_folder(
+    [path], changed("flags", sampling="uniform"), flag_defaults=defaults
+  ) as folder:
+    assert folder.is_saved
+  with (
+    pytest.raises(
+      run_folder.FolderTakenError, match=r"--sampling=uniform .*all"
+    ),
+    run_folder.take_folder(
+      [path], changed("flags", sampling="all"), flag_defaults=defaults
+    ),
+  ):
+    pass
+
+
+@pytest.mark.parametrize("name", ["summary", "metrics", "clients"])
+def test_what_is_not_of_an_interrupted_run_is_not_written_over(path, name):
+  path.mkdir(parents=True)
+  file = getattr(run_folder.RunFolder(path), name)
+  file.write_text("mine")
+  with pytest.raises(run_folder.FolderTakenError, match="--output_dir"):
+    contextlib.ExitStack().enter_context(
+      run_folder.take_folder([path], CONFIGURATION)
+    )
+  assert everything_in(path) == [file]
+  assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+  "text", [b"{", b"[1]", b'{"flags": 3}', b"null", b"\xff", b"\0\0"]
+)
+def test_a_config_that_is_none_is_left_alone(path, text):
+  path.mkdir(parents=True)
+  (path / "config.json").write_bytes(text)
+  with pytest.raises(run_folder.FolderTakenError, match=r"config\.json"):
+    contextlib.ExitStack().enter_context(
+      run_folder.take_folder([path], CONFIGURATION)
+    )
+  assert (path / "config.json").read_bytes() == text
+
+
+def test_states_of_a_run_without_its_config_are_left_alone(path):
+  folder = interrupted_run(path)
+  folder.config.write_text("")
+  with (
+    pytest.raises(run_folder.FolderTakenError, match=r"config\.json"),
+    run_folder.take_folder([path], CONFIGURATION),
+  ):
+    pass
+  assert folder.is_saved
+
+
+def test_files_of_others_do_not_matter(path):
+  path.mkdir(parents=True)
+  log = path / "log.txt"
+  log.write_text("written by the shell")
+  error = RuntimeError("in the first round")
+  with (
+    pytest.raises(RuntimeError),
+    run_folder.take_folder([path], CONFIGURATION),
+  ):
+    raise error
+  assert everything_in(path) == [log]
+
+
+def test_the_first_folder_that_is_free_is_taken(path):
+  folder = interrupted_run(path)
+  folder.summary.write_text("{}")
+  second, third = path.with_name("run-2"), path.with_name("run-3")
+  interrupted_run(second, changed("flags", seed=1))
+  with run_folder.take_folder([path, second, third], CONFIGURATION) as taken:
+    assert taken.path == third
+    # At work in the third: it is not free either.
+    with (
+      pytest.raises(run_folder.FolderTakenError, match="at work"),
+      run_folder.take_folder([path, second, third], CONFIGURATION),
+    ):
+      pass
+  with run_folder.take_folder([path, third], CONFIGURATION) as taken:
+    assert taken.path == third
+
+
+def test_another_program_is_kept_out(path):
+  code = (
+    "import pathlib, sys; from binaries import run_folder\n"
+    "with run_folder.take_folder([pathlib.Path(sys.argv[1])], {}): pass"
+  )
+  root = pathlib.Path(run_folder.__file__).parents[1]
+  with run_folder.take_folder([path], CONFIGURATION):
+    result = subprocess.run(
+      [sys.executable, "-c", code, str(path)],
+      cwd=root,
+      check=False,
+      capture_output=True,
+      text=True,
+      timeout=60,
+    )
+  assert "another program is at work" in result.stderr.splitlines()[-1]
+
+
+def fail_in(path, error, *, saved):
+  def fail():
+    with run_folder.take_folder([path], CONFIGURATION) as folder:
+      for file in folder.round_tables:
+        file.write_text("round\n")
+      (folder.tensorboard / "train").mkdir(parents=True)
+      # What was being written as it failed.
+      (folder.checkpoints / "program_state_1_temp1234").mkdir(parents=True)
+      (folder.path / "metrics.csv_temp1234").touch()
+      if saved:
+        (folder.checkpoints / "program_state_1").mkdir()
+      raise error
+
+  with pytest.raises(type(error)):
+    fail()
+  return run_folder.RunFolder(path)
+
+
+@pytest.mark.parametrize("error", [RuntimeError(), KeyboardInterrupt()])
+def test_a_failure_before_anything_is_saved_leaves_nothing(path, error):
+  fail_in(path, error, saved=False)
+  assert not path.parent.exists()
+
+
+def test_a_failure_that_is_killed_leaves_what_can_start_again(
+  path, monkeypatch
+):
+  removed = []
+  monkeypatch.setattr(run_folder, "_remove", removed.extend)
+  folder = fail_in(path, RuntimeError(), saved=False)
+  assert set(removed) >= set(folder.files)
+  assert removed[-1] == folder.config
+
+
+def test_a_config_for_which_there_is_no_room_leaves_nothing(path, monkeypatch):
+  no_space = OSError(errno.ENOSPC, "No space left on device")
+  monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=no_space))
+  with (
+    pytest.raises(command_line.UsageError, match="No space left"),
+    run_folder.take_folder([path], CONFIGURATION),
+  ):
+    pass
+  assert not path.parent.exists()
+
+
+def test_a_failure_later_leaves_what_was_saved(path):
+  folder = fail_in(path, RuntimeError(), saved=True)
+  assert folder.is_saved
+  assert all(file.exists() for file in folder.round_tables)
+
+
+def test_a_folder_that_was_there_stays(path):
+  path.mkdir(parents=True)
+  error = RuntimeError()
+  with (
+    pytest.raises(RuntimeError),
+    run_folder.take_folder([path], CONFIGURATION),
+  ):
+    raise error
+  assert everything_in(path.parent) == [path]
+
+
+@pytest.mark.parametrize(
+  "name", ["file", "file/run", "/dev/null/run", "long" * 100]
+)
+def test_a_folder_that_cannot_be_is_a_usage_error(tmp_path, name):
+  (tmp_path / "file").write_text("mine")
+  path = tmp_path / name
+  with (
+    pytest.raises(
+      command_line.UsageError, match="cannot be written to"
+    ) as info,
+    run_folder.take_folder([path], CONFIGURATION),
+  ):
+    pass
+  assert str(info.value).startswith(f"--output_dir={path}: ")
+  assert everything_in(tmp_path) == [tmp_path / "file"]
+
+
+def test_leftovers_of_a_kill_are_removed(path):
+  folder = interrupted_run(path)
+  kept = everything_in(path)
+  (folder.checkpoints / "program_state_6_temp1234").mkdir()
+  (path / "metrics.csv_temp9876").write_text("round\n")
+  folder.remove_leftovers()
+  assert everything_in(path) == kept
+
+
+def test_every_file_is_named_once():
+  folder = run_folder.RunFolder(pathlib.Path("run"))
+  assert len(set(folder.files)) == len(folder.files)
+  assert {os.path.dirname(path) for path in folder.files} == {"run"}
+  assert set(folder.round_tables) < set(folder.files)

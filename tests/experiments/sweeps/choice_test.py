@@ -1,0 +1,123 @@
+import re
+
+import numpy as np
+import pytest
+
+from binaries.command_line import UsageError
+from tests.experiments import run_folders
+from tff_fair.experiments.runs import run as runs
+from tff_fair.experiments.sweeps import choice as sweep_choice
+
+CLIENTS = np.arange(10)
+
+
+def accuracies(on_validation, on_others):
+  drawn = sweep_choice.validation_clients(CLIENTS, 0.2)
+  return [on_validation if k in drawn else on_others for k in CLIENTS]
+
+
+def make(path, values, rate, seed=0, **settings):
+  # Another evaluation comes first, which says the contrary.
+  evaluations = [(1, [1 - value for value in values]), (2, values)]
+  run_folders.make(
+    path, evaluations, client_learning_rate=rate, seed=seed, **settings
+  )
+
+
+def row(path, criterion="mean", fraction=0.2):
+  text = sweep_choice.table(runs.find([path]), criterion, fraction)
+  return re.split(r"\s{2,}", text.splitlines()[-1].strip())
+
+
+def test_the_choice_is_made_on_some_clients_and_shown_on_the_others(tmp_path):
+  make(tmp_path / "a", accuracies(0.9, 0.3), 0.1)
+  make(tmp_path / "b", accuracies(0.5, 0.8), 0.2)
+  # The better one on the clients to choose on, not on all.
+  assert row(tmp_path)[:5] == [
+    *("fedavg client_learning_rate=0.1", "2", "1", "90.00", "30.00"),
+  ]
+  assert row(tmp_path, fraction=0)[0].endswith("0.2")
+
+
+def test_the_direction_of_a_criterion_is_known(tmp_path):
+  make(tmp_path / "a", [0.5] * 10, 0.1)
+  make(tmp_path / "b", [0.6, 1.0] * 5, 0.2)
+  chosen = {
+    criterion: row(tmp_path, criterion, 0)[0][-3:]
+    for criterion in ("mean", "std", "angle", "worst_10", "loss", "jain")
+  }
+  assert chosen == {
+    "mean": "0.2",
+    "std": "0.1",
+    "angle": "0.1",
+    "worst_10": "0.2",
+    "loss": "0.2",
+    "jain": "0.1",
+  }
+
+
+def test_settings_are_chosen_by_their_mean_over_seeds(tmp_path):
+  for seed, (first, second) in enumerate([(0.9, 0.6), (0.2, 0.6)]):
+    make(tmp_path / f"a{seed}", [first] * 10, 0.1, seed)
+    make(tmp_path / f"b{seed}", [second] * 10, 0.2, seed)
+  assert row(tmp_path)[:4] == [
+    *("fedavg client_learning_rate=0.2", "2", "2", "60.00 ± 0.00"),
+  ]
+
+
+def test_each_method_has_a_line(tmp_path):
+  make(tmp_path / "a", [0.5] * 10, 0.1)
+  make(tmp_path / "b", [0.4] * 10, 0.1, algorithm="term")
+  text = sweep_choice.table(runs.find([tmp_path]), "mean", 0.2)
+  assert [line.split()[0] for line in text.splitlines()[-2:]] == [
+    "fedavg",
+    "term",
+  ]
+
+
+def test_the_choice_is_made_for_each_cut_of_the_data(tmp_path):
+  for number, rate in enumerate((0.1, 0.2)):
+    for value, cut in ((0.4, "min_size=1"), (0.8, "min_size=2")):
+      values = [value + rate if number else value] * 10
+      make(tmp_path / f"{cut}{rate}", values, rate, task_option=[cut])
+  text = sweep_choice.table(runs.find([tmp_path]), "mean", 0.2)
+  assert [line.split()[:4] for line in text.splitlines()[-2:]] == [
+    ["fedavg", "min_size=1", "client_learning_rate=0.2", "2"],
+    ["fedavg", "min_size=2", "client_learning_rate=0.2", "2"],
+  ]
+
+
+def test_a_diverged_run_is_not_chosen(tmp_path):
+  make(tmp_path / "a", [0.5] * 10, 0.1)
+  make(tmp_path / "b", [0.6] * 10, 0.2)
+  path = tmp_path / "b" / "client_evaluations.csv"
+  path.write_text(path.read_text().replace(",0.4,0.6", ",nan,0.6"))
+  assert row(tmp_path, "loss")[0].endswith("0.1")
+
+
+def test_without_runs_there_is_nothing_to_choose():
+  assert "nothing to choose from" in sweep_choice.table([], "mean", 0.2)
+
+
+@pytest.mark.parametrize(
+  ("num_clients", "fraction", "size"),
+  [(10, 0.2, 2), (2, 0.01, 1), (2, 0.99, 1), (100, 0.5, 50), (7, 0.99, 6)],
+)
+def test_some_clients_are_drawn_and_some_are_left(num_clients, fraction, size):
+  ids = np.arange(num_clients) * 3
+  drawn = sweep_choice.validation_clients(ids, fraction)
+  assert len(drawn) == len(set(drawn)) == size
+  assert set(drawn) < set(ids)
+  again = sweep_choice.validation_clients(ids[::-1].repeat(2), fraction)
+  assert drawn.tolist() == again.tolist()
+
+
+def test_the_draw_does_not_change():
+  # Results of old sweeps are to be had again.
+  drawn = sweep_choice.validation_clients(range(30), 0.2)
+  assert drawn.tolist() == [2, 12, 16, 18, 21, 28]
+
+
+def test_one_client_cannot_be_divided():
+  with pytest.raises(UsageError, match="cannot divide 1 client; give 0"):
+    sweep_choice.validation_clients([5], 0.5)

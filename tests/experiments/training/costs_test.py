@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+import tff_fair
+from tff_fair.experiments.training import costs, multiply_accumulates, sampling
+
+# 64 x 10 weights and 10 biases, of four bytes.
+NUM_PRODUCTS = 640
+NUM_BYTES = 2600
+# An id of eight bytes, and seven scalars.
+SIGNALS = 36
+
+
+@pytest.fixture(scope="module")
+def task():
+  return tasks.load("digits", num_clients=7, model="logistic_regression")
+
+
+def of_client(task, algorithm, aggregation="streaming", loss_at="before"):
+  process = tff_fair.algorithms.build(
+    algorithm,
+    task.model_fn,
+    client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
+    batch_size=16,
+    aggregation=aggregation,
+    loss_at=loss_at,
+  )
+  return costs.of_client(
+    task, process, aggregation=aggregation, loss_at=loss_at
+  )
+
+
+@pytest.mark.parametrize(
+  ("algorithm", "changes", "expected"),
+  [
+    ("fedavg", {}, {}),
+    ("fedavg", {"loss_at": "training"}, {"operations_besides": 0}),
+    ("fedavg", {"loss_at": "after"}, {}),
+    ("fedavg", {"aggregation": "two_phase"}, {"bytes_down_per_client": 16}),
+    ("ditto", {}, {"operations_per_epoch": 6 * NUM_PRODUCTS}),
+    (
+      "adafedadam",
+      {},
+      {"bytes_down": 2 * NUM_BYTES, "operations_besides": 4 * NUM_PRODUCTS},
+    ),
+  ],
+)
+def test_what_a_client_costs(task, algorithm, changes, expected):
+  assert of_client(task, algorithm, **changes) == costs.ClientCosts(
+    **{
+      "bytes_down": NUM_BYTES,
+      "bytes_up": NUM_BYTES + SIGNALS,
+      "operations_per_epoch": 3 * NUM_PRODUCTS,
+      "operations_besides": NUM_PRODUCTS,
+      **expected,
+    }
+  )
+
+
+def test_what_a_round_costs():
+  client = costs.ClientCosts(
+    bytes_down=1000,
+    bytes_up=100,
+    operations_per_epoch=10**12,
+    operations_besides=7,
+    bytes_down_per_client=16,
+  )
+  found = costs.of_round(
+    client,
+    sampling.Cohort([1, 2, 5], [1, 5]),
+    np.array([10**6, 3]),
+    np.array([10, 2]),
+  )
+  assert found == {
+    "num_clients": 2,
+    "bytes_down": 3000 + 2 * 32,
+    "bytes_up": 200,
+    # Beyond 64 bits.
+    "local_operations": 10**6 * (10**13 + 7) + 3 * (2 * 10**12 + 7),
+  }
+  assert all(type(value) is int for value in found.values())
+
+
+def with_model(layers, x_shape):
+  spec = (
+    tf.TensorSpec([None, *x_shape], tf.float32),
+    tf.TensorSpec([None], tf.int32),
+  )
+
+  def model_fn():
+    shape = [size or 1 for size in x_shape]
+    model = tf.keras.Sequential([tf.keras.layers.Input(shape), *layers()])
+    return tff.learning.models.from_keras_model(
+      model,
+      loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+      input_spec=spec,
+    )
+
+  nothing = tasks.load("digits").train
+  return tasks.Task(
+    name="made_up",
+    description="",
+    client_names=[],
+    train=nothing,
+    test=nothing,
+    element_spec=spec,
+    num_classes=3,
+    model_fn=model_fn,
+  )
+
+
+keras = tf.keras.layers
+
+
+@pytest.mark.parametrize(
+  ("layers", "shape", "expected"),
+  [
+    (lambda: [keras.Dense(4), keras.Dense(3)], [5], 5 * 4 + 4 * 3),
+    (
+      lambda: [
+        keras.Conv2D(6, 3, padding="valid"),
+        keras.DepthwiseConv2D(3, padding="same"),
+        keras.GlobalAveragePooling2D(),
+        keras.Dense(3),
+      ],
+      [8, 8, 2],
+      36 * 6 * 9 * 2 + 36 * 6 * 9 + 6 * 3,
+    ),
+    # Two products for each of ten steps; and of one more, which tells Keras
+    # the shape.
+    (
+      lambda: [keras.SimpleRNN(4), keras.Dense(3)],
+      [10, 5],
+      11 * (5 * 4 + 4 * 4) + 4 * 3,
+    ),
+  ],
+  ids=["dense", "convolutional", "recurrent"],
+)
+def test_multiply_accumulates_are_counted(layers, shape, expected):
+  assert multiply_accumulates.count(with_model(layers, shape)) == expected
+  assert not tf.config.functions_run_eagerly()

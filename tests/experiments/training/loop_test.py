@@ -1,0 +1,291 @@
+"""Tests of the loop by itself: the process and the managers are made up."""
+
+import asyncio
+import copy
+import itertools
+import signal
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tff_fair.experiments import interruption
+from tff_fair.experiments.training import loop as training_loop
+from tff_fair.experiments.training import rounds, sampling, selection
+
+NUM_CLIENTS = 7
+COHORTS = sampling.Sampling(seed=5, clients_per_round=(3, 3))
+
+
+class State(NamedTuple):
+  weights: float
+
+
+class Output(NamedTuple):
+  state: State
+  metrics: dict
+
+
+class Process:
+  """Its weights remember the cohorts and their order."""
+
+  def __init__(self, fail_in_call=None, error=None):
+    self.num_calls = 0
+    self._fail_in_call = fail_in_call
+    self._error = error
+
+  def initialize(self):
+    return State(1.0)
+
+  def next(self, state, client_data):
+    self.num_calls += 1
+    if self.num_calls == self._fail_in_call:
+      raise self._error
+    weights = state.weights / 3 + sum(client_data)
+    return Output(State(weights), {"weights": weights})
+
+
+class States(tff.program.ProgramStateManager):
+  """Keeps states in memory, across loops."""
+
+  def __init__(self):
+    self.saved = {}
+
+  async def get_versions(self):
+    return sorted(self.saved) or None
+
+  async def load(self, version, structure):
+    assert isinstance(structure, State)
+    return copy.deepcopy(self.saved[version])
+
+  async def save(self, program_state, version):
+    assert version not in self.saved
+    self.saved[version] = copy.deepcopy(program_state)
+
+  async def remove_all(self):
+    self.saved.clear()
+
+
+class Table(tff.program.ReleaseManager):
+  def __init__(self, signal_at=None):
+    self.rows = {}
+    self._signal_at = signal_at
+
+  async def release(self, value, key):
+    if key == self._signal_at:
+      signal.raise_signal(signal.SIGTERM)
+    self.rows[key] = value
+
+
+class Run:
+  """What outlives an interruption."""
+
+  def __init__(self, **settings):
+    self.settings = training_loop.Settings(
+      **{
+        "total_rounds": 10,
+        "rounds_per_evaluation": 4,
+        "rounds_per_checkpoint": 3,
+        **settings,
+      }
+    )
+    self.states, self.best_states = States(), States()
+    self.releases = training_loop.Releases(*(Table() for _ in range(6)))
+    self.progress = []
+
+  def train(self, process=None, evaluate=None, selection=None, **releases):
+    def default_evaluate(state):
+      weights = state.weights
+      return training_loop.Evaluation(
+        {"twice": 2 * weights}, {"all": np.array(weights)}
+      )
+
+    asyncio.run(
+      training_loop.train(
+        rounds.Rounds(
+          process or Process(),
+          sample=sampling.Sampler(COHORTS, np.ones(NUM_CLIENTS)),
+          train_data=lambda client_ids: [k + 0.1 for k in client_ids],
+          costs=lambda state, cohort: {"paid": state.weights + len(cohort)},
+        ),
+        settings=self.settings,
+        evaluate=evaluate or default_evaluate,
+        state_manager=self.states,
+        releases=self.releases._replace(**releases),
+        report_progress=lambda *args: self.progress.append(args),
+        selection=selection,
+        best_manager=self.best_states,
+      )
+    )
+
+  def tables(self):
+    return {
+      name: getattr(self.releases, name).rows
+      for name in ("metrics", "costs", "summary", "clients")
+    }
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+  run = Run()
+  run.train()
+  return run
+
+
+def test_every_round_is_released_in_order(uninterrupted):
+  releases = uninterrupted.releases
+  assert list(releases.metrics.rows) == list(range(1, 11))
+  assert list(releases.timing.rows) == list(range(1, 11))
+  assert [round_num for round_num, _ in uninterrupted.progress] == list(
+    range(1, 11)
+  )
+
+
+def test_evaluates_every_so_often_and_at_the_end(uninterrupted):
+  tables = uninterrupted.tables()
+  assert list(tables["summary"]) == list(tables["clients"]) == [4, 8, 10]
+  for round_num, summary in tables["summary"].items():
+    weights = tables["metrics"][round_num]["weights"]
+    assert summary == {"twice": 2 * weights}
+    assert tables["clients"][round_num] == {"all": weights}
+  with_evaluation = [n for n, found in uninterrupted.progress if found]
+  assert with_evaluation == [4, 8, 10]
+
+
+def test_saves_every_so_often_and_at_the_end(uninterrupted):
+  assert list(uninterrupted.states.saved) == [3, 6, 9, 10]
+  for round_num, state in uninterrupted.states.saved.items():
+    metrics = uninterrupted.releases.metrics.rows[round_num]
+    assert state.weights == metrics["weights"]
+
+
+def test_seconds_are_measured(uninterrupted):
+  rows = uninterrupted.releases.timing.rows
+  assert all(row["round_seconds"] >= 0 for row in rows.values())
+  assert [n for n, row in rows.items() if len(row) > 1] == [4, 8, 10]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("lost"), KeyboardInterrupt()])
+@pytest.mark.parametrize("call", range(1, 11))
+def test_what_stops_in_a_round_goes_on_from_the_one_before(
+  uninterrupted, call, error
+):
+  run = Run()
+  with pytest.raises(type(error)):
+    run.train(Process(call, error))
+  assert max(run.states.saved, default=0) == call - 1
+  second = Process()
+  run.train(second)
+  assert second.num_calls == 10 - (call - 1)
+  assert run.tables() == uninterrupted.tables()
+  assert run.states.saved[10] == uninterrupted.states.saved[10]
+
+
+def test_a_round_whose_evaluation_stops_is_done_again(uninterrupted):
+  def stop(state):
+    del state
+    raise interruption.Interrupted(signal.SIGINT)
+
+  run = Run()
+  with pytest.raises(interruption.Interrupted):
+    run.train(evaluate=stop)
+  assert max(run.states.saved) == 3
+  run.train()
+  assert run.tables() == uninterrupted.tables()
+
+
+@pytest.mark.parametrize(
+  ("name", "round_num"),
+  [
+    *itertools.product(
+      ["metrics", "timing", "costs", "cohorts"], [1, 4, 6, 10]
+    ),
+    *itertools.product(["summary", "clients"], [4, 10]),
+  ],
+)
+def test_a_signal_lets_a_round_be_released_and_saves_it(
+  uninterrupted, name, round_num
+):
+  run = Run()
+  table = Table(signal_at=round_num)
+  with interruption.raised(), pytest.raises(interruption.Interrupted):
+    run.train(**{name: table})
+  assert max(run.states.saved) == round_num
+  assert max(table.rows) == max(run.releases.metrics.rows | table.rows)
+  getattr(run.releases, name).rows.update(table.rows)
+  run.train()
+  assert run.tables() == uninterrupted.tables()
+
+
+def test_a_run_that_is_complete_does_nothing():
+  run = Run()
+  run.train()
+  process = Process()
+  run.train(process)
+  assert process.num_calls == 0
+
+
+# Accuracy at the evaluations in rounds 1, 2, ...
+ACCURACIES = [0.2, 0.5, 0.5, 0.4, 0.6, 0.1, 0.6, 0.3, 0.9, 1.0]
+
+
+class Accuracies(Process):
+  """Its weights are the number of the round."""
+
+  def next(self, state, client_data):
+    del client_data
+    self.num_calls += 1
+    if self.num_calls == self._fail_in_call:
+      raise self._error
+    return Output(State(state.weights + 1), {"weights": state.weights + 1})
+
+
+def select(run, process=None, patience=None):
+  """Trains with the evaluations released so far behind it."""
+  followed = selection.Selection("mean", patience)
+  saved = max(run.states.saved, default=0)
+  for round_num, summary in sorted(run.releases.summary.rows.items()):
+    if round_num <= saved:
+      followed.add(round_num, summary["accuracy"])
+
+  def evaluate(state):
+    accuracy = {"mean": ACCURACIES[round(state.weights) - 2]}
+    return training_loop.Evaluation({"accuracy": accuracy}, {})
+
+  run.train(process or Accuracies(), evaluate, followed)
+  return followed
+
+
+@pytest.mark.parametrize(
+  ("patience", "last", "best"),
+  [(None, 10, [1, 2, 5, 9, 10]), (3, 8, [1, 2, 5]), (2, 4, [1, 2])],
+)
+def test_the_best_states_are_kept_until_patience_ends(patience, last, best):
+  run = Run(rounds_per_evaluation=1)
+  found = select(run, patience=patience)
+  assert max(run.releases.metrics.rows) == max(run.states.saved) == last
+  assert list(run.best_states.saved) == best
+  assert run.best_states.saved[best[-1]].weights == best[-1] + 1
+  assert (found.round_num, found.value) == (best[-1], ACCURACIES[best[-1] - 1])
+  # A run that has stopped does not go on.
+  again = Accuracies()
+  assert select(run, again, patience) == found
+  assert again.num_calls == 0
+
+
+@pytest.mark.parametrize("call", range(1, 9))
+def test_a_selection_goes_on_after_a_stop(call):
+  run = Run(rounds_per_evaluation=1, rounds_per_checkpoint=100)
+  with pytest.raises(RuntimeError):
+    select(run, Accuracies(call, RuntimeError()), patience=3)
+  assert select(run, patience=3).round_num == 5
+  assert list(run.best_states.saved) == [1, 2, 5]
+  assert max(run.releases.metrics.rows) == 8
+
+
+def test_the_state_is_saved_with_the_best():
+  # So that no continuation begins before the best, which it could not repeat.
+  run = Run(rounds_per_evaluation=1, rounds_per_checkpoint=100)
+  select(run)
+  assert list(run.states.saved) == list(run.best_states.saved)

@@ -1,0 +1,75 @@
+import matplotlib.axes
+import matplotlib.figure
+import numpy as np
+import pandas as pd
+import pytest
+
+from tff_fair.experiments.training import plots
+
+
+@pytest.fixture
+def axes(monkeypatch):
+  """The axes of the last figure that was written."""
+  found: list[matplotlib.axes.Axes] = []
+  savefig = matplotlib.figure.Figure.savefig
+
+  def remember(figure, *args, **kwargs):
+    found[:] = figure.axes
+    savefig(figure, *args, **kwargs)
+
+  monkeypatch.setattr(matplotlib.figure.Figure, "savefig", remember)
+  return found
+
+
+@pytest.mark.parametrize("num_clients", [1, 2, 10, 11, 1000])
+def test_the_distribution_shows_every_client(axes, tmp_path, num_clients):
+  accuracies = np.random.default_rng(0).permutation(
+    np.linspace(0, 1, num_clients)
+  )
+  plots.draw_distribution(accuracies, tmp_path / "plot.png")
+  histogram, ordered = axes
+  counts = [bar.get_height() for bar in histogram.patches]
+  assert sum(counts) == num_clients
+  everybody, worst = (stairs.get_data().values for stairs in ordered.patches)
+  np.testing.assert_allclose(everybody, 100 * np.sort(accuracies))
+  np.testing.assert_array_equal(
+    worst, everybody[: int(np.ceil(num_clients / 10))]
+  )
+  assert (tmp_path / "plot.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("num_evaluations", [1, 2, 50])
+def test_the_curves_show_every_evaluation(axes, tmp_path, num_evaluations):
+  rounds = 10 * np.arange(1, num_evaluations + 1)
+  names = ("mean", "std", "worst_10", "best_10")
+  table = pd.DataFrame(
+    {
+      "round": rounds,
+      **{
+        f"accuracy/{n}": np.linspace(0, i / 4, num_evaluations)
+        for i, n in enumerate(names)
+      },
+      "loss/mean": np.linspace(2, 1, num_evaluations),
+      # A model that diverges is no reason to fail.
+      "loss/max": [np.inf, *np.ones(num_evaluations - 1)],
+    }
+  )
+  plots.draw_curves(table, tmp_path / "curves.png")
+  lines = {
+    (axis.get_title().split()[0], line.get_label()): line.get_ydata()
+    for axis in axes
+    for line in axis.lines
+  }
+  assert {key: len(values) for key, values in lines.items()} == dict.fromkeys(
+    [
+      ("Test", "best 10 %"),
+      ("Test", "mean"),
+      ("Test", "worst 10 %"),
+      ("Spread", "standard deviation"),
+      ("Test", "worst client"),
+    ],
+    num_evaluations,
+  )
+  np.testing.assert_allclose(
+    lines["Spread", "standard deviation"], 100 * table["accuracy/std"]
+  )

@@ -1,0 +1,184 @@
+import asyncio
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.util import event_pb2
+
+from binaries.command_line import UsageError
+from tff_fair import files as staging
+from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.training import release
+
+
+@pytest.fixture
+def folder(tmp_path):
+  return run_folder.RunFolder(tmp_path)
+
+
+def release_to(manager, *values):
+  async def run():
+    for key, value in values:
+      await manager.release(value, key)
+
+  asyncio.run(run())
+
+
+def test_rows_are_appended_exactly(tmp_path):
+  path = tmp_path / "clients.csv"
+  loss = np.array([0.1, np.nan, 1e-30], np.float32)
+  columns = {"client_id": np.array([0, 2, 3]), "loss": loss}
+  release_to(release.RowsReleaseManager(path), (4, columns))
+  # As a run that goes on.
+  release_to(release.RowsReleaseManager(path), (8, columns))
+  header, *rows = path.read_text().splitlines()
+  assert header == "round,client_id,loss"
+  assert [row.split(",")[0] for row in rows] == ["4"] * 3 + ["8"] * 3
+  read = [float(row.split(",")[2]) for row in rows[3:]]
+  np.testing.assert_array_equal(np.array(read, np.float32), loss)
+
+
+def test_a_cell_of_nothing_is_empty(tmp_path):
+  path = tmp_path / "cohorts.csv"
+  columns = {"client_id": np.array([0, 2]), "loss": np.array([None, 0.5])}
+  release_to(release.RowsReleaseManager(path), (4, columns))
+  assert path.read_text().split() == ["round,client_id,loss", "4,0,", "4,2,0.5"]
+
+
+def test_columns_of_different_lengths_are_an_error(tmp_path):
+  manager = release.RowsReleaseManager(tmp_path / "clients.csv")
+  columns = {"client_id": np.arange(3), "loss": np.zeros(2)}
+  with pytest.raises(ValueError, match="shorter"):
+    release_to(manager, (1, columns))
+
+
+def test_metrics_go_to_a_table_and_to_tensorboard(folder):
+  releases = release.open_releases(folder)
+  metrics = {"train": {"loss": np.float32(0.25)}, "empty": ()}
+  release_to(releases.metrics, (1, metrics), (2, metrics))
+  release_to(releases.summary, (2, {"accuracy": {"mean": 0.5}}))
+  release_to(releases.timing, (1, {"round_seconds": 1.5}))
+  assert folder.metrics.read_text().split() == [
+    "round,train/loss",
+    "1,0.25",
+    "2,0.25",
+  ]
+  assert folder.evaluations.read_text().split() == [
+    "round,accuracy/mean",
+    "2,0.5",
+  ]
+  assert folder.timing.read_text().split() == ["round,round_seconds", "1,1.5"]
+  assert events(folder.tensorboard / "train") == [
+    ("train/loss", 1, 0.25),
+    ("train/loss", 2, 0.25),
+  ]
+  assert events(folder.tensorboard / "test") == [("accuracy/mean", 2, 0.5)]
+
+
+def events(path):
+  (file,) = path.iterdir()
+  found = []
+  for record in tf.data.TFRecordDataset(str(file)):
+    event = event_pb2.Event.FromString(record.numpy())
+    for value in event.summary.value:
+      found.append(
+        (value.tag, event.step, float(tf.make_ndarray(value.tensor)))
+      )
+  return found
+
+
+TABLE = b"round,loss\r\n1,0.5\r\n2,0.25\r\n10,0.125\r\n"
+
+
+@pytest.mark.parametrize(
+  ("text", "last_round", "expected"),
+  [
+    (TABLE, 10, TABLE),
+    (TABLE, 11, TABLE),
+    (TABLE, 9, b"round,loss\r\n1,0.5\r\n2,0.25\r\n"),
+    (TABLE, 1, b"round,loss\r\n1,0.5\r\n"),
+    # A row that was cut off, even where it looks like an earlier round.
+    (TABLE + b"1", 10, TABLE),
+    (TABLE + b"11,0.0", 11, TABLE),
+    # Zeros, where a power cut left nothing else of some rows.
+    (TABLE + b"\0" * 20, 11, TABLE),
+    (TABLE + b"11,\0\0\0\r\n12,1.0\r\n", 12, TABLE),
+    (b"\0" * 20, 11, None),
+    # Nothing is left.
+    (TABLE, 0, None),
+    (b"round,loss\r\n", 3, None),
+    (b"rou", 3, None),
+    (b"", 3, None),
+    (None, 3, None),
+  ],
+)
+def test_only_complete_rows_of_saved_rounds_are_kept(
+  tmp_path, text, last_round, expected
+):
+  path = tmp_path / "metrics.csv"
+  if text is not None:
+    path.write_bytes(text)
+  release.keep_rounds(path, last_round)
+  assert (path.read_bytes() if path.exists() else None) == expected
+  assert len(list(tmp_path.iterdir())) == (expected is not None)
+
+
+def test_a_table_goes_on_after_it_was_cut(folder):
+  metrics = [(key, {"loss": key / 2}) for key in range(1, 6)]
+  release_to(release.open_releases(folder).metrics, *metrics)
+  complete = folder.metrics.read_bytes()
+  release.keep_rounds(folder.metrics, 3)
+  release_to(release.open_releases(folder).metrics, *metrics[3:])
+  assert folder.metrics.read_bytes() == complete
+
+
+def test_the_last_checkpoint_is_found(folder):
+  assert release.last_saved_round(folder) == 0
+  manager = release.open_checkpoints(folder)
+  for version in (3, 9, 10):
+    asyncio.run(manager.save({"weights": np.arange(3.0)}, version))
+  assert release.last_saved_round(folder) == 10
+  # Disk space does not grow with the number of rounds.
+  assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
+    "program_state_10",
+    "program_state_9",
+  ]
+
+
+def test_a_state_of_another_structure_is_told_in_one_line(folder):
+  manager = release.open_checkpoints(folder)
+  weights = [np.zeros(2, np.float32), np.zeros(3, np.float32)]
+  asyncio.run(manager.save({"weights": weights}, 7))
+  found, version = asyncio.run(manager.load_latest({"weights": weights}))
+  assert version == 7
+  np.testing.assert_array_equal(found["weights"][1], weights[1])
+  for other in (tuple(weights), weights[:1]):
+    with pytest.raises(UsageError, match="round 7 does not fit") as raised:
+      asyncio.run(manager.load_latest({"weights": other}))
+  assert "\n" not in str(raised.value)
+
+
+def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
+  synchronized = []
+  monkeypatch.setattr(staging, "sync", synchronized.append)
+  folder.metrics.write_bytes(TABLE)
+  asyncio.run(release.open_checkpoints(folder).save({"w": np.zeros(2)}, 10))
+  state = folder.checkpoints / "program_state_10"
+  assert synchronized[0] == folder.metrics
+  assert synchronized[-2:] == [state, folder.checkpoints]
+  assert set(synchronized[1:-2]) == set(state.rglob("*"))
+
+
+def test_of_the_best_states_those_of_saved_rounds_are_kept(folder):
+  manager = release.open_best_checkpoints(folder)
+  for version in (2, 4, 9):
+    asyncio.run(manager.save({"weights": np.arange(3.0)}, version))
+  release.keep_states(folder, 8)
+  kept = [path.name for path in folder.best_checkpoint.iterdir()]
+  assert kept == [release.best_checkpoint(folder, 4).name]
+  loaded = asyncio.run(
+    release.open_best_checkpoints(folder).load(4, {"weights": np.zeros(3)})
+  )
+  np.testing.assert_array_equal(loaded["weights"], np.arange(3.0))
+  # The same round comes again.
+  asyncio.run(manager.save({"weights": np.arange(3.0)}, 9))

@@ -1,0 +1,169 @@
+import asyncio
+import dataclasses
+import json
+import re
+
+import matplotlib.image
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+import tasks
+import tff_fair
+from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.training import loop as training_loop
+from tff_fair.experiments.training import population, release, selection
+from tff_fair.experiments.training import results as run_results
+
+ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
+
+
+def test_the_table_is_in_percent():
+  table = run_results.fairness_table(
+    tff_fair.metrics.fairness_summary(ACCURACIES)
+  )
+  for title, value in (
+    ("mean", "60.00"),
+    ("median", "60.00"),
+    ("std", "30.33"),
+    ("variance", "920.00"),
+    ("worst 30 %", "30.00"),
+    ("best 20 %", "100.00"),
+    ("relative std", "0.5055"),
+    ("angle", "26.82°"),
+  ):
+    assert re.search(rf"(^|  ){title} +{value}( |$)", table, re.M), title
+
+
+@pytest.mark.parametrize(
+  "accuracies",
+  [ACCURACIES, [1.0], [0.0], [0.0, 1.0], [1.0, *[0.0] * 99], [0.5] * 30],
+)
+def test_the_table_holds_all_in_aligned_columns_that_fit(accuracies):
+  summary = tff_fair.metrics.fairness_summary(accuracies)
+  lines = run_results.fairness_table(summary).splitlines()
+  assert max(map(len, lines)) <= 80
+  assert all(line == line.rstrip() for line in lines)
+  starts = {
+    tuple(line.index(title) for title in titles)
+    for line, titles in zip(
+      lines,
+      [
+        ("mean", "worst  5 %", "best  5 %", "relative std"),
+        ("median", "worst 10 %", "best 10 %", "angle"),
+        ("std", "worst 20 %", "best 20 %", "KL"),
+        ("variance", "worst 30 %", "best 30 %", "entropy"),
+        ("min", "percentile 10"),
+        ("max", "percentile 90"),
+      ],
+      strict=True,
+    )
+  }
+  # One place for the four titles; the last two lines have fewer.
+  assert len({start[:2] for start in starts}) == 1
+  shown = [name for column in run_results._TABLE for name in column.values()]
+  assert sorted(shown) == sorted(summary)
+
+
+@pytest.fixture
+def folder(tmp_path):
+  return run_folder.RunFolder(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def task():
+  return tasks.load("digits", num_clients=5)
+
+
+def columns(task, accuracies):
+  return {
+    "client_id": np.arange(task.num_clients),
+    "num_examples": task.test.num_examples,
+    "loss": np.array([0.1, 0.2, 0.3, 0.4, 0.5], np.float32),
+    "accuracy": np.array(accuracies, np.float32),
+  }
+
+
+def release_evaluations(folder, *evaluations):
+  async def run():
+    releases = release.open_releases(folder)
+    for round_num, evaluation in evaluations:
+      await releases.summary.release(evaluation.summary, round_num)
+      await releases.clients.release(evaluation.clients, round_num)
+
+  asyncio.run(run())
+
+
+def test_results_are_those_of_the_last_evaluation(folder, task):
+  evaluations = [
+    (round_num, training_loop.Evaluation(population.summarize(c), c))
+    for round_num, c in (
+      (5, columns(task, ACCURACIES[::-1])),
+      (9, columns(task, ACCURACIES)),
+    )
+  ]
+  release_evaluations(folder, *evaluations)
+  best = selection.Selection("worst_10", round_num=5, value=0.1)
+  text = run_results.write(folder, task, selection=best)
+  assert text.startswith("Test accuracy over 5 clients after 9 rounds")
+
+  clients = pd.read_csv(folder.clients, float_precision="round_trip")
+  assert clients["client_id"].tolist() == [0, 1, 2, 3, 4]
+  assert clients["client"].tolist() == list(task.client_names)
+  assert clients["num_train_examples"].tolist() == [
+    task.num_train_examples(k) for k in range(5)
+  ]
+  assert clients["num_test_examples"].tolist() == [
+    task.num_test_examples(k) for k in range(5)
+  ]
+  np.testing.assert_allclose(clients["test_accuracy"], ACCURACIES)
+  np.testing.assert_allclose(clients["test_loss"], [0.1, 0.2, 0.3, 0.4, 0.5])
+
+  summary = json.loads(folder.summary.read_text())
+  assert summary["rounds"] == 9
+  assert summary["num_clients"] == 5
+  assert summary["best"] == {
+    "checkpoint": "best_checkpoint/program_state_5",
+    "round": 5,
+    "criterion": "worst_10",
+    "value": 0.1,
+  }
+  # Nothing is lost on the way through the tables.
+  last = evaluations[-1][1].summary
+  assert summary["test_accuracy"] == last["accuracy"]
+  assert summary["test_loss"] == last["loss"]
+  assert summary["test_accuracy_weighted"] == last["accuracy_weighted"]
+  assert summary["test_accuracy"] == tff_fair.metrics.fairness_summary(
+    clients["test_accuracy"]
+  )
+
+  labels = pd.read_csv(folder.labels)
+  assert list(labels) == ["client_id", *map(str, range(10))]
+  assert labels["client_id"].tolist() == [0, 1, 2, 3, 4]
+  _, y = task.train.load(3)
+  assert labels.iloc[3, 1:].tolist() == np.bincount(y, minlength=10).tolist()
+
+  for path in (folder.distribution_plot, folder.curves_plot):
+    image = matplotlib.image.imread(path)
+    assert image.shape[0] > 300
+    # Something is drawn on it, in colours.
+    assert np.ptp(image[..., :3], axis=2).max() > 0.5
+  assert folder.is_finished
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [
+    {"client_names": range(5001)},
+    {"labels": tf.TensorSpec([None, 20], tf.int32)},
+    {"labels": tf.TensorSpec([None], tf.float32)},
+  ],
+)
+def test_labels_are_counted_where_an_example_has_one_class(
+  folder, task, changes
+):
+  if labels := changes.pop("labels", None):
+    changes["element_spec"] = (task.element_spec[0], labels)
+  run_results._write_labels(folder, dataclasses.replace(task, **changes))
+  assert not folder.labels.exists()

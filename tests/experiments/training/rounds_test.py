@@ -1,0 +1,95 @@
+import collections
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tff_fair.experiments.training import rounds, sampling
+
+
+class Output(NamedTuple):
+  state: float
+  metrics: collections.OrderedDict
+
+
+class Process:
+  """Its state is the sum of the data."""
+
+  def __init__(self, aggregator):
+    self._aggregator = aggregator
+
+  def initialize(self):
+    return 0.5
+
+  def next(self, state, client_data):
+    metrics = collections.OrderedDict(
+      client_work={"loss": 0.25},
+      aggregator=collections.OrderedDict(self._aggregator),
+    )
+    return Output(state + sum(client_data), metrics)
+
+
+def run(aggregator=(), losses=None):
+  training = rounds.Rounds(
+    Process(dict(aggregator)),
+    sample=lambda round_num: sampling.Cohort([1, 3, 4, round_num], [1, 3, 4]),
+    train_data=lambda client_ids: [10.0**k for k in client_ids],
+    costs=lambda state, cohort: {"paid": state * len(cohort.drawn)},
+    losses=losses,
+  )
+  return training.run(training.initial_state(), 8)
+
+
+def columns(result):
+  return {name: column.tolist() for name, column in result.clients.items()}
+
+
+def test_those_who_report_take_part():
+  result = run({"num_clients": 3})
+  assert result.state == 11010.5
+  # From the state before the round, and whoever was drawn.
+  assert result.costs == {"paid": 2.0}
+  assert result.seconds >= 0
+  assert result.metrics == {
+    "client_work": {"loss": 0.25},
+    "aggregator": {"num_clients": 3},
+  }
+  assert columns(result) == {
+    "client_id": [1, 3, 4],
+    "coefficient": [None] * 3,
+    "loss_before": [None] * 3,
+    "loss_after": [None] * 3,
+  }
+
+
+@pytest.mark.parametrize("ids", [[4, 1], [], [1, 3, 4]])
+def test_coefficients_leave_the_metrics(ids):
+  coefficients = np.arange(len(ids)) + 0.5
+  result = run(
+    {
+      "num_clients": 3,
+      "client_ids": np.array(ids, np.int64),
+      "coefficients": np.array(coefficients, np.float32),
+    }
+  )
+  assert result.metrics["aggregator"] == {"num_clients": 3}
+  assert list(result.metrics) == ["client_work", "aggregator"]
+  expected = dict(zip(ids, coefficients, strict=True))
+  # Who did not count has none.
+  assert columns(result)["coefficient"] == [expected.get(k) for k in (1, 3, 4)]
+
+
+def test_improvement_is_measured_on_the_clients_of_the_round():
+  asked = []
+
+  def losses(state, client_ids):
+    asked.append((state, client_ids))
+    is_first = state == 0.5
+    return np.array([1.0, 2.0, 3.0] if is_first else [1.0, 2.5, np.nan])
+
+  result = run(losses=losses)
+  assert asked == [(0.5, [1, 3, 4]), (11010.5, [1, 3, 4])]
+  # A loss that stays has not risen; one that is no number may have.
+  assert result.metrics["improved_share"] == pytest.approx(1 / 3)
+  assert columns(result)["loss_before"] == [1.0, 2.0, 3.0]
+  np.testing.assert_array_equal(result.clients["loss_after"], [1, 2.5, np.nan])

@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+
+from tff_fair.experiments.training import sampling
+
+NUM_CLIENTS = 7
+EXAMPLES = np.array([1, 2, 3, 4, 5, 10, 25])
+NUM_ROUNDS = 3000
+
+
+def cohorts(num_rounds, num_examples=EXAMPLES, **changes):
+  settings = {"seed": 5, "clients_per_round": (3, 3), **changes}
+  sampler = sampling.Sampler(sampling.Sampling(**settings), num_examples)
+  return [sampler(round_num) for round_num in range(1, num_rounds + 1)]
+
+
+def drawn(*args, **kwargs):
+  return [cohort.drawn for cohort in cohorts(*args, **kwargs)]
+
+
+def check_frequency(lists, expected):
+  """Checks how often each client is in the lists, within four deviations."""
+  counts = np.bincount(np.concatenate(lists), minlength=len(expected))
+  deviation = np.sqrt(len(lists) * expected * (1 - expected))
+  assert np.all(np.abs(counts - len(lists) * expected) <= 4 * deviation)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "proportional"])
+def test_a_cohort_has_distinct_clients_in_order(kind):
+  for cohort in cohorts(50, kind=kind):
+    assert len(cohort.drawn) == 3
+    assert cohort.drawn == sorted(set(cohort.drawn))
+    assert set(cohort.drawn) <= set(range(NUM_CLIENTS))
+    assert cohort.reporting == cohort.drawn
+
+
+@pytest.mark.parametrize("kind", sampling.KINDS)
+def test_all_clients_can_be_taken(kind):
+  sizes = {} if kind == "all" else {"clients_per_round": (7, 7)}
+  assert drawn(3, kind=kind, **sizes) == [[*range(NUM_CLIENTS)]] * 3
+
+
+@pytest.mark.parametrize("kind", ["uniform", "proportional"])
+def test_cohorts_depend_on_seed_and_round_alone(kind):
+  assert drawn(20, kind=kind) == drawn(20, kind=kind)
+  assert drawn(20, kind=kind) != drawn(20, kind=kind, seed=6)
+  assert len({tuple(cohort) for cohort in drawn(20, kind=kind)}) > 5
+
+
+def test_cohorts_are_those_of_earlier_versions():
+  # Runs that were begun before there was a choice go on with the same cohorts.
+  assert drawn(3) == [[1, 2, 4], [0, 2, 5], [4, 5, 6]]
+
+
+def test_uniform_sampling_prefers_nobody():
+  check_frequency(drawn(NUM_ROUNDS), np.full(NUM_CLIENTS, 3 / NUM_CLIENTS))
+
+
+def test_proportional_sampling_follows_the_examples():
+  lists = drawn(NUM_ROUNDS, kind="proportional", clients_per_round=(1, 1))
+  check_frequency(lists, EXAMPLES / EXAMPLES.sum())
+
+
+def test_sizes_in_a_range_are_equally_likely():
+  lists = [
+    [len(cohort)] for cohort in drawn(NUM_ROUNDS, clients_per_round=(2, 6))
+  ]
+  check_frequency(lists, np.array([0, 0, 0.2, 0.2, 0.2, 0.2, 0.2]))
+
+
+def test_a_range_of_one_size_is_that_size():
+  assert drawn(9, clients_per_round=(3, 3)) == drawn(9)
+
+
+def test_who_drops_out_is_drawn_but_does_not_report():
+  kept = cohorts(NUM_ROUNDS, kind="all", dropout=0.3)
+  assert [cohort.drawn for cohort in kept] == drawn(NUM_ROUNDS, kind="all")
+  check_frequency(
+    [cohort.reporting for cohort in kept], np.full(NUM_CLIENTS, 0.7)
+  )
+  assert kept == cohorts(NUM_ROUNDS, kind="all", dropout=0.3)
+  # Dropping out changes nothing in who is drawn.
+  assert drawn(9, dropout=0.3) == drawn(9)
+
+
+@pytest.mark.parametrize("dropout", [0.2, 0.9])
+def test_clients_have_their_own_probability_of_dropping_out(dropout):
+  population = 400
+  kept = cohorts(
+    200,
+    np.ones(population),
+    kind="all",
+    dropout=dropout,
+    dropout_kind="by_client",
+  )
+  counts = np.bincount(
+    np.concatenate([cohort.reporting for cohort in kept]), minlength=population
+  )
+  dropped = 1 - counts / len(kept)
+  assert dropped.mean() == pytest.approx(dropout, abs=0.02)
+  # Spread over the widest interval around the mean, not just by chance.
+  width = min(dropout, 1 - dropout)
+  assert dropped.std() == pytest.approx(width / np.sqrt(3), rel=0.15)
+
+
+def test_one_reports_where_nobody_would():
+  kept = cohorts(300, dropout=1 - 1e-9)
+  assert all(len(cohort.reporting) == 1 for cohort in kept)
+  assert all(set(c.reporting) <= set(c.drawn) for c in kept)
+  places = [c.drawn.index(c.reporting[0]) for c in kept]
+  check_frequency([[place] for place in places], np.full(3, 1 / 3))
+
+
+def test_evaluated_clients_are_a_subset_that_stays():
+  everybody = sampling.evaluated_clients(5, NUM_CLIENTS, None)
+  assert everybody.tolist() == [*range(NUM_CLIENTS)]
+  some = sampling.evaluated_clients(5, 1000, 30)
+  assert len(set(some.tolist())) == 30
+  assert some.tolist() == sorted(some.tolist())
+  np.testing.assert_array_equal(some, sampling.evaluated_clients(5, 1000, 30))
+  assert set(some) != set(sampling.evaluated_clients(6, 1000, 30))
+
+
+@pytest.mark.parametrize(
+  ("num_clients", "share", "number"),
+  [(10, 0.3, 3), (10, 0.001, 1), (10, 0.999, 9), (2, 0.5, 1)],
+)
+def test_attackers_are_a_share(num_clients, share, number):
+  found = sampling.attackers(5, num_clients, share)
+  assert len(set(found.tolist())) == number
+  assert found.tolist() == sorted(found.tolist())
+  assert set(found.tolist()) <= set(range(num_clients))

@@ -1,0 +1,167 @@
+"""Tests of conversions as a whole: from a request to a file."""
+
+import contextlib
+import os
+import sqlite3
+
+import pytest
+
+from tasks.conversions.conversion import plan
+from tasks.conversions.request import ConversionRequest, RequestError
+from tasks.data_error import DataError
+from tasks.formats import example_proto
+from tests.tasks.formats.idx_files import write_mnist
+
+_PLAY = "".join(
+  f"{speaker}:\n{speaker} {number}\n\n"
+  for number in range(1, 6)
+  for speaker in "AB"
+)
+
+
+@pytest.fixture
+def request_of(tmp_path):
+  """Returns requests for what is in the folder: a play, digits, posts."""
+  (tmp_path / "play.txt").write_text(_PLAY)
+  write_mnist(tmp_path / "digits", writers=False)
+  row = (
+    '<row Id="{0}" PostTypeId="1" CreationDate="201{0}-01-01T00:00:00" '
+    'Score="1" Body="A." OwnerUserId="{1}" Title="T" Tags=""/>'
+  )
+  rows = "".join(row.format(n, n % 2 or 10) for n in range(6, 10))
+  (tmp_path / "Posts.xml").write_text(f"<posts>{rows}</posts>")
+  source = {
+    "plays": "play.txt",
+    "mnist": "digits",
+    "stack_exchange": "Posts.xml",
+  }
+
+  def request(source_format, **settings):
+    settings.setdefault("sources", [tmp_path / source[source_format]])
+    return ConversionRequest(
+      source_format=source_format, data_dir=tmp_path / "data", **settings
+    )
+
+  return request
+
+
+def _examples(path):
+  """Returns the features of examples by split and client."""
+  found = {}
+  with contextlib.closing(sqlite3.connect(path)) as connection:
+    for split, client, serialized in connection.execute(
+      "SELECT split_name, client_id, serialized_example_proto FROM examples"
+    ):
+      features = example_proto.parse(serialized)
+      found.setdefault(split, {}).setdefault(client, []).append(features)
+  return found
+
+
+def test_a_plan_writes_nothing(request_of, tmp_path):
+  before = sorted(tmp_path.rglob("*"))
+  conversion = plan(request_of("plays"))
+  assert conversion.path == tmp_path / "data" / "shakespeare.sqlite"
+  assert conversion.contents.total == len(_PLAY)
+  assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_last_share_of_each_client_is_its_test_data(request_of):
+  amounts = []
+  conversion = plan(
+    request_of(
+      "plays", split="order", test_fraction=0.4, output_name="mine.sqlite"
+    )
+  )
+  assert conversion.path.name == "mine.sqlite"
+  assert conversion.write(amounts.append) == (0, 0)
+  assert sum(amounts) == conversion.contents.total
+  found = {
+    split: {
+      client: [features["snippets"][0].decode() for features in examples]
+      for client, examples in clients.items()
+    }
+    for split, clients in _examples(conversion.path).items()
+  }
+  assert found == {
+    "train": {name: [f"{name} {n}" for n in (1, 2, 3)] for name in "AB"},
+    "test": {name: [f"{name} {n}" for n in (4, 5)] for name in "AB"},
+  }
+
+
+def test_the_seed_chooses_the_random_share(request_of):
+  found = []
+  for seed in (0, 0, 1):
+    conversion = plan(request_of("plays", seed=seed, overwrite=True))
+    assert conversion.contents.split == "random"
+    conversion.write()
+    found.append(str(_examples(conversion.path)))
+  assert found[0] == found[1] != found[2]
+
+
+def test_small_clients_are_dropped(request_of, tmp_path):
+  (tmp_path / "play.txt").write_text(f"{_PLAY}C:\nOne.\n\nC:\nTwo.\n")
+  conversion = plan(request_of("plays", min_examples=3))
+  assert conversion.write() == (1, 2)
+  assert {*_examples(conversion.path)["train"]} == {"A", "B"}
+
+
+@pytest.mark.parametrize("partition", ["dirichlet", "iid", "shards"])
+def test_clients_are_made_up(request_of, partition):
+  conversion = plan(request_of("mnist", num_clients=3, partition=partition))
+  assert conversion.contents.unit == "example"
+  conversion.write()
+  halves = _examples(conversion.path)
+  sizes = {half: sum(map(len, of.values())) for half, of in halves.items()}
+  assert sizes == {"digits_only_train": 30, "digits_only_test": 10}
+  names = {client for clients in halves.values() for client in clients}
+  assert names == {"client_0", "client_1", "client_2"}
+
+
+def test_posts_have_tables_of_words_and_tags(request_of, tmp_path):
+  conversion = plan(request_of("stack_exchange"))
+  conversion.write()
+  conversion.write_tables()
+  assert sorted(os.listdir(tmp_path / "data" / "datasets")) == [
+    "stackoverflow.tag_count",
+    "stackoverflow.word_count",
+  ]
+  conversion.path.unlink()
+  with pytest.raises(DataError, match=r"word_count: exists already"):
+    plan(request_of("stack_exchange"))
+  plan(request_of("stack_exchange", overwrite=True))
+
+
+def test_a_file_is_not_replaced_without_asking(request_of):
+  plan(request_of("plays")).write()
+  with pytest.raises(DataError, match=r"shakespeare\.sqlite: exists already"):
+    plan(request_of("plays")).write()
+
+
+@pytest.mark.parametrize(
+  ("source_format", "settings", "field", "problem"),
+  [
+    ("plays", {"sources": ["nowhere"]}, "sources", "there is no such file"),
+    ("plays", {"sources": ["/"]}, "sources", "expected a file"),
+    ("plays", {"split": "date"}, "split", "expected random or order"),
+    ("mnist", {}, "num_clients", "the source has no clients"),
+    ("mnist", {"num_clients": 41}, "partition", "num_clients"),
+    (
+      "mnist",
+      {"num_clients": 2, "split": "date"},
+      "split",
+      "expected source or random or order",
+    ),
+  ],
+)
+def test_a_request_that_does_not_suit_the_source(
+  request_of, source_format, settings, field, problem
+):
+  with pytest.raises(RequestError) as found:
+    plan(request_of(source_format, **settings))
+  assert found.value.field == field
+  assert problem in found.value.problem
+
+
+def test_a_file_is_no_folder_of_digits(request_of, tmp_path):
+  with pytest.raises(RequestError, match=r"sources=.*: expected a folder"):
+    plan(request_of("mnist", sources=[tmp_path / "play.txt"]))

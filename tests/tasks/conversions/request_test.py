@@ -1,0 +1,86 @@
+"""Tests of the values that a request takes."""
+
+import dataclasses
+import pathlib
+import pickle
+
+import pytest
+
+from tasks.conversions.request import (
+  FORMATS,
+  OF_SEVERAL_SOURCES,
+  ConversionRequest,
+  RequestError,
+)
+
+
+def request(**values):
+  settings = {"source_format": "plays", "sources": ["a.txt"], "data_dir": "d"}
+  return ConversionRequest(**{**settings, **values})
+
+
+def test_paths_may_be_texts_and_numbers_are_of_their_type():
+  found = request(test_fraction=1 / 4, concentration=2, test_date="20180102")
+  assert found.sources == (pathlib.Path("a.txt"),)
+  assert found.data_dir == pathlib.Path("d")
+  assert found.test_date == "2018-01-02"
+  assert isinstance(found.concentration, float)
+
+
+def test_equal_values_are_equal_requests():
+  assert request() == request(seed=0) == pickle.loads(pickle.dumps(request()))
+  assert hash(request()) == hash(request(seed=0))
+  assert request() != request(seed=1)
+
+
+def test_a_request_does_not_change():
+  with pytest.raises(dataclasses.FrozenInstanceError):
+    request().seed = 1
+  assert dataclasses.replace(request(), seed=1) == request(seed=1)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_some_formats_take_several_sources(name):
+  if name in OF_SEVERAL_SOURCES:
+    assert len(request(source_format=name, sources=["a", "b"]).sources) == 2
+  else:
+    with pytest.raises(RequestError, match=f"=b: {name} takes one source"):
+      request(source_format=name, sources=["a", "b"])
+
+
+@pytest.mark.parametrize(
+  ("field", "value", "expected"),
+  [
+    ("source_format", "prose", "one of cifar, images"),
+    ("split", "alphabet", "one of source, date, random, order or none"),
+    ("output_name", "a/b.sqlite", "a name without folders"),
+    ("output_name", "data.db", "ends in .sqlite"),
+    ("overwrite", 1, "true or false"),
+    ("test_fraction", 0.0, "more than 0 and less than 1"),
+    ("test_fraction", 1.0, "more than 0 and less than 1"),
+    ("test_fraction", float("nan"), "a finite number"),
+    ("test_date", "2018", "a day as 2018-01-01"),
+    ("test_date", "2018-02-30", "a day as 2018-01-01"),
+    ("heldout_every", 1, "2 or more"),
+    ("min_examples", 0, "1 or more"),
+    ("seed", -1, "0 or more"),
+    ("seed", 0.5, "an integer"),
+    ("num_clients", 0, "1 or more"),
+    ("num_clients", True, "an integer or none"),
+    ("partition", "none", "one of dirichlet, iid, shards"),
+    ("concentration", 0.0, "a number between"),
+    ("shards_per_client", 0, "1 or more"),
+    ("image_size", 0, "1 or more"),
+  ],
+)
+def test_an_invalid_value_is_named(field, value, expected):
+  with pytest.raises(RequestError) as found:
+    request(**{field: value})
+  assert (found.value.field, found.value.value) == (field, value)
+  assert str(found.value).startswith(f"{field}={value}: expected ")
+  assert expected in found.value.problem
+
+
+def test_a_source_at_least():
+  with pytest.raises(RequestError, match=r"^sources: are missing"):
+    request(sources=[])

@@ -1,0 +1,142 @@
+"""Runs side by side: grouped by seed, labelled, and sorted by task."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tff_fair.experiments.errors import RunError as UsageError
+from tff_fair.experiments.runs.run import (
+  HPARAM,
+  SEED,
+  TASK_OPTION,
+  Run,
+  natural_order,
+  value_text,
+)
+
+
+class Group(NamedTuple):
+  """Runs that differ in the seed alone.
+
+  Attributes:
+    label: The method and the settings in which it differs from other groups.
+    runs: At least one, by ascending seed.
+  """
+
+  label: str
+  runs: tuple[Run, ...]
+
+
+def group(runs: Sequence[Run]) -> list[Group]:
+  """Groups the runs that differ in the seed alone.
+
+  Args:
+    runs: Any runs.
+
+  Returns:
+    The groups: tasks and methods as they first occur, the groups of one method
+    by the values in which they differ.
+
+  Raises:
+    UsageError: If two runs are the same, seed included.
+  """
+  same: dict[str, dict[int, Run]] = {}
+  for run in runs:
+    key = json.dumps([run.name, run.settings], sort_keys=True)
+    of_seeds = same.setdefault(key, {})
+    if run.seed in of_seeds:
+      raise UsageError(
+        f"{run.path}: is the same run as {of_seeds[run.seed].path}, seed "
+        "included; leave one of them out."
+      )
+    of_seeds[run.seed] = run
+  members = [
+    tuple(of_seeds[seed] for seed in sorted(of_seeds))
+    for of_seeds in same.values()
+  ]
+  methods: dict[tuple[str, str], list[tuple[Run, ...]]] = {}
+  for member in members:
+    methods.setdefault((member[0].task, member[0].name), []).append(member)
+  several_tasks = len({task for task, _ in methods}) > 1
+  groups = []
+  for (task, method), alike in methods.items():
+    names = differing_settings([member[0] for member in alike])
+    title = f"{task} {method}" if several_tasks else method
+    for member in sorted(alike, key=_order(names)):
+      settings = member[0].settings
+      values = [
+        f"{short_name(name)}={_short_text(settings[name])}"
+        for name in names
+        if name in settings
+      ]
+      groups.append(Group(" ".join([title, *values]), member))
+  return groups
+
+
+def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
+  """Sorts runs by what was trained on: the task, its options, the clients.
+
+  Args:
+    runs: Any runs with an evaluation.
+
+  Returns:
+    Runs by the name of their task, with the options in which tasks of that name
+    differ and the number of clients; tasks are as they first occur.
+  """
+  same: dict[str, list[Run]] = {}
+  for run in runs:
+    key = [run.task, _num_clients(run), sorted(run.task_options.items())]
+    same.setdefault(json.dumps(key), []).append(run)
+  firsts = [members[0] for members in same.values()]
+  titled = {}
+  for first, members in zip(firsts, same.values(), strict=True):
+    alike = [other for other in firsts if other.task == first.task]
+    options = [
+      f"{short_name(f'{TASK_OPTION}{name}')}={value_text(value)}"
+      for name, value in first.task_options.items()
+      if any(other.task_options.get(name) != value for other in alike)
+    ]
+    title = ", ".join([first.task, *options, f"{_num_clients(first)} clients"])
+    titled[title] = members
+  return titled
+
+
+def differing_settings(runs: Sequence[Run]) -> list[str]:
+  """Returns the settings that are not the same in all runs.
+
+  Hyperparameters come first, then options of the task, then flags, each in the
+  order in which the runs have them.
+  """
+  names = dict.fromkeys(name for run in runs for name in run.settings)
+  differing = [
+    name
+    for name in names
+    if len({json.dumps(run.settings.get(name)) for run in runs}) > 1
+  ]
+  prefixes = (HPARAM, TASK_OPTION)
+  return sorted(
+    differing, key=lambda n: [not n.startswith(p) for p in prefixes]
+  )
+
+
+def short_name(setting: str) -> str:
+  """Returns the name of a setting without what kind of setting it is."""
+  last = setting.rpartition(".")[2]
+  # A hyperparameter called seed is not the run's seed.
+  return setting if last == SEED else last
+
+
+def _short_text(value: Any) -> str:
+  return f"{value:.6g}" if isinstance(value, float) else value_text(value)
+
+
+def _num_clients(run: Run) -> int:
+  return int(run.client_evaluations["client_id"].nunique())
+
+
+def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], Any]:
+  def key(member: tuple[Run, ...]) -> Any:
+    settings = member[0].settings
+    return [natural_order(value_text(settings.get(name, ""))) for name in names]
+
+  return key

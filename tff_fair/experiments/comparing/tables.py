@@ -1,0 +1,215 @@
+"""Tables of runs side by side: a row for each method, over its seeds.
+
+Runs on different tasks, differently cut data or other numbers of clients are in
+tables of their own: their numbers say nothing about each other.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tff_fair.experiments.comparing import groups as run_groups
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.evaluations import Choice, Evaluation
+from tff_fair.experiments.comparing.measures import Measure, Value
+from tff_fair.experiments.errors import RunError as UsageError
+from tff_fair.experiments.runs import run as runs
+from tff_fair.metrics import compare_clients
+
+# Settings that are no news where they differ between methods.
+_EXPECTED = ("algorithm", "aggregation")
+
+
+class Row(NamedTuple):
+  """A method in a table.
+
+  Attributes:
+    label: The method and its settings.
+    num_seeds: How many runs the values are of.
+    values: One for each measure of the table.
+  """
+
+  label: str
+  num_seeds: int
+  values: tuple[Value, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """Methods side by side.
+
+  Attributes:
+    task: What was trained on.
+    caption: What the table shows.
+    measures: The columns by name.
+    rows: At least one.
+    notes: What has to be known when it is read.
+  """
+
+  task: str
+  caption: str
+  measures: Mapping[str, Measure]
+  rows: tuple[Row, ...]
+  notes: tuple[str, ...]
+
+
+def build(
+  found: Sequence[runs.Run],
+  columns: Sequence[str],
+  choice: Choice,
+  baseline: str | None = None,
+) -> list[Table]:
+  """Compares runs.
+
+  Args:
+    found: Any runs.
+    columns: Names of measures.
+    choice: Which evaluation of each run to compare.
+    baseline: The label or name of a method to compare the others with, client
+      by client, in a table of its own.
+
+  Returns:
+    For each task a table, followed by that of the baseline.
+
+  Raises:
+    UsageError: If there is nothing to compare, or the baseline is not one of
+      the methods.
+  """
+  chosen: dict[runs.Run, Evaluation] = {}
+  left_out = []
+  for run in found:
+    evaluation = choice.of(run)
+    if isinstance(evaluation, str):
+      left_out.append(f"Left out: {run.path} {evaluation}.")
+    else:
+      chosen[run] = evaluation
+  if not chosen:
+    raise UsageError(f"RUN: nothing to compare. {' '.join(left_out[:3])}")
+  clients = "honest clients" if choice.honest else "clients"
+  tables = []
+  for task, members in run_groups.by_task(list(chosen)).items():
+    groups = run_groups.group(members)
+    caption = f"test accuracy over {clients} in percent"
+    tables.append(_statistics(task, caption, groups, columns, chosen))
+    if baseline is not None:
+      reference = _baseline(groups, baseline)
+      caption = (
+        f"{clients} against {reference.label}, in percent; suffering are those "
+        "below its mean"
+      )
+      tables.append(_changes(task, caption, groups, reference, chosen))
+  last = dataclasses.replace(tables[-1], notes=(*tables[-1].notes, *left_out))
+  return [*tables[:-1], last]
+
+
+def _statistics(
+  task: str,
+  caption: str,
+  groups: Sequence[run_groups.Group],
+  columns: Sequence[str],
+  chosen: Mapping[runs.Run, Evaluation],
+) -> Table:
+  shown = {name: measures.MEASURES[name] for name in columns}
+  rows = []
+  for group in groups:
+    evaluations = [chosen[run] for run in group.runs]
+    values = tuple(
+      measures.over_seeds(measure, [e.measure(name) for e in evaluations])
+      for name, measure in shown.items()
+    )
+    rows.append(Row(group.label, len(evaluations), values))
+  return Table(task, caption, shown, tuple(rows), _notes(groups, chosen))
+
+
+def _changes(
+  task: str,
+  caption: str,
+  groups: Sequence[run_groups.Group],
+  reference: run_groups.Group,
+  chosen: Mapping[runs.Run, Evaluation],
+) -> Table:
+  of_seeds = {run.seed: run for run in reference.runs}
+  rows, notes = [], []
+  for group in groups:
+    if group is reference:
+      continue
+    changes = [
+      _compare(chosen[of_seeds[run.seed]], chosen[run])
+      for run in group.runs
+      if run.seed in of_seeds
+    ]
+    if not changes:
+      notes.append(
+        f"Left out: {group.label} has no seed that {reference.label} has."
+      )
+      continue
+    values = tuple(
+      measures.over_seeds(measure, [change[name] for change in changes])
+      for name, measure in measures.CHANGES.items()
+    )
+    rows.append(Row(group.label, len(changes), values))
+  if not rows:
+    raise UsageError(
+      f"--baseline={reference.label}: there is nothing to compare it with on "
+      f"{task}."
+    )
+  return Table(task, caption, measures.CHANGES, tuple(rows), tuple(notes))
+
+
+def _baseline(
+  groups: Sequence[run_groups.Group], name: str
+) -> run_groups.Group:
+  found = [group for group in groups if group.label == name] or [
+    group
+    for group in groups
+    if name in (group.runs[0].name, group.runs[0].algorithm)
+  ]
+  if len(found) != 1:
+    labels = ", ".join(repr(group.label) for group in found or groups)
+    raise UsageError(
+      f"--baseline={name}: is {'more than one' if found else 'none'} of the "
+      f"methods; give one of {labels}."
+    )
+  return found[0]
+
+
+def _compare(before: Evaluation, after: Evaluation) -> dict[str, float]:
+  left_out = before.left_out() | after.left_out()
+  old, new = (
+    accuracies[~accuracies.index.isin(left_out)]
+    for accuracies in (before.accuracies(), after.accuracies())
+  )
+  if not old.index.equals(new.index):
+    raise UsageError(
+      f"{after.run.path}: was evaluated on other clients than "
+      f"{before.run.path}; leave one of them out."
+    )
+  return compare_clients(old, new)
+
+
+def _notes(
+  groups: Sequence[run_groups.Group], chosen: Mapping[runs.Run, Evaluation]
+) -> tuple[str, ...]:
+  members = [run for group in groups for run in group.runs]
+  notes = []
+  seen = sorted({chosen[run].round for run in members})
+  if len(seen) > 1:
+    notes.append(f"Not all after the same round: {seen[0]} to {seen[-1]}.")
+  notes += [
+    f"Not finished: {run.path}, after round {chosen[run].round}."
+    for run in members
+    if not run.is_finished
+  ]
+  seeds = {tuple(run.seed for run in group.runs) for group in groups}
+  if len(seeds) > 1:
+    notes.append("Not all with the same seeds.")
+  differing = [
+    name
+    for name in run_groups.differing_settings(members)
+    if name not in _EXPECTED
+    and not name.startswith(runs.HPARAM)
+    and not any(f" {run_groups.short_name(name)}=" in g.label for g in groups)
+  ]
+  if differing:
+    notes.append(f"Not the same in all rows: {', '.join(differing)}.")
+  return tuple(notes)

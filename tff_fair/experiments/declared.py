@@ -1,0 +1,125 @@
+"""Dataclass fields that say what they mean and which values they take.
+
+One declaration serves the check in Python, the reader of text, the command line
+and its help. Needs no TensorFlow.
+"""
+
+import dataclasses
+import functools
+import math
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tff_fair import typed_values
+
+_KEY = "declared"
+
+
+def _any_of_its_type(_: Any) -> bool:
+  return True
+
+
+class Declared(NamedTuple):
+  """What is known of a field.
+
+  Attributes:
+    name: Its name.
+    annotation: The type of its values; see `tff_fair.typed_values`.
+    default: Its value where none is given.
+    meaning: What it is for, in sentences for users.
+    expects: What values are valid, in words, beyond their type; may be empty.
+    is_valid: Whether a value of the type is valid.
+    decides: Whether it decides the results of a run.
+  """
+
+  name: str
+  annotation: Any
+  default: Any
+  meaning: str
+  expects: str = ""
+  is_valid: Callable[[Any], bool] = _any_of_its_type
+  decides: bool = True
+
+  def check(self, value: Any) -> Any:
+    """Returns a value in its annotated type.
+
+    Raises:
+      ValueError: If it is not valid; the text says what is.
+    """
+    try:
+      value = typed_values.check(self.name, self.annotation, value)
+      if value is None or self.is_valid(value):
+        return value
+    except ValueError:
+      pass
+    raise ValueError(f"expected {self.expected}, found {value!r}")
+
+  def parse(self, text: str) -> Any:
+    """Reads a value from text, as a command line has it.
+
+    Raises:
+      ValueError: If the text is no valid value.
+    """
+    try:
+      value = typed_values.parse(self.name, self.annotation, text)
+    except ValueError:
+      raise ValueError(f"expected {self.expected}, found {text!r}") from None
+    return self.check(value)
+
+  @property
+  def expected(self) -> str:
+    """What values are valid, in words."""
+    return self.expects or typed_values.describe(self.annotation)
+
+
+def value(
+  default: Any,
+  meaning: str,
+  *,
+  expects: str = "",
+  is_valid: Callable[[Any], bool] = _any_of_its_type,
+  decides: bool = True,
+) -> Any:
+  """Declares a field of a dataclass; see `Declared`."""
+  settings = {
+    "meaning": meaning,
+    "expects": expects,
+    "is_valid": is_valid,
+    "decides": decides,
+  }
+  return dataclasses.field(default=default, metadata={_KEY: settings})
+
+
+def positive_integer(default: int | None, meaning: str, **kwargs: Any) -> Any:
+  """Declares a field that takes 1, 2, 3, ..."""
+  return value(
+    default,
+    meaning,
+    expects="a positive integer" + (" or none" if default is None else ""),
+    is_valid=lambda number: 1 <= number < 2**31,
+    **kwargs,
+  )
+
+
+def positive_number(default: float | None, meaning: str) -> Any:
+  """Declares a field that takes finite numbers above zero."""
+  return value(
+    default,
+    meaning,
+    expects="a positive, finite number" + (" or none" * (default is None)),
+    is_valid=lambda number: number > 0 and math.isfinite(number),
+  )
+
+
+@functools.cache
+def fields_of(cls: Any) -> Mapping[str, Declared]:
+  """Returns the declared fields of a dataclass by name, in their order."""
+  hints = typing.get_type_hints(cls)
+  return {
+    field.name: Declared(
+      field.name, hints[field.name], field.default, **field.metadata[_KEY]
+    )
+    for field in dataclasses.fields(cls)
+    if _KEY in field.metadata
+  }

@@ -1,0 +1,94 @@
+"""Grids of runs: every combination of some values, each run once."""
+
+from __future__ import annotations
+
+import itertools
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tasks
+from tff_fair import methods
+from tff_fair.experiments import spec_text
+from tff_fair.experiments.errors import SpecError
+
+if typing.TYPE_CHECKING:
+  from tff_fair.experiments.spec import RunSpec
+
+
+def vary(spec: RunSpec, values: Mapping[str, Any]) -> list[RunSpec]:
+  """Returns the runs of a grid; see `RunSpec.vary`."""
+  choices = {name: _choices(name, value) for name, value in values.items()}
+  algorithms = choices.get("algorithm", [spec.algorithm])
+  known_tasks = choices.get("task", [spec.task])
+  grid = {
+    _flat_name(name, spec, algorithms, known_tasks): chosen
+    for name, chosen in choices.items()
+  }
+  runs = [
+    _combined(spec, dict(zip(grid, combination, strict=True)))
+    for combination in itertools.product(*grid.values())
+  ]
+  return list(dict.fromkeys(runs))
+
+
+def _choices(name: str, value: Any) -> list[Any]:
+  # A text, a range (5, 15) and a mapping are values, not several.
+  if isinstance(value, str | tuple | Mapping) or not isinstance(
+    value, Iterable
+  ):
+    return [value]
+  if not (choices := list(value)):
+    raise SpecError(name, "expected at least one value, found none.")
+  return choices
+
+
+def _flat_name(
+  name: str, spec: RunSpec, algorithms: list[str], known_tasks: list[str]
+) -> str:
+  """Returns a name of `vary` with what kind of setting it is."""
+  hparams = {
+    hparam
+    for algorithm in algorithms
+    if algorithm in methods.names()
+    for hparam in methods.hyperparameters(algorithm)
+  }
+  options = {
+    option
+    for task in known_tasks
+    if task in tasks.names()
+    for option in tasks.option_names(task)
+  }
+  fields = {*spec.fields(), "hparams", "task_options"}
+  if name in fields:
+    return name
+  for prefix, valid in (
+    (spec_text.HPARAM, hparams),
+    (spec_text.TASK_OPTION, options),
+  ):
+    if name.removeprefix(prefix) in valid:
+      return f"{prefix}{name.removeprefix(prefix)}"
+  raise SpecError(
+    name,
+    "there is no such setting; valid are the fields "
+    f"{', '.join(sorted(fields))}; the hyperparameters "
+    f"{', '.join(sorted(hparams)) or '(none)'}; and the task options "
+    f"{', '.join(sorted(options)) or '(none)'}.",
+  )
+
+
+def _combined(spec: RunSpec, values: Mapping[str, Any]) -> RunSpec:
+  fields = {n: v for n, v in values.items() if "." not in n}
+  algorithm = fields.get("algorithm", spec.algorithm)
+  hparams = {**fields.pop("hparams", spec.hparams)}
+  options = {**fields.pop("task_options", spec.task_options)}
+  for name, value in values.items():
+    if name.startswith(spec_text.HPARAM):
+      hparams[name.removeprefix(spec_text.HPARAM)] = value
+    elif name.startswith(spec_text.TASK_OPTION):
+      options[name.removeprefix(spec_text.TASK_OPTION)] = value
+  if "algorithm" in values and algorithm in methods.names():
+    # A hyperparameter is for the methods that have it.
+    valid = methods.hyperparameters(algorithm)
+    hparams = {name: value for name, value in hparams.items() if name in valid}
+  return spec.replace(**fields, hparams=hparams, task_options=options)

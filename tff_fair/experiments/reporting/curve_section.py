@@ -1,0 +1,199 @@
+"""Section: accuracy, fairness and loss over rounds, bytes or operations."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tff_fair.experiments.reporting import (
+  curve_lines,
+  curves,
+  line_chart,
+  scale,
+  section,
+)
+from tff_fair.experiments.reporting.curves import Curve
+from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.line_chart import Line
+from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments.reporting.methods import Method, TaskRuns
+from tff_fair.experiments.reporting.scale import Unit
+from tff_fair.experiments.reporting.section import Section
+
+_TITLE = "Curves"
+
+
+class _Shown(NamedTuple):
+  """A column of the evaluations to draw."""
+
+  title: str
+  column: str
+  is_percent: bool = True
+
+
+_SHOWN = (
+  _Shown("Mean accuracy", "accuracy/mean"),
+  _Shown("Standard deviation over clients", "accuracy/std"),
+  _Shown("Accuracy of the worst 10 % of the clients", "accuracy/worst_10"),
+  _Shown("Accuracy of the best 10 % of the clients", "accuracy/best_10"),
+  _Shown("Mean loss", "loss/mean", is_percent=False),
+  _Shown("Loss of the worst client", "loss/max", is_percent=False),
+)
+
+
+class _Axis(NamedTuple):
+  """The x axis of curves: the sum of some columns; without any, the round."""
+
+  name: str
+  title: str
+  label: str
+  columns: tuple[str, ...] = ()
+
+  def unit(self, largest: float) -> Unit:
+    """Returns the unit for values up to the largest."""
+    if not self.columns:
+      return Unit()
+    if self.name == "bytes":
+      return scale.byte_unit(largest)
+    return scale.count_unit(largest)
+
+
+_AXES = (
+  _Axis("rounds", "Rounds", "round"),
+  _Axis(
+    "bytes",
+    "Bytes communicated",
+    "bytes down and up",
+    ("bytes_down", "bytes_up"),
+  ),
+  _Axis(
+    "operations", "Local operations", "local operations", ("local_operations",)
+  ),
+)
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section: a chart for each measure and axis."""
+  panels = {axis: _panel(task, axis) for axis in _AXES}
+  offered = {axis: panel for axis, panel in panels.items() if panel is not None}
+  if not offered:
+    return Section(_TITLE, absence="no finished run was evaluated")
+  absent = [a.title.lower() for a, panel in panels.items() if panel is None]
+  return Section(
+    _TITLE,
+    [
+      section.note(
+        "On the clients’ test data.",
+        " Lines are means over seeds, bands one standard deviation to each "
+        "side."
+        if task.has_seeds
+        else None,
+        f" Not offered: {' and '.join(absent)}, which no run has counted "
+        "(costs.csv)."
+        if absent
+        else None,
+      ),
+      _choice(task, offered) if len(offered) > 1 else offered.values(),
+    ],
+  )
+
+
+def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
+  """Returns the panels, and a button for each; one button is pressed.
+
+  The style sheet shows the panel of that button.
+  """
+  return element(
+    "div",
+    element("span", "Against", class_="choice-name"),
+    [_button(task, axis, n == 0) for n, axis in enumerate(offered)],
+    offered.values(),
+    class_="choice",
+  )
+
+
+def _button(task: TaskRuns, axis: _Axis, is_first: bool) -> list[Markup]:
+  identifier = f"{task.identifier}-{axis.name}"
+  return [
+    element(
+      "input",
+      type="radio",
+      name=f"{task.identifier}-axis",
+      id=identifier,
+      class_=f"by-{axis.name}",
+      checked=is_first,
+      autocomplete="off",
+    ),
+    element("label", axis.title, for_=identifier),
+  ]
+
+
+def _panel(task: TaskRuns, axis: _Axis) -> Markup | None:
+  """Returns all charts against an axis; None if no method can be drawn."""
+  costs = {
+    method.number: curves.cumulated(method, axis.columns)
+    for method in task.methods
+    if axis.columns
+  }
+  absent = [m for m in task.methods if axis.columns and costs[m.number] is None]
+  methods = [method for method in task.methods if method not in absent]
+  figures = [
+    figure
+    for shown in _SHOWN
+    if (figure := _figure(task, methods, shown, axis, costs)) is not None
+  ]
+  if not figures:
+    return None
+  return element(
+    "div",
+    section.charts(figures),
+    section.without(absent, f"no {axis.title.lower()} were counted"),
+    class_=f"panel on-{axis.name}",
+  )
+
+
+def _figure(
+  task: TaskRuns,
+  methods: Sequence[Method],
+  shown: _Shown,
+  axis: _Axis,
+  costs: Mapping[int, Curve | None],
+) -> Markup | None:
+  lines = [
+    line
+    for method in methods
+    if (line := _line(method, shown, costs.get(method.number))) is not None
+  ]
+  if not lines:
+    return None
+  unit = axis.unit(max(line.x[-1] for line in lines))
+  lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
+  sign = " %" if shown.is_percent else ""
+  slug = shown.column.replace("/", "-").replace("_", "-")
+  chart = line_chart.draw(
+    lines,
+    Frame(
+      curve_lines.x_scale(lines, is_whole=not axis.columns),
+      curve_lines.y_scale(lines, is_percent=shown.is_percent),
+      x_label=f"{axis.label} ({unit.name})" if unit.name else axis.label,
+    ),
+    identifier=f"{task.identifier}-{axis.name}-{slug}",
+    title=f"{shown.title} against {axis.title.lower()}",
+    description=curve_lines.describe(lines, "the end", sign),
+    x_name=" ".join(filter(None, [axis.label, unit.name])),
+    y_unit=sign,
+    decimals=2 if shown.is_percent else 4,
+  )
+  return section.figure(chart, f"{shown.title}{' (%)' if sign else ''}")
+
+
+def _line(method: Method, shown: _Shown, cost: Curve | None) -> Line | None:
+  """Returns the line of a method against its cost, or else the round."""
+  curve = curves.over_seeds(method, lambda run: run.evaluations, shown.column)
+  if curve is None:
+    return None
+  x = (
+    curve.rounds.astype(float) if cost is None else curves.against(curve, cost)
+  )
+  factor = 100 if shown.is_percent else 1
+  line = curve_lines.line(method, curve, x, factor=factor)
+  return line if line.x.size else None

@@ -1,0 +1,118 @@
+"""Values over rounds, in the mean over seeds, and their costs."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments.reporting.methods import Method
+from tff_fair.experiments.runs.run import ROUND, Run
+
+
+class Curve(NamedTuple):
+  """A value over the rounds that all seeds of a method have.
+
+  Attributes:
+    rounds: int[n].
+    mean: float[n], over seeds.
+    std: float[n], sample standard deviation over seeds; None with one seed.
+  """
+
+  rounds: np.ndarray
+  mean: np.ndarray
+  std: np.ndarray | None
+
+
+def over_seeds(
+  method: Method, table_of: Callable[[Run], pd.DataFrame], column: str
+) -> Curve | None:
+  """Returns a column of a table over rounds, in the mean over seeds.
+
+  Args:
+    method: The runs.
+    table_of: Returns the table of a run, with a row for each round.
+    column: The column.
+
+  Returns:
+    The curve; None if a run does not have the column, or no round has a value
+    in all runs.
+  """
+  series = []
+  for run in method.runs:
+    table = table_of(run)
+    if column not in table:
+      return None
+    values = pd.to_numeric(table[column], errors="coerce")
+    series.append(pd.Series(values.to_numpy(), index=table[ROUND].to_numpy()))
+  common = pd.concat(series, axis="columns", join="inner").sort_index()
+  values = common.to_numpy(np.float64)
+  with np.errstate(invalid="ignore"):  # The mean of inf is no mistake.
+    mean = values.mean(axis=1)
+    std = values.std(axis=1, ddof=1) if len(series) > 1 else None
+  if np.isnan(mean).all():
+    return None
+  return Curve(common.index.to_numpy(), mean, std)
+
+
+def cumulated(method: Method, columns: tuple[str, ...]) -> Curve | None:
+  """Returns the cost of a run up to each round, in the mean over seeds.
+
+  Args:
+    method: The runs.
+    columns: Columns of the table of costs; their sum is the cost.
+
+  Returns:
+    The curve; None if a run does not have all of them.
+  """
+
+  def table_of(run: Run) -> pd.DataFrame:
+    if run.costs is None or not set(columns) <= set(run.costs):
+      return pd.DataFrame()
+    costs = run.costs.sort_values(ROUND)
+    numbers = costs[list(columns)].apply(pd.to_numeric, errors="coerce")
+    total = numbers.sum(axis="columns", skipna=False)
+    return pd.DataFrame({ROUND: costs[ROUND], "total": total.cumsum()})
+
+  return over_seeds(method, table_of, "total")
+
+
+def against(curve: Curve, costs: Curve) -> np.ndarray:
+  """Returns the cost up to each round of a curve: float[n].
+
+  Rounds without known costs are NaN; round 0, before training, costs nothing.
+  """
+  known = pd.Series(costs.mean, index=costs.rounds)
+  if 0 not in known.index:
+    known.loc[0] = 0.0
+  return known.reindex(curve.rounds).to_numpy(np.float64)
+
+
+def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
+  """Returns means over windows of rounds, at most `limit` of them.
+
+  Args:
+    curve: A curve, such as a share of few clients that jumps from round to
+      round.
+    limit: Number of windows, at least 1.
+
+  Returns:
+    The curve of the windows, each at its last round, and their length; std is
+    the mean one.
+  """
+  length = -(-len(curve.rounds) // limit)
+  starts = np.arange(0, len(curve.rounds), length)
+  ends = np.append(starts[1:], len(curve.rounds))
+
+  def means(values: np.ndarray) -> np.ndarray:
+    return np.array(
+      [_mean(values[a:b]) for a, b in zip(starts, ends, strict=True)]
+    )
+
+  std = None if curve.std is None else means(curve.std)
+  return Curve(curve.rounds[ends - 1], means(curve.mean), std), length
+
+
+def _mean(values: np.ndarray) -> float:
+  present = values[~np.isnan(values)]
+  return float(present.mean()) if present.size else np.nan

@@ -1,0 +1,39 @@
+"""Measures at the end of the runs of a method."""
+
+import math
+
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.measures import MEASURES, Value
+from tff_fair.experiments.reporting.methods import Method
+from tff_fair.experiments.runs.run import ROUND, Run
+
+HONEST = "honest/"  # Before columns without the clients that attack.
+
+
+def of_method(method: Method, name: str, prefix: str = "") -> Value:
+  """Returns a measure of a method over seeds, scaled for tables.
+
+  Args:
+    method: The method.
+    name: Name of the measure.
+    prefix: Begins the name of its column in the table of evaluations.
+
+  Returns:
+    The value; NaN if a run does not have it.
+  """
+  column = f"{prefix}{measures.evaluation_column(name)}"
+  values = [_of_run(run, column) for run in method.runs]
+  return measures.over_seeds(MEASURES[name], values)
+
+
+def has_honest(method: Method) -> bool:
+  """Returns whether clients attack in a run of a method."""
+  column = f"{HONEST}{measures.evaluation_column('mean')}"
+  return any(column in run.evaluations for run in method.runs)
+
+
+def _of_run(run: Run, column: str) -> float:
+  table = run.evaluations
+  if column not in table or table.empty:
+    return math.nan
+  return float(table.sort_values(ROUND)[column].iloc[-1])

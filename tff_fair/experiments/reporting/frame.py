@@ -1,0 +1,136 @@
+"""The frame of a chart: its size, axes, grid and names."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_fair.experiments.reporting import markup
+from tff_fair.experiments.reporting.markup import Child, Markup, element
+from tff_fair.experiments.reporting.scale import Scale
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+  """The rectangle of a chart; sizes are in pixels of the SVG.
+
+  Attributes:
+    x: Scale from left to right.
+    y: Scale from bottom to top.
+    x_label: Name of x, with its unit.
+    width: Of the whole chart.
+    height: Of the whole chart.
+    left: Margin for the numbers of y.
+    bottom: Margin for the numbers and the label of x.
+    right: Margin.
+    top: Margin.
+  """
+
+  x: Scale
+  y: Scale
+  x_label: str = ""
+  width: int = 480
+  height: int = 290
+  left: int = 46
+  bottom: int = 42
+  right: int = 14
+  top: int = 10
+
+  @property
+  def inner_width(self) -> int:
+    """Width of the rectangle."""
+    return self.width - self.left - self.right
+
+  @property
+  def inner_height(self) -> int:
+    """Height of the rectangle."""
+    return self.height - self.top - self.bottom
+
+  def x_pixels(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Returns where values of x are; NaN where they have no place."""
+    return self.left + self.inner_width * self.x.places(values)
+
+  def y_pixels(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Returns where values of y are; outside the frame, its edge."""
+    places = np.clip(self.y.places(values), 0, 1)
+    return self.top + self.inner_height * (1 - places)
+
+  def axes(self, *, has_grid: bool = True) -> Markup:
+    """Returns grid, ticks, numbers and the label of x."""
+    right, floor = self.width - self.right, self.height - self.bottom
+    parts = []
+    for place, label in zip(
+      self.y_pixels(self.y.ticks), self.y.labels, strict=True
+    ):
+      if has_grid:
+        parts.append(_path(f"M{self.left} {place:.1f}H{right}", "grid"))
+      parts.append(text(label, self.left - 7, place + 4, "end"))
+    for place, label in zip(
+      self.x_pixels(self.x.ticks), self.x.labels, strict=True
+    ):
+      parts.append(_path(f"M{place:.1f} {floor}v4", "axis"))
+      parts.append(text(label, place, floor + 17, "middle"))
+    parts.append(_path(f"M{self.left} {floor}H{right}", "axis"))
+    if self.x_label:
+      middle = self.left + self.inner_width / 2
+      parts.append(
+        text(self.x_label, middle, self.height - 6, "middle", "label")
+      )
+    return markup.joined(parts)
+
+  def drawing(
+    self,
+    identifier: str,
+    title: str,
+    description: str,
+    *children: Child,
+    class_: str | None = None,
+  ) -> Markup:
+    """Returns a chart of this size; it scales with the room on the page.
+
+    Args:
+      identifier: Unique on the page.
+      title: Its title.
+      description: Its contents in words, for screen readers.
+      *children: The elements of the drawing.
+      class_: Class for the style sheet.
+    """
+    return element(
+      "svg",
+      element("title", title, id=f"{identifier}-title"),
+      element("desc", description, id=f"{identifier}-text"),
+      *children,
+      viewBox=f"0 0 {self.width} {self.height}",
+      width=self.width,
+      height=self.height,
+      id=identifier,
+      role="img",
+      aria_labelledby=f"{identifier}-title {identifier}-text",
+      class_=class_,
+    )
+
+
+def text(
+  words: str, x: float, y: float, anchor: str, class_: str | None = None
+) -> Markup:
+  """Returns text in a chart.
+
+  Args:
+    words: The text.
+    x: Where it is, or begins or ends.
+    y: Its base line.
+    anchor: "start", "middle" or "end": the part of the text at `x`.
+    class_: Class for the style sheet.
+  """
+  return element(
+    "text",
+    words,
+    x=f"{x:.1f}",
+    y=f"{y:.1f}",
+    text_anchor=None if anchor == "start" else anchor,
+    class_=class_,
+  )
+
+
+def _path(path: str, class_: str) -> Markup:
+  return element("path", d=path, class_=class_)

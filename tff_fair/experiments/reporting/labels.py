@@ -1,0 +1,136 @@
+"""The labels of each client, as a heat map below the sizes of clients."""
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments.reporting import frame as frames
+from tff_fair.experiments.reporting import heat_map, shapes
+from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments.reporting.scale import Scale, linear
+
+_MAX_COLUMNS, _MAX_ROWS = 200, 100
+_LEFT, _RIGHT, _SIZES_HEIGHT = 46, 70, 110
+_MAX_WIDTH, _MAX_HEIGHT = 980, 300
+_CLIENT_WIDTH, _CLASS_HEIGHT = 40, 26  # At most.
+
+
+def counts_of(table: pd.DataFrame) -> np.ndarray:
+  """Returns the counts of a table of labels: float[clients, classes].
+
+  Args:
+    table: client_id, and a column for each class.
+  """
+  counts = table.sort_values("client_id").drop(columns="client_id")
+  return counts.apply(pd.to_numeric, errors="coerce").fillna(0).to_numpy(float)
+
+
+def merged(counts: np.ndarray, limit: int) -> np.ndarray:
+  """Adds up neighbouring rows so that at most `limit` remain."""
+  if len(counts) <= limit:
+    return counts
+  starts = -(-np.arange(limit) * len(counts) // limit)
+  return np.add.reduceat(counts, starts, axis=0)
+
+
+def draw(counts: np.ndarray, identifier: str) -> Markup:
+  """Draws the labels of clients.
+
+  Args:
+    counts: float[clients, classes], a client at least and a class.
+    identifier: Unique on the page.
+  """
+  num_clients, num_classes = counts.shape
+  is_ordered = num_clients > _MAX_COLUMNS
+  if is_ordered:  # Similar clients share a column.
+    counts = counts[np.lexsort((counts.max(axis=1), counts.argmax(axis=1)))]
+  columns = merged(counts, _MAX_COLUMNS)
+  members = merged(np.ones((num_clients, 1)), _MAX_COLUMNS)[:, 0]
+  # A column shows the mean size of its clients.
+  sizes = columns.sum(axis=1) / members
+  shares = _shares(merged(columns.T, _MAX_ROWS))
+  above, below = _frames(
+    num_clients,
+    num_classes,
+    float(sizes.max()),
+    "client, those with the same largest class side by side"
+    if is_ordered
+    else "client",
+  )
+  shades = heat_map.shades_for(shares)
+  return below.drawing(
+    identifier,
+    f"Labels of {num_clients:,} clients",
+    f"Columns are clients, rows are the {num_classes:,} classes, the first on "
+    "top. Darker is a larger share of the client's examples. Bars above show "
+    "how many examples each client has.",
+    above.axes(),
+    frames.text("examples", above.left, 9, "start"),
+    element("path", d=_bars(sizes, above), class_="bars quiet"),
+    below.axes(has_grid=False),
+    frames.text(
+      "class; shade: % of examples", below.left, below.top - 5, "start"
+    ),
+    heat_map.cells(shares, shades, below),
+    heat_map.key(shades, below),
+  )
+
+
+def _shares(labels: np.ndarray) -> np.ndarray:
+  """Returns each count as a percentage of its column; NaN for no count."""
+  with np.errstate(invalid="ignore"):
+    shares = 100 * labels / labels.sum(axis=0)
+  shares[shares == 0] = np.nan
+  return shares
+
+
+def _frames(
+  num_clients: int, num_classes: int, largest: float, x_label: str
+) -> tuple[Frame, Frame]:
+  """Returns the frame of the clients' sizes, and that of their labels.
+
+  Args:
+    num_clients: Number of clients.
+    num_classes: Number of classes.
+    largest: The largest size.
+    x_label: Label below the clients.
+  """
+  clients, classes = (
+    linear(-0.5, n - 0.5, num_ticks=10, is_tight=True, is_whole=True)
+    for n in (num_clients, num_classes)
+  )
+  width = min(_LEFT + _CLIENT_WIDTH * num_clients + _RIGHT, _MAX_WIDTH)
+  height = min(_CLASS_HEIGHT * num_classes + 56, _MAX_HEIGHT)
+  above = Frame(
+    Scale(clients.low, clients.high, ()),
+    linear(0, largest, num_ticks=2),
+    width=width,
+    height=_SIZES_HEIGHT,
+    bottom=6,
+    left=_LEFT,
+    right=_RIGHT,
+    top=14,
+  )
+  below = Frame(
+    clients,
+    Scale(classes.high, classes.low, classes.ticks),
+    x_label=x_label,
+    width=width,
+    height=_SIZES_HEIGHT + height,
+    top=_SIZES_HEIGHT + 14,
+    left=_LEFT,
+    right=_RIGHT,
+  )
+  return above, below
+
+
+def _bars(sizes: np.ndarray, frame: Frame) -> str:
+  x = np.round(
+    np.linspace(frame.left, frame.width - frame.right, len(sizes) + 1)
+  )
+  floor, tops = frame.y_pixels([0])[0], frame.y_pixels(sizes)
+  gap = 1 if len(sizes) <= 100 else 0
+  return "".join(
+    shapes.box(left, top, right - left - gap, floor - top)
+    for left, right, top in zip(x, x[1:], tops, strict=False)
+  )

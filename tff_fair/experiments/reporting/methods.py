@@ -1,0 +1,110 @@
+"""The contents of a report: tasks, the methods tried on each, their runs."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from tff_fair import typed_values
+from tff_fair.experiments.comparing.groups import group
+from tff_fair.experiments.reporting import styles
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec_text import TASK_OPTION
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+  """Finished runs that differ in the seed alone.
+
+  Attributes:
+    label: The method, and the settings that set it apart on the page.
+    number: Its number within the task.
+    runs: At least one.
+  """
+
+  label: str
+  number: int
+  runs: tuple[Run, ...]
+
+  @property
+  def style(self) -> styles.Style:
+    """The look of its lines and markers."""
+    return styles.style(self.number)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskRuns:
+  """The runs on one task, with the same split of the data and model.
+
+  Attributes:
+    identifier: Unique on the page.
+    name: Name of the task.
+    title: Its name, and options in which tasks of that name differ.
+    methods: Those with finished runs.
+    unfinished: Runs that are not finished.
+  """
+
+  identifier: str
+  name: str
+  title: str
+  methods: tuple[Method, ...]
+  unfinished: tuple[Run, ...]
+
+  @property
+  def runs(self) -> list[Run]:
+    """The finished runs."""
+    return [run for method in self.methods for run in method.runs]
+
+  @property
+  def has_seeds(self) -> bool:
+    """Whether there is a method with several runs."""
+    return any(len(method.runs) > 1 for method in self.methods)
+
+
+def arrange(runs: Sequence[Run]) -> list[TaskRuns]:
+  """Sorts runs by task and method.
+
+  Args:
+    runs: Any runs.
+
+  Returns:
+    The tasks, as they first occur.
+
+  Raises:
+    RunError: If two finished runs are the same, seed included.
+  """
+  of_tasks: dict[tuple[str, ...], list[Run]] = {}
+  for run in runs:
+    of_tasks.setdefault((run.task, *_options(run)), []).append(run)
+  return [
+    _task(f"t{number}", _title(members[0], list(of_tasks.values())), members)
+    for number, members in enumerate(of_tasks.values())
+  ]
+
+
+def _task(identifier: str, title: str, members: Sequence[Run]) -> TaskRuns:
+  groups = group([run for run in members if run.is_finished])
+  return TaskRuns(
+    identifier,
+    members[0].task,
+    title,
+    tuple(Method(g.label, n, g.runs) for n, g in enumerate(groups)),
+    tuple(run for run in members if not run.is_finished),
+  )
+
+
+def _options(run: Run) -> list[str]:
+  return sorted(
+    f"{name.removeprefix(TASK_OPTION)}={typed_values.text(value)}"
+    for name, value in run.settings.items()
+    if name.startswith(TASK_OPTION)
+  )
+
+
+def _title(run: Run, tasks: Sequence[Sequence[Run]]) -> str:
+  """Returns the name of a task with the options that set it apart."""
+  others = [_options(other[0]) for other in tasks if other[0].task == run.task]
+  own = [
+    option
+    for option in _options(run)
+    if not all(option in options for options in others)
+  ]
+  return ", ".join([run.task, *own])

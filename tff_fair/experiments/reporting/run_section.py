@@ -1,0 +1,175 @@
+"""Section: the command and settings of each run, to repeat it."""
+
+from collections.abc import Mapping, Sequence
+
+from tff_fair import typed_values
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.reporting import tables
+from tff_fair.experiments.reporting.markup import Child, Markup, element
+from tff_fair.experiments.reporting.methods import TaskRuns
+from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.runs.run import ROUND, Run
+
+# Of the configuration, in the order in which they are shown.
+_GROUPS = ("flags", "hparams", "versions")
+_SHOWN = (("flags", "seed"), ("flags", "output_dir"), ("flags", "hparam"))
+
+_Settings = Mapping[tuple[str, str], object]
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section: settings common to all runs, then each run."""
+  common = _common([*task.runs, *task.unfinished])
+  groups = [(method.label, method.runs) for method in task.methods]
+  if task.unfinished:
+    groups.append(("Unfinished", task.unfinished))
+  heads = ("Seed", "Rounds", "Duration", "Command and folder")
+  caption = "Commands and folders"
+  return Section(
+    "Runs",
+    [
+      element("h4", "Settings of all runs"),
+      _settings(common),
+      tables.scrolling(
+        caption,
+        element(
+          "table",
+          element("caption", caption),
+          element(
+            "thead",
+            element(
+              "tr",
+              [
+                element("th", head, scope="col", class_=_column_class(n))
+                for n, head in enumerate(heads)
+              ],
+            ),
+          ),
+          [_method(label, runs, common) for label, runs in groups],
+          class_="runs",
+        ),
+      ),
+    ],
+  )
+
+
+def _method(label: str, runs: Sequence[Run], common: _Settings) -> Markup:
+  alike = _common(runs)
+  return element(
+    "tbody",
+    element(
+      "tr",
+      element(
+        "th",
+        label,
+        _settings(_without(alike, common)),
+        scope="rowgroup",
+        colspan=4,
+        class_="method",
+      ),
+    ),
+    [_run(run, [common, alike]) for run in runs],
+  )
+
+
+def _run(run: Run, known: Sequence[_Settings]) -> Markup:
+  own = _of(run)
+  for settings in known:
+    own = _without(own, settings)
+  command = run.config.get("command", {}).get("line", "unknown command")
+  cells: list[Child] = [
+    _rounds(run),
+    _duration(run),
+    [
+      _command(command),
+      element("p", "in ", element("code", str(run.path)), class_="note"),
+      _settings(own),
+    ],
+  ]
+  return element(
+    "tr",
+    element("th", run.seed, scope="row"),
+    [
+      element("td", cell, class_=_column_class(n))
+      for n, cell in enumerate(cells, start=1)
+    ],
+  )
+
+
+def _command(line: str) -> Markup:
+  """Returns a command whose words do not break at a hyphen."""
+  words = [[element("span", word), " "] for word in line.split(" ")]
+  return element("code", words)
+
+
+def _column_class(number: int) -> str | None:
+  return "text" if number == 3 else None
+
+
+def _settings(settings: _Settings) -> Markup | None:
+  """Returns settings as a list; None if there are none."""
+  if not settings:
+    return None
+  return element(
+    "ul",
+    [
+      element("li", f"{name}={_value(value)}")
+      for (_, name), value in settings.items()
+    ],
+    class_="settings",
+  )
+
+
+def _of(run: Run) -> dict[tuple[str, str], object]:
+  """Returns the settings of a run that its row does not show in a column."""
+  return {
+    (group, name): value
+    for group in _GROUPS
+    for name, value in run.config.get(group, {}).items()
+    if (group, name) not in _SHOWN
+  }
+
+
+def _common(runs: Sequence[Run]) -> dict[tuple[str, str], object]:
+  """Returns the settings that are the same in all runs."""
+  first, *others = map(_of, runs)
+  return {
+    name: value
+    for name, value in first.items()
+    if all(name in other and other[name] == value for other in others)
+  }
+
+
+def _without(
+  settings: _Settings, known: _Settings
+) -> dict[tuple[str, str], object]:
+  return {name: value for name, value in settings.items() if name not in known}
+
+
+def _value(value: object) -> str:
+  # Not given, or given as nothing.
+  return "none" if value in (None, [], "") else typed_values.text(value)
+
+
+def _rounds(run: Run) -> str:
+  wanted = run.config["flags"].get("total_rounds")
+  table = run.evaluations if run.is_finished else run.metrics
+  done = int(table[ROUND].max()) if len(table) else 0
+  if run.is_finished or wanted is None:
+    return f"{done:,}"
+  return f"{done:,} of {int(wanted):,}"
+
+
+def _duration(run: Run) -> str:
+  try:
+    table = run.timing
+  except RunError:
+    return "unknown"
+  columns = [name for name in table if str(name).endswith("_seconds")]
+  seconds = round(float(table[columns].sum().sum()))
+  if not columns:
+    return "unknown"
+  hours, minutes = divmod(round(seconds / 60), 60)
+  if hours:
+    return f"{hours} h {minutes} min"
+  return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds} s"

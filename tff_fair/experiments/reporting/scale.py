@@ -1,0 +1,166 @@
+"""Scales of charts: from values to places, with ticks at round numbers."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+_STEPS = (1, 2, 2.5, 5, 10)
+_TOLERANCE = 1e-9  # Rounding may shift a tick by this part of a step.
+# At this ratio of the largest to the smallest, values need a logarithm.
+_LOGARITHMIC_FROM = 100
+
+
+class Unit(NamedTuple):
+  """A unit of values, such as MB.
+
+  Attributes:
+    size: How much one is.
+    name: Its name; may be empty.
+  """
+
+  size: float = 1
+  name: str = ""
+
+
+PERCENT = Unit(0.01, "%")
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+_POWERS = ("", "thousand", "million", "10⁹", "10¹²", "10¹⁵", "10¹⁸")
+
+
+def byte_unit(largest: float) -> Unit:
+  """Returns the unit in which a number of bytes has one to three digits."""
+  power = _power(largest)
+  return Unit(1000.0**power, f"{_PREFIXES[power]}B")
+
+
+def count_unit(largest: float) -> Unit:
+  """Returns the unit in which a large number has one to three digits."""
+  power = _power(largest)
+  return Unit(1000.0**power, _POWERS[power])
+
+
+def _power(largest: float) -> int:
+  if not largest >= 1 or math.isinf(largest):
+    return 0
+  # 1e15 must not fall below itself by rounding.
+  power = math.floor(math.log10(largest) / 3 + _TOLERANCE)
+  return min(power, len(_PREFIXES) - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+  """A range of values, linear or logarithmic.
+
+  Attributes:
+    low: The value at place 0.
+    high: The value at place 1; greater.
+    ticks: Values to mark, ascending.
+    is_logarithmic: Whether equal ratios are equally far apart.
+  """
+
+  low: float
+  high: float
+  ticks: tuple[float, ...]
+  is_logarithmic: bool = False
+
+  def places(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Returns where values are: float64, 0 to 1 within the range.
+
+    A value without a place (not finite, or not positive on a logarithmic
+    scale) is NaN.
+    """
+    found = np.asarray(values, np.float64)
+    low, high = self.low, self.high
+    with np.errstate(divide="ignore", invalid="ignore"):
+      if self.is_logarithmic:
+        found, low, high = np.log10(found), math.log10(low), math.log10(high)
+      places = (found - low) / (high - low)
+    return np.where(np.isfinite(places), places, np.nan)
+
+  @property
+  def labels(self) -> tuple[str, ...]:
+    """The ticks as text, all with as many decimals as they need."""
+    if self.is_logarithmic:
+      return tuple(f"{tick:g}" for tick in self.ticks)
+    decimals = max(map(_decimals, self.ticks), default=0)
+    return tuple(number_text(tick, decimals) for tick in self.ticks)
+
+
+def linear(
+  low: float,
+  high: float,
+  *,
+  num_ticks: int = 6,
+  bounds: tuple[float, float] = (-math.inf, math.inf),
+  is_tight: bool = False,
+  is_whole: bool = False,
+) -> Scale:
+  """Returns a scale from tick to tick that covers a range.
+
+  Args:
+    low: Smallest value.
+    high: Largest value.
+    num_ticks: Approximate number of ticks.
+    bounds: The scale stays within these.
+    is_tight: Whether the scale shall end at `low` and `high` themselves.
+    is_whole: Whether values are whole numbers, as rounds are.
+  """
+  if not math.isfinite(low) or not math.isfinite(high):
+    low, high = 0.0, 1.0
+  if low == high and not is_tight:
+    spread = max(abs(low), 1) / 10
+    low, high = max(low - spread, bounds[0]), min(high + spread, bounds[1])
+  if low >= high:
+    high = low + max(abs(low), 1)
+  step = tick_step(high - low, num_ticks)
+  if is_whole:
+    step = 5.0 if step == 2.5 else max(step, 1.0)
+  first = math.floor(low / step + _TOLERANCE)
+  last = math.ceil(high / step - _TOLERANCE)
+  if is_tight:
+    first = math.ceil(low / step - _TOLERANCE)
+    last = math.floor(high / step + _TOLERANCE)
+  # Multiples, rounded: sums of steps would show as 0.30000000000000004.
+  ticks = tuple(float(f"{n * step:.12g}") for n in range(first, last + 1))
+  if is_tight:
+    return Scale(low, high, ticks)
+  within = tuple(t for t in ticks if bounds[0] <= t <= bounds[1])
+  return Scale(max(ticks[0], bounds[0]), min(ticks[-1], bounds[1]), within)
+
+
+def tick_step(length: float, num_ticks: int) -> float:
+  """Returns 1, 2, 2.5 or 5 times a power of ten.
+
+  Args:
+    length: Of the range, positive.
+    num_ticks: Largest number of steps, except by rounding.
+  """
+  rough = length / num_ticks
+  power = 10.0 ** math.floor(math.log10(rough))
+  return next(s * power for s in _STEPS if s * power >= rough * (1 - 1e-9))
+
+
+def logarithmic(low: float, high: float) -> Scale | None:
+  """Returns a logarithmic scale for values that need one; None for others."""
+  if not (low > 0 and high / low >= _LOGARITHMIC_FROM):
+    return None
+  first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+  step = max(1, math.ceil((last - first) / 6))
+  ticks = tuple(10.0**n for n in range(first, last + 1, step))
+  return Scale(10.0**first, 10.0**last, ticks, is_logarithmic=True)
+
+
+def number_text(value: float, decimals: int) -> str:
+  """Returns a number as it is read: 1,234.5, with a true minus sign."""
+  text = f"{value:,.{decimals}f}"
+  if float(text.replace(",", "")) == 0:
+    text = text.removeprefix("-")
+  return text.replace("-", "−")
+
+
+def _decimals(value: float) -> int:
+  text = f"{value:.10f}".rstrip("0")
+  return len(text.partition(".")[2])

@@ -1,0 +1,114 @@
+"""Section: accuracy against fairness, and the methods that no other beats."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.measures import MEASURES
+from tff_fair.experiments.reporting import (
+  final_measures,
+  scale,
+  scatter_chart,
+  section,
+)
+from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.markup import Markup
+from tff_fair.experiments.reporting.methods import Method, TaskRuns
+from tff_fair.experiments.reporting.scatter_chart import Point
+from tff_fair.experiments.reporting.section import Section
+
+_TITLE = "Accuracy and fairness"
+_MAX_NAMES = 10
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section: mean accuracy against std and worst 10 %."""
+  figures = [
+    figure
+    for name in ("std", "worst_10")
+    if (figure := _figure(task, name)) is not None
+  ]
+  if not figures:
+    return Section(_TITLE, absence="no run has finite accuracies")
+  return Section(
+    _TITLE,
+    [
+      section.note(
+        "At the end of the runs. The dashed line joins the Pareto front: no "
+        "other method is better in one of the two measures without being worse "
+        "in the other.",
+        " Whiskers are one standard deviation over seeds."
+        if task.has_seeds
+        else None,
+        " Where a name has no room, look up the symbol in the legend.",
+      ),
+      section.charts(figures),
+    ],
+  )
+
+
+def _figure(task: TaskRuns, name: str) -> Markup | None:
+  measure = MEASURES[name]
+  points = [
+    point
+    for method in task.methods
+    if np.isfinite((point := _point(method, name)).x + point.y)
+  ]
+  if not points:
+    return None
+  sign = 1 if measure.higher_is_better else -1
+  front = scatter_chart.pareto_front(
+    [point.x for point in points], [sign * point.y for point in points]
+  )
+  names = ", ".join(points[place].label for place in front)
+  if len(front) > _MAX_NAMES:
+    names = f"{len(front)} of {len(points)} methods"
+  direction = "up" if sign > 0 else "down"
+  title = f"{measure.title} against mean accuracy"
+  chart = scatter_chart.draw(
+    points,
+    Frame(
+      _scale([(point.x, point.x_spread) for point in points]),
+      _scale([(point.y, point.y_spread) for point in points]),
+      x_label="mean accuracy (%)",
+    ),
+    identifier=f"{task.identifier}-mean-{name}",
+    title=title,
+    description=f"Better is right and {direction}. Pareto front: {names}.",
+    front=front,
+  )
+  return section.figure(
+    chart,
+    f"{measure.title} of accuracy over clients (%), better {direction} and "
+    "right",
+    f"Pareto front: {names}.",
+  )
+
+
+def _point(method: Method, name: str) -> Point:
+  x, y = (final_measures.of_method(method, n) for n in ("mean", name))
+  texts = [
+    f"{MEASURES[n].title.lower()} {measures.value_text(MEASURES[n], value)} %"
+    for n, value in (("mean", x), (name, y))
+  ]
+  return Point(
+    method.label,
+    method.number,
+    method.style,
+    x.mean,
+    y.mean,
+    x.std or 0.0,
+    y.std or 0.0,
+    ", ".join(texts),
+  )
+
+
+def _scale(values: Sequence[tuple[float, float]]) -> scale.Scale:
+  low = min(mean - spread for mean, spread in values)
+  high = max(mean + spread for mean, spread in values)
+  # Points at the very edge would be half a marker beyond it.
+  room = (high - low) / 20
+  return scale.linear(
+    max(low - room, 0), min(high + room, 100), bounds=(0, 100)
+  )

@@ -1,0 +1,71 @@
+"""Writes a report: one HTML file about some runs, which needs nothing else."""
+
+import os
+import pathlib
+from collections.abc import Iterable
+
+from tasks.formats import whole_file as staging
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.reporting import methods, page
+from tff_fair.experiments.runs.run import Run, find
+
+Place = str | os.PathLike[str]
+
+
+def report(
+  runs: Run | Place | Iterable[Run | Place],
+  path: Place,
+  *,
+  title: str | None = None,
+  overwrite: bool = False,
+) -> pathlib.Path:
+  """Writes a page that shows runs side by side.
+
+  Runs that differ in the seed alone are one method of the page. The page works
+  offline, in print and without scripts.
+
+  Args:
+    runs: Runs, folders of runs, or folders above them; a run counts once.
+    path: The HTML file to write. Its folder is made if need be.
+    title: Title of the page; by default it names the tasks.
+    overwrite: Whether to replace a file that is there already.
+
+  Returns:
+    The file.
+
+  Raises:
+    RunError: If the file is there already, a folder holds no run, a run is
+      damaged, or two runs are the same.
+    ValueError: If there are no runs.
+    tasks.data_error.DataError: If the file cannot be written.
+  """
+  path = pathlib.Path(path)
+  if path.is_dir():
+    raise RunError(
+      f"{path}: is a folder; name a file in it, as {path / 'page.html'}."
+    )
+  if os.path.lexists(path) and not overwrite:
+    raise RunError(
+      f"{path}: exists already; choose another file, or replace it with "
+      "overwrite=True."
+    )
+  found = _read(runs)
+  if not found:
+    raise ValueError(
+      "Found no runs, expected one at least; give runs, or folders of runs."
+    )
+  text = page.build(methods.arrange(found), title)
+  with staging.replacement(path, overwrite=overwrite) as staged:
+    staged.write_text(text, encoding="utf-8")
+  return path
+
+
+def _read(runs: Run | Place | Iterable[Run | Place]) -> list[Run]:
+  """Returns the runs in their order, each once."""
+  if isinstance(runs, Run | str | os.PathLike):
+    runs = [runs]
+  found: dict[pathlib.Path, Run] = {}
+  for item in runs:
+    for run in [item] if isinstance(item, Run) else find([item]):
+      found.setdefault(run.path.resolve(), run)
+  return list(found.values())

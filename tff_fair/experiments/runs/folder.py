@@ -1,0 +1,256 @@
+"""The folder of a run: its files, its lock, and whether it may be written to.
+
+A folder takes one run. A run that was interrupted goes on in it, if all that
+decides its results is the same; nothing else is ever written over.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import shutil
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tff_fair import files as staging
+from tff_fair.experiments.errors import RunError as UsageError
+
+# Groups of settings, by name: flags, versions, …
+Configuration = Mapping[str, Mapping[str, Any]]
+
+_FLAG = "--output_dir"
+_FLAGS = "flags"  # The group whose names are those of flags.
+# What may change between an interruption and the continuation.
+_FREE_GROUPS = ("command",)
+FREE_FLAGS = ("hparam", "output_dir", "rounds_per_checkpoint", "workers")
+
+
+class FolderTakenError(UsageError):
+  """A folder is at the service of something else than this run."""
+
+
+class RunFolder:
+  """The files of a run."""
+
+  def __init__(self, path: pathlib.Path) -> None:
+    self.path = path
+    self.config = path / "config.json"
+    self.metrics = path / "metrics.csv"
+    self.timing = path / "timing.csv"
+    self.costs = path / "costs.csv"
+    self.cohorts = path / "cohorts.csv"
+    self.evaluations = path / "evaluations.csv"
+    self.client_evaluations = path / "client_evaluations.csv"
+    self.checkpoints = path / "checkpoints"
+    self.best_checkpoint = path / "best_checkpoint"
+    self.tensorboard = path / "tensorboard"
+    self.clients = path / "clients.csv"
+    self.labels = path / "labels.csv"
+    self.distribution_plot = path / "accuracy_distribution.png"
+    self.curves_plot = path / "curves.png"
+    self.summary = path / "summary.json"
+
+  @property
+  def files(self) -> tuple[pathlib.Path, ...]:
+    """All files and folders that a run writes."""
+    return tuple(path for path in vars(self).values() if path != self.path)
+
+  @property
+  def round_tables(self) -> tuple[pathlib.Path, ...]:
+    """The tables that each round adds to."""
+    return (
+      self.metrics,
+      self.timing,
+      self.costs,
+      self.cohorts,
+      self.evaluations,
+      self.client_evaluations,
+    )
+
+  @property
+  def is_finished(self) -> bool:
+    """Whether the run has come to its end: the summary is written last."""
+    return self.summary.exists()
+
+  @property
+  def is_saved(self) -> bool:
+    """Whether there is a saved round to go on from."""
+    return self.checkpoints.is_dir() and any(
+      "_temp" not in path.name for path in self.checkpoints.iterdir()
+    )
+
+  def remove_leftovers(self) -> None:
+    """Removes what a killed run was in the middle of writing.
+
+    TFF writes under a name such as metrics.csv_temp1234 and then renames it.
+    """
+    for folder in (self.path, self.checkpoints, self.best_checkpoint):
+      _remove(folder.glob("*_temp[0-9]*"))
+
+  def check_free(self) -> None:
+    """Checks what can be known before the configuration is.
+
+    Raises:
+      FolderTakenError: If a finished run, or something else, is in the way.
+      UsageError: If nobody can look into the folder.
+    """
+    try:
+      is_finished, has_config = self.is_finished, self.config.exists()
+    except OSError as error:
+      raise _unusable(self.path, error) from error
+    if is_finished:
+      raise FolderTakenError(
+        f"{_FLAG}={self.path}: holds a finished run; choose another folder, or "
+        "move it away."
+      )
+    found = [path.name for path in self.files if os.path.lexists(path)]
+    if found and not has_config:
+      raise FolderTakenError(
+        f"{_FLAG}={self.path}: holds {found[0]}, which is not of a run that "
+        "could go on; choose another folder, or move it away."
+      )
+
+
+@contextlib.contextmanager
+def take_folder(
+  paths: Iterable[pathlib.Path],
+  configuration: Configuration,
+  *,
+  flag_defaults: Mapping[str, Any] | None = None,
+) -> Iterator[RunFolder]:
+  """Takes a folder for a run: a new one, or that of the same run, interrupted.
+
+  A run that fails before anything is saved takes all it has written with it.
+
+  Args:
+    paths: The folders to try; the first that is not taken is used.
+    configuration: All that decides the results, to be saved and compared.
+    flag_defaults: What flags are in a run that was begun before there were any
+      of that name.
+
+  Yields:
+    The folder, in which no other program works meanwhile.
+
+  Raises:
+    FolderTakenError: If all are taken; the message is about the last.
+    UsageError: If one cannot be written to.
+  """
+  with contextlib.ExitStack() as taken:
+    for path in paths:
+      try:
+        folder = taken.enter_context(
+          _take(path, configuration, flag_defaults or {})
+        )
+        break
+      except FolderTakenError as error:
+        last_error = error
+      except OSError as error:
+        raise _unusable(path, error) from error
+    else:
+      raise last_error
+    try:
+      yield folder
+    except BaseException:
+      if not folder.is_saved:
+        folder.remove_leftovers()
+        # The configuration last: without it, the rest is of no run.
+        _remove(reversed(folder.files))
+      raise
+
+
+@contextlib.contextmanager
+def _take(
+  path: pathlib.Path,
+  configuration: Configuration,
+  flag_defaults: Mapping[str, Any],
+) -> Iterator[RunFolder]:
+  folder = RunFolder(path)
+  folder.check_free()
+  with contextlib.ExitStack() as closing:
+    for parent in reversed([path, *path.parents]):
+      with contextlib.suppress(FileExistsError):
+        parent.mkdir()
+        closing.callback(_remove_if_empty, parent)
+    file = closing.enter_context(folder.config.open("ab+"))
+    _lock(file, path)
+    file.seek(0)
+    # Empty where the run was killed as it began; then it has saved nothing.
+    if (saved := file.read()) or folder.is_saved:
+      _check_same(path, saved, configuration, flag_defaults)
+    else:
+      try:
+        file.write(f"{json.dumps(configuration, indent=2)}\n".encode())
+        file.flush()
+        staging.sync(folder.config)
+      except OSError:
+        folder.config.unlink()  # Part of it would be of no run.
+        raise
+    yield folder
+
+
+def _lock(file: typing.BinaryIO, path: pathlib.Path) -> None:
+  # The kernel frees the lock with the program, however that ends.
+  try:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError as error:
+    raise FolderTakenError(
+      f"{_FLAG}={path}: another program is at work in it; choose another "
+      "folder, or wait for it."
+    ) from error
+  except OSError:
+    pass  # A file system without locks.
+
+
+def _check_same(
+  path: pathlib.Path,
+  text: bytes,
+  configuration: Configuration,
+  flag_defaults: Mapping[str, Any],
+) -> None:
+  try:
+    saved = json.loads(text)
+    saved = {**saved, _FLAGS: {**flag_defaults, **saved.get(_FLAGS, {})}}
+    differences = list(_differences(saved, configuration))
+  except (ValueError, TypeError, AttributeError) as error:
+    raise FolderTakenError(
+      f"{_FLAG}={path}: its config.json is not that of a run; choose another "
+      "folder, or move it away."
+    ) from error
+  if differences:
+    raise FolderTakenError(
+      f"{_FLAG}={path}: holds an unfinished run with {', '.join(differences)}; "
+      "choose another folder, or finish that run with what it has."
+    )
+
+
+def _differences(saved: Configuration, present: Configuration) -> Iterator[str]:
+  present = json.loads(json.dumps(present))
+  for group in sorted((saved.keys() | present.keys()) - set(_FREE_GROUPS)):
+    before, now = saved.get(group, {}), present.get(group, {})
+    free = FREE_FLAGS if group == _FLAGS else ()
+    for name in sorted((before.keys() | now.keys()) - set(free)):
+      if before.get(name) != now.get(name):
+        title = f"--{name}" if group == _FLAGS else f"{group} {name}"
+        yield f"{title}={before.get(name)} (here {now.get(name)})"
+
+
+def _unusable(path: pathlib.Path, error: OSError) -> UsageError:
+  return UsageError(
+    f"{_FLAG}={path}: cannot be written to: {error.strerror}; choose another "
+    "folder."
+  )
+
+
+def _remove(paths: Iterable[pathlib.Path]) -> None:
+  for path in paths:
+    if path.is_dir():
+      shutil.rmtree(path)
+    else:
+      path.unlink(missing_ok=True)
+
+
+def _remove_if_empty(path: pathlib.Path) -> None:
+  with contextlib.suppress(OSError):
+    path.rmdir()

@@ -1,0 +1,259 @@
+"""The settings of a run, by group: names, types, defaults and meanings.
+
+Nothing else declares them: `RunSpec` inherits these fields, and flags, TOML and
+help texts are made from them.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from tff_fair.experiments import declared, number_range
+
+OptimizerName = Literal[
+  "sgd",
+  "momentum",
+  "nesterov",
+  "adagrad",
+  "adam",
+  "adamw",
+  "rmsprop",
+  "yogi",
+]
+DecayKind = Literal["exponential", "inverse_time"]
+
+MOMENTUM = 0.9  # Where there is one and none is given.
+USUAL_COHORT = 10
+
+_MOMENTUM_OF = (
+  f"with the optimizer momentum or nesterov, in [0, 1). By default {MOMENTUM}."
+)
+_A_MOMENTUM: dict[str, Any] = {
+  "expects": "a number in [0, 1)",
+  "is_valid": lambda value: 0 <= value < 1,
+}
+_A_RANGE: dict[str, Any] = {
+  "expects": number_range.EXPECTED,
+  "is_valid": number_range.is_valid,
+}
+_A_SEED: dict[str, Any] = {
+  "expects": "an integer of 0 or more",
+  "is_valid": lambda value: value >= 0,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+  """Task: data and model."""
+
+  task: str = declared.value("digits", "Name of the task; --list shows all.")
+  data_dir: str | None = declared.value(
+    None,
+    "Directory of the task's data files. By default the task's loader keeps "
+    "them where it always does; `digits` needs none.",
+  )
+  task_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AlgorithmSettings:
+  """Algorithm: the method, and how it sees and sums the clients."""
+
+  algorithm: str = declared.value(
+    "adafed", "Name of the method; --list shows all."
+  )
+  hparams: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  client_weighting: Literal["num_examples", "uniform"] = declared.value(
+    "num_examples",
+    "The weight of a client: its training examples, or the same for all.",
+  )
+  loss_at: Literal["before", "training", "after"] = declared.value(
+    "before",
+    "Where a client takes its loss: before local training, in a pass of its "
+    "own; during it, at no cost; or after it.",
+  )
+  aggregation: Literal["streaming", "two_phase", "stacked"] | None = (
+    declared.value(
+      None,
+      "How the server sums client updates; by default the cheapest way that "
+      "the method allows. --list shows all.",
+    )
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+  """Training: the clients' local steps and the server's."""
+
+  client_optimizer: OptimizerName = declared.value(
+    "sgd", "Local optimizer, started anew each round."
+  )
+  client_momentum: float | None = declared.value(
+    None, f"Momentum of local training {_MOMENTUM_OF}", **_A_MOMENTUM
+  )
+  client_learning_rate: float = declared.positive_number(
+    0.1, "Learning rate of local training."
+  )
+  batch_size: int = declared.positive_integer(
+    16, "Examples in a local minibatch."
+  )
+  local_epochs: int | str = declared.value(
+    1,
+    "How often a client runs over its data in a round; or a range as 1-5, from "
+    "which each client draws anew in each round, as devices of unequal speed "
+    "would.",
+    **_A_RANGE,
+  )
+  client_learning_rate_decay: float | None = declared.value(
+    None,
+    "Factor of the client learning rate from one round to the next, in (0, 1]; "
+    "or r, where round t = 0, 1, ... divides the rate by 1 + r t. By default "
+    "the rate stays.",
+  )
+  client_learning_rate_decay_kind: DecayKind = declared.value(
+    "exponential", "Whether the decay is a factor (exponential) or r."
+  )
+  server_optimizer: OptimizerName | None = declared.value(
+    None,
+    "Applies the direction of a round. By default sgd, or the method's own "
+    "server step.",
+  )
+  server_momentum: float | None = declared.value(
+    None, f"Momentum of the server {_MOMENTUM_OF}", **_A_MOMENTUM
+  )
+  server_learning_rate: float | None = declared.positive_number(
+    None,
+    "Learning rate of the server. By default 1, or the method's own.",
+  )
+  server_learning_rate_decay: float | None = declared.value(
+    None,
+    "As that of the client learning rate, a factor in (0, 1] or r; rounds t "
+    "are those in which the server took a step. By default the rate stays.",
+  )
+  server_learning_rate_decay_kind: DecayKind | None = declared.value(
+    None,
+    "Whether the decay is a factor or r. By default exponential, a factor.",
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SamplingSettings:
+  """Sampling: which clients take part in a round."""
+
+  sampling: Literal["uniform", "proportional", "all"] = declared.value(
+    "uniform",
+    "How a round draws its cohort, without replacement: uniform; "
+    "proportional to training examples, one client after the other; or all "
+    "clients in every round.",
+  )
+  clients_per_round: int | str | None = declared.value(
+    None,
+    "Size of the cohort, drawn anew each round; or a range as 5-15, from which "
+    f"each round draws its size. By default {USUAL_COHORT}, or all clients "
+    "where there are fewer.",
+    **_A_RANGE,
+  )
+  dropout: float = declared.value(
+    0.0,
+    "Probability that a drawn client does not report back, in [0, 1). Where "
+    "nobody would, one client of the cohort, drawn by lot, does.",
+    expects="a number in [0, 1)",
+    is_valid=lambda value: 0 <= value < 1,
+  )
+  dropout_kind: Literal["independent", "by_client"] = declared.value(
+    "independent",
+    "Whether clients drop out independently in each round, or by_client: each "
+    "client has a probability of its own for the whole run, drawn uniformly "
+    "from [0, 2p] for a --dropout p up to 1/2, from [2p - 1, 1] above.",
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoopSettings:
+  """Loop: rounds, checkpoints, and the seed."""
+
+  total_rounds: int = declared.positive_integer(100, "Number of rounds.")
+  rounds_per_evaluation: int = declared.positive_integer(
+    10,
+    "Every so many rounds, and at the end, the run evaluates the model on the "
+    "clients' test data.",
+  )
+  rounds_per_checkpoint: int = declared.positive_integer(
+    10,
+    "Every so many rounds, and whenever it ends by itself, the run saves its "
+    "state, to go on from there.",
+    decides=False,
+  )
+  seed: int = declared.value(
+    0,
+    "Seed of the task, the initial weights, the cohorts, the local order of "
+    "examples and all other draws. The same settings with the same seed give "
+    "the same results.",
+    **_A_SEED,
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+  """Evaluation: of whom, and what follows from it."""
+
+  evaluation_clients: int | None = declared.positive_integer(
+    None,
+    "How many clients the run evaluates, drawn once, the same in all "
+    "evaluations and in the results at the end. By default all.",
+  )
+  criterion: Literal["mean", "worst_10"] | None = declared.value(
+    None,
+    "Keep the state at the evaluation with the largest mean accuracy over "
+    "clients, or mean over the worst 10 %, in best_checkpoint. By default the "
+    "run keeps its last state alone.",
+  )
+  patience: int | None = declared.positive_integer(
+    None,
+    "End the run after so many evaluations in a row that did not improve the "
+    "--criterion. By default it goes on to the last round.",
+  )
+  measure_improvement: bool = declared.value(
+    False,
+    "Evaluate the model on the cohort's training data before and after each "
+    "round: improved_share in metrics.csv is the share of clients whose loss "
+    "did not rise, cohorts.csv has their losses.",
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AttackSettings:
+  """Attack: a study of clients that report something else than they found."""
+
+  attack: Literal["none", "bias", "scaling"] = declared.value(
+    "none",
+    "What attackers do, a seeded subset of the clients: bias adds a constant "
+    "to the losses they report, scaling multiplies their updates. Results are "
+    "there for the honest clients alone, too.",
+  )
+  attack_share: float = declared.value(
+    0.1,
+    "Share of the clients that attack, in (0, 1); one client at least, and one "
+    "remains honest.",
+    expects="a number in (0, 1)",
+    is_valid=lambda value: 0 < value < 1,
+  )
+  attack_strength: float | None = declared.value(
+    None,
+    "What bias adds, 0 or more; what scaling multiplies with, below 0 to turn "
+    "updates round.",
+    expects="a finite number or none",
+    is_valid=math.isfinite,
+  )
+
+
+GROUPS: tuple[type[Any], ...] = (
+  TaskSettings,
+  AlgorithmSettings,
+  TrainingSettings,
+  SamplingSettings,
+  LoopSettings,
+  EvaluationSettings,
+  AttackSettings,
+)

@@ -1,0 +1,279 @@
+"""A run as a value: everything that decides its results.
+
+    spec = RunSpec(task="digits", algorithm="adafed", hparams={"gamma": 1.0})
+    specs = spec.vary(algorithm=["fedavg", "adafed"], seed=range(5))
+
+Needs no TensorFlow: names, types and bounds are known without it. Problems that
+show only with the data or the built process are found when the run starts.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+import tasks
+from tff_fair import methods, typed_values
+from tff_fair.experiments import (
+  declared,
+  grids,
+  number_range,
+  settings,
+  spec_text,
+)
+from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments.frozen_mapping import FrozenMapping
+
+_WITH_MOMENTUM = ("momentum", "nesterov")
+_RANGES = ("local_epochs", "clients_per_round")
+_MAPPINGS = ("hparams", "task_options")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSpec(
+  # Fields come in the order of the last base first.
+  settings.AttackSettings,
+  settings.EvaluationSettings,
+  settings.LoopSettings,
+  settings.SamplingSettings,
+  settings.TrainingSettings,
+  settings.AlgorithmSettings,
+  settings.TaskSettings,
+):
+  """Everything that decides the results of a run.
+
+  `RunSpec.fields()` lists the settings with their meanings and defaults;
+  `tff_fair.experiments.settings` declares them. Beside them:
+
+  Attributes:
+    hparams: Hyperparameters of the method, by name; others have their defaults.
+    task_options: Options of the task, by name; others have their defaults.
+
+  Raises:
+    ValueError: If a value is not valid; names the field, what was found and
+      what is valid.
+  """
+
+  def __post_init__(self) -> None:
+    for name in _RANGES:
+      object.__setattr__(self, name, number_range.normal(getattr(self, name)))
+    for name, field in self.fields().items():
+      value = getattr(self, name)
+      try:
+        object.__setattr__(self, name, field.check(value))
+      except ValueError as error:
+        raise SpecError(name, f"{error}.") from None
+    object.__setattr__(self, "task_options", self._checked_task_options())
+    object.__setattr__(self, "hparams", self._checked_hparams())
+    self._check_combinations()
+
+  @classmethod
+  def fields(cls) -> Mapping[str, declared.Declared]:
+    """Returns the settings by name, but for `hparams` and `task_options`."""
+    return declared.fields_of(cls)
+
+  @property
+  def short_name(self) -> str:
+    """The task and the method, as folders are called: "digits-adafed"."""
+    return f"{self.task}-{self.algorithm}"
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns all settings as plain values, ready for JSON."""
+    values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+    return {**values, **{name: dict(values[name]) for name in _MAPPINGS}}
+
+  @classmethod
+  def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    """Returns the run of some settings; others have their defaults.
+
+    Raises:
+      ValueError: If a name or a value is not valid.
+    """
+    names = [field.name for field in dataclasses.fields(cls)]
+    for name in values:
+      if name not in names:
+        raise SpecError(
+          name, f"there is no such setting; valid: {', '.join(names)}."
+        )
+    return cls(**values)
+
+  def to_toml(self) -> str:
+    """Returns all settings that have a value as TOML."""
+    return spec_text.to_toml(self.to_dict())
+
+  @classmethod
+  def from_toml(cls, text: str) -> Self:
+    """Reads a run from TOML.
+
+    Raises:
+      ValueError: If the text is no TOML, or a name or a value is not valid.
+    """
+    return cls.from_dict(spec_text.from_toml(text))
+
+  def replace(self, **values: Any) -> Self:
+    """Returns the run with some settings replaced."""
+    return dataclasses.replace(self, **values)
+
+  def differences(self, other: "RunSpec") -> dict[str, tuple[Any, Any]]:
+    """Returns where another run differs in what decides results.
+
+    Returns:
+      This run's and the other's value by name: that of a field, "hparam.NAME"
+      or "task_option.NAME". A value that equals a default differs from no value
+      nowhere.
+    """
+    mine, theirs = self.effective(), other.effective()
+    return {
+      name: (mine.get(name), theirs.get(name))
+      for name in {**mine, **theirs}
+      if mine.get(name) != theirs.get(name)
+    }
+
+  def effective(self) -> dict[str, Any]:
+    """Returns what decides the results, defaults filled in, by flat names."""
+    hparams = methods.hyperparameters(self.algorithm)
+    return {
+      **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
+      **{
+        f"{spec_text.HPARAM}{name}": self.hparams.get(name, h.default)
+        for name, h in hparams.items()
+      },
+      **{
+        f"{spec_text.TASK_OPTION}{name}": self.task_options.get(name, default)
+        for name, default in tasks.option_defaults(self.task).items()
+      },
+    }
+
+  def vary(self, **values: Any) -> list["RunSpec"]:
+    """Returns the runs of a grid, each once.
+
+    Args:
+      **values: A value, or a list of values, for a field, a hyperparameter or
+        an option of the task, by name. "hparam.NAME" and "task_option.NAME"
+        (as `**{"hparam.seed": 1}`) tell them from a field of that name. A tuple
+        is one value: a range. A hyperparameter counts for the methods that
+        have it.
+
+    Returns:
+      One run for each combination; the last name varies fastest.
+
+    Raises:
+      ValueError: If a name or a value is not valid, or no method has a
+        hyperparameter.
+    """
+    return grids.vary(self, values)
+
+  def _checked_task_options(self) -> FrozenMapping:
+    if self.task not in tasks.names():
+      raise SpecError(
+        "task",
+        f"unknown task; valid tasks: {', '.join(tasks.names())}.",
+        value=self.task,
+      )
+    given = _as_mapping("task_options", self.task_options)
+    try:
+      return FrozenMapping(tasks.check_options(self.task, given))
+    except ValueError as error:
+      raise SpecError("task_options", str(error)) from error
+
+  def _checked_hparams(self) -> FrozenMapping:
+    if self.algorithm not in methods.names():
+      raise SpecError(
+        "algorithm",
+        f"unknown algorithm; valid algorithms: {', '.join(methods.names())}.",
+        value=self.algorithm,
+      )
+    valid = methods.hyperparameters(self.algorithm)
+    checked = {}
+    for name, value in _as_mapping("hparams", self.hparams).items():
+      if name not in valid:
+        known = ", ".join(
+          f"{n}={typed_values.text(h.default)}" for n, h in valid.items()
+        )
+        raise SpecError(
+          "hparams",
+          f"unknown hyperparameter of {self.algorithm}; valid, with defaults: "
+          f"{known or 'none'}.",
+          key=name,
+          value=value,
+        )
+      try:
+        checked[name] = valid[name].check(value)
+      except ValueError as error:
+        raise SpecError("hparams", str(error), key=name, value=value) from error
+    return FrozenMapping(checked)
+
+  def _check_combinations(self) -> None:
+    for side in ("client", "server"):
+      momentum = getattr(self, f"{side}_momentum")
+      optimizer = getattr(self, f"{side}_optimizer")
+      if momentum is not None and optimizer not in _WITH_MOMENTUM:
+        raise SpecError(
+          f"{side}_momentum",
+          f"expected {side}_optimizer to be {' or '.join(_WITH_MOMENTUM)}, "
+          f"found {optimizer or 'none'}.",
+          value=momentum,
+        )
+    kind, decay = (
+      "server_learning_rate_decay_kind",
+      "server_learning_rate_decay",
+    )
+    if getattr(self, kind) is not None and getattr(self, decay) is None:
+      raise SpecError(
+        kind, f"is of {decay}, which is not given.", value=getattr(self, kind)
+      )
+    if self.patience is not None and self.criterion is None:
+      raise SpecError(
+        "patience",
+        "does not say what is to improve; give criterion, mean or worst_10.",
+        value=self.patience,
+      )
+    self._check_decays()
+    self._check_attack()
+
+  def _check_decays(self) -> None:
+    for side in ("client", "server"):
+      name = f"{side}_learning_rate_decay"
+      decay, kind = getattr(self, name), getattr(self, f"{name}_kind")
+      if decay is None:
+        continue
+      if kind == "inverse_time":
+        is_valid, interval = decay >= 0, "[0, inf)"
+      else:
+        is_valid, interval = 0 < decay <= 1, "(0, 1]"
+      if not is_valid:
+        raise SpecError(
+          name,
+          f"expected a number in {interval}, found {decay!r}.",
+          value=decay,
+        )
+
+  def _check_attack(self) -> None:
+    kind, strength = self.attack, self.attack_strength
+    effects = {"bias": "adds to losses", "scaling": "multiplies updates with"}
+    if kind == "none" and strength is not None:
+      raise SpecError(
+        "attack_strength",
+        f"nobody attacks; give attack, {' or '.join(effects)}, too.",
+        value=strength,
+      )
+    if kind != "none" and strength is None:
+      raise SpecError(
+        "attack",
+        "does not say how strongly; give attack_strength, what it "
+        f"{effects[kind]}.",
+        value=kind,
+      )
+    if kind == "bias" and strength is not None and strength < 0:
+      raise SpecError(
+        "attack_strength",
+        f"expected a number in [0, inf) for bias, found {strength!r}.",
+        value=strength,
+      )
+
+
+def _as_mapping(field: str, value: Any) -> Mapping[str, Any]:
+  if not isinstance(value, Mapping):
+    raise SpecError(
+      field, f"expected a mapping from names to values, found {value!r}."
+    )
+  return value

@@ -1,0 +1,1 @@
+"""Many runs: planned, run side by side, the best settings chosen."""

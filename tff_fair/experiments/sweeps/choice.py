@@ -1,0 +1,134 @@
+"""The best setting of each method, chosen on some clients, shown on the others.
+
+The clients to choose on are drawn once, the same ones for all runs.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments import aligned_columns
+from tff_fair.experiments.comparing import groups as run_groups
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.errors import RunError as UsageError
+from tff_fair.experiments.runs import run as runs
+
+_SHOWN = ("mean", "std", "worst_10", "best_10")
+_SEED = 0  # Of the draw: the choice is a matter of the runs alone.
+_VALIDATION = 2  # Keeps it apart from what else is drawn.
+
+
+def table(
+  finished: Sequence[runs.Run], criterion: str, validation_fraction: float
+) -> str:
+  """Returns the best settings, one line for each method on each task.
+
+  Args:
+    finished: Finished runs.
+    criterion: Name of the measure to choose by, as a mean over seeds.
+    validation_fraction: Share of the clients to choose on; 0 is all, for the
+      choice and for what is shown.
+
+  Raises:
+    UsageError: If the clients cannot be divided.
+  """
+  if not finished:
+    return "No run is finished; there is nothing to choose from."
+  methods: dict[str, list[run_groups.Group]] = {}
+  for group in run_groups.group(finished):
+    run = group.runs[0]
+    # Other data is another question, not another answer.
+    key = json.dumps([run.task, run.task_options, run.name], sort_keys=True)
+    methods.setdefault(key, []).append(group)
+  measure = measures.MEASURES[criterion]
+  shown = [measures.MEASURES[name].title for name in _SHOWN]
+  lines = [["Best setting", "Of", "Seeds", f"{measure.title}*", *shown]]
+  for candidates in methods.values():
+    judged = [
+      (_measured(group, validation_fraction, is_validation=True), group)
+      for group in candidates
+    ]
+    on_validation, best = min(
+      judged,
+      key=lambda pair: measures.badness(measure, pair[0][criterion].mean),
+    )
+    others = _measured(best, validation_fraction, is_validation=False)
+    lines.append(
+      [
+        *(best.label, str(len(candidates)), str(len(best.runs))),
+        _cell(on_validation, criterion),
+        *(_cell(others, name) for name in _SHOWN),
+      ]
+    )
+  text = ["".join(line) for line in aligned_columns.pad(lines, gap=2)]
+  caption = _caption(measure.title.lower(), validation_fraction)
+  return "\n".join([*caption, "", *text])
+
+
+def validation_clients(
+  client_ids: Sequence[int] | pd.Series, fraction: float
+) -> np.ndarray:
+  """Draws the clients to choose on.
+
+  Args:
+    client_ids: All clients.
+    fraction: Share of them, in (0, 1); one at least, and not all.
+
+  Returns:
+    int64[n], ascending. Depends on the set of clients and the fraction alone.
+
+  Raises:
+    UsageError: If there are not two clients.
+  """
+  ids = np.unique(np.asarray(client_ids, np.int64))
+  if ids.size < 2:
+    raise UsageError(
+      f"--validation_fraction={fraction:g}: cannot divide {ids.size} client; "
+      "give 0 for all clients for both."
+    )
+  size = min(max(1, round(fraction * ids.size)), ids.size - 1)
+  sequence = np.random.SeedSequence(_SEED, spawn_key=(_VALIDATION,))
+  generator = np.random.Generator(np.random.PCG64(sequence))
+  return np.sort(generator.choice(ids, size, replace=False))
+
+
+def _measured(
+  group: run_groups.Group, fraction: float, *, is_validation: bool
+) -> dict[str, measures.Value]:
+  """Returns the measures of a group, over seeds, on its part of the clients."""
+  measured = []
+  for run in group.runs:
+    clients = run.client_evaluations
+    clients = clients[clients[runs.ROUND] == clients[runs.ROUND].max()]
+    if fraction > 0:
+      drawn = validation_clients(clients["client_id"], fraction)
+      clients = clients[clients["client_id"].isin(drawn) == is_validation]
+    measured.append(measures.of_clients(clients))
+  return {
+    name: measures.over_seeds(measure, [values[name] for values in measured])
+    for name, measure in measures.MEASURES.items()
+  }
+
+
+def _cell(values: Mapping[str, measures.Value], name: str) -> str:
+  return measures.value_text(measures.MEASURES[name], values[name])
+
+
+def _caption(title: str, fraction: float) -> list[str]:
+  if fraction == 0:
+    where = [
+      f"* What it was chosen by: {title} over all clients, which the columns",
+      "after it are of too, so that they flatter the choice.",
+    ]
+  else:
+    where = [
+      f"* What it was chosen by: {title} over a random {fraction:.0%} of the",
+      "clients; the columns after it are of the other clients.",
+    ]
+  return [
+    "The best setting of each method, of so many, after the last round:",
+    "accuracy in percent, mean ± standard deviation over seeds.",
+    *where,
+  ]

@@ -1,0 +1,1 @@
+"""Trains: the rounds of a run, and what they leave."""

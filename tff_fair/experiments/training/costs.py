@@ -1,0 +1,164 @@
+"""What a round costs the clients: bytes down and up, and local operations.
+
+Counted is what the method needs, not how this implementation moves it: weights
+and scalars in their own types, without compression or protocol. The clients'
+metrics, which are for those who watch, and Ditto's personal models, which stay
+at their clients, are left out.
+
+Local operations are multiply-accumulates of the model, see
+`tff_fair.experiments.training.multiply_accumulates`.
+A step of training counts as three forward
+passes, as is usual: the backward pass has two products for each one forward, to
+the weights and to the inputs.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+import tff_fair
+from tff_fair.experiments.training import multiply_accumulates, sampling
+
+# From clients and a state to the clients' epochs in the round after it.
+Epochs = Callable[[Sequence[int], Any], np.ndarray]
+
+_TRAINING_PASS = 3  # In forward passes.
+_SIGNALS = tff_fair.ClientSignals(
+  tf.int64, *[tf.float32] * (len(tff_fair.ClientSignals._fields) - 1)
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClientCosts:
+  """What a client costs in a round.
+
+  Attributes:
+    bytes_down: What it receives.
+    bytes_up: What it sends, if it reports back.
+    operations_per_epoch: For each of its training examples, in an epoch.
+    operations_besides: For each of its training examples, in passes that are
+      made once in a round.
+    bytes_down_per_client: What it receives beside, for each of the clients that
+      report back.
+  """
+
+  bytes_down: int
+  bytes_up: int
+  operations_per_epoch: int
+  operations_besides: int
+  bytes_down_per_client: int = 0
+
+
+def build(
+  task: tasks.Task,
+  process: tff.learning.templates.LearningProcess,
+  *,
+  aggregation: str,
+  loss_at: str,
+  epochs: Epochs,
+) -> Callable[[Any, sampling.Cohort], Mapping[str, int]]:
+  """Returns a function from the state before a round and its cohort to costs.
+
+  Args:
+    task: The clients and the model.
+    process: The learning process, as `tff_fair.algorithms.build` returns it.
+    aggregation: The way in which updates are summed.
+    loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
+    epochs: Returns the local epochs of clients, by id, in the round after a
+      state.
+  """
+  costs = of_client(task, process, aggregation=aggregation, loss_at=loss_at)
+  return lambda state, cohort: of_round(
+    costs,
+    cohort,
+    task.train.num_examples[cohort.reporting],
+    epochs(cohort.reporting, state),
+  )
+
+
+def of_client(
+  task: tasks.Task,
+  process: tff.learning.templates.LearningProcess,
+  *,
+  aggregation: str,
+  loss_at: str,
+) -> ClientCosts:
+  """Returns what a client of a process costs.
+
+  Args:
+    task: The model.
+    process: The learning process, as `tff_fair.algorithms.build` returns it.
+    aggregation: The way in which updates are summed.
+    loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
+  """
+  state_type = process.initialize.type_signature.result.member
+  weights_type = state_type.global_model_weights
+  # The method relates losses to those of the first round's model, and updates
+  # to the gradient; otherwise the distributor has nothing to remember.
+  with_initial_weights = hasattr(state_type.distributor, "weights")
+  with_personal_model = hasattr(state_type.client_work, "personal")
+  per_example = multiply_accumulates.count(task)
+  besides = per_example * (loss_at != "training")
+  if with_initial_weights:
+    # The gradient's pass tells the loss before training too.
+    besides = per_example * (1 + _TRAINING_PASS + (loss_at == "after"))
+  return ClientCosts(
+    bytes_down=_num_bytes(weights_type) * (1 + with_initial_weights),
+    bytes_up=_num_bytes(weights_type.trainable)
+    + sum(dtype.size for dtype in _SIGNALS),
+    operations_per_epoch=_TRAINING_PASS
+    * per_example
+    * (1 + with_personal_model),
+    operations_besides=besides,
+    # An id and a coefficient, of which the client picks its own.
+    bytes_down_per_client=(tf.int64.size + tf.float64.size)
+    * (aggregation == "two_phase"),
+  )
+
+
+def of_round(
+  costs: ClientCosts,
+  cohort: sampling.Cohort,
+  num_examples: np.ndarray,
+  epochs: np.ndarray,
+) -> Mapping[str, int]:
+  """Returns what a round costs.
+
+  A client that does not report back has received the model; nothing else of it
+  is counted.
+
+  Args:
+    costs: What a client costs.
+    cohort: The clients of the round.
+    num_examples: int[m], training examples of those that report back.
+    epochs: int[m], their local epochs.
+
+  Returns:
+    `num_clients` that reported back, and `bytes_down`, `bytes_up` and
+    `local_operations` of all clients together.
+  """
+  num_clients = len(cohort.reporting)
+  per_example = costs.operations_besides + costs.operations_per_epoch * epochs
+  return {
+    "num_clients": num_clients,
+    "bytes_down": len(cohort.drawn) * costs.bytes_down
+    + num_clients**2 * costs.bytes_down_per_client,
+    "bytes_up": num_clients * costs.bytes_up,
+    "local_operations": sum(
+      n * operations
+      for n, operations in zip(
+        num_examples.tolist(), per_example.tolist(), strict=True
+      )
+    ),
+  }
+
+
+def _num_bytes(weights_type: tff.Type) -> int:
+  specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(weights_type))
+  return sum(math.prod(spec.shape) * spec.dtype.size for spec in specs)

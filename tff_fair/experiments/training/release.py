@@ -1,0 +1,228 @@
+"""Where the results of rounds go: tables and TensorBoard, by TFF's managers."""
+
+import asyncio
+import collections
+import csv
+import os
+import pathlib
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import files as staging
+from tff_fair.experiments.errors import RunError as UsageError
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.training import loop as training_loop
+
+ROUND = "round"  # The first column of every table.
+# One to go on from, and the one before, should that be damaged.
+_NUM_CHECKPOINTS = 2
+_CHECKPOINT_PREFIX = "program_state_"  # As is TFF's own default.
+
+
+class RowsReleaseManager(tff.program.ReleaseManager):
+  """Appends columns to a CSV file, one row per entry, each with its key.
+
+  `tff.program.CSVFileReleaseManager` writes one row per key.
+  """
+
+  def __init__(self, path: pathlib.Path) -> None:
+    self._path = path
+
+  async def release(self, value: Mapping[str, np.ndarray], key: int) -> None:
+    """Appends `value`, columns of equal length, under the round `key`.
+
+    A cell that is `None` is left empty.
+    """
+    is_new = not self._path.exists()
+    with self._path.open("a", newline="") as file:
+      writer = csv.writer(file)
+      if is_new:
+        writer.writerow([ROUND, *value])
+      columns = (np.asarray(column).tolist() for column in value.values())
+      writer.writerows([key, *row] for row in zip(*columns, strict=True))
+
+
+def open_releases(folder: RunFolder) -> training_loop.Releases:
+  """Opens the tables and the event files of a run."""
+
+  def table(path: pathlib.Path) -> tff.program.ReleaseManager:
+    return tff.program.CSVFileReleaseManager(path, key_fieldname=ROUND)
+
+  def table_and_events(
+    path: pathlib.Path, events: str
+  ) -> tff.program.ReleaseManager:
+    return tff.program.GroupingReleaseManager(
+      [
+        table(path),
+        tff.program.TensorBoardReleaseManager(folder.tensorboard / events),
+      ]
+    )
+
+  return training_loop.Releases(
+    metrics=table_and_events(folder.metrics, "train"),
+    timing=table(folder.timing),
+    costs=table(folder.costs),
+    cohorts=RowsReleaseManager(folder.cohorts),
+    summary=table_and_events(folder.evaluations, "test"),
+    clients=RowsReleaseManager(folder.client_evaluations),
+  )
+
+
+class _Checkpoints(tff.program.FileProgramStateManager):
+  """Keeps the last states of a run; they outlast a power cut."""
+
+  def __init__(
+    self, path: pathlib.Path, tables: Sequence[pathlib.Path]
+  ) -> None:
+    """Takes where states go, and the tables with the rounds before them."""
+    super().__init__(
+      path,
+      prefix=_CHECKPOINT_PREFIX,
+      keep_total=_NUM_CHECKPOINTS,
+      keep_first=False,
+    )
+    self._path = path
+    self._tables = tables
+
+  async def save(self, program_state: Any, version: int) -> None:
+    """Saves a state: whoever finds it, finds the rows of its rounds."""
+    for table in self._tables:
+      if table.exists():
+        staging.sync(table)
+    await super().save(program_state, version)
+    state = _state(self._path, version)
+    for path in (*state.rglob("*"), state, self._path):
+      staging.sync(path)
+
+  async def load(self, version: int, structure: Any) -> Any:
+    """Returns the state after a round.
+
+    Raises:
+      UsageError: If it is of another structure.
+    """
+    try:
+      return await super().load(version, structure)
+    except (TypeError, ValueError) as error:
+      raise UsageError(
+        f"--output_dir: the state saved after round {version} does not fit "
+        "this process: another version of the programs wrote it. Go on with "
+        "that version, or start anew in another folder."
+      ) from error
+
+
+def open_checkpoints(folder: RunFolder) -> tff.program.ProgramStateManager:
+  """Opens the saved rounds of a run."""
+  return _Checkpoints(folder.checkpoints, folder.round_tables)
+
+
+def open_best_checkpoints(
+  folder: RunFolder,
+) -> tff.program.ProgramStateManager:
+  """Opens the states at the best evaluations; the latest is the best."""
+  return _Checkpoints(folder.best_checkpoint, ())
+
+
+def best_checkpoint(folder: RunFolder, round_num: int) -> pathlib.Path:
+  """Returns where the state of a round is, if it was the best."""
+  return _state(folder.best_checkpoint, round_num)
+
+
+def saved_rounds(folder: RunFolder) -> list[int]:
+  """Returns the rounds whose states are saved, in ascending order."""
+  return asyncio.run(open_checkpoints(folder).get_versions()) or []
+
+
+def last_saved_round(folder: RunFolder) -> int:
+  """Returns the round from which a run can go on; 0 is its beginning."""
+  return max(saved_rounds(folder), default=0)
+
+
+def is_readable(folder: RunFolder, round_num: int) -> bool:
+  """Returns whether the state that is saved after a round can be read."""
+  try:
+    tf.saved_model.load(str(_state(folder.checkpoints, round_num)))
+  except tf.errors.ResourceExhaustedError:
+    raise  # No memory: that says nothing about the state.
+  except (OSError, ValueError, IndexError, tf.errors.OpError):
+    # What comes of files that are cut off, zeros or gone.
+    return False
+  return True
+
+
+def keep_states(folder: RunFolder, last_round: int) -> None:
+  """Removes states of later rounds, which will come again."""
+  for opened, path in (
+    (open_checkpoints, folder.checkpoints),
+    (open_best_checkpoints, folder.best_checkpoint),
+  ):
+    if not path.exists():  # Opening it would make it.
+      continue
+    for version in asyncio.run(opened(folder).get_versions()) or []:
+      if version > last_round:
+        shutil.rmtree(_state(path, version))
+
+
+def count_rows(path: pathlib.Path) -> collections.Counter[int]:
+  """Returns how many rows a table has of each round.
+
+  Args:
+    path: A table whose first column is the round; it may not exist.
+
+  Raises:
+    UsageError: If it is not as a run left it.
+  """
+  return collections.Counter(round_num for round_num, _ in _read(path)[1])
+
+
+def keep_rounds(path: pathlib.Path, last_round: int) -> None:
+  """Removes the rows of later rounds from a table, and those that were cut off.
+
+  A run that was killed may have released more rounds than it saved.
+
+  Args:
+    path: A table whose first column is the round; it may not exist.
+    last_round: The last round to keep; without any, the file goes.
+
+  Raises:
+    UsageError: If it is not as a run left it.
+  """
+  if not path.exists():
+    return
+  header, rows = _read(path)
+  kept = [row for round_num, row in rows if round_num <= last_round]
+  if not kept:
+    path.unlink()
+    return
+  # Under a name as TFF's, that is removed should this be killed.
+  rewritten = path.with_name(f"{path.name}_temp0")
+  rewritten.write_bytes(b"".join([header, *kept]))
+  staging.sync(rewritten)
+  os.replace(rewritten, path)
+
+
+def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
+  """Returns a table's header and its rows up to where it was cut off.
+
+  A power cut may leave the file shorter than it was, or zeros in it.
+  """
+  text = path.read_bytes() if path.exists() else b""
+  header, *rows = text.partition(b"\0")[0].splitlines(keepends=True) or [b""]
+  if rows and not rows[-1].endswith(b"\n"):
+    rows.pop()
+  try:
+    return header, [(int(row.split(b",")[0]), row) for row in rows]
+  except ValueError as error:
+    raise UsageError(
+      f"--output_dir={path.parent}: {path.name} has rows without a round, so "
+      "that the run cannot go on; put the file back as it was, or start anew "
+      "in another folder."
+    ) from error
+
+
+def _state(path: pathlib.Path, round_num: int) -> pathlib.Path:
+  return path / f"{_CHECKPOINT_PREFIX}{round_num}"

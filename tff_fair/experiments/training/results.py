@@ -1,0 +1,213 @@
+"""What remains of a run: the fairness table, files and plots.
+
+All of it is taken from the tables in the run's folder.
+"""
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+import tasks
+from tasks.cuts import label_histogram
+from tff_fair import files as staging
+from tff_fair import files
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.training import plots, release
+from tff_fair.experiments.training.selection import Selection
+
+# Beyond this, reading all data takes minutes.
+_MOST_CLIENTS_WITH_LABELS = 5000
+# Each column of the table: titles, names of the summary.
+_TABLE: tuple[Mapping[str, str], ...] = (
+  {
+    "mean": "mean",
+    "median": "percentile_50",
+    "std": "std",
+    "variance": "variance",
+    "min": "min",
+    "max": "max",
+  },
+  {
+    "worst  5 %": "worst_5",
+    "worst 10 %": "worst_10",
+    "worst 20 %": "worst_20",
+    "worst 30 %": "worst_30",
+    "percentile 10": "percentile_10",
+    "percentile 90": "percentile_90",
+  },
+  {
+    "best  5 %": "best_5",
+    "best 10 %": "best_10",
+    "best 20 %": "best_20",
+    "best 30 %": "best_30",
+  },
+  {
+    "relative std": "relative_std",
+    "angle": "angle",
+    "KL to uniform": "kl_uniform",
+    "entropy": "entropy",
+    "Jain's index": "jain",
+  },
+)
+_NOT_IN_PERCENT = frozenset(_TABLE[-1].values())
+
+
+def write(
+  folder: RunFolder,
+  task: tasks.Task,
+  *,
+  selection: Selection | None = None,
+  attackers: Sequence[int] = (),
+) -> str:
+  """Writes the results of a run whose last round is done.
+
+  Args:
+    folder: The folder with the tables of all rounds.
+    task: Knows the clients' names and numbers of examples.
+    selection: Knows the best evaluation, if somebody asked for it.
+    attackers: The clients that attack.
+
+  Returns:
+    The fairness table, to be shown; where clients attack, another one for the
+    honest ones alone.
+  """
+  evaluations = pd.read_csv(folder.evaluations, float_precision="round_trip")
+  last = evaluations.iloc[-1]
+  rounds = int(last["round"])
+  clients = _clients(folder, task, rounds)
+  results = _results(last)
+  if attackers:
+    is_attacker = clients["client_id"].isin(attackers)
+    clients.insert(2, "attacker", is_attacker)
+    results["honest"] = {
+      "num_clients": int((~is_attacker).sum()),
+      **_results(last, "honest/"),
+    }
+  clients.to_csv(folder.clients, index=False)
+  plots.draw_distribution(clients["test_accuracy"], folder.distribution_plot)
+  plots.draw_curves(evaluations, folder.curves_plot)
+  summary: dict[str, Any] = {
+    "rounds": rounds,
+    "num_clients": len(clients),
+    **results,
+  }
+  if selection is not None and selection.round_num is not None:
+    path = release.best_checkpoint(folder, selection.round_num)
+    summary["best"] = {
+      "checkpoint": str(path.relative_to(folder.path)),
+      "round": selection.round_num,
+      "criterion": selection.criterion,
+      "value": selection.value,
+    }
+  _write_labels(folder, task)
+  for path in folder.path.glob("*.*"):
+    staging.sync(path)
+  # All at once, as the last file: it says that the run is finished.
+  files.write(folder.summary, json.dumps(summary, indent=2) + "\n")
+  text = (
+    f"Test accuracy over {len(clients):,} clients after {rounds:,} rounds, in "
+    f"percent\n\n{fairness_table(results['test_accuracy'])}"
+  )
+  if attackers:
+    honest = results["honest"]
+    text += (
+      f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
+      f"{fairness_table(honest['test_accuracy'])}"
+    )
+  return text
+
+
+def fairness_table(accuracy: Mapping[str, float]) -> str:
+  """Formats a fairness summary in percent, as papers print it.
+
+  Relative measures and the angle (in degrees) are left as they are.
+
+  Args:
+    accuracy: What `tff_fair.metrics.fairness_summary` returns.
+
+  Returns:
+    Lines of 80 characters or less, the last without an end of line.
+  """
+  columns = [
+    _column({title: _format(name, accuracy[name]) for title, name in c.items()})
+    for c in _TABLE
+  ]
+  widths = [len(column[0]) for column in columns]
+  return "\n".join(
+    "  ".join(
+      cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+    ).rstrip()
+    for row in itertools.zip_longest(*columns, fillvalue="")
+  )
+
+
+def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
+  """Writes how many training examples of each class every client has."""
+  labels = task.element_spec[1]
+  if (
+    task.num_clients > _MOST_CLIENTS_WITH_LABELS
+    # A class for each example, not one for each word, nor several at once.
+    or not (labels.shape.rank == 1 and labels.dtype.is_integer)
+  ):
+    return
+  counts = label_histogram.count_labels(task.train, task.num_classes)
+  table = pd.DataFrame(counts)
+  table.insert(0, "client_id", range(task.num_clients))
+  table.to_csv(folder.labels, index=False)
+
+
+def _clients(
+  folder: RunFolder, task: tasks.Task, round_num: int
+) -> pd.DataFrame:
+  rows = pd.read_csv(folder.client_evaluations, float_precision="round_trip")
+  rows = rows[rows["round"] == round_num].drop(columns="round")
+  ids = rows.pop("client_id").to_numpy()
+  clients = pd.DataFrame(
+    {
+      "client_id": ids,
+      "client": [task.client_names[client_id] for client_id in ids],
+      "num_train_examples": task.train.num_examples[ids],
+    }
+  )
+  clients["num_test_examples"] = rows.pop("num_examples").to_numpy()
+  for name in rows:  # Loss, accuracy, ...
+    clients[f"test_{name}"] = rows[name].to_numpy()
+  return clients
+
+
+def _results(row: Any, prefix: str = "") -> dict[str, Any]:
+  return {
+    "test_accuracy": _group(row, f"{prefix}accuracy"),
+    "test_accuracy_weighted": float(row[f"{prefix}accuracy_weighted"]),
+    "test_loss": _group(row, f"{prefix}loss"),
+  }
+
+
+def _group(row: Any, group: str) -> dict[str, float]:
+  prefix = f"{group}/"
+  return {
+    name.removeprefix(prefix): float(value)
+    for name, value in row.items()
+    if name.startswith(prefix)
+  }
+
+
+def _format(name: str, value: float) -> str:
+  if name == "angle":
+    return f"{value:.2f}°"
+  if name in _NOT_IN_PERCENT:
+    return f"{value:.4f}"
+  scale = 100**2 if name == "variance" else 100
+  return f"{scale * value:.2f}"
+
+
+def _column(cells: Mapping[str, str]) -> list[str]:
+  title_width = max(map(len, cells))
+  value_width = max(map(len, cells.values()))
+  return [
+    f"{title:{title_width}} {value:>{value_width}}"
+    for title, value in cells.items()
+  ]

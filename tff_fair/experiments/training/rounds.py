@@ -1,0 +1,136 @@
+"""A round of a run: who takes part, what comes of it, and what is recorded."""
+
+from __future__ import annotations
+
+import time
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tff_fair.experiments.training import sampling
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
+
+# Where a process reports the coefficients of its clients, among its metrics.
+_AGGREGATOR, _IDS, _COEFFICIENTS = "aggregator", "client_ids", "coefficients"
+
+
+class Process(Protocol):
+  """What is needed of a `tff.learning.templates.LearningProcess`."""
+
+  def initialize(self) -> Any:
+    """Returns the state before the first round."""
+
+  def next(self, state: Any, client_data: Any) -> Any:
+    """Runs a round; returns its `state` and `metrics`."""
+
+
+class Round(NamedTuple):
+  """What came of a round.
+
+  Attributes:
+    state: The state of the process after it.
+    metrics: What is reported of it as a whole.
+    seconds: How long it took.
+    costs: What it cost the clients, by name.
+    clients: Columns with one entry for each client that reported back, in
+      ascending order of `client_id`; `coefficient`, `loss_before` and
+      `loss_after` are `None` where they are not known.
+  """
+
+  state: Any
+  metrics: Mapping[str, Any]
+  seconds: float
+  costs: Mapping[str, int]
+  clients: Mapping[str, np.ndarray]
+
+
+class Rounds:
+  """Runs rounds, each known by its number and the state before it alone."""
+
+  def __init__(
+    self,
+    process: Process,
+    *,
+    sample: Callable[[int], sampling.Cohort],
+    train_data: Callable[[Sequence[int]], list[tf.data.Dataset]],
+    costs: Callable[[Any, sampling.Cohort], Mapping[str, int]],
+    losses: Callable[[Any, Sequence[int]], np.ndarray] | None = None,
+  ) -> None:
+    """Takes the parts of a round.
+
+    Args:
+      process: The learning process.
+      sample: Returns the cohort of a round by its number.
+      train_data: Returns the data of clients by id, as the process takes them.
+      costs: Returns what a round costs its clients, from the state before it.
+      losses: Returns the losses of the global model of a state over the
+        training data of clients. If given, it is asked before and after each
+        round, and the share of clients whose loss did not rise is reported.
+    """
+    self._process = process
+    self._sample = sample
+    self._train_data = train_data
+    self._costs = costs
+    self._losses = losses
+
+  def initial_state(self) -> Any:
+    """Returns the state before the first round."""
+    return self._process.initialize()
+
+  def run(self, state: Any, round_num: int) -> Round:
+    """Runs a round.
+
+    Args:
+      state: The state before it.
+      round_num: Its number, from 1.
+    """
+    cohort = self._sample(round_num)
+    client_ids = cohort.reporting
+    start = time.perf_counter()
+    output = self._process.next(state, self._train_data(client_ids))
+    seconds = time.perf_counter() - start
+    metrics, coefficients = _without_coefficients(output.metrics)
+    unknown = np.full(len(client_ids), None)
+    before = after = unknown
+    if self._losses is not None:
+      before = self._losses(state, client_ids)
+      after = self._losses(output.state, client_ids)
+      # A loss that is not a number has not been kept from rising.
+      metrics = {**metrics, "improved_share": float(np.mean(after <= before))}
+    return Round(
+      output.state,
+      metrics,
+      seconds,
+      self._costs(state, cohort),
+      {
+        "client_id": np.array(client_ids),
+        "coefficient": np.array([coefficients.get(k) for k in client_ids]),
+        "loss_before": before,
+        "loss_after": after,
+      },
+    )
+
+
+def _without_coefficients(
+  metrics: Mapping[str, Any],
+) -> tuple[Mapping[str, Any], Mapping[int, float]]:
+  """Returns the metrics without what is of single clients, and that by id."""
+  aggregator = metrics.get(_AGGREGATOR, {})
+  if _IDS not in aggregator:
+    return metrics, {}
+  ids, coefficients = (
+    np.asarray(aggregator[name]).tolist() for name in (_IDS, _COEFFICIENTS)
+  )
+  of_cohort = {
+    name: value
+    for name, value in aggregator.items()
+    if name not in (_IDS, _COEFFICIENTS)
+  }
+  return (
+    {**metrics, _AGGREGATOR: of_cohort},
+    dict(zip(ids, coefficients, strict=True)),
+  )
