@@ -1,13 +1,87 @@
-"""One execution context for all tests of a session."""
+"""The tiers of the tests, and the worker of those that need one."""
+
+import fnmatch
+import pathlib
 
 import pytest
 
-from tff_fair import runtime
+import tff_fair  # Imports TensorFlow Federated for those alone that need it.
+
+TESTS = pathlib.Path(__file__).resolve().parent
+
+# What each file's tests are, by its path below tests/; the first match counts.
+#   pure     Pure functions, texts and tables: no worker, and where possible no
+#            import of TensorFlow Federated.
+#   tff      Federated computations, in a local worker.
+#   program  Whole programs and experiments, in a local worker too.
+TIERS = {
+  # Folders of one tier with files of another.
+  "binaries/report_page/*": "pure",
+  "experiments/comparing/*": "pure",
+  "experiments/report*/*": "pure",
+  "experiments/runs/*": "pure",
+  "experiments/spec_test.py": "pure",
+  "methods/*process*_test.py": "tff",
+  "runtime/allocator_test.py": "pure",
+  "runtime/program_end_test.py": "program",
+  "tasks/conversions/*": "pure",
+  "tasks/cuts/*": "pure",
+  "tasks/downloads/*": "pure",
+  "tasks/formats/*": "pure",
+  "tasks/partition/*": "pure",
+  "tasks/preparation/*": "pure",
+  # Whole folders.
+  "aggregators/*": "tff",
+  "algorithms/*": "tff",
+  "binaries/*": "program",
+  "client_works/*": "tff",
+  "distributors/*": "tff",
+  "experiments/*": "program",
+  "finalizers/*": "tff",
+  "kernels/*": "pure",
+  "methods/*": "pure",
+  "metrics/*": "pure",
+  "optimizers/*": "tff",
+  "rules/*": "pure",
+  "runtime/*": "tff",
+  "scripts/*": "program",
+  "summing/*": "tff",
+  "tasks/*": "tff",
+  # Files at the top.
+  "checks_test.py": "pure",
+  "collecting_test.py": "tff",
+  "composition_test.py": "tff",
+  "evaluation_test.py": "tff",
+  "layers_test.py": "pure",
+  "learning_rate_decay_test.py": "pure",
+  "typed_values_test.py": "pure",
+  "types_test.py": "pure",
+}
+# A new file gets all that it may need, and delays no quick run.
+OTHERS = "program"
 
 
-@pytest.fixture(scope="session", autouse=True)
+def tier_of(path: pathlib.Path) -> str:
+  """Returns the tier of a file of tests."""
+  name = path.relative_to(TESTS).as_posix()
+  matches = (t for p, t in TIERS.items() if fnmatch.fnmatchcase(name, p))
+  return next(matches, OTHERS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+  """Marks each test with its tier; those that are not pure get the worker."""
+  for item in items:
+    tier = tier_of(item.path)
+    item.add_marker(tier)
+    # First of all, since fixtures of a module may compute something already.
+    fixtures = getattr(item, "fixturenames", [])
+    if tier != "pure" and "local_execution" not in fixtures:
+      fixtures.insert(0, "local_execution")
+
+
+@pytest.fixture(scope="session")
 def local_execution():
-  """Runs computations in one local worker."""
-  runtime.use_local()
+  """Runs computations in a local worker; the first test that needs it waits."""
+  tff_fair.runtime.use_local()
   yield
-  runtime.stop()
+  tff_fair.runtime.stop()

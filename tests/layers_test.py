@@ -1,12 +1,13 @@
 """Reads the imports of the project and enforces its layers."""
 
+import functools
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
 
-from tests import source_tree
+from tests import private_names, source_tree
 
 
 class Layer(NamedTuple):
@@ -21,6 +22,7 @@ TFF = (*TF, "tensorflow_federated")
 
 SHARED = ("tff_fair.checks", "tff_fair.types")
 MACHINERY = (
+  "tff_fair.collecting",
   "tff_fair.kernels",
   "tff_fair.learning_rate_decay",
   "tff_fair.rules",
@@ -36,6 +38,7 @@ PARTS = (
 LAYERS = {
   "tff_fair.checks": Layer(),
   "tff_fair.files": Layer(),
+  "tff_fair.collecting": Layer(packages=TFF),
   "tff_fair.kernels": Layer(packages=TF),
   "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
   "tff_fair.metrics": Layer(packages=("numpy",)),
@@ -49,6 +52,7 @@ LAYERS = {
     (
       "tff_fair.aggregators",
       "tff_fair.client_works",
+      "tff_fair.collecting",
       "tff_fair.kernels",
       *SHARED,
     ),
@@ -64,11 +68,9 @@ LAYERS = {
   "binaries": Layer(("tff_fair", "tasks"), None),
 }
 
-# Modules that may use what TensorFlow Federated keeps private, and why.
-PRIVATE_TFF = "tensorflow_federated.python"
-MAY_USE_PRIVATE_TFF = {
-  "tff_fair.runtime.sending": "Values of a RemoteExecutor have no public name.",
-}
+# What TensorFlow Federated keeps private, and the one module that may use it.
+PRIVATE_TFF = ("tensorflow_federated.proto", "tensorflow_federated.python")
+PRIVATE_ROOM = "tff_fair.runtime.private_tff"
 
 PROJECT = (*source_tree.PACKAGES, "benchmarks", "tests")
 
@@ -103,10 +105,10 @@ def layer_violations(module: str, source: str) -> Iterator[str]:
 
 
 def private_tff_imports(module: str, source: str) -> list[str]:
-  if module in MAY_USE_PRIVATE_TFF:
+  if module == PRIVATE_ROOM:
     return []
   names = source_tree.imported_names(source)
-  return [name for name in names if is_within(name, (PRIVATE_TFF,))]
+  return [name for name in names if is_within(name, PRIVATE_TFF)]
 
 
 @pytest.mark.parametrize(
@@ -187,14 +189,107 @@ def test_what_is_allowed_is_no_violation(module, statement):
     "import tensorflow_federated.python.core",
     "from tensorflow_federated import python",
     "from tensorflow_federated.python.core.impl import executors",
+    "from tensorflow_federated.proto.v0 import executor_pb2",
+    "def f():\n  import tensorflow_federated.proto",
   ],
 )
 def test_a_private_import_is_seen(statement):
   assert len(private_tff_imports("tff_fair.types", statement)) == 1
 
 
-def test_only_modules_that_need_it_may_use_private_parts():
-  for module in MAY_USE_PRIVATE_TFF:
-    path = source_tree.ROOT / f"{module.replace('.', '/')}.py"
-    names = source_tree.imported_names(path.read_text())
-    assert any(is_within(name, (PRIVATE_TFF,)) for name in names)
+# Private attributes, of TFF's objects and of all others.
+
+OWN_FILES = source_tree.python_files(*source_tree.PACKAGES, "benchmarks")
+
+
+@functools.cache
+def hierarchies():
+  return private_names.Hierarchies(path.read_text() for path in OWN_FILES)
+
+
+@pytest.mark.parametrize("path", OWN_FILES, ids=source_tree.module_name)
+def test_nobody_uses_private_names_of_others(path):
+  found = list(private_names.foreign(path.read_text(), hierarchies()))
+  if source_tree.module_name(path) == PRIVATE_ROOM:
+    assert found  # Needs its exception.
+  else:
+    assert found == []
+
+
+def test_the_private_room_needs_its_imports():
+  path = source_tree.ROOT / f"{PRIVATE_ROOM.replace('.', '/')}.py"
+  names = source_tree.imported_names(path.read_text())
+  found = {p for name in names for p in PRIVATE_TFF if is_within(name, (p,))}
+  assert found == set(PRIVATE_TFF)
+
+
+# A class as the project has them, and one of TFF's, which is not in its files.
+CLASSES = """
+class Ours(tff.framework.RemoteExecutor):
+  _KIND = "ours"
+  def __init__(self):
+    self._seen: list = []
+  def _send(self):
+    def later():
+      return IN_METHOD
+"""
+
+
+def private_uses(source):
+  of_project = private_names.Hierarchies([CLASSES, source])
+  return list(private_names.foreign(source, of_project))
+
+
+@pytest.mark.parametrize(
+  "use",
+  [
+    "self._stub",
+    "self._stub.create_value(request)",
+    "cls._instances",
+    "super()._check_has_executor_id()",
+    "super().create_value(self._executor_id)",
+    "tff._version",
+    "tff.framework.RemoteExecutor._stub",
+    "executor._executor_id",
+    "self._seen[0]._reference",
+    "getattr(self, '_stub')",
+    "setattr(executor, '_stub', None)",
+  ],
+)
+def test_a_use_of_a_private_name_is_seen(use):
+  assert len(private_uses(CLASSES.replace("IN_METHOD", use))) == 1
+
+
+@pytest.mark.parametrize(
+  "source",
+  [
+    "x = tff._version",
+    "executor._stub = None",
+    "del executor._stub",
+    "from tensorflow_federated import _version",
+    "def f(executor):\n  return executor._stub",
+    "class Own(Unknown):\n  def f(self):\n    return self._seen",
+    # What another class of the file has says nothing of this one.
+    "class A:\n  _x = 1\nclass B(A_):\n  def f(self):\n    return self._x",
+  ],
+)
+def test_a_use_of_a_private_name_is_seen_everywhere(source):
+  assert len(private_uses(source)) == 1
+
+
+@pytest.mark.parametrize(
+  "source",
+  [
+    CLASSES.replace("IN_METHOD", "self._seen, self._KIND, self._send()"),
+    "class More(Ours):\n  def f(self):\n    return super()._send()",
+    "class More(ours.Ours):\n  def f(self):\n    return self._seen",
+    "class Some(tff.X):\n  _x = 0\n  def f(self):\n    return self._x",
+    "def _helper(): ...\nmodule._helper()",
+    "row._replace(a=1)._asdict()",
+    "getattr(row, name); getattr(row, 'name')",
+    "tff.__version__; self.__class__.__name__",
+    "for _ in range(3): _()",
+  ],
+)
+def test_own_names_are_no_violation(source):
+  assert private_uses(source) == []

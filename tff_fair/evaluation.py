@@ -1,12 +1,12 @@
 """Evaluates a model on many clients, as one federated computation."""
 
 import collections
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import checks, collecting
 from tff_fair.client_works import (
   batches,
   evaluation,
@@ -14,6 +14,9 @@ from tff_fair.client_works import (
   personal_table,
 )
 from tff_fair.kernels import stacking
+
+# A column, [K], for each field of `evaluation.Evaluation`.
+Rows: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
 def build_client_evaluation(
@@ -47,17 +50,19 @@ def build_client_evaluation(
   data_type = batches.data_type(info.batch_spec)
 
   @tff.tensorflow.computation(info.weights_type, data_type)
-  def evaluate_client(weights: Any, data: Any) -> Any:
+  def evaluate_client(
+    weights: Any, data: tf.data.Dataset
+  ) -> evaluation.Evaluation:
     return _evaluate(model_fn, batch_size, weights, data)
 
-  rows = _Rows(evaluate_client.type_signature.result)
+  collect = _build_collect(evaluate_client.type_signature.result)
 
   @tff.federated_computation(
     tff.FederatedType(info.weights_type, tff.SERVER),
     tff.FederatedType(data_type, tff.CLIENTS),
   )
-  def evaluate_clients(weights: Any, data: Any) -> Any:
-    return rows.collect(
+  def evaluate_clients(weights: tff.Value, data: tff.Value) -> tff.Value:
+    return collect(
       tff.federated_map(
         evaluate_client, (tff.federated_broadcast(weights), data)
       )
@@ -92,24 +97,18 @@ def build_personal_evaluation(
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
   specs = tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
-  table_type = tff.types.tensorflow_to_type(
-    collections.OrderedDict(
-      client_id=tf.TensorSpec([None], tf.int64),
-      weights=tf.TensorSpec(
-        [None, *stacking.row_spec(specs).shape], stacking.row_spec(specs).dtype
-      ),
-    )
-  )
-  look_up = personal_table.build_lookup(table_type)
+  look_up = personal_table.build_lookup(stacking.row_spec(specs))
 
   @tff.tensorflow.computation(data_type)
-  def client_id_of(data: Any) -> Any:
+  def client_id_of(data: tf.data.Dataset) -> tf.Tensor:
     return batches.client_id(data)
 
   @tff.tensorflow.computation(
     info.weights_type, look_up.type_signature.result.member, data_type
   )
-  def evaluate_client(weights: Any, found: Any, data: Any) -> Any:
+  def evaluate_client(
+    weights: Any, found: personal_table.Found, data: tf.data.Dataset
+  ) -> evaluation.Evaluation:
     row = found["row"].get_single_element()
     trainable = tf.cond(
       found["known"],
@@ -121,16 +120,18 @@ def build_personal_evaluation(
     )
     return _evaluate(model_fn, batch_size, personal, data)
 
-  rows = _Rows(evaluate_client.type_signature.result)
+  collect = _build_collect(evaluate_client.type_signature.result)
 
   @tff.federated_computation(
     tff.FederatedType(info.weights_type, tff.SERVER),
-    tff.FederatedType(table_type, tff.SERVER),
+    look_up.type_signature.parameter[0],
     tff.FederatedType(data_type, tff.CLIENTS),
   )
-  def evaluate_clients(weights: Any, table: Any, data: Any) -> Any:
+  def evaluate_clients(
+    weights: tff.Value, table: tff.Value, data: tff.Value
+  ) -> tff.Value:
     found = look_up(table, tff.federated_map(client_id_of, data))
-    return rows.collect(
+    return collect(
       tff.federated_map(
         evaluate_client, (tff.federated_broadcast(weights), found, data)
       )
@@ -140,13 +141,16 @@ def build_personal_evaluation(
 
 
 def _evaluate(
-  model_fn: local_model.ModelFn, batch_size: int, weights: Any, data: Any
+  model_fn: local_model.ModelFn,
+  batch_size: int,
+  weights: Any,
+  data: tf.data.Dataset,
 ) -> evaluation.Evaluation:
   """Evaluates one client, inside a computation."""
   model = local_model.instantiate(model_fn)
 
   @tf.function
-  def run(weights: Any, data: tf.data.Dataset) -> Any:
+  def run(weights: Any, data: tf.data.Dataset) -> evaluation.Evaluation:
     model.receive(weights)
     trainable = local_model.flat(weights.trainable)
     return evaluation.evaluate(
@@ -156,47 +160,40 @@ def _evaluate(
   return run(weights, data)
 
 
-class _Rows:
-  """Collects one row per client at the server."""
-
-  def __init__(self, row_type: tff.Type) -> None:
-    specs = tff.types.type_to_tf_tensor_specs(row_type)
-
-    @tff.tensorflow.computation
-    def no_rows() -> Any:
-      return tf.nest.map_structure(stacking.no_rows, _columns(specs))
-
-    rows_type = no_rows.type_signature.result
-
-    @tff.tensorflow.computation(rows_type, row_type)
-    def append(rows: Any, row: Any) -> Any:
-      number = tf.cast(row.num_examples > 0, tf.int32)
-      return tf.nest.map_structure(
-        lambda column, value: tf.concat(
-          [column, tf.repeat(value[tf.newaxis], number)], 0
-        ),
-        rows,
-        _columns(row),
-      )
-
-    @tff.tensorflow.computation(rows_type, rows_type)
-    def merge(first: Any, second: Any) -> Any:
-      return tf.nest.map_structure(
-        lambda x, y: tf.concat([x, y], 0), first, second
-      )
-
-    @tff.tensorflow.computation(rows_type)
-    def sort(rows: Any) -> Any:
-      order = tf.argsort(rows["client_id"], stable=True)
-      return tf.nest.map_structure(lambda c: tf.gather(c, order), rows)
-
-    self._computations = (no_rows, append, merge, sort)
-
-  def collect(self, rows: Any) -> Any:
-    """Returns the columns of the clients' rows, sorted by client id."""
-    no_rows, append, merge, sort = self._computations
-    return tff.federated_aggregate(rows, no_rows(), append, merge, sort)
+def _build_collect(row_type: tff.Type) -> tff.Computation:
+  """Builds the computation that collects the clients' rows, sorted by id."""
+  columns = _columns(tff.types.type_to_tf_tensor_specs(row_type))
+  return collecting.build_collect(
+    row_type,
+    zero=lambda: tf.nest.map_structure(stacking.no_rows, columns),
+    accumulate=append_row,
+    merge=join_rows,
+    report=sort_rows,
+  )
 
 
-def _columns(row: evaluation.Evaluation) -> collections.OrderedDict[str, Any]:
+def append_row(rows: Rows, row: evaluation.Evaluation) -> Rows:
+  """Returns the rows with that of one client, if it has examples."""
+  number = tf.cast(row.num_examples > 0, tf.int32)
+  return tf.nest.map_structure(
+    lambda column, value: tf.concat(
+      [column, tf.repeat(value[tf.newaxis], number)], 0
+    ),
+    rows,
+    _columns(row),
+  )
+
+
+def join_rows(first: Rows, second: Rows) -> Rows:
+  """Returns the rows of `first`, then those of `second`."""
+  return tf.nest.map_structure(lambda x, y: tf.concat([x, y], 0), first, second)
+
+
+def sort_rows(rows: Rows) -> Rows:
+  """Returns the rows in ascending order of client id."""
+  order = tf.argsort(rows["client_id"], stable=True)
+  return tf.nest.map_structure(lambda c: tf.gather(c, order), rows)
+
+
+def _columns(row: evaluation.Evaluation) -> Rows:
   return collections.OrderedDict(row._asdict())

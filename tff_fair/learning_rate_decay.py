@@ -56,7 +56,7 @@ def build(name: str, r: float | None, kind: str) -> LearningRateDecay | None:
   """Builds the decay that two options describe, `name` and `<name>_kind`.
 
   Args:
-    name: What the caller calls `r`.
+    name: The caller's name of `r`.
     r: See `LearningRateDecay`; `None` is no decay.
     kind: "exponential" or "inverse_time".
 

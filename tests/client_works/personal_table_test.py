@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.client_works import personal_table
+from tff_fair.kernels import stacking
 
 WIDTH = 3
 SPEC = tf.TensorSpec([WIDTH], tf.float32)
@@ -32,7 +33,8 @@ def assert_same(table, rows):
 def computations():
   """The table's computations, of the types they have in a process."""
   empty = tff.tensorflow.computation(lambda: personal_table.empty(SPEC))
-  table_type = empty.type_signature.result
+  table_type = personal_table.table_type(SPEC)
+  assert empty.type_signature.result == table_type
   updated = tff.tensorflow.computation(
     personal_table.updated,
     (
@@ -43,7 +45,7 @@ def computations():
   )
   # What one round returns the next one takes.
   assert updated.type_signature.result == table_type
-  look_up = personal_table.build_lookup(table_type)
+  look_up = personal_table.build_lookup(SPEC)
 
   @tff.tensorflow.computation(look_up.type_signature.result.member)
   def as_tensors(found):
@@ -77,6 +79,45 @@ def test_nobody_changes_nothing():
     [tf.zeros([0, WIDTH])],
   )
   assert_same({k: v.numpy() for k, v in table.items()}, rows)
+
+
+def rows_of(*trained):
+  """What is collected of some clients: ids with rows, or none."""
+  rows = personal_table.no_rows(SPEC)
+  for client in trained:
+    ids = tf.constant([*client], tf.int64)
+    matrix = np.reshape([*client.values()], [-1, WIDTH]).astype("f")
+    rows = personal_table.append(rows, (ids, tf.constant(matrix)))
+  return rows
+
+
+def as_dictionary(rows):
+  ids, stack = rows
+  matrix = stacking.rows(stack).numpy()
+  return [*zip(ids.numpy().tolist(), matrix.tolist(), strict=True)]
+
+
+def test_rows_are_collected_with_their_ids():
+  first = rows_of({5: [1, 2, 3]}, {}, {-2: [4, 5, 6]})
+  second = rows_of({2**40: [7, 8, 9]})
+  assert as_dictionary(rows_of({}, {})) == []
+  assert as_dictionary(first) == [(5, [1, 2, 3]), (-2, [4, 5, 6])]
+  merged = personal_table.merge(first, second)
+  assert as_dictionary(merged) == as_dictionary(first) + as_dictionary(second)
+
+
+def test_the_clients_rows_go_into_the_table():
+  trained_type = tff.to_type(
+    (tff.TensorType(np.int64, [None]), tff.TensorType(np.float32, [None, 3]))
+  )
+  update = personal_table.build_update(SPEC, trained_type)
+  assert update.type_signature.result.member == personal_table.table_type(SPEC)
+  row = np.array([[7, 8, 9]], np.float32)
+  none = (np.zeros(0, np.int64), np.zeros([0, WIDTH], np.float32))
+  clients = [(np.int64([7]), row), none, (np.int64([-5]), row + 1)]
+  before = {5: [1, 2, 3], 7: [4, 5, 6]}
+  after = update(table_of(before), clients)
+  assert_same(after, {**before, 7: row[0], -5: row[0] + 1})
 
 
 def test_each_client_gets_its_own_row():

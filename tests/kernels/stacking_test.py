@@ -5,7 +5,6 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_fair.kernels import stacking
 
@@ -144,19 +143,6 @@ def test_an_empty_stack_has_no_rows():
   rows = stacking.rows(stacking.empty_stack(tf.TensorSpec([WIDTH], tf.float64)))
   assert rows.shape == (0, WIDTH)
   assert rows.dtype == tf.float64
-
-
-def test_types_of_push_and_merge_are_those_of_the_stack():
-  @tff.tensorflow.computation
-  def empty():
-    return stacking.empty_stack(SPEC)
-
-  stack_type = empty.type_signature.result
-  row_type = tff.TensorType(np.float32, [None, WIDTH])
-  push = tff.tensorflow.computation(stacking.push, (stack_type, row_type))
-  merge = tff.tensorflow.computation(stacking.merge, (stack_type, stack_type))
-  assert push.type_signature.result == stack_type
-  assert merge.type_signature.result == stack_type
 
 
 UPDATES = {

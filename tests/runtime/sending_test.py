@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from tensorflow_federated.proto.v0 import executor_pb2
 
 from tff_fair import runtime
-from tff_fair.runtime import sending
+from tff_fair.runtime import private_tff, sending
 
 FLOATS = tff.TensorType(np.float32, [None, 3])
 STATE = tff.StructType(
@@ -31,7 +30,7 @@ def state():
 
 
 def message_of(value, type_spec):
-  message = executor_pb2.Value()
+  message = private_tff.executor_pb2.Value()
   sending.write(message, value, type_spec)
   return message
 

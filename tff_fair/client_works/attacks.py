@@ -63,13 +63,13 @@ def build_attacked(
   """Builds client work in which some clients attack.
 
   Args:
-    client_work: What clients do, as `build_training` or
+    client_work: The clients' work, as `build_training` or
       `build_personal_training` returns it.
     attack: Who attacks, and how.
 
   Returns:
     A process of the same type. A client whose attack is not finite in float32
-    reports `num_examples` 0, as one does that diverges.
+    reports `num_examples` 0, like a client that diverges.
   """
   result_type: Any = client_work.next.type_signature.result.result.member
   attackers = tf.constant(sorted(attack.client_ids), tf.int64).numpy()
@@ -102,7 +102,9 @@ def build_attacked(
     return tff.learning.templates.ClientResult(update, signals)
 
   @tff.federated_computation(*client_work.next.type_signature.parameter)
-  def next_fn(state: Any, weights: Any, data: Any) -> Any:
+  def next_fn(
+    state: tff.Value, weights: tff.Value, data: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
     output = client_work.next(state, weights, data)
     return tff.templates.MeasuredProcessOutput(
       output.state,

@@ -14,7 +14,7 @@ _Carry = TypeVar("_Carry")
 
 
 def data_type(batch_spec: Any) -> tff.SequenceType:
-  """Returns the type of what `tff_fair.client_dataset` returns.
+  """Returns the type of the result of `tff_fair.client_dataset`.
 
   Args:
     batch_spec: Structure of `tf.TensorSpec`, the model's `input_spec`.
@@ -25,11 +25,11 @@ def data_type(batch_spec: Any) -> tff.SequenceType:
 
 
 class ClientData:
-  """A client's data inside a `tf.function`; a single element is read but once.
+  """A client's data inside a `tf.function`; it reads a single element once.
 
-  Whoever makes a pass over the data gets a single element as tensors. Reading
-  it again for each pass, or through an iterator, would take longer than a
-  forward pass of a small model.
+  Every pass over the data gets a single element as tensors. Reading it again
+  for each pass, or through an iterator, would take longer than a forward pass
+  of a small model.
   """
 
   def __init__(self, data: tf.data.Dataset) -> None:
@@ -55,12 +55,12 @@ class ClientData:
     """Calls `step` for each element.
 
     Args:
-      carry: What the first `step` gets, a structure of tensors.
+      carry: The first argument of the first `step`, a structure of tensors.
       step: From carry and element to carry.
       epochs: How often to run over all elements; a tensor is an int64[].
 
     Returns:
-      What the last `step` returned; `carry` if there is no element.
+      The result of the last `step`; `carry` if there is no element.
     """
     traced_step = tf.function(step)
 
@@ -141,12 +141,12 @@ def reduce_slices(
     examples: Structure of tensors [n, ...].
     batch_size: Size of a minibatch; the last one may be smaller. `None` takes
       all examples as one.
-    carry: What the first `step` gets, a structure of tensors.
+    carry: The first argument of the first `step`, a structure of tensors.
     step: From carry and minibatch to carry.
     order: int32[n], the order to take the examples in, or `None`.
 
   Returns:
-    What the last `step` returned.
+    The result of the last `step`.
   """
   if batch_size is None:
     return step(carry, examples)
@@ -192,8 +192,8 @@ def drawn_between(
   """Returns a number that depends on seed and salts alone.
 
   Args:
-    least: The least that can be drawn.
-    most: The greatest; all between are equally likely.
+    least: The least number.
+    most: The greatest; all numbers between are equally likely.
     seed: Any Python integer; its lowest 64 bits count.
     *salts: Integer scalars, for instance client and round.
 

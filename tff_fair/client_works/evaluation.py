@@ -1,6 +1,7 @@
 """A model over a client's examples, in inference mode."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -13,6 +14,11 @@ from tff_fair.kernels import norms
 EVALUATION_BATCH_SIZE = 512
 
 
+_Carry = TypeVar("_Carry")
+# A tally, and the sum of the gradients so far.
+_WithGradient: TypeAlias = tuple[tallies.Tally, local_model.Trainable]
+
+
 class Evaluation(NamedTuple):
   """A model on a client's examples.
 
@@ -23,15 +29,15 @@ class Evaluation(NamedTuple):
     accuracy: float32[], see `tally.accuracy`; NaN where there is no such thing.
   """
 
-  client_id: Any
-  num_examples: Any
-  loss: Any
-  accuracy: Any
+  client_id: tf.Tensor
+  num_examples: tf.Tensor
+  loss: tf.Tensor
+  accuracy: tf.Tensor
 
 
 def evaluate(
   model: local_model.LocalModel,
-  trainable: Any,
+  trainable: local_model.Trainable,
   data: batches.ClientData,
   batch_size: int | None,
 ) -> Evaluation:
@@ -55,7 +61,7 @@ def evaluate(
 
 def evaluate_with_gradient(
   model: local_model.LocalModel,
-  trainable: Any,
+  trainable: local_model.Trainable,
   data: batches.ClientData,
   batch_size: int | None,
 ) -> tuple[Evaluation, tf.Tensor]:
@@ -71,7 +77,7 @@ def evaluate_with_gradient(
     The evaluation, and the norm of the gradient of the mean loss, float32[].
   """
 
-  def step(carry: Any, batch: Any) -> Any:
+  def step(carry: _WithGradient, batch: Any) -> _WithGradient:
     tally, total = carry
     gradients, output = model.gradients(
       trainable, tally.metrics, batch, training=False
@@ -92,11 +98,16 @@ def evaluate_with_gradient(
 
 
 def _reduce(
-  data: batches.ClientData, batch_size: Any, start: Any, step: Any
-) -> Any:
-  """Returns the client's id and what the last step returned."""
+  data: batches.ClientData,
+  batch_size: int | None,
+  start: _Carry,
+  step: Callable[[_Carry, Any], _Carry],
+) -> tuple[tf.Tensor, _Carry]:
+  """Returns the client's id, and the carry after the last step."""
 
-  def over_element(carry: Any, element: Any) -> Any:
+  def over_element(
+    carry: tuple[tf.Tensor, _Carry], element: tuple[tf.Tensor, Any]
+  ) -> tuple[tf.Tensor, _Carry]:
     client_id, examples = element
     return client_id, batches.reduce_slices(
       examples, batch_size, carry[1], step
@@ -106,7 +117,7 @@ def _reduce(
 
 
 def _evaluation(
-  model: local_model.LocalModel, client_id: Any, tally: tallies.Tally
+  model: local_model.LocalModel, client_id: tf.Tensor, tally: tallies.Tally
 ) -> Evaluation:
   return Evaluation(
     client_id,

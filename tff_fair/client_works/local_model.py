@@ -7,7 +7,7 @@ of a list); a `VariableModel` gets them assigned before each use, a
 
 import abc
 import collections
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
@@ -19,8 +19,14 @@ ModelFn: TypeAlias = (
 )
 
 
+# A model's trainable weights, flat, and the gradients by them; `None` where the
+# loss does not depend on a weight.
+Trainable: TypeAlias = tuple[tf.Tensor, ...]
+Gradients: TypeAlias = Sequence[tf.Tensor | None]
+
+
 class ForwardPass(NamedTuple):
-  """What a forward pass over a batch returns.
+  """The result of a forward pass over a batch.
 
   Attributes:
     loss: float[], mean loss over the batch.
@@ -29,14 +35,14 @@ class ForwardPass(NamedTuple):
     metrics: The state of the model's metrics after the batch.
   """
 
-  loss: Any
+  loss: tf.Tensor
   predictions: Any
-  num_examples: Any
+  num_examples: tf.Tensor
   metrics: Any
 
 
 class ModelInfo(NamedTuple):
-  """What is known of a model without running it.
+  """The facts about a model that need no run of it.
 
   Attributes:
     weights_type: The type of its `tff.learning.models.ModelWeights`.
@@ -65,7 +71,7 @@ class LocalModel(abc.ABC):
 
   @abc.abstractmethod
   def forward(
-    self, trainable: Any, metrics: Any, batch: Any, *, training: bool
+    self, trainable: Trainable, metrics: Any, batch: Any, *, training: bool
   ) -> ForwardPass:
     """Runs the model on a batch and updates the metrics.
 
@@ -77,26 +83,26 @@ class LocalModel(abc.ABC):
     """
 
   @abc.abstractmethod
-  def watched(self, tape: tf.GradientTape, trainable: Any) -> Any:
-    """Makes `tape` watch the weights, and returns what to differentiate by."""
+  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Any:
+    """Makes `tape` watch the weights, and returns the variables or tensors."""
 
   @abc.abstractmethod
   def unfinalized_metrics(self, metrics: Any) -> Any:
-    """Returns what a client sends of its metrics."""
+    """Returns the metrics as a client sends them."""
 
   @abc.abstractmethod
-  def finalized_metrics(self, metrics: Any) -> Mapping[str, Any]:
+  def finalized_metrics(self, metrics: Any) -> Mapping[str, tf.Tensor]:
     """Returns the values of the metrics, by name."""
 
   def gradients(
     self,
-    trainable: Any,
+    trainable: Trainable,
     metrics: Any,
     batch: Any,
     *,
     training: bool,
-    objective: Callable[[Any], Any] | None = None,
-  ) -> tuple[Any, ForwardPass]:
+    objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
+  ) -> tuple[Gradients, ForwardPass]:
     """Returns the gradients of the loss on a batch.
 
     Args:
@@ -104,8 +110,8 @@ class LocalModel(abc.ABC):
       metrics: The state of the metrics.
       batch: Examples.
       training: Whether the model is in training mode.
-      objective: What to make of the mean loss of the batch before it is
-        differentiated; `None` leaves it.
+      objective: Function of the mean loss of the batch, to differentiate in its
+        place; `None` takes the loss.
     """
     with tf.GradientTape() as tape:
       watched = self.watched(tape, trainable)
@@ -136,7 +142,7 @@ class _VariableLocalModel(LocalModel):
     return ()
 
   def forward(
-    self, trainable: Any, metrics: Any, batch: Any, *, training: bool
+    self, trainable: Trainable, metrics: Any, batch: Any, *, training: bool
   ) -> ForwardPass:
     for variable, value in zip(self._trainable, trainable, strict=True):
       variable.assign(value)
@@ -148,7 +154,7 @@ class _VariableLocalModel(LocalModel):
       metrics,
     )
 
-  def watched(self, tape: tf.GradientTape, trainable: Any) -> Any:
+  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Any:
     del tape, trainable  # Trainable variables are watched as they are read.
     return self._trainable
 
@@ -156,7 +162,7 @@ class _VariableLocalModel(LocalModel):
     del metrics
     return self._model.report_local_unfinalized_metrics()
 
-  def finalized_metrics(self, metrics: Any) -> Mapping[str, Any]:
+  def finalized_metrics(self, metrics: Any) -> Mapping[str, tf.Tensor]:
     values = self.unfinalized_metrics(metrics)
     return {
       name: finalize(values[name])
@@ -178,7 +184,7 @@ class _FunctionalLocalModel(LocalModel):
     return self._model.initialize_metrics_state()
 
   def forward(
-    self, trainable: Any, metrics: Any, batch: Any, *, training: bool
+    self, trainable: Trainable, metrics: Any, batch: Any, *, training: bool
   ) -> ForwardPass:
     x, y = (
       (batch["x"], batch["y"]) if isinstance(batch, Mapping) else tuple(batch)
@@ -199,18 +205,18 @@ class _FunctionalLocalModel(LocalModel):
     )
     return ForwardPass(loss, predictions, num_examples, metrics)
 
-  def watched(self, tape: tf.GradientTape, trainable: Any) -> Any:
+  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Any:
     tape.watch(trainable)
     return trainable
 
   def unfinalized_metrics(self, metrics: Any) -> Any:
     return metrics
 
-  def finalized_metrics(self, metrics: Any) -> Mapping[str, Any]:
+  def finalized_metrics(self, metrics: Any) -> Mapping[str, tf.Tensor]:
     return self._model.finalize_metrics(metrics)
 
 
-def flat(trainable: Any) -> tuple[Any, ...]:
+def flat(trainable: Any) -> Trainable:
   """Returns the trainable weights as a `LocalModel` takes them."""
   return tuple(tf.nest.flatten(trainable))
 
@@ -292,7 +298,7 @@ def _describe_functional(
   )
 
 
-def _num_examples(reported: Any, predictions: Any) -> tf.Tensor:
+def _num_examples(reported: tf.Tensor | None, predictions: Any) -> tf.Tensor:
   if reported is not None:
     return tf.cast(reported, tf.int64)
   return tf.shape(tf.nest.flatten(predictions)[0], out_type=tf.int64)[0]

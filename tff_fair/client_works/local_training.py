@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -35,12 +35,12 @@ class TrainingSettings:
       their order.
     proximal_mu: Weight of the proximal term mu/2 ||w - theta||^2 that is added
       to the local loss (FedProx); 0 adds none. Signals leave it out.
-    learning_rate_decay: What the client learning rate is multiplied with from
+    learning_rate_decay: Factor of the client learning rate from
       one round to the next, in (0, 1], for "exponential" decay; or r >= 0 in
       eta / (1 + r t), for "inverse_time". `None` keeps it. Rounds t are counted
       from 0, those in which any client counted.
     learning_rate_decay_kind: "exponential" or "inverse_time".
-    objective: What clients minimize, from the mean loss of a minibatch; `None`
+    objective: Function of a minibatch's mean loss to minimize; `None`
       is the loss itself. Signals leave it out.
   """
 
@@ -91,7 +91,7 @@ class TrainingSettings:
 
 
 class Progress(NamedTuple):
-  """What local training carries from step to step.
+  """The state of local training between two steps.
 
   Attributes:
     trainable: The weights so far, a flat tuple.
@@ -102,16 +102,18 @@ class Progress(NamedTuple):
     num_elements: int64[], elements of the data seen, over all epochs.
   """
 
-  trainable: Any
+  trainable: local_model.Trainable
   optimizer: Any
   tally: tallies.Tally
-  client_id: Any
-  probe: Any
-  num_elements: Any
+  client_id: tf.Tensor
+  probe: tuple[tuple[tf.Tensor, ...], Any]
+  num_elements: tf.Tensor
 
 
 def num_epochs(
-  settings: TrainingSettings, client_id: Any, round_num: Any
+  settings: TrainingSettings,
+  client_id: int | tf.Tensor,
+  round_num: int | tf.Tensor,
 ) -> int | tf.Tensor:
   """Returns how often a client runs over its data in a round.
 
@@ -159,10 +161,10 @@ def train(
   settings: TrainingSettings,
   optimizer: tff.learning.optimizers.Optimizer,
   state: Any,
-  received: tuple[Any, ...],
+  received: local_model.Trainable,
   data: batches.ClientData,
   *,
-  start: tuple[Any, ...] | None = None,
+  start: local_model.Trainable | None = None,
 ) -> Progress:
   """Takes one optimizer step per minibatch, over all epochs.
 
@@ -175,94 +177,146 @@ def train(
     data: The client's data.
     start: The trainable weights to start from; `None` is `received`.
   """
-  key = tff.learning.optimizers.LEARNING_RATE_KEY
   hparams = state["optimizer"]
-
-  def optimizer_state(weights: tuple[Any, ...], hparams: Any) -> Any:
-    specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in weights)
-    return optimizer.set_hparams(optimizer.initialize(specs), hparams)
-
-  # The probe moves in units of the learning rate, which keeps its sums exact;
-  # so it feels the proximal term times that rate. Where the rate is no
-  # hyperparameter, the probe moves in the weights' own unit.
-  probe_hparams, probe_mu = hparams, settings.proximal_mu
-  if key in hparams:
-    probe_hparams = collections.OrderedDict(
-      [*hparams.items(), (key, tf.ones_like(hparams[key]))]
-    )
-    probe_mu = settings.proximal_mu * tf.cast(hparams[key], tf.float32)
-    if "weight_decay" in hparams:  # AdamW's, which is such a pull too.
-      probe_hparams["weight_decay"] *= hparams[key]
-
+  probe_hparams, probe_mu = probe_settings(settings.proximal_mu, hparams)
+  steps = _Steps(
+    model, settings, optimizer, state["round_num"], received, probe_mu
+  )
   zero = tf.zeros([], tf.int64)
-  probe = (tf.zeros([], tf.float32),)
   first = Progress(
     received if start is None else start,
-    optimizer_state(received, hparams),
+    _optimizer_state(optimizer, received, hparams),
     tallies.start(model, with_hits=settings.loss_at == "training"),
     client_id=zero,
-    probe=(probe, optimizer_state(probe, probe_hparams)),
+    probe=(
+      steps.probe,
+      _optimizer_state(optimizer, steps.probe, probe_hparams),
+    ),
     num_elements=zero,
   )
+  # Asked for only where somebody draws: it takes a look at the data.
+  is_drawn = isinstance(settings.local_epochs, tuple)
+  client_id = data.client_id() if is_drawn else zero
+  epochs = num_epochs(settings, client_id, state["round_num"])
+  return data.reduce(first, steps.over_element, epochs)
 
-  def step(progress: Progress, batch: Any) -> Progress:
-    gradients, output = model.gradients(
-      progress.trainable,
-      progress.tally.metrics,
-      batch,
-      training=True,
-      objective=settings.objective,
-    )
-    new_state, trainable = optimizer.next(
-      progress.optimizer,
-      progress.trainable,
-      gradients
-      if not settings.proximal_mu
-      else _with_proximal(
-        settings.proximal_mu, gradients, progress.trainable, received
-      ),
-    )
-    moved, moved_state = progress.probe
-    moved_state, moved = optimizer.next(
-      moved_state,
-      moved,
-      _with_proximal(probe_mu, (tf.ones([]),), moved, probe),
-    )
-    return progress._replace(
-      trainable=trainable,
-      optimizer=new_state,
-      tally=tallies.add(progress.tally, batch, output),
-      probe=(moved, moved_state),
-    )
 
-  def over_element(progress: Progress, element: Any) -> Progress:
+def probe_settings(mu: float, hparams: Any) -> tuple[Any, float | tf.Tensor]:
+  """Returns the hyperparameters and the proximal weight of the probe.
+
+  The probe moves in units of the learning rate, which keeps its sums exact; so
+  it feels the proximal term times that rate. Where the rate is no
+  hyperparameter, the probe moves in the weights' own unit.
+
+  Args:
+    mu: The proximal weight.
+    hparams: The hyperparameters of the client optimizer this round.
+  """
+  key = tff.learning.optimizers.LEARNING_RATE_KEY
+  if key not in hparams:
+    return hparams, mu
+  rate = hparams[key]
+  probe_hparams = collections.OrderedDict(
+    [*hparams.items(), (key, tf.ones_like(rate))]
+  )
+  if "weight_decay" in hparams:  # AdamW's, which is such a pull too.
+    probe_hparams["weight_decay"] *= rate
+  return probe_hparams, mu * tf.cast(rate, tf.float32)
+
+
+def _optimizer_state(
+  optimizer: tff.learning.optimizers.Optimizer,
+  weights: tuple[tf.Tensor, ...],
+  hparams: Any,
+) -> Any:
+  specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in weights)
+  return optimizer.set_hparams(optimizer.initialize(specs), hparams)
+
+
+class _Steps:
+  """The steps of a client's training in a round.
+
+  Attributes:
+    probe: The weight of the probe before the first step, a flat tuple.
+  """
+
+  def __init__(
+    self,
+    model: local_model.LocalModel,
+    settings: TrainingSettings,
+    optimizer: tff.learning.optimizers.Optimizer,
+    round_num: tf.Tensor,
+    received: local_model.Trainable,
+    probe_mu: float | tf.Tensor,
+  ) -> None:
+    self._model = model
+    self._settings = settings
+    self._optimizer = optimizer
+    self._round_num = round_num
+    self._received = received
+    self._probe_mu = probe_mu
+    self.probe = (tf.zeros([], tf.float32),)
+
+  def over_element(
+    self, progress: Progress, element: tuple[tf.Tensor, Any]
+  ) -> Progress:
+    """Takes a step for each minibatch of `(client_id, examples)`."""
     client_id, examples = element
     order = None
-    if settings.shuffle_seed is not None:
+    if self._settings.shuffle_seed is not None:
       order = batches.shuffled(
         batches.num_examples(examples),
-        settings.shuffle_seed,
+        self._settings.shuffle_seed,
         client_id,
-        state["round_num"],
+        self._round_num,
         progress.num_elements,
       )
     progress = progress._replace(
       client_id=client_id, num_elements=progress.num_elements + 1
     )
     return batches.reduce_slices(
-      examples, settings.batch_size, progress, step, order
+      examples, self._settings.batch_size, progress, self._step, order
     )
 
-  # Asked for only where somebody draws: it takes a look at the data.
-  is_drawn = isinstance(settings.local_epochs, tuple)
-  client_id = data.client_id() if is_drawn else zero
-  epochs = num_epochs(settings, client_id, state["round_num"])
-  return data.reduce(first, over_element, epochs)
+  def _step(self, progress: Progress, batch: Any) -> Progress:
+    gradients, output = self._model.gradients(
+      progress.trainable,
+      progress.tally.metrics,
+      batch,
+      training=True,
+      objective=self._settings.objective,
+    )
+    mu = self._settings.proximal_mu
+    if mu:
+      gradients = _with_proximal(
+        mu, gradients, progress.trainable, self._received
+      )
+    new_state, trainable = self._optimizer.next(
+      progress.optimizer, progress.trainable, gradients
+    )
+    return progress._replace(
+      trainable=trainable,
+      optimizer=new_state,
+      tally=tallies.add(progress.tally, batch, output),
+      probe=self._moved_probe(*progress.probe),
+    )
+
+  def _moved_probe(
+    self, weight: tuple[tf.Tensor, ...], state: Any
+  ) -> tuple[tuple[tf.Tensor, ...], Any]:
+    gradient = _with_proximal(
+      self._probe_mu, (tf.ones([]),), weight, self.probe
+    )
+    new_state, moved = self._optimizer.next(state, weight, gradient)
+    return moved, new_state
 
 
 def _with_proximal(
-  mu: Any, gradients: Any, trainable: Any, received: Any
-) -> tuple[Any, ...]:
+  mu: float | tf.Tensor,
+  gradients: Sequence[tf.Tensor | None],
+  trainable: Sequence[tf.Tensor],
+  received: Sequence[tf.Tensor],
+) -> tuple[tf.Tensor, ...]:
   """Returns the gradients plus mu (w - theta)."""
   return tuple(
     mu * (w - theta) + (0.0 if gradient is None else gradient)

@@ -5,8 +5,8 @@ Personalization" (ICML 2021), Algorithm 1.
 
   v <- v - eta (grad f_k(v) + lam (v - theta))
 
-for as many local steps as the global model takes; v starts from the model the
-client received first and is kept across rounds.
+for as many local steps as the global model takes. v starts from the model that
+the client received first, and the server keeps it across rounds.
 """
 
 import collections
@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import checks, types
 from tff_fair.client_works import (
   batches,
   local_model,
@@ -55,119 +55,54 @@ def build_personal_training(
   """
   checks.check_number("lam", lam, minimum=0)
   training = build_training(model_fn, optimizer, settings)
-  info = local_model.describe(model_fn)
-  data_type = batches.data_type(info.batch_spec)
-  trainable_specs = tff.types.type_to_tf_tensor_specs(
-    info.weights_type.trainable
+  work_type: Any = training.next.type_signature
+  row_spec = stacking.row_spec(_trainable_specs(work_type))
+  look_up = personal_table.build_lookup(row_spec)
+  train = _build_train(
+    model_fn,
+    optimizer,
+    dataclasses.replace(settings, proximal_mu=lam),
+    work_type,
+    look_up.type_signature.result.member,
   )
-  row_spec = stacking.row_spec(trainable_specs)
-  personal_settings = dataclasses.replace(settings, proximal_mu=lam)
+  put_in = personal_table.build_update(row_spec, train.type_signature.result)
 
   @tff.tensorflow.computation
-  def no_models() -> Any:
+  def no_models() -> personal_table.Table:
     return personal_table.empty(row_spec)
 
-  table_type = no_models.type_signature.result
-  look_up = personal_table.build_lookup(table_type)
-  found_type = look_up.type_signature.result.member
-  training_type = training.initialize.type_signature.result.member
-  signals_type: Any = (
-    training.next.type_signature.result.result.member.update_weight
-  )
-
-  @tff.tensorflow.computation(
-    training_type, info.weights_type, data_type, found_type, signals_type
-  )
-  def train(
-    state: Any, weights: Any, data: Any, found: Any, signals: Any
-  ) -> Any:
-    model = local_model.instantiate(model_fn)
-
-    @tf.function
-    def run(
-      state: Any, weights: Any, data: tf.data.Dataset, found: Any
-    ) -> tf.Tensor:
-      model.receive(weights)
-      theta = local_model.flat(weights.trainable)
-      row = found["row"].get_single_element()
-      start = tf.cond(
-        found["known"],
-        lambda: local_model.flat(
-          stacking.unflatten_update(row, trainable_specs)
-        ),
-        lambda: theta,
-      )
-      hparams = local_training.decayed_hparams(
-        settings, state["optimizer"], state["round_num"]
-      )
-      trained = local_training.train(
-        model,
-        personal_settings,
-        optimizer,
-        {"optimizer": hparams, "round_num": state["round_num"]},
-        theta,
-        batches.ClientData(data),
-        start=start,
-      )
-      return stacking.flatten_update(trained.trainable)
-
-    row = run(state, weights, data, found)
-    # A client that does not count, or whose model is not finite, keeps the
-    # personal model it has.
-    counts = (signals.num_examples > 0) & finiteness.all_finite(row)
-    number = tf.cast(counts, tf.int32)
-    return (
-      tf.repeat(signals.client_id[tf.newaxis], number),
-      tf.repeat(row, number, axis=0),
-    )
-
-  @tff.tensorflow.computation
-  def no_rows() -> Any:
-    no_ids = stacking.no_rows(tf.TensorSpec([], tf.int64))
-    return no_ids, stacking.empty_stack(row_spec)
-
-  rows_type = no_rows.type_signature.result
-
-  @tff.tensorflow.computation(rows_type, train.type_signature.result)
-  def collect(rows: Any, trained: Any) -> Any:
-    ids, stack = rows
-    client_id, row = trained
-    stack = tf.cond(
-      tf.size(client_id) > 0,
-      lambda: stacking.push(stack, row),
-      lambda: tf.nest.map_structure(tf.identity, stack),
-    )
-    return tf.concat([ids, client_id], 0), stack
-
-  @tff.tensorflow.computation(rows_type, rows_type)
-  def merge(first: Any, second: Any) -> Any:
-    return tf.concat([first[0], second[0]], 0), stacking.merge(
-      first[1], second[1]
-    )
-
-  @tff.tensorflow.computation(rows_type)
-  def report(rows: Any) -> Any:
-    return rows
-
-  @tff.tensorflow.computation(table_type, rows_type)
-  def put_in(table: Any, rows: Any) -> Any:
-    return personal_table.updated(table, rows[0], stacking.blocks(rows[1]))
-
   @tff.federated_computation
-  def initialize() -> Any:
-    return tff.federated_zip(
-      collections.OrderedDict(
-        training=training.initialize(),
-        personal=tff.federated_eval(no_models, tff.SERVER),
-      )
+  def initialize() -> tff.Value:
+    return _state(
+      training.initialize(), tff.federated_eval(no_models, tff.SERVER)
     )
+
+  state_type = initialize.type_signature.result.member
+  get_hparams, set_hparams = _build_hparams(training, state_type)
+  return tff.learning.templates.ClientWorkProcess(
+    initialize,
+    _build_next(training, state_type, look_up, train, put_in),
+    get_hparams_fn=get_hparams,
+    set_hparams_fn=set_hparams,
+  )
+
+
+def _build_next(
+  training: tff.learning.templates.ClientWorkProcess,
+  state_type: tff.Type,
+  look_up: tff.Computation,
+  train: tff.Computation,
+  put_in: tff.Computation,
+) -> tff.Computation:
+  """Builds a round: both trainings, and the table before and after them."""
+  _, weights_type, data_type = training.next.type_signature.parameter
 
   @tff.federated_computation(
-    initialize.type_signature.result,
-    tff.FederatedType(info.weights_type, tff.CLIENTS),
-    tff.FederatedType(data_type, tff.CLIENTS),
+    tff.FederatedType(state_type, tff.SERVER), weights_type, data_type
   )
-  def next_fn(state: Any, weights: Any, data: Any) -> Any:
+  def next_fn(
+    state: tff.Value, weights: tff.Value, data: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
     output = training.next(state["training"], weights, data)
     signals = output.result.update_weight
     trained = tff.federated_map(
@@ -180,17 +115,144 @@ def build_personal_training(
         signals,
       ),
     )
-    rows = tff.federated_aggregate(trained, no_rows(), collect, merge, report)
-    personal = tff.federated_map(put_in, (state["personal"], rows))
     return tff.templates.MeasuredProcessOutput(
-      tff.federated_zip(
-        collections.OrderedDict(training=output.state, personal=personal)
-      ),
+      _state(output.state, put_in(state["personal"], trained)),
       output.result,
       output.measurements,
     )
 
-  state_type = initialize.type_signature.result.member
+  return next_fn
+
+
+def _state(training: tff.Value, personal: tff.Value) -> tff.Value:
+  """Returns the state of the process, from its two parts at the server."""
+  return tff.federated_zip(
+    collections.OrderedDict(training=training, personal=personal)
+  )
+
+
+def _trainable_specs(work_type: tff.FunctionType) -> Any:
+  """Returns the specs of the weights that `build_training`'s clients train."""
+  weights_type = work_type.parameter[1].member
+  return tff.types.type_to_tf_tensor_specs(weights_type.trainable)
+
+
+def _build_train(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: local_training.TrainingSettings,
+  work_type: tff.FunctionType,
+  found_type: tff.Type,
+) -> tff.Computation:
+  """Builds one client's training of its personal model.
+
+  Args:
+    model_fn: The model.
+    optimizer: The client optimizer.
+    settings: How to train; lam is `proximal_mu`.
+    work_type: The type of the training of the global model.
+    found_type: The type of a client's entry in the table.
+
+  Returns:
+    A `tff.Computation`: from state, weights and data, as the training of the
+    global model takes them, from the client's row of the table, and from the
+    signals of that training, to the result of `row_to_keep`.
+  """
+  state_type, weights_type, data_type = (p.member for p in work_type.parameter)
+  signals_type = work_type.result.result.member.update_weight
+  specs = _trainable_specs(work_type)
+
+  @tff.tensorflow.computation(
+    state_type, weights_type, data_type, found_type, signals_type
+  )
+  def train(
+    state: Any,
+    weights: Any,
+    data: tf.data.Dataset,
+    found: personal_table.Found,
+    signals: types.ClientSignals,
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    model = local_model.instantiate(model_fn)
+
+    @tf.function
+    def run(
+      state: Any,
+      weights: Any,
+      data: tf.data.Dataset,
+      found: personal_table.Found,
+    ) -> tf.Tensor:
+      model.receive(weights)
+      theta = local_model.flat(weights.trainable)
+      hparams = local_training.decayed_hparams(
+        settings, state["optimizer"], state["round_num"]
+      )
+      trained = local_training.train(
+        model,
+        settings,
+        optimizer,
+        {"optimizer": hparams, "round_num": state["round_num"]},
+        theta,
+        batches.ClientData(data),
+        start=weights_to_start_from(found, theta, specs),
+      )
+      return stacking.flatten_update(trained.trainable)
+
+    return row_to_keep(signals, run(state, weights, data, found))
+
+  return train
+
+
+def weights_to_start_from(
+  found: personal_table.Found, theta: local_model.Trainable, specs: Any
+) -> local_model.Trainable:
+  """Returns v before training: the client's own model, or else the global one.
+
+  Args:
+    found: The client's entry in the table: `known`, bool[], and `row`, a
+      dataset of one tensor [d].
+    theta: The trainable weights that the client received, a flat tuple.
+    specs: Structure of `tf.TensorSpec` of the trainable weights.
+  """
+  row = found["row"].get_single_element()
+  return tf.cond(
+    found["known"],
+    lambda: local_model.flat(stacking.unflatten_update(row, specs)),
+    lambda: theta,
+  )
+
+
+def row_to_keep(
+  signals: types.ClientSignals, row: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns the row that goes into the table, if any does.
+
+  A client that does not count, or whose model is not finite, keeps the personal
+  model it has.
+
+  Args:
+    signals: Those of the client.
+    row: float[1, d], v after training.
+
+  Returns:
+    The client's id, int64[n], and its row, float[n, d]; n is 1 or 0.
+  """
+  counts = (signals.num_examples > 0) & finiteness.all_finite(row)
+  number = tf.cast(counts, tf.int32)
+  return (
+    tf.repeat(signals.client_id[tf.newaxis], number),
+    tf.repeat(row, number, axis=0),
+  )
+
+
+def _build_hparams(
+  training: tff.learning.templates.ClientWorkProcess, state_type: tff.Type
+) -> tuple[tff.Computation, tff.Computation]:
+  """Builds the computations that read and set the hyperparameters.
+
+  Args:
+    training: The training of the global model, whose state has them.
+    state_type: The type of the state of both.
+  """
 
   @tff.tensorflow.computation(state_type)
   def get_hparams(state: Any) -> Any:
@@ -203,6 +265,4 @@ def build_personal_training(
       personal=state["personal"],
     )
 
-  return tff.learning.templates.ClientWorkProcess(
-    initialize, next_fn, get_hparams_fn=get_hparams, set_hparams_fn=set_hparams
-  )
+  return get_hparams, set_hparams

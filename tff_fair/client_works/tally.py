@@ -13,7 +13,7 @@ _AMONG_TOP = re.compile(r"top[\W_]?(?!1(\D|$))[k\d]")
 
 
 class Tally(NamedTuple):
-  """What has been seen so far.
+  """The sums over all batches so far.
 
   Attributes:
     num_examples: int64[].
@@ -23,9 +23,9 @@ class Tally(NamedTuple):
     metrics: The state of the model's metrics.
   """
 
-  num_examples: Any
-  loss_sum: Any
-  hits: Any
+  num_examples: tf.Tensor
+  loss_sum: tf.Tensor
+  hits: tf.Tensor | tuple[()]
   metrics: Any
 
 

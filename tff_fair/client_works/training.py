@@ -7,7 +7,7 @@ f_k, a_k: loss and accuracy of theta over the local examples, before training
 import collections
 import dataclasses
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -38,7 +38,7 @@ def build_training(
       or a `tff.learning.models.FunctionalModel`.
     optimizer: The client optimizer, started anew each round.
     settings: How clients train.
-    signals: The `ClientSignals` that are asked for. `gradient_norm` costs a
+    signals: The `ClientSignals` that the rule asks for. `gradient_norm` costs a
       backward pass over the examples, `initial_loss` a forward pass; the others
       are always there.
 
@@ -46,10 +46,10 @@ def build_training(
     A process whose `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}
     @CLIENTS> -> <state=S@SERVER, result=ClientResult(W.trainable,
     ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). W is the model's
-    weights, or with `initial_loss` what `build_with_initial_weights` sends. A
-    client whose update or loss is not finite, or that has no examples, reports
-    `num_examples` 0. S holds the optimizer's hyperparameters, which are those
-    of the process, and the number of rounds in which any client counted.
+    weights, or with `initial_loss` those that `build_with_initial_weights`
+    sends. A client whose update or loss is not finite, or that has no examples,
+    reports `num_examples` 0. S holds the optimizer's hyperparameters, which are
+    those of the process, and the number of rounds in which any client counted.
 
   Raises:
     TypeError: If an argument has the wrong type.
@@ -61,8 +61,81 @@ def build_training(
       "tff.learning.optimizers.build_sgdm(learning_rate)."
     )
   info = local_model.describe(model_fn)
-  data_type = batches.data_type(info.batch_spec)
+  state = _build_state(optimizer)
+  work = _build_work(model_fn, info, optimizer, settings, signals, state.type)
 
+  @tff.federated_computation
+  def initialize() -> tff.Value:
+    return tff.federated_eval(state.initial, tff.SERVER)
+
+  return tff.learning.templates.ClientWorkProcess(
+    initialize,
+    _build_next(info, state, work),
+    get_hparams_fn=state.get_hparams,
+    set_hparams_fn=state.set_hparams,
+  )
+
+
+def _build_next(
+  info: local_model.ModelInfo,
+  at_server: "_StateComputations",
+  work: tff.Computation,
+) -> tff.Computation:
+  """Builds a round; see `build_training`."""
+  _, received_type, data_type = work.type_signature.parameter
+
+  @tff.tensorflow.computation(work.type_signature.result[1]["metrics"])
+  def finalize(metrics: Any) -> Any:
+    return info.finalize_metrics(metrics)
+
+  @tff.federated_computation(
+    tff.FederatedType(at_server.type, tff.SERVER),
+    tff.FederatedType(received_type, tff.CLIENTS),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def next_fn(
+    state: tff.Value, weights: tff.Value, data: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
+    result, tally = tff.federated_map(
+      work, (tff.federated_broadcast(state), weights, data)
+    )
+    # In one sum: each costs a call per client, one after the other.
+    total = tff.federated_sum(tally)
+    new_state = tff.federated_map(at_server.next, (state, total["num_counted"]))
+    measurements = collections.OrderedDict(
+      train=tff.federated_map(finalize, total["metrics"])
+    )
+    return tff.templates.MeasuredProcessOutput(
+      new_state, result, tff.federated_zip(measurements)
+    )
+
+  return next_fn
+
+
+class _StateComputations(NamedTuple):
+  """The computations on the state at the server.
+
+  Attributes:
+    initial: Returns the state before the first round, S.
+    next: From state and the number of clients that counted to state.
+    get_hparams: From state to the optimizer's hyperparameters, H.
+    set_hparams: From state and hyperparameters to state.
+  """
+
+  initial: tff.Computation
+  next: tff.Computation
+  get_hparams: tff.Computation
+  set_hparams: tff.Computation
+
+  @property
+  def type(self) -> tff.Type:
+    """The type of the state, S."""
+    return self.initial.type_signature.result
+
+
+def _build_state(
+  optimizer: tff.learning.optimizers.Optimizer,
+) -> _StateComputations:
   @tff.tensorflow.computation
   def initial_state() -> Any:
     specs = tf.TensorSpec([], tf.float32)
@@ -72,6 +145,13 @@ def build_training(
     )
 
   state_type = initial_state.type_signature.result
+
+  @tff.tensorflow.computation(state_type, np.int32)
+  def next_state(state: Any, num_counted: tf.Tensor) -> Any:
+    return collections.OrderedDict(
+      optimizer=state["optimizer"],
+      round_num=state["round_num"] + tf.cast(num_counted > 0, tf.int64),
+    )
 
   @tff.tensorflow.computation(state_type)
   def get_hparams(state: Any) -> Any:
@@ -83,13 +163,18 @@ def build_training(
       optimizer=hparams, round_num=state["round_num"]
     )
 
-  @tff.tensorflow.computation(state_type, np.int32)
-  def next_state(state: Any, num_counted: Any) -> Any:
-    return collections.OrderedDict(
-      optimizer=state["optimizer"],
-      round_num=state["round_num"] + tf.cast(num_counted > 0, tf.int64),
-    )
+  return _StateComputations(initial_state, next_state, get_hparams, set_hparams)
 
+
+def _build_work(
+  model_fn: local_model.ModelFn,
+  info: local_model.ModelInfo,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: local_training.TrainingSettings,
+  signals: Collection[str],
+  state_type: tff.Type,
+) -> tff.Computation:
+  """Builds one client's work: state, weights, data to result and tally."""
   received_type = info.weights_type
   if "initial_loss" in signals:
     received_type = tff.to_type(
@@ -98,8 +183,10 @@ def build_training(
       )
     )
 
-  @tff.tensorflow.computation(state_type, received_type, data_type)
-  def work(state: Any, received: Any, data: Any) -> Any:
+  @tff.tensorflow.computation(
+    state_type, received_type, batches.data_type(info.batch_spec)
+  )
+  def work(state: Any, received: Any, data: tf.data.Dataset) -> Any:
     model = local_model.instantiate(model_fn)
 
     @tf.function
@@ -111,36 +198,7 @@ def build_training(
 
     return run(state, received, data)
 
-  @tff.tensorflow.computation(work.type_signature.result[1]["metrics"])
-  def finalize(metrics: Any) -> Any:
-    return info.finalize_metrics(metrics)
-
-  @tff.federated_computation
-  def initialize() -> Any:
-    return tff.federated_eval(initial_state, tff.SERVER)
-
-  @tff.federated_computation(
-    initialize.type_signature.result,
-    tff.FederatedType(received_type, tff.CLIENTS),
-    tff.FederatedType(data_type, tff.CLIENTS),
-  )
-  def next_fn(state: Any, weights: Any, data: Any) -> Any:
-    result, tally = tff.federated_map(
-      work, (tff.federated_broadcast(state), weights, data)
-    )
-    # In one sum: each costs a call per client, one after the other.
-    total = tff.federated_sum(tally)
-    new_state = tff.federated_map(next_state, (state, total["num_counted"]))
-    measurements = collections.OrderedDict(
-      train=tff.federated_map(finalize, total["metrics"])
-    )
-    return tff.templates.MeasuredProcessOutput(
-      new_state, result, tff.federated_zip(measurements)
-    )
-
-  return tff.learning.templates.ClientWorkProcess(
-    initialize, next_fn, get_hparams_fn=get_hparams, set_hparams_fn=set_hparams
-  )
+  return work
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +212,7 @@ class _Client:
   data: batches.ClientData
 
   def run(self, state: Any, received: Any) -> Any:
-    """Returns the client's result, and what is summed over all clients."""
+    """Returns the client's result, and its terms of sums over all clients."""
     model = self.model
     initial_loss = tf.zeros([])
     weights = received
@@ -163,14 +221,7 @@ class _Client:
       initial_loss = self._evaluate(received["initial"]).loss
     theta = local_model.flat(weights.trainable)
 
-    before, gradient_norm = None, tf.zeros([])
-    if "gradient_norm" in self.signals:
-      model.receive(weights)
-      before, gradient_norm = evaluation.evaluate_with_gradient(
-        model, theta, self.data, self._evaluation_batch_size
-      )
-    elif self.settings.loss_at == "before":
-      before = self._evaluate(weights)
+    before, gradient_norm = self._before_training(weights, theta)
 
     model.receive(weights)
     hparams = local_training.decayed_hparams(
@@ -189,9 +240,6 @@ class _Client:
     loss, accuracy = self._loss_and_accuracy(before, trained)
     # Delta_k = theta - theta_k
     update = [w - v for w, v in zip(theta, trained.trainable, strict=True)]
-    learning_rate = tf.cast(
-      hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0), tf.float32
-    )
     num_examples = trained.tally.num_examples // local_training.num_epochs(
       self.settings, trained.client_id, state["round_num"]
     )
@@ -203,7 +251,7 @@ class _Client:
       num_examples=tf.where(counts, tf.cast(num_examples, tf.float32), 0.0),
       loss=loss,
       accuracy=tf.where(tf.math.is_nan(accuracy), 0.0, accuracy),
-      learning_rate=learning_rate,
+      learning_rate=_learning_rate(hparams),
       effective_steps=-trained.probe[0][0],
       gradient_norm=gradient_norm,
       initial_loss=initial_loss,
@@ -224,6 +272,20 @@ class _Client:
   @property
   def _evaluation_batch_size(self) -> int | None:
     return self.settings.batch_size and evaluation.EVALUATION_BATCH_SIZE
+
+  def _before_training(
+    self, weights: Any, theta: local_model.Trainable
+  ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
+    """Returns f_k and a_k before training, and G_k, if anybody asks."""
+    if "gradient_norm" in self.signals:
+      self.model.receive(weights)
+      return evaluation.evaluate_with_gradient(
+        self.model, theta, self.data, self._evaluation_batch_size
+      )
+    before = None
+    if self.settings.loss_at == "before":
+      before = self._evaluate(weights)
+    return before, tf.zeros([])
 
   def _evaluate(self, weights: Any) -> evaluation.Evaluation:
     self.model.receive(weights)
@@ -251,3 +313,9 @@ class _Client:
       tallies.mean_loss(trained.tally),
       tallies.accuracy(self.model, trained.tally),
     )
+
+
+def _learning_rate(hparams: Any) -> tf.Tensor:
+  """Returns eta, float32[]; 0 where the optimizer has none."""
+  rate = hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0)
+  return tf.cast(rate, tf.float32)

@@ -1,4 +1,4 @@
-"""What the server sends to the clients."""
+"""Distributors: they send the weights to the clients."""
 
 from tff_fair.distributors.initial_weights import build_with_initial_weights
 

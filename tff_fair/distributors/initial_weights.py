@@ -46,14 +46,16 @@ def build_with_initial_weights(
     )
 
   @tff.federated_computation
-  def initialize() -> Any:
+  def initialize() -> tff.Value:
     return tff.federated_eval(initial_state, tff.SERVER)
 
   @tff.federated_computation(
     initialize.type_signature.result,
     tff.FederatedType(weights_type, tff.SERVER),
   )
-  def next_fn(state: Any, weights: Any) -> Any:
+  def next_fn(
+    state: tff.Value, weights: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
     new_state, sent = tff.federated_map(remember, (state, weights))
     return tff.templates.MeasuredProcessOutput(
       new_state,

@@ -2,14 +2,17 @@
 
   average_T = (1/T) sum_{t=1}^T theta_t
 
-over the rounds in which any client counted; what AFL's theory evaluates.
+over the rounds in which any client counted. AFL's theory evaluates this mean.
 """
 
 import collections
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
+
+# `weights`, as the model has them, and `num_rounds`, int64[].
+Average: TypeAlias = collections.OrderedDict[str, Any]
 
 
 def build_averaging(
@@ -26,53 +29,20 @@ def build_averaging(
     weights in it are zero.
   """
   parameter: Any = finalizer.next.type_signature.parameter
-  state_type, weights_type, round_type = (p.member for p in parameter)
+  _, weights_type, round_type = (p.member for p in parameter)
 
   @tff.tensorflow.computation
   def no_average() -> Any:
-    specs = tff.types.type_to_tf_tensor_specs(weights_type)
-    return collections.OrderedDict(
-      weights=tf.nest.map_structure(
-        lambda spec: tf.zeros(spec.shape, spec.dtype), specs
-      ),
-      num_rounds=tf.constant(0, tf.int64),
-    )
+    return average_of_no_round(tff.types.type_to_tf_tensor_specs(weights_type))
 
-  average_type = no_average.type_signature.result
-
-  @tff.tensorflow.computation(average_type, weights_type, round_type)
+  @tff.tensorflow.computation(
+    no_average.type_signature.result, weights_type, round_type
+  )
   def move(average: Any, weights: Any, round_update: Any) -> Any:
-    counted = tf.cast(round_update["num_clients"] > 0, tf.int64)
-    num_rounds = average["num_rounds"] + counted
-    share = counted / tf.maximum(num_rounds, 1)
-    return collections.OrderedDict(
-      weights=tf.nest.map_structure(
-        lambda mean, weight: (
-          mean + tf.cast(share, mean.dtype) * (weight - mean)
-        ),
-        average["weights"],
-        weights,
-      ),
-      num_rounds=num_rounds,
-    )
-
-  @tff.tensorflow.computation(
-    tff.to_type(collections.OrderedDict(step=state_type, average=average_type))
-  )
-  def get_hparams(state: Any) -> Any:
-    return finalizer.get_hparams(state["step"])
-
-  @tff.tensorflow.computation(
-    get_hparams.type_signature.parameter, get_hparams.type_signature.result
-  )
-  def set_hparams(state: Any, hparams: Any) -> Any:
-    return collections.OrderedDict(
-      step=finalizer.set_hparams(state["step"], hparams),
-      average=state["average"],
-    )
+    return moved_average(average, weights, round_update["num_clients"])
 
   @tff.federated_computation
-  def initialize() -> Any:
+  def initialize() -> tff.Value:
     return tff.federated_zip(
       collections.OrderedDict(
         step=finalizer.initialize(),
@@ -80,12 +50,10 @@ def build_averaging(
       )
     )
 
-  @tff.federated_computation(
-    initialize.type_signature.result,
-    tff.FederatedType(weights_type, tff.SERVER),
-    tff.FederatedType(round_type, tff.SERVER),
-  )
-  def next_fn(state: Any, weights: Any, round_update: Any) -> Any:
+  @tff.federated_computation(initialize.type_signature.result, *parameter[1:])
+  def next_fn(
+    state: tff.Value, weights: tff.Value, round_update: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
     output = finalizer.next(state["step"], weights, round_update)
     average = tff.federated_map(
       move, (state["average"], output.result, round_update)
@@ -98,9 +66,69 @@ def build_averaging(
       output.measurements,
     )
 
+  get_hparams, set_hparams = _build_hparams(
+    finalizer, initialize.type_signature.result.member
+  )
   return tff.learning.templates.FinalizerProcess(
     initialize,
     next_fn,
     get_hparams_fn=get_hparams,
     set_hparams_fn=set_hparams,
   )
+
+
+def average_of_no_round(specs: Any) -> Average:
+  """Returns the average before the first round, zeros.
+
+  Args:
+    specs: Structure of `tf.TensorSpec` of the weights.
+  """
+  return collections.OrderedDict(
+    weights=tf.nest.map_structure(
+      lambda spec: tf.zeros(spec.shape, spec.dtype), specs
+    ),
+    num_rounds=tf.constant(0, tf.int64),
+  )
+
+
+def moved_average(
+  average: Average, weights: Any, num_clients: tf.Tensor
+) -> Average:
+  """Returns the average after a round.
+
+  Args:
+    average: The average before it.
+    weights: theta_t, the weights after it.
+    num_clients: int32[], the clients that counted; a round without any is left
+      out.
+  """
+  counted = tf.cast(num_clients > 0, tf.int64)
+  num_rounds = average["num_rounds"] + counted
+  share = counted / tf.maximum(num_rounds, 1)
+  return collections.OrderedDict(
+    weights=tf.nest.map_structure(
+      lambda mean, weight: mean + tf.cast(share, mean.dtype) * (weight - mean),
+      average["weights"],
+      weights,
+    ),
+    num_rounds=num_rounds,
+  )
+
+
+def _build_hparams(
+  finalizer: tff.learning.templates.FinalizerProcess, state_type: tff.Type
+) -> tuple[tff.Computation, tff.Computation]:
+  """Builds the computations that read and set the inner hyperparameters."""
+
+  @tff.tensorflow.computation(state_type)
+  def get_hparams(state: Any) -> Any:
+    return finalizer.get_hparams(state["step"])
+
+  @tff.tensorflow.computation(state_type, get_hparams.type_signature.result)
+  def set_hparams(state: Any, hparams: Any) -> Any:
+    return collections.OrderedDict(
+      step=finalizer.set_hparams(state["step"], hparams),
+      average=state["average"],
+    )
+
+  return get_hparams, set_hparams

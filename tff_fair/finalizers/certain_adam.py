@@ -10,16 +10,16 @@ Federated Adam" (2024), Algorithm 1, with C the certainty of the round:
   theta <- theta - C learning_rate m / (1 - c_1) / (sqrt(v / (1 - c_2)) + eps)
 
 The last line of the paper's algorithm prints eta where its text and the line
-above define eta_t = C eta: eta_t is what is built. C = 1 throughout is Adam.
+above define eta_t = C eta: this module takes eta_t. C = 1 throughout is Adam.
 
-For a small C, beta_{t,i} and c_i are next to 1, and what is missing to 1 is
-what counts: 1 - beta_{t,i} is taken by expm1, and the state has 1 - c_i in the
-place of c_i, which is the moment of a direction of constant one.
+For a small C, beta_{t,i} and c_i are next to 1, and the differences from 1
+count. So expm1 computes 1 - beta_{t,i}, and the state has 1 - c_i in the place
+of c_i: the moment of a direction of constant one.
 """
 
 import collections
 import dataclasses
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -28,6 +28,9 @@ import tensorflow_federated as tff
 from tff_fair import checks
 from tff_fair.finalizers import decaying, stepping
 from tff_fair.learning_rate_decay import LearningRateDecay
+
+# `hparams`, the moments and the factors 1 - c_i, by name.
+State: TypeAlias = collections.OrderedDict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,64 +78,19 @@ def build_certain_adam(
     A finalizer as `build_apply_direction`'s, with `certainty`, float32, beside
     the update. Its state has the moments and the correction factors.
   """
-  trainable_type = weights_type.trainable
 
-  def initialize() -> Any:
-    specs = tff.types.type_to_tf_tensor_specs(trainable_type)
+  def initialize() -> State:
+    specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
+    return initial_state(settings, specs)
 
-    def zeros() -> Any:
-      return tf.nest.map_structure(
-        lambda spec: tf.zeros(spec.shape, spec.dtype), specs
-      )
+  def step(state: State, trainable: Any, round_update: Any) -> Any:
+    certainty = round_update["scalars"]["certainty"]
+    return take_step(state, trainable, round_update["update"], certainty)
 
-    return collections.OrderedDict(
-      hparams=collections.OrderedDict(
-        (name, tf.constant(value, tf.float32))
-        for name, value in dataclasses.asdict(settings).items()
-      ),
-      first_moment=zeros(),
-      second_moment=zeros(),
-      bias_correction1=tf.zeros([], tf.float32),
-      bias_correction2=tf.zeros([], tf.float32),
-    )
-
-  def step(state: Any, trainable: Any, round_update: Any) -> Any:
-    hparams, certainty = state["hparams"], round_update["scalars"]["certainty"]
-    shares1 = _shares(hparams["beta1"], certainty)
-    shares2 = _shares(hparams["beta2"], certainty)
-    first = tf.nest.map_structure(
-      lambda m, g: _mix(shares1, m, g),
-      state["first_moment"],
-      round_update["update"],
-    )
-    second = tf.nest.map_structure(
-      lambda v, g: _mix(shares2, v, tf.square(g)),
-      state["second_moment"],
-      round_update["update"],
-    )
-    one = tf.ones_like(certainty)
-    correction1 = _mix(shares1, state["bias_correction1"], one)
-    correction2 = _mix(shares2, state["bias_correction2"], one)
-    rate = certainty * hparams["learning_rate"] / correction1
-    new_trainable = tf.nest.map_structure(
-      lambda w, m, v: w - _step(rate, m, v, correction2, hparams["epsilon"]),
-      trainable,
-      first,
-      second,
-    )
-    new_state = collections.OrderedDict(
-      hparams=hparams,
-      first_moment=first,
-      second_moment=second,
-      bias_correction1=correction1,
-      bias_correction2=correction2,
-    )
-    return new_state, new_trainable
-
-  def get_hparams(state: Any) -> Any:
+  def get_hparams(state: State) -> Any:
     return state["hparams"]
 
-  def set_hparams(state: Any, hparams: Any) -> Any:
+  def set_hparams(state: State, hparams: Any) -> State:
     return collections.OrderedDict([*state.items(), ("hparams", hparams)])
 
   return stepping.build_stepping_finalizer(
@@ -141,6 +99,73 @@ def build_certain_adam(
     scalars=collections.OrderedDict(certainty=np.float32),
     decay=decay,
   )
+
+
+def initial_state(settings: CertainAdamSettings, specs: Any) -> State:
+  """Returns the state before the first round.
+
+  Args:
+    settings: The hyperparameters.
+    specs: Structure of `tf.TensorSpec` of the trainable weights.
+  """
+
+  def zeros() -> Any:
+    return tf.nest.map_structure(
+      lambda spec: tf.zeros(spec.shape, spec.dtype), specs
+    )
+
+  return collections.OrderedDict(
+    hparams=collections.OrderedDict(
+      (name, tf.constant(value, tf.float32))
+      for name, value in dataclasses.asdict(settings).items()
+    ),
+    first_moment=zeros(),
+    second_moment=zeros(),
+    bias_correction1=tf.zeros([], tf.float32),
+    bias_correction2=tf.zeros([], tf.float32),
+  )
+
+
+def take_step(
+  state: State, trainable: Any, update: Any, certainty: tf.Tensor
+) -> tuple[State, Any]:
+  """Returns the state and the trainable weights after a round.
+
+  Args:
+    state: The state before it.
+    trainable: theta, a structure of tensors.
+    update: g, the direction, of the same structure.
+    certainty: float32[], C.
+  """
+  hparams = state["hparams"]
+  shares1 = _shares(hparams["beta1"], certainty)
+  shares2 = _shares(hparams["beta2"], certainty)
+  first = tf.nest.map_structure(
+    lambda m, g: _mix(shares1, m, g), state["first_moment"], update
+  )
+  second = tf.nest.map_structure(
+    lambda v, g: _mix(shares2, v, tf.square(g)),
+    state["second_moment"],
+    update,
+  )
+  one = tf.ones_like(certainty)
+  correction1 = _mix(shares1, state["bias_correction1"], one)
+  correction2 = _mix(shares2, state["bias_correction2"], one)
+  rate = certainty * hparams["learning_rate"] / correction1
+  new_trainable = tf.nest.map_structure(
+    lambda w, m, v: w - _step(rate, m, v, correction2, hparams["epsilon"]),
+    trainable,
+    first,
+    second,
+  )
+  new_state = collections.OrderedDict(
+    hparams=hparams,
+    first_moment=first,
+    second_moment=second,
+    bias_correction1=correction1,
+    bias_correction2=correction2,
+  )
+  return new_state, new_trainable
 
 
 def _shares(

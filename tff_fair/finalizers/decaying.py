@@ -1,7 +1,7 @@
 """Lets the learning rate of a server step decay.
 
 The state has the step's own below `step`, with the hyperparameters as they are
-before any decay, and beside it t, the number of steps that were taken.
+before any decay, and beside it t, the number of steps so far.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""What all finalizers here share: a step is taken only if it can be.
+"""The common part of all finalizers: they take a step only if they can.
 
 Without a client that counts, and where direction or new weights would not be
 finite, weights and state stay as they are, momentum included.
@@ -21,7 +21,7 @@ def build_stepping_finalizer(
   weights_type: tff.Type,
   server_step: decaying.ServerStep,
   *,
-  scalars: Mapping[str, Any],
+  scalars: Mapping[str, type[np.generic]],
   decay: LearningRateDecay | None = None,
 ) -> tff.learning.templates.FinalizerProcess:
   """Builds a finalizer from TensorFlow functions.
@@ -40,41 +40,12 @@ def build_stepping_finalizer(
   """
   if decay is not None:
     server_step = decaying.with_decay(server_step, decay)
-  trainable_type = weights_type.trainable
-  round_type = tff.to_type(
-    collections.OrderedDict(
-      update=trainable_type,
-      num_clients=np.int32,
-      scalars=collections.OrderedDict(scalars),
-    )
-  )
   initial_state = tff.tensorflow.computation(server_step.initialize)
   state_type = initial_state.type_signature.result
-
-  @tff.tensorflow.computation(state_type, trainable_type, round_type)
-  def guarded_step(state: Any, trainable: Any, round_update: Any) -> Any:
-    new_state, new_trainable = server_step.step(state, trainable, round_update)
-    # A direction near the end of the range of floats is finite; a step along it
-    # or what is remembered of it may not be.
-    remembered = [
-      tensor
-      for tensor in map(tf.convert_to_tensor, tf.nest.flatten(new_state))
-      if tensor.dtype.is_floating
-    ]
-    any_client = round_update["num_clients"] > 0
-    # Without a client there is no step whose numbers could matter.
-    finite = finiteness.all_finite(round_update["update"]) & (
-      ~any_client | finiteness.all_finite((new_trainable, remembered))
-    )
-    state, trainable = tf.cond(
-      any_client & finite,
-      lambda: (new_state, new_trainable),
-      lambda: (state, trainable),
-    )
-    measurements = collections.OrderedDict(
-      update_non_finite=1 - tf.cast(finite, tf.int32)
-    )
-    return state, trainable, measurements
+  guarded_step = _build_guarded_step(
+    server_step, state_type, weights_type.trainable, scalars
+  )
+  round_type = guarded_step.type_signature.parameter[2]
 
   @tff.tensorflow.computation(state_type)
   def get_hparams_fn(state: Any) -> Any:
@@ -85,7 +56,7 @@ def build_stepping_finalizer(
     return server_step.set_hparams(state, hparams)
 
   @tff.federated_computation
-  def initialize_fn() -> Any:
+  def initialize_fn() -> tff.Value:
     return tff.federated_eval(initial_state, tff.SERVER)
 
   @tff.federated_computation(
@@ -93,7 +64,9 @@ def build_stepping_finalizer(
     tff.FederatedType(weights_type, tff.SERVER),
     tff.FederatedType(round_type, tff.SERVER),
   )
-  def next_fn(state: Any, weights: Any, round_update: Any) -> Any:
+  def next_fn(
+    state: tff.Value, weights: tff.Value, round_update: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
     new_state, trainable, measurements = tff.federated_map(
       guarded_step, (state, weights.trainable, round_update)
     )
@@ -111,3 +84,57 @@ def build_stepping_finalizer(
     get_hparams_fn=get_hparams_fn,
     set_hparams_fn=set_hparams_fn,
   )
+
+
+def _build_guarded_step(
+  server_step: decaying.ServerStep,
+  state_type: tff.Type,
+  trainable_type: tff.Type,
+  scalars: Mapping[str, type[np.generic]],
+) -> tff.Computation:
+  """Builds the step: state, weights, round to state, weights, measurements."""
+  round_type = tff.to_type(
+    collections.OrderedDict(
+      update=trainable_type,
+      num_clients=np.int32,
+      scalars=collections.OrderedDict(scalars),
+    )
+  )
+
+  @tff.tensorflow.computation(state_type, trainable_type, round_type)
+  def guarded_step(state: Any, trainable: Any, round_update: Any) -> Any:
+    new_state, new_trainable = server_step.step(state, trainable, round_update)
+    any_client = round_update["num_clients"] > 0
+    # Without a client there is no step, and no number of it matters.
+    finite = finiteness.all_finite(round_update["update"]) & (
+      ~any_client | step_is_finite(new_state, new_trainable)
+    )
+    state, trainable = tf.cond(
+      any_client & finite,
+      lambda: (new_state, new_trainable),
+      lambda: (state, trainable),
+    )
+    measurements = collections.OrderedDict(
+      update_non_finite=1 - tf.cast(finite, tf.int32)
+    )
+    return state, trainable, measurements
+
+  return guarded_step
+
+
+def step_is_finite(state: Any, trainable: Any) -> tf.Tensor:
+  """Returns whether a step ends at finite weights and a finite state, bool[].
+
+  A direction near the end of the range of floats is finite. A step along it, or
+  the optimizer's memory of it, may not be.
+
+  Args:
+    state: The state after the step; its floating tensors count.
+    trainable: The weights after the step.
+  """
+  remembered = [
+    tensor
+    for tensor in map(tf.convert_to_tensor, tf.nest.flatten(state))
+    if tensor.dtype.is_floating
+  ]
+  return finiteness.all_finite((trainable, remembered))

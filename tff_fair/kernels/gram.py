@@ -18,7 +18,7 @@ _PARALLEL_BLOCKS = 4
 
 
 class Columns:
-  """Vectors that are read by blocks of columns.
+  """Vectors, to read by blocks of columns.
 
   Attributes:
     dtype: The dtype of the vectors; float64 if theirs differ.
@@ -53,8 +53,7 @@ class Columns:
   def join(self) -> Self:
     """Returns these columns, to be read more than once, for one copy of them.
 
-    Blocks find room where joined vectors would not: in the gaps of what was
-    freed.
+    Blocks find room where joined vectors would not: in gaps of freed memory.
     """
     joined = tf.TensorArray(
       self.dtype,
@@ -133,7 +132,7 @@ def combine_rows(
   Args:
     coefficients: float64[m], c, of any size and sign.
     vectors: m vectors; those of matrices as `Columns` takes them. All finite: a
-      row of which nothing is wanted must still not hold NaN or infinities.
+      row with the coefficient 0 must not hold NaN or infinities either.
 
   Returns:
     A tensor [d] of the dtype of the rows, float64 if theirs differ.

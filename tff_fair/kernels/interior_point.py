@@ -42,7 +42,7 @@ class Problem(NamedTuple):
     gram: float64[m, m], scaled to a largest entry of 1.
     lower: float64[m].
     width: float64[m], upper - lower, 0 or more.
-    total: float64[], what width * t sums to.
+    total: float64[], the sum of width * t.
   """
 
   gram: tf.Tensor
@@ -70,7 +70,7 @@ class _Iterate(NamedTuple):
 
 
 class _Search(NamedTuple):
-  """What the loop over Newton steps carries."""
+  """The state of the loop over Newton steps."""
 
   iterate: _Iterate
   best_t: tf.Tensor
@@ -84,7 +84,7 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
   """Minimizes x^T G x.
 
   Args:
-    problem: What to minimize, with width_k <= total for every k.
+    problem: The program, with width_k <= total for every k.
 
   Returns:
     t, float64[m], of the smallest duality gap met, and the number of Newton

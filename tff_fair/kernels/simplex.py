@@ -50,8 +50,8 @@ def project_to_box_simplex(
 
   # With b the smallest entry of v whose sum is at most 1, b - 1 <= tau <= b:
   # the bounds lie in [0, 1], so entries below b are at their lower bounds and
-  # all the others have reached their upper bounds at b - 1. What lies further
-  # than 1 from b stays at its bound, wherever exactly it lies.
+  # all the others have reached their upper bounds at b - 1. An entry
+  # further than 1 from b stays at its bound, wherever exactly it lies.
   _, base = _bracket(tf.sort(v), v, lower, upper)
   v = tf.clip_by_value(v - base, -1.0, 1.0)
 

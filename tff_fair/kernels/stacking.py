@@ -29,11 +29,11 @@ class Stack(NamedTuple):
     pages_taken: int32[].
   """
 
-  slots: Any
-  pages: Any
-  rest: Any
-  slots_taken: Any
-  pages_taken: Any
+  slots: tuple[tf.Tensor, ...]
+  pages: tuple[tf.Tensor, ...]
+  rest: tf.Tensor
+  slots_taken: tf.Tensor
+  pages_taken: tf.Tensor
 
 
 def flatten_update(update: Any) -> tf.Tensor:
@@ -180,5 +180,5 @@ def _slots_to_page(stack: Stack) -> Stack:
   return tf.cond(stack.pages_taken < len(stack.pages), add_page, join_pages)
 
 
-def _emptied(tensors: Any) -> Any:
+def _emptied(tensors: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
   return tuple(tensor[:0] for tensor in tensors)

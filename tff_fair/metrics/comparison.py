@@ -12,7 +12,7 @@ _TIE = float(np.finfo(np.float32).eps)
 def compare_clients(
   baseline: npt.ArrayLike, other: npt.ArrayLike
 ) -> dict[str, float]:
-  """Compares what two runs give to the same clients.
+  """Compares the accuracies that two runs give to the same clients.
 
   The suffering clients are those below the mean of the baseline; all others are
   well-performing. Each client counts once. Accuracies that differ by no more

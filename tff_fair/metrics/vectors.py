@@ -1,7 +1,7 @@
 """Checked vectors with one entry per client, and their mean.
 
-Lists, tuples, arrays and pandas Series of any real dtype are taken; all
-arithmetic is in float64.
+The functions take lists, tuples, arrays and pandas Series of any real dtype,
+and compute in float64.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ def per_client(name: str, values: npt.ArrayLike) -> Vector:
   """Returns `values` as float64[K] with K > 0.
 
   Args:
-    name: What the caller calls the values, for the errors.
+    name: The caller's name of the values, for the errors.
     values: One number per client; not checked for being finite.
 
   Raises:
@@ -42,7 +42,7 @@ def per_client(name: str, values: npt.ArrayLike) -> Vector:
 def accuracies_per_client(name: str, values: npt.ArrayLike) -> Vector:
   """Returns `values` as float64[K] in [0, 1].
 
-  What leaves the interval by no more than float32 rounding is clipped to it.
+  Clips a value that leaves the interval by no more than float32 rounding.
 
   Raises:
     ValueError: As `per_client`, or if a value is not finite or not in [0, 1].

@@ -17,7 +17,7 @@ _KEPT_AT_MOST = 2**30
 
 
 def keep_freed_memory() -> bool:
-  """Keeps up to 1 GiB of what this process frees, in blocks of any size.
+  """Makes this process keep up to 1 GiB of the memory that it frees.
 
   Threads that begin later take their memory from where the others have theirs:
   in an arena of its own, a thread would give large blocks back. So the earlier

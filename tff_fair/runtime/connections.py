@@ -18,7 +18,7 @@ _CHANNEL_OPTIONS = (
   ("grpc.max_send_message_length", -1),
   # A worker that is back is found at once, not after up to two minutes.
   ("grpc.max_reconnect_backoff_ms", 200),
-  # A proxy that is set for the web must not get what is for the workers.
+  # Requests to workers must not go to a proxy that is set for the web.
   ("grpc.enable_http_proxy", 0),
 )
 
@@ -65,6 +65,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     timeout: float = 10.0,
     default_num_clients: int = 0,
     stream_structs: bool = False,
+    plain: bool = False,
   ) -> None:
     """Connects to a worker.
 
@@ -75,6 +76,8 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
         it was lost.
       default_num_clients: The number of clients where arguments tell none.
       stream_structs: Whether to send the parts of a structure one by one.
+      plain: Whether to use TFF's own executors, which need no private names of
+        TFF and are slower.
 
     Raises:
       ConnectionError: If no worker answers in time.
@@ -84,10 +87,12 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     self._process = process
     self._default_num_clients = default_num_clients
     self._stream_structs = stream_structs
+    self._plain = plain
     self._executors: dict[int, tff.framework.RemoteExecutor] = {}
     self._closed = False
     self._channel = grpc.insecure_channel(address, _CHANNEL_OPTIONS)
-    self._stub = _Stub(self._channel)
+    stub_type = tff.framework.RemoteExecutorGrpcStub if plain else _Stub
+    self._stub = stub_type(self._channel)
     self.create_executor({})
 
   def create_executor(
@@ -97,7 +102,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
 
     Raises:
       ConnectionError: If no worker answers in time.
-      RuntimeError: If it was left, or is a process that has ended.
+      RuntimeError: If `close` has left the worker, or its process has ended.
     """
     if self._closed:
       raise RuntimeError(NO_WORKERS)
@@ -115,9 +120,14 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       self._wait_until_connected()
     else:  # Listens since it was started, or has ended.
       self._process.check_running()
+    executor_type = (
+      tff.framework.RemoteExecutor
+      if self._plain
+      else resident_values.ResidentExecutor
+    )
     # By default a worker keeps the last twenty values, and all that the rounds
     # behind them collected, before it is told to drop them.
-    executor = resident_values.ResidentExecutor(
+    executor = executor_type(
       self._stub, dispose_batch_size=1, stream_structs=self._stream_structs
     )
     try:
@@ -126,7 +136,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       if self._process is not None:
         self._process.check_running(patience=1.0)
       raise ConnectionError(
-        f"What answers at {self._address} is no working TFF worker: "
+        f"No working TFF worker answers at {self._address}: "
         f"{error.code().name}, {error.details()}"
       ) from error
     return executor
@@ -145,22 +155,23 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
   def clean_up_executor(
     self, cardinalities: tff.framework.CardinalitiesType
   ) -> None:
-    """Frees what the worker holds for so many clients."""
+    """Frees the worker's memory for so many clients."""
     num_clients = cardinalities.get(tff.CLIENTS, self._default_num_clients)
     executor = self._executors.pop(num_clients, None)
     if executor is not None:
       executor.close()
 
   def close(self) -> None:
-    """Frees what the worker holds, and leaves it.
+    """Frees the worker's memory, and leaves the worker.
 
-    The channel is left to the garbage collector: the thread in which gRPC
-    watches its state for TFF would trip over its being closed.
+    The garbage collector closes the channel: the thread in which gRPC watches
+    its state for TFF would trip over a channel that is closed.
     """
     self._closed = True
     for num_clients in list(self._executors):
       self.clean_up_executor({tff.CLIENTS: num_clients})
-    self._stub.close()
+    if isinstance(self._stub, _Stub):
+      self._stub.close()
 
 
 def close_all(
@@ -183,7 +194,7 @@ def close_all(
 class ConcurrentContext(tff.framework.AsyncContext):
   """Computes in a thread of its own, so that workers work at the same time.
 
-  TFF's remote calls block the thread they are made in: with the plain contexts
+  TFF's remote calls block the thread that makes them: with the plain contexts
   of several workers in one event loop, one worker works after the other.
   """
 

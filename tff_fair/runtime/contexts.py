@@ -13,21 +13,28 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import allocator, connections, workers
+from tff_fair.runtime import (
+  allocator,
+  connections,
+  private_tff,
+  workers,
+)
 
 
-def _compile_in_the_clear(comp: Any) -> Any:
+def _compile_in_the_clear(comp: tff.Computation) -> Any:
   return tff.backends.native.desugar_and_transform_to_native(
     tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
   )
 
 
 def _create_context(
-  context_type: type[Any],
+  context_type: type[
+    tff.framework.SyncExecutionContext | tff.framework.AsyncExecutionContext
+  ],
   executors: connections.WorkerExecutors,
   *,
   simulate_secure_sums: bool = False,
-) -> Any:
+) -> tff.framework.SyncContext | tff.framework.AsyncContext:
   """Creates a synchronous or asynchronous context as TFF's native backend."""
   return context_type(
     executors,
@@ -39,7 +46,25 @@ def _create_context(
   )
 
 
-_current = contextlib.ExitStack()  # Leaves what the default context uses.
+def _create_local_context(
+  executors: connections.WorkerExecutors,
+  *,
+  asynchronous: bool,
+  simulate_secure_sums: bool,
+) -> tff.framework.SyncContext | tff.framework.AsyncContext:
+  context = _create_context(
+    tff.framework.AsyncExecutionContext
+    if asynchronous
+    else tff.framework.SyncExecutionContext,
+    executors,
+    simulate_secure_sums=simulate_secure_sums,
+  )
+  return (
+    tff.program.NativeFederatedContext(context) if asynchronous else context
+  )
+
+
+_current = contextlib.ExitStack()  # Closes the default context.
 
 
 def use_local(
@@ -55,7 +80,7 @@ def use_local(
 ) -> None:
   """Computes in a worker process of this program, on this machine.
 
-  Replaces what an earlier `use_local` or `use_workers` set up, and stops the
+  Replaces the context of an earlier `use_local` or `use_workers`, and stops the
   worker that it started.
 
   Args:
@@ -94,21 +119,19 @@ def use_local(
       process=worker,
       default_num_clients=default_num_clients,
       stream_structs=stream_structs,
+      plain=not private_tff.check(),
     )
     opened.callback(connections.close_all, [executors])
-    # Before that, lest it wait for a round whose result nobody awaits any more.
+    # Runs first: closing must not wait for a round that nobody awaits any more.
     opened.callback(worker.stop)
 
-    context = _create_context(
-      tff.framework.AsyncExecutionContext
-      if asynchronous
-      else tff.framework.SyncExecutionContext,
-      executors,
-      simulate_secure_sums=simulate_secure_sums,
+    tff.framework.set_default_context(
+      _create_local_context(
+        executors,
+        asynchronous=asynchronous,
+        simulate_secure_sums=simulate_secure_sums,
+      )
     )
-    if asynchronous:
-      context = tff.program.NativeFederatedContext(context)
-    tff.framework.set_default_context(context)
     _replace_current(opened)
 
 
@@ -123,13 +146,13 @@ def use_workers(
 
   A worker is TFF's `worker_binary --port=...` on any host, or one that
   `start_worker` started. They are left running. Computations may contain one
-  aggregation, or several that do not depend on one another. Replaces what an
-  earlier `use_local` or `use_workers` set up.
+  aggregation, or several that do not depend on one another. Replaces the
+  context of an earlier `use_local` or `use_workers`.
 
   Args:
     addresses: Where the workers listen, each as "host:port"; an IPv6 address as
       "[address]:port".
-    num_subrounds: The number of parts that the clients are cut into; by default
+    num_subrounds: The number of parts into which to cut the clients; by default
       one for each worker. More parts need less memory on the workers.
     stream_structs: Whether to send the parts of a structure one by one; needed
       where one message would pass 2 GiB.
@@ -144,13 +167,14 @@ def use_workers(
   _check_addresses(addresses)
   if num_subrounds is not None and num_subrounds < 1:
     raise ValueError(f"Expected num_subrounds of 1 or more: {num_subrounds}.")
+  plain = not private_tff.check()
   with contextlib.ExitStack() as opened:
     executors: list[connections.WorkerExecutors] = []
     opened.callback(connections.close_all, executors)
     for address in addresses:
       executors.append(
         connections.WorkerExecutors(
-          address, timeout=timeout, stream_structs=stream_structs
+          address, timeout=timeout, stream_structs=stream_structs, plain=plain
         )
       )
     contexts = []
@@ -188,7 +212,7 @@ class _NoWorkers(tff.framework.SyncContext):
 
 
 def _forget() -> None:
-  # Not even closed: what gRPC holds is of no use in the child of a fork.
+  # Not even closed: gRPC's connections are of no use in the child of a fork.
   _current.pop_all()
   atexit.unregister(stop)
 

@@ -1,13 +1,12 @@
-"""A remote executor that does not send again what its worker still has.
+"""A remote executor that sends no value again that its worker still has.
 
-TFF sends the computation with every call, and the data of the clients too, even
-where both are what the call before had: rounds of all clients, and evaluations.
-What comes for the second time stays in the worker, until newer things need the
-room.
+TFF sends the computation and the clients' data with every call. Rounds of all
+clients, and evaluations, send the same again and again. Here the worker keeps a
+value that comes for the second time, until newer values need the room.
 
-A state that comes back is sent again, although the worker has it: there, a
-value holds on to all that it was computed from, so that the rounds before it
-would stay in memory, too.
+The program sends a state again that it got from the worker. The worker could
+keep it, but a value there holds on to everything that it was computed from: the
+rounds before it would stay in memory, too.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import sending
 
-# What one executor may keep in its worker.
+# The limits for the values that one executor keeps in its worker.
 _MOST_VALUES = 16
 _MOST_BYTES = 256 * 2**20
 
@@ -31,14 +30,16 @@ class ResidentExecutor(sending.SendingExecutor):
   """Knows computations and datasets of clients when they come again."""
 
   def __init__(self, *args: Any, **kwargs: Any) -> None:
-    """Takes what `tff.framework.RemoteExecutor` takes."""
+    """Takes the arguments of `tff.framework.RemoteExecutor`."""
     super().__init__(*args, **kwargs)
     # By identity, the most recently used last.
     self._seen: collections.OrderedDict[tuple[int, ...], _Seen] = (
       collections.OrderedDict()
     )
 
-  async def create_value(self, value: Any, type_spec: Any = None) -> Any:
+  async def create_value(
+    self, value: Any, type_spec: tff.Type | None = None
+  ) -> Any:
     """Returns the value in the worker, which may be there already."""
     parts = _lasting_parts(value, type_spec)
     if not parts:
@@ -60,7 +61,7 @@ class ResidentExecutor(sending.SendingExecutor):
     return remote
 
   def close(self) -> None:
-    """Forgets all, and frees what the worker holds for this executor."""
+    """Forgets all values, and frees those that the worker holds."""
     self._seen.clear()
     super().close()
 
@@ -70,7 +71,7 @@ class ResidentExecutor(sending.SendingExecutor):
       self._seen.popitem(last=False)
 
   def _num_bytes(self) -> int:
-    """Returns the size of all that is kept in the worker."""
+    """Returns the size of all values that the worker keeps."""
     return sum(
       seen.num_bytes or 0
       for seen in self._seen.values()
@@ -79,7 +80,7 @@ class ResidentExecutor(sending.SendingExecutor):
 
 
 class _Seen:
-  """A value that was sent: what it was made of, and where it is if it is kept.
+  """A value that was sent: its parts, and its place if the worker keeps it.
 
   An id tells which object it is only as long as that object lives.
   """
@@ -95,7 +96,7 @@ class _Seen:
     )
 
 
-def _lasting_parts(value: Any, type_spec: Any) -> Sequence[Any]:
+def _lasting_parts(value: Any, type_spec: tff.Type | None) -> Sequence[Any]:
   """Returns the objects a value consists of; none if it never comes again."""
   if isinstance(value, tff.Computation):
     return [value]
@@ -109,7 +110,7 @@ def _lasting_parts(value: Any, type_spec: Any) -> Sequence[Any]:
   return []
 
 
-def _num_bytes(value: Any, type_spec: Any) -> int:
+def _num_bytes(value: Any, type_spec: tff.Type | None) -> int:
   if isinstance(value, tff.Computation):
     return 0  # Small beside data.
   return tff.framework.serialize_value(value, type_spec)[0].ByteSize()

@@ -1,33 +1,35 @@
-"""A remote executor that writes what it sends into the message at once.
+"""A remote executor that writes each value straight into its message.
 
 TFF makes the message of a value from those of its parts, and copies them at
-each level: for a state of some megabytes that is most of what sending it takes.
+each level. For a state of some megabytes, these copies take most of the time.
 """
+
+from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
 import tensorflow_federated as tff
-from tensorflow_federated.proto.v0 import executor_pb2
 
-# TFF has no public name for its values in a worker.
-from tensorflow_federated.python.core.impl.executors import remote_executor
+from tff_fair.runtime import private_tff
+from tff_fair.runtime.private_tff import executor_pb2
 
 
 class SendingExecutor(tff.framework.RemoteExecutor):
   """Sends the same messages as `tff.framework.RemoteExecutor`."""
 
-  async def create_value(self, value: Any, type_spec: Any = None) -> Any:
+  async def create_value(
+    self, value: Any, type_spec: tff.Type | None = None
+  ) -> Any:
     """Sends a value, and returns it in the worker."""
     if isinstance(value, tff.Computation) or (
-      self._stream_structs and isinstance(type_spec, tff.StructType)
+      private_tff.streams_structs(self)
+      and isinstance(type_spec, tff.StructType)
     ):
       return await super().create_value(value, type_spec)
-    self._check_has_executor_id()
-    request = executor_pb2.CreateValueRequest(executor=self._executor_id)
+    request = private_tff.new_request(self)
     write(request.value, value, tff.to_type(type_spec))
-    reference = self._stub.create_value(request).value_ref
-    return remote_executor.RemoteValue(reference, type_spec, self)
+    return private_tff.send(self, request, type_spec)
 
 
 def write(message: executor_pb2.Value, value: Any, type_spec: tff.Type) -> None:

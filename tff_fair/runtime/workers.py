@@ -12,7 +12,6 @@ import atexit
 import concurrent.futures
 import contextlib
 import os
-import pathlib
 import signal
 import socket
 import subprocess
@@ -22,13 +21,13 @@ import time
 from collections.abc import Mapping
 from typing import Self
 
-import tensorflow_federated as tff
+from tff_fair.runtime import private_tff
 
 # A round allocates and frees the same large tensors over and over. By default
 # glibc returns their memory to the kernel at once, and every reuse pays its
 # page faults again: measured, six times as many in a round of a small model,
 # eight times where updates are stacked. These settings put even the largest
-# tensors on the heap, never shrink it, and share it, so that what one thread
+# tensors on the heap, never shrink it, and share it: memory that one thread
 # frees serves the next one. The peak of memory stays about the same.
 #
 # Clients run side by side, and so keep the cores busy: cutting each operation
@@ -46,8 +45,8 @@ _WORKER_ENVIRONMENT = {
 
 # Asks the kernel to kill this process when its parent ends, then becomes the
 # worker. A `preexec_fn` could ask as well, but would run Python in a fork of
-# the whole program, which may deadlock on what threads of TensorFlow and gRPC
-# hold; without one, Popen does not fork.
+# the whole program, which may deadlock on locks of TensorFlow and gRPC. Without
+# one, Popen does not fork.
 _BECOME_WORKER = """
 import ctypes, os, signal, sys
 PR_SET_PDEATHSIG = 1
@@ -157,6 +156,7 @@ def start_worker(
     The worker.
 
   Raises:
+    FileNotFoundError: If this TFF has no worker at its place.
     OSError: If `port` cannot be had.
     RuntimeError: If the worker ends instead of listening.
     TimeoutError: If it does not listen in time.
@@ -166,12 +166,11 @@ def start_worker(
     # anew for each client that runs beside others, which takes time and memory
     # (`python -m benchmarks.new_cohorts`).
     max_concurrent_computation_calls = _NUM_CORES
-  binary = pathlib.Path(tff.__file__).parent / "data" / "worker_binary"
   with _reserve_port(port) as reservation:
     bound_port = reservation.getsockname()[1]
     process = _spawn(
       [
-        str(binary),
+        str(private_tff.worker_binary()),
         f"--port={bound_port}",
         f"--max_concurrent_computation_calls={max_concurrent_computation_calls}",
       ],

@@ -1,0 +1,190 @@
+"""Tests of the runtime on a TFF whose private names have changed."""
+
+import importlib.util
+import sys
+import types
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import runtime
+from tff_fair.runtime import connections, private_tff, resident_values
+
+NUMBERS = tff.FederatedType(tff.TensorType(np.float32, [2]), tff.CLIENTS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_execution_afterwards():
+  """Leaves to later tests what they expect: a local worker."""
+  yield
+  runtime.use_local()
+
+
+@pytest.fixture
+def executor_types(monkeypatch):
+  """The types of all executors and stubs that come into being."""
+  found = []
+  initialize = tff.framework.RemoteExecutor.__init__
+
+  def remember(self, stub, *args, **kwargs):
+    initialize(self, stub, *args, **kwargs)
+    if stub is not None:  # That of the check has none.
+      found.append((type(self), type(stub)))
+
+  monkeypatch.setattr(tff.framework.RemoteExecutor, "__init__", remember)
+  return found
+
+
+@tff.tensorflow.computation(NUMBERS.member, np.float32)
+def scaled(numbers, factor):
+  return factor * numbers
+
+
+@tff.federated_computation(NUMBERS, tff.FederatedType(np.float32, tff.SERVER))
+def scaled_sum(numbers, factor):
+  factors = tff.federated_broadcast(factor)
+  return tff.federated_sum(tff.federated_map(scaled, (numbers, factors)))
+
+
+def check_rounds():
+  for factor in map(np.float32, (1, 2, 3)):
+    numbers = [np.float32([1, 2]), np.float32([10, 20]), np.float32([4, 5])]
+    found = scaled_sum(numbers, factor)
+    np.testing.assert_array_equal(found, factor * np.float32([15, 27]))
+
+
+def renamed_attribute(monkeypatch):
+  # TFF needs its own names: another one is looked for that it does not have.
+  names = (*private_tff._OF_EXECUTORS, "_renamed")
+  monkeypatch.setattr(private_tff, "_OF_EXECUTORS", names)
+  return "RemoteExecutor._renamed"
+
+
+def renamed_method_of_stubs(monkeypatch):
+  monkeypatch.setattr(private_tff, "_OF_STUBS", ("dispose", "renamed"))
+  return "RemoteExecutorGrpcStub.renamed"
+
+
+def renamed_field(monkeypatch):
+  fields = (*private_tff._OF_VALUES, "array.shape.renamed")
+  monkeypatch.setattr(private_tff, "_OF_VALUES", fields)
+  return "executor_pb2.Value.array.shape.renamed"
+
+
+def moved_module(monkeypatch):
+  monkeypatch.setattr(private_tff, "remote_executor", None)
+  return "module remote_executor"
+
+
+def moved_messages(monkeypatch):
+  monkeypatch.setattr(private_tff, "executor_pb2", None)
+  return "module executor_pb2"
+
+
+def removed_class(monkeypatch):
+  empty = types.ModuleType("remote_executor")
+  monkeypatch.setattr(private_tff, "remote_executor", empty)
+  return "remote_executor.RemoteValue"
+
+
+CHANGES = [
+  renamed_attribute,
+  renamed_method_of_stubs,
+  renamed_field,
+  moved_module,
+  moved_messages,
+  removed_class,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_missing_name_is_told_in_one_line(change, monkeypatch):
+  assert private_tff.check()
+  name = change(monkeypatch)
+  with pytest.warns(RuntimeWarning) as caught:
+    assert not private_tff.check()
+  (warning,) = caught
+  message = str(warning.message)
+  assert f"has no {name}. " in message
+  assert "slower" in message
+  assert "\n" not in message
+
+
+def test_all_missing_names_are_in_the_same_warning(monkeypatch):
+  names = [change(monkeypatch) for change in CHANGES[:4]]
+  with pytest.warns(RuntimeWarning) as caught:
+    private_tff.check()
+  (warning,) = caught
+  assert all(f"no {name}" in str(warning.message) for name in names)
+
+
+def test_modules_that_are_gone_do_not_stop_the_import(monkeypatch):
+  for module in (private_tff.executor_pb2, private_tff.remote_executor):
+    monkeypatch.setitem(sys.modules, module.__name__, None)
+  spec = importlib.util.spec_from_file_location("copy", private_tff.__file__)
+  copy = importlib.util.module_from_spec(spec)
+  # `from package import module` finds the attribute of a package, too.
+  for module in (private_tff.executor_pb2, private_tff.remote_executor):
+    package, _, name = module.__name__.rpartition(".")
+    monkeypatch.delattr(sys.modules[package], name)
+  spec.loader.exec_module(copy)
+  with pytest.warns(RuntimeWarning, match=r"remote_executor.*executor_pb2"):
+    assert not copy.check()
+
+
+@pytest.fixture(scope="module")
+def worker():
+  with runtime.start_worker() as started:
+    yield started
+
+
+@pytest.fixture(params=["local", "workers"])
+def use(request, worker):
+  """Starts the runtime, in each of the two ways there are."""
+  if request.param == "local":
+    return runtime.use_local
+  return lambda: runtime.use_workers([worker.address])
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_rounds_run_on_without_a_name(use, change, monkeypatch, executor_types):
+  change(monkeypatch)
+  with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always", RuntimeWarning)
+    use()
+    check_rounds()
+  assert ["slower" in str(warning.message) for warning in caught] == [True]
+  plain = (tff.framework.RemoteExecutor, tff.framework.RemoteExecutorGrpcStub)
+  assert set(executor_types) == {plain}
+
+
+def test_rounds_are_fast_and_silent_with_all_names(use, executor_types):
+  with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    use()
+    check_rounds()
+  fast = (resident_values.ResidentExecutor, connections._Stub)
+  assert set(executor_types) == {fast}
+
+
+def test_the_plain_path_streams_structures_too(monkeypatch):
+  moved_module(monkeypatch)
+  with pytest.warns(RuntimeWarning):
+    runtime.use_local(stream_structs=True)
+
+  @tff.tensorflow.computation([np.int32, tff.TensorType(np.float32, [3])])
+  def doubled(parts):
+    return parts[1] * tf.cast(2 * parts[0], tf.float32)
+
+  found = doubled([np.int32(2), np.ones(3, np.float32)])
+  np.testing.assert_array_equal(found, [4, 4, 4])
+
+
+def test_a_worker_at_another_place_is_told(monkeypatch, tmp_path):
+  assert private_tff.worker_binary().is_file()
+  monkeypatch.setattr(tff, "__file__", str(tmp_path / "__init__.py"))
+  with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+    private_tff.worker_binary()

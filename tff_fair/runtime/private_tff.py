@@ -1,0 +1,144 @@
+"""The one room for everything that TensorFlow Federated keeps private.
+
+A remote executor has no public name for the parts with which `sending` writes a
+value into its message. TFF may rename or drop them in any version. So the
+runtime looks for all of them when it starts. Where one is missing, it leaves
+TFF's own executor and stub in place, which compute the same and take longer.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow_federated as tff
+
+try:
+  from tensorflow_federated.proto.v0 import executor_pb2
+except ImportError:
+  executor_pb2 = None
+try:
+  from tensorflow_federated.python.core.impl.executors import remote_executor
+except ImportError:
+  remote_executor = None
+
+__all__ = [
+  "check",
+  "executor_pb2",
+  "new_request",
+  "remote_executor",
+  "send",
+  "streams_structs",
+  "worker_binary",
+]
+
+# Attributes that the runtime reads, calls or overrides.
+_OF_EXECUTORS = (
+  "_check_has_executor_id",
+  "_executor_id",
+  "_stream_structs",
+  "_stub",
+  "close",
+  "create_value",
+)
+_OF_STUBS = ("create_value", "dispose")
+# Fields of the message of a value, which `sending` fills.
+_OF_VALUES = (
+  "array.content",
+  "array.dtype",
+  "array.shape.dim",
+  "federated.type",
+  "federated.value",
+  "struct.element.name",
+  "struct.element.value",
+)
+
+
+def check() -> bool:
+  """Returns whether this TFF has all private names; warns if it has not."""
+  missing = [*_missing_names()]
+  if missing:
+    warnings.warn(
+      "Rounds are slower than they could be: this TensorFlow Federated has no "
+      f"{', no '.join(missing)}. tff_fair was written for version 0.87.",
+      RuntimeWarning,
+      stacklevel=3,
+    )
+  return not missing
+
+
+def _missing_names() -> Iterator[str]:
+  if remote_executor is None:
+    yield "module remote_executor"
+  elif not hasattr(remote_executor, "RemoteValue"):
+    yield "remote_executor.RemoteValue"
+  # Without a connection: an executor sets some of its attributes itself.
+  executor = tff.framework.RemoteExecutor(None)
+  for name in _OF_EXECUTORS:
+    if not hasattr(executor, name):
+      yield f"RemoteExecutor.{name}"
+  for name in _OF_STUBS:
+    if not hasattr(tff.framework.RemoteExecutorGrpcStub, name):
+      yield f"RemoteExecutorGrpcStub.{name}"
+  if executor_pb2 is None:
+    yield "module executor_pb2"
+    return
+  if not hasattr(executor_pb2, "CreateValueRequest"):
+    yield "executor_pb2.CreateValueRequest"
+  for path in _OF_VALUES:
+    if not _has_field(executor_pb2.Value.DESCRIPTOR, path):
+      yield f"executor_pb2.Value.{path}"
+
+
+def _has_field(message: Any, path: str) -> bool:
+  """Returns whether a type of messages has a field, given with dots."""
+  for name in path.split("."):
+    if message is None or name not in message.fields_by_name:
+      return False
+    message = message.fields_by_name[name].message_type
+  return True
+
+
+def streams_structs(executor: tff.framework.RemoteExecutor) -> bool:
+  """Returns whether an executor sends the parts of a structure one by one."""
+  return executor._stream_structs
+
+
+def new_request(
+  executor: tff.framework.RemoteExecutor,
+) -> executor_pb2.CreateValueRequest:
+  """Returns the request to create a value, which is yet to be written.
+
+  Raises:
+    ValueError: If the executor has not been told the number of clients.
+  """
+  executor._check_has_executor_id()
+  return executor_pb2.CreateValueRequest(executor=executor._executor_id)
+
+
+def send(
+  executor: tff.framework.RemoteExecutor,
+  request: executor_pb2.CreateValueRequest,
+  type_spec: tff.Type,
+) -> remote_executor.RemoteValue:
+  """Sends a request to the worker, and returns the value there."""
+  reference = executor._stub.create_value(request).value_ref
+  return remote_executor.RemoteValue(reference, type_spec, executor)
+
+
+def worker_binary() -> pathlib.Path:
+  """Returns the program of TFF's worker.
+
+  Raises:
+    FileNotFoundError: If this TFF has it somewhere else.
+  """
+  path = pathlib.Path(tff.__file__).parent / "data" / "worker_binary"
+  if not path.is_file():
+    raise FileNotFoundError(
+      f"Expected TensorFlow Federated to have its worker at {path}. Install "
+      "the wheel of version 0.87 for Linux, or start workers yourself and pass "
+      "their addresses to `use_workers`."
+    )
+  return path
