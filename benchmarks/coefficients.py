@@ -19,7 +19,7 @@ from absl import app, flags
 import tff_fair
 from benchmarks import functional_models, measure, workload
 from tff_fair import kernels, types
-from tff_fair.rules import fedfv
+from tff_fair.methods import fedfv
 
 _REPETITIONS = flags.DEFINE_integer("repetitions", 10, "Times each is timed.")
 

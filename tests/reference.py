@@ -8,6 +8,7 @@ solved by scipy.
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
@@ -304,41 +305,92 @@ def _propfair_slope(loss, m=5.0):
   return 1 / (m - loss) if m - loss >= 0.2 else 1 / m
 
 
+class Neutral(NamedTuple):
+  """A setting under which a method is another one."""
+
+  setting: Mapping[str, object]  # Hyperparameters, or a batch size.
+  other: str
+  client_weighting: str = "num_examples"  # Of the other one.
+
+
 @dataclasses.dataclass
 class Method:
-  """A method: its direction, what it changes at clients and at the server."""
+  """A method: its direction, what it changes at clients and at the server.
+
+  Tests compare the settings in `variants` with NumPy, too, beside the defaults.
+  """
 
   direction: Callable[..., np.ndarray]
   local: Mapping[str, object] = dataclasses.field(default_factory=dict)
   server: Callable[..., np.ndarray] = lambda theta, d, _: theta - d
   stateful: bool = False
+  neutral: Neutral | None = None
+  variants: tuple[Mapping[str, object], ...] = ()
 
 
 METHODS: Mapping[str, Method] = {
   "fedavg": Method(fedavg),
   "fedavg_n": Method(fedavg_n),
-  "fedprox": Method(fedavg, local={"mu": 0.01}),
+  "fedprox": Method(
+    fedavg, local={"mu": 0.01}, neutral=Neutral({"mu": 0.0}, "fedavg")
+  ),
   "fedadam": Method(fedavg, server=_adam_step),
-  "fednova": Method(fednova),
-  "qfedavg": Method(qfedavg),
-  "afl": Method(afl, stateful=True),
-  "term": Method(term),
+  "fednova": Method(fednova, neutral=Neutral({"batch_size": 1000}, "fedavg")),
+  "qfedavg": Method(
+    qfedavg,
+    neutral=Neutral({"q": 0.0}, "fedavg", "uniform"),
+    variants=({"q": 5.0, "lipschitz": 2.0},),
+  ),
+  "afl": Method(
+    afl,
+    stateful=True,
+    neutral=Neutral({"lambda_learning_rate": 0.0}, "fedavg", "uniform"),
+  ),
+  "term": Method(
+    term, neutral=Neutral({"t": 0.0}, "fedavg"), variants=({"t": -3.0},)
+  ),
   "propfair": Method(fedavg, local={"slope": _propfair_slope}),
-  "delta_fl": Method(delta_fl),
-  "gifair": Method(gifair),
+  "delta_fl": Method(
+    delta_fl,
+    neutral=Neutral({"alpha": 1.0}, "fedavg"),
+    variants=({"alpha": 0.3},),
+  ),
+  "gifair": Method(gifair, neutral=Neutral({"fraction": 0.0}, "fedavg")),
   "fedfa": Method(
     fedfa, local={"momentum": 0.9}, server=_momentum_step, stateful=True
   ),
-  "ditto": Method(fedavg),
-  "fedmgda_plus": Method(fedmgda_plus),
+  "ditto": Method(fedavg, neutral=Neutral({"lam": 0.0}, "fedavg")),
+  "fedmgda_plus": Method(
+    fedmgda_plus,
+    neutral=Neutral({"epsilon": 0.0}, "fedavg_n"),
+    variants=({"epsilon": 0.4}, {"epsilon": 1.0, "normalize": False}),
+  ),
   "fedmgda": Method(
     lambda clients: fedmgda_plus(clients, epsilon=1, normalize=False)
   ),
-  "mgda_prox": Method(fedmgda_plus, local={"mu": 0.1}),
-  "adafed": Method(adafed),
-  "vred": Method(vred),
-  "semi_vred": Method(semi_vred),
-  "fedfv": Method(fedfv, stateful=True),
+  "mgda_prox": Method(
+    fedmgda_plus,
+    local={"mu": 0.1},
+    neutral=Neutral({"epsilon": 0.0, "mu": 0.0}, "fedavg_n"),
+  ),
+  "adafed": Method(adafed, variants=({"gamma": 0.5},)),
+  "vred": Method(vred, neutral=Neutral({"beta": 0.0}, "fedavg")),
+  "semi_vred": Method(
+    semi_vred,
+    neutral=Neutral({"beta": 0.0}, "fedavg"),
+    variants=({"beta": 2.0},),
+  ),
+  "fedfv": Method(
+    fedfv,
+    stateful=True,
+    neutral=Neutral({"alpha": 1.0, "tau": 0}, "fedavg", "uniform"),
+    variants=(
+      {"tau": 2},
+      {"tau": 1, "alpha": 0.0},
+      {"alpha": 0.5, "order": "reverse"},
+    ),
+  ),
+  # Without fairness it is Adam: see adafedadam_process_test.
   "adafedadam": Method(adafedadam, stateful=True),
 }
 

@@ -4,6 +4,21 @@ import math
 import numbers
 
 
+class OptionError(ValueError):
+  """An option, or a hyperparameter, has a value that it must not have.
+
+  Attributes:
+    option: Its name, as an argument of `tff_fair.algorithms.build`.
+  """
+
+  def __init__(self, option: str, message: str) -> None:
+    super().__init__(option, message)  # Both, so that a copy has them, too.
+    self.option = option
+
+  def __str__(self) -> str:
+    return str(self.args[1])
+
+
 def check_number(
   name: str,
   value: float,
@@ -25,7 +40,7 @@ def check_number(
 
   Raises:
     TypeError: If `value` is not a real number.
-    ValueError: If it is not finite or out of the interval.
+    OptionError: If it is not finite or out of the interval.
   """
   if not isinstance(value, numbers.Real) or isinstance(value, bool):
     raise TypeError(
@@ -39,20 +54,25 @@ def check_number(
   too_low = value <= minimum if exclude_minimum else value < minimum
   too_high = value >= maximum if exclude_maximum else value > maximum
   if not finite or too_low or too_high:
-    left = "(" if exclude_minimum or math.isinf(minimum) else "["
-    right = ")" if exclude_maximum or math.isinf(maximum) else "]"
-    raise ValueError(
-      f"Expected {name} in {left}{minimum:g}, {maximum:g}{right}, found "
-      f"{value!r}."
-    )
+    valid = interval(minimum, maximum, exclude_minimum, exclude_maximum)
+    raise OptionError(name, f"Expected {name} in {valid}, found {value!r}.")
 
 
-def check_integer(name: str, value: int, *, minimum: int) -> None:
+def interval(
+  minimum: float, maximum: float, exclude_minimum: bool, exclude_maximum: bool
+) -> str:
+  """Returns an interval in the notation of mathematics, as "[0, 1)"."""
+  left = "(" if exclude_minimum or math.isinf(minimum) else "["
+  right = ")" if exclude_maximum or math.isinf(maximum) else "]"
+  return f"{left}{minimum:g}, {maximum:g}{right}"
+
+
+def check_integer(name: str, value: int, *, minimum: float) -> None:
   """Checks that a value is an integer and not below a minimum.
 
   Raises:
     TypeError: If `value` is not an integer.
-    ValueError: If it is below `minimum`.
+    OptionError: If it is below `minimum`.
   """
   if not isinstance(value, numbers.Integral) or isinstance(value, bool):
     raise TypeError(
@@ -60,7 +80,9 @@ def check_integer(name: str, value: int, *, minimum: int) -> None:
       f"{value!r}."
     )
   if value < minimum:
-    raise ValueError(f"Expected {name} to be {minimum} or more, found {value}.")
+    raise OptionError(
+      name, f"Expected {name} to be {minimum} or more, found {value}."
+    )
 
 
 def check_boolean(name: str, value: bool) -> None:
@@ -73,8 +95,9 @@ def check_boolean(name: str, value: bool) -> None:
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-  """Checks that a value is one of a few; a `ValueError` lists them."""
+  """Checks that a value is one of a few; an `OptionError` lists them."""
   if value not in choices:
-    raise ValueError(
-      f"Expected {name} to be one of {', '.join(choices)}; found {value!r}."
+    raise OptionError(
+      name,
+      f"Expected {name} to be one of {', '.join(choices)}; found {value!r}.",
     )

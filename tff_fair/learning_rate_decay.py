@@ -24,10 +24,12 @@ class LearningRateDecay:
   Attributes:
     r: In (0, 1] for exponential decay, 0 or more for inverse time.
     kind: "exponential" or "inverse_time".
+    option: The name of the option that asks for it.
   """
 
   r: float
   kind: str
+  option: str = "learning_rate_decay"
 
   def apply(self, hparams: Any, round_num: tf.Tensor) -> Any:
     """Returns the hyperparameters of an optimizer in a round.
@@ -37,13 +39,14 @@ class LearningRateDecay:
       round_num: int64[], t, from 0.
 
     Raises:
-      ValueError: If there is no learning rate among them.
+      OptionError: If there is no learning rate among them.
     """
     key = tff.learning.optimizers.LEARNING_RATE_KEY
     if key not in hparams:
-      raise ValueError(
+      raise checks.OptionError(
+        self.option,
         f"An optimizer with the hyperparameter {key} is needed for its decay; "
-        f"this one has {', '.join(hparams) or 'none'}."
+        f"this one has {', '.join(hparams) or 'none'}.",
       )
     r, t = tf.constant(self.r, tf.float32), tf.cast(round_num, tf.float32)
     factor = tf.pow(r, t) if self.kind == "exponential" else 1.0 / (1.0 + r * t)
@@ -62,7 +65,7 @@ def build(name: str, r: float | None, kind: str) -> LearningRateDecay | None:
 
   Raises:
     TypeError: If an option has the wrong type.
-    ValueError: If an option has a wrong value.
+    OptionError: If an option has a wrong value.
   """
   checks.check_choice(f"{name}_kind", kind, KINDS)
   if r is None:
@@ -75,4 +78,4 @@ def build(name: str, r: float | None, kind: str) -> LearningRateDecay | None:
     maximum=1 if exponential else math.inf,
     exclude_minimum=exponential,
   )
-  return LearningRateDecay(r=r, kind=kind)
+  return LearningRateDecay(r=r, kind=kind, option=name)

@@ -10,10 +10,20 @@ federated lives elsewhere; this module needs TensorFlow alone.
 import abc
 import collections
 import enum
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import tensorflow as tf
+
+from tff_fair import hyperparameters
+
+# What `tf.nest` takes: weights, updates, states.
+TensorStructure: TypeAlias = (
+  tf.Tensor | Sequence["TensorStructure"] | Mapping[str, "TensorStructure"]
+)
+
+# In the place of a signal that a rule has not asked for: reading it fails.
+_NOT_ASKED_FOR: tf.Tensor = None
 
 
 class ClientSignals(NamedTuple):
@@ -40,14 +50,14 @@ class ClientSignals(NamedTuple):
       round over the client's training examples; 0 where no rule asks.
   """
 
-  client_id: Any
-  num_examples: Any
-  loss: Any
-  accuracy: Any
-  learning_rate: Any
-  effective_steps: Any
-  gradient_norm: Any
-  initial_loss: Any
+  client_id: tf.Tensor
+  num_examples: tf.Tensor
+  loss: tf.Tensor
+  accuracy: tf.Tensor
+  learning_rate: tf.Tensor
+  effective_steps: tf.Tensor
+  gradient_norm: tf.Tensor
+  initial_loss: tf.Tensor
 
 
 class Cohort(NamedTuple):
@@ -74,19 +84,19 @@ class Cohort(NamedTuple):
     remembered_age: int32[r], in rounds, 1 and up.
   """
 
-  client_id: Any
-  weight: Any
-  num_examples: Any
-  loss: Any = None
-  accuracy: Any = None
-  learning_rate: Any = None
-  effective_steps: Any = None
-  gradient_norm: Any = None
-  initial_loss: Any = None
-  squared_norm: Any = None
-  gram: Any = None
-  remembered_id: Any = None
-  remembered_age: Any = None
+  client_id: tf.Tensor
+  weight: tf.Tensor
+  num_examples: tf.Tensor
+  loss: tf.Tensor = _NOT_ASKED_FOR
+  accuracy: tf.Tensor = _NOT_ASKED_FOR
+  learning_rate: tf.Tensor = _NOT_ASKED_FOR
+  effective_steps: tf.Tensor = _NOT_ASKED_FOR
+  gradient_norm: tf.Tensor = _NOT_ASKED_FOR
+  initial_loss: tf.Tensor = _NOT_ASKED_FOR
+  squared_norm: tf.Tensor = _NOT_ASKED_FOR
+  gram: tf.Tensor = _NOT_ASKED_FOR
+  remembered_id: tf.Tensor = _NOT_ASKED_FOR
+  remembered_age: tf.Tensor = _NOT_ASKED_FOR
 
 
 class Geometry(enum.Enum):
@@ -108,14 +118,16 @@ class RuleOutput(NamedTuple):
     for_finalizer: Scalars that go to the finalizer beside the direction.
   """
 
-  coefficients: Any
-  state: Any = ()
-  measurements: Mapping[str, Any] = collections.OrderedDict()
-  for_finalizer: Mapping[str, Any] = collections.OrderedDict()
+  coefficients: tf.Tensor
+  state: TensorStructure = ()
+  measurements: Mapping[str, tf.Tensor] = collections.OrderedDict()
+  for_finalizer: Mapping[str, tf.Tensor] = collections.OrderedDict()
 
 
-class Rule(abc.ABC):
+class Rule(hyperparameters.Hyperparameters, abc.ABC):
   """Chooses one coefficient per client; a pure function on tiny tensors.
+
+  A rule is a frozen dataclass; its fields are its hyperparameters.
 
   A rule must be equivariant: clients with equal signals and geometry get equal
   coefficients, whatever their place in the cohort. It is never called with an
@@ -135,7 +147,7 @@ class Rule(abc.ABC):
     """For how many rounds the updates of a cohort are remembered."""
     return 0
 
-  def initialize(self) -> Any:
+  def initialize(self) -> TensorStructure:
     """Returns the state before the first round, a structure of tensors."""
     return ()
 
@@ -158,17 +170,17 @@ class SeparableRule(Rule):
   """
 
   @abc.abstractmethod
-  def log_weight(self, cohort: Cohort) -> Any:
+  def log_weight(self, cohort: Cohort) -> tf.Tensor:
     """Returns l_k, float64[m]; each entry a function of client k alone.
 
     Args:
       cohort: Here `weight` is not normalized: n_k, or 1.
     """
 
-  def covariate(self, cohort: Cohort) -> Any:
+  def covariate(self, cohort: Cohort) -> tf.Tensor | None:
     """Returns x_k, float64[m], or `None` where c_k is exp(l_k) times u."""
     del cohort
-    return
+    return None
 
 
 def client_dataset(

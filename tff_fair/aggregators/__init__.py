@@ -1,41 +1,23 @@
-"""Aggregation factories: one per rule, and one for any rule."""
+"""Aggregation factories: one per rule of a method, and one for any rule."""
 
-from tff_fair.aggregators.named import (
-  AdaFedFactory,
-  AflFactory,
-  DeltaFlFactory,
-  FedAvgFactory,
-  FedAvgNFactory,
-  FedFaFactory,
-  FedFvFactory,
-  FedMgdaPlusFactory,
-  FedNovaFactory,
-  GiFairFactory,
-  QFedAvgFactory,
-  SemiVRedFactory,
-  TermFactory,
-  VRedFactory,
-)
-from tff_fair.aggregators.rule_factory import (
-  RuleFactory,
-  supported_aggregations,
-)
+from typing import Any
 
-__all__ = [
-  "AdaFedFactory",
-  "AflFactory",
-  "DeltaFlFactory",
-  "FedAvgFactory",
-  "FedAvgNFactory",
-  "FedFaFactory",
-  "FedFvFactory",
-  "FedMgdaPlusFactory",
-  "FedNovaFactory",
-  "GiFairFactory",
-  "QFedAvgFactory",
-  "RuleFactory",
-  "SemiVRedFactory",
-  "TermFactory",
-  "VRedFactory",
-  "supported_aggregations",
-]
+from tff_fair.methods import METHODS, load
+
+_PLACES = {
+  "RuleFactory": "tff_fair.summing",
+  "supported_aggregations": "tff_fair.summing",
+  **{m.factory: m.module for m in METHODS.values() if m.factory},
+}
+
+__all__ = list(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+  if name in _PLACES:
+    return load(_PLACES[name], name)
+  raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+  return [*globals(), *_PLACES]

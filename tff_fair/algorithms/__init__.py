@@ -1,53 +1,36 @@
-"""The methods: each a `tff.learning.templates.LearningProcess`."""
+"""The methods: each builds a `tff.learning.templates.LearningProcess`.
 
-from tff_fair.algorithms.adafed import build_adafed
-from tff_fair.algorithms.adafedadam import build_adafedadam
-from tff_fair.algorithms.afl import build_afl
-from tff_fair.algorithms.composition import compose
-from tff_fair.algorithms.delta_fl import build_delta_fl
-from tff_fair.algorithms.ditto import build_ditto
-from tff_fair.algorithms.fedadam import build_fedadam
-from tff_fair.algorithms.fedavg import build_fedavg
-from tff_fair.algorithms.fedavg_n import build_fedavg_n
-from tff_fair.algorithms.fedfa import build_fedfa
-from tff_fair.algorithms.fedfv import build_fedfv
-from tff_fair.algorithms.fedmgda_plus import build_fedmgda_plus
-from tff_fair.algorithms.fednova import build_fednova
-from tff_fair.algorithms.fedprox import build_fedprox
-from tff_fair.algorithms.gifair import build_gifair
-from tff_fair.algorithms.presets import build_fedmgda, build_mgda_prox
-from tff_fair.algorithms.propfair import build_propfair
-from tff_fair.algorithms.qfedavg import build_qfedavg
-from tff_fair.algorithms.registry import Algorithm, build, get, names
-from tff_fair.algorithms.semi_vred import build_semi_vred
-from tff_fair.algorithms.term import build_term
-from tff_fair.algorithms.vred import build_vred
+`names`, `get` and `build` choose a method by name; each has a typed builder,
+`build_<name>`, too. `compose` makes a process of a rule of your own.
+"""
 
-__all__ = [
-  "Algorithm",
-  "build",
-  "build_adafed",
-  "build_adafedadam",
-  "build_afl",
-  "build_delta_fl",
-  "build_ditto",
-  "build_fedadam",
-  "build_fedavg",
-  "build_fedavg_n",
-  "build_fedfa",
-  "build_fedfv",
-  "build_fedmgda",
-  "build_fedmgda_plus",
-  "build_fednova",
-  "build_fedprox",
-  "build_gifair",
-  "build_mgda_prox",
-  "build_propfair",
-  "build_qfedavg",
-  "build_semi_vred",
-  "build_term",
-  "build_vred",
-  "compose",
-  "get",
-  "names",
-]
+from typing import Any
+
+from tff_fair.methods import (
+  METHODS,
+  Algorithm,
+  build,
+  get,
+  hyperparameters,
+  load,
+  names,
+)
+
+# Where the names come from that need TensorFlow, which takes seconds to import.
+_PLACES = {
+  "compose": "tff_fair.composition",
+  **{f"build_{name}": method.module for name, method in METHODS.items()},
+}
+
+__all__ = ["Algorithm", "build", "get", "hyperparameters", "names"]
+__all__ += list(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+  if name in _PLACES:
+    return load(_PLACES[name], name)
+  raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+  return [*globals(), *_PLACES]

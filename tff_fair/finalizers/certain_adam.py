@@ -25,8 +25,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
 from tff_fair.finalizers import decaying, stepping
+from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.learning_rate_decay import LearningRateDecay
 
 # `hparams`, the moments and the factors 1 - c_i, by name.
@@ -34,31 +34,32 @@ State: TypeAlias = collections.OrderedDict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CertainAdamSettings:
-  """Hyperparameters of the step.
+class CertainAdamSettings(Hyperparameters):
+  """Hyperparameters of the step, and of Adam at the server."""
 
-  Attributes:
-    learning_rate: eta at the server, above 0.
-    beta1: Decay of the first moment per unit of certainty, in [0, 1).
-    beta2: Decay of the second moment, in [0, 1).
-    epsilon: Added to the root of the second moment, above 0.
-  """
-
-  learning_rate: float = 0.001
-  beta1: float = 0.9
-  beta2: float = 0.999
-  epsilon: float = 1e-8
-
-  def __post_init__(self) -> None:
-    """Checks the hyperparameters."""
-    for name in ("learning_rate", "epsilon"):
-      checks.check_number(
-        name, getattr(self, name), minimum=0, exclude_minimum=True
-      )
-    for name in ("beta1", "beta2"):
-      checks.check_number(
-        name, getattr(self, name), minimum=0, maximum=1, exclude_maximum=True
-      )
+  learning_rate: float = hparam(
+    0.001, "Of the server step.", minimum=0, exclude_minimum=True
+  )
+  beta1: float = hparam(
+    0.9,
+    "Decay of the first moment.",
+    minimum=0,
+    maximum=1,
+    exclude_maximum=True,
+  )
+  beta2: float = hparam(
+    0.999,
+    "Decay of the second moment.",
+    minimum=0,
+    maximum=1,
+    exclude_maximum=True,
+  )
+  epsilon: float = hparam(
+    1e-8,
+    "Added to the root of the second moment.",
+    minimum=0,
+    exclude_minimum=True,
+  )
 
 
 def build_certain_adam(

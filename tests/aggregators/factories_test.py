@@ -1,0 +1,251 @@
+"""Types of the factories: what they take, what they return, what they say."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests.summing import rounds
+from tff_fair import aggregators
+
+NEED_SIGNALS = {
+  "AdaFedFactory": ("loss",),
+  "QFedAvgFactory": ("loss", "learning_rate"),
+  "SemiVRedFactory": ("loss",),
+  "TermFactory": ("loss",),
+  "VRedFactory": ("loss",),
+}
+DROP_IN = ("FedAvgFactory", "FedAvgNFactory", "FedMgdaPlusFactory")
+ALL_WAYS = ("streaming", "two_phase", "stacked")
+
+UPDATE_TYPES = {
+  "scalar": tff.TensorType(np.float32),
+  "one tensor": tff.TensorType(np.float64, [2, 3]),
+  "tuple": tff.to_type((np.float32, tff.TensorType(np.float32, [2]))),
+  "nested": rounds.UPDATE_TYPE,
+  "half precision": tff.to_type([tff.TensorType(np.float16, [4]), np.float64]),
+}
+_NAMED = tff.to_type(
+  collections.OrderedDict(
+    client_id=np.int64, loss=np.float64, more=np.int32, num_examples=np.float32
+  )
+)
+WEIGHT_TYPES = {
+  "signals": rounds.SIGNALS_TYPE,
+  "named": _NAMED,
+  "named, integers": tff.to_type(
+    collections.OrderedDict(client_id=np.int64, num_examples=np.int32)
+  ),
+  "named, no container": tff.StructType(
+    [("client_id", np.int64), ("num_examples", np.float32)]
+  ),
+  "float32": tff.TensorType(np.float32),
+  "float64": tff.TensorType(np.float64),
+  "int32": tff.TensorType(np.int32),
+  "int64": tff.TensorType(np.int64),
+}
+
+
+def assert_signature(process, update_type, weight_type):
+  assert isinstance(process, tff.templates.AggregationProcess)
+  assert process.is_weighted
+  state_type = process.initialize.type_signature.result
+  assert state_type.placement is tff.SERVER
+  parameter = process.next.type_signature.parameter
+  assert list(parameter) == [
+    state_type,
+    tff.FederatedType(update_type, tff.CLIENTS),
+    tff.FederatedType(weight_type, tff.CLIENTS),
+  ]
+  result = process.next.type_signature.result
+  assert result.state == state_type
+  assert result.result == tff.FederatedType(update_type, tff.SERVER)
+
+
+@pytest.mark.parametrize("update_type", UPDATE_TYPES)
+@pytest.mark.parametrize("way", ALL_WAYS)
+def test_updates_are_structures_of_floats(way, update_type):
+  process = aggregators.FedAvgNFactory(aggregation=way).create(
+    UPDATE_TYPES[update_type], rounds.SIGNALS_TYPE
+  )
+  assert_signature(process, UPDATE_TYPES[update_type], rounds.SIGNALS_TYPE)
+
+
+@pytest.mark.parametrize("weight_type", WEIGHT_TYPES)
+def test_weights_are_signals_or_numbers_of_examples(weight_type):
+  process = aggregators.FedAvgFactory().create(
+    rounds.UPDATE_TYPE, WEIGHT_TYPES[weight_type]
+  )
+  assert_signature(process, rounds.UPDATE_TYPE, WEIGHT_TYPES[weight_type])
+
+
+def test_named_weights_are_read_by_name():
+  process = aggregators.TermFactory(t=1.0).create(
+    tff.TensorType(np.float32), _NAMED
+  )
+  weights = [
+    collections.OrderedDict(client_id=1, loss=0.0, more=9, num_examples=1.0),
+    collections.OrderedDict(
+      client_id=2, loss=np.log(3), more=9, num_examples=5.0
+    ),
+  ]
+  output = process.next(process.initialize(), [1.0, 0.0], weights)
+  assert output.result == pytest.approx(1 / 16)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("way", ALL_WAYS)
+def test_named_numbers_may_be_integers(way, dtype):
+  process = aggregators.FedAvgFactory(aggregation=way).create(
+    tff.TensorType(np.float32),
+    tff.to_type(
+      collections.OrderedDict(client_id=np.int64, num_examples=dtype)
+    ),
+  )
+  weights = [
+    collections.OrderedDict(client_id=k, num_examples=dtype(n))
+    for k, n in ((7, 5), (2, 0), (3, 15))
+  ]
+  output = process.next(process.initialize(), [1.0, 9.0, 2.0], weights)
+  assert output.result == pytest.approx(1.75)
+  assert output.measurements["num_clients_excluded"] == 1
+
+
+@pytest.mark.parametrize("name", [*DROP_IN, *NEED_SIGNALS])
+def test_every_factory_takes_signals(name):
+  process = getattr(aggregators, name)().create(
+    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+  )
+  assert_signature(process, rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+
+
+@pytest.mark.parametrize("name", NEED_SIGNALS)
+def test_missing_signals_are_named(name):
+  factory = getattr(aggregators, name)()
+  lacking = tff.to_type(
+    collections.OrderedDict(client_id=np.int64, num_examples=np.float32)
+  )
+  for weight_type in (lacking, tff.TensorType(np.float32)):
+    with pytest.raises(TypeError, match="ClientSignals") as raised:
+      factory.create(rounds.UPDATE_TYPE, weight_type)
+    missing = f"but {', '.join(NEED_SIGNALS[name])} cannot be read from"
+    assert missing in str(raised.value)
+    assert str(weight_type) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+  ("weight_type", "message"),
+  [
+    ({"num_examples": np.float32}, "field `client_id` of type int64"),
+    ({"client_id": np.int32, "num_examples": np.float32}, "`client_id`.*int32"),
+    ({"client_id": np.int64}, "but num_examples cannot be read"),
+    (
+      {"client_id": np.int64, "num_examples": tff.TensorType(np.float32, [2])},
+      "but num_examples cannot be read",
+    ),
+    (tff.TensorType(np.float32, [1]), "num_examples cannot be read"),
+    (np.bool_, "num_examples cannot be read"),
+    (np.str_, "num_examples cannot be read"),
+    ((np.int64, np.float32), "field `client_id`"),
+    (tff.SequenceType(np.float32), "num_examples cannot be read"),
+  ],
+)
+def test_other_weights_are_refused(weight_type, message):
+  if isinstance(weight_type, dict):
+    weight_type = collections.OrderedDict(weight_type)
+  with pytest.raises(TypeError, match=message):
+    aggregators.FedAvgFactory().create(
+      rounds.UPDATE_TYPE, tff.to_type(weight_type)
+    )
+
+
+@pytest.mark.parametrize("name", [*DROP_IN, *NEED_SIGNALS])
+@pytest.mark.parametrize(
+  "update_type",
+  [
+    np.int32,
+    (np.float32, np.int64),
+    np.str_,
+    tff.SequenceType(np.float32),
+  ],
+  ids=str,
+)
+def test_updates_that_are_no_floats_are_refused(name, update_type):
+  update_type = tff.to_type(update_type)
+  with pytest.raises(TypeError, match="structures of floats") as raised:
+    getattr(aggregators, name)().create(update_type, rounds.SIGNALS_TYPE)
+  assert str(update_type) in str(raised.value)
+
+
+@pytest.mark.parametrize("way", ALL_WAYS)
+def test_updates_of_unknown_size_are_refused(way):
+  with pytest.raises(TypeError, match=r"float32\[\?\]"):
+    aggregators.FedAvgFactory(aggregation=way).create(
+      tff.TensorType(np.float32, [None]), rounds.SIGNALS_TYPE
+    )
+
+
+def test_ways_to_sum_are_those_of_the_rule():
+  for name, ways in {
+    "TermFactory": ALL_WAYS,
+    "SemiVRedFactory": ("two_phase", "stacked"),
+    "FedMgdaPlusFactory": ("stacked",),
+  }.items():
+    factory = getattr(aggregators, name)
+    assert aggregators.supported_aggregations(factory().rule) == ways
+    assert factory().aggregation == ways[0]
+    for way in {*ALL_WAYS, "both"} - set(ways):
+      with pytest.raises(ValueError, match=f"{', '.join(ways)}; found '{way}'"):
+        factory(aggregation=way)
+
+
+def test_a_sum_factory_makes_it_two_phase():
+  inner = tff.aggregators.SumFactory()
+  assert aggregators.TermFactory(sum_factory=inner).aggregation == "two_phase"
+  with pytest.raises(ValueError, match=r"sum_factory.*two_phase.*'stacked'"):
+    aggregators.TermFactory(sum_factory=inner, aggregation="stacked")
+  with pytest.raises(ValueError, match="summed in these ways: stacked"):
+    aggregators.AdaFedFactory(sum_factory=inner)
+
+
+def test_weightings_are_listed():
+  with pytest.raises(ValueError, match="num_examples, uniform; found 'equal'"):
+    aggregators.FedAvgFactory(client_weighting="equal")
+
+
+@pytest.mark.parametrize(
+  ("name", "hparams"),
+  [
+    ("AdaFedFactory", {"gamma": 0.5}),
+    ("FedMgdaPlusFactory", {"epsilon": 0.25, "normalize": False}),
+    ("QFedAvgFactory", {"q": 2.0, "lipschitz": 3.0}),
+    ("SemiVRedFactory", {"beta": 0.7}),
+    ("TermFactory", {"t": -3.0}),
+    ("VRedFactory", {"beta": 0.7}),
+  ],
+)
+def test_hyperparameters_reach_the_rule(name, hparams):
+  factory = getattr(aggregators, name)
+  rule = factory(**hparams).rule
+  assert {key: getattr(rule, key) for key in hparams} == hparams
+  assert factory().rule == type(rule)()
+  wrong = dict.fromkeys(hparams, "much")
+  with pytest.raises(TypeError, match=next(iter(hparams))):
+    factory(**wrong)
+
+
+def test_results_have_the_containers_of_the_updates():
+  update = (np.float32(1.0), {"a": np.ones([2], np.float32)})
+  update_type = tff.types.tensorflow_to_type(
+    tf.nest.map_structure(tf.type_spec_from_value, update)
+  )
+  for way in ALL_WAYS:
+    process = aggregators.FedAvgFactory(aggregation=way).create(
+      update_type, tff.TensorType(np.float32)
+    )
+    output = process.next(process.initialize(), [update] * 2, [1.0, 3.0])
+    tf.nest.map_structure(
+      np.testing.assert_array_equal, tuple(output.result), update
+    )

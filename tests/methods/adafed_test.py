@@ -1,0 +1,201 @@
+"""Tests of AdaFed's rule against the paper's theorem and procedure."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests import reference
+from tests.methods import cohorts
+from tff_fair.methods import adafed
+
+UPDATES, LOSS, NUM_EXAMPLES = cohorts.random(4, d=10)
+
+
+def coefficients(updates, loss, gamma=1.0):
+  cohort = cohorts.make(updates, loss)
+  return cohorts.coefficients(adafed.AdaFedRule(gamma=gamma), cohort)
+
+
+def convex_hull_used(updates, loss, gamma=1.0):
+  cohort = cohorts.make(updates, loss)
+  reported = cohorts.measurements(adafed.AdaFedRule(gamma=gamma), cohort)
+  return reported["convex_hull_used"]
+
+
+def least_in_hull(points):
+  """The point of least norm, by trying every face."""
+  best = None
+  for size in range(1, len(points) + 1):
+    for face in itertools.combinations(points, size):
+      corners = np.stack(face)
+      # The least norm in the affine hull: corners @ corners.T share = const.
+      system = np.ones([size + 1, size + 1])
+      system[:size, :size] = corners @ corners.T
+      system[size, size] = 0
+      share = np.linalg.lstsq(system, np.eye(size + 1)[size], rcond=None)[0]
+      share = share[:size]
+      point = share @ corners
+      inside = share.min() > -1e-9 and abs(share.sum() - 1) < 1e-9
+      if inside and (best is None or point @ point < best @ best):
+        best = point
+  return best
+
+
+@pytest.mark.parametrize("gamma", [0, 0.25, 1.0, 3.0])
+def test_slopes_are_proportional_to_powers_of_the_losses(gamma):
+  # Theorem 4.1.
+  direction = coefficients(UPDATES, LOSS, gamma) @ UPDATES
+  np.testing.assert_allclose(
+    UPDATES @ direction,
+    LOSS**gamma * (direction @ direction),
+    rtol=1e-9,
+  )
+  assert not convex_hull_used(UPDATES, LOSS, gamma)
+
+
+def test_gamma_is_not_rounded_to_float32():
+  direction = coefficients(UPDATES, LOSS, 0.7) @ UPDATES
+  np.testing.assert_allclose(
+    UPDATES @ direction, LOSS**0.7 * (direction @ direction), rtol=1e-12
+  )
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_is_the_orthogonalization_of_the_paper_in_any_order(order):
+  # Eqs. 5, 6 and 14.
+  clients = cohorts.clients(UPDATES, LOSS, NUM_EXAMPLES)
+  np.testing.assert_allclose(
+    coefficients(UPDATES, LOSS, 0.75) @ UPDATES,
+    reference.adafed([clients[k] for k in order], gamma=0.75),
+    rtol=1e-9,
+  )
+
+
+def test_no_point_of_the_affine_hull_is_shorter():
+  points = UPDATES / LOSS[:, np.newaxis]
+  length = np.linalg.norm(coefficients(UPDATES, LOSS) @ UPDATES)
+  rng = np.random.default_rng(0)
+  for shares in rng.normal(size=(200, 4)):
+    other = shares / shares.sum() @ points
+    assert np.linalg.norm(other) >= length * (1 - 1e-12)
+
+
+def test_signs_of_losses_do_not_matter():
+  np.testing.assert_array_equal(
+    coefficients(UPDATES, LOSS * [1, -1, -1, 1], 0.5),
+    coefficients(UPDATES, LOSS, 0.5),
+  )
+
+
+def test_numbers_of_examples_do_not_matter():
+  rule = adafed.AdaFedRule()
+  np.testing.assert_array_equal(
+    cohorts.coefficients(rule, cohorts.make(UPDATES, LOSS, NUM_EXAMPLES)),
+    coefficients(UPDATES, LOSS),
+  )
+
+
+@pytest.mark.parametrize("gamma", [0.5, 2.0, 10.0])
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e6])
+def test_the_direction_goes_as_the_losses_to_minus_gamma(gamma, scale):
+  np.testing.assert_allclose(
+    coefficients(UPDATES, LOSS * scale, gamma),
+    coefficients(UPDATES, LOSS, gamma) * scale**-gamma,
+    rtol=1e-6,
+  )
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-8, 1e30])
+def test_the_direction_goes_with_the_updates(scale):
+  np.testing.assert_allclose(
+    coefficients(UPDATES * scale, LOSS), coefficients(UPDATES, LOSS), rtol=1e-9
+  )
+
+
+def test_one_client():
+  np.testing.assert_allclose(coefficients([[3.0, 4.0]], [0.5]), [2.0])
+
+
+def test_duplicates_that_agree_change_nothing():
+  twice = [0, 1, 2, 3, 1]
+  c = coefficients(UPDATES[twice], LOSS[twice])
+  np.testing.assert_allclose(
+    c @ UPDATES[twice], coefficients(UPDATES, LOSS) @ UPDATES, rtol=1e-9
+  )
+  assert c[1] == pytest.approx(c[4], rel=1e-9)
+  assert not convex_hull_used(UPDATES[twice], LOSS[twice])
+
+
+CONTRADICTORY = {
+  "duplicates with other losses": (UPDATES[[0, 1, 0]], [1.0, 0.5, 3.0]),
+  "opposite updates": ([UPDATES[0], -UPDATES[0], UPDATES[1]], [1.0, 0.5, 3.0]),
+  "a zero update": (UPDATES * [[1], [0], [1], [1]], LOSS),
+  "more clients than weights": (UPDATES[:, :2], LOSS),
+  "all of one sign on a line": ([[1.0], [2.0], [5.0]], [1.0, 1.0, 1.0]),
+  "one loss zero": (UPDATES[[0, 0, 1, 1]], [1.0, 0.0, 2.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("case", CONTRADICTORY)
+def test_contradictory_slopes_fall_back_to_the_convex_hull(case, gamma):
+  updates, loss = map(np.asarray, CONTRADICTORY[case])
+  assert convex_hull_used(updates, loss, gamma)
+  c = coefficients(updates, loss, gamma)
+  counted = loss > 0
+  points = updates[counted] / loss[counted, np.newaxis] ** gamma
+  wanted = least_in_hull(points)
+  size = np.linalg.norm(points, axis=1).max()
+  np.testing.assert_allclose(c @ updates, wanted, atol=1e-6 * size)
+  # Convex: no client's coefficient is negative, and c phi sums to 1.
+  assert c.min() >= 0
+  assert c @ loss**gamma == pytest.approx(1, abs=1e-9)
+  np.testing.assert_array_equal(c[~counted], 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_never_ascends(seed):
+  # Half of the cohorts with more clients than weights, or with duplicates.
+  m, d = (5, 3) if seed % 2 else (6, 20)
+  updates, loss, _ = cohorts.random(m, d, seed)
+  updates[-1] = updates[seed % (m - 1)]
+  direction = coefficients(updates, loss) @ updates
+  norms = np.linalg.norm(updates, axis=1)
+  slack = 1e-6 * norms * np.max(norms / loss)
+  assert np.all(updates @ direction >= -slack)
+
+
+def test_nearly_dependent_updates_are_steady():
+  # The slopes asked for are those the updates have along some direction, so
+  # that the solution stays where it is as they become dependent.
+  rng = np.random.default_rng(3)
+  direction = rng.normal(size=10)
+  for distance in (1e-2, 1e-4, 1e-6, 1e-9):
+    updates = UPDATES[[0, 0, 1]] + distance * rng.normal(size=(3, 10))
+    updates *= np.sign(updates @ direction)[:, np.newaxis]
+    c = coefficients(updates, updates @ direction)
+    assert c @ (updates @ direction) == pytest.approx(1, abs=1e-4)
+    assert np.all(updates @ (c @ updates) > 0)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 10])
+def test_no_loss_at_all_is_no_step(gamma):
+  np.testing.assert_array_equal(coefficients(UPDATES, np.zeros(4), gamma), 0)
+
+
+def test_gamma_of_zero_ignores_losses_of_zero():
+  np.testing.assert_allclose(
+    coefficients(UPDATES, [0.0, 1.0, 1e6, 0.0], 0),
+    coefficients(UPDATES, LOSS, 0),
+    rtol=1e-12,
+  )
+
+
+def test_a_loss_of_zero_asks_for_a_slope_of_zero():
+  loss = LOSS * [1, 0, 1, 1]
+  direction = coefficients(UPDATES, loss) @ UPDATES
+  assert not convex_hull_used(UPDATES, loss)
+  np.testing.assert_allclose(
+    UPDATES @ direction, loss * (direction @ direction), rtol=1e-9, atol=1e-12
+  )

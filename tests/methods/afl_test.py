@@ -1,0 +1,161 @@
+"""Tests of AFL's rule: weights over the population that follow the losses."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.methods import cohorts, in_graph
+from tff_fair.methods import afl
+
+N = 12
+
+
+def project(v):
+  """Onto the simplex, by the sorted partial sums of Duchi et al., Fig. 1."""
+  descending = np.sort(v)[::-1]
+  shifts = (np.cumsum(descending) - 1) / np.arange(1, len(v) + 1)
+  return np.maximum(v - shifts[np.flatnonzero(descending > shifts)[-1]], 0)
+
+
+def cohort_of(ids, loss):
+  return cohorts.make(np.ones([len(ids), 1]), loss, client_id=ids)
+
+
+def apply(ids, loss, state=None, *, n=N, rate=0.1):
+  rule = afl.AflRule(num_clients=n, lambda_learning_rate=rate)
+  return in_graph.apply(rule, cohort_of(ids, loss), state)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e6])
+@pytest.mark.parametrize("rate", [1e-3, 0.1, 5.0])
+def test_weights_over_rounds_are_those_of_numpy(rate, scale):
+  rng = np.random.default_rng(0)
+  expected, state = np.full(N, 1 / N), None
+  for _ in range(30):
+    ids = rng.permutation(N)[: rng.integers(1, N + 1)]
+    loss = scale * rng.lognormal(size=len(ids))
+    output = apply(ids, loss, state, rate=rate)
+    own = expected[ids]
+    total = own.sum()
+    wanted = own / total if total > 0 else np.zeros_like(own)
+    np.testing.assert_allclose(output.coefficients, wanted, atol=1e-9)
+    assert output.measurements["lambda_min"] == pytest.approx(min(own))
+    assert output.measurements["lambda_max"] == pytest.approx(max(own))
+    expected[ids] += rate * loss
+    expected = project(expected)
+    np.testing.assert_allclose(output.state, expected, atol=1e-9)
+    state = output.state
+
+
+@pytest.mark.parametrize(
+  "loss",
+  [
+    [0.0, 0.0, 0.0],
+    [1e-30, 0.0, 2e-30],
+    [1e6, 1e6, 1e6],
+    [1e6, 1e-30, 0.0],
+    [1e30, 1.0, 2.0],
+    [-1e6, 0.5, -3.0],
+    [5e-324, 1.0, 1.0],
+  ],
+  ids=str,
+)
+def test_hard_losses_keep_the_weights_on_the_simplex(loss):
+  state = None
+  for _ in range(20):
+    output = apply([3, 0, 7], loss, state)
+    state = output.state
+    assert np.all(np.isfinite(output.coefficients))
+    assert np.all(state >= 0)
+    assert state.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_the_first_round_weighs_the_cohort_equally():
+  output = apply([4, 2, 9, 0], [1.0, 2.0, 3.0, 0.0])
+  np.testing.assert_allclose(output.coefficients, np.full(4, 0.25), rtol=1e-14)
+
+
+def test_a_rate_of_zero_keeps_the_weights_for_ever():
+  state = None
+  for _ in range(200):
+    output = apply([1, 5, 6], [1e6, 1.0, 0.0], state, rate=0)
+    state = output.state
+  np.testing.assert_allclose(state, np.full(N, 1 / N), rtol=1e-12)
+  np.testing.assert_allclose(output.coefficients, np.full(3, 1 / 3), rtol=1e-12)
+
+
+def test_equal_losses_keep_equal_weights():
+  state = apply([1, 5, 6], [2.0, 2.0, 2.0]).state
+  assert len(set(state[[1, 5, 6]])) == 1
+  others = np.delete(state, [1, 5, 6])
+  assert len(set(others)) == 1
+  assert others[0] < state[1]
+
+
+def test_a_large_rate_puts_all_weight_on_the_largest_loss():
+  state = apply([1, 5, 6], [2.0, 7.0, 3.0], rate=1e3).state
+  np.testing.assert_array_equal(state, np.eye(N)[5])
+
+
+def test_a_cohort_without_weight_stands_still_but_gains_weight():
+  state = np.eye(N)[5]
+  output = apply([1, 6], [2.0, 3.0], state, rate=0.1)
+  np.testing.assert_array_equal(output.coefficients, [0, 0])
+  assert output.measurements["lambda_max"] == 0
+  expected = project(np.eye(N)[5] + [0, 0.2, 0, 0, 0, 0, 0.3, *[0] * 5])
+  np.testing.assert_allclose(output.state, expected, atol=1e-15)
+  after = apply([1, 6], [0.0, 0.0], output.state)
+  assert after.coefficients.sum() == pytest.approx(1)
+
+
+def test_one_client_has_all_the_weight():
+  for loss in (0.0, 1e6):
+    output = apply([0], [loss], n=1)
+    np.testing.assert_array_equal(output.coefficients, [1])
+    np.testing.assert_array_equal(output.state, [1])
+
+
+def test_one_client_of_many():
+  output = apply([7], [0.3])
+  np.testing.assert_allclose(output.coefficients, [1], rtol=1e-15)
+
+
+def test_a_large_population():
+  output = apply([99_999, 3], [1.0, 2.0], n=100_000)
+  expected = np.full(100_000, 1e-5)
+  expected[[99_999, 3]] += [0.1, 0.2]
+  np.testing.assert_allclose(output.state, project(expected), atol=1e-12)
+  assert output.state.sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("ids", [[0, N], [-1, 3], [2**40, 1], [-(2**63)]])
+def test_ids_out_of_range_are_named(ids):
+  with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+    apply(ids, np.ones(len(ids)))
+  message = str(caught.value)
+  assert f"num_clients={N}" in message
+  assert f"0 to {N - 1}" in message
+  assert str(ids[0]) in message
+
+
+@pytest.mark.parametrize(
+  ("settings", "error", "message"),
+  [
+    ({"num_clients": 0}, ValueError, "num_clients to be 1 or more, found 0"),
+    ({"num_clients": 2.0}, TypeError, "num_clients to be an integer"),
+    ({"num_clients": True}, TypeError, "num_clients to be an integer"),
+    (
+      {"num_clients": 2, "lambda_learning_rate": -0.1},
+      ValueError,
+      r"lambda_learning_rate in \[0, inf\), found -0.1",
+    ),
+    (
+      {"num_clients": 2, "lambda_learning_rate": float("inf")},
+      ValueError,
+      "lambda_learning_rate",
+    ),
+  ],
+)
+def test_bad_settings_are_named(settings, error, message):
+  with pytest.raises(error, match=message):
+    afl.AflRule(**settings)

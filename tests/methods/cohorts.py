@@ -1,0 +1,116 @@
+"""Cohorts for the tests of rules: plain arrays in, plain arrays out."""
+
+import types as builtin_types
+from typing import Any
+
+import numpy as np
+
+from tests import small_problem
+from tests.methods import in_graph
+from tff_fair import types
+
+# What all clients report where a test says nothing of it.
+_USUAL = {
+  "accuracy": 0.5,
+  "effective_steps": 3.0,
+  "gradient_norm": 2.0,
+  "initial_loss": 1.5,
+}
+
+
+def make(
+  updates,
+  loss=None,
+  num_examples=None,
+  *,
+  client_id=None,
+  uniform=False,
+  learning_rate=small_problem.LEARNING_RATE,
+  remembered=None,
+  **signals,
+) -> types.Cohort:
+  """A cohort of clients with the updates [m, d], and any further signals [m].
+
+  `remembered` has ids [r], ages [r] and updates [r, d].
+  """
+  updates = np.asarray(updates, np.float64)
+  m = len(updates)
+  n = np.ones(m) if num_examples is None else np.asarray(num_examples, float)
+  memory: dict[str, np.ndarray] = {}
+  everything = updates
+  if remembered is not None:
+    ids, ages, old = remembered
+    memory["remembered_id"] = np.asarray(ids, np.int64)
+    memory["remembered_age"] = np.asarray(ages, np.int32)
+    everything = np.concatenate([updates, old])
+  gram = everything @ everything.T
+  return types.Cohort(
+    client_id=np.arange(m) if client_id is None else np.asarray(client_id),
+    weight=np.full(m, 1 / m) if uniform else n / n.sum(),
+    num_examples=n,
+    loss=np.ones(m) if loss is None else np.asarray(loss, np.float64),
+    learning_rate=np.broadcast_to(np.float64(learning_rate), [m]),
+    squared_norm=np.diag(gram)[:m],
+    gram=gram,
+    **{
+      name: np.broadcast_to(np.asarray(signals.get(name, usual), float), [m])
+      for name, usual in _USUAL.items()
+    },
+    **memory,
+  )
+
+
+def permuted(cohort, order) -> types.Cohort:
+  """The same clients in another order, or some of them."""
+  remembered = np.arange(len(cohort.client_id), len(cohort.gram))
+  everything = np.concatenate([order, remembered])
+  return cohort._replace(
+    **{
+      name: x[order]
+      for name, x in cohort._asdict().items()
+      if x is not None and name != "gram" and not name.startswith("remembered")
+    },
+    gram=cohort.gram[np.ix_(everything, everything)],
+  )
+
+
+def coefficients(rule, cohort) -> np.ndarray:
+  """The coefficients of the first round."""
+  return in_graph.apply(rule, cohort).coefficients
+
+
+def measurements(rule, cohort) -> dict[str, float]:
+  """What is reported of the first round."""
+  reported = in_graph.apply(rule, cohort).measurements
+  return {name: float(x) for name, x in reported.items()}
+
+
+def random(m, d, seed=0):
+  """Unequal clients: updates [m, d], losses [m], numbers of examples [m]."""
+  rng = np.random.default_rng(seed)
+  updates = rng.normal(size=(m, d)) * rng.lognormal(size=(m, 1))
+  return updates, rng.lognormal(size=m), rng.integers(1, 100, size=m)
+
+
+def random_signals(m, seed=0) -> dict[str, np.ndarray]:
+  """What unequal clients report beside loss and number of examples."""
+  rng = np.random.default_rng([m, seed])
+  return {
+    "accuracy": rng.uniform(size=m),
+    "effective_steps": rng.integers(1, 50, size=m).astype(float),
+    "gradient_norm": rng.lognormal(size=m),
+    "initial_loss": rng.lognormal(size=m),
+  }
+
+
+def clients(updates, loss, num_examples, **signals) -> list[Any]:
+  """The same, as the NumPy reference takes it."""
+  return [
+    builtin_types.SimpleNamespace(
+      update=update,
+      loss=loss[k],
+      num_examples=num_examples[k],
+      **{name: values[k] for name, values in signals.items()},
+    )
+    for k, update in enumerate(updates)
+  ]

@@ -1,0 +1,160 @@
+"""Tests of Delta-FL's rule, against quantiles in exact fractions."""
+
+import fractions
+
+import numpy as np
+import pytest
+
+from tests.methods import cohorts, in_graph
+from tff_fair.methods import delta_fl
+
+_, LOSS, NUM_EXAMPLES = cohorts.random(10, d=1, seed=3)
+
+
+def apply(alpha, loss, num_examples=None):
+  updates = np.ones([len(loss), 1])
+  rule = delta_fl.DeltaFlRule(alpha=alpha)
+  return in_graph.apply(rule, cohorts.make(updates, loss, num_examples))
+
+
+def expected(alpha, loss, num_examples=None):
+  """The coefficients, with the quantile decided without any rounding."""
+  m = len(loss)
+  n = [1] * m if num_examples is None else [int(k) for k in num_examples]
+  level = 1 - fractions.Fraction(repr(alpha))
+  cumulative = fractions.Fraction(0)
+  for value in sorted(set(loss)):
+    cumulative += fractions.Fraction(
+      sum(k for k, f in zip(n, loss, strict=True) if f == value), sum(n)
+    )
+    if cumulative >= level:
+      break
+  kept = [k if f >= value else 0 for k, f in zip(n, loss, strict=True)]
+  return np.array(kept) / sum(kept)
+
+
+def check(alpha, loss, num_examples=None):
+  output = apply(alpha, loss, num_examples)
+  wanted = expected(alpha, loss, num_examples)
+  np.testing.assert_allclose(output.coefficients, wanted, rtol=1e-12)
+  assert output.measurements["num_clients_kept"] == np.count_nonzero(wanted)
+
+
+@pytest.mark.parametrize(
+  "alpha", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+)
+def test_levels_that_are_reached_exactly(alpha):
+  # Sums of tenths end just below or just above in floats.
+  check(alpha, LOSS)
+  assert apply(alpha, LOSS).measurements["num_clients_kept"] == min(
+    round(10 * alpha) + 1, 10
+  )
+
+
+@pytest.mark.parametrize("m", [3, 6, 7, 49])
+def test_levels_next_to_a_cumulative_weight(m):
+  loss = np.random.default_rng(m).permutation(m) + 0.5
+  for k in range(1, m):
+    # The quantile is the loss at which k clients are strictly above.
+    assert apply(k / m, loss).measurements["num_clients_kept"] == k + 1
+    check(k / m - 1e-6, loss)
+    check(k / m + 1e-6, loss)
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e6])
+def test_unequal_clients(alpha, scale):
+  check(alpha, LOSS * scale, NUM_EXAMPLES)
+
+
+def test_random_cohorts():
+  rng = np.random.default_rng(5)
+  for _ in range(100):
+    m = rng.integers(1, 31)
+    alpha = float(np.round(rng.uniform(1e-3, 1), 4))
+    # Few values of loss: many ties.
+    check(alpha, rng.integers(0, 6, size=m) / 4, rng.integers(1, 40, size=m))
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 1e-12, 1e-7])
+def test_a_tiny_alpha_keeps_the_largest_loss(alpha):
+  output = apply(alpha, LOSS, NUM_EXAMPLES)
+  np.testing.assert_array_equal(output.coefficients, np.eye(10)[LOSS.argmax()])
+  assert output.measurements["num_clients_kept"] == 1
+
+
+def test_all_clients_with_the_largest_loss_are_kept():
+  loss = [0.5, 2.0, 1.0, 2.0]
+  output = apply(1e-12, loss, [1, 3, 7, 5])
+  np.testing.assert_allclose(
+    output.coefficients, [0, 3 / 8, 0, 5 / 8], rtol=1e-15
+  )
+
+
+def test_an_alpha_of_one_is_fedavg():
+  output = apply(1.0, LOSS, NUM_EXAMPLES)
+  np.testing.assert_allclose(
+    output.coefficients, NUM_EXAMPLES / NUM_EXAMPLES.sum(), rtol=1e-12
+  )
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 0.5, 1.0])
+@pytest.mark.parametrize("value", [0.0, 1e-30, 1e6, -3.0])
+def test_equal_losses_keep_everyone(alpha, value):
+  check(alpha, [value] * 4, [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 0.5, 1.0])
+@pytest.mark.parametrize("value", [0.0, 1e6])
+def test_one_client_is_kept(alpha, value):
+  np.testing.assert_array_equal(apply(alpha, [value], [5]).coefficients, [1])
+
+
+def test_losses_that_differ_by_a_rounding_are_not_ties():
+  loss = [1.0, np.nextafter(1.0, 2.0), 1.0]
+  np.testing.assert_array_equal(apply(0.3, loss).coefficients, [0, 1, 0])
+
+
+def test_one_client_with_nearly_all_examples():
+  # The others together are the 1e-6 largest part by loss.
+  n = [10**7, 4, 6]
+  check(1e-6, [1.0, 2.0, 3.0], n)
+  check(5e-7, [1.0, 2.0, 3.0], n)
+  check(1e-6, [3.0, 2.0, 1.0], n)
+
+
+@pytest.mark.parametrize("alpha", [1e-14, 1e-12, 0.99e-10, 1.01e-10, 1e-8])
+@pytest.mark.parametrize("small", [1, 7])
+def test_a_share_far_below_one_is_told_from_another(small, alpha):
+  # 1 - alpha and the cumulative weight are both next to 1.
+  for loss in ([1.0, 2.0], [2.0, 1.0], [1.0, 1.0]):
+    check(alpha, loss, [10**10, small])
+  check(alpha, [1.0, 3.0, 2.0, 4.0], [10**10, small, 1, small])
+
+
+@pytest.mark.parametrize("m", [2, 30, 1000])
+def test_a_tiny_share_is_reached_exactly(m):
+  # The smallest loss has nearly all examples, the others have one each.
+  loss, n = np.arange(m) + 1.0, [10**9, *[1] * (m - 1)]
+  for k in {1, m // 2, m - 1}:
+    alpha = k / sum(n)
+    kept = apply(alpha, loss, n).measurements["num_clients_kept"]
+    assert kept == k + 1
+    kept = apply(alpha * (1 - 1e-11), loss, n).measurements["num_clients_kept"]
+    assert kept == k
+
+
+@pytest.mark.parametrize(
+  ("alpha", "error"),
+  [
+    (0, ValueError),
+    (-0.1, ValueError),
+    (1.0001, ValueError),
+    (float("nan"), ValueError),
+    ("0.5", TypeError),
+    (None, TypeError),
+  ],
+)
+def test_bad_settings_are_named(alpha, error):
+  with pytest.raises(error, match="alpha"):
+    delta_fl.DeltaFlRule(alpha=alpha)

@@ -1,0 +1,188 @@
+"""Tests of FedFV's external conflicts: clients that are away are remembered."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.methods import cohorts, in_graph
+from tests.methods.fedfv_on_vectors import (
+  assert_same,
+  in_precision,
+  keeps,
+  mitigate_internal,
+  rescaled,
+)
+from tff_fair.methods import fedfv
+
+
+@dataclasses.dataclass
+class Trace:
+  """The paper's gradient history: the latest update of every client ever."""
+
+  tau: int
+  alpha: float
+  latest: dict = dataclasses.field(default_factory=dict)
+  round_num: int = 0
+  detours: int = 0
+
+  def expected(self, ids, updates, loss):
+    """Algorithm 1, lines 5 to 10, on vectors."""
+    updates = in_precision(updates)
+    g = mitigate_internal(updates, np.argsort(loss), keeps(loss, self.alpha))
+    if self.round_num >= self.tau:
+      for age in range(self.tau, 0, -1):
+        g = self._without(self._conflicting(g, set(ids), age), g)
+    return rescaled(g, updates)
+
+  def _conflicting(self, g, cohort, age):
+    return [
+      update
+      for client, (when, update) in self.latest.items()
+      if client not in cohort
+      and when == self.round_num - age
+      and update @ g < 0
+    ]
+
+  def _without(self, conflicting, g):
+    if not conflicting:
+      return g
+    g_con = sum(conflicting)
+    if g @ g_con >= 0:
+      return g
+    self.detours += 1
+    return g - (g @ g_con) / (g_con @ g_con) * g_con
+
+  def remembered(self):
+    """What the library may know: the last tau rounds, by age."""
+    rows = [
+      (self.round_num - when, client, update)
+      for client, (when, update) in self.latest.items()
+      if self.round_num - when <= self.tau
+    ]
+    return sorted(rows, key=lambda row: row[0])
+
+  def go_on(self, ids, updates):
+    for client, update in zip(ids, in_precision(updates), strict=True):
+      self.latest[client] = (self.round_num, update)
+    self.round_num += 1
+
+
+def apply(rule, state, ids, updates, loss, remembered):
+  """A round with remembered updates; returns the direction and the output."""
+  old = np.array([row[2] for row in remembered], np.float64)
+  everything = np.concatenate([updates, old.reshape(-1, updates.shape[1])])
+  cohort = cohorts.make(updates, loss, client_id=ids)._replace(
+    gram=everything @ everything.T,
+    remembered_id=np.array([row[1] for row in remembered], np.int64),
+    remembered_age=np.array([row[0] for row in remembered], np.int32),
+  )
+  output = in_graph.apply(rule, cohort, state)
+  return output.coefficients @ everything, output
+
+
+@pytest.mark.parametrize("alpha", [0, 0.1, 1])
+@pytest.mark.parametrize("tau", [1, 2, 5])
+@pytest.mark.parametrize("d", [2, 30])
+def test_rounds_with_changing_cohorts(d, tau, alpha):
+  rng = np.random.default_rng([d, tau])
+  rule = fedfv.FedFvRule(tau=tau, alpha=alpha)
+  trace, state = Trace(tau, alpha), None
+  for _ in range(25):
+    ids = np.sort(rng.permutation(12)[: rng.integers(1, 7)])
+    updates, loss, _ = cohorts.random(len(ids), d, seed=rng.integers(2**31))
+    remembered = trace.remembered()
+    actual, output = apply(rule, state, ids, updates, loss, remembered)
+    assert_same(actual, trace.expected(ids, updates, loss), updates)
+    assert output.measurements["num_remembered"] == len(remembered)
+    trace.go_on(ids, updates)
+    state = output.state
+    assert state == trace.round_num
+  assert trace.detours > 5
+
+
+E_1, E_2, E_3 = np.eye(3)
+
+
+def one_round(remembered, *, tau=2, state=10, cohort=(E_1 + E_2,), ids=(1,)):
+  """The direction of a cohort that does not conflict within itself."""
+  rule = fedfv.FedFvRule(tau=tau, alpha=1)
+  updates = np.asarray(cohort)
+  loss = np.arange(len(updates)) + 1.0
+  d, _ = apply(rule, np.int64(state), np.array(ids), updates, loss, remembered)
+  return d
+
+
+def along(vector, length):
+  return vector / np.linalg.norm(vector) * length
+
+
+def test_a_conflict_with_a_client_that_is_away_is_projected():
+  d = one_round([(1, 7, -E_1)])
+  np.testing.assert_allclose(d, along(E_2, np.sqrt(2)), atol=1e-12)
+
+
+def test_without_a_conflict_the_memory_does_not_matter():
+  for h in (E_1, E_3, -E_3, np.zeros(3)):
+    np.testing.assert_allclose(one_round([(1, 7, h)]), E_1 + E_2, atol=1e-12)
+
+
+def test_a_client_that_is_back_speaks_for_itself():
+  d = one_round([(1, 1, -E_1)])
+  np.testing.assert_allclose(d, E_1 + E_2, atol=1e-12)
+
+
+@pytest.mark.parametrize(("state", "looks_back"), [(0, 0), (1, 0), (2, 1)])
+def test_the_first_rounds_do_not_look_back(state, looks_back):
+  d = one_round([(1, 7, -E_1)], tau=2, state=state)
+  expected = along(E_2, np.sqrt(2)) if looks_back else E_1 + E_2
+  np.testing.assert_allclose(d, expected, atol=1e-12)
+
+
+def test_older_conflicts_are_projected_first():
+  g, h_1, h_2 = E_1 + E_2, -E_1 + 0.2 * E_2, E_3 - E_2
+  expected = g
+  for h in (h_2, h_1):
+    expected = expected - (expected @ h) / (h @ h) * h
+  d = one_round([(1, 7, h_1), (2, 8, h_2)])
+  np.testing.assert_allclose(d, along(expected, np.sqrt(2)), atol=1e-12)
+
+
+def test_conflicts_of_one_age_are_projected_together():
+  g, h_1, h_2, h_3 = E_1 + E_2, -E_1 + E_3, -2 * E_2, E_1
+  g_con = h_1 + h_2  # h_3 does not conflict.
+  expected = g - (g @ g_con) / (g_con @ g_con) * g_con
+  d = one_round([(1, 7, h_1), (1, 8, h_2), (1, 9, h_3)])
+  np.testing.assert_allclose(d, along(expected, np.sqrt(2)), atol=1e-12)
+
+
+def test_a_conflict_along_the_whole_direction_leaves_zero():
+  d = one_round([(1, 7, -3 * (E_1 + E_2))])
+  np.testing.assert_array_equal(d, np.zeros(3))
+
+
+def test_a_zero_mean_stays_zero():
+  d = one_round([(1, 7, -E_1)], cohort=(E_1, -E_1), ids=(1, 2))
+  np.testing.assert_array_equal(d, np.zeros(3))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_remembered_updates_of_another_scale(scale):
+  d = one_round([(1, 7, -scale * E_1)])
+  np.testing.assert_allclose(d, along(E_2, np.sqrt(2)), atol=1e-9)
+
+
+def test_nothing_remembered():
+  np.testing.assert_allclose(one_round([]), E_1 + E_2, atol=1e-12)
+
+
+def test_remembered_coefficients_are_no_client_s():
+  # Their sign and size say by how much a conflict was taken back.
+  rule = fedfv.FedFvRule(tau=1, alpha=1)
+  updates = np.array([E_1 + E_2])
+  _, output = apply(
+    rule, np.int64(5), np.array([1]), updates, [1.0], [(1, 7, -2 * E_1)]
+  )
+  np.testing.assert_allclose(
+    output.coefficients, np.sqrt(2) * np.array([1, 0.5]), rtol=1e-12
+  )

@@ -1,0 +1,328 @@
+"""What every method of the registry keeps, and so every new one."""
+
+import asyncio
+import functools
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tff_fair import algorithms
+
+NAMES = algorithms.names()
+
+
+def names_and_aggregations():
+  """Yields each method with its default sum, and each rule with every sum.
+
+  Sums know rules, and no method: a rule that several methods share is tried in
+  all sums with the first of them.
+  """
+  rules = set()
+  for name in NAMES:
+    algorithm = algorithms.get(name)
+    is_new = algorithm.build.rule not in rules
+    rules.add(algorithm.build.rule)
+    for aggregation in algorithm.aggregations[: None if is_new else 1]:
+      yield name, aggregation
+
+
+NAMES_AND_AGGREGATIONS = list(names_and_aggregations())
+# Partial cohorts of different sizes, one of a single client.
+COHORTS = (
+  (12, 3, 2**40 + 1, 8),
+  (5, 31, 12),
+  (8,),
+  (31, 3, 5, 12, 2**40 + 1),
+  (8, 5),
+)
+# AFL's ids run from 0 to the size of the population.
+POPULATION = 40
+NEUTRAL = {
+  name: method.neutral
+  for name, method in reference.METHODS.items()
+  if method.neutral is not None
+}
+VARIANTS = [
+  (name, hparams)
+  for name, method in reference.METHODS.items()
+  for hparams in method.variants
+]
+
+
+@functools.cache
+def build(name, *, aggregation=None, model="functional", batched=False, **kw):
+  hparams = {k: v for k, v in kw.items() if k in algorithms.get(name).hparams}
+  options = {k: v for k, v in kw.items() if k not in hparams}
+  if not batched:
+    options.setdefault("batch_size", small_problem.BATCH_SIZE)
+  return algorithms.build(
+    name,
+    small_problem.functional_model()
+    if model == "functional"
+    else small_problem.keras_model,
+    client_optimizer=small_problem.optimizer(),
+    hparams=hparams,
+    aggregation=aggregation,
+    num_clients=POPULATION,
+    **options,
+  )
+
+
+def cohorts_of(name, number=None):
+  limit = POPULATION if name == "afl" else np.inf
+  return [tuple(k for k in c if k < limit) for c in COHORTS[:number]]
+
+
+def run(process, cohorts, data=small_problem.whole):
+  state = process.initialize()
+  metrics = None
+  for cohort in cohorts:
+    state, metrics = process.next(state, [data(k) for k in cohort])
+  return state, metrics
+
+
+def numpy_run(name, cohorts, **hparams):
+  if name == "afl":
+    hparams["num_clients"] = POPULATION
+  return reference.run(name, cohorts, **hparams)
+
+
+def assert_same(actual, expected, tolerance):
+  error = np.max(np.abs(actual - expected)) / np.max(np.abs(expected))
+  assert error <= tolerance, error
+
+
+def leaves(state):
+  return [np.asarray(x) for x in tf.nest.flatten(state)]
+
+
+def test_the_reference_covers_the_registry():
+  assert set(reference.METHODS) == set(NAMES)
+
+
+def test_every_rule_is_tried_in_every_sum():
+  pairs = {
+    (algorithms.get(name).build.rule, aggregation)
+    for name, aggregation in NAMES_AND_AGGREGATIONS
+  }
+  assert pairs == {
+    (algorithms.get(name).build.rule, aggregation)
+    for name in NAMES
+    for aggregation in algorithms.get(name).aggregations
+  }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_builder_is_public_and_typed(name):
+  builder = getattr(algorithms, f"build_{name}")
+  assert builder is algorithms.get(name).build
+  parameters = inspect.signature(builder).parameters
+  assert list(parameters)[:2] == ["model_fn", "client_optimizer"]
+  assert all(
+    p.annotation is not inspect.Parameter.empty for p in parameters.values()
+  )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_type_signature(name):
+  process = build(name)
+  assert isinstance(process, tff.learning.templates.LearningProcess)
+  state_type, data_type = process.next.type_signature.parameter
+  assert state_type == process.initialize.type_signature.result
+  assert data_type == tff.FederatedType(
+    tff.SequenceType(
+      tff.types.tensorflow_to_type(
+        (tf.TensorSpec([], tf.int64), small_problem.INPUT_SPEC)
+      )
+    ),
+    tff.CLIENTS,
+  )
+  metrics_type = process.next.type_signature.result.metrics.member
+  reported = dir(metrics_type["aggregator"])
+  for measurement in (
+    "num_clients",
+    "num_clients_excluded",
+    "direction_norm",
+    "coefficient_min",
+    "coefficient_max",
+    "coefficients_negative",
+    "client_ids",
+    "coefficients",
+    "loss_mean",
+    "loss_std",
+    "loss_min",
+    "loss_max",
+  ):
+    assert measurement in reported
+
+
+@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+def test_agrees_with_numpy_over_rounds(name, aggregation):
+  cohorts = cohorts_of(name)
+  state, _ = run(build(name, aggregation=aggregation), cohorts)
+  assert_same(small_problem.flat_weights(state), numpy_run(name, cohorts), 1e-5)
+
+
+@pytest.mark.parametrize(("name", "hparams"), VARIANTS)
+def test_other_settings_agree_with_numpy(name, hparams):
+  state, _ = run(build(name, **hparams), COHORTS)
+  expected = numpy_run(name, COHORTS, **hparams)
+  assert_same(small_problem.flat_weights(state), expected, 1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_options_agree_with_numpy(name):
+  # A VariableModel on ready minibatches, and a server rate that decays;
+  # elsewhere here, a FunctionalModel on whole arrays, and a constant rate.
+  cohorts = cohorts_of(name, 2)
+  process = build(
+    name,
+    model="keras",
+    batched=True,
+    local_epochs=2,
+    server_learning_rate_decay=0.5,
+    server_learning_rate_decay_kind="inverse_time",
+  )
+  state, _ = run(process, cohorts, small_problem.batched)
+  expected = numpy_run(
+    name, cohorts, epochs=2, server_factor=lambda t: 1 / (1 + t / 2)
+  )
+  assert_same(small_problem.flat_weights(state), expected, 1e-5)
+
+
+@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+def test_arrival_order_does_not_matter(name, aggregation):
+  process = build(name, aggregation=aggregation)
+  cohorts = cohorts_of(name, 2)
+  state, _ = run(process, cohorts)
+  other, _ = run(process, [cohort[::-1] for cohort in cohorts])
+  assert_same(
+    small_problem.flat_weights(other), small_problem.flat_weights(state), 1e-6
+  )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_state_survives_a_file(name, tmp_path):
+  process = build(name)
+  state, _ = run(process, cohorts_of(name, 1))
+  manager = tff.program.FileProgramStateManager(tmp_path)
+  asyncio.run(manager.save(state, 1))
+  loaded = asyncio.run(manager.load(1, process.initialize()))
+  data = [small_problem.whole(k) for k in COHORTS[1]]
+  for a, b in zip(
+    leaves(process.next(state, data).state),
+    leaves(process.next(loaded, data).state),
+    strict=True,
+  ):
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", NEUTRAL)
+def test_neutral_setting(name):
+  setting, other, weighting = NEUTRAL[name]
+  options = {k: v for k, v in setting.items() if k == "batch_size"}
+  cohorts = cohorts_of(name)
+  state, _ = run(build(name, **setting), cohorts)
+  expected, _ = run(
+    build(other, client_weighting=weighting, **options), cohorts
+  )
+  assert_same(
+    small_problem.flat_weights(state),
+    small_problem.flat_weights(expected),
+    1e-6,
+  )
+
+
+def _not_a_number(client_id):
+  x, y = small_problem.client_arrays()[client_id]
+  x = x.copy()
+  x[0, 0] = np.nan
+  return small_problem.whole(client_id, (x, y))
+
+
+def _infinite_loss(client_id):
+  # Logits beyond the ends of float32, whatever the signs of the weights are.
+  signs = list(itertools.product((-1, 1), repeat=small_problem.NUM_FEATURES))
+  x = np.repeat(np.array(signs, np.float32), small_problem.NUM_CLASSES, axis=0)
+  y = np.tile(np.arange(small_problem.NUM_CLASSES, dtype=np.int32), len(signs))
+  return small_problem.whole(client_id, (x * np.float32(3.4e38), y))
+
+
+def _empty(client_id):
+  arrays = small_problem.client_arrays()[12]
+  return small_problem.whole(client_id, arrays).take(0)
+
+
+@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
+  process = build(name, aggregation=aggregation)
+  start, _ = run(process, cohorts_of(name, 1))
+  good = [small_problem.whole(k) for k in (5, 31, 12)]
+  expected = process.next(start, good)
+  bad = [_not_a_number(3), _infinite_loss(8), _empty(25)]
+  mixed = process.next(start, [bad[0], good[0], bad[1], *good[1:], bad[2]])
+  assert mixed.metrics["aggregator"]["num_clients"] == 3
+  assert mixed.metrics["aggregator"]["num_clients_excluded"] == 3
+  for a, b in zip(leaves(mixed.state), leaves(expected.state), strict=True):
+    np.testing.assert_array_equal(a, b)
+  for key, value in expected.metrics["client_work"]["train"].items():
+    np.testing.assert_array_equal(
+      mixed.metrics["client_work"]["train"][key], value
+    )
+
+
+@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+def test_a_round_without_clients_changes_nothing(name, aggregation):
+  process = build(name, aggregation=aggregation)
+  start, _ = run(process, cohorts_of(name, 1))
+  after, metrics = process.next(start, [_not_a_number(3), _empty(8)])
+  assert metrics["aggregator"]["num_clients"] == 0
+  assert metrics["aggregator"]["direction_norm"] == 0
+  for a, b in zip(leaves(after), leaves(start), strict=True):
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hparams_are_read_and_set(name):
+  process = build(name)
+  state = process.initialize()
+  hparams = process.get_hparams(state)
+  rate = hparams["client_work"]["learning_rate"]
+  assert rate == pytest.approx(small_problem.LEARNING_RATE)
+  hparams["client_work"]["learning_rate"] = np.float32(0.0)
+  still = process.set_hparams(state, hparams)
+  data = [small_problem.whole(k) for k in cohorts_of(name)[0]]
+  np.testing.assert_array_equal(
+    small_problem.flat_weights(process.next(still, data).state),
+    small_problem.flat_weights(state),
+  )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_aggregations_are_refused(name):
+  for aggregation in {"streaming", "two_phase", "stacked", "summed"} - set(
+    algorithms.get(name).aggregations
+  ):
+    with pytest.raises(ValueError, match="can be summed in these ways"):
+      build(name, aggregation=aggregation)
+
+
+def test_unknown_names_list_the_valid_ones():
+  with pytest.raises(ValueError, match=r"fedavg, .*adafed"):
+    algorithms.build(
+      "fedavgg",
+      small_problem.functional_model(),
+      client_optimizer=small_problem.optimizer(),
+    )
+  with pytest.raises(ValueError, match=r"'epsilom'.*epsilon, normalize, mu"):
+    algorithms.build(
+      "fedmgda_plus",
+      small_problem.functional_model(),
+      client_optimizer=small_problem.optimizer(),
+      hparams={"epsilom": 0.1},
+    )

@@ -1,0 +1,142 @@
+"""Tests of q-FedAvg's rule."""
+
+import numpy as np
+import pytest
+
+from tests.methods import cohorts
+from tff_fair.methods import qfedavg
+
+UPDATES, LOSS, NUM_EXAMPLES = cohorts.random(5, d=7)
+
+
+def coefficients(
+  q, updates=UPDATES, loss=LOSS, learning_rate=0.1, n=None, lipschitz=None
+):
+  return cohorts.coefficients(
+    qfedavg.QFedAvgRule(q=q, lipschitz=lipschitz),
+    cohorts.make(updates, loss, n, learning_rate=learning_rate),
+  )
+
+
+def expected(q, updates, loss, learning_rate, lipschitz=None):
+  """Algorithm 2 as the paper prints it."""
+  lipschitz = lipschitz or 1 / learning_rate
+  w = lipschitz * updates
+  delta = loss[:, np.newaxis] ** q * w
+  h = q * loss ** (q - 1) * (w**2).sum(axis=1) + lipschitz * loss**q
+  return delta.sum(axis=0) / h.sum()
+
+
+@pytest.mark.parametrize("learning_rate", [1e-4, 0.1, 7.0])
+@pytest.mark.parametrize("q", [0, 0.125, 0.5, 1, 2, 15])
+def test_is_the_step_of_the_paper(q, learning_rate):
+  actual = coefficients(q, learning_rate=learning_rate) @ UPDATES
+  wanted = expected(q, UPDATES, LOSS, learning_rate)
+  np.testing.assert_allclose(actual, wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("learning_rate", [0.0, 0.1])
+@pytest.mark.parametrize("lipschitz", [0.1, 1, 30.0])
+@pytest.mark.parametrize("q", [0.5, 2])
+def test_another_constant_is_that_of_the_paper(q, lipschitz, learning_rate):
+  actual = coefficients(q, learning_rate=learning_rate, lipschitz=lipschitz)
+  wanted = expected(q, UPDATES, LOSS, learning_rate, lipschitz)
+  np.testing.assert_allclose(actual @ UPDATES, wanted, rtol=1e-12)
+
+
+def test_the_constant_is_one_over_the_learning_rate():
+  np.testing.assert_allclose(
+    coefficients(2.0, learning_rate=0.25, lipschitz=4.0),
+    coefficients(2.0, learning_rate=0.25),
+    rtol=1e-12,
+  )
+
+
+def test_q_is_not_rounded_to_float32():
+  np.testing.assert_allclose(
+    coefficients(0.1) @ UPDATES, expected(0.1, UPDATES, LOSS, 0.1), rtol=1e-12
+  )
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e6])
+@pytest.mark.parametrize("q", [0.125, 1, 15])
+def test_losses_of_any_scale(q, scale):
+  # In the paper's form the powers leave the range of floats; divided by f^q of
+  # the largest loss they do not.
+  relative = LOSS / LOSS.max()
+  curvature = q * relative ** (q - 1) / (LOSS.max() * scale) * 10
+  norms = (UPDATES**2).sum(axis=1)
+  wanted = relative**q / (curvature * norms + relative**q).sum()
+  actual = coefficients(q, loss=LOSS * scale)
+  np.testing.assert_allclose(actual, wanted, rtol=1e-10)
+
+
+def test_q_of_zero_is_the_unweighted_mean():
+  c = coefficients(0, n=NUM_EXAMPLES)
+  np.testing.assert_allclose(c, np.full(5, 0.2), rtol=1e-14)
+
+
+def test_numbers_of_examples_do_not_matter():
+  np.testing.assert_array_equal(
+    coefficients(2.0, n=NUM_EXAMPLES), coefficients(2.0)
+  )
+
+
+def test_a_large_q_follows_the_largest_loss():
+  loss = np.array([1.0, 1e6, 2.0, 0.5, 3.0])
+  c = coefficients(15, UPDATES / 1e6, loss)
+  np.testing.assert_allclose(c, [0, 1, 0, 0, 0], atol=1e-6)
+
+
+def test_a_loss_of_zero_has_infinite_curvature_below_q_of_one():
+  loss = np.array([0.0, 1.0, 2.0, 0.5, 3.0])
+  np.testing.assert_array_equal(coefficients(0.5, loss=loss), np.zeros(5))
+  # The limit.
+  nearly = coefficients(0.5, loss=np.maximum(loss, 1e-200))
+  np.testing.assert_allclose(nearly, np.zeros(5), atol=1e-30)
+
+
+@pytest.mark.parametrize("q", [0.5, 1, 3])
+def test_a_client_without_loss_and_update_does_not_matter(q):
+  updates = UPDATES * [[0], [1], [1], [1], [1]]
+  loss = np.where(np.arange(5) == 0, 0.0, LOSS)
+  c = coefficients(q, updates, loss)
+  assert c[0] == 0
+  np.testing.assert_allclose(
+    c[1:], coefficients(q, UPDATES[1:], LOSS[1:]), rtol=1e-12
+  )
+
+
+@pytest.mark.parametrize("q", [1, 2.5])
+def test_a_loss_of_zero_from_q_of_one_on(q):
+  loss = np.where(np.arange(5) == 2, 0.0, LOSS)
+  wanted = expected(q, UPDATES, loss, 0.1)
+  np.testing.assert_allclose(
+    coefficients(q, loss=loss) @ UPDATES, wanted, rtol=1e-10
+  )
+
+
+@pytest.mark.parametrize("q", [0, 0.5, 2])
+def test_negative_losses_count_as_zero(q):
+  loss = np.array([-1.0, 1.0, 2.0, -1e6, 3.0])
+  np.testing.assert_array_equal(
+    coefficients(q, loss=loss), coefficients(q, loss=np.maximum(loss, 0))
+  )
+
+
+def test_learning_rates_may_differ():
+  rates = np.array([0.1, 0.2, 0.05, 1.0, 0.3])
+  lipschitz, q = 1 / rates, 2.0
+  w = lipschitz[:, np.newaxis] * UPDATES
+  h = q * LOSS ** (q - 1) * (w**2).sum(axis=1) + lipschitz * LOSS**q
+  np.testing.assert_allclose(
+    coefficients(q, learning_rate=rates) @ UPDATES,
+    (LOSS**q) @ w / h.sum(),
+    rtol=1e-12,
+  )
+
+
+def test_no_learning_rate_and_no_updates_give_no_nan():
+  # A schedule that has come down to zero.
+  c = coefficients(1.0, np.zeros([5, 7]), learning_rate=0.0)
+  assert np.all(np.isfinite(c))

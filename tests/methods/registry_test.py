@@ -1,0 +1,180 @@
+"""Tests of the registry: what it reads without TensorFlow, and what it says."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import tff_fair
+from tests import small_problem, source_tree
+from tff_fair import (
+  aggregators,
+  algorithms,
+  checks,
+  hyperparameters,
+  methods,
+)
+from tff_fair.methods import reading
+
+NAMES = methods.names()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_read_is_what_runs(name):
+  builder = algorithms.get(name).build
+  read = methods.hyperparameters(name)
+  assert tuple(read.values()) == builder.hyperparameters
+  assert list(read) == [h.name for h in builder.hyperparameters]
+  parameters = inspect.signature(builder).parameters
+  assert list(parameters) == [
+    "model_fn",
+    "client_optimizer",
+    *read,
+    "options",
+  ]
+  for h in read.values():
+    assert parameters[h.name].default == h.default
+    assert parameters[h.name].annotation == h.annotation
+    assert parameters[h.name].kind is inspect.Parameter.KEYWORD_ONLY
+    h.validate(h.default)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_has_every_hyperparameter(name):
+  text = inspect.getdoc(algorithms.get(name).build)
+  words = " ".join(text.split())
+  for h in methods.hyperparameters(name).values():
+    assert f"{h.name}: {h.meaning}" in words
+    assert h.meaning.endswith(".")
+    assert h.interval in words
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_builder_is_public(name):
+  builder = getattr(algorithms, f"build_{name}")
+  assert builder is algorithms.get(name).build
+  assert builder.__name__ == f"build_{name}"
+  assert builder.__module__ == methods.METHODS[name].module
+  assert f"build_{name}" in algorithms.__all__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hparams_are_names_and_defaults(name):
+  assert algorithms.get(name).hparams == {
+    h.name: h.default for h in methods.hyperparameters(name).values()
+  }
+
+
+def test_reading_a_run_s_hyperparameters_imports_no_tensorflow():
+  program = (
+    "import sys\n"
+    "from tff_fair import algorithms, methods\n"
+    "for name in algorithms.names():\n"
+    "  methods.hyperparameters(name)\n"
+    "print([m for m in sys.modules if m.startswith('tensorflow')])\n"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", program],
+    cwd=source_tree.ROOT,
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert done.stdout == "[]\n"
+
+
+def test_unknown_methods_are_told_with_the_valid_ones():
+  for ask in (methods.hyperparameters, methods.get):
+    with pytest.raises(checks.OptionError, match=r"fedavg, .*adafed") as raised:
+      ask("fedavgg")
+    assert raised.value.option == "name"
+
+
+def test_a_file_without_the_builder_is_named():
+  with pytest.raises(LookupError, match="term has no build_x"):
+    reading.hyperparameters("tff_fair.methods.term", "build_x")
+
+
+def build(name, **options):
+  return algorithms.build(
+    name,
+    small_problem.functional_model(),
+    **{"client_optimizer": small_problem.optimizer(), **options},
+  )
+
+
+@pytest.mark.parametrize(
+  ("name", "options", "option"),
+  [
+    ("fedavgg", {}, "name"),
+    ("term", {"hparams": {"tt": 1.0}}, "tt"),
+    ("adafed", {"hparams": {"gamma": -1.0}}, "gamma"),
+    ("fedadam", {"hparams": {"beta1": 1.0}}, "beta1"),
+    ("fedprox", {"proximal_mu": 1.0}, "proximal_mu"),
+    ("afl", {}, "num_clients"),
+    ("afl", {"num_clients": 0}, "num_clients"),
+    ("fedavg", {"num_clients": 0}, "num_clients"),
+    ("fedavg", {"aggregation": "summed"}, "aggregation"),
+    ("fedavg", {"client_weighting": "equal"}, "client_weighting"),
+    ("fedavg", {"learning_rate_decay": 2.0}, "learning_rate_decay"),
+    (
+      "fedavg",
+      {"server_learning_rate_decay": 2.0},
+      "server_learning_rate_decay",
+    ),
+    (
+      "fedavg",
+      {"server_learning_rate_decay_kind": "linear"},
+      "server_learning_rate_decay_kind",
+    ),
+    ("fedavg", {"proximal_mu": -1.0}, "proximal_mu"),
+    ("fedavg", {"batch_size": 0}, "batch_size"),
+    ("fedavg", {"loss_at": "never"}, "loss_at"),
+  ],
+)
+def test_an_error_names_the_option_at_fault(name, options, option):
+  with pytest.raises(checks.OptionError) as raised:
+    build(name, **options)
+  assert raised.value.option == option
+
+
+def test_what_a_method_fixes_is_no_hyperparameter_of_it():
+  with pytest.raises(checks.OptionError, match="hyperparameters are: none"):
+    build("fedmgda", hparams={"epsilon": 0.5})
+  with pytest.raises(TypeError, match="normalize"):
+    algorithms.build_mgda_prox(
+      small_problem.functional_model(),
+      client_optimizer=small_problem.optimizer(),
+      normalize=False,
+    )
+
+
+def test_the_faces_have_names_only():
+  for face in (tff_fair.algorithms, tff_fair.aggregators):
+    assert set(face.__all__) <= set(dir(face))
+    for name in face.__all__:
+      assert getattr(face, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'build_nothing'"):
+      _ = face.build_nothing
+
+
+@pytest.mark.parametrize(
+  "name", [n for n in NAMES if methods.METHODS[n].factory]
+)
+def test_a_factory_has_the_hyperparameters_of_its_rule(name):
+  method = methods.METHODS[name]
+  factory = getattr(aggregators, method.factory)
+  assert factory.__module__ == method.module
+  rule = algorithms.get(name).build.rule
+  declared = hyperparameters.of(rule)
+  values = {h.name: 5 if h.is_required else h.default for h in declared}
+  required = {h.name: 5 for h in declared if h.is_required}
+  assert factory(**required).rule == rule(**values)
+  assert factory(**values).rule == rule(**values)
+  parameters = inspect.signature(factory).parameters
+  assert list(parameters) == [*values, "options"]
+  words = " ".join(inspect.getdoc(factory.__init__).split())
+  assert all(f"{h.name}: {h.meaning}" in words for h in declared)
+  doc = inspect.getdoc(factory) or ""
+  assert all(signal in doc for signal in rule.signals)

@@ -1,0 +1,319 @@
+"""What every rule keeps: equivariance, hard cohorts, purity, bad settings."""
+
+import functools
+import importlib
+import inspect
+import itertools
+import pkgutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.cases import Cases
+from tests.methods import cohorts, in_graph
+from tests.methods.settings import (
+  EXTRA,
+  HARD,
+  RULE_CLASSES,
+  every_rule,
+  rules_of,
+)
+from tff_fair import checks, hyperparameters, methods, types
+from tff_fair.methods import fedfv
+
+
+def test_every_rule_is_covered():
+  found = {
+    member
+    for module in pkgutil.iter_modules(methods.__path__, f"{methods.__name__}.")
+    for member in vars(importlib.import_module(module.name)).values()
+    if inspect.isclass(member)
+    and issubclass(member, types.Rule)
+    and member.__module__ == module.name
+    and not inspect.isabstract(member)
+  }
+  assert set(RULE_CLASSES.values()) == found
+  assert set(EXTRA) <= set(RULE_CLASSES)
+
+
+# Ids, ages and updates; client 0 is in every hard cohort, the others in none.
+REMEMBERED = (
+  [9, 8, 0],
+  [1, 1, 2],
+  np.random.default_rng(2).normal(size=[3, 9]),
+)
+
+
+def hard_cohort(rule, case):
+  """The cohort, and all updates that its coefficients are for."""
+  updates = np.asarray(HARD[case]["updates"])
+  if not rule.remembered_rounds:
+    return cohorts.make(**HARD[case]), updates
+  remembered_ids, ages, old = REMEMBERED
+  old = old[:, : updates.shape[1]]
+  cohort = cohorts.make(**HARD[case], remembered=(remembered_ids, ages, old))
+  return cohort, np.concatenate([updates, old])
+
+
+def random_cohort(rule, m, *, seed=0, client_id=None):
+  """Unequal clients, with nobody remembered."""
+  updates, loss, num_examples = cohorts.random(m, d=23, seed=seed)
+  nobody = ([], [], np.zeros([0, 23]))
+  return cohorts.make(
+    updates,
+    loss,
+    num_examples,
+    client_id=client_id,
+    remembered=nobody if rule.remembered_rounds else None,
+    **cohorts.random_signals(m, seed),
+  )
+
+
+@functools.cache
+def later_state(rule):
+  """The state after three rounds, in which some clients took part."""
+  state = None
+  for seed, client_id in enumerate(([0, 1, 3], [1, 2, 7], [3, 7, 9])):
+    cohort = random_cohort(rule, 3, seed=seed, client_id=client_id)
+    state = in_graph.apply(rule, cohort, state).state
+  return state
+
+
+@every_rule
+def test_hard_cohorts_give_finite_numbers(name):
+  with Cases() as cases:
+    for rule, case in itertools.product(rules_of(name), HARD):
+      with cases.case(rule, case):
+        assert_finite(rule, case)
+
+
+def assert_finite(rule, case):
+  cohort, updates = hard_cohort(rule, case)
+  for state in (None, later_state(rule)):
+    output = in_graph.apply(rule, cohort, state)
+    c = output.coefficients
+    assert c.dtype == np.float64
+    assert c.shape == (len(updates),)
+    assert np.all(np.isfinite(c))
+    assert np.all(np.isfinite(c @ updates))
+    reported = dict(output.measurements)
+    # Infinite: no beta is too large.
+    assert reported.pop("beta_max", 1.0) > 0
+    handed_on = (reported, output.for_finalizer, output.state)
+    assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(handed_on))
+
+
+@every_rule
+def test_a_round_is_a_function_of_cohort_and_state(name):
+  with Cases() as cases:
+    for rule in rules_of(name):
+      with cases.case(rule):
+        assert_repeatable(rule)
+
+
+def assert_repeatable(rule):
+  cohort, before = random_cohort(rule, 5), later_state(rule)
+  first, again = (in_graph.apply(rule, cohort, before) for _ in range(2))
+  tf.nest.map_structure(np.testing.assert_array_equal, first, again)
+  # Types stay: the state of one round is what the next one gets.
+  tf.nest.assert_same_structure(first.state, rule.initialize())
+  for new, old in zip(
+    tf.nest.flatten(first.state),
+    tf.nest.flatten(rule.initialize()),
+    strict=True,
+  ):
+    assert (new.dtype, new.ndim) == (old.dtype.as_numpy_dtype, old.shape.rank)
+
+
+def by_order_of_ids(rule, case):
+  """Whether FedFV looks at the place of a client in the cohort.
+
+  Then only the ascending order of ids, which the aggregation sees to, makes the
+  result independent of the order of arrival.
+  """
+  if not isinstance(rule, fedfv.FedFvRule) or rule.alpha == 1:
+    return False
+  loss = HARD[case].get("loss", [1, 1])
+  ties = len(set(loss)) < len(loss)
+  return ties or (rule.order == "random" and len(loss) > 2)
+
+
+@every_rule
+def test_order_of_clients_does_not_matter(name):
+  with Cases() as cases:
+    for rule, case in itertools.product(rules_of(name), HARD):
+      if not by_order_of_ids(rule, case):
+        with cases.case(rule, case):
+          assert_order_does_not_matter(rule, case)
+
+
+def assert_order_does_not_matter(rule, case):
+  cohort, updates = hard_cohort(rule, case)
+  m, state = len(cohort.client_id), later_state(rule)
+  c = in_graph.apply(rule, cohort, state).coefficients
+  order = np.roll(np.arange(m)[::-1], 1)
+  other = in_graph.apply(rule, cohorts.permuted(cohort, order), state)
+  # Where many coefficients give the same direction, they may differ.
+  norms = np.linalg.norm(updates, axis=1)
+  typical = np.median(norms)
+  tolerance = 1e-6 * np.abs(c) @ norms
+  tolerance += 1e-12 * max(typical * max(abs(c)), min(typical, 1))
+  reordered = np.concatenate([updates[order], updates[m:]])
+  np.testing.assert_allclose(
+    other.coefficients @ reordered, c @ updates, rtol=0, atol=tolerance
+  )
+
+
+@every_rule
+def test_coefficients_go_with_their_clients(name):
+  with Cases() as cases:
+    for rule in rules_of(name):
+      if getattr(rule, "order", None) != "random":
+        with cases.case(rule):
+          assert_equivariant(rule)
+
+
+def assert_equivariant(rule):
+  cohort, state = random_cohort(rule, 6), later_state(rule)
+  order = np.array([3, 0, 5, 1, 2, 4])
+  there = in_graph.apply(rule, cohort, state)
+  back = in_graph.apply(rule, cohorts.permuted(cohort, order), state)
+  np.testing.assert_allclose(
+    back.coefficients, there.coefficients[order], rtol=1e-6, atol=1e-12
+  )
+  tf.nest.map_structure(
+    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-15),
+    back.state,
+    there.state,
+  )
+
+
+@every_rule
+def test_equal_clients_are_treated_equally(name):
+  # The two-phase way finds a client's coefficient by its row. In the first
+  # round: later ones know clients apart that have taken part unequally.
+  with Cases() as cases:
+    for rule in rules_of(name):
+      for case in ("identical clients", "all updates zero"):
+        with cases.case(rule, case):
+          c = cohorts.coefficients(rule, equal_clients(rule, case))
+          np.testing.assert_allclose(c, c[0], rtol=1e-9)
+
+
+def equal_clients(rule, case):
+  updates = np.repeat(HARD[case]["updates"], 2, axis=0)
+  nobody = ([], [], np.zeros([0, updates.shape[1]]))
+  return cohorts.make(
+    updates,
+    np.full(len(updates), 0.7),
+    remembered=nobody if rule.remembered_rounds else None,
+  )
+
+
+@every_rule
+def test_only_what_is_asked_for_is_read(name):
+  with Cases() as cases:
+    for rule in rules_of(name):
+      with cases.case(rule):
+        assert_reads_what_it_asks_for(rule)
+
+
+def assert_reads_what_it_asks_for(rule):
+  cohort, state = random_cohort(rule, 5), later_state(rule)
+  known = {"client_id", "weight", "num_examples", *rule.signals}
+  if rule.geometry is not types.Geometry.NONE:
+    known.add("squared_norm")
+  if rule.geometry is types.Geometry.GRAM:
+    known.add("gram")
+  if rule.remembered_rounds:
+    known.update(["remembered_id", "remembered_age"])
+  hidden = dict.fromkeys(set(types.Cohort._fields) - known)
+  tf.nest.map_structure(
+    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12),
+    in_graph.apply(rule, cohort._replace(**hidden), state),
+    in_graph.apply(rule, cohort, state),
+  )
+
+
+@pytest.mark.parametrize(
+  "name",
+  [n for n, c in RULE_CLASSES.items() if issubclass(c, types.SeparableRule)],
+)
+def test_separable_coefficients_have_their_form(name):
+  with Cases() as cases:
+    for rule in rules_of(name):
+      with cases.case(rule):
+        assert_separable(rule)
+
+
+def assert_separable(rule):
+  cohort = random_cohort(rule, 6)
+  c = cohorts.coefficients(rule, cohort)
+  # c_k = exp(l_k) (u + v x_k), with weights that are not normalized.
+  as_they_come = cohort._replace(weight=cohort.num_examples)
+  log_weight = np.asarray(rule.log_weight(as_they_come))
+  x = rule.covariate(as_they_come)
+  if x is None:
+    expected = log_weight - log_weight.max()
+    counted = c > 1e-200
+    expected -= (expected - np.log(c, where=counted))[np.argmax(c)]
+    np.testing.assert_allclose(np.log(c[counted]), expected[counted], rtol=1e-9)
+  else:
+    level = c / np.exp(log_weight)
+    slopes = [
+      (level[i] - level[j]) / (x[i] - x[j])
+      for i, j in itertools.combinations(range(len(c)), 2)
+    ]
+    np.testing.assert_allclose(slopes, slopes[0], rtol=1e-6, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+  ("name", "hparams", "error", "message"),
+  [
+    ("adafed", {"gamma": -0.1}, ValueError, r"gamma in \[0, inf\).*-0\.1"),
+    ("adafed", {"gamma": float("nan")}, ValueError, r"gamma in \[0, inf\)"),
+    ("adafed", {"gamma": float("inf")}, ValueError, r"gamma in \[0, inf\)"),
+    ("adafed", {"gamma": "1"}, TypeError, "gamma to be a number.*str"),
+    ("adafed", {"gamma": None}, TypeError, "gamma to be a number"),
+    ("fedmgda_plus", {"epsilon": -1}, ValueError, r"epsilon in \[0, 1\]"),
+    ("fedmgda_plus", {"epsilon": 1.01}, ValueError, r"epsilon in \[0, 1\]"),
+    ("fedmgda_plus", {"epsilon": True}, TypeError, "epsilon to be a number"),
+    ("fedmgda_plus", {"normalize": 1}, TypeError, "normalize to be True or"),
+    ("qfedavg", {"q": -1}, ValueError, r"q in \[0, inf\), found -1"),
+    ("qfedavg", {"q": [1]}, TypeError, "q to be a number, found list"),
+    ("qfedavg", {"lipschitz": 0}, ValueError, r"lipschitz in \(0, inf\)"),
+    ("qfedavg", {"lipschitz": "1"}, TypeError, "lipschitz to be a number"),
+    ("term", {"t": float("inf")}, ValueError, r"t in \(-inf, inf\)"),
+    ("term", {"t": "1"}, TypeError, "t to be a number"),
+    ("vred", {"beta": -1e-9}, ValueError, r"beta in \[0, inf\)"),
+    ("semi_vred", {"beta": -1}, ValueError, r"beta in \[0, inf\)"),
+    ("semi_vred", {"beta": 1j}, TypeError, "beta to be a number"),
+  ],
+)
+def test_bad_settings_are_named(name, hparams, error, message):
+  with pytest.raises(error, match=message):
+    RULE_CLASSES[name](**hparams)
+
+
+@every_rule
+def test_settings_beyond_the_bounds_are_named(name):
+  required = {
+    f.name: getattr(rules_of(name)[0], f.name)
+    for f in hyperparameters.of(RULE_CLASSES[name])
+    if f.is_required
+  }
+  for hparam in hyperparameters.of(RULE_CLASSES[name]):
+    for bound, step in ((hparam.minimum, -1), (hparam.maximum, 1)):
+      if np.isfinite(bound):
+        with pytest.raises(checks.OptionError, match=hparam.name) as raised:
+          RULE_CLASSES[name](**{**required, hparam.name: bound + step})
+        assert raised.value.option == hparam.name
+
+
+@every_rule
+def test_rules_cannot_be_changed(name):
+  for rule in rules_of(name):
+    for hparam in vars(rule):
+      with pytest.raises(AttributeError):
+        setattr(rule, hparam, 0.5)

@@ -1,0 +1,135 @@
+"""Every rule, with hyperparameters that tell, and cohorts that are hard."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tff_fair import algorithms, hyperparameters, types
+
+RULE_CLASSES: dict[str, type[types.Rule]] = {}
+for _name in algorithms.names():
+  _rule = algorithms.get(_name).build.rule
+  if _rule not in RULE_CLASSES.values():
+    RULE_CLASSES[_name] = _rule
+
+POPULATION = 10
+# What a caller must say.
+REQUIRED = {"num_clients": POPULATION}
+# Settings beside the defaults and the ends of the intervals.
+EXTRA: dict[str, list[dict[str, Any]]] = {
+  "qfedavg": [
+    *[{"q": q} for q in (0, 0.125, 1, 2.5, 15)],
+    *[{"q": 2.5, "lipschitz": bound} for bound in (1e-3, 1e3)],
+  ],
+  "term": [{"t": t} for t in (0, 1.0, -2, 1000, -1000)],
+  "vred": [{"beta": beta} for beta in (0, 0.1, 50.0)],
+  "semi_vred": [{"beta": beta} for beta in (0, 0.1, 50.0)],
+  "delta_fl": [{"alpha": alpha} for alpha in (1e-12, 0.3, 0.5, 1)],
+  "gifair": [{"fraction": f} for f in (0, 0.5, float(np.nextafter(1, 0)))],
+  "afl": [{"lambda_learning_rate": rate} for rate in (0, 0.01, 1e3)],
+  "fedfa": [{"b": b} for b in (0, 0.5, 1)],
+  "fedmgda_plus": [
+    {"epsilon": epsilon, "normalize": normalize}
+    for epsilon in (0, 0.1, 1)
+    for normalize in (True, False)
+  ],
+  "adafed": [{"gamma": gamma} for gamma in (0, 0.5, 1.0, 10)],
+  "fedfv": [
+    {"alpha": alpha, "tau": tau, "order": order}
+    for alpha, tau, order in (
+      (0, 0, "loss"),
+      (0.1, 0, "reverse"),
+      (0.1, 0, "random"),
+      (0.5, 2, "loss"),
+      (0, 1, "reverse"),
+      (0, 2, "random"),
+      (1, 2, "loss"),
+    )
+  ],
+  "adafedadam": [{"alpha": alpha} for alpha in (0, 1.0, 50.0)],
+}
+
+
+def rules_of(name: str) -> list[types.Rule]:
+  """Returns the rule of a method in all its settings, each once."""
+  rule_class = RULE_CLASSES[name]
+  declared = hyperparameters.of(rule_class)
+  ends = [
+    {h.name: end}
+    for h in declared
+    for end, excluded in (
+      (h.minimum, h.exclude_minimum),
+      (h.maximum, h.exclude_maximum),
+    )
+    if not excluded and not math.isinf(end) and not h.is_required
+  ]
+  required = {h.name: REQUIRED[h.name] for h in declared if h.is_required}
+  return list(
+    dict.fromkeys(
+      rule_class(**required, **setting)
+      for setting in ({}, *ends, *EXTRA.get(name, []))
+    )
+  )
+
+
+every_rule = pytest.mark.parametrize("name", RULE_CLASSES)
+
+_ROWS = np.random.default_rng(1).normal(size=(4, 9))
+_LOSS = [1, 2, 0.5, 1]
+# What `cohorts.make` takes; signals left out are equal for all clients.
+HARD: dict[str, dict[str, Any]] = {
+  "one client": {"updates": _ROWS[:1], "loss": [0.7]},
+  "identical clients": {"updates": _ROWS[[0, 0]], "loss": [0.7, 0.7]},
+  "identical updates": {"updates": _ROWS[[0, 0, 1]], "loss": [0.7, 0.2, 1]},
+  "opposite updates": {"updates": [_ROWS[0], -_ROWS[0]], "loss": [0.7, 0.2]},
+  "all updates zero": {"updates": np.zeros([3, 9]), "loss": [0.7, 0.2, 1]},
+  "one update zero": {
+    "updates": _ROWS * [[1], [0], [1], [1]],
+    "loss": [0.7, 0.2, 1, 2],
+  },
+  "more clients than weights": {
+    "updates": _ROWS[:, :2],
+    "loss": [0.7, 0.2, 1, 2],
+  },
+  "no loss": {"updates": _ROWS, "loss": [0, 0, 0, 0]},
+  "one loss zero": {"updates": _ROWS, "loss": [0.7, 0, 1, 2]},
+  "tiny losses": {"updates": _ROWS, "loss": [1e-30, 2e-30, 3e-30, 5e-30]},
+  "huge losses": {"updates": _ROWS, "loss": [1e6, 2e6, 3e6, 5e6]},
+  "tiny and huge losses": {"updates": _ROWS, "loss": [1e-30, 1, 1e6, 0.3]},
+  "negative losses": {"updates": _ROWS, "loss": [-1, -2, 0.5, -1e6]},
+  "one update huge": {
+    "updates": _ROWS * [[1e30], [1], [1], [1]],
+    "loss": _LOSS,
+  },
+  "one update tiny": {
+    "updates": _ROWS * [[1e-30], [1], [1], [1]],
+    "loss": _LOSS,
+  },
+  "all updates huge": {"updates": _ROWS * 1e38, "loss": _LOSS},
+  "all updates tiny": {"updates": _ROWS * 1e-38, "loss": _LOSS},
+  "unequal sizes": {
+    "updates": _ROWS,
+    "loss": _LOSS,
+    "num_examples": [1, 1e9, 3, 2**24],
+  },
+  "no accuracy": {"updates": _ROWS, "accuracy": 0},
+  "one accuracy zero": {"updates": _ROWS, "accuracy": [1, 0, 0.5, 1e-38]},
+  "full accuracy": {"updates": _ROWS, "accuracy": 1},
+  "unequal steps": {"updates": _ROWS, "effective_steps": [1, 1e9, 0.5, 3]},
+  "one without steps": {"updates": _ROWS, "effective_steps": [0, 1, 2, 3]},
+  "no gradient": {"updates": _ROWS, "gradient_norm": 0},
+  "one gradient zero": {"updates": _ROWS, "gradient_norm": [0, 1, 2, 3]},
+  "tiny and huge gradients": {
+    "updates": _ROWS,
+    "gradient_norm": [1e-30, 1, 1e30, 2],
+  },
+  "no initial loss": {"updates": _ROWS, "initial_loss": 0},
+  "tiny initial losses": {
+    "updates": _ROWS,
+    "loss": _LOSS,
+    "initial_loss": [0, 1e-30, 2e-30, 1],
+  },
+  "no learning rate": {"updates": np.zeros([3, 9]), "learning_rate": 0},
+}

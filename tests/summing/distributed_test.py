@@ -1,0 +1,71 @@
+"""Aggregation over two workers: one mergeable aggregate, the same result."""
+
+import numpy as np
+import pytest
+
+from tests.summing import rounds
+from tff_fair import aggregators, runtime
+
+FACTORIES = {
+  "streaming": aggregators.FedAvgNFactory(),
+  "streaming with covariate": aggregators.VRedFactory(beta=0.3),
+  "stacked": aggregators.FedMgdaPlusFactory(epsilon=0.2),
+}
+
+
+def create(factory):
+  return factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+
+
+@pytest.fixture(scope="module")
+def clients():
+  clients = rounds.random_clients(7)
+  clients[2].update = np.full(9, np.nan)
+  return clients
+
+
+@pytest.fixture(scope="module")
+def local_outputs(clients):
+  return {
+    name: rounds.run(create(factory), clients)
+    for name, factory in FACTORIES.items()
+  }
+
+
+@pytest.fixture(scope="module")
+def two_workers(local_outputs):
+  """Two workers on this machine; afterwards the session's context again."""
+  del local_outputs  # Computed before.
+  with runtime.start_worker() as first, runtime.start_worker() as second:
+    runtime.use_workers([first.address, second.address])
+    yield
+    runtime.use_local()
+
+
+@pytest.mark.usefixtures("two_workers")
+@pytest.mark.parametrize("name", FACTORIES)
+def test_two_workers_give_the_same_round(name, clients, local_outputs):
+  output = rounds.run(create(FACTORIES[name]), clients)
+  local = local_outputs[name]
+  rounds.assert_same(output.result, rounds.flat(local.result))
+  assert output.measurements["num_clients"] == 6
+  assert output.measurements["num_clients_excluded"] == 1
+  for key, value in local.measurements.items():
+    # The duality gap is rounding, and of no particular size.
+    np.testing.assert_allclose(
+      output.measurements[key], value, rtol=1e-5, atol=1e-9, err_msg=key
+    )
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_fewer_clients_than_workers(clients):
+  output = rounds.run(create(FACTORIES["stacked"]), clients[:1])
+  unit = clients[0].update / np.linalg.norm(clients[0].update)
+  rounds.assert_same(output.result, unit)
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_two_phase_is_refused(clients):
+  process = create(aggregators.TermFactory(aggregation="two_phase"))
+  with pytest.raises(Exception, match="aggregate dependent on another"):
+    rounds.run(process, clients)

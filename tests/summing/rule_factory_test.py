@@ -1,0 +1,258 @@
+"""Values of the aggregation processes, in all ways to sum, against NumPy."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference
+from tests.summing import rounds
+from tff_fair import aggregators
+
+# A rule of each kind: scalars alone, with norms, with a covariate, one that is
+# not separable, and two with the Gram matrix.
+FACTORIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+  "term": (aggregators.TermFactory, reference.term, {"t": 0.7}),
+  "fedavg_n": (aggregators.FedAvgNFactory, reference.fedavg_n, {}),
+  "vred": (aggregators.VRedFactory, reference.vred, {"beta": 0.3}),
+  "semi_vred": (aggregators.SemiVRedFactory, reference.semi_vred, {"beta": 1}),
+  "adafed": (aggregators.AdaFedFactory, reference.adafed, {}),
+  "fedmgda_plus": (
+    aggregators.FedMgdaPlusFactory,
+    reference.fedmgda_plus,
+    {"epsilon": 0.2},
+  ),
+}
+WAYS = [
+  *[
+    (name, way)
+    for name in ("term", "fedavg_n", "vred")
+    for way in ("streaming", "two_phase", "stacked")
+  ],
+  ("semi_vred", "two_phase"),
+  ("semi_vred", "stacked"),
+  ("fedmgda_plus", "stacked"),
+  ("adafed", "stacked"),
+]
+every_way = pytest.mark.parametrize(("name", "way"), WAYS)
+
+
+@functools.cache
+def process(name, way):
+  factory, _, hparams = FACTORIES[name]
+  return factory(aggregation=way, **hparams).create(
+    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+  )
+
+
+def expected(name, clients):
+  _, direction, hparams = FACTORIES[name]
+  return direction([client.as_reference() for client in clients], **hparams)
+
+
+@pytest.mark.parametrize("m", [1, 2, 5])
+@every_way
+def test_direction_is_that_of_numpy(name, way, m):
+  clients = rounds.random_clients(m, seed=m)
+  output = rounds.run(process(name, way), clients)
+  # The reference solves FedMGDA+'s program to about 1e-8.
+  rounds.assert_same(output.result, expected(name, clients))
+  assert output.measurements["num_clients"] == m
+  assert output.measurements["num_clients_excluded"] == 0
+  # Structure and dtypes are those of the updates.
+  tf.nest.map_structure(
+    lambda x, y: np.testing.assert_equal(np.asarray(x).dtype, y.dtype),
+    output.result,
+    clients[0].structured(),
+  )
+
+
+@every_way
+def test_measurements_describe_the_cohort(name, way):
+  clients = rounds.random_clients(4)
+  output = rounds.run(process(name, way), clients)
+  reported = output.measurements
+  direction = expected(name, clients)
+  losses = [client.loss for client in clients]
+  known = [client.as_reference() for client in clients]
+  updates = np.stack([client.update for client in known])
+  # 9 values, 4 clients: the coefficients can be told from the direction.
+  c = np.linalg.lstsq(updates.T, direction, rcond=None)[0]
+  values = {
+    "direction_norm": np.linalg.norm(direction),
+    "coefficient_min": c.min(),
+    "coefficient_max": c.max(),
+    "coefficients_negative": (c < 0).sum(),
+    "loss_mean": np.mean(losses),
+    "loss_std": np.std(losses),
+    "loss_min": min(losses),
+    "loss_max": max(losses),
+  }
+  if name in ("fedmgda_plus", "adafed"):
+    values["directional_derivative_min"] = (updates @ direction).min()
+  else:
+    assert "directional_derivative_min" not in reported
+  for key, value in values.items():
+    assert reported[key] == pytest.approx(value, rel=1e-4, abs=1e-5), key
+  ids = np.array([client.client_id for client in clients])
+  order = np.argsort(ids)
+  np.testing.assert_array_equal(reported["client_ids"], ids[order])
+  np.testing.assert_allclose(
+    reported["coefficients"], c[order], rtol=1e-4, atol=1e-5
+  )
+
+
+def excluded_clients(good):
+  """Clients of which each has one thing that must not count."""
+  update = good.update
+
+  def client(**changes):
+    fields = {"update": update, "client_id": good.client_id, **changes}
+    return rounds.Client(**fields)
+
+  return [
+    client(update=np.where(np.arange(9) == 0, np.nan, update)),
+    client(update=np.where(np.arange(9) == 7, np.inf, update)),
+    client(update=np.where(np.arange(9) == 8, -np.inf, update)),
+    client(loss=np.inf),
+    client(loss=np.nan),
+    client(num_examples=0),
+    client(num_examples=-3),
+    client(num_examples=np.nan),
+    client(update=np.full(9, np.nan), loss=np.nan, num_examples=np.inf),
+  ]
+
+
+@every_way
+def test_clients_that_do_not_count_leave_no_trace(name, way):
+  good = rounds.random_clients(4)
+  bad = excluded_clients(good[0])
+  mixed = [*bad[:3], good[0], *bad[3:6], *good[1:3], *bad[6:], good[3]]
+  output = rounds.run(process(name, way), mixed)
+  alone = rounds.run(process(name, way), good)
+  np.testing.assert_array_equal(
+    rounds.flat(output.result), rounds.flat(alone.result)
+  )
+  assert output.measurements.pop("num_clients_excluded") == len(bad)
+  assert alone.measurements.pop("num_clients_excluded") == 0
+  assert output.measurements.keys() == alone.measurements.keys()
+  for key, value in alone.measurements.items():
+    np.testing.assert_array_equal(output.measurements[key], value, key)
+
+
+@every_way
+def test_no_client_that_counts_gives_zero(name, way):
+  for clients in (excluded_clients(rounds.Client(np.ones(9))), []):
+    output = rounds.run(process(name, way), clients)
+    np.testing.assert_array_equal(rounds.flat(output.result), np.zeros(9))
+    assert output.measurements["num_clients"] == 0
+    assert output.measurements["direction_norm"] == 0
+
+
+@every_way
+def test_clients_may_share_an_id(name, way):
+  clients = rounds.random_clients(4)
+  for client in clients:
+    client.client_id = 7
+  output = rounds.run(process(name, way), clients)
+  rounds.assert_same(output.result, expected(name, clients))
+
+
+@every_way
+def test_clients_may_share_all_signals(name, way):
+  clients = [
+    rounds.Client(client.update, loss=0.5, num_examples=3, client_id=7)
+    for client in rounds.random_clients(3)
+  ]
+  output = rounds.run(process(name, way), clients)
+  rounds.assert_same(output.result, expected(name, clients))
+
+
+@every_way
+def test_order_of_arrival_does_not_matter(name, way):
+  clients = rounds.random_clients(5)
+  direction = rounds.flat(rounds.run(process(name, way), clients).result)
+  other = rounds.run(process(name, way), clients[::-1])
+  rounds.assert_same(other.result, direction)
+
+
+@every_way
+def test_one_huge_update(name, way):
+  clients = rounds.random_clients(3)
+  clients[1].update = clients[1].update * 1e30
+  output = rounds.run(process(name, way), clients)
+  assert np.all(np.isfinite(rounds.flat(output.result)))
+  if name != "adafed":  # There the others drown in rounding; see its tests.
+    rounds.assert_same(output.result, expected(name, clients), 1e-5)
+
+
+@pytest.mark.parametrize("way", ["streaming", "two_phase", "stacked"])
+def test_updates_beyond_each_others_range_of_float32(way):
+  # Each counts by its direction alone.
+  clients = [rounds.Client(np.zeros(9)) for _ in range(2)]
+  clients[0].update[0] = 1e-10
+  clients[1].update[1] = 1e35
+  output = rounds.run(process("fedavg_n", way), clients)
+  np.testing.assert_allclose(
+    rounds.flat(output.result)[:3], [0.5, 0.5, 0], rtol=1e-5
+  )
+
+
+@pytest.mark.parametrize(("t", "chosen"), [(1e4, np.argmax), (-1e4, np.argmin)])
+def test_extreme_tilts_do_not_overflow_as_updates_arrive(t, chosen):
+  clients = rounds.random_clients(4)
+  factory = aggregators.TermFactory(t=t, aggregation="streaming")
+  output = rounds.run(
+    factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE), clients
+  )
+  followed = clients[chosen([client.loss for client in clients])]
+  rounds.assert_same(output.result, followed.as_reference().update)
+
+
+@pytest.mark.parametrize(
+  ("way", "weight_dtype"),
+  [
+    ("streaming", np.float32),
+    ("streaming", np.int32),
+    ("two_phase", np.int64),
+    ("stacked", np.float32),
+  ],
+)
+def test_scalar_weights_are_numbers_of_examples(way, weight_dtype):
+  aggregation = aggregators.FedAvgNFactory(aggregation=way).create(
+    rounds.UPDATE_TYPE, tff.TensorType(weight_dtype)
+  )
+  clients = rounds.random_clients(4)
+  clients[2].num_examples = 0
+  output = aggregation.next(
+    aggregation.initialize(),
+    [client.structured() for client in clients],
+    [weight_dtype(client.num_examples) for client in clients],
+  )
+  counted = [client for client in clients if client.num_examples]
+  rounds.assert_same(output.result, expected("fedavg_n", counted))
+  assert output.measurements["num_clients_excluded"] == 1
+  assert "loss_mean" not in output.measurements
+
+
+@pytest.mark.parametrize("way", ["streaming", "two_phase"])
+def test_uniform_weighting(way):
+  clients = rounds.random_clients(4)
+  factory = aggregators.TermFactory(
+    t=0.7, aggregation=way, client_weighting="uniform"
+  )
+  output = rounds.run(
+    factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE), clients
+  )
+  alike = [rounds.Client(client.update, client.loss) for client in clients]
+  rounds.assert_same(output.result, expected("term", alike))
+
+
+def test_seventy_clients_pass_all_levels_of_the_stack():
+  clients = rounds.random_clients(70)
+  output = rounds.run(process("vred", "stacked"), clients)
+  rounds.assert_same(output.result, expected("vred", clients))
+  assert output.measurements["num_clients"] == 70

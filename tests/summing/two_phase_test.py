@@ -1,0 +1,158 @@
+"""Tests of two-phase sums with an inner aggregation factory."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference
+from tests.summing import rounds
+from tff_fair import aggregators, runtime
+from tff_fair.summing import scalars, two_phase
+
+# Secure sums and differential privacy take updates of one dtype alone.
+UPDATE_TYPE = tff.TensorType(np.float32, [9])
+
+
+@pytest.fixture(scope="module")
+def secure_sums():
+  """Secure sums in the clear; afterwards the session's context again."""
+  runtime.use_local(simulate_secure_sums=True)
+  yield
+  runtime.use_local()
+
+
+def create(sum_factory):
+  return aggregators.TermFactory(t=0.7, sum_factory=sum_factory).create(
+    UPDATE_TYPE, rounds.SIGNALS_TYPE
+  )
+
+
+def run(process, clients, state=None):
+  return process.next(
+    process.initialize() if state is None else state,
+    [client.update.astype(np.float32) for client in clients],
+    [client.signals() for client in clients],
+  )
+
+
+def expected(clients):
+  return reference.term([client.as_reference() for client in clients], t=0.7)
+
+
+def scaled_updates(clients):
+  """c_k Delta_k, as the inner factory gets them."""
+  n = np.array([client.num_examples for client in clients])
+  tilted = n * np.exp(0.7 * np.array([client.loss for client in clients]))
+  updates = np.stack([client.as_reference().update for client in clients])
+  return (tilted / tilted.sum())[:, np.newaxis] * updates
+
+
+def with_bad_clients(clients):
+  bad = np.full(9, np.nan)
+  return [rounds.Client(bad), *clients, rounds.Client(bad, num_examples=0)]
+
+
+@pytest.mark.usefixtures("secure_sums")
+def test_secure_sum():
+  process = create(tff.aggregators.SecureSumFactory(8.0, -8.0))
+  clients = rounds.random_clients(5)
+  output = run(process, with_bad_clients(clients))
+  rounds.assert_same(output.result, expected(clients), 1e-5)
+  assert output.measurements["num_clients"] == 5
+  assert output.measurements["num_clients_excluded"] == 2
+  # Updates of clients that do not count go into the sum as zeros.
+  assert output.measurements["sum"]["secure_upper_clipped_count"] == 0
+
+
+def test_clipping_inside_clips_the_scaled_updates():
+  process = create(
+    tff.aggregators.clipping_factory(0.2, tff.aggregators.SumFactory())
+  )
+  clients = rounds.random_clients(5)
+  output = run(process, with_bad_clients(clients))
+  scaled = scaled_updates(clients)
+  norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+  assert (norms > 0.2).any()
+  assert (norms < 0.2).any()
+  clipped = scaled * np.minimum(1, 0.2 / norms)
+  rounds.assert_same(output.result, clipped.sum(axis=0), 1e-5)
+  assert output.measurements["sum"]["clipped_count"] == (norms > 0.2).sum()
+  assert output.measurements["direction_norm"] == pytest.approx(
+    np.linalg.norm(clipped.sum(axis=0)), rel=1e-5
+  )
+
+
+def test_state_of_the_inner_factory_is_kept():
+  norm = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
+    initial_estimate=1.0, target_quantile=0.5, learning_rate=1.0
+  )
+  process = create(
+    tff.aggregators.clipping_factory(norm, tff.aggregators.SumFactory())
+  )
+  clients = rounds.random_clients(5)
+  state, used = process.initialize(), []
+  for _ in range(3):
+    output = run(process, clients, state)
+    state = output.state
+    used.append(float(output.measurements["sum"]["clipping_norm"]))
+  # The norm adapts to the scaled updates, round by round.
+  assert used[0] == 1.0
+  assert len(set(used)) == 3
+  assert set(state) == {"rule", "sum"}
+
+
+def test_differential_privacy_inside():
+  # Without noise and clipping, so that the sum is known.
+  dp_query = tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(
+    noise_multiplier=0.0, clients_per_round=1.0, clip=100.0
+  )
+  clients = rounds.random_clients(4)
+  # TFF's factory divides by `clients_per_round`: with 1 it sums.
+  output = run(create(dp_query), clients)
+  rounds.assert_same(output.result, expected(clients), 1e-5)
+
+
+def test_a_plain_sum_reports_nothing_of_its_own():
+  output = run(create(tff.aggregators.SumFactory()), rounds.random_clients(3))
+  assert "sum" not in output.measurements
+
+
+def rows_of(client_ids, columns, num_excluded=0):
+  return scalars.ScalarRows(
+    tf.constant(client_ids, tf.int64),
+    tf.constant(columns, tf.float64),
+    tf.constant(num_excluded),
+  )
+
+
+COHORT = rows_of([7, 3, 3], [[1.0, 2.0], [1.0, 2.0], [5.0, 6.0]])
+
+
+@pytest.mark.parametrize(
+  ("client_id", "columns", "coefficient"),
+  [(7, [1.0, 2.0], 0.5), (3, [1.0, 2.0], -2.0), (3, [5.0, 6.0], 4.0)],
+)
+def test_a_client_finds_its_coefficient_by_its_row(
+  client_id, columns, coefficient
+):
+  update = (tf.constant([1.0, 3.0]), tf.constant(2.0, tf.float16))
+  scaled = two_phase.scale_update(
+    update,
+    rows_of([client_id], [columns]),
+    COHORT,
+    tf.constant([0.5, -2.0, 4.0], tf.float64),
+  )
+  for layer, before in zip(scaled, update, strict=True):
+    assert layer.dtype == before.dtype
+    np.testing.assert_array_equal(layer, before * coefficient)
+
+
+def test_the_update_of_a_client_that_was_left_out_is_zero():
+  (scaled,) = two_phase.scale_update(
+    (tf.constant([np.nan, 1.0]),),
+    rows_of(np.zeros([0]), np.zeros([0, 2]), num_excluded=1),
+    COHORT,
+    tf.constant([0.5, -2.0, 4.0], tf.float64),
+  )
+  np.testing.assert_array_equal(scaled, [0.0, 0.0])

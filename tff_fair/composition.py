@@ -1,0 +1,267 @@
+"""Composes a learning process from a rule: what all methods share.
+
+One client work trains and reports signals, one aggregation factory applies the
+rule, one finalizer takes the server step.
+"""
+
+from collections.abc import Callable
+from typing import Any, Required, TypeAlias, TypedDict, Unpack
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import (
+  checks,
+  client_works,
+  distributors,
+  finalizers,
+  learning_rate_decay,
+  summing,
+  types,
+)
+from tff_fair.client_works import local_model
+
+ModelFn: TypeAlias = local_model.ModelFn
+Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
+LearningProcess: TypeAlias = tff.learning.templates.LearningProcess
+
+# From the type of the model's weights, and the decay of the learning rate, to a
+# finalizer for them.
+Finalizer: TypeAlias = Callable[
+  [tff.Type, learning_rate_decay.LearningRateDecay | None],
+  tff.learning.templates.FinalizerProcess,
+]
+
+
+class TrainingOptions(TypedDict, total=False):
+  """Options of local training; see `tff_fair.client_works.TrainingSettings`."""
+
+  batch_size: int | None
+  local_epochs: int | tuple[int, int]
+  local_epochs_seed: int
+  loss_at: str
+  shuffle_seed: int | None
+  proximal_mu: float
+  learning_rate_decay: float | None
+  learning_rate_decay_kind: str
+
+
+class BuildOptions(TrainingOptions, total=False):
+  """Options of every method; see `compose`."""
+
+  server_optimizer: Optimizer | None
+  server_learning_rate_decay: float | None
+  server_learning_rate_decay_kind: str
+  client_weighting: str
+  num_clients: int | None
+  aggregation: str | None
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+  attack: client_works.Attack | None
+
+
+class ComposeOptions(BuildOptions, total=False):
+  """What a builder hands on to `compose`: the options, and the optimizer."""
+
+  client_optimizer: Required[Optimizer]
+
+
+def compose(
+  model_fn: ModelFn,
+  rule: types.Rule,
+  *,
+  client_optimizer: Optimizer,
+  server_optimizer: Optimizer | None = None,
+  server_learning_rate_decay: float | None = None,
+  server_learning_rate_decay_kind: str = "exponential",
+  client_weighting: str = "num_examples",
+  num_clients: int | None = None,
+  aggregation: str | None = None,
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+  objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
+  finalizer: Finalizer | None = None,
+  personal_lam: float | None = None,
+  attack: client_works.Attack | None = None,
+  **training: Unpack[TrainingOptions],
+) -> LearningProcess:
+  """Composes the learning process of a rule.
+
+  Args:
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
+    rule: Chooses the coefficients of the cohort.
+    client_optimizer: Trains at the clients; started anew each round.
+    server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
+    server_learning_rate_decay: As `learning_rate_decay`, of the server's rate,
+      where t is the number of steps that the server has taken; `None` keeps it.
+    server_learning_rate_decay_kind: "exponential" or "inverse_time".
+    client_weighting: What p_k is: "num_examples", n_k over its sum in the
+      cohort, or "uniform", 1/m.
+    num_clients: Size of the population, for methods that need to know it.
+    aggregation: How updates are summed: "streaming", "two_phase" or "stacked";
+      `None` takes the cheapest the rule allows.
+    sum_factory: Sums scaled updates in the two-phase way, say securely.
+    objective: What clients minimize, from the mean loss of a minibatch; `None`
+      is the loss itself.
+    finalizer: Builds the server step; `None` applies the `server_optimizer`.
+    personal_lam: Trains personal models beside the global one, with this pull
+      towards it (Ditto); `None` trains none.
+    attack: Which clients report something else than they found, for a study;
+      `None` if nobody does.
+    **training: The attributes of `tff_fair.client_works.TrainingSettings`:
+      `batch_size`, `local_epochs` (a number, or the least and the greatest that
+      clients draw), `local_epochs_seed`, `loss_at`, `shuffle_seed`,
+      `proximal_mu`, `learning_rate_decay`, `learning_rate_decay_kind`.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess` whose `next` has the type
+    (<S@SERVER, {<int64, B>*}@CLIENTS> -> <state=S@SERVER, metrics=M@SERVER>);
+    `tff_fair.client_dataset` makes a client's data. The metrics are
+    `client_work` (`train`: the model's metrics during training), `aggregator`
+    (see `tff_fair.aggregators.RuleFactory`) and `finalizer`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+  if num_clients is not None:
+    checks.check_integer("num_clients", num_clients, minimum=1)
+  if server_optimizer is not None and finalizer is not None:
+    raise checks.OptionError(
+      "server_optimizer",
+      "This method has a server step of its own, set by its hyperparameters: "
+      "leave server_optimizer out.",
+    )
+  server_decay = learning_rate_decay.build(
+    "server_learning_rate_decay",
+    server_learning_rate_decay,
+    server_learning_rate_decay_kind,
+  )
+  server_optimizer = server_optimizer_or_default(server_optimizer)
+  check_optimizer("client_optimizer", client_optimizer)
+  factory = summing.RuleFactory(
+    rule,
+    aggregation=aggregation,
+    client_weighting=client_weighting,
+    sum_factory=sum_factory,
+  )
+  info = local_model.describe(model_fn)
+  settings = client_works.TrainingSettings(objective=objective, **training)
+  client_work = _build_client_work(
+    model_fn, rule, client_optimizer, settings, personal_lam, attack
+  )
+  result_type: Any = client_work.next.type_signature.result.result.member
+  return tff.learning.templates.compose_learning_process(
+    info.initial_weights,
+    distributors.build_with_initial_weights(info.weights_type)
+    if "initial_loss" in rule.signals
+    else tff.learning.templates.build_broadcast_process(info.weights_type),
+    client_work,
+    factory.create_for_rounds(
+      result_type.update, result_type.update_weight, updates_checked=True
+    ),
+    finalizer(info.weights_type, server_decay)
+    if finalizer
+    else finalizers.build_apply_direction(
+      server_optimizer, info.weights_type, server_decay
+    ),
+  )
+
+
+def _build_client_work(
+  model_fn: ModelFn,
+  rule: types.Rule,
+  client_optimizer: Optimizer,
+  settings: client_works.TrainingSettings,
+  personal_lam: float | None,
+  attack: client_works.Attack | None,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Builds the client work of a rule; see `compose` for the arguments."""
+  if (
+    "learning_rate" in rule.signals or settings.learning_rate_decay is not None
+  ) and learning_rate(client_optimizer) is None:
+    raise checks.OptionError(
+      "client_optimizer",
+      "A client optimizer with the hyperparameter learning_rate is needed, for "
+      "its decay or because the method uses it; this one has none.",
+    )
+  if personal_lam is None:
+    client_work = client_works.build_training(
+      model_fn, client_optimizer, settings, signals=rule.signals
+    )
+  else:
+    client_work = client_works.build_personal_training(
+      model_fn, client_optimizer, settings, lam=personal_lam
+    )
+  if attack is None:
+    return client_work
+  return client_works.build_attacked(client_work, attack)
+
+
+def server_optimizer_or_default(optimizer: Optimizer | None) -> Optimizer:
+  """Returns a checked server optimizer; for `None` SGD of learning rate 1."""
+  if optimizer is None:
+    return tff.learning.optimizers.build_sgdm(1.0)
+  check_optimizer("server_optimizer", optimizer)
+  return optimizer
+
+
+def with_proximal_term(options: ComposeOptions, mu: float) -> ComposeOptions:
+  """Returns options with the `mu` of a method as their `proximal_mu`.
+
+  Args:
+    options: What a builder got.
+    mu: The method's own; 0 leaves the options as they are.
+
+  Raises:
+    OptionError: If the options have a proximal term too.
+  """
+  if mu == 0:
+    return options
+  if options.get("proximal_mu", 0) != 0:
+    raise checks.OptionError(
+      "proximal_mu",
+      f"This method's proximal term is its hyperparameter mu, here {mu:g}; "
+      f"found proximal_mu={options['proximal_mu']!r} beside it. Leave "
+      "proximal_mu out, and set mu.",
+    )
+  return {**options, "proximal_mu": mu}
+
+
+def check_optimizer(name: str, optimizer: Optimizer) -> None:
+  """Raises unless `optimizer` is a TFF optimizer that keeps its state.
+
+  Args:
+    name: The name of the option, for the error.
+    optimizer: The optimizer.
+
+  Raises:
+    TypeError: If it is no TFF optimizer.
+    OptionError: If `set_hparams` returns something else than its state.
+  """
+  if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
+    raise TypeError(
+      f"Expected `{name}` to be a tff.learning.optimizers.Optimizer, found "
+      f"{type(optimizer).__name__}. Build one with "
+      "tff.learning.optimizers.build_sgdm(learning_rate)."
+    )
+  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
+  same = optimizer.set_hparams(state, optimizer.get_hparams(state))
+  try:
+    tf.nest.assert_same_structure(state, same)
+  except (TypeError, ValueError) as error:
+    # TFF's Adafactor returns the hyperparameters alone.
+    raise checks.OptionError(
+      name,
+      f"The `{name}`, {type(optimizer).__name__}, cannot be used: its "
+      "set_hparams does not return a state as its initialize does. Take "
+      "another one, for instance tff.learning.optimizers.build_adam.",
+    ) from error
+
+
+def learning_rate(optimizer: Optimizer) -> float | None:
+  """Returns the learning rate of an optimizer, `None` if it has none."""
+  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
+  rate = optimizer.get_hparams(state).get(
+    tff.learning.optimizers.LEARNING_RATE_KEY
+  )
+  return None if rate is None else float(rate)

@@ -1,0 +1,23 @@
+"""The methods: one file each, and a registry that imports no TensorFlow."""
+
+from tff_fair.methods.registry import (
+  METHODS,
+  Algorithm,
+  Method,
+  build,
+  get,
+  hyperparameters,
+  load,
+  names,
+)
+
+__all__ = [
+  "METHODS",
+  "Algorithm",
+  "Method",
+  "build",
+  "get",
+  "hyperparameters",
+  "load",
+  "names",
+]

@@ -1,0 +1,147 @@
+"""AdaFed: a common descent direction, steeper for clients with larger losses.
+
+Hamidi, Yang, "AdaFed: Fair Federated Learning via Adaptive Common Descent
+Direction" (TMLR 2024), Eqs. 5-14.
+
+  phi_k = |f_k|^gamma
+  d = u / ||u||^2,  u = sum_k (M^-1 phi)_k Delta_k
+  c = M^-1 phi / (phi^T M^-1 phi)
+
+This closed form of the paper's orthogonalization and weighting (Eqs. 5-6 and
+14) does not depend on the order of the clients. d is the point of least norm in
+the affine hull of the Delta_k / phi_k, and Theorem 4.1 reads
+<Delta_k, d> = phi_k / (phi^T M^-1 phi).
+
+Choices made here: the minimum-norm solution where M is singular, relative
+cut-off 1e-12. Dependent updates may ask for slopes that contradict each other;
+then (residual above 1e-6, or d longer than the shortest Delta_k / phi_k) d is
+the point of least norm in the convex hull of the Delta_k / phi_k instead, with
+phi_k = 0 left out, which ascends for no client; `convex_hull_used` reports it.
+"""
+
+import collections
+import dataclasses
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tff_fair import summing, types
+from tff_fair.hyperparameters import hparam
+from tff_fair.kernels import min_norm_point, min_norm_solve
+from tff_fair.methods import building
+
+_RELATIVE_RESIDUAL = 1e-6
+# A norm above the shortest one by no more than this is rounding.
+_NORM_TOLERANCE = 1e-9
+# Below this share of the largest slope, Delta_k / phi_k has no usable square.
+_LEAST_RELATIVE_SLOPE = 1e-60
+
+
+class AdaFedCoefficients(NamedTuple):
+  """AdaFed's solution.
+
+  Attributes:
+    coefficients: float64[m], c_k.
+    relative_residual: float64[], ||M alpha - phi|| / ||phi||.
+    convex_hull_used: bool[], whether the convex hull took the place of the
+      affine one.
+  """
+
+  coefficients: tf.Tensor
+  relative_residual: tf.Tensor
+  convex_hull_used: tf.Tensor
+
+
+def adafed_coefficients(
+  gram: tf.Tensor, loss: tf.Tensor, gamma: float
+) -> AdaFedCoefficients:
+  """Returns the coefficients of AdaFed's direction.
+
+  Args:
+    gram: float64[m, m], M.
+    loss: float64[m], f_k.
+    gamma: 0 or more.
+  """
+  # c scales as 1/phi: the largest slope is taken out, so that no power of a
+  # huge or tiny loss leaves the range of float64 before it has to.
+  magnitude = tf.abs(loss)
+  largest = tf.reduce_max(magnitude)
+  largest = tf.where(largest > 0, largest, tf.ones_like(largest))
+  # `tf.cast` of a Python number would take it through float32.
+  exponent = tf.constant(gamma, loss.dtype)
+  phi = tf.pow(magnitude / largest, exponent)
+  scale = tf.pow(largest, -exponent)
+
+  solution = min_norm_solve(gram, phi)
+  alpha = solution.solution
+  affine = tf.math.divide_no_nan(alpha, tf.reduce_sum(phi * alpha))
+
+  usable = phi > _LEAST_RELATIVE_SLOPE
+  inverse_phi = tf.where(
+    usable,
+    tf.math.divide_no_nan(tf.ones_like(phi), phi),
+    tf.zeros_like(phi),
+  )
+  shortest = tf.reduce_min(
+    tf.where(
+      usable,
+      tf.sqrt(tf.linalg.diag_part(gram)) * inverse_phi,
+      tf.fill(tf.shape(phi), tf.constant(float("inf"), phi.dtype)),
+    )
+  )
+  length = tf.sqrt(
+    tf.nn.relu(tf.tensordot(affine, tf.linalg.matvec(gram, affine), 1))
+  )
+  contradictory = tf.logical_or(
+    solution.relative_residual > _RELATIVE_RESIDUAL,
+    length > shortest * (1.0 + _NORM_TOLERANCE),
+  )
+  contradictory = tf.logical_and(contradictory, tf.reduce_any(usable))
+
+  def convex() -> tf.Tensor:
+    hull_gram = gram * inverse_phi[:, tf.newaxis] * inverse_phi[tf.newaxis, :]
+    point = min_norm_point(
+      hull_gram,
+      lower=tf.zeros_like(phi),
+      upper=tf.cast(usable, phi.dtype),
+    )
+    return point.coefficients * inverse_phi
+
+  coefficients = tf.cond(contradictory, convex, lambda: affine)
+  return AdaFedCoefficients(
+    scale * coefficients, solution.relative_residual, contradictory
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdaFedRule(types.Rule):
+  """AdaFed's coefficients."""
+
+  gamma: float = hparam(
+    1.0, "How much steeper the direction is for larger losses.", minimum=0
+  )
+
+  signals = ("loss",)
+  geometry = types.Geometry.GRAM
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    result = adafed_coefficients(cohort.gram, cohort.loss, self.gamma)
+    return types.RuleOutput(
+      result.coefficients,
+      state,
+      collections.OrderedDict(
+        relative_residual=result.relative_residual,
+        convex_hull_used=tf.cast(result.convex_hull_used, tf.int32),
+      ),
+    )
+
+
+build_adafed = building.rule_builder(AdaFedRule, "adafed")
+
+
+@summing.factory_of(AdaFedRule)
+class AdaFedFactory(summing.RuleFactory):
+  """Sums client updates as AdaFed does; see this module."""

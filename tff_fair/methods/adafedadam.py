@@ -1,0 +1,134 @@
+"""AdaFedAdam: fair weights for normalized updates, with a certainty.
+
+Ju, Zhang, Toor, Hellander, "Accelerating Fair Federated Learning: Adaptive
+Federated Adam" (IEEE Transactions on Machine Learning in Communications and
+Networking, 2024), Algorithms 1 and 2.
+
+  eta'_k = ||Delta_k|| / G_k,  U_k = Delta_k / eta'_k
+  C_k = log(eta'_k / eta) + 1,  I_k = F_k(theta) / F_k(theta^0)
+  w_k = p_k I_k^alpha, normalized
+  g = sum_k w_k U_k,  hence  c_k = w_k G_k / ||Delta_k||
+  C = sum_k w_k C_k
+
+with G_k the norm of the gradient at theta over all local examples. The step
+along g is `tff_fair.finalizers.build_certain_adam`'s, which takes C.
+
+Choices made here: a zero update or gradient contributes U_k = 0 with C_k = 1;
+F_k(theta^0) = 0 gives I_k = 1; without any loss left, g = 0 with C = 1; C is
+held at 1e-3 or above, and `certainty_floored` says when.
+"""
+
+import collections
+import dataclasses
+import functools
+from typing import Unpack
+
+import tensorflow as tf
+
+from tff_fair import composition, finalizers, types
+from tff_fair.hyperparameters import hparam
+from tff_fair.kernels import norms
+from tff_fair.methods import building
+
+_LEAST_CERTAINTY = 1e-3
+
+
+def improvement_log_weight(
+  weight: tf.Tensor, loss: tf.Tensor, initial_loss: tf.Tensor, alpha: float
+) -> tf.Tensor:
+  """Returns log p_k + alpha log I_k; its softmax over the cohort is w.
+
+  Args:
+    weight: float64[m], p_k up to a constant factor.
+    loss: float64[m], F_k(theta).
+    initial_loss: float64[m], F_k(theta^0).
+    alpha: 0 or more.
+
+  Returns:
+    float64[m]; -inf where w_k is 0.
+  """
+  loss, initial_loss = tf.nn.relu(loss), tf.nn.relu(initial_loss)
+  log_ratio = tf.where(
+    initial_loss > 0,
+    tf.math.log(loss) - tf.math.log(initial_loss),
+    tf.zeros_like(loss),
+  )
+  if alpha == 0:
+    return tf.math.log(weight)
+  return tf.math.log(weight) + alpha * log_ratio
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdaFedAdamRule(types.SeparableRule):
+  """AdaFedAdam's coefficients; C goes to the finalizer as `certainty`."""
+
+  alpha: float = hparam(
+    1.0, "Weight of clients that have improved less.", minimum=0
+  )
+
+  signals = ("loss", "initial_loss", "gradient_norm", "learning_rate")
+  geometry = types.Geometry.NORMS
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    log_weight = improvement_log_weight(
+      cohort.weight, cohort.loss, cohort.initial_loss, self.alpha
+    )
+    w = tf.where(
+      tf.reduce_max(log_weight) > float("-inf"),
+      tf.nn.softmax(log_weight),
+      tf.zeros_like(log_weight),
+    )
+    scale = _inverse_own_rate(cohort)
+    moves = scale > 0
+    # C_k = log(eta'_k / eta) + 1, and 1 for a client that does not move.
+    certainty = 1.0 - tf.reduce_sum(
+      w
+      * tf.where(
+        moves,
+        tf.math.log(tf.where(moves, scale, 1.0))
+        + tf.math.log(cohort.learning_rate),
+        tf.zeros_like(w),
+      )
+    )
+    held = tf.maximum(certainty, tf.constant(_LEAST_CERTAINTY, tf.float64))
+    return types.RuleOutput(
+      w * scale,
+      state,
+      collections.OrderedDict(
+        certainty=certainty,
+        certainty_floored=tf.cast(certainty < held, tf.int32),
+        weight_min=tf.reduce_min(w),
+        weight_max=tf.reduce_max(w),
+      ),
+      for_finalizer=collections.OrderedDict(certainty=held),
+    )
+
+  def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
+    """See the base class."""
+    return improvement_log_weight(
+      cohort.weight, cohort.loss, cohort.initial_loss, self.alpha
+    ) + tf.math.log(_inverse_own_rate(cohort))
+
+
+def _inverse_own_rate(cohort: types.Cohort) -> tf.Tensor:
+  """Returns 1/eta'_k = G_k / ||Delta_k||, and 0 for a zero update."""
+  return cohort.gradient_norm * norms.inverse_norms(cohort.squared_norm)
+
+
+@building.builder(AdaFedAdamRule, finalizers.CertainAdamSettings)
+def build_adafedadam(
+  model_fn: composition.ModelFn,
+  rule: AdaFedAdamRule,
+  adam: finalizers.CertainAdamSettings,
+  **options: Unpack[composition.ComposeOptions],
+) -> composition.LearningProcess:
+  """Builds AdaFedAdam."""
+  return composition.compose(
+    model_fn,
+    rule,
+    finalizer=functools.partial(finalizers.build_certain_adam, adam),
+    **options,
+  )

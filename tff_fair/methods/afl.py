@@ -1,0 +1,162 @@
+"""AFL: agnostic federated learning, the worst mixture of the clients.
+
+Mohri, Sivek, Suresh, "Agnostic Federated Learning" (ICML 2019), stochastic
+AFL, with cohorts.
+
+  d = sum_S lambda_k Delta_k / sum_S lambda_k
+  lambda_k <- lambda_k + gamma_lambda f_k on the cohort S, then
+  lambda <- projection onto the simplex
+
+lambda runs over the population of N clients, 1/N each at the start; both steps
+use the losses of this round's model and the old lambda. Choice made here: a
+cohort whose lambda_k are all 0 gives d = 0, and lambda moves on.
+"""
+
+import collections
+import dataclasses
+from typing import Any, Unpack
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import composition, finalizers, summing, types
+from tff_fair.hyperparameters import Hyperparameters, hparam, required
+from tff_fair.kernels import simplex
+from tff_fair.methods import building
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AflRule(types.Rule):
+  """AFL's coefficients; the state is lambda, float64[N]."""
+
+  num_clients: int = required(
+    "N, the size of the population, every client of which AFL weighs; client "
+    "ids are 0 to N - 1.",
+    minimum=1,
+  )
+  lambda_learning_rate: float = hparam(0.1, "gamma_lambda.", minimum=0)
+
+  signals = ("loss",)
+
+  def initialize(self) -> tf.Tensor:
+    """See the base class."""
+    return tf.fill(
+      [self.num_clients],
+      tf.constant(1.0 / self.num_clients, tf.float64),
+    )
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tf.Tensor
+  ) -> types.RuleOutput:
+    """See the base class."""
+    in_range = tf.debugging.Assert(
+      tf.reduce_all(cohort.client_id >= 0)
+      & tf.reduce_all(cohort.client_id < self.num_clients),
+      [
+        f"AFL was built for num_clients={self.num_clients}, so that client ids "
+        f"are 0 to {self.num_clients - 1}; the cohort has the ids",
+        cohort.client_id,
+      ],
+    )
+    with tf.control_dependencies([in_range] if in_range is not None else []):
+      places = tf.identity(cohort.client_id)
+    own = tf.gather(state, places)
+    ascended = tf.tensor_scatter_nd_add(
+      state,
+      places[:, tf.newaxis],
+      self.lambda_learning_rate * cohort.loss,
+    )
+    return types.RuleOutput(
+      tf.math.divide_no_nan(own, tf.reduce_sum(own)),
+      simplex.project_to_simplex(ascended),
+      {"lambda_min": tf.reduce_min(own), "lambda_max": tf.reduce_max(own)},
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelAveraging(Hyperparameters):
+  """Which weights the process returns as its model."""
+
+  average_model: bool = hparam(
+    False,
+    "Whether `get_model_weights` returns the running mean of the weights over "
+    "the rounds, as AFL's theory wants it. Training goes on from the current "
+    "ones, `state.global_model_weights`.",
+  )
+
+
+@building.builder(AflRule, ModelAveraging)
+def build_afl(
+  model_fn: composition.ModelFn,
+  rule: AflRule,
+  averaging: ModelAveraging,
+  **options: Unpack[composition.ComposeOptions],
+) -> composition.LearningProcess:
+  """Builds AFL.
+
+  The option `num_clients`, the size of the population, is needed: client ids
+  are 0 to num_clients - 1.
+  """
+  if not averaging.average_model:
+    return composition.compose(model_fn, rule, **options)
+  server_optimizer = composition.server_optimizer_or_default(
+    options.pop("server_optimizer", None)
+  )
+  process = composition.compose(
+    model_fn,
+    rule,
+    finalizer=lambda weights_type, decay: finalizers.build_averaging(
+      finalizers.build_apply_direction(server_optimizer, weights_type, decay)
+    ),
+    **options,
+  )
+  return _with_averaged_weights(process)
+
+
+def _with_averaged_weights(
+  process: composition.LearningProcess,
+) -> composition.LearningProcess:
+  """Returns the process, but with the average as its model weights."""
+  state_type = process.initialize.type_signature.result.member
+
+  @tff.tensorflow.computation(state_type)
+  def get_model_weights(state: Any) -> Any:
+    average = state.finalizer["average"]
+    return tf.cond(
+      average["num_rounds"] > 0,
+      lambda: average["weights"],
+      lambda: state.global_model_weights,
+    )
+
+  @tff.tensorflow.computation(
+    state_type, process.get_model_weights.type_signature.result
+  )
+  def set_model_weights(state: Any, weights: Any) -> Any:
+    # The average starts anew from what was set.
+    average = collections.OrderedDict(
+      weights=tf.nest.map_structure(
+        tf.zeros_like, state.finalizer["average"]["weights"]
+      ),
+      num_rounds=tf.constant(0, tf.int64),
+    )
+    return tff.learning.templates.LearningAlgorithmState(
+      weights,
+      state.distributor,
+      state.client_work,
+      state.aggregator,
+      collections.OrderedDict(step=state.finalizer["step"], average=average),
+    )
+
+  return tff.learning.templates.LearningProcess(
+    process.initialize,
+    process.next,
+    get_model_weights,
+    set_model_weights,
+    get_hparams_fn=process.get_hparams,
+    set_hparams_fn=process.set_hparams,
+  )
+
+
+@summing.factory_of(AflRule)
+class AflFactory(summing.RuleFactory):
+  """Sums client updates as AFL does; see this module."""

@@ -1,0 +1,39 @@
+"""Ditto: a global model by FedAvg, and a personal one for each client.
+
+Li, Hu, Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through
+Personalization" (ICML 2021).
+
+  v_k <- argmin F_k(v) + lam/2 ||v - theta||^2, beside FedAvg's theta
+
+`tff_fair.client_works.build_personal_training` trains the personal models v_k,
+`tff_fair.evaluation.build_personal_evaluation` evaluates them.
+"""
+
+import dataclasses
+from typing import Unpack
+
+from tff_fair import composition
+from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair.methods import building, fedavg
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Personalization(Hyperparameters):
+  """How the personal models are trained."""
+
+  lam: float = hparam(
+    0.1, "Pull of the personal models towards the global one.", minimum=0
+  )
+
+
+@building.builder(fedavg.FedAvgRule, Personalization)
+def build_ditto(
+  model_fn: composition.ModelFn,
+  rule: fedavg.FedAvgRule,
+  personalization: Personalization,
+  **options: Unpack[composition.ComposeOptions],
+) -> composition.LearningProcess:
+  """Builds Ditto."""
+  return composition.compose(
+    model_fn, rule, personal_lam=personalization.lam, **options
+  )

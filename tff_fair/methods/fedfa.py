@@ -1,0 +1,190 @@
+"""FedFA: weights by accuracy and by participation.
+
+Huang, Li, Wang, Du, Zhang, Yang, "Fairness and Accuracy in Federated Learning"
+(2020), with SGD with momentum at the clients and at the server.
+
+  A_k = -log2(a_k / sum a),  F_k = -log2(1 - s_k / sum s)
+  each normalized to sum 1 over the cohort (uniform where its sum is 0)
+  c_k = (1 - b) A_k + b F_k
+
+s_k counts how often client k has taken part, this round included; sums run over
+the cohort. Arguments of the logarithms are held in [1e-6, 1].
+
+Choice made here: the counts live in a table that grows with the clients seen,
+so that the population need not be known.
+"""
+
+import dataclasses
+from typing import NamedTuple, Unpack
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import checks, composition, summing, types
+from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair.kernels import stacking
+from tff_fair.methods import building
+
+_LEAST_ARGUMENT = 1e-6
+
+
+class ParticipationCounts(NamedTuple):
+  """How often each client has taken part.
+
+  Attributes:
+    client_id: int64[K], ascending, the clients seen so far.
+    count: int64[K].
+  """
+
+  client_id: tf.Tensor
+  count: tf.Tensor
+
+
+def count_participation(
+  counts: ParticipationCounts, client_id: tf.Tensor
+) -> tuple[ParticipationCounts, tf.Tensor]:
+  """Counts the cohort in.
+
+  Args:
+    counts: The counts before the round.
+    client_id: int64[m], the cohort.
+
+  Returns:
+    The counts after the round, and s_k, int64[m].
+  """
+  ids, places = tf.unique(tf.concat([counts.client_id, client_id], 0))
+  total = tf.math.unsorted_segment_sum(
+    tf.concat([counts.count, tf.ones_like(client_id)], 0),
+    places,
+    tf.size(ids),
+  )
+  order = tf.argsort(ids)
+  cohort_places = places[tf.size(counts.client_id) :]
+  return (
+    ParticipationCounts(tf.gather(ids, order), tf.gather(total, order)),
+    tf.gather(total, cohort_places),
+  )
+
+
+def surprisal_shares(share: tf.Tensor) -> tf.Tensor:
+  """Returns -log2 of shares, normalized to sum 1.
+
+  Args:
+    share: float64[m], held in [1e-6, 1].
+
+  Returns:
+    float64[m]; uniform where every surprisal is 0.
+  """
+  bits = -tf.math.log(tf.clip_by_value(share, _LEAST_ARGUMENT, 1.0))
+  total = tf.reduce_sum(bits)
+  uniform = tf.ones_like(bits) / tf.cast(tf.size(bits), bits.dtype)
+  return tf.where(total > 0, tf.math.divide_no_nan(bits, total), uniform)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FedFaRule(types.Rule):
+  """FedFA's coefficients; the state is a `ParticipationCounts`."""
+
+  b: float = hparam(
+    0.5, "Weight of participation against accuracy.", minimum=0, maximum=1
+  )
+
+  signals = ("accuracy",)
+
+  def initialize(self) -> ParticipationCounts:
+    """See the base class."""
+    scalar = tf.TensorSpec([], tf.int64)
+    return ParticipationCounts(
+      stacking.no_rows(scalar), stacking.no_rows(scalar)
+    )
+
+  def coefficients(
+    self, cohort: types.Cohort, state: ParticipationCounts
+  ) -> types.RuleOutput:
+    """See the base class."""
+    counts, taken_part = count_participation(state, cohort.client_id)
+    times = tf.cast(taken_part, tf.float64)
+    accuracy = tf.math.divide_no_nan(
+      cohort.accuracy, tf.reduce_sum(cohort.accuracy)
+    )
+    return types.RuleOutput(
+      (1.0 - self.b) * surprisal_shares(accuracy)
+      + self.b * surprisal_shares(1.0 - times / tf.reduce_sum(times)),
+      counts,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Momenta(Hyperparameters):
+  """FedFA's momentum at both ends."""
+
+  client_momentum: float = hparam(
+    0.9,
+    "Momentum of the clients' SGD.",
+    minimum=0,
+    maximum=1,
+    exclude_maximum=True,
+  )
+  server_momentum: float = hparam(
+    0.5,
+    "Momentum of the server's SGD.",
+    minimum=0,
+    maximum=1,
+    exclude_maximum=True,
+  )
+
+
+@building.builder(FedFaRule, Momenta)
+def build_fedfa(
+  model_fn: composition.ModelFn,
+  rule: FedFaRule,
+  momenta: Momenta,
+  **options: Unpack[composition.ComposeOptions],
+) -> composition.LearningProcess:
+  """Builds FedFA.
+
+  Client and server optimizer are plain SGD, which gets its momentum; where a
+  momentum is 0, any optimizer will do.
+  """
+  options["client_optimizer"] = _with_momentum(
+    "client", options["client_optimizer"], momenta.client_momentum
+  )
+  options["server_optimizer"] = _with_momentum(
+    "server",
+    composition.server_optimizer_or_default(options.get("server_optimizer")),
+    momenta.server_momentum,
+  )
+  return composition.compose(model_fn, rule, **options)
+
+
+def _with_momentum(
+  place: str, optimizer: composition.Optimizer, momentum: float
+) -> composition.Optimizer:
+  """Returns plain SGD with a momentum; any optimizer as it is without one."""
+  if momentum == 0:
+    return optimizer
+  composition.check_optimizer(f"{place}_optimizer", optimizer)
+  hparams = list(
+    optimizer.get_hparams(optimizer.initialize(tf.TensorSpec([], tf.float32)))
+  )
+  rate = composition.learning_rate(optimizer)
+  plain_sgd = type(tff.learning.optimizers.build_sgdm(1.0))
+  if (
+    rate is None
+    or not isinstance(optimizer, plain_sgd)
+    or hparams != [tff.learning.optimizers.LEARNING_RATE_KEY]
+  ):
+    raise checks.OptionError(
+      f"{place}_optimizer",
+      f"FedFA gives the {place} optimizer a momentum of {momentum}, which "
+      f"takes plain SGD; found {type(optimizer).__name__} with the "
+      f"hyperparameters {', '.join(hparams) or 'none'}. "
+      f"Pass tff.learning.optimizers.build_sgdm(learning_rate), or set "
+      f"{place}_momentum to 0 to keep it.",
+    )
+  return tff.learning.optimizers.build_sgdm(rate, momentum)
+
+
+@summing.factory_of(FedFaRule)
+class FedFaFactory(summing.RuleFactory):
+  """Sums client updates as FedFA does; see this module."""

@@ -1,0 +1,50 @@
+"""FedNova: normalized averaging of unequal numbers of local steps.
+
+Wang, Liu, Liang, Joshi, Poor, "Tackling the Objective Inconsistency Problem in
+Heterogeneous Federated Optimization" (NeurIPS 2020).
+
+  d = (sum_k p_k tau_k) sum_k p_k Delta_k / tau_k
+
+tau_k is the number of local steps; with a local optimizer that remembers, the
+norm ||a_k||_1 of the paper (see `ClientSignals.effective_steps`).
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_fair import summing, types
+from tff_fair.methods import building
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FedNovaRule(types.SeparableRule):
+  """FedNova's coefficients, c_k = (sum_j p_j tau_j) p_k / tau_k."""
+
+  signals = ("effective_steps",)
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    steps = cohort.effective_steps
+    mean_steps = tf.reduce_sum(cohort.weight * steps)
+    return types.RuleOutput(
+      mean_steps * tf.math.divide_no_nan(cohort.weight, steps),
+      state,
+      {"effective_steps_mean": mean_steps},
+    )
+
+  def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
+    """See the base class."""
+    return tf.math.log(
+      tf.math.divide_no_nan(cohort.weight, cohort.effective_steps)
+    )
+
+
+build_fednova = building.rule_builder(FedNovaRule, "fednova")
+
+
+@summing.factory_of(FedNovaRule)
+class FedNovaFactory(summing.RuleFactory):
+  """Sums client updates as FedNova does; see this module."""

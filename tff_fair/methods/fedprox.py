@@ -1,0 +1,36 @@
+"""FedProx: FedAvg with a proximal term at the clients.
+
+Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated Optimization in
+Heterogeneous Networks" (MLSys 2020).
+
+  local loss + mu/2 ||w - theta||^2, then c_k = p_k
+"""
+
+import dataclasses
+from typing import Unpack
+
+from tff_fair import composition
+from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair.methods import building, fedavg
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProximalTerm(Hyperparameters):
+  """The term that holds the clients near the server."""
+
+  mu: float = hparam(
+    0.01, "Weight of the proximal term; 0 recovers FedAvg.", minimum=0
+  )
+
+
+@building.builder(fedavg.FedAvgRule, ProximalTerm)
+def build_fedprox(
+  model_fn: composition.ModelFn,
+  rule: fedavg.FedAvgRule,
+  proximal: ProximalTerm,
+  **options: Unpack[composition.ComposeOptions],
+) -> composition.LearningProcess:
+  """Builds FedProx."""
+  return composition.compose(
+    model_fn, rule, **composition.with_proximal_term(options, proximal.mu)
+  )

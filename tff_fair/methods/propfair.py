@@ -1,0 +1,63 @@
+"""PropFair: proportional fairness.
+
+Zhang, Malekmohammadi, Chen, Yu, "Proportional Fairness in Federated Learning"
+(TMLR 2023).
+
+  per minibatch, loss -> -log(1 - loss/M) where M - loss >= 0.2, else loss/M
+  then c_k = p_k
+"""
+
+import dataclasses
+from typing import Unpack
+
+import tensorflow as tf
+
+from tff_fair import composition
+from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair.methods import building, fedavg
+
+# Utilities below it are not worth a logarithm that explodes.
+_LEAST_UTILITY = 0.2
+
+
+def proportional_loss(loss: tf.Tensor, m: float) -> tf.Tensor:
+  """Returns -log(1 - loss/M), or loss/M where M - loss < 0.2.
+
+  Args:
+    loss: float[], mean loss of a minibatch.
+    m: M.
+  """
+  utility = m - loss
+  large = utility >= _LEAST_UTILITY
+  # Both branches are differentiated: the logarithm must not see what it is not
+  # meant for.
+  safe = tf.where(large, utility, tf.ones_like(utility))
+  return tf.where(large, -tf.math.log(safe / m), loss / m)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Utility(Hyperparameters):
+  """The utility M - loss of a client."""
+
+  m: float = hparam(
+    5.0,
+    "M, the baseline that utilities M - loss are counted from.",
+    minimum=0,
+    exclude_minimum=True,
+  )
+
+
+@building.builder(fedavg.FedAvgRule, Utility)
+def build_propfair(
+  model_fn: composition.ModelFn,
+  rule: fedavg.FedAvgRule,
+  utility: Utility,
+  **options: Unpack[composition.ComposeOptions],
+) -> composition.LearningProcess:
+  """Builds PropFair."""
+  return composition.compose(
+    model_fn,
+    rule,
+    objective=lambda loss: proportional_loss(loss, utility.m),
+    **options,
+  )

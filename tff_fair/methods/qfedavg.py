@@ -1,0 +1,108 @@
+"""q-FedAvg: the q-fair objective sum_k F_k^(q+1) / (q + 1).
+
+Li, Sanjabi, Beirami, Smith, "Fair Resource Allocation in Federated Learning"
+(ICLR 2020), Algorithm 2.
+
+  L = 1/eta,  w_k = L Delta_k
+  d = sum_k f_k^q w_k / sum_k (q f_k^(q-1) ||w_k||^2 + L f_k^q)
+
+L estimates the Lipschitz constant of the clients' gradients; a hyperparameter
+replaces 1/eta where it is tuned by itself.
+
+Clients are unweighted. Choices made here: the losses are divided by the largest
+before they are raised to powers, which leaves d as it is and keeps the powers
+finite; a loss of zero with 0 < q < 1 makes the curvature term infinite, hence
+d = 0, unless that client's update is zero too. Losses below zero, which the
+objective does not allow, count as zero.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_fair import summing, types
+from tff_fair.hyperparameters import hparam
+from tff_fair.methods import building
+
+
+def qfedavg_coefficients(
+  loss: tf.Tensor, squared_norm: tf.Tensor, lipschitz: tf.Tensor, q: float
+) -> tf.Tensor:
+  """Returns c_k = L f_k^q / sum_j (q f_j^(q-1) ||w_j||^2 + L f_j^q).
+
+  Args:
+    loss: float64[m], f_k.
+    squared_norm: float64[m], ||Delta_k||^2.
+    lipschitz: float64[m], L.
+    q: Non-negative; 0 recovers the unweighted mean.
+
+  Returns:
+    float64[m].
+  """
+  # `tf.cast` of a Python number would take it through float32.
+  exponent = tf.constant(q, loss.dtype)
+  loss = tf.maximum(loss, tf.zeros_like(loss))
+  scale = tf.reduce_max(loss)
+  scale = tf.where(scale > 0, scale, tf.ones_like(scale))
+  relative = loss / scale
+  power = tf.pow(relative, exponent)
+  # q f^(q-1) = q (f/s)^q / ((f/s) s); 0 where q or the update is 0.
+  squared_w = tf.square(lipschitz) * squared_norm
+  curvature = tf.where(
+    tf.logical_or(tf.equal(squared_w, 0), tf.equal(q, 0)),
+    tf.zeros_like(loss),
+    exponent * tf.pow(relative, exponent - 1) / scale * squared_w,
+  )
+  return lipschitz * tf.math.divide_no_nan(
+    power, tf.reduce_sum(curvature + lipschitz * power)
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QFedAvgRule(types.SeparableRule):
+  """q-FedAvg's coefficients."""
+
+  q: float = hparam(0.1, "Fairness; 0 recovers the unweighted mean.", minimum=0)
+  lipschitz: float | None = hparam(
+    None,
+    "L; a larger one makes steps shorter. None is one over the client "
+    "learning rate.",
+    minimum=0,
+    exclude_minimum=True,
+  )
+
+  signals = ("loss", "learning_rate")
+  geometry = types.Geometry.NORMS
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    return types.RuleOutput(
+      qfedavg_coefficients(
+        cohort.loss, cohort.squared_norm, self._lipschitz(cohort), self.q
+      ),
+      state,
+    )
+
+  def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
+    """See the base class."""
+    loss = tf.maximum(cohort.loss, tf.zeros_like(cohort.loss))
+    exponent = tf.constant(self.q, loss.dtype)
+    # L is the same for every client of a round, but need not be.
+    return tf.math.xlogy(exponent, loss) + tf.math.log(self._lipschitz(cohort))
+
+  def _lipschitz(self, cohort: types.Cohort) -> tf.Tensor:
+    ones = tf.ones_like(cohort.loss)
+    if self.lipschitz is not None:
+      return tf.constant(self.lipschitz, ones.dtype) * ones
+    # Without a learning rate there are no updates to scale.
+    return tf.math.divide_no_nan(ones, cohort.learning_rate)
+
+
+build_qfedavg = building.rule_builder(QFedAvgRule, "qfedavg")
+
+
+@summing.factory_of(QFedAvgRule)
+class QFedAvgFactory(summing.RuleFactory):
+  """Sums client updates as q-FedAvg does; see this module."""

@@ -1,0 +1,160 @@
+"""Reads a builder's hyperparameters from its source, without importing it.
+
+The program checks a run in a fraction of a second, TensorFlow Federated takes
+ten to import. What is read is what `building.builder` finds when it runs:
+
+  build_term = building.rule_builder(TermRule, "term")
+
+  @building.builder(fedavg.FedAvgRule, ProximalTerm, fixed={...})
+  def build_fedprox(...): ...
+
+The first has the fields of `TermRule` that `hyperparameters.hparam` makes.
+"""
+
+import ast
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+from tff_fair.hyperparameters import (
+  Hyperparameter,
+  Hyperparameters,
+  hparam,
+  of,
+)
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_BUILDERS = ("builder", "rule_builder")
+_TYPES = {
+  "__builtins__": {},
+  "Literal": Literal,
+  **{kind.__name__: kind for kind in (bool, float, int, str)},
+}
+
+
+class _Definition(NamedTuple):
+  """A class, and the module that defines it."""
+
+  module: str
+  node: ast.ClassDef
+
+
+@functools.cache
+def hyperparameters(module: str, builder: str) -> tuple[Hyperparameter, ...]:
+  """Returns the hyperparameters of a builder, in the order of its keywords.
+
+  Args:
+    module: The name of the module that defines the builder.
+    builder: Its name, `build_<name>`.
+
+  Raises:
+    LookupError: If the module defines no such builder.
+  """
+  call = _builder_call(module, builder)
+  fixed: dict[str, Any] = next(
+    (ast.literal_eval(k.value) for k in call.keywords if k.arg == "fixed"), {}
+  )
+  return tuple(
+    hyperparameter
+    for argument in call.args
+    if (definition := _resolve(module, argument)) is not None
+    for hyperparameter in _declared(definition).values()
+    if hyperparameter.name not in fixed and not hyperparameter.is_required
+  )
+
+
+def _builder_call(module: str, builder: str) -> ast.Call:
+  """Returns the call of `building.builder` that makes a builder."""
+  for statement in _parse(module).body:
+    candidates: list[ast.expr] = []
+    match statement:
+      case ast.FunctionDef(name=name) if name == builder:
+        candidates = statement.decorator_list
+      case ast.Assign(targets=[ast.Name(id=name)]) if name == builder:
+        candidates = [statement.value]
+    for call in candidates:
+      if isinstance(call, ast.Call) and _last_name(call.func) in _BUILDERS:
+        return call
+  raise LookupError(f"{module} has no {builder} that building.builder makes.")
+
+
+def _declared(definition: _Definition) -> dict[str, Hyperparameter]:
+  """Returns the hyperparameters of a class and its bases, as a dataclass."""
+  declared: dict[str, Hyperparameter] = {}
+  for base in reversed(definition.node.bases):
+    found = _resolve(definition.module, base)
+    if found is not None:
+      declared |= _declared(found)
+  for statement in definition.node.body:
+    match statement:
+      case ast.AnnAssign(
+        target=ast.Name(id=name), value=ast.Call(func=func)
+      ) if _last_name(func) in ("hparam", "required"):
+        declared[name] = _read_field(name, statement)
+  return declared
+
+
+def _read_field(name: str, statement: ast.AnnAssign) -> Hyperparameter:
+  """Reads `name: annotation = hparam(...)`, by making the field itself."""
+  call = statement.value
+  assert isinstance(call, ast.Call)
+  arguments = [ast.literal_eval(argument) for argument in call.args]
+  bounds = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg}
+  if _last_name(call.func) == "required":
+    arguments.insert(0, dataclasses.MISSING)
+  annotation = eval(ast.unparse(statement.annotation), dict(_TYPES))
+  settings = dataclasses.make_dataclass(
+    "Settings",
+    [(name, annotation, hparam(*arguments, **bounds))],
+    bases=(Hyperparameters,),
+  )
+  return of(settings)[0]
+
+
+def _resolve(module: str, node: ast.expr) -> _Definition | None:
+  """Finds the class of the project that an expression names in a module."""
+  match node:
+    case ast.Name(id=name):
+      return _find_class(module, name)
+    case ast.Attribute(value=ast.Name(id=alias), attr=name):
+      for where, imported, bound in _imports(module):
+        if bound == alias:
+          return _find_class(f"{where}.{imported}", name)
+  return None
+
+
+def _find_class(module: str, name: str) -> _Definition | None:
+  """Finds a class in a module, or where the module imports it from."""
+  if not module.startswith("tff_fair."):
+    return None
+  for statement in _parse(module).body:
+    if isinstance(statement, ast.ClassDef) and statement.name == name:
+      return _Definition(module, statement)
+  for where, imported, bound in _imports(module):
+    if bound == name:
+      return _find_class(where, imported)
+  return None
+
+
+def _imports(module: str) -> Iterator[tuple[str, str, str]]:
+  """Yields module, name and bound name of each `from module import name`."""
+  for statement in _parse(module).body:
+    if isinstance(statement, ast.ImportFrom) and statement.module:
+      for alias in statement.names:
+        yield statement.module, alias.name, alias.asname or alias.name
+
+
+@functools.cache
+def _parse(module: str) -> ast.Module:
+  path = _ROOT.joinpath(*module.split("."))
+  path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+  return ast.parse(path.read_text("utf-8"))
+
+
+def _last_name(node: ast.expr) -> str:
+  match node:
+    case ast.Attribute(attr=name) | ast.Name(id=name):
+      return name
+  return ""

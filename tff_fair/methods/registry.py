@@ -1,0 +1,176 @@
+"""The methods by name; a method's file is imported when it is needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import typing
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Unpack
+
+from tff_fair import checks
+from tff_fair.methods import reading
+
+if typing.TYPE_CHECKING:
+  from tff_fair import composition
+  from tff_fair.hyperparameters import Hyperparameter
+  from tff_fair.methods import building
+
+
+class Method(typing.NamedTuple):
+  """A line of the registry.
+
+  Attributes:
+    name: The name of the method; its builder is `build_<name>`.
+    factory: The name of its aggregation factory, if it has one of its own.
+    file: The module of `tff_fair.methods` that it shares; else its own name.
+  """
+
+  name: str
+  factory: str | None = None
+  file: str | None = None
+
+  @property
+  def module(self) -> str:
+    """The name of the module with the method's builder and factory."""
+    return f"tff_fair.methods.{self.file or self.name}"
+
+
+_METHODS = (
+  Method("fedavg", "FedAvgFactory"),
+  Method("fedavg_n", "FedAvgNFactory"),
+  Method("fedprox"),
+  Method("fedadam"),
+  Method("fednova", "FedNovaFactory"),
+  Method("qfedavg", "QFedAvgFactory"),
+  Method("afl", "AflFactory"),
+  Method("term", "TermFactory"),
+  Method("propfair"),
+  Method("delta_fl", "DeltaFlFactory"),
+  Method("gifair", "GiFairFactory"),
+  Method("fedfa", "FedFaFactory"),
+  Method("ditto"),
+  Method("fedmgda_plus", "FedMgdaPlusFactory"),
+  Method("adafed", "AdaFedFactory"),
+  Method("vred", "VRedFactory"),
+  Method("semi_vred", "SemiVRedFactory", file="vred"),
+  Method("fedfv", "FedFvFactory"),
+  Method("adafedadam"),
+  Method("fedmgda", file="fedmgda_plus"),
+  Method("mgda_prox", file="fedmgda_plus"),
+)
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+  {method.name: method for method in _METHODS}
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Algorithm:
+  """A method, ready to build.
+
+  Attributes:
+    build: Its builder, `build_<name>`.
+    aggregations: The ways to sum that its rule allows, the default first.
+  """
+
+  build: building.Builder
+  aggregations: tuple[str, ...]
+
+  @property
+  def hparams(self) -> Mapping[str, Any]:
+    """The method's hyperparameters and their defaults."""
+    return {h.name: h.default for h in self.build.hyperparameters}
+
+
+def names() -> tuple[str, ...]:
+  """Returns the names of all methods."""
+  return tuple(METHODS)
+
+
+def hyperparameters(name: str) -> Mapping[str, Hyperparameter]:
+  """Returns the hyperparameters of a method by name; imports no TensorFlow.
+
+  Raises:
+    OptionError: If there is no method of that name.
+  """
+  module = _method(name).module
+  return MappingProxyType(
+    {h.name: h for h in reading.hyperparameters(module, f"build_{name}")}
+  )
+
+
+def get(name: str) -> Algorithm:
+  """Returns a method; imports its file, and with it TensorFlow.
+
+  Raises:
+    OptionError: If there is no method of that name.
+  """
+  from tff_fair import summing  # noqa: PLC0415
+
+  build_method = load(_method(name).module, f"build_{name}")
+  return Algorithm(
+    build_method, summing.supported_aggregations(build_method.rule)
+  )
+
+
+def build(
+  name: str,
+  model_fn: composition.ModelFn,
+  *,
+  client_optimizer: composition.Optimizer,
+  hparams: Mapping[str, Any] | None = None,
+  **options: Unpack[composition.BuildOptions],
+) -> composition.LearningProcess:
+  """Builds the learning process of a method.
+
+  Args:
+    name: One of `names()`.
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
+    client_optimizer: Trains at the clients.
+    hparams: The method's hyperparameters by name; those left out have their
+      defaults.
+    **options: Options that hold for every method: `server_optimizer`,
+      `server_learning_rate_decay`, `server_learning_rate_decay_kind`,
+      `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
+      and the greatest that clients draw, seeded by `local_epochs_seed`),
+      `num_clients`, `aggregation`, `sum_factory`, `loss_at`, `shuffle_seed`,
+      `proximal_mu`, `attack`; see `tff_fair.algorithms.compose`.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`; see
+    `tff_fair.algorithms.compose`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If the name or a hyperparameter is unknown, or a value wrong;
+      a `ValueError`.
+  """
+  algorithm = get(name)
+  hparams = dict(hparams or {})
+  if unknown := [key for key in hparams if key not in algorithm.hparams]:
+    valid = ", ".join(algorithm.hparams) or "none"
+    raise checks.OptionError(
+      unknown[0],
+      f"Unknown hyperparameter {', '.join(map(repr, unknown))} of {name}; its "
+      f"hyperparameters are: {valid}.",
+    )
+  return algorithm.build(
+    model_fn, client_optimizer=client_optimizer, **hparams, **options
+  )
+
+
+def load(module: str, attribute: str) -> Any:
+  """Imports a method's module and returns what it has by a name."""
+  return getattr(importlib.import_module(module), attribute)
+
+
+def _method(name: str) -> Method:
+  if name not in METHODS:
+    raise checks.OptionError(
+      "name",
+      f"Unknown algorithm {name!r}; the algorithms are {', '.join(names())}.",
+    )
+  return METHODS[name]

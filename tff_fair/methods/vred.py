@@ -1,0 +1,111 @@
+"""VRed and Semi-VRed: the mean loss plus its variance, or semi-variance.
+
+Malekmohammadi, Shaloudegi, Hu, Yu, "Towards Fair Federated Learning by
+(Semi-)Variance Reduction", Algorithm 1, Lemmas 1 and 2 (Eqs. 8 and 12), here
+with client weights p_k.
+
+  f_bar = sum_k p_k f_k
+  a_k = f_k - f_bar  (VRed),  [f_k - f_bar]_+  (Semi-VRed)
+  c_k = p_k (1 + 2 beta (a_k - sum_j p_j a_j))
+
+Coefficients are negative where beta exceeds the papers' bound
+beta_max = 1 / (2 (sum_j p_j a_j - min_k a_k)); that is allowed, and beta_max is
+reported each round.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_fair import summing, types
+from tff_fair.hyperparameters import hparam
+from tff_fair.methods import building
+
+
+def deviation_coefficients(
+  deviation: tf.Tensor, weight: tf.Tensor, beta: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns the coefficients and the beta up to which none is negative.
+
+  Args:
+    deviation: float64[m], a_k.
+    weight: float64[m], p_k, sums to 1.
+    beta: Weight of the (semi-)variance, 0 or more.
+
+  Returns:
+    c_k, float64[m], and beta_max, float64[]; beta_max is infinite where no
+    beta makes a coefficient negative.
+  """
+  centred = deviation - tf.reduce_sum(weight * deviation)
+  lowest = tf.reduce_min(centred)
+  beta_max = tf.where(
+    lowest < 0, -0.5 / lowest, tf.constant(float("inf"), lowest.dtype)
+  )
+  return weight * (1.0 + 2.0 * beta * centred), beta_max
+
+
+def _output(
+  deviation: tf.Tensor, weight: tf.Tensor, beta: float, state: tuple[()]
+) -> types.RuleOutput:
+  coefficients, beta_max = deviation_coefficients(deviation, weight, beta)
+  return types.RuleOutput(coefficients, state, {"beta_max": beta_max})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VRedRule(types.SeparableRule):
+  """VRed's coefficients, Eq. 8."""
+
+  beta: float = hparam(
+    0.1, "Weight of the variance; 0 recovers FedAvg.", minimum=0
+  )
+
+  signals = ("loss",)
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    # Centred by the coefficients themselves: a_k = f_k up to a constant.
+    return _output(cohort.loss, cohort.weight, self.beta, state)
+
+  def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
+    """See the base class."""
+    return tf.math.log(cohort.weight)
+
+  def covariate(self, cohort: types.Cohort) -> tf.Tensor:
+    """See the base class."""
+    return cohort.loss
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SemiVRedRule(types.Rule):
+  """Semi-VRed's coefficients, Eq. 12."""
+
+  beta: float = hparam(
+    0.1, "Weight of the semi-variance; 0 recovers FedAvg.", minimum=0
+  )
+
+  signals = ("loss",)
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    mean_loss = tf.reduce_sum(cohort.weight * cohort.loss)
+    return _output(
+      tf.nn.relu(cohort.loss - mean_loss), cohort.weight, self.beta, state
+    )
+
+
+build_vred = building.rule_builder(VRedRule, "vred")
+build_semi_vred = building.rule_builder(SemiVRedRule, "semi_vred")
+
+
+@summing.factory_of(VRedRule)
+class VRedFactory(summing.RuleFactory):
+  """Sums client updates as VRed does; see this module."""
+
+
+@summing.factory_of(SemiVRedRule)
+class SemiVRedFactory(summing.RuleFactory):
+  """Sums client updates as Semi-VRed does; see this module."""

@@ -1,1 +1,0 @@
-"""The methods' rules: pure functions from a cohort to its coefficients."""

@@ -1,0 +1,140 @@
+"""Remembers the updates of the last rounds, each client's latest one.
+
+Memory grows with the rounds and the cohorts, never with the population.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tff_fair.kernels import stacking
+
+
+class RememberedCohort(NamedTuple):
+  """The updates of one round that are still the latest of their clients.
+
+  Attributes:
+    client_id: int64[r].
+    updates: float[r, d], one update per row.
+  """
+
+  client_id: tf.Tensor
+  updates: tf.Tensor
+
+
+class Memory(NamedTuple):
+  """The updates of the last rounds.
+
+  Attributes:
+    cohorts: One for each round, the youngest first.
+    gram: float64[r, r], the inner products of all of them, in this order: they
+      take longer to compute than all else in a round that uses them.
+  """
+
+  cohorts: tuple[RememberedCohort, ...]
+  gram: tf.Tensor
+
+
+def empty(num_rounds: int, row_spec: tf.TensorSpec) -> Memory:
+  """Returns the memory before the first round.
+
+  Args:
+    num_rounds: How many rounds are remembered.
+    row_spec: Of an update as a vector, [d].
+  """
+  return Memory(
+    tuple(
+      RememberedCohort(
+        stacking.no_rows(tf.TensorSpec([], tf.int64)),
+        stacking.no_rows(row_spec),
+      )
+      for _ in range(num_rounds)
+    ),
+    tf.compat.v1.placeholder_with_default(
+      tf.zeros([0, 0], tf.float64), [None, None]
+    ),
+  )
+
+
+def ids_and_ages(memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns whose the updates are, int64[r], and their ages, int32[r]."""
+  ids = tf.concat([cohort.client_id for cohort in memory.cohorts], 0)
+  ages = tf.concat(
+    [
+      tf.fill([tf.size(cohort.client_id)], age)
+      for age, cohort in enumerate(memory.cohorts, start=1)
+    ],
+    0,
+  )
+  return ids, ages
+
+
+def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
+  """Returns the Gram matrix of a cohort and the memory, in this order.
+
+  Args:
+    memory: r remembered updates.
+    products: float64[m, m + r], inner products of the cohort's updates with
+      themselves and the remembered ones.
+
+  Returns:
+    float64[m + r, m + r], exactly symmetric.
+  """
+  across = products[:, tf.shape(products)[0] :]
+  gram = tf.concat(
+    [products, tf.concat([tf.transpose(across), memory.gram], 1)], 0
+  )
+  # The two triangles of a matrix product may round differently.
+  return 0.5 * (gram + tf.transpose(gram))
+
+
+def remember(
+  memory: Memory, cohort: RememberedCohort, gram: tf.Tensor
+) -> Memory:
+  """Returns the memory after a round.
+
+  Args:
+    memory: The memory before it; its oldest cohort is forgotten.
+    cohort: The round's cohort: its clients' older updates are forgotten too. An
+      empty one leaves the memory as it is.
+    gram: The Gram matrix of cohort and memory, see `gram_with`.
+  """
+
+  def still_latest(old: RememberedCohort) -> tf.Tensor:
+    return tf.reduce_all(
+      tf.not_equal(
+        old.client_id[:, tf.newaxis], cohort.client_id[tf.newaxis, :]
+      ),
+      axis=1,
+    )
+
+  def next_memory() -> Memory:
+    *younger, oldest = memory.cohorts
+    latest = [still_latest(old) for old in younger]
+    kept = tf.concat(
+      [
+        tf.ones_like(cohort.client_id, tf.bool),
+        *latest,
+        tf.zeros_like(oldest.client_id, tf.bool),
+      ],
+      0,
+    )
+    return Memory(
+      (
+        cohort,
+        *(
+          RememberedCohort(
+            tf.boolean_mask(old.client_id, mask),
+            tf.boolean_mask(old.updates, mask),
+          )
+          for old, mask in zip(younger, latest, strict=True)
+        ),
+      ),
+      tf.boolean_mask(tf.boolean_mask(gram, kept, axis=0), kept, axis=1),
+    )
+
+  return tf.cond(
+    tf.size(cohort.client_id) > 0,
+    next_memory,
+    lambda: tf.nest.map_structure(tf.identity, memory),
+  )

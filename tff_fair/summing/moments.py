@@ -1,0 +1,154 @@
+"""Weighted sums and co-moments of updates, taken as the updates arrive.
+
+With weights e_k = exp(l_k), a covariate x_k and updates Delta_k:
+
+  W = sum e_k,  T = sum e_k Delta_k,  x_bar = sum e_k x_k / W
+  C = sum e_k (x_k - x_bar) (Delta_k - T / W)
+
+Weights are kept relative to the largest one seen, so that no exp overflows;
+C is merged pairwise (Chan, Golub, LeVeque, "Updating Formulae and a Pairwise
+Algorithm for Computing Sample Variances", 1979), so that large covariates which
+differ little lose nothing. Memory is O(d), whatever the number of clients.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tff_fair.types import TensorStructure
+
+_LEAST_SHARE = 1e-30
+
+
+class Moments(NamedTuple):
+  """Moments of some clients.
+
+  Attributes:
+    log_scale: float64[], the largest l_k; -inf without clients that weigh.
+    weight: float64[], W exp(-log_scale).
+    total: Like an update, T exp(-log_scale).
+    covariate: float64[], x_bar; `()` where there is no covariate.
+    comoment: Like an update, C exp(-log_scale); `()` likewise.
+  """
+
+  log_scale: tf.Tensor
+  weight: tf.Tensor
+  total: TensorStructure
+  covariate: tf.Tensor | tuple[()] = ()
+  comoment: TensorStructure = ()
+
+
+def of_none(update_specs: TensorStructure, with_covariate: bool) -> Moments:
+  """Returns the moments of no client.
+
+  Args:
+    update_specs: A structure of `tf.TensorSpec`.
+    with_covariate: Whether there is a covariate.
+  """
+
+  def zeros() -> TensorStructure:
+    return tf.nest.map_structure(
+      lambda spec: tf.zeros(spec.shape, spec.dtype), update_specs
+    )
+
+  scalar = tf.zeros([], tf.float64)
+  return Moments(
+    tf.constant(float("-inf"), tf.float64),
+    scalar,
+    zeros(),
+    scalar if with_covariate else (),
+    zeros() if with_covariate else (),
+  )
+
+
+def of_one(
+  log_weight: tf.Tensor, covariate: tf.Tensor | None, update: TensorStructure
+) -> Moments:
+  """Returns the moments of one client.
+
+  Args:
+    log_weight: float64[], l_k; -inf for a weight of zero.
+    covariate: float64[], x_k, or `None`.
+    update: Delta_k, a structure of float tensors.
+  """
+  weighs = log_weight > float("-inf")
+  return Moments(
+    log_weight,
+    tf.cast(weighs, tf.float64),
+    update,
+    ()
+    if covariate is None
+    else tf.where(weighs, covariate, tf.zeros_like(covariate)),
+    () if covariate is None else tf.nest.map_structure(tf.zeros_like, update),
+  )
+
+
+def merge(first: Moments, second: Moments) -> Moments:
+  """Returns the moments of the clients of both."""
+  log_scale = tf.maximum(first.log_scale, second.log_scale)
+  finite = tf.where(
+    tf.math.is_finite(log_scale), log_scale, tf.zeros_like(log_scale)
+  )
+  share_1 = tf.exp(first.log_scale - finite)
+  share_2 = tf.exp(second.log_scale - finite)
+  weight_1 = share_1 * first.weight
+  weight_2 = share_2 * second.weight
+  weight = weight_1 + weight_2
+
+  total = _scaled_sum(share_1, first.total, share_2, second.total)
+  if isinstance(first.covariate, tuple):
+    return Moments(log_scale, weight, total)
+  distance = second.covariate - first.covariate
+  covariate = first.covariate + distance * tf.math.divide_no_nan(
+    weight_2, weight
+  )
+  # W1 W2 / W (x2 - x1) (T2/W2 - T1/W1), with the divisions cancelled.
+  factor_1 = -distance * tf.math.divide_no_nan(weight_2, weight) * share_1
+  factor_2 = distance * tf.math.divide_no_nan(weight_1, weight) * share_2
+  comoment = tf.nest.map_structure(
+    lambda c1, c2, t1, t2: (
+      _combination(share_1, c1, share_2, c2)
+      + _combination(factor_1, t1, factor_2, t2)
+    ),
+    first.comoment,
+    second.comoment,
+    first.total,
+    second.total,
+  )
+  return Moments(log_scale, weight, total, covariate, comoment)
+
+
+def _scaled_sum(
+  a: tf.Tensor, first: TensorStructure, b: tf.Tensor, second: TensorStructure
+) -> TensorStructure:
+  """Returns a * first + b * second, for shares a, b in [0, 1].
+
+  A share below the range of float32 may belong to an update near the end of it:
+  only then is the sum taken in float64, which takes twice as long.
+  """
+  shares = tf.stack([a, b])
+  in_range = tf.reduce_all(
+    tf.logical_or(tf.equal(shares, 0.0), shares > _LEAST_SHARE)
+  )
+
+  def add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return tf.cast(a, x.dtype) * x + tf.cast(b, y.dtype) * y
+
+  def add_in_float64(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return _combination(a, x, b, y)
+
+  if any(layer.dtype.size < 4 for layer in tf.nest.flatten(first)):
+    return tf.nest.map_structure(add_in_float64, first, second)
+  return tf.cond(
+    in_range,
+    lambda: tf.nest.map_structure(add, first, second),
+    lambda: tf.nest.map_structure(add_in_float64, first, second),
+  )
+
+
+def _combination(
+  a: tf.Tensor, x: tf.Tensor, b: tf.Tensor, y: tf.Tensor
+) -> tf.Tensor:
+  """Returns a x + b y in the dtype of x, rounded once."""
+  total = a * tf.cast(x, tf.float64) + b * tf.cast(y, tf.float64)
+  return tf.cast(total, x.dtype)

@@ -1,0 +1,202 @@
+"""Applies a rule to a collected cohort, and says what the round reports."""
+
+import collections
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import tensorflow as tf
+
+from tff_fair import types
+from tff_fair.kernels import norms
+from tff_fair.summing import scalars
+
+
+class RoundUpdate(NamedTuple):
+  """What a round's aggregation hands to the finalizer.
+
+  Attributes:
+    update: The direction d, a structure like a client's update.
+    num_clients: int32[], the clients that counted. Where there is none, d is
+      zero and the finalizer leaves weights and state alone.
+    scalars: float32 scalars that the rule sends along, by name.
+  """
+
+  update: types.TensorStructure
+  num_clients: tf.Tensor
+  scalars: Mapping[str, tf.Tensor]
+
+
+# The rule's state, the result and the measurements.
+Round: TypeAlias = tuple[
+  types.TensorStructure,
+  RoundUpdate,
+  collections.OrderedDict[str, types.TensorStructure],
+]
+
+
+def apply_rule(
+  reader: scalars.ScalarReader,
+  rows: scalars.ScalarRows,
+  state: types.TensorStructure,
+  gram: tf.Tensor | None = None,
+  remembered: tuple[tf.Tensor, tf.Tensor] | None = None,
+) -> types.RuleOutput:
+  """Applies a rule to a cohort.
+
+  Args:
+    reader: Knows the rule and the meaning of the rows.
+    rows: The scalars of the cohort, in any order; may be empty.
+    state: The rule's state.
+    gram: float64[m, m] in the order of `rows`, if the rule needs it; with r
+      remembered updates float64[m + r, m + r].
+    remembered: Ids (int64[r]) and ages (int32[r]) of the remembered updates.
+
+  Returns:
+    The rule's output, its coefficients in the order of `rows`. The measurements
+    are those that every method reports and those of the rule. An empty cohort
+    leaves the state as it is.
+  """
+  num_clients = tf.size(rows.client_id)
+  num_remembered = 0 if remembered is None else tf.size(remembered[0])
+
+  def apply() -> types.RuleOutput:
+    order = tf.argsort(rows.client_id, stable=True)
+    cohort = reader.unordered_cohort(
+      rows._replace(
+        client_id=tf.gather(rows.client_id, order),
+        columns=tf.gather(rows.columns, order),
+      )
+    )
+    cohort = cohort._replace(
+      weight=cohort.weight / tf.reduce_sum(cohort.weight)
+    )
+    arrival = tf.math.invert_permutation(order)
+    if gram is not None:
+      kept = tf.range(num_clients, num_clients + num_remembered)
+      order, arrival = (
+        tf.concat([order, kept], 0),
+        tf.concat([arrival, kept], 0),
+      )
+      ordered = tf.gather(tf.gather(gram, order, axis=0), order, axis=1)
+      cohort = cohort._replace(
+        gram=ordered,
+        squared_norm=tf.linalg.diag_part(ordered)[:num_clients],
+      )
+    if remembered is not None:
+      cohort = cohort._replace(
+        remembered_id=remembered[0], remembered_age=remembered[1]
+      )
+    output = reader.rule.coefficients(cohort, state)
+    measurements = _cohort_measurements(cohort, output.coefficients)
+    measurements.update(
+      (name, _reported(value)) for name, value in output.measurements.items()
+    )
+    return types.RuleOutput(
+      tf.gather(output.coefficients, arrival),
+      output.state,
+      measurements,
+      {name: _reported(v) for name, v in output.for_finalizer.items()},
+    )
+
+  no_coefficients = tf.zeros([num_clients + num_remembered], tf.float64)
+  return _unless_empty(num_clients > 0, apply, no_coefficients, state)
+
+
+def round_output(
+  reader: scalars.ScalarReader,
+  rows: scalars.ScalarRows,
+  output: types.RuleOutput,
+  direction: types.TensorStructure,
+) -> Round:
+  """Returns the state, the result and the measurements of an aggregation.
+
+  Args:
+    reader: Knows whether clients have ids.
+    rows: The scalars of the cohort.
+    output: What `apply_rule` returned for them.
+    direction: d, a structure of tensors.
+
+  Returns:
+    Beside what `apply_rule` measured, if clients have ids, the coefficients of
+    the cohort's updates (float32[m]) in the order of `client_ids` (int64[m]),
+    which ascend.
+  """
+  num_clients = tf.size(rows.client_id)
+  measurements = collections.OrderedDict(
+    num_clients=num_clients,
+    num_clients_excluded=rows.num_excluded,
+    direction_norm=_reported(tf.sqrt(norms.squared_norm(direction))),
+  )
+  if reader.fields:
+    order = tf.argsort(rows.client_id, stable=True)
+    measurements["client_ids"] = tf.gather(rows.client_id, order)
+    measurements["coefficients"] = _reported(
+      tf.gather(output.coefficients, order)
+    )
+  measurements.update(output.measurements)
+  result = RoundUpdate(direction, num_clients, output.for_finalizer)
+  return output.state, result, measurements
+
+
+def _unless_empty(
+  any_client: tf.Tensor,
+  apply: Callable[[], types.RuleOutput],
+  no_coefficients: tf.Tensor,
+  state: types.TensorStructure,
+) -> types.RuleOutput:
+  """Returns `apply()`; without clients no coefficients and the same state."""
+  reported: list[Mapping[str, tf.Tensor]] = []
+
+  def applied() -> tuple[types.TensorStructure, ...]:
+    output = apply()
+    reported.extend([output.measurements, output.for_finalizer])
+    values = tuple(tuple(group.values()) for group in reported)
+    return output.coefficients, output.state, values
+
+  def unchanged() -> tuple[types.TensorStructure, ...]:
+    # The other branch is traced first: it tells what there is to report.
+    return (
+      no_coefficients,
+      tf.nest.map_structure(tf.identity, state),
+      tuple(
+        tuple(tf.zeros([], value.dtype) for value in group.values())
+        for group in reported
+      ),
+    )
+
+  coefficients, new_state, values = tf.cond(any_client, applied, unchanged)
+  measurements, for_finalizer = (
+    collections.OrderedDict(zip(group, group_values, strict=True))
+    for group, group_values in zip(reported, values, strict=True)
+  )
+  return types.RuleOutput(coefficients, new_state, measurements, for_finalizer)
+
+
+def _cohort_measurements(
+  cohort: types.Cohort, coefficients: tf.Tensor
+) -> collections.OrderedDict[str, tf.Tensor]:
+  """Returns what every method reports of a cohort."""
+  num_clients = tf.size(cohort.client_id)
+  of_cohort = coefficients[:num_clients]
+  measurements = collections.OrderedDict(
+    coefficient_min=_reported(tf.reduce_min(of_cohort)),
+    coefficient_max=_reported(tf.reduce_max(of_cohort)),
+    coefficients_negative=tf.reduce_sum(tf.cast(of_cohort < 0, tf.int32)),
+  )
+  if cohort.loss is not None:
+    measurements.update(
+      loss_mean=_reported(tf.reduce_mean(cohort.loss)),
+      loss_std=_reported(tf.math.reduce_std(cohort.loss)),
+      loss_min=_reported(tf.reduce_min(cohort.loss)),
+      loss_max=_reported(tf.reduce_max(cohort.loss)),
+    )
+  if cohort.gram is not None:
+    slopes = tf.linalg.matvec(cohort.gram[:num_clients], coefficients)
+    measurements["directional_derivative_min"] = _reported(
+      tf.reduce_min(slopes)
+    )
+  return measurements
+
+
+def _reported(value: tf.Tensor) -> tf.Tensor:
+  return tf.cast(value, tf.float32) if value.dtype.is_floating else value

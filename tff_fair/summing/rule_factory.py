@@ -1,0 +1,246 @@
+"""An aggregation factory for any rule, in any of the ways to sum it allows."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypedDict, TypeVar, Unpack
+
+import tensorflow_federated as tff
+
+from tff_fair import checks, hyperparameters, types
+from tff_fair.summing import scalars, stacked, streaming, two_phase
+
+STREAMING = "streaming"
+TWO_PHASE = "two_phase"
+STACKED = "stacked"
+
+
+class FactoryOptions(TypedDict, total=False):
+  """Options of every factory; see `RuleFactory`."""
+
+  aggregation: str | None
+  client_weighting: str
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+
+
+def supported_aggregations(
+  rule: types.Rule | type[types.Rule],
+) -> tuple[str, ...]:
+  """Returns the ways to sum that a rule allows, the default first.
+
+  Args:
+    rule: A rule, or its class, which alone decides.
+  """
+  rule_class = rule if isinstance(rule, type) else type(rule)
+  if rule_class.geometry is types.Geometry.GRAM:
+    return (STACKED,)
+  if issubclass(rule_class, types.SeparableRule):
+    return (STREAMING, TWO_PHASE, STACKED)
+  return (TWO_PHASE, STACKED)
+
+
+class RuleFactory(tff.aggregators.WeightedAggregationFactory):
+  """Sums client updates with coefficients that a rule chooses for the cohort.
+
+  The process that `create` returns computes `d = sum_k c_k * update_k`, with
+  `c = rule(signals of the cohort)`. Its `next` has the type
+
+    (<S@SERVER, {V}@CLIENTS, {W}@CLIENTS>
+     -> <state=S@SERVER, result=V@SERVER, measurements=M@SERVER>)
+
+  where V is a structure of floats and W either `tff_fair.ClientSignals` (or any
+  structure with the fields the rule needs, by the same names) or, for rules
+  that need none, a scalar: the number of examples. S is the state of the rule,
+  and of the inner sum. Clients whose update or signals are not finite, or that
+  have no examples, are left out and counted.
+
+  Measurements: `num_clients`, `num_clients_excluded`, `direction_norm`,
+  `coefficient_min`, `coefficient_max`, `coefficients_negative`, `loss_mean`,
+  `loss_std`, `loss_min`, `loss_max` (with signals), and
+  `directional_derivative_min` (min_k <update_k, d>, where the Gram matrix is
+  known), then those of the rule, and as `sum` those of the inner sum, if any.
+  """
+
+  def __init__(
+    self,
+    rule: types.Rule,
+    *,
+    aggregation: str | None = None,
+    client_weighting: str = "num_examples",
+    sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      rule: Chooses the coefficients.
+      aggregation: "streaming", "two_phase" or "stacked"; `None` takes the
+        cheapest that the rule allows, or "two_phase" with a `sum_factory`.
+      client_weighting: What p_k is: "num_examples", n_k over its sum, or
+        "uniform", 1/m.
+      sum_factory: Sums the scaled updates in the two-phase way, for instance
+        `tff.aggregators.SecureSumFactory`; `None` sums in the clear.
+
+    Raises:
+      OptionError: If the rule does not allow `aggregation`, `sum_factory` is
+        given for another way than "two_phase", or a choice is unknown.
+    """
+    supported = supported_aggregations(rule)
+    if aggregation is None:
+      aggregation = supported[0] if sum_factory is None else TWO_PHASE
+    if aggregation not in supported:
+      raise checks.OptionError(
+        "aggregation",
+        f"{type(rule).__name__} can be summed in these ways: "
+        f"{', '.join(supported)}; found {aggregation!r}.",
+      )
+    if sum_factory is not None and aggregation != TWO_PHASE:
+      raise checks.OptionError(
+        "sum_factory",
+        f"A sum_factory goes with aggregation={TWO_PHASE!r}, found "
+        f"{aggregation!r}.",
+      )
+    checks.check_choice(
+      "client_weighting", client_weighting, scalars.CLIENT_WEIGHTINGS
+    )
+    self._rule = rule
+    self._aggregation = aggregation
+    self._client_weighting = client_weighting
+    self._sum_factory = sum_factory
+
+  @property
+  def rule(self) -> types.Rule:
+    """The rule."""
+    return self._rule
+
+  @property
+  def aggregation(self) -> str:
+    """The way to sum."""
+    return self._aggregation
+
+  def create_for_rounds(
+    self,
+    value_type: tff.Type,
+    weight_type: tff.Type,
+    *,
+    updates_checked: bool = False,
+  ) -> tff.templates.AggregationProcess:
+    """Like `create`, but with a `RoundUpdate` as the result.
+
+    It tells a finalizer whether any client counted: a step of zero is not the
+    same as no step for a server optimizer with momentum.
+
+    Args:
+      value_type: The type of a client's update, a structure of floats.
+      weight_type: The type of its weight; see the class.
+      updates_checked: Whether clients whose update is not finite report no
+        examples, as the client work of `tff_fair` does: they are not looked at
+        a second time.
+    """
+    value_type, weight_type = tff.to_type(value_type), tff.to_type(weight_type)
+    sizes_known = tff.types.contains_only(
+      value_type,
+      lambda t: (
+        not isinstance(t, tff.TensorType)
+        or tff.types.is_shape_fully_defined(t.shape)
+      ),
+    )
+    if not tff.types.is_structure_of_floats(value_type) or not sizes_known:
+      raise TypeError(
+        "Expected updates that are structures of floats of known shapes, found "
+        f"the type {value_type}."
+      )
+    reader = scalars.ScalarReader.create(
+      self._rule,
+      self._client_weighting,
+      weight_type,
+      updates_checked=updates_checked,
+    )
+    if self._aggregation == STACKED:
+      return stacked.build_stacked(reader, value_type, weight_type)
+    if self._aggregation == STREAMING:
+      return streaming.build_streaming(reader, value_type, weight_type)
+    return two_phase.build_two_phase(
+      reader,
+      value_type,
+      weight_type,
+      self._sum_factory or tff.aggregators.SumFactory(),
+    )
+
+  def create(
+    self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    """Creates a process for updates and weights of the given types.
+
+    Args:
+      value_type: The type of a client's update, a structure of floats.
+      weight_type: The type of its weight; see the class.
+
+    Returns:
+      A `tff.templates.AggregationProcess`.
+
+    Raises:
+      TypeError: If `value_type` is not a structure of floats of known shapes,
+        or `weight_type` lacks signals that the rule needs.
+    """
+    process = self.create_for_rounds(value_type, weight_type)
+
+    @tff.federated_computation(
+      process.initialize.type_signature.result,
+      tff.FederatedType(value_type, tff.CLIENTS),
+      tff.FederatedType(weight_type, tff.CLIENTS),
+    )
+    def next_fn(state: Any, update: Any, weight: Any) -> Any:
+      output = process.next(state, update, weight)
+      return tff.templates.MeasuredProcessOutput(
+        output.state, output.result.update, output.measurements
+      )
+
+    return tff.templates.AggregationProcess(process.initialize, next_fn)
+
+
+_Factory = TypeVar("_Factory", bound=type[RuleFactory])
+
+
+def factory_of(
+  rule_class: type[types.Rule],
+) -> Callable[[_Factory], _Factory]:
+  """Makes a subclass of `RuleFactory` the factory of one rule.
+
+  Its constructor takes the rule's hyperparameters and the options of
+  `RuleFactory`, as keywords; its documentation lists them.
+
+  Args:
+    rule_class: The rule, a dataclass.
+  """
+  declared = hyperparameters.of(rule_class)
+  names = [h.name for h in declared]
+
+  def initialize(self: RuleFactory, **options: Unpack[FactoryOptions]) -> None:
+    keywords: dict[str, Any] = dict(options)
+    hparams = {name: keywords.pop(name) for name in names if name in keywords}
+    RuleFactory.__init__(self, rule_class(**hparams), **keywords)
+
+  signature = hyperparameters.add_to_signature(
+    inspect.signature(initialize), declared
+  )
+  vars(initialize)["__signature__"] = signature
+  initialize.__name__ = "__init__"
+  initialize.__doc__ = "\n".join(
+    filter(
+      None,
+      [
+        "Initializes the factory.\n\nArgs:",
+        hyperparameters.document(declared),
+        "  **options: As those of `RuleFactory`.",
+      ],
+    )
+  )
+  needs = f"Needs the signals {', '.join(rule_class.signals)}."
+
+  def decorate(factory: _Factory) -> _Factory:
+    initialize.__qualname__ = f"{factory.__name__}.__init__"
+    factory.__init__ = initialize  # type: ignore[assignment,method-assign]
+    if rule_class.signals:
+      factory.__doc__ = f"{inspect.getdoc(factory)}\n\n{needs}"
+    return factory
+
+  return decorate

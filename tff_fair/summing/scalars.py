@@ -1,0 +1,176 @@
+"""The scalars of a cohort: read from the clients and collected.
+
+A client's scalars travel as one row, so that ids, signals and norms cannot be
+mixed up, whatever order clients arrive in.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import checks, types
+from tff_fair.kernels import finiteness, norms, stacking
+
+CLIENT_WEIGHTINGS = ("num_examples", "uniform")
+
+_NUMBERS = (np.floating, np.integer)
+_NUMERIC_SIGNALS = tuple(
+  f for f in types.ClientSignals._fields if f != "client_id"
+)
+
+
+class ScalarRows(NamedTuple):
+  """The scalars of m clients.
+
+  Attributes:
+    client_id: int64[m]; 0 for clients that report no id.
+    columns: float64[m, s], in the order of `ScalarReader.columns`.
+    num_excluded: int32[], clients that were left out.
+  """
+
+  client_id: tf.Tensor
+  columns: tf.Tensor
+  num_excluded: tf.Tensor
+
+
+def empty_rows(num_columns: int) -> ScalarRows:
+  """Returns no rows."""
+  return ScalarRows(
+    stacking.no_rows(tf.TensorSpec([], tf.int64)),
+    stacking.no_rows(tf.TensorSpec([num_columns], tf.float64)),
+    tf.constant(0, tf.int32),
+  )
+
+
+def concat_rows(first: ScalarRows, second: ScalarRows) -> ScalarRows:
+  """Returns the rows of both."""
+  return ScalarRows(
+    tf.concat([first.client_id, second.client_id], 0),
+    tf.concat([first.columns, second.columns], 0),
+    first.num_excluded + second.num_excluded,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class ScalarReader:
+  """Reads the scalars that a rule needs from a client's weight and update.
+
+  Attributes:
+    rule: The rule.
+    client_weighting: "num_examples" or "uniform".
+    fields: The numbers the client's weight has beside its id; empty for a
+      scalar weight, which then is the number of examples.
+    updates_checked: Whether clients report no examples if their update is not
+      finite, so that it need not be looked at again.
+  """
+
+  rule: types.Rule
+  client_weighting: str
+  fields: tuple[str, ...]
+  updates_checked: bool = False
+
+  @classmethod
+  def create(
+    cls,
+    rule: types.Rule,
+    client_weighting: str,
+    weight_type: tff.Type,
+    *,
+    updates_checked: bool = False,
+  ) -> "ScalarReader":
+    """Checks that the type of the weights has what the rule needs.
+
+    Raises:
+      TypeError: If it has not.
+      ValueError: If `client_weighting` is unknown.
+    """
+    checks.check_choice("client_weighting", client_weighting, CLIENT_WEIGHTINGS)
+    needed = ("num_examples", *rule.signals)
+    if _is_scalar(weight_type, _NUMBERS):
+      found: tuple[str, ...] = ("num_examples",)
+      fields: tuple[str, ...] = ()
+    elif isinstance(weight_type, tff.StructType):
+      by_name = dict(tff.structure.iter_elements(weight_type))
+      if not _is_scalar(by_name.get("client_id"), (np.int64,)):
+        raise TypeError(
+          "Expected a weight with a field `client_id` of type int64, found "
+          f"{weight_type}. Pass tff_fair.ClientSignals as the update's weight."
+        )
+      fields = tuple(
+        name
+        for name in _NUMERIC_SIGNALS
+        if _is_scalar(by_name.get(name), _NUMBERS)
+      )
+      found = fields
+    else:
+      found, fields = (), ()
+    if missing := [name for name in needed if name not in found]:
+      raise TypeError(
+        f"{type(rule).__name__} needs the signals {', '.join(needed)} as the "
+        f"update's weight, but {', '.join(missing)} cannot be read from "
+        f"{weight_type}. Pass tff_fair.ClientSignals, as the processes of "
+        "tff_fair.algorithms do."
+      )
+    return cls(rule, client_weighting, fields, updates_checked)
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """The names of the columns of the rows."""
+    columns = self.fields or ("num_examples",)
+    if self.rule.geometry is types.Geometry.NORMS:
+      columns += ("squared_norm",)
+    return columns
+
+  def empty(self) -> ScalarRows:
+    """Returns no rows."""
+    return empty_rows(len(self.columns))
+
+  def read(self, update: types.TensorStructure, weight: Any) -> ScalarRows:
+    """Returns one row; or none, one excluded, if the client does not count.
+
+    Args:
+      update: The client's update, a structure of float tensors.
+      weight: Its weight, of the type this reader was created for.
+    """
+    if self.fields:
+      named = weight if isinstance(weight, Mapping) else weight._asdict()
+      client_id = named["client_id"]
+      values = [tf.cast(named[field], tf.float64) for field in self.fields]
+    else:
+      client_id = tf.constant(0, tf.int64)
+      values = [tf.cast(weight, tf.float64)]
+    num_examples = values[self.columns.index("num_examples")]
+    if self.rule.geometry is types.Geometry.NORMS:
+      values.append(norms.squared_norm(update))
+    row = tf.stack(values)
+    to_check = row if self.updates_checked else (row, update)
+    counts = tf.logical_and(finiteness.all_finite(to_check), num_examples > 0)
+    number = tf.cast(counts, tf.int32)
+    return ScalarRows(
+      tf.repeat(client_id[tf.newaxis], number),
+      tf.repeat(row[tf.newaxis], number, axis=0),
+      1 - number,
+    )
+
+  def unordered_cohort(self, rows: ScalarRows) -> types.Cohort:
+    """Returns the rows as they came, with weights that are not normalized."""
+    named = dict(
+      zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
+    )
+    weight = named["num_examples"]
+    if self.client_weighting == "uniform":
+      weight = tf.ones_like(weight)
+    return types.Cohort(client_id=rows.client_id, weight=weight, **named)
+
+
+def _is_scalar(type_spec: Any, kinds: tuple[type, ...]) -> bool:
+  return (
+    isinstance(type_spec, tff.TensorType)
+    and len(type_spec.shape or ()) == 0
+    and type_spec.shape is not None
+    and any(np.issubdtype(type_spec.dtype, kind) for kind in kinds)
+  )

@@ -1,0 +1,88 @@
+"""Aggregations in one mergeable aggregate: stacked and streaming sums.
+
+Scalars and updates travel in the same aggregate, so that they cannot be matched
+wrongly, and several workers can share the clients.
+"""
+
+import collections
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+import tensorflow_federated as tff
+
+from tff_fair.summing import rule_application
+from tff_fair.types import TensorStructure
+
+# Its `update` and its `weight`.
+Client: TypeAlias = Mapping[str, TensorStructure]
+Accumulator = TypeVar("Accumulator")
+Prepared = TypeVar("Prepared")
+
+
+def build_single_aggregate(
+  value_type: tff.Type,
+  weight_type: tff.Type,
+  *,
+  initial_state: Callable[[], TensorStructure],
+  zero: Callable[[], Accumulator],
+  prepare: Callable[[Client], Prepared] | None = None,
+  accumulate: Callable[[Accumulator, Prepared], Accumulator],
+  merge: Callable[[Accumulator, Accumulator], Accumulator],
+  apply_rule: Callable[[TensorStructure, Accumulator], rule_application.Round],
+) -> tff.templates.AggregationProcess:
+  """Builds an aggregation process from TensorFlow functions.
+
+  Args:
+    value_type: The type of a client's update.
+    weight_type: The type of its weight.
+    initial_state: Returns the state before the first round.
+    zero: Returns the accumulator of no client.
+    prepare: From a client, `update` and `weight`, to what is accumulated; the
+      clients do this side by side. `None` accumulates the client as it is.
+    accumulate: From accumulator and client to accumulator, one after the other.
+    merge: From two accumulators to one.
+    apply_rule: From state and accumulator to state, result and measurements.
+
+  Returns:
+    A process with these.
+  """
+  client_type = tff.to_type(
+    collections.OrderedDict(update=value_type, weight=weight_type)
+  )
+  compute = tff.tensorflow.computation
+  get_zero, get_state = compute(zero), compute(initial_state)
+  accumulator_type = get_zero.type_signature.result
+  accumulated_type = client_type
+  if prepare is not None:
+    prepare_client = compute(prepare, client_type)
+    accumulated_type = prepare_client.type_signature.result
+  add_client = compute(accumulate, (accumulator_type, accumulated_type))
+  add_accumulator = compute(merge, (accumulator_type, accumulator_type))
+  report = compute(lambda accumulator: accumulator, accumulator_type)
+  finish = compute(
+    apply_rule, (get_state.type_signature.result, accumulator_type)
+  )
+
+  @tff.federated_computation
+  def initialize() -> Any:
+    return tff.federated_eval(get_state, tff.SERVER)
+
+  @tff.federated_computation(
+    initialize.type_signature.result,
+    tff.FederatedType(value_type, tff.CLIENTS),
+    tff.FederatedType(weight_type, tff.CLIENTS),
+  )
+  def next_fn(state: Any, update: Any, weight: Any) -> Any:
+    clients = tff.federated_zip(
+      collections.OrderedDict(update=update, weight=weight)
+    )
+    if prepare is not None:
+      clients = tff.federated_map(prepare_client, clients)
+    collected = tff.federated_aggregate(
+      clients, get_zero(), add_client, add_accumulator, report
+    )
+    return tff.templates.MeasuredProcessOutput(
+      *tff.federated_map(finish, (state, collected))
+    )
+
+  return tff.templates.AggregationProcess(initialize, next_fn)

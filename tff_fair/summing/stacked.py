@@ -1,0 +1,137 @@
+"""The stacked way to sum: the server collects all updates, then applies a rule.
+
+  d = sum_k c_k Delta_k,  c = rule(signals, M)
+
+Works for every rule, in one mergeable aggregate. Costs m * d memory at the
+server, which sees each client's update.
+"""
+
+import collections
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import types
+from tff_fair.kernels import gram as gram_lib
+from tff_fair.kernels import stacking
+from tff_fair.summing import memory as memory_lib
+from tff_fair.summing import rule_application, scalars, single_aggregate
+
+# The scalars and the updates of some clients, in the same order.
+Collected: TypeAlias = tuple[scalars.ScalarRows, stacking.Stack]
+
+
+def build_stacked(
+  reader: scalars.ScalarReader, value_type: tff.Type, weight_type: tff.Type
+) -> tff.templates.AggregationProcess:
+  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
+
+  Args:
+    reader: Reads the scalars the rule needs.
+    value_type: The type of a client's update.
+    weight_type: The type of its weight.
+
+  Returns:
+    A process whose result is a `RoundUpdate` of `value_type`.
+  """
+  rule = reader.rule
+  update_specs = tff.types.type_to_tf_tensor_specs(value_type)
+  row_spec = stacking.row_spec(update_specs)
+
+  def zero() -> Collected:
+    return reader.empty(), stacking.empty_stack(row_spec)
+
+  def prepare(
+    client: single_aggregate.Client,
+  ) -> tuple[scalars.ScalarRows, tf.Tensor]:
+    row = reader.read(client["update"], client["weight"])
+    update = stacking.flatten_update(client["update"])
+    return row, update[: 1 - row.num_excluded]
+
+  def initial_state() -> types.TensorStructure:
+    if not rule.remembered_rounds:
+      return rule.initialize()
+    return collections.OrderedDict(
+      rule=rule.initialize(),
+      memory=memory_lib.empty(rule.remembered_rounds, row_spec),
+    )
+
+  def apply_rule(
+    state: types.TensorStructure, collected: Collected
+  ) -> rule_application.Round:
+    apply = _apply_with_memory if rule.remembered_rounds else _apply
+    output, direction = apply(reader, *collected, state)
+    return rule_application.round_output(
+      reader,
+      collected[0],
+      output,
+      stacking.unflatten_update(direction, update_specs),
+    )
+
+  return single_aggregate.build_single_aggregate(
+    value_type,
+    weight_type,
+    initial_state=initial_state,
+    zero=zero,
+    prepare=prepare,
+    accumulate=_accumulate,
+    merge=_merge,
+    apply_rule=apply_rule,
+  )
+
+
+# One after the other, so nothing is done here that clients can do themselves.
+def _accumulate(
+  collected: Collected, prepared: tuple[scalars.ScalarRows, tf.Tensor]
+) -> Collected:
+  return (
+    scalars.concat_rows(collected[0], prepared[0]),
+    stacking.push(collected[1], prepared[1]),
+  )
+
+
+def _merge(first: Collected, second: Collected) -> Collected:
+  return (
+    scalars.concat_rows(first[0], second[0]),
+    stacking.merge(first[1], second[1]),
+  )
+
+
+def _apply(
+  reader: scalars.ScalarReader,
+  rows: scalars.ScalarRows,
+  stack: stacking.Stack,
+  state: types.TensorStructure,
+) -> tuple[types.RuleOutput, tf.Tensor]:
+  """Returns the rule's output and d, float[d], for a cohort by itself."""
+  updates = gram_lib.Columns(stacking.blocks(stack)).join()
+  gram = None
+  if reader.rule.geometry is types.Geometry.GRAM:
+    gram = gram_lib.gram_matrix(updates)
+  output = rule_application.apply_rule(reader, rows, state, gram)
+  return output, gram_lib.combine_rows(output.coefficients, updates)
+
+
+def _apply_with_memory(
+  reader: scalars.ScalarReader,
+  rows: scalars.ScalarRows,
+  stack: stacking.Stack,
+  state: Any,
+) -> tuple[types.RuleOutput, tf.Tensor]:
+  """Does the same for a cohort and the updates of earlier rounds."""
+  memory = state["memory"]
+  matrix = stacking.rows(stack)
+  remembered = [cohort.updates for cohort in memory.cohorts]
+  gram = memory_lib.gram_with(
+    memory, gram_lib.inner_products([matrix], remembered)
+  )
+  output = rule_application.apply_rule(
+    reader, rows, state["rule"], gram, memory_lib.ids_and_ages(memory)
+  )
+  direction = gram_lib.combine_rows(output.coefficients, [matrix, *remembered])
+  cohort = memory_lib.RememberedCohort(rows.client_id, matrix)
+  new_state = collections.OrderedDict(
+    rule=output.state, memory=memory_lib.remember(memory, cohort, gram)
+  )
+  return output._replace(state=new_state), direction

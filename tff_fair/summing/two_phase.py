@@ -1,0 +1,226 @@
+"""The two-phase way to sum: scalars first, then one sum of scaled updates.
+
+  c = rule(signals) at the server;  d = sum_k (c_k Delta_k), scaled by client k
+
+The server sees the clients' scalars, never an update of one of them: the sum is
+an inner aggregation factory, where secure aggregation or differential privacy
+plugs in. Works for rules that need no Gram matrix. O(d) memory. Not mergeable:
+the second aggregate depends on the first.
+"""
+
+import collections
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import types
+from tff_fair.summing import rule_application, scalars
+
+
+def build_two_phase(
+  reader: scalars.ScalarReader,
+  value_type: tff.Type,
+  weight_type: tff.Type,
+  sum_factory: tff.aggregators.UnweightedAggregationFactory,
+) -> tff.templates.AggregationProcess:
+  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
+
+  Args:
+    reader: Reads the scalars the rule needs.
+    value_type: The type of a client's update.
+    weight_type: The type of its weight.
+    sum_factory: Sums the scaled updates.
+
+  Returns:
+    A process whose result is a `RoundUpdate` of `value_type`.
+  """
+  sum_process = sum_factory.create(value_type)
+  local = build_local_computations(
+    reader,
+    value_type,
+    weight_type,
+    sum_process.next.type_signature.result.measurements.member,
+  )
+
+  @tff.federated_computation
+  def initialize() -> Any:
+    return tff.federated_zip(
+      collections.OrderedDict(
+        rule=tff.federated_eval(local.initialize_rule, tff.SERVER),
+        sum=sum_process.initialize(),
+      )
+    )
+
+  @tff.federated_computation(
+    initialize.type_signature.result,
+    tff.FederatedType(value_type, tff.CLIENTS),
+    tff.FederatedType(weight_type, tff.CLIENTS),
+  )
+  def next_fn(state: Any, update: Any, weight: Any) -> Any:
+    # Server: choose the coefficients from the scalars alone.
+    row = tff.federated_map(local.read, (update, weight))
+    rows = tff.federated_aggregate(
+      row, local.no_rows(), local.accumulate, local.merge, local.report
+    )
+    output = tff.federated_map(local.apply_rule, (state["rule"], rows))
+    # Clients: each scales its own update.
+    scaled = tff.federated_map(
+      local.scale,
+      (
+        update,
+        row,
+        tff.federated_broadcast(rows),
+        tff.federated_broadcast(output.coefficients),
+      ),
+    )
+    # Server: the sum, and the report.
+    total = sum_process.next(state["sum"], scaled)
+    rule_state, result, measurements = tff.federated_map(
+      local.finish, (rows, output, total.result, total.measurements)
+    )
+    return tff.templates.MeasuredProcessOutput(
+      tff.federated_zip(
+        collections.OrderedDict(rule=rule_state, sum=total.state)
+      ),
+      result,
+      measurements,
+    )
+
+  return tff.templates.AggregationProcess(initialize, next_fn)
+
+
+class LocalComputations(NamedTuple):
+  """The steps that one party takes by itself, as TFF computations.
+
+  Attributes:
+    initialize_rule: To the rule's state before the first round.
+    no_rows: To the scalars of no client.
+    read: From a client's update and weight to its row of scalars.
+    accumulate: From rows and a row to rows.
+    merge: From rows and rows to rows.
+    report: From rows to the same.
+    apply_rule: From the rule's state and the cohort's rows to its output.
+    scale: From a client's update and row, and the cohort's rows and
+      coefficients, to the scaled update.
+    finish: From rows, output, the sum and its measurements to the state, the
+      result and the measurements of the round.
+  """
+
+  initialize_rule: tff.Computation
+  no_rows: tff.Computation
+  read: tff.Computation
+  accumulate: tff.Computation
+  merge: tff.Computation
+  report: tff.Computation
+  apply_rule: tff.Computation
+  scale: tff.Computation
+  finish: tff.Computation
+
+
+def build_local_computations(
+  reader: scalars.ScalarReader,
+  value_type: tff.Type,
+  weight_type: tff.Type,
+  sum_measurements_type: tff.Type,
+) -> LocalComputations:
+  """Builds the steps of the process from functions on tensors.
+
+  Args:
+    reader: Reads the scalars the rule needs.
+    value_type: The type of a client's update.
+    weight_type: The type of its weight.
+    sum_measurements_type: The type of the inner sum's measurements.
+  """
+  compute = tff.tensorflow.computation
+  initialize_rule = compute(reader.rule.initialize)
+  no_rows = compute(reader.empty)
+  rows_type = no_rows.type_signature.result
+  read = compute(reader.read, (value_type, weight_type))
+  row_type = read.type_signature.result
+  apply_rule = compute(
+    lambda state, rows: rule_application.apply_rule(reader, rows, state),
+    (initialize_rule.type_signature.result, rows_type),
+  )
+  output_type = apply_rule.type_signature.result
+  return LocalComputations(
+    initialize_rule=initialize_rule,
+    no_rows=no_rows,
+    read=read,
+    accumulate=compute(scalars.concat_rows, (rows_type, row_type)),
+    merge=compute(scalars.concat_rows, (rows_type, rows_type)),
+    report=compute(lambda rows: rows, rows_type),
+    apply_rule=apply_rule,
+    scale=compute(
+      scale_update,
+      (value_type, row_type, rows_type, output_type.coefficients),
+    ),
+    finish=compute(
+      lambda rows, output, total, measurements: finish_round(
+        reader, rows, output, total, measurements
+      ),
+      (rows_type, output_type, value_type, sum_measurements_type),
+    ),
+  )
+
+
+def scale_update(
+  update: types.TensorStructure,
+  row: scalars.ScalarRows,
+  rows: scalars.ScalarRows,
+  coefficients: tf.Tensor,
+) -> types.TensorStructure:
+  """Returns the update of a client, times its coefficient.
+
+  Args:
+    update: Delta_k.
+    row: The client's row; none if it was left out. Its update then becomes
+      zero, NaN and all.
+    rows: The rows of the cohort, m of them.
+    coefficients: float64[m], in the order of `rows`.
+  """
+
+  def own_coefficient() -> tf.Tensor:
+    # Equal rows have equal coefficients, so any match will do.
+    matches = tf.logical_and(
+      tf.equal(rows.client_id, row.client_id),
+      tf.reduce_all(tf.equal(rows.columns, row.columns), axis=1),
+    )
+    return coefficients[tf.argmax(matches)]
+
+  counts = tf.equal(row.num_excluded, 0)
+  coefficient = tf.cond(
+    counts, own_coefficient, lambda: tf.zeros([], tf.float64)
+  )
+  return tf.nest.map_structure(
+    lambda layer: tf.where(
+      counts,
+      tf.cast(coefficient * tf.cast(layer, tf.float64), layer.dtype),
+      tf.zeros_like(layer),
+    ),
+    update,
+  )
+
+
+def finish_round(
+  reader: scalars.ScalarReader,
+  rows: scalars.ScalarRows,
+  output: types.RuleOutput,
+  direction: types.TensorStructure,
+  sum_measurements: types.TensorStructure,
+) -> rule_application.Round:
+  """Returns state, result and measurements of a round.
+
+  Args:
+    reader: Knows whether clients have ids.
+    rows: The rows of the cohort.
+    output: The rule's output for them.
+    direction: d, the sum of the scaled updates.
+    sum_measurements: Those of the inner sum; reported as `sum`, if any.
+  """
+  state, result, measurements = rule_application.round_output(
+    reader, rows, output, direction
+  )
+  if tf.nest.flatten(sum_measurements):
+    measurements["sum"] = sum_measurements
+  return state, result, measurements
