@@ -358,10 +358,3 @@ def test_only_methods_that_need_it_import_tff(module):
   path = source_tree.ROOT / f"{module.replace('.', '/')}.py"
   names = source_tree.imported_names(path.read_text())
   assert any(is_within(name, ("tensorflow_federated",)) for name in names)
-
-
-def test_only_modules_that_need_it_may_use_private_parts():
-  for module in MAY_USE_PRIVATE_TFF:
-    path = source_tree.ROOT / f"{module.replace('.', '/')}.py"
-    names = source_tree.imported_names(path.read_text())
-    assert any(is_within(name, (PRIVATE_TFF,)) for name in names)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import tensorflow_federated as tff
 
+from tff_fair import collecting
 from tff_fair.summing import rule_application
 from tff_fair.types import TensorStructure
 
@@ -50,17 +51,20 @@ def build_single_aggregate(
     collections.OrderedDict(update=value_type, weight=weight_type)
   )
   compute = tff.tensorflow.computation
-  get_zero, get_state = compute(zero), compute(initial_state)
-  accumulator_type = get_zero.type_signature.result
+  get_state = compute(initial_state)
   accumulated_type = client_type
   if prepare is not None:
     prepare_client = compute(prepare, client_type)
     accumulated_type = prepare_client.type_signature.result
-  add_client = compute(accumulate, (accumulator_type, accumulated_type))
-  add_accumulator = compute(merge, (accumulator_type, accumulator_type))
-  report = compute(lambda accumulator: accumulator, accumulator_type)
+  collect = collecting.build_collect(
+    accumulated_type, zero=zero, accumulate=accumulate, merge=merge
+  )
   finish = compute(
-    apply_rule, (get_state.type_signature.result, accumulator_type)
+    apply_rule,
+    (
+      get_state.type_signature.result,
+      collect.type_signature.result.member,
+    ),
   )
 
   @tff.federated_computation
@@ -78,11 +82,8 @@ def build_single_aggregate(
     )
     if prepare is not None:
       clients = tff.federated_map(prepare_client, clients)
-    collected = tff.federated_aggregate(
-      clients, get_zero(), add_client, add_accumulator, report
-    )
     return tff.templates.MeasuredProcessOutput(
-      *tff.federated_map(finish, (state, collected))
+      *tff.federated_map(finish, (state, collect(clients)))
     )
 
   return tff.templates.AggregationProcess(initialize, next_fn)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import types
+from tff_fair import collecting, types
 from tff_fair.summing import rule_application, scalars
 
 
@@ -60,9 +60,7 @@ def build_two_phase(
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
     # Server: choose the coefficients from the scalars alone.
     row = tff.federated_map(local.read, (update, weight))
-    rows = tff.federated_aggregate(
-      row, local.no_rows(), local.accumulate, local.merge, local.report
-    )
+    rows = local.collect(row)
     output = tff.federated_map(local.apply_rule, (state["rule"], rows))
     # Clients: each scales its own update.
     scaled = tff.federated_map(
@@ -91,15 +89,12 @@ def build_two_phase(
 
 
 class LocalComputations(NamedTuple):
-  """The steps that one party takes by itself, as TFF computations.
+  """The steps between the broadcasts and the sum, as TFF computations.
 
   Attributes:
     initialize_rule: To the rule's state before the first round.
-    no_rows: To the scalars of no client.
     read: From a client's update and weight to its row of scalars.
-    accumulate: From rows and a row to rows.
-    merge: From rows and rows to rows.
-    report: From rows to the same.
+    collect: From the clients' rows to the cohort's rows at the server.
     apply_rule: From the rule's state and the cohort's rows to its output.
     scale: From a client's update and row, and the cohort's rows and
       coefficients, to the scaled update.
@@ -108,11 +103,8 @@ class LocalComputations(NamedTuple):
   """
 
   initialize_rule: tff.Computation
-  no_rows: tff.Computation
   read: tff.Computation
-  accumulate: tff.Computation
-  merge: tff.Computation
-  report: tff.Computation
+  collect: tff.Computation
   apply_rule: tff.Computation
   scale: tff.Computation
   finish: tff.Computation
@@ -134,10 +126,15 @@ def build_local_computations(
   """
   compute = tff.tensorflow.computation
   initialize_rule = compute(reader.rule.initialize)
-  no_rows = compute(reader.empty)
-  rows_type = no_rows.type_signature.result
   read = compute(reader.read, (value_type, weight_type))
   row_type = read.type_signature.result
+  collect = collecting.build_collect(
+    row_type,
+    zero=reader.empty,
+    accumulate=scalars.concat_rows,
+    merge=scalars.concat_rows,
+  )
+  rows_type = collect.type_signature.result.member
   apply_rule = compute(
     lambda state, rows: rule_application.apply_rule(reader, rows, state),
     (initialize_rule.type_signature.result, rows_type),
@@ -145,11 +142,8 @@ def build_local_computations(
   output_type = apply_rule.type_signature.result
   return LocalComputations(
     initialize_rule=initialize_rule,
-    no_rows=no_rows,
     read=read,
-    accumulate=compute(scalars.concat_rows, (rows_type, row_type)),
-    merge=compute(scalars.concat_rows, (rows_type, rows_type)),
-    report=compute(lambda rows: rows, rows_type),
+    collect=collect,
     apply_rule=apply_rule,
     scale=compute(
       scale_update,
