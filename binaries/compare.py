@@ -6,39 +6,40 @@ Reads the folders of runs, or all below a folder such as that of a sweep.
 import pathlib
 from typing import NoReturn
 
-from binaries import command_line
+from binaries import command_line, named_flags
 from binaries.flags import compare_flags
 from tff_fair import files
 from tff_fair.experiments import progress
-from tff_fair.experiments.comparing import evaluations as compare_evaluations
-from tff_fair.experiments.comparing import formats as compare_formats
-from tff_fair.experiments.comparing import tables as compare_tables
-from tff_fair.experiments.runs import run as runs
+from tff_fair.experiments.comparing import formats, tables
+from tff_fair.experiments.comparing.evaluations import Choice
+from tff_fair.experiments.runs import finding
 
 _FORMATS = {
-  ".csv": compare_formats.csv,
-  ".md": compare_formats.markdown,
-  ".tex": compare_formats.latex,
+  ".csv": formats.csv,
+  ".md": formats.markdown,
+  ".tex": formats.latex,
 }
 
 
 def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
   outputs = compare_flags.outputs()
-  tables = compare_tables.build(
-    runs.find(compare_flags.paths(words)),
-    compare_flags.columns(),
-    compare_evaluations.Choice(
-      round=compare_flags.evaluation(),
-      criterion=compare_flags.criterion(),
-      honest=compare_flags.honest(),
-      unfinished=compare_flags.unfinished(),
-    ),
-    compare_flags.baseline(),
-  )
-  print(compare_formats.text(tables))
+  with named_flags.of_arguments(words="runs"):
+    found = tables.build(
+      finding.find(compare_flags.paths(words)),
+      compare_flags.columns(),
+      Choice(
+        round=compare_flags.evaluation(),
+        criterion=compare_flags.criterion(),
+        honest=compare_flags.honest(),
+        unfinished=compare_flags.unfinished(),
+        including="--unfinished",
+      ),
+      compare_flags.baseline(),
+    )
+  print(formats.text(found))
   for path in outputs:
-    _write(path, _FORMATS[path.suffix](tables))
+    _write(path, _FORMATS[path.suffix](found))
     progress.say(f"{path}: written.")
 
 

@@ -7,25 +7,24 @@ from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
-from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing import comparison, measures
+from tff_fair.experiments.comparing.evaluations import BEST, LAST
 
 # These flags share names, not meanings, with those of other programs.
 NAMESPACE = flags.FlagValues()
 
-LAST, BEST = "last", "best"
 FORMATS = (".csv", ".md", ".tex")
-_COLUMNS_OF_PAPERS = ("mean", "std", "worst_10", "best_10")
 
 _RUNS = flags.DEFINE_list(
   "runs",
   [],
-  "Folders of runs, or folders above them, as well as those that are named "
-  "without a flag.",
+  "Folders of runs, or folders above them, beside those that are given without "
+  "a flag.",
   flag_values=NAMESPACE,
 )
 _COLUMNS = flags.DEFINE_list(
   "columns",
-  list(_COLUMNS_OF_PAPERS),
+  list(comparison.COLUMNS),
   f"Columns of the table, of: {', '.join(measures.MEASURES)}. All accuracies "
   "are in percent.",
   flag_values=NAMESPACE,
@@ -33,8 +32,8 @@ _COLUMNS = flags.DEFINE_list(
 _BASELINE = flags.DEFINE_string(
   "baseline",
   None,
-  "A method that the others are compared with, client by client: how many of "
-  "its suffering clients, those below its mean, improve, and how many others "
+  "A method to compare the others with, client by client: how many of its "
+  "suffering clients, those below its mean, improve, and how many others "
   "degrade.",
   flag_values=NAMESPACE,
 )
@@ -48,7 +47,7 @@ _ROUND = flags.DEFINE_string(
 _CRITERION = flags.DEFINE_string(
   "criterion",
   "mean",
-  f"What --round={BEST} is chosen by; any of the --columns.",
+  f"The measure that --round={BEST} goes by; any of the --columns.",
   flag_values=NAMESPACE,
 )
 _HONEST = flags.DEFINE_boolean(

@@ -1,26 +1,26 @@
 """Sweep: what to run, where, and what to judge by."""
 
 import pathlib
-from collections.abc import Mapping
 
 from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
 from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.sweeps import file as sweep_file
+from tff_fair.experiments.sweeps import setting_tables
 
 # These flags share names, not meanings, with those of training.
 NAMESPACE = flags.FlagValues()
 
-FILES = pathlib.Path(__file__).parent / "sweeps"
-_SUFFIX = ".toml"
+FILES = pathlib.Path(__file__).parent.parent / "sweeps"
 _OUTPUTS = pathlib.Path("outputs")
 
 _FILE = flags.DEFINE_string(
   "file",
   None,
-  "What to run, as a TOML file (docs/experiments.md): its path, or the name of "
-  "an included one.",
+  "A TOML file that says what to run (docs/experiments.md): its path, or the "
+  "name of an included one.",
   flag_values=NAMESPACE,
 )
 _ALGORITHMS = flags.DEFINE_list(
@@ -32,23 +32,23 @@ _ALGORITHMS = flags.DEFINE_list(
 _GRID = flags.DEFINE_multi_string(
   "grid",
   [],
-  "NAME=VALUE,VALUE,...: every combination is run. NAME is a flag of training, "
-  "task_option.NAME or hparam.NAME, which is for the methods that have it. It "
-  "replaces what a file says of NAME",
+  "NAME=VALUE,VALUE,...: the sweep runs every combination. NAME is a flag of "
+  "training, task_option.NAME or hparam.NAME, which is for the methods that "
+  "have it. The values replace those that a file gives to NAME",
   flag_values=NAMESPACE,
 )
 _FLAG = flags.DEFINE_multi_string(
   "flag",
   [],
   "NAME=VALUE, a flag of training (or task_option.NAME, hparam.NAME) for all "
-  "runs. It replaces what a file says of NAME",
+  "runs. The value replaces those that a file gives to NAME",
   flag_values=NAMESPACE,
 )
 _OUTPUT_DIR = flags.DEFINE_string(
   "output_dir",
   None,
   f"Folder of the runs' folders. By default {_OUTPUTS}/NAME, after the file, "
-  f"or {_OUTPUTS}/sweep. Runs that are in it already are not run again.",
+  f"or {_OUTPUTS}/sweep. The sweep keeps finished runs that are in it.",
   flag_values=NAMESPACE,
 )
 _JOBS = flags.DEFINE_integer(
@@ -61,25 +61,49 @@ _JOBS = flags.DEFINE_integer(
 _DRY_RUN = flags.DEFINE_boolean(
   "dry_run",
   False,
-  "Show the runs and what there is of them, and exit.",
+  "List the runs as new, interrupted or finished, and exit.",
   flag_values=NAMESPACE,
 )
 _CRITERION = flags.DEFINE_string(
   "criterion",
   "mean",
-  "What the best setting of a method is chosen by, at the end of the runs, of: "
-  f"{', '.join(measures.MEASURES)}.",
+  "The measure that chooses the best setting of a method, at the end of the "
+  f"runs, of: {', '.join(measures.MEASURES)}.",
   flag_values=NAMESPACE,
 )
 _VALIDATION_FRACTION = flags.DEFINE_float(
   "validation_fraction",
   0.2,
-  "Share of the clients whose test data the choice is made on; what it comes "
-  "to is shown for the others. 0: all clients for both.",
+  "Share of the clients whose test data decide the choice; the table shows the "
+  "result for the others. 0: all clients for both.",
   lower_bound=0.0,
   upper_bound=1.0,
   flag_values=NAMESPACE,
 )
+
+
+def sweep() -> sweep_file.Sweep:
+  """Reads the sweep that the flags describe.
+
+  Raises:
+    UsageError: If a flag is wrong.
+    RunError: If something in the file or a setting is not valid.
+  """
+  varying = setting_tables.varying("--grid", _grid())
+  fixed = setting_tables.fixed("--flag", _settings())
+  path = file()
+  chosen = tuple(name for name in _ALGORITHMS.value if name)
+  if path is not None:
+    described = sweep_file.read(path, included=FILES, place=f"--file={path}")
+    if chosen:
+      described = described.only(chosen, "--algorithms")
+  elif chosen:
+    described = sweep_file.of_methods(chosen, "--algorithms")
+  else:
+    raise UsageError(
+      "--algorithms: is missing; name the methods to run, or give a --file."
+    )
+  return described.with_settings(fixed, varying, "--grid")
 
 
 def file() -> pathlib.Path | None:
@@ -93,7 +117,7 @@ def file() -> pathlib.Path | None:
   path = command_line.path("file", _FILE.value)
   if path.is_file():
     return path
-  included = FILES / f"{_FILE.value}{_SUFFIX}"
+  included = FILES / f"{_FILE.value}{sweep_file.SUFFIX}"
   if _FILE.value in included_files():
     return included
   raise UsageError(
@@ -104,24 +128,9 @@ def file() -> pathlib.Path | None:
 
 def included_files() -> tuple[str, ...]:
   """Returns the names under which `--file` knows the included files."""
-  return tuple(sorted(path.stem for path in FILES.glob(f"*{_SUFFIX}")))
-
-
-def algorithms() -> tuple[str, ...]:
-  """Returns the methods to run; none given means all of the file."""
-  return tuple(name for name in _ALGORITHMS.value if name)
-
-
-def grid() -> dict[str, list[str]]:
-  """Returns the values to combine, by name."""
-  return {
-    name: text.split(",") for name, text in _assignments("grid", _GRID.value)
-  }
-
-
-def settings() -> dict[str, str]:
-  """Returns the values for all runs, by name."""
-  return dict(_assignments("flag", _FLAG.value))
+  return tuple(
+    sorted(path.stem for path in FILES.glob(f"*{sweep_file.SUFFIX}"))
+  )
 
 
 def output_dir() -> pathlib.Path:
@@ -179,13 +188,23 @@ def validation_fraction() -> float:
   return _VALIDATION_FRACTION.value
 
 
+def _grid() -> dict[str, list[str]]:
+  return {
+    name: text.split(",") for name, text in _assignments("grid", _GRID.value)
+  }
+
+
+def _settings() -> dict[str, str]:
+  return dict(_assignments("flag", _FLAG.value))
+
+
 def _assignments(flag: str, texts: list[str]) -> list[tuple[str, str]]:
-  found: Mapping[str, str] = {}
+  found: dict[str, str] = {}
   for text in texts:
     name, equals, value = text.partition("=")
     if not equals or not name:
       raise UsageError(f"--{flag}={text}: expected NAME=VALUE.")
     if name in found:
       raise UsageError(f"--{flag}={text}: {name} is given twice.")
-    found = {**found, name: value}
+    found[name] = value
   return list(found.items())

@@ -9,11 +9,10 @@ from binaries.flags import sweep_flags
 
 @contextlib.contextmanager
 def given(*arguments):
-  """Parses flags of the sweep; leaves all flags as they were."""
+  """Parses flags of the sweep; leaves them as they were."""
   values = flagsaver.save_flag_values(sweep_flags.NAMESPACE)
-  with flagsaver.flagsaver():
-    try:
-      sweep_flags.NAMESPACE(["sweep", *arguments])
-      yield
-    finally:
-      flagsaver.restore_flag_values(values, sweep_flags.NAMESPACE)
+  try:
+    sweep_flags.NAMESPACE(["sweep", *arguments])
+    yield
+  finally:
+    flagsaver.restore_flag_values(values, sweep_flags.NAMESPACE)

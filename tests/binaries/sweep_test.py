@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests import source_tree
-from tff_fair.experiments.runs import run as runs
+from tff_fair.experiments.runs import finding
 
 SWEEP = """
 [flags]
@@ -91,11 +91,11 @@ def test_a_sweep_goes_on_after_an_interruption_and_a_failure(start, tmp_path):
   (best,) = (line for line in said.splitlines() if line.startswith("Mean  "))
   assert best.split()[1:3] == ["1", "1"]
 
-  (run,) = runs.find([folder])
+  (run,) = finding.find([folder])
   assert run.is_finished
   assert run.name == "Mean"
   assert run.evaluations["round"].tolist() == [30]
-  assert run.metrics["round"].tolist() == list(range(1, 31))
+  assert run.rounds["round"].tolist() == list(range(1, 31))
   assert f"going on after round {saved}." in (
     (folder / GOOD / "log.txt").read_text()
   )

@@ -1,27 +1,13 @@
-import contextlib
 import re
 
 import pytest
-from absl.testing import flagsaver
 
 from binaries.flags import sweep_flags
-from tff_fair.experiments.sweeps import file as sweep_file
+from tests.binaries import sweep_arguments
 from tff_fair.experiments.sweeps import plan as sweep_plan
 
 FILES = sweep_flags.included_files()
 PAPERS = ("adafed", "adafedadam", "fedfv", "fedmgda_plus", "semi_vred")
-
-
-@contextlib.contextmanager
-def chosen(name):
-  """Names an included file on the command line of the sweep."""
-  values = flagsaver.save_flag_values(sweep_flags.NAMESPACE)
-  with flagsaver.flagsaver():
-    try:
-      sweep_flags.NAMESPACE(["sweep", f"--file={name}"])
-      yield
-    finally:
-      flagsaver.restore_flag_values(values, sweep_flags.NAMESPACE)
 
 
 def test_each_paper_with_experiments_has_files():
@@ -32,12 +18,12 @@ def test_each_paper_with_experiments_has_files():
 
 @pytest.mark.parametrize("name", FILES)
 def test_all_runs_of_an_included_file_are_valid(name):
-  with chosen(name):
-    sweep = sweep_file.read()
-    planned = sweep_plan.expand(sweep)
+  with sweep_arguments.given(f"--file={name}"):
+    sweep = sweep_flags.sweep()
+  planned = sweep_plan.expand(sweep)
   assert sweep.title
   assert {run.method for run in planned} == {m.name for m in sweep.methods}
-  assert len({run.flags["seed"] for run in planned}) >= 3
+  assert len({run.spec.seed for run in planned}) >= 3
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,13 +1,13 @@
 import pytest
 
-from binaries import command_line
 from tests.experiments import run_folders
 from tff_fair.experiments.comparing import groups as run_groups
-from tff_fair.experiments.runs import run as runs
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import finding
 
 
 def found(path):
-  return runs.find([path])
+  return finding.find([path])
 
 
 def labels(path):
@@ -64,7 +64,7 @@ def test_a_seed_of_the_method_is_no_seed_of_the_run(tmp_path):
 def test_the_same_run_does_not_count_twice(tmp_path):
   run_folders.make(tmp_path / "0")
   run_folders.make(tmp_path / "1")
-  with pytest.raises(command_line.UsageError, match="is the same run as"):
+  with pytest.raises(RunError, match="is the same run as"):
     run_groups.group(found(tmp_path))
 
 

@@ -3,9 +3,9 @@ import re
 import numpy as np
 import pytest
 
-from binaries.command_line import UsageError
 from tests.experiments import run_folders
-from tff_fair.experiments.runs import run as runs
+from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.runs import finding
 from tff_fair.experiments.sweeps import choice as sweep_choice
 
 CLIENTS = np.arange(10)
@@ -25,7 +25,7 @@ def make(path, values, rate, seed=0, **settings):
 
 
 def row(path, criterion="mean", fraction=0.2):
-  text = sweep_choice.table(runs.find([path]), criterion, fraction)
+  text = sweep_choice.table(finding.find([path]), criterion, fraction)
   return re.split(r"\s{2,}", text.splitlines()[-1].strip())
 
 
@@ -68,7 +68,7 @@ def test_settings_are_chosen_by_their_mean_over_seeds(tmp_path):
 def test_each_method_has_a_line(tmp_path):
   make(tmp_path / "a", [0.5] * 10, 0.1)
   make(tmp_path / "b", [0.4] * 10, 0.1, algorithm="term")
-  text = sweep_choice.table(runs.find([tmp_path]), "mean", 0.2)
+  text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
   assert [line.split()[0] for line in text.splitlines()[-2:]] == [
     "fedavg",
     "term",
@@ -80,7 +80,7 @@ def test_the_choice_is_made_for_each_cut_of_the_data(tmp_path):
     for value, cut in ((0.4, "min_size=1"), (0.8, "min_size=2")):
       values = [value + rate if number else value] * 10
       make(tmp_path / f"{cut}{rate}", values, rate, task_option=[cut])
-  text = sweep_choice.table(runs.find([tmp_path]), "mean", 0.2)
+  text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
   assert [line.split()[:4] for line in text.splitlines()[-2:]] == [
     ["fedavg", "min_size=1", "client_learning_rate=0.2", "2"],
     ["fedavg", "min_size=2", "client_learning_rate=0.2", "2"],
@@ -119,5 +119,5 @@ def test_the_draw_does_not_change():
 
 
 def test_one_client_cannot_be_divided():
-  with pytest.raises(UsageError, match="cannot divide 1 client; give 0"):
+  with pytest.raises(ArgumentError, match="cannot divide 1 client; give 0"):
     sweep_choice.validation_clients([5], 0.5)

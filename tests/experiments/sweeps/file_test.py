@@ -1,9 +1,9 @@
+import dataclasses
 import re
 
 import pytest
 
-from binaries.command_line import UsageError
-from tests.binaries import sweep_arguments
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import file as sweep_file
 
 WHOLE = """
@@ -32,11 +32,10 @@ METHOD = '[[methods]]\nalgorithm = "fedavg"\n'
 
 @pytest.fixture
 def read(tmp_path):
-  def run(text, *arguments):
+  def run(text):
     path = tmp_path / "sweep.toml"
     path.write_text(text)
-    with sweep_arguments.given(f"--file={path}", *arguments):
-      return sweep_file.read()
+    return sweep_file.read(path)
 
   return run
 
@@ -69,14 +68,11 @@ def test_a_file_is_read(read):
 
 
 def test_a_sweep_may_do_without_a_file():
-  with sweep_arguments.given(
-    "--algorithms=fedavg,term",
-    "--flag=total_rounds=3",
-    "--flag=task_option.model=mlp",
-    "--grid=seed=0,1",
-    "--grid=hparam.t=1,2",
-  ):
-    sweep = sweep_file.read()
+  sweep = sweep_file.of_methods(["fedavg", "term"], "here").with_settings(
+    {"total_rounds": ["3"], "task_option.model": ["mlp"]},
+    {"seed": ["0", "1"], "hparam.t": ["1", "2"]},
+    "there",
+  )
   assert [method.algorithm for method in sweep.methods] == ["fedavg", "term"]
   assert sweep.final == {
     "total_rounds": ["3"],
@@ -87,13 +83,14 @@ def test_a_sweep_may_do_without_a_file():
   assert sweep.varying == {"seed", "hparam.t"}
 
 
-def test_the_command_line_picks_methods_of_a_file(read):
+def test_some_of_the_methods_are_picked(read):
   for name in ("qfedavg", "q-FedAvg"):
-    sweep = read(WHOLE, f"--algorithms={name}", "--flag=total_rounds=1")
+    sweep = read(WHOLE).only([name], "here")
     assert [method.name for method in sweep.methods] == ["q-FedAvg"]
-    assert sweep.final == {"total_rounds": ["1"]}
-  with pytest.raises(UsageError, match=r"is not in .*; it has fedavg, qfedavg"):
-    read(WHOLE, "--algorithms=term")
+  with pytest.raises(
+    RunError, match=r"here=term: is not in .*; it has fedavg, qfedavg"
+  ):
+    read(WHOLE).only(["term"], "here")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +98,7 @@ def test_the_command_line_picks_methods_of_a_file(read):
   [
     ("", "expected one [[methods]] or more"),
     ("x = ", "sweep.toml: Invalid value"),
-    (f"[flag]\n{METHOD}", "unknown 'flag'; expected title, flags, grid, meth"),
+    (f"[flag]\n{METHOD}", "unknown 'flag'; expected title, extends, flags, "),
     (f"title = 5\n{METHOD}", "title must be a text, found 5"),
     ("methods = 5", "expected one [[methods]]"),
     ("methods = [5]", "[[methods]] number 1: must be a table, found 5"),
@@ -115,7 +112,7 @@ def test_the_command_line_picks_methods_of_a_file(read):
     (f"{METHOD}flags = 5", "number 1 (fedavg): flags: must be a table, found"),
     (
       f"{METHOD}{METHOD}flags = {{rounds = 5}}",
-      "number 2 (fedavg): flags: rounds: is no flag of training; valid: ",
+      "number 2 (fedavg): flags: rounds: is no setting of a run; valid: ",
     ),
     (f"[flags]\nseed = 1\n[grid]\nseed = [1]\n{METHOD}", "[grid]: seed has a"),
     (f"[flags]\nseed = [1]\n{METHOD}", "[flags]: seed must be one value"),
@@ -138,34 +135,158 @@ def test_the_command_line_picks_methods_of_a_file(read):
   ],
 )
 def test_a_mistake_is_one_line_that_names_the_place(read, text, message):
-  with pytest.raises(UsageError) as error:
+  with pytest.raises(RunError) as error:
     read(text)
-  assert re.match(r"--file=\S*/sweep\.toml: ", str(error.value))
+  assert re.match(r"\S*/sweep\.toml: ", str(error.value))
   assert message in str(error.value)
 
 
-@pytest.mark.parametrize(
-  ("arguments", "message"),
-  [
-    ([], "--algorithms: is missing"),
-    (["--algorithms="], "--algorithms: is missing"),
-    (["--algorithms=term", "--grid=seed"], "--grid=seed: expected NAME=VALUE"),
-    (["--algorithms=term", "--flag==1"], "--flag==1: expected NAME=VALUE"),
-    (["--algorithms=term", "--grid=rounds=1,2"], "--grid: rounds: is no flag"),
-    (["--algorithms=term", "--grid=seed=1,"], "--grid: seed=: "),
-    (["--algorithms=term", "--flag=seed=x"], "--flag: seed=x: "),
-    (["--algorithms=term", "--grid=seed=1", "--flag=seed=2"], "has a fixed v"),
-    (
-      ["--algorithms=term", "--grid=seed=1", "--grid=seed=2"],
-      "--grid=seed=2: seed is given twice",
-    ),
-    (["--file=nowhere"], "there is no such file; give the path of one, or one"),
-  ],
-)
-def test_mistakes_on_the_command_line_are_told(arguments, message):
-  with (
-    sweep_arguments.given(*arguments),
-    pytest.raises(UsageError) as error,
+def test_workers_are_a_list_or_a_text(read):
+  for text in ('["a:1", "b:2"]', '"a:1,b:2"'):
+    sweep = read(f"[flags]\nworkers = {text}\n{METHOD}")
+    assert sweep.common == {"workers": ["a:1,b:2"]}
+
+
+class TestExtends:
+  """A file that is laid over another."""
+
+  @pytest.fixture
+  def files(self, tmp_path):
+    """Writes files; a list of included ones is in a folder of its own."""
+    included = tmp_path / "included"
+    included.mkdir()
+
+    def write(**texts):
+      for name, text in texts.items():
+        folder = included if name.startswith("included") else tmp_path
+        (folder / f"{name}.toml").write_text(text)
+
+    return write
+
+  @pytest.fixture
+  def read(self, tmp_path):
+    return lambda name: sweep_file.read(
+      tmp_path / f"{name}.toml", included=tmp_path / "included"
+    )
+
+  def test_what_it_says_replaces_what_the_other_says(self, files, read):
+    files(
+      base=WHOLE,
+      child="""
+title = "Another one"
+extends = "base"
+[flags]
+total_rounds = 7
+task_option = ["model=cnn"]
+dropout = 0.5
+""",
+    )
+    base, child = read("base"), read("child")
+    assert child.title == "Another one"
+    assert child.methods == tuple(
+      dataclasses.replace(m, place=m2.place)
+      for m, m2 in zip(base.methods, child.methods, strict=True)
+    )
+    assert child.common == {
+      **base.common,
+      "total_rounds": ["7"],
+      "task_option.model": ["cnn"],
+      "dropout": ["0.5"],
+    }
+    # In the same order, which names of folders follow.
+    assert list(child.common) == [*base.common, "dropout"]
+    assert child.varying == base.varying
+
+  def test_what_it_does_not_say_is_as_in_the_other(self, files, read):
+    files(base=WHOLE, child='extends = "base"')
+    base, child = read("base"), read("child")
+    assert (child.title, child.common) == (base.title, base.common)
+    assert [method.grid for method in child.methods] == [
+      method.grid for method in base.methods
+    ]
+
+  def test_its_methods_replace_the_others(self, files, read):
+    files(base=WHOLE, child=f'extends = "base"\n{METHOD}')
+    (method,) = read("child").methods
+    assert (method.name, method.grid) == ("fedavg", {})
+
+  def test_a_value_may_become_a_grid_and_a_grid_a_value(self, files, read):
+    files(
+      base=WHOLE,
+      child='extends = "base"\n[flags]\nseed = 3\n[grid]\ntotal_rounds = [5]',
+    )
+    child = read("child")
+    assert child.common["seed"] == ["3"]
+    assert child.common["total_rounds"] == ["5"]
+    assert child.varying == {
+      "total_rounds",
+      "hparam.q",
+      "task_option.test_fraction",
+    }
+
+  def test_files_extend_each_other_in_a_chain(self, files, read):
+    files(
+      a=WHOLE,
+      b='title = "B"\nextends = "a"\n[flags]\nbatch_size = 1\ndropout = 0.1',
+      c='extends = "b"\n[flags]\nbatch_size = 2',
+    )
+    sweep = read("c")
+    assert sweep.title == "B"
+    assert sweep.common["batch_size"] == ["2"]
+    assert sweep.common["dropout"] == ["0.1"]
+    assert len(sweep.methods) == 2
+
+  @pytest.mark.parametrize(
+    "name",
+    ["sibling", "sibling.toml", "below/other.toml", "below/other", "included1"],
+  )
+  def test_the_other_is_a_path_or_an_included_file(
+    self, files, read, tmp_path, name
   ):
-    sweep_file.read()
-  assert message in str(error.value)
+    files(
+      included1=METHOD, sibling=METHOD, child=f'extends = "{name}"\ntitle = "x"'
+    )
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "other.toml").write_text(METHOD)
+    assert read("child").methods[0].name == "fedavg"
+
+  def test_a_sibling_comes_before_an_included_file(self, files, read, tmp_path):
+    files(included1=METHOD, child='extends = "included1"')
+    assert read("child").methods[0].name == "fedavg"
+    sibling = METHOD.replace("fedavg", "term")
+    (tmp_path / "included1.toml").write_text(sibling)
+    assert read("child").methods[0].name == "term"
+
+  @pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+      (
+        {"child": 'extends = "nowhere"'},
+        "child.toml: extends 'nowhere', but there is no such file; give",
+      ),
+      ({"child": "extends = 5"}, "extends must name a file, found 5"),
+      ({"child": 'extends = ""'}, "extends must name a file, found ''"),
+      (
+        {"child": 'extends = "child"'},
+        "child.toml: extends child: the files extend each other in a circle",
+      ),
+      (
+        {"child": 'extends = "a"', "a": 'extends = "b"', "b": 'extends = "a"'},
+        "extends a: extends b: extends a: the files extend each other in a ci",
+      ),
+      (
+        {"child": 'extends = "a"', "a": "[flags]\nbatch_size = 0"},
+        "child.toml: extends a: [flags]: batch_size=0: expected",
+      ),
+      (
+        {"child": 'extends = "a"', "a": "[flags]\nbatch_size = 1"},
+        "extends a: expected one [[methods]] or more",
+      ),
+    ],
+  )
+  def test_a_mistake_is_one_line(self, files, read, texts, message):
+    files(**texts)
+    with pytest.raises(RunError) as error:
+      read("child")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)

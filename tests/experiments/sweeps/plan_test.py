@@ -2,24 +2,34 @@ import re
 
 import pytest
 
-from binaries.command_line import UsageError
-from tests.binaries import sweep_arguments
-from tests.experiments import run_folders
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import file as sweep_file
 from tff_fair.experiments.sweeps import plan as sweep_plan
 
 
-def expand(*arguments):
-  with sweep_arguments.given(*arguments):
-    return sweep_plan.expand(sweep_file.read())
+def expand(algorithms, settings=None, **grid):
+  """Expands a sweep of methods with settings for all of them."""
+  sweep = sweep_file.of_methods(algorithms.split(","), "methods")
+  return sweep_plan.expand(with_settings(sweep, settings, grid))
+
+
+def with_settings(sweep, settings, grid):
+  fixed = {name: [text] for name, text in (settings or {}).items()}
+  varying = {
+    name.replace("__", "."): text.split(",") for name, text in grid.items()
+  }
+  return sweep.with_settings(fixed, varying, "grid")
 
 
 @pytest.fixture
 def expand_file(tmp_path):
-  def run(text, *arguments):
+  def run(text, settings=None, **grid):
     path = tmp_path / "sweep.toml"
     path.write_text(text)
-    return expand(f"--file={path}", *arguments)
+    return sweep_plan.expand(
+      with_settings(sweep_file.read(path), settings, grid)
+    )
 
   return run
 
@@ -30,10 +40,7 @@ def names(planned):
 
 def test_every_combination_is_run_seed_by_seed():
   planned = expand(
-    "--algorithms=fedavg,adafed",
-    "--grid=seed=1,0",
-    "--grid=hparam.gamma=0.1,1",
-    "--flag=total_rounds=3",
+    "fedavg,adafed", {"total_rounds": "3"}, seed="1,0", hparam__gamma="0.1,1"
   )
   # A hyperparameter for all is for those that have it.
   assert names(planned) == [
@@ -44,19 +51,14 @@ def test_every_combination_is_run_seed_by_seed():
     "adafed-gamma=0.1-seed=1",
     "adafed-gamma=1-seed=1",
   ]
-  assert planned[1].arguments == (
-    "--algorithm=adafed",
-    "--hparam=gamma=0.1",
-    "--total_rounds=3",
-    "--seed=0",
+  assert planned[1].spec == RunSpec(
+    algorithm="adafed", hparams={"gamma": 0.1}, total_rounds=3, seed=0
   )
-  assert planned[1].hparams == {"gamma": 0.1}
-  assert planned[1].flags["total_rounds"] == 3
 
 
 def test_a_run_without_a_grid_has_the_seed_of_training():
-  (run,) = expand("--algorithms=fedavg")
-  assert (run.name, run.flags["seed"]) == ("fedavg-seed=0", 0)
+  (run,) = expand("fedavg")
+  assert (run.name, run.spec.seed) == ("fedavg-seed=0", 0)
 
 
 def test_what_is_said_of_a_method_replaces_what_is_said_for_all(expand_file):
@@ -77,74 +79,67 @@ grid = {batch_size = [4, 16]}
 """
   common, first, second = expand_file(text)
   assert common.name == "fedavg-batch_size=8-seed=0"
-  assert common.task_options == {"num_clients": "20", "test_fraction": "0.2"}
-  assert common.flags["client_learning_rate"] == 0.5
+  assert common.spec.task_options == {"num_clients": 20, "test_fraction": 0.2}
+  assert common.spec.client_learning_rate == 0.5
   assert first.name == (
     "term-t=2-num_clients=10-client_learning_rate=0.1-batch_size=4-seed=0"
   )
   assert first.method == "Own"
-  assert first.task_options == {"num_clients": "10", "test_fraction": "0.2"}
-  assert second.flags["batch_size"] == 16
-  # The command line replaces both.
-  again = expand_file(text, "--flag=client_learning_rate=7")
-  assert {run.flags["client_learning_rate"] for run in again} == {7.0}
+  assert first.spec.task_options == {"num_clients": 10, "test_fraction": 0.2}
+  assert second.spec.batch_size == 16
+  # Final settings replace both.
+  again = expand_file(text, {"client_learning_rate": "7"})
+  assert {run.spec.client_learning_rate for run in again} == {7.0}
   assert [run.name for run in again if run.method == "fedavg"] == [common.name]
 
 
 def test_names_are_file_names():
-  (run,) = expand("--algorithms=fedavg", "--grid=data_dir=/a b/ü")
+  (run,) = expand("fedavg", data_dir="/a b/ü")
   assert re.fullmatch(r"fedavg-data_dir=_a_b_-seed=0-[0-9a-f]{8}", run.name)
-  (alone,) = expand("--algorithms=fedavg", "--grid=data_dir=/a b")
-  planned = expand("--algorithms=fedavg", "--grid=data_dir=/a/b,/a b")
+  (alone,) = expand("fedavg", data_dir="/a b")
+  planned = expand("fedavg", data_dir="/a/b,/a b")
   assert len(set(names(planned))) == 2
   assert alone.name in names(planned)  # Values can be added later.
   assert all(
     name.startswith("fedavg-data_dir=_a_b-s") for name in names(planned)
   )
-  assert names(planned) == names(
-    expand("--algorithms=fedavg", "--grid=data_dir=/a/b,/a b")
-  )
-  (run,) = expand("--algorithms=fedavg", f"--grid=data_dir={'x' * 500}")
+  assert names(planned) == names(expand("fedavg", data_dir="/a/b,/a b"))
+  (run,) = expand("fedavg", data_dir="x" * 500)
   assert len(run.name) < 200
 
 
 @pytest.mark.parametrize(
-  ("arguments", "message"),
+  ("algorithms", "settings", "grid", "message"),
   [
+    ("fedawg", {}, {}, "methods: unknown algorithm 'fedawg'; valid"),
+    ("fedavg", {}, {"hparam__q": "1"}, "no hyperparameter of fed"),
+    ("term", {"hparam.t": "x"}, {}, "methods: hparam.t=x: t must be a"),
+    ("term", {"hparam.t": "nan"}, {}, "methods: hparam.t=nan: t must be a"),
     (
-      ["--algorithms=fedawg"],
-      "--algorithms: unknown algorithm 'fedawg'; valid",
+      "term",
+      {"task": "nothing"},
+      {},
+      "methods: task=nothing: unknown task; valid tasks: digits",
     ),
-    (["--algorithms=fedavg", "--grid=hparam.q=1"], "no hyperparameter of fed"),
-    (
-      ["--algorithms=term", "--flag=hparam.t=x"],
-      "--hparam=t=x: expected a num",
-    ),
-    (
-      ["--algorithms=term", "--flag=task=nothing"],
-      "--task=nothing: unknown task; valid: digits",
-    ),
-    (["--algorithms=term", "--flag=task_option.x=1"], "unknown option 'x'"),
-    (
-      ["--algorithms=afl", "--flag=aggregation=streaming"],
-      "not possible for a",
-    ),
-    (["--algorithms=term", "--flag=client_learning_rate=-1"], "positive, fini"),
-    (["--algorithms=term,term"], "is the same run as term-seed=0 of"),
-    (["--algorithms=term", "--grid=hparam.t=1,1.0"], "is the same run as"),
+    ("term", {"task_option.x": "1"}, {}, "task_option: unknown option 'x'"),
+    ("afl", {"aggregation": "streaming"}, {}, "not possible for a"),
+    ("fedavg", {"client_momentum": "0.5"}, {}, "client_momentum=0.5: expected"),
+    ("fedavg", {"attack": "bias"}, {}, "attack=bias: does not say how"),
+    ("term,term", {}, {}, "is the same run as term-seed=0 of"),
+    ("term", {}, {"hparam__t": "1,1.0"}, "is the same run as"),
   ],
 )
-def test_mistakes_are_told_before_the_first_run(arguments, message):
-  with pytest.raises(UsageError) as error:
-    expand(*arguments)
-  assert str(error.value).startswith("--")
+def test_mistakes_are_told_before_the_first_run(
+  algorithms, settings, grid, message
+):
+  with pytest.raises(RunError) as error:
+    expand(algorithms, settings, **grid)
+  assert str(error.value).startswith(("methods: ", "grid: "))
   assert message in str(error.value)
 
 
 def test_a_default_that_is_given_makes_no_other_run(expand_file):
-  with pytest.raises(
-    UsageError, match=r"number 2 \(term\): .* the same run as"
-  ):
+  with pytest.raises(RunError, match=r"number 2 \(term\): .* the same run as"):
     expand_file(
       '[[methods]]\nalgorithm = "term"\n'
       '[[methods]]\nalgorithm = "term"\nhparam.t = 1'
@@ -155,88 +150,112 @@ def test_methods_that_the_command_line_makes_one_are_run_once(expand_file):
   one = '[[methods]]\nalgorithm = "term"\nhparam.t = 1\n'
   two = '[[methods]]\nalgorithm = "term"\nhparam.t = [2, 3]\n'
   assert len(expand_file(one + two)) == 3
-  (run,) = expand_file(one + two, "--grid=hparam.t=5")
-  assert run.hparams == {"t": 5.0}
+  (run,) = expand_file(one + two, hparam__t="5")
+  assert run.spec.hparams == {"t": 5.0}
   # Which of two names the run should have would not be clear.
-  with pytest.raises(UsageError, match=r"number 2 \(Term\): .* the same run"):
-    expand_file(f'{one}{two}name = "Term"\n', "--grid=hparam.t=5")
+  with pytest.raises(RunError, match=r"number 2 \(Term\): .* the same run"):
+    expand_file(f'{one}{two}name = "Term"\n', hparam__t="5")
   # These were the same before.
-  with pytest.raises(UsageError, match=r"number 2 \(term\): .* the same run"):
-    expand_file(one + one, "--grid=hparam.t=5", "--grid=seed=0")
+  with pytest.raises(RunError, match=r"number 2 \(term\): .* the same run"):
+    expand_file(one + one, hparam__t="5", seed="0")
 
 
 def test_an_hparam_of_another_method_is_a_mistake(expand_file):
-  with pytest.raises(
-    UsageError, match=r"number 1 \(fedavg\): .*hyperparameter"
-  ):
+  with pytest.raises(RunError, match=r"number 1 \(fedavg\): .*hyperparameter"):
     expand_file('[[methods]]\nalgorithm = "fedavg"\nhparam.t = 1')
 
 
-class TestState:
-  @pytest.fixture
-  def run(self):
-    (run,) = expand(
-      "--algorithms=term", "--flag=total_rounds=2", "--flag=hparam.t=2"
+def test_runs_of_one_name_are_told_apart(expand_file):
+  planned = expand_file("""
+[flags]
+task = "synthetic"
+[[methods]]
+algorithm = "adafedadam"
+hparam.alpha = 2
+[[methods]]
+algorithm = "adafedadam"
+flags = {task_option = ["alpha=2"]}
+[[methods]]
+algorithm = "fedavg"
+flags = {data_dir = "/a b"}
+""")
+  # As earlier versions named them, whose folders are to be found.
+  assert names(planned) == [
+    "adafedadam-alpha=2-seed=0-3c632328",
+    "adafedadam-alpha=2-seed=0-fd267e0f",
+    "fedavg-data_dir=_a_b-seed=0-477f1ef3",
+  ]
+
+
+def test_workers_decide_nothing(expand_file):
+  term = '[[methods]]\nalgorithm = "term"\n'
+  (run,) = expand_file(f'[flags]\nworkers = ["a:1", "b:2"]\n{term}')
+  assert run.workers == ("a:1", "b:2")
+  assert run.spec == RunSpec(algorithm="term")
+  (run,) = expand_file(term)
+  assert run.workers == ()
+  with pytest.raises(RunError, match="is the same run as"):
+    expand_file(f'{term}{term}flags = {{workers = "a:1"}}\n')
+
+
+class TestSpecs:
+  """Runs that a script plans."""
+
+  def planned(self, *specs):
+    return names(sweep_plan.of_specs(specs))
+
+  def test_they_are_named_after_what_differs(self):
+    spec = RunSpec(total_rounds=3, client_learning_rate=0.5)
+    specs = spec.vary(
+      algorithm=["fedavg", "adafed"],
+      gamma=[0.1, 1],
+      batch_size=[8],
+      seed=[0, 1],
     )
-    return run
+    assert self.planned(*specs) == [
+      "fedavg-seed=0",
+      "fedavg-seed=1",
+      "adafed-gamma=0.1-seed=0",
+      "adafed-gamma=0.1-seed=1",
+      "adafed-gamma=1-seed=0",
+      "adafed-gamma=1-seed=1",
+    ]
+    assert self.planned(spec) == ["adafed-seed=0"]
 
-  def make(self, path, **settings):
-    settings = {
-      "algorithm": "term",
-      "hparams": {"t": 2.0},
-      "clients_per_round": 10,  # What it came to.
-      "workers": ["somewhere:1"],
-      **settings,
-    }
-    return run_folders.make(path, **settings)
-
-  def test_new(self, run, tmp_path):
-    assert sweep_plan.state(run, tmp_path / "x") == "new"
-    (tmp_path / "config.json").touch()
-    assert sweep_plan.state(run, tmp_path) == "new"
-
-  def test_finished_and_interrupted(self, run, tmp_path):
-    path = self.make(tmp_path / "a")
-    assert sweep_plan.state(run, path) == "finished"
-    path = self.make(tmp_path / "b", is_finished=False)
-    assert sweep_plan.state(run, path) == "interrupted"
-
-  @pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-      ({"total_rounds": 3}, "a run with --total_rounds=3 (here 2)"),
-      ({"hparams": {"t": 1.0}}, "a run with --hparam=t=1.0 (here 2.0)"),
-      ({"seed": 1}, "a run with --seed=1 (here 0)"),
-      ({"algorithm": "fedavg"}, "a run with --algorithm=fedavg (here term)"),
-      ({"task_option": ["a=1"]}, "a run with --task_option=a=1 (here None)"),
-      (
-        {"server_learning_rate": 0.5, "command": "--server_learning_rate=0.5"},
-        "a run with --server_learning_rate=0.5 (here None)",
-      ),
-      (
-        {"clients_per_round": 5, "command": "--clients_per_round=5"},
-        "a run with --clients_per_round=5 (here None)",
-      ),
-    ],
-  )
-  def test_another_run_is_in_the_way(self, run, tmp_path, settings, message):
-    path = self.make(tmp_path / "a", **settings)
-    with pytest.raises(UsageError) as error:
-      sweep_plan.state(run, path)
-    assert message in str(error.value)
-
-  def test_a_flag_that_a_run_did_not_have_yet_was_its_default(self, tmp_path):
-    path = self.make(tmp_path / "a")
-    (run,) = expand(
-      "--algorithms=term",
-      *("--flag=total_rounds=2", "--flag=hparam.t=2", "--flag=dropout=0.2"),
+  def test_all_kinds_of_settings_are_in_names(self):
+    spec = RunSpec(algorithm="fedfv")
+    other = spec.replace(
+      hparams={"seed": 2, "tau": 3},
+      task_options={"num_clients": 7},
+      server_learning_rate=0.5,
+      local_epochs=(1, 3),
+      measure_improvement=True,
+      seed=9,
     )
-    with pytest.raises(UsageError, match=r"--dropout=0\.0 \(here 0\.2\)"):
-      sweep_plan.state(run, path)
+    name = self.planned(spec, other)[1]
+    assert name.startswith("fedfv-tau=3-")
+    assert set(name.split("-")) >= {"hparam.seed=2", "num_clients=7"}
+    assert "-server_learning_rate=0.5-" in name
+    assert "-local_epochs=1-3-" in name
+    assert "-measure_improvement=true-" in name
+    assert name.endswith("-seed=9")
 
-  def test_something_else_is_in_the_way(self, run, tmp_path):
-    (tmp_path / "metrics.csv").touch()
-    with pytest.raises(
-      UsageError, match=r"holds metrics\.csv, which is not of"
-    ):
-      sweep_plan.state(run, tmp_path)
+  def test_identical_runs_have_one_name(self):
+    spec = RunSpec(algorithm="term")
+    default = spec.replace(hparams={"t": 1.0}, rounds_per_checkpoint=3)
+    assert self.planned(spec, spec.replace(seed=1), default) == [
+      "term-seed=0",
+      "term-seed=1",
+      "term-seed=0",
+    ]
+
+  def test_settings_that_only_some_methods_have_are_compared_among_them(self):
+    assert self.planned(
+      RunSpec(algorithm="adafed", hparams={"gamma": 2.0}),
+      RunSpec(algorithm="term"),
+      RunSpec(task="mnist", algorithm="term"),
+    ) == [
+      "adafed-task=digits-seed=0",
+      "term-task=digits-seed=0",
+      "term-task=mnist-seed=0",
+    ]

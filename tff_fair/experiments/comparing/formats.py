@@ -39,13 +39,17 @@ _LATEX = {
 }
 
 
-def frame(tables: Sequence[Table]) -> pd.DataFrame:
+def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
   """Returns all tables as one, for programs.
+
+  Args:
+    tables: The tables.
+    is_rounded: Whether numbers have the digits of a table, or all they have.
 
   Returns:
     A row for each method of each task: task, method, seeds, and for each
-    measure NAME its mean over seeds and their standard deviation, NAME_std_over
-    _seeds, which is missing where there is one seed.
+    measure NAME its mean over seeds, and NAME_std_over_seeds, their standard
+    deviation, which is missing where there is one seed.
   """
   rows: dict[tuple[str, str], dict[str, object]] = {}
   for table in tables:
@@ -54,9 +58,12 @@ def frame(tables: Sequence[Table]) -> pd.DataFrame:
         (table.task, row.label),
         {"task": table.task, "method": row.label, "seeds": row.num_seeds},
       )
-      for name, value in zip(table.measures, row.values, strict=True):
-        cells[name] = value.mean
-        cells[f"{name}_std_over_seeds"] = value.std
+      for (name, measure), (mean, std) in zip(
+        table.measures.items(), row.values, strict=True
+      ):
+        digits = measure.digits if is_rounded else None
+        cells[name] = _rounded(mean, digits)
+        cells[f"{name}_std_over_seeds"] = _rounded(std, digits)
   return pd.DataFrame(list(rows.values())).convert_dtypes(
     convert_string=False, convert_integer=False, convert_floating=False
   )
@@ -81,6 +88,10 @@ def latex(tables: Sequence[Table]) -> str:
   """Returns the tables as LaTeX, to be read in with `input`."""
   head = "% Needs \\usepackage{booktabs}.\n"
   return head + "\n".join(_latex(table) for table in tables)
+
+
+def _rounded(value: float | None, digits: int | None) -> float | None:
+  return value if value is None or digits is None else round(value, digits)
 
 
 def _text(table: Table) -> str:

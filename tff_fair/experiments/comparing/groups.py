@@ -4,15 +4,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tff_fair.experiments.errors import RunError as UsageError
-from tff_fair.experiments.runs.run import (
-  HPARAM,
-  SEED,
-  TASK_OPTION,
-  Run,
-  natural_order,
-  value_text,
-)
+from tff_fair import typed_values
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.finding import natural_order
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
 
 
 class Group(NamedTuple):
@@ -38,14 +34,14 @@ def group(runs: Sequence[Run]) -> list[Group]:
     by the values in which they differ.
 
   Raises:
-    UsageError: If two runs are the same, seed included.
+    RunError: If two runs are the same, seed included.
   """
   same: dict[str, dict[int, Run]] = {}
   for run in runs:
     key = json.dumps([run.name, run.settings], sort_keys=True)
     of_seeds = same.setdefault(key, {})
     if run.seed in of_seeds:
-      raise UsageError(
+      raise RunError(
         f"{run.path}: is the same run as {of_seeds[run.seed].path}, seed "
         "included; leave one of them out."
       )
@@ -74,7 +70,7 @@ def group(runs: Sequence[Run]) -> list[Group]:
 
 
 def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
-  """Sorts runs by what was trained on: the task, its options, the clients.
+  """Sorts runs by their data: the task, its options, the clients.
 
   Args:
     runs: Any runs with an evaluation.
@@ -85,20 +81,29 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
   """
   same: dict[str, list[Run]] = {}
   for run in runs:
-    key = [run.task, _num_clients(run), sorted(run.task_options.items())]
+    key = [run.task, _num_clients(run), sorted(task_options(run).items())]
     same.setdefault(json.dumps(key), []).append(run)
   firsts = [members[0] for members in same.values()]
   titled = {}
   for first, members in zip(firsts, same.values(), strict=True):
     alike = [other for other in firsts if other.task == first.task]
     options = [
-      f"{short_name(f'{TASK_OPTION}{name}')}={value_text(value)}"
-      for name, value in first.task_options.items()
-      if any(other.task_options.get(name) != value for other in alike)
+      f"{short_name(f'{TASK_OPTION}{name}')}={typed_values.text(value)}"
+      for name, value in task_options(first).items()
+      if any(task_options(other).get(name) != value for other in alike)
     ]
     title = ", ".join([first.task, *options, f"{_num_clients(first)} clients"])
     titled[title] = members
   return titled
+
+
+def task_options(run: Run) -> dict[str, Any]:
+  """Returns the options that a run gives to its task."""
+  return {
+    name.removeprefix(TASK_OPTION): value
+    for name, value in run.settings.items()
+    if name.startswith(TASK_OPTION)
+  }
 
 
 def differing_settings(runs: Sequence[Run]) -> list[str]:
@@ -123,11 +128,13 @@ def short_name(setting: str) -> str:
   """Returns the name of a setting without what kind of setting it is."""
   last = setting.rpartition(".")[2]
   # A hyperparameter called seed is not the run's seed.
-  return setting if last == SEED else last
+  return setting if last == "seed" else last
 
 
 def _short_text(value: Any) -> str:
-  return f"{value:.6g}" if isinstance(value, float) else value_text(value)
+  return (
+    f"{value:.6g}" if isinstance(value, float) else typed_values.text(value)
+  )
 
 
 def _num_clients(run: Run) -> int:
@@ -137,6 +144,8 @@ def _num_clients(run: Run) -> int:
 def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], Any]:
   def key(member: tuple[Run, ...]) -> Any:
     settings = member[0].settings
-    return [natural_order(value_text(settings.get(name, ""))) for name in names]
+    return [
+      natural_order(typed_values.text(settings.get(name, ""))) for name in names
+    ]
 
   return key

@@ -1,4 +1,4 @@
-"""What runs are judged by: statistics over clients, and which way is better."""
+"""Measures of runs: statistics over clients, and which way is better."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ class Measure(NamedTuple):
   Attributes:
     title: Its name in tables.
     higher_is_better: Which way is better.
-    scale: What it is multiplied by for a table: 100 for percent.
+    scale: The factor for a table: 100 for percent.
     digits: Digits after the point in a table.
     is_signed: Whether a table shows the sign of positive numbers as well.
   """

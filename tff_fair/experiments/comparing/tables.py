@@ -10,10 +10,13 @@ from typing import NamedTuple
 
 from tff_fair.experiments.comparing import groups as run_groups
 from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.evaluations import Choice, Evaluation
+from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
-from tff_fair.experiments.errors import RunError as UsageError
-from tff_fair.experiments.runs import run as runs
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec_text import HPARAM
 from tff_fair.metrics import compare_clients
 
 # Settings that are no news where they differ between methods.
@@ -39,11 +42,11 @@ class Table:
   """Methods side by side.
 
   Attributes:
-    task: What was trained on.
-    caption: What the table shows.
+    task: The task, its options and the number of clients.
+    caption: The contents of the table.
     measures: The columns by name.
     rows: At least one.
-    notes: What has to be known when it is read.
+    notes: What a reader has to know.
   """
 
   task: str
@@ -54,7 +57,7 @@ class Table:
 
 
 def build(
-  found: Sequence[runs.Run],
+  found: Sequence[Run],
   columns: Sequence[str],
   choice: Choice,
   baseline: str | None = None,
@@ -72,10 +75,11 @@ def build(
     For each task a table, followed by that of the baseline.
 
   Raises:
-    UsageError: If there is nothing to compare, or the baseline is not one of
+    ArgumentError: If there is nothing to compare, or the baseline is not one of
       the methods.
+    RunError: If the evaluations of runs do not go together.
   """
-  chosen: dict[runs.Run, Evaluation] = {}
+  chosen: dict[Run, Evaluation] = {}
   left_out = []
   for run in found:
     evaluation = choice.of(run)
@@ -84,7 +88,7 @@ def build(
     else:
       chosen[run] = evaluation
   if not chosen:
-    raise UsageError(f"RUN: nothing to compare. {' '.join(left_out[:3])}")
+    raise ArgumentError("runs", f"nothing to compare. {' '.join(left_out[:3])}")
   clients = "honest clients" if choice.honest else "clients"
   tables = []
   for task, members in run_groups.by_task(list(chosen)).items():
@@ -105,9 +109,9 @@ def build(
 def _statistics(
   task: str,
   caption: str,
-  groups: Sequence[run_groups.Group],
+  groups: Sequence[Group],
   columns: Sequence[str],
-  chosen: Mapping[runs.Run, Evaluation],
+  chosen: Mapping[Run, Evaluation],
 ) -> Table:
   shown = {name: measures.MEASURES[name] for name in columns}
   rows = []
@@ -124,9 +128,9 @@ def _statistics(
 def _changes(
   task: str,
   caption: str,
-  groups: Sequence[run_groups.Group],
-  reference: run_groups.Group,
-  chosen: Mapping[runs.Run, Evaluation],
+  groups: Sequence[Group],
+  reference: Group,
+  chosen: Mapping[Run, Evaluation],
 ) -> Table:
   of_seeds = {run.seed: run for run in reference.runs}
   rows, notes = [], []
@@ -149,16 +153,15 @@ def _changes(
     )
     rows.append(Row(group.label, len(changes), values))
   if not rows:
-    raise UsageError(
-      f"--baseline={reference.label}: there is nothing to compare it with on "
-      f"{task}."
+    raise ArgumentError(
+      "baseline",
+      f"there is nothing to compare it with on {task}.",
+      value=reference.label,
     )
   return Table(task, caption, measures.CHANGES, tuple(rows), tuple(notes))
 
 
-def _baseline(
-  groups: Sequence[run_groups.Group], name: str
-) -> run_groups.Group:
+def _baseline(groups: Sequence[Group], name: str) -> Group:
   found = [group for group in groups if group.label == name] or [
     group
     for group in groups
@@ -166,9 +169,11 @@ def _baseline(
   ]
   if len(found) != 1:
     labels = ", ".join(repr(group.label) for group in found or groups)
-    raise UsageError(
-      f"--baseline={name}: is {'more than one' if found else 'none'} of the "
-      f"methods; give one of {labels}."
+    raise ArgumentError(
+      "baseline",
+      f"is {'more than one' if found else 'none'} of the methods; give one of "
+      f"{labels}.",
+      value=name,
     )
   return found[0]
 
@@ -180,7 +185,7 @@ def _compare(before: Evaluation, after: Evaluation) -> dict[str, float]:
     for accuracies in (before.accuracies(), after.accuracies())
   )
   if not old.index.equals(new.index):
-    raise UsageError(
+    raise RunError(
       f"{after.run.path}: was evaluated on other clients than "
       f"{before.run.path}; leave one of them out."
     )
@@ -188,7 +193,7 @@ def _compare(before: Evaluation, after: Evaluation) -> dict[str, float]:
 
 
 def _notes(
-  groups: Sequence[run_groups.Group], chosen: Mapping[runs.Run, Evaluation]
+  groups: Sequence[Group], chosen: Mapping[Run, Evaluation]
 ) -> tuple[str, ...]:
   members = [run for group in groups for run in group.runs]
   notes = []
@@ -207,7 +212,7 @@ def _notes(
     name
     for name in run_groups.differing_settings(members)
     if name not in _EXPECTED
-    and not name.startswith(runs.HPARAM)
+    and not name.startswith(HPARAM)
     and not any(f" {run_groups.short_name(name)}=" in g.label for g in groups)
   ]
   if differing:

@@ -10,18 +10,19 @@ import numpy as np
 import pandas as pd
 
 from tff_fair.experiments import aligned_columns
-from tff_fair.experiments.comparing import groups as run_groups
-from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.errors import RunError as UsageError
-from tff_fair.experiments.runs import run as runs
+from tff_fair.experiments.comparing import groups, measures
+from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.comparing.groups import Group
+from tff_fair.experiments.comparing.measures import Value
+from tff_fair.experiments.runs.run import ROUND, Run
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
-_SEED = 0  # Of the draw: the choice is a matter of the runs alone.
-_VALIDATION = 2  # Keeps it apart from what else is drawn.
+_SEED = 0  # Of the draw: the runs alone decide the choice.
+_VALIDATION = 2  # Keeps it apart from other draws of that seed.
 
 
 def table(
-  finished: Sequence[runs.Run], criterion: str, validation_fraction: float
+  finished: Sequence[Run], criterion: str, validation_fraction: float
 ) -> str:
   """Returns the best settings, one line for each method on each task.
 
@@ -32,20 +33,14 @@ def table(
       choice and for what is shown.
 
   Raises:
-    UsageError: If the clients cannot be divided.
+    ArgumentError: If the clients cannot be divided.
   """
   if not finished:
     return "No run is finished; there is nothing to choose from."
-  methods: dict[str, list[run_groups.Group]] = {}
-  for group in run_groups.group(finished):
-    run = group.runs[0]
-    # Other data is another question, not another answer.
-    key = json.dumps([run.task, run.task_options, run.name], sort_keys=True)
-    methods.setdefault(key, []).append(group)
   measure = measures.MEASURES[criterion]
   shown = [measures.MEASURES[name].title for name in _SHOWN]
   lines = [["Best setting", "Of", "Seeds", f"{measure.title}*", *shown]]
-  for candidates in methods.values():
+  for candidates in _by_method(finished):
     judged = [
       (_measured(group, validation_fraction, is_validation=True), group)
       for group in candidates
@@ -80,13 +75,14 @@ def validation_clients(
     int64[n], ascending. Depends on the set of clients and the fraction alone.
 
   Raises:
-    UsageError: If there are not two clients.
+    ArgumentError: If there are not two clients.
   """
   ids = np.unique(np.asarray(client_ids, np.int64))
   if ids.size < 2:
-    raise UsageError(
-      f"--validation_fraction={fraction:g}: cannot divide {ids.size} client; "
-      "give 0 for all clients for both."
+    raise ArgumentError(
+      "validation_fraction",
+      f"cannot divide {ids.size} client; give 0 for all clients for both.",
+      value=fraction,
     )
   size = min(max(1, round(fraction * ids.size)), ids.size - 1)
   sequence = np.random.SeedSequence(_SEED, spawn_key=(_VALIDATION,))
@@ -94,14 +90,27 @@ def validation_clients(
   return np.sort(generator.choice(ids, size, replace=False))
 
 
+def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
+  """Returns the settings of each method on each task, to choose from."""
+  methods: dict[str, list[Group]] = {}
+  for group in groups.group(finished):
+    run = group.runs[0]
+    # Other data is another question, not another answer.
+    key = json.dumps(
+      [run.task, groups.task_options(run), run.name], sort_keys=True
+    )
+    methods.setdefault(key, []).append(group)
+  return list(methods.values())
+
+
 def _measured(
-  group: run_groups.Group, fraction: float, *, is_validation: bool
-) -> dict[str, measures.Value]:
+  group: Group, fraction: float, *, is_validation: bool
+) -> dict[str, Value]:
   """Returns the measures of a group, over seeds, on its part of the clients."""
   measured = []
   for run in group.runs:
     clients = run.client_evaluations
-    clients = clients[clients[runs.ROUND] == clients[runs.ROUND].max()]
+    clients = clients[clients[ROUND] == clients[ROUND].max()]
     if fraction > 0:
       drawn = validation_clients(clients["client_id"], fraction)
       clients = clients[clients["client_id"].isin(drawn) == is_validation]
@@ -112,7 +121,7 @@ def _measured(
   }
 
 
-def _cell(values: Mapping[str, measures.Value], name: str) -> str:
+def _cell(values: Mapping[str, Value], name: str) -> str:
   return measures.value_text(measures.MEASURES[name], values[name])
 
 

@@ -1,9 +1,10 @@
-"""What a sweep runs, as its file and the command line say it.
+"""What a sweep runs: its file, or methods by name.
 
-A setting is what a run is given by name: a flag of training, "hparam.NAME" or
-"task_option.NAME". What is said of a method replaces what is said for all; the
-command line replaces both. Only the text is checked here: whether methods have
-their hyperparameters is known when TensorFlow Federated is loaded.
+What a file says of a method replaces what it says for all methods; settings
+that the caller adds (`with_settings`) replace both.
+
+A file with `extends = "other"` is laid over another file: its title and its
+settings replace the other's, and so do its methods, where it has any.
 """
 
 import dataclasses
@@ -12,23 +13,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from absl import flags
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.sweeps import setting_tables
+from tff_fair.experiments.sweeps.setting_tables import Grid
 
-from binaries import command_line, train
-from binaries.flags import sweep_flags
-from tff_fair.experiments.errors import RunError as UsageError
-from tff_fair.experiments.runs import run as runs
-
-# The values to run a setting with.
-Grid = Mapping[str, Sequence[str]]
-
-_DOTTED = (runs.HPARAM, runs.TASK_OPTION)
-_REPEATED = ("task_option", "hparam")
-# The sweep itself says where results go, and which methods are run.
-_NOT_HERE = {
-  "output_dir": "the sweep gives each run a folder of its own",
-  "algorithm": "methods are named by [[methods]], or by --algorithms",
-}
+SUFFIX = ".toml"
+_KEYS = ("title", "extends", "flags", "grid", "methods")
+_METHOD_KEYS = ("name", "algorithm", "hparam", "flags", "grid")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +50,7 @@ class Sweep:
     final: Settings of all methods, which replace theirs.
     varying: Which settings of all methods are said in a grid.
     place: Where the common settings are said, for errors.
+    final_place: Where the final settings are said, for errors.
   """
 
   title: str | None
@@ -67,55 +59,118 @@ class Sweep:
   final: Grid
   varying: frozenset[str]
   place: str
+  final_place: str = ""
+
+  def with_settings(self, fixed: Grid, varying: Grid, place: str) -> "Sweep":
+    """Returns the sweep with settings that replace those of all methods.
+
+    Args:
+      fixed: Settings with one value each.
+      varying: Settings with values to combine.
+      place: Where `varying` is said, for errors.
+
+    Raises:
+      RunError: If a setting is in both.
+    """
+    return dataclasses.replace(
+      self,
+      final=setting_tables.joined(fixed, varying, place),
+      varying=self.varying | frozenset(varying),
+      final_place=place,
+    )
+
+  def only(self, names: Sequence[str], place: str) -> "Sweep":
+    """Returns the sweep with some of its methods.
+
+    Args:
+      names: Names of methods, or of their algorithms.
+      place: Where they are said, for errors.
+
+    Raises:
+      RunError: If the sweep has no method of a name.
+    """
+    for name in names:
+      if not any(name in (m.name, m.algorithm) for m in self.methods):
+        valid = dict.fromkeys(m.algorithm for m in self.methods)
+        raise RunError(
+          f"{place}={name}: is not in the file; it has {', '.join(valid)}."
+        )
+    chosen = (m for m in self.methods if {m.name, m.algorithm} & set(names))
+    return dataclasses.replace(self, methods=tuple(chosen))
 
 
-def read() -> Sweep:
-  """Reads the sweep that the flags describe.
+def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
+  """Returns a sweep of methods without settings.
+
+  Args:
+    algorithms: Names of methods, which may be unknown.
+    place: Where they are said, for errors.
+  """
+  methods = [Method(name, name, {}, place) for name in algorithms]
+  return Sweep(None, tuple(methods), {}, {}, frozenset(), place)
+
+
+def read(
+  path: pathlib.Path,
+  *,
+  included: pathlib.Path | None = None,
+  place: str | None = None,
+) -> Sweep:
+  """Reads a sweep's file.
+
+  Args:
+    path: The file.
+    included: A folder with files that others may extend by their names.
+    place: How errors call the file; by default its path.
 
   Raises:
-    UsageError: If something in the file or the flags is not valid.
+    RunError: If something in it, or in a file that it extends, is not valid.
   """
-  path = sweep_flags.file()
-  grid = _table("--grid", sweep_flags.grid(), varies=True)
-  final = _joined(
-    _table("--flag", sweep_flags.settings(), varies=False), grid, "--grid"
-  )
-  chosen = sweep_flags.algorithms()
-  if path is None:
-    if not chosen:
-      raise UsageError(
-        "--algorithms: is missing; name the methods to run, or give a --file."
-      )
-    methods = [Method(name, name, {}, "--algorithms") for name in chosen]
-    return Sweep(None, tuple(methods), {}, final, frozenset(grid), "--grid")
-  sweep = _read_file(path)
-  return dataclasses.replace(
-    sweep,
-    methods=_chosen(sweep.methods, chosen, path),
-    final=final,
-    varying=sweep.varying | grid.keys(),
-  )
+  place = str(path) if place is None else place
+  return _read(path, place, included, extending=())
 
 
-def _read_file(path: pathlib.Path) -> Sweep:
-  place = f"--file={path}"
+def _read(
+  path: pathlib.Path,
+  place: str,
+  included: pathlib.Path | None,
+  *,
+  extending: tuple[pathlib.Path, ...],
+) -> Sweep:
+  """Reads a file; `extending` are those that led to it by `extends`."""
+  if path.resolve() in extending:
+    raise RunError(f"{place}: the files extend each other in a circle.")
   try:
     content = tomllib.loads(path.read_text())
   except (OSError, ValueError) as error:
-    raise UsageError(f"{place}: {error}") from error
-  _check_names(place, content, ("title", "flags", "grid", "methods"))
+    raise RunError(f"{place}: {error}") from error
+  _check_names(place, content, _KEYS)
+  own = _own(content, place)
+  if "extends" not in content:
+    if not own.methods:
+      raise RunError(f"{place}: expected one [[methods]] or more.")
+    return own
+  name = content["extends"]
+  other = _read(
+    _find(name, path.parent, included, place),
+    f"{place}: extends {name}",
+    included,
+    extending=(*extending, path.resolve()),
+  )
+  return _laid_over(own, other)
+
+
+def _own(content: Mapping[str, Any], place: str) -> Sweep:
+  """Returns what a file says itself."""
   title = content.get("title")
   if title is not None and not isinstance(title, str):
-    raise UsageError(f"{place}: title must be a text, found {title!r}.")
-  grid = _table(f"{place}: [grid]", content.get("grid", {}), varies=True)
-  common = _joined(
-    _table(f"{place}: [flags]", content.get("flags", {}), varies=False),
-    grid,
-    f"{place}: [grid]",
-  )
+    raise RunError(f"{place}: title must be a text, found {title!r}.")
+  grid = setting_tables.varying(f"{place}: [grid]", content.get("grid", {}))
+  flags = setting_tables.fixed(f"{place}: [flags]", content.get("flags", {}))
+  common = setting_tables.joined(flags, grid, f"{place}: [grid]")
   entries = content.get("methods", [])
-  if not isinstance(entries, list) or not entries:
-    raise UsageError(f"{place}: expected one [[methods]] or more.")
+  if not isinstance(entries, list):
+    raise RunError(f"{place}: expected one [[methods]] or more.")
   methods = tuple(
     _method(f"{place}: [[methods]] number {number}", entry)
     for number, entry in enumerate(entries, 1)
@@ -123,130 +178,68 @@ def _read_file(path: pathlib.Path) -> Sweep:
   return Sweep(title, methods, common, {}, frozenset(grid), place)
 
 
+def _laid_over(own: Sweep, other: Sweep) -> Sweep:
+  return dataclasses.replace(
+    own,
+    title=other.title if own.title is None else own.title,
+    methods=own.methods or other.methods,
+    common={**other.common, **own.common},
+    # What one fixes and the other varies is as the first has it.
+    varying=(other.varying - frozenset(own.common)) | own.varying,
+  )
+
+
+def _find(
+  name: Any, folder: pathlib.Path, included: pathlib.Path | None, place: str
+) -> pathlib.Path:
+  """Returns the file that `extends` names."""
+  if not isinstance(name, str) or not name:
+    raise RunError(f"{place}: extends must name a file, found {name!r}.")
+  places = [folder / name, folder / f"{name}{SUFFIX}"]
+  # Only a name: "../other" and "folder/other" are paths.
+  if included is not None and pathlib.PurePath(name).name == name:
+    places.append(included / f"{name}{SUFFIX}")
+  for path in places:
+    if path.is_file():
+      return path
+  raise RunError(
+    f"{place}: extends {name!r}, but there is no such file; give its path from "
+    "the folder of this file, or the name of an included one."
+  )
+
+
 def _method(place: str, entry: Any) -> Method:
-  _check_names(place, entry, ("name", "algorithm", "hparam", "flags", "grid"))
+  _check_names(place, entry, _METHOD_KEYS)
   algorithm = entry.get("algorithm")
   name = entry.get("name", algorithm)
   for key, value in (("algorithm", algorithm), ("name", name)):
     if not isinstance(value, str) or not value:
-      raise UsageError(f"{place}: {key} must be a text, found {value!r}.")
+      raise RunError(f"{place}: {key} must be a text, found {value!r}.")
   place = f"{place} ({name})"
   hparams = entry.get("hparam", {})
   if not isinstance(hparams, dict):
-    raise UsageError(f"{place}: expected hparam.NAME = VALUE.")
-  grid = _joined(
-    _table(f"{place}: flags", entry.get("flags", {}), varies=False),
-    _table(f"{place}: grid", entry.get("grid", {}), varies=True),
-    f"{place}: grid",
-  )
+    raise RunError(f"{place}: expected hparam.NAME = VALUE.")
+  flags = setting_tables.fixed(f"{place}: flags", entry.get("flags", {}))
+  grid = setting_tables.varying(f"{place}: grid", entry.get("grid", {}))
   own = {
-    name: value if isinstance(value, list) else [value]
-    for name, value in hparams.items()
+    key: value if isinstance(value, list) else [value]
+    for key, value in hparams.items()
   }
-  grid = _joined(_table(place, {"hparam": own}, varies=True), grid, place)
-  return Method(name, algorithm, grid, place)
-
-
-def _table(place: str, content: Any, *, varies: bool) -> dict[str, list[str]]:
-  """Reads a table of settings.
-
-  Args:
-    place: Where it is, for errors.
-    content: What is there.
-    varies: Whether each setting has a list of values, or one value.
-  """
-  if not isinstance(content, dict):
-    raise UsageError(f"{place}: must be a table, found {content!r}.")
-  grid: dict[str, list[str]] = {}
-  for name, value in _flat(place, content):
-    if name in grid:
-      raise UsageError(f"{place}: {name} is given twice.")
-    if varies and (not isinstance(value, list) or not value):
-      raise UsageError(
-        f"{place}: {name} must be a list of values, found {value!r}."
-      )
-    grid[name] = [
-      _text(f"{place}: {name}", name, v) for v in (value if varies else [value])
-    ]
-    if len(set(grid[name])) < len(grid[name]):
-      raise UsageError(f"{place}: {name} has a value twice.")
-  return grid
-
-
-def _flat(place: str, content: Mapping[str, Any]) -> list[tuple[str, Any]]:
-  """Spreads `hparam` and `task_option`, as tables or as lists of texts."""
-  flat: list[tuple[str, Any]] = []
-  for name, value in content.items():
-    if name not in _REPEATED:
-      flat.append((name, value))
-    elif isinstance(value, dict):
-      flat += [(f"{name}.{key}", item) for key, item in value.items()]
-    else:
-      for text in value if isinstance(value, list) else [value]:
-        key, equals, item = str(text).partition("=")
-        if not equals:
-          raise UsageError(f"{place}: {name}={text}: expected NAME=VALUE.")
-        flat.append((f"{name}.{key}", item))
-  return flat
-
-
-def _text(place: str, name: str, value: Any) -> str:
-  """Returns a value as the command line takes it, checked as far as it can."""
-  if isinstance(value, list) and name in flags.FLAGS:
-    # A list is one value where the flag is a list, as in --workers=A,B.
-    if not isinstance(flags.FLAGS[name].parser, flags.ListParser):
-      raise UsageError(
-        f"{place} must be one value, found {value!r}; lists of values are for "
-        "grids."
-      )
-  elif not isinstance(value, str | int | float | bool):
-    raise UsageError(
-      f"{place} must be a text, a number, true or false, found {value!r}."
-    )
-  text = runs.value_text(value)
-  if name.startswith(_DOTTED):
-    return text
-  valid = command_line.flag_values(train.GROUPS)
-  if name in _NOT_HERE:
-    raise UsageError(f"{place}: cannot be set: {_NOT_HERE[name]}.")
-  if name not in valid:
-    names = sorted(valid.keys() - _NOT_HERE.keys() - set(_REPEATED))
-    raise UsageError(
-      f"{place}: is no flag of training; valid: {', '.join(names)}, "
-      "hparam.NAME, task_option.NAME."
-    )
-  try:
-    flags.FLAGS[name].parser.parse(text)
-  except (TypeError, ValueError) as error:
-    raise UsageError(f"{place}={text}: {error}") from error
-  return text
-
-
-def _joined(fixed: Grid, varying: Grid, place: str) -> dict[str, list[str]]:
-  for name in fixed.keys() & varying.keys():
-    raise UsageError(f"{place}: {name} has a fixed value too; give one.")
-  return {name: list(v) for name, v in {**fixed, **varying}.items()}
-
-
-def _chosen(
-  methods: Sequence[Method], names: Sequence[str], path: pathlib.Path
-) -> tuple[Method, ...]:
-  for name in names:
-    if not any(name in (m.name, m.algorithm) for m in methods):
-      valid = dict.fromkeys(m.algorithm for m in methods)
-      raise UsageError(
-        f"--algorithms={name}: is not in {path}; it has {', '.join(valid)}."
-      )
-  return tuple(
-    m for m in methods if not names or {m.name, m.algorithm} & set(names)
+  return Method(
+    name,
+    algorithm,
+    setting_tables.joined(
+      setting_tables.varying(place, {"hparam": own}),
+      setting_tables.joined(flags, grid, f"{place}: grid"),
+      place,
+    ),
+    place,
   )
 
 
 def _check_names(place: str, table: Any, valid: Sequence[str]) -> None:
   if not isinstance(table, dict):
-    raise UsageError(f"{place}: must be a table, found {table!r}.")
+    raise RunError(f"{place}: must be a table, found {table!r}.")
   for name in table:
     if name not in valid:
-      raise UsageError(
-        f"{place}: unknown {name!r}; expected {', '.join(valid)}."
-      )
+      raise RunError(f"{place}: unknown {name!r}; expected {', '.join(valid)}.")

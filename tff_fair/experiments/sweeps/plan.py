@@ -1,31 +1,27 @@
 """The runs of a sweep: every combination of its settings, checked.
 
 A run's folder is named after its method and the settings that are not the same
-for all, so that the same sweep finds its runs again; whether they are the same
-is checked with what the folders hold.
+for all, so that the same sweep finds its runs again; `states` checks with what
+the folders hold whether they are the same.
 """
 
 import collections
 import dataclasses
-import hashlib
 import itertools
 import json
-import pathlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from absl import flags
+from tff_fair import methods, typed_values
+from tff_fair.experiments import spec_text
+from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.sweeps import names
+from tff_fair.experiments.sweeps.file import Method, Sweep
+from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
 
-from binaries import command_line, train
-from binaries.flags import algorithm_flags, task_flags
-from tff_fair.experiments.comparing import groups as run_groups
-from tff_fair.experiments.errors import RunError as UsageError
-from tff_fair.experiments.runs import run as runs
-from tff_fair.experiments.runs.folder import FREE_FLAGS, RunFolder
-from tff_fair.experiments.sweeps import file as sweep_file
-
-_LONGEST_NAME = 150
+# The fields that hold settings by name, with what their flat names begin with.
+_FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,219 +31,205 @@ class PlannedRun:
   Attributes:
     name: Name of its folder.
     method: What its method is called.
-    arguments: Its command line, without --output_dir.
-    flags: All flags that decide its results; None where none is given.
-    task_options: The options of the task that are given.
-    hparams: All hyperparameters.
+    spec: All that decides its results.
+    settings: What the sweep says of it, by flat names as texts.
   """
 
   name: str
   method: str
-  arguments: tuple[str, ...]
-  flags: Mapping[str, Any]
-  task_options: Mapping[str, str]
-  hparams: Mapping[str, Any]
+  spec: RunSpec
+  settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+  @property
+  def workers(self) -> tuple[str, ...]:
+    """The hosts that compute it; none means this one."""
+    text = self.settings.get(WORKERS, "")
+    return tuple(name for name in text.split(",") if name)
 
 
-def expand(sweep: sweep_file.Sweep) -> list[PlannedRun]:
+def expand(sweep: Sweep) -> list[PlannedRun]:
   """Returns the runs of a sweep: seed by seed, the methods in their order.
 
-  Imports TensorFlow Federated, and leaves the flags of training with other
-  values.
-
   Raises:
-    UsageError: If a value is not valid, or two runs are the same.
+    RunError: If a value is not valid, or two runs are the same.
   """
-  import tff_fair  # noqa: PLC0415
-
-  hparams: dict[str, Mapping[str, Any]] = {}
-  for method in sweep.methods:
-    valid = tff_fair.algorithms.names()
-    if method.algorithm not in valid:
-      raise UsageError(
-        f"{method.place}: unknown algorithm {method.algorithm!r}; valid: "
-        f"{', '.join(valid)}."
-      )
-    hparams[method.algorithm] = tff_fair.algorithms.get(
-      method.algorithm
-    ).hparams
+  hparams = {
+    method.algorithm: _hyperparameters(method) for method in sweep.methods
+  }
   _check_common_hparams(sweep, hparams)
-  planned: dict[str, tuple[sweep_file.Method, PlannedRun]] = {}
+  planned: dict[frozenset[Any], tuple[Method, PlannedRun]] = {}
   for method in sweep.methods:
     for run in _runs_of(sweep, method, hparams[method.algorithm]):
-      key = json.dumps([run.flags, run.task_options, run.hparams], default=str)
-      if key in planned:
-        other, first = planned[key]
-        if run.method == first.method and any(
-          method.grid.get(name) != other.grid.get(name) for name in sweep.final
-        ):
-          # They differed, until the command line replaced a setting of both.
-          continue
-        raise UsageError(
-          f"{method.place}: {run.name} is the same run as {first.name} of "
-          f"{other.place}; leave one of them out."
-        )
-      planned[key] = method, run
+      key = _identity(run.spec)
+      if key not in planned:
+        planned[key] = method, run
+        continue
+      other, first = planned[key]
+      if run.method == first.method and any(
+        method.grid.get(name) != other.grid.get(name) for name in sweep.final
+      ):
+        # They differed, until a final setting replaced one of both.
+        continue
+      raise RunError(
+        f"{method.place}: {run.name} is the same run as {first.name} of "
+        f"{other.place}; leave one of them out."
+      )
+  runs = _with_own_names([run for _, run in planned.values()], _as_json)
+  return sorted(runs, key=lambda run: run.spec.seed)
+
+
+def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
+  """Returns runs in the order of their specs; identical ones have one name."""
+  different: dict[frozenset[Any], RunSpec] = {}
+  for spec in specs:
+    different.setdefault(_identity(spec), spec)
+  runs = _with_own_names(
+    [
+      PlannedRun(name, spec.algorithm, spec)
+      for name, spec in zip(
+        names.of_specs(list(different.values())),
+        different.values(),
+        strict=True,
+      )
+    ],
+    lambda run: repr(sorted(run.spec.effective().items())),
+  )
+  found = dict(zip(different, runs, strict=True))
+  return [found[_identity(spec)] for spec in specs]
+
+
+def _identity(spec: RunSpec) -> frozenset[Any]:
+  return frozenset(spec.effective().items())
+
+
+def _with_own_names(
+  runs: Sequence[PlannedRun], content: Callable[[PlannedRun], str]
+) -> list[PlannedRun]:
   # A hyperparameter and an option of the task may have the same name.
-  counts = collections.Counter(run.name for _, run in planned.values())
-  named = [
-    dataclasses.replace(run, name=f"{run.name}-{_digest(key)}")
+  counts = collections.Counter(run.name for run in runs)
+  return [
+    dataclasses.replace(run, name=names.with_digest(run.name, content(run)))
     if counts[run.name] > 1
     else run
-    for key, (_, run) in planned.items()
+    for run in runs
   ]
-  return sorted(named, key=lambda run: run.flags["seed"])
 
 
-def state(run: PlannedRun, folder: pathlib.Path) -> str:
-  """Returns "finished", "interrupted" or "new".
+def _as_json(run: PlannedRun) -> str:
+  """Returns a run as earlier versions wrote it, so that its name stays."""
+  spec, options = run.spec, {}
+  for name, text in run.settings.items():
+    if name.startswith(spec_text.TASK_OPTION):
+      options[name.removeprefix(spec_text.TASK_OPTION)] = text
+  fields = {n: getattr(spec, n) for n, f in spec.fields().items() if f.decides}
+  defaults = methods.hyperparameters(spec.algorithm)
+  hparams = {n: spec.hparams.get(n, h.default) for n, h in defaults.items()}
+  return json.dumps([fields, options, hparams], default=str)
 
-  Args:
-    run: A run.
-    folder: The folder of it.
 
-  Raises:
-    UsageError: If the folder holds another run, or cannot be read.
-  """
-  files = RunFolder(folder)
-  if not files.config.exists() or not files.config.stat().st_size:
-    files.check_free()
-    return "new"
-  saved = runs.read(folder)
-  for name, before, now in _differences(saved, run):
-    raise UsageError(
-      f"--output_dir: {folder} holds a run with {name}={before} (here {now}); "
-      "choose another folder for the sweep, or move that run away."
+def _hyperparameters(method: Method) -> Mapping[str, Any]:
+  valid = methods.names()
+  if method.algorithm not in valid:
+    raise RunError(
+      f"{method.place}: unknown algorithm {method.algorithm!r}; valid: "
+      f"{', '.join(valid)}."
     )
-  return "finished" if saved.is_finished else "interrupted"
+  return methods.hyperparameters(method.algorithm)
 
 
 def _check_common_hparams(
-  sweep: sweep_file.Sweep, hparams: Mapping[str, Mapping[str, Any]]
+  sweep: Sweep, hparams: Mapping[str, Mapping[str, Any]]
 ) -> None:
-  """Checks that hyperparameters for all methods are of one at least."""
+  """Checks that some method has each hyperparameter that is said for all."""
   known = {
-    f"{runs.HPARAM}{name}" for names in hparams.values() for name in names
+    f"{spec_text.HPARAM}{name}"
+    for of_one in hparams.values()
+    for name in of_one
   }
-  for place, grid in ((sweep.place, sweep.common), ("--grid", sweep.final)):
+  for place, grid in (
+    (sweep.place, sweep.common),
+    (sweep.final_place, sweep.final),
+  ):
     for name in grid:
-      if name.startswith(runs.HPARAM) and name not in known:
-        raise UsageError(
+      if name.startswith(spec_text.HPARAM) and name not in known:
+        raise RunError(
           f"{place}: {name} is no hyperparameter of {', '.join(hparams)}."
         )
 
 
 def _runs_of(
-  sweep: sweep_file.Sweep,
-  method: sweep_file.Method,
-  hparams: Mapping[str, Any],
+  sweep: Sweep, method: Method, hparams: Mapping[str, Any]
 ) -> Iterator[PlannedRun]:
-  def own(grid: sweep_file.Grid) -> dict[str, Sequence[str]]:
-    # What is said for all is for those methods that have it.
+  def own(grid: Grid) -> Grid:
+    # A hyperparameter that is said for all is for those methods that have it.
     return {
       name: values
       for name, values in grid.items()
-      if not name.startswith(runs.HPARAM)
-      or name.removeprefix(runs.HPARAM) in hparams
+      if not name.startswith(spec_text.HPARAM)
+      or name.removeprefix(spec_text.HPARAM) in hparams
     }
 
   grid = {**own(sweep.common), **method.grid, **own(sweep.final)}
-  grid = dict(sorted(grid.items(), key=lambda item: _place(item[0])))
-  # What is the same for all runs of the sweep says nothing in a name.
-  named = [n for n in grid if n in method.grid or n in sweep.varying]
+  grid = {name: grid[name] for name in names.ordered(grid)}
+  # A setting that is the same for all runs of the sweep tells none apart.
+  named = {name for name in grid if name in method.grid} | sweep.varying
   for values in itertools.product(*grid.values()):
     settings = dict(zip(grid, values, strict=True))
-    arguments = [f"--algorithm={method.algorithm}"]
-    arguments += [_argument(name, text) for name, text in settings.items()]
-    words = [method.algorithm]
-    words += [f"{run_groups.short_name(n)}={settings[n]}" for n in named]
-    words += [f"seed={settings.get('seed', 0)}"] if "seed" not in named else []
-    yield _checked(method, "-".join(words), arguments)
+    told = {name: text for name, text in settings.items() if name in named}
+    told.setdefault("seed", settings.get("seed", "0"))
+    yield PlannedRun(
+      name=names.of_settings(method.algorithm, told),
+      method=method.name,
+      spec=_spec(method, settings),
+      settings=settings,
+    )
 
 
-def _checked(
-  method: sweep_file.Method, name: str, arguments: Sequence[str]
-) -> PlannedRun:
-  """Parses a run's command line, as the run itself will."""
-  import tasks  # noqa: PLC0415
-
-  flags.FLAGS.unparse_flags()
+def _spec(method: Method, settings: Mapping[str, str]) -> RunSpec:
+  """Reads the settings of a run."""
+  fields = RunSpec.fields()
+  task = settings.get("task", fields["task"].default)
   try:
-    flags.FLAGS(["train", *arguments])
-    hparams = algorithm_flags.hparams()
-    algorithm_flags.aggregation()
-    if task_flags.name() not in tasks.names():
-      raise UsageError(
-        f"--task={task_flags.name()}: unknown task; valid: "
-        f"{', '.join(tasks.names())}."
-      )
-    values = command_line.flag_values(train.GROUPS)
-    tasks.parse_options(task_flags.name(), values["task_option"])
-  except (UsageError, flags.Error, ValueError) as error:
-    raise UsageError(f"{method.place}: {error}") from error
-  return PlannedRun(
-    name=_file_name(name),
-    method=method.name,
-    arguments=tuple(arguments),
-    flags={
-      name: value
-      for name, value in values.items()
-      if name not in (*FREE_FLAGS, "task_option")
-    },
-    task_options=_options(values["task_option"]),
-    hparams=hparams,
-  )
+    spec = RunSpec(
+      algorithm=method.algorithm,
+      hparams=spec_text.parse_hparams(
+        method.algorithm, _assignments(spec_text.HPARAM, settings)
+      ),
+      task_options=spec_text.parse_task_options(
+        task, _assignments(spec_text.TASK_OPTION, settings)
+      ),
+      **{
+        name: fields[name].parse(text)
+        for name, text in settings.items()
+        if name in fields
+      },
+    )
+    _check_aggregation(spec)
+  except SpecError as error:
+    prefix = _FLAT.get(error.field, error.field)
+    name = f"{prefix}{error.key or ''}".removesuffix(".")
+    found = "" if error.value is None else f"={typed_values.text(error.value)}"
+    raise RunError(f"{method.place}: {name}{found}: {error.problem}") from error
+  return spec
 
 
-def _differences(
-  saved: runs.Run, run: PlannedRun
-) -> Iterator[tuple[str, Any, Any]]:
-  before = saved.flags
-  given = re.findall(
-    r"--(\w+)", saved.config.get("command", {}).get("line", "")
-  )
-  for name, value in run.flags.items():
-    # A flag that is not given may have been saved as what it came to.
-    came_to = value is None and name not in given
-    if before[name] != value and not came_to:
-      yield f"--{name}", before[name], value
-  for kind, old, new in (
-    ("task_option", saved.task_options, run.task_options),
-    ("hparam", saved.config.get("hparams", {}), run.hparams),
-  ):
-    for name in {**old, **new}:
-      if old.get(name) != new.get(name):
-        yield f"--{kind}={name}", old.get(name), new.get(name)
+def _assignments(prefix: str, settings: Mapping[str, str]) -> list[str]:
+  """Returns the settings of a prefix as `name=value` texts."""
+  return [
+    f"{name.removeprefix(prefix)}={text}"
+    for name, text in settings.items()
+    if name.startswith(prefix)
+  ]
 
 
-def _options(texts: Sequence[str]) -> dict[str, str]:
-  pairs = (text.partition("=") for text in texts)
-  return {name: value for name, _, value in pairs}
-
-
-def _place(name: str) -> tuple[bool, bool, bool]:
-  """Hyperparameters come first, then options and flags; the seed is last."""
-  return (
-    name == "seed",
-    not name.startswith(runs.HPARAM),
-    not name.startswith(runs.TASK_OPTION),
-  )
-
-
-def _argument(name: str, text: str) -> str:
-  for prefix in (runs.HPARAM, runs.TASK_OPTION):
-    if name.startswith(prefix):
-      return f"--{prefix[:-1]}={name.removeprefix(prefix)}={text}"
-  return f"--{name}={text}"
-
-
-def _file_name(text: str) -> str:
-  name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
-  if name == text and len(name) <= _LONGEST_NAME:
-    return name
-  # Otherwise it would hang on what else is in the sweep whether it is unique.
-  return f"{name[:_LONGEST_NAME]}-{_digest(text)}"
-
-
-def _digest(text: str) -> str:
-  return hashlib.sha256(text.encode()).hexdigest()[:8]
+def _check_aggregation(spec: RunSpec) -> None:
+  if spec.aggregation is None:
+    return
+  # Imports TensorFlow; few sweeps name a way to sum.
+  valid = methods.get(spec.algorithm).aggregations
+  if spec.aggregation not in valid:
+    raise SpecError(
+      "aggregation",
+      f"not possible for {spec.algorithm}; valid: {', '.join(valid)}.",
+      value=spec.aggregation,
+    )

@@ -6,6 +6,7 @@ computes nothing, and forks for each run (measured on two cores: 9 s instead of
 before it is safe: TensorFlow and gRPC start their threads at the first use.
 """
 
+import contextlib
 import multiprocessing
 import os
 import pathlib
@@ -13,37 +14,50 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+import types
+from collections.abc import (
+  Callable,
+  Generator,
+  Iterable,
+  Iterator,
+  Sequence,
+)
 from multiprocessing import connection, forkserver
 from typing import Any, NamedTuple
 
-from binaries import train
+from tasks import DataError
 from tff_fair.experiments import interruption
+from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.spec import RunSpec
 
-# Imported by the server: all that a run needs, and is slow to import.
-_PRELOADED = (
-  *(
-    "binaries.train",
-    "tff_fair.experiments.training.training_run",
-    "matplotlib.figure",
-  ),
-  *("sklearn.datasets", "tasks.registry", "tff_fair.algorithms"),
-)
+_PRELOADED = "tff_fair.experiments.sweeps.warm"
+# The exit status of a run that a mistake of the user ends.
+_MISTAKE = 2
 _context = multiprocessing.get_context("forkserver")
 
 
 class Job(NamedTuple):
   """A training run to be started.
 
+  Functions come from modules that the process of the run can import.
+
   Attributes:
     name: What it is called.
-    arguments: Its command line.
+    spec: All that decides its results.
+    path: Its folder.
     log: The file that takes its output.
+    workers: The hosts that compute it; none means this one.
+    train: Trains a run: takes its spec, folder and workers.
+    describe: Returns the line that tells of a mistake of the user.
   """
 
   name: str
-  arguments: Sequence[str]
+  spec: RunSpec
+  path: pathlib.Path
   log: pathlib.Path
+  workers: Sequence[str]
+  train: Callable[[RunSpec, pathlib.Path, Sequence[str]], object]
+  describe: Callable[[Exception], str] = str
 
 
 class Ended(NamedTuple):
@@ -62,41 +76,9 @@ class Ended(NamedTuple):
 
 def prepare() -> None:
   """Starts the server, which imports while this program goes on."""
-  _context.set_forkserver_preload(list(_PRELOADED))
-  # Ctrl-C is for this program; the server inherits that it is ignored.
-  handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-  try:
+  _context.set_forkserver_preload([_PRELOADED])
+  with _interruption_ignored():
     forkserver.ensure_running()
-  finally:
-    signal.signal(signal.SIGINT, handler)
-
-
-def call(function: Callable[..., Any], *arguments: Any) -> Any:
-  """Returns what a function returns in a warm process, or raises its error.
-
-  Args:
-    function: A function of a module.
-    *arguments: Its arguments, which can be pickled, like its result.
-  """
-  receiver, sender = _context.Pipe(duplex=False)
-  process = _context.Process(
-    target=_answer, args=(sender, function, arguments), daemon=True
-  )
-  process.start()
-  sender.close()
-  try:
-    result, error = receiver.recv()
-  except EOFError as closed:
-    process.join()
-    raise RuntimeError(
-      f"The process of {function.__name__} ended with {process.exitcode}."
-    ) from closed
-  except BaseException:
-    process.kill()
-    raise
-  if error is not None:
-    raise error
-  return result
 
 
 def run_all(
@@ -118,7 +100,7 @@ def run_all(
       while waiting and len(running) < num_parallel:
         job = waiting.pop()
         process = _context.Process(target=_train, args=(job,), name=job.name)
-        with interruption.deferred():
+        with interruption.deferred(), _without_main():
           process.start()
           running[process] = (job, time.monotonic())
       connection.wait([process.sentinel for process in running])
@@ -128,6 +110,35 @@ def run_all(
           yield Ended(job, process.exitcode, time.monotonic() - start)
   finally:
     _stop(list(running))
+
+
+@contextlib.contextmanager
+def _interruption_ignored() -> Iterator[None]:
+  """Ctrl-C is for this program; the server inherits that it is ignored."""
+  # Only the main thread may say what a signal does.
+  if threading.current_thread() is not threading.main_thread():
+    yield
+    return
+  handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+  try:
+    yield
+  finally:
+    signal.signal(signal.SIGINT, handler)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+  """Keeps a new process from importing the user's script, as Python would.
+
+  A script that starts a sweep at its top level would start it again there.
+  """
+  name = "__main__"
+  main = sys.modules[name]
+  sys.modules[name] = types.ModuleType(name)
+  try:
+    yield
+  finally:
+    sys.modules[name] = main
 
 
 def _stop(processes: Sequence[Any]) -> None:
@@ -144,14 +155,24 @@ def _stop(processes: Sequence[Any]) -> None:
 
 
 def _train(job: Job) -> None:
+  """Carries out a job, in the process that is there for it."""
   os.setsid()  # Ctrl-C reaches the sweep alone, which asks its runs to end.
   threading.Thread(target=_end_with_sweep, daemon=True).start()
   log = os.open(job.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
   for stream in (sys.stdout, sys.stderr):
     os.dup2(log, stream.fileno())
   os.close(log)
-  sys.argv = [str(train.__file__), *job.arguments]
-  train.run()
+  status = 0
+  try:
+    with interruption.raised():
+      job.train(job.spec, job.path, job.workers)
+  except (SpecError, RunError, DataError) as error:
+    print(" ".join(job.describe(error).split()), file=sys.stderr)
+    status = _MISTAKE
+  except interruption.Interrupted as interrupted:
+    print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
+    status = 128 + interrupted.signal_number  # As shells know it.
+  sys.exit(status)
 
 
 def _end_with_sweep() -> None:
@@ -159,12 +180,3 @@ def _end_with_sweep() -> None:
   if sweep is not None:
     connection.wait([sweep.sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _answer(
-  sender: Any, function: Callable[..., Any], arguments: Sequence[Any]
-) -> None:
-  try:
-    sender.send((function(*arguments), None))
-  except Exception as error:
-    sender.send((None, error))

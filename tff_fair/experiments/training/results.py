@@ -12,8 +12,8 @@ import pandas as pd
 
 import tasks
 from tasks.cuts import label_histogram
-from tff_fair import files as staging
 from tff_fair import files
+from tff_fair import files as staging
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import plots, release
 from tff_fair.experiments.training.selection import Selection

@@ -1,0 +1,143 @@
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from tests import source_tree
+from tests.experiments import run_folders
+from tff_fair.experiments.comparing import compare
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import finding
+
+ACCURACIES = {
+  ("fedavg", 0): (0.2, 0.4, 0.9),
+  ("fedavg", 1): (0.3, 0.5, 1.0),
+  ("term", 0): (0.5, 0.5, 0.8),
+  ("term", 1): (0.6, 0.6, 0.9),
+  ("afl", 0): (0.1, 0.1, 0.1),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+  """Three methods; fedavg and term with two seeds."""
+  for (name, seed), last in ACCURACIES.items():
+    run_folders.make(
+      tmp_path / f"{name}-{seed}",
+      [(1, (0.1, 0.2, 0.3)), (2, last)],
+      algorithm=name,
+      seed=seed,
+    )
+  return tmp_path
+
+
+def test_methods_have_rows(folder):
+  frame = compare(finding.find([folder]))
+  assert list(frame.columns) == [
+    *("task", "method", "seeds"),
+    *("mean", "mean_std_over_seeds", "std", "std_std_over_seeds"),
+    *("worst_10", "worst_10_std_over_seeds"),
+    *("best_10", "best_10_std_over_seeds"),
+  ]
+  assert frame["method"].tolist() == ["afl", "fedavg", "term"]
+  assert frame["seeds"].tolist() == [1, 2, 2]
+  assert set(frame["task"]) == {"digits, 3 clients"}
+  # In percent, with the digits of the program's tables.
+  assert frame["mean"].tolist() == [10.0, 55.0, 65.0]
+  assert frame["std"].tolist()[1] == 29.44
+  assert frame["mean_std_over_seeds"].tolist()[1:] == [7.07, 7.07]
+  assert pd.isna(frame["mean_std_over_seeds"].iloc[0])
+
+
+def test_runs_and_folders_are_the_same(folder):
+  expected = compare(finding.find([folder]))
+  paths = sorted(map(str, folder.iterdir()))
+  for runs in (
+    folder,
+    str(folder),
+    [folder],
+    paths,
+    [finding.open_run(paths[0]), *paths],
+  ):
+    pd.testing.assert_frame_equal(compare(runs), expected)
+
+
+def test_columns_are_chosen(folder):
+  frame = compare(folder, columns=["jain", "variance"])
+  assert list(frame.columns[3:]) == [
+    *("jain", "jain_std_over_seeds"),
+    *("variance", "variance_std_over_seeds"),
+  ]
+  assert frame["jain"].tolist()[0] == 1.0
+
+
+def test_methods_are_compared_with_a_baseline(folder):
+  frame = compare(folder, baseline="fedavg", columns=["mean"])
+  frame = frame.set_index("method")
+  assert frame.loc["term", "suffering_improved_share"] == 100
+  assert frame.loc["term", "suffering_mean_change"] == 20
+  assert frame.loc["term", "mean_change"] == 10
+  assert frame.loc["term", "mean_change_std_over_seeds"] == 0
+  assert pd.isna(frame.loc["fedavg", "mean_change"])
+  assert frame.loc["afl", "suffering_improved_share"] == 0
+
+
+def test_another_round_is_compared(folder):
+  means = compare(folder, round=1)["mean"]
+  assert means.tolist() == [20, 20, 20]
+  best = compare(folder, round="best", criterion="std").set_index("method")
+  assert best.loc["afl", "mean"] == 10
+  assert best.loc["fedavg", "mean"] == 20
+
+
+def test_unfinished_runs_take_part_if_asked(folder):
+  path = run_folders.make(
+    folder / "vred", algorithm="vred", is_finished=False, seed=3
+  )
+  frame = compare(folder)
+  assert "vred" not in set(frame["method"])
+  assert frame.attrs["notes"][-1] == (
+    f"Left out: {path} is not finished (unfinished=True includes it)."
+  )
+  assert "vred" in set(compare(folder, unfinished=True)["method"])
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    ({"baseline": "fedprox"}, "baseline='fedprox': is none of the methods; gi"),
+    ({"columns": ["mean", "foo"]}, "columns='foo': unknown; valid: mean, wei"),
+    ({"criterion": "foo"}, "criterion='foo': unknown; valid"),
+    ({"round": 7}, "runs: nothing to compare. Left out: "),
+  ],
+)
+def test_wrong_arguments_are_named(folder, arguments, message):
+  with pytest.raises(ValueError) as error:  # noqa: PT011
+    compare(folder, **arguments)
+  assert str(error.value).startswith(message)
+
+
+def test_folders_without_runs_are_named(tmp_path):
+  with pytest.raises(RunError, match="holds no run"):
+    compare(tmp_path)
+  with pytest.raises(ValueError, match="nothing to compare"):
+    compare([])
+
+
+def test_comparing_needs_no_tensorflow(folder):
+  program = (
+    "import sys\n"
+    "from tff_fair.experiments.comparing import compare\n"
+    "print(compare(sys.argv[1])['seeds'].sum())\n"
+    "print([n for n in ('tensorflow', 'absl') if n in sys.modules])"
+  )
+  ended = subprocess.run(
+    [sys.executable, "-c", program, str(folder)],
+    check=True,
+    cwd=source_tree.ROOT,
+    capture_output=True,
+    text=True,
+    timeout=120,
+  )
+  assert ended.stdout == "5\n[]\n"

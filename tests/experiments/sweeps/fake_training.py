@@ -1,0 +1,35 @@
+"""Stands for training, in the processes that a sweep starts."""
+
+import os
+import pathlib
+import sys
+
+from tests.experiments import run_folders
+from tff_fair.experiments.errors import SpecError
+
+
+def train(spec, path, workers):
+  """Writes a run; one of seed 7 fails, one of seed 8 dies."""
+  print(f"{spec.algorithm} on {workers}", os.getpid())
+  print("main:", getattr(sys.modules["__main__"], "__file__", None))
+  if spec.seed == 7:
+    raise SpecError("seed", "is 7.", value=7)
+  if spec.seed == 8:
+    os.kill(os.getpid(), 9)
+  path = pathlib.Path(path)
+  again = path.with_name(f"{path.name}.again")
+  assert not again.exists(), "A run that is finished ran again."
+  again.touch()
+  run_folders.make(
+    path,
+    algorithm=spec.algorithm,
+    seed=spec.seed,
+    hparams=dict(spec.hparams),
+    client_learning_rate=spec.client_learning_rate,
+    total_rounds=spec.total_rounds,
+  )
+
+
+def describe(error):
+  """Tells of a mistake as a program would."""
+  return f"--{error.field}={error.value}: {error.problem}"

@@ -1,0 +1,140 @@
+"""Tables of settings, as a sweep's file and its command line have them.
+
+A setting is a field of `RunSpec`, "hparam.NAME", "task_option.NAME" or
+"workers". Its values stay texts, as somebody wrote them: they name the folders
+of runs. Which hyperparameters and options there are depends on the method and
+the task; `plan` checks that.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tff_fair import typed_values
+from tff_fair.experiments import spec_text
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.spec import RunSpec
+
+# The values to run a setting with.
+Grid = Mapping[str, Sequence[str]]
+
+# The hosts that compute a run: they decide none of its results.
+WORKERS = "workers"
+_DOTTED = (spec_text.HPARAM, spec_text.TASK_OPTION)
+_REPEATED = tuple(prefix.removesuffix(".") for prefix in _DOTTED)
+# The sweep itself says where results go, and which methods run.
+_NOT_HERE = {
+  "output_dir": "the sweep gives each run a folder of its own",
+  "algorithm": "methods are named by [[methods]], or by --algorithms",
+}
+
+
+def fixed(place: str, content: Any) -> dict[str, list[str]]:
+  """Reads a table that gives each setting one value.
+
+  Args:
+    place: Where the table is, for errors.
+    content: What is there.
+
+  Raises:
+    RunError: If it is no such table.
+  """
+  return {
+    name: [_text(f"{place}: {name}", name, value)]
+    for name, value in _settings(place, content)
+  }
+
+
+def varying(place: str, content: Any) -> dict[str, list[str]]:
+  """Reads a table that gives each setting a list of values.
+
+  Args:
+    place: Where the table is, for errors.
+    content: What is there.
+
+  Raises:
+    RunError: If it is no such table.
+  """
+  grid: dict[str, list[str]] = {}
+  for name, values in _settings(place, content):
+    if not isinstance(values, list) or not values:
+      raise RunError(
+        f"{place}: {name} must be a list of values, found {values!r}."
+      )
+    grid[name] = [_text(f"{place}: {name}", name, value) for value in values]
+    if len(set(grid[name])) < len(values):
+      raise RunError(f"{place}: {name} has a value twice.")
+  return grid
+
+
+def joined(one: Grid, other: Grid, place: str) -> dict[str, list[str]]:
+  """Returns two tables as one.
+
+  Raises:
+    RunError: If a setting is in both.
+  """
+  for name in one.keys() & other.keys():
+    raise RunError(f"{place}: {name} has a fixed value too; give one.")
+  return {name: list(values) for name, values in {**one, **other}.items()}
+
+
+def _settings(place: str, content: Any) -> Iterator[tuple[str, Any]]:
+  """Yields the settings of a table, each once."""
+  if not isinstance(content, dict):
+    raise RunError(f"{place}: must be a table, found {content!r}.")
+  seen = set()
+  for name, value in _flat(place, content):
+    if name in seen:
+      raise RunError(f"{place}: {name} is given twice.")
+    seen.add(name)
+    yield name, value
+
+
+def _flat(place: str, content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+  """Spreads `hparam` and `task_option`, as tables or as lists of texts."""
+  for name, value in content.items():
+    if name not in _REPEATED:
+      yield name, value
+    elif isinstance(value, dict):
+      yield from ((f"{name}.{key}", item) for key, item in value.items())
+    else:
+      for text in value if isinstance(value, list) else [value]:
+        key, equals, item = str(text).partition("=")
+        if not equals:
+          raise RunError(f"{place}: {name}={text}: expected NAME=VALUE.")
+        yield f"{name}.{key}", item
+
+
+def _text(place: str, name: str, value: Any) -> str:
+  """Returns a value as text, checked as far as its name alone allows."""
+  if isinstance(value, list) and name in RunSpec.fields():
+    raise RunError(
+      f"{place} must be one value, found {value!r}; lists of values are for "
+      "grids."
+    )
+  is_list = isinstance(value, list) and name == WORKERS
+  if not is_list and not isinstance(value, str | int | float | bool):
+    raise RunError(
+      f"{place} must be a text, a number, true or false, found {value!r}."
+    )
+  text = typed_values.text(value)
+  if not name.startswith(_DOTTED):
+    _check(place, name, text)
+  return text
+
+
+def _check(place: str, name: str, text: str) -> None:
+  if name in _NOT_HERE:
+    raise RunError(f"{place}: cannot be set: {_NOT_HERE[name]}.")
+  if name == WORKERS:
+    return
+  valid = RunSpec.fields()
+  if name not in valid:
+    names = sorted({*valid, WORKERS} - _NOT_HERE.keys())
+    raise RunError(
+      f"{place}: is no setting of a run; valid: {', '.join(names)}, "
+      "hparam.NAME, task_option.NAME."
+    )
+  try:
+    valid[name].parse(text)
+  except ValueError as error:
+    raise RunError(f"{place}={text}: {error}.") from error

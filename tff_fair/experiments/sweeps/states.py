@@ -1,0 +1,31 @@
+"""What there is of a planned run: whether its folder holds it, and how much."""
+
+import pathlib
+
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec import RunSpec
+
+
+def of(spec: RunSpec, folder: pathlib.Path) -> str:
+  """Returns "finished", "interrupted" or "new".
+
+  Args:
+    spec: A run.
+    folder: The folder of it.
+
+  Raises:
+    RunError: If the folder holds another run, or nobody can read it.
+  """
+  files = RunFolder(folder)
+  if not files.config.exists() or not files.config.stat().st_size:
+    files.check_free()
+    return "new"
+  saved = finding.open_run(folder)
+  for name, (before, now) in saved.differences(spec).items():
+    raise RunError(
+      f"{folder}: holds a run with {name}={before} (here {now}); choose "
+      "another folder for the sweep, or move that run away."
+    )
+  return "finished" if saved.is_finished else "interrupted"
