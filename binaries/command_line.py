@@ -4,17 +4,34 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from absl import flags
 
-from tff_fair.experiments import interruption
+from tasks import DataError
+from tff_fair import typed_values
+from tff_fair.experiments import RunError, SpecError, interruption
 
 _FLAGFILES = pathlib.Path(__file__).parent / "flagfiles"
 _FLAGFILE_SUFFIX = ".flags"
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
-# A group of flags is a module that defines them: its docstring is the title.
+_FLAGS_OF_MAPPINGS = {"hparams": "hparam", "task_options": "task_option"}
+
+
+class Group(NamedTuple):
+  """Flags that belong together.
+
+  Attributes:
+    title: Their title in the help.
+    names: Their names.
+  """
+
+  title: str
+  names: tuple[str, ...]
+
+
+# A group may also be a module that defines flags, with its docstring as title.
 Groups = Sequence[Any]
 
 
@@ -33,19 +50,20 @@ def run(
 ) -> NoReturn:
   """Parses the flags, calls `main` and exits.
 
-  The exit status is 0; 2 for a `UsageError`; 130 or 143 after Ctrl-C or
-  SIGTERM.
+  The exit status is 0; 2 for a mistake of the user, of which it tells in one
+  line: a `UsageError`, `SpecError`, `RunError` or `DataError`; 130 or 143 after
+  Ctrl-C or SIGTERM.
 
   Args:
     main: The program. It is called with the words that are no flags.
     description: What the program does, the first lines of its help.
-    groups: The modules that define the program's flags.
+    groups: The groups of the program's flags.
     arguments: What words that are no flags stand for, as "RUN ..."; without it,
       there must be none.
     argv: The program's name and its arguments; by default those it was started
       with.
-    namespace: What the modules define their flags in; a program of its own
-      namespace may give its flags the names that others give to theirs.
+    namespace: Where the flags are defined; a program with a namespace of its
+      own may give its flags the names that others give to theirs.
 
   Raises:
     SystemExit: Always.
@@ -69,17 +87,35 @@ def run(
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         main(*words)
       sys.stdout.flush()
-  except UsageError as error:
-    print(f"{program}: {' '.join(str(error).split())}", file=sys.stderr)
+  except (UsageError, SpecError, RunError, DataError) as error:
+    print(f"{program}: {' '.join(line(error).split())}", file=sys.stderr)
     status = 2
   except interruption.Interrupted as interrupted:
     print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
-    status = interrupted.status
+    # As shells know it.
+    status = 128 + interrupted.signal_number
   except BrokenPipeError:
     # Who read our output, as `head`, has gone; nor can it be flushed at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     status = 1
   sys.exit(status)
+
+
+def line(error: Exception) -> str:
+  """Returns what to tell of a mistake: the flag at fault first."""
+  if isinstance(error, DataError):
+    return f"--data_dir: {error}"
+  if not isinstance(error, SpecError):
+    return str(error)
+  words = [f"--{_FLAGS_OF_MAPPINGS.get(error.field, error.field)}"]
+  if error.key is not None:
+    words.append(error.key)
+  if error.value is not None:
+    # Hyperparameters as they are given, others as absl shows them.
+    words.append(
+      str(error.value) if error.key is None else typed_values.text(error.value)
+    )
+  return f"{'='.join(words)}: {error.problem}"
 
 
 def path(flag: str, text: str) -> pathlib.Path:
@@ -102,17 +138,6 @@ def flag_values(
   """Returns the values of all flags of some groups by name."""
   return {
     flag.name: flag.value
-    for group in groups
-    for flag in _flags_of(group, namespace)
-  }
-
-
-def flag_defaults(
-  groups: Groups, namespace: flags.FlagValues = flags.FLAGS
-) -> dict[str, Any]:
-  """Returns what the flags of some groups are where they are not given."""
-  return {
-    flag.name: flag.default
     for group in groups
     for flag in _flags_of(group, namespace)
   }
@@ -172,6 +197,8 @@ def _flagfile_path(name: str) -> str:
 
 
 def _flags_of(group: Any, namespace: flags.FlagValues) -> list[flags.Flag]:
+  if isinstance(group, Group):
+    return [namespace[name] for name in group.names]
   return namespace.get_flags_for_module(group.__name__)
 
 
@@ -183,7 +210,8 @@ def _help(
 ) -> str:
   lines = [description.strip(), "", f"Usage: {usage} [--flag=value ...]"]
   for group in groups:
-    lines += ["", str(group.__doc__).strip()]
+    title = group.title if isinstance(group, Group) else str(group.__doc__)
+    lines += ["", title.strip()]
     for flag in _flags_of(group, namespace):
       lines += [f"  --{flag.name}{_values(flag)}", _wrap(flag.help)]
   lines += [

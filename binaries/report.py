@@ -11,7 +11,7 @@ from binaries.flags import report_flags
 from tasks.data_error import DataError
 from tff_fair.experiments.reporting import methods, page
 from tff_fair.experiments.reporting.writing import report
-from tff_fair.experiments.runs.run import find
+from tff_fair.experiments.runs.finding import find
 
 GROUPS = (report_flags,)
 

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from binaries import command_line, train
+from binaries import command_line
+from binaries.flags import run_flags
 from tests import source_tree
 
 
@@ -111,7 +112,7 @@ def parse(program):
     values = {}
 
     def main():
-      values.update(command_line.flag_values(train.GROUPS))
+      values.update(command_line.flag_values(run_flags.GROUPS))
 
     assert program(*arguments, main=main) == (0, "", "")
     return values

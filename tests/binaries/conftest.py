@@ -6,7 +6,7 @@ import pytest
 from absl.testing import flagsaver
 
 from binaries import command_line, train
-from binaries.flags import catalog
+from binaries.flags import run_flags
 
 
 class Outcome(NamedTuple):
@@ -33,7 +33,7 @@ def program(tmp_path, monkeypatch):
       command_line.run(
         main,
         description=train.__doc__,
-        groups=(*train.GROUPS, catalog),
+        groups=run_flags.GROUPS,
         arguments=arguments,
         argv=["train.py", *words],
       )

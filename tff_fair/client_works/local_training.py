@@ -70,9 +70,10 @@ class TrainingSettings:
     if self.shuffle_seed is not None:
       checks.check_integer("shuffle_seed", self.shuffle_seed, minimum=0)
       if self.batch_size is None:
-        raise ValueError(
+        raise checks.OptionError(
+          "shuffle_seed",
           "A shuffle_seed needs a batch_size: without one, each element of a "
-          "client's data is a minibatch already. Shuffle the dataset instead."
+          "client's data is a minibatch already. Shuffle the dataset instead.",
         )
 
   def _check_local_epochs(self) -> None:
@@ -81,13 +82,17 @@ class TrainingSettings:
       checks.check_integer("local_epochs", self.local_epochs, minimum=1)
       return
     if len(self.local_epochs) != 2:
-      raise ValueError(
+      raise checks.OptionError(
+        "local_epochs",
         "Expected local_epochs to be an integer or (least, greatest), found "
-        f"{self.local_epochs!r}."
+        f"{self.local_epochs!r}.",
       )
     least, greatest = self.local_epochs
-    checks.check_integer("the least local_epochs", least, minimum=1)
-    checks.check_integer("the greatest local_epochs", greatest, minimum=least)
+    try:
+      checks.check_integer("the least local_epochs", least, minimum=1)
+      checks.check_integer("the greatest local_epochs", greatest, minimum=least)
+    except checks.OptionError as error:
+      raise checks.OptionError("local_epochs", str(error)) from error
 
 
 class Progress(NamedTuple):

@@ -7,7 +7,43 @@
 TensorFlow is imported when something trains.
 """
 
+import importlib
+import typing
+
 from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.runs.finding import open_run
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 
-__all__ = ["RunError", "RunSpec", "SpecError"]
+if typing.TYPE_CHECKING:
+  from tff_fair.experiments.comparing.comparison import compare
+  from tff_fair.experiments.reporting.writing import report
+  from tff_fair.experiments.sweeps.runner import sweep
+  from tff_fair.experiments.training.running import run
+else:
+  # Imported when somebody asks for them: what they are built on takes seconds.
+  _MODULES = {
+    "compare": "tff_fair.experiments.comparing.comparison",
+    "report": "tff_fair.experiments.reporting.writing",
+    "run": "tff_fair.experiments.training.running",
+    "sweep": "tff_fair.experiments.sweeps.runner",
+  }
+
+  def __getattr__(name: str) -> object:
+    """Imports the function of that name."""
+    if name in _MODULES:
+      return getattr(importlib.import_module(_MODULES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+  "Run",
+  "RunError",
+  "RunSpec",
+  "SpecError",
+  "compare",
+  "open_run",
+  "report",
+  "run",
+  "sweep",
+]

@@ -61,11 +61,25 @@ class Declared(NamedTuple):
     Raises:
       ValueError: If the text is no valid value.
     """
+    return self.check(self.read(text))
+
+  def read(self, text: str) -> Any:
+    """Reads a value of the type from text; it may not be valid.
+
+    Raises:
+      ValueError: If the text is no value of the type.
+    """
     try:
-      value = typed_values.parse(self.name, self.annotation, text)
+      return typed_values.parse(self.name, self.annotation, text)
     except ValueError:
       raise ValueError(f"expected {self.expected}, found {text!r}") from None
-    return self.check(value)
+
+  @property
+  def choices(self) -> tuple[str, ...]:
+    """The texts that are valid, where there is a list of them."""
+    kinds = (self.annotation, *typing.get_args(self.annotation))
+    literals = (k for k in kinds if typing.get_origin(k) is typing.Literal)
+    return next(map(typing.get_args, literals), ())
 
   @property
   def expected(self) -> str:
@@ -91,14 +105,16 @@ def value(
   return dataclasses.field(default=default, metadata={_KEY: settings})
 
 
-def positive_integer(default: int | None, meaning: str, **kwargs: Any) -> Any:
+def positive_integer(
+  default: int | None, meaning: str, *, decides: bool = True
+) -> Any:
   """Declares a field that takes 1, 2, 3, ..."""
   return value(
     default,
     meaning,
-    expects="a positive integer" + (" or none" if default is None else ""),
-    is_valid=lambda number: 1 <= number < 2**31,
-    **kwargs,
+    expects="a positive integer" + (" or none" * (default is None)),
+    is_valid=lambda number: number >= 1,
+    decides=decides,
   )
 
 
@@ -112,9 +128,13 @@ def positive_number(default: float | None, meaning: str) -> Any:
   )
 
 
-@functools.cache
-def fields_of(cls: Any) -> Mapping[str, Declared]:
+def fields_of(cls: type) -> Mapping[str, Declared]:
   """Returns the declared fields of a dataclass by name, in their order."""
+  return _fields_of(cls)
+
+
+@functools.cache
+def _fields_of(cls: Any) -> Mapping[str, Declared]:
   hints = typing.get_type_hints(cls)
   return {
     field.name: Declared(

@@ -2,35 +2,55 @@
 
 import contextlib
 import signal
+import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Interrupted(BaseException):
-  """A signal asked the program to end; like KeyboardInterrupt, no Exception.
+class Interrupted(KeyboardInterrupt):
+  """A signal asked the program to end.
 
   Attributes:
-    status: The exit status that shells know it by, 128 + the signal's number.
+    signal_number: The signal.
     advice: How to go on, for the user; may be empty.
   """
 
   def __init__(self, signal_number: int) -> None:
     super().__init__(signal_number)
-    self.status = 128 + signal_number
+    self.signal_number = signal_number
     self.advice = ""
+
+  def __str__(self) -> str:
+    """Returns the advice."""
+    return self.advice
 
 
 _pending: int | None = None
 _num_deferring = 0
 
 
+def unhandled_signals() -> Sequence[int]:
+  """Returns the signals of interruption that nobody handles.
+
+  None in other threads than the main one: signals never come there.
+  """
+  if threading.current_thread() is not threading.main_thread():
+    return ()
+  defaults = (signal.SIG_DFL, signal.default_int_handler)
+  return [n for n in _SIGNALS if signal.getsignal(n) in defaults]
+
+
 @contextlib.contextmanager
-def raised() -> Iterator[None]:
-  """Raises `Interrupted` where the main thread is when a signal comes."""
-  former = {number: signal.getsignal(number) for number in _SIGNALS}
-  for number in _SIGNALS:
+def raised(signals: Sequence[int] = _SIGNALS) -> Iterator[None]:
+  """Raises `Interrupted` where the main thread is when a signal comes.
+
+  Args:
+    signals: The signals.
+  """
+  former = {number: signal.getsignal(number) for number in signals}
+  for number in signals:
     signal.signal(number, _handle)
   try:
     yield

@@ -3,14 +3,20 @@
 Writes to stderr; stdout is for results.
 """
 
+from __future__ import annotations
+
+import contextlib
 import os
 import sys
 import time
+import typing
+from collections.abc import Callable
 from typing import Self
 
 import tqdm
 
-from tff_fair.experiments.training import loop as training_loop
+if typing.TYPE_CHECKING:
+  from tff_fair.experiments.training.loop import Evaluation
 
 # Without a terminal, there is a line for each evaluation and one in so long.
 _SECONDS_PER_LINE = 30.0
@@ -25,6 +31,17 @@ def say_on_screen(text: str) -> None:
   """Writes a line on a terminal; a log does without it."""
   if _is_on_screen():
     say(text)
+
+
+def follow(
+  total_rounds: int, *, completed_rounds: int = 0, is_silent: bool = False
+) -> contextlib.AbstractContextManager[
+  Callable[[int, Evaluation | None], None]
+]:
+  """Returns what follows the rounds of a run; see `Progress`."""
+  if is_silent:
+    return contextlib.nullcontext(lambda *_: None)
+  return Progress(total_rounds, completed_rounds=completed_rounds)
 
 
 class Progress:
@@ -51,9 +68,7 @@ class Progress:
     if self._bar is not None:
       self._bar.close()
 
-  def __call__(
-    self, round_num: int, evaluation: training_loop.Evaluation | None
-  ) -> None:
+  def __call__(self, round_num: int, evaluation: Evaluation | None) -> None:
     """Reports the end of a round, and its evaluation if there was one."""
     if self._bar is not None:
       if evaluation is not None:
@@ -77,7 +92,7 @@ def _is_on_screen() -> bool:
     return False
 
 
-def _describe(evaluation: training_loop.Evaluation) -> str:
+def _describe(evaluation: Evaluation) -> str:
   accuracy = evaluation.summary["accuracy"]
   return (
     f"accuracy {accuracy['mean']:.1%}, std {accuracy['std']:.1%}, "

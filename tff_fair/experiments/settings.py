@@ -23,8 +23,10 @@ OptimizerName = Literal[
 ]
 DecayKind = Literal["exponential", "inverse_time"]
 
+WITH_MOMENTUM = ("momentum", "nesterov")
 MOMENTUM = 0.9  # Where there is one and none is given.
 USUAL_COHORT = 10
+_LARGEST_INT32 = 2**31 - 1  # Places of examples are counted in int32.
 
 _MOMENTUM_OF = (
   f"with the optimizer momentum or nesterov, in [0, 1). By default {MOMENTUM}."
@@ -38,7 +40,7 @@ _A_RANGE: dict[str, Any] = {
   "is_valid": number_range.is_valid,
 }
 _A_SEED: dict[str, Any] = {
-  "expects": "an integer of 0 or more",
+  "expects": "a non-negative integer",
   "is_valid": lambda value: value >= 0,
 }
 
@@ -95,8 +97,11 @@ class TrainingSettings:
   client_learning_rate: float = declared.positive_number(
     0.1, "Learning rate of local training."
   )
-  batch_size: int = declared.positive_integer(
-    16, "Examples in a local minibatch."
+  batch_size: int = declared.value(
+    16,
+    "Examples in a local minibatch.",
+    expects=f"an integer in [1, {_LARGEST_INT32}]",
+    is_valid=lambda value: 1 <= value <= _LARGEST_INT32,
   )
   local_epochs: int | str = declared.value(
     1,

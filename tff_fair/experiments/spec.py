@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import tasks
-from tff_fair import methods, typed_values
+from tff_fair import methods
 from tff_fair.experiments import (
   declared,
   grids,
@@ -23,7 +23,6 @@ from tff_fair.experiments import (
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.frozen_mapping import FrozenMapping
 
-_WITH_MOMENTUM = ("momentum", "nesterov")
 _RANGES = ("local_epochs", "clients_per_round")
 _MAPPINGS = ("hparams", "task_options")
 
@@ -185,17 +184,7 @@ class RunSpec(
     valid = methods.hyperparameters(self.algorithm)
     checked = {}
     for name, value in _as_mapping("hparams", self.hparams).items():
-      if name not in valid:
-        known = ", ".join(
-          f"{n}={typed_values.text(h.default)}" for n, h in valid.items()
-        )
-        raise SpecError(
-          "hparams",
-          f"unknown hyperparameter of {self.algorithm}; valid, with defaults: "
-          f"{known or 'none'}.",
-          key=name,
-          value=value,
-        )
+      spec_text.check_hparam_name(self.algorithm, name, value)
       try:
         checked[name] = valid[name].check(value)
       except ValueError as error:
@@ -203,13 +192,14 @@ class RunSpec(
     return FrozenMapping(checked)
 
   def _check_combinations(self) -> None:
+    with_momentum = " or ".join(settings.WITH_MOMENTUM)
     for side in ("client", "server"):
       momentum = getattr(self, f"{side}_momentum")
       optimizer = getattr(self, f"{side}_optimizer")
-      if momentum is not None and optimizer not in _WITH_MOMENTUM:
+      if momentum is not None and optimizer not in settings.WITH_MOMENTUM:
         raise SpecError(
           f"{side}_momentum",
-          f"expected {side}_optimizer to be {' or '.join(_WITH_MOMENTUM)}, "
+          f"expected {side}_optimizer to be {with_momentum}, "
           f"found {optimizer or 'none'}.",
           value=momentum,
         )
@@ -242,9 +232,7 @@ class RunSpec(
         is_valid, interval = 0 < decay <= 1, "(0, 1]"
       if not is_valid:
         raise SpecError(
-          name,
-          f"expected a number in {interval}, found {decay!r}.",
-          value=decay,
+          name, f"expected a number in {interval}, found {decay!r}."
         )
 
   def _check_attack(self) -> None:

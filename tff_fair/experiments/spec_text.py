@@ -1,12 +1,21 @@
 """Settings of runs as text: names and values of flags and TOML."""
 
+from __future__ import annotations
+
 import json
 import math
+import shlex
 import tomllib
-from collections.abc import Mapping
+import typing
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tff_fair import typed_values
+import tasks
+from tff_fair import methods, typed_values
+from tff_fair.experiments.errors import SpecError
+
+if typing.TYPE_CHECKING:
+  from tff_fair.experiments.spec import RunSpec
 
 # Before the names of hyperparameters and task options among flat names.
 HPARAM, TASK_OPTION = "hparam.", "task_option."
@@ -29,6 +38,97 @@ def flag(name: str, text: str) -> str:
 def assignments(values: Mapping[str, Any]) -> list[str]:
   """Returns a mapping as texts of the form name=value."""
   return [f"{name}={typed_values.text(v)}" for name, v in values.items()]
+
+
+def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Any]:
+  """Reads hyperparameters from `name=value` texts.
+
+  Args:
+    algorithm: The method. Of an unknown one, none are read.
+    texts: Texts such as "epsilon=0.1" or "normalize=false".
+
+  Raises:
+    SpecError: If a text is no assignment, its name is unknown or comes twice,
+      or its value is of another type.
+  """
+  values: dict[str, Any] = {}
+  if algorithm not in methods.names():
+    return values
+  valid = methods.hyperparameters(algorithm)
+  for assignment in texts:
+    name, equals, text = assignment.partition("=")
+    if not equals:
+      raise SpecError("hparams", "expected name=value.", value=assignment)
+    if name in values:
+      raise SpecError("hparams", "is given twice.", key=name, value=text)
+    check_hparam_name(algorithm, name, text)
+    try:
+      values[name] = typed_values.parse(name, valid[name].annotation, text)
+    except ValueError as error:
+      raise SpecError("hparams", str(error), key=name, value=text) from error
+  return values
+
+
+def check_hparam_name(algorithm: str, name: str, value: Any) -> None:
+  """Checks that a method has a hyperparameter.
+
+  Raises:
+    SpecError: If it has none of that name; lists those it has.
+  """
+  valid = methods.hyperparameters(algorithm)
+  if name not in valid:
+    known = assignments({n: h.default for n, h in valid.items()})
+    raise SpecError(
+      "hparams",
+      f"unknown hyperparameter of {algorithm}; valid, with defaults: "
+      f"{', '.join(known) or 'none'}.",
+      key=name,
+      value=value,
+    )
+
+
+def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Any]:
+  """Reads options of a task from `name=value` texts.
+
+  Args:
+    task: The task. Of an unknown one, none are read.
+    texts: Texts such as "num_clients=100" or "num_clients=none".
+
+  Raises:
+    SpecError: If a text is no assignment, or its option or value is not valid.
+  """
+  if task not in tasks.names():
+    return {}
+  try:
+    return tasks.parse_options(task, texts)
+  except ValueError as error:
+    raise SpecError("task_options", str(error)) from error
+
+
+def command(
+  spec: RunSpec, output_dir: str | None = None, workers: Sequence[str] = ()
+) -> str:
+  """Returns the command line of a run: what differs from the defaults.
+
+  Args:
+    spec: The run.
+    output_dir: The folder that the user chose, if any.
+    workers: The addresses of TFF workers.
+  """
+  values = {
+    name: getattr(spec, name)
+    for name, field in spec.fields().items()
+    if getattr(spec, name) != field.default
+  }
+  for field_name, prefix in _TABLES.items():
+    for name, value in getattr(spec, field_name).items():
+      values[f"{prefix}{name}"] = value
+  if output_dir is not None:
+    values["output_dir"] = output_dir
+  if workers:
+    values["workers"] = list(workers)
+  words = [flag(name, typed_values.text(v)) for name, v in values.items()]
+  return shlex.join(["python", "-m", "binaries.train", *words])
 
 
 def to_toml(values: Mapping[str, Any]) -> str:

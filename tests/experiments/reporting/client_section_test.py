@@ -7,7 +7,7 @@ import pytest
 
 from tests.experiments import report_runs
 from tff_fair.experiments.reporting import client_section, histogram, methods
-from tff_fair.experiments.runs.run import find
+from tff_fair.experiments.runs.finding import find
 
 
 def test_histograms_count_each_client_once():

@@ -11,7 +11,7 @@ from tests.experiments import report_runs
 from tff_fair.experiments.reporting import coefficients, heat_map, labels, scale
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.methods import Method
-from tff_fair.experiments.runs.run import find
+from tff_fair.experiments.runs.finding import find
 
 FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.experiments import report_runs, run_folders
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import methods, page
-from tff_fair.experiments.runs.run import find
+from tff_fair.experiments.runs.finding import find
 
 HOSTILE = "<script>alert(1)</script>"
 

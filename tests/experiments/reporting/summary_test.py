@@ -20,7 +20,7 @@ from tff_fair.experiments.reporting import (
   summary_section,
   tables,
 )
-from tff_fair.experiments.runs.run import find
+from tff_fair.experiments.runs.finding import find
 
 
 @pytest.fixture

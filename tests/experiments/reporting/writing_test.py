@@ -10,7 +10,7 @@ from tests import source_tree
 from tests.experiments import report_runs
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting.writing import report
-from tff_fair.experiments.runs.run import find
+from tff_fair.experiments.runs.finding import find
 
 
 @pytest.fixture

@@ -9,10 +9,12 @@ from unittest import mock
 
 import pytest
 
-from binaries import command_line
+from tests import source_tree
+from tff_fair.experiments import errors
+from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs import folder as run_folder
 
-CONFIGURATION: run_folder.Configuration = {
+CONFIGURATION: configuration.Configuration = {
   "command": {"line": "train"},
   "flags": {"seed": 0, "batch_size": 16, "output_dir": None},
   "hparams": {"gamma": 1.0},
@@ -28,8 +30,8 @@ def path(tmp_path):
   return tmp_path / "outputs" / "run"
 
 
-def interrupted_run(path, configuration=CONFIGURATION):
-  with run_folder.take_folder([path], configuration) as folder:
+def interrupted_run(path, config=CONFIGURATION):
+  with run_folder.take_folder([path], config) as folder:
     (folder.checkpoints / "program_state_3").mkdir(parents=True)
   return folder
 
@@ -75,27 +77,27 @@ def test_what_does_not_decide_the_results_may_change(path, group, values):
 
 
 @pytest.mark.parametrize(
-  ("configuration", "difference"),
+  ("present", "difference"),
   [
-    (changed("flags", batch_size=32), "--batch_size=16 (here 32)"),
-    (changed("flags", new=True), "--new=None (here True)"),
-    (changed("hparams", gamma=2.0), "hparams gamma=1.0 (here 2.0)"),
+    (changed("flags", batch_size=32), "batch_size=16 (here 32)"),
+    (changed("flags", new=True), "new=None (here True)"),
+    (changed("hparams", gamma=2.0), "hparam.gamma=1 (here 2)"),
     ({**CONFIGURATION, "versions": {"tf": "3"}}, "versions tf=None (here 3)"),
     (
       changed("flags", batch_size=32, seed=1),
-      "--batch_size=16 (here 32), --seed=0 (here 1);",
+      "batch_size=16 (here 32), seed=0 (here 1);",
     ),
   ],
 )
-def test_another_run_is_left_alone(path, configuration, difference):
+def test_another_run_is_left_alone(path, present, difference):
   folder = interrupted_run(path)
   before = folder.config.read_text()
-  with pytest.raises(run_folder.FolderTakenError) as info:
+  with pytest.raises(errors.FolderTakenError) as info:
     contextlib.ExitStack().enter_context(
-      run_folder.take_folder([path], configuration)
+      run_folder.take_folder([path], present)
     )
   message = str(info.value)
-  assert message.startswith(f"--output_dir={path}: ")
+  assert message.startswith(f"{path}: ")
   assert difference in message
   assert folder.config.read_text() == before
   assert folder.is_saved
@@ -103,18 +105,13 @@ def test_another_run_is_left_alone(path, configuration, difference):
 
 def test_a_run_from_before_a_flag_goes_on_with_its_default(path):
   interrupted_run(path)
-  defaults = {"sampling": "uniform", "batch_size": 32}
   with run_folder.take_folder(
-    [path], changed("flags", sampling="uniform"), flag_defaults=defaults
+    [path], changed("flags", sampling="uniform")
   ) as folder:
     assert folder.is_saved
   with (
-    pytest.raises(
-      run_folder.FolderTakenError, match=r"--sampling=uniform .*all"
-    ),
-    run_folder.take_folder(
-      [path], changed("flags", sampling="all"), flag_defaults=defaults
-    ),
+    pytest.raises(errors.FolderTakenError, match=r"sampling=uniform .*all"),
+    run_folder.take_folder([path], changed("flags", sampling="all")),
   ):
     pass
 
@@ -124,7 +121,7 @@ def test_what_is_not_of_an_interrupted_run_is_not_written_over(path, name):
   path.mkdir(parents=True)
   file = getattr(run_folder.RunFolder(path), name)
   file.write_text("mine")
-  with pytest.raises(run_folder.FolderTakenError, match="--output_dir"):
+  with pytest.raises(errors.FolderTakenError, match=f"^{path}: "):
     contextlib.ExitStack().enter_context(
       run_folder.take_folder([path], CONFIGURATION)
     )
@@ -138,7 +135,7 @@ def test_what_is_not_of_an_interrupted_run_is_not_written_over(path, name):
 def test_a_config_that_is_none_is_left_alone(path, text):
   path.mkdir(parents=True)
   (path / "config.json").write_bytes(text)
-  with pytest.raises(run_folder.FolderTakenError, match=r"config\.json"):
+  with pytest.raises(errors.FolderTakenError, match=r"config\.json"):
     contextlib.ExitStack().enter_context(
       run_folder.take_folder([path], CONFIGURATION)
     )
@@ -149,7 +146,7 @@ def test_states_of_a_run_without_its_config_are_left_alone(path):
   folder = interrupted_run(path)
   folder.config.write_text("")
   with (
-    pytest.raises(run_folder.FolderTakenError, match=r"config\.json"),
+    pytest.raises(errors.FolderTakenError, match=r"config\.json"),
     run_folder.take_folder([path], CONFIGURATION),
   ):
     pass
@@ -178,7 +175,7 @@ def test_the_first_folder_that_is_free_is_taken(path):
     assert taken.path == third
     # At work in the third: it is not free either.
     with (
-      pytest.raises(run_folder.FolderTakenError, match="at work"),
+      pytest.raises(errors.FolderTakenError, match="at work"),
       run_folder.take_folder([path, second, third], CONFIGURATION),
     ):
       pass
@@ -188,14 +185,14 @@ def test_the_first_folder_that_is_free_is_taken(path):
 
 def test_another_program_is_kept_out(path):
   code = (
-    "import pathlib, sys; from binaries import run_folder\n"
-    "with run_folder.take_folder([pathlib.Path(sys.argv[1])], {}): pass"
+    "import pathlib, sys\n"
+    "from tff_fair.experiments.runs import folder\n"
+    "with folder.take_folder([pathlib.Path(sys.argv[1])], {}): pass"
   )
-  root = pathlib.Path(run_folder.__file__).parents[1]
   with run_folder.take_folder([path], CONFIGURATION):
     result = subprocess.run(
       [sys.executable, "-c", code, str(path)],
-      cwd=root,
+      cwd=source_tree.ROOT,
       check=False,
       capture_output=True,
       text=True,
@@ -242,7 +239,7 @@ def test_a_config_for_which_there_is_no_room_leaves_nothing(path, monkeypatch):
   no_space = OSError(errno.ENOSPC, "No space left on device")
   monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=no_space))
   with (
-    pytest.raises(command_line.UsageError, match="No space left"),
+    pytest.raises(errors.RunError, match="No space left"),
     run_folder.take_folder([path], CONFIGURATION),
   ):
     pass
@@ -273,13 +270,11 @@ def test_a_folder_that_cannot_be_is_a_usage_error(tmp_path, name):
   (tmp_path / "file").write_text("mine")
   path = tmp_path / name
   with (
-    pytest.raises(
-      command_line.UsageError, match="cannot be written to"
-    ) as info,
+    pytest.raises(errors.RunError, match="cannot be written to") as info,
     run_folder.take_folder([path], CONFIGURATION),
   ):
     pass
-  assert str(info.value).startswith(f"--output_dir={path}: ")
+  assert str(info.value).startswith(f"{path}: ")
   assert everything_in(tmp_path) == [tmp_path / "file"]
 
 

@@ -4,10 +4,11 @@ import sys
 
 import pytest
 
-from binaries import command_line
 from tests import source_tree
 from tests.experiments import run_folders
-from tff_fair.experiments.runs import run as runs
+from tff_fair import typed_values
+from tff_fair.experiments import errors
+from tff_fair.experiments.runs import finding as runs
 
 
 def found(path):
@@ -63,7 +64,7 @@ def test_of_an_unfinished_run_whole_rounds_are_read(tmp_path):
   assert not run.is_finished
   assert run.summary is None
   assert run.client_evaluations["round"].tolist() == [1, 1, 2, 2]
-  assert len(run.metrics) == 0
+  assert len(run.rounds) == 0
 
 
 def test_a_run_without_a_round_has_empty_tables(tmp_path):
@@ -108,7 +109,7 @@ def test_damage_is_one_line_that_names_the_file(
 ):
   path = run_folders.make(tmp_path / "a")
   (path / name).write_text(content)
-  with pytest.raises(command_line.UsageError) as error:
+  with pytest.raises(errors.RunError) as error:
     _ = found(path)[0].evaluations
   assert str(error.value).startswith(str(path / name))
   assert message in str(error.value)
@@ -120,7 +121,7 @@ def test_an_accuracy_beyond_its_range_is_damage(tmp_path):
     "round,client_id,num_examples,loss,accuracy\n2,0,10,0.5,1\n2,1,10,0.5,50\n"
   )
   with pytest.raises(
-    command_line.UsageError, match=r"ns\.csv: row 2 has no accuracy in .*: 50"
+    errors.RunError, match=r"ns\.csv: row 2 has no accuracy in .*: 50"
   ):
     _ = found(path)[0].client_evaluations
 
@@ -134,16 +135,14 @@ def test_names_of_clients_are_texts(tmp_path):
 def test_a_finished_run_has_its_tables(tmp_path):
   path = run_folders.make(tmp_path / "a")
   (path / "evaluations.csv").unlink()
-  with pytest.raises(
-    command_line.UsageError, match=r"evaluations\.csv: is mis"
-  ):
+  with pytest.raises(errors.RunError, match=r"evaluations\.csv: is mis"):
     _ = found(path)[0].evaluations
 
 
 def test_what_is_not_there_is_said(tmp_path):
-  with pytest.raises(command_line.UsageError, match="no such folder"):
+  with pytest.raises(errors.RunError, match="no such folder"):
     runs.find([tmp_path / "nowhere"])
-  with pytest.raises(command_line.UsageError, match="holds no run"):
+  with pytest.raises(errors.RunError, match="holds no run"):
     runs.find([tmp_path])
   assert runs.find([]) == []
 
@@ -159,7 +158,7 @@ def test_a_method_is_called_as_its_sweep_calls_it(tmp_path, monkeypatch):
   names.write_text('{"names": {"a": "Mean\\n of  all "}}')
   assert found(tmp_path / "a")[0].name == "Mean of all"
   names.write_text('{"names": []}')
-  with pytest.raises(command_line.UsageError, match=r"sweep\.json: is not of"):
+  with pytest.raises(errors.RunError, match=r"sweep\.json: is not of"):
     found(tmp_path)
 
 
@@ -204,14 +203,16 @@ def test_settings_are_what_decides_the_result(tmp_path):
   ],
 )
 def test_values_are_as_on_the_command_line(value, text):
-  assert runs.value_text(value) == text
+  assert typed_values.text(value) == text
 
 
 def test_reading_runs_needs_no_tensorflow(tmp_path):
   path = run_folders.make(tmp_path / "a")
   code = (
-    "import sys; from binaries import runs\n"
-    f"assert len(runs.find([{json.dumps(str(path))}])[0].evaluations) == 2\n"
-    "assert 'tensorflow' not in sys.modules"
+    "import sys; from tff_fair import experiments\n"
+    f"run = experiments.open_run({json.dumps(str(path))})\n"
+    "assert len(run.evaluations) == 2\n"
+    "assert run.is_finished and run.settings\n"
+    "assert not {'tensorflow', 'absl', 'binaries'} & sys.modules.keys()"
   )
   subprocess.run([sys.executable, "-c", code], cwd=source_tree.ROOT, check=True)

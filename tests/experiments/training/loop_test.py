@@ -1,6 +1,5 @@
 """Tests of the loop by itself: the process and the managers are made up."""
 
-import asyncio
 import copy
 import itertools
 import signal
@@ -78,18 +77,17 @@ class Table(tff.program.ReleaseManager):
     self.rows[key] = value
 
 
+class Schedule(NamedTuple):
+  total_rounds: int = 10
+  rounds_per_evaluation: int = 4
+  rounds_per_checkpoint: int = 3
+
+
 class Run:
   """What outlives an interruption."""
 
   def __init__(self, **settings):
-    self.settings = training_loop.Settings(
-      **{
-        "total_rounds": 10,
-        "rounds_per_evaluation": 4,
-        "rounds_per_checkpoint": 3,
-        **settings,
-      }
-    )
+    self.schedule = Schedule(**settings)
     self.states, self.best_states = States(), States()
     self.releases = training_loop.Releases(*(Table() for _ in range(6)))
     self.progress = []
@@ -101,22 +99,20 @@ class Run:
         {"twice": 2 * weights}, {"all": np.array(weights)}
       )
 
-    asyncio.run(
-      training_loop.train(
-        rounds.Rounds(
-          process or Process(),
-          sample=sampling.Sampler(COHORTS, np.ones(NUM_CLIENTS)),
-          train_data=lambda client_ids: [k + 0.1 for k in client_ids],
-          costs=lambda state, cohort: {"paid": state.weights + len(cohort)},
-        ),
-        settings=self.settings,
-        evaluate=evaluate or default_evaluate,
-        state_manager=self.states,
-        releases=self.releases._replace(**releases),
-        report_progress=lambda *args: self.progress.append(args),
-        selection=selection,
-        best_manager=self.best_states,
-      )
+    training_loop.train(
+      rounds.Rounds(
+        process or Process(),
+        sample=sampling.Sampler(COHORTS, np.ones(NUM_CLIENTS)),
+        train_data=lambda client_ids: [k + 0.1 for k in client_ids],
+        costs=lambda state, cohort: {"paid": state.weights + len(cohort)},
+      ),
+      self.schedule,
+      evaluate=evaluate or default_evaluate,
+      state_manager=self.states,
+      releases=self.releases._replace(**releases),
+      report_progress=lambda *args: self.progress.append(args),
+      selection=selection,
+      best_manager=self.best_states,
     )
 
   def tables(self):

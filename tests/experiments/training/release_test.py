@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.util import event_pb2
 
-from binaries.command_line import UsageError
-from tff_fair import files as staging
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import release
 
@@ -153,7 +152,7 @@ def test_a_state_of_another_structure_is_told_in_one_line(folder):
   assert version == 7
   np.testing.assert_array_equal(found["weights"][1], weights[1])
   for other in (tuple(weights), weights[:1]):
-    with pytest.raises(UsageError, match="round 7 does not fit") as raised:
+    with pytest.raises(RunError, match="round 7 does not fit") as raised:
       asyncio.run(manager.load_latest({"weights": other}))
   assert "\n" not in str(raised.value)
 

@@ -5,14 +5,11 @@ import asyncio
 import numpy as np
 import pytest
 
-from binaries.command_line import UsageError
+from tff_fair.experiments import progress
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import loop as training_loop
 from tff_fair.experiments.training import release, resumption
 
-SETTINGS = training_loop.Settings(
-  total_rounds=9, rounds_per_evaluation=2, rounds_per_checkpoint=3
-)
 NUM_EVALUATED = 2
 STATE = {"weights": np.arange(300.0)}
 
@@ -51,9 +48,11 @@ def folder(tmp_path):
 def go_back(folder):
   return resumption.go_back(
     folder,
-    SETTINGS,
+    total_rounds=9,
+    rounds_per_evaluation=2,
     num_reporting=num_reporting,
     num_evaluated=NUM_EVALUATED,
+    say=progress.say,
   )
 
 
@@ -150,7 +149,7 @@ def test_tables_that_are_younger_than_the_run_may_be_absent(folder):
 def test_a_table_that_somebody_changed_is_left_alone(folder):
   text = folder.metrics.read_text().replace(",", ";")
   folder.metrics.write_text(text)
-  with pytest.raises(UsageError, match=r"metrics\.csv .* put the file back"):
+  with pytest.raises(RunError, match=r"metrics\.csv .* put the file back"):
     go_back(folder)
   assert folder.metrics.read_text() == text
   assert release.saved_rounds(folder) == [3, 6]

@@ -53,7 +53,7 @@ def build(task: TaskRuns) -> Section:
 
 def _line(method: Method) -> tuple[Line, int] | None:
   """Returns the line of a method, and how many rounds a point stands for."""
-  curve = curves.over_seeds(method, lambda run: run.metrics, _COLUMN)
+  curve = curves.over_seeds(method, lambda run: run.rounds, _COLUMN)
   if curve is None:
     return None
   # Without bands: they would cover each other.

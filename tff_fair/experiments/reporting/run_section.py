@@ -153,7 +153,7 @@ def _value(value: object) -> str:
 
 def _rounds(run: Run) -> str:
   wanted = run.config["flags"].get("total_rounds")
-  table = run.evaluations if run.is_finished else run.metrics
+  table = run.evaluations if run.is_finished else run.rounds
   done = int(table[ROUND].max()) if len(table) else 0
   if run.is_finished or wanted is None:
     return f"{done:,}"

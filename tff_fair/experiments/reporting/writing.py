@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from tasks.formats import whole_file as staging
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import methods, page
-from tff_fair.experiments.runs.run import Run, find
+from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.runs.run import Run
 
 Place = str | os.PathLike[str]
 

@@ -11,28 +11,16 @@ import os
 import pathlib
 import shutil
 import typing
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from tff_fair import files as staging
-from tff_fair.experiments.errors import RunError as UsageError
-
-# Groups of settings, by name: flags, versions, …
-Configuration = Mapping[str, Mapping[str, Any]]
-
-_FLAG = "--output_dir"
-_FLAGS = "flags"  # The group whose names are those of flags.
-# What may change between an interruption and the continuation.
-_FREE_GROUPS = ("command",)
-FREE_FLAGS = ("hparam", "output_dir", "rounds_per_checkpoint", "workers")
-
-
-class FolderTakenError(UsageError):
-  """A folder is at the service of something else than this run."""
+from tff_fair import files
+from tff_fair.experiments.errors import FolderTakenError, RunError
+from tff_fair.experiments.runs import configuration as configurations
+from tff_fair.experiments.runs.configuration import Configuration
 
 
 class RunFolder:
-  """The files of a run."""
+  """The files of a run; errors name its path first."""
 
   def __init__(self, path: pathlib.Path) -> None:
     self.path = path
@@ -90,11 +78,11 @@ class RunFolder:
       _remove(folder.glob("*_temp[0-9]*"))
 
   def check_free(self) -> None:
-    """Checks what can be known before the configuration is.
+    """Checks that no finished run, and nothing else, is in the folder.
 
     Raises:
-      FolderTakenError: If a finished run, or something else, is in the way.
-      UsageError: If nobody can look into the folder.
+      FolderTakenError: If something is.
+      RunError: If nobody can look into the folder.
     """
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
@@ -102,47 +90,64 @@ class RunFolder:
       raise _unusable(self.path, error) from error
     if is_finished:
       raise FolderTakenError(
-        f"{_FLAG}={self.path}: holds a finished run; choose another folder, or "
-        "move it away."
+        f"{self.path}: holds a finished run; choose another folder, or move it "
+        "away."
       )
     found = [path.name for path in self.files if os.path.lexists(path)]
     if found and not has_config:
       raise FolderTakenError(
-        f"{_FLAG}={self.path}: holds {found[0]}, which is not of a run that "
-        "could go on; choose another folder, or move it away."
+        f"{self.path}: holds {found[0]} of no run that could go on; choose "
+        "another folder, or move it away."
+      )
+
+  def check_usable(self) -> None:
+    """Checks what can be known of the folder before anything slow is done.
+
+    Raises:
+      FolderTakenError: If a finished run, or something else, is in it.
+      RunError: If it is not writable.
+    """
+    self.check_free()
+    self.check_writable()
+
+  def check_writable(self) -> None:
+    """Checks that the folder is writable, or the one that it would be made in.
+
+    Raises:
+      RunError: If it is not.
+    """
+    places = [self.path, *self.path.parents]
+    place = next(place for place in places if os.path.lexists(place))
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+      raise RunError(
+        f"{self.path}: cannot be written to: {place} is not a folder that you "
+        "may write to; choose another folder."
       )
 
 
 @contextlib.contextmanager
 def take_folder(
-  paths: Iterable[pathlib.Path],
-  configuration: Configuration,
-  *,
-  flag_defaults: Mapping[str, Any] | None = None,
+  paths: Iterable[pathlib.Path], configuration: Configuration
 ) -> Iterator[RunFolder]:
   """Takes a folder for a run: a new one, or that of the same run, interrupted.
 
-  A run that fails before anything is saved takes all it has written with it.
+  A run that fails before it saves anything takes along all it has written.
 
   Args:
-    paths: The folders to try; the first that is not taken is used.
-    configuration: All that decides the results, to be saved and compared.
-    flag_defaults: What flags are in a run that was begun before there were any
-      of that name.
+    paths: The folders to try; the run takes the first that is free.
+    configuration: The configuration of the run, to be saved and compared.
 
   Yields:
     The folder, in which no other program works meanwhile.
 
   Raises:
-    FolderTakenError: If all are taken; the message is about the last.
-    UsageError: If one cannot be written to.
+    FolderTakenError: If all are taken; the text is about the last.
+    RunError: If one cannot be written to.
   """
   with contextlib.ExitStack() as taken:
     for path in paths:
       try:
-        folder = taken.enter_context(
-          _take(path, configuration, flag_defaults or {})
-        )
+        folder = taken.enter_context(_take(path, configuration))
         break
       except FolderTakenError as error:
         last_error = error
@@ -162,9 +167,7 @@ def take_folder(
 
 @contextlib.contextmanager
 def _take(
-  path: pathlib.Path,
-  configuration: Configuration,
-  flag_defaults: Mapping[str, Any],
+  path: pathlib.Path, configuration: Configuration
 ) -> Iterator[RunFolder]:
   folder = RunFolder(path)
   folder.check_free()
@@ -178,12 +181,12 @@ def _take(
     file.seek(0)
     # Empty where the run was killed as it began; then it has saved nothing.
     if (saved := file.read()) or folder.is_saved:
-      _check_same(path, saved, configuration, flag_defaults)
+      _check_same(path, saved, configuration)
     else:
       try:
         file.write(f"{json.dumps(configuration, indent=2)}\n".encode())
         file.flush()
-        staging.sync(folder.config)
+        files.sync(folder.config)
       except OSError:
         folder.config.unlink()  # Part of it would be of no run.
         raise
@@ -196,50 +199,34 @@ def _lock(file: typing.BinaryIO, path: pathlib.Path) -> None:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
   except BlockingIOError as error:
     raise FolderTakenError(
-      f"{_FLAG}={path}: another program is at work in it; choose another "
-      "folder, or wait for it."
+      f"{path}: another program is at work in it; choose another folder, or "
+      "wait for it."
     ) from error
   except OSError:
     pass  # A file system without locks.
 
 
 def _check_same(
-  path: pathlib.Path,
-  text: bytes,
-  configuration: Configuration,
-  flag_defaults: Mapping[str, Any],
+  path: pathlib.Path, text: bytes, configuration: Configuration
 ) -> None:
+  present = json.loads(json.dumps(configuration))
   try:
-    saved = json.loads(text)
-    saved = {**saved, _FLAGS: {**flag_defaults, **saved.get(_FLAGS, {})}}
-    differences = list(_differences(saved, configuration))
+    differences = list(configurations.differences(json.loads(text), present))
   except (ValueError, TypeError, AttributeError) as error:
     raise FolderTakenError(
-      f"{_FLAG}={path}: its config.json is not that of a run; choose another "
-      "folder, or move it away."
+      f"{path}: its config.json is not that of a run; choose another folder, "
+      "or move it away."
     ) from error
   if differences:
     raise FolderTakenError(
-      f"{_FLAG}={path}: holds an unfinished run with {', '.join(differences)}; "
-      "choose another folder, or finish that run with what it has."
+      f"{path}: holds an unfinished run with {', '.join(differences)}; choose "
+      "another folder, or finish that run with the settings it has."
     )
 
 
-def _differences(saved: Configuration, present: Configuration) -> Iterator[str]:
-  present = json.loads(json.dumps(present))
-  for group in sorted((saved.keys() | present.keys()) - set(_FREE_GROUPS)):
-    before, now = saved.get(group, {}), present.get(group, {})
-    free = FREE_FLAGS if group == _FLAGS else ()
-    for name in sorted((before.keys() | now.keys()) - set(free)):
-      if before.get(name) != now.get(name):
-        title = f"--{name}" if group == _FLAGS else f"{group} {name}"
-        yield f"{title}={before.get(name)} (here {now.get(name)})"
-
-
-def _unusable(path: pathlib.Path, error: OSError) -> UsageError:
-  return UsageError(
-    f"{_FLAG}={path}: cannot be written to: {error.strerror}; choose another "
-    "folder."
+def _unusable(path: pathlib.Path, error: OSError) -> RunError:
+  return RunError(
+    f"{path}: cannot be written to: {error.strerror}; choose another folder."
   )
 
 

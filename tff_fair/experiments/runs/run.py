@@ -1,34 +1,42 @@
-"""Runs as others see them: found by their folders, and read.
+"""Runs as others see them: their settings and their tables.
 
-Needs no TensorFlow, so that what reads runs starts at once. Tables are read
-when they are asked for; of a run that is not finished, they hold what is there.
+Needs no TensorFlow, so that what reads runs starts at once; only a trained
+model does. Tables are read when somebody asks for them; of a run that is not
+finished, they hold what is there.
 """
 
+from __future__ import annotations
+
+import contextlib
 import dataclasses
 import functools
 import io
-import json
-import os
 import pathlib
-import re
-from collections.abc import Iterable, Iterator, Mapping
+import typing
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from binaries import command_line, train
-from tff_fair.experiments.errors import RunError as UsageError
-from tff_fair.experiments.runs.folder import FREE_FLAGS, RunFolder
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import configuration
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
 
 ROUND = "round"  # The first column of the tables of rounds.
-HPARAM, TASK_OPTION = "hparam.", "task_option."  # Before the names of settings.
-# Says in a folder what the methods of the runs below it are called.
-NAMES_FILE = "sweep.json"
-
 SEED = "seed"
+
 _RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
-# What decides nothing, and what a setting holds under another name.
-_NO_SETTINGS = (*FREE_FLAGS, "measure_improvement", "task_option", SEED)
+# Flags that decide nothing, and those that a setting holds under another name.
+_NO_SETTINGS = (
+  *("hparam", "task_option", "output_dir", "workers", SEED),
+  *("rounds_per_checkpoint", "measure_improvement"),
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,9 +45,9 @@ class Run:
 
   Attributes:
     path: The folder.
-    config: All that decides the results: groups of values by name.
+    config: The configuration: groups of values by name.
     summary: The results at the end; None as long as the run is not finished.
-    name: What the method is called: as a sweep names it, or the algorithm.
+    name: The name of the method: as a sweep calls it, or the algorithm.
   """
 
   path: pathlib.Path
@@ -68,10 +76,27 @@ class Run:
     return int(self.config["flags"][SEED])
 
   @functools.cached_property
+  def spec(self) -> RunSpec:
+    """The run as it was asked for.
+
+    An older version saved settings that nobody gave as they followed from the
+    task and the method; then they are here, too.
+
+    Raises:
+      RunError: If this version does not know a setting of the run.
+    """
+    with self._reading_settings():
+      return configuration.read_spec(self.config)
+
+  @functools.cached_property
   def flags(self) -> Mapping[str, Any]:
     """All flags; those that the program did not have yet, by their defaults."""
-    defaults = command_line.flag_defaults(train.GROUPS)
-    return {**defaults, **self.config["flags"]}
+    fields = RunSpec.fields().values()
+    return {
+      **{field.name: field.default for field in fields},
+      "task_option": [],
+      **self.config["flags"],
+    }
 
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
@@ -84,13 +109,12 @@ class Run:
     """All that decides the results but the seed.
 
     Flags under their names, hyperparameters as "hparam.NAME", options of the
-    task as "task_option.NAME". What was not given and has no value is left out.
+    task as "task_option.NAME". Those without a value are left out.
     """
-    flags = self.flags
     return {
       **{
         name: value
-        for name, value in flags.items()
+        for name, value in self.flags.items()
         if name not in _NO_SETTINGS and value not in (None, False, [])
       },
       **{f"{TASK_OPTION}{n}": value for n, value in self.task_options.items()},
@@ -101,20 +125,73 @@ class Run:
       },
     }
 
+  def differences(self, spec: RunSpec) -> dict[str, tuple[Any, Any]]:
+    """Returns where this run differs from another in what decides results.
+
+    Args:
+      spec: The other run, which need not have been started.
+
+    Returns:
+      This run's value and the other's, by the names of
+      `RunSpec.differences`.
+
+    Raises:
+      RunError: If this version does not know a setting of this run.
+    """
+    with self._reading_settings():
+      return configuration.differences_from(self.config, spec)
+
+  def weights(self, *, best: bool = False) -> list[np.ndarray]:
+    """Returns the weights of the trained model; imports TensorFlow.
+
+    Args:
+      best: Whether to take those at the best evaluation, which a run with a
+        `criterion` keeps, and not the last that the run saved.
+
+    Returns:
+      Arrays in the order of `tf.keras.Model.weights`' trainable ones, then the
+      others.
+
+    Raises:
+      RunError: If the run has not saved them.
+    """
+    from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
+
+    return trained_model.weights(self, best=best)
+
+  def model(self, *, best: bool = False) -> tf.keras.Model:
+    """Returns the trained global model; imports TensorFlow.
+
+    Args:
+      best: As for `weights`.
+
+    Returns:
+      A Keras model from x of the task's `element_spec` to its outputs, which
+      are logits. Where clients have personal models, it is the global one.
+
+    Raises:
+      RunError: If the run has not saved its weights.
+      tasks.DataError: If the data of the task, which say how large the model
+        is, cannot be used.
+    """
+    from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
+
+    return trained_model.model(self, best=best)
+
   @functools.cached_property
   def evaluations(self) -> pd.DataFrame:
     """One row per evaluation: round, accuracy/mean, ..., loss/mean, ..."""
-    return self._rounds("evaluations.csv", "accuracy/mean")
+    return self._of_rounds("evaluations.csv", "accuracy/mean")
 
   @functools.cached_property
   def client_evaluations(self) -> pd.DataFrame:
     """One row per evaluation and client: round, client_id, accuracy, ..."""
     name = "client_evaluations.csv"
-    table = self._rounds(name, "client_id", "accuracy")
+    table = self._of_rounds(name, "client_id", "accuracy")
     fits = table["accuracy"].between(-_RANGE_SLACK, 1 + _RANGE_SLACK)
     if not fits.all():
       row = int(fits.argmin())
-      raise UsageError(
+      raise RunError(
         f"{self.path / name}: row {row + 1} has no accuracy in [0, 1]: "
         f"{table['accuracy'].iloc[row]}."
       )
@@ -122,14 +199,14 @@ class Run:
     return table[table[ROUND].isin(self.evaluations[ROUND])]
 
   @functools.cached_property
-  def metrics(self) -> pd.DataFrame:
+  def rounds(self) -> pd.DataFrame:
     """One row per round: what the method reports."""
-    return self._rounds("metrics.csv")
+    return self._of_rounds("metrics.csv")
 
   @functools.cached_property
   def timing(self) -> pd.DataFrame:
     """One row per round: round_seconds, evaluation_seconds."""
-    return self._rounds("timing.csv")
+    return self._of_rounds("timing.csv")
 
   @functools.cached_property
   def costs(self) -> pd.DataFrame | None:
@@ -151,12 +228,22 @@ class Run:
     """One row per client, at the end of the run; before, there is none."""
     return self._read("clients.csv", "client_id")
 
-  def _rounds(self, name: str, *columns: str) -> pd.DataFrame:
+  @contextlib.contextmanager
+  def _reading_settings(self) -> Iterator[None]:
+    try:
+      yield
+    except (ValueError, TypeError) as error:
+      raise RunError(
+        f"{RunFolder(self.path).config}: this version cannot read its "
+        f"settings: {error}"
+      ) from error
+
+  def _of_rounds(self, name: str, *columns: str) -> pd.DataFrame:
     table = self._read(name, ROUND, *columns)
     if table is not None:
       return table
     if self.is_finished:
-      raise UsageError(f"{self.path / name}: is missing in a finished run.")
+      raise RunError(f"{self.path / name}: is missing in a finished run.")
     return pd.DataFrame({column: [] for column in (ROUND, *columns)})
 
   def _read(self, name: str, *columns: str) -> pd.DataFrame | None:
@@ -176,130 +263,15 @@ class Run:
     except FileNotFoundError:
       return None
     except (OSError, ValueError) as error:
-      raise UsageError(f"{path}: is no table: {error}") from error
+      raise RunError(f"{path}: is no table: {error}") from error
     for column in columns:
       if column not in table:
-        raise UsageError(f"{path}: has no column {column!r}.")
+        raise RunError(f"{path}: has no column {column!r}.")
       values = pd.to_numeric(table[column], errors="coerce")
       if values.isna().any():
         row = int(values.isna().argmax())
-        raise UsageError(
+        raise RunError(
           f"{path}: row {row + 1} has no number under {column!r}: "
           f"{table[column].iloc[row]}."
         )
     return table
-
-
-def find(paths: Iterable[str | os.PathLike[str]]) -> list[Run]:
-  """Finds runs, each once.
-
-  Args:
-    paths: Folders of runs, or folders at any depth above them.
-
-  Returns:
-    The runs in the order of the paths; below each, those of a sweep are in its
-    order, others in that of their names (numbers in them by value).
-
-  Raises:
-    UsageError: If a path does not exist or holds no run, or a run is damaged.
-  """
-  found: dict[pathlib.Path, Run] = {}
-  for path in map(pathlib.Path, paths):
-    if not path.is_dir():
-      raise UsageError(f"{path}: there is no such folder.")
-    folders = list(_folders(path))
-    if not folders:
-      raise UsageError(
-        f"{path}: holds no run; expected a folder with config.json, or one "
-        "above such folders."
-      )
-    for folder in folders:
-      found.setdefault(folder.resolve(), read(folder))
-  return list(found.values())
-
-
-def read(path: pathlib.Path) -> Run:
-  """Reads the run in a folder, without its tables.
-
-  Raises:
-    UsageError: If there is none, or it is damaged.
-  """
-  folder = RunFolder(path)
-  config = _json(folder.config)
-  for group, values in config.items():
-    if not isinstance(values, dict):
-      raise UsageError(
-        f"{folder.config}: is not of a run: its {group} is no object."
-      )
-  flags = config.get("flags")
-  if not isinstance(flags, dict):
-    raise UsageError(f"{folder.config}: is not of a run: it has no flags.")
-  for name, kind in (("algorithm", str), ("task", str), (SEED, int)):
-    if not isinstance(flags.get(name), kind):
-      raise UsageError(f"{folder.config}: is not of a run: it has no {name}.")
-  summary = _json(folder.summary) if folder.is_finished else None
-  # Without resolving links: a run is named where it is looked for.
-  place = pathlib.Path(os.path.abspath(path))
-  name = read_names(place.parent).get(place.name, flags["algorithm"])
-  return Run(path, config, summary, name)
-
-
-def read_names(folder: pathlib.Path) -> dict[str, str]:
-  """Returns what methods are called, by the names of their runs' folders.
-
-  Args:
-    folder: The folder above; it may say nothing.
-
-  Raises:
-    UsageError: If it says it in no valid way.
-  """
-  path = folder / NAMES_FILE
-  if not path.exists():
-    return {}
-  names = _json(path).get("names")
-  if not isinstance(names, dict):
-    raise UsageError(f"{path}: is not of a sweep: it has no names.")
-  # Tables have one line for each.
-  return {key: " ".join(str(name).split()) for key, name in names.items()}
-
-
-def value_text(value: Any) -> str:
-  """Returns a value as it is given on the command line."""
-  if isinstance(value, list):
-    return ",".join(map(value_text, value))
-  if isinstance(value, float):
-    return repr(value).removesuffix(".0")
-  return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def natural_order(text: str) -> list[tuple[bool, float, str]]:
-  """Returns a key to sort by in which numbers count by their value."""
-  parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
-  return [
-    (bool(place % 2), float(part) if place % 2 else 0.0, part)
-    for place, part in enumerate(parts)
-  ]
-
-
-def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
-  for name, folders, files in os.walk(path):
-    folder = pathlib.Path(name)
-    # It is empty while a run is just about to begin.
-    if "config.json" in files and (folder / "config.json").stat().st_size:
-      folders.clear()
-      yield folder
-    # Runs of a sweep are in its order.
-    place = {name: number for number, name in enumerate(read_names(folder))}
-    folders.sort(key=lambda n: (place.get(n, len(place)), natural_order(n)))
-
-
-def _json(path: pathlib.Path) -> dict[str, Any]:
-  try:
-    content = json.loads(path.read_text())
-  except (OSError, ValueError) as error:
-    raise UsageError(
-      f"{path}: cannot be read: {error}; restore it, or move it away."
-    ) from error
-  if not isinstance(content, dict):
-    raise UsageError(f"{path}: is not of a run: expected a JSON object.")
-  return content

@@ -8,37 +8,35 @@ and goes on from its last saved round ends like one that never stopped.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from tff_fair.experiments import interruption
-from tff_fair.experiments.training import rounds
+from tff_fair.experiments.training import rounds, waiting
 from tff_fair.experiments.training.selection import Selection
 
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
-  """How long to train, and when to evaluate and save.
+class Schedule(Protocol):
+  """How long to train, and when to evaluate and save; a `RunSpec` is one."""
 
-  Attributes:
-    total_rounds: Number of rounds.
-    rounds_per_evaluation: Every so many rounds, and after the last, the model
-      is evaluated.
-    rounds_per_checkpoint: Every so many rounds, after the last, and when the
-      loop ends early, the state is saved.
-  """
+  @property
+  def total_rounds(self) -> int:
+    """Number of rounds."""
 
-  total_rounds: int
-  rounds_per_evaluation: int
-  rounds_per_checkpoint: int
+  @property
+  def rounds_per_evaluation(self) -> int:
+    """After every so many rounds, and the last, the model is evaluated."""
+
+  @property
+  def rounds_per_checkpoint(self) -> int:
+    """The state is saved after so many rounds, and when the loop ends."""
 
 
 class Evaluation(NamedTuple):
@@ -73,10 +71,10 @@ class Releases(NamedTuple):
   clients: tff.program.ReleaseManager
 
 
-async def train(
+def train(
   training: rounds.Rounds,
+  schedule: Schedule,
   *,
-  settings: Settings,
   evaluate: Callable[[Any], Evaluation],
   state_manager: tff.program.ProgramStateManager,
   releases: Releases,
@@ -88,62 +86,86 @@ async def train(
 
   Args:
     training: The rounds.
-    settings: How long to train, and when to evaluate and save.
+    schedule: How long to train, and when to evaluate and save.
     evaluate: Evaluates a state of the process.
     state_manager: Saves the state of the process under the number of rounds.
     releases: Where results go.
-    report_progress: Called after each round with its number and, if there was
-      one, its evaluation.
+    report_progress: Takes the number of each round and its evaluation, if any.
     selection: Knows the evaluations up to the last saved round, and says when
       to stop. `None` goes on to the last round.
     best_manager: Saves the states at the best evaluations so far.
 
   Raises:
-    Interrupted: If a signal came. As with any other exception, the last
+    KeyboardInterrupt: If a signal came. As with any other exception, the last
       complete round is saved first.
   """
   state = training.initial_state()
-  saved_state, completed = await state_manager.load_latest(state)
+  saved_state, completed = waiting.wait(state_manager.load_latest(state))
   if saved_state is not None:
     state = saved_state
   saved = completed
   try:
-    for round_num in range(completed + 1, settings.total_rounds + 1):
+    for round_num in range(completed + 1, schedule.total_rounds + 1):
       if selection is not None and selection.is_exhausted:
         break
-      is_last = round_num == settings.total_rounds
       result = training.run(state, round_num)
       timing = {"round_seconds": result.seconds}
       evaluation = None
-      if is_last or round_num % settings.rounds_per_evaluation == 0:
-        start = time.perf_counter()
-        evaluation = evaluate(result.state)
-        timing["evaluation_seconds"] = time.perf_counter() - start
+      if _is_due(round_num, schedule.rounds_per_evaluation, schedule):
+        evaluation, timing["evaluation_seconds"] = _timed(
+          evaluate, result.state
+        )
 
       with interruption.deferred():
-        await releases.metrics.release(result.metrics, round_num)
-        await releases.timing.release(timing, round_num)
-        await releases.costs.release(result.costs, round_num)
-        await releases.cohorts.release(result.clients, round_num)
-        if evaluation is not None:
-          await releases.summary.release(evaluation.summary, round_num)
-          await releases.clients.release(evaluation.clients, round_num)
+        waiting.wait(_release(releases, round_num, result, timing, evaluation))
         state, completed = result.state, round_num
-        is_due = is_last or round_num % settings.rounds_per_checkpoint == 0
-        if (
-          evaluation is not None
-          and selection is not None
-          and selection.add(round_num, evaluation.summary["accuracy"])
-          and best_manager is not None
+        is_best = _is_best(selection, round_num, evaluation)
+        if is_best and best_manager is not None:
+          waiting.wait(best_manager.save(state, completed))
+        # The run never goes on from before its best state.
+        if is_best or _is_due(
+          round_num, schedule.rounds_per_checkpoint, schedule
         ):
-          await best_manager.save(state, completed)
-          # The run never goes on from before its best state.
-          is_due = True
-        if is_due:
-          await state_manager.save(state, completed)
+          waiting.wait(state_manager.save(state, completed))
           saved = completed
       report_progress(completed, evaluation)
   finally:
     if completed > saved:
       with interruption.deferred():
-        await state_manager.save(state, completed)
+        waiting.wait(state_manager.save(state, completed))
+
+
+def _timed(
+  evaluate: Callable[[Any], Evaluation], state: Any
+) -> tuple[Evaluation, float]:
+  start = time.perf_counter()
+  evaluation = evaluate(state)
+  return evaluation, time.perf_counter() - start
+
+
+def _is_best(
+  selection: Selection | None, round_num: int, evaluation: Evaluation | None
+) -> bool:
+  if selection is None or evaluation is None:
+    return False
+  return selection.add(round_num, evaluation.summary["accuracy"])
+
+
+def _is_due(round_num: int, interval: int, schedule: Schedule) -> bool:
+  return round_num == schedule.total_rounds or round_num % interval == 0
+
+
+async def _release(
+  releases: Releases,
+  round_num: int,
+  result: rounds.Round,
+  timing: Mapping[str, float],
+  evaluation: Evaluation | None,
+) -> None:
+  await releases.metrics.release(result.metrics, round_num)
+  await releases.timing.release(timing, round_num)
+  await releases.costs.release(result.costs, round_num)
+  await releases.cohorts.release(result.clients, round_num)
+  if evaluation is not None:
+    await releases.summary.release(evaluation.summary, round_num)
+    await releases.clients.release(evaluation.clients, round_num)

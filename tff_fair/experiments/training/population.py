@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair.experiments.training import loop as training_loop
+from tff_fair.experiments.training import loop
 
 # Building a dataset takes as long as a client's share of a small round.
 _NUM_CACHED_DATASETS = 256
@@ -81,7 +81,7 @@ def build_evaluation(
   client_ids: Ids | None = None,
   attackers: Sequence[int] = (),
   clients_per_call: int = _CLIENTS_PER_CALL,
-) -> Callable[[Any], training_loop.Evaluation]:
+) -> Callable[[Any], loop.Evaluation]:
   """Returns a function that evaluates a state on clients' test data.
 
   Args:
@@ -110,22 +110,16 @@ def build_evaluation(
   if client_ids is None:
     client_ids = range(task.num_clients)
   parts = _parts(client_ids, clients_per_call)
+  summary = functools.partial(_summary, attackers=attackers)
 
-  def summary(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    if not attackers:
-      return summarize(columns)
-    is_honest = ~np.isin(columns["client_id"], attackers)
-    honest = {name: column[is_honest] for name, column in columns.items()}
-    return {**summarize(columns), "honest": summarize(honest)}
-
-  def evaluate(state: Any) -> training_loop.Evaluation:
+  def evaluate(state: Any) -> loop.Evaluation:
     weights = process.get_model_weights(state)
     found = _columns(evaluate_global, (weights,), test_data, parts)
     if not evaluate_personal:
-      return training_loop.Evaluation(summary(found), found)
+      return loop.Evaluation(summary(found), found)
     table = state.client_work["personal"]
     personal = _columns(evaluate_personal, (weights, table), test_data, parts)
-    return training_loop.Evaluation(
+    return loop.Evaluation(
       {**summary(personal), "global": summarize(found)},
       {
         **personal,
@@ -135,6 +129,17 @@ def build_evaluation(
     )
 
   return evaluate
+
+
+def _summary(
+  columns: Mapping[str, np.ndarray], attackers: Sequence[int]
+) -> dict[str, Any]:
+  """Summarizes an evaluation, over honest clients too if others attack."""
+  if not attackers:
+    return summarize(columns)
+  is_honest = ~np.isin(columns["client_id"], attackers)
+  honest = {name: column[is_honest] for name, column in columns.items()}
+  return {**summarize(columns), "honest": summarize(honest)}
 
 
 def _parts(client_ids: Ids, clients_per_call: int) -> list[np.ndarray]:

@@ -1,6 +1,5 @@
 """Where the results of rounds go: tables and TensorBoard, by TFF's managers."""
 
-import asyncio
 import collections
 import csv
 import os
@@ -13,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import files as staging
-from tff_fair.experiments.errors import RunError as UsageError
+from tff_fair import files
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import loop as training_loop
+from tff_fair.experiments.training import loop, waiting
 
 ROUND = "round"  # The first column of every table.
 # One to go on from, and the one before, should that be damaged.
@@ -47,7 +46,7 @@ class RowsReleaseManager(tff.program.ReleaseManager):
       writer.writerows([key, *row] for row in zip(*columns, strict=True))
 
 
-def open_releases(folder: RunFolder) -> training_loop.Releases:
+def open_releases(folder: RunFolder) -> loop.Releases:
   """Opens the tables and the event files of a run."""
 
   def table(path: pathlib.Path) -> tff.program.ReleaseManager:
@@ -63,7 +62,7 @@ def open_releases(folder: RunFolder) -> training_loop.Releases:
       ]
     )
 
-  return training_loop.Releases(
+  return loop.Releases(
     metrics=table_and_events(folder.metrics, "train"),
     timing=table(folder.timing),
     costs=table(folder.costs),
@@ -93,25 +92,25 @@ class _Checkpoints(tff.program.FileProgramStateManager):
     """Saves a state: whoever finds it, finds the rows of its rounds."""
     for table in self._tables:
       if table.exists():
-        staging.sync(table)
+        files.sync(table)
     await super().save(program_state, version)
     state = _state(self._path, version)
     for path in (*state.rglob("*"), state, self._path):
-      staging.sync(path)
+      files.sync(path)
 
   async def load(self, version: int, structure: Any) -> Any:
     """Returns the state after a round.
 
     Raises:
-      UsageError: If it is of another structure.
+      RunError: If it is of another structure.
     """
     try:
       return await super().load(version, structure)
     except (TypeError, ValueError) as error:
-      raise UsageError(
-        f"--output_dir: the state saved after round {version} does not fit "
-        "this process: another version of the programs wrote it. Go on with "
-        "that version, or start anew in another folder."
+      raise RunError(
+        f"{self._path.parent}: the state saved after round {version} does not "
+        "fit this process: another version of the programs wrote it. Go on "
+        "with that version, or start anew in another folder."
       ) from error
 
 
@@ -134,7 +133,7 @@ def best_checkpoint(folder: RunFolder, round_num: int) -> pathlib.Path:
 
 def saved_rounds(folder: RunFolder) -> list[int]:
   """Returns the rounds whose states are saved, in ascending order."""
-  return asyncio.run(open_checkpoints(folder).get_versions()) or []
+  return waiting.wait(open_checkpoints(folder).get_versions()) or []
 
 
 def last_saved_round(folder: RunFolder) -> int:
@@ -162,7 +161,7 @@ def keep_states(folder: RunFolder, last_round: int) -> None:
   ):
     if not path.exists():  # Opening it would make it.
       continue
-    for version in asyncio.run(opened(folder).get_versions()) or []:
+    for version in waiting.wait(opened(folder).get_versions()) or []:
       if version > last_round:
         shutil.rmtree(_state(path, version))
 
@@ -174,7 +173,7 @@ def count_rows(path: pathlib.Path) -> collections.Counter[int]:
     path: A table whose first column is the round; it may not exist.
 
   Raises:
-    UsageError: If it is not as a run left it.
+    RunError: If it is not as a run left it.
   """
   return collections.Counter(round_num for round_num, _ in _read(path)[1])
 
@@ -189,7 +188,7 @@ def keep_rounds(path: pathlib.Path, last_round: int) -> None:
     last_round: The last round to keep; without any, the file goes.
 
   Raises:
-    UsageError: If it is not as a run left it.
+    RunError: If it is not as a run left it.
   """
   if not path.exists():
     return
@@ -201,7 +200,7 @@ def keep_rounds(path: pathlib.Path, last_round: int) -> None:
   # Under a name as TFF's, that is removed should this be killed.
   rewritten = path.with_name(f"{path.name}_temp0")
   rewritten.write_bytes(b"".join([header, *kept]))
-  staging.sync(rewritten)
+  files.sync(rewritten)
   os.replace(rewritten, path)
 
 
@@ -217,10 +216,10 @@ def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
   try:
     return header, [(int(row.split(b",")[0]), row) for row in rows]
   except ValueError as error:
-    raise UsageError(
-      f"--output_dir={path.parent}: {path.name} has rows without a round, so "
-      "that the run cannot go on; put the file back as it was, or start anew "
-      "in another folder."
+    raise RunError(
+      f"{path.parent}: {path.name} has rows without a round, so that the run "
+      "cannot go on; put the file back as it was, or start anew in another "
+      "folder."
     ) from error
 
 

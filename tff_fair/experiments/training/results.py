@@ -1,11 +1,10 @@
-"""What remains of a run: the fairness table, files and plots.
+"""What remains of a run: the summary, the table of clients and the plots.
 
-All of it is taken from the tables in the run's folder.
+All of it comes from the tables in the run's folder.
 """
 
-import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,46 +12,12 @@ import pandas as pd
 import tasks
 from tasks.cuts import label_histogram
 from tff_fair import files
-from tff_fair import files as staging
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import plots, release
 from tff_fair.experiments.training.selection import Selection
 
 # Beyond this, reading all data takes minutes.
 _MOST_CLIENTS_WITH_LABELS = 5000
-# Each column of the table: titles, names of the summary.
-_TABLE: tuple[Mapping[str, str], ...] = (
-  {
-    "mean": "mean",
-    "median": "percentile_50",
-    "std": "std",
-    "variance": "variance",
-    "min": "min",
-    "max": "max",
-  },
-  {
-    "worst  5 %": "worst_5",
-    "worst 10 %": "worst_10",
-    "worst 20 %": "worst_20",
-    "worst 30 %": "worst_30",
-    "percentile 10": "percentile_10",
-    "percentile 90": "percentile_90",
-  },
-  {
-    "best  5 %": "best_5",
-    "best 10 %": "best_10",
-    "best 20 %": "best_20",
-    "best 30 %": "best_30",
-  },
-  {
-    "relative std": "relative_std",
-    "angle": "angle",
-    "KL to uniform": "kl_uniform",
-    "entropy": "entropy",
-    "Jain's index": "jain",
-  },
-)
-_NOT_IN_PERCENT = frozenset(_TABLE[-1].values())
 
 
 def write(
@@ -61,7 +26,7 @@ def write(
   *,
   selection: Selection | None = None,
   attackers: Sequence[int] = (),
-) -> str:
+) -> None:
   """Writes the results of a run whose last round is done.
 
   Args:
@@ -69,10 +34,6 @@ def write(
     task: Knows the clients' names and numbers of examples.
     selection: Knows the best evaluation, if somebody asked for it.
     attackers: The clients that attack.
-
-  Returns:
-    The fairness table, to be shown; where clients attack, another one for the
-    honest ones alone.
   """
   evaluations = pd.read_csv(folder.evaluations, float_precision="round_trip")
   last = evaluations.iloc[-1]
@@ -104,44 +65,9 @@ def write(
     }
   _write_labels(folder, task)
   for path in folder.path.glob("*.*"):
-    staging.sync(path)
+    files.sync(path)
   # All at once, as the last file: it says that the run is finished.
   files.write(folder.summary, json.dumps(summary, indent=2) + "\n")
-  text = (
-    f"Test accuracy over {len(clients):,} clients after {rounds:,} rounds, in "
-    f"percent\n\n{fairness_table(results['test_accuracy'])}"
-  )
-  if attackers:
-    honest = results["honest"]
-    text += (
-      f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
-      f"{fairness_table(honest['test_accuracy'])}"
-    )
-  return text
-
-
-def fairness_table(accuracy: Mapping[str, float]) -> str:
-  """Formats a fairness summary in percent, as papers print it.
-
-  Relative measures and the angle (in degrees) are left as they are.
-
-  Args:
-    accuracy: What `tff_fair.metrics.fairness_summary` returns.
-
-  Returns:
-    Lines of 80 characters or less, the last without an end of line.
-  """
-  columns = [
-    _column({title: _format(name, accuracy[name]) for title, name in c.items()})
-    for c in _TABLE
-  ]
-  widths = [len(column[0]) for column in columns]
-  return "\n".join(
-    "  ".join(
-      cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-    ).rstrip()
-    for row in itertools.zip_longest(*columns, fillvalue="")
-  )
 
 
 def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
@@ -193,21 +119,3 @@ def _group(row: Any, group: str) -> dict[str, float]:
     for name, value in row.items()
     if name.startswith(prefix)
   }
-
-
-def _format(name: str, value: float) -> str:
-  if name == "angle":
-    return f"{value:.2f}°"
-  if name in _NOT_IN_PERCENT:
-    return f"{value:.4f}"
-  scale = 100**2 if name == "variance" else 100
-  return f"{scale * value:.2f}"
-
-
-def _column(cells: Mapping[str, str]) -> list[str]:
-  title_width = max(map(len, cells))
-  value_width = max(map(len, cells.values()))
-  return [
-    f"{title:{title_width}} {value:>{value_width}}"
-    for title, value in cells.items()
-  ]

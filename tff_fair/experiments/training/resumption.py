@@ -6,47 +6,59 @@ earlier one is the last that is whole, or the beginning: what comes after it is
 run again, with the same result.
 """
 
-from collections.abc import Callable
+import pathlib
+from collections.abc import Callable, Mapping
 
-from tff_fair.experiments import progress
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import loop as training_loop
 from tff_fair.experiments.training import release
 
 
 def go_back(
   folder: RunFolder,
-  settings: training_loop.Settings,
   *,
+  total_rounds: int,
+  rounds_per_evaluation: int,
   num_reporting: Callable[[int], int],
   num_evaluated: int,
+  say: Callable[[str], None],
 ) -> int:
   """Removes what the folder of a run has of rounds that will come again.
 
   Args:
     folder: The folder, at the beginning or after an interruption.
-    settings: How long to train, and when to evaluate.
+    total_rounds: How many rounds the run has.
+    rounds_per_evaluation: After so many it evaluates the model.
     num_reporting: Returns how many clients reported back in a round.
-    num_evaluated: How many clients are evaluated.
+    num_evaluated: How many clients it evaluates.
+    say: Takes a line about damage.
 
   Returns:
     The round to go on from, 0 for the beginning.
 
   Raises:
-    UsageError: If a table is not as a run left it.
+    RunError: If a table is not as a run left it.
   """
-  is_complete = _build_check(folder, settings, num_reporting, num_evaluated)
+  rows = {table: release.count_rows(table) for table in folder.round_tables}
   completed = 0
   for round_num in reversed(release.saved_rounds(folder)):
     damage = None
     if not release.is_readable(folder, round_num):
       damage = "its state cannot be read"
-    elif not is_complete(round_num):
+    elif not _has_rows(
+      folder,
+      rows,
+      round_num,
+      evaluated=round_num
+      if round_num == total_rounds
+      else round_num - round_num % rounds_per_evaluation,
+      num_reporting=num_reporting(round_num),
+      num_evaluated=num_evaluated,
+    ):
       damage = "its tables lack rows"
     if damage is None:
       completed = round_num
       break
-    progress.say(
+    say(
       f"{folder.path}: round {round_num} was saved, but {damage}; it is run "
       "again."
     )
@@ -56,31 +68,35 @@ def go_back(
   return completed
 
 
-def _build_check(
+def _has_rows(
   folder: RunFolder,
-  settings: training_loop.Settings,
-  num_reporting: Callable[[int], int],
+  rows: Mapping[pathlib.Path, Mapping[int, int]],
+  saved: int,
+  *,
+  evaluated: int,
+  num_reporting: int,
   num_evaluated: int,
-) -> Callable[[int], bool]:
-  """Returns a function that says whether tables have all rows up to a round."""
-  rows = {table: release.count_rows(table) for table in folder.round_tables}
+) -> bool:
+  """Returns whether tables have all rows up to a saved round.
 
-  def is_complete(saved: int) -> bool:
-    evaluated = saved
-    if saved != settings.total_rounds:
-      evaluated -= saved % settings.rounds_per_evaluation
-    needed = [(folder.metrics, saved, 1), (folder.timing, saved, 1)]
-    # Runs from before there were these tables have none.
-    if any(n <= saved for n in rows[folder.costs] | rows[folder.cohorts]):
-      needed += [
-        (folder.costs, saved, 1),
-        (folder.cohorts, saved, num_reporting(saved)),
-      ]
-    if evaluated:
-      needed += [
-        (folder.evaluations, evaluated, 1),
-        (folder.client_evaluations, evaluated, num_evaluated),
-      ]
-    return all(rows[table][n] == number for table, n, number in needed)
-
-  return is_complete
+  Args:
+    folder: The folder.
+    rows: The number of rows of each round, by table.
+    saved: The round.
+    evaluated: The last round up to it with an evaluation; 0 is none.
+    num_reporting: How many clients reported back in the round.
+    num_evaluated: How many clients an evaluation has.
+  """
+  needed = [(folder.metrics, saved, 1), (folder.timing, saved, 1)]
+  # Runs from before there were these tables have none.
+  if any(n <= saved for n in {**rows[folder.costs], **rows[folder.cohorts]}):
+    needed += [
+      (folder.costs, saved, 1),
+      (folder.cohorts, saved, num_reporting),
+    ]
+  if evaluated:
+    needed += [
+      (folder.evaluations, evaluated, 1),
+      (folder.client_evaluations, evaluated, num_evaluated),
+    ]
+  return all(rows[table].get(n, 0) == number for table, n, number in needed)

@@ -1,0 +1,145 @@
+"""The flags of a run, made from the settings that `RunSpec` declares."""
+
+import dataclasses
+import pathlib
+from typing import Any
+
+from absl import flags
+
+from binaries import command_line
+from binaries.command_line import UsageError
+from tff_fair.experiments import RunSpec, settings, spec_text
+from tff_fair.experiments.declared import Declared
+
+# Flags that give a mapping name by name, by the name of its field.
+_ASSIGNMENTS = {
+  "task_options": (
+    "task_option",
+    "--list shows all. An option of the task, as name=value",
+  ),
+  "hparams": (
+    "hparam",
+    "--list shows all. A hyperparameter of the method, as name=value",
+  ),
+}
+
+
+class _Parser(flags.ArgumentParser):
+  """Reads the texts that a setting takes."""
+
+  def __init__(self, setting: Declared) -> None:
+    self._setting = setting
+
+  def parse(self, argument: Any) -> Any:
+    """Returns the value of a text; of a default, the default."""
+    if not isinstance(argument, str):
+      return argument
+    return self._setting.read(argument)
+
+  def flag_type(self) -> str:
+    """Returns the kind of value, in words."""
+    return self._setting.expected
+
+
+def _define_group(group: type[Any]) -> command_line.Group:
+  """Defines the flags of a group of settings."""
+  names = []
+  for field in dataclasses.fields(group):
+    if field.name in _ASSIGNMENTS:
+      name, text = _ASSIGNMENTS[field.name]
+      flags.DEFINE_multi_string(name, [], text)
+    else:
+      name = field.name
+      _define(RunSpec.fields()[name])
+    names.append(name)
+  return command_line.Group(str(group.__doc__), tuple(names))
+
+
+def _define(setting: Declared) -> None:
+  if setting.annotation is bool:
+    flags.DEFINE_boolean(setting.name, setting.default, setting.meaning)
+    return
+  choices = f"<{'|'.join(setting.choices)}>: " if setting.choices else ""
+  flags.DEFINE(
+    _Parser(setting),
+    setting.name,
+    setting.default,
+    f"{choices}{setting.meaning}",
+  )
+  flags.register_validator(
+    setting.name,
+    lambda value: value is None or setting.is_valid(value),
+    message=f"expected {setting.expected}",
+  )
+
+
+_OUTPUT_DIR = flags.DEFINE_string(
+  "output_dir",
+  None,
+  "Folder of the results. It must be new, or hold the same run, interrupted, "
+  "which then goes on. By default outputs/TASK-ALGORITHM, or the first of "
+  "TASK-ALGORITHM-2, -3, ... that is free.",
+)
+_WORKERS = flags.DEFINE_list(
+  "workers",
+  [],
+  "TFF workers to compute on, as host:port,host:port; by default the program "
+  "starts one on this machine.",
+)
+_LIST = flags.DEFINE_boolean(
+  "list",
+  False,
+  "Show all tasks with their options, and all algorithms with their "
+  "hyperparameters and ways to sum, and exit.",
+)
+
+GROUPS = (
+  *map(_define_group, settings.GROUPS),
+  command_line.Group(
+    "Output: where results go, and where computations run.",
+    (_OUTPUT_DIR.name, _WORKERS.name),
+  ),
+  command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),
+)
+
+
+def spec() -> RunSpec:
+  """Returns the run that the flags describe.
+
+  Raises:
+    SpecError: If a value is not valid.
+  """
+  values = {name: flags.FLAGS[name].value for name in RunSpec.fields()}
+  options, hparams = (
+    flags.FLAGS[name].value for name, _ in _ASSIGNMENTS.values()
+  )
+  return RunSpec.from_dict(
+    {
+      **values,
+      "task_options": spec_text.parse_task_options(values["task"], options),
+      "hparams": spec_text.parse_hparams(values["algorithm"], hparams),
+    }
+  )
+
+
+def output_dir() -> pathlib.Path | None:
+  """Returns the folder that the user chose for the results, if any.
+
+  Raises:
+    UsageError: If the flag is empty, or names no such home directory.
+  """
+  if _OUTPUT_DIR.value is None:
+    return None
+  if not _OUTPUT_DIR.value:
+    raise UsageError("--output_dir: is empty; name a folder or leave it out.")
+  return command_line.path(_OUTPUT_DIR.name, _OUTPUT_DIR.value)
+
+
+def workers() -> list[str]:
+  """Returns the addresses of the workers to compute on; none is local."""
+  return list(_WORKERS.value)
+
+
+def is_list_wanted() -> bool:
+  """Returns whether to show the catalog and exit."""
+  return bool(_LIST.value)

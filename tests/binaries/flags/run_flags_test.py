@@ -1,0 +1,114 @@
+"""Tests of the flags of a run, which the settings of `RunSpec` make."""
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from binaries import command_line
+from binaries.flags import run_flags
+from tff_fair.experiments import RunSpec, SpecError
+
+
+def spec(*arguments):
+  with flagsaver.flagsaver():
+    flags.FLAGS(["train", *arguments])
+    return run_flags.spec()
+
+
+def test_without_flags_it_is_the_default_run():
+  assert spec() == RunSpec()
+
+
+def test_every_setting_has_a_flag_with_its_default():
+  values = command_line.flag_values(run_flags.GROUPS)
+  fields = RunSpec.fields()
+  assert {**values, **{n: f.default for n, f in fields.items()}} == values
+  assert values.keys() - fields.keys() == {
+    *("task_option", "hparam", "output_dir", "workers", "list")
+  }
+
+
+def test_the_help_lists_the_choices():
+  flag = flags.FLAGS["server_optimizer"]
+  assert flag.help.startswith("<sgd|momentum|nesterov|adagrad|adam|")
+
+
+def test_texts_become_values():
+  assert spec(
+    "--algorithm=fedfv",
+    "--hparam=tau=1",
+    "--hparam=order=random",
+    "--task_option=num_clients=12",
+    "--client_learning_rate=1",
+    "--clients_per_round= 3 - 6 ",
+    "--local_epochs=2-2",
+    "--measure_improvement",
+    "--data_dir=somewhere",
+  ) == RunSpec(
+    algorithm="fedfv",
+    hparams={"tau": 1, "order": "random"},
+    task_options={"num_clients": 12},
+    client_learning_rate=1.0,
+    clients_per_round="3-6",
+    local_epochs=2,
+    measure_improvement=True,
+    data_dir="somewhere",
+  )
+  assert spec("--measure_improvement", "--nomeasure_improvement") == RunSpec()
+
+
+@pytest.mark.parametrize(
+  "text",
+  ["", "x", "0", "-3", "0-5", "5-1", "5-", "1.5", "1-2-3", "1-2147483648"],
+)
+def test_what_is_no_range_is_refused(text):
+  with pytest.raises(
+    flags.IllegalFlagValueError, match=r"--clients_per_round.* 5 or 5-15"
+  ):
+    spec(f"--clients_per_round={text}")
+
+
+@pytest.mark.parametrize(
+  ("arguments", "error", "message"),
+  [
+    *[
+      (
+        [f"--{place}_momentum={value}", f"--{place}_optimizer=momentum"],
+        flags.IllegalFlagValueError,
+        r"expected a number in \[0, 1\)",
+      )
+      for place in ("client", "server")
+      for value in (1, -0.1, "nan")
+    ],
+    (
+      ["--server_learning_rate_decay_kind=linear"],
+      flags.IllegalFlagValueError,
+      "one of exponential, inverse_time",
+    ),
+    (
+      ["--client_momentum=0.5"],
+      SpecError,
+      "client_optimizer to be momentum.*found sgd",
+    ),
+    (
+      ["--client_momentum=0.9", "--client_optimizer=adam"],
+      SpecError,
+      "client_optimizer to be momentum or nesterov, found adam",
+    ),
+    (
+      ["--server_momentum=0.5", "--client_optimizer=momentum"],
+      SpecError,
+      "server_optimizer to be momentum or nesterov, found none",
+    ),
+    (
+      ["--server_learning_rate_decay_kind=exponential"],
+      SpecError,
+      "of server_learning_rate_decay, which is not given",
+    ),
+  ],
+)
+def test_a_flag_that_cannot_be_is_named(arguments, error, message):
+  with pytest.raises(error, match=message) as raised:
+    spec(*arguments)
+  name = arguments[0].partition("=")[0].removeprefix("--")
+  assert str(raised.value).removeprefix("flag --").startswith(name)

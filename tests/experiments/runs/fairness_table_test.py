@@ -1,0 +1,53 @@
+import re
+
+import pytest
+
+from tff_fair import metrics
+from tff_fair.experiments.runs import fairness_table
+
+ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
+
+
+def test_the_table_is_in_percent():
+  table = fairness_table.fairness_table(metrics.fairness_summary(ACCURACIES))
+  for title, value in (
+    ("mean", "60.00"),
+    ("median", "60.00"),
+    ("std", "30.33"),
+    ("variance", "920.00"),
+    ("worst 30 %", "30.00"),
+    ("best 20 %", "100.00"),
+    ("relative std", "0.5055"),
+    ("angle", "26.82°"),
+  ):
+    assert re.search(rf"(^|  ){title} +{value}( |$)", table, re.M), title
+
+
+@pytest.mark.parametrize(
+  "accuracies",
+  [ACCURACIES, [1.0], [0.0], [0.0, 1.0], [1.0, *[0.0] * 99], [0.5] * 30],
+)
+def test_the_table_holds_all_in_aligned_columns_that_fit(accuracies):
+  summary = metrics.fairness_summary(accuracies)
+  lines = fairness_table.fairness_table(summary).splitlines()
+  assert max(map(len, lines)) <= 80
+  assert all(line == line.rstrip() for line in lines)
+  starts = {
+    tuple(line.index(title) for title in titles)
+    for line, titles in zip(
+      lines,
+      [
+        ("mean", "worst  5 %", "best  5 %", "relative std"),
+        ("median", "worst 10 %", "best 10 %", "angle"),
+        ("std", "worst 20 %", "best 20 %", "KL"),
+        ("variance", "worst 30 %", "best 30 %", "entropy"),
+        ("min", "percentile 10"),
+        ("max", "percentile 90"),
+      ],
+      strict=True,
+    )
+  }
+  # One place for the four titles; the last two lines have fewer.
+  assert len({start[:2] for start in starts}) == 1
+  shown = [name for column in fairness_table._TABLE for name in column.values()]
+  assert sorted(shown) == sorted(summary)

@@ -1,0 +1,238 @@
+"""Tests of runs as values: what is valid, text forms, differences, grids."""
+
+import dataclasses
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from tff_fair.experiments import RunSpec, SpecError, settings
+
+# A valid value of each setting that is not its default, with what it needs.
+OTHERS = {
+  "task": ("synthetic", {}),
+  "data_dir": ("/data", {}),
+  "algorithm": ("fedavg", {}),
+  "client_weighting": ("uniform", {}),
+  "loss_at": ("after", {}),
+  "aggregation": ("two_phase", {}),
+  "client_optimizer": ("adam", {}),
+  "client_momentum": (0.5, {"client_optimizer": "momentum"}),
+  "client_learning_rate": (0.01, {}),
+  "batch_size": (2**31 - 1, {}),
+  "local_epochs": ("1-5", {}),
+  "client_learning_rate_decay": (0.9, {}),
+  "client_learning_rate_decay_kind": ("inverse_time", {}),
+  "server_optimizer": ("yogi", {}),
+  "server_momentum": (0.0, {"server_optimizer": "nesterov"}),
+  "server_learning_rate": (2.0, {}),
+  "server_learning_rate_decay": (1.0, {}),
+  "server_learning_rate_decay_kind": (
+    "inverse_time",
+    {"server_learning_rate_decay": 3.0},
+  ),
+  "sampling": ("all", {}),
+  "clients_per_round": (7, {}),
+  "dropout": (0.25, {}),
+  "dropout_kind": ("by_client", {}),
+  "total_rounds": (10**10, {}),
+  "rounds_per_evaluation": (3, {}),
+  "rounds_per_checkpoint": (4, {}),
+  "seed": (0xFFFF_FFFF_FFFF, {}),
+  "evaluation_clients": (5, {}),
+  "criterion": ("worst_10", {}),
+  "patience": (2, {"criterion": "mean"}),
+  "measure_improvement": (True, {}),
+  "attack": ("scaling", {"attack_strength": -5.0}),
+  "attack_share": (0.3, {}),
+  "attack_strength": (0.0, {"attack": "bias"}),
+}
+
+FULL = RunSpec(
+  task_options={"num_clients": None, "partition": "labels"},
+  hparams={"gamma": 0.5},
+  data_dir='a "folder"\nof\ttexts\\ \x7f é',
+  clients_per_round=(3, 7),
+  measure_improvement=True,
+  client_learning_rate=1e-7,
+)
+
+
+def test_every_setting_is_tried():
+  assert OTHERS.keys() == RunSpec.fields().keys()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
+  value, others = OTHERS[name]
+  spec = RunSpec(**{name: value}, **others)
+  assert getattr(spec, name) == value
+  assert RunSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+  assert RunSpec.from_toml(spec.to_toml()) == spec
+  assert RunSpec().replace(**others, **{name: value}) == spec
+  field = RunSpec.fields()[name]
+  assert value != field.default
+  found = spec.differences(RunSpec())
+  if field.decides:
+    assert found[name] == (value, field.default)
+  else:
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+  ("name", "value", "expected"),
+  [
+    ("task", "digit", "valid tasks: digits"),
+    ("algorithm", "fair", "valid algorithms: "),
+    ("data_dir", 3, "expected a text or none, found 3"),
+    ("client_weighting", "x", "one of num_examples, uniform"),
+    ("loss_at", None, "one of before, training, after"),
+    ("aggregation", "", "or none"),
+    ("client_optimizer", "lion", "adamw"),
+    ("client_momentum", 0.5, "client_optimizer to be momentum or nesterov"),
+    ("server_momentum", 0.5, "server_optimizer to be .* found none"),
+    ("client_learning_rate", 0, "a positive, finite number"),
+    ("client_learning_rate", "0.1", "a positive, finite number"),
+    ("client_learning_rate", None, "a positive, finite number"),
+    ("server_learning_rate", float("inf"), "a positive, finite number or none"),
+    ("batch_size", 2**31, r"\[1, 2147483647\]"),
+    ("batch_size", True, r"found True"),
+    ("batch_size", 16.0, r"found 16\.0"),
+    ("local_epochs", (5, 1), "5 or 5-15"),
+    ("local_epochs", "0-3", "5 or 5-15"),
+    ("clients_per_round", 0, "5 or 5-15"),
+    ("client_learning_rate_decay", 1.5, r"\(0, 1\]"),
+    ("client_learning_rate_decay", 0.0, r"\(0, 1\]"),
+    ("server_learning_rate_decay", -1.0, r"\(0, 1\]"),
+    ("server_learning_rate_decay_kind", "exponential", "which is not given"),
+    ("dropout", 1, r"\[0, 1\)"),
+    ("dropout", float("nan"), r"\[0, 1\)"),
+    ("total_rounds", 0, "a positive integer"),
+    ("rounds_per_checkpoint", -1, "a positive integer"),
+    ("seed", -1, "a non-negative integer"),
+    ("evaluation_clients", 0, "a positive integer or none"),
+    ("patience", 2, "give criterion"),
+    ("criterion", "median", "mean, worst_10"),
+    ("measure_improvement", 1, "true or false"),
+    ("attack", "bias", "give attack_strength, what it adds to losses"),
+    ("attack_share", 1.0, r"\(0, 1\)"),
+    ("attack_strength", 2.0, "give attack, bias or scaling"),
+    ("task_options", {"clients": 3}, "num_clients"),
+    ("task_options", {"num_clients": 0}, "at least 1"),
+    ("task_options", ["num_clients=3"], "mapping"),
+    ("hparams", "gamma=1", "mapping"),
+    ("hparams", {"q": 1.0}, "valid, with defaults: gamma=1"),
+    ("hparams", {"gamma": "high"}, "number"),
+  ],
+)
+def test_a_wrong_value_is_an_error_that_names_its_field(name, value, expected):
+  with pytest.raises(SpecError, match=expected) as raised:
+    RunSpec(**{name: value})
+  assert raised.value.field == name
+  assert str(raised.value).startswith(name)
+
+
+def test_decays_of_the_other_kind_have_no_upper_bound():
+  for side in ("client", "server"):
+    name = f"{side}_learning_rate_decay"
+    kind = {f"{name}_kind": "inverse_time"}
+    assert getattr(RunSpec(**{name: 5}, **kind), name) == 5.0
+    with pytest.raises(SpecError, match=r"\[0, inf\)") as raised:
+      RunSpec(**{name: -0.5}, **kind)
+    assert raised.value.field == name
+
+
+def test_a_bias_is_not_negative_and_a_scaling_may_be():
+  with pytest.raises(SpecError, match=r"\[0, inf\) for bias") as raised:
+    RunSpec(attack="bias", attack_strength=-1)
+  assert (raised.value.field, raised.value.value) == ("attack_strength", -1.0)
+  assert RunSpec(attack="scaling", attack_strength=-1).attack_strength == -1.0
+
+
+def test_an_error_says_which_hyperparameter_and_survives_pickling():
+  with pytest.raises(SpecError) as raised:
+    RunSpec(hparams={"gamma": "x"})
+  error = pickle.loads(pickle.dumps(raised.value))
+  assert (error.field, error.key, error.value) == ("hparams", "gamma", "x")
+  assert str(error) == str(raised.value)
+  assert str(error).startswith("hparams['gamma']='x': ")
+
+
+def test_values_have_their_annotated_types():
+  spec = RunSpec(
+    client_learning_rate=1, hparams={"gamma": 2}, clients_per_round=(4, 4)
+  )
+  assert type(spec.client_learning_rate) is float
+  assert type(spec.hparams["gamma"]) is float
+  assert spec.clients_per_round == 4
+  assert RunSpec(local_epochs=" 1 - 5 ").local_epochs == "1-5"
+
+
+def test_a_run_does_not_change():
+  options = {"num_clients": 5}
+  spec = RunSpec(task_options=options)
+  options["num_clients"] = 6
+  assert spec.task_options == {"num_clients": 5}
+  options_of_spec: Any = spec.task_options
+  with pytest.raises(dataclasses.FrozenInstanceError):
+    setattr(spec, "seed", 3)  # noqa: B010
+  with pytest.raises(TypeError):
+    options_of_spec["num_clients"] = 7
+
+
+def test_equal_runs_have_one_hash_and_one_pickle():
+  same = RunSpec.from_dict(FULL.to_dict())
+  assert same == FULL
+  assert hash(same) == hash(FULL)
+  assert len({same, FULL, RunSpec()}) == 2
+  assert pickle.loads(pickle.dumps(FULL)) == FULL
+
+
+def test_texts_come_back_from_toml_and_json():
+  text = FULL.to_toml()
+  assert 'num_clients = "none"' in text
+  assert RunSpec.from_toml(text) == FULL
+  assert RunSpec.from_dict(json.loads(json.dumps(FULL.to_dict()))) == FULL
+  assert RunSpec.from_toml("") == RunSpec()
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("seed = ", "no TOML"),
+    ("sed = 1", "sed: there is no such setting; valid: task, "),
+    ("hparams = 3", "hparams: expected a mapping"),
+    ("[seed]\nx = 1", "seed: "),
+  ],
+)
+def test_toml_of_no_run_is_an_error(text, message):
+  with pytest.raises(ValueError, match=message):
+    RunSpec.from_toml(text)
+
+
+def test_a_default_that_is_given_is_no_difference():
+  assert RunSpec(hparams={"gamma": 1}).differences(RunSpec()) == {}
+  assert RunSpec(task_options={"num_clients": 30}).differences(RunSpec()) == {}
+  assert RunSpec(rounds_per_checkpoint=3).differences(RunSpec()) == {}
+  found = FULL.differences(RunSpec())
+  assert found["hparam.gamma"] == (0.5, 1.0)
+  assert found["task_option.num_clients"] == (None, 30)
+  assert found["clients_per_round"] == ("3-7", None)
+  others = RunSpec(algorithm="fedavg").differences(RunSpec())
+  assert others == {
+    "algorithm": ("fedavg", "adafed"),
+    "hparam.gamma": (None, 1.0),
+  }
+
+
+def test_its_short_name():
+  assert RunSpec().short_name == "digits-adafed"
+
+
+def test_every_setting_has_a_meaning():
+  for group in settings.GROUPS:
+    assert str(group.__doc__).endswith(".")
+  for field in RunSpec.fields().values():
+    assert field.meaning.endswith("."), field.name
+    assert RunSpec.fields()[field.name].check(field.default) == field.default

@@ -1,0 +1,174 @@
+"""Tests of the parts of a run; errors of single settings: train_test."""
+
+import typing
+
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.experiments import RunSpec, SpecError, settings
+from tff_fair.experiments.training import assembly
+
+# The second step under gradients of one, from 0, with learning rate 0.5, for a
+# momentum of m.
+SECOND_STEPS = {
+  "sgd": lambda _: -0.5,
+  "momentum": lambda m: -0.5 * (1 + m),
+  "nesterov": lambda m: -0.5 * (1 + m + m**2),
+}
+SMALL = RunSpec(
+  task_options={"num_clients": 6, "model": "logistic_regression"},
+  algorithm="fedavg",
+)
+
+
+class OptionError(ValueError):
+  """As builders raise it."""
+
+  def __init__(self, option):
+    super().__init__("expected 1")
+    self.option = option
+
+
+def second_step(optimizer):
+  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
+  state, before = optimizer.next(state, tf.zeros([]), tf.ones([]))
+  _, after = optimizer.next(state, before, tf.ones([]))
+  return float(after - before)
+
+
+@pytest.fixture
+def built(monkeypatch):
+  """Returns the options that the builder of a run's process gets."""
+
+  def options(spec):
+    found = {}
+    monkeypatch.setattr(
+      "tff_fair.algorithms.build",
+      lambda *_, **options: found.update(options),
+    )
+    task = assembly.load_task(spec)
+    assembly._build_process(spec, task, "streaming", None)
+    return found
+
+  return options
+
+
+@pytest.mark.parametrize("place", ["client", "server"])
+@pytest.mark.parametrize("name", SECOND_STEPS)
+def test_the_optimizer_that_a_setting_names(built, name, place):
+  spec = RunSpec(**{f"{place}_optimizer": name, f"{place}_learning_rate": 0.5})
+  found = built(spec)[f"{place}_optimizer"]
+  assert second_step(found) == pytest.approx(SECOND_STEPS[name](0.9))
+
+
+@pytest.mark.parametrize("place", ["client", "server"])
+@pytest.mark.parametrize("name", ["momentum", "nesterov"])
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_a_momentum_that_is_given(built, momentum, name, place):
+  spec = RunSpec(
+    **{
+      f"{place}_optimizer": name,
+      f"{place}_learning_rate": 0.5,
+      f"{place}_momentum": momentum,
+    }
+  )
+  assert second_step(built(spec)[f"{place}_optimizer"]) == pytest.approx(
+    SECOND_STEPS[name](momentum)
+  )
+
+
+def test_the_decay_of_the_server(built):
+  names = ("server_learning_rate_decay", "server_learning_rate_decay_kind")
+  found = built(SMALL)
+  assert [found[name] for name in names] == [None, "exponential"]
+  given = dict(zip(names, (0.5, "inverse_time"), strict=True))
+  found = built(SMALL.replace(**given))
+  assert [found[name] for name in names] == [0.5, "inverse_time"]
+
+
+def test_a_method_keeps_its_own_server_step_unless_one_is_given(built):
+  assert "server_optimizer" not in built(SMALL)
+  found = built(SMALL.replace(server_learning_rate=0.5))
+  assert second_step(found["server_optimizer"]) == -0.5
+
+
+def test_every_optimizer_can_be_built(built):
+  names = typing.get_args(settings.OptimizerName)
+  assert len(names) > len(SECOND_STEPS)
+  for name in names:
+    found = built(RunSpec(client_optimizer=name, server_optimizer=name))
+    for kind in ("client_optimizer", "server_optimizer"):
+      assert isinstance(found[kind], tff.learning.optimizers.Optimizer)
+
+
+def test_the_seed_is_that_of_all_draws(built):
+  found = built(SMALL.replace(seed=7, local_epochs="1-3"))
+  assert found["shuffle_seed"] == found["local_epochs_seed"] == 7
+  assert found["local_epochs"] == (1, 3)
+
+
+@pytest.mark.parametrize(
+  ("option", "field", "key"),
+  [
+    ("gamma", "hparams", "gamma"),
+    ("learning_rate_decay", "client_learning_rate_decay", None),
+    ("server_optimizer", "server_optimizer", None),
+    ("num_clients", "algorithm", None),
+    (None, "algorithm", None),
+  ],
+)
+def test_an_error_of_a_builder_is_one_of_the_setting_behind_it(
+  monkeypatch, option, field, key
+):
+  error = ValueError("expected 1") if option is None else OptionError(option)
+
+  def fail(*args, **kwargs):
+    del args, kwargs
+    raise error
+
+  monkeypatch.setattr("tff_fair.algorithms.build", fail)
+  with pytest.raises(SpecError, match="expected 1") as raised:
+    assembly.build(RunSpec(hparams={"gamma": 2}))
+  assert (raised.value.field, raised.value.key) == (field, key)
+  assert raised.value.value == {"hparams": 2.0, "algorithm": "adafed"}.get(
+    field
+  )
+
+
+@pytest.mark.parametrize(
+  ("changes", "clients_per_round"),
+  [
+    ({}, 6),
+    ({"task_options": {}}, 10),
+    ({"clients_per_round": (2, 4)}, "2-4"),
+    ({"sampling": "all"}, 6),
+    ({"sampling": "all", "clients_per_round": 6}, 6),
+  ],
+)
+def test_the_size_of_cohorts(changes, clients_per_round):
+  plan = assembly.build(SMALL.replace(**changes))
+  assert plan.clients_per_round == clients_per_round
+
+
+def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
+  plan = assembly.build(
+    SMALL.replace(
+      attack="scaling",
+      attack_strength=-5,
+      attack_share=0.3,
+      evaluation_clients=4,
+    )
+  )
+  assert len(plan.attackers) == 2
+  assert len(plan.evaluated) == 4
+  with pytest.raises(SpecError, match="an honest one beside it") as raised:
+    assembly.build(
+      RunSpec(
+        task_options={"num_clients": 1},
+        algorithm="fedavg",
+        attack="bias",
+        attack_strength=1,
+      )
+    )
+  assert raised.value.field == "attack"

@@ -1,0 +1,210 @@
+"""Tests of running from Python: scripts, notebooks, threads."""
+
+import asyncio
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tasks
+import tff_fair
+from tests import source_tree
+from tff_fair import experiments, runtime
+from tff_fair.experiments import RunSpec, interruption
+from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.training import rounds
+
+SMALL = RunSpec(
+  task_options={"num_clients": 6, "model": "logistic_regression"},
+  algorithm="fedavg",
+  clients_per_round=4,
+  total_rounds=3,
+  rounds_per_evaluation=2,
+)
+
+
+@pytest.fixture(autouse=True)
+def working_directory(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+
+
+def accuracies(run):
+  return run.client_evaluations["accuracy"].tolist()
+
+
+def test_runs_twice_in_silence(capfd):
+  first = experiments.run(SMALL, progress=False)
+  second = experiments.run(SMALL, progress=False)
+  assert capfd.readouterr() == ("", "")
+  assert first.path == pathlib.Path("outputs/digits-fedavg")
+  assert second.path == pathlib.Path("outputs/digits-fedavg-2")
+  assert first.is_finished
+  assert first.spec == second.spec == SMALL
+  assert experiments.open_run(first.path).summary == first.summary
+  assert accuracies(first) == accuracies(second)
+  assert len(first.rounds) == 3
+  line = json.loads((first.path / "config.json").read_text())["command"]["line"]
+  assert line.startswith("python -m binaries.train --algorithm=fedavg ")
+
+
+def test_says_on_stderr_how_it_gets_on(capfd):
+  experiments.run(SMALL, "run")
+  stdout, stderr = capfd.readouterr()
+  assert stdout == ""
+  assert "round 3/3" in stderr
+  assert "run: done; it holds all tables and plots." in stderr
+
+
+def test_runs_where_an_event_loop_runs_as_in_a_notebook():
+  async def cell():
+    return experiments.run(SMALL, "run", progress=False)
+
+  assert asyncio.run(cell()).is_finished
+
+
+def test_runs_in_a_thread():
+  with concurrent.futures.ThreadPoolExecutor(1) as executor:
+    in_thread = executor.submit(
+      experiments.run, SMALL, "thread", progress=False
+    ).result()
+  here = experiments.run(SMALL, "here", progress=False)
+  assert accuracies(in_thread) == accuracies(here)
+
+
+def test_computes_where_the_user_said():
+  runtime.use_local()
+  before = runtime.worker_pids()
+  experiments.run(SMALL, "run", progress=False)
+  assert runtime.worker_pids() == before
+
+
+def test_a_finished_run_is_left_alone():
+  experiments.run(SMALL, "run", progress=False)
+  with pytest.raises(experiments.RunError, match=r"^run: holds a finished run"):
+    experiments.run(SMALL, "run", progress=False)
+
+
+def test_ctrl_c_saves_and_the_same_call_goes_on(monkeypatch):
+  whole = experiments.run(SMALL, "whole", progress=False)
+  run_round = rounds.Rounds.run
+
+  def interrupted_round(self, state, round_num):
+    if round_num == 3:
+      signal.raise_signal(signal.SIGINT)
+    return run_round(self, state, round_num)
+
+  handler = signal.getsignal(signal.SIGINT)
+  signal.signal(signal.SIGINT, signal.default_int_handler)
+  try:
+    with monkeypatch.context() as patched:
+      patched.setattr(rounds.Rounds, "run", interrupted_round)
+      with pytest.raises(KeyboardInterrupt) as raised:
+        experiments.run(SMALL, "run", progress=False)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+  finally:
+    signal.signal(signal.SIGINT, handler)
+  assert isinstance(raised.value, interruption.Interrupted)
+  assert "2 of 3 rounds are saved in run" in str(raised.value)
+  assert not experiments.open_run("run").is_finished
+  run = experiments.run(SMALL, "run", progress=False)
+  assert accuracies(run) == accuracies(whole)
+  assert run.summary == whole.summary
+
+
+def test_signals_of_others_and_other_threads_are_left_to_them():
+  assert signal.SIGTERM in interruption.unhandled_signals()
+  former = signal.signal(signal.SIGTERM, lambda *_: None)
+  try:
+    assert signal.SIGTERM not in interruption.unhandled_signals()
+  finally:
+    signal.signal(signal.SIGTERM, former)
+  found = []
+  thread = threading.Thread(
+    target=lambda: found.append(list(interruption.unhandled_signals()))
+  )
+  thread.start()
+  thread.join()
+  assert found == [[]]
+
+
+def test_an_error_leaves_nothing():
+  with pytest.raises(experiments.SpecError, match="1 to 6") as raised:
+    experiments.run(SMALL.replace(clients_per_round=7), progress=False)
+  assert raised.value.field == "clients_per_round"
+  with pytest.raises(tasks.DataError, match="absent"):
+    experiments.run(SMALL.replace(data_dir="absent"), progress=False)
+  with pytest.raises(experiments.SpecError, match="host:port") as raised:
+    experiments.run(SMALL, workers=["nowhere"], progress=False)
+  assert raised.value.field == "workers"
+  with pytest.raises(experiments.SpecError, match="two_phase"):
+    experiments.run(
+      SMALL.replace(algorithm="semi_vred", aggregation="two_phase"),
+      workers=["localhost:1"],
+      progress=False,
+    )
+  assert os.listdir() == []
+
+
+@pytest.mark.parametrize(
+  ("algorithm", "hparams"),
+  [("fedavg", {}), ("afl", {"average_model": True}), ("ditto", {})],
+)
+def test_the_trained_model_is_the_one_that_was_evaluated(algorithm, hparams):
+  spec = SMALL.replace(algorithm=algorithm, hparams=hparams, criterion="mean")
+  run = experiments.run(spec, "run", progress=False)
+  task = tasks.load("digits", **spec.task_options)
+  evaluations = run.client_evaluations
+  column = "global_accuracy" if "global_accuracy" in evaluations else "accuracy"
+  summary = run.summary or {}
+  for best, round_num in ((False, 3), (True, summary["best"]["round"])):
+    model = run.model(best=best)
+    rows = evaluations[evaluations["round"] == round_num]
+    found = []
+    for client_id in rows["client_id"]:
+      x, y = task.test.load(client_id)
+      found.append(np.mean(np.argmax(model(x), axis=1) == y))
+    np.testing.assert_allclose(found, rows[column], atol=1e-6)
+    for one, other in zip(
+      model.get_weights(), run.weights(best=best), strict=True
+    ):
+      np.testing.assert_array_equal(one, other)
+
+
+def test_a_state_that_nobody_kept_is_an_error():
+  run = experiments.run(SMALL, "run", progress=False)
+  with pytest.raises(experiments.RunError, match="if it has a criterion"):
+    run.weights(best=True)
+  (run.path / "checkpoints/program_state_3/saved_model.pb").unlink()
+  with pytest.raises(experiments.RunError, match="program_state_3"):
+    run.weights()
+
+
+def test_the_library_needs_no_flags_and_no_command_line():
+  code = (
+    "import sys; sys.argv = ['notebook', '--batch_size=-1']\n"
+    "from tff_fair.experiments.training import running\n"
+    "assert 'binaries' not in sys.modules\n"
+  )
+  subprocess.run([sys.executable, "-c", code], cwd=source_tree.ROOT, check=True)
+
+
+def test_its_folder_has_what_a_folder_of_the_program_has():
+  run = experiments.run(SMALL, "run", progress=False)
+  folder = run_folder.RunFolder(run.path)
+  assert {path.name for path in run.path.iterdir()} == {
+    path.name for path in folder.files if path != folder.best_checkpoint
+  }
+  clients = pd.read_csv(folder.clients, float_precision="round_trip")
+  summary = json.loads(folder.summary.read_text())
+  assert run.summary == summary
+  assert summary["test_accuracy"] == tff_fair.metrics.fairness_summary(
+    clients["test_accuracy"]
+  )

@@ -1,0 +1,182 @@
+"""The configuration of a run, as its folder keeps it: config.json.
+
+Groups of values by name. `spec` is the run as it was asked for. `flags` and
+`hparams` are the same run with what follows from the task and the method, under
+the names of flags; they are all that older versions wrote, and all that is
+compared, beside `data` and `versions`.
+"""
+
+import importlib.metadata
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tasks
+from tff_fair import methods, typed_values
+from tff_fair.experiments import settings, spec_text
+from tff_fair.experiments.spec import RunSpec
+
+Configuration = Mapping[str, Mapping[str, Any]]
+
+COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
+FLAGS, HPARAMS = "flags", "hparams"
+# Flags that hold `name=value` texts, by the field that is a mapping.
+_MAPPINGS = {"task_options": "task_option", "hparams": "hparam"}
+_FLAGS_WITHOUT_FIELD = ("output_dir", "workers", *_MAPPINGS.values())
+# What a run may have anew where it goes on.
+_FREE_GROUPS = (COMMAND, SPEC)
+_PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
+
+
+def build(
+  spec: RunSpec,
+  *,
+  clients_per_round: int | str,
+  aggregation: str,
+  description: str,
+  output_dir: str | None = None,
+  workers: Sequence[str] = (),
+  command: str | None = None,
+) -> Configuration:
+  """Returns the configuration of a run.
+
+  Args:
+    spec: The run.
+    clients_per_round: The size of its cohorts, or a range of sizes.
+    aggregation: The way in which it sums client updates.
+    description: Describes the data in a line.
+    output_dir: The folder that the user chose, if any.
+    workers: The addresses of TFF workers.
+    command: The command line; by default one that gives all settings which
+      differ from their defaults.
+  """
+  values = spec.to_dict()
+  hparams = {
+    name: values["hparams"].get(name, hyperparameter.default)
+    for name, hyperparameter in methods.hyperparameters(spec.algorithm).items()
+  }
+  flags = {
+    _MAPPINGS.get(name, name): spec_text.assignments(value)
+    if name in _MAPPINGS
+    else value
+    for name, value in values.items()
+  }
+  flags |= {
+    "clients_per_round": clients_per_round,
+    "aggregation": aggregation,
+    "output_dir": output_dir,
+    "workers": list(workers),
+  }
+  return {
+    COMMAND: {"line": command or spec_text.command(spec, output_dir, workers)},
+    DATA: {"description": description},
+    SPEC: values,
+    FLAGS: flags,
+    HPARAMS: hparams,
+    VERSIONS: {
+      "python": platform.python_version(),
+      **{name: importlib.metadata.version(name) for name in _PACKAGES},
+    },
+  }
+
+
+def read_spec(configuration: Configuration) -> RunSpec:
+  """Returns the run of a configuration, as it was asked for.
+
+  Of one that an older version wrote, the run with what followed from the task
+  and the method.
+
+  Raises:
+    ValueError: If it is not that of a run which this version knows.
+  """
+  if SPEC in configuration:
+    return RunSpec.from_dict(configuration[SPEC])
+  return read_resolved(configuration)
+
+
+def read_resolved(configuration: Configuration) -> RunSpec:
+  """Returns the run with what follows from its task and its method.
+
+  Raises:
+    ValueError: If the configuration is not that of a run which this version
+      knows.
+  """
+  flags = configuration.get(FLAGS, {})
+  fields = RunSpec.fields()
+  # A flag that the program did not have yet has the field's default.
+  values = {name: value for name, value in flags.items() if name in fields}
+  task = values.get("task", fields["task"].default)
+  return RunSpec.from_dict(
+    {
+      **values,
+      "task_options": tasks.parse_options(task, flags.get("task_option", [])),
+      "hparams": configuration.get(HPARAMS, {}),
+    }
+  )
+
+
+def differences(saved: Configuration, present: Configuration) -> Iterator[str]:
+  """Yields where two configurations are not of the same run, as texts.
+
+  Raises:
+    ValueError: If the saved one is not that of a run which this version knows.
+  """
+  before, now = read_resolved(saved), read_resolved(present)
+  for name, values in before.differences(now).items():
+    yield _difference(name, *map(typed_values.text, values))
+  for group in sorted((saved.keys() | present.keys()) - set(_FREE_GROUPS)):
+    if group != HPARAMS:
+      yield from _differences_of_groups(
+        group, saved.get(group, {}), present.get(group, {})
+      )
+
+
+def differences_from(
+  saved: Configuration, spec: RunSpec
+) -> dict[str, tuple[Any, Any]]:
+  """Returns where a saved run differs from one that has not been started.
+
+  Args:
+    saved: The configuration of the saved run.
+    spec: The other run.
+
+  Returns:
+    The saved and the other value, by flat name.
+
+  Raises:
+    ValueError: If the saved one is not that of a run which this version knows.
+  """
+  found = read_spec(saved).differences(spec)
+  for name in ("clients_per_round", "aggregation"):
+    if name in found:
+      # Saved is also what followed from the task and the method.
+      value, other = saved[FLAGS].get(name), getattr(spec, name)
+      is_unknown = SPEC not in saved and other is None
+      if other == value or (is_unknown and _may_follow(name, value, spec)):
+        del found[name]
+  return found
+
+
+def _may_follow(name: str, value: Any, spec: RunSpec) -> bool:
+  """Returns whether a setting may come to a value where nobody gives it."""
+  if name == "aggregation" or spec.sampling == "all":
+    return True
+  return isinstance(value, int) and value <= settings.USUAL_COHORT
+
+
+def _differences_of_groups(
+  group: str, saved: Mapping[str, Any], present: Mapping[str, Any]
+) -> Iterator[str]:
+  compared: tuple[str, ...] = ()
+  if group == FLAGS:
+    # A flag that is no field is one of another version.
+    compared = (*RunSpec.fields(), *_FLAGS_WITHOUT_FIELD)
+  for name in sorted((saved.keys() | present.keys()) - set(compared)):
+    before, now = saved.get(name), present.get(name)
+    if before != now:
+      title = name if group == FLAGS else f"{group} {name}"
+      yield _difference(title, before, now)
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+  return f"{name}={before} (here {now})"

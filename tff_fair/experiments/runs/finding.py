@@ -1,0 +1,121 @@
+"""Finds and reads runs by their folders; needs no TensorFlow."""
+
+import json
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import Run
+
+# Says in a folder what the methods of the runs below it are called.
+NAMES_FILE = "sweep.json"
+
+
+def find(paths: Iterable[str | os.PathLike[str]]) -> list[Run]:
+  """Finds runs, each once.
+
+  Args:
+    paths: Folders of runs, or folders at any depth above them.
+
+  Returns:
+    The runs in the order of the paths; below each, those of a sweep are in its
+    order, others in that of their names (numbers in them by value).
+
+  Raises:
+    RunError: If a path does not exist or holds no run, or a run is damaged.
+  """
+  found: dict[pathlib.Path, Run] = {}
+  for path in map(pathlib.Path, paths):
+    if not path.is_dir():
+      raise RunError(f"{path}: there is no such folder.")
+    folders = list(_folders(path))
+    if not folders:
+      raise RunError(
+        f"{path}: holds no run; expected a folder with config.json, or one "
+        "above such folders."
+      )
+    for folder in folders:
+      found.setdefault(folder.resolve(), open_run(folder))
+  return list(found.values())
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+  """Reads the run in a folder, without its tables.
+
+  Raises:
+    RunError: If there is none, or it is damaged.
+  """
+  folder = RunFolder(pathlib.Path(path))
+  config = _json(folder.config)
+  for group, values in config.items():
+    if not isinstance(values, dict):
+      raise RunError(
+        f"{folder.config}: is not of a run: its {group} is no object."
+      )
+  flags = config.get("flags")
+  if not isinstance(flags, dict):
+    raise RunError(f"{folder.config}: is not of a run: it has no flags.")
+  for name, kind in (("algorithm", str), ("task", str), ("seed", int)):
+    if not isinstance(flags.get(name), kind):
+      raise RunError(f"{folder.config}: is not of a run: it has no {name}.")
+  summary = _json(folder.summary) if folder.is_finished else None
+  # Without resolving links: a run is named where it is looked for.
+  place = pathlib.Path(os.path.abspath(path))
+  name = read_names(place.parent).get(place.name, flags["algorithm"])
+  return Run(folder.path, config, summary, name)
+
+
+def read_names(folder: pathlib.Path) -> dict[str, str]:
+  """Returns the names of methods, by the names of their runs' folders.
+
+  Args:
+    folder: The folder above; it may say nothing.
+
+  Raises:
+    RunError: If it says it in no valid way.
+  """
+  path = folder / NAMES_FILE
+  if not path.exists():
+    return {}
+  names = _json(path).get("names")
+  if not isinstance(names, dict):
+    raise RunError(f"{path}: is not of a sweep: it has no names.")
+  # Tables have one line for each.
+  return {key: " ".join(str(name).split()) for key, name in names.items()}
+
+
+def natural_order(text: str) -> list[tuple[bool, float, str]]:
+  """Returns a key to sort by in which numbers count by their value."""
+  parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
+  return [
+    (bool(place % 2), float(part) if place % 2 else 0.0, part)
+    for place, part in enumerate(parts)
+  ]
+
+
+def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
+  for name, folders, files in os.walk(path):
+    folder = pathlib.Path(name)
+    # It is empty while a run is just about to begin.
+    if "config.json" in files and (folder / "config.json").stat().st_size:
+      folders.clear()
+      yield folder
+    # Runs of a sweep are in its order.
+    place = {name: number for number, name in enumerate(read_names(folder))}
+    folders.sort(key=lambda n: (place.get(n, len(place)), natural_order(n)))
+
+
+def _json(path: pathlib.Path) -> dict[str, Any]:
+  try:
+    content = json.loads(path.read_text())
+  except (OSError, ValueError) as error:
+    raise RunError(
+      f"{path}: cannot be read: {error}; restore it, or move it away."
+    ) from error
+  if not isinstance(content, dict):
+    raise RunError(f"{path}: is not of a run: expected a JSON object.")
+  return content

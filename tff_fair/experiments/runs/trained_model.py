@@ -1,0 +1,87 @@
+"""The trained model of a run, from the states that its folder keeps."""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import typing
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.folder import RunFolder
+
+if typing.TYPE_CHECKING:
+  import tasks
+  from tff_fair.experiments.runs.run import Run
+
+_STATE = "program_state_"  # Before the number of its round.
+
+
+def weights(run: Run, *, best: bool) -> list[np.ndarray]:
+  """Returns the weights of a run's model; see `Run.weights`."""
+  found = _model_weights(_load_state(run, best=best))
+  return [w.numpy() for w in (*found.trainable, *found.non_trainable)]
+
+
+def model(run: Run, *, best: bool) -> tf.keras.Model:
+  """Returns a run's model; see `Run.model`."""
+  # Imported late: both import TensorFlow Federated, which weights do not need;
+  # the runtime sees to its clean end.
+  from tff_fair import runtime  # noqa: F401, PLC0415
+  from tff_fair.experiments.training import assembly  # noqa: PLC0415
+
+  keras_model = _new_keras_model(assembly.load_task(run.spec))
+  variables = (
+    *keras_model.trainable_variables,
+    *keras_model.non_trainable_variables,
+  )
+  for variable, value in zip(variables, weights(run, best=best), strict=True):
+    variable.assign(value)
+  return keras_model
+
+
+def _load_state(run: Run, *, best: bool) -> Any:
+  files = RunFolder(run.path)
+  folder = files.best_checkpoint if best else files.checkpoints
+  rounds = {
+    int(number): path
+    for path in folder.glob(f"{_STATE}*")
+    if (number := path.name.removeprefix(_STATE)).isdigit()
+  }
+  if not rounds:
+    raise RunError(
+      f"{folder}: holds no state"
+      + ("; a run keeps its best one if it has a criterion." if best else ".")
+    )
+  return _read(rounds[max(rounds)])
+
+
+def _read(path: pathlib.Path) -> Any:
+  try:
+    return tf.saved_model.load(str(path))()
+  except (OSError, ValueError, tf.errors.OpError) as error:
+    raise RunError(f"{path}: cannot be read: {error}") from error
+
+
+def _model_weights(state: Any) -> Any:
+  """Returns the weights of a state's model, as its process tells them."""
+  finalizer = state.finalizer
+  # Where the finalizer keeps the mean over the rounds, that is the model.
+  if isinstance(finalizer, dict) and "average" in finalizer:
+    average = finalizer["average"]
+    if average["num_rounds"] > 0:
+      return average["weights"]
+  return state.global_model_weights
+
+
+def _new_keras_model(task: tasks.Task) -> tf.keras.Model:
+  """Returns a new Keras model of a task.
+
+  TFF's form of the model keeps it to itself; the function that makes this form
+  is given one that builds it.
+  """
+  build = inspect.getclosurevars(task.model_fn).nonlocals["build"]
+  return build()

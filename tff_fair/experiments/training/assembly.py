@@ -1,0 +1,299 @@
+"""The parts of a run, made from its settings: task, process, sampling, attack.
+
+Problems that show only with the data or with the process are errors of the
+setting behind them.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow_federated as tff
+
+import tasks
+import tff_fair
+from tff_fair import client_works, methods, typed_values
+from tff_fair.experiments import number_range, settings
+from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.training import costs, sampling
+from tff_fair.experiments.training.selection import Selection
+
+# Where an argument of `tff_fair.algorithms.build` has another name than its
+# setting.
+_SETTINGS_OF_OPTIONS = {"learning_rate_decay": "client_learning_rate_decay"}
+# Names of optimizers to those of functions, in `tff_fair.optimizers` or
+# `tff.learning.optimizers`.
+_OPTIMIZERS: Mapping[str, str] = {
+  "sgd": "build_sgdm",
+  "momentum": "build_sgdm",
+  "nesterov": "build_nesterov",
+  "adagrad": "build_adagrad",
+  "adam": "build_adam",
+  "adamw": "build_adamw",
+  "rmsprop": "build_rmsprop",
+  "yogi": "build_yogi",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+  """The parts of a run.
+
+  Attributes:
+    task: The clients and the model.
+    process: The learning process for the model.
+    aggregation: The way in which the process sums client updates.
+    clients_per_round: The size of cohorts, or a range of sizes.
+    cohorts: How a round draws its clients.
+    costs: Returns what a round costs, from the state before it and its cohort.
+    evaluated: int64[n], the clients to evaluate, in ascending order.
+    attackers: The clients that attack.
+    selection: Finds the best evaluation; None if nobody asks.
+  """
+
+  task: tasks.Task
+  process: tff.learning.templates.LearningProcess
+  aggregation: str
+  clients_per_round: number_range.Value
+  cohorts: sampling.Sampling
+  costs: Callable[[Any, sampling.Cohort], Mapping[str, int]]
+  evaluated: np.ndarray
+  attackers: Sequence[int]
+  selection: Selection | None
+
+
+def build(spec: RunSpec) -> Plan:
+  """Makes the parts of a run.
+
+  Raises:
+    SpecError: If a setting does not go with the data or the method.
+    tasks.DataError: If the data cannot be used.
+  """
+  task = load_task(spec)
+  clients_per_round = _clients_per_round(spec, task.num_clients)
+  evaluated = _evaluated(spec, task.num_clients)
+  attack = _attack(spec, task.num_clients, evaluated)
+  aggregation = _aggregation(spec)
+  process = _build_process(spec, task, aggregation, attack)
+  return Plan(
+    task=task,
+    process=process,
+    aggregation=aggregation,
+    clients_per_round=clients_per_round,
+    cohorts=sampling.Sampling(
+      seed=spec.seed,
+      kind=spec.sampling,
+      clients_per_round=number_range.bounds(clients_per_round),
+      dropout=spec.dropout,
+      dropout_kind=spec.dropout_kind,
+    ),
+    costs=costs.build(
+      task,
+      process,
+      aggregation=aggregation,
+      loss_at=spec.loss_at,
+      epochs=_epochs(spec),
+    ),
+    evaluated=evaluated,
+    attackers=attack.client_ids if attack else (),
+    selection=Selection(spec.criterion, spec.patience)
+    if spec.criterion is not None
+    else None,
+  )
+
+
+def load_task(spec: RunSpec) -> tasks.Task:
+  """Loads the task of a run.
+
+  Raises:
+    SpecError: If an option does not go with the data.
+    tasks.DataError: If the data cannot be used.
+  """
+  try:
+    return tasks.load(
+      spec.task, data_dir=spec.data_dir, seed=spec.seed, **spec.task_options
+    )
+  except tasks.DataError:
+    raise
+  except ValueError as error:
+    raise SpecError("task_options", str(error)) from error
+
+
+def _clients_per_round(spec: RunSpec, num_clients: int) -> number_range.Value:
+  value = spec.clients_per_round
+  if spec.sampling == "all":
+    if value not in (None, num_clients):
+      raise SpecError(
+        "clients_per_round",
+        f"sampling=all takes all {num_clients} clients in every round; leave "
+        "one of the two out.",
+        value=value,
+      )
+    return num_clients
+  if value is None:
+    return min(settings.USUAL_COHORT, num_clients)
+  if number_range.bounds(value)[1] > num_clients:
+    raise _too_many("clients_per_round", value, num_clients)
+  return value
+
+
+def _evaluated(spec: RunSpec, num_clients: int) -> np.ndarray:
+  number = spec.evaluation_clients
+  if number is not None and number > num_clients:
+    raise _too_many("evaluation_clients", number, num_clients)
+  return sampling.evaluated_clients(spec.seed, num_clients, number)
+
+
+def _too_many(field: str, value: Any, num_clients: int) -> SpecError:
+  return SpecError(
+    field,
+    f"the task has {num_clients} clients; expected 1 to {num_clients}.",
+    value=value,
+  )
+
+
+def _attack(
+  spec: RunSpec, num_clients: int, evaluated: np.ndarray
+) -> client_works.Attack | None:
+  if spec.attack == "none" or spec.attack_strength is None:
+    return None
+  if num_clients < 2:
+    raise SpecError(
+      "attack",
+      "the task has one client; expected an honest one beside it.",
+      value=spec.attack,
+    )
+  ids = sampling.attackers(spec.seed, num_clients, spec.attack_share).tolist()
+  if set(evaluated.tolist()) <= set(ids):
+    raise SpecError(
+      "attack",
+      "every client that the run evaluates attacks; evaluate more clients, or "
+      "choose another seed.",
+      value=spec.attack,
+    )
+  return client_works.Attack(
+    kind=spec.attack, strength=spec.attack_strength, client_ids=tuple(ids)
+  )
+
+
+def _aggregation(spec: RunSpec) -> str:
+  valid = methods.get(spec.algorithm).aggregations
+  chosen = valid[0] if spec.aggregation is None else spec.aggregation
+  if chosen not in valid:
+    raise SpecError(
+      "aggregation",
+      f"not possible for {spec.algorithm}; valid: {', '.join(valid)}.",
+      value=chosen,
+    )
+  return str(chosen)
+
+
+def _build_process(
+  spec: RunSpec,
+  task: tasks.Task,
+  aggregation: str,
+  attack: client_works.Attack | None,
+) -> tff.learning.templates.LearningProcess:
+  try:
+    return tff_fair.algorithms.build(
+      spec.algorithm,
+      task.model,
+      client_optimizer=_build_optimizer(
+        spec.client_optimizer, spec.client_learning_rate, spec.client_momentum
+      ),
+      hparams=spec.hparams,
+      client_weighting=spec.client_weighting,
+      loss_at=spec.loss_at,
+      num_clients=task.num_clients,
+      aggregation=aggregation,
+      attack=attack,
+      batch_size=spec.batch_size,
+      shuffle_seed=spec.seed,
+      local_epochs=_local_epochs(spec),
+      local_epochs_seed=spec.seed,
+      learning_rate_decay=spec.client_learning_rate_decay,
+      learning_rate_decay_kind=spec.client_learning_rate_decay_kind,
+      server_learning_rate_decay=spec.server_learning_rate_decay,
+      server_learning_rate_decay_kind=(
+        spec.server_learning_rate_decay_kind or "exponential"
+      ),
+      **_server_optimizer(spec),
+    )
+  except ValueError as error:
+    raise _build_error(spec, error) from error
+
+
+def _server_optimizer(spec: RunSpec) -> dict[str, Any]:
+  # Some methods have a server step of their own, which admits no other.
+  if spec.server_optimizer is None and spec.server_learning_rate is None:
+    return {}
+  return {
+    "server_optimizer": _build_optimizer(
+      spec.server_optimizer or "sgd",
+      spec.server_learning_rate or 1.0,
+      spec.server_momentum,
+    )
+  }
+
+
+def _build_optimizer(
+  name: str, learning_rate: float, momentum: float | None
+) -> tff.learning.optimizers.Optimizer:
+  function = _OPTIMIZERS[name]
+  ours, theirs = tff_fair.optimizers, tff.learning.optimizers
+  build_optimizer = getattr(ours, function, None) or getattr(theirs, function)
+  if name in settings.WITH_MOMENTUM:
+    momentum = settings.MOMENTUM if momentum is None else momentum
+    return build_optimizer(learning_rate, momentum)
+  return build_optimizer(learning_rate)
+
+
+def _build_error(spec: RunSpec, error: ValueError) -> SpecError:
+  """Returns the error of the setting behind an error of a builder."""
+  option = str(getattr(error, "option", ""))
+  if option in methods.hyperparameters(spec.algorithm):
+    return SpecError(
+      "hparams", str(error), key=option, value=spec.hparams.get(option)
+    )
+  field = _SETTINGS_OF_OPTIONS.get(option, option)
+  if field in spec.fields():
+    return SpecError(field, str(error))
+  return SpecError("algorithm", str(error), value=spec.algorithm)
+
+
+def _epochs(spec: RunSpec) -> Callable[[Sequence[int], Any], np.ndarray]:
+  """Returns a function from clients and a state to their epochs after it."""
+  training = client_works.TrainingSettings(
+    local_epochs=_local_epochs(spec), local_epochs_seed=spec.seed
+  )
+
+  def of_clients(client_ids: Sequence[int], state: Any) -> np.ndarray:
+    client_work = state.client_work
+    # Where there are personal models, they are beside it.
+    round_num = client_work.get("training", client_work)["round_num"]
+    return np.array(
+      [int(client_works.num_epochs(training, k, round_num)) for k in client_ids]
+    )
+
+  return of_clients
+
+
+def _local_epochs(spec: RunSpec) -> int | tuple[int, int]:
+  least, most = number_range.bounds(spec.local_epochs)
+  return least if least == most else (least, most)
+
+
+def describe(spec: RunSpec, plan: Plan) -> str:
+  """Returns two lines about a run: its task, and its method."""
+  hparams = {
+    name: spec.hparams.get(name, hyperparameter.default)
+    for name, hyperparameter in methods.hyperparameters(spec.algorithm).items()
+  }
+  values = ", ".join(f"{n}={typed_values.text(v)}" for n, v in hparams.items())
+  return (
+    f"{plan.task.name}: {plan.task.description}\n"
+    f"{spec.algorithm}: {values or 'no hyperparameters'}, "
+    f"{plan.aggregation} sums"
+  )

@@ -1,0 +1,236 @@
+"""Runs: from settings to a folder of results."""
+
+import errno
+import itertools
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
+
+import pandas as pd
+
+from tff_fair import runtime
+from tff_fair.experiments import interruption
+from tff_fair.experiments import progress as progress_report
+from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.runs import configuration, finding
+from tff_fair.experiments.runs.folder import RunFolder, take_folder
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.training import (
+  assembly,
+  loop,
+  population,
+  release,
+  results,
+  resumption,
+  rounds,
+  sampling,
+)
+from tff_fair.experiments.training.selection import Selection
+
+_OUTPUTS = pathlib.Path("outputs")
+_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+
+Say = Callable[[str], None]
+
+
+def run(
+  spec: RunSpec,
+  output_dir: str | os.PathLike[str] | None = None,
+  *,
+  progress: bool = True,
+  workers: Sequence[str] = (),
+  command: str | None = None,
+) -> Run:
+  """Trains, evaluates and saves results; goes on with an interrupted run.
+
+  It computes where `tff_fair.runtime.use_local` or `use_workers` has said, else
+  in a worker on this machine.
+
+  Args:
+    spec: The run.
+    output_dir: The folder of the results. It must be new, or hold the same run,
+      interrupted, which then goes on. By default outputs/TASK-ALGORITHM, or the
+      first of outputs/TASK-ALGORITHM-2, -3, ... that is free.
+    progress: Whether to tell on stderr how the run gets on.
+    workers: TFF workers to compute on, each as "host:port", from now on: as
+      `tff_fair.runtime.use_workers` takes them.
+    command: The command line to note in the folder; by default one that starts
+      the same run.
+
+  Returns:
+    The finished run.
+
+  Raises:
+    SpecError: If a setting does not go with the data or the method, or there
+      are no such workers.
+    RunError: If the folder holds something else, or cannot be written to.
+    tasks.DataError: If the data cannot be used.
+    Interrupted: If Ctrl-C or SIGTERM came. The run has then saved its last
+      round; the same call goes on from there.
+  """
+  paths = _paths(spec, output_dir)
+  say = progress_report.say if progress else _say_nothing
+  plan = assembly.build(spec)
+  _connect(workers, plan.aggregation)
+  population.check_data(plan.task)
+  config = configuration.build(
+    spec,
+    clients_per_round=plan.clients_per_round,
+    aggregation=plan.aggregation,
+    description=plan.task.description,
+    output_dir=None if output_dir is None else str(output_dir),
+    workers=workers,
+    command=command,
+  )
+  with (
+    interruption.raised(interruption.unhandled_signals()),
+    take_folder(paths, config) as folder,
+  ):
+    say(assembly.describe(spec, plan))
+    _complete(folder, spec, plan, say, progress)
+    say(f"{folder.path}: done; it holds all tables and plots.\n")
+  return finding.open_run(folder.path)
+
+
+def _paths(
+  spec: RunSpec, output_dir: str | os.PathLike[str] | None
+) -> Iterable[pathlib.Path]:
+  """Returns the folders that may take a run, the preferred first."""
+  if output_dir is not None:
+    path = pathlib.Path(output_dir).expanduser()
+    RunFolder(path).check_usable()
+    return [path]
+  first = _OUTPUTS / spec.short_name
+  others = (first.with_name(f"{first.name}-{n}") for n in itertools.count(2))
+  return itertools.chain([first], others)
+
+
+def _connect(workers: Sequence[str], aggregation: str) -> None:
+  """Sets where computations run."""
+  if not workers:
+    runtime.use_default()
+    return
+  if aggregation == "two_phase":
+    raise SpecError(
+      "workers",
+      f"cannot sum with aggregation={aggregation}, where one sum depends on "
+      "another; give another aggregation that the algorithm has.",
+    )
+  try:
+    runtime.use_workers(workers)
+  except (ConnectionError, ValueError) as error:
+    raise SpecError("workers", str(error)) from error
+
+
+def _complete(
+  folder: RunFolder,
+  spec: RunSpec,
+  plan: assembly.Plan,
+  say: Say,
+  progress: bool,
+) -> None:
+  """Runs the rounds that are left, and writes the results."""
+  try:
+    _train(folder, spec, plan, say, progress)
+    results.write(
+      folder, plan.task, selection=plan.selection, attackers=plan.attackers
+    )
+  except interruption.Interrupted as interrupted:
+    interrupted.advice = _advice(folder, spec)
+    raise
+  except Exception as error:
+    # TensorFlow has errors of its own for it, of several kinds.
+    if not (full := [text for text in _FULL if text in str(error)]):
+      raise
+    raise RunError(
+      f"{folder.path}: {full[0]}; make room. {_advice(folder, spec)}"
+    ) from error
+
+
+def _train(
+  folder: RunFolder,
+  spec: RunSpec,
+  plan: assembly.Plan,
+  say: Say,
+  progress: bool,
+) -> None:
+  sample = sampling.Sampler(plan.cohorts, plan.task.train.num_examples)
+  folder.remove_leftovers()
+  completed = resumption.go_back(
+    folder,
+    total_rounds=spec.total_rounds,
+    rounds_per_evaluation=spec.rounds_per_evaluation,
+    num_reporting=lambda round_num: len(sample(round_num).reporting),
+    num_evaluated=len(plan.evaluated),
+    say=say,
+  )
+  best_manager = None
+  if plan.selection is not None:
+    _remember_evaluations(folder, plan.selection)
+    best_manager = release.open_best_checkpoints(folder)
+  say(
+    f"{folder.path}: going on after round {completed}."
+    if completed
+    else f"{folder.path}: a new run."
+  )
+  with progress_report.follow(
+    spec.total_rounds, completed_rounds=completed, is_silent=not progress
+  ) as report_progress:
+    loop.train(
+      _rounds(spec, plan, sample),
+      spec,
+      evaluate=population.build_evaluation(
+        plan.task,
+        plan.process,
+        client_ids=plan.evaluated,
+        attackers=plan.attackers,
+      ),
+      state_manager=release.open_checkpoints(folder),
+      releases=release.open_releases(folder),
+      report_progress=report_progress,
+      selection=plan.selection,
+      best_manager=best_manager,
+    )
+  if plan.selection is not None and plan.selection.is_exhausted:
+    say(
+      f"{folder.path}: {plan.selection.num_without_improvement} evaluations in "
+      f"a row have not improved accuracy/{plan.selection.criterion}; that is "
+      "enough."
+    )
+
+
+def _rounds(
+  spec: RunSpec, plan: assembly.Plan, sample: sampling.Sampler
+) -> rounds.Rounds:
+  train_data = population.client_data(plan.task.train_data)
+  return rounds.Rounds(
+    plan.process,
+    sample=sample,
+    train_data=train_data,
+    costs=plan.costs,
+    losses=population.build_losses(plan.task, train_data)
+    if spec.measure_improvement
+    else None,
+  )
+
+
+def _remember_evaluations(folder: RunFolder, selection: Selection) -> None:
+  if folder.evaluations.exists():
+    rows = pd.read_csv(folder.evaluations, float_precision="round_trip")
+    values = rows[f"accuracy/{selection.criterion}"]
+    for round_num, value in zip(rows["round"], values, strict=True):
+      selection.add(int(round_num), {selection.criterion: value})
+
+
+def _advice(folder: RunFolder, spec: RunSpec) -> str:
+  if not folder.is_saved:
+    return "No round was complete, nothing is kept."
+  return (
+    f"{release.last_saved_round(folder)} of {spec.total_rounds} rounds are "
+    f"saved in {folder.path}; the same command goes on from there."
+  )
+
+
+def _say_nothing(text: str) -> None:
+  del text
