@@ -159,7 +159,7 @@ def test_a_state_of_another_structure_is_told_in_one_line(folder):
 
 def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
   synchronized = []
-  monkeypatch.setattr(staging, "sync", synchronized.append)
+  monkeypatch.setattr(files, "sync", synchronized.append)
   folder.metrics.write_bytes(TABLE)
   asyncio.run(release.open_checkpoints(folder).save({"w": np.zeros(2)}, 10))
   state = folder.checkpoints / "program_state_10"
