@@ -65,20 +65,6 @@ def _create_local_context(
 
 
 _current = contextlib.ExitStack()  # Closes the default context.
-_chosen: Any = None  # The context that the program has chosen.
-
-
-def use_default() -> None:
-  """Computes where the last `use_local` or `use_workers` said, else locally.
-
-  Also where another thread said so: TFF itself would have this thread start
-  anew.
-  """
-  # Calls in a federated context do not return values.
-  if _chosen is None or isinstance(_chosen, tff.program.FederatedContext):
-    use_local()
-  else:
-    tff.framework.set_default_context(_chosen)
 
 
 def use_local(
@@ -204,14 +190,34 @@ def use_workers(
     _replace_current(opened)
 
 
+_chosen: Any = None  # The context that the program has chosen.
+
+
+def use_default() -> None:
+  """Computes where the last `use_local` or `use_workers` said, else locally.
+
+  Also where another thread said so: TFF itself would have this thread start
+  anew.
+  """
+  # Calls in a federated context do not return values.
+  if _chosen is None or isinstance(_chosen, tff.program.FederatedContext):
+    use_local()
+  else:
+    tff.framework.set_default_context(_chosen)
+
+
+def _choose(context: Any) -> None:
+  global _chosen  # noqa: PLW0603
+  _chosen = context
+
+
 @atexit.register
 def stop() -> None:
   """Stops the workers that this program started, and leaves the others.
 
   Happens by itself at the end of the program.
   """
-  global _chosen  # noqa: PLW0603
-  _chosen = None
+  _choose(None)
   _current.close()
   workers.stop_workers()
   # Lets go of the context of before, which may be TFF's own: that one can end
@@ -228,8 +234,7 @@ class _NoWorkers(tff.framework.SyncContext):
 
 
 def _forget() -> None:
-  global _chosen  # noqa: PLW0603
-  _chosen = None
+  _choose(None)
   # Not even closed: gRPC's connections are of no use in the child of a fork.
   _current.pop_all()
   atexit.unregister(stop)
@@ -240,8 +245,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _replace_current(opened: contextlib.ExitStack) -> None:
-  global _chosen  # noqa: PLW0603
-  _chosen = tff.framework.get_context_stack().current
+  _choose(tff.framework.get_context_stack().current)
   former = _current.pop_all()
   _current.enter_context(opened.pop_all())
   former.close()

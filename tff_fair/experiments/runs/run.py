@@ -166,8 +166,9 @@ class Run:
       best: As for `weights`.
 
     Returns:
-      A Keras model from x of the task's `element_spec` to its outputs, which
-      are logits. Where clients have personal models, it is the global one.
+      A Keras model from x of the task's `element_spec` to its outputs, as the
+      task's loss takes them. Where clients have personal models, it is the
+      global one.
 
     Raises:
       RunError: If the run has not saved its weights.
