@@ -1,4 +1,4 @@
-"""Sweep: what to run, where, and what to judge by."""
+"""Sweep: the runs, their folder, and the choice of the best settings."""
 
 import pathlib
 
@@ -107,7 +107,7 @@ def sweep() -> sweep_file.Sweep:
 
 
 def file() -> pathlib.Path | None:
-  """Returns the file with what to run, if there is one.
+  """Returns the file that describes the sweep, if there is one.
 
   Raises:
     UsageError: If it does not exist.

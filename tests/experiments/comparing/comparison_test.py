@@ -48,6 +48,8 @@ def test_methods_have_rows(folder):
   assert frame["std"].tolist()[1] == 29.44
   assert frame["mean_std_over_seeds"].tolist()[1:] == [7.07, 7.07]
   assert pd.isna(frame["mean_std_over_seeds"].iloc[0])
+  alone = compare(folder / "afl-0")
+  assert {str(kind) for kind in alone.dtypes[3:]} == {"float64"}
 
 
 def test_runs_and_folders_are_the_same(folder):

@@ -3,19 +3,23 @@
 import os
 import pathlib
 import sys
+import time
 
 from tests.experiments import run_folders
 from tff_fair.experiments.errors import SpecError
 
 
 def train(spec, path, workers):
-  """Writes a run; one of seed 7 fails, one of seed 8 dies."""
+  """Writes a run; one of seed 7 fails, one of 8 dies, one of 9 takes long."""
   print(f"{spec.algorithm} on {workers}", os.getpid())
-  print("main:", getattr(sys.modules["__main__"], "__file__", None))
+  main = getattr(sys.modules["__main__"], "__file__", None)
+  print("main:", main, flush=True)
   if spec.seed == 7:
     raise SpecError("seed", "is 7.", value=7)
   if spec.seed == 8:
     os.kill(os.getpid(), 9)
+  if spec.seed == 9:
+    time.sleep(100)
   path = pathlib.Path(path)
   again = path.with_name(f"{path.name}.again")
   assert not again.exists(), "A run that is finished ran again."

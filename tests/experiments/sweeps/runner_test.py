@@ -1,7 +1,9 @@
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -20,9 +22,10 @@ from tff_fair.experiments.sweeps import processes, runner, sweep
 print("The script starts.")
 runner.train = fake_training.train
 processes._PRELOADED = "tests.experiments.sweeps.fake_training"
-specs = RunSpec(algorithm="fedavg", total_rounds=2).vary(seed=[0, 1])
+specs = RunSpec(algorithm="fedavg", total_rounds=2).vary(seed=SEEDS)
 print([run.seed for run in sweep(specs, "out", jobs=2)])
 """
+TIMEOUT = 120
 
 
 @pytest.fixture(autouse=True)
@@ -115,23 +118,56 @@ def test_no_runs_are_no_mistake(tmp_path):
   assert sweep([], tmp_path) == []
 
 
-def test_a_script_needs_no_guard(tmp_path):
+@pytest.fixture
+def start(tmp_path):
+  """Starts a script that sweeps over seeds; kills what is left of it."""
+  started = []
+
+  def run(seeds):
+    text = SCRIPT.replace("SEEDS", repr(seeds))
+    (tmp_path / "script.py").write_text(text)
+    process = subprocess.Popen(
+      [sys.executable, "script.py"],
+      cwd=tmp_path,
+      env={**os.environ, "PYTHONPATH": str(source_tree.ROOT)},
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+    started.append(process)
+    return process
+
+  yield run
+  for process in started:
+    process.kill()
+    process.wait()
+
+
+def test_a_script_needs_no_guard(start, tmp_path):
   # Python would import the script in each process, to start the sweep again.
-  (tmp_path / "script.py").write_text(SCRIPT)
-  ended = subprocess.run(
-    [sys.executable, "script.py"],
-    check=False,
-    cwd=tmp_path,
-    env={**os.environ, "PYTHONPATH": str(source_tree.ROOT)},
-    capture_output=True,
-    text=True,
-    timeout=120,
-  )
-  assert ended.returncode == 0, ended.stderr
-  assert ended.stdout == "The script starts.\n[0, 1]\n"
-  assert "2/2 fedavg-seed=" in ended.stderr
+  process = start([0, 1])
+  output, said = process.communicate(timeout=TIMEOUT)
+  assert process.returncode == 0, said
+  assert output == "The script starts.\n[0, 1]\n"
+  assert "2/2 fedavg-seed=" in said
   log = tmp_path / "out" / "fedavg-seed=0" / "log.txt"
   assert "script.py" not in log.read_text()
+
+
+def test_runs_are_asked_to_end_when_the_script_is(start, tmp_path):
+  process = start([0, 9])
+  log = tmp_path / "out" / "fedavg-seed=9.log"
+  deadline = time.monotonic() + TIMEOUT
+  finished = tmp_path / "out" / "fedavg-seed=0" / "log.txt"
+  while not (finished.exists() and log.exists() and "main" in log.read_text()):
+    assert process.poll() is None, process.communicate()
+    assert time.monotonic() < deadline
+    time.sleep(0.05)
+  process.send_signal(signal.SIGINT)
+  _, said = process.communicate(timeout=TIMEOUT)
+  assert process.returncode != 0
+  assert "1 of 2 runs are finished in out, what the others had is saved" in said
+  assert log.read_text().splitlines()[-1] == "Interrupted."
 
 
 def _states(folder, specs):

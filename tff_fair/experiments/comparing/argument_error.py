@@ -1,7 +1,5 @@
 """The error of an argument that does not go with the runs."""
 
-from typing import Any
-
 
 class ArgumentError(ValueError):
   """An argument does not go with the runs that are compared.
@@ -9,10 +7,12 @@ class ArgumentError(ValueError):
   Attributes:
     argument: Its name.
     value: Its value; None where there is none to show.
-    problem: What was expected, and how to mend it.
+    problem: The values that are expected, or how to mend it.
   """
 
-  def __init__(self, argument: str, problem: str, *, value: Any = None) -> None:
+  def __init__(
+    self, argument: str, problem: str, *, value: object = None
+  ) -> None:
     self.argument = argument
     self.value = value
     self.problem = problem

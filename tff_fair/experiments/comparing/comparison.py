@@ -51,8 +51,8 @@ def compare(
     percent; numbers have the digits of the program's tables. With a baseline,
     the changes from it follow in the same form, over the seeds that both have:
     how many of its suffering clients improve, and by how much, how many others
-    degrade, and by how much, and the change of the mean. `attrs["notes"]` says
-    in sentences which runs are left out, and what else differs.
+    degrade, and by how much, and the change of the mean. `attrs["notes"]` has
+    sentences about runs that are left out and settings that differ.
 
   Raises:
     ValueError: If an argument is not valid, or there is nothing to compare.

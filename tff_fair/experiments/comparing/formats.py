@@ -4,6 +4,7 @@ The best of a column is bold and the second best set apart as each format can:
 underlined in LaTeX, in italics in Markdown, with stars in plain text.
 """
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -62,8 +63,8 @@ def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
         table.measures.items(), row.values, strict=True
       ):
         digits = measure.digits if is_rounded else None
-        cells[name] = _rounded(mean, digits)
-        cells[f"{name}_std_over_seeds"] = _rounded(std, digits)
+        cells[name] = _number(mean, digits)
+        cells[f"{name}_std_over_seeds"] = _number(std, digits)
   return pd.DataFrame(list(rows.values())).convert_dtypes(
     convert_string=False, convert_integer=False, convert_floating=False
   )
@@ -90,8 +91,10 @@ def latex(tables: Sequence[Table]) -> str:
   return head + "\n".join(_latex(table) for table in tables)
 
 
-def _rounded(value: float | None, digits: int | None) -> float | None:
-  return value if value is None or digits is None else round(value, digits)
+def _number(value: float | None, digits: int | None) -> float:
+  if value is None:
+    return math.nan
+  return value if digits is None else round(value, digits)
 
 
 def _text(table: Table) -> str:

@@ -125,13 +125,13 @@ def differing_settings(runs: Sequence[Run]) -> list[str]:
 
 
 def short_name(setting: str) -> str:
-  """Returns the name of a setting without what kind of setting it is."""
+  """Returns the name of a setting without its kind: hparam, task_option."""
   last = setting.rpartition(".")[2]
   # A hyperparameter called seed is not the run's seed.
   return setting if last == "seed" else last
 
 
-def _short_text(value: Any) -> str:
+def _short_text(value: object) -> str:
   return (
     f"{value:.6g}" if isinstance(value, float) else typed_values.text(value)
   )

@@ -130,7 +130,7 @@ def value_text(measure: Measure, value: Value) -> str:
   if math.isnan(value.mean):
     return "-"
   sign = "+" if measure.is_signed else ""
-  # What is rounded to zero has no sign.
+  # A value that is rounded to zero has no sign.
   text = f"{round(value.mean, measure.digits) + 0.0:{sign}.{measure.digits}f}"
   if value.std is None or math.isnan(value.std):  # As that of infinities is.
     return text

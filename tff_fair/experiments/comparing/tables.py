@@ -46,7 +46,7 @@ class Table:
     caption: The contents of the table.
     measures: The columns by name.
     rows: At least one.
-    notes: What a reader has to know.
+    notes: Sentences for the reader.
   """
 
   task: str

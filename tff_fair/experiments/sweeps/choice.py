@@ -30,7 +30,7 @@ def table(
     finished: Finished runs.
     criterion: Name of the measure to choose by, as a mean over seeds.
     validation_fraction: Share of the clients to choose on; 0 is all, for the
-      choice and for what is shown.
+      choice and for the columns beside it.
 
   Raises:
     ArgumentError: If the clients cannot be divided.

@@ -1,6 +1,6 @@
-"""What a sweep runs: its file, or methods by name.
+"""The description of a sweep: a file, or methods by name.
 
-What a file says of a method replaces what it says for all methods; settings
+A file's settings for one method replace its settings for all methods; those
 that the caller adds (`with_settings`) replace both.
 
 A file with `extends = "other"` is laid over another file: its title and its
@@ -27,10 +27,10 @@ class Method:
   """A method with the settings of its own.
 
   Attributes:
-    name: What it is called in tables.
+    name: Its name in tables.
     algorithm: Name of the method.
     grid: Its own settings; one that does not vary has one value.
-    place: Where it is said, for errors.
+    place: Its place in a file or on a command line, for errors.
   """
 
   name: str
@@ -41,16 +41,16 @@ class Method:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-  """What to run.
+  """The methods and settings to run.
 
   Attributes:
-    title: What it is about.
+    title: Its subject, for tables and pages.
     methods: At least one.
     common: Settings of all methods, which theirs replace.
     final: Settings of all methods, which replace theirs.
-    varying: Which settings of all methods are said in a grid.
-    place: Where the common settings are said, for errors.
-    final_place: Where the final settings are said, for errors.
+    varying: Which settings of all methods come from a grid.
+    place: The place of the common settings, for errors.
+    final_place: The place of the final settings, for errors.
   """
 
   title: str | None
@@ -67,7 +67,7 @@ class Sweep:
     Args:
       fixed: Settings with one value each.
       varying: Settings with values to combine.
-      place: Where `varying` is said, for errors.
+      place: The place of `varying`, for errors.
 
     Raises:
       RunError: If a setting is in both.
@@ -84,7 +84,7 @@ class Sweep:
 
     Args:
       names: Names of methods, or of their algorithms.
-      place: Where they are said, for errors.
+      place: Their place, for errors.
 
     Raises:
       RunError: If the sweep has no method of a name.
@@ -104,7 +104,7 @@ def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
 
   Args:
     algorithms: Names of methods, which may be unknown.
-    place: Where they are said, for errors.
+    place: Their place, for errors.
   """
   methods = [Method(name, name, {}, place) for name in algorithms]
   return Sweep(None, tuple(methods), {}, {}, frozenset(), place)
@@ -161,7 +161,7 @@ def _read(
 
 
 def _own(content: Mapping[str, Any], place: str) -> Sweep:
-  """Returns what a file says itself."""
+  """Returns the sweep of a file alone, without the one that it extends."""
   title = content.get("title")
   if title is not None and not isinstance(title, str):
     raise RunError(f"{place}: title must be a text, found {title!r}.")
@@ -184,13 +184,13 @@ def _laid_over(own: Sweep, other: Sweep) -> Sweep:
     title=other.title if own.title is None else own.title,
     methods=own.methods or other.methods,
     common={**other.common, **own.common},
-    # What one fixes and the other varies is as the first has it.
+    # A grid of the other gives way to a fixed value.
     varying=(other.varying - frozenset(own.common)) | own.varying,
   )
 
 
 def _find(
-  name: Any, folder: pathlib.Path, included: pathlib.Path | None, place: str
+  name: object, folder: pathlib.Path, included: pathlib.Path | None, place: str
 ) -> pathlib.Path:
   """Returns the file that `extends` names."""
   if not isinstance(name, str) or not name:

@@ -1,6 +1,6 @@
 """Names of the folders of runs: the method, then settings, then the seed.
 
-adafed-gamma=0.1-batch_size=8-seed=0
+One of them is "adafed-gamma=0.1-batch_size=8-seed=0".
 """
 
 import hashlib
@@ -21,7 +21,7 @@ def of_settings(algorithm: str, settings: Mapping[str, str]) -> str:
 
   Args:
     algorithm: Name of the method.
-    settings: What the name tells, by flat names as texts; among it the seed.
+    settings: The settings to tell, by flat names as texts; among them the seed.
   """
   words = [
     f"{groups.short_name(name)}={settings[name]}" for name in ordered(settings)
@@ -70,7 +70,7 @@ def with_digest(name: str, of: str) -> str:
 
 
 def _texts(spec: RunSpec) -> dict[str, str]:
-  """Returns what decides a run but its method, by flat names as texts."""
+  """Returns all that decides a run but its method, by flat names as texts."""
   values = spec.effective().items()
   return {n: typed_values.text(v) for n, v in values if n != "algorithm"}
 

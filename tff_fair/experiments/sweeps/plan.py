@@ -1,8 +1,8 @@
 """The runs of a sweep: every combination of its settings, checked.
 
 A run's folder is named after its method and the settings that are not the same
-for all, so that the same sweep finds its runs again; `states` checks with what
-the folders hold whether they are the same.
+for all, so that the same sweep finds its runs again; `states` checks whether
+the folders hold the same runs.
 """
 
 import collections
@@ -20,7 +20,9 @@ from tff_fair.experiments.sweeps import names
 from tff_fair.experiments.sweeps.file import Method, Sweep
 from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
 
-# The fields that hold settings by name, with what their flat names begin with.
+# All that decides the results of a run.
+Identity = frozenset[tuple[str, Any]]
+# The fields that hold settings by name, with the beginnings of flat names.
 _FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
 
 
@@ -30,9 +32,9 @@ class PlannedRun:
 
   Attributes:
     name: Name of its folder.
-    method: What its method is called.
+    method: The name of its method in tables.
     spec: All that decides its results.
-    settings: What the sweep says of it, by flat names as texts.
+    settings: The settings that the sweep gives it, by flat names as texts.
   """
 
   name: str
@@ -57,7 +59,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
     method.algorithm: _hyperparameters(method) for method in sweep.methods
   }
   _check_common_hparams(sweep, hparams)
-  planned: dict[frozenset[Any], tuple[Method, PlannedRun]] = {}
+  planned: dict[Identity, tuple[Method, PlannedRun]] = {}
   for method in sweep.methods:
     for run in _runs_of(sweep, method, hparams[method.algorithm]):
       key = _identity(run.spec)
@@ -80,7 +82,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
 
 def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
   """Returns runs in the order of their specs; identical ones have one name."""
-  different: dict[frozenset[Any], RunSpec] = {}
+  different: dict[Identity, RunSpec] = {}
   for spec in specs:
     different.setdefault(_identity(spec), spec)
   runs = _with_own_names(
@@ -98,7 +100,7 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
   return [found[_identity(spec)] for spec in specs]
 
 
-def _identity(spec: RunSpec) -> frozenset[Any]:
+def _identity(spec: RunSpec) -> Identity:
   return frozenset(spec.effective().items())
 
 

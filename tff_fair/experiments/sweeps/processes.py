@@ -23,7 +23,8 @@ from collections.abc import (
   Sequence,
 )
 from multiprocessing import connection, forkserver
-from typing import Any, NamedTuple
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple
 
 from tasks import DataError
 from tff_fair.experiments import interruption
@@ -42,7 +43,7 @@ class Job(NamedTuple):
   Functions come from modules that the process of the run can import.
 
   Attributes:
-    name: What it is called.
+    name: Its name.
     spec: All that decides its results.
     path: Its folder.
     log: The file that takes its output.
@@ -90,19 +91,19 @@ def run_all(
     The runs as they end.
 
   Raises:
-    Interrupted: If a signal came; the runs have then saved what they had.
-      Also if this program is killed do they save it and end.
+    Interrupted: If a signal came; the runs have then saved their rounds. They
+      save them and end also if somebody kills this program.
   """
   waiting = list(reversed(list(jobs)))
-  running: dict[Any, tuple[Job, float]] = {}
+  running: dict[BaseProcess, tuple[Job, float]] = {}
   try:
     while waiting or running:
       while waiting and len(running) < num_parallel:
         job = waiting.pop()
-        process = _context.Process(target=_train, args=(job,), name=job.name)
+        started = _context.Process(target=_train, args=(job,), name=job.name)
         with interruption.deferred(), _without_main():
-          process.start()
-          running[process] = (job, time.monotonic())
+          started.start()
+          running[started] = (job, time.monotonic())
       connection.wait([process.sentinel for process in running])
       for process in list(running):
         if process.exitcode is not None:
@@ -115,7 +116,7 @@ def run_all(
 @contextlib.contextmanager
 def _interruption_ignored() -> Iterator[None]:
   """Ctrl-C is for this program; the server inherits that it is ignored."""
-  # Only the main thread may say what a signal does.
+  # Only the main thread may handle signals.
   if threading.current_thread() is not threading.main_thread():
     yield
     return
@@ -141,8 +142,8 @@ def _without_main() -> Iterator[None]:
     sys.modules[name] = main
 
 
-def _stop(processes: Sequence[Any]) -> None:
-  """Asks processes to save what they have and waits; twice asked, kills."""
+def _stop(processes: Sequence[BaseProcess]) -> None:
+  """Asks processes to save their rounds and end; twice asked, kills them."""
   try:
     for process in processes:
       process.terminate()

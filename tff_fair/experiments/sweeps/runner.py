@@ -1,7 +1,4 @@
-"""Runs what a sweep has planned: finished runs stay, others go on or begin.
-
-runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
-"""
+"""Runs the runs of a sweep: finished ones stay, others go on or begin."""
 
 import contextlib
 import dataclasses
@@ -55,6 +52,8 @@ def sweep(
 ) -> list[Run]:
   """Trains runs, each in a folder of its own.
 
+      runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
+
   A run's folder is named after its method and the settings in which the runs
   differ. Called again, the sweep keeps finished runs, and goes on with
   interrupted ones.
@@ -73,6 +72,8 @@ def sweep(
     ValueError: If `jobs` is not positive.
     RunError: If a folder holds another run, or if a run fails; then the other
       runs have come to their end.
+    Interrupted: If Ctrl-C or SIGTERM came; the runs have then saved their
+      rounds, and the same call goes on from there.
   """
   if jobs < 1:
     raise ValueError(f"jobs must be a positive integer, found {jobs!r}.")
@@ -80,7 +81,9 @@ def sweep(
   folder = pathlib.Path(output_dir)
   once = list({run.name: run for run in planned}.values())
   runner = Runner(folder, jobs=jobs, progress=progress)
-  if failures := runner.carry_out(once, runner.states(once)):
+  with interruption.raised(interruption.unhandled_signals()):
+    failures = runner.carry_out(once, runner.states(once))
+  if failures:
     told = "; ".join(
       f"{f.run.name}: {f.reason} (log: {f.log})" for f in failures
     )
@@ -123,18 +126,18 @@ class Runner:
     found: Sequence[str],
     title: str | None = None,
   ) -> list[Failure]:
-    """Carries out what is not finished.
+    """Carries out the runs that are not finished.
 
     Args:
       planned: Runs with names of their own.
       found: Their states.
-      title: What the runs are about.
+      title: The subject of the runs.
 
     Returns:
       The runs that failed.
 
     Raises:
-      Interrupted: If a signal came; the runs have then saved what they had.
+      Interrupted: If a signal came; the runs have then saved their rounds.
       RunError: If nobody can write to the folder.
     """
     unfinished = []
@@ -200,7 +203,7 @@ class Runner:
   def _end(
     self, run: PlannedRun, ended: processes.Ended, failures: list[Failure]
   ) -> str:
-    """Keeps a run's output, or adds the failure; returns what to say of it."""
+    """Keeps a run's output, or adds the failure; returns the text for users."""
     path, log = ended.job.path, ended.job.log
     time = f"{ended.seconds:.0f} s"
     if ended.status == 0:
@@ -234,7 +237,7 @@ class Runner:
 
 
 def _log(path: pathlib.Path) -> pathlib.Path:
-  """Returns what takes the output of a run as long as it is not finished."""
+  """Returns the file for the output of a run that is not finished."""
   return path.with_name(f"{path.name}.log")
 
 
@@ -253,7 +256,7 @@ def _last_line(log: pathlib.Path) -> str:
 def _write_names(
   folder: pathlib.Path, title: str | None, planned: Sequence[PlannedRun]
 ) -> None:
-  """Notes what the methods are called, for tables and pages."""
+  """Notes the names of methods, for tables and pages."""
   path = folder / finding.NAMES_FILE
   names = {run.name: run.method for run in planned}
   for name, method in finding.read_names(folder).items():

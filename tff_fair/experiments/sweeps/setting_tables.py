@@ -28,12 +28,12 @@ _NOT_HERE = {
 }
 
 
-def fixed(place: str, content: Any) -> dict[str, list[str]]:
+def fixed(place: str, content: object) -> dict[str, list[str]]:
   """Reads a table that gives each setting one value.
 
   Args:
     place: Where the table is, for errors.
-    content: What is there.
+    content: Its content, as TOML has it.
 
   Raises:
     RunError: If it is no such table.
@@ -44,12 +44,12 @@ def fixed(place: str, content: Any) -> dict[str, list[str]]:
   }
 
 
-def varying(place: str, content: Any) -> dict[str, list[str]]:
+def varying(place: str, content: object) -> dict[str, list[str]]:
   """Reads a table that gives each setting a list of values.
 
   Args:
     place: Where the table is, for errors.
-    content: What is there.
+    content: Its content, as TOML has it.
 
   Raises:
     RunError: If it is no such table.
@@ -77,7 +77,7 @@ def joined(one: Grid, other: Grid, place: str) -> dict[str, list[str]]:
   return {name: list(values) for name, values in {**one, **other}.items()}
 
 
-def _settings(place: str, content: Any) -> Iterator[tuple[str, Any]]:
+def _settings(place: str, content: object) -> Iterator[tuple[str, Any]]:
   """Yields the settings of a table, each once."""
   if not isinstance(content, dict):
     raise RunError(f"{place}: must be a table, found {content!r}.")
@@ -104,7 +104,7 @@ def _flat(place: str, content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield f"{name}.{key}", item
 
 
-def _text(place: str, name: str, value: Any) -> str:
+def _text(place: str, name: str, value: object) -> str:
   """Returns a value as text, checked as far as its name alone allows."""
   if isinstance(value, list) and name in RunSpec.fields():
     raise RunError(

@@ -1,4 +1,4 @@
-"""What there is of a planned run: whether its folder holds it, and how much."""
+"""The state of a planned run: finished, interrupted or new."""
 
 import pathlib
 

@@ -1,8 +1,8 @@
-"""What a run needs and is slow to import, for processes to fork from."""
+"""The slow imports of a run, for processes to fork from."""
 
 import os
 
-# TensorFlow would tell about the hardware that it has not found.
+# Otherwise TensorFlow tells about hardware that it has not found.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import matplotlib.figure  # noqa: F401
