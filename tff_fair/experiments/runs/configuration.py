@@ -132,13 +132,14 @@ def differences(saved: Configuration, present: Configuration) -> Iterator[str]:
 
 
 def differences_from(
-  saved: Configuration, spec: RunSpec
+  saved: Configuration, spec: RunSpec, num_clients: int | None = None
 ) -> dict[str, tuple[Any, Any]]:
   """Returns where a saved run differs from one that has not been started.
 
   Args:
     saved: The configuration of the saved run.
     spec: The other run.
+    num_clients: The size of the saved run's population, where it is known.
 
   Returns:
     The saved and the other value, by flat name.
@@ -152,15 +153,21 @@ def differences_from(
       # Saved is also what followed from the task and the method.
       value, other = saved[FLAGS].get(name), getattr(spec, name)
       is_unknown = SPEC not in saved and other is None
-      if other == value or (is_unknown and _may_follow(name, value, spec)):
+      if other == value or (
+        is_unknown and _may_follow(name, value, spec, num_clients)
+      ):
         del found[name]
   return found
 
 
-def _may_follow(name: str, value: Any, spec: RunSpec) -> bool:
+def _may_follow(
+  name: str, value: Any, spec: RunSpec, num_clients: int | None
+) -> bool:
   """Returns whether a setting may come to a value where nobody gives it."""
   if name == "aggregation" or spec.sampling == "all":
     return True
+  if num_clients is not None:
+    return value == min(settings.USUAL_COHORT, num_clients)
   return isinstance(value, int) and value <= settings.USUAL_COHORT
 
 

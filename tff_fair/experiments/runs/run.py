@@ -138,8 +138,11 @@ class Run:
     Raises:
       RunError: If this version does not know a setting of this run.
     """
+    num_clients = None
+    if self.summary is not None and self.spec.evaluation_clients is None:
+      num_clients = self.summary.get("num_clients")
     with self._reading_settings():
-      return configuration.differences_from(self.config, spec)
+      return configuration.differences_from(self.config, spec, num_clients)
 
   def weights(self, *, best: bool = False) -> list[np.ndarray]:
     """Returns the weights of the trained model; imports TensorFlow.

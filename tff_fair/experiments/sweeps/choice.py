@@ -128,16 +128,16 @@ def _cell(values: Mapping[str, Value], name: str) -> str:
 def _caption(title: str, fraction: float) -> list[str]:
   if fraction == 0:
     where = [
-      f"* What it was chosen by: {title} over all clients, which the columns",
-      "after it are of too, so that they flatter the choice.",
+      f"* The criterion: {title} over all clients. The other columns are over",
+      "the same clients, so they look better than they are.",
     ]
   else:
     where = [
-      f"* What it was chosen by: {title} over a random {fraction:.0%} of the",
-      "clients; the columns after it are of the other clients.",
+      f"* The criterion: {title} over a random {fraction:.0%} of the clients.",
+      "The other columns are over the other clients.",
     ]
   return [
-    "The best setting of each method, of so many, after the last round:",
+    "The best of each method's settings (Of: how many) after the last round:",
     "accuracy in percent, mean ± standard deviation over seeds.",
     *where,
   ]
