@@ -8,6 +8,8 @@ other data in TFF's format, `texts` makes numbers of words and characters, and
 import it in the function that needs it, and options are known without it.
 """
 
+import types
+
 from tasks.data_error import DataError as DataError
 from tasks.registry import check_options as check_options
 from tasks.registry import load as load
@@ -18,3 +20,8 @@ from tasks.registry import option_names as option_names
 from tasks.registry import parse_options as parse_options
 from tasks.task import Split as Split
 from tasks.task import Task as Task
+from tff_fair import moved as _moved
+
+
+def __getattr__(name: str) -> types.ModuleType:
+  return _moved.load(f"tasks.{name}")

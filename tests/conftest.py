@@ -53,6 +53,7 @@ TIERS = {
   "hyperparameters_test.py": "pure",
   "layers_test.py": "pure",
   "learning_rate_decay_test.py": "pure",
+  "moved_test.py": "pure",
   "packaging_test.py": "program",
   "tiers_test.py": "program",
   "typed_values_test.py": "pure",

@@ -76,12 +76,20 @@ LAYERS = {
     TF,
   ),
   # The public faces: names only, which `tff_fair.methods` loads.
-  "tff_fair.aggregators": Layer(("tff_fair.methods",)),
-  "tff_fair.algorithms": Layer(("tff_fair.methods",)),
+  "tff_fair.moved": Layer(),
+  "tff_fair.aggregators": Layer(("tff_fair.methods", "tff_fair.moved")),
+  "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.moved")),
+  "tff_fair.rules": Layer(("tff_fair.methods", "tff_fair.moved")),
   "tff_fair.experiments": Layer(("tff_fair", "tasks"), WITHOUT_FLAGS),
   "tff_fair": Layer(("tff_fair",)),
   "tasks": Layer(
-    ("tff_fair.files", "tff_fair.typed_values", "tff_fair.types"), None
+    (
+      "tff_fair.files",
+      "tff_fair.moved",
+      "tff_fair.typed_values",
+      "tff_fair.types",
+    ),
+    None,
   ),
   "binaries": Layer(("tff_fair", "tasks"), None),
 }

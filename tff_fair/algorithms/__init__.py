@@ -6,6 +6,7 @@
 
 from typing import Any
 
+from tff_fair import moved
 from tff_fair.methods import (
   METHODS,
   Algorithm,
@@ -29,7 +30,7 @@ __all__ += list(_PLACES)
 def __getattr__(name: str) -> Any:
   if name in _PLACES:
     return load(_PLACES[name], name)
-  raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  return moved.load(f"{__name__}.{name}")
 
 
 def __dir__() -> list[str]:
