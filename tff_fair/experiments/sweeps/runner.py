@@ -15,6 +15,7 @@ from tff_fair import files
 from tff_fair.experiments import interruption, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import fairness_table, finding
+from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import plan, processes, states
@@ -180,10 +181,13 @@ class Runner:
             bar.update()
             self._say(f"{done}/{total} {text}", bar)
       except interruption.Interrupted as interrupted:
+        # Asked of the folders: the signal may come before a run is counted.
+        num_finished = total - sum(
+          not RunFolder(self.folder / name).is_finished for name in of_names
+        )
         interrupted.advice = (
-          f"{done - len(failures)} of {total} runs are finished in "
-          f"{self.folder}, what the others had is saved; the same command goes "
-          "on from there."
+          f"{num_finished} of {total} runs are finished in {self.folder}, what "
+          "the others had is saved; the same command goes on from there."
         )
         raise
     return failures
