@@ -3,8 +3,9 @@
 import os
 import pathlib
 import sys
+import types
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from absl import flags
 
@@ -32,7 +33,7 @@ class Group(NamedTuple):
 
 
 # A group may also be a module that defines flags, with its docstring as title.
-Groups = Sequence[Any]
+Groups = Sequence[Group | types.ModuleType]
 
 
 class UsageError(Exception):
@@ -134,7 +135,7 @@ def path(flag: str, text: str) -> pathlib.Path:
 
 def flag_values(
   groups: Groups, namespace: flags.FlagValues = flags.FLAGS
-) -> dict[str, Any]:
+) -> dict[str, object]:
   """Returns the values of all flags of some groups by name."""
   return {
     flag.name: flag.value
@@ -196,7 +197,9 @@ def _flagfile_path(name: str) -> str:
   return name
 
 
-def _flags_of(group: Any, namespace: flags.FlagValues) -> list[flags.Flag]:
+def _flags_of(
+  group: Group | types.ModuleType, namespace: flags.FlagValues
+) -> list[flags.Flag]:
   if isinstance(group, Group):
     return [namespace[name] for name in group.names]
   return namespace.get_flags_for_module(group.__name__)

@@ -18,6 +18,7 @@ from tasks.registry import option_defaults as option_defaults
 from tasks.registry import option_meanings as option_meanings
 from tasks.registry import option_names as option_names
 from tasks.registry import parse_options as parse_options
+from tasks.task import Objective as Objective
 from tasks.task import Split as Split
 from tasks.task import Task as Task
 from tff_fair import moved as _moved

@@ -104,8 +104,6 @@ def load(
     )
   train, test = halves
   num_features = train.load(0)[0].shape[1]
-  element_spec = task.element_spec([num_features])
-  build_model = functools.partial(models.mlp, (num_features,), (), 2, seed)
   num_left_out = sum(table.num_left_out for table in tables)
   return task.Task(
     name="adult",
@@ -117,10 +115,10 @@ def load(
     client_names=_CLIENTS,
     train=train,
     test=test,
-    element_spec=element_spec,
+    element_spec=task.element_spec([num_features]),
     num_classes=2,
-    model_fn=models.model_fn(build_model, element_spec),
-    functional_model_fn=models.functional_model_fn(build_model, element_spec),
+    keras_model_fn=functools.partial(models.mlp, (num_features,), (), 2, seed),
+    objective=models.class_objective(),
   )
 
 

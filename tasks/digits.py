@@ -74,11 +74,11 @@ def load(
     x_shape=(_NUM_PIXELS,),
     class_names=tuple(map(str, range(_NUM_CLASSES))),
   )
-  build_model = functools.partial(
+  keras_model_fn = functools.partial(
     models.mlp,
     data.x_shape,
     {"mlp": (64,), "logistic_regression": ()}[config.model],
     _NUM_CLASSES,
     seed,
   )
-  return central.build_task("digits", config, data, build_model, seed=seed)
+  return central.build_task("digits", config, data, keras_model_fn, seed=seed)

@@ -106,10 +106,6 @@ def load(
     )
     for half in (train, test)
   )
-  element_spec = task.element_spec(_IMAGE_SHAPE)
-  build_model = functools.partial(
-    _builder(config.model), num_classes=num_classes, seed=seed
-  )
   data = "synthetic test images" if config.synthetic else "EMNIST"
   of_all = "" if len(chosen) == len(names) else f" of {len(names):,}"
   return task.Task(
@@ -122,10 +118,12 @@ def load(
     client_names=chosen,
     train=train_split,
     test=test_split,
-    element_spec=element_spec,
+    element_spec=task.element_spec(_IMAGE_SHAPE),
     num_classes=num_classes,
-    model_fn=models.model_fn(build_model, element_spec),
-    functional_model_fn=models.functional_model_fn(build_model, element_spec),
+    keras_model_fn=functools.partial(
+      _builder(config.model), num_classes=num_classes, seed=seed
+    ),
+    objective=models.class_objective(),
   )
 
 

@@ -9,8 +9,6 @@ import dataclasses
 import functools
 import math
 import pathlib
-import typing
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -19,9 +17,6 @@ from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.federated import leaf_users
 from tasks.formats import class_labels
-
-if typing.TYPE_CHECKING:
-  import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,8 +103,6 @@ def load(
       f"{data_dir}: all labels are 0; name the number of classes "
       "(num_classes), if there are others."
     )
-  element_spec = task.element_spec(shape)
-  build_model = _build(config, shape, num_classes, seed)
   return task.Task(
     name="leaf",
     description=(
@@ -119,10 +112,10 @@ def load(
     client_names=users.names,
     train=users.train,
     test=users.test,
-    element_spec=element_spec,
+    element_spec=task.element_spec(shape),
     num_classes=num_classes,
-    model_fn=models.model_fn(build_model, element_spec),
-    functional_model_fn=models.functional_model_fn(build_model, element_spec),
+    keras_model_fn=_keras_model_fn(config, shape, num_classes, seed),
+    objective=models.class_objective(),
   )
 
 
@@ -177,9 +170,9 @@ def _sides(text: str) -> tuple[int, ...] | None:
   return shape if min(shape) >= 1 else None
 
 
-def _build(
+def _keras_model_fn(
   config: Options, shape: tuple[int, ...], num_classes: int, seed: int
-) -> "Callable[[], tf.keras.Model]":
+) -> task.KerasModelFn:
   if config.model != "cnn":
     hidden = {"mlp": (128,), "logistic_regression": ()}[config.model]
     return functools.partial(models.mlp, shape, hidden, num_classes, seed)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from tff_fair import typed_values
 
-Value = int | float | str | bool | None
+Value = typed_values.Value
 
 _Options = typing.TypeVar("_Options", bound="TaskOptions")
 _ATTRIBUTES = re.compile(r"^Attributes:\n((?:  .*\n|\n)*)", re.MULTILINE)

@@ -113,7 +113,6 @@ def load(
     _numbered(half, numbers, config.sequence_length)
     for half in (users.train, users.test)
   )
-  element_spec = task.element_spec([config.sequence_length], "int32")
   return task.Task(
     name="sent140",
     description=(
@@ -123,21 +122,19 @@ def load(
     client_names=users.names,
     train=train,
     test=test,
-    element_spec=element_spec,
+    element_spec=task.element_spec([config.sequence_length], "int32"),
     num_classes=2,
-    model_fn=models.model_fn(
-      functools.partial(
-        models.sentence_lstm,
-        len(words) + _FIRST_WORD,
-        2,
-        seed,
-        embedding=embedding,
-        embedding_size=config.embedding_size,
-        num_layers=config.lstm_layers,
-        units=config.lstm_units,
-      ),
-      element_spec,
+    keras_model_fn=functools.partial(
+      models.sentence_lstm,
+      len(words) + _FIRST_WORD,
+      2,
+      seed,
+      embedding=embedding,
+      embedding_size=config.embedding_size,
+      num_layers=config.lstm_layers,
+      units=config.lstm_units,
     ),
+    objective=models.class_objective(),
   )
 
 

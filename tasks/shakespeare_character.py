@@ -128,11 +128,6 @@ def load(
   num_tokens = (
     characters.NUM_TFF_TOKENS if every else len(characters.LEAF_CHARACTERS)
   )
-  element_spec = task.element_spec(
-    [config.sequence_length],
-    "int32",
-    y_shape=[config.sequence_length] * every,
-  )
   of_all = "" if len(chosen) == len(roles.names) else f" of {len(roles.names)}"
   return task.Task(
     name="shakespeare_character",
@@ -144,27 +139,24 @@ def load(
     client_names=tuple(roles.names[k] for k in chosen),
     train=train,
     test=test,
-    element_spec=element_spec,
+    element_spec=task.element_spec(
+      [config.sequence_length],
+      "int32",
+      y_shape=[config.sequence_length] * every,
+    ),
     num_classes=num_tokens,
-    model_fn=_model_fn(config, num_tokens, element_spec, seed),
+    keras_model_fn=functools.partial(
+      models.character_lstm,
+      num_tokens,
+      seed,
+      num_layers=config.lstm_layers,
+      units=config.lstm_units,
+      every_step=every,
+    ),
+    objective=(
+      models.next_token_objective() if every else models.class_objective()
+    ),
   )
-
-
-def _model_fn(
-  config: Options, num_tokens: int, element_spec: task.ElementSpec, seed: int
-) -> task.ModelFn:
-  every_step = config.predict == "every"
-  build = functools.partial(
-    models.character_lstm,
-    num_tokens,
-    seed,
-    num_layers=config.lstm_layers,
-    units=config.lstm_units,
-    every_step=every_step,
-  )
-  if every_step:
-    return models.next_token_model_fn(build, element_spec)
-  return models.model_fn(build, element_spec)
 
 
 def _chosen(

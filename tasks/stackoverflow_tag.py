@@ -77,12 +77,6 @@ def load(
       length=config.max_words,
     ),
   )
-  element_spec = task.element_spec(
-    [config.max_words], "int32", y_shape=[len(tags)], y_dtype="float32"
-  )
-  build_model = functools.partial(
-    models.bag_of_words_regression, len(words), len(tags), seed
-  )
   return task.Task(
     name="stackoverflow_tag",
     description=(
@@ -91,12 +85,14 @@ def load(
     client_names=users.names,
     train=users.train,
     test=users.test,
-    element_spec=element_spec,
-    num_classes=len(tags),
-    model_fn=models.multi_label_model_fn(build_model, element_spec),
-    functional_model_fn=models.multi_label_functional_model_fn(
-      build_model, element_spec
+    element_spec=task.element_spec(
+      [config.max_words], "int32", y_shape=[len(tags)], y_dtype="float32"
     ),
+    num_classes=len(tags),
+    keras_model_fn=functools.partial(
+      models.bag_of_words_regression, len(words), len(tags), seed
+    ),
+    objective=models.multi_label_objective(),
   )
 
 

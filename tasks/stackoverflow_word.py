@@ -87,28 +87,26 @@ def load(
       length=config.sequence_length,
     ),
   )
-  element_spec = task.element_spec(
-    [config.sequence_length], "int32", y_shape=[config.sequence_length]
-  )
   return task.Task(
     name="stackoverflow_word",
     description=f"{users.description}, {len(words):,} words",
     client_names=users.names,
     train=users.train,
     test=users.test,
-    element_spec=element_spec,
+    element_spec=task.element_spec(
+      [config.sequence_length], "int32", y_shape=[config.sequence_length]
+    ),
     num_classes=num_tokens,
-    model_fn=models.next_token_model_fn(
-      functools.partial(
-        models.word_lstm,
-        num_tokens,
-        seed,
-        embedding_size=config.embedding_size,
-        num_layers=config.lstm_layers,
-        units=config.lstm_units,
-      ),
-      element_spec,
-      not_counted={"all": (), "words": (unknown, end)}[config.accuracy],
+    keras_model_fn=functools.partial(
+      models.word_lstm,
+      num_tokens,
+      seed,
+      embedding_size=config.embedding_size,
+      num_layers=config.lstm_layers,
+      units=config.lstm_units,
+    ),
+    objective=models.next_token_objective(
+      not_counted={"all": (), "words": (unknown, end)}[config.accuracy]
     ),
   )
 

@@ -100,10 +100,6 @@ def load(
     config.test_fraction,
     seed,
   )
-  element_spec = task.element_spec([config.dimensions])
-  build_model = functools.partial(
-    models.mlp, (config.dimensions,), (), config.num_classes, seed
-  )
   width = len(str(config.num_clients - 1))
   return task.Task(
     name="synthetic",
@@ -116,10 +112,12 @@ def load(
     ),
     train=train,
     test=test,
-    element_spec=element_spec,
+    element_spec=task.element_spec([config.dimensions]),
     num_classes=config.num_classes,
-    model_fn=models.model_fn(build_model, element_spec),
-    functional_model_fn=models.functional_model_fn(build_model, element_spec),
+    keras_model_fn=functools.partial(
+      models.mlp, (config.dimensions,), (), config.num_classes, seed
+    ),
+    objective=models.class_objective(),
   )
 
 

@@ -1,6 +1,7 @@
 """The parts of a task: a population of clients with data, and a model."""
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Callable, Sequence
 
@@ -12,6 +13,7 @@ if typing.TYPE_CHECKING:
 
 Arrays = tuple[np.ndarray, np.ndarray]
 ElementSpec = tuple["tf.TensorSpec", "tf.TensorSpec"]
+KerasModelFn = Callable[[], "tf.keras.Model"]
 ModelFn = Callable[[], "tff.learning.models.VariableModel"]
 FunctionalModelFn = Callable[[], "tff.learning.models.FunctionalModel | None"]
 
@@ -62,6 +64,29 @@ def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
   )
 
 
+def _no_functional_model_fn(
+  build: KerasModelFn, spec: ElementSpec
+) -> FunctionalModelFn:
+  del build, spec
+  return lambda: None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Objective:
+  """A loss and a metric: they make TFF's forms of a plain Keras model.
+
+  Attributes:
+    model_fn: Maps a function that returns a new Keras model, and the specs of
+      the data, to `Task.model_fn`.
+    functional_model_fn: Maps the same to `Task.functional_model_fn`.
+  """
+
+  model_fn: Callable[[KerasModelFn, ElementSpec], ModelFn]
+  functional_model_fn: Callable[
+    [KerasModelFn, ElementSpec], FunctionalModelFn
+  ] = _no_functional_model_fn
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
   """A federated learning problem: clients, their data and a model.
@@ -78,10 +103,9 @@ class Task:
     element_spec: `(x, y)` specs of whole arrays: leading dimension None. Equal
       to the model's `input_spec`.
     num_classes: Number of classes that labels and the model's outputs run over.
-    model_fn: Returns a new model; its initial weights depend on the task's seed
-      alone.
-    functional_model_fn: Returns the same model as a `FunctionalModel`, or None
-      where that is not the faster form.
+    keras_model_fn: Returns a new Keras model, uncompiled; its initial weights
+      depend on the task's seed alone.
+    objective: The loss and the metric of the model.
   """
 
   name: str
@@ -91,13 +115,25 @@ class Task:
   test: Split
   element_spec: ElementSpec
   num_classes: int
-  model_fn: ModelFn
-  functional_model_fn: FunctionalModelFn = lambda: None
+  keras_model_fn: KerasModelFn
+  objective: Objective
 
   @property
   def num_clients(self) -> int:
     """Size of the population."""
     return len(self.client_names)
+
+  @functools.cached_property
+  def model_fn(self) -> ModelFn:
+    """Returns a new model in TFF's form; same weights as the Keras model."""
+    return self.objective.model_fn(self.keras_model_fn, self.element_spec)
+
+  @functools.cached_property
+  def functional_model_fn(self) -> FunctionalModelFn:
+    """Returns the same as a `FunctionalModel`; None if that is not faster."""
+    return self.objective.functional_model_fn(
+      self.keras_model_fn, self.element_spec
+    )
 
   @property
   def model(self) -> "ModelFn | tff.learning.models.FunctionalModel":

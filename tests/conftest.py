@@ -17,7 +17,6 @@ TESTS = pathlib.Path(__file__).resolve().parent
 TIERS = {
   # Files and folders of another tier than the folder around them.
   "experiments/interruption_test.py": "program",
-  "experiments/runs/trained_model_test.py": "program",
   "experiments/training/*": "program",
   "methods/*process*_test.py": "tff",
   "methods/guide_test.py": "program",

@@ -7,12 +7,16 @@ inverse_time  eta_t = eta / (1 + r t)
 import collections
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import checks
+
+# The hyperparameters of a TFF optimizer, by name.
+Hparams: TypeAlias = Mapping[str, tf.Tensor]
 
 KINDS = ("exponential", "inverse_time")
 
@@ -31,7 +35,7 @@ class LearningRateDecay:
   kind: str
   option: str = "learning_rate_decay"
 
-  def apply(self, hparams: Any, round_num: tf.Tensor) -> Any:
+  def apply(self, hparams: Hparams, round_num: tf.Tensor) -> Hparams:
     """Returns the hyperparameters of an optimizer in a round.
 
     Args:

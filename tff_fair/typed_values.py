@@ -12,10 +12,12 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+Value = int | float | str | bool | None
+
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}
 
 
-def check(name: str, annotation: Any, value: Any) -> Any:
+def check(name: str, annotation: object, value: object) -> Any:
   """Returns a value in its annotated type: an integer as a float, say.
 
   Args:
@@ -32,7 +34,7 @@ def check(name: str, annotation: Any, value: Any) -> Any:
   raise ValueError(_invalid(name, annotation, value))
 
 
-def parse(name: str, annotation: Any, text: str) -> Any:
+def parse(name: str, annotation: object, text: str) -> Value:
   """Reads a value from text, as a command line has it.
 
   Args:
@@ -58,8 +60,8 @@ def parse(name: str, annotation: Any, text: str) -> Any:
 
 
 def parse_assignments(
-  annotations: Mapping[str, Any], assignments: Iterable[str], *, what: str
-) -> dict[str, Any]:
+  annotations: Mapping[str, object], assignments: Iterable[str], *, what: str
+) -> dict[str, Value]:
   """Reads `name=value` texts.
 
   Args:
@@ -74,7 +76,7 @@ def parse_assignments(
     ValueError: If a text is no assignment, its name is unknown or comes twice,
       or its value is not of the type.
   """
-  values: dict[str, Any] = {}
+  values: dict[str, Value] = {}
   for assignment in assignments:
     name, equals, text = assignment.partition("=")
     if not equals:
@@ -98,7 +100,7 @@ def check_names(
     )
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
   """Returns a value as a command line takes it; `parse` reads it back."""
   if isinstance(value, list | tuple):
     return ",".join(map(text, value))
@@ -108,18 +110,18 @@ def text(value: Any) -> str:
   return str(value).lower() if is_word else str(value)
 
 
-def describe(annotation: Any) -> str:
+def describe(annotation: object) -> str:
   """Returns an annotation in words, as "an integer or none"."""
   return " or ".join(map(_describe, _alternatives(annotation)))
 
 
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
+def _alternatives(annotation: object) -> tuple[Any, ...]:
   if typing.get_origin(annotation) in (typing.Union, types.UnionType):
     return typing.get_args(annotation)
   return (annotation,)
 
 
-def _accepts(kind: Any, value: Any) -> bool:
+def _accepts(kind: Any, value: object) -> bool:
   if typing.get_origin(kind) is typing.Literal:
     return isinstance(value, str) and value in typing.get_args(kind)
   if kind in (bool, str, types.NoneType):
@@ -135,7 +137,7 @@ def _accepts(kind: Any, value: Any) -> bool:
     return False
 
 
-def _parse_kind(kind: Any, text: str) -> Any:
+def _parse_kind(kind: Any, text: str) -> Value:
   if kind is bool:
     return _TRUTH_VALUES.get(text.lower())
   if kind is types.NoneType:
@@ -143,7 +145,7 @@ def _parse_kind(kind: Any, text: str) -> Any:
   return kind(text) if kind in (int, float) else text
 
 
-def _invalid(name: str, annotation: Any, found: Any) -> str:
+def _invalid(name: str, annotation: object, found: object) -> str:
   return f"{name} must be {describe(annotation)}, found {found!r}."
 
 

@@ -30,7 +30,7 @@ class _Parser(flags.ArgumentParser):
   def __init__(self, setting: Declared) -> None:
     self._setting = setting
 
-  def parse(self, argument: Any) -> Any:
+  def parse(self, argument: object) -> object:
     """Returns the value of a text; of a default, the default."""
     if not isinstance(argument, str):
       return argument

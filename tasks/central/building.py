@@ -1,7 +1,6 @@
 """Makes a task of a data set that was cut over clients."""
 
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,15 +10,12 @@ from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
 from tasks.data_error import DataError
 
-if typing.TYPE_CHECKING:
-  import tensorflow as tf
-
 
 def build_task(
   name: str,
   config: CutOptions,
   data: CentralData,
-  build_model: "Callable[[], tf.keras.Model]",
+  keras_model_fn: task.KerasModelFn,
   *,
   seed: int,
 ) -> task.Task:
@@ -29,7 +25,7 @@ def build_task(
     name: Name of the task.
     config: How to cut.
     data: The data set.
-    build_model: Returns a new classifier of its inputs.
+    keras_model_fn: Returns a new classifier of its inputs.
     seed: Seed of the cut.
 
   Returns:
@@ -54,7 +50,6 @@ def build_task(
     )
   train = _split(data, [split.train[k] for k in kept])
   test = _split(data, [split.test[k] for k in kept])
-  element_spec = task.element_spec(data.x_shape)
   left_out = num_clients - len(kept)
   return task.Task(
     name=name,
@@ -70,10 +65,10 @@ def build_task(
     client_names=tuple(split.client_names[k] for k in kept),
     train=train,
     test=test,
-    element_spec=element_spec,
+    element_spec=task.element_spec(data.x_shape),
     num_classes=len(data.class_names),
-    model_fn=models.model_fn(build_model, element_spec),
-    functional_model_fn=models.functional_model_fn(build_model, element_spec),
+    keras_model_fn=keras_model_fn,
+    objective=models.class_objective(),
   )
 
 

@@ -16,6 +16,10 @@ if typing.TYPE_CHECKING:
   from tasks.models.bag_of_words import (
     multi_label_model_fn as multi_label_model_fn,
   )
+  from tasks.models.bag_of_words import (
+    multi_label_objective as multi_label_objective,
+  )
+  from tasks.models.classification import class_objective as class_objective
   from tasks.models.classification import functional_model as functional_model
   from tasks.models.classification import (
     functional_model_fn as functional_model_fn,
@@ -30,6 +34,9 @@ if typing.TYPE_CHECKING:
     image_classifier as image_classifier,
   )
   from tasks.models.next_token import next_token_model_fn as next_token_model_fn
+  from tasks.models.next_token import (
+    next_token_objective as next_token_objective,
+  )
   from tasks.models.recurrent import character_lstm as character_lstm
   from tasks.models.recurrent import sentence_lstm as sentence_lstm
   from tasks.models.recurrent import word_lstm as word_lstm
@@ -40,6 +47,7 @@ else:
     "RepeatableDropout": "dropout",
     "bag_of_words_regression": "bag_of_words",
     "character_lstm": "recurrent",
+    "class_objective": "classification",
     "dropout_cnn": "convolutional",
     "fedavg_cnn": "convolutional",
     "functional_model": "classification",
@@ -50,7 +58,9 @@ else:
     "model_fn": "classification",
     "multi_label_functional_model_fn": "bag_of_words",
     "multi_label_model_fn": "bag_of_words",
+    "multi_label_objective": "bag_of_words",
     "next_token_model_fn": "next_token",
+    "next_token_objective": "next_token",
     "resnet18": "residual",
     "sentence_lstm": "recurrent",
     "vgg11": "vgg",

@@ -1,7 +1,6 @@
 """Logistic regression from bags of words to several labels at once."""
 
 import functools
-from collections.abc import Callable
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -58,8 +57,16 @@ class _MeanOfRows(tf.keras.layers.Layer):
     return means + self._bias
 
 
+def multi_label_objective() -> task.Objective:
+  """Returns the objective of `multi_label_model_fn`: recall at 5."""
+  return task.Objective(
+    model_fn=multi_label_model_fn,
+    functional_model_fn=multi_label_functional_model_fn,
+  )
+
+
 def multi_label_model_fn(
-  build: Callable[[], tf.keras.Model],
+  build: task.KerasModelFn,
   element_spec: task.ElementSpec,
   *,
   top_k: int = 5,
@@ -90,7 +97,7 @@ def multi_label_model_fn(
 
 
 def multi_label_functional_model_fn(
-  build: Callable[[], tf.keras.Model],
+  build: task.KerasModelFn,
   element_spec: task.ElementSpec,
   *,
   top_k: int = 5,

@@ -1,7 +1,6 @@
 """The TFF forms of Keras classifiers."""
 
 import functools
-from collections.abc import Callable
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -12,8 +11,15 @@ from tasks.models import dense, functional
 _ACCURACY = "sparse_categorical_accuracy"
 
 
+def class_objective() -> task.Objective:
+  """Returns the objective of classifiers: cross entropy and accuracy."""
+  return task.Objective(
+    model_fn=model_fn, functional_model_fn=functional_model_fn
+  )
+
+
 def model_fn(
-  build: Callable[[], tf.keras.Model], element_spec: task.ElementSpec
+  build: task.KerasModelFn, element_spec: task.ElementSpec
 ) -> task.ModelFn:
   """Returns the TFF form of a classifier, as `Task.model_fn` wants it.
 
@@ -38,7 +44,7 @@ def model_fn(
 
 
 def functional_model_fn(
-  build: Callable[[], tf.keras.Model], element_spec: task.ElementSpec
+  build: task.KerasModelFn, element_spec: task.ElementSpec
 ) -> task.FunctionalModelFn:
   """Returns the same classifier as `Task.functional_model_fn` wants it.
 
@@ -62,7 +68,7 @@ def functional_model_fn(
 
 
 def functional_model(
-  build: Callable[[], tf.keras.Model], element_spec: task.ElementSpec
+  build: task.KerasModelFn, element_spec: task.ElementSpec
 ) -> tff.learning.models.FunctionalModel:
   """Returns the same classifier as a `FunctionalModel`.
 

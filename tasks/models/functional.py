@@ -21,7 +21,7 @@ Count = Callable[[tf.Tensor, tf.Tensor], _Mean]
 
 
 def functional_model(
-  build: Callable[[], tf.keras.Model],
+  build: task.KerasModelFn,
   element_spec: task.ElementSpec,
   *,
   loss: tf.keras.losses.Loss,

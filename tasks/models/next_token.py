@@ -1,6 +1,7 @@
 """The TFF form of Keras models that predict each next token of a sequence."""
 
-from collections.abc import Callable, Collection
+import functools
+from collections.abc import Collection
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -10,8 +11,17 @@ from tasks import task
 PADDING = 0
 
 
+def next_token_objective(
+  *, not_counted: Collection[int] = ()
+) -> task.Objective:
+  """Returns the objective of `next_token_model_fn`."""
+  return task.Objective(
+    model_fn=functools.partial(next_token_model_fn, not_counted=not_counted)
+  )
+
+
 def next_token_model_fn(
-  build: Callable[[], tf.keras.Model],
+  build: task.KerasModelFn,
   element_spec: task.ElementSpec,
   *,
   not_counted: Collection[int] = (),

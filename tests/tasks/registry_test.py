@@ -147,6 +147,18 @@ class TestEveryTask:
     for variable, value in zip(second.trainable_variables, before, strict=True):
       np.testing.assert_array_equal(variable, value)
 
+  def test_keras_model_has_the_weights_of_its_tff_form(self, name):
+    task = _load(name, seed=3)
+    plain, wrapped = task.keras_model_fn(), task.model_fn()
+    assert isinstance(plain, tf.keras.Model)
+    assert plain is not task.keras_model_fn()
+    for half in ("trainable_variables", "non_trainable_variables"):
+      for variable, twin in zip(
+        getattr(plain, half), getattr(wrapped, half), strict=True
+      ):
+        assert variable is not twin
+        np.testing.assert_array_equal(variable, twin)
+
   def test_seed_decides_weights(self, name):
     weights = _weights(_load(name, seed=3))
     for found, same in zip(weights, _weights(_load(name, seed=3)), strict=True):

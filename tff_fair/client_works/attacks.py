@@ -13,7 +13,6 @@ model, like everybody else.
 
 import dataclasses
 import math
-from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -71,11 +70,13 @@ def build_attacked(
     A process of the same type. A client whose attack is not finite in float32
     reports `num_examples` 0, like a client that diverges.
   """
-  result_type: Any = client_work.next.type_signature.result.result.member
+  result_type: tff.Type = client_work.next.type_signature.result.result.member
   attackers = tf.constant(sorted(attack.client_ids), tf.int64).numpy()
 
   @tff.tensorflow.computation(result_type)
-  def report(result: Any) -> Any:
+  def report(
+    result: tff.learning.templates.ClientResult,
+  ) -> tff.learning.templates.ClientResult:
     signals = types.ClientSignals(
       *(getattr(result.update_weight, name) for name in _FIELDS)
     )

@@ -4,16 +4,24 @@ An element of a client's data is `(client_id, examples)`. Slicing whole arrays
 in a `tf.while_loop` costs far less than a `tf.data` pipeline of batches.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.types import TensorStructure
+
+# A batch of examples: `(x, y)`, or these by name.
+Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor] | Mapping[str, tf.Tensor]
+# An element of a client's data: its id, int64[], and examples.
+Element: TypeAlias = tuple[tf.Tensor, Batch]
+
 _Carry = TypeVar("_Carry")
+_Examples = TypeVar("_Examples")
 
 
-def data_type(batch_spec: Any) -> tff.SequenceType:
+def data_type(batch_spec: TensorStructure) -> tff.SequenceType:
   """Returns the type of the result of `tff_fair.client_dataset`.
 
   Args:
@@ -49,7 +57,7 @@ class ClientData:
   def reduce(
     self,
     carry: _Carry,
-    step: Callable[[_Carry, Any], _Carry],
+    step: Callable[[_Carry, Element], _Carry],
     epochs: int | tf.Tensor = 1,
   ) -> _Carry:
     """Calls `step` for each element.
@@ -99,13 +107,17 @@ def client_id(data: tf.data.Dataset) -> tf.Tensor:
 
 
 def _reduce_iterated(
-  data: tf.data.Dataset, carry: _Carry, step: Callable[[_Carry, Any], _Carry]
+  data: tf.data.Dataset,
+  carry: _Carry,
+  step: Callable[[_Carry, Element], _Carry],
 ) -> _Carry:
   # `data.reduce` would run the steps in tf.data's own executor, which takes
   # three times as long.
   iterator = iter(data)
 
-  def step_and_next(element: Any, carry: _Carry) -> tuple[Any, _Carry]:
+  def step_and_next(
+    element: tf.experimental.Optional, carry: _Carry
+  ) -> tuple[tf.experimental.Optional, _Carry]:
     carry = step(carry, element.get_value())
     return iterator.get_next_as_optional(), carry
 
@@ -123,16 +135,16 @@ def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
   return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
-def num_examples(examples: Any) -> tf.Tensor:
+def num_examples(examples: object) -> tf.Tensor:
   """Returns the size of the first dimension, int32[]."""
   return tf.shape(tf.nest.flatten(examples)[0])[0]
 
 
 def reduce_slices(
-  examples: Any,
+  examples: _Examples,
   batch_size: int | None,
   carry: _Carry,
-  step: Callable[[_Carry, Any], _Carry],
+  step: Callable[[_Carry, _Examples], _Carry],
   order: tf.Tensor | None = None,
 ) -> _Carry:
   """Calls `step` for each minibatch of some examples.
@@ -153,7 +165,9 @@ def reduce_slices(
   size = num_examples(examples)
   batch_size = min(batch_size, tf.int32.max)  # No data is larger.
 
-  def slice_and_step(start: tf.Tensor, carry: _Carry) -> tuple[Any, _Carry]:
+  def slice_and_step(
+    start: tf.Tensor, carry: _Carry
+  ) -> tuple[tf.Tensor, _Carry]:
     stop = tf.minimum(start + batch_size, size)
     if order is None:
       batch = tf.nest.map_structure(lambda x: x[start:stop], examples)

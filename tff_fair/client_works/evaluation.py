@@ -1,7 +1,7 @@
 """A model over a client's examples, in inference mode."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -51,7 +51,7 @@ def evaluate(
       as it is.
   """
 
-  def step(tally: tallies.Tally, batch: Any) -> tallies.Tally:
+  def step(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
     output = model.forward(trainable, tally.metrics, batch, training=False)
     return tallies.add(tally, batch, output)
 
@@ -77,7 +77,7 @@ def evaluate_with_gradient(
     The evaluation, and the norm of the gradient of the mean loss, float32[].
   """
 
-  def step(carry: _WithGradient, batch: Any) -> _WithGradient:
+  def step(carry: _WithGradient, batch: batches.Batch) -> _WithGradient:
     tally, total = carry
     gradients, output = model.gradients(
       trainable, tally.metrics, batch, training=False
@@ -101,12 +101,12 @@ def _reduce(
   data: batches.ClientData,
   batch_size: int | None,
   start: _Carry,
-  step: Callable[[_Carry, Any], _Carry],
+  step: Callable[[_Carry, batches.Batch], _Carry],
 ) -> tuple[tf.Tensor, _Carry]:
   """Returns the client's id, and the carry after the last step."""
 
   def over_element(
-    carry: tuple[tf.Tensor, _Carry], element: tuple[tf.Tensor, Any]
+    carry: tuple[tf.Tensor, _Carry], element: batches.Element
   ) -> tuple[tf.Tensor, _Carry]:
     client_id, examples = element
     return client_id, batches.reduce_slices(

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.client_works.batches import Batch
+from tff_fair.types import TensorStructure
+
 ModelFn: TypeAlias = (
   Callable[[], tff.learning.models.VariableModel]
   | tff.learning.models.FunctionalModel
@@ -38,7 +41,7 @@ class ForwardPass(NamedTuple):
   loss: tf.Tensor
   predictions: Any
   num_examples: tf.Tensor
-  metrics: Any
+  metrics: TensorStructure
 
 
 class ModelInfo(NamedTuple):
@@ -53,25 +56,32 @@ class ModelInfo(NamedTuple):
   """
 
   weights_type: tff.StructType
-  batch_spec: Any
+  batch_spec: TensorStructure
   initial_weights: tff.Computation
-  finalize_metrics: Callable[[Any], Any]
+  finalize_metrics: Callable[
+    [Mapping[str, TensorStructure]], Mapping[str, tf.Tensor]
+  ]
 
 
 class LocalModel(abc.ABC):
   """A model inside a computation. Calls must be made inside a `tf.function`."""
 
   @abc.abstractmethod
-  def receive(self, weights: Any) -> None:
+  def receive(self, weights: tff.learning.models.ModelWeights) -> None:
     """Takes the received weights, non-trainable ones included."""
 
   @abc.abstractmethod
-  def empty_metrics(self) -> Any:
+  def empty_metrics(self) -> TensorStructure:
     """Returns the state of the metrics before the first batch."""
 
   @abc.abstractmethod
   def forward(
-    self, trainable: Trainable, metrics: Any, batch: Any, *, training: bool
+    self,
+    trainable: Trainable,
+    metrics: TensorStructure,
+    batch: Batch,
+    *,
+    training: bool,
   ) -> ForwardPass:
     """Runs the model on a batch and updates the metrics.
 
@@ -83,22 +93,24 @@ class LocalModel(abc.ABC):
     """
 
   @abc.abstractmethod
-  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Any:
+  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
     """Makes `tape` watch the weights, and returns the variables or tensors."""
 
   @abc.abstractmethod
-  def unfinalized_metrics(self, metrics: Any) -> Any:
+  def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
     """Returns the metrics as a client sends them."""
 
   @abc.abstractmethod
-  def finalized_metrics(self, metrics: Any) -> Mapping[str, tf.Tensor]:
+  def finalized_metrics(
+    self, metrics: TensorStructure
+  ) -> Mapping[str, tf.Tensor]:
     """Returns the values of the metrics, by name."""
 
   def gradients(
     self,
     trainable: Trainable,
-    metrics: Any,
-    batch: Any,
+    metrics: TensorStructure,
+    batch: Batch,
     *,
     training: bool,
     objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
@@ -132,17 +144,22 @@ class _VariableLocalModel(LocalModel):
     self._weights = tff.learning.models.ModelWeights.from_model(model)
     self._trainable = flat(self._weights.trainable)
 
-  def receive(self, weights: Any) -> None:
+  def receive(self, weights: tff.learning.models.ModelWeights) -> None:
     tf.nest.map_structure(
       lambda variable, value: variable.assign(value), self._weights, weights
     )
 
-  def empty_metrics(self) -> Any:
+  def empty_metrics(self) -> TensorStructure:
     self._model.reset_metrics()
     return ()
 
   def forward(
-    self, trainable: Trainable, metrics: Any, batch: Any, *, training: bool
+    self,
+    trainable: Trainable,
+    metrics: TensorStructure,
+    batch: Batch,
+    *,
+    training: bool,
   ) -> ForwardPass:
     for variable, value in zip(self._trainable, trainable, strict=True):
       variable.assign(value)
@@ -154,16 +171,19 @@ class _VariableLocalModel(LocalModel):
       metrics,
     )
 
-  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Any:
+  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
     del tape, trainable  # Trainable variables are watched as they are read.
     return self._trainable
 
-  def unfinalized_metrics(self, metrics: Any) -> Any:
+  def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
     del metrics
     return self._model.report_local_unfinalized_metrics()
 
-  def finalized_metrics(self, metrics: Any) -> Mapping[str, tf.Tensor]:
-    values = self.unfinalized_metrics(metrics)
+  def finalized_metrics(
+    self, metrics: TensorStructure
+  ) -> Mapping[str, tf.Tensor]:
+    del metrics
+    values = self._model.report_local_unfinalized_metrics()
     return {
       name: finalize(values[name])
       for name, finalize in self._model.metric_finalizers().items()
@@ -175,16 +195,21 @@ class _FunctionalLocalModel(LocalModel):
 
   def __init__(self, model: tff.learning.models.FunctionalModel) -> None:
     self._model = model
-    self._non_trainable: Any = None
+    self._non_trainable: Sequence[tf.Tensor] = ()
 
-  def receive(self, weights: Any) -> None:
+  def receive(self, weights: tff.learning.models.ModelWeights) -> None:
     self._non_trainable = weights.non_trainable
 
-  def empty_metrics(self) -> Any:
+  def empty_metrics(self) -> TensorStructure:
     return self._model.initialize_metrics_state()
 
   def forward(
-    self, trainable: Trainable, metrics: Any, batch: Any, *, training: bool
+    self,
+    trainable: Trainable,
+    metrics: TensorStructure,
+    batch: Batch,
+    *,
+    training: bool,
   ) -> ForwardPass:
     x, y = (
       (batch["x"], batch["y"]) if isinstance(batch, Mapping) else tuple(batch)
@@ -205,18 +230,20 @@ class _FunctionalLocalModel(LocalModel):
     )
     return ForwardPass(loss, predictions, num_examples, metrics)
 
-  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Any:
+  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
     tape.watch(trainable)
     return trainable
 
-  def unfinalized_metrics(self, metrics: Any) -> Any:
+  def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
     return metrics
 
-  def finalized_metrics(self, metrics: Any) -> Mapping[str, tf.Tensor]:
+  def finalized_metrics(
+    self, metrics: TensorStructure
+  ) -> Mapping[str, tf.Tensor]:
     return self._model.finalize_metrics(metrics)
 
 
-def flat(trainable: Any) -> Trainable:
+def flat(trainable: TensorStructure) -> Trainable:
   """Returns the trainable weights as a `LocalModel` takes them."""
   return tuple(tf.nest.flatten(trainable))
 
@@ -264,14 +291,16 @@ def describe(model_fn: ModelFn) -> ModelInfo:
     finalizers = model.metric_finalizers()
     batch_spec = model.input_spec
 
-  def finalize_metrics(unfinalized: Any) -> Any:
+  def finalize_metrics(
+    unfinalized: Mapping[str, TensorStructure],
+  ) -> Mapping[str, tf.Tensor]:
     return collections.OrderedDict(
       (name, finalize(unfinalized[name]))
       for name, finalize in finalizers.items()
     )
 
   @tff.tensorflow.computation
-  def initial_weights() -> Any:
+  def initial_weights() -> tff.learning.models.ModelWeights:
     return tff.learning.models.ModelWeights.from_model(model_fn())
 
   return ModelInfo(weights_type, batch_spec, initial_weights, finalize_metrics)
@@ -284,7 +313,7 @@ def _describe_functional(
   trainable, non_trainable = model.initial_weights
 
   @tff.tensorflow.computation
-  def initial_weights() -> Any:
+  def initial_weights() -> tff.learning.models.ModelWeights:
     return tff.learning.models.ModelWeights(
       tuple(tf.constant(w) for w in trainable),
       tuple(tf.constant(w) for w in non_trainable),

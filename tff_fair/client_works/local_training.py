@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -11,6 +11,8 @@ import tensorflow_federated as tff
 from tff_fair import checks, learning_rate_decay
 from tff_fair.client_works import batches, local_model
 from tff_fair.client_works import tally as tallies
+from tff_fair.learning_rate_decay import Hparams
+from tff_fair.types import TensorStructure
 
 LOSS_AT = ("before", "training", "after")
 
@@ -95,6 +97,18 @@ class TrainingSettings:
       raise checks.OptionError("local_epochs", str(error)) from error
 
 
+class RoundState(TypedDict):
+  """The state of the training at the server.
+
+  Attributes:
+    optimizer: The hyperparameters of the client optimizer.
+    round_num: int64[], the number of rounds in which any client counted.
+  """
+
+  optimizer: Hparams
+  round_num: tf.Tensor
+
+
 class Progress(NamedTuple):
   """The state of local training between two steps.
 
@@ -108,10 +122,10 @@ class Progress(NamedTuple):
   """
 
   trainable: local_model.Trainable
-  optimizer: Any
+  optimizer: TensorStructure
   tally: tallies.Tally
   client_id: tf.Tensor
-  probe: tuple[tuple[tf.Tensor, ...], Any]
+  probe: tuple[local_model.Trainable, TensorStructure]
   num_elements: tf.Tensor
 
 
@@ -138,8 +152,8 @@ def num_epochs(
 
 
 def decayed_hparams(
-  settings: TrainingSettings, hparams: Any, round_num: tf.Tensor
-) -> Any:
+  settings: TrainingSettings, hparams: Hparams, round_num: tf.Tensor
+) -> Hparams:
   """Returns the hyperparameters of the client optimizer in a round.
 
   Args:
@@ -165,7 +179,7 @@ def train(
   model: local_model.LocalModel,
   settings: TrainingSettings,
   optimizer: tff.learning.optimizers.Optimizer,
-  state: Any,
+  state: RoundState,
   received: local_model.Trainable,
   data: batches.ClientData,
   *,
@@ -206,7 +220,9 @@ def train(
   return data.reduce(first, steps.over_element, epochs)
 
 
-def probe_settings(mu: float, hparams: Any) -> tuple[Any, float | tf.Tensor]:
+def probe_settings(
+  mu: float, hparams: Hparams
+) -> tuple[Hparams, float | tf.Tensor]:
   """Returns the hyperparameters and the proximal weight of the probe.
 
   The probe moves in units of the learning rate, which keeps its sums exact; so
@@ -232,8 +248,8 @@ def probe_settings(mu: float, hparams: Any) -> tuple[Any, float | tf.Tensor]:
 def _optimizer_state(
   optimizer: tff.learning.optimizers.Optimizer,
   weights: tuple[tf.Tensor, ...],
-  hparams: Any,
-) -> Any:
+  hparams: Hparams,
+) -> TensorStructure:
   specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in weights)
   return optimizer.set_hparams(optimizer.initialize(specs), hparams)
 
@@ -263,7 +279,7 @@ class _Steps:
     self.probe = (tf.zeros([], tf.float32),)
 
   def over_element(
-    self, progress: Progress, element: tuple[tf.Tensor, Any]
+    self, progress: Progress, element: batches.Element
   ) -> Progress:
     """Takes a step for each minibatch of `(client_id, examples)`."""
     client_id, examples = element
@@ -283,7 +299,7 @@ class _Steps:
       examples, self._settings.batch_size, progress, self._step, order
     )
 
-  def _step(self, progress: Progress, batch: Any) -> Progress:
+  def _step(self, progress: Progress, batch: batches.Batch) -> Progress:
     gradients, output = self._model.gradients(
       progress.trainable,
       progress.tally.metrics,
@@ -307,8 +323,8 @@ class _Steps:
     )
 
   def _moved_probe(
-    self, weight: tuple[tf.Tensor, ...], state: Any
-  ) -> tuple[tuple[tf.Tensor, ...], Any]:
+    self, weight: local_model.Trainable, state: TensorStructure
+  ) -> tuple[local_model.Trainable, TensorStructure]:
     gradient = _with_proximal(
       self._probe_mu, (tf.ones([]),), weight, self.probe
     )

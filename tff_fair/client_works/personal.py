@@ -11,7 +11,7 @@ the client received first, and the server keeps it across rounds.
 
 import collections
 import dataclasses
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -25,6 +25,11 @@ from tff_fair.client_works import (
 )
 from tff_fair.client_works.training import build_training
 from tff_fair.kernels import finiteness, stacking
+from tff_fair.learning_rate_decay import Hparams
+
+# `training`, the state of the global model's training, and `personal`, the
+# table of personal models.
+_State: TypeAlias = collections.OrderedDict[str, Any]
 
 
 def build_personal_training(
@@ -55,7 +60,7 @@ def build_personal_training(
   """
   checks.check_number("lam", lam, minimum=0)
   training = build_training(model_fn, optimizer, settings)
-  work_type: Any = training.next.type_signature
+  work_type: tff.FunctionType = training.next.type_signature
   row_spec = stacking.row_spec(_trainable_specs(work_type))
   look_up = personal_table.build_lookup(row_spec)
   train = _build_train(
@@ -131,7 +136,7 @@ def _state(training: tff.Value, personal: tff.Value) -> tff.Value:
   )
 
 
-def _trainable_specs(work_type: tff.FunctionType) -> Any:
+def _trainable_specs(work_type: tff.FunctionType) -> types.TensorStructure:
   """Returns the specs of the weights that `build_training`'s clients train."""
   weights_type = work_type.parameter[1].member
   return tff.types.type_to_tf_tensor_specs(weights_type.trainable)
@@ -166,8 +171,8 @@ def _build_train(
     state_type, weights_type, data_type, found_type, signals_type
   )
   def train(
-    state: Any,
-    weights: Any,
+    state: local_training.RoundState,
+    weights: tff.learning.models.ModelWeights,
     data: tf.data.Dataset,
     found: personal_table.Found,
     signals: types.ClientSignals,
@@ -176,8 +181,8 @@ def _build_train(
 
     @tf.function
     def run(
-      state: Any,
-      weights: Any,
+      state: local_training.RoundState,
+      weights: tff.learning.models.ModelWeights,
       data: tf.data.Dataset,
       found: personal_table.Found,
     ) -> tf.Tensor:
@@ -203,7 +208,9 @@ def _build_train(
 
 
 def weights_to_start_from(
-  found: personal_table.Found, theta: local_model.Trainable, specs: Any
+  found: personal_table.Found,
+  theta: local_model.Trainable,
+  specs: types.TensorStructure,
 ) -> local_model.Trainable:
   """Returns v before training: the client's own model, or else the global one.
 
@@ -255,11 +262,11 @@ def _build_hparams(
   """
 
   @tff.tensorflow.computation(state_type)
-  def get_hparams(state: Any) -> Any:
+  def get_hparams(state: _State) -> Hparams:
     return training.get_hparams(state["training"])
 
   @tff.tensorflow.computation(state_type, get_hparams.type_signature.result)
-  def set_hparams(state: Any, hparams: Any) -> Any:
+  def set_hparams(state: _State, hparams: Hparams) -> _State:
     return collections.OrderedDict(
       training=training.set_hparams(state["training"], hparams),
       personal=state["personal"],

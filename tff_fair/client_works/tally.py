@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tff_fair.client_works import local_model
+from tff_fair.client_works.batches import Batch
+from tff_fair.types import TensorStructure
 
 # Names such as Keras's "top_k_categorical_accuracy", or "top5_accuracy".
 _AMONG_TOP = re.compile(r"top[\W_]?(?!1(\D|$))[k\d]")
@@ -26,7 +28,7 @@ class Tally(NamedTuple):
   num_examples: tf.Tensor
   loss_sum: tf.Tensor
   hits: tf.Tensor | tuple[()]
-  metrics: Any
+  metrics: TensorStructure
 
 
 def start(model: local_model.LocalModel, *, with_hits: bool = True) -> Tally:
@@ -45,7 +47,7 @@ def start(model: local_model.LocalModel, *, with_hits: bool = True) -> Tally:
   )
 
 
-def add(tally: Tally, batch: Any, output: local_model.ForwardPass) -> Tally:
+def add(tally: Tally, batch: Batch, output: local_model.ForwardPass) -> Tally:
   """Returns the tally with one batch more."""
   size = tf.cast(output.num_examples, tf.float64)
   hits = tally.hits
@@ -90,7 +92,7 @@ def _mean(total: tf.Tensor, tally: Tally) -> tf.Tensor:
   return tf.cast(tf.math.divide_no_nan(total, size), tf.float32)
 
 
-def _share_of_hits(batch: Any, predictions: Any) -> tf.Tensor:
+def _share_of_hits(batch: Batch, predictions: Any) -> tf.Tensor:
   labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
   unknown = tf.constant(float("nan"), tf.float64)
   if not tf.is_tensor(labels) or not tf.is_tensor(predictions):

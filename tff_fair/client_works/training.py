@@ -6,8 +6,8 @@ f_k, a_k: loss and accuracy of theta over the local examples, before training
 
 import collections
 import dataclasses
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +22,12 @@ from tff_fair.client_works import (
 )
 from tff_fair.client_works import tally as tallies
 from tff_fair.kernels import finiteness
+from tff_fair.learning_rate_decay import Hparams
+
+# A client's result, and its terms of sums over all clients.
+_Result: TypeAlias = tuple[
+  tff.learning.templates.ClientResult, Mapping[str, types.TensorStructure]
+]
 
 
 def build_training(
@@ -85,7 +91,9 @@ def _build_next(
   _, received_type, data_type = work.type_signature.parameter
 
   @tff.tensorflow.computation(work.type_signature.result[1]["metrics"])
-  def finalize(metrics: Any) -> Any:
+  def finalize(
+    metrics: Mapping[str, types.TensorStructure],
+  ) -> Mapping[str, tf.Tensor]:
     return info.finalize_metrics(metrics)
 
   @tff.federated_computation(
@@ -137,7 +145,7 @@ def _build_state(
   optimizer: tff.learning.optimizers.Optimizer,
 ) -> _StateComputations:
   @tff.tensorflow.computation
-  def initial_state() -> Any:
+  def initial_state() -> types.TensorStructure:
     specs = tf.TensorSpec([], tf.float32)
     return collections.OrderedDict(
       optimizer=optimizer.get_hparams(optimizer.initialize(specs)),
@@ -147,18 +155,22 @@ def _build_state(
   state_type = initial_state.type_signature.result
 
   @tff.tensorflow.computation(state_type, np.int32)
-  def next_state(state: Any, num_counted: tf.Tensor) -> Any:
+  def next_state(
+    state: local_training.RoundState, num_counted: tf.Tensor
+  ) -> types.TensorStructure:
     return collections.OrderedDict(
       optimizer=state["optimizer"],
       round_num=state["round_num"] + tf.cast(num_counted > 0, tf.int64),
     )
 
   @tff.tensorflow.computation(state_type)
-  def get_hparams(state: Any) -> Any:
+  def get_hparams(state: local_training.RoundState) -> Hparams:
     return state["optimizer"]
 
   @tff.tensorflow.computation(state_type, state_type["optimizer"])
-  def set_hparams(state: Any, hparams: Any) -> Any:
+  def set_hparams(
+    state: local_training.RoundState, hparams: Hparams
+  ) -> types.TensorStructure:
     return collections.OrderedDict(
       optimizer=hparams, round_num=state["round_num"]
     )
@@ -186,11 +198,15 @@ def _build_work(
   @tff.tensorflow.computation(
     state_type, received_type, batches.data_type(info.batch_spec)
   )
-  def work(state: Any, received: Any, data: tf.data.Dataset) -> Any:
+  def work(
+    state: local_training.RoundState, received: Any, data: tf.data.Dataset
+  ) -> _Result:
     model = local_model.instantiate(model_fn)
 
     @tf.function
-    def run(state: Any, received: Any, data: tf.data.Dataset) -> Any:
+    def run(
+      state: local_training.RoundState, received: Any, data: tf.data.Dataset
+    ) -> _Result:
       client = _Client(
         model, optimizer, settings, signals, batches.ClientData(data)
       )
@@ -211,7 +227,7 @@ class _Client:
   signals: Collection[str]
   data: batches.ClientData
 
-  def run(self, state: Any, received: Any) -> Any:
+  def run(self, state: local_training.RoundState, received: Any) -> _Result:
     """Returns the client's result, and its terms of sums over all clients."""
     model = self.model
     initial_loss = tf.zeros([])
@@ -274,7 +290,9 @@ class _Client:
     return self.settings.batch_size and evaluation.EVALUATION_BATCH_SIZE
 
   def _before_training(
-    self, weights: Any, theta: local_model.Trainable
+    self,
+    weights: tff.learning.models.ModelWeights,
+    theta: local_model.Trainable,
   ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
     """Returns f_k and a_k before training, and G_k, if anybody asks."""
     if "gradient_norm" in self.signals:
@@ -287,7 +305,9 @@ class _Client:
       before = self._evaluate(weights)
     return before, tf.zeros([])
 
-  def _evaluate(self, weights: Any) -> evaluation.Evaluation:
+  def _evaluate(
+    self, weights: tff.learning.models.ModelWeights
+  ) -> evaluation.Evaluation:
     self.model.receive(weights)
     return evaluation.evaluate(
       self.model,
@@ -315,7 +335,7 @@ class _Client:
     )
 
 
-def _learning_rate(hparams: Any) -> tf.Tensor:
+def _learning_rate(hparams: Hparams) -> tf.Tensor:
   """Returns eta, float32[]; 0 where the optimizer has none."""
   rate = hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0)
   return tf.cast(rate, tf.float32)

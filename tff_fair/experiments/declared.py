@@ -9,14 +9,25 @@ import functools
 import math
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from tff_fair import typed_values
+from tff_fair.typed_values import Value
 
 _KEY = "declared"
 
+# Takes a value of the field's type.
+IsValid = Callable[[Any], bool]
 
-def _any_of_its_type(_: Any) -> bool:
+
+class Bounds(TypedDict):
+  """Which values of a type are valid, in words and in code; see `Declared`."""
+
+  expects: str
+  is_valid: IsValid
+
+
+def _any_of_its_type(_: object) -> bool:
   return True
 
 
@@ -34,14 +45,14 @@ class Declared(NamedTuple):
   """
 
   name: str
-  annotation: Any
-  default: Any
+  annotation: object
+  default: Value
   meaning: str
   expects: str = ""
-  is_valid: Callable[[Any], bool] = _any_of_its_type
+  is_valid: IsValid = _any_of_its_type
   decides: bool = True
 
-  def check(self, value: Any) -> Any:
+  def check(self, value: Any) -> Value:
     """Returns a value in its annotated type.
 
     Raises:
@@ -55,7 +66,7 @@ class Declared(NamedTuple):
       pass
     raise ValueError(f"expected {self.expected}, found {value!r}")
 
-  def parse(self, text: str) -> Any:
+  def parse(self, text: str) -> Value:
     """Reads a value from text, as a command line has it.
 
     Raises:
@@ -63,7 +74,7 @@ class Declared(NamedTuple):
     """
     return self.check(self.read(text))
 
-  def read(self, text: str) -> Any:
+  def read(self, text: str) -> Value:
     """Reads a value of the type from text; it may not be valid.
 
     Raises:
@@ -88,15 +99,16 @@ class Declared(NamedTuple):
 
 
 def value(
-  default: Any,
+  default: Value,
   meaning: str,
   *,
   expects: str = "",
-  is_valid: Callable[[Any], bool] = _any_of_its_type,
+  is_valid: IsValid = _any_of_its_type,
   decides: bool = True,
 ) -> Any:
   """Declares a field of a dataclass; see `Declared`."""
   settings = {
+    "default": default,
     "meaning": meaning,
     "expects": expects,
     "is_valid": is_valid,
@@ -137,9 +149,7 @@ def fields_of(cls: type) -> Mapping[str, Declared]:
 def _fields_of(cls: Any) -> Mapping[str, Declared]:
   hints = typing.get_type_hints(cls)
   return {
-    field.name: Declared(
-      field.name, hints[field.name], field.default, **field.metadata[_KEY]
-    )
+    field.name: Declared(field.name, hints[field.name], **field.metadata[_KEY])
     for field in dataclasses.fields(cls)
     if _KEY in field.metadata
   }

@@ -1,7 +1,5 @@
 """Errors of runs: a program makes a line of one, a script catches it."""
 
-from typing import Any
-
 
 class SpecError(ValueError):
   """A setting of a run is not valid.
@@ -14,7 +12,12 @@ class SpecError(ValueError):
   """
 
   def __init__(
-    self, field: str, problem: str, *, key: str | None = None, value: Any = None
+    self,
+    field: str,
+    problem: str,
+    *,
+    key: str | None = None,
+    value: object = None,
   ) -> None:
     self.field = field
     self.key = key
@@ -24,7 +27,7 @@ class SpecError(ValueError):
     found = "" if value is None else f"={value!r}"
     super().__init__(f"{name}{found}: {problem}")
 
-  def __reduce__(self) -> tuple[Any, ...]:
+  def __reduce__(self) -> tuple[object, ...]:
     """Returns how to make the error again, in another process."""
     return _remake, (self.field, self.problem, self.key, self.value)
 
@@ -40,5 +43,7 @@ class FolderTakenError(RunError):
   """A folder holds another run, or another program works in it."""
 
 
-def _remake(field: str, problem: str, key: str | None, value: Any) -> SpecError:
+def _remake(
+  field: str, problem: str, key: str | None, value: object
+) -> SpecError:
   return SpecError(field, problem, key=key, value=value)

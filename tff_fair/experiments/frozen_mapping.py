@@ -1,17 +1,18 @@
 """A mapping that cannot change, so that what holds it can be compared."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+
+from tff_fair.typed_values import Value
 
 
-class FrozenMapping(Mapping[str, Any]):
+class FrozenMapping(Mapping[str, Value]):
   """Reads like a dict, has a hash, and equals any mapping of the same items."""
 
-  def __init__(self, items: Mapping[str, Any] | None = None) -> None:
+  def __init__(self, items: Mapping[str, Value] | None = None) -> None:
     """Copies `items`."""
     self._items = dict(items or {})
 
-  def __getitem__(self, name: str) -> Any:
+  def __getitem__(self, name: str) -> Value:
     """Returns the value of a name."""
     return self._items[name]
 

@@ -16,7 +16,7 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.spec import RunSpec
 
 
-def vary(spec: RunSpec, values: Mapping[str, Any]) -> list[RunSpec]:
+def vary(spec: RunSpec, values: Mapping[str, object]) -> list[RunSpec]:
   """Returns the runs of a grid; see `RunSpec.vary`."""
   choices = {name: _choices(name, value) for name, value in values.items()}
   algorithms = choices.get("algorithm", [spec.algorithm])
@@ -32,7 +32,7 @@ def vary(spec: RunSpec, values: Mapping[str, Any]) -> list[RunSpec]:
   return list(dict.fromkeys(runs))
 
 
-def _choices(name: str, value: Any) -> list[Any]:
+def _choices(name: str, value: object) -> list[Any]:
   # A text, a range (5, 15) and a mapping are values, not several.
   if isinstance(value, str | tuple | Mapping) or not isinstance(
     value, Iterable

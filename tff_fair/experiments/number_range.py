@@ -4,7 +4,6 @@ A range is written as 5-15; Python may give it as (5, 15).
 """
 
 import re
-from typing import Any
 
 Value = int | str  # 5, or "5-15".
 EXPECTED = "a positive integer, or a range of them, as 5 or 5-15"
@@ -16,7 +15,7 @@ def is_valid(value: Value) -> bool:
   return _read(value) is not None
 
 
-def normal(value: Any) -> Any:
+def normal(value: object) -> object:
   """Returns a value as it is usually written; any other as it is."""
   if isinstance(value, tuple) and len(value) == 2:
     value = f"{value[0]}-{value[1]}"
@@ -39,7 +38,7 @@ def bounds(value: Value) -> tuple[int, int]:
   return found
 
 
-def _read(value: Any) -> tuple[int, int] | None:
+def _read(value: object) -> tuple[int, int] | None:
   if isinstance(value, bool):
     return None
   match = re.fullmatch(r"\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?", str(value))

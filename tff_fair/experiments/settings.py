@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from tff_fair.experiments import declared, number_range
+from tff_fair.typed_values import Value
 
 OptimizerName = Literal[
   "sgd",
@@ -31,15 +32,15 @@ _LARGEST_INT32 = 2**31 - 1  # Places of examples are counted in int32.
 _MOMENTUM_OF = (
   f"with the optimizer momentum or nesterov, in [0, 1). By default {MOMENTUM}."
 )
-_A_MOMENTUM: dict[str, Any] = {
+_A_MOMENTUM: declared.Bounds = {
   "expects": "a number in [0, 1)",
   "is_valid": lambda value: 0 <= value < 1,
 }
-_A_RANGE: dict[str, Any] = {
+_A_RANGE: declared.Bounds = {
   "expects": number_range.EXPECTED,
   "is_valid": number_range.is_valid,
 }
-_A_SEED: dict[str, Any] = {
+_A_SEED: declared.Bounds = {
   "expects": "a non-negative integer",
   "is_valid": lambda value: value >= 0,
 }
@@ -55,7 +56,7 @@ class TaskSettings:
     "Directory of the task's data files. By default the task's loader keeps "
     "them where it always does; `digits` needs none.",
   )
-  task_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  task_options: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ class AlgorithmSettings:
   algorithm: str = declared.value(
     "adafed", "Name of the method; --list shows all."
   )
-  hparams: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  hparams: Mapping[str, Value] = dataclasses.field(default_factory=dict)
   client_weighting: Literal["num_examples", "uniform"] = declared.value(
     "num_examples",
     "The weight of a client: its training examples, or the same for all.",

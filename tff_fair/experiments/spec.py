@@ -22,6 +22,7 @@ from tff_fair.experiments import (
 )
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.frozen_mapping import FrozenMapping
+from tff_fair.typed_values import Value
 
 _RANGES = ("local_epochs", "clients_per_round")
 _MAPPINGS = ("hparams", "task_options")
@@ -75,7 +76,7 @@ class RunSpec(
     """The task and the method, as folders are called: "digits-adafed"."""
     return f"{self.task}-{self.algorithm}"
 
-  def to_dict(self) -> dict[str, Any]:
+  def to_dict(self) -> dict[str, object]:
     """Returns all settings as plain values, ready for JSON."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
     return {**values, **{name: dict(values[name]) for name in _MAPPINGS}}
@@ -112,7 +113,7 @@ class RunSpec(
     """Returns the run with some settings replaced."""
     return dataclasses.replace(self, **values)
 
-  def differences(self, other: "RunSpec") -> dict[str, tuple[Any, Any]]:
+  def differences(self, other: "RunSpec") -> dict[str, tuple[Value, Value]]:
     """Returns where another run differs in what decides results.
 
     Returns:
@@ -127,7 +128,7 @@ class RunSpec(
       if mine.get(name) != theirs.get(name)
     }
 
-  def effective(self) -> dict[str, Any]:
+  def effective(self) -> dict[str, Value]:
     """Returns what decides the results, defaults filled in, by flat names."""
     hparams = methods.hyperparameters(self.algorithm)
     return {
@@ -142,7 +143,7 @@ class RunSpec(
       },
     }
 
-  def vary(self, **values: Any) -> list["RunSpec"]:
+  def vary(self, **values: object) -> list["RunSpec"]:
     """Returns the runs of a grid, each once.
 
     Args:
@@ -259,7 +260,7 @@ class RunSpec(
       )
 
 
-def _as_mapping(field: str, value: Any) -> Mapping[str, Any]:
+def _as_mapping(field: str, value: object) -> Mapping[str, object]:
   if not isinstance(value, Mapping):
     raise SpecError(
       field, f"expected a mapping from names to values, found {value!r}."

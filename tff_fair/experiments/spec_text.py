@@ -8,11 +8,11 @@ import shlex
 import tomllib
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import tasks
 from tff_fair import methods, typed_values
 from tff_fair.experiments.errors import SpecError
+from tff_fair.typed_values import Value
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.spec import RunSpec
@@ -35,12 +35,12 @@ def flag(name: str, text: str) -> str:
   return f"--{name}={text}"
 
 
-def assignments(values: Mapping[str, Any]) -> list[str]:
+def assignments(values: Mapping[str, object]) -> list[str]:
   """Returns a mapping as texts of the form name=value."""
   return [f"{name}={typed_values.text(v)}" for name, v in values.items()]
 
 
-def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Any]:
+def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
   """Reads hyperparameters from `name=value` texts.
 
   Args:
@@ -51,7 +51,7 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Any]:
     SpecError: If a text is no assignment, its name is unknown or comes twice,
       or its value is of another type.
   """
-  values: dict[str, Any] = {}
+  values: dict[str, Value] = {}
   if algorithm not in methods.names():
     return values
   valid = methods.hyperparameters(algorithm)
@@ -69,7 +69,7 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Any]:
   return values
 
 
-def check_hparam_name(algorithm: str, name: str, value: Any) -> None:
+def check_hparam_name(algorithm: str, name: str, value: object) -> None:
   """Checks that a method has a hyperparameter.
 
   Raises:
@@ -87,7 +87,7 @@ def check_hparam_name(algorithm: str, name: str, value: Any) -> None:
     )
 
 
-def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Any]:
+def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
   """Reads options of a task from `name=value` texts.
 
   Args:
@@ -131,7 +131,7 @@ def command(
   return shlex.join(["python", "-m", "binaries.train", *words])
 
 
-def to_toml(values: Mapping[str, Any]) -> str:
+def to_toml(values: Mapping[str, object]) -> str:
   """Returns settings as TOML; what has no value is left out."""
   lines = [
     f"{name} = {_toml(value)}"
@@ -139,7 +139,8 @@ def to_toml(values: Mapping[str, Any]) -> str:
     if value is not None and name not in _TABLES
   ]
   for name in _TABLES:
-    if table := values.get(name):
+    table = values.get(name)
+    if isinstance(table, Mapping) and table:
       lines += ["", f"[{name}]"]
       lines += [
         f"{key} = {_toml('none' if value is None else value)}"
@@ -148,7 +149,7 @@ def to_toml(values: Mapping[str, Any]) -> str:
   return "\n".join(lines) + "\n"
 
 
-def from_toml(text: str) -> dict[str, Any]:
+def from_toml(text: str) -> dict[str, object]:
   """Reads settings from TOML.
 
   Raises:
@@ -168,7 +169,7 @@ def from_toml(text: str) -> dict[str, Any]:
   return values
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
   if isinstance(value, bool):
     return str(value).lower()
   if isinstance(value, float):

@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 
 from tff_fair.finalizers import decaying, stepping
 from tff_fair.learning_rate_decay import LearningRateDecay
+from tff_fair.types import TensorStructure
 
 
 def build_apply_direction(
@@ -36,7 +37,11 @@ def build_apply_direction(
       tff.types.type_to_tf_tensor_specs(weights_type.trainable)
     )
 
-  def step(state: Any, trainable: Any, round_update: Any) -> Any:
+  def step(
+    state: Any,
+    trainable: TensorStructure,
+    round_update: decaying.RoundUpdate,
+  ) -> tuple[Any, TensorStructure]:
     return optimizer.next(state, trainable, round_update["update"])
 
   return stepping.build_stepping_finalizer(

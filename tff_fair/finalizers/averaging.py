@@ -11,6 +11,12 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.finalizers import decaying
+from tff_fair.learning_rate_decay import Hparams
+from tff_fair.types import TensorStructure
+
+# `step`, the state of the other finalizer, and `average`.
+_State: TypeAlias = collections.OrderedDict[str, Any]
 # `weights`, as the model has them, and `num_rounds`, int64[].
 Average: TypeAlias = collections.OrderedDict[str, Any]
 
@@ -28,17 +34,21 @@ def build_averaging(
     average=<weights=W, num_rounds=int64>>@SERVER. Before the first round the
     weights in it are zero.
   """
-  parameter: Any = finalizer.next.type_signature.parameter
+  parameter: tff.StructType = finalizer.next.type_signature.parameter
   _, weights_type, round_type = (p.member for p in parameter)
 
   @tff.tensorflow.computation
-  def no_average() -> Any:
+  def no_average() -> Average:
     return average_of_no_round(tff.types.type_to_tf_tensor_specs(weights_type))
 
   @tff.tensorflow.computation(
     no_average.type_signature.result, weights_type, round_type
   )
-  def move(average: Any, weights: Any, round_update: Any) -> Any:
+  def move(
+    average: Average,
+    weights: tff.learning.models.ModelWeights,
+    round_update: decaying.RoundUpdate,
+  ) -> Average:
     return moved_average(average, weights, round_update["num_clients"])
 
   @tff.federated_computation
@@ -77,7 +87,7 @@ def build_averaging(
   )
 
 
-def average_of_no_round(specs: Any) -> Average:
+def average_of_no_round(specs: TensorStructure) -> Average:
   """Returns the average before the first round, zeros.
 
   Args:
@@ -92,7 +102,9 @@ def average_of_no_round(specs: Any) -> Average:
 
 
 def moved_average(
-  average: Average, weights: Any, num_clients: tf.Tensor
+  average: Average,
+  weights: tff.learning.models.ModelWeights,
+  num_clients: tf.Tensor,
 ) -> Average:
   """Returns the average after a round.
 
@@ -121,11 +133,11 @@ def _build_hparams(
   """Builds the computations that read and set the inner hyperparameters."""
 
   @tff.tensorflow.computation(state_type)
-  def get_hparams(state: Any) -> Any:
+  def get_hparams(state: _State) -> Hparams:
     return finalizer.get_hparams(state["step"])
 
   @tff.tensorflow.computation(state_type, get_hparams.type_signature.result)
-  def set_hparams(state: Any, hparams: Any) -> Any:
+  def set_hparams(state: _State, hparams: Hparams) -> _State:
     return collections.OrderedDict(
       step=finalizer.set_hparams(state["step"], hparams),
       average=state["average"],

@@ -27,7 +27,8 @@ import tensorflow_federated as tff
 
 from tff_fair.finalizers import decaying, stepping
 from tff_fair.hyperparameters import Hyperparameters, hparam
-from tff_fair.learning_rate_decay import LearningRateDecay
+from tff_fair.learning_rate_decay import Hparams, LearningRateDecay
+from tff_fair.types import TensorStructure
 
 # `hparams`, the moments and the factors 1 - c_i, by name.
 State: TypeAlias = collections.OrderedDict[str, Any]
@@ -84,14 +85,16 @@ def build_certain_adam(
     specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
     return initial_state(settings, specs)
 
-  def step(state: State, trainable: Any, round_update: Any) -> Any:
+  def step(
+    state: State, trainable: TensorStructure, round_update: decaying.RoundUpdate
+  ) -> tuple[State, TensorStructure]:
     certainty = round_update["scalars"]["certainty"]
     return take_step(state, trainable, round_update["update"], certainty)
 
-  def get_hparams(state: State) -> Any:
+  def get_hparams(state: State) -> Hparams:
     return state["hparams"]
 
-  def set_hparams(state: State, hparams: Any) -> State:
+  def set_hparams(state: State, hparams: Hparams) -> State:
     return collections.OrderedDict([*state.items(), ("hparams", hparams)])
 
   return stepping.build_stepping_finalizer(
@@ -102,7 +105,9 @@ def build_certain_adam(
   )
 
 
-def initial_state(settings: CertainAdamSettings, specs: Any) -> State:
+def initial_state(
+  settings: CertainAdamSettings, specs: TensorStructure
+) -> State:
   """Returns the state before the first round.
 
   Args:
@@ -110,7 +115,7 @@ def initial_state(settings: CertainAdamSettings, specs: Any) -> State:
     specs: Structure of `tf.TensorSpec` of the trainable weights.
   """
 
-  def zeros() -> Any:
+  def zeros() -> TensorStructure:
     return tf.nest.map_structure(
       lambda spec: tf.zeros(spec.shape, spec.dtype), specs
     )
@@ -128,8 +133,11 @@ def initial_state(settings: CertainAdamSettings, specs: Any) -> State:
 
 
 def take_step(
-  state: State, trainable: Any, update: Any, certainty: tf.Tensor
-) -> tuple[State, Any]:
+  state: State,
+  trainable: TensorStructure,
+  update: TensorStructure,
+  certainty: tf.Tensor,
+) -> tuple[State, TensorStructure]:
   """Returns the state and the trainable weights after a round.
 
   Args:

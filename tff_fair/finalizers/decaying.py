@@ -5,12 +5,30 @@ before any decay, and beside it t, the number of steps so far.
 """
 
 import collections
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 import tensorflow as tf
 
-from tff_fair.learning_rate_decay import LearningRateDecay
+from tff_fair.learning_rate_decay import Hparams, LearningRateDecay
+from tff_fair.types import TensorStructure
+
+# `step`, the state of the step itself, and `round_num`, int64[].
+_State: TypeAlias = collections.OrderedDict[str, Any]
+
+
+class RoundUpdate(TypedDict):
+  """The result of a round, as a server step takes it.
+
+  Attributes:
+    update: The direction, a structure like the trainable weights.
+    num_clients: int32[], the clients that counted.
+    scalars: The scalars that the rule sends beside it, by name.
+  """
+
+  update: TensorStructure
+  num_clients: tf.Tensor
+  scalars: Mapping[str, tf.Tensor]
 
 
 class ServerStep(NamedTuple):
@@ -25,9 +43,11 @@ class ServerStep(NamedTuple):
   """
 
   initialize: Callable[[], Any]
-  step: Callable[[Any, Any, Any], tuple[Any, Any]]
-  get_hparams: Callable[[Any], Any]
-  set_hparams: Callable[[Any, Any], Any]
+  step: Callable[
+    [Any, TensorStructure, RoundUpdate], tuple[Any, TensorStructure]
+  ]
+  get_hparams: Callable[[Any], Hparams]
+  set_hparams: Callable[[Any, Hparams], Any]
 
 
 def with_decay(inner: ServerStep, decay: LearningRateDecay) -> ServerStep:
@@ -38,13 +58,15 @@ def with_decay(inner: ServerStep, decay: LearningRateDecay) -> ServerStep:
     decay: How it decays.
   """
 
-  def state_of(step: Any, round_num: Any) -> Any:
+  def state_of(step: Any, round_num: tf.Tensor) -> _State:
     return collections.OrderedDict(step=step, round_num=round_num)
 
-  def initialize() -> Any:
+  def initialize() -> _State:
     return state_of(inner.initialize(), tf.constant(0, tf.int64))
 
-  def step(state: Any, trainable: Any, round_update: Any) -> Any:
+  def step(
+    state: _State, trainable: TensorStructure, round_update: RoundUpdate
+  ) -> tuple[_State, TensorStructure]:
     hparams = inner.get_hparams(state["step"])
     decayed = decay.apply(hparams, state["round_num"])
     new_state, new_trainable = inner.step(
@@ -53,10 +75,10 @@ def with_decay(inner: ServerStep, decay: LearningRateDecay) -> ServerStep:
     new_state = inner.set_hparams(new_state, hparams)
     return state_of(new_state, state["round_num"] + 1), new_trainable
 
-  def get_hparams(state: Any) -> Any:
+  def get_hparams(state: _State) -> Hparams:
     return inner.get_hparams(state["step"])
 
-  def set_hparams(state: Any, hparams: Any) -> Any:
+  def set_hparams(state: _State, hparams: Hparams) -> _State:
     return state_of(
       inner.set_hparams(state["step"], hparams), state["round_num"]
     )

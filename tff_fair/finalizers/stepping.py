@@ -14,7 +14,8 @@ import tensorflow_federated as tff
 
 from tff_fair.finalizers import decaying
 from tff_fair.kernels import finiteness
-from tff_fair.learning_rate_decay import LearningRateDecay
+from tff_fair.learning_rate_decay import Hparams, LearningRateDecay
+from tff_fair.types import TensorStructure
 
 
 def build_stepping_finalizer(
@@ -48,11 +49,11 @@ def build_stepping_finalizer(
   round_type = guarded_step.type_signature.parameter[2]
 
   @tff.tensorflow.computation(state_type)
-  def get_hparams_fn(state: Any) -> Any:
+  def get_hparams_fn(state: Any) -> Hparams:
     return server_step.get_hparams(state)
 
   @tff.tensorflow.computation(state_type, get_hparams_fn.type_signature.result)
-  def set_hparams_fn(state: Any, hparams: Any) -> Any:
+  def set_hparams_fn(state: Any, hparams: Hparams) -> Any:
     return server_step.set_hparams(state, hparams)
 
   @tff.federated_computation
@@ -102,7 +103,11 @@ def _build_guarded_step(
   )
 
   @tff.tensorflow.computation(state_type, trainable_type, round_type)
-  def guarded_step(state: Any, trainable: Any, round_update: Any) -> Any:
+  def guarded_step(
+    state: Any,
+    trainable: TensorStructure,
+    round_update: decaying.RoundUpdate,
+  ) -> tuple[Any, TensorStructure, Mapping[str, tf.Tensor]]:
     new_state, new_trainable = server_step.step(state, trainable, round_update)
     any_client = round_update["num_clients"] > 0
     # Without a client there is no step, and no number of it matters.
@@ -122,7 +127,7 @@ def _build_guarded_step(
   return guarded_step
 
 
-def step_is_finite(state: Any, trainable: Any) -> tf.Tensor:
+def step_is_finite(state: Any, trainable: TensorStructure) -> tf.Tensor:
   """Returns whether a step ends at finite weights and a finite state, bool[].
 
   A direction near the end of the range of floats is finite. A step along it, or

@@ -5,6 +5,7 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
+from tasks import models
 from tff_fair.experiments.training import costs, multiply_accumulates, sampling
 
 # 64 x 10 weights and 10 biases, of four bytes.
@@ -85,19 +86,9 @@ def test_what_a_round_costs():
 
 
 def with_model(layers, x_shape):
-  spec = (
-    tf.TensorSpec([None, *x_shape], tf.float32),
-    tf.TensorSpec([None], tf.int32),
-  )
-
-  def model_fn():
+  def build():
     shape = [size or 1 for size in x_shape]
-    model = tf.keras.Sequential([tf.keras.layers.Input(shape), *layers()])
-    return tff.learning.models.from_keras_model(
-      model,
-      loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-      input_spec=spec,
-    )
+    return tf.keras.Sequential([tf.keras.layers.Input(shape), *layers()])
 
   nothing = tasks.load("digits").train
   return tasks.Task(
@@ -106,9 +97,13 @@ def with_model(layers, x_shape):
     client_names=[],
     train=nothing,
     test=nothing,
-    element_spec=spec,
+    element_spec=(
+      tf.TensorSpec([None, *x_shape], tf.float32),
+      tf.TensorSpec([None], tf.int32),
+    ),
     num_classes=3,
-    model_fn=model_fn,
+    keras_model_fn=build,
+    objective=models.class_objective(),
   )
 
 

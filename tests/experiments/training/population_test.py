@@ -203,12 +203,5 @@ def test_a_huge_population_is_not_read_at_once(task):
 
   huge = tasks.Split(num_examples=np.ones(10**6, np.int64), load=load)
   population.check_data(
-    tasks.Task(
-      **{
-        **vars(task),
-        "client_names": range(10**6),
-        "train": huge,
-        "test": huge,
-      }
-    )
+    dataclasses.replace(task, client_names=range(10**6), train=huge, test=huge)
   )

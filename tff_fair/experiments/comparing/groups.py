@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tff_fair import typed_values
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.finding import natural_order
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
+
+# Numbers in texts count by their value; see `natural_order`.
+_Order = list[list[tuple[bool, float, str]]]
 
 
 class Group(NamedTuple):
@@ -97,7 +100,7 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
   return titled
 
 
-def task_options(run: Run) -> dict[str, Any]:
+def task_options(run: Run) -> dict[str, object]:
   """Returns the options that a run gives to its task."""
   return {
     name.removeprefix(TASK_OPTION): value
@@ -141,8 +144,8 @@ def _num_clients(run: Run) -> int:
   return int(run.client_evaluations["client_id"].nunique())
 
 
-def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], Any]:
-  def key(member: tuple[Run, ...]) -> Any:
+def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], _Order]:
+  def key(member: tuple[Run, ...]) -> _Order:
     settings = member[0].settings
     return [
       natural_order(typed_values.text(settings.get(name, ""))) for name in names

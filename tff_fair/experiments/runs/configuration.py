@@ -15,6 +15,7 @@ import tasks
 from tff_fair import methods, typed_values
 from tff_fair.experiments import settings, spec_text
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.typed_values import Value
 
 Configuration = Mapping[str, Mapping[str, Any]]
 
@@ -52,12 +53,12 @@ def build(
   """
   values = spec.to_dict()
   hparams = {
-    name: values["hparams"].get(name, hyperparameter.default)
+    name: spec.hparams.get(name, hyperparameter.default)
     for name, hyperparameter in methods.hyperparameters(spec.algorithm).items()
   }
   flags = {
     _MAPPINGS.get(name, name): spec_text.assignments(value)
-    if name in _MAPPINGS
+    if isinstance(value, Mapping)
     else value
     for name, value in values.items()
   }
@@ -133,7 +134,7 @@ def differences(saved: Configuration, present: Configuration) -> Iterator[str]:
 
 def differences_from(
   saved: Configuration, spec: RunSpec, num_clients: int | None = None
-) -> dict[str, tuple[Any, Any]]:
+) -> dict[str, tuple[Value, Value]]:
   """Returns where a saved run differs from one that has not been started.
 
   Args:
@@ -161,7 +162,7 @@ def differences_from(
 
 
 def _may_follow(
-  name: str, value: Any, spec: RunSpec, num_clients: int | None
+  name: str, value: object, spec: RunSpec, num_clients: int | None
 ) -> bool:
   """Returns whether a setting may come to a value where nobody gives it."""
   if name == "aggregation" or spec.sampling == "all":
@@ -172,7 +173,7 @@ def _may_follow(
 
 
 def _differences_of_groups(
-  group: str, saved: Mapping[str, Any], present: Mapping[str, Any]
+  group: str, saved: Mapping[str, object], present: Mapping[str, object]
 ) -> Iterator[str]:
   compared: tuple[str, ...] = ()
   if group == FLAGS:
@@ -185,5 +186,5 @@ def _differences_of_groups(
       yield _difference(title, before, now)
 
 
-def _difference(name: str, before: Any, now: Any) -> str:
+def _difference(name: str, before: object, now: object) -> str:
   return f"{name}={before} (here {now})"

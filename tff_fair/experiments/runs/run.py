@@ -24,6 +24,7 @@ from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
+from tff_fair.typed_values import Value
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -105,7 +106,7 @@ class Run:
     return {name: value for name, _, value in options}
 
   @functools.cached_property
-  def settings(self) -> Mapping[str, Any]:
+  def settings(self) -> Mapping[str, object]:
     """All that decides the results but the seed.
 
     Flags under their names, hyperparameters as "hparam.NAME", options of the
@@ -125,7 +126,7 @@ class Run:
       },
     }
 
-  def differences(self, spec: RunSpec) -> dict[str, tuple[Any, Any]]:
+  def differences(self, spec: RunSpec) -> dict[str, tuple[Value, Value]]:
     """Returns where this run differs from another in what decides results.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import pathlib
 import typing
 from typing import Any
@@ -14,7 +13,6 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 
 if typing.TYPE_CHECKING:
-  import tasks
   from tff_fair.experiments.runs.run import Run
 
 _STATE = "program_state_"  # Before the number of its round.
@@ -33,7 +31,7 @@ def model(run: Run, *, best: bool) -> tf.keras.Model:
   from tff_fair import runtime  # noqa: F401, PLC0415
   from tff_fair.experiments.training import assembly  # noqa: PLC0415
 
-  keras_model = _new_keras_model(assembly.load_task(run.spec))
+  keras_model = assembly.load_task(run.spec).keras_model_fn()
   variables = (
     *keras_model.trainable_variables,
     *keras_model.non_trainable_variables,
@@ -75,13 +73,3 @@ def _model_weights(state: Any) -> Any:
     if average["num_rounds"] > 0:
       return average["weights"]
   return state.global_model_weights
-
-
-def _new_keras_model(task: tasks.Task) -> tf.keras.Model:
-  """Returns a new Keras model of a task.
-
-  TFF's form of the model keeps it to itself; the function that makes this form
-  is given one that builds it.
-  """
-  build = inspect.getclosurevars(task.model_fn).nonlocals["build"]
-  return build()

@@ -160,7 +160,7 @@ def _read(
   return _laid_over(own, other)
 
 
-def _own(content: Mapping[str, Any], place: str) -> Sweep:
+def _own(content: Mapping[str, object], place: str) -> Sweep:
   """Returns the sweep of a file alone, without the one that it extends."""
   title = content.get("title")
   if title is not None and not isinstance(title, str):
@@ -237,7 +237,7 @@ def _method(place: str, entry: Any) -> Method:
   )
 
 
-def _check_names(place: str, table: Any, valid: Sequence[str]) -> None:
+def _check_names(place: str, table: object, valid: Sequence[str]) -> None:
   if not isinstance(table, dict):
     raise RunError(f"{place}: must be a table, found {table!r}.")
   for name in table:

@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from tff_fair import methods, typed_values
 from tff_fair.experiments import spec_text
@@ -19,9 +18,12 @@ from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import names
 from tff_fair.experiments.sweeps.file import Method, Sweep
 from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
+from tff_fair.hyperparameters import Hyperparameter
+from tff_fair.typed_values import Value
 
 # All that decides the results of a run.
-Identity = frozenset[tuple[str, Any]]
+Identity = frozenset[tuple[str, Value]]
+_Hyperparameters = Mapping[str, Hyperparameter]
 # The fields that hold settings by name, with the beginnings of flat names.
 _FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
 
@@ -129,7 +131,7 @@ def _as_json(run: PlannedRun) -> str:
   return json.dumps([fields, options, hparams], default=str)
 
 
-def _hyperparameters(method: Method) -> Mapping[str, Any]:
+def _hyperparameters(method: Method) -> _Hyperparameters:
   valid = methods.names()
   if method.algorithm not in valid:
     raise RunError(
@@ -140,7 +142,7 @@ def _hyperparameters(method: Method) -> Mapping[str, Any]:
 
 
 def _check_common_hparams(
-  sweep: Sweep, hparams: Mapping[str, Mapping[str, Any]]
+  sweep: Sweep, hparams: Mapping[str, _Hyperparameters]
 ) -> None:
   """Checks that some method has each hyperparameter that is said for all."""
   known = {
@@ -160,7 +162,7 @@ def _check_common_hparams(
 
 
 def _runs_of(
-  sweep: Sweep, method: Method, hparams: Mapping[str, Any]
+  sweep: Sweep, method: Method, hparams: _Hyperparameters
 ) -> Iterator[PlannedRun]:
   def own(grid: Grid) -> Grid:
     # A hyperparameter that is said for all is for those methods that have it.
@@ -190,21 +192,23 @@ def _runs_of(
 def _spec(method: Method, settings: Mapping[str, str]) -> RunSpec:
   """Reads the settings of a run."""
   fields = RunSpec.fields()
-  task = settings.get("task", fields["task"].default)
+  task = settings.get("task", str(fields["task"].default))
   try:
-    spec = RunSpec(
-      algorithm=method.algorithm,
-      hparams=spec_text.parse_hparams(
-        method.algorithm, _assignments(spec_text.HPARAM, settings)
-      ),
-      task_options=spec_text.parse_task_options(
-        task, _assignments(spec_text.TASK_OPTION, settings)
-      ),
-      **{
-        name: fields[name].parse(text)
-        for name, text in settings.items()
-        if name in fields
-      },
+    spec = RunSpec.from_dict(
+      {
+        "algorithm": method.algorithm,
+        "hparams": spec_text.parse_hparams(
+          method.algorithm, _assignments(spec_text.HPARAM, settings)
+        ),
+        "task_options": spec_text.parse_task_options(
+          task, _assignments(spec_text.TASK_OPTION, settings)
+        ),
+        **{
+          name: fields[name].parse(text)
+          for name, text in settings.items()
+          if name in fields
+        },
+      }
     )
     _check_aggregation(spec)
   except SpecError as error:

@@ -7,7 +7,6 @@ the task; `plan` checks that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from tff_fair import typed_values
 from tff_fair.experiments import spec_text
@@ -77,7 +76,7 @@ def joined(one: Grid, other: Grid, place: str) -> dict[str, list[str]]:
   return {name: list(values) for name, values in {**one, **other}.items()}
 
 
-def _settings(place: str, content: object) -> Iterator[tuple[str, Any]]:
+def _settings(place: str, content: object) -> Iterator[tuple[str, object]]:
   """Yields the settings of a table, each once."""
   if not isinstance(content, dict):
     raise RunError(f"{place}: must be a table, found {content!r}.")
@@ -89,7 +88,9 @@ def _settings(place: str, content: object) -> Iterator[tuple[str, Any]]:
     yield name, value
 
 
-def _flat(place: str, content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flat(
+  place: str, content: Mapping[str, object]
+) -> Iterator[tuple[str, object]]:
   """Spreads `hparam` and `task_option`, as tables or as lists of texts."""
   for name, value in content.items():
     if name not in _REPEATED:

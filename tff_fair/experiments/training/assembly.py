@@ -6,7 +6,6 @@ setting behind them.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow_federated as tff
@@ -17,7 +16,7 @@ from tff_fair import client_works, methods, typed_values
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import costs, sampling
+from tff_fair.experiments.training import costs, rounds, sampling
 from tff_fair.experiments.training.selection import Selection
 
 # Where an argument of `tff_fair.algorithms.build` has another name than its
@@ -58,7 +57,7 @@ class Plan:
   aggregation: str
   clients_per_round: number_range.Value
   cohorts: sampling.Sampling
-  costs: Callable[[Any, sampling.Cohort], Mapping[str, int]]
+  costs: Callable[[rounds.State, sampling.Cohort], Mapping[str, int]]
   evaluated: np.ndarray
   attackers: Sequence[int]
   selection: Selection | None
@@ -146,7 +145,7 @@ def _evaluated(spec: RunSpec, num_clients: int) -> np.ndarray:
   return sampling.evaluated_clients(spec.seed, num_clients, number)
 
 
-def _too_many(field: str, value: Any, num_clients: int) -> SpecError:
+def _too_many(field: str, value: object, num_clients: int) -> SpecError:
   return SpecError(
     field,
     f"the task has {num_clients} clients; expected 1 to {num_clients}.",
@@ -225,7 +224,9 @@ def _build_process(
     raise _build_error(spec, error) from error
 
 
-def _server_optimizer(spec: RunSpec) -> dict[str, Any]:
+def _server_optimizer(
+  spec: RunSpec,
+) -> dict[str, tff.learning.optimizers.Optimizer]:
   # Some methods have a server step of their own, which admits no other.
   if spec.server_optimizer is None and spec.server_learning_rate is None:
     return {}
@@ -263,13 +264,13 @@ def _build_error(spec: RunSpec, error: ValueError) -> SpecError:
   return SpecError("algorithm", str(error), value=spec.algorithm)
 
 
-def _epochs(spec: RunSpec) -> Callable[[Sequence[int], Any], np.ndarray]:
+def _epochs(spec: RunSpec) -> costs.Epochs:
   """Returns a function from clients and a state to their epochs after it."""
   training = client_works.TrainingSettings(
     local_epochs=_local_epochs(spec), local_epochs_seed=spec.seed
   )
 
-  def of_clients(client_ids: Sequence[int], state: Any) -> np.ndarray:
+  def of_clients(client_ids: Sequence[int], state: rounds.State) -> np.ndarray:
     client_work = state.client_work
     # Where there are personal models, they are beside it.
     round_num = client_work.get("training", client_work)["round_num"]

@@ -15,7 +15,6 @@ the weights and to the inputs.
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,10 +22,10 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair.experiments.training import multiply_accumulates, sampling
+from tff_fair.experiments.training import multiply_accumulates, rounds, sampling
 
 # From clients and a state to the clients' epochs in the round after it.
-Epochs = Callable[[Sequence[int], Any], np.ndarray]
+Epochs = Callable[[Sequence[int], rounds.State], np.ndarray]
 
 _TRAINING_PASS = 3  # In forward passes.
 _SIGNALS = tff_fair.ClientSignals(
@@ -62,7 +61,7 @@ def build(
   aggregation: str,
   loss_at: str,
   epochs: Epochs,
-) -> Callable[[Any, sampling.Cohort], Mapping[str, int]]:
+) -> Callable[[rounds.State, sampling.Cohort], Mapping[str, int]]:
   """Returns a function from the state before a round and its cohort to costs.
 
   Args:

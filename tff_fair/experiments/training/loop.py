@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, NotRequired, Protocol, TypedDict
 
 import numpy as np
 
@@ -39,6 +39,21 @@ class Schedule(Protocol):
     """The state is saved after so many rounds, and when the loop ends."""
 
 
+# Results over clients, see `population.summarize`. Some runs have those of the
+# global model beside personal ones, or of the honest clients alone, too. It is
+# a call, because "global" is a word of Python.
+Summary = TypedDict(
+  "Summary",
+  {
+    "accuracy": Mapping[str, float],
+    "accuracy_weighted": float,
+    "loss": Mapping[str, float],
+    "global": NotRequired["Summary"],
+    "honest": NotRequired["Summary"],
+  },
+)
+
+
 class Evaluation(NamedTuple):
   """The model on the test data of clients.
 
@@ -47,7 +62,7 @@ class Evaluation(NamedTuple):
     clients: Columns with one entry per client, in ascending order of client id.
   """
 
-  summary: Mapping[str, Any]
+  summary: Summary
   clients: Mapping[str, np.ndarray]
 
 
@@ -75,7 +90,7 @@ def train(
   training: rounds.Rounds,
   schedule: Schedule,
   *,
-  evaluate: Callable[[Any], Evaluation],
+  evaluate: Callable[[rounds.State], Evaluation],
   state_manager: tff.program.ProgramStateManager,
   releases: Releases,
   report_progress: Callable[[int, Evaluation | None], None],
@@ -136,7 +151,7 @@ def train(
 
 
 def _timed(
-  evaluate: Callable[[Any], Evaluation], state: Any
+  evaluate: Callable[[rounds.State], Evaluation], state: rounds.State
 ) -> tuple[Evaluation, float]:
   start = time.perf_counter()
   evaluation = evaluate(state)

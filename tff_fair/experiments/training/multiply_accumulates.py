@@ -9,8 +9,7 @@ normalizations, look-ups of embeddings) is not counted.
 
 import contextlib
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
@@ -42,8 +41,12 @@ def count(task: tasks.Task) -> int:
   total = 0
 
   def watch(
-    op_type: Any, inputs: Any, attrs: Any, outputs: Any, *unused: Any
-  ) -> Any:
+    op_type: object,
+    inputs: Sequence[tf.Tensor],
+    attrs: object,
+    outputs: Sequence[tf.Tensor],
+    *unused: object,
+  ) -> Sequence[tf.Tensor]:
     nonlocal total
     del attrs, unused
     total += _of_operation(str(op_type), inputs, outputs)
@@ -69,7 +72,9 @@ def _operation_by_operation() -> Iterator[None]:
     tf.config.run_functions_eagerly(before)
 
 
-def _of_operation(op_type: str, inputs: Any, outputs: Any) -> int:
+def _of_operation(
+  op_type: str, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
+) -> int:
   """Returns how many products are added up for all entries of the output."""
   if op_type in _PRODUCTS:
     # Of [..., a, b] and [..., b, c], either transposed: (abc)^2 over its root.

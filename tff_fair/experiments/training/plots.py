@@ -2,18 +2,22 @@
 
 import contextlib
 import pathlib
-from collections.abc import Iterator
-from typing import Any
+import typing
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+
+if typing.TYPE_CHECKING:
+  from matplotlib.axes import Axes
 
 _WORST_SHARE = 0.1
 # Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
 _MAIN, _WORST, _BEST, _QUIET = "#0072B2", "#D55E00", "#009E73", "#767676"
 
 
-def draw_distribution(accuracies: Any, path: pathlib.Path) -> None:
+def draw_distribution(accuracies: ArrayLike, path: pathlib.Path) -> None:
   """Draws accuracy over clients: a histogram, and all clients in order.
 
   Args:
@@ -35,7 +39,7 @@ def draw_distribution(accuracies: Any, path: pathlib.Path) -> None:
       ylabel="clients",
       xlim=(0, 100),
     )
-    left.yaxis.get_major_locator().set_params(integer=True)
+    left.locator_params("y", integer=True)
     left.legend()
 
     edges = np.arange(percent.size + 1) - 0.5
@@ -69,7 +73,7 @@ def draw_curves(evaluations: pd.DataFrame, path: pathlib.Path) -> None:
   percent = 100 * evaluations.filter(like="accuracy/")
   with _figure(path, num_columns=3) as (left, middle, right):
 
-    def draw(axis: Any, values: Any, label: str, color: str) -> None:
+    def draw(axis: "Axes", values: pd.Series, label: str, color: str) -> None:
       axis.plot(rounds, values, label=label, color=color, marker=".")
 
     draw(left, percent["accuracy/best_10"], "best 10 %", _BEST)
@@ -87,7 +91,9 @@ def draw_curves(evaluations: pd.DataFrame, path: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def _figure(path: pathlib.Path, *, num_columns: int) -> Iterator[Any]:
+def _figure(
+  path: pathlib.Path, *, num_columns: int
+) -> Iterator[Sequence["Axes"]]:
   """Yields axes side by side; then writes the figure."""
   # Imported late: it takes a second, and only runs that end need it. No pyplot:
   # it would look for a display.

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +9,7 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair.experiments.training import loop
+from tff_fair.experiments.training import loop, rounds
 
 # Building a dataset takes as long as a client's share of a small round.
 _NUM_CACHED_DATASETS = 256
@@ -53,7 +52,7 @@ def check_data(task: tasks.Task) -> None:
 
 def build_losses(
   task: tasks.Task, train_data: ClientData
-) -> Callable[[Any, Ids], np.ndarray]:
+) -> Callable[[rounds.State, Ids], np.ndarray]:
   """Returns a function from a state and clients to losses of its global model.
 
   Args:
@@ -66,7 +65,7 @@ def build_losses(
   """
   evaluate = tff_fair.evaluation.build_client_evaluation(task.model)
 
-  def losses(state: Any, client_ids: Ids) -> np.ndarray:
+  def losses(state: rounds.State, client_ids: Ids) -> np.ndarray:
     model = (state.global_model_weights,)
     parts = _parts(client_ids, _CLIENTS_PER_CALL)
     return _columns(evaluate, model, train_data, parts)["loss"]
@@ -81,7 +80,7 @@ def build_evaluation(
   client_ids: Ids | None = None,
   attackers: Sequence[int] = (),
   clients_per_call: int = _CLIENTS_PER_CALL,
-) -> Callable[[Any], loop.Evaluation]:
+) -> Callable[[rounds.State], loop.Evaluation]:
   """Returns a function that evaluates a state on clients' test data.
 
   Args:
@@ -112,7 +111,7 @@ def build_evaluation(
   parts = _parts(client_ids, clients_per_call)
   summary = functools.partial(_summary, attackers=attackers)
 
-  def evaluate(state: Any) -> loop.Evaluation:
+  def evaluate(state: rounds.State) -> loop.Evaluation:
     weights = process.get_model_weights(state)
     found = _columns(evaluate_global, (weights,), test_data, parts)
     if not evaluate_personal:
@@ -133,7 +132,7 @@ def build_evaluation(
 
 def _summary(
   columns: Mapping[str, np.ndarray], attackers: Sequence[int]
-) -> dict[str, Any]:
+) -> loop.Summary:
   """Summarizes an evaluation, over honest clients too if others attack."""
   if not attackers:
     return summarize(columns)
@@ -147,8 +146,8 @@ def _parts(client_ids: Ids, clients_per_call: int) -> list[np.ndarray]:
 
 
 def _columns(
-  evaluate_clients: Callable[..., Any],
-  model: Sequence[Any],
+  evaluate_clients: tff.Computation,
+  model: Sequence[object],
   data: ClientData,
   parts: Sequence[np.ndarray],
 ) -> dict[str, np.ndarray]:
@@ -160,7 +159,7 @@ def _columns(
   }
 
 
-def summarize(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def summarize(columns: Mapping[str, np.ndarray]) -> loop.Summary:
   """Summarizes an evaluation over the clients.
 
   Args:

@@ -6,7 +6,6 @@ import os
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +14,7 @@ import tensorflow_federated as tff
 from tff_fair import files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import loop, waiting
+from tff_fair.experiments.training import loop, rounds, waiting
 
 ROUND = "round"  # The first column of every table.
 # One to go on from, and the one before, should that be damaged.
@@ -88,7 +87,7 @@ class _Checkpoints(tff.program.FileProgramStateManager):
     self._path = path
     self._tables = tables
 
-  async def save(self, program_state: Any, version: int) -> None:
+  async def save(self, program_state: rounds.State, version: int) -> None:
     """Saves a state: whoever finds it, finds the rows of its rounds."""
     for table in self._tables:
       if table.exists():
@@ -98,7 +97,7 @@ class _Checkpoints(tff.program.FileProgramStateManager):
     for path in (*state.rglob("*"), state, self._path):
       files.sync(path)
 
-  async def load(self, version: int, structure: Any) -> Any:
+  async def load(self, version: int, structure: rounds.State) -> rounds.State:
     """Returns the state after a round.
 
     Raises:

@@ -5,7 +5,6 @@ All of it comes from the tables in the run's folder.
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -50,7 +49,7 @@ def write(
   clients.to_csv(folder.clients, index=False)
   plots.draw_distribution(clients["test_accuracy"], folder.distribution_plot)
   plots.draw_curves(evaluations, folder.curves_plot)
-  summary: dict[str, Any] = {
+  summary: dict[str, object] = {
     "rounds": rounds,
     "num_clients": len(clients),
     **results,
@@ -104,7 +103,7 @@ def _clients(
   return clients
 
 
-def _results(row: Any, prefix: str = "") -> dict[str, Any]:
+def _results(row: pd.Series, prefix: str = "") -> dict[str, object]:
   return {
     "test_accuracy": _group(row, f"{prefix}accuracy"),
     "test_accuracy_weighted": float(row[f"{prefix}accuracy_weighted"]),
@@ -112,7 +111,7 @@ def _results(row: Any, prefix: str = "") -> dict[str, Any]:
   }
 
 
-def _group(row: Any, group: str) -> dict[str, float]:
+def _group(row: pd.Series, group: str) -> dict[str, float]:
   prefix = f"{group}/"
   return {
     name.removeprefix(prefix): float(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from tff_fair.experiments.training import sampling
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
+  import tensorflow_federated as tff
+
+# Its parts depend on the method.
+State: TypeAlias = "tff.learning.templates.LearningAlgorithmState"
 
 # Where a process reports the coefficients of its clients, among its metrics.
 _AGGREGATOR, _IDS, _COEFFICIENTS = "aggregator", "client_ids", "coefficients"
@@ -21,10 +25,12 @@ _AGGREGATOR, _IDS, _COEFFICIENTS = "aggregator", "client_ids", "coefficients"
 class Process(Protocol):
   """What is needed of a `tff.learning.templates.LearningProcess`."""
 
-  def initialize(self) -> Any:
+  def initialize(self) -> State:
     """Returns the state before the first round."""
 
-  def next(self, state: Any, client_data: Any) -> Any:
+  def next(
+    self, state: State, client_data: list[tf.data.Dataset]
+  ) -> tff.learning.templates.LearningProcessOutput:
     """Runs a round; returns its `state` and `metrics`."""
 
 
@@ -41,7 +47,7 @@ class Round(NamedTuple):
       `loss_after` are `None` where they are not known.
   """
 
-  state: Any
+  state: State
   metrics: Mapping[str, Any]
   seconds: float
   costs: Mapping[str, int]
@@ -57,8 +63,8 @@ class Rounds:
     *,
     sample: Callable[[int], sampling.Cohort],
     train_data: Callable[[Sequence[int]], list[tf.data.Dataset]],
-    costs: Callable[[Any, sampling.Cohort], Mapping[str, int]],
-    losses: Callable[[Any, Sequence[int]], np.ndarray] | None = None,
+    costs: Callable[[State, sampling.Cohort], Mapping[str, int]],
+    losses: Callable[[State, Sequence[int]], np.ndarray] | None = None,
   ) -> None:
     """Takes the parts of a round.
 
@@ -77,11 +83,11 @@ class Rounds:
     self._costs = costs
     self._losses = losses
 
-  def initial_state(self) -> Any:
+  def initial_state(self) -> State:
     """Returns the state before the first round."""
     return self._process.initialize()
 
-  def run(self, state: Any, round_num: int) -> Round:
+  def run(self, state: State, round_num: int) -> Round:
     """Runs a round.
 
     Args:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 CRITERIA = ("mean", "worst_10")
 
@@ -27,7 +26,7 @@ class Selection:
   value: float = -1.0
   num_without_improvement: int = 0
 
-  def add(self, round_num: int, accuracy: Mapping[str, Any]) -> bool:
+  def add(self, round_num: int, accuracy: Mapping[str, float]) -> bool:
     """Takes an evaluation, and returns whether it is the best so far.
 
     Args:

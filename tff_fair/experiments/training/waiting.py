@@ -7,12 +7,12 @@ one after the other.
 import asyncio
 import concurrent.futures
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 _T = TypeVar("_T")
 
 
-def wait(coroutine: Coroutine[Any, Any, _T]) -> _T:
+def wait(coroutine: Coroutine[object, object, _T]) -> _T:
   """Returns the result of a coroutine, which runs in a thread of its own.
 
   The caller's thread may have an event loop, and keeps its signals.
