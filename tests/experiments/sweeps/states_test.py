@@ -19,7 +19,7 @@ def make(path, **settings):
     "workers": ["somewhere:1"],
     **settings,
   }
-  return run_folders.make(path, **settings)
+  return run_folders.make(path, evaluations=[(2, [0.5] * 30)], **settings)
 
 
 def test_new(tmp_path):
@@ -56,6 +56,7 @@ def test_a_default_that_is_given_makes_no_other_run(tmp_path):
       {"server_learning_rate": 0.5},
       "a run with server_learning_rate=0.5 (here None)",
     ),
+    ({"clients_per_round": 5}, "a run with clients_per_round=5 (here None)"),
     ({"clients_per_round": 15}, "a run with clients_per_round=15 (here None)"),
     (
       {"clients_per_round": "5-9"},
