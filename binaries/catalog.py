@@ -1,9 +1,9 @@
-"""The catalog: what there is to choose from, with default values."""
+"""The catalog: what there is to choose from, with defaults and meanings."""
 
 import textwrap
 
 import tasks
-from tff_fair import methods
+from tff_fair import methods, typed_values
 from tff_fair.experiments import spec_text
 
 
@@ -25,6 +25,54 @@ def text() -> str:
       f"{', '.join(methods.get(name).aggregations)}",
     )
   return "\n".join(lines)
+
+
+def check_name(name: str) -> None:
+  """Checks that a name is that of a task or of a method.
+
+  Raises:
+    ValueError: If it is not; lists the names.
+  """
+  if name not in (*tasks.names(), *methods.names()):
+    raise ValueError(
+      f"unknown name; the tasks are {', '.join(tasks.names())}, and the "
+      f"algorithms are {', '.join(methods.names())}."
+    )
+
+
+def entry(name: str) -> str:
+  """Returns a task's options, or a method's hyperparameters, each explained.
+
+  Imports no TensorFlow.
+  """
+  if name in tasks.names():
+    types, defaults = tasks.option_types(name), tasks.option_defaults(name)
+    lines = [f"Options of --task={name}, as --task_option=NAME=VALUE"]
+    for option, meaning in tasks.option_meanings(name).items():
+      lines += _explained(option, defaults[option], types[option], meaning)
+    return "\n".join(lines)
+  lines = [f"Hyperparameters of --algorithm={name}, as --hparam=NAME=VALUE"]
+  for hparam in methods.hyperparameters(name).values():
+    lines += _explained(
+      hparam.name,
+      hparam.default,
+      hparam.annotation,
+      hparam.meaning,
+      hparam.interval,
+    )
+  return "\n".join(lines if lines[1:] else [*lines, "  none"])
+
+
+def _explained(
+  name: str, default: object, annotation: object, meaning: str, bounds: str = ""
+) -> list[str]:
+  """Returns the default of a value, then its type, bounds and meaning."""
+  kind = typed_values.describe(annotation)
+  within = f", in {bounds}" if bounds else ""
+  return _entry(
+    f"{name}={typed_values.text(default)}",
+    f"{kind[0].upper()}{kind[1:]}{within}. {meaning}",
+  )
 
 
 def _entry(name: str, description: str) -> list[str]:

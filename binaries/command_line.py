@@ -36,6 +36,14 @@ class Group(NamedTuple):
 Groups = Sequence[Group | types.ModuleType]
 
 
+class OptionalValueFlag(flags.Flag):
+  """A flag that stands alone, --list, or with a value, --list=X or --list X."""
+
+  def __init__(self, *args: Any, **kwargs: Any) -> None:
+    # To absl, a flag that may stand alone is a boolean one.
+    super().__init__(*args, boolean=True, **kwargs)
+
+
 class UsageError(Exception):
   """A mistake in a flag or in what it names; the text starts with the flag."""
 
@@ -84,8 +92,6 @@ def run(
         usage = f"{program} {arguments}".rstrip()
         print(_help(usage, description, groups, namespace))
       else:
-        # What TensorFlow notes about the hardware it has not found.
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         main(*words)
       sys.stdout.flush()
   except (UsageError, SpecError, RunError, DataError) as error:
@@ -161,7 +167,8 @@ def _parse(
   # Flags may also come after other words.
   namespace.set_gnu_getopt()
   try:
-    return list(namespace(_with_included_flagfiles(argv))[1:])
+    words = _with_values_joined(_with_included_flagfiles(argv), namespace)
+    return list(namespace(words)[1:])
   except flags.UnrecognizedFlagError as error:
     names = sorted(flag_values(groups, namespace))
     valid = ", ".join(f"--{name}" for name in [*names, "flagfile", "help"])
@@ -188,6 +195,23 @@ def _with_included_flagfiles(argv: Sequence[str]) -> list[str]:
       words[place] = f"{name}={_flagfile_path(value)}"
     elif place and words[place - 1].lstrip("-") == flag:
       words[place] = _flagfile_path(word)
+  return words
+
+
+def _with_values_joined(
+  argv: Sequence[str], namespace: flags.FlagValues
+) -> list[str]:
+  """Writes `--list X` as `--list=X`."""
+  words: list[str] = []
+  for word in argv:
+    name = words[-1].lstrip("-") if words and words[-1][:1] == "-" else ""
+    takes_value = name in namespace and isinstance(
+      namespace[name], OptionalValueFlag
+    )
+    if takes_value and word[:1] != "-":
+      words[-1] += f"={word}"
+    else:
+      words.append(word)
   return words
 
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import NoReturn
 
-from binaries import catalog, command_line
+from binaries import command_line
 from binaries.flags import run_flags
 from tff_fair import experiments
 from tff_fair.experiments import progress
@@ -17,8 +17,8 @@ from tff_fair.experiments.runs.folder import RunFolder
 
 def main() -> None:
   """Trains as the flags say."""
-  if run_flags.is_list_wanted():
-    print(catalog.text())
+  if (catalog_text := run_flags.catalog_wanted()) is not None:
+    print(catalog_text)
     return
   output_dir = run_flags.output_dir()
   try:

@@ -1,9 +1,11 @@
-# Sourced by ./train and ./test: sees to it that .venv holds requirements.txt.
+# Sourced by ./train and ./test: sees to it that .venv holds requirements.txt,
+# and the project itself, as an editable install.
 #
 # Sets `root`, the project's folder, and `python`, the environment's interpreter.
 # The environment is made once, and made anew when requirements.txt changes or
-# when an earlier set-up was interrupted. Set PYTHON to choose the Python 3.11
-# that it is made with.
+# when an earlier set-up was interrupted. The project is installed again when
+# pyproject.toml changes. Set PYTHON to choose the Python 3.11 that the
+# environment is made with.
 #
 # Nothing here may be called where bash suspends `set -e`, as in `set_up || …`.
 
@@ -15,16 +17,21 @@ python=$venv/bin/python
 
 # Written first: the folder is ours to make anew.
 owned=$venv/.made-by-setup
-# Written last: a copy of the requirements that were installed.
+# Written last: copies of the files by which all was installed.
 installed=$venv/.installed-requirements.txt
+installed_project=$venv/.installed-pyproject.toml
 
 setup_fail() {
   echo "set-up: $*" >&2
   exit 1
 }
 
-is_ready() {
+has_requirements() {
   [[ -x $python ]] && cmp -s "$root/requirements.txt" "$installed"
+}
+
+has_project() {
+  cmp -s "$root/pyproject.toml" "$installed_project"
 }
 
 # Prints the first Python 3.11 of $PYTHON, or of the PATH.
@@ -56,9 +63,8 @@ make_venv() {
     "install its venv module (python3.11-venv on Debian and Ubuntu)."
 }
 
-set_up() {
+install_requirements() {
   local base
-  is_ready && return
   if [[ -n $(ls -A "$venv" 2>/dev/null) && ! -e $owned ]]; then
     setup_fail "$venv was not made by this project; move it away."
   fi
@@ -72,6 +78,21 @@ set_up() {
     --no-deps -r "$root/requirements.txt" ||
     setup_fail "the packages could not be installed; see above, then try again."
   cp "$root/requirements.txt" "$installed"
+}
+
+# Makes `import tff_fair` and the programs tff-fair-* work in the environment.
+install_project() {
+  # All that the build needs is in requirements.txt: nothing is downloaded.
+  "$python" -m pip install --quiet --no-input --no-index --no-deps \
+    --no-build-isolation --editable "$root" ||
+    setup_fail "the project could not be installed; see above, then try again."
+  cp "$root/pyproject.toml" "$installed_project"
+  printf 'To enter the environment: source %q\n' "$venv/bin/activate" >&2
+}
+
+set_up() {
+  if ! has_requirements; then install_requirements; fi
+  if ! has_project; then install_project; fi
 }
 
 # One at a time. The lock ends with the subshell, however that ends.

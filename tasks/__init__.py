@@ -17,6 +17,7 @@ from tasks.registry import names as names
 from tasks.registry import option_defaults as option_defaults
 from tasks.registry import option_meanings as option_meanings
 from tasks.registry import option_names as option_names
+from tasks.registry import option_types as option_types
 from tasks.registry import parse_options as parse_options
 from tasks.task import Objective as Objective
 from tasks.task import Split as Split

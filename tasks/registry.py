@@ -95,6 +95,11 @@ def option_defaults(name: str) -> dict[str, task_options.Value]:
   return _module(name).Options().to_dict()
 
 
+def option_types(name: str) -> Mapping[str, object]:
+  """Returns the annotated type of each option of a task."""
+  return task_options.annotations(_module(name).Options)
+
+
 def option_meanings(name: str) -> dict[str, str]:
   """Returns the meaning of each option of a task, in a sentence or more."""
   return task_options.meanings(_module(name).Options)

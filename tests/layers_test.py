@@ -77,6 +77,7 @@ LAYERS = {
   ),
   # The public faces: names only, which `tff_fair.methods` loads.
   "tff_fair.moved": Layer(),
+  "tff_fair.version": Layer(),
   "tff_fair.aggregators": Layer(("tff_fair.methods", "tff_fair.moved")),
   "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.moved")),
   "tff_fair.rules": Layer(("tff_fair.methods", "tff_fair.moved")),

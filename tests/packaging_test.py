@@ -93,6 +93,19 @@ def test_pins_are_complete_and_fit_each_other():
   assert pinned.keys() == {name for name, _ in seen}
 
 
+def test_tensorboard_starts_without_a_warning():
+  started = subprocess.run(
+    [sys.executable, "-m", "tensorboard.main", "--version_tb"],
+    env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    capture_output=True,
+    text=True,
+    timeout=120,
+    check=False,
+  )
+  found = (started.returncode, started.stdout.strip(), started.stderr)
+  assert found == (0, pins()["tensorboard"], "")
+
+
 def test_what_is_imported_is_declared():
   distributions = importlib.metadata.packages_distributions()
   unknown = set()

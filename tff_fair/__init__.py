@@ -2,10 +2,23 @@
 
 Methods that aim at uniform performance across clients, each a TFF learning
 process built from federated computations, and the parts they are made of.
+
+TensorFlow tells of hardware that it has not found, and of each session. If it
+is imported after this package, it tells nothing, unless the user has set
+TF_CPP_MIN_LOG_LEVEL.
 """
 
 import importlib
+import os
+import sys
 import typing
+
+# TensorFlow reads it once, as it is imported. Later it would reach the worker
+# alone, which has a level of its own.
+if "tensorflow" not in sys.modules:
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+__version__: str
 
 if typing.TYPE_CHECKING:
   from tff_fair import (
@@ -25,6 +38,8 @@ else:
     """Imports TensorFlow, which takes seconds, only for what is built on it."""
     if name in _TYPES:
       return getattr(importlib.import_module("tff_fair.types"), name)
+    if name == "__version__":
+      return importlib.import_module("tff_fair.version").find()
     if name in __all__:
       return importlib.import_module(f"tff_fair.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -32,6 +47,7 @@ else:
 
 __all__ = [
   "ClientSignals",
+  "__version__",
   "aggregators",
   "algorithms",
   "client_dataset",

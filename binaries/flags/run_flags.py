@@ -6,7 +6,7 @@ from typing import Any
 
 from absl import flags
 
-from binaries import command_line
+from binaries import catalog, command_line
 from binaries.command_line import UsageError
 from tff_fair.experiments import RunSpec, settings, spec_text
 from tff_fair.experiments.declared import Declared
@@ -39,6 +39,20 @@ class _Parser(flags.ArgumentParser):
   def flag_type(self) -> str:
     """Returns the kind of value, in words."""
     return self._setting.expected
+
+
+class _ListParser(flags.ArgumentParser):
+  """Reads whether to show the catalog, or the name of an entry."""
+
+  syntactic_help = "the name of a task or of an algorithm"
+
+  def parse(self, argument: Any) -> bool | str:
+    """Returns whether to show the catalog, or the name of an entry."""
+    try:
+      return bool(flags.BooleanParser().parse(argument))
+    except ValueError:
+      catalog.check_name(argument)
+    return str(argument)
 
 
 def _define_group(group: type[Any]) -> command_line.Group:
@@ -86,11 +100,17 @@ _WORKERS = flags.DEFINE_list(
   "TFF workers to compute on, as host:port,host:port; by default the program "
   "starts one on this machine.",
 )
-_LIST = flags.DEFINE_boolean(
-  "list",
-  False,
-  "Show all tasks with their options, and all algorithms with their "
-  "hyperparameters and ways to sum, and exit.",
+_LIST = flags.DEFINE_flag(
+  command_line.OptionalValueFlag(
+    _ListParser(),
+    None,
+    "list",
+    False,
+    "Show all tasks with their options, and all algorithms with their "
+    "hyperparameters and ways to sum, and exit. With the name of a task or of "
+    "an algorithm, as --list=digits, show the types, defaults and meanings of "
+    "its own.",
+  )
 )
 
 GROUPS = (
@@ -140,6 +160,12 @@ def workers() -> list[str]:
   return list(_WORKERS.value)
 
 
-def is_list_wanted() -> bool:
-  """Returns whether to show the catalog and exit."""
-  return bool(_LIST.value)
+def catalog_wanted() -> str | None:
+  """Returns what to show of the catalog before the program exits, if anything.
+
+  Returns:
+    Nothing, the whole catalog, or the entry that the user named.
+  """
+  if isinstance(_LIST.value, str):
+    return catalog.entry(_LIST.value)
+  return catalog.text() if _LIST.value else None

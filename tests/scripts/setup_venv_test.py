@@ -1,6 +1,8 @@
 """Tests of the set-up that the project's commands share."""
 
+import importlib.metadata
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -20,6 +22,7 @@ case "$*" in
   "-m venv --without-pip"*) folder=$4 ;;
   "-m venv"*) [[ -z ${NO_ENSUREPIP:-} ]] || exit 1; folder=$3 ;;
   *"install"*) eval "${PIP:-true}"; exit ;;
+  *) exit ;;
 esac
 mkdir -p "$folder/bin" && cp "$0" "$folder/bin/python"
 """
@@ -32,11 +35,13 @@ class Project:
     self.root = folder / "a project"
     self.venv = self.root / ".venv"
     self.requirements = self.root / "requirements.txt"
+    self.pyproject = self.root / "pyproject.toml"
     self.log = folder / "log"
     self.fake_python = folder / "python3.11"
     (self.root / "scripts").mkdir(parents=True)
     shutil.copy(ROOT / "scripts/setup_venv.sh", self.root / "scripts")
     self.requirements.write_text("one==1\n")
+    self.pyproject.write_text("[project]\n")
     self.command = self.root / "command"
     self.command.write_text(
       'source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup_venv.sh"\n'
@@ -61,9 +66,9 @@ class Project:
       start_new_session=True,
     )
 
-  def run(self, cwd=None, command=None, timeout=30, **variables):
+  def run(self, cwd=None, command=None, arguments=(), timeout=30, **variables):
     return subprocess.run(
-      ["bash", command or str(self.command)],
+      ["bash", command or str(self.command), *arguments],
       cwd=cwd,
       env=self.environment(**variables),
       stdin=subprocess.DEVNULL,
@@ -75,7 +80,13 @@ class Project:
 
   def num_installs(self):
     lines = self.log.read_text().splitlines() if self.log.exists() else []
-    return sum("install" in line and "requirements" in line for line in lines)
+    return sum(
+      "install" in line and "requirements.txt" in line for line in lines
+    )
+
+  def num_installs_of_itself(self):
+    lines = self.log.read_text().splitlines() if self.log.exists() else []
+    return sum(line.endswith(f"--editable {self.root}") for line in lines)
 
 
 @pytest.fixture
@@ -93,6 +104,39 @@ def test_installs_once(project):
   assert project.num_installs() == 1
 
 
+def test_the_project_is_installed_without_the_network(project):
+  result = project.run()
+  *_, line = project.log.read_text().splitlines()
+  for word in ("--no-index", "--no-deps", "--no-build-isolation"):
+    assert word in line
+  assert line.endswith(f"--editable {project.root}")
+  activate = str(project.venv / "bin" / "activate").replace(" ", "\\ ")
+  *_, said = result.stderr.splitlines()
+  assert said == f"To enter the environment: source {activate}"
+
+
+def test_an_environment_of_an_earlier_set_up_gets_the_project(project):
+  project.run()
+  (project.venv / ".installed-pyproject.toml").unlink()
+  assert project.run().returncode == 0
+  assert (project.num_installs(), project.num_installs_of_itself()) == (1, 2)
+
+
+def test_a_changed_project_is_installed_again_alone(project):
+  project.run()
+  project.pyproject.write_text("[project]\nname = 'new'\n")
+  assert project.run().returncode == 0
+  assert (project.num_installs(), project.num_installs_of_itself()) == (1, 2)
+
+
+def test_a_failed_install_of_the_project_is_repeated(project):
+  failed = project.run(PIP='[[ "$*" != *--editable* ]]')
+  assert (failed.returncode, failed.stdout) == (1, "")
+  assert "the project could not be installed" in failed.stderr
+  assert project.run().returncode == 0
+  assert (project.num_installs(), project.num_installs_of_itself()) == (1, 2)
+
+
 @pytest.mark.parametrize(
   ("folder", "command"),
   [(".", "command"), ("scripts", "../command"), ("..", "a project/command")],
@@ -103,6 +147,20 @@ def test_works_from_any_folder(project, folder, command):
     cwd=project.root / folder, command=command, CDPATH=str(project.root.parent)
   )
   assert result.stdout == f"{project.root} {project.venv}/bin/python\n"
+
+
+@pytest.mark.parametrize(
+  ("name", "started"),
+  [("train", "-P -m binaries.train --seed=1"), ("test", "-m pytest")],
+)
+def test_links_to_the_commands_work(project, tmp_path, name, started):
+  shutil.copy(ROOT / name, project.root)
+  link = tmp_path / "link"
+  link.symlink_to(project.root / name)
+  result = project.run(cwd=tmp_path, command=str(link), arguments=["--seed=1"])
+  assert result.returncode == 0, result.stderr
+  *_, last = project.log.read_text().splitlines()
+  assert last.startswith(f"python {started}")
 
 
 def test_changed_requirements_are_installed_anew(project):
@@ -197,17 +255,52 @@ def test_a_python_without_ensurepip_lends_its_pip(project):
   assert project.num_installs() == 1
 
 
-def test_a_real_python_makes_a_working_environment(project):
+@pytest.fixture
+def build_tools(tmp_path):
+  """A folder with what this environment builds packages with."""
+  folder = tmp_path / "build tools"
+  folder.mkdir()
+  for name in ("setuptools", "wheel"):
+    packages = importlib.metadata.distribution(name).locate_file("")
+    for path in pathlib.Path(packages).glob(f"{name}*"):
+      (folder / path.name).symlink_to(path)
+  return folder
+
+
+def test_a_real_python_makes_a_working_environment(project, build_tools):
   """An empty list of requirements needs no network."""
   project.requirements.write_text("# Nothing.\n")
-  result = project.run(PYTHON=sys.executable, timeout=120)
+  for name in ("pyproject.toml", "README.md"):
+    shutil.copy(ROOT / name, project.root)
+  for package in ("tff_fair", "tasks", "binaries"):
+    (project.root / package).mkdir()
+    (project.root / package / "__init__.py").touch()
+  program = "import sys, tff_fair\ndef run():\n  print(sys.prefix)\n"
+  (project.root / "binaries" / "train.py").write_text(program)
+  before = {path.name for path in project.root.iterdir()}
+  result = project.run(
+    PYTHON=sys.executable, PYTHONPATH=str(build_tools), timeout=120
+  )
   assert result.returncode == 0, result.stderr
-  made = [
-    str(project.venv / "bin/python"),
-    "-c",
-    "import sys; print(sys.prefix)",
-  ]
-  printed = subprocess.run(
-    made, capture_output=True, text=True, timeout=60, check=True
-  ).stdout
-  assert printed.strip() == str(project.venv)
+  # Nothing but what git ignores.
+  assert {path.name for path in project.root.iterdir()} == before | {".venv"}
+
+  programs = {path.name for path in (project.venv / "bin").glob("tff-fair-*")}
+  assert programs == {
+    f"tff-fair-{name}"
+    for name in ("train", "sweep", "compare", "report", "prepare-data")
+  }
+  import_and_print = "import sys, tff_fair, tasks; print(sys.prefix)"
+  for made in (
+    [project.venv / "bin/python", "-c", import_and_print],
+    [project.venv / "bin/tff-fair-train"],
+  ):
+    printed = subprocess.run(
+      made,
+      cwd=build_tools,
+      capture_output=True,
+      text=True,
+      timeout=60,
+      check=True,
+    ).stdout
+    assert printed.strip() == str(project.venv)

@@ -123,12 +123,12 @@ def start(tmp_path):
   """Starts a script that sweeps over seeds; kills what is left of it."""
   started = []
 
-  def run(seeds):
+  def run(seeds, cwd=tmp_path):
     text = SCRIPT.replace("SEEDS", repr(seeds))
     (tmp_path / "script.py").write_text(text)
     process = subprocess.Popen(
-      [sys.executable, "script.py"],
-      cwd=tmp_path,
+      [sys.executable, tmp_path / "script.py"],
+      cwd=cwd,
       env={**os.environ, "PYTHONPATH": str(source_tree.ROOT)},
       stdout=subprocess.PIPE,
       stderr=subprocess.PIPE,
@@ -152,6 +152,16 @@ def test_a_script_needs_no_guard(start, tmp_path):
   assert "2/2 fedavg-seed=" in said
   log = tmp_path / "out" / "fedavg-seed=0" / "log.txt"
   assert "script.py" not in log.read_text()
+
+
+def test_modules_where_the_user_stands_are_not_ours(start, tmp_path):
+  elsewhere = tmp_path / "elsewhere"
+  elsewhere.mkdir()
+  (elsewhere / "tasks.py").write_text("raise SystemExit('not ours')\n")
+  process = start([0], cwd=elsewhere)
+  output, said = process.communicate(timeout=TIMEOUT)
+  assert process.returncode == 0, said
+  assert output == "The script starts.\n[0]\n"
 
 
 def test_runs_are_asked_to_end_when_the_script_is(start, tmp_path):

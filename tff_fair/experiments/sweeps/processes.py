@@ -78,7 +78,7 @@ class Ended(NamedTuple):
 def prepare() -> None:
   """Starts the server, which imports while this program goes on."""
   _context.set_forkserver_preload([_PRELOADED])
-  with _interruption_ignored():
+  with _interruption_ignored(), _modules_found_as_here():
     forkserver.ensure_running()
 
 
@@ -125,6 +125,29 @@ def _interruption_ignored() -> Iterator[None]:
     yield
   finally:
     signal.signal(signal.SIGINT, handler)
+
+
+@contextlib.contextmanager
+def _modules_found_as_here() -> Iterator[None]:
+  """Has the server look for modules where this program does.
+
+  By itself it would look into the working directory first, and take a `tasks`
+  that the user has there for ours.
+  """
+  variables = {
+    "PYTHONPATH": os.pathsep.join(sys.path),
+    "PYTHONSAFEPATH": "1",
+  }
+  before = {name: os.environ.get(name) for name in variables}
+  os.environ.update(variables)
+  try:
+    yield
+  finally:
+    for name, value in before.items():
+      if value is None:
+        del os.environ[name]
+      else:
+        os.environ[name] = value
 
 
 @contextlib.contextmanager

@@ -1,10 +1,5 @@
 """The slow imports of a run, for processes to fork from."""
 
-import os
-
-# Otherwise TensorFlow tells about hardware that it has not found.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import matplotlib.figure  # noqa: F401
 import sklearn.datasets  # noqa: F401
 import tensorflow_federated  # noqa: F401

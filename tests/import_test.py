@@ -1,0 +1,76 @@
+"""Tests of `import tff_fair`: it keeps TensorFlow quiet where it can."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests import source_tree
+
+# One round of a user's script.
+SCRIPT = """
+import tff_fair
+import tensorflow as tf
+import tensorflow_federated as tff
+
+tff_fair.runtime.use_local()
+
+def model_fn():
+  return tff.learning.models.from_keras_model(
+    tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(4,))]),
+    loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    input_spec=(tf.TensorSpec([None, 4]), tf.TensorSpec([None], tf.int32)),
+  )
+
+x, y = tf.zeros([8, 4]), tf.zeros([8], tf.int32)
+examples = tf.data.Dataset.from_tensors((x, y))
+clients = [tff_fair.client_dataset(k, examples) for k in range(3)]
+process = tff_fair.algorithms.build(
+  "adafed",
+  model_fn,
+  client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
+  batch_size=4,
+)
+process.next(process.initialize(), clients)
+print("done")
+"""
+LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+SHOW_LEVEL = f"import tff_fair, os; print(os.environ.get({LEVEL!r}))"
+
+
+def run(script, level=None):
+  environment = {**os.environ, "PYTHONPATH": str(source_tree.ROOT)}
+  environment.pop(LEVEL, None)  # Imports have added it.
+  if level is not None:
+    environment[LEVEL] = level
+  return subprocess.run(
+    [sys.executable, "-c", script],
+    env=environment,
+    capture_output=True,
+    text=True,
+    timeout=120,
+    check=True,
+  )
+
+
+def test_a_script_with_a_round_hears_nothing_of_tensorflow():
+  result = run(SCRIPT)
+  assert (result.stdout, result.stderr) == ("done\n", "")
+
+
+def test_who_set_the_level_hears_what_they_asked_for():
+  assert "tensorflow/core" in run(SCRIPT, level="0").stderr
+
+
+@pytest.mark.parametrize(
+  ("before", "level", "expected"),
+  [
+    ("", None, "3"),
+    ("", "1", "1"),
+    # Too late: the worker alone would still read it.
+    ("import sys; sys.modules['tensorflow'] = sys; ", None, "None"),
+  ],
+)
+def test_the_level_is_that_of_the_user_if_any(before, level, expected):
+  assert run(before + SHOW_LEVEL, level).stdout == f"{expected}\n"
