@@ -39,7 +39,7 @@ Groups = Sequence[Group | types.ModuleType]
 class OptionalValueFlag(flags.Flag):
   """A flag that stands alone, --list, or with a value, --list=X or --list X."""
 
-  def __init__(self, *args: Any, **kwargs: Any) -> None:
+  def __init__(self, *args: object, **kwargs: object) -> None:
     # To absl, a flag that may stand alone is a boolean one.
     super().__init__(*args, boolean=True, **kwargs)
 
