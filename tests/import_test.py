@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import tff_fair
 from tests import source_tree
 
 # One round of a user's script.
@@ -74,3 +75,8 @@ def test_who_set_the_level_hears_what_they_asked_for():
 )
 def test_the_level_is_that_of_the_user_if_any(before, level, expected):
   assert run(before + SHOW_LEVEL, level).stdout == f"{expected}\n"
+
+
+def test_every_public_name_is_there():
+  for name in tff_fair.__all__:
+    assert getattr(tff_fair, name) is not None

@@ -24,11 +24,18 @@ if typing.TYPE_CHECKING:
   from tff_fair import (
     aggregators,
     algorithms,
+    client_works,
+    composition,
     evaluation,
     experiments,
+    finalizers,
+    hyperparameters,
+    methods,
     metrics,
     optimizers,
     runtime,
+    summing,
+    types,
   )
   from tff_fair.types import ClientSignals, client_dataset
 else:
@@ -51,9 +58,16 @@ __all__ = [
   "aggregators",
   "algorithms",
   "client_dataset",
+  "client_works",
+  "composition",
   "evaluation",
   "experiments",
+  "finalizers",
+  "hyperparameters",
+  "methods",
   "metrics",
   "optimizers",
   "runtime",
+  "summing",
+  "types",
 ]
