@@ -22,6 +22,7 @@ from tff_fair.client_works import (
   local_model,
   local_training,
   personal_table,
+  training_settings,
 )
 from tff_fair.client_works.training import build_training
 from tff_fair.kernels import finiteness, stacking
@@ -35,7 +36,7 @@ _State: TypeAlias = collections.OrderedDict[str, Any]
 def build_personal_training(
   model_fn: local_model.ModelFn,
   optimizer: tff.learning.optimizers.Optimizer,
-  settings: local_training.TrainingSettings,
+  settings: training_settings.TrainingSettings,
   *,
   lam: float,
 ) -> tff.learning.templates.ClientWorkProcess:
@@ -145,7 +146,7 @@ def _trainable_specs(work_type: tff.FunctionType) -> types.TensorStructure:
 def _build_train(
   model_fn: local_model.ModelFn,
   optimizer: tff.learning.optimizers.Optimizer,
-  settings: local_training.TrainingSettings,
+  settings: training_settings.TrainingSettings,
   work_type: tff.FunctionType,
   found_type: tff.Type,
 ) -> tff.Computation:
@@ -188,7 +189,7 @@ def _build_train(
     ) -> tf.Tensor:
       model.receive(weights)
       theta = local_model.flat(weights.trainable)
-      hparams = local_training.decayed_hparams(
+      hparams = training_settings.decayed_hparams(
         settings, state["optimizer"], state["round_num"]
       )
       trained = local_training.train(

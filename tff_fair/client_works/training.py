@@ -5,9 +5,8 @@ f_k, a_k: loss and accuracy of theta over the local examples, before training
 """
 
 import collections
-import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,24 +15,18 @@ import tensorflow_federated as tff
 from tff_fair import types
 from tff_fair.client_works import (
   batches,
-  evaluation,
+  client_round,
   local_model,
   local_training,
+  training_settings,
 )
-from tff_fair.client_works import tally as tallies
-from tff_fair.kernels import finiteness
 from tff_fair.learning_rate_decay import Hparams
-
-# A client's result, and its terms of sums over all clients.
-_Result: TypeAlias = tuple[
-  tff.learning.templates.ClientResult, Mapping[str, types.TensorStructure]
-]
 
 
 def build_training(
   model_fn: local_model.ModelFn,
   optimizer: tff.learning.optimizers.Optimizer,
-  settings: local_training.TrainingSettings,
+  settings: training_settings.TrainingSettings,
   *,
   signals: Collection[str] = (),
 ) -> tff.learning.templates.ClientWorkProcess:
@@ -182,7 +175,7 @@ def _build_work(
   model_fn: local_model.ModelFn,
   info: local_model.ModelInfo,
   optimizer: tff.learning.optimizers.Optimizer,
-  settings: local_training.TrainingSettings,
+  settings: training_settings.TrainingSettings,
   signals: Collection[str],
   state_type: tff.Type,
 ) -> tff.Computation:
@@ -200,14 +193,14 @@ def _build_work(
   )
   def work(
     state: local_training.RoundState, received: Any, data: tf.data.Dataset
-  ) -> _Result:
+  ) -> client_round.Result:
     model = local_model.instantiate(model_fn)
 
     @tf.function
     def run(
       state: local_training.RoundState, received: Any, data: tf.data.Dataset
-    ) -> _Result:
-      client = _Client(
+    ) -> client_round.Result:
+      client = client_round.ClientRound(
         model, optimizer, settings, signals, batches.ClientData(data)
       )
       return client.run(state, received)
@@ -215,127 +208,3 @@ def _build_work(
     return run(state, received, data)
 
   return work
-
-
-@dataclasses.dataclass(frozen=True)
-class _Client:
-  """One client's work in a round, inside a computation."""
-
-  model: local_model.LocalModel
-  optimizer: tff.learning.optimizers.Optimizer
-  settings: local_training.TrainingSettings
-  signals: Collection[str]
-  data: batches.ClientData
-
-  def run(self, state: local_training.RoundState, received: Any) -> _Result:
-    """Returns the client's result, and its terms of sums over all clients."""
-    model = self.model
-    initial_loss = tf.zeros([])
-    weights = received
-    if "initial_loss" in self.signals:
-      weights = received["current"]
-      initial_loss = self._evaluate(received["initial"]).loss
-    theta = local_model.flat(weights.trainable)
-
-    before, gradient_norm = self._before_training(weights, theta)
-
-    model.receive(weights)
-    hparams = local_training.decayed_hparams(
-      self.settings, state["optimizer"], state["round_num"]
-    )
-    trained = local_training.train(
-      model,
-      self.settings,
-      self.optimizer,
-      {"optimizer": hparams, "round_num": state["round_num"]},
-      theta,
-      self.data,
-    )
-    # Reported before any further pass makes the model forget them.
-    metrics = model.unfinalized_metrics(trained.tally.metrics)
-    loss, accuracy = self._loss_and_accuracy(before, trained)
-    # Delta_k = theta - theta_k
-    update = [w - v for w, v in zip(theta, trained.trainable, strict=True)]
-    num_examples = trained.tally.num_examples // local_training.num_epochs(
-      self.settings, trained.client_id, state["round_num"]
-    )
-    counts = tf.logical_and(
-      finiteness.all_finite((loss, update)), num_examples > 0
-    )
-    signals = types.ClientSignals(
-      client_id=trained.client_id,
-      num_examples=tf.where(counts, tf.cast(num_examples, tf.float32), 0.0),
-      loss=loss,
-      accuracy=tf.where(tf.math.is_nan(accuracy), 0.0, accuracy),
-      learning_rate=_learning_rate(hparams),
-      effective_steps=-trained.probe[0][0],
-      gradient_norm=gradient_norm,
-      initial_loss=initial_loss,
-    )
-    result = tff.learning.templates.ClientResult(
-      tf.nest.pack_sequence_as(weights.trainable, update), signals
-    )
-    # Metrics of a client that does not count would poison those of the round.
-    metrics = tf.cond(
-      counts,
-      lambda: metrics,
-      lambda: model.unfinalized_metrics(model.empty_metrics()),
-    )
-    return result, collections.OrderedDict(
-      metrics=metrics, num_counted=tf.cast(counts, tf.int32)
-    )
-
-  @property
-  def _evaluation_batch_size(self) -> int | None:
-    return self.settings.batch_size and evaluation.EVALUATION_BATCH_SIZE
-
-  def _before_training(
-    self,
-    weights: tff.learning.models.ModelWeights,
-    theta: local_model.Trainable,
-  ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
-    """Returns f_k and a_k before training, and G_k, if anybody asks."""
-    if "gradient_norm" in self.signals:
-      self.model.receive(weights)
-      return evaluation.evaluate_with_gradient(
-        self.model, theta, self.data, self._evaluation_batch_size
-      )
-    before = None
-    if self.settings.loss_at == "before":
-      before = self._evaluate(weights)
-    return before, tf.zeros([])
-
-  def _evaluate(
-    self, weights: tff.learning.models.ModelWeights
-  ) -> evaluation.Evaluation:
-    self.model.receive(weights)
-    return evaluation.evaluate(
-      self.model,
-      local_model.flat(weights.trainable),
-      self.data,
-      self._evaluation_batch_size,
-    )
-
-  def _loss_and_accuracy(
-    self,
-    before: evaluation.Evaluation | None,
-    trained: local_training.Progress,
-  ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns f_k and a_k, from where the settings say."""
-    if self.settings.loss_at == "before" and before is not None:
-      return before.loss, before.accuracy
-    if self.settings.loss_at == "after":
-      after = evaluation.evaluate(
-        self.model, trained.trainable, self.data, self._evaluation_batch_size
-      )
-      return after.loss, after.accuracy
-    return (
-      tallies.mean_loss(trained.tally),
-      tallies.accuracy(self.model, trained.tally),
-    )
-
-
-def _learning_rate(hparams: Hparams) -> tf.Tensor:
-  """Returns eta, float32[]; 0 where the optimizer has none."""
-  rate = hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0)
-  return tf.cast(rate, tf.float32)
