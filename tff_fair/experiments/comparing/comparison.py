@@ -1,7 +1,6 @@
 """Runs side by side, as a data frame."""
 
 import os
-import pathlib
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
@@ -67,7 +66,7 @@ def compare(
           value=name,
         )
   found = tables.build(
-    _found(runs),
+    finding.collect(runs),
     columns,
     evaluations.Choice(
       round=round, criterion=criterion, honest=honest, unfinished=unfinished
@@ -77,15 +76,3 @@ def compare(
   frame = formats.frame(found, is_rounded=True)
   frame.attrs["notes"] = [note for table in found for note in table.notes]
   return frame
-
-
-def _found(
-  runs: Iterable[Run | str | os.PathLike[str]] | str | os.PathLike[str],
-) -> list[Run]:
-  if isinstance(runs, str | os.PathLike):
-    runs = [runs]
-  found: dict[pathlib.Path, Run] = {}
-  for run in runs:
-    for one in [run] if isinstance(run, Run) else finding.find([run]):
-      found.setdefault(one.path.resolve(), one)
-  return list(found.values())

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from tasks.formats import whole_file as staging
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import methods, page
-from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.finding import Place
 from tff_fair.experiments.runs.run import Run
-
-Place = str | os.PathLike[str]
 
 
 def report(
@@ -50,7 +49,7 @@ def report(
       f"{path}: exists already; choose another file, or replace it with "
       "overwrite=True."
     )
-  found = _read(runs)
+  found = finding.collect(runs)
   if not found:
     raise ValueError(
       "Found no runs, expected one at least; give runs, or folders of runs."
@@ -59,14 +58,3 @@ def report(
   with staging.replacement(path, overwrite=overwrite) as staged:
     staged.write_text(text, encoding="utf-8")
   return path
-
-
-def _read(runs: Run | Place | Iterable[Run | Place]) -> list[Run]:
-  """Returns the runs in their order, each once."""
-  if isinstance(runs, Run | str | os.PathLike):
-    runs = [runs]
-  found: dict[pathlib.Path, Run] = {}
-  for item in runs:
-    for run in [item] if isinstance(item, Run) else find([item]):
-      found.setdefault(run.path.resolve(), run)
-  return list(found.values())

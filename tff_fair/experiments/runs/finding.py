@@ -15,7 +15,10 @@ from tff_fair.experiments.runs.run import Run
 NAMES_FILE = "sweep.json"
 
 
-def find(paths: Iterable[str | os.PathLike[str]]) -> list[Run]:
+Place = str | os.PathLike[str]
+
+
+def find(paths: Iterable[Place]) -> list[Run]:
   """Finds runs, each once.
 
   Args:
@@ -40,6 +43,24 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[Run]:
       )
     for folder in folders:
       found.setdefault(folder.resolve(), open_run(folder))
+  return list(found.values())
+
+
+def collect(runs: Run | Place | Iterable[Run | Place]) -> list[Run]:
+  """Returns runs that are given themselves, or by folders, each once.
+
+  Args:
+    runs: Runs, folders of runs, or folders above them; or one of these.
+
+  Raises:
+    RunError: As `find`.
+  """
+  if isinstance(runs, Run | str | os.PathLike):
+    runs = [runs]
+  found: dict[pathlib.Path, Run] = {}
+  for item in runs:
+    for run in [item] if isinstance(item, Run) else find([item]):
+      found.setdefault(run.path.resolve(), run)
   return list(found.values())
 
 
