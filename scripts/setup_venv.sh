@@ -1,5 +1,6 @@
 # Sourced by ./train and ./test: sees to it that .venv holds requirements.txt,
-# and the project itself, as an editable install.
+# and the project itself, as an editable install. With `with_dev=true`, also
+# requirements-dev.txt.
 #
 # Sets `root`, the project's folder, and `python`, the environment's interpreter.
 # The environment is made once, and made anew when requirements.txt changes or
@@ -19,6 +20,7 @@ python=$venv/bin/python
 owned=$venv/.made-by-setup
 # Written last: copies of the files by which all was installed.
 installed=$venv/.installed-requirements.txt
+installed_dev=$venv/.installed-requirements-dev.txt
 installed_project=$venv/.installed-pyproject.toml
 
 setup_fail() {
@@ -28,6 +30,10 @@ setup_fail() {
 
 has_requirements() {
   [[ -x $python ]] && cmp -s "$root/requirements.txt" "$installed"
+}
+
+has_dev() {
+  cmp -s "$root/requirements-dev.txt" "$installed_dev"
 }
 
 has_project() {
@@ -63,6 +69,12 @@ make_venv() {
     "install its venv module (python3.11-venv on Debian and Ubuntu)."
 }
 
+install_packages() {
+  "$python" -m pip install --quiet --no-input --use-pep517 \
+    --no-deps -r "$root/$1" ||
+    setup_fail "the packages could not be installed; see above, then try again."
+}
+
 install_requirements() {
   local base
   if [[ -n $(ls -A "$venv" 2>/dev/null) && ! -e $owned ]]; then
@@ -74,10 +86,14 @@ install_requirements() {
   mkdir "$venv"
   touch "$owned"
   make_venv "$base"
-  "$python" -m pip install --quiet --no-input --use-pep517 \
-    --no-deps -r "$root/requirements.txt" ||
-    setup_fail "the packages could not be installed; see above, then try again."
+  install_packages requirements.txt
   cp "$root/requirements.txt" "$installed"
+}
+
+install_dev() {
+  echo "Installing requirements-dev.txt into .venv ..." >&2
+  install_packages requirements-dev.txt
+  cp "$root/requirements-dev.txt" "$installed_dev"
 }
 
 # Makes `import tff_fair` and the programs tff-fair-* work in the environment.
@@ -92,6 +108,7 @@ install_project() {
 
 set_up() {
   if ! has_requirements; then install_requirements; fi
+  if ${with_dev:-false} && ! has_dev; then install_dev; fi
   if ! has_project; then install_project; fi
 }
 

@@ -35,12 +35,14 @@ class Project:
     self.root = folder / "a project"
     self.venv = self.root / ".venv"
     self.requirements = self.root / "requirements.txt"
+    self.requirements_dev = self.root / "requirements-dev.txt"
     self.pyproject = self.root / "pyproject.toml"
     self.log = folder / "log"
     self.fake_python = folder / "python3.11"
     (self.root / "scripts").mkdir(parents=True)
     shutil.copy(ROOT / "scripts/setup_venv.sh", self.root / "scripts")
     self.requirements.write_text("one==1\n")
+    self.requirements_dev.write_text("two==2\n")
     self.pyproject.write_text("[project]\n")
     self.command = self.root / "command"
     self.command.write_text(
@@ -78,11 +80,9 @@ class Project:
       check=False,
     )
 
-  def num_installs(self):
+  def num_installs(self, of="requirements.txt"):
     lines = self.log.read_text().splitlines() if self.log.exists() else []
-    return sum(
-      "install" in line and "requirements.txt" in line for line in lines
-    )
+    return sum("install" in line and of in line for line in lines)
 
   def num_installs_of_itself(self):
     lines = self.log.read_text().splitlines() if self.log.exists() else []
@@ -113,6 +113,24 @@ def test_the_project_is_installed_without_the_network(project):
   activate = str(project.venv / "bin" / "activate").replace(" ", "\\ ")
   *_, said = result.stderr.splitlines()
   assert said == f"To enter the environment: source {activate}"
+
+
+def test_only_who_asks_gets_the_packages_of_development(project):
+  def num_installs():
+    dev = project.num_installs(of="requirements-dev.txt")
+    return project.num_installs(), dev
+
+  assert project.run().returncode == 0
+  assert num_installs() == (1, 0)
+  for _ in range(2):
+    assert project.run(with_dev="true").returncode == 0
+    assert num_installs() == (1, 1)
+  project.requirements_dev.write_text("two==3\n")
+  assert project.run(with_dev="true").returncode == 0
+  assert num_installs() == (1, 2)
+  project.requirements.write_text("one==2\n")
+  assert project.run(with_dev="true").returncode == 0
+  assert num_installs() == (2, 3)
 
 
 def test_an_environment_of_an_earlier_set_up_gets_the_project(project):
