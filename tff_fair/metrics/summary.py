@@ -15,16 +15,11 @@ arccos. Where all accuracies are zero, r_k = 1: nobody is better off than
 anybody else, as in the limit of equal accuracies that tend to zero.
 """
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
 from tff_fair.metrics import vectors
-from tff_fair.metrics.vectors import Vector
-
-_TAIL_PERCENTS = (5, 10, 20, 30)
-_PERCENTILES = (10, 50, 90)
+from tff_fair.metrics.statistics import STATISTICS
 
 
 def fairness_summary(
@@ -81,65 +76,7 @@ def fairness_summary(
     vectors.check_same_clients(accuracies=accuracy, num_examples=counts)
     weight = counts / counts.max()
     weight = weight / weight.mean()
-  mean = vectors.mean(accuracy, weight)
-  relative_std = _relative_std(accuracy, weight, mean)
-  std = relative_std * mean
-  kl_uniform = _kl_uniform(accuracy, weight, mean)
   return {
-    "mean": mean,
-    "std": std,
-    "variance": std**2,
-    "min": float(accuracy.min()),
-    "max": float(accuracy.max()),
-    **_ranked_means(accuracy, weight),
-    "relative_std": relative_std,
-    "angle": math.degrees(math.atan(relative_std)),
-    "kl_uniform": kl_uniform,
-    "jain": 1 / (1 + relative_std**2),
-    "entropy": math.log(accuracy.size) - kl_uniform,
-  }
-
-
-def _relative_std(accuracy: Vector, weight: Vector, mean: float) -> float:
-  if mean == 0:
-    return 0.0
-  # The difference first: near equality, a_k / mean - 1 would lose its digits.
-  deviation = (accuracy - mean) / mean
-  return math.sqrt(np.average(deviation**2, weights=weight))
-
-
-def _kl_uniform(accuracy: Vector, weight: Vector, mean: float) -> float:
-  if mean == 0:
-    return 0.0
-  ratio = accuracy / mean
-  # 0 log 0 = 0.
-  log_ratio = np.log(ratio, out=np.zeros_like(ratio), where=ratio > 0)
-  return max(0.0, float(np.average(ratio * log_ratio, weights=weight)))
-
-
-def _ranked_means(accuracy: Vector, weight: Vector) -> dict[str, float]:
-  """Returns tails and percentiles: means over runs of the ranked examples.
-
-  The examples, ranked by the accuracy of their client, cover [0, K], a client
-  of average size one unit.
-  """
-  order = np.argsort(accuracy)
-  accuracy = accuracy[order]
-  ends = np.cumsum(weight[order])
-  starts = np.concatenate([[0.0], ends[:-1]])
-  num_clients = accuracy.size
-
-  def mean_over(start: float, stop: float) -> float:
-    covered = np.minimum(ends, stop) - np.maximum(starts, start)
-    return vectors.mean(accuracy, np.maximum(covered, 0.0))
-
-  tails = {q: math.ceil(q * num_clients / 100) for q in _TAIL_PERCENTS}
-  firsts = {p: p / 100 * (num_clients - 1) for p in _PERCENTILES}
-  return {
-    **{f"worst_{q}": mean_over(0, n) for q, n in tails.items()},
-    **{
-      f"best_{q}": mean_over(num_clients - n, num_clients)
-      for q, n in tails.items()
-    },
-    **{f"percentile_{p}": mean_over(i, i + 1) for p, i in firsts.items()},
+    name: float(statistic(accuracy, weight))
+    for name, statistic in STATISTICS.items()
   }

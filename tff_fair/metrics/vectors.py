@@ -80,14 +80,24 @@ def check_same_clients(**vectors: Vector) -> None:
     raise ValueError(f"Expected one entry per client, found {found}.")
 
 
-def mean(values: Vector, weights: Vector | None = None) -> float:
-  """Returns the mean of float64[K], weighted by float64[K] where given.
+def mean(values: Vector, weights: Vector | None = None) -> Vector:
+  """Returns the mean over clients, weighted where there are weights.
 
   It is exact for equal values: a plain sum would leave the mean a rounding
   above them all, and every client below average.
+
+  Args:
+    values: float64[..., K].
+    weights: float64[..., K], 0 or more; None where all count once.
+
+  Returns:
+    float64[...].
   """
-  least = values.min()
-  return float(least + np.average(values - least, weights=weights))
+  least = values.min(-1)
+  above = values - least[..., None]
+  if weights is None:
+    return np.asarray(least + above.mean(-1))
+  return np.asarray(least + (above * weights).sum(-1) / weights.sum(-1))
 
 
 def _first(vector: Vector, where: npt.NDArray[np.bool_]) -> str:

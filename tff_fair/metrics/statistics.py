@@ -1,0 +1,129 @@
+"""Fairness statistics of weighted clients, for any number of weightings at once.
+
+`fairness_summary` tells the definitions; here they are functions of the
+accuracies a_k and of weights w_k >= 0 with the mean 1. A bootstrap sample of
+the clients is such a weighting: how often each of them was drawn.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tff_fair.metrics.vectors import Vector, mean
+
+# float64[K] and float64[..., K] to float64[...].
+Statistic = Callable[[Vector, Vector], Vector]
+
+TAIL_PERCENTS = (5, 10, 20, 30)
+_PERCENTILES = (10, 50, 90)
+
+# NumPy's own may differ by the machine in the last digit.
+_arctan = np.vectorize(math.atan, otypes=[np.float64])
+
+
+def tail_size(percent: int, num_clients: int) -> int:
+  """Returns how many clients are the worst, or best, `percent` of all."""
+  return math.ceil(percent * num_clients / 100)
+
+
+def _relative_std(accuracy: Vector, weight: Vector) -> Vector:
+  average = mean(accuracy, weight)[..., None]
+  # The difference first: near equality, a_k / mean - 1 would lose its digits.
+  deviation = (accuracy - average) / np.where(average == 0, 1.0, average)
+  return np.sqrt((deviation**2 * weight).sum(-1) / weight.sum(-1))
+
+
+def _std(accuracy: Vector, weight: Vector) -> Vector:
+  return _relative_std(accuracy, weight) * mean(accuracy, weight)
+
+
+def _variance(accuracy: Vector, weight: Vector) -> Vector:
+  return np.asarray(_std(accuracy, weight) ** 2)
+
+
+def _min(accuracy: Vector, weight: Vector) -> Vector:
+  return np.asarray(np.where(weight > 0, accuracy, np.inf).min(-1))
+
+
+def _max(accuracy: Vector, weight: Vector) -> Vector:
+  return -_min(-accuracy, weight)
+
+
+def _angle(accuracy: Vector, weight: Vector) -> Vector:
+  return np.degrees(_arctan(_relative_std(accuracy, weight)))
+
+
+def _kl_uniform(accuracy: Vector, weight: Vector) -> Vector:
+  average = mean(accuracy, weight)[..., None]
+  ratio = accuracy / np.where(average == 0, 1.0, average)
+  # 0 log 0 = 0.
+  log_ratio = np.log(ratio, out=np.zeros_like(ratio), where=ratio > 0)
+  divergence = (ratio * log_ratio * weight).sum(-1) / weight.sum(-1)
+  return np.maximum(0.0, divergence)
+
+
+def _entropy(accuracy: Vector, weight: Vector) -> Vector:
+  return math.log(accuracy.size) - _kl_uniform(accuracy, weight)
+
+
+def _jain(accuracy: Vector, weight: Vector) -> Vector:
+  return 1 / (1 + _relative_std(accuracy, weight) ** 2)
+
+
+def _mean_over(
+  span: Callable[[int], tuple[float, float]], accuracy: Vector, weight: Vector
+) -> Vector:
+  """Returns the mean over some of the ranked examples.
+
+  The examples, ranked by the accuracy of their client, cover [0, K], a client
+  of average size one unit.
+
+  Args:
+    span: Their start and stop for K.
+    accuracy: float64[K].
+    weight: float64[..., K].
+  """
+  start, stop = span(accuracy.size)
+  order = np.argsort(accuracy)
+  ends = np.cumsum(weight[..., order], -1)
+  starts = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], -1)
+  covered = np.minimum(ends, stop) - np.maximum(starts, start)
+  return mean(accuracy[order], np.maximum(covered, 0.0))
+
+
+def _worst(percent: int, num_clients: int) -> tuple[float, float]:
+  return 0, tail_size(percent, num_clients)
+
+
+def _best(percent: int, num_clients: int) -> tuple[float, float]:
+  return num_clients - tail_size(percent, num_clients), num_clients
+
+
+def _percentile(percent: int, num_clients: int) -> tuple[float, float]:
+  first = percent / 100 * (num_clients - 1)
+  return first, first + 1
+
+
+def _ranked(
+  span: Callable[[int, int], tuple[float, float]], percent: int
+) -> Statistic:
+  return functools.partial(_mean_over, functools.partial(span, percent))
+
+
+STATISTICS: Mapping[str, Statistic] = {
+  "mean": mean,
+  "std": _std,
+  "variance": _variance,
+  "min": _min,
+  "max": _max,
+  **{f"worst_{q}": _ranked(_worst, q) for q in TAIL_PERCENTS},
+  **{f"best_{q}": _ranked(_best, q) for q in TAIL_PERCENTS},
+  **{f"percentile_{p}": _ranked(_percentile, p) for p in _PERCENTILES},
+  "relative_std": _relative_std,
+  "angle": _angle,
+  "kl_uniform": _kl_uniform,
+  "jain": _jain,
+  "entropy": _entropy,
+}
