@@ -6,7 +6,7 @@ import numpy.typing as npt
 from tff_fair.metrics import vectors
 
 # float32(0.3) and 0.3 are the same accuracy.
-_TIE = float(np.finfo(np.float32).eps)
+TIE = float(np.finfo(np.float32).eps)
 
 
 def compare_clients(
@@ -50,13 +50,13 @@ def compare_clients(
   after = vectors.accuracies_per_client("other", other)
   vectors.check_same_clients(baseline=before, other=after)
   change = after - before
-  suffering = before < vectors.mean(before) - _TIE
+  suffering = before < vectors.mean(before) - TIE
   return {
     "suffering_share": float(suffering.mean()),
-    "suffering_improved_share": _mean(change[suffering] > _TIE),
+    "suffering_improved_share": _mean(change[suffering] > TIE),
     "suffering_mean_change": _mean(change[suffering]),
     "well_performing_share": float((~suffering).mean()),
-    "well_performing_degraded_share": _mean(change[~suffering] < -_TIE),
+    "well_performing_degraded_share": _mean(change[~suffering] < -TIE),
     "well_performing_mean_change": _mean(change[~suffering]),
     "mean_change": float(change.mean()),
   }

@@ -1,12 +1,14 @@
 """Which evaluation of a run to compare, and its measures."""
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.comparing.paired import Clients, Seeds
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import ROUND, Run
 
@@ -18,17 +20,22 @@ _HONEST = "honest/"  # Before columns that leave out the clients that attack.
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-  """An evaluation of a run.
+  """An evaluation of a run, or several over which measures are averaged.
 
   Attributes:
     run: The run.
-    round: The number of its round.
+    rounds: The numbers of their rounds, ascending, at least one.
     honest: Whether clients that attack are left out.
   """
 
   run: Run
-  round: int
+  rounds: tuple[int, ...]
   honest: bool
+
+  @property
+  def round(self) -> int:
+    """The number of the last of its rounds."""
+    return self.rounds[-1]
 
   def measure(self, name: str) -> float:
     """Returns a measure over the clients, not scaled.
@@ -37,13 +44,37 @@ class Evaluation:
       RunError: If the run does not have it.
     """
     values = measure_over_rounds(self.run, name, honest=self.honest)
-    return float(values[self.run.evaluations[ROUND] == self.round].iloc[0])
+    of_rounds = values.groupby(self.run.evaluations[ROUND]).first()
+    return float(of_rounds.loc[list(self.rounds)].mean(skipna=False))
 
   def accuracies(self) -> pd.Series:
     """Returns the accuracy of each client by its id, attackers included."""
+    return self._of_round(self.round).set_index("client_id")["accuracy"]
+
+  def clients(self) -> list[Clients]:
+    """Returns the results of the clients, an entry for each round.
+
+    Raises:
+      ArgumentError: As `left_out`.
+    """
+    left_out = self.left_out()
+    results = []
+    for round_num in self.rounds:
+      table = self._of_round(round_num)
+      table = table[~table["client_id"].isin(left_out)]
+      results.append(
+        Clients(
+          table["client_id"].to_numpy(np.int64),
+          table["accuracy"].to_numpy(np.float64).clip(0, 1),
+          table["loss"].to_numpy(np.float64),
+          table["num_examples"].to_numpy(np.float64),
+        )
+      )
+    return results
+
+  def _of_round(self, round_num: int) -> pd.DataFrame:
     table = self.run.client_evaluations
-    table = table[table[ROUND] == self.round]
-    return table.set_index("client_id")["accuracy"].sort_index()
+    return table[table[ROUND] == round_num].sort_values("client_id")
 
   def left_out(self) -> set[int]:
     """Returns the clients that are left out because they attack.
@@ -67,12 +98,17 @@ class Evaluation:
 class Choice:
   """Which evaluation of each run to compare.
 
+  Round 0, before any training, is compared where its number is given, and not
+  otherwise.
+
   Attributes:
     round: The number of its round, `LAST` or `BEST`.
     criterion: The measure by which the best is chosen.
     honest: Whether clients that attack are left out.
     unfinished: Whether runs that are not finished take part.
     including: How a note tells to let them take part.
+    last: How many evaluations, up to that one, to average beside it; None for
+      no such average.
   """
 
   round: str | int = LAST
@@ -80,25 +116,58 @@ class Choice:
   honest: bool = False
   unfinished: bool = False
   including: str = "unfinished=True"
+  last: int | None = None
 
   def of(self, run: Run) -> Evaluation | str:
     """Returns the evaluation of a run, or why there is none."""
     if not run.is_finished and not self.unfinished:
       return f"is not finished ({self.including} includes it)"
     rounds = run.evaluations[ROUND]
-    if rounds.empty:
-      return "has no evaluation yet"
+    if isinstance(self.round, int):
+      if self.round in set(rounds):
+        return Evaluation(run, (self.round,), self.honest)
+      return f"has no evaluation after round {self.round}"
+    is_trained = rounds > 0
+    if not is_trained.any():
+      return "has no evaluation after a round yet"
     if self.round == LAST:
-      return Evaluation(run, int(rounds.max()), self.honest)
-    if self.round == BEST:
-      values = measure_over_rounds(run, self.criterion, honest=self.honest)
-      measure = measures.MEASURES[self.criterion]
-      keys = [measures.badness(measure, value) for value in values]
-      best = int(rounds.iloc[int(np.argmin(keys))])
-      return Evaluation(run, best, self.honest)
-    if self.round in set(rounds):
-      return Evaluation(run, int(self.round), self.honest)
-    return f"has no evaluation after round {self.round}"
+      return Evaluation(run, (int(rounds.max()),), self.honest)
+    values = measure_over_rounds(run, self.criterion, honest=self.honest)
+    measure = measures.MEASURES[self.criterion]
+    keys = [measures.badness(measure, v) for v in values[is_trained]]
+    best = int(rounds[is_trained].iloc[int(np.argmin(keys))])
+    return Evaluation(run, (best,), self.honest)
+
+  def average(self, evaluation: Evaluation) -> Evaluation:
+    """Returns an evaluation and those before it, `last` in all.
+
+    Raises:
+      ArgumentError: If the run has fewer, not counting round 0.
+    """
+    run, rounds = evaluation.run, evaluation.run.evaluations[ROUND]
+    found = sorted({int(r) for r in rounds if 0 < r <= evaluation.round})
+    number = self.last or 1
+    if number > len(found):
+      until = "" if self.round == LAST else f" up to round {self.round}"
+      raise ArgumentError(
+        "last",
+        f"{run.path} has {len(found)} evaluation{'s' * (len(found) != 1)} after "
+        f"a round{until}; give a smaller number.",
+        value=number,
+      )
+    return dataclasses.replace(evaluation, rounds=tuple(found[-number:]))
+
+
+def by_seed(evaluated: Iterable[Evaluation]) -> Seeds:
+  """Returns the results of a method's clients by seed, to be paired.
+
+  Args:
+    evaluated: One for each seed.
+
+  Raises:
+    ArgumentError: As `Evaluation.left_out`.
+  """
+  return {e.run.seed: e.clients() for e in evaluated}
 
 
 def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:

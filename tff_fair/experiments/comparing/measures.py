@@ -1,13 +1,16 @@
 """Measures of runs: statistics over clients, and which way is better."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from tff_fair.metrics import fairness_summary
+from tff_fair.experiments.comparing.paired import Clients, Statistic
+from tff_fair.metrics import fairness_summary, vectors
+from tff_fair.metrics.statistics import STATISTICS, TAIL_PERCENTS, tail_size
+from tff_fair.metrics.vectors import Vector
 
 
 class Measure(NamedTuple):
@@ -40,8 +43,6 @@ class Value(NamedTuple):
   std: float | None
 
 
-_TAIL_PERCENTS = (5, 10, 20, 30)
-
 # Statistics over the clients of a run.
 MEASURES: Mapping[str, Measure] = {
   "mean": Measure("Mean", True),
@@ -50,8 +51,8 @@ MEASURES: Mapping[str, Measure] = {
   "variance": Measure("Variance", False, 100.0**2),
   "min": Measure("Min", True),
   "max": Measure("Max", True),
-  **{f"worst_{q}": Measure(f"Worst {q} %", True) for q in _TAIL_PERCENTS},
-  **{f"best_{q}": Measure(f"Best {q} %", True) for q in _TAIL_PERCENTS},
+  **{f"worst_{q}": Measure(f"Worst {q} %", True) for q in TAIL_PERCENTS},
+  **{f"best_{q}": Measure(f"Best {q} %", True) for q in TAIL_PERCENTS},
   "percentile_10": Measure("Percentile 10", True),
   "percentile_50": Measure("Median", True),
   "percentile_90": Measure("Percentile 90", True),
@@ -83,6 +84,64 @@ _EVALUATION_COLUMNS = {
 }
 
 
+def _weighted(clients: Clients, weights: Vector) -> Vector:
+  return vectors.mean(clients.accuracy, weights * clients.num_examples)
+
+
+def _loss(clients: Clients, weights: Vector) -> Vector:
+  return vectors.mean(clients.loss, weights)
+
+
+def _loss_std(clients: Clients, weights: Vector) -> Vector:
+  deviation = clients.loss - _loss(clients, weights)[..., None]
+  return np.sqrt(vectors.mean(deviation**2, weights))
+
+
+def _loss_max(clients: Clients, weights: Vector) -> Vector:
+  return np.asarray(np.where(weights > 0, clients.loss, -np.inf).max(-1))
+
+
+_BESIDE_ACCURACY: Mapping[str, Statistic] = {
+  "weighted": _weighted,
+  "loss": _loss,
+  "loss_std": _loss_std,
+  "loss_max": _loss_max,
+}
+
+
+def statistic(name: str) -> Statistic:
+  """Returns a measure as a function of weighted clients, not scaled.
+
+  Args:
+    name: One of `MEASURES`.
+  """
+  if name in _BESIDE_ACCURACY:
+    return _BESIDE_ACCURACY[name]
+  of_accuracy = STATISTICS[name]
+  return lambda clients, weights: of_accuracy(clients.accuracy, weights)
+
+
+def tail_sizes(names: Iterable[str], num_clients: int) -> str:
+  """Returns how many clients the tails are, as "10 % = 1 of 3 clients".
+
+  Args:
+    names: Names of measures.
+    num_clients: Of how many clients.
+
+  Returns:
+    The text; empty if no measure is that of a tail.
+  """
+  percents = {
+    int(percent)
+    for kind, _, percent in (name.partition("_") for name in names)
+    if kind in ("worst", "best")
+  }
+  return ", ".join(
+    f"{percent} % = {tail_size(percent, num_clients)} of {num_clients} clients"
+    for percent in sorted(percents)
+  )
+
+
 def evaluation_column(name: str) -> str:
   """Returns the column of the table of evaluations that has a measure."""
   return _EVALUATION_COLUMNS.get(name, f"accuracy/{name}")
@@ -101,15 +160,16 @@ def of_clients(clients: pd.DataFrame) -> dict[str, float]:
   Raises:
     ValueError: If there are no clients, or an accuracy is out of range.
   """
-  accuracy = clients["accuracy"].to_numpy(np.float64)
-  loss = clients["loss"].to_numpy(np.float64)
-  return {
-    **fairness_summary(accuracy),
-    "weighted": float(np.average(accuracy, weights=clients["num_examples"])),
-    "loss": float(loss.mean()),
-    "loss_std": float(loss.std()),
-    "loss_max": float(loss.max()),
-  }
+  columns = ("accuracy", "loss", "num_examples")
+  values = [clients[name].to_numpy(np.float64) for name in columns]
+  of_all = Clients(np.arange(len(clients)), *values)
+  summary = fairness_summary(of_all.accuracy)
+  weights = np.ones_like(of_all.accuracy)
+  with np.errstate(invalid="ignore"):  # Losses may be infinite.
+    return {
+      **summary,
+      **{n: float(f(of_all, weights)) for n, f in _BESIDE_ACCURACY.items()},
+    }
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Value:

@@ -1,0 +1,287 @@
+r"""Paired differences of two methods over seeds and clients, with intervals.
+
+A measure T, such as the worst 10 %, is one number for a seed, of all its
+clients. Both methods have the seeds s = 1..S and, in each, the same clients:
+
+  D_s = T(method in s) - T(baseline in s)         D = mean_s D_s
+
+Two things are samples: the seeds, and the clients. Their parts of D's variance
+are estimated apart and added:
+
+  V_seeds = sum_s (D_s - D)^2 / (S - 1) / S
+  V_clients = K / (K - 1) mean_{s != s'} cov(D_s*, D_s'*)
+
+D_s* is D_s over K clients drawn with replacement, the same draw for both
+methods and for all seeds. Two seeds share nothing but the draw, so their
+covariance over the draws is the clients' part alone; noise of one client in one
+seed is in V_seeds already. Where the seeds have different clients, the
+covariance vanishes, as it should. K / (K - 1) undoes the bootstrap's bias. With
+one seed, V_seeds is unknown and left out, and V_clients is the variance of
+D_1*: such an interval says nothing about other seeds. With one client it is the
+other way round.
+
+The interval is D +- t sqrt(V_seeds + V_clients) with Student's t at
+Satterthwaite's degrees of freedom, V^2 / (V_seeds^2 / (S - 1) + V_clients^2 /
+(K - 1)), and the p-value is that of the same t. Percentiles of a bootstrap over
+three seeds would be far too narrow: such a bootstrap has ten different outcomes,
+and its variance lacks a third. Symmetric intervals are the price.
+
+The bootstrap of clients is Efron's (1979), Satterthwaite's degrees of freedom
+are of 1946, the correction for several comparisons is Holm's (1979).
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from tff_fair.metrics.comparison import TIE
+from tff_fair.metrics.vectors import Vector
+
+CONFIDENCE = 0.95
+
+_SEED = 0  # Of the draws: the runs alone decide the interval.
+_MAX_DRAWS, _MIN_DRAWS = 1000, 200
+_DRAWN_CLIENTS = 200_000  # With many clients, fewer draws do.
+# Variances that rounding alone may leave, relative to squares of the values.
+_ROUNDING = 1e-24
+
+
+class Clients(NamedTuple):
+  """The results of the clients in one evaluation of a run.
+
+  Attributes:
+    ids: int64[K], ascending, each once.
+    accuracy: float64[K] in [0, 1].
+    loss: float64[K]; NaN and infinity are allowed.
+    num_examples: float64[K], above 0.
+  """
+
+  ids: np.ndarray
+  accuracy: Vector
+  loss: Vector
+  num_examples: Vector
+
+  def only(self, ids: np.ndarray) -> "Clients":
+    """Returns those of some ids."""
+    kept = np.isin(self.ids, ids)
+    return Clients(*(values[kept] for values in self))
+
+
+# A measure: takes clients and weights, float64[..., K], gives float64[...].
+Statistic = Callable[[Clients, Vector], Vector]
+# A method: by seed, the evaluations over which its measures are averaged.
+Seeds = Mapping[int, Sequence[Clients]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+  """A measure of a method minus that of a baseline.
+
+  Attributes:
+    estimate: The mean over the common seeds; NaN without one.
+    low: Lower end of the interval; NaN where there is nothing to estimate the
+      spread from: a single seed of a single client, a measure that is no
+      number, or differences without any spread (unless they are all 0).
+    high: Upper end.
+    p_value: Two-sided, for a difference of 0; NaN as `low`.
+    num_seeds: How many seeds both have.
+    num_clients: How many clients both have, in any of these seeds.
+  """
+
+  estimate: float
+  low: float
+  high: float
+  p_value: float
+  num_seeds: int
+  num_clients: int
+
+  def scaled(self, factor: float) -> "Difference":
+    """Returns the difference in another unit: times a factor above 0."""
+    return dataclasses.replace(
+      self,
+      estimate=factor * self.estimate,
+      low=factor * self.low,
+      high=factor * self.high,
+    )
+
+
+class Record(NamedTuple):
+  """How many clients are better off with a method, as well off, worse off."""
+
+  wins: int
+  ties: int
+  losses: int
+
+
+def difference(
+  statistic: Statistic,
+  method: Seeds,
+  baseline: Seeds,
+  confidence: float = CONFIDENCE,
+) -> Difference:
+  """Returns the difference of a measure, paired over seeds and clients.
+
+  Only seeds that both have count, and in each the clients that all evaluations
+  of both have. The result depends on the arguments alone.
+
+  Args:
+    statistic: The measure; with several evaluations of a seed, its mean.
+    method: Evaluations of the method by seed.
+    baseline: The same of the baseline.
+    confidence: Of the interval, in (0, 1).
+  """
+  pairs = _pairs(method, baseline)
+  ids = np.unique(np.concatenate([p.ids for p in pairs])) if pairs else ()
+  num_seeds, num_clients = len(pairs), len(ids)
+  if not pairs:
+    return Difference(*([math.nan] * 4), 0, 0)
+  # A loss that is no number, or infinite, makes none of a difference either.
+  with np.errstate(all="ignore"):
+    observed = np.array(
+      [p.change(statistic, np.ones(p.ids.size)) for p in pairs]
+    )
+    estimate = float(observed.mean())
+    if not math.isfinite(estimate):
+      return Difference(estimate, *([math.nan] * 3), num_seeds, num_clients)
+    variances, degrees = [], []
+    if num_seeds > 1:
+      variances.append(float(observed.var(ddof=1)) / num_seeds)
+      degrees.append(num_seeds - 1)
+    if num_clients > 1:
+      variances.append(_variance_by_clients(statistic, pairs, ids))
+      degrees.append(num_clients - 1)
+  low, high, p_value = _interval(
+    estimate, np.array(variances), np.array(degrees), confidence
+  )
+  return Difference(estimate, low, high, p_value, num_seeds, num_clients)
+
+
+def record(method: Seeds, baseline: Seeds) -> Record:
+  """Returns how many clients win, tie and lose, by their accuracy.
+
+  A client counts once, by the mean of its differences over the common seeds and
+  their evaluations. Differences of float32's rounding are ties.
+
+  Args:
+    method: Evaluations of the method by seed.
+    baseline: The same of the baseline.
+  """
+  changes: dict[int, list[float]] = {}
+  for pair in _pairs(method, baseline):
+    of_pair = np.mean([e.accuracy for e in pair.method], 0) - np.mean(
+      [e.accuracy for e in pair.baseline], 0
+    )
+    for client, change in zip(pair.ids.tolist(), of_pair, strict=True):
+      changes.setdefault(client, []).append(float(change))
+  means = np.array([np.mean(of_client) for of_client in changes.values()])
+  wins, losses = int((means > TIE).sum()), int((means < -TIE).sum())
+  return Record(wins, means.size - wins - losses, losses)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+  """Returns p-values corrected for being several, after Holm (1979).
+
+  Args:
+    p_values: One for each comparison; NaN is none, and does not count.
+
+  Returns:
+    The smallest times their number, the next one times one less, and so on; at
+    most 1, and none smaller than that of a smaller p-value. NaN stays NaN.
+  """
+  p = np.asarray(p_values, np.float64)
+  order = [place for place in np.argsort(p, kind="stable") if p[place] >= 0]
+  corrected = np.full(p.shape, math.nan)
+  factors = np.arange(len(order), 0, -1)
+  corrected[order] = np.minimum(1, np.maximum.accumulate(factors * p[order]))
+  return [float(value) for value in corrected]
+
+
+class _Pair(NamedTuple):
+  """Evaluations of both methods for one seed, with the same clients."""
+
+  ids: np.ndarray
+  method: Sequence[Clients]
+  baseline: Sequence[Clients]
+
+  def change(self, statistic: Statistic, weights: Vector) -> Vector:
+    return np.asarray(
+      np.mean([statistic(e, weights) for e in self.method], 0)
+      - np.mean([statistic(e, weights) for e in self.baseline], 0)
+    )
+
+
+def _pairs(method: Seeds, baseline: Seeds) -> list[_Pair]:
+  pairs = []
+  for seed in sorted(method.keys() & baseline.keys()):
+    every = [*method[seed], *baseline[seed]]
+    ids = functools.reduce(np.intersect1d, [e.ids for e in every])
+    if ids.size:
+      one, other = (
+        [e.only(ids) for e in evaluations]
+        for evaluations in (method[seed], baseline[seed])
+      )
+      pairs.append(_Pair(ids, one, other))
+  return pairs
+
+
+def _variance_by_clients(
+  statistic: Statistic, pairs: Sequence[_Pair], ids: np.ndarray
+) -> float:
+  """Returns the clients' part of the variance, V_clients."""
+  counts = _counts(ids.size)
+  changes = []
+  for pair in pairs:
+    weights = counts[:, np.searchsorted(ids, pair.ids)]
+    # Of mean 1, though other clients than those of this seed were drawn, too.
+    weights = weights / weights.mean(1, keepdims=True)
+    changes.append(pair.change(statistic, weights))
+  drawn = np.array(changes)  # float64[S, draws]
+  drawn = drawn[:, np.isfinite(drawn).all(0)]
+  if drawn.shape[1] < 2:
+    return math.nan
+  covariance = np.atleast_2d(np.cov(drawn))
+  num_seeds = len(pairs)
+  if num_seeds > 1:
+    off_diagonal = covariance.sum() - np.trace(covariance)
+    shared = off_diagonal / (num_seeds * (num_seeds - 1))
+  else:
+    shared = covariance[0, 0]
+  return max(0.0, float(shared)) * ids.size / (ids.size - 1)
+
+
+@functools.lru_cache(maxsize=8)
+def _counts(num_clients: int) -> Vector:
+  """Draws clients with replacement.
+
+  Returns:
+    float64[draws, K]: how often each client is in a draw of K of them.
+  """
+  num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // num_clients))
+  generator = np.random.Generator(np.random.PCG64(_SEED))
+  shares = np.full(num_clients, 1 / num_clients)
+  counts = generator.multinomial(num_clients, shares, size=num_draws)
+  drawn = counts.astype(np.float64)
+  drawn.flags.writeable = False
+  return drawn
+
+
+def _interval(
+  estimate: float, variances: Vector, degrees: Vector, confidence: float
+) -> tuple[float, float, float]:
+  """Returns the ends of the interval and the p-value."""
+  variance = float(variances.sum()) if variances.size else math.nan
+  if not variance > _ROUNDING * max(1.0, estimate**2):
+    # Nothing varies. If nothing changed either, there is nothing unknown.
+    if variance >= 0 and abs(estimate) <= TIE:
+      return estimate, estimate, 1.0
+    return math.nan, math.nan, math.nan
+  freedom = variance**2 / float((variances**2 / degrees).sum())
+  error = math.sqrt(variance)
+  reach = error * float(special.stdtrit(freedom, (1 + confidence) / 2))
+  p_value = 2 * float(special.stdtr(freedom, -abs(estimate) / error))
+  return estimate - reach, estimate + reach, p_value
