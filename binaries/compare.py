@@ -3,6 +3,7 @@
 Reads the folders of runs, or all below a folder such as that of a sweep.
 """
 
+import functools
 import pathlib
 from typing import NoReturn
 
@@ -10,15 +11,9 @@ from binaries import command_line, named_flags
 from binaries.flags import compare_flags
 from tff_fair import files
 from tff_fair.experiments import progress
-from tff_fair.experiments.comparing import formats, tables
+from tff_fair.experiments.comparing import formats, latex, tables
 from tff_fair.experiments.comparing.evaluations import Choice
 from tff_fair.experiments.runs import finding
-
-_FORMATS = {
-  ".csv": formats.csv,
-  ".md": formats.markdown,
-  ".tex": formats.latex,
-}
 
 
 def main(*words: str) -> None:
@@ -34,12 +29,20 @@ def main(*words: str) -> None:
         honest=compare_flags.honest(),
         unfinished=compare_flags.unfinished(),
         including="--unfinished",
+        last=compare_flags.last(),
       ),
       compare_flags.baseline(),
     )
   print(formats.text(found))
+  written = {
+    ".csv": formats.csv,
+    ".md": formats.markdown,
+    ".tex": functools.partial(
+      latex.latex, with_siunitx=compare_flags.with_siunitx()
+    ),
+  }
   for path in outputs:
-    _write(path, _FORMATS[path.suffix](found))
+    _write(path, written[path.suffix](found))
     progress.say(f"{path}: written.")
 
 

@@ -7,6 +7,7 @@ from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
+from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import comparison, measures
 from tff_fair.experiments.comparing.evaluations import BEST, LAST
 
@@ -25,8 +26,9 @@ _RUNS = flags.DEFINE_list(
 _COLUMNS = flags.DEFINE_list(
   "columns",
   list(comparison.COLUMNS),
-  f"Columns of the table, of: {', '.join(measures.MEASURES)}. All accuracies "
-  "are in percent.",
+  f"Columns of the table, of: {', '.join(table_columns.NAMES)}. All accuracies "
+  f"are in percent. {table_columns.CLIENTS} is a column for each client, of up "
+  f"to {table_columns.MAX_CLIENTS}.",
   flag_values=NAMESPACE,
 )
 _BASELINE = flags.DEFINE_string(
@@ -34,7 +36,8 @@ _BASELINE = flags.DEFINE_string(
   None,
   "A method to compare the others with, client by client: how many of its "
   "suffering clients, those below its mean, improve, and how many others "
-  "degrade.",
+  "degrade. The paired differences to it follow, with intervals, p-values after "
+  "Holm's correction, and wins, ties and losses by client.",
   flag_values=NAMESPACE,
 )
 _ROUND = flags.DEFINE_string(
@@ -48,6 +51,12 @@ _CRITERION = flags.DEFINE_string(
   "criterion",
   "mean",
   f"The measure that --round={BEST} goes by; any of the --columns.",
+  flag_values=NAMESPACE,
+)
+_LAST = flags.DEFINE_integer(
+  "last",
+  None,
+  "Show also the mean of so many evaluations of each run, up to that of --round.",
   flag_values=NAMESPACE,
 )
 _HONEST = flags.DEFINE_boolean(
@@ -67,6 +76,12 @@ _OUTPUT = flags.DEFINE_multi_string(
   [],
   "File to write besides showing the tables, by its ending a table for "
   "programs (.csv), Markdown (.md) or LaTeX (.tex)",
+  flag_values=NAMESPACE,
+)
+_SIUNITX = flags.DEFINE_boolean(
+  "siunitx",
+  False,
+  "Give LaTeX the columns of the package siunitx, which aligns numbers.",
   flag_values=NAMESPACE,
 )
 _OVERWRITE = flags.DEFINE_boolean(
@@ -102,7 +117,7 @@ def columns() -> tuple[str, ...]:
   """
   names = tuple(_COLUMNS.value)
   for name in names:
-    _known("columns", name)
+    _known("columns", name, table_columns.NAMES)
     if names.count(name) > 1:
       raise UsageError(f"--columns: {name} is given twice.")
   if not names:
@@ -124,7 +139,7 @@ def evaluation() -> str | int:
   text = _ROUND.value
   if text in (LAST, BEST):
     return str(text)
-  if not text.isdecimal() or int(text) == 0:
+  if not text.isdecimal():
     raise UsageError(
       f"--round={text}: expected {LAST}, {BEST} or the number of a round."
     )
@@ -137,7 +152,17 @@ def criterion() -> str:
   Raises:
     UsageError: If it is unknown.
   """
-  return _known("criterion", _CRITERION.value)
+  return _known("criterion", _CRITERION.value, tuple(measures.MEASURES))
+
+
+def last() -> int | None:
+  """Returns how many evaluations to average beside the one to compare."""
+  return _LAST.value
+
+
+def with_siunitx() -> bool:
+  """Returns whether LaTeX gets siunitx's columns."""
+  return _SIUNITX.value
 
 
 def honest() -> bool:
@@ -175,9 +200,7 @@ def outputs() -> list[pathlib.Path]:
   return files
 
 
-def _known(flag: str, name: str) -> str:
-  if name not in measures.MEASURES:
-    raise UsageError(
-      f"--{flag}={name}: unknown; valid: {', '.join(measures.MEASURES)}."
-    )
+def _known(flag: str, name: str, valid: Sequence[str]) -> str:
+  if name not in valid:
+    raise UsageError(f"--{flag}={name}: unknown; valid: {', '.join(valid)}.")
   return name

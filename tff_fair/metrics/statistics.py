@@ -1,4 +1,4 @@
-"""Fairness statistics of weighted clients, for any number of weightings at once.
+"""Fairness statistics of weighted clients, for many weightings at once.
 
 `fairness_summary` tells the definitions; here they are functions of the
 accuracies a_k and of weights w_k >= 0 with the mean 1. A bootstrap sample of

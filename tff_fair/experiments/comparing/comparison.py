@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import (
   evaluations,
   formats,
@@ -18,6 +19,26 @@ from tff_fair.experiments.runs.run import Run
 COLUMNS = ("mean", "std", "worst_10", "best_10")
 
 
+class Comparison(pd.DataFrame):
+  """A data frame that prints all its columns, below each other if need be.
+
+  What is selected or computed from it is a plain data frame.
+  """
+
+  @property
+  def _constructor(self) -> type[pd.DataFrame]:
+    return pd.DataFrame
+
+  def __repr__(self) -> str:
+    with pd.option_context("display.max_columns", None):
+      return super().__repr__()
+
+  def _repr_html_(self) -> str | None:
+    """Returns it as notebooks show it."""
+    with pd.option_context("display.max_columns", None):
+      return super()._repr_html_()  # type: ignore[operator]
+
+
 def compare(
   runs: Iterable[Run | str | os.PathLike[str]] | str | os.PathLike[str],
   baseline: str | None = None,
@@ -27,6 +48,7 @@ def compare(
   criterion: str = "mean",
   honest: bool = False,
   unfinished: bool = False,
+  last: int | None = None,
 ) -> pd.DataFrame:
   """Compares runs: a row for each method, over its seeds.
 
@@ -36,43 +58,55 @@ def compare(
   Args:
     runs: Runs, or folders of runs, or folders at any depth above them.
     baseline: A method to compare the others with, client by client.
-    columns: Names of measures over clients: see `measures.MEASURES`.
+    columns: Names of measures over clients: see `measures.MEASURES`. "clients"
+      is a column for each client, of up to ten.
     round: The evaluation to compare: "last", that after a round by its number,
       or "best", each run's own by `criterion`.
     criterion: The measure that "best" goes by.
     honest: Whether to leave out the clients that attack.
     unfinished: Whether runs that are not finished take part.
+    last: Adds the mean of so many evaluations of each run, up to the one to
+      compare and without round 0, as columns NAME_last_K.
 
   Returns:
     One row for each method of each task: task, method, seeds, then for each
     measure NAME its mean over seeds and their standard deviation,
-    NAME_std_over_seeds (missing where there is one seed). Accuracies are in
-    percent; numbers have the digits of the program's tables. With a baseline,
-    the changes from it follow in the same form, over the seeds that both have:
-    how many of its suffering clients improve, and by how much, how many others
-    degrade, and by how much, and the change of the mean. `attrs["notes"]` has
-    sentences about runs that are left out and settings that differ.
+    NAME_std_over_seeds (missing where there is one seed); a client is called
+    client_NAME. Accuracies are in percent; numbers have the digits of the
+    program's tables. With a baseline, the changes from it follow in the same
+    form, over the seeds that both have: how many of its suffering clients
+    improve, and by how much, how many others degrade, and by how much, and the
+    change of the mean. Then, for each measure, the paired difference to the
+    baseline NAME_difference, its interval NAME_difference_low and _high, its
+    p-value _p and that after Holm's correction _p_holm (see `paired`), and the
+    wins, ties and losses by client. `attrs["notes"]` has sentences about runs
+    that are left out, settings that differ, and methods with one seed.
 
   Raises:
     ValueError: If an argument is not valid, or there is nothing to compare.
     RunError: If a folder holds no run, or a damaged one.
   """
-  for argument, names in (("columns", columns), ("criterion", [criterion])):
+  for argument, names, valid in (
+    ("columns", columns, table_columns.NAMES),
+    ("criterion", [criterion], tuple(measures.MEASURES)),
+  ):
     for name in names:
-      if name not in measures.MEASURES:
+      if name not in valid:
         raise ArgumentError(
-          argument,
-          f"unknown; valid: {', '.join(measures.MEASURES)}.",
-          value=name,
+          argument, f"unknown; valid: {', '.join(valid)}.", value=name
         )
   found = tables.build(
     finding.collect(runs),
     columns,
     evaluations.Choice(
-      round=round, criterion=criterion, honest=honest, unfinished=unfinished
+      round=round,
+      criterion=criterion,
+      honest=honest,
+      unfinished=unfinished,
+      last=last,
     ),
     baseline,
   )
-  frame = formats.frame(found, is_rounded=True)
+  frame = Comparison(formats.frame(found, is_rounded=True))
   frame.attrs["notes"] = [note for table in found for note in table.notes]
   return frame

@@ -118,6 +118,24 @@ class Choice:
   including: str = "unfinished=True"
   last: int | None = None
 
+  def __post_init__(self) -> None:
+    """Checks the evaluations to average.
+
+    Raises:
+      ArgumentError: If there are none, or the best is to be averaged.
+    """
+    if self.last is None:
+      return
+    if self.last < 1:
+      raise ArgumentError("last", "expected 1 or more.", value=self.last)
+    if self.round == BEST:
+      raise ArgumentError(
+        "last",
+        f"does not go with round={BEST}; the evaluations before the best are "
+        "no choice of the same kind. Leave one of them out.",
+        value=self.last,
+      )
+
   def of(self, run: Run) -> Evaluation | str:
     """Returns the evaluation of a run, or why there is none."""
     if not run.is_finished and not self.unfinished:
@@ -129,7 +147,8 @@ class Choice:
       return f"has no evaluation after round {self.round}"
     is_trained = rounds > 0
     if not is_trained.any():
-      return "has no evaluation after a round yet"
+      # An untrained model is no result.
+      return "has no evaluation yet"
     if self.round == LAST:
       return Evaluation(run, (int(rounds.max()),), self.honest)
     values = measure_over_rounds(run, self.criterion, honest=self.honest)
@@ -151,8 +170,8 @@ class Choice:
       until = "" if self.round == LAST else f" up to round {self.round}"
       raise ArgumentError(
         "last",
-        f"{run.path} has {len(found)} evaluation{'s' * (len(found) != 1)} after "
-        f"a round{until}; give a smaller number.",
+        f"{run.path} has {len(found)} evaluations after training began{until}; "
+        "give a smaller number.",
         value=number,
       )
     return dataclasses.replace(evaluation, rounds=tuple(found[-number:]))

@@ -1,43 +1,26 @@
-r"""Tables of runs as text, CSV, Markdown and LaTeX.
+"""Tables of runs as text, CSV and Markdown; `latex` has its own module.
 
-The best of a column is bold and the second best set apart as each format can:
-underlined in LaTeX, in italics in Markdown, with stars in plain text.
+The best of a column, with all that cannot be told from it, and the second best
+are set apart as each format can: with stars in plain text, bold and in italics
+in Markdown.
 """
 
-import math
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 
 import pandas as pd
 
 from tff_fair.experiments import aligned_columns
-from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.comparing.tables import Table
+from tff_fair.experiments.comparing import table as tables_of_methods
+from tff_fair.experiments.comparing.marks import BEST
+from tff_fair.experiments.comparing.measures import Measure, Value
+from tff_fair.experiments.comparing.table import Cell, Table
 
-Mark = Callable[[str], str]
+Escape = Callable[[str], str]
+Show = Callable[[Measure, Cell], str]
 
 _METHOD, _SEEDS = "Method", "Seeds"
 _OVER_SEEDS = "mean ± standard deviation over seeds"
-# Characters that mean something to LaTeX, or are not in its usual fonts.
-_LATEX = {
-  **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-  "\\": r"\textbackslash{}",
-  "~": r"\textasciitilde{}",
-  "^": r"\textasciicircum{}",
-  "<": r"\textless{}",
-  ">": r"\textgreater{}",
-  "|": r"\textbar{}",
-  "±": r"$\pm$",
-  "−": "$-$",
-  "°": r"$^\circ$",
-  "ς": r"$\varsigma$",
-  "ϵ": r"$\epsilon$",
-  "ϕ": r"$\phi$",
-  "ϑ": r"$\vartheta$",
-  # Greek letters that look like Latin ones have no commands.
-  **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True)),
-}
 
 
 def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
@@ -50,7 +33,8 @@ def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
   Returns:
     A row for each method of each task: task, method, seeds, and for each
     measure NAME its mean over seeds, and NAME_std_over_seeds, their standard
-    deviation, which is missing where there is one seed.
+    deviation, which is missing where there is one seed. Differences to a
+    baseline have the names that `table.numbers` gives.
   """
   rows: dict[tuple[str, str], dict[str, object]] = {}
   for table in tables:
@@ -59,12 +43,12 @@ def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
         (table.task, row.label),
         {"task": table.task, "method": row.label, "seeds": row.num_seeds},
       )
-      for (name, measure), (mean, std) in zip(
-        table.measures.items(), row.values, strict=True
+      for (name, measure), cell in zip(
+        table.measures.items(), row.cells, strict=True
       ):
-        digits = measure.digits if is_rounded else None
-        cells[name] = _number(mean, digits)
-        cells[f"{name}_std_over_seeds"] = _number(std, digits)
+        cells |= tables_of_methods.numbers(
+          name, measure, cell, is_rounded=is_rounded
+        )
   return pd.DataFrame(list(rows.values())).convert_dtypes(
     convert_string=False, convert_integer=False, convert_floating=False
   )
@@ -85,20 +69,8 @@ def markdown(tables: Sequence[Table]) -> str:
   return "\n\n".join(_markdown(table) for table in tables) + "\n"
 
 
-def latex(tables: Sequence[Table]) -> str:
-  """Returns the tables as LaTeX, to be read in with `input`."""
-  head = "% Needs \\usepackage{booktabs}.\n"
-  return head + "\n".join(_latex(table) for table in tables)
-
-
-def _number(value: float | None, digits: int | None) -> float:
-  if value is None:
-    return math.nan
-  return value if digits is None else round(value, digits)
-
-
 def _text(table: Table) -> str:
-  cells = _cells(table, str, (lambda c: f"{c} **", lambda c: f"{c} * "))
+  cells = marked_cells(table, str, (lambda c: f"{c} **", lambda c: f"{c} * "))
   columns = [list(column) for column in zip(*cells, strict=True)]
   for column in columns:
     # Cells without stars keep their place free, where a column has any.
@@ -109,82 +81,70 @@ def _text(table: Table) -> str:
         for cell, has_star in zip(column, starred, strict=True)
       ]
   lines = aligned_columns.pad(list(zip(*columns, strict=True)), gap=2)
-  marks = ["** best, * second best"] if _has_marks(table) else []
+  legend = ["** not separable from the best, * second best"]
+  legend = legend if has_marks(table) else []
   body = ["".join(line).rstrip() for line in lines]
-  return "\n".join([*_caption(table), *marks, "", *body, *_spaced(table.notes)])
+  return "\n".join([*caption(table), *legend, "", *body, *_spaced(table.notes)])
 
 
 def _markdown(table: Table) -> str:
-  cells = _cells(
+  cells = marked_cells(
     table, _markdown_text, (lambda c: f"**{c}**", lambda c: f"*{c}*")
   )
   head, *body = aligned_columns.pad(cells)
   rule = ["-" * len(head[0]), *("-" * (len(c) - 1) + ":" for c in head[1:])]
   lines = [f"| {' | '.join(line)} |" for line in (head, rule, *body)]
-  marks = " **Best**, *second best*." if _has_marks(table) else ""
-  caption = " ".join(map(_markdown_text, _caption(table)))
+  legend = " **Not separable from the best**, *second best*."
+  legend = legend if has_marks(table) else ""
+  title = " ".join(map(_markdown_text, caption(table)))
   notes = [_markdown_text(note) for note in table.notes]
-  return "\n".join([f"{caption}.{marks}", "", *lines, *_spaced(notes)])
+  return "\n".join([f"{title}.{legend}", "", *lines, *_spaced(notes)])
 
 
-def _latex(table: Table) -> str:
-  cells = _cells(
-    table,
-    _latex_text,
-    (lambda c: f"\\textbf{{{c}}}", lambda c: f"\\underline{{{c}}}"),
-  )
-  head, *body = aligned_columns.pad(cells)
-  marks = " Bold is best, underlined second best." if _has_marks(table) else ""
-  notes = "".join(f" {_latex_text(note)}" for note in table.notes)
-  caption = _latex_text(" ".join(_caption(table)))
-  lines = [
-    r"\begin{table}",
-    r"  \centering",
-    rf"  \caption{{{caption}.{marks}{notes}}}",
-    rf"  \begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
-    r"    \toprule",
-    f"    {' & '.join(head)} \\\\",
-    r"    \midrule",
-    *(f"    {' & '.join(line)} \\\\" for line in body),
-    r"    \bottomrule",
-    r"  \end{tabular}",
-    r"\end{table}",
-    "",
-  ]
-  return "\n".join(lines)
-
-
-def _cells(
-  table: Table, escape: Mark, marks: tuple[Mark, Mark]
+def marked_cells(
+  table: Table,
+  escape: Escape,
+  marks: tuple[Escape, Escape],
+  show: Show | None = None,
 ) -> list[list[str]]:
-  """Returns head and rows, with the best and the second best marked."""
-  columns = []
-  for place, measure in enumerate(table.measures.values()):
-    values = [row.values[place] for row in table.rows]
-    column = [escape(measure.title)]
-    for value, rank in zip(
-      values, measures.ranks(measure, values), strict=True
+  """Returns head and rows as text, with the best and the second best marked.
+
+  Args:
+    table: The table.
+    escape: Escapes a text for the format.
+    marks: Mark a cell as one of the best, and as the second best.
+    show: Returns a cell for the format; by default its text, escaped.
+  """
+  shown = show or (lambda m, c: escape(tables_of_methods.text(m, c)))
+  lines = [[escape(_METHOD), _SEEDS]]
+  lines[0] += [escape(measure.title) for measure in table.measures.values()]
+  for row in table.rows:
+    cells = []
+    for measure, cell, mark in zip(
+      table.measures.values(), row.cells, row.marks, strict=True
     ):
-      cell = escape(measures.value_text(measure, value))
-      column.append(cell if rank is None else marks[rank - 1](cell))
-    columns.append(column)
-  labels = [escape(_METHOD), *(escape(row.label) for row in table.rows)]
-  seeds = [_SEEDS, *(str(row.num_seeds) for row in table.rows)]
-  return [list(line) for line in zip(labels, seeds, *columns, strict=True)]
+      text = shown(measure, cell)
+      if mark is not None:
+        text = marks[0 if mark == BEST else 1](text)
+      cells.append(text)
+    lines.append([escape(row.label), str(row.num_seeds), *cells])
+  return lines
 
 
-def _has_marks(table: Table) -> bool:
-  return any(
-    rank is not None
-    for place, measure in enumerate(table.measures.values())
-    for rank in measures.ranks(measure, [r.values[place] for r in table.rows])
+def has_marks(table: Table) -> bool:
+  """Returns whether a cell of a table is marked."""
+  return any(mark is not None for row in table.rows for mark in row.marks)
+
+
+def caption(table: Table) -> list[str]:
+  """Returns the lines of a table's caption."""
+  has_spread = any(
+    isinstance(cell, Value) and row.num_seeds > 1
+    for row in table.rows
+    for cell in row.cells
   )
-
-
-def _caption(table: Table) -> list[str]:
-  has_seeds = any(row.num_seeds > 1 for row in table.rows)
-  caption = f"{table.task}: {table.caption}"
-  return [f"{caption};", _OVER_SEEDS] if has_seeds else [caption]
+  title = f"{table.task}: {table.caption}"
+  return [f"{title};", _OVER_SEEDS] if has_spread else [title]
 
 
 def _spaced(notes: Sequence[str]) -> list[str]:
@@ -193,22 +153,3 @@ def _spaced(notes: Sequence[str]) -> list[str]:
 
 def _markdown_text(value: str) -> str:
   return re.sub(r"([\\|*`<_])", r"\\\1", value)
-
-
-def _latex_text(value: str) -> str:
-  with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", value)
-  text = "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
-  text = re.sub("-(?=-)", "-{}", text)  # Two of them would become a dash.
-  # At the beginning of a row, these would belong to the end of the last one.
-  return re.sub(r"^(\s*)([\[*])", r"\1{\2}", text)
-
-
-def _greek(sign: str) -> str:
-  """Returns a Greek letter as LaTeX's command, others as they are."""
-  match = re.fullmatch(
-    r"GREEK (SMALL|CAPITAL) LETTER (\w+)", unicodedata.name(sign, "")
-  )
-  if match is None:
-    return sign
-  name = match[2].lower().replace("lamda", "lambda")
-  return f"$\\{name if match[1] == 'SMALL' else name.capitalize()}$"

@@ -53,6 +53,20 @@ def of_column(
   return _marks(shown, best, differences, nothing)
 
 
+def note(num_seeds: Mapping[str, int]) -> str:
+  """Returns a sentence about methods without marks; empty if there are none.
+
+  Args:
+    num_seeds: How many seeds a method has, by its label.
+  """
+  lonely = [label for label, n in num_seeds.items() if n < NEEDED_SEEDS]
+  if not lonely:
+    return ""
+  if len(lonely) == len(num_seeds):
+    return "1 seed: no uncertainty, so no value is marked as the best."
+  return f"1 seed: no uncertainty, so no mark: {', '.join(lonely)}."
+
+
 def _marks(
   shown: Sequence[float],
   best: int,

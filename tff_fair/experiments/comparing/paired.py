@@ -23,8 +23,8 @@ other way round.
 The interval is D +- t sqrt(V_seeds + V_clients) with Student's t at
 Satterthwaite's degrees of freedom, V^2 / (V_seeds^2 / (S - 1) + V_clients^2 /
 (K - 1)), and the p-value is that of the same t. Percentiles of a bootstrap over
-three seeds would be far too narrow: such a bootstrap has ten different outcomes,
-and its variance lacks a third. Symmetric intervals are the price.
+three seeds would be far too narrow: it has ten different outcomes, and its
+variance lacks a third. Symmetric intervals are the price.
 
 The bootstrap of clients is Efron's (1979), Satterthwaite's degrees of freedom
 are of 1946, the correction for several comparisons is Holm's (1979).
@@ -136,10 +136,10 @@ def difference(
     confidence: Of the interval, in (0, 1).
   """
   pairs = _pairs(method, baseline)
-  ids = np.unique(np.concatenate([p.ids for p in pairs])) if pairs else ()
-  num_seeds, num_clients = len(pairs), len(ids)
   if not pairs:
     return Difference(*([math.nan] * 4), 0, 0)
+  ids = np.unique(np.concatenate([pair.ids for pair in pairs]))
+  num_seeds, num_clients = len(pairs), ids.size
   # A loss that is no number, or infinite, makes none of a difference either.
   with np.errstate(all="ignore"):
     observed = np.array(
@@ -199,6 +199,22 @@ def holm(p_values: Sequence[float]) -> list[float]:
   factors = np.arange(len(order), 0, -1)
   corrected[order] = np.minimum(1, np.maximum.accumulate(factors * p[order]))
   return [float(value) for value in corrected]
+
+
+def only(method: Seeds, ids: Sequence[int]) -> Seeds:
+  """Returns the results of some clients, in the seeds that have them.
+
+  Args:
+    method: Evaluations by seed.
+    ids: The clients.
+  """
+  kept = {
+    seed: [evaluation.only(np.array(ids)) for evaluation in evaluations]
+    for seed, evaluations in method.items()
+  }
+  return {
+    s: found for s, found in kept.items() if all(e.ids.size for e in found)
+  }
 
 
 class _Pair(NamedTuple):

@@ -6,14 +6,14 @@ tables of their own: their numbers say nothing about each other.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tff_fair.experiments.comparing import groups as run_groups
-from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing import marks, measures
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.evaluations import Choice, Evaluation
 from tff_fair.experiments.comparing.groups import Group
-from tff_fair.experiments.comparing.measures import Measure, Value
+from tff_fair.experiments.comparing.method_tables import Contents
+from tff_fair.experiments.comparing.table import Row, Table
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec_text import HPARAM
@@ -21,39 +21,6 @@ from tff_fair.metrics import compare_clients
 
 # Settings that are no news where they differ between methods.
 _EXPECTED = ("algorithm", "aggregation")
-
-
-class Row(NamedTuple):
-  """A method in a table.
-
-  Attributes:
-    label: The method and its settings.
-    num_seeds: How many runs the values are of.
-    values: One for each measure of the table.
-  """
-
-  label: str
-  num_seeds: int
-  values: tuple[Value, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-  """Methods side by side.
-
-  Attributes:
-    task: The task, its options and the number of clients.
-    caption: The contents of the table.
-    measures: The columns by name.
-    rows: At least one.
-    notes: Sentences for the reader.
-  """
-
-  task: str
-  caption: str
-  measures: Mapping[str, Measure]
-  rows: tuple[Row, ...]
-  notes: tuple[str, ...]
 
 
 def build(
@@ -66,17 +33,20 @@ def build(
 
   Args:
     found: Any runs.
-    columns: Names of measures.
+    columns: Names of measures, or of all clients.
     choice: Which evaluation of each run to compare.
     baseline: The label or name of a method to compare the others with, client
       by client, in a table of its own.
 
   Returns:
-    For each task a table, followed by that of the baseline.
+    For each task a table; with `choice.last`, one of averages; with a baseline,
+    that of suffering clients, and one of paired differences for each of the
+    former.
 
   Raises:
-    ArgumentError: If there is nothing to compare, or the baseline is not one of
-      the methods.
+    ArgumentError: If there is nothing to compare, if the baseline is not one of
+      the methods, if there are too many clients for a column each, or a run has
+      too few evaluations to average.
     RunError: If the evaluations of runs do not go together.
   """
   chosen: dict[Run, Evaluation] = {}
@@ -93,8 +63,13 @@ def build(
   tables = []
   for task, members in run_groups.by_task(list(chosen)).items():
     groups = run_groups.group(members)
-    caption = f"test accuracy over {clients} in percent"
-    tables.append(_statistics(task, caption, groups, columns, chosen))
+    contents = [Contents(task, groups, columns, chosen)]
+    if choice.last is not None:
+      averages = {run: choice.average(chosen[run]) for run in members}
+      contents.append(Contents(task, groups, columns, averages, choice.last))
+    first, *others = [c.statistics(clients) for c in contents]
+    notes = _notes(groups, chosen)
+    tables += [dataclasses.replace(first, notes=notes), *others]
     if baseline is not None:
       reference = _baseline(groups, baseline)
       caption = (
@@ -102,27 +77,9 @@ def build(
         "below its mean"
       )
       tables.append(_changes(task, caption, groups, reference, chosen))
+      tables += [c.differences(clients, reference) for c in contents]
   last = dataclasses.replace(tables[-1], notes=(*tables[-1].notes, *left_out))
   return [*tables[:-1], last]
-
-
-def _statistics(
-  task: str,
-  caption: str,
-  groups: Sequence[Group],
-  columns: Sequence[str],
-  chosen: Mapping[Run, Evaluation],
-) -> Table:
-  shown = {name: measures.MEASURES[name] for name in columns}
-  rows = []
-  for group in groups:
-    evaluations = [chosen[run] for run in group.runs]
-    values = tuple(
-      measures.over_seeds(measure, [e.measure(name) for e in evaluations])
-      for name, measure in shown.items()
-    )
-    rows.append(Row(group.label, len(evaluations), values))
-  return Table(task, caption, shown, tuple(rows), _notes(groups, chosen))
 
 
 def _changes(
@@ -151,7 +108,7 @@ def _changes(
       measures.over_seeds(measure, [change[name] for change in changes])
       for name, measure in measures.CHANGES.items()
     )
-    rows.append(Row(group.label, len(changes), values))
+    rows.append(Row(group.label, len(changes), values, (None,) * len(values)))
   if not rows:
     raise ArgumentError(
       "baseline",
@@ -205,6 +162,7 @@ def _notes(
     for run in members
     if not run.is_finished
   ]
+  notes.append(marks.note({g.label: len(g.runs) for g in groups}))
   seeds = {tuple(run.seed for run in group.runs) for group in groups}
   if len(seeds) > 1:
     notes.append("Not all with the same seeds.")
@@ -217,4 +175,4 @@ def _notes(
   ]
   if differing:
     notes.append(f"Not the same in all rows: {', '.join(differing)}.")
-  return tuple(notes)
+  return tuple(filter(None, notes))

@@ -24,7 +24,4 @@ def of_run(run: Run) -> "pd.Series[float]":
 
 def names(run: Run) -> "pd.Series[str]":
   """Returns the names of clients by their ids; without names, the ids."""
-  if run.clients is not None and "client" in run.clients:
-    return run.clients.set_index("client_id")["client"].astype(str)
-  ids = of_run(run).index
-  return pd.Series(ids.astype(str), ids)
+  return run.client_names

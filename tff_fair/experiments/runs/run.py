@@ -233,6 +233,14 @@ class Run:
     """One row per client, at the end of the run; before, there is none."""
     return self._read("clients.csv", "client_id")
 
+  @property
+  def client_names(self) -> pd.Series[str]:
+    """Names of the clients by their ids; the ids where there are no names."""
+    if self.clients is not None and "client" in self.clients:
+      return self.clients.set_index("client_id")["client"].astype(str)
+    ids = np.unique(self.client_evaluations["client_id"])
+    return pd.Series(ids.astype(str), ids)
+
   @contextlib.contextmanager
   def _reading_settings(self) -> Iterator[None]:
     try:

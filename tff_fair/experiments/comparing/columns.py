@@ -1,0 +1,104 @@
+"""Columns of a table: measures over clients, and single clients."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_fair.experiments.comparing import measures, paired
+from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.comparing.evaluations import Evaluation
+from tff_fair.experiments.comparing.measures import Measure
+from tff_fair.experiments.comparing.paired import Seeds, Statistic
+
+CLIENTS = "clients"  # Stands for a column for each client.
+NAMES = (*measures.MEASURES, CLIENTS)
+MAX_CLIENTS = 10  # More columns than that nobody can read.
+
+
+class Column(NamedTuple):
+  """A column of a table.
+
+  Attributes:
+    measure: What it shows.
+    of: Its value for an evaluation, not scaled.
+    statistic: The same as a function of weighted clients.
+    client: The one client that it is about; None if about all.
+  """
+
+  measure: Measure
+  of: Callable[[Evaluation], float]
+  statistic: Statistic
+  client: int | None = None
+
+  def seeds(self, method: Seeds) -> Seeds:
+    """Returns the results of a method that the column is about."""
+    return method if self.client is None else paired.only(method, [self.client])
+
+
+def build(
+  names: Sequence[str], evaluated: Sequence[Evaluation], task: str
+) -> dict[str, Column]:
+  """Returns the columns by their names in tables for programs.
+
+  Args:
+    names: Of `NAMES`.
+    evaluated: All that the table is about, at least one.
+    task: The name of their task, for errors.
+
+  Raises:
+    ArgumentError: If there are too many clients for a column each.
+  """
+  columns: dict[str, Column] = {}
+  for name in names:
+    if name == CLIENTS:
+      columns |= _of_clients(evaluated, task)
+    else:
+      columns[name] = _of_measure(name)
+  return columns
+
+
+def _of_measure(name: str) -> Column:
+  def of(evaluation: Evaluation) -> float:
+    return evaluation.measure(name)
+
+  return Column(measures.MEASURES[name], of, measures.statistic(name))
+
+
+def _of_clients(
+  evaluated: Sequence[Evaluation], task: str
+) -> dict[str, Column]:
+  ids = np.unique(np.concatenate([e.clients()[-1].ids for e in evaluated]))
+  if ids.size > MAX_CLIENTS:
+    raise ArgumentError(
+      "columns",
+      f"{task}: a column for each client is there for {MAX_CLIENTS} clients at "
+      f"most; leave {CLIENTS} out.",
+      value=CLIENTS,
+    )
+  names = {
+    int(client): name
+    for evaluation in reversed(evaluated)  # So that the first ones win.
+    for client, name in evaluation.run.client_names.items()
+  }
+  return {
+    f"client_{names.get(client, client)}": _of_client(
+      client, names.get(client, str(client))
+    )
+    for client in ids.tolist()
+  }
+
+
+def _of_client(client: int, name: str) -> Column:
+  def of(evaluation: Evaluation) -> float:
+    found = [
+      of_round.only(np.array([client])).accuracy
+      for of_round in evaluation.clients()
+    ]
+    if not all(accuracy.size for accuracy in found):
+      return math.nan  # It was not evaluated, or attacks.
+    return float(np.mean(found))
+
+  title = f"Client {name}" if name == str(client) else name
+  return Column(Measure(title, True), of, measures.statistic("mean"), client)

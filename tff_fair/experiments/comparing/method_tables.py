@@ -1,0 +1,191 @@
+"""Tables of methods: their measures, and their differences to a baseline."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+
+from tff_fair.experiments.comparing import (
+  columns,
+  evaluations,
+  marks,
+  measures,
+  paired,
+)
+from tff_fair.experiments.comparing.columns import Column
+from tff_fair.experiments.comparing.evaluations import Evaluation
+from tff_fair.experiments.comparing.groups import Group
+from tff_fair.experiments.comparing.measures import Measure
+from tff_fair.experiments.comparing.paired import Seeds
+from tff_fair.experiments.comparing.table import RECORD, Contrast, Row, Table
+from tff_fair.experiments.runs.run import Run
+
+_RECORD = Measure("Wins/ties/losses", True, digits=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+  """What tables of the methods on one task are about.
+
+  Attributes:
+    task: The task, its options and the number of clients.
+    groups: The methods.
+    names: Names of measures, or of all clients.
+    evaluated: The evaluation of each run to compare.
+    last: How many evaluations of each run are averaged; None for one of them.
+  """
+
+  task: str
+  groups: Sequence[Group]
+  names: Sequence[str]
+  evaluated: Mapping[Run, Evaluation]
+  last: int | None = None
+
+  def statistics(self, clients: str) -> Table:
+    """Returns a table of measures over seeds.
+
+    Args:
+      clients: How its caption calls the clients.
+    """
+    cells, found_marks = [], []
+    for column in self._columns.values():
+      values = [
+        measures.over_seeds(
+          column.measure, [column.of(self.evaluated[run]) for run in group.runs]
+        )
+        for group in self.groups
+      ]
+      cells.append(values)
+      found_marks.append(
+        marks.of_column(
+          column.measure,
+          column.statistic,
+          [column.seeds(method) for method in self._seeds],
+          [value.mean for value in values],
+        )
+      )
+    rows = [
+      Row(group.label, len(group.runs), of_cells, of_marks)
+      for group, of_cells, of_marks in zip(
+        self.groups,
+        zip(*cells, strict=True),
+        zip(*found_marks, strict=True),
+        strict=True,
+      )
+    ]
+    caption = f"test accuracy over {clients} in percent{self._tails()}"
+    return Table(
+      self.task,
+      f"{self._what()}{caption}",
+      {f"{n}{self._suffix()}": c.measure for n, c in self._columns.items()},
+      tuple(rows),
+      (),
+    )
+
+  def differences(self, clients: str, reference: Group) -> Table:
+    """Returns a table of paired differences, for methods with common seeds.
+
+    Args:
+      clients: How its caption calls the clients.
+      reference: The baseline.
+    """
+    baseline = self._seeds[self.groups.index(reference)]
+    others = [
+      (group, method)
+      for group, method in zip(self.groups, self._seeds, strict=True)
+      if method.keys() & baseline.keys() and group is not reference
+    ]
+    contrasts = [
+      _contrasts(column, [method for _, method in others], baseline)
+      for column in self._columns.values()
+    ]
+    rows = []
+    for (group, method), *cells in zip(others, *contrasts, strict=True):
+      row = (*cells, paired.record(method, baseline))
+      num_seeds = len(method.keys() & baseline.keys())
+      rows.append(Row(group.label, num_seeds, row, (None,) * len(row)))
+    suffix = self._suffix()
+    caption = (
+      f"{self._what()}{clients} against {reference.label}, in percent: paired "
+      f"differences{self._tails()}; [{paired.CONFIDENCE:.0%} intervals] over "
+      "seeds and clients; p after Holm's correction for the methods; wins, ties "
+      "and losses by client"
+    )
+    return Table(
+      self.task,
+      caption,
+      {
+        **{
+          f"{name}{suffix}_difference": column.measure
+          for name, column in self._columns.items()
+        },
+        f"{RECORD}{suffix}": _RECORD,
+      },
+      tuple(rows),
+      tuple(
+        filter(None, [interval_note({r.label: r.num_seeds for r in rows})])
+      ),
+    )
+
+  @functools.cached_property
+  def _columns(self) -> dict[str, Column]:
+    evaluated = [self.evaluated[r] for group in self.groups for r in group.runs]
+    return columns.build(self.names, evaluated, self.task)
+
+  @functools.cached_property
+  def _seeds(self) -> list[Seeds]:
+    return [
+      evaluations.by_seed(self.evaluated[run] for run in group.runs)
+      for group in self.groups
+    ]
+
+  def _suffix(self) -> str:
+    return "" if self.last is None else f"_last_{self.last}"
+
+  def _what(self) -> str:
+    if self.last is None:
+      return ""
+    return f"mean of the last {self.last} evaluations of each run: "
+
+  def _tails(self) -> str:
+    sizes = {
+      evaluation.ids.size
+      for method in self._seeds
+      for of_seed in method.values()
+      for evaluation in of_seed
+    }
+    if len(sizes) > 1:
+      return ""  # Attackers may be more in one run than in another.
+    text = measures.tail_sizes(self.names, sizes.pop())
+    return f"; {text}" if text else ""
+
+
+def interval_note(num_seeds: Mapping[str, int]) -> str:
+  """Returns a sentence about intervals over one seed; empty if there are none.
+
+  Args:
+    num_seeds: How many seeds each difference is over, by the method's label.
+  """
+  lonely = [label for label, n in num_seeds.items() if n == 1]
+  if not lonely:
+    return ""
+  whose = "" if len(lonely) == len(num_seeds) else f" ({', '.join(lonely)})"
+  return (
+    f"1 seed{whose}: the interval is over clients alone, the spread over seeds "
+    "is unknown."
+  )
+
+
+def _contrasts(
+  column: Column, methods: Sequence[Seeds], baseline: Seeds
+) -> list[Contrast]:
+  differences = [
+    paired.difference(
+      column.statistic, column.seeds(method), column.seeds(baseline)
+    ).scaled(column.measure.scale)
+    for method in methods
+  ]
+  p_values = paired.holm([difference.p_value for difference in differences])
+  return [
+    Contrast(difference, p_value)
+    for difference, p_value in zip(differences, p_values, strict=True)
+  ]

@@ -1,0 +1,141 @@
+"""A table of methods: its cells, as text and as numbers."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tff_fair.experiments.comparing.measures import Measure, Value, value_text
+from tff_fair.experiments.comparing.paired import Difference, Record
+
+RECORD = "record"  # In the name of a column of records: the place of each kind.
+
+_P_DIGITS = 3
+
+
+class Contrast(NamedTuple):
+  """A difference to a baseline, among several.
+
+  Attributes:
+    difference: Scaled for a table.
+    p_holm: Its p-value, corrected for the number of methods; or NaN.
+  """
+
+  difference: Difference
+  p_holm: float
+
+
+Cell = Value | Contrast | Record
+
+
+class Row(NamedTuple):
+  """A method in a table.
+
+  Attributes:
+    label: The method and its settings.
+    num_seeds: How many runs the cells are of.
+    cells: One for each column of the table.
+    marks: For each, `marks.BEST`, `marks.SECOND` or None.
+  """
+
+  label: str
+  num_seeds: int
+  cells: tuple[Cell, ...]
+  marks: tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """Methods side by side.
+
+  Attributes:
+    task: The task, its options and the number of clients.
+    caption: The contents of the table.
+    measures: What the columns show, by their names for programs.
+    rows: At least one.
+    notes: Sentences for the reader.
+  """
+
+  task: str
+  caption: str
+  measures: Mapping[str, Measure]
+  rows: tuple[Row, ...]
+  notes: tuple[str, ...]
+
+
+def text(measure: Measure, cell: Cell) -> str:
+  """Returns a cell as tables show it.
+
+  Args:
+    measure: What its column shows.
+    cell: The cell.
+
+  Returns:
+    "12.30 ± 0.45"; "+1.20 [-0.30, +2.70] p=0.105", without brackets where the
+    spread is unknown; or wins, ties and losses as "12/3/15".
+  """
+  if isinstance(cell, Record):
+    return "/".join(map(str, cell))
+  if isinstance(cell, Contrast):
+    p_value = probability_text(cell.p_holm)
+    shown = difference_text(measure, cell.difference)
+    return f"{shown} p{p_value}" if p_value else shown
+  return value_text(measure, cell)
+
+
+def difference_text(measure: Measure, difference: Difference) -> str:
+  """Returns a difference with its interval, as "+1.20 [-0.30, +2.70]"."""
+  signed = measure._replace(is_signed=True)
+  estimate, low, high = (
+    value_text(signed, Value(end, None))
+    for end in (difference.estimate, difference.low, difference.high)
+  )
+  if math.isnan(difference.low):
+    return estimate
+  return f"{estimate} [{low}, {high}]"
+
+
+def probability_text(p_value: float) -> str:
+  """Returns a p-value as "=0.105" or "<0.001"; nothing if there is none."""
+  if math.isnan(p_value):
+    return ""
+  least = 10**-_P_DIGITS
+  return f"<{least}" if p_value < least else f"={p_value:.{_P_DIGITS}f}"
+
+
+def numbers(
+  name: str, measure: Measure, cell: Cell, *, is_rounded: bool
+) -> dict[str, float]:
+  """Returns the numbers of a cell by the names of their columns.
+
+  Args:
+    name: Of the cell's column.
+    measure: What it shows.
+    cell: The cell.
+    is_rounded: Whether they have the digits of a table, or all they have.
+  """
+
+  def number(value: float | None, digits: int) -> float:
+    if value is None:
+      return math.nan
+    return round(value, digits) if is_rounded else value
+
+  digits = measure.digits
+  if isinstance(cell, Record):
+    return {
+      name.replace(RECORD, kind): count
+      for kind, count in cell._asdict().items()
+    }
+  if isinstance(cell, Contrast):
+    found = cell.difference
+    return {
+      name: number(found.estimate, digits),
+      f"{name}_low": number(found.low, digits),
+      f"{name}_high": number(found.high, digits),
+      f"{name}_p": found.p_value,  # Rounded, small ones would be 0.
+      f"{name}_p_holm": cell.p_holm,
+    }
+  return {
+    name: number(cell.mean, digits),
+    f"{name}_std_over_seeds": number(cell.std, digits),
+  }
