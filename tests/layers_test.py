@@ -22,7 +22,7 @@ TF = ("numpy", "tensorflow")
 TFF = (*TF, "tensorflow_federated")
 # What an experiment needs; flags belong to programs. A sweep imports
 # scikit-learn ahead of its runs.
-WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "sklearn", "tqdm")
+WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "scipy", "sklearn", "tqdm")
 
 # Values that travel, and the checks of them.
 SHARED = ("tff_fair.checks", "tff_fair.hyperparameters", "tff_fair.types")

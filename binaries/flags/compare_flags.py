@@ -36,8 +36,8 @@ _BASELINE = flags.DEFINE_string(
   None,
   "A method to compare the others with, client by client: how many of its "
   "suffering clients, those below its mean, improve, and how many others "
-  "degrade. The paired differences to it follow, with intervals, p-values after "
-  "Holm's correction, and wins, ties and losses by client.",
+  "degrade. The paired differences to it follow, with intervals, p-values "
+  "after Holm's correction, and wins, ties and losses by client.",
   flag_values=NAMESPACE,
 )
 _ROUND = flags.DEFINE_string(
@@ -56,7 +56,8 @@ _CRITERION = flags.DEFINE_string(
 _LAST = flags.DEFINE_integer(
   "last",
   None,
-  "Show also the mean of so many evaluations of each run, up to that of --round.",
+  "Show also the mean of so many evaluations of each run, up to that of "
+  "--round.",
   flag_values=NAMESPACE,
 )
 _HONEST = flags.DEFINE_boolean(

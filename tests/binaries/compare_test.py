@@ -75,11 +75,17 @@ def test_methods_side_by_side(program):
   assert out.startswith("digits, 3 clients: test accuracy over clients in perc")
   head = ["Method", "Seeds", "Mean", "Std", "Worst 10 %", "Best 10 %"]
   assert cells(out, "Method") == head
-  assert cells(out, "fedavg")[1:4] == ["2", "55.00 ± 7.07 *", "29.44 ± 0.00"]
+  assert cells(out, "fedavg")[1:4] == [
+    "2",
+    "55.00 ± 7.07 **",
+    "29.44 ± 0.00 **",
+  ]
   assert cells(out, "term")[2] == "65.00 ± 7.07 **"
   # A single run has no deviation.
-  assert cells(out, "afl") == ["afl", "1", "10.00", "0.00 **", "10.00", "10.00"]
+  assert cells(out, "afl") == ["afl", "1", "10.00", "0.00", "10.00", "10.00"]
   assert "Not all with the same seeds." in out
+  assert "1 seed: no uncertainty, so no mark: afl." in out
+  assert "in percent; 10 % = 1 of 3 clients;" in out
 
 
 @pytest.mark.usefixtures("runs")
@@ -118,7 +124,7 @@ def test_another_round_is_compared(program):
   status, _, err = program("runs", "--round=7")
   assert status == 2
   assert "has no evaluation after round 7" in err
-  for wrong in ("first", "0", "-1", "1.5"):
+  for wrong in ("first", "-1", "1.5"):
     assert (
       "expected last, best or the" in program("runs", f"--round={wrong}")[2]
     )
@@ -180,14 +186,28 @@ def test_what_else_differs_is_said(program, runs):
 def test_clients_against_a_baseline(program):
   status, out, _ = program("runs", "--baseline=fedavg")
   assert status == 0
-  second = out[out.index("clients against fedavg") :]
+  _, second, third = out.split("clients against fedavg")
   # Of (0.2, 0.4, 0.9), the first two suffer; in both seeds both improve.
   assert cells(second, "term") == [
-    *("term", "2", "100.00 ± 0.00 **", "+20.00 ± 0.00 **"),
-    *("100.00 ± 0.00", "-10.00 ± 0.00 **", "+10.00 ± 0.00 **"),
+    *("term", "2", "100.00 ± 0.00", "+20.00 ± 0.00"),
+    *("100.00 ± 0.00", "-10.00 ± 0.00", "+10.00 ± 0.00"),
   ]
   # The seeds that both have.
-  assert cells(second, "afl")[:4] == ["afl", "1", "0.00 *", "-20.00 *"]
+  assert cells(second, "afl")[:4] == ["afl", "1", "0.00", "-20.00"]
+  # Clients change by 30, 10 and -10 in both seeds, so their standard deviation
+  # is 20, the standard error 20 / sqrt(3), and Student's t has two degrees.
+  found = re.search(r"^term .*? \+10.00 \[(.*?), (.*?)\] p=(\S+)", third, re.M)
+  low, high, p_holm = found.groups()
+  reach = 4.302653 * 20 / 3**0.5
+  assert float(low) == pytest.approx(10 - reach, rel=0.05)
+  assert float(high) == pytest.approx(10 + reach, rel=0.05)
+  assert float(p_holm) == pytest.approx(0.478, abs=0.02)
+  assert cells(third, "term")[-1] == "2/0/1"
+  assert cells(third, "afl")[-1] == "0/0/3"
+  assert (
+    "1 seed (afl): the interval is over clients alone, the spread over"
+    in (third)
+  )
 
 
 def test_a_baseline_has_to_be_one_method(program, runs):
@@ -283,10 +303,10 @@ def test_clients_that_attack_can_be_left_out(program, runs):
   assert cells(out, "vred")[2] == "46.67"
   _, out, _ = program("runs", "--columns=mean", "--honest")
   assert out.startswith("digits, 3 clients: test accuracy over honest clients")
-  assert cells(out, "vred")[2] == "70.00 **"
-  assert cells(out, "fedavg")[2] == "55.00 ± 7.07"
+  assert cells(out, "vred")[2] == "70.00"
+  assert cells(out, "fedavg")[2] == "55.00 ± 7.07 **"
   # Nor do they count where all clients of the other run are honest.
   _, out, _ = program("runs", "--honest", "--baseline=fedavg")
-  second = out[out.index("honest clients against fedavg") :]
+  second = out.split("honest clients against fedavg")[1]
   # Of (0.2, 0.4), the first suffers.
-  assert cells(second, "vred")[2:5] == ["100.00 **", "+70.00 **", "0.00 **"]
+  assert cells(second, "vred")[2:5] == ["100.00", "+70.00", "0.00"]

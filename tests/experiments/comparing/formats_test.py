@@ -1,4 +1,5 @@
 import dataclasses
+import math
 import re
 import shutil
 import string
@@ -8,20 +9,30 @@ import pytest
 
 from tff_fair.experiments.comparing import formats as compare_formats
 from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.latex import latex
+from tff_fair.experiments.comparing.marks import BEST, SECOND
 from tff_fair.experiments.comparing.measures import Value
-from tff_fair.experiments.comparing.tables import Row, Table
+from tff_fair.experiments.comparing.paired import Difference, Record
+from tff_fair.experiments.comparing.table import Contrast, Row, Table
 
 HARD = r"Δ-FL_α & 5 % #1 {x} \y ~^ <a|b> $2 *"
 
 
-def table(labels=("a", "b", "c"), means=(1.0, 3.0, 2.0), std=0.5, notes=()):
+def table(
+  labels=("a", "b", "c"),
+  means=(1.0, 3.0, 2.0),
+  std=0.5,
+  notes=(),
+  marks=(None, BEST, SECOND),
+):
+  marks = (*marks, *(None for _ in labels)) if std is not None else (None,) * 9
   return Table(
     task="digits",
     caption="accuracy in percent",
     measures={"mean": measures.MEASURES["mean"]},
     rows=tuple(
-      Row(label, 1 if std is None else 2, (Value(mean, std),))
-      for label, mean in zip(labels, means, strict=True)
+      Row(label, 1 if std is None else 2, (Value(mean, std),), (mark,))
+      for label, mean, mark in zip(labels, means, marks, strict=False)
     ),
     notes=notes,
   )
@@ -31,7 +42,7 @@ def test_text_is_aligned_with_stars_beside_the_numbers():
   assert compare_formats.text([table(notes=("A note.",))]).splitlines() == [
     "digits: accuracy in percent;",
     "mean ± standard deviation over seeds",
-    "** best, * second best",
+    "** not separable from the best, * second best",
     "",
     "Method  Seeds         Mean",
     "a           2  1.00 ± 0.50",
@@ -53,7 +64,9 @@ def test_one_run_has_neither_deviation_nor_mark():
 
 def test_markdown_is_aligned():
   lines = compare_formats.markdown([table()]).splitlines()
-  assert lines[0].endswith("over seeds. **Best**, *second best*.")
+  assert lines[0].endswith(
+    "over seeds. **Not separable from the best**, *second best*."
+  )
   assert lines[2:] == [
     "| Method | Seeds |            Mean |",
     "| ------ | ----: | --------------: |",
@@ -71,7 +84,7 @@ def test_markdown_escapes_what_would_end_a_cell():
 
 
 def test_latex_is_a_table_of_booktabs():
-  text = compare_formats.latex([table(), table(["x"], [1.0], None)])
+  text = latex([table(), table(["x"], [1.0], None)])
   assert text.startswith("% Needs \\usepackage{booktabs}.\n\\begin{table}\n")
   for name in ("table", "tabular"):
     assert text.count(f"\\begin{{{name}}}") == 2
@@ -83,7 +96,7 @@ def test_latex_is_a_table_of_booktabs():
 
 
 def test_latex_escapes_all_that_it_would_read():
-  text = compare_formats.latex([table([HARD], [1.0], notes=("50 % of a_b.",))])
+  text = latex([table([HARD], [1.0], notes=("50 % of a_b.",))])
   (row,) = (line for line in text.splitlines() if "FL" in line)
   assert row.strip().startswith(
     r"$\Delta$-FL\_$\alpha$ \& 5 \% \#1 \{x\} \textbackslash{}y "
@@ -98,18 +111,18 @@ def test_latex_escapes_all_that_it_would_read():
 
 
 def test_latex_has_a_minus_where_numbers_are_negative():
-  text = compare_formats.latex([table(["q-FFL q=-1"], [-2.5], None)])
-  assert "q-FFL q=$-$1 &     1 & $-$2.50 " in text
+  text = latex([table(["q-FFL q=-1"], [-2.5], None)])
+  assert "q-FFL $q$=$-$1 &     1 & $-$2.50 " in text
 
 
 def test_latex_keeps_hyphens_apart():
   notes = ("See --help --- now.",)
-  text = compare_formats.latex([table(["a"], [1.0], notes=notes)])
+  text = latex([table(["a"], [1.0], notes=notes)])
   assert "See -{}-help -{}-{}- now." in text
 
 
 def test_latex_keeps_the_beginning_of_a_row_from_the_end_of_the_last():
-  text = compare_formats.latex([table(["[1] x", "*y", "a"], [1.0, 2.0, 3.0])])
+  text = latex([table(["[1] x", "*y", "a"], [1.0, 2.0, 3.0])])
   assert re.findall(r"^    (\S+)", text, re.MULTILINE)[3:5] == ["{[}1]", "{*}y"]
 
 
@@ -121,7 +134,7 @@ def test_latex_takes_the_tables(tmp_path):
   letters = "".join([*greek, *map(chr, range(0x3B1, 0x3CA))])
   names = [HARD, string.punctuation, f"{letters}ϵϕϑ", "[1] é ü ñ"]
   (tmp_path / "tables.tex").write_text(
-    compare_formats.latex([table(names, [1.0, -2.0, 3.0, 4.0])]),
+    latex([table(names, [1.0, -2.0, 3.0, 4.0])]),
     encoding="utf-8",
   )
   # Found in TeX's smallest distributions, which may lack booktabs.
@@ -157,7 +170,101 @@ def test_latex_takes_the_tables(tmp_path):
   ],
 )
 def test_greek_letters_are_commands(sign, command):
-  assert command in compare_formats.latex([table([sign], [1.0])])
+  assert command in latex([table([sign], [1.0])])
+
+
+def test_latex_has_settings_as_symbols():
+  labels = ["AdaFed gamma=0.1 client_learning_rate=0.5", "x beta1=1", "gamma"]
+  text = latex([table(labels)])
+  rows = re.findall(r"^    (.*?) +&", text, re.MULTILINE)
+  assert rows[1:] == [
+    r"AdaFed $\gamma$=0.1 $\eta$=0.5",
+    r"x $\beta_1$=1",
+    "gamma",  # The name of a method is no setting.
+  ]
+
+
+def test_siunitx_gets_numbers_with_their_uncertainty():
+  text = latex(
+    [table("abcd", (1.0, 13.0, 2.0, math.nan), std=12.345)], with_siunitx=True
+  )
+  assert "\\usepackage{booktabs,siunitx}" in text
+  assert r"\begin{tabular}{lrS[table-format=2.2(4)]}" in text
+  rows = [line.strip() for line in text.splitlines() if "&" in line]
+  assert [re.sub(" +", " ", row) for row in rows] == [
+    r"{Method} & Seeds & {Mean} \\",
+    r"a & 2 & 1.00(1234) \\",
+    r"b & 2 & \bfseries 13.00(1234) \\",
+    r"c & 2 & {\underline{\num{2.00(1234)}}} \\",
+    r"d & 2 & {-} \\",
+  ]
+  alone = latex([table(["a"], [-2.5], None)], with_siunitx=True)
+  assert "S[table-format=+1.2]" in alone
+  assert re.search(r"& +-2\.50 ", alone)
+
+
+def differences():
+  cells = (
+    Contrast(Difference(1.2, -0.3, 2.7, 0.0521, 3, 30), 0.1042),
+    Record(12, 3, 15),
+  )
+  unknown = (
+    Contrast(Difference(1.2, *([math.nan] * 3), 1, 1), math.nan),
+    Record(1, 0, 0),
+  )
+  surely = (
+    Contrast(Difference(-1.2, -1.3, -1.1, 1e-9, 3, 30), 2e-9),
+    Record(0, 0, 30),
+  )
+  return Table(
+    task="digits",
+    caption="differences",
+    measures={
+      "mean_difference": measures.MEASURES["mean"],
+      "record": measures.MEASURES["mean"]._replace(title="Wins"),
+    },
+    rows=tuple(
+      Row(label, 3, row, (None, None))
+      for label, row in zip("abc", (cells, unknown, surely), strict=True)
+    ),
+    notes=(),
+  )
+
+
+def test_differences_are_shown_with_their_intervals():
+  assert compare_formats.text([differences()]).splitlines() == [
+    "digits: differences",
+    "",
+    "Method  Seeds                          Mean     Wins",
+    "a           3  +1.20 [-0.30, +2.70] p=0.104  12/3/15",
+    "b           3                         +1.20    1/0/0",
+    "c           3  -1.20 [-1.30, -1.10] p<0.001   0/0/30",
+  ]
+  for with_siunitx in (False, True):
+    text = latex([differences()], with_siunitx=with_siunitx)
+    assert r"\begin{tabular}{lrrr}" in text
+    assert r"+1.20 [$-$0.30, +2.70] p=0.104" in text
+
+
+def test_differences_are_numbers_for_programs():
+  frame = compare_formats.frame([differences()], is_rounded=True)
+  assert frame.iloc[0, 3:].to_dict() == {
+    "mean_difference": 1.2,
+    "mean_difference_low": -0.3,
+    "mean_difference_high": 2.7,
+    "mean_difference_p": 0.0521,
+    "mean_difference_p_holm": 0.1042,
+    "wins": 12,
+    "ties": 3,
+    "losses": 15,
+  }
+
+
+def test_long_captions_are_wrapped_for_a_terminal():
+  long = dataclasses.replace(table(), caption="word " * 40)
+  lines = compare_formats.text([long]).splitlines()
+  assert max(map(len, lines)) <= 100
+  assert "\n" not in latex([long]).partition("caption")[2].partition("}")[0]
 
 
 def test_all_tables_are_one_for_programs():

@@ -6,6 +6,7 @@ in Markdown.
 """
 
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 
 import pandas as pd
@@ -20,6 +21,7 @@ Escape = Callable[[str], str]
 Show = Callable[[Measure, Cell], str]
 
 _METHOD, _SEEDS = "Method", "Seeds"
+_WIDTH = 100  # Of captions in plain text.
 _OVER_SEEDS = "mean ± standard deviation over seeds"
 
 
@@ -84,7 +86,8 @@ def _text(table: Table) -> str:
   legend = ["** not separable from the best, * second best"]
   legend = legend if has_marks(table) else []
   body = ["".join(line).rstrip() for line in lines]
-  return "\n".join([*caption(table), *legend, "", *body, *_spaced(table.notes)])
+  title = [part for line in caption(table) for part in _wrapped(line)]
+  return "\n".join([*title, *legend, "", *body, *_spaced(table.notes)])
 
 
 def _markdown(table: Table) -> str:
@@ -145,6 +148,10 @@ def caption(table: Table) -> list[str]:
   )
   title = f"{table.task}: {table.caption}"
   return [f"{title};", _OVER_SEEDS] if has_spread else [title]
+
+
+def _wrapped(line: str) -> list[str]:
+  return textwrap.wrap(line, _WIDTH, break_on_hyphens=False)
 
 
 def _spaced(notes: Sequence[str]) -> list[str]:

@@ -107,8 +107,8 @@ class Contents:
     caption = (
       f"{self._what()}{clients} against {reference.label}, in percent: paired "
       f"differences{self._tails()}; [{paired.CONFIDENCE:.0%} intervals] over "
-      "seeds and clients; p after Holm's correction for the methods; wins, ties "
-      "and losses by client"
+      "seeds and clients; p after Holm's correction for the methods; wins, "
+      "ties, losses by client"
     )
     return Table(
       self.task,
