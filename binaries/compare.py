@@ -3,8 +3,8 @@
 Reads the folders of runs, or all below a folder such as that of a sweep.
 """
 
-import functools
 import pathlib
+from collections.abc import Sequence
 from typing import NoReturn
 
 from binaries import command_line, named_flags
@@ -13,6 +13,7 @@ from tff_fair import files
 from tff_fair.experiments import progress
 from tff_fair.experiments.comparing import formats, latex, tables
 from tff_fair.experiments.comparing.evaluations import Choice
+from tff_fair.experiments.comparing.table import Table
 from tff_fair.experiments.runs import finding
 
 
@@ -34,16 +35,17 @@ def main(*words: str) -> None:
       compare_flags.baseline(),
     )
   print(formats.text(found))
-  written = {
-    ".csv": formats.csv,
-    ".md": formats.markdown,
-    ".tex": functools.partial(
-      latex.latex, with_siunitx=compare_flags.with_siunitx()
-    ),
-  }
   for path in outputs:
-    _write(path, written[path.suffix](found))
+    _write(path, _content(path.suffix, found))
     progress.say(f"{path}: written.")
+
+
+def _content(suffix: str, found: Sequence[Table]) -> str:
+  if suffix == ".csv":
+    return formats.csv(found)
+  if suffix == ".md":
+    return formats.markdown(found)
+  return latex.latex(found, with_siunitx=compare_flags.with_siunitx())
 
 
 def _write(path: pathlib.Path, content: str) -> None:

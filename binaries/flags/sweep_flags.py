@@ -75,7 +75,7 @@ _VALIDATION_FRACTION = flags.DEFINE_float(
   "validation_fraction",
   0.2,
   "Share of the clients whose test data decide the choice; the table shows the "
-  "result for the others. 0: all clients for both.",
+  "result for the others. 0, or fewer than ten clients: all clients for both.",
   lower_bound=0.0,
   upper_bound=1.0,
   flag_values=NAMESPACE,

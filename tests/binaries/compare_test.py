@@ -237,6 +237,49 @@ def test_other_clients_cannot_be_compared(program, runs):
   assert "runs/term-0: was evaluated on other clients than runs/fed" in err
 
 
+def test_the_last_evaluations_have_a_table_of_their_own(program, tmp_path):
+  run_folders.make(tmp_path / "a", [(0, (0.0, 0.0)), *HALVES])
+  out = program("a", "--last=2", "--columns=std")[1]
+  first, second = out.split("digits, 2 clients:")[1:]
+  assert cells(first, "fedavg")[2] == "0.00"
+  assert "mean of the last 2 evaluations of each run: test accuracy" in second
+  assert cells(second, "fedavg")[2] == "12.50"
+  for wrong, message in (
+    (["--last=3"], "--last=3: a has 2 evaluations after training began; give"),
+    (["--last=0"], "--last=0: expected 1 or more"),
+    (["--last=1", "--round=best"], "--last=1: does not go with round=best"),
+  ):
+    status, _, err = program("a", *wrong)
+    assert status == 2
+    assert message in err
+
+
+@pytest.mark.usefixtures("runs")
+def test_clients_have_columns(program, tmp_path):
+  out = program("runs", "--columns=mean,clients")[1]
+  assert cells(out, "Method")[2:] == [
+    "Mean",
+    "Client 0",
+    "Client 1",
+    "Client 2",
+  ]
+  assert cells(out, "afl")[2:] == ["10.00"] * 4
+  run_folders.make(tmp_path / "many", [(1, [0.5] * 11)])
+  status, _, err = program("many", "--columns=clients")
+  assert status == 2
+  assert "--columns=clients: digits, 11 clients: a column for each" in err
+
+
+@pytest.mark.usefixtures("runs")
+def test_latex_takes_columns_of_siunitx(program, tmp_path):
+  assert program("runs", "--output=t.tex", "--siunitx")[0] == 0
+  text = (tmp_path / "t.tex").read_text()
+  assert "S[table-format=2.2(3)]" in text
+  assert "55.00(707)" in text
+  assert program("runs", "--output=t.tex", "--overwrite")[0] == 0
+  assert "S[" not in (tmp_path / "t.tex").read_text()
+
+
 @pytest.mark.usefixtures("runs")
 def test_files_are_written_once(program, tmp_path):
   names = ("t.csv", "t.md", "t.tex")

@@ -93,6 +93,110 @@ def test_another_round_is_compared(folder):
   assert best.loc["fedavg", "mean"] == 20
 
 
+def test_differences_to_a_baseline_have_intervals(folder):
+  frame = compare(folder, baseline="fedavg", columns=["mean"])
+  assert list(frame.columns[-8:]) == [
+    *("mean_difference", "mean_difference_low", "mean_difference_high"),
+    *("mean_difference_p", "mean_difference_p_holm"),
+    *("wins", "ties", "losses"),
+  ]
+  frame = frame.set_index("method")
+  assert frame.loc["term", "mean_difference"] == 10
+  assert frame.loc["term", ["wins", "ties", "losses"]].tolist() == [2, 0, 1]
+  low, high = frame.loc["term", ["mean_difference_low", "mean_difference_high"]]
+  assert low < 10 < high
+  # The smaller of two p-values counts twice.
+  p_values, p_holm = frame["mean_difference_p"], frame["mean_difference_p_holm"]
+  assert p_holm["afl"] == pytest.approx(2 * p_values["afl"])
+  assert p_holm["term"] == p_values["term"] > p_holm["afl"] > 0
+  assert frame.loc["fedavg"].isna()["mean_difference"]
+  again = compare(folder, baseline="fedavg", columns=["mean"])
+  pd.testing.assert_frame_equal(again.set_index("method"), frame)
+
+
+def test_the_last_evaluations_are_averaged_beside_the_last(tmp_path):
+  evaluations = [
+    (0, (0.0, 0.0)),
+    (1, (0.2, 0.4)),
+    (2, (0.4, 0.8)),
+    (3, (0.6, 0.6)),
+  ]
+  run_folders.make(tmp_path / "a", evaluations)
+  run_folders.make(tmp_path / "b", evaluations[1:], algorithm="term")
+  frame = compare(
+    tmp_path, columns=["mean", "std"], last=2, baseline="fedavg"
+  ).set_index("method")
+  for method in ("fedavg", "term"):  # Whether a run has round 0 or not.
+    assert frame.loc[method, "mean"] == 60
+    assert frame.loc[method, "mean_last_2"] == 60
+    assert frame.loc[method, "std"] == 0
+    assert frame.loc[method, "std_last_2"] == 10  # Of 20 and 0.
+  assert frame.loc["term", "std_last_2_difference"] == 0
+  assert frame.loc["term", "ties_last_2"] == 2
+  earlier = compare(tmp_path, columns=["mean"], last=2, round=2)
+  assert earlier["mean"].tolist() == [60, 60]
+  assert earlier["mean_last_2"].tolist() == [45, 45]
+  assert compare(tmp_path, last=3)["mean_last_3"].tolist() == [50, 50]
+  with pytest.raises(ValueError, match=r"^last=4: .*a has 3 evaluations after"):
+    compare(tmp_path, last=4)
+  with pytest.raises(
+    ValueError, match=r"has 2 .*began up to round 2; give a sm"
+  ):
+    compare(tmp_path, last=3, round=2)
+
+
+def test_round_0_is_compared_if_asked_for_alone(tmp_path):
+  # A model that knows nothing is fair, which is no merit.
+  run_folders.make(tmp_path / "a", [(0, (0.1, 0.1)), (1, (0.3, 0.9))])
+  run_folders.make(
+    tmp_path / "b", [(0, (0.1, 0.1))], algorithm="term", is_finished=False
+  )
+  frame = compare(tmp_path, round="best", criterion="std", unfinished=True)
+  assert frame["mean"].tolist() == [60]
+  assert frame.attrs["notes"][-1].endswith("has no evaluation yet.")
+  frame = compare(tmp_path, round=0, unfinished=True)
+  assert frame["mean"].tolist() == [10, 10]
+
+
+def test_clients_have_columns(folder):
+  table = pd.DataFrame(
+    {"client_id": [0, 1, 2], "client": ["shirt", "pullover", "007"]}
+  )
+  for name in ("fedavg-0", "fedavg-1"):
+    table.to_csv(folder / name / "clients.csv", index=False)
+  frame = compare(folder, columns=["mean", "clients"], baseline="fedavg")
+  assert list(frame.columns[3:10:2]) == [
+    *("mean", "client_shirt", "client_pullover", "client_007"),
+  ]
+  frame = frame.set_index("method")
+  assert frame.loc["fedavg", "client_shirt"] == 25
+  assert frame.loc["fedavg", "client_shirt_std_over_seeds"] == 7.07
+  assert frame.loc["afl", "client_007"] == 10
+  assert frame.loc["term", "client_pullover_difference"] == 10
+  alone = compare(folder / "afl-0", columns=["clients"])
+  assert list(alone.columns[3::2]) == ["client_0", "client_1", "client_2"]
+
+
+def test_many_clients_have_no_columns(tmp_path):
+  run_folders.make(tmp_path / "a", [(1, [0.5] * 10)])
+  assert len(compare(tmp_path, columns=["clients"]).columns) == 3 + 2 * 10
+  run_folders.make(tmp_path / "b", [(1, [0.5] * 11)])
+  with pytest.raises(
+    ValueError, match=r"digits, 11 clients: .* 10 clients at m"
+  ):
+    compare(tmp_path, columns=["mean", "clients"])
+
+
+def test_all_columns_are_printed(folder):
+  frame = compare(folder, baseline="fedavg", columns=["mean", "std", "jain"])
+  text = repr(frame)
+  assert "..." not in text
+  for name in frame.columns:
+    assert name in text
+    assert name in frame._repr_html_()
+  assert type(frame.T) is pd.DataFrame
+
+
 def test_unfinished_runs_take_part_if_asked(folder):
   path = run_folders.make(
     folder / "vred", algorithm="vred", is_finished=False, seed=3
@@ -111,6 +215,8 @@ def test_unfinished_runs_take_part_if_asked(folder):
     ({"baseline": "fedprox"}, "baseline='fedprox': is none of the methods; gi"),
     ({"columns": ["mean", "foo"]}, "columns='foo': unknown; valid: mean, wei"),
     ({"criterion": "foo"}, "criterion='foo': unknown; valid"),
+    ({"last": 0}, "last=0: expected 1 or more"),
+    ({"last": 1, "round": "best"}, "last=1: does not go with round=best"),
     ({"round": 7}, "runs: nothing to compare. Left out: "),
   ],
 )

@@ -209,7 +209,7 @@ def differences():
     Record(12, 3, 15),
   )
   unknown = (
-    Contrast(Difference(1.2, *([math.nan] * 3), 1, 1), math.nan),
+    Contrast(Difference(1.2, math.nan, math.nan, math.nan, 1, 1), math.nan),
     Record(1, 0, 0),
   )
   surely = (

@@ -78,7 +78,8 @@ def test_one_client_leaves_a_paired_t_test_over_seeds():
   expected = stats.ttest_1samp(change, 0)
   low, high = t_interval(change)
   found = paired.difference(MEAN, method, baseline)
-  assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+  assert found.low == pytest.approx(low)
+  assert found.high == pytest.approx(high)
   assert found.p_value == pytest.approx(expected.pvalue)
 
 

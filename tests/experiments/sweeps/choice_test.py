@@ -39,6 +39,54 @@ def test_the_choice_is_made_on_some_clients_and_shown_on_the_others(tmp_path):
   assert row(tmp_path, fraction=0)[0].endswith("0.2")
 
 
+def test_few_clients_all_decide(tmp_path):
+  # As in FedFV's Table 4: the best for one of three clients is not for all.
+  make(tmp_path / "a", [0.9, 0.1, 0.1], 0.1)
+  make(tmp_path / "b", [0.1, 0.9, 0.1], 0.3)
+  make(tmp_path / "c", [0.5, 0.5, 0.5], 0.2)
+  for criterion in ("mean", "worst_20", "std"):
+    found = row(tmp_path, criterion)
+    assert found[0] == "fedavg client_learning_rate=0.2"
+    assert found[4] == "50.00"
+  text = sweep_choice.table(finding.find([tmp_path]), "worst_20", 0.2)
+  assert (
+    "* The criterion for 3 clients, too few to divide: worst 20 % over all "
+    "clients.\nThe other columns are over the same clients, so they look "
+  ) in text
+  assert "The criterion's 20 % = 1 of 3 clients.\n" in text
+  assert "In the other columns, 10 % = 1 of 3 clients.\n" in text
+
+
+def test_ten_clients_are_divided_and_nine_are_not(tmp_path):
+  values = accuracies(0.9, 0.3)
+  make(tmp_path / "10", values, 0.1)
+  make(tmp_path / "9", values[:9], 0.1, task="mnist")
+  text = sweep_choice.table(finding.find([tmp_path]), "worst_10", 0.2)
+  lines = text.splitlines()
+  assert re.split(r"\s{2,}", lines[-1])[3:5] == ["90.00", "30.00"]
+  nine = re.split(r"\s{2,}", lines[-2])
+  assert float(nine[4]) == pytest.approx(100 * np.mean(values[:9]), abs=0.01)
+  assert "worst 10 % over a random 20% of the clients." in text
+  assert "* The criterion for 9 clients, too few to divide: worst 10 %" in text
+  assert "The criterion's 10 % = 1 of 2 clients." in text
+  assert "In the other columns, 10 % = 1 of 8 clients." in text
+
+
+def test_one_client_decides_alone(tmp_path):
+  make(tmp_path / "a", [0.9], 0.1)
+  assert row(tmp_path)[3:5] == ["90.00", "90.00"]
+
+
+def test_round_0_does_not_decide(tmp_path):
+  run_folders.make(
+    tmp_path / "a", [(0, [0.9] * 10), (5, [0.4] * 10)], client_learning_rate=0.1
+  )
+  run_folders.make(
+    tmp_path / "b", [(0, [0.1] * 10), (5, [0.6] * 10)], client_learning_rate=0.2
+  )
+  assert row(tmp_path)[:1] == ["fedavg client_learning_rate=0.2"]
+
+
 def test_the_direction_of_a_criterion_is_known(tmp_path):
   make(tmp_path / "a", [0.5] * 10, 0.1)
   make(tmp_path / "b", [0.6, 1.0] * 5, 0.2)

@@ -81,6 +81,7 @@ def _of_clients(
     int(client): name
     for evaluation in reversed(evaluated)  # So that the first ones win.
     for client, name in evaluation.run.client_names.items()
+    if name != str(client)  # Some runs may have names, and others not yet.
   }
   return {
     f"client_{names.get(client, client)}": _of_client(

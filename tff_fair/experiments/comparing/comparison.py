@@ -36,7 +36,7 @@ class Comparison(pd.DataFrame):
   def _repr_html_(self) -> str | None:
     """Returns it as notebooks show it."""
     with pd.option_context("display.max_columns", None):
-      return super()._repr_html_()  # type: ignore[operator]
+      return super()._repr_html_()
 
 
 def compare(

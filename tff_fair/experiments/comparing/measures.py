@@ -94,7 +94,7 @@ def _loss(clients: Clients, weights: Vector) -> Vector:
 
 def _loss_std(clients: Clients, weights: Vector) -> Vector:
   deviation = clients.loss - _loss(clients, weights)[..., None]
-  return np.sqrt(vectors.mean(deviation**2, weights))
+  return np.sqrt(vectors.mean(np.square(deviation), weights))
 
 
 def _loss_max(clients: Clients, weights: Vector) -> Vector:

@@ -137,7 +137,7 @@ def difference(
   """
   pairs = _pairs(method, baseline)
   if not pairs:
-    return Difference(*([math.nan] * 4), 0, 0)
+    return Difference(math.nan, math.nan, math.nan, math.nan, 0, 0)
   ids = np.unique(np.concatenate([pair.ids for pair in pairs]))
   num_seeds, num_clients = len(pairs), ids.size
   # A loss that is no number, or infinite, makes none of a difference either.
@@ -147,7 +147,8 @@ def difference(
     )
     estimate = float(observed.mean())
     if not math.isfinite(estimate):
-      return Difference(estimate, *([math.nan] * 3), num_seeds, num_clients)
+      unknown = (math.nan, math.nan, math.nan)
+      return Difference(estimate, *unknown, num_seeds, num_clients)
     variances, degrees = [], []
     if num_seeds > 1:
       variances.append(float(observed.var(ddof=1)) / num_seeds)

@@ -1,6 +1,8 @@
 """The best setting of each method, chosen on some clients, shown on the others.
 
-The clients to choose on are drawn once, the same ones for all runs.
+The clients to choose on are drawn once, the same ones for all runs. With fewer
+than ten clients all of them decide: a fifth of three clients is one client, and
+the best for one is often the worst for the others.
 """
 
 import json
@@ -18,6 +20,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # Of the draw: the runs alone decide the choice.
+_FEWEST_TO_DIVIDE = 10  # Clients.
 _VALIDATION = 2  # Keeps it apart from other draws of that seed.
 
 
@@ -29,11 +32,8 @@ def table(
   Args:
     finished: Finished runs.
     criterion: Name of the measure to choose by, as a mean over seeds.
-    validation_fraction: Share of the clients to choose on; 0 is all, for the
-      choice and for the columns beside it.
-
-  Raises:
-    ArgumentError: If the clients cannot be divided.
+    validation_fraction: Share of the clients to choose on, of ten or more; 0
+      is all, for the choice and for the columns beside it.
   """
   if not finished:
     return "No run is finished; there is nothing to choose from."
@@ -58,7 +58,7 @@ def table(
       ]
     )
   text = ["".join(line) for line in aligned_columns.pad(lines, gap=2)]
-  caption = _caption(measure.title.lower(), validation_fraction)
+  caption = _caption(criterion, validation_fraction, finished)
   return "\n".join([*caption, "", *text])
 
 
@@ -84,7 +84,7 @@ def validation_clients(
       f"cannot divide {ids.size} client; give 0 for all clients for both.",
       value=fraction,
     )
-  size = min(max(1, round(fraction * ids.size)), ids.size - 1)
+  size = _num_drawn(ids.size, fraction)
   sequence = np.random.SeedSequence(_SEED, spawn_key=(_VALIDATION,))
   generator = np.random.Generator(np.random.PCG64(sequence))
   return np.sort(generator.choice(ids, size, replace=False))
@@ -109,9 +109,8 @@ def _measured(
   """Returns the measures of a group, over seeds, on its part of the clients."""
   measured = []
   for run in group.runs:
-    clients = run.client_evaluations
-    clients = clients[clients[ROUND] == clients[ROUND].max()]
-    if fraction > 0:
+    clients = _last_evaluation(run)
+    if _is_divided(len(clients), fraction):
       drawn = validation_clients(clients["client_id"], fraction)
       clients = clients[clients["client_id"].isin(drawn) == is_validation]
     measured.append(measures.of_clients(clients))
@@ -125,19 +124,60 @@ def _cell(values: Mapping[str, Value], name: str) -> str:
   return measures.value_text(measures.MEASURES[name], values[name])
 
 
-def _caption(title: str, fraction: float) -> list[str]:
-  if fraction == 0:
-    where = [
-      f"* The criterion: {title} over all clients. The other columns are over",
-      "the same clients, so they look better than they are.",
-    ]
-  else:
-    where = [
+def _last_evaluation(run: Run) -> pd.DataFrame:
+  clients = run.client_evaluations
+  return clients[clients[ROUND] == clients[ROUND].max()]
+
+
+def _is_divided(num_clients: int, fraction: float) -> bool:
+  return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
+
+
+def _caption(
+  criterion: str, fraction: float, finished: Sequence[Run]
+) -> list[str]:
+  title = measures.MEASURES[criterion].title.lower()
+  numbers = sorted({len(_last_evaluation(run)) for run in finished})
+  divided = [n for n in numbers if _is_divided(n, fraction)]
+  whole = [n for n in numbers if n not in divided]
+  where = []
+  if divided:
+    where += [
       f"* The criterion: {title} over a random {fraction:.0%} of the clients.",
       "The other columns are over the other clients.",
+    ]
+  if whole:
+    few = ", ".join(map(str, whole))
+    which = f" for {few} clients, too few to divide" if fraction else ""
+    where += [
+      f"* The criterion{which}: {title} over all clients.",
+      "The other columns are over the same clients, so they look better than "
+      "they are.",
     ]
   return [
     "The best of each method's settings (Of: how many) after the last round:",
     "accuracy in percent, mean ± standard deviation over seeds.",
     *where,
+    *_tails(criterion, fraction, numbers),
   ]
+
+
+def _tails(
+  criterion: str, fraction: float, numbers: Sequence[int]
+) -> list[str]:
+  """Returns how many clients the tails of the criterion and columns are."""
+  lines = []
+  for number in numbers:
+    chosen_on = shown = number
+    if _is_divided(number, fraction):
+      chosen_on = _num_drawn(number, fraction)
+      shown = number - chosen_on
+    of_criterion = measures.tail_sizes([criterion], chosen_on)
+    if of_criterion:
+      lines.append(f"The criterion's {of_criterion}.")
+    lines.append(f"In the other columns, {measures.tail_sizes(_SHOWN, shown)}.")
+  return lines
+
+
+def _num_drawn(num_clients: int, fraction: float) -> int:
+  return min(max(1, round(fraction * num_clients)), num_clients - 1)
