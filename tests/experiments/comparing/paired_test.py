@@ -238,6 +238,24 @@ def test_a_record_counts_each_client_once():
   assert paired.record(method, baseline) == Record(wins=1, ties=2, losses=1)
 
 
+def test_a_measure_that_remembers_gives_the_same():
+  calls = []
+
+  def counted(one, weights):
+    calls.append(one)
+    return MEAN(one, weights)
+
+  baseline, *methods = (random_seeds(3, 10, seed)[0] for seed in range(4))
+  known = paired.remembering(counted)
+  for method in methods:
+    found = paired.difference(known, method, baseline)
+    assert found == paired.difference(MEAN, method, baseline)
+  # Once for the draws and once for the observed values, of each; the latter
+  # have weights of their own in each comparison.
+  drawn = 3 * (len(methods) + 1)
+  assert len(calls) == drawn + 2 * 3 * len(methods)
+
+
 def test_differences_are_scaled():
   found = paired.difference(MEAN, *random_seeds(2, 5))
   scaled = found.scaled(100)

@@ -131,8 +131,8 @@ class Choice:
     if self.round == BEST:
       raise ArgumentError(
         "last",
-        f"does not go with round={BEST}; the evaluations before the best are "
-        "no choice of the same kind. Leave one of them out.",
+        f"does not go with round={BEST}, which is one evaluation; leave one of "
+        "them out.",
         value=self.last,
       )
 

@@ -45,8 +45,9 @@ def of_column(
   if not rivals:
     return nothing
   best = min(rivals, key=lambda place: shown[place])
+  known = paired.remembering(statistic)
   differences = {
-    place: paired.difference(statistic, methods[place], methods[best])
+    place: paired.difference(known, methods[place], methods[best])
     for place in rivals
     if place != best
   }

@@ -178,9 +178,10 @@ def interval_note(num_seeds: Mapping[str, int]) -> str:
 def _contrasts(
   column: Column, methods: Sequence[Seeds], baseline: Seeds
 ) -> list[Contrast]:
+  statistic = paired.remembering(column.statistic)
   differences = [
     paired.difference(
-      column.statistic, column.seeds(method), column.seeds(baseline)
+      statistic, column.seeds(method), column.seeds(baseline)
     ).scaled(column.measure.scale)
     for method in methods
   ]

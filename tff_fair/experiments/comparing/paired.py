@@ -69,6 +69,8 @@ class Clients(NamedTuple):
   def only(self, ids: np.ndarray) -> "Clients":
     """Returns those of some ids."""
     kept = np.isin(self.ids, ids)
+    if kept.all():
+      return self  # As `remembering` knows it.
     return Clients(*(values[kept] for values in self))
 
 
@@ -162,6 +164,24 @@ def difference(
   return Difference(estimate, low, high, p_value, num_seeds, num_clients)
 
 
+def remembering(statistic: Statistic) -> Statistic:
+  """Returns a measure that computes each of its values once.
+
+  Comparing several methods with one asks for the values of that one each time,
+  for the same draws.
+  """
+  # The arguments are kept, so that no others get their identities.
+  known: dict[tuple[int, int], tuple[Clients, Vector, Vector]] = {}
+
+  def remembered(clients: Clients, weights: Vector) -> Vector:
+    key = (id(clients), id(weights))
+    if key not in known:
+      known[key] = (clients, weights, statistic(clients, weights))
+    return known[key][-1]
+
+  return remembered
+
+
 def record(method: Seeds, baseline: Seeds) -> Record:
   """Returns how many clients win, tie and lose, by their accuracy.
 
@@ -253,9 +273,11 @@ def _variance_by_clients(
   counts = _counts(ids.size)
   changes = []
   for pair in pairs:
-    weights = counts[:, np.searchsorted(ids, pair.ids)]
-    # Of mean 1, though other clients than those of this seed were drawn, too.
-    weights = weights / weights.mean(1, keepdims=True)
+    weights = counts
+    if pair.ids.size < ids.size:
+      weights = counts[:, np.searchsorted(ids, pair.ids)]
+      # Of mean 1, though other clients than those of this seed were drawn, too.
+      weights = weights / weights.mean(1, keepdims=True)
     changes.append(pair.change(statistic, weights))
   drawn = np.array(changes)  # float64[S, draws]
   drawn = drawn[:, np.isfinite(drawn).all(0)]
