@@ -203,6 +203,16 @@ def test_siunitx_gets_numbers_with_their_uncertainty():
   assert re.search(r"& +-2\.50 ", alone)
 
 
+def test_siunitx_gets_text_in_braces():
+  text = latex([table([HARD, "b"], (1.0, math.inf))], with_siunitx=True)
+  bare = re.sub(r"\\[{}$&%#_]", "", text)
+  assert bare.count("{") == bare.count("}")
+  assert bare.count("$") % 2 == 0
+  head, *rows = [line for line in bare.splitlines() if " & " in line]
+  assert all(line.count(" & ") == 2 for line in (head, *rows))
+  assert r"\bfseries {inf $\pm$ 0.50}" in text
+
+
 def differences():
   cells = (
     Contrast(Difference(1.2, -0.3, 2.7, 0.0521, 3, 30), 0.1042),
