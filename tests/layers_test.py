@@ -30,6 +30,7 @@ MACHINERY = (
   "tff_fair.collecting",
   "tff_fair.kernels",
   "tff_fair.learning_rate_decay",
+  "tff_fair.tracing",
   "tff_fair.typed_values",
   *SHARED,
 )
@@ -50,6 +51,7 @@ LAYERS = {
   ),
   "tff_fair.metrics": Layer(packages=("numpy",)),
   "tff_fair.kernels": Layer(packages=TF),
+  "tff_fair.tracing": Layer(packages=TF),
   "tff_fair.types": Layer(("tff_fair.hyperparameters",), TF),
   "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
   "tff_fair.runtime": Layer(packages=(*TFF, "grpc")),
@@ -60,6 +62,7 @@ LAYERS = {
       "tff_fair.client_works",
       "tff_fair.collecting",
       "tff_fair.kernels",
+      "tff_fair.tracing",
       *SHARED,
     ),
     TFF,

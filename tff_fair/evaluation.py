@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, collecting
+from tff_fair import checks, collecting, tracing
 from tff_fair.client_works import (
   batches,
   evaluation,
@@ -149,7 +149,7 @@ def _evaluate(
   """Evaluates one client, inside a computation."""
   model = local_model.instantiate(model_fn)
 
-  @tf.function
+  @tracing.graph_function
   def run(weights: Any, data: tf.data.Dataset) -> evaluation.Evaluation:
     model.receive(weights)
     trainable = local_model.flat(weights.trainable)

@@ -6,6 +6,7 @@ of a step's cost beside its arithmetic (`python -m benchmarks.model_kinds`).
 """
 
 import collections
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -17,6 +18,10 @@ from tasks import task
 _Mean = tuple[tf.Tensor, tf.Tensor]
 # By name: a tensor, or a mean that is not finished.
 _Metrics = collections.OrderedDict[str, tf.Tensor]
+
+# Without AutoGraph, which takes time and finds nothing to convert.
+_graph_function = functools.partial(tf.function, autograph=False)
+
 Count = Callable[[tf.Tensor, tf.Tensor], _Mean]
 
 
@@ -62,13 +67,13 @@ def _metrics_fns(
 ) -> tuple[Callable[..., _Metrics], ...]:
   """Returns how metrics begin, how a batch adds to them, and how they end."""
 
-  @tf.function
+  @_graph_function
   def initialize() -> _Metrics:
     nothing = (tf.constant(0.0), tf.constant(0.0))
     zero = tf.constant(0, tf.int64)
     return _named(metric, nothing, nothing, zero, zero)
 
-  @tf.function
+  @_graph_function
   def update(
     state: _Metrics,
     labels: tf.Tensor,
@@ -87,7 +92,7 @@ def _metrics_fns(
       state["num_batches"] + 1,
     )
 
-  @tf.function
+  @_graph_function
   def finalize(state: _Metrics) -> _Metrics:
     return _named(
       metric,

@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.tracing import graph_function
 from tff_fair.types import TensorStructure
 
 # A batch of examples: `(x, y)`, or these by name.
@@ -70,7 +71,7 @@ class ClientData:
     Returns:
       The result of the last `step`; `carry` if there is no element.
     """
-    traced_step = tf.function(step)
+    traced_step = graph_function(step)
 
     def over_single() -> _Carry:
       if not tf.is_tensor(epochs) and epochs == 1:
@@ -100,7 +101,7 @@ class ClientData:
     )
 
 
-@tf.function
+@graph_function
 def client_id(data: tf.data.Dataset) -> tf.Tensor:
   """Returns the id that a client's data has, int64[]; 0 without elements."""
   return ClientData(data.take(1)).client_id()

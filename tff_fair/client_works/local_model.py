@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.client_works.batches import Batch
+from tff_fair.tracing import with_autograph
 from tff_fair.types import TensorStructure
 
 ModelFn: TypeAlias = (
@@ -128,7 +129,9 @@ class LocalModel(abc.ABC):
     with tf.GradientTape() as tape:
       watched = self.watched(tape, trainable)
       output = self.forward(trainable, metrics, batch, training=training)
-      target = output.loss if objective is None else objective(output.loss)
+      target = output.loss
+      if objective is not None:
+        target = with_autograph(objective)(target)
     gradients = tape.gradient(target, watched)
     return (
       tff.learning.optimizers.handle_indexed_slices_gradients(gradients),
@@ -141,6 +144,7 @@ class _VariableLocalModel(LocalModel):
 
   def __init__(self, model: tff.learning.models.VariableModel) -> None:
     self._model = model
+    self._forward_pass = with_autograph(model.forward_pass)
     self._weights = tff.learning.models.ModelWeights.from_model(model)
     self._trainable = flat(self._weights.trainable)
 
@@ -163,7 +167,7 @@ class _VariableLocalModel(LocalModel):
   ) -> ForwardPass:
     for variable, value in zip(self._trainable, trainable, strict=True):
       variable.assign(value)
-    output = self._model.forward_pass(batch, training=training)
+    output = self._forward_pass(batch, training=training)
     return ForwardPass(
       output.loss,
       output.predictions,
@@ -195,6 +199,8 @@ class _FunctionalLocalModel(LocalModel):
 
   def __init__(self, model: tff.learning.models.FunctionalModel) -> None:
     self._model = model
+    # TFF's method calls the user's function as it is.
+    self._loss = tf.function(model.loss)
     self._non_trainable: Sequence[tf.Tensor] = ()
 
   def receive(self, weights: tff.learning.models.ModelWeights) -> None:
@@ -217,7 +223,7 @@ class _FunctionalLocalModel(LocalModel):
     predictions = self._model.predict_on_batch(
       (trainable, self._non_trainable), x, training=training
     )
-    loss = self._model.loss(output=predictions, label=y)
+    loss = self._loss(output=predictions, label=y)
     num_examples = _num_examples(None, predictions)
     metrics = self._model.update_metrics_state(
       metrics,

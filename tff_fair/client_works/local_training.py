@@ -11,6 +11,7 @@ from tff_fair.client_works import batches, local_model
 from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.training_settings import TrainingSettings, num_epochs
 from tff_fair.learning_rate_decay import Hparams
+from tff_fair.tracing import with_autograph
 from tff_fair.types import TensorStructure
 
 
@@ -143,7 +144,7 @@ class _Steps:
   ) -> None:
     self._model = model
     self._settings = settings
-    self._optimizer = optimizer
+    self._next = with_autograph(optimizer.next)
     self._round_num = round_num
     self._received = received
     self._probe_mu = probe_mu
@@ -183,7 +184,7 @@ class _Steps:
       gradients = _with_proximal(
         mu, gradients, progress.trainable, self._received
       )
-    new_state, trainable = self._optimizer.next(
+    new_state, trainable = self._next(
       progress.optimizer, progress.trainable, gradients
     )
     return progress._replace(
@@ -199,7 +200,7 @@ class _Steps:
     gradient = _with_proximal(
       self._probe_mu, (tf.ones([]),), weight, self.probe
     )
-    new_state, moved = self._optimizer.next(state, weight, gradient)
+    new_state, moved = self._next(state, weight, gradient)
     return moved, new_state
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, types
+from tff_fair import checks, tracing, types
 from tff_fair.client_works import (
   batches,
   local_model,
@@ -180,7 +180,7 @@ def _build_train(
   ) -> tuple[tf.Tensor, tf.Tensor]:
     model = local_model.instantiate(model_fn)
 
-    @tf.function
+    @tracing.graph_function
     def run(
       state: local_training.RoundState,
       weights: tff.learning.models.ModelWeights,

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import types
+from tff_fair import tracing, types
 from tff_fair.client_works import (
   batches,
   client_round,
@@ -196,7 +196,7 @@ def _build_work(
   ) -> client_round.Result:
     model = local_model.instantiate(model_fn)
 
-    @tf.function
+    @tracing.graph_function
     def run(
       state: local_training.RoundState, received: Any, data: tf.data.Dataset
     ) -> client_round.Result:
