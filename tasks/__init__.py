@@ -10,19 +10,34 @@ import it in the function that needs it, and options are known without it.
 
 import types
 
-from tasks.data_error import DataError as DataError
-from tasks.registry import check_options as check_options
-from tasks.registry import load as load
-from tasks.registry import names as names
-from tasks.registry import option_defaults as option_defaults
-from tasks.registry import option_meanings as option_meanings
-from tasks.registry import option_names as option_names
-from tasks.registry import option_types as option_types
-from tasks.registry import parse_options as parse_options
-from tasks.task import Objective as Objective
-from tasks.task import Split as Split
-from tasks.task import Task as Task
+from tasks.data_error import DataError
+from tasks.registry import (
+  check_options,
+  load,
+  names,
+  option_defaults,
+  option_meanings,
+  option_names,
+  option_types,
+  parse_options,
+)
+from tasks.task import Objective, Split, Task
 from tff_fair import moved as _moved
+
+__all__ = [
+  "DataError",
+  "Objective",
+  "Split",
+  "Task",
+  "check_options",
+  "load",
+  "names",
+  "option_defaults",
+  "option_meanings",
+  "option_names",
+  "option_types",
+  "parse_options",
+]
 
 
 def __getattr__(name: str) -> types.ModuleType:

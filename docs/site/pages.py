@@ -1,0 +1,121 @@
+"""Hook of mkdocs: the documents of the repository, and pages of the API.
+
+The site has the folders of the repository, so that a link between two
+documents is the same on a code host and in the site.
+"""
+
+import pathlib
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from tff_fair import methods, typed_values
+
+ROOT = pathlib.Path(__file__).parents[2]
+# The documents, and what they show or link to.
+DOCUMENTS = ("*.md", "*.cff", "docs/*.*", "docs/site/*.css", "examples/*.*")
+# What has public names, beside the methods.
+MODULES = (
+  "tff_fair",
+  "tff_fair.algorithms",
+  "tff_fair.aggregators",
+  "tff_fair.client_works",
+  "tff_fair.composition",
+  "tff_fair.evaluation",
+  "tff_fair.experiments",
+  "tff_fair.finalizers",
+  "tff_fair.hyperparameters",
+  "tff_fair.metrics",
+  "tff_fair.optimizers",
+  "tff_fair.runtime",
+  "tff_fair.summing",
+  "tff_fair.types",
+  "tasks",
+)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+  """Writes the pages of the API into the navigation."""
+  for item in config.nav or []:
+    if "API" in item:
+      item["API"] = [{name: _uri(name)} for name in MODULES]
+      item["API"].append(
+        {"tff_fair.methods": [_uri(module) for module in _method_modules()]}
+      )
+  return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+  """Returns the site's files, at their paths in the repository."""
+  kept = [file for file in files if file.src_dir != config.docs_dir]
+  for pattern in DOCUMENTS:
+    for path in sorted(ROOT.glob(pattern)):
+      uri = path.relative_to(ROOT).as_posix()
+      kept.append(File.generated(config, uri, abs_src_path=str(path)))
+  pages = {name: f"# {name}\n\n::: {name}\n" for name in MODULES}
+  pages["tff_fair.algorithms"] += _links("build_{0.name}")
+  pages["tff_fair.aggregators"] += _links("{0.factory}")
+  pages |= {module: method_page(module) for module in _method_modules()}
+  kept += [
+    File.generated(config, _uri(name), content=text)
+    for name, text in pages.items()
+  ]
+  return Files(kept)
+
+
+def method_page(module: str) -> str:
+  """Returns the page of a file of methods.
+
+  A builder gets its keywords from the hyperparameters as it is made, so that
+  no reader of the source sees them: they come from the registry.
+  """
+  builders = [
+    builder_text(method.name)
+    for method in methods.METHODS.values()
+    if method.module == module
+  ]
+  title = f"# {module.rpartition('.')[2]}"
+  return "\n\n".join([title, *builders, f"::: {module}"])
+
+
+def builder_text(name: str) -> str:
+  """Returns a method's builder, with a table of its hyperparameters."""
+  hparams = methods.hyperparameters(name).values()
+  keywords = "".join(f", {h.name}={h.default!r}" for h in hparams)
+  lines = [
+    f"## build_{name}",
+    "",
+    "```python",
+    f"tff_fair.algorithms.build_{name}(",
+    f"  model_fn, *, client_optimizer{keywords}, **options",
+    ")",
+    "```",
+    "",
+    f"Builds the learning process of `{name}`, as does",
+    f'`tff_fair.algorithms.build("{name}", ...)`. The options are those of',
+    "[`compose`][tff_fair.composition.compose].",
+  ]
+  if hparams:
+    lines += ["", "| hyperparameter | value | default | meaning |"]
+    lines += ["|---|---|---|---|"]
+  for h in hparams:
+    kind = typed_values.describe(h.annotation)
+    within = f", in {h.interval}" if h.interval else ""
+    default = typed_values.text(h.default)
+    lines.append(f"| `{h.name}` | {kind}{within} | {default} | {h.meaning} |")
+  return "\n".join(lines)
+
+
+def _links(form: str) -> str:
+  """Returns links to the names of methods that a public face passes on."""
+  names = {form.format(m): m.module for m in methods.METHODS.values()}
+  links = [f"[`{n}`]({m}.md)" for n, m in names.items() if n != "None"]
+  return f"\nFurther: {', '.join(links)}.\n"
+
+
+def _method_modules() -> list[str]:
+  return list(dict.fromkeys(m.module for m in methods.METHODS.values()))
+
+
+def _uri(name: str) -> str:
+  return f"api/{name}.md"
