@@ -1,6 +1,11 @@
-"""Extension of griffe: what a docstring shows on its page."""
+"""Extension of griffe: what API pages show of hyperparameters and formulas.
 
+Griffe reads the source; some things are made as it runs.
+"""
+
+import ast
 import re
+import textwrap
 from typing import Any
 
 import griffe
@@ -9,19 +14,31 @@ import griffe
 _SECTIONS = re.compile(r"^\w+:\n", re.MULTILINE)
 # Lines that are all indented, between empty ones.
 _FORMULA = re.compile(r"(?<=\n\n)(?:  +\S.*\n?)+(?=\n|\Z)")
-
-
 # What says nothing of its own is left out, and so are the builders of methods:
 # pages.py shows them with their hyperparameters.
 _SAYS_NOTHING = "See the base class."
 _BUILDER = re.compile(r"tff_fair\.methods\.\w+\.build_\w+")
+_HPARAM = "hyperparameter"
 
 
 class Docstrings(griffe.Extension):
-  """Shows the formulas of docstrings as they stand, and no name twice."""
+  """Shows hyperparameters as values, and formulas as they stand."""
+
+  def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
+    """Reads the default and the meaning of a hyperparameter."""
+    call = ast.parse(str(attr.value), mode="eval").body
+    match call:
+      case ast.Call(func=ast.Name("hparam"), args=[default, meaning, *_]):
+        attr.value = ast.unparse(default)
+      case ast.Call(func=ast.Name("required"), args=[meaning, *_]):
+        attr.value = None
+      case _:
+        return
+    attr.labels.add(_HPARAM)
+    attr.docstring = griffe.Docstring(ast.literal_eval(meaning), parent=attr)
 
   def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-    """Changes one documented object."""
+    """Changes a documented object."""
     text = obj.docstring.value if obj.docstring else ""
     if text == _SAYS_NOTHING or _BUILDER.fullmatch(obj.path):
       obj.public = False
@@ -29,10 +46,37 @@ class Docstrings(griffe.Extension):
       sections = _SECTIONS.search(text)
       end = sections.start() if sections else len(text)
       obj.docstring.value = fence(text[:end]) + text[end:]
+    if isinstance(obj, griffe.Class):
+      for decorator in obj.decorators:
+        if rule := re.fullmatch(
+          r"summing\.factory_of\((\w+)\)", str(decorator.value)
+        ):
+          obj.set_member("__init__", constructor(obj.module[rule[1]]))
+
+
+def constructor(rule: griffe.Class) -> griffe.Function:
+  """Returns the constructor that `summing.factory_of` makes for a rule."""
+  keyword = griffe.ParameterKind.keyword_only
+  hparams = [
+    griffe.Parameter(
+      a.name, annotation=a.annotation, kind=keyword, default=a.value
+    )
+    for a in rule.attributes.values()
+    if _HPARAM in a.labels
+  ]
+  options = griffe.Parameter("options", kind=griffe.ParameterKind.var_keyword)
+  myself = griffe.Parameter(
+    "self", kind=griffe.ParameterKind.positional_or_keyword
+  )
+  return griffe.Function(
+    "__init__",
+    parameters=griffe.Parameters(myself, *hparams, options),
+    docstring=griffe.Docstring("Takes the options of `RuleFactory`, too."),
+  )
 
 
 def fence(text: str) -> str:
   """Returns a text with fences around indented lines."""
   return _FORMULA.sub(
-    lambda found: f"```text\n{found[0].rstrip()}\n```\n", text
+    lambda found: f"```text\n{textwrap.dedent(found[0]).rstrip()}\n```\n", text
   )
