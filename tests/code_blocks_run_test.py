@@ -1,0 +1,71 @@
+"""Runs the code blocks of README.md and docs/*.md, each page in a fresh clone."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests import code_blocks, page_script
+from tests.source_tree import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# The set-up's notes on what it has installed, and of which file.
+INSTALLED = ("requirements.txt", "pyproject.toml")
+
+
+@pytest.fixture
+def clone(tmp_path):
+  """A copy of all that git has or would take, with this environment in it."""
+  listed = subprocess.run(
+    ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+    cwd=ROOT,
+    stdout=subprocess.PIPE,
+    text=True,
+    check=True,
+  ).stdout.split("\0")
+  for name in filter(None, listed):
+    if (ROOT / name).is_file():
+      (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+      shutil.copy(ROOT / name, tmp_path / name)
+  programs = tmp_path / ".venv" / "bin"
+  programs.mkdir(parents=True)
+  python = programs / "python"
+  python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+  python.chmod(0o755)
+  # So that ./train installs nothing.
+  (programs.parent / ".made-by-setup").touch()
+  for name in INSTALLED:
+    shutil.copy(ROOT / name, programs.parent / f".installed-{name}")
+  return tmp_path
+
+
+def pages_that_run():
+  return [
+    page
+    for page in PAGES
+    if any(not block.reason for block in code_blocks.read(page))
+  ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", pages_that_run(), ids=lambda page: page.name)
+def test_the_blocks_of_a_page_run_in_their_order(clone, page):
+  script = clone / "page.py"
+  script.write_text(page_script.write(page.name, code_blocks.read(page)))
+  environment = {k: v for k, v in os.environ.items() if "PYTEST" not in k}
+  environment.pop("PYTHONPATH", None)
+  environment["PATH"] = f"{clone}/.venv/bin:{environment['PATH']}"
+  done = subprocess.run(
+    [sys.executable, "-u", script],
+    cwd=clone,
+    env={**environment, "MPLBACKEND": "agg"},
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+    stdin=subprocess.DEVNULL,
+    text=True,
+    check=False,
+  )
+  assert done.returncode == 0, done.stdout[-5000:]
