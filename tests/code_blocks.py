@@ -105,8 +105,9 @@ def _replace(old: str, new: str, code: str) -> str:
 
 
 def _leave_out(command: str, code: str) -> str:
-  kept = (line for line in commands(code) if not line.startswith(command))
-  return "\n".join(kept)
+  lines = commands(code)
+  kept = [line for line in lines if not line.startswith(command)]
+  return code if kept == lines else "\n".join([*kept, ""])
 
 
 def commands(code: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Runs the code blocks of README.md and docs/*.md, each page in a fresh clone."""
+"""Runs the code blocks of the documents, each page in a fresh clone."""
 
 import os
 import shutil

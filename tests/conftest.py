@@ -44,6 +44,8 @@ TIERS = {
   # Files at the top.
   "cases_test.py": "pure",
   "checks_test.py": "pure",
+  "citation_test.py": "pure",
+  "code_blocks_test.py": "pure",
   "collecting_test.py": "tff",
   "composition_test.py": "tff",
   "docs_test.py": "pure",
@@ -54,6 +56,7 @@ TIERS = {
   "learning_rate_decay_test.py": "pure",
   "moved_test.py": "pure",
   "packaging_test.py": "program",
+  "site_test.py": "pure",
   "tiers_test.py": "program",
   "typed_values_test.py": "pure",
   "types_test.py": "pure",

@@ -14,10 +14,12 @@ import griffe
 _SECTIONS = re.compile(r"^\w+:\n", re.MULTILINE)
 # Lines that are all indented, between empty ones.
 _FORMULA = re.compile(r"(?<=\n\n)(?:  +\S.*\n?)+(?=\n|\Z)")
-# What says nothing of its own is left out, and so are the builders of methods:
-# pages.py shows them with their hyperparameters.
+# What says nothing of its own is left out, and so are what Python alone calls,
+# and the builders of methods: pages.py shows them with their hyperparameters.
 _SAYS_NOTHING = "See the base class."
-_BUILDER = re.compile(r"tff_fair\.methods\.\w+\.build_\w+")
+_HIDDEN = re.compile(
+  r"tff_fair\.methods\.\w+\.build_\w+|.*\.__(?!init__|version__)\w+__"
+)
 _HPARAM = "hyperparameter"
 
 
@@ -40,7 +42,7 @@ class Docstrings(griffe.Extension):
   def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
     """Changes a documented object."""
     text = obj.docstring.value if obj.docstring else ""
-    if text == _SAYS_NOTHING or _BUILDER.fullmatch(obj.path):
+    if text == _SAYS_NOTHING or _HIDDEN.fullmatch(obj.path):
       obj.public = False
     elif obj.docstring:
       sections = _SECTIONS.search(text)

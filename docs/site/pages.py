@@ -40,7 +40,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     if "API" in item:
       item["API"] = [{name: _uri(name)} for name in MODULES]
       item["API"].append(
-        {"tff_fair.methods": [_uri(module) for module in _method_modules()]}
+        {"tff_fair.methods": [_uri(module) for module in method_modules()]}
       )
   return config
 
@@ -55,7 +55,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
   pages = {name: f"# {name}\n\n::: {name}\n" for name in MODULES}
   pages["tff_fair.algorithms"] += _links("build_{0.name}")
   pages["tff_fair.aggregators"] += _links("{0.factory}")
-  pages |= {module: method_page(module) for module in _method_modules()}
+  pages |= {module: method_page(module) for module in method_modules()}
   kept += [
     File.generated(config, _uri(name), content=text)
     for name, text in pages.items()
@@ -113,7 +113,8 @@ def _links(form: str) -> str:
   return f"\nFurther: {', '.join(links)}.\n"
 
 
-def _method_modules() -> list[str]:
+def method_modules() -> list[str]:
+  """Returns the files with methods, each once."""
   return list(dict.fromkeys(m.module for m in methods.METHODS.values()))
 
 
