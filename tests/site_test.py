@@ -1,5 +1,6 @@
 """Builds the documents' site, and checks its links and its API pages."""
 
+import html
 import html.parser
 import importlib.util
 import os
@@ -121,12 +122,15 @@ def test_the_search_knows_documents_and_functions(site):
   assert "tff_fair.metrics.fairness_summary" in index
 
 
+def test_types_in_angle_brackets_are_shown(site):
+  page = site / "api" / "tff_fair.evaluation" / "index.html"
+  assert "&lt;client_id=int64[K]" in page.read_text()
+
+
 def test_a_method_has_its_hyperparameters_on_its_page(site):
   page = site / "api" / "tff_fair.methods.fedfa" / "index.html"
-  text = page.read_text()
-  assert "Momentum of the server&#39;s SGD." in text or (
-    "Momentum of the server's SGD." in text
-  )
+  text = html.unescape(page.read_text())
+  assert "Momentum of the server's SGD." in text
   assert 'id="tff_fair.methods.fedfa.FedFaFactory"' in text
 
 

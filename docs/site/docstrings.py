@@ -12,6 +12,7 @@ import griffe
 
 # Where the sections of Google style begin.
 _SECTIONS = re.compile(r"^\w+:\n", re.MULTILINE)
+_CODE_OR_LESS = re.compile(r"```.*?```|`[^`]*`|<", re.DOTALL)
 # Lines that are all indented, between empty ones.
 _FORMULA = re.compile(r"(?<=\n\n)(?:  +\S.*\n?)+(?=\n|\Z)")
 # What says nothing of its own is left out, and so are what Python alone calls,
@@ -47,7 +48,7 @@ class Docstrings(griffe.Extension):
     elif obj.docstring:
       sections = _SECTIONS.search(text)
       end = sections.start() if sections else len(text)
-      obj.docstring.value = fence(text[:end]) + text[end:]
+      obj.docstring.value = escape(fence(text[:end]) + text[end:])
     if isinstance(obj, griffe.Class):
       for decorator in obj.decorators:
         if rule := re.fullmatch(
@@ -74,6 +75,13 @@ def constructor(rule: griffe.Class) -> griffe.Function:
     "__init__",
     parameters=griffe.Parameters(myself, *hparams, options),
     docstring=griffe.Docstring("Takes the options of `RuleFactory`, too."),
+  )
+
+
+def escape(text: str) -> str:
+  """Returns a text whose types, as <S@SERVER>, are no elements of HTML."""
+  return _CODE_OR_LESS.sub(
+    lambda found: "&lt;" if found[0] == "<" else found[0], text
   )
 
 
