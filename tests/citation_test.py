@@ -2,7 +2,7 @@
 
 import tomllib
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from tests.source_tree import ROOT
 
