@@ -50,7 +50,7 @@ def pages_that_run():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("page", pages_that_run(), ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run_in_their_order(clone, page):
   script = clone / "page.py"
