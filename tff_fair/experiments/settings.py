@@ -27,6 +27,8 @@ DecayKind = Literal["exponential", "inverse_time"]
 WITH_MOMENTUM = ("momentum", "nesterov")
 MOMENTUM = 0.9  # Where there is one and none is given.
 USUAL_COHORT = 10
+USUAL_INTERVAL = 10  # In rounds, from one evaluation to the next.
+LEAST_EVALUATIONS = 5
 _LARGEST_INT32 = 2**31 - 1  # Places of examples are counted in int32.
 
 _MOMENTUM_OF = (
@@ -180,10 +182,12 @@ class LoopSettings:
   """Loop: rounds, checkpoints, and the seed."""
 
   total_rounds: int = declared.positive_integer(100, "Number of rounds.")
-  rounds_per_evaluation: int = declared.positive_integer(
-    10,
-    "Every so many rounds, and at the end, the run evaluates the model on the "
-    "clients' test data.",
+  rounds_per_evaluation: int | None = declared.positive_integer(
+    None,
+    "Every so many rounds, and before the first and after the last, the run "
+    "evaluates the model on the clients' test data. By default "
+    f"{USUAL_INTERVAL}. A run of few rounds evaluates {LEAST_EVALUATIONS} "
+    "times at least: by default, and where this is more than all its rounds.",
   )
   rounds_per_checkpoint: int = declared.positive_integer(
     10,

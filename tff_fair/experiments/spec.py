@@ -76,6 +76,21 @@ class RunSpec(
     """The task and the method, as folders are called: "digits-adafed"."""
     return f"{self.task}-{self.algorithm}"
 
+  @property
+  def evaluation_interval(self) -> int:
+    """Rounds from one evaluation to the next.
+
+    It is `rounds_per_evaluation`. Where that is not given, or is made for more
+    rounds than there are, a run of few rounds still evaluates several times.
+    """
+    given, total = self.rounds_per_evaluation, self.total_rounds
+    if given is not None and given <= total:
+      return given
+    return min(
+      given or settings.USUAL_INTERVAL,
+      max(1, total // settings.LEAST_EVALUATIONS),
+    )
+
   def to_dict(self) -> dict[str, object]:
     """Returns all settings as plain values, ready for JSON."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -133,6 +148,7 @@ class RunSpec(
     hparams = methods.hyperparameters(self.algorithm)
     return {
       **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
+      "rounds_per_evaluation": self.evaluation_interval,
       **{
         f"{spec_text.HPARAM}{name}": self.hparams.get(name, h.default)
         for name, h in hparams.items()

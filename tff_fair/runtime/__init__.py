@@ -1,10 +1,19 @@
 """Where computations run: workers on this machine or on others."""
 
-from tff_fair.runtime.contexts import stop, use_default, use_local, use_workers
+from tff_fair.runtime.contexts import (
+  ClientCount,
+  count_clients,
+  stop,
+  use_default,
+  use_local,
+  use_workers,
+)
 from tff_fair.runtime.workers import Worker, start_worker, worker_pids
 
 __all__ = [
+  "ClientCount",
   "Worker",
+  "count_clients",
   "start_worker",
   "stop",
   "use_default",

@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
@@ -132,7 +132,7 @@ def use_local(
         simulate_secure_sums=simulate_secure_sums,
       )
     )
-    _replace_current(opened)
+    _replace_current(opened, worker)
 
 
 def use_workers(
@@ -191,6 +191,32 @@ def use_workers(
 
 
 _chosen: Any = None  # The context that the program has chosen.
+_local_worker: workers.Worker | None = None  # Where it computes, if here.
+
+
+class ClientCount(NamedTuple):
+  """How far the worker of this program is.
+
+  Attributes:
+    begun: How many clients have begun since it started; each pass over a
+      client's data counts.
+    at_a_time: How many work at the same time, or fewer; without limit if it is
+      not positive.
+  """
+
+  begun: int
+  at_a_time: int
+
+
+def count_clients() -> ClientCount | None:
+  """Returns how far the worker is; `None` where several workers compute.
+
+  May be asked from another thread, in the middle of a round.
+  """
+  worker = _local_worker
+  if worker is None:
+    return None
+  return ClientCount(worker.clients_begun(), worker.clients_at_a_time)
 
 
 def use_default() -> None:
@@ -206,9 +232,9 @@ def use_default() -> None:
     tff.framework.set_default_context(_chosen)
 
 
-def _choose(context: Any) -> None:
-  global _chosen  # noqa: PLW0603
-  _chosen = context
+def _choose(context: Any, worker: workers.Worker | None = None) -> None:
+  global _chosen, _local_worker
+  _chosen, _local_worker = context, worker
 
 
 @atexit.register
@@ -244,8 +270,10 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _replace_current(opened: contextlib.ExitStack) -> None:
-  _choose(tff.framework.get_context_stack().current)
+def _replace_current(
+  opened: contextlib.ExitStack, worker: workers.Worker | None = None
+) -> None:
+  _choose(tff.framework.get_context_stack().current, worker)
   former = _current.pop_all()
   _current.enter_context(opened.pop_all())
   former.close()

@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping
 from typing import Self
 
-from tff_fair.runtime import private_tff
+from tff_fair.runtime import private_tff, worker_log
 
 # A round allocates and frees the same large tensors over and over. By default
 # glibc returns their memory to the kernel at once, and every reuse pays its
@@ -62,9 +62,17 @@ class Worker:
   Leaving it as a context manager stops it.
   """
 
-  def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+  def __init__(
+    self,
+    process: subprocess.Popen[bytes],
+    port: int,
+    log: worker_log.WorkerLog,
+    clients_at_a_time: int,
+  ) -> None:
     self._process = process
     self._port = port
+    self._log = log
+    self._clients_at_a_time = clients_at_a_time
 
   @property
   def address(self) -> str:
@@ -80,6 +88,15 @@ class Worker:
   def pid(self) -> int:
     """The process id."""
     return self._process.pid
+
+  def clients_begun(self) -> int:
+    """Returns how many clients have begun here so far; see `worker_log`."""
+    return self._log.num_begun()
+
+  @property
+  def clients_at_a_time(self) -> int:
+    """How many clients run at the same time; without limit if not positive."""
+    return self._clients_at_a_time
 
   @property
   def is_running(self) -> bool:
@@ -113,6 +130,7 @@ class Worker:
     """Ends the process at once: it holds nothing worth saving."""
     self._process.kill()
     self._process.wait()
+    self._log.close()
     _workers.discard(self)
 
   def __enter__(self) -> Self:
@@ -168,15 +186,22 @@ def start_worker(
     max_concurrent_computation_calls = _NUM_CORES
   with _reserve_port(port) as reservation:
     bound_port = reservation.getsockname()[1]
+    merged = {**_WORKER_ENVIRONMENT, **os.environ, **(environment or {})}
     process = _spawn(
       [
         str(private_tff.worker_binary()),
         f"--port={bound_port}",
         f"--max_concurrent_computation_calls={max_concurrent_computation_calls}",
       ],
-      {**_WORKER_ENVIRONMENT, **os.environ, **(environment or {})},
+      worker_log.with_signs_of_clients(merged),
     )
-    worker = Worker(process, bound_port)
+    assert process.stderr is not None
+    worker = Worker(
+      process,
+      bound_port,
+      worker_log.WorkerLog(process.stderr, merged),
+      max_concurrent_computation_calls,
+    )
     _workers.add(worker)
     try:
       _wait_until_listening(worker, bound_port, timeout)
@@ -228,6 +253,7 @@ def _spawn(
       process = subprocess.Popen(
         [sys.executable, "-ISc", _BECOME_WORKER, str(os.getpid()), *command],
         stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         env=environment,
         # Ctrl-C in a terminal reaches the program alone, which may still need
         # the worker for what it does then.

@@ -119,7 +119,7 @@ def round_output(
   Returns:
     Beside what `apply_rule` measured, if clients have ids, the coefficients of
     the cohort's updates (float32[m]) in the order of `client_ids` (int64[m]),
-    which ascend.
+    which ascend; and `client_losses` (float32[m]), if they report losses.
   """
   num_clients = tf.size(rows.client_id)
   measurements = collections.OrderedDict(
@@ -133,6 +133,9 @@ def round_output(
     measurements["coefficients"] = _reported(
       tf.gather(output.coefficients, order)
     )
+    if "loss" in reader.fields:
+      losses = rows.columns[:, reader.columns.index("loss")]
+      measurements["client_losses"] = _reported(tf.gather(losses, order))
   measurements.update(output.measurements)
   result = RoundUpdate(direction, num_clients, output.for_finalizer)
   return output.state, result, measurements

@@ -21,6 +21,7 @@ Configuration = Mapping[str, Mapping[str, Any]]
 
 COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
 FLAGS, HPARAMS = "flags", "hparams"
+INTERVAL = "rounds_per_evaluation"
 # Flags that hold `name=value` texts, by the field that is a mapping.
 _MAPPINGS = {"task_options": "task_option", "hparams": "hparam"}
 _FLAGS_WITHOUT_FIELD = ("output_dir", "workers", *_MAPPINGS.values())
@@ -65,6 +66,7 @@ def build(
   flags |= {
     "clients_per_round": clients_per_round,
     "aggregation": aggregation,
+    INTERVAL: spec.evaluation_interval,
     "output_dir": output_dir,
     "workers": list(workers),
   }
@@ -124,7 +126,8 @@ def differences(saved: Configuration, present: Configuration) -> Iterator[str]:
   """
   before, now = read_resolved(saved), read_resolved(present)
   for name, values in before.differences(now).items():
-    yield _difference(name, *map(typed_values.text, values))
+    if name != INTERVAL or not _has_former_interval(saved, read_spec(present)):
+      yield _difference(name, *map(typed_values.text, values))
   for group in sorted((saved.keys() | present.keys()) - set(_FREE_GROUPS)):
     if group != HPARAMS:
       yield from _differences_of_groups(
@@ -149,6 +152,8 @@ def differences_from(
     ValueError: If the saved one is not that of a run which this version knows.
   """
   found = read_spec(saved).differences(spec)
+  if _has_former_interval(saved, spec):
+    found.pop(INTERVAL, None)
   for name in ("clients_per_round", "aggregation"):
     if name in found:
       # Saved is also what followed from the task and the method.
@@ -159,6 +164,22 @@ def differences_from(
       ):
         del found[name]
   return found
+
+
+def evaluation_interval(configuration: Configuration) -> int:
+  """Returns the rounds from one evaluation of a run to the next.
+
+  A run goes on with the interval that it began with: runs of few rounds used to
+  evaluate less often.
+  """
+  interval = configuration.get(FLAGS, {}).get(INTERVAL)
+  return settings.USUAL_INTERVAL if interval is None else int(interval)
+
+
+def _has_former_interval(saved: Configuration, spec: RunSpec) -> bool:
+  """Returns whether a saved run evaluates as earlier versions run a spec."""
+  former = spec.rounds_per_evaluation or settings.USUAL_INTERVAL
+  return evaluation_interval(saved) == former
 
 
 def _may_follow(

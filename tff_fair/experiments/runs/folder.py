@@ -40,6 +40,11 @@ class RunFolder:
     self.curves_plot = path / "curves.png"
     self.summary = path / "summary.json"
 
+  def configuration(self) -> Configuration:
+    """Returns the configuration that the run began with."""
+    saved: Configuration = json.loads(self.config.read_text("utf-8"))
+    return saved
+
   @property
   def files(self) -> tuple[pathlib.Path, ...]:
     """All files and folders that a run writes."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import typing
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, NotRequired, Protocol, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
@@ -23,20 +23,20 @@ if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
 
-class Schedule(Protocol):
-  """How long to train, and when to evaluate and save; a `RunSpec` is one."""
+class Schedule(NamedTuple):
+  """How long to train, and when to evaluate and save.
 
-  @property
-  def total_rounds(self) -> int:
-    """Number of rounds."""
+  Attributes:
+    total_rounds: Number of rounds.
+    rounds_per_evaluation: After every so many rounds, and the last, the model
+      is evaluated.
+    rounds_per_checkpoint: The state is saved after so many rounds, and when the
+      loop ends.
+  """
 
-  @property
-  def rounds_per_evaluation(self) -> int:
-    """After every so many rounds, and the last, the model is evaluated."""
-
-  @property
-  def rounds_per_checkpoint(self) -> int:
-    """The state is saved after so many rounds, and when the loop ends."""
+  total_rounds: int
+  rounds_per_evaluation: int
+  rounds_per_checkpoint: int
 
 
 # Results over clients, see `population.summarize`. Some runs have those of the
@@ -99,13 +99,17 @@ def train(
 ) -> None:
   """Trains up to the last round, from the last saved one.
 
+  A new run evaluates the model before training as well: that is round 0. It is
+  a point to compare with, never the best, nor one that wears out patience.
+
   Args:
     training: The rounds.
     schedule: How long to train, and when to evaluate and save.
     evaluate: Evaluates a state of the process.
     state_manager: Saves the state of the process under the number of rounds.
     releases: Where results go.
-    report_progress: Takes the number of each round and its evaluation, if any.
+    report_progress: Takes the number of each round and its evaluation, if any;
+      first that of round 0, if the run is new.
     selection: Knows the evaluations up to the last saved round, and says when
       to stop. `None` goes on to the last round.
     best_manager: Saves the states at the best evaluations so far.
@@ -118,6 +122,11 @@ def train(
   saved_state, completed = waiting.wait(state_manager.load_latest(state))
   if saved_state is not None:
     state = saved_state
+  else:
+    initial = evaluate(state)
+    with interruption.deferred():
+      waiting.wait(_release_evaluation(releases, 0, initial))
+    report_progress(0, initial)
   saved = completed
   try:
     for round_num in range(completed + 1, schedule.total_rounds + 1):
@@ -182,5 +191,11 @@ async def _release(
   await releases.costs.release(result.costs, round_num)
   await releases.cohorts.release(result.clients, round_num)
   if evaluation is not None:
-    await releases.summary.release(evaluation.summary, round_num)
-    await releases.clients.release(evaluation.clients, round_num)
+    await _release_evaluation(releases, round_num, evaluation)
+
+
+async def _release_evaluation(
+  releases: Releases, round_num: int, evaluation: Evaluation
+) -> None:
+  await releases.summary.release(evaluation.summary, round_num)
+  await releases.clients.release(evaluation.clients, round_num)

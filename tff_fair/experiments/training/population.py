@@ -50,6 +50,14 @@ def check_data(task: tasks.Task) -> None:
       task.test.load(client_id)
 
 
+def has_personal_models(
+  process: tff.learning.templates.LearningProcess,
+) -> bool:
+  """Returns whether a process trains a model for each client, too."""
+  state_type = process.initialize.type_signature.result.member
+  return hasattr(state_type.client_work, "personal")
+
+
 def build_losses(
   task: tasks.Task, train_data: ClientData
 ) -> Callable[[rounds.State, Ids], np.ndarray]:
@@ -99,10 +107,8 @@ def build_evaluation(
     the summary. Where some clients attack, the group `honest` of the summary is
     about the others alone.
   """
-  state_type = process.initialize.type_signature.result.member
-  has_personal_models = hasattr(state_type.client_work, "personal")
   evaluate_global = tff_fair.evaluation.build_client_evaluation(task.model)
-  evaluate_personal = has_personal_models and (
+  evaluate_personal = has_personal_models(process) and (
     tff_fair.evaluation.build_personal_evaluation(task.model)
   )
   test_data = client_data(task.test_data)

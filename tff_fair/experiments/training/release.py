@@ -34,14 +34,19 @@ class RowsReleaseManager(tff.program.ReleaseManager):
   async def release(self, value: Mapping[str, np.ndarray], key: int) -> None:
     """Appends `value`, columns of equal length, under the round `key`.
 
-    A cell that is `None` is left empty.
+    A cell that is `None` is left empty. A file that an earlier version began
+    keeps the columns that it has.
     """
-    is_new = not self._path.exists()
-    with self._path.open("a", newline="") as file:
+    with self._path.open("a+", newline="") as file:
       writer = csv.writer(file)
-      if is_new:
-        writer.writerow([ROUND, *value])
-      columns = (np.asarray(column).tolist() for column in value.values())
+      names = list(value)
+      if file.tell() == 0:
+        writer.writerow([ROUND, *names])
+      else:
+        file.seek(0)
+        names = [n for n in next(csv.reader(file)) if n != ROUND]
+        file.seek(0, os.SEEK_END)
+      columns = (np.asarray(value[name]).tolist() for name in names)
       writer.writerows([key, *row] for row in zip(*columns, strict=True))
 
 
@@ -184,7 +189,7 @@ def keep_rounds(path: pathlib.Path, last_round: int) -> None:
 
   Args:
     path: A table whose first column is the round; it may not exist.
-    last_round: The last round to keep; without any, the file goes.
+    last_round: The last round to keep; without any, as after -1, the file goes.
 
   Raises:
     RunError: If it is not as a run left it.

@@ -64,7 +64,8 @@ def go_back(
     )
   release.keep_states(folder, completed)
   for table in folder.round_tables:
-    release.keep_rounds(table, completed)
+    # From the beginning, the evaluation before training comes again, too.
+    release.keep_rounds(table, completed or -1)
   return completed
 
 
@@ -83,7 +84,8 @@ def _has_rows(
     folder: The folder.
     rows: The number of rows of each round, by table.
     saved: The round.
-    evaluated: The last round up to it with an evaluation; 0 is none.
+    evaluated: The last round up to it with an evaluation; 0 is that before
+      training.
     num_reporting: How many clients reported back in the round.
     num_evaluated: How many clients an evaluation has.
   """
@@ -94,9 +96,11 @@ def _has_rows(
       (folder.costs, saved, 1),
       (folder.cohorts, saved, num_reporting),
     ]
-  if evaluated:
-    needed += [
-      (folder.evaluations, evaluated, 1),
-      (folder.client_evaluations, evaluated, num_evaluated),
-    ]
+  evaluations = {
+    folder.evaluations: 1,
+    folder.client_evaluations: num_evaluated,
+  }
+  # Runs of before version 0.2 have no round 0.
+  if evaluated or any(rows[table].get(0) for table in evaluations):
+    needed += [(table, evaluated, n) for table, n in evaluations.items()]
   return all(rows[table].get(n, 0) == number for table, n, number in needed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,24 @@ if typing.TYPE_CHECKING:
 State: TypeAlias = "tff.learning.templates.LearningAlgorithmState"
 
 # Where a process reports the coefficients of its clients, among its metrics.
-_AGGREGATOR, _IDS, _COEFFICIENTS = "aggregator", "client_ids", "coefficients"
+_AGGREGATOR, _IDS = "aggregator", "client_ids"
+_COEFFICIENTS, _LOSSES = "coefficients", "client_losses"
+
+
+class Watch(Protocol):
+  """Returns what surrounds work of clients that may take long."""
+
+  def __call__(
+    self, name: str, num_clients: int, passes: int = 1
+  ) -> contextlib.AbstractContextManager[None]:
+    """See `tff_fair.experiments.progress.Follower.watch`."""
+
+
+def _unwatched(
+  name: str, num_clients: int, passes: int = 1
+) -> contextlib.AbstractContextManager[None]:
+  del name, num_clients, passes
+  return contextlib.nullcontext()
 
 
 class Process(Protocol):
@@ -43,8 +61,9 @@ class Round(NamedTuple):
     seconds: How long it took.
     costs: What it cost the clients, by name.
     clients: Columns with one entry for each client that reported back, in
-      ascending order of `client_id`; `coefficient`, `loss_before` and
-      `loss_after` are `None` where they are not known.
+      ascending order of `client_id`; `coefficient`, `loss_before`,
+      `loss_after` and `loss` are `None` where they are not known. `loss` is
+      what the client reported to the method.
   """
 
   state: State
@@ -65,6 +84,8 @@ class Rounds:
     train_data: Callable[[Sequence[int]], list[tf.data.Dataset]],
     costs: Callable[[State, sampling.Cohort], Mapping[str, int]],
     losses: Callable[[State, Sequence[int]], np.ndarray] | None = None,
+    watch: Watch = _unwatched,
+    passes: int = 1,
   ) -> None:
     """Takes the parts of a round.
 
@@ -76,12 +97,16 @@ class Rounds:
       losses: Returns the losses of the global model of a state over the
         training data of clients. If given, it is asked before and after each
         round, and the share of clients whose loss did not rise is reported.
+      watch: Surrounds the clients' work.
+      passes: How often the worker reads the data of a client in a round.
     """
     self._process = process
     self._sample = sample
     self._train_data = train_data
     self._costs = costs
     self._losses = losses
+    self._watch = watch
+    self._passes = passes
 
   def initial_state(self) -> State:
     """Returns the state before the first round."""
@@ -96,15 +121,18 @@ class Rounds:
     """
     cohort = self._sample(round_num)
     client_ids = cohort.reporting
+    name, number = f"round {round_num}", len(client_ids)
     start = time.perf_counter()
-    output = self._process.next(state, self._train_data(client_ids))
+    with self._watch(name, number, self._passes):
+      output = self._process.next(state, self._train_data(client_ids))
     seconds = time.perf_counter() - start
-    metrics, coefficients = _without_coefficients(output.metrics)
-    unknown = np.full(len(client_ids), None)
-    before = after = unknown
+    metrics, of_clients = _without_clients(output.metrics)
+    before = after = np.full(number, None)
     if self._losses is not None:
-      before = self._losses(state, client_ids)
-      after = self._losses(output.state, client_ids)
+      with self._watch(f"losses before {name}", number):
+        before = self._losses(state, client_ids)
+      with self._watch(f"losses after {name}", number):
+        after = self._losses(output.state, client_ids)
       # A loss that is not a number has not been kept from rising.
       metrics = {**metrics, "improved_share": float(np.mean(after <= before))}
     return Round(
@@ -114,29 +142,40 @@ class Rounds:
       self._costs(state, cohort),
       {
         "client_id": np.array(client_ids),
-        "coefficient": np.array([coefficients.get(k) for k in client_ids]),
+        "coefficient": _column(of_clients, _COEFFICIENTS, client_ids),
         "loss_before": before,
         "loss_after": after,
+        "loss": _column(of_clients, _LOSSES, client_ids),
       },
     )
 
 
-def _without_coefficients(
+def _without_clients(
   metrics: Mapping[str, Any],
-) -> tuple[Mapping[str, Any], Mapping[int, float]]:
+) -> tuple[Mapping[str, Any], Mapping[str, Mapping[int, float]]]:
   """Returns the metrics without what is of single clients, and that by id."""
   aggregator = metrics.get(_AGGREGATOR, {})
   if _IDS not in aggregator:
     return metrics, {}
-  ids, coefficients = (
-    np.asarray(aggregator[name]).tolist() for name in (_IDS, _COEFFICIENTS)
-  )
+  ids = np.asarray(aggregator[_IDS]).tolist()
+  of_clients = {
+    name: dict(zip(ids, np.asarray(aggregator[name]).tolist(), strict=True))
+    for name in (_COEFFICIENTS, _LOSSES)
+    if name in aggregator
+  }
   of_cohort = {
     name: value
     for name, value in aggregator.items()
-    if name not in (_IDS, _COEFFICIENTS)
+    if name not in (_IDS, *of_clients)
   }
-  return (
-    {**metrics, _AGGREGATOR: of_cohort},
-    dict(zip(ids, coefficients, strict=True)),
-  )
+  return {**metrics, _AGGREGATOR: of_cohort}, of_clients
+
+
+def _column(
+  of_clients: Mapping[str, Mapping[int, float]],
+  name: str,
+  client_ids: Sequence[int],
+) -> np.ndarray:
+  """Returns a value of each client; `None` for those who did not count."""
+  values = of_clients.get(name, {})
+  return np.array([values.get(k) for k in client_ids])

@@ -29,6 +29,9 @@ from tff_fair.experiments.training import (
 from tff_fair.experiments.training.selection import Selection
 
 _OUTPUTS = pathlib.Path("outputs")
+# The worker reads the data of a client of whom it keeps a personal model for
+# its id, for finding that model, and for the work.
+_PASSES_OF_PERSONAL = 3
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 Say = Callable[[str], None]
@@ -156,11 +159,16 @@ def _train(
   progress: bool,
 ) -> None:
   sample = sampling.Sampler(plan.cohorts, plan.task.train.num_examples)
+  schedule = loop.Schedule(
+    spec.total_rounds,
+    configuration.evaluation_interval(folder.configuration()),
+    spec.rounds_per_checkpoint,
+  )
   folder.remove_leftovers()
   completed = resumption.go_back(
     folder,
-    total_rounds=spec.total_rounds,
-    rounds_per_evaluation=spec.rounds_per_evaluation,
+    total_rounds=schedule.total_rounds,
+    rounds_per_evaluation=schedule.rounds_per_evaluation,
     num_reporting=lambda round_num: len(sample(round_num).reporting),
     num_evaluated=len(plan.evaluated),
     say=say,
@@ -175,17 +183,15 @@ def _train(
     else f"{folder.path}: a new run."
   )
   with progress_report.follow(
-    spec.total_rounds, completed_rounds=completed, is_silent=not progress
+    spec.total_rounds,
+    completed_rounds=completed,
+    count=runtime.count_clients,
+    is_silent=not progress,
   ) as report_progress:
     loop.train(
-      _rounds(spec, plan, sample),
-      spec,
-      evaluate=population.build_evaluation(
-        plan.task,
-        plan.process,
-        client_ids=plan.evaluated,
-        attackers=plan.attackers,
-      ),
+      _rounds(spec, plan, sample, report_progress),
+      schedule,
+      evaluate=_evaluation(plan, report_progress),
       state_manager=release.open_checkpoints(folder),
       releases=release.open_releases(folder),
       report_progress=report_progress,
@@ -201,9 +207,13 @@ def _train(
 
 
 def _rounds(
-  spec: RunSpec, plan: assembly.Plan, sample: sampling.Sampler
+  spec: RunSpec,
+  plan: assembly.Plan,
+  sample: sampling.Sampler,
+  follower: progress_report.Follower,
 ) -> rounds.Rounds:
   train_data = population.client_data(plan.task.train_data)
+  has_personal = population.has_personal_models(plan.process)
   return rounds.Rounds(
     plan.process,
     sample=sample,
@@ -212,7 +222,29 @@ def _rounds(
     losses=population.build_losses(plan.task, train_data)
     if spec.measure_improvement
     else None,
+    watch=follower.watch,
+    passes=_PASSES_OF_PERSONAL if has_personal else 1,
   )
+
+
+def _evaluation(
+  plan: assembly.Plan, follower: progress_report.Follower
+) -> Callable[[rounds.State], loop.Evaluation]:
+  evaluate = population.build_evaluation(
+    plan.task,
+    plan.process,
+    client_ids=plan.evaluated,
+    attackers=plan.attackers,
+  )
+  # The global model is evaluated, too.
+  has_personal = population.has_personal_models(plan.process)
+  passes = 1 + _PASSES_OF_PERSONAL if has_personal else 1
+
+  def watched(state: rounds.State) -> loop.Evaluation:
+    with follower.watch("evaluation", len(plan.evaluated), passes):
+      return evaluate(state)
+
+  return watched
 
 
 def _remember_evaluations(folder: RunFolder, selection: Selection) -> None:
@@ -220,7 +252,8 @@ def _remember_evaluations(folder: RunFolder, selection: Selection) -> None:
     rows = pd.read_csv(folder.evaluations, float_precision="round_trip")
     values = rows[f"accuracy/{selection.criterion}"]
     for round_num, value in zip(rows["round"], values, strict=True):
-      selection.add(int(round_num), {selection.criterion: value})
+      if round_num > 0:
+        selection.add(int(round_num), {selection.criterion: value})
 
 
 def _advice(folder: RunFolder, spec: RunSpec) -> str:
