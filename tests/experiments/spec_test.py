@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tff_fair.experiments import RunSpec, SpecError, settings
+from tff_fair import methods
+from tff_fair.experiments import RunSpec, SpecError, combinations, settings
 
 # A valid value of each setting that is not its default, with what it needs.
 OTHERS = {
@@ -75,7 +76,8 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
   assert value != field.default
   found = spec.differences(RunSpec())
   if field.decides:
-    assert found[name] == (value, field.default)
+    # Of some, the default follows from others.
+    assert found[name] == (value, RunSpec().effective()[name])
   else:
     assert found == {}
 
@@ -236,3 +238,87 @@ def test_every_setting_has_a_meaning():
   for field in RunSpec.fields().values():
     assert field.meaning.endswith("."), field.name
     assert RunSpec.fields()[field.name].check(field.default) == field.default
+
+
+@pytest.mark.parametrize(
+  ("given", "total_rounds", "interval"),
+  [
+    (None, 100, 10),
+    (None, 50, 10),
+    (None, 49, 9),
+    (None, 20, 4),
+    (None, 3, 1),
+    # A file of settings for many rounds, cut short.
+    (100, 20, 4),
+    (100, 60, 12),
+    (21, 20, 4),
+    # Asked for.
+    (20, 20, 20),
+    (10, 20, 10),
+    (1, 1000, 1),
+  ],
+)
+def test_a_run_of_few_rounds_is_evaluated_several_times(
+  given, total_rounds, interval
+):
+  spec = RunSpec(total_rounds=total_rounds, rounds_per_evaluation=given)
+  assert spec.evaluation_interval == interval
+  assert spec.rounds_per_evaluation == given
+  same = spec.replace(rounds_per_evaluation=interval)
+  assert spec.differences(same) == {}
+
+
+@pytest.mark.parametrize("algorithm", methods.names())
+def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
+  spec = RunSpec(algorithm=algorithm, server_learning_rate=0.25)
+  hparams = methods.hyperparameters(algorithm)
+  assert spec.has_own_server_step == (algorithm in ("fedadam", "adafedadam"))
+  assert spec.all_hparams == {
+    name: 0.25 if name == "learning_rate" else hyperparameter.default
+    for name, hyperparameter in hparams.items()
+  }
+  if not spec.has_own_server_step:
+    return
+  same = RunSpec(algorithm=algorithm, hparams={"learning_rate": 0.25})
+  assert same.all_hparams == spec.all_hparams
+  # A folder holds both.
+  both = spec.replace(hparams={"learning_rate": 0.25})
+  assert both.differences(spec) == {}
+  with pytest.raises(SpecError, match=r"given as 0\.5; leave one"):
+    spec.replace(hparams={"learning_rate": 0.5})
+  with pytest.raises(SpecError, match="has a server step of its own") as found:
+    RunSpec(algorithm=algorithm, server_optimizer="sgd")
+  assert found.value.field == "server_optimizer"
+
+
+@pytest.mark.parametrize(
+  ("given", "lines"),
+  [
+    ({}, []),
+    (
+      {"client_weighting": "uniform", "algorithm": "fedfv"},
+      [
+        "client_weighting=uniform has no effect: fedfv does not use the "
+        "weights of clients."
+      ],
+    ),
+    ({"client_weighting": "uniform", "algorithm": "fedavg"}, []),
+    (
+      {"dropout_kind": "by_client", "attack_share": 0.2},
+      [
+        "dropout_kind=by_client has no effect without dropout.",
+        "attack_share=0.2 has no effect without attack.",
+      ],
+    ),
+    ({"dropout_kind": "by_client", "dropout": 0.2}, []),
+    (
+      {"client_learning_rate_decay_kind": "inverse_time"},
+      [
+        "client_learning_rate_decay_kind=inverse_time has no effect without "
+        "client_learning_rate_decay."
+      ],
+    ),
+  ],
+)
+def test_settings_without_effect_are_named(given, lines):
+  assert list(combinations.without_effect(RunSpec(**given))) == lines

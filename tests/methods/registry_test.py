@@ -4,10 +4,12 @@ import inspect
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import tff_fair
 from tests import small_problem, source_tree
+from tests.methods import cohorts, in_graph
 from tff_fair import (
   aggregators,
   algorithms,
@@ -178,3 +180,29 @@ def test_a_factory_has_the_hyperparameters_of_its_rule(name):
   assert all(f"{h.name}: {h.meaning}" in words for h in declared)
   doc = inspect.getdoc(factory) or ""
   assert all(signal in doc for signal in rule.signals)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_method_that_weighs_clients_uses_their_weights(name):
+  rule_class = algorithms.get(name).build.rule
+  fixed = {"fedmgda": {"epsilon": 1.0, "normalize": False}}.get(name, {})
+  needed = {h.name: 10 for h in hyperparameters.of(rule_class) if h.is_required}
+  rule = rule_class(**fixed, **needed)
+  updates, loss, num_examples = cohorts.random(4, d=23, seed=3)
+  nobody = ([], [], np.zeros([0, 23]))
+  uniform, weighted = (
+    in_graph.apply(
+      rule,
+      cohorts.make(
+        updates,
+        loss,
+        numbers,
+        remembered=nobody if rule.remembered_rounds else None,
+        **cohorts.random_signals(4, 3),
+      ),
+      None,
+    ).coefficients
+    for numbers in (np.ones(4), num_examples)
+  )
+  is_same = np.allclose(uniform, weighted, rtol=1e-6, atol=0)
+  assert is_same != methods.weighs_clients(name)

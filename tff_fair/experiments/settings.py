@@ -26,6 +26,8 @@ DecayKind = Literal["exponential", "inverse_time"]
 
 WITH_MOMENTUM = ("momentum", "nesterov")
 MOMENTUM = 0.9  # Where there is one and none is given.
+# The hyperparameter of methods that have a server step of their own.
+SERVER_RATE = "learning_rate"
 USUAL_COHORT = 10
 USUAL_INTERVAL = 10  # In rounds, from one evaluation to the next.
 LEAST_EVALUATIONS = 5
@@ -132,7 +134,9 @@ class TrainingSettings:
   )
   server_learning_rate: float | None = declared.positive_number(
     None,
-    "Learning rate of the server. By default 1, or the method's own.",
+    "Learning rate of the server. By default 1, or the method's own; of a "
+    "method with a server step of its own it is the hyperparameter "
+    "learning_rate.",
   )
   server_learning_rate_decay: float | None = declared.value(
     None,

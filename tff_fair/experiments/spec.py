@@ -14,6 +14,7 @@ from typing import Any, Self
 import tasks
 from tff_fair import methods
 from tff_fair.experiments import (
+  combinations,
   declared,
   grids,
   number_range,
@@ -64,7 +65,7 @@ class RunSpec(
         raise SpecError(name, f"{error}.") from None
     object.__setattr__(self, "task_options", self._checked_task_options())
     object.__setattr__(self, "hparams", self._checked_hparams())
-    self._check_combinations()
+    combinations.check(self)
 
   @classmethod
   def fields(cls) -> Mapping[str, declared.Declared]:
@@ -90,6 +91,28 @@ class RunSpec(
       given or settings.USUAL_INTERVAL,
       max(1, total // settings.LEAST_EVALUATIONS),
     )
+
+  @property
+  def all_hparams(self) -> dict[str, Value]:
+    """All hyperparameters of the method, defaults filled in.
+
+    Where the method has a server step of its own, the server's learning rate is
+    one of them.
+    """
+    values = {
+      name: hyperparameter.default
+      for name, hyperparameter in methods.hyperparameters(
+        self.algorithm
+      ).items()
+    }
+    if self.has_own_server_step and self.server_learning_rate is not None:
+      values[settings.SERVER_RATE] = self.server_learning_rate
+    return {**values, **self.hparams}
+
+  @property
+  def has_own_server_step(self) -> bool:
+    """Whether the method has a server step of its own, and its rate."""
+    return settings.SERVER_RATE in methods.hyperparameters(self.algorithm)
 
   def to_dict(self) -> dict[str, object]:
     """Returns all settings as plain values, ready for JSON."""
@@ -145,13 +168,12 @@ class RunSpec(
 
   def effective(self) -> dict[str, Value]:
     """Returns what decides the results, defaults filled in, by flat names."""
-    hparams = methods.hyperparameters(self.algorithm)
     return {
       **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
       "rounds_per_evaluation": self.evaluation_interval,
       **{
-        f"{spec_text.HPARAM}{name}": self.hparams.get(name, h.default)
-        for name, h in hparams.items()
+        f"{spec_text.HPARAM}{name}": value
+        for name, value in self.all_hparams.items()
       },
       **{
         f"{spec_text.TASK_OPTION}{name}": self.task_options.get(name, default)
@@ -207,73 +229,6 @@ class RunSpec(
       except ValueError as error:
         raise SpecError("hparams", str(error), key=name, value=value) from error
     return FrozenMapping(checked)
-
-  def _check_combinations(self) -> None:
-    with_momentum = " or ".join(settings.WITH_MOMENTUM)
-    for side in ("client", "server"):
-      momentum = getattr(self, f"{side}_momentum")
-      optimizer = getattr(self, f"{side}_optimizer")
-      if momentum is not None and optimizer not in settings.WITH_MOMENTUM:
-        raise SpecError(
-          f"{side}_momentum",
-          f"expected {side}_optimizer to be {with_momentum}, "
-          f"found {optimizer or 'none'}.",
-          value=momentum,
-        )
-    kind, decay = (
-      "server_learning_rate_decay_kind",
-      "server_learning_rate_decay",
-    )
-    if getattr(self, kind) is not None and getattr(self, decay) is None:
-      raise SpecError(
-        kind, f"is of {decay}, which is not given.", value=getattr(self, kind)
-      )
-    if self.patience is not None and self.criterion is None:
-      raise SpecError(
-        "patience",
-        "does not say what is to improve; give criterion, mean or worst_10.",
-        value=self.patience,
-      )
-    self._check_decays()
-    self._check_attack()
-
-  def _check_decays(self) -> None:
-    for side in ("client", "server"):
-      name = f"{side}_learning_rate_decay"
-      decay, kind = getattr(self, name), getattr(self, f"{name}_kind")
-      if decay is None:
-        continue
-      if kind == "inverse_time":
-        is_valid, interval = decay >= 0, "[0, inf)"
-      else:
-        is_valid, interval = 0 < decay <= 1, "(0, 1]"
-      if not is_valid:
-        raise SpecError(
-          name, f"expected a number in {interval}, found {decay!r}."
-        )
-
-  def _check_attack(self) -> None:
-    kind, strength = self.attack, self.attack_strength
-    effects = {"bias": "adds to losses", "scaling": "multiplies updates with"}
-    if kind == "none" and strength is not None:
-      raise SpecError(
-        "attack_strength",
-        f"nobody attacks; give attack, {' or '.join(effects)}, too.",
-        value=strength,
-      )
-    if kind != "none" and strength is None:
-      raise SpecError(
-        "attack",
-        "does not say how strongly; give attack_strength, what it "
-        f"{effects[kind]}.",
-        value=kind,
-      )
-    if kind == "bias" and strength is not None and strength < 0:
-      raise SpecError(
-        "attack_strength",
-        f"expected a number in [0, inf) for bias, found {strength!r}.",
-        value=strength,
-      )
 
 
 def _as_mapping(field: str, value: object) -> Mapping[str, object]:

@@ -9,6 +9,7 @@ from tff_fair.methods.registry import (
   hyperparameters,
   load,
   names,
+  weighs_clients,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
   "hyperparameters",
   "load",
   "names",
+  "weighs_clients",
 ]

@@ -25,11 +25,13 @@ class Method(typing.NamedTuple):
     name: The name of the method; its builder is `build_<name>`.
     factory: The name of its aggregation factory, if it has one of its own.
     file: The module of `tff_fair.methods` that it shares; else its own name.
+    weighs_clients: Whether it uses p_k, which `client_weighting` chooses.
   """
 
   name: str
   factory: str | None = None
   file: str | None = None
+  weighs_clients: bool = True
 
   @property
   def module(self) -> str:
@@ -43,21 +45,21 @@ _METHODS = (
   Method("fedprox"),
   Method("fedadam"),
   Method("fednova", "FedNovaFactory"),
-  Method("qfedavg", "QFedAvgFactory"),
-  Method("afl", "AflFactory"),
+  Method("qfedavg", "QFedAvgFactory", weighs_clients=False),
+  Method("afl", "AflFactory", weighs_clients=False),
   Method("term", "TermFactory"),
   Method("propfair"),
   Method("delta_fl", "DeltaFlFactory"),
   Method("gifair", "GiFairFactory"),
-  Method("fedfa", "FedFaFactory"),
+  Method("fedfa", "FedFaFactory", weighs_clients=False),
   Method("ditto"),
   Method("fedmgda_plus", "FedMgdaPlusFactory"),
-  Method("adafed", "AdaFedFactory"),
+  Method("adafed", "AdaFedFactory", weighs_clients=False),
   Method("vred", "VRedFactory"),
   Method("semi_vred", "SemiVRedFactory", file="vred"),
-  Method("fedfv", "FedFvFactory"),
+  Method("fedfv", "FedFvFactory", weighs_clients=False),
   Method("adafedadam"),
-  Method("fedmgda", file="fedmgda_plus"),
+  Method("fedmgda", file="fedmgda_plus", weighs_clients=False),
   Method("mgda_prox", file="fedmgda_plus"),
 )
 
@@ -99,6 +101,15 @@ def hyperparameters(name: str) -> Mapping[str, Hyperparameter]:
   return MappingProxyType(
     {h.name: h for h in reading.hyperparameters(module, f"build_{name}")}
   )
+
+
+def weighs_clients(name: str) -> bool:
+  """Returns whether a method uses the weights that `client_weighting` chooses.
+
+  Raises:
+    OptionError: If there is no method of that name.
+  """
+  return _method(name).weighs_clients
 
 
 def get(name: str) -> Algorithm:

@@ -71,7 +71,10 @@ def test_without_a_command_it_says_how_to_start_the_run_again():
 def test_an_older_configuration_is_read_with_what_followed():
   spec = configuration.read_spec(older(build(ASKED_LITTLE, 10, "stacked")))
   assert spec == ASKED_LITTLE.replace(
-    clients_per_round=10, aggregation="stacked", hparams={"gamma": 1.0}
+    clients_per_round=10,
+    aggregation="stacked",
+    hparams={"gamma": 1.0},
+    rounds_per_evaluation=10,
   )
 
 
@@ -157,3 +160,32 @@ def test_a_saved_run_is_compared_with_one_that_has_not_started():
   for config in (asked, older(asked)):
     found = configuration.differences_from(config, ASKED_LITTLE)
     assert found == {"clients_per_round": (20, None)}
+
+
+def of_version_0_1(spec, rounds_per_evaluation):
+  """The configuration as it was before runs of few rounds evaluated often."""
+  saved = build(spec)
+  for group in ("spec", "flags"):
+    saved[group]["rounds_per_evaluation"] = rounds_per_evaluation
+  return saved
+
+
+@pytest.mark.parametrize("given", [None, 3, 50])
+def test_a_short_run_that_began_earlier_keeps_its_interval(given):
+  spec = RunSpec(total_rounds=20, rounds_per_evaluation=given)
+  interval = given or 10
+  saved = of_version_0_1(spec, interval)
+  assert differences(saved, build(spec)) == []
+  assert configuration.differences_from(saved, spec) == {}
+  assert configuration.evaluation_interval(saved) == interval
+  # The same run, begun now.
+  assert configuration.evaluation_interval(build(spec)) == {3: 3}.get(given, 4)
+
+
+def test_another_interval_differs():
+  spec = RunSpec(total_rounds=20, rounds_per_evaluation=5)
+  saved = build(spec.replace(rounds_per_evaluation=2))
+  assert differences(saved, build(spec)) == ["rounds_per_evaluation=2 (here 5)"]
+  assert configuration.differences_from(saved, spec) == {
+    "rounds_per_evaluation": (2, 5)
+  }

@@ -134,19 +134,35 @@ def test_every_round_is_released_in_order(uninterrupted):
   assert list(releases.metrics.rows) == list(range(1, 11))
   assert list(releases.timing.rows) == list(range(1, 11))
   assert [round_num for round_num, _ in uninterrupted.progress] == list(
-    range(1, 11)
+    range(11)
   )
 
 
 def test_evaluates_every_so_often_and_at_the_end(uninterrupted):
   tables = uninterrupted.tables()
-  assert list(tables["summary"]) == list(tables["clients"]) == [4, 8, 10]
+  assert list(tables["summary"]) == list(tables["clients"]) == [0, 4, 8, 10]
+  weights_after = {0: Process().initialize().weights} | {
+    n: row["weights"] for n, row in tables["metrics"].items()
+  }
   for round_num, summary in tables["summary"].items():
-    weights = tables["metrics"][round_num]["weights"]
+    weights = weights_after[round_num]
     assert summary == {"twice": 2 * weights}
     assert tables["clients"][round_num] == {"all": weights}
   with_evaluation = [n for n, found in uninterrupted.progress if found]
-  assert with_evaluation == [4, 8, 10]
+  assert with_evaluation == [0, 4, 8, 10]
+
+
+def test_a_run_of_an_earlier_version_goes_on_without_round_0(uninterrupted):
+  run = Run()
+  with pytest.raises(RuntimeError):
+    run.train(Process(7, RuntimeError()))
+  for table in (run.releases.summary, run.releases.clients):
+    del table.rows[0]
+  run.progress.clear()
+  run.train()
+  assert list(run.releases.summary.rows) == [4, 8, 10]
+  assert run.progress[0] == (7, None)
+  assert run.states.saved[10] == uninterrupted.states.saved[10]
 
 
 def test_saves_every_so_often_and_at_the_end(uninterrupted):
@@ -179,11 +195,15 @@ def test_what_stops_in_a_round_goes_on_from_the_one_before(
 
 
 def test_a_round_whose_evaluation_stops_is_done_again(uninterrupted):
-  def stop(state):
-    del state
-    raise interruption.Interrupted(signal.SIGINT)
-
   run = Run()
+
+  def stop(state):
+    if run.progress:
+      raise interruption.Interrupted(signal.SIGINT)
+    return training_loop.Evaluation(
+      {"twice": 2 * state.weights}, {"all": np.array(state.weights)}
+    )
+
   with pytest.raises(interruption.Interrupted):
     run.train(evaluate=stop)
   assert max(run.states.saved) == 3
@@ -214,6 +234,16 @@ def test_a_signal_lets_a_round_be_released_and_saves_it(
   assert run.tables() == uninterrupted.tables()
 
 
+@pytest.mark.parametrize("name", ["summary", "clients"])
+def test_a_run_that_stops_before_round_1_begins_anew(uninterrupted, name):
+  run = Run()
+  with interruption.raised(), pytest.raises(interruption.Interrupted):
+    run.train(**{name: Table(signal_at=0)})
+  assert not run.states.saved
+  run.train()
+  assert run.tables() == uninterrupted.tables()
+
+
 def test_a_run_that_is_complete_does_nothing():
   run = Run()
   run.train()
@@ -222,7 +252,8 @@ def test_a_run_that_is_complete_does_nothing():
   assert process.num_calls == 0
 
 
-# Accuracy at the evaluations in rounds 1, 2, ...
+# Accuracy at the evaluations in rounds 1, 2, ...; round 0 has the last, which
+# is the largest, and is not to be chosen for it.
 ACCURACIES = [0.2, 0.5, 0.5, 0.4, 0.6, 0.1, 0.6, 0.3, 0.9, 1.0]
 
 
@@ -242,7 +273,7 @@ def select(run, process=None, patience=None):
   followed = selection.Selection("mean", patience)
   saved = max(run.states.saved, default=0)
   for round_num, summary in sorted(run.releases.summary.rows.items()):
-    if round_num <= saved:
+    if 0 < round_num <= saved:
       followed.add(round_num, summary["accuracy"])
 
   def evaluate(state):

@@ -139,6 +139,48 @@ def test_a_state_that_was_damaged_is_not_gone_on_from(
   )
 
 
+def add_round_0(folder, evaluations=1, clients=NUM_EVALUATED):
+  for path, number in (
+    (folder.evaluations, evaluations),
+    (folder.client_evaluations, clients),
+  ):
+    header, *rows = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([header, *["0,0.5\r\n"] * number, *rows]))
+
+
+def test_the_evaluation_before_training_stays(folder):
+  add_round_0(folder)
+  assert go_back(folder) == 6
+  assert release.count_rows(folder.evaluations) == {0: 1, 2: 1, 4: 1, 6: 1}
+
+
+def test_from_the_beginning_the_evaluation_before_training_comes_again(folder):
+  add_round_0(folder)
+  folder.metrics.write_text(table(1, 2))
+  assert go_back(folder) == 0
+  check_whole(folder, 0)
+
+
+@pytest.mark.parametrize("rows", [(1, 1), (0, 2), (1, 0)])
+def test_an_evaluation_before_training_that_lost_rows_is_made_again(
+  folder, rows
+):
+  for path in (folder.evaluations, folder.client_evaluations):
+    path.write_text(table())
+  add_round_0(folder, *rows)
+  release.keep_states(folder, 3)
+  completed = resumption.go_back(
+    folder,
+    total_rounds=9,
+    rounds_per_evaluation=4,
+    num_reporting=num_reporting,
+    num_evaluated=NUM_EVALUATED,
+    say=progress.say,
+  )
+  assert completed == 0
+  check_whole(folder, 0)
+
+
 def test_tables_that_are_younger_than_the_run_may_be_absent(folder):
   folder.costs.unlink()
   # It went on with a version that writes this one, and was killed again.

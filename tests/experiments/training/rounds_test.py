@@ -1,4 +1,5 @@
 import collections
+import contextlib
 from typing import NamedTuple
 
 import numpy as np
@@ -29,13 +30,14 @@ class Process:
     return Output(state + sum(client_data), metrics)
 
 
-def run(aggregator=(), losses=None):
+def run(aggregator=(), losses=None, **watching):
   training = rounds.Rounds(
     Process(dict(aggregator)),
     sample=lambda round_num: sampling.Cohort([1, 3, 4, round_num], [1, 3, 4]),
     train_data=lambda client_ids: [10.0**k for k in client_ids],
     costs=lambda state, cohort: {"paid": state * len(cohort.drawn)},
     losses=losses,
+    **watching,
   )
   return training.run(training.initial_state(), 8)
 
@@ -59,17 +61,19 @@ def test_those_who_report_take_part():
     "coefficient": [None] * 3,
     "loss_before": [None] * 3,
     "loss_after": [None] * 3,
+    "loss": [None] * 3,
   }
 
 
 @pytest.mark.parametrize("ids", [[4, 1], [], [1, 3, 4]])
-def test_coefficients_leave_the_metrics(ids):
+def test_what_is_of_single_clients_leaves_the_metrics(ids):
   coefficients = np.arange(len(ids)) + 0.5
   result = run(
     {
       "num_clients": 3,
       "client_ids": np.array(ids, np.int64),
       "coefficients": np.array(coefficients, np.float32),
+      "client_losses": np.array(coefficients + 7, np.float32),
     }
   )
   assert result.metrics["aggregator"] == {"num_clients": 3}
@@ -77,6 +81,8 @@ def test_coefficients_leave_the_metrics(ids):
   expected = dict(zip(ids, coefficients, strict=True))
   # Who did not count has none.
   assert columns(result)["coefficient"] == [expected.get(k) for k in (1, 3, 4)]
+  losses = [expected[k] + 7 if k in expected else None for k in (1, 3, 4)]
+  assert columns(result)["loss"] == losses
 
 
 def test_improvement_is_measured_on_the_clients_of_the_round():
@@ -93,3 +99,23 @@ def test_improvement_is_measured_on_the_clients_of_the_round():
   assert result.metrics["improved_share"] == pytest.approx(1 / 3)
   assert columns(result)["loss_before"] == [1.0, 2.0, 3.0]
   np.testing.assert_array_equal(result.clients["loss_after"], [1, 2.5, np.nan])
+
+
+def test_the_work_of_clients_is_watched():
+  watched = []
+
+  @contextlib.contextmanager
+  def watch(name, num_clients, passes=1):
+    yield
+    watched.append((name, num_clients, passes))
+
+  def losses(state, client_ids):
+    del state
+    return np.zeros(len(client_ids))
+
+  run(losses=losses, watch=watch, passes=3)
+  assert watched == [
+    ("round 8", 3, 3),
+    ("losses before round 8", 3, 1),
+    ("losses after round 8", 3, 1),
+  ]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tasks
-from tff_fair import methods, typed_values
+from tff_fair import typed_values
 from tff_fair.experiments import settings, spec_text
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.typed_values import Value
@@ -53,10 +53,6 @@ def build(
       differ from their defaults.
   """
   values = spec.to_dict()
-  hparams = {
-    name: spec.hparams.get(name, hyperparameter.default)
-    for name, hyperparameter in methods.hyperparameters(spec.algorithm).items()
-  }
   flags = {
     _MAPPINGS.get(name, name): spec_text.assignments(value)
     if isinstance(value, Mapping)
@@ -75,7 +71,7 @@ def build(
     DATA: {"description": description},
     SPEC: values,
     FLAGS: flags,
-    HPARAMS: hparams,
+    HPARAMS: spec.all_hparams,
     VERSIONS: {
       "python": platform.python_version(),
       **{name: importlib.metadata.version(name) for name in _PACKAGES},

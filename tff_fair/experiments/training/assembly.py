@@ -202,7 +202,7 @@ def _build_process(
       client_optimizer=_build_optimizer(
         spec.client_optimizer, spec.client_learning_rate, spec.client_momentum
       ),
-      hparams=spec.hparams,
+      hparams=spec.all_hparams,
       client_weighting=spec.client_weighting,
       loss_at=spec.loss_at,
       num_clients=task.num_clients,
@@ -227,8 +227,10 @@ def _build_process(
 def _server_optimizer(
   spec: RunSpec,
 ) -> dict[str, tff.learning.optimizers.Optimizer]:
-  # Some methods have a server step of their own, which admits no other.
-  if spec.server_optimizer is None and spec.server_learning_rate is None:
+  # A server step of a method's own gets its rate as a hyperparameter.
+  if spec.has_own_server_step or (
+    spec.server_optimizer is None and spec.server_learning_rate is None
+  ):
     return {}
   return {
     "server_optimizer": _build_optimizer(
@@ -288,11 +290,9 @@ def _local_epochs(spec: RunSpec) -> int | tuple[int, int]:
 
 def describe(spec: RunSpec, plan: Plan) -> str:
   """Returns two lines about a run: its task, and its method."""
-  hparams = {
-    name: spec.hparams.get(name, hyperparameter.default)
-    for name, hyperparameter in methods.hyperparameters(spec.algorithm).items()
-  }
-  values = ", ".join(f"{n}={typed_values.text(v)}" for n, v in hparams.items())
+  values = ", ".join(
+    f"{n}={typed_values.text(v)}" for n, v in spec.all_hparams.items()
+  )
   return (
     f"{plan.task.name}: {plan.task.description}\n"
     f"{spec.algorithm}: {values or 'no hyperparameters'}, "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pandas as pd
 
 from tff_fair import runtime
-from tff_fair.experiments import interruption
+from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.runs import configuration, finding
@@ -91,6 +91,8 @@ def run(
     take_folder(paths, config) as folder,
   ):
     say(assembly.describe(spec, plan))
+    for line in combinations.without_effect(spec):
+      say(line)
     _complete(folder, spec, plan, say, progress)
     say(f"{folder.path}: done; it holds all tables and plots.\n")
   return finding.open_run(folder.path)

@@ -1,0 +1,136 @@
+"""Settings of a run that do not go together, or have no effect together."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+
+from tff_fair import methods
+from tff_fair.experiments import settings
+from tff_fair.experiments.errors import SpecError
+
+if typing.TYPE_CHECKING:
+  from tff_fair.experiments.spec import RunSpec
+
+
+def check(spec: RunSpec) -> None:
+  """Checks that the settings of a run go together.
+
+  Raises:
+    SpecError: If they do not.
+  """
+  with_momentum = " or ".join(settings.WITH_MOMENTUM)
+  for side in ("client", "server"):
+    momentum = getattr(spec, f"{side}_momentum")
+    optimizer = getattr(spec, f"{side}_optimizer")
+    if momentum is not None and optimizer not in settings.WITH_MOMENTUM:
+      raise SpecError(
+        f"{side}_momentum",
+        f"expected {side}_optimizer to be {with_momentum}, "
+        f"found {optimizer or 'none'}.",
+        value=momentum,
+      )
+  kind, decay = (
+    "server_learning_rate_decay_kind",
+    "server_learning_rate_decay",
+  )
+  if getattr(spec, kind) is not None and getattr(spec, decay) is None:
+    raise SpecError(
+      kind, f"is of {decay}, which is not given.", value=getattr(spec, kind)
+    )
+  if spec.patience is not None and spec.criterion is None:
+    raise SpecError(
+      "patience",
+      "does not say what is to improve; give criterion, mean or worst_10.",
+      value=spec.patience,
+    )
+  _check_server_step(spec)
+  _check_decays(spec)
+  _check_attack(spec)
+
+
+def _check_server_step(spec: RunSpec) -> None:
+  if not spec.has_own_server_step:
+    return
+  if spec.server_optimizer is not None:
+    raise SpecError(
+      "server_optimizer",
+      f"{spec.algorithm} has a server step of its own, set by its "
+      "hyperparameters and server_learning_rate; leave server_optimizer out.",
+      value=spec.server_optimizer,
+    )
+  name, rate = settings.SERVER_RATE, spec.server_learning_rate
+  given = spec.hparams.get(name)
+  if rate is not None and given not in (None, rate):
+    raise SpecError(
+      "server_learning_rate",
+      f"is the hyperparameter {name} of {spec.algorithm}, which is given as "
+      f"{given!r}; leave one of the two out.",
+      value=rate,
+    )
+
+
+def _check_decays(spec: RunSpec) -> None:
+  for side in ("client", "server"):
+    name = f"{side}_learning_rate_decay"
+    decay, kind = getattr(spec, name), getattr(spec, f"{name}_kind")
+    if decay is None:
+      continue
+    if kind == "inverse_time":
+      is_valid, interval = decay >= 0, "[0, inf)"
+    else:
+      is_valid, interval = 0 < decay <= 1, "(0, 1]"
+    if not is_valid:
+      raise SpecError(
+        name, f"expected a number in {interval}, found {decay!r}."
+      )
+
+
+def _check_attack(spec: RunSpec) -> None:
+  kind, strength = spec.attack, spec.attack_strength
+  effects = {"bias": "adds to losses", "scaling": "multiplies updates with"}
+  if kind == "none" and strength is not None:
+    raise SpecError(
+      "attack_strength",
+      f"nobody attacks; give attack, {' or '.join(effects)}, too.",
+      value=strength,
+    )
+  if kind != "none" and strength is None:
+    raise SpecError(
+      "attack",
+      "does not say how strongly; give attack_strength, what it "
+      f"{effects[kind]}.",
+      value=kind,
+    )
+  if kind == "bias" and strength is not None and strength < 0:
+    raise SpecError(
+      "attack_strength",
+      f"expected a number in [0, inf) for bias, found {strength!r}.",
+      value=strength,
+    )
+
+
+def without_effect(spec: RunSpec) -> Iterator[str]:
+  """Yields a line for each setting that was given and changes nothing.
+
+  Files of settings serve several methods, so that this is no error.
+  """
+  fields = spec.fields()
+
+  def is_given(name: str) -> bool:
+    return bool(getattr(spec, name) != fields[name].default)
+
+  if is_given("client_weighting") and not methods.weighs_clients(
+    spec.algorithm
+  ):
+    yield (
+      f"client_weighting={spec.client_weighting} has no effect: "
+      f"{spec.algorithm} does not use the weights of clients."
+    )
+  for name, needed in (
+    ("client_learning_rate_decay_kind", "client_learning_rate_decay"),
+    ("dropout_kind", "dropout"),
+    ("attack_share", "attack"),
+  ):
+    if is_given(name) and not is_given(needed):
+      yield f"{name}={getattr(spec, name)} has no effect without {needed}."
