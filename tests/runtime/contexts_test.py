@@ -211,6 +211,13 @@ def test_two_workers_work_at_the_same_time(two_workers, tmp_path):
   assert count_met([0, 1]) == 2
 
 
+def test_clients_of_several_workers_are_not_counted(two_workers):
+  runtime.use_local()
+  assert runtime.count_clients() is not None
+  runtime.use_workers(two_workers)
+  assert runtime.count_clients() is None
+
+
 def test_workers_started_elsewhere_are_left_running(two_workers):
   runtime.use_workers(two_workers)
   assert sum_of_successors([1.0, 2.0, 3.0]) == 9.0

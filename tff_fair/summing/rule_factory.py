@@ -57,7 +57,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   `coefficient_min`, `coefficient_max`, `coefficients_negative`, `loss_mean`,
   `loss_std`, `loss_min`, `loss_max` (with signals), and
   `directional_derivative_min` (min_k <update_k, d>, where the Gram matrix is
-  known), then those of the rule, and as `sum` those of the inner sum, if any.
+  known), `client_ids`, `coefficients` and `client_losses` (with signals), then
+  those of the rule, and as `sum` those of the inner sum, if any.
   """
 
   def __init__(

@@ -2,10 +2,12 @@
 
 import typing
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair import composition, finalizers, methods
 from tff_fair.experiments import RunSpec, SpecError, settings
 from tff_fair.experiments.training import assembly
 
@@ -172,3 +174,43 @@ def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
       )
     )
   assert raised.value.field == "attack"
+
+
+class ComposedError(Exception):
+  """Holds the server step that a method has composed."""
+
+
+@pytest.fixture(scope="module")
+def task():
+  return assembly.load_task(SMALL)
+
+
+@pytest.mark.parametrize("algorithm", methods.names())
+def test_the_learning_rate_of_the_server_reaches_every_method(
+  algorithm, task, monkeypatch
+):
+  weights_type = tff.to_type(
+    tff.learning.models.ModelWeights([tff.TensorType(np.float32, [2])], [])
+  )
+
+  def compose(*_, server_optimizer=None, finalizer=None, **others):
+    del others
+    optimizer = composition.server_optimizer_or_default(server_optimizer)
+    raise ComposedError(
+      finalizer(weights_type, None)
+      if finalizer
+      else finalizers.build_apply_direction(optimizer, weights_type, None)
+    )
+
+  monkeypatch.setattr(composition, "compose", compose)
+  monkeypatch.setattr(assembly, "load_task", lambda _: task)
+  rates = {}
+  for given in (None, 0.25):
+    spec = SMALL.replace(algorithm=algorithm, server_learning_rate=given)
+    with pytest.raises(ComposedError) as found:
+      assembly.build(spec)
+    (process,) = found.value.args
+    hparams = process.get_hparams(process.initialize())
+    rates[given] = float(hparams["learning_rate"])
+  own = methods.hyperparameters(algorithm).get("learning_rate")
+  assert rates == {None: own.default if own else 1.0, 0.25: 0.25}

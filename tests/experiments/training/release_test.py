@@ -38,6 +38,20 @@ def test_rows_are_appended_exactly(tmp_path):
   np.testing.assert_array_equal(np.array(read, np.float32), loss)
 
 
+def test_a_table_that_an_earlier_version_began_keeps_its_columns(tmp_path):
+  path = tmp_path / "cohorts.csv"
+  path.write_bytes(b"round,coefficient,client_id\r\n3,0.5,7\r\n")
+  columns = {
+    "client_id": np.array([0, 2]),
+    "coefficient": np.array([0.25, 0.75]),
+    "loss": np.array([1.0, 2.0]),
+  }
+  release_to(release.RowsReleaseManager(path), (4, columns))
+  assert path.read_bytes() == (
+    b"round,coefficient,client_id\r\n3,0.5,7\r\n4,0.25,0\r\n4,0.75,2\r\n"
+  )
+
+
 def test_a_cell_of_nothing_is_empty(tmp_path):
   path = tmp_path / "cohorts.csv"
   columns = {"client_id": np.array([0, 2]), "loss": np.array([None, 0.5])}

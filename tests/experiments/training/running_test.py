@@ -63,6 +63,30 @@ def test_says_on_stderr_how_it_gets_on(capfd):
   assert "run: done; it holds all tables and plots." in stderr
 
 
+def test_tables_begin_before_training_and_have_the_clients_losses():
+  run = experiments.run(SMALL, "run", progress=False)
+  assert run.evaluations["round"].tolist() == [0, 2, 3]
+  of_round_0 = run.client_evaluations.query("round == 0")
+  assert of_round_0["client_id"].tolist() == list(range(6))
+  assert list(run.rounds["round"]) == list(run.timing["round"]) == [1, 2, 3]
+  cohorts = run.cohorts
+  assert list(cohorts) == [
+    *("round", "client_id", "coefficient", "loss_before", "loss_after", "loss")
+  ]
+  assert cohorts[["loss_before", "loss_after"]].isna().all(axis=None)
+  means = cohorts.groupby("round")["loss"].mean()
+  np.testing.assert_allclose(
+    means, run.rounds["aggregator/loss_mean"], rtol=1e-6
+  )
+  # The model before round 1, on the training data of its clients.
+  measured = experiments.run(
+    SMALL.replace(measure_improvement=True), "measured", progress=False
+  )
+  np.testing.assert_allclose(
+    cohorts["loss"], measured.cohorts["loss_before"], rtol=1e-5
+  )
+
+
 def test_runs_where_an_event_loop_runs_as_in_a_notebook():
   async def cell():
     return experiments.run(SMALL, "run", progress=False)
