@@ -4,11 +4,13 @@ import os
 import pty
 import struct
 import termios
+import time
 
 import numpy as np
+import pytest
 
 import tff_fair
-from tff_fair.experiments import progress
+from tff_fair.experiments import long_work, progress
 from tff_fair.experiments.training import loop as training_loop
 
 
@@ -73,6 +75,73 @@ def test_a_terminal_has_a_bar():
   assert "4/4" in text
   assert "accuracy 62.5%, std 12.5%, worst 10% 50.0%" in text
   assert max(map(len, text.replace("\n", "\r").split("\r"))) <= 100
+
+
+def test_a_log_begins_with_the_model_before_training(capsys):
+  with progress.Progress(20) as report:
+    report(0, evaluation(0.5, 0.75))
+    report(1, evaluation(0.75, 0.75))
+  first, second = capsys.readouterr().err.splitlines()
+  assert first == "round  0/20, accuracy 62.5%, std 12.5%, worst 10% 50.0%"
+  assert second.startswith("round  1/20, 0.")
+
+
+def wait_until(is_true):
+  deadline = time.monotonic() + 20.0
+  while not is_true() and time.monotonic() < deadline:
+    time.sleep(0.002)
+  assert is_true()
+
+
+@pytest.fixture
+def is_impatient(monkeypatch):
+  """Has no second to wait for what takes seconds."""
+  monkeypatch.setattr(progress, "_SECONDS_PER_TICK", 0.005)
+  monkeypatch.setattr(progress, "_SECONDS_OF_LONG_WORK", 0.0)
+
+
+@pytest.mark.usefixtures("is_impatient")
+def test_a_log_says_that_a_long_round_is_alive(capsys, monkeypatch):
+  shown = []
+  monkeypatch.setattr(progress, "say", shown.append)
+  monkeypatch.setattr(
+    long_work.LongWork, "is_line_due", lambda *_: len(shown) < 2
+  )
+  begun = iter([100, 103, 108])
+  with (
+    progress.Progress(20, count=lambda: (next(begun), 2)) as report,
+    report.watch("round 1", 12),
+  ):
+    wait_until(lambda: len(shown) == 2)
+  first, second = shown
+  assert first.startswith("round 1: 1 of 12 clients done after 00:00, about ")
+  assert second.startswith("round 1: 6 of 12 clients done after 00:00, about ")
+  assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("is_impatient")
+def test_a_terminal_shows_clients_in_the_bar():
+  with stderr_on_a_terminal() as shown:
+    begun = iter([3])
+    with progress.Progress(4, count=lambda: (next(begun, 7), 2)) as report:
+      with report.watch("round 1", 5):
+        wait_until(lambda: "2 of 5 clients done" in shown())
+      report(1, evaluation(0.5, 0.75))
+      with report.watch("round 2", 5):
+        wait_until(lambda: "round 2: " in shown())
+      report(2, None)
+    text = shown()
+  assert text.rstrip().endswith("worst 10% 50.0%]")
+
+
+@pytest.mark.usefixtures("is_impatient")
+def test_quick_work_and_silence_say_nothing(capsys):
+  for is_silent in (False, True):
+    with progress.follow(9, is_silent=is_silent) as report:
+      with report.watch("round 1", 5):
+        time.sleep(0.02)
+      report(1, None)
+  assert capsys.readouterr().err == ""
 
 
 def test_what_is_for_the_screen_is_not_logged(capsys):

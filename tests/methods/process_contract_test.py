@@ -153,6 +153,7 @@ def test_type_signature(name):
     "coefficients_negative",
     "client_ids",
     "coefficients",
+    "client_losses",
     "loss_mean",
     "loss_std",
     "loss_min",

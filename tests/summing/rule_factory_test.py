@@ -103,6 +103,9 @@ def test_measurements_describe_the_cohort(name, way):
   np.testing.assert_allclose(
     reported["coefficients"], c[order], rtol=1e-4, atol=1e-5
   )
+  np.testing.assert_allclose(
+    reported["client_losses"], np.asarray(losses)[order], rtol=1e-6
+  )
 
 
 def excluded_clients(good):
