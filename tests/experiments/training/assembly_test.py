@@ -213,4 +213,4 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
     hparams = process.get_hparams(process.initialize())
     rates[given] = float(hparams["learning_rate"])
   own = methods.hyperparameters(algorithm).get("learning_rate")
-  assert rates == {None: own.default if own else 1.0, 0.25: 0.25}
+  assert rates == pytest.approx({None: own.default if own else 1, 0.25: 0.25})

@@ -1,4 +1,5 @@
 import asyncio
+import logging
 
 import numpy as np
 import pytest
@@ -157,6 +158,18 @@ def test_the_last_checkpoint_is_found(folder):
     "program_state_10",
     "program_state_9",
   ]
+
+
+def test_a_notebook_is_not_told_of_every_state(folder, caplog):
+  logger = tf.get_logger()
+  level = logger.level
+  logger.setLevel("INFO")  # As TensorFlow does in a notebook.
+  try:
+    asyncio.run(release.open_checkpoints(folder).save({"x": np.ones(2)}, 1))
+    assert logger.level == logging.INFO
+  finally:
+    logger.setLevel(level)
+  assert "Assets written" not in caplog.text
 
 
 def test_a_state_of_another_structure_is_told_in_one_line(folder):

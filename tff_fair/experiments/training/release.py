@@ -1,11 +1,13 @@
 """Where the results of rounds go: tables and TensorBoard, by TFF's managers."""
 
 import collections
+import contextlib
 import csv
+import logging
 import os
 import pathlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -97,7 +99,8 @@ class _Checkpoints(tff.program.FileProgramStateManager):
     for table in self._tables:
       if table.exists():
         files.sync(table)
-    await super().save(program_state, version)
+    with _without_notes():
+      await super().save(program_state, version)
     state = _state(self._path, version)
     for path in (*state.rglob("*"), state, self._path):
       files.sync(path)
@@ -116,6 +119,18 @@ class _Checkpoints(tff.program.FileProgramStateManager):
         "fit this process: another version of the programs wrote it. Go on "
         "with that version, or start anew in another folder."
       ) from error
+
+
+@contextlib.contextmanager
+def _without_notes() -> Iterator[None]:
+  """Keeps TensorFlow from telling a notebook about every file it writes."""
+  logger = tf.get_logger()
+  level = logger.level
+  logger.setLevel(max(level, logging.WARNING))
+  try:
+    yield
+  finally:
+    logger.setLevel(level)
 
 
 def open_checkpoints(folder: RunFolder) -> tff.program.ProgramStateManager:
