@@ -205,7 +205,7 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
   assert metrics["round"].tolist() == [1, 2, 3]
   assert (metrics["aggregator/num_clients"] == 4).all()
   assert metrics["client_work/train/loss"].is_monotonic_decreasing
-  assert pd.read_csv(folder.evaluations)["round"].tolist() == [2, 3]
+  assert pd.read_csv(folder.evaluations)["round"].tolist() == [0, 2, 3]
   costs = pd.read_csv(folder.costs)
   assert costs["num_clients"].tolist() == [4, 4, 4]
   assert costs["bytes_down"].tolist() == [4 * 2600] * 3
@@ -214,9 +214,10 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
   sums = cohorts.groupby("round")["coefficient"].sum()
   np.testing.assert_allclose(sums, 1, rtol=1e-6)
   assert cohorts["loss_before"].isna().all()
+  assert (cohorts["loss"] > 0).all()
   history = pd.read_csv(folder.client_evaluations)
-  assert history["round"].tolist() == [2] * 6 + [3] * 6
-  assert history["client_id"].tolist() == [*range(6)] * 2
+  assert history["round"].tolist() == [0] * 6 + [2] * 6 + [3] * 6
+  assert history["client_id"].tolist() == [*range(6)] * 3
 
   config = json.loads(folder.config.read_text())
   assert config["command"]["line"].split() == [
@@ -293,7 +294,8 @@ def test_results_are_there_for_honest_clients_alone(program):
   _, _, table = outcome.stdout.partition(text)
   assert f"{100 * honest['test_accuracy'].mean():.2f}" in table
   evaluations = pd.read_csv(folder.evaluations)
-  best = evaluations["accuracy/mean"].idxmax()
+  trained = evaluations[evaluations["round"] > 0]
+  best = trained["accuracy/mean"].idxmax()
   assert summary["best"]["round"] == evaluations["round"][best]
   assert (folder.path / summary["best"]["checkpoint"]).exists()
 

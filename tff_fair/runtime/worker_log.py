@@ -55,7 +55,7 @@ class WorkerLog:
   """
 
   def __init__(
-    self, stream: typing.BinaryIO, environment: Mapping[str, str]
+    self, stream: typing.IO[bytes], environment: Mapping[str, str]
   ) -> None:
     """Starts to read.
 

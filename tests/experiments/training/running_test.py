@@ -70,6 +70,7 @@ def test_tables_begin_before_training_and_have_the_clients_losses():
   assert of_round_0["client_id"].tolist() == list(range(6))
   assert list(run.rounds["round"]) == list(run.timing["round"]) == [1, 2, 3]
   cohorts = run.cohorts
+  assert cohorts is not None
   assert list(cohorts) == [
     *("round", "client_id", "coefficient", "loss_before", "loss_after", "loss")
   ]
@@ -82,6 +83,7 @@ def test_tables_begin_before_training_and_have_the_clients_losses():
   measured = experiments.run(
     SMALL.replace(measure_improvement=True), "measured", progress=False
   )
+  assert measured.cohorts is not None
   np.testing.assert_allclose(
     cohorts["loss"], measured.cohorts["loss_before"], rtol=1e-5
   )
