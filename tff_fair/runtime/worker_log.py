@@ -87,8 +87,10 @@ class WorkerLog:
 
   def _follow(self) -> None:
     is_open = True
+    arrival = select.poll()
+    arrival.register(self._stream, select.POLLIN)
     while is_open:
-      select.select([self._stream], [], [])
+      arrival.poll()
       with self._reading:
         is_open = self._read()
       time.sleep(_SECONDS_PER_PORTION if is_open else 0)

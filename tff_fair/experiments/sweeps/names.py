@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair import typed_values
+from tff_fair.experiments import settings as run_settings
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.comparing import groups
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.typed_values import Value
 
 _LONGEST = 150
 _SEED = "seed"
@@ -69,10 +71,25 @@ def with_digest(name: str, of: str) -> str:
   return f"{name}-{_digest(of)}"
 
 
+def former_interval(spec: RunSpec) -> dict[str, Value]:
+  """Returns the interval of evaluations as folders have been named for it.
+
+  That was before runs of few rounds had a default of their own.
+  """
+  given = spec.rounds_per_evaluation
+  return {
+    "rounds_per_evaluation": run_settings.USUAL_INTERVAL
+    if given is None
+    else given
+  }
+
+
 def _texts(spec: RunSpec) -> dict[str, str]:
   """Returns all that decides a run but its method, by flat names as texts."""
-  values = spec.effective().items()
-  return {n: typed_values.text(v) for n, v in values if n != "algorithm"}
+  values = {**spec.effective(), **former_interval(spec)}
+  return {
+    n: typed_values.text(v) for n, v in values.items() if n != "algorithm"
+  }
 
 
 def _owner(spec: RunSpec, name: str) -> str:

@@ -96,7 +96,11 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
         strict=True,
       )
     ],
-    lambda run: repr(sorted(run.spec.effective().items())),
+    lambda run: repr(
+      sorted(
+        {**run.spec.effective(), **names.former_interval(run.spec)}.items()
+      )
+    ),
   )
   found = dict(zip(different, runs, strict=True))
   return [found[_identity(spec)] for spec in specs]
@@ -126,6 +130,7 @@ def _as_json(run: PlannedRun) -> str:
     if name.startswith(spec_text.TASK_OPTION):
       options[name.removeprefix(spec_text.TASK_OPTION)] = text
   fields = {n: getattr(spec, n) for n, f in spec.fields().items() if f.decides}
+  fields |= names.former_interval(spec)
   defaults = methods.hyperparameters(spec.algorithm)
   hparams = {n: spec.hparams.get(n, h.default) for n, h in defaults.items()}
   return json.dumps([fields, options, hparams], default=str)
