@@ -57,7 +57,6 @@ def _check_server_step(spec: RunSpec) -> None:
       "server_optimizer",
       f"{spec.algorithm} has a server step of its own, set by its "
       "hyperparameters and server_learning_rate; leave server_optimizer out.",
-      value=spec.server_optimizer,
     )
   name, rate = settings.SERVER_RATE, spec.server_learning_rate
   given = spec.hparams.get(name)
