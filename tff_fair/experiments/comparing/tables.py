@@ -68,10 +68,10 @@ def build(
       averages = {run: choice.average(chosen[run]) for run in members}
       contents.append(Contents(task, groups, columns, averages, choice.last))
     first, *others = [c.statistics(clients) for c in contents]
-    notes = _notes(groups, chosen)
+    notes = run_notes(groups, chosen)
     tables += [dataclasses.replace(first, notes=notes), *others]
     if baseline is not None:
-      reference = _baseline(groups, baseline)
+      reference = find_baseline(groups, baseline)
       caption = (
         f"{clients} against {reference.label}, in percent; suffering are those "
         "below its mean"
@@ -118,7 +118,12 @@ def _changes(
   return Table(task, caption, measures.CHANGES, tuple(rows), tuple(notes))
 
 
-def _baseline(groups: Sequence[Group], name: str) -> Group:
+def find_baseline(groups: Sequence[Group], name: str) -> Group:
+  """Returns the method of a label, or else of a name.
+
+  Raises:
+    ArgumentError: If there is none, or more than one of that name.
+  """
   found = [group for group in groups if group.label == name] or [
     group
     for group in groups
@@ -149,9 +154,10 @@ def _compare(before: Evaluation, after: Evaluation) -> dict[str, float]:
   return compare_clients(old, new)
 
 
-def _notes(
+def run_notes(
   groups: Sequence[Group], chosen: Mapping[Run, Evaluation]
 ) -> tuple[str, ...]:
+  """Returns sentences about rows that do not go together in all respects."""
   members = [run for group in groups for run in group.runs]
   notes = []
   seen = sorted({chosen[run].round for run in members})

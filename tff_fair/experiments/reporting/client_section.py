@@ -10,16 +10,18 @@ from tff_fair.experiments.reporting import (
   line_chart,
   scale,
   section,
+  tails,
 )
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import Method, TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.metrics.statistics import tail_size
 
 _TITLE = "Accuracy over clients"
 _MAX_QUANTILES = 200
-_WORST_SHARE = 0.1
+_WORST_PERCENT = 10
 
 # For each method, by its number: ascending accuracies of clients for each run.
 _Accuracies = Mapping[int, list[np.ndarray]]
@@ -46,7 +48,7 @@ def build(task: TaskRuns) -> Section:
         "accuracy",
         ", as a mean over seeds" if task.has_seeds else None,
         ". Solid line: mean accuracy. Dashed line: mean accuracy of the worst "
-        "10 %.",
+        f"10 % ({tails.clients(task, 10)}).",
       ),
       section.charts(_histograms(task, shown, found), class_="charts small"),
       section.without(absent, "their runs have not evaluated any client"),
@@ -111,9 +113,7 @@ def _histogram(
 ) -> Markup:
   mean = 100 * float(np.mean([a.mean() for a in accuracies]))
   worst = 100 * float(
-    np.mean(
-      [a[: int(np.ceil(_WORST_SHARE * a.size))].mean() for a in accuracies]
-    )
+    np.mean([a[: tail_size(_WORST_PERCENT, a.size)].mean() for a in accuracies])
   )
   drawing = histogram.draw(
     method,

@@ -1,10 +1,15 @@
 """The coefficient of each client in each round, as a heat map."""
 
+import dataclasses
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from tff_fair.experiments.reporting import final_accuracies, heat_map
+from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.heat_map import Shades
 from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import Method
 from tff_fair.experiments.reporting.scale import Scale, linear
@@ -12,6 +17,53 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 _COEFFICIENT = "coefficient"
 _MAX_COLUMNS, _MAX_ROWS = 100, 60
+_MAX_NAMES = 20  # Of clients, one below the other.
+
+
+@dataclasses.dataclass(frozen=True)
+class Coefficients:
+  """The coefficients of a run.
+
+  Attributes:
+    method: The method of the run.
+    run: The run.
+    num_rounds: Its rounds.
+    clients: Ids of its clients, those of the first row first.
+    is_ordered: Whether the least accurate comes first; otherwise they are in
+      the order of their ids.
+    values: float[rows, columns], as `matrix` returns them.
+  """
+
+  method: Method
+  run: Run
+  num_rounds: int
+  clients: np.ndarray
+  is_ordered: bool
+  values: np.ndarray
+
+
+def of_method(method: Method, share: float = 1) -> Coefficients | None:
+  """Returns the coefficients of a method's first run that has some.
+
+  Args:
+    method: The method.
+    share: Share of the largest number of cells, to keep many maps small.
+  """
+  for run in method.runs:
+    if (table := of_run(run)) is not None:
+      order, is_ordered = client_order(run)
+      values = matrix(
+        table, order, int(_MAX_ROWS * share), int(_MAX_COLUMNS * share)
+      )
+      num_rounds = int(table[ROUND].max())
+      return Coefficients(method, run, num_rounds, order, is_ordered, values)
+  return None
+
+
+def shades_of(maps: Sequence[Coefficients]) -> Shades:
+  """Returns the shades that fit several maps."""
+  values = [found.values.ravel() for found in maps]
+  return heat_map.shades_for(np.concatenate(values) if values else np.empty(0))
 
 
 def of_run(run: Run) -> pd.DataFrame | None:
@@ -69,39 +121,50 @@ def matrix(
 
 
 def draw(
-  method: Method, run: Run, table: pd.DataFrame, share: float, identifier: str
+  found: Coefficients, shades: Shades, names: ClientNames, identifier: str
 ) -> Markup:
   """Draws the coefficients of a run.
 
   Args:
-    method: Its method.
-    run: The run.
-    table: Its coefficients, as `of_run` returns them.
-    share: Share of the largest number of cells, to keep many maps small.
+    found: The coefficients.
+    shades: Which shade stands for which values.
+    names: What its clients are called.
     identifier: Unique on the page.
   """
-  order, is_ordered = client_order(run)
-  num_rounds = int(table[ROUND].max())
-  values = matrix(
-    table, order, int(_MAX_ROWS * share), int(_MAX_COLUMNS * share)
-  )
-  clients = linear(0.5, len(order) + 0.5, is_tight=True, is_whole=True)
   frame = Frame(
-    linear(0.5, num_rounds + 0.5, is_tight=True, is_whole=True),
-    # Downwards.
-    Scale(clients.high, clients.low, clients.ticks),
+    linear(0.5, found.num_rounds + 0.5, is_tight=True, is_whole=True),
+    _rows(found, names),
     x_label="round",
+    left=max(46, names.width + 14) if _has_names(found) else 46,
     right=62,
   )
-  shades = heat_map.shades_for(values)
   rows = "clients, the least accurate at the end on top"
   return frame.drawing(
     identifier,
-    f"Coefficients, {method.label}, seed {run.seed}",
-    f"Rounds 1 to {num_rounds} from left to right; rows are "
-    f"{rows if is_ordered else 'clients by number'}. Darker is a larger "
+    f"Coefficients, {found.method.label}, seed {found.run.seed}",
+    f"Rounds 1 to {found.num_rounds} from left to right; rows are "
+    f"{rows if found.is_ordered else 'clients by number'}. Darker is a larger "
     "coefficient.",
     frame.axes(has_grid=False),
-    heat_map.cells(values, shades, frame),
+    heat_map.cells(found.values, shades, frame),
     heat_map.key(shades, frame),
   )
+
+
+def _has_names(found: Coefficients) -> bool:
+  return len(found.clients) <= _MAX_NAMES
+
+
+def _rows(found: Coefficients, names: ClientNames) -> Scale:
+  """Returns the scale of the clients, which goes downwards."""
+  count = len(found.clients)
+  if _has_names(found):
+    places = [float(place) for place in range(count)]
+    words = [names.short(int(client)) for client in found.clients]
+  elif found.is_ordered:
+    # A number of a row would look like that of a client.
+    places, words = [0.0, count - 1.0], ["worst", "best"]
+  else:
+    places = list(linear(0, count - 1, is_tight=True, is_whole=True).ticks)
+    words = [names.short(int(found.clients[int(place)])) for place in places]
+  return Scale(count - 0.5, -0.5, tuple(places), names=tuple(words))

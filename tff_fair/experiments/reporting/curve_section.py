@@ -10,6 +10,7 @@ from tff_fair.experiments.reporting import (
   line_chart,
   scale,
   section,
+  tails,
 )
 from tff_fair.experiments.reporting.curves import Curve
 from tff_fair.experiments.reporting.frame import Frame
@@ -28,13 +29,14 @@ class _Shown(NamedTuple):
   title: str
   column: str
   is_percent: bool = True
+  tail: int | None = None  # Percent of the clients that it is about.
 
 
 _SHOWN = (
   _Shown("Mean accuracy", "accuracy/mean"),
   _Shown("Standard deviation over clients", "accuracy/std"),
-  _Shown("Accuracy of the worst 10 % of the clients", "accuracy/worst_10"),
-  _Shown("Accuracy of the best 10 % of the clients", "accuracy/best_10"),
+  _Shown("Worst 10 % of the clients", "accuracy/worst_10", tail=10),
+  _Shown("Best 10 % of the clients", "accuracy/best_10", tail=10),
   _Shown("Mean loss", "loss/mean", is_percent=False),
   _Shown("Loss of the worst client", "loss/max", is_percent=False),
 )
@@ -73,6 +75,11 @@ _AXES = (
 
 def build(task: TaskRuns) -> Section:
   """Returns the section: a chart for each measure and axis."""
+  if _num_evaluations(task) == 1:
+    return Section(
+      _TITLE,
+      absence="each run was evaluated once; the tables have all there is",
+    )
   panels = {axis: _panel(task, axis) for axis in _AXES}
   offered = {axis: panel for axis, panel in panels.items() if panel is not None}
   if not offered:
@@ -83,8 +90,9 @@ def build(task: TaskRuns) -> Section:
     [
       section.note(
         "On the clients’ test data.",
-        " Lines are means over seeds, bands one standard deviation to each "
-        "side."
+        " Lines are means over seeds, thin edges one standard deviation to "
+        "each side; the band is filled for a method that is chosen or pointed "
+        "at."
         if task.has_seeds
         else None,
         f" Not offered: {' and '.join(absent)}, which no run has counted "
@@ -95,6 +103,16 @@ def build(task: TaskRuns) -> Section:
       _choice(task, offered) if len(offered) > 1 else offered.values(),
     ],
   )
+
+
+def _num_evaluations(task: TaskRuns) -> int:
+  """Returns the largest number of evaluations that seeds have in common."""
+  found = [
+    curves.over_seeds(method, lambda run: run.evaluations, shown.column)
+    for method in task.methods
+    for shown in _SHOWN
+  ]
+  return max((curve.rounds.size for curve in found if curve), default=0)
 
 
 def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
@@ -183,7 +201,9 @@ def _figure(
     y_unit=sign,
     decimals=2 if shown.is_percent else 4,
   )
-  return section.figure(chart, f"{shown.title}{' (%)' if sign else ''}")
+  tail = f", {tails.clients(task, shown.tail)}" if shown.tail else ""
+  accuracy = " (%)" if sign else ""
+  return section.figure(chart, f"{shown.title}{tail}{accuracy}")
 
 
 def _line(method: Method, shown: _Shown, cost: Curve | None) -> Line | None:

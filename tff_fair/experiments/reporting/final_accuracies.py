@@ -20,8 +20,3 @@ def of_run(run: Run) -> "pd.Series[float]":
     last = table[table[ROUND] == table[ROUND].max()]
     found = last.set_index("client_id")["accuracy"]
   return found.dropna().astype(float).sort_index()
-
-
-def names(run: Run) -> "pd.Series[str]":
-  """Returns the names of clients by their ids; without names, the ids."""
-  return run.client_names

@@ -33,6 +33,8 @@ def build(task: TaskRuns) -> Section:
     return Section(
       _TITLE, absence=f"no run has measured them ({_COLUMN} in metrics.csv)"
     )
+  if all(line.x.size == 1 for line in lines):
+    return Section(_TITLE, absence="there is one round alone")
   return Section(
     _TITLE,
     [

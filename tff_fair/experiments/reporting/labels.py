@@ -1,10 +1,13 @@
 """The labels of each client, as a heat map below the sizes of clients."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 
 from tff_fair.experiments.reporting import frame as frames
 from tff_fair.experiments.reporting import heat_map, shapes
+from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Markup, element
 from tff_fair.experiments.reporting.scale import Scale, linear
@@ -15,14 +18,25 @@ _MAX_WIDTH, _MAX_HEIGHT = 980, 300
 _CLIENT_WIDTH, _CLASS_HEIGHT = 40, 26  # At most.
 
 
-def counts_of(table: pd.DataFrame) -> np.ndarray:
-  """Returns the counts of a table of labels: float[clients, classes].
+class Labels(NamedTuple):
+  """How many examples of each class clients have.
 
-  Args:
-    table: client_id, and a column for each class.
+  Attributes:
+    clients: int[clients], their ids, ascending.
+    counts: float[clients, classes].
   """
-  counts = table.sort_values("client_id").drop(columns="client_id")
-  return counts.apply(pd.to_numeric, errors="coerce").fillna(0).to_numpy(float)
+
+  clients: np.ndarray
+  counts: np.ndarray
+
+
+def of_table(table: pd.DataFrame) -> Labels:
+  """Returns the labels of a table: client_id, and a column for each class."""
+  table = table.sort_values("client_id")
+  counts = table.drop(columns="client_id").apply(pd.to_numeric, errors="coerce")
+  return Labels(
+    table["client_id"].to_numpy(int), counts.fillna(0).to_numpy(float)
+  )
 
 
 def merged(counts: np.ndarray, limit: int) -> np.ndarray:
@@ -33,13 +47,15 @@ def merged(counts: np.ndarray, limit: int) -> np.ndarray:
   return np.add.reduceat(counts, starts, axis=0)
 
 
-def draw(counts: np.ndarray, identifier: str) -> Markup:
+def draw(found: Labels, names: ClientNames, identifier: str) -> Markup:
   """Draws the labels of clients.
 
   Args:
-    counts: float[clients, classes], a client at least and a class.
+    found: The labels, of a client at least and a class.
+    names: What the clients are called.
     identifier: Unique on the page.
   """
+  counts = found.counts
   num_clients, num_classes = counts.shape
   is_ordered = num_clients > _MAX_COLUMNS
   if is_ordered:  # Similar clients share a column.
@@ -50,12 +66,13 @@ def draw(counts: np.ndarray, identifier: str) -> Markup:
   sizes = columns.sum(axis=1) / members
   shares = _shares(merged(columns.T, _MAX_ROWS))
   above, below = _frames(
-    num_clients,
+    _columns(found, names, is_ordered=is_ordered),
     num_classes,
     float(sizes.max()),
-    "client, those with the same largest class side by side"
+    "clients, those with the same largest class side by side"
     if is_ordered
     else "client",
+    _CLIENT_WIDTH if not names.has_names else max(_CLIENT_WIDTH, names.width),
   )
   shades = heat_map.shades_for(shares)
   return below.drawing(
@@ -84,22 +101,37 @@ def _shares(labels: np.ndarray) -> np.ndarray:
   return shares
 
 
+def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
+  """Returns the scale of the clients; of clients out of order without ticks."""
+  count = len(found.clients)
+  if is_ordered:  # A number of a column would look like that of a client.
+    return Scale(-0.5, count - 0.5, ())
+  ticks = linear(
+    -0.5, count - 0.5, num_ticks=10, is_tight=True, is_whole=True
+  ).ticks
+  if names.has_names:
+    ticks = tuple(float(place) for place in range(count))
+  words = tuple(names.short(int(found.clients[int(tick)])) for tick in ticks)
+  return Scale(-0.5, count - 0.5, ticks, names=words)
+
+
 def _frames(
-  num_clients: int, num_classes: int, largest: float, x_label: str
+  clients: Scale, num_classes: int, largest: float, x_label: str, column: int
 ) -> tuple[Frame, Frame]:
   """Returns the frame of the clients' sizes, and that of their labels.
 
   Args:
-    num_clients: Number of clients.
+    clients: Scale of the clients.
     num_classes: Number of classes.
     largest: The largest size.
     x_label: Label below the clients.
+    column: Width of a client, if there is room.
   """
-  clients, classes = (
-    linear(-0.5, n - 0.5, num_ticks=10, is_tight=True, is_whole=True)
-    for n in (num_clients, num_classes)
+  classes = linear(
+    -0.5, num_classes - 0.5, num_ticks=10, is_tight=True, is_whole=True
   )
-  width = min(_LEFT + _CLIENT_WIDTH * num_clients + _RIGHT, _MAX_WIDTH)
+  num_clients = int(clients.high - clients.low)
+  width = min(_LEFT + column * num_clients + _RIGHT, _MAX_WIDTH)
   height = min(_CLASS_HEIGHT * num_classes + 56, _MAX_HEIGHT)
   above = Frame(
     Scale(clients.low, clients.high, ()),

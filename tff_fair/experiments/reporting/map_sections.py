@@ -1,6 +1,10 @@
 """Sections: coefficients of clients over rounds, and labels of the split."""
 
+from collections.abc import Sequence
+
 from tff_fair.experiments.reporting import coefficients, labels, section
+from tff_fair.experiments.reporting.coefficients import Coefficients
+from tff_fair.experiments.reporting.heat_map import Shades
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
 
@@ -8,40 +12,42 @@ from tff_fair.experiments.reporting.section import Section
 _FULL_MAPS = 10
 
 
-def build_coefficients(task: TaskRuns) -> Section:
-  """Returns the section: a map for each method, of its first seed."""
+def coefficients_of(task: TaskRuns) -> list[Coefficients]:
+  """Returns the coefficients of the methods that have some."""
+  share = min(1.0, (_FULL_MAPS / max(1, len(task.methods))) ** 0.5)
+  found = [coefficients.of_method(method, share) for method in task.methods]
+  return [of_method for of_method in found if of_method is not None]
+
+
+def build_coefficients(
+  task: TaskRuns, maps: Sequence[Coefficients], shades: Shades
+) -> Section:
+  """Returns the section: a map for each method, of its first seed.
+
+  Args:
+    task: The task.
+    maps: What `coefficients_of` returns.
+    shades: Those of all maps of the page.
+  """
   title = "Coefficients over rounds"
-  found = {}
-  for method in task.methods:
-    for run in method.runs:
-      if (table := coefficients.of_run(run)) is not None:
-        found[method.number] = run, table
-        break
-  if not found:
+  if not maps:
     return Section(
       title, absence="no run has recorded them (coefficient in cohorts.csv)"
     )
-  share = min(1.0, (_FULL_MAPS / len(found)) ** 0.5)
-  figures, is_ordered = [], True
-  for method in task.methods:
-    if method.number not in found:
-      continue
-    run, table = found[method.number]
-    is_ordered &= coefficients.client_order(run)[1]
-    drawing = coefficients.draw(
-      method,
-      run,
-      table,
-      share,
-      f"{task.identifier}-coefficients-{method.number}",
+  figures = [
+    section.figure(
+      coefficients.draw(
+        found,
+        shades,
+        task.clients,
+        f"{task.identifier}-coefficients-{found.method.number}",
+      ),
+      f"{found.method.label}, seed {found.run.seed}",
+      class_=f"m{found.method.number}",
     )
-    figures.append(
-      section.figure(
-        drawing,
-        f"{method.label}, seed {run.seed}",
-        class_=f"m{method.number}",
-      )
-    )
+    for found in maps
+  ]
+  shown = {found.method.number for found in maps}
   return Section(
     title,
     [
@@ -49,14 +55,15 @@ def build_coefficients(task: TaskRuns) -> Section:
         "The method multiplies each client’s update by its coefficient. A row "
         "is a client, a column a round. ",
         "The client with the lowest accuracy at the end of the run is on top."
-        if is_ordered
+        if all(found.is_ordered for found in maps)
         else "Clients are in the order of their numbers.",
         " A cell is empty where the client took no part. Where clients or "
-        "rounds share a cell, it shows their mean.",
+        "rounds share a cell, it shows their mean. A shade means the same in "
+        "all maps of the page.",
       ),
       section.charts(figures),
       section.without(
-        [m for m in task.methods if m.number not in found],
+        [method for method in task.methods if method.number not in shown],
         "their runs have no coefficients in cohorts.csv",
       ),
     ],
@@ -69,8 +76,9 @@ def build_labels(task: TaskRuns) -> Section:
   for run in task.runs:
     if run.labels is None:
       continue
-    counts = labels.counts_of(run.labels)
-    if counts.size and counts.sum() > 0:
+    found = labels.of_table(run.labels)
+    if found.counts.size and found.counts.sum() > 0:
+      num_clients, num_classes = found.counts.shape
       return Section(
         title,
         [
@@ -80,8 +88,8 @@ def build_labels(task: TaskRuns) -> Section:
           ),
           section.charts(
             section.figure(
-              labels.draw(counts, f"{task.identifier}-labels"),
-              f"{counts.shape[0]:,} clients, {counts.shape[1]:,} classes",
+              labels.draw(found, task.clients, f"{task.identifier}-labels"),
+              f"{num_clients:,} clients, {num_classes:,} classes",
             ),
             class_="charts wide",
           ),

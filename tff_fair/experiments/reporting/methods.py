@@ -1,18 +1,20 @@
 """The contents of a report: tasks, the methods tried on each, their runs."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from tff_fair import typed_values
 from tff_fair.experiments.comparing.groups import group
 from tff_fair.experiments.reporting import styles
-from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.reporting.client_names import ClientNames
+from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec_text import TASK_OPTION
 
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """Finished runs that differ in the seed alone.
+  """Runs that differ in the seed alone.
 
   Attributes:
     label: The method, and the settings that set it apart on the page.
@@ -38,8 +40,8 @@ class TaskRuns:
     identifier: Unique on the page.
     name: Name of the task.
     title: Its name, and options in which tasks of that name differ.
-    methods: Those with finished runs.
-    unfinished: Runs that are not finished.
+    methods: Those with runs to show.
+    unfinished: Runs that are not shown, because they are not finished.
   """
 
   identifier: str
@@ -50,8 +52,13 @@ class TaskRuns:
 
   @property
   def runs(self) -> list[Run]:
-    """The finished runs."""
+    """The runs to show."""
     return [run for method in self.methods for run in method.runs]
+
+  @functools.cached_property
+  def clients(self) -> ClientNames:
+    """What the clients are called."""
+    return ClientNames(self.runs)
 
   @property
   def has_seeds(self) -> bool:
@@ -59,35 +66,47 @@ class TaskRuns:
     return any(len(method.runs) > 1 for method in self.methods)
 
 
-def arrange(runs: Sequence[Run]) -> list[TaskRuns]:
+def arrange(runs: Sequence[Run], *, unfinished: bool = False) -> list[TaskRuns]:
   """Sorts runs by task and method.
 
   Args:
     runs: Any runs.
+    unfinished: Whether to show unfinished runs, too, once they were evaluated
+      after a round.
 
   Returns:
     The tasks, as they first occur.
 
   Raises:
-    RunError: If two finished runs are the same, seed included.
+    RunError: If two runs to show are the same, seed included.
   """
   of_tasks: dict[tuple[str, ...], list[Run]] = {}
   for run in runs:
     of_tasks.setdefault((run.task, *_options(run)), []).append(run)
   return [
-    _task(f"t{number}", _title(members[0], list(of_tasks.values())), members)
+    _task(
+      f"t{number}",
+      _title(members[0], list(of_tasks.values())),
+      [run for run in members if _is_shown(run, unfinished)],
+      members,
+    )
     for number, members in enumerate(of_tasks.values())
   ]
 
 
-def _task(identifier: str, title: str, members: Sequence[Run]) -> TaskRuns:
-  groups = group([run for run in members if run.is_finished])
+def _is_shown(run: Run, unfinished: bool) -> bool:
+  return run.is_finished or (unfinished and (run.evaluations[ROUND] > 0).any())
+
+
+def _task(
+  identifier: str, title: str, shown: Sequence[Run], members: Sequence[Run]
+) -> TaskRuns:
   return TaskRuns(
     identifier,
     members[0].task,
     title,
-    tuple(Method(g.label, n, g.runs) for n, g in enumerate(groups)),
-    tuple(run for run in members if not run.is_finished),
+    tuple(Method(g.label, n, g.runs) for n, g in enumerate(group(shown))),
+    tuple(run for run in members if run not in shown),
   )
 
 

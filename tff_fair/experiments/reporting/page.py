@@ -7,83 +7,92 @@ its own script runs, even if the name of a run or a method holds a script.
 import base64
 import hashlib
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tff_fair.experiments.reporting import (
   client_section,
+  coefficients,
   curve_section,
-  heat_map,
   improved_section,
   map_sections,
-  markup,
   run_section,
   section,
-  styles,
+  style_sheet,
   summary_section,
   trade_off_section,
+  verdict_section,
 )
+from tff_fair.experiments.reporting.coefficients import Coefficients
+from tff_fair.experiments.reporting.heat_map import Shades
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
 
-_FOLDER = pathlib.Path(__file__).parent
-# In this order: later rules replace earlier ones.
-_STYLES = ("colors", "text", "tables", "choices", "charts", "media")
+_SCRIPT = pathlib.Path(__file__).parent / "sort.js"
 _MAX_NAMES = 3  # Of tasks in the title.
-# The charts: the legend above them hides methods in all.
-_CHARTS = (
-  curve_section.build,
-  trade_off_section.build,
-  client_section.build,
-  improved_section.build,
-  map_sections.build_coefficients,
-  map_sections.build_labels,
-)
 
 
-def build(tasks: Sequence[TaskRuns], title: str | None = None) -> str:
+class _Parts(NamedTuple):
+  """The parts of the page about a task.
+
+  Attributes:
+    task: The task.
+    numbers: The sections of tables.
+    charts: The sections of charts: the legend above them is for all.
+    runs: The section of the runs.
+    absent: The sections that are left out.
+  """
+
+  task: TaskRuns
+  numbers: Sequence[Section]
+  charts: Sequence[Section]
+  runs: Section
+  absent: Sequence[Section]
+
+
+def build(
+  tasks: Sequence[TaskRuns],
+  title: str | None = None,
+  *,
+  baseline: str | None = None,
+  refresh_seconds: int | None = None,
+) -> str:
   """Returns the page as HTML, which is well-formed XML below its first line.
 
   Args:
     tasks: At least one.
     title: Its title; by default it names the tasks.
+    baseline: The label or name of the method to compare the others with; by
+      default FedAvg, or else the first.
+    refresh_seconds: How often the page loads itself anew; by default, never.
+
+  Raises:
+    ArgumentError: If the baseline is not one of the methods.
   """
   if title is None:
     names = list(dict.fromkeys(task.name for task in tasks))
     if len(names) > _MAX_NAMES:
       names = [f"{len(tasks)} tasks"]
     title = f"Fairness on {', '.join(names)}"
-  style = "\n".join([*map(_style, _STYLES), *_numbered_styles(tasks)])
-  script = (_FOLDER / "sort.js").read_text()
+  maps = [map_sections.coefficients_of(task) for task in tasks]
+  shades = coefficients.shades_of(
+    [found for of_task in maps for found in of_task]
+  )
+  parts = [
+    _parts(task, baseline, of_task, shades)
+    for task, of_task in zip(tasks, maps, strict=True)
+  ]
+  style = style_sheet.text(max(len(task.methods) for task in tasks))
+  script = _SCRIPT.read_text()
   page = element(
     "html",
-    element(
-      "head",
-      element("meta", charset="utf-8"),
-      element(
-        "meta",
-        http_equiv="Content-Security-Policy",
-        content=f"default-src 'none'; img-src data:; "
-        f"style-src {_digest(style)}; script-src {_digest(script)}; "
-        "base-uri 'none'; form-action 'none'",
-      ),
-      element(
-        "meta",
-        name="viewport",
-        content="width=device-width, initial-scale=1",
-      ),
-      element("meta", name="color-scheme", content="light dark"),
-      element("title", title),
-      # Browsers ask for an icon otherwise.
-      element("link", rel="icon", href="data:,"),
-      # The style and the script hold nothing that HTML or XML would escape.
-      element("style", Markup(style)),
-    ),
+    _head(title, style, script, refresh_seconds),
     element(
       "body",
       element("header", element("h1", title), element("p", describe(tasks))),
-      _contents(tasks) if len(tasks) > 1 else None,
-      element("main", [_task(task) for task in tasks]),
+      _contents(parts),
+      element("main", [_task(of_task) for of_task in parts]),
       element("script", Markup(script)),
     ),
     lang="en",
@@ -93,24 +102,90 @@ def build(tasks: Sequence[TaskRuns], title: str | None = None) -> str:
 
 def describe(tasks: Sequence[TaskRuns]) -> str:
   """Returns the contents of a page in a few words."""
-  num_unfinished = sum(len(task.unfinished) for task in tasks)
+  runs = [run for task in tasks for run in (*task.runs, *task.unfinished)]
+  num_finished = sum(run.is_finished for run in runs)
   parts = [
     _count(len(tasks), "task"),
     _count(sum(len(task.methods) for task in tasks), "method"),
-    _count(sum(len(task.runs) for task in tasks), "finished run"),
+    _count(num_finished, "finished run"),
   ]
-  if num_unfinished:
-    parts.append(f"{num_unfinished:,} unfinished")
+  if len(runs) > num_finished:
+    parts.append(f"{len(runs) - num_finished:,} unfinished")
   return ", ".join(parts)
 
 
-def _task(task: TaskRuns) -> Markup:
+def _head(
+  title: str, style: str, script: str, refresh_seconds: int | None
+) -> Markup:
+  policy = (
+    f"default-src 'none'; img-src data:; style-src {_digest(style)}; "
+    f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"
+  )
+  return element(
+    "head",
+    element("meta", charset="utf-8"),
+    element("meta", http_equiv="Content-Security-Policy", content=policy),
+    element("meta", http_equiv="refresh", content=refresh_seconds)
+    if refresh_seconds is not None
+    else None,
+    element(
+      "meta", name="viewport", content="width=device-width, initial-scale=1"
+    ),
+    element("meta", name="color-scheme", content="light dark"),
+    element("title", title),
+    # Browsers ask for an icon otherwise.
+    element("link", rel="icon", href="data:,"),
+    # The style and the script hold nothing that HTML or XML would escape.
+    element("style", Markup(style)),
+  )
+
+
+def _parts(
+  task: TaskRuns,
+  baseline: str | None,
+  maps: Sequence[Coefficients],
+  shades: Shades,
+) -> _Parts:
+  runs = run_section.build(task)
+  if not task.methods:
+    return _Parts(task, (), (), runs, ())
+  numbers = [
+    verdict_section.build(task, baseline),
+    summary_section.build(task),
+  ]
+  charts = [
+    curve_section.build(task),
+    trade_off_section.build(task),
+    client_section.build(task),
+    improved_section.build(task),
+    map_sections.build_coefficients(task, maps, shades),
+    map_sections.build_labels(task),
+  ]
+  return _Parts(
+    task,
+    [part for part in numbers if part.body],
+    [part for part in charts if part.body],
+    runs,
+    [part for part in (*numbers, *charts) if not part.body],
+  )
+
+
+def _task(parts: _Parts) -> Markup:
+  task = parts.task
   return element(
     "section",
     element("h2", task.title),
     _data(task),
-    _sections(task) if task.methods else None,
-    run_section.build(task).markup(),
+    [part.markup(task) for part in parts.numbers],
+    element(
+      "div",
+      section.legend(task) if len(task.methods) > 1 else None,
+      [part.markup(task) for part in parts.charts],
+    )
+    if parts.charts
+    else None,
+    _absent(parts.absent) if parts.absent else None,
+    parts.runs.markup(task),
     id=task.identifier,
     class_="task",
   )
@@ -128,20 +203,6 @@ def _data(task: TaskRuns) -> Child:
   return parts
 
 
-def _sections(task: TaskRuns) -> Markup:
-  charts = [build(task) for build in _CHARTS]
-  absent = [part for part in charts if not part.body]
-  return markup.joined(
-    summary_section.build(task).markup(),
-    element(
-      "div",
-      section.legend(task) if len(task.methods) > 1 else None,
-      [part.markup() for part in charts if part.body],
-    ),
-    _absent(absent) if absent else None,
-  )
-
-
 def _absent(parts: Sequence[Section]) -> Markup:
   return element(
     "section",
@@ -154,39 +215,34 @@ def _absent(parts: Sequence[Section]) -> Markup:
   )
 
 
-def _contents(tasks: Sequence[TaskRuns]) -> Markup:
-  return element(
-    "nav",
+def _contents(tasks: Sequence[_Parts]) -> Markup:
+  """Returns links to all sections; with several tasks, by task."""
+  lists = [
     element(
       "ul",
       [
-        element("li", element("a", task.title, href=f"#{task.identifier}"))
-        for task in tasks
+        element(
+          "li", element("a", part.title, href=f"#{part.identifier(parts.task)}")
+        )
+        for part in (*parts.numbers, *parts.charts, parts.runs)
       ],
-    ),
-    aria_label="Tasks",
-  )
-
-
-def _style(name: str) -> str:
-  return (_FOLDER / "style" / f"{name}.css").read_text()
-
-
-def _numbered_styles(tasks: Sequence[TaskRuns]) -> Iterator[str]:
-  """Yields the rules that differ in a number alone."""
-  for color in range(styles.NUM_COLORS):
-    yield f".c{color}{{--c:var(--c{color})}}"
-  for shade in range(1, heat_map.NUM_SHADES + 1):
-    yield f".p{shade}{{fill:var(--p{shade})}}"
-    yield f".n{shade}{{fill:var(--n{shade})}}"
-  for n in range(max(len(task.methods) for task in tasks)):
-    # A box without a tick hides its method. While the mouse is on a box, the
-    # other methods step back.
-    yield f".task:has(.show-m{n}:not(:checked)) .m{n}{{display:none}}"
-    yield (
-      f".task:has(label:hover>.show-m{n},.show-m{n}:focus-visible) "
-      f"figure :is(.series,.band):not(.m{n}){{opacity:.12}}"
     )
+    for parts in tasks
+  ]
+  if len(tasks) == 1:
+    return element("nav", lists, aria_label="Contents")
+  return element(
+    "nav",
+    [
+      element(
+        "div",
+        element("a", parts.task.title, href=f"#{parts.task.identifier}"),
+        links,
+      )
+      for parts, links in zip(tasks, lists, strict=True)
+    ],
+    aria_label="Contents",
+  )
 
 
 def _digest(text: str) -> str:

@@ -59,12 +59,14 @@ class Scale:
     high: The value at place 1; greater.
     ticks: Values to mark, ascending.
     is_logarithmic: Whether equal ratios are equally far apart.
+    names: What the ticks are called; None where they are numbers.
   """
 
   low: float
   high: float
   ticks: tuple[float, ...]
   is_logarithmic: bool = False
+  names: tuple[str, ...] | None = None
 
   def places(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
     """Returns where values are: float64, 0 to 1 within the range.
@@ -82,7 +84,9 @@ class Scale:
 
   @property
   def labels(self) -> tuple[str, ...]:
-    """The ticks as text, all with as many decimals as they need."""
+    """The ticks as text; numbers all with as many decimals as they need."""
+    if self.names is not None:
+      return self.names
     if self.is_logarithmic:
       return tuple(f"{tick:g}" for tick in self.ticks)
     decimals = max(map(_decimals, self.ticks), default=0)

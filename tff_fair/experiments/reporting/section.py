@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from tff_fair.experiments.reporting import tables
+from tff_fair.experiments.reporting import markup, tables
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import Method, TaskRuns
 
@@ -22,9 +22,18 @@ class Section:
   body: Sequence[Child] = ()
   absence: str = ""
 
-  def markup(self) -> Markup:
+  def identifier(self, task: TaskRuns) -> str:
+    """Returns the name of its place on the page."""
+    return f"{task.identifier}-{self.title.lower().replace(' ', '-')}"
+
+  def markup(self, task: TaskRuns) -> Markup:
     """Returns the section with its heading."""
-    return element("section", element("h3", self.title), self.body)
+    return element(
+      "section",
+      element("h3", self.title),
+      self.body,
+      id=self.identifier(task),
+    )
 
 
 def figure(
@@ -38,6 +47,11 @@ def figure(
     element("p", notes, class_="note") if notes else None,
     class_=class_,
   )
+
+
+def fold(summary: Child, *children: Child) -> Markup:
+  """Returns what a click on its summary unfolds; print has all of it."""
+  return element("details", element("summary", summary), children)
 
 
 def charts(figures: Child, class_: str = "charts") -> Markup:
@@ -60,27 +74,55 @@ def without(methods: Sequence[Method], reason: str) -> Markup | None:
 
 
 def legend(task: TaskRuns) -> Markup:
-  """Returns the methods with their looks, and boxes that hide them.
+  """Returns the methods with their looks, and controls for the charts.
 
-  It needs no script: the style sheet hides a method without a tick.
+  A box without a tick hides its method; the method whose name is pressed stands
+  out. It needs no script: the style sheet reads the controls.
   """
+  name = f"{task.identifier}-chosen"
   return element(
     "fieldset",
     element("legend", "Methods in the charts"),
+    _choice(name, f"{name}-none", "all alike"),
     [
       element(
-        "label",
+        "span",
         element(
           "input",
           type="checkbox",
           checked=True,
           class_=f"show-m{method.number}",
+          aria_label=f"Show {method.label}",
           autocomplete="off",
         ),
-        tables.swatch(method.style),
-        element("span", method.label),
+        _choice(
+          name,
+          f"{name}-{method.number}",
+          tables.swatch(method.style),
+          element("span", method.label),
+          number=method.number,
+        ),
+        class_=f"entry entry-m{method.number}",
       )
       for method in task.methods
     ],
     class_="legend",
+  )
+
+
+def _choice(
+  name: str, identifier: str, *words: Child, number: int | None = None
+) -> Markup:
+  """Returns a radio button, and its label, which alone is to be seen."""
+  return markup.joined(
+    element(
+      "input",
+      type="radio",
+      name=name,
+      id=identifier,
+      class_="unseen" if number is None else f"unseen choose-m{number}",
+      checked=number is None,
+      autocomplete="off",
+    ),
+    element("label", words, for_=identifier),
   )

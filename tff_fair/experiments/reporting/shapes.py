@@ -28,6 +28,8 @@ def line(x: np.ndarray, y: np.ndarray) -> str:
 def band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
   """Returns the area between two lines; it is interrupted where one is NaN.
 
+  The path is open on its left: as an edge, it begins where its lines begin.
+
   Args:
     x: float[n], in pixels.
     low: float[n], in pixels.
@@ -38,7 +40,6 @@ def band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
       np.concatenate([x[part], x[part][::-1]]),
       np.concatenate([low[part], high[part][::-1]]),
     )
-    + "z"
     for part in _present(x, low + high)
     if part.stop - part.start > 1
   )

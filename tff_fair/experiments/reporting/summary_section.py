@@ -1,4 +1,4 @@
-"""Section: the measures at the end of the runs, as tables."""
+"""Section: all other measures at the end of the runs, as tables that fold."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from tff_fair.experiments.reporting import (
   final_measures,
   section,
   tables,
+  tails,
 )
-from tff_fair.experiments.reporting.markup import Markup
+from tff_fair.experiments.reporting.markup import Child, Markup
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
 
-_TAILS = tuple(
-  f"{end}_{q}" for end in ("worst", "best") for q in (5, 10, 20, 30)
-)
+_PERCENTS = (5, 10, 20, 30)
+_TAILS = tuple(f"{end}_{q}" for end in ("worst", "best") for q in _PERCENTS)
 _ACCURACY = ("mean", "std", *_TAILS)
 _MORE = (
   *("weighted", "variance", "min", "percentile_10", "percentile_50"),
@@ -32,20 +32,14 @@ _MAX_CLIENTS = 10  # A column for each has room.
 def build(task: TaskRuns) -> Section:
   """Returns the section: some tables."""
   has_honest = any(map(final_measures.has_honest, task.methods))
+  sizes = "; ".join(f"{q} %: {tails.clients(task, q)}" for q in _PERCENTS)
   return Section(
-    "Summary",
+    "All measures",
     [
       section.note(
-        "At the end of each run, on the clients’ test data; each client counts "
-        "once.",
-        " Mean ± sample standard deviation over seeds."
-        if task.has_seeds
-        else None,
-        " The best value of a column is bold, the second best underlined."
-        if len(task.methods) > 1
-        else None,
+        "At the end of each run. The best is not marked here: among so many "
+        "measures, some methods would stand out by chance."
       ),
-      _table(task, "Test accuracy over clients (%)", _ACCURACY),
       _table(
         task,
         "Test accuracy over honest clients alone (%)",
@@ -54,11 +48,21 @@ def build(task: TaskRuns) -> Section:
       )
       if has_honest
       else None,
-      _table(
-        task, "More of test accuracy over clients (%; variance in %²)", _MORE
+      section.fold(
+        "Worst and best clients",
+        _table(task, f"Test accuracy over clients (%); {sizes}", _ACCURACY),
       ),
-      _table(
-        task, "Uniformity of accuracies, and test loss", _UNIFORMITY_AND_LOSS
+      section.fold(
+        "Percentiles and variance",
+        _table(task, "Test accuracy over clients (%; variance in %²)", _MORE),
+      ),
+      section.fold(
+        "Uniformity and loss",
+        _table(
+          task,
+          "Uniformity of accuracies, and test loss",
+          _UNIFORMITY_AND_LOSS,
+        ),
       ),
       _clients(task),
     ],
@@ -72,7 +76,7 @@ def _table(
     caption,
     task.methods,
     [
-      (
+      tables.column(
         MEASURES[name],
         [
           final_measures.of_method(method, name, prefix)
@@ -84,27 +88,27 @@ def _table(
   )
 
 
-def _clients(task: TaskRuns) -> Markup | None:
+def _clients(task: TaskRuns) -> Child:
   """Returns a table of each client's accuracy.
 
   Returns:
     None if there are many clients, or runs have different ones.
   """
   found = {run.path: final_accuracies.of_run(run) for run in task.runs}
-  names = {run.path: final_accuracies.names(run) for run in task.runs}
-  first = task.runs[0].path
-  clients = found[first].index
+  clients = found[task.runs[0].path].index
   if not 0 < len(clients) <= _MAX_CLIENTS or not all(
-    found[path].index.equals(clients) and names[path].equals(names[first])
-    for path in found
+    accuracies.index.equals(clients) for accuracies in found.values()
   ):
     return None
   columns = []
   for client in clients:
-    measure = Measure(names[first].get(client, str(client)), True)
+    measure = Measure(task.clients.full(int(client)), True)
     values = [
       measures.over_seeds(measure, [found[r.path][client] for r in method.runs])
       for method in task.methods
     ]
-    columns.append((measure, values))
-  return tables.draw("Test accuracy of each client (%)", task.methods, columns)
+    columns.append(tables.column(measure, values))
+  return section.fold(
+    "Each client",
+    tables.draw("Test accuracy of each client (%)", task.methods, columns),
+  )

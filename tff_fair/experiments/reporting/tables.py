@@ -1,45 +1,73 @@
 """Tables of values, a row for each method; sorted by the page's script."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
+from tff_fair.experiments.comparing import marks as marks_of
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.measures import Measure, Value
-from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import Method
 from tff_fair.experiments.reporting.styles import Style
 
-_RANKS = {1: ("best", "best"), 2: ("second", "second best")}
+# The class of a mark, and what it says to those who do not see it.
+_MARKS = {
+  marks_of.BEST: ("best", "best, or not separable from it"),
+  marks_of.SECOND: ("second", "second best"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+  """A column of a table.
+
+  Attributes:
+    head: Its name.
+    first: The order of the first click on it: "ascending" or "descending".
+    cells: One for each method.
+  """
+
+  head: str
+  first: str
+  cells: Sequence[Markup]
+
+
+def column(
+  measure: Measure,
+  values: Sequence[Value],
+  marks: Sequence[int | None] | None = None,
+) -> Column:
+  """Returns a column of values.
+
+  Args:
+    measure: What they are.
+    values: One for each method.
+    marks: `marks.BEST`, `marks.SECOND` or None for each; without them, the
+      column has none.
+  """
+  found = marks or [None] * len(values)
+  cells = [_value(measure, v, m) for v, m in zip(values, found, strict=True)]
+  return Column(head(measure), first_order(measure), cells)
 
 
 def draw(
-  caption: str,
-  methods: Sequence[Method],
-  columns: Sequence[tuple[Measure, Sequence[Value]]],
+  caption: str, methods: Sequence[Method], columns: Sequence[Column]
 ) -> Markup:
   """Returns a table of methods.
 
   Args:
     caption: Name of the values.
     methods: One for each row.
-    columns: For each, its measure and a value for each method.
+    columns: The columns after the methods and their numbers of seeds.
   """
   heads = [
     _head("Method", "text", class_="name"),
     _head("Seeds", "ascending"),
-    *(_measure_head(measure) for measure, _ in columns),
-  ]
-  cells = [
-    [
-      _cell(measure, value, rank)
-      for value, rank in zip(
-        values, measures.ranks(measure, values), strict=True
-      )
-    ]
-    for measure, values in columns
+    *(_head(column.head, column.first) for column in columns),
   ]
   rows = [
-    _row(method, [column[place] for column in cells])
+    _row(method, [column.cells[place] for column in columns])
     for place, method in enumerate(methods)
   ]
   return scrolling(
@@ -52,6 +80,27 @@ def draw(
       class_="sortable",
     ),
   )
+
+
+def head(measure: Measure) -> str:
+  """Returns the name of a measure; its sign goes to no line of its own."""
+  return measure.title.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def first_order(measure: Measure) -> str:
+  """Returns the order that has the best first."""
+  return "descending" if measure.higher_is_better else "ascending"
+
+
+def cell(value: float, *children: Child, class_: str | None = None) -> Markup:
+  """Returns a cell.
+
+  Args:
+    value: What the column is sorted by.
+    *children: What the cell shows.
+    class_: Class for the style sheet.
+  """
+  return element("td", *children, data_value=_number(value), class_=class_)
 
 
 def scrolling(name: str, table: Markup) -> Markup:
@@ -97,14 +146,6 @@ def _row(method: Method, cells: Sequence[Markup]) -> Markup:
   )
 
 
-def _measure_head(measure: Measure) -> Markup:
-  return _head(
-    # The sign does not go to a line of its own.
-    measure.title.replace(" %", "\N{NO-BREAK SPACE}%"),
-    "descending" if measure.higher_is_better else "ascending",
-  )
-
-
 def _head(title: str, first: str, class_: str | None = None) -> Markup:
   """Returns a head; the first click on it sorts in the order `first`."""
   return element("th", title, scope="col", data_first=first, class_=class_)
@@ -117,21 +158,18 @@ def _number(value: float) -> str:
   return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
 
 
-def _cell(measure: Measure, value: Value, rank: int | None) -> Markup:
+def _value(measure: Measure, value: Value, mark: int | None) -> Markup:
   text = measures.value_text(measure, value)
   mean, plus_minus, std = text.replace("-", "−").partition(" ± ")
   shown = element("span", mean, class_="mean")
-  if rank is not None:
-    class_, words = _RANKS[rank]
+  if mark is not None:
+    class_, words = _MARKS[mark]
     shown = element(
-      "strong" if rank == 1 else "em",
+      "strong" if mark == marks_of.BEST else "em",
       mean,
       element("span", f" ({words})", class_="unseen"),
       class_=f"mean {class_}",
     )
-  return element(
-    "td",
-    shown,
-    element("small", plus_minus, std) if std else None,
-    data_value=_number(value.mean),
+  return cell(
+    value.mean, shown, element("small", plus_minus, std) if std else None
   )

@@ -11,6 +11,7 @@ from tff_fair.experiments.reporting import (
   scale,
   scatter_chart,
   section,
+  tails,
 )
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Markup
@@ -35,6 +36,9 @@ def build(task: TaskRuns) -> Section:
     _TITLE,
     [
       section.note(
+        f"Worst 10 %: {tails.clients(task, 10)}. "
+        if tails.clients(task, 10)
+        else None,
         "At the end of the runs. The dashed line joins the Pareto front: no "
         "other method is better in one of the two measures without being worse "
         "in the other.",

@@ -1,0 +1,195 @@
+"""Section: what can be said of the methods, with its uncertainty."""
+
+from collections.abc import Mapping, Sequence
+
+from tff_fair.experiments.comparing import (
+  marks,
+  measures,
+  method_tables,
+  paired,
+)
+from tff_fair.experiments.comparing import (
+  tables as run_tables,
+)
+from tff_fair.experiments.comparing.evaluations import Choice, Evaluation
+from tff_fair.experiments.comparing.groups import Group
+from tff_fair.experiments.comparing.measures import MEASURES
+from tff_fair.experiments.comparing.method_tables import Contents
+from tff_fair.experiments.comparing.table import Row
+from tff_fair.experiments.reporting import (
+  difference_columns,
+  section,
+  tables,
+  tails,
+)
+from tff_fair.experiments.reporting.markup import Child, Markup, element
+from tff_fair.experiments.reporting.methods import TaskRuns
+from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.runs.run import Run
+
+_TITLE = "Verdict"
+_NAMES = ("mean", "std", "worst_10")
+_WORDS = ("Mean accuracy", "Std over clients", "Worst 10\N{NO-BREAK SPACE}%")
+_USUAL_BASELINE = "fedavg"
+
+
+def build(task: TaskRuns, baseline: str | None = None) -> Section:
+  """Returns the section: sentences, and a table with differences.
+
+  Args:
+    task: The task.
+    baseline: The label or name of the method to compare the others with; by
+      default FedAvg, or else the first.
+  """
+  chosen = _chosen(task)
+  methods = [m for m in task.methods if all(run in chosen for run in m.runs)]
+  if not methods:
+    return Section(_TITLE, absence="no finished run was evaluated")
+  groups = [Group(method.label, method.runs) for method in methods]
+  reference = _baseline(groups, baseline)
+  contents = Contents(task.title, groups, _NAMES, chosen)
+  rows = contents.statistics("clients").rows
+  contrasts = {
+    row.label: row for row in contents.differences("clients", reference).rows
+  }
+  has_marks = any(mark for row in rows for mark in row.marks)
+  return Section(
+    _TITLE,
+    [
+      _notes(run_tables.run_notes(groups, chosen)),
+      _sentences(rows) if has_marks else None,
+      tables.draw(
+        _caption(task, len(methods)),
+        methods,
+        [
+          *_columns(rows),
+          *difference_columns.build(
+            methods,
+            reference.label,
+            [MEASURES[name] for name in _NAMES],
+            contrasts,
+          ),
+        ],
+      ),
+      _explanation(task, reference.label, contrasts, has_marks=has_marks),
+      section.without(
+        [method for method in task.methods if method not in methods],
+        "they have runs without an evaluation",
+      ),
+    ],
+  )
+
+
+def check_baseline(tasks: Sequence[TaskRuns], name: str) -> None:
+  """Checks that every task has a method of that label or name.
+
+  Raises:
+    ArgumentError: If one has none, or more than one.
+  """
+  for task in tasks:
+    if task.methods:
+      _baseline([Group(m.label, m.runs) for m in task.methods], name)
+
+
+def _chosen(task: TaskRuns) -> dict[Run, Evaluation]:
+  choice = Choice(unfinished=True)
+  found = {run: choice.of(run) for run in task.runs}
+  return {run: e for run, e in found.items() if isinstance(e, Evaluation)}
+
+
+def _baseline(groups: Sequence[Group], name: str | None) -> Group:
+  if name is not None:
+    return run_tables.find_baseline(groups, name)
+  usual = [g for g in groups if g.runs[0].algorithm == _USUAL_BASELINE]
+  return usual[0] if usual else groups[0]
+
+
+def _caption(task: TaskRuns, num_methods: int) -> str:
+  tail = tails.clients(task, 10)
+  of_tail = f"; worst 10 %: {tail}" if tail else ""
+  differences = "; Δ: difference to the baseline" if num_methods > 1 else ""
+  return f"Test accuracy over clients (%){of_tail}{differences}"
+
+
+def _columns(rows: Sequence[Row]) -> list[tables.Column]:
+  return [
+    tables.column(
+      MEASURES[name],
+      [measures.Value(*row.cells[place]) for row in rows],
+      [row.marks[place] for row in rows],
+    )
+    for place, name in enumerate(_NAMES)
+  ]
+
+
+def _notes(notes: Sequence[str]) -> Child:
+  """Returns remarks that a reader needs before the numbers."""
+  if not notes:
+    return None
+  return element(
+    "ul", [element("li", note) for note in notes], class_="caution"
+  )
+
+
+def _sentences(rows: Sequence[Row]) -> Markup:
+  """Returns which methods are best, for each measure."""
+  parts = []
+  for place, (name, words) in enumerate(zip(_NAMES, _WORDS, strict=True)):
+    best = [row for row in rows if row.marks[place] == marks.BEST]
+    if best:
+      said = _best(name, place, best, len(rows))
+      parts += [element("dt", words), element("dd", said)]
+  return element("dl", parts, class_="verdict")
+
+
+def _best(
+  name: str, place: int, best: Sequence[Row], num_methods: int
+) -> list[Child]:
+  measure = MEASURES[name]
+  values = {row.label: measures.Value(*row.cells[place]) for row in best}
+  first = min(values, key=lambda n: measures.badness(measure, values[n].mean))
+  others = [label for label in values if label != first]
+  mean = f"{values[first].mean:.{measure.digits}f}"
+  said: list[Child] = [
+    element("strong", first),
+    f" {mean}\N{NO-BREAK SPACE}%. ",
+  ]
+  if not others:
+    said.append("All other methods clearly differ from it.")
+  elif len(values) == num_methods:
+    said.append("No method clearly differs from it.")
+  else:
+    said.append(f"No clear difference to {', '.join(others)}.")
+  return said
+
+
+def _explanation(
+  task: TaskRuns,
+  baseline: str,
+  contrasts: Mapping[str, Row],
+  *,
+  has_marks: bool,
+) -> list[Child]:
+  told: list[Child] = [
+    "At the last evaluation of each run; each client counts once.",
+    " Mean ± sample standard deviation over seeds." if task.has_seeds else None,
+    " Bold: the best, and all methods without a clear difference to it. "
+    "Underlined: second best, and clearly different from the best."
+    if has_marks
+    else None,
+  ]
+  notes = [section.note(told)]
+  if contrasts:
+    seeds = {label: row.num_seeds for label, row in contrasts.items()}
+    confidence = f"{100 * paired.CONFIDENCE:.0f}\N{NO-BREAK SPACE}%"
+    notes.append(
+      section.note(
+        f"Δ: the method minus {baseline}, over the same seeds and clients, "
+        f"with its {confidence} interval over both. A difference is clear "
+        f"where p < {marks.LEVEL:.2g} after Holm’s correction for the methods; "
+        "others are grey. Clients: how many are better off, as well off, and "
+        f"worse off than with {baseline}. ",
+        method_tables.interval_note(seeds),
+      )
+    )
+  return notes
