@@ -35,8 +35,8 @@ class _Shown(NamedTuple):
 _SHOWN = (
   _Shown("Mean accuracy", "accuracy/mean"),
   _Shown("Standard deviation over clients", "accuracy/std"),
-  _Shown("Worst 10 % of the clients", "accuracy/worst_10", tail=10),
-  _Shown("Best 10 % of the clients", "accuracy/best_10", tail=10),
+  _Shown("Accuracy of the worst 10 %", "accuracy/worst_10", tail=10),
+  _Shown("Accuracy of the best 10 %", "accuracy/best_10", tail=10),
   _Shown("Mean loss", "loss/mean", is_percent=False),
   _Shown("Loss of the worst client", "loss/max", is_percent=False),
 )
@@ -201,7 +201,7 @@ def _figure(
     y_unit=sign,
     decimals=2 if shown.is_percent else 4,
   )
-  tail = f", {tails.clients(task, shown.tail)}" if shown.tail else ""
+  tail = f": {tails.clients(task, shown.tail)}" if shown.tail else ""
   accuracy = " (%)" if sign else ""
   return section.figure(chart, f"{shown.title}{tail}{accuracy}")
 

@@ -34,7 +34,7 @@ def build(task: TaskRuns) -> Section:
         caption,
         element(
           "table",
-          element("caption", caption),
+          element("caption", element("span", caption)),
           element(
             "thead",
             element(

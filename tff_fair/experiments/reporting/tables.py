@@ -74,7 +74,7 @@ def draw(
     caption,
     element(
       "table",
-      element("caption", caption),
+      element("caption", element("span", caption)),
       element("thead", element("tr", heads)),
       element("tbody", rows),
       class_="sortable",
