@@ -4,12 +4,15 @@ Give folders of runs, or folders above them. Runs that differ in the seed alone
 are one method. The page works offline, in print and without scripts.
 """
 
+import signal
 from typing import NoReturn
 
 from binaries import command_line
 from binaries.flags import report_flags
 from tasks.data_error import DataError
-from tff_fair.experiments.reporting import methods, page
+from tff_fair.experiments import interruption
+from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.reporting import methods, page, watching
 from tff_fair.experiments.reporting.writing import report
 from tff_fair.experiments.runs.finding import find
 
@@ -22,16 +25,49 @@ def main(*folders: str) -> None:
     raise command_line.UsageError(
       "RUNS: are missing; name folders of runs, or folders above them."
     )
-  path, overwrite = report_flags.output(), report_flags.overwrite()
-  runs = find(folders)
   try:
-    report(runs, path, title=report_flags.title(), overwrite=overwrite)
+    if report_flags.watch():
+      _watch(*folders)
+    else:
+      _write(*folders)
   except DataError as error:
     raise command_line.UsageError(f"--output: {error}") from error
-  megabytes = path.stat().st_size / 1e6
-  print(
-    f"Wrote {path}: {page.describe(methods.arrange(runs))}; {megabytes:.1f} MB."
+  except ArgumentError as error:
+    raise command_line.UsageError(f"--{error}") from error
+
+
+def _write(*folders: str) -> None:
+  path, unfinished = report_flags.output(), report_flags.unfinished()
+  runs = find(folders)
+  report(
+    runs,
+    path,
+    title=report_flags.title(),
+    overwrite=report_flags.overwrite(),
+    baseline=report_flags.baseline(),
+    unfinished=unfinished,
   )
+  megabytes = path.stat().st_size / 1e6
+  contents = page.describe(methods.arrange(runs, unfinished=unfinished))
+  print(f"Wrote {path}: {contents}; {megabytes:.1f} MB.")
+
+
+def _watch(*folders: str) -> None:
+  path = report_flags.output()
+  try:
+    watching.watch(
+      folders,
+      path,
+      title=report_flags.title(),
+      overwrite=report_flags.overwrite(),
+      baseline=report_flags.baseline(),
+      tell=lambda text: print(text, flush=True),
+    )
+    print(f"All runs are finished, and {path} is complete.")
+  except interruption.Interrupted as interrupted:
+    if interrupted.signal_number != signal.SIGINT:
+      raise
+    print(f"Stopped; {path} shows the runs as they are.")
 
 
 def run() -> NoReturn:

@@ -26,6 +26,27 @@ _TITLE = flags.DEFINE_string(
   "Title of the page; by default it names the tasks.",
   flag_values=NAMESPACE,
 )
+_BASELINE = flags.DEFINE_string(
+  "baseline",
+  None,
+  "The method that the page compares the others with; by default fedavg, or "
+  "else the first.",
+  flag_values=NAMESPACE,
+)
+_UNFINISHED = flags.DEFINE_boolean(
+  "unfinished",
+  False,
+  "Show unfinished runs, too, as far as they have come.",
+  flag_values=NAMESPACE,
+)
+_WATCH = flags.DEFINE_boolean(
+  "watch",
+  False,
+  "Write the page again whenever its runs have changed, until all are finished "
+  "or Ctrl-C. It shows unfinished runs, too, and loads itself anew in the "
+  "browser.",
+  flag_values=NAMESPACE,
+)
 
 
 def output() -> pathlib.Path:
@@ -58,3 +79,18 @@ def overwrite() -> bool:
 def title() -> str | None:
   """Returns the title that was given, if one was."""
   return _TITLE.value
+
+
+def baseline() -> str | None:
+  """Returns the method to compare the others with, if one was given."""
+  return _BASELINE.value
+
+
+def unfinished() -> bool:
+  """Returns whether to show unfinished runs."""
+  return _UNFINISHED.value
+
+
+def watch() -> bool:
+  """Returns whether to renew the page until the runs are finished."""
+  return _WATCH.value

@@ -114,6 +114,11 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
   return ", ".join(parts)
 
 
+def refresh(seconds: int) -> Markup:
+  """Returns what makes a page load itself anew every so many seconds."""
+  return element("meta", http_equiv="refresh", content=seconds)
+
+
 def _head(
   title: str, style: str, script: str, refresh_seconds: int | None
 ) -> Markup:
@@ -125,9 +130,7 @@ def _head(
     "head",
     element("meta", charset="utf-8"),
     element("meta", http_equiv="Content-Security-Policy", content=policy),
-    element("meta", http_equiv="refresh", content=refresh_seconds)
-    if refresh_seconds is not None
-    else None,
+    refresh(refresh_seconds) if refresh_seconds is not None else None,
     element(
       "meta", name="viewport", content="width=device-width, initial-scale=1"
     ),

@@ -178,7 +178,7 @@ def _explanation(
     if has_marks
     else None,
   ]
-  notes = [section.note(told)]
+  notes: list[Child] = [section.note(told)]
   if contrasts:
     seeds = {label: row.num_seeds for label, row in contrasts.items()}
     confidence = f"{100 * paired.CONFIDENCE:.0f}\N{NO-BREAK SPACE}%"

@@ -18,6 +18,8 @@ def report(
   *,
   title: str | None = None,
   overwrite: bool = False,
+  baseline: str | None = None,
+  unfinished: bool = False,
 ) -> pathlib.Path:
   """Writes a page that shows runs side by side.
 
@@ -29,6 +31,10 @@ def report(
     path: The HTML file to write. Its folder is made if need be.
     title: Title of the page; by default it names the tasks.
     overwrite: Whether to replace a file that is there already.
+    baseline: The label or name of the method to compare the others with; by
+      default FedAvg, or else the first.
+    unfinished: Whether to show runs that are not finished, too, once they were
+      evaluated after a round.
 
   Returns:
     The file.
@@ -36,10 +42,30 @@ def report(
   Raises:
     RunError: If the file is there already, a folder holds no run, a run is
       damaged, or two runs are the same.
-    ValueError: If there are no runs.
+    ValueError: If there are no runs, or the baseline is not one of the methods.
     tasks.data_error.DataError: If the file cannot be written.
   """
   path = pathlib.Path(path)
+  check_path(path, overwrite=overwrite)
+  found = finding.collect(runs)
+  if not found:
+    raise ValueError(
+      "Found no runs, expected one at least; give runs, or folders of runs."
+    )
+  tasks = methods.arrange(found, unfinished=unfinished)
+  text = page.build(tasks, title, baseline=baseline)
+  with staging.replacement(path, overwrite=overwrite) as staged:
+    staged.write_text(text, encoding="utf-8")
+  return path
+
+
+def check_path(path: pathlib.Path, *, overwrite: bool) -> None:
+  """Checks that a page may be written.
+
+  Raises:
+    RunError: If it is a folder, or there already and nobody allows to replace
+      it.
+  """
   if path.is_dir():
     raise RunError(
       f"{path}: is a folder; name a file in it, as {path / 'page.html'}."
@@ -49,12 +75,3 @@ def report(
       f"{path}: exists already; choose another file, or replace it with "
       "overwrite=True."
     )
-  found = finding.collect(runs)
-  if not found:
-    raise ValueError(
-      "Found no runs, expected one at least; give runs, or folders of runs."
-    )
-  text = page.build(methods.arrange(found), title)
-  with staging.replacement(path, overwrite=overwrite) as staged:
-    staged.write_text(text, encoding="utf-8")
-  return path

@@ -46,6 +46,17 @@ def find(paths: Iterable[Place]) -> list[Run]:
   return list(found.values())
 
 
+def num_planned(paths: Iterable[Place]) -> int:
+  """Returns how many runs the sweeps in some folders have yet to start."""
+  return sum(
+    not (pathlib.Path(folder) / name / "config.json").exists()
+    for path in paths
+    for folder, _, files in os.walk(path)
+    if NAMES_FILE in files
+    for name in read_names(pathlib.Path(folder))
+  )
+
+
 def collect(runs: Run | Place | Iterable[Run | Place]) -> list[Run]:
   """Returns runs that are given themselves, or by folders, each once.
 

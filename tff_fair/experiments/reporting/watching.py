@@ -1,0 +1,206 @@
+"""Renews the page of runs that go on.
+
+A round takes seconds and a page may, too: after each page the watch rests nine
+times as long as the page took, so that it uses a tenth of one core at most.
+"""
+
+import collections
+import math
+import os
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+
+from tasks.formats import whole_file as staging
+from tff_fair.experiments import interruption
+from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.reporting import methods, page, writing
+from tff_fair.experiments.reporting.methods import TaskRuns
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.finding import Place
+
+_SECONDS = 5.0  # Between two looks at the runs, at least.
+_REST = 9  # Times as long as the last page took.
+_PATIENCE = 2  # How often a run may look damaged before somebody hears of it.
+_READ = (".csv", ".json")  # The files of runs that a page may show.
+
+_Files = dict[str, tuple[int, int]]
+
+
+def watch(
+  folders: Sequence[Place],
+  path: Place,
+  *,
+  title: str | None = None,
+  overwrite: bool = False,
+  baseline: str | None = None,
+  tell: Callable[[str], None],
+) -> None:
+  """Writes the page of some runs, and again whenever they have changed.
+
+  The page also shows runs that are not finished, and loads itself anew. The
+  watch ends once all runs are finished, those included that a sweep has yet to
+  start. At the end, also by Ctrl-C, the page stops loading itself anew.
+
+  Args:
+    folders: Folders of runs, or folders above them.
+    path: The HTML file to write.
+    title: Title of the page; by default it names the tasks.
+    overwrite: Whether to replace a file that is there already.
+    baseline: As for `writing.report`. As long as no run of it was evaluated,
+      another method takes its place.
+    tell: Gets a sentence after each page, and when something is wrong.
+
+  Raises:
+    RunError: If the file is there already, or somebody else changed it; if, at
+      the beginning, a folder holds no run nor a sweep that has runs to start,
+      or a run is damaged.
+    ArgumentError: If the baseline is not one of the methods at the end.
+    tasks.data_error.DataError: If the file cannot be written.
+    KeyboardInterrupt: If Ctrl-C ended the watch.
+  """
+  path = pathlib.Path(path)
+  writing.check_path(path, overwrite=overwrite)
+  shown = _Page(path, title, baseline, overwrite=overwrite)
+  seen: _Files | None = None
+  pause = _SECONDS
+  troubles: collections.Counter[str] = collections.Counter()
+  try:
+    while True:
+      found = _files(folders)
+      if found != seen:
+        start = time.monotonic()
+        try:
+          with interruption.deferred():
+            is_over = shown.renew(folders, pause)
+          tell(shown.description)
+          if is_over:
+            return
+          troubles.clear()
+        except RunError as error:
+          # A run that begins or ends may be half written for a moment, and a
+          # sweep takes a while to start its first run.
+          is_first = seen is None and not finding.num_planned(folders)
+          if is_first or shown.is_lost():
+            raise
+          troubles[str(error)] += 1
+          if troubles[str(error)] == _PATIENCE:
+            tell(str(error))
+        seen = found
+        pause = max(_SECONDS, _REST * (time.monotonic() - start))
+      time.sleep(pause)
+  except KeyboardInterrupt:
+    shown.finish()
+    raise
+
+
+class _Page:
+  """The page of a watch.
+
+  Attributes:
+    description: Its contents in a few words.
+  """
+
+  def __init__(
+    self,
+    path: pathlib.Path,
+    title: str | None,
+    baseline: str | None,
+    *,
+    overwrite: bool,
+  ) -> None:
+    self.description = ""
+    self._path = path
+    self._title = title
+    self._baseline = baseline
+    self._overwrite = overwrite
+    self._refresh_seconds = 0
+    self._text = ""
+    self._written: tuple[int, int] | None = None
+
+  def renew(self, folders: Sequence[Place], pause: float) -> bool:
+    """Writes the page as the runs are now.
+
+    Args:
+      folders: The folders of the runs.
+      pause: Seconds until the next look at them.
+
+    Returns:
+      Whether all runs are finished.
+    """
+    runs = finding.find(folders)
+    num_planned = finding.num_planned(folders)
+    is_over = all(run.is_finished for run in runs) and not num_planned
+    tasks = methods.arrange(runs, unfinished=True)
+    self._refresh_seconds = math.ceil(pause)
+    self._text = self._build(tasks, is_over=is_over)
+    self._write(self._text)
+    self.description = f"{self._path}: {page.describe(tasks)}"
+    if num_planned:
+      self.description += f", {num_planned:,} not started"
+    return is_over
+
+  def finish(self) -> None:
+    """Writes the page as it was last, but it does not load itself anew."""
+    if self._text and not self.is_lost():
+      refresh = page.refresh(self._refresh_seconds)
+      self._write(self._text.replace(refresh, "", 1))
+
+  def is_lost(self) -> bool:
+    """Returns whether somebody else changed the file."""
+    return self._written is not None and self._state() not in (
+      None,
+      self._written,
+    )
+
+  def _build(self, tasks: Sequence[TaskRuns], *, is_over: bool) -> str:
+    if is_over:
+      return page.build(tasks, self._title, baseline=self._baseline)
+
+    def build(baseline: str | None) -> str:
+      return page.build(
+        tasks,
+        self._title,
+        baseline=baseline,
+        refresh_seconds=self._refresh_seconds,
+      )
+
+    try:
+      return build(self._baseline)
+    except ArgumentError:  # Its runs may be yet to come.
+      return build(None)
+
+  def _write(self, text: str) -> None:
+    if self.is_lost():
+      raise RunError(
+        f"{self._path}: somebody else changed it; the watch leaves it as it is "
+        "and ends. Name another file."
+      )
+    overwrite = self._overwrite or self._written is not None
+    with staging.replacement(self._path, overwrite=overwrite) as staged:
+      staged.write_text(text, encoding="utf-8")
+    self._written = self._state()
+
+  def _state(self) -> tuple[int, int] | None:
+    try:
+      found = self._path.stat()
+    except FileNotFoundError:
+      return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _files(folders: Sequence[Place]) -> _Files:
+  """Returns the times of change and the sizes of the files of runs."""
+  found: _Files = {}
+  for folder in folders:
+    for place, _, names in os.walk(folder):
+      for name in names:
+        if name.endswith(_READ):
+          path = os.path.join(place, name)
+          try:
+            status = os.stat(path)
+          except FileNotFoundError:
+            continue
+          found[path] = status.st_mtime_ns, status.st_size
+  return found
