@@ -42,7 +42,7 @@ def build(tmp_path):
         (path / "clients.csv").write_text(clients)
     (task,) = methods.arrange(find([tmp_path]))
     section = client_section.build(task)
-    return ET.fromstring(section.markup())
+    return ET.fromstring(section.markup(task))
 
   return run
 

@@ -8,7 +8,15 @@ import pandas as pd
 import pytest
 
 from tests.experiments import report_runs
-from tff_fair.experiments.reporting import coefficients, heat_map, labels, scale
+from tff_fair.experiments.reporting import (
+  coefficients,
+  heat_map,
+  labels,
+  methods,
+  page,
+  scale,
+)
+from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.methods import Method
 from tff_fair.experiments.runs.finding import find
@@ -48,6 +56,10 @@ def test_nothing_to_tell_apart_is_no_error(values):
   shades = heat_map.shades_for(values)
   assert (shades.of(values) <= 1).all()
   heat_map.key(shades, FRAME)
+
+
+def texts(markup):
+  return [element.text for element in ET.fromstring(markup).iter("text")]
 
 
 def area(markup):
@@ -127,10 +139,73 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
   order, is_ordered = coefficients.client_order(again)
   assert not is_ordered
   assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
-  markup = coefficients.draw(
-    Method("m", 0, (again,)), again, coefficients.of_run(again), 1.0, "i"
-  )
+  found = coefficients.of_method(Method("m", 0, (again,)))
+  shades = coefficients.shades_of([found])
+  markup = coefficients.draw(found, shades, ClientNames([]), "i")
   assert "by number" in "".join(ET.fromstring(markup).find("desc").itertext())
+  assert texts(markup)[:7] == ["0", "1", "2", "3", "4", "5", "11"]
+
+
+def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
+  method = Method("m", 0, (run,))
+  found = coefficients.of_method(method)
+  shades = coefficients.shades_of([found])
+  order, _ = coefficients.client_order(run)
+  names = ClientNames([run])
+  rows = texts(coefficients.draw(found, shades, names, "i"))[:6]
+  assert rows == [f"client_{client:02}" for client in order]
+  report_runs.make(tmp_path / "many", num_clients=30, num_rounds=4)
+  (many,) = find([tmp_path / "many"])
+  found = coefficients.of_method(Method("m", 0, (many,)))
+  rows = texts(coefficients.draw(found, shades, ClientNames([many]), "i"))
+  # Not the numbers of rows, which would look like those of clients.
+  assert rows[:3] == ["worst", "best", "1"]
+
+
+def test_all_maps_of_a_page_have_one_scale(tmp_path):
+  for number, task in enumerate(["digits", "mnist"]):
+    path = report_runs.make(tmp_path / task, task=task, num_clients=6)
+    cohorts = pd.read_csv(path / "cohorts.csv")
+    cohorts["coefficient"] = [0.1, 0.7][number]
+    cohorts.to_csv(path / "cohorts.csv", index=False)
+  text = page.build(methods.arrange(find([tmp_path])))
+  maps = [
+    ET.tostring(svg).decode()
+    for svg in ET.fromstring(text.partition("\n")[2]).iter("svg")
+    if "coefficients" in svg.get("id", "")
+  ]
+  assert len(maps) == 2
+  # Both keys end at 0.7, and 0.1 is a light shade of it.
+  assert [">0.7<" in drawn for drawn in maps] == [True, True]
+  cells = [drawn.partition("cells")[2].partition("</g>")[0] for drawn in maps]
+  assert ["p2" in cells[0], "p8" in cells[0]] == [True, False]
+  assert ["p2" in cells[1], "p8" in cells[1]] == [False, True]
+
+
+def test_columns_of_labels_have_the_names_of_the_clients(tmp_path):
+  path = report_runs.make(tmp_path / "run", num_clients=3)
+  (found,) = find([path])
+  of_table = labels.of_table(found.labels)
+  named = texts(labels.draw(of_table, ClientNames([found]), "i"))
+  numbered = texts(labels.draw(of_table, ClientNames([]), "i"))
+  assert [t for t in named if t.startswith("client_")] == [
+    *("client_00", "client_01", "client_02")
+  ]
+  assert not any(t.startswith("client_") for t in numbered)
+
+
+def test_clients_go_by_names_only_where_all_runs_agree(tmp_path):
+  runs = []
+  for number, clients in enumerate(["0,a\n1,b", "0,a\n1,c", "0,a\n1,a"]):
+    path = report_runs.make(tmp_path / f"{number}", num_clients=2)
+    (path / "clients.csv").write_text(f"client_id,client\n{clients}\n")
+    runs += find([path])
+  a_b, a_c, a_a = runs
+  named = ClientNames([a_b])
+  assert (named.short(1), named.full(1)) == ("b", "b")
+  for found in (ClientNames([a_b, a_c]), ClientNames([a_a]), ClientNames([])):
+    assert (found.short(1), found.full(1)) == ("1", "Client 1")
+  assert ClientNames([a_b]).short(7) == "7"  # A client that no table has.
 
 
 @pytest.mark.parametrize(
@@ -148,10 +223,11 @@ def test_cohorts_without_coefficients_have_none(run, text):
 
 
 def test_labels_are_in_the_order_of_the_clients():
-  counts = labels.counts_of(
+  found = labels.of_table(
     pd.DataFrame({"client_id": [2, 1], "0": [1, 2], "1": [3, 4]})
   )
-  assert counts.tolist() == [[2, 4], [1, 3]]
+  assert found.clients.tolist() == [1, 2]
+  assert found.counts.tolist() == [[2, 4], [1, 3]]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 99])
@@ -170,6 +246,7 @@ def test_labels_of_any_split_are_drawn(shape):
   counts = generator.poisson(0.5, shape).astype(float)
   counts[0] = 0  # A client without any.
   counts[-1, -1] = 3
-  svg = ET.fromstring(labels.draw(counts, "i"))
+  found = labels.Labels(np.arange(shape[0]), counts)
+  svg = ET.fromstring(labels.draw(found, ClientNames([]), "i"))
   assert len(ET.tostring(svg)) < 400_000
   assert float(svg.get("width")) <= 980

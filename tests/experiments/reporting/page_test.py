@@ -33,7 +33,8 @@ def headings(root, level="h3"):
 
 
 ALL = [
-  "Summary",
+  "Verdict",
+  "All measures",
   "Curves",
   "Accuracy and fairness",
   "Accuracy over clients",
@@ -53,7 +54,8 @@ def test_with_all_data_there_are_all_sections(tmp_path):
   text, root = build(tmp_path)
   assert headings(root) == ALL
   assert headings(root, "h2") == ["digits"]
-  assert len(root.findall(".//input[@type='radio']")) == 3
+  # The axes; all methods alike, or one of them.
+  assert len(root.findall(".//input[@type='radio']")) == 3 + 3
   assert len(root.findall(".//input[@type='checkbox']")) == 2
   # Nothing is asked for elsewhere.
   assert re.findall(r"(?:src|href)=\"(?!#|data:,)", text) == []
@@ -64,8 +66,8 @@ def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
   report_runs.make(tmp_path / "run", extras=False)
   _, root = build(tmp_path)
   assert headings(root) == [
-    *("Summary", "Curves", "Accuracy and fairness", "Accuracy over clients"),
-    *("Left out", "Runs"),
+    *("Verdict", "All measures", "Curves", "Accuracy and fairness"),
+    *("Accuracy over clients", "Left out", "Runs"),
   ]
   assert [words(item) for item in root.findall(".//ul[@class='note']/li")] == [
     "Improved clients: no run has measured them (improved_share in "
@@ -101,7 +103,9 @@ def test_the_smallest_run(tmp_path, is_finished):
   (tmp_path / "run" / "metrics.csv").write_text("round,x\n1,1\n")
   (tmp_path / "run" / "timing.csv").write_text("round,round_seconds\n1,4000\n")
   _, root = build(tmp_path)
-  assert ("Summary" in headings(root)) == is_finished
+  assert ("Verdict" in headings(root)) == is_finished
+  if is_finished:
+    assert "Curves: each run was evaluated once" in words(root)
   assert headings(root)[-1] == "Runs"
   assert "1 h 7 min" in words(root)
 
@@ -173,12 +177,56 @@ def test_tasks_are_sections_of_their_own(tmp_path):
   ]
   assert headings(root, "h2") == titles
   assert headings(root, "h1") == ["Fairness on digits, mnist"]
-  links = root.findall(".//nav//a")
+  links = root.findall(".//nav/div/a")
   assert [words(link) for link in links] == titles
   sections = {section.get("id") for section in root.findall(".//main/section")}
   assert {link.get("href")[1:] for link in links} == sections
   names = [e.get("id") for e in root.iter() if e.get("id")]
   assert len(names) == len(set(names))
+
+
+def test_the_contents_lead_to_all_sections(tmp_path):
+  report_runs.make(tmp_path / "run")
+  _, root = build(tmp_path)
+  links = {words(a): a.get("href")[1:] for a in root.findall(".//nav//a")}
+  assert list(links) == ALL
+  places = {e.get("id"): e for e in root.iter("section")}
+  for title, identifier in links.items():
+    assert words(places[identifier].find("h3")) == title
+
+
+def test_curves_need_two_evaluations(tmp_path):
+  report_runs.make(tmp_path / "a", num_rounds=4, rounds_per_evaluation=4)
+  _, once = build(tmp_path)
+  assert "Curves" not in headings(once)
+  report_runs.make(tmp_path / "b", algorithm="afl", num_rounds=4)
+  _, often = build(tmp_path)
+  assert "Curves" in headings(often)
+
+
+def test_other_measures_fold(tmp_path):
+  report_runs.make(tmp_path / "run", num_clients=3)
+  _, root = build(tmp_path)
+  folds = root.findall(".//details")
+  assert [words(fold.find("summary")) for fold in folds] == [
+    *("Worst and best clients", "Percentiles and variance"),
+    *("Uniformity and loss", "Each client"),
+  ]
+  assert all(fold.get("open") is None for fold in folds)
+  assert "10 %: 1 of 3 clients" in words(folds[0].find(".//caption"))
+
+
+def test_unfinished_runs_take_part_on_request(tmp_path):
+  report_runs.make(tmp_path / "a")
+  report_runs.make(tmp_path / "b", seed=1, is_finished=False)
+  run_folders.make(tmp_path / "c", [(0, (0.5,))], is_finished=False, seed=2)
+  (task,) = methods.arrange(find([tmp_path]), unfinished=True)
+  assert [run.seed for run in task.runs] == [0, 1]
+  # It has not been trained for a round yet.
+  assert [run.seed for run in task.unfinished] == [2]
+  text = page.build([task])
+  assert f"Not finished: {tmp_path / 'b'}, after round 20." in text
+  assert "1 finished run, 2 unfinished" in text
 
 
 def test_many_tasks_are_counted_in_the_title(tmp_path):

@@ -108,9 +108,8 @@ def build(task: TaskRuns) -> Section:
 def _num_evaluations(task: TaskRuns) -> int:
   """Returns the largest number of evaluations that seeds have in common."""
   found = [
-    curves.over_seeds(method, lambda run: run.evaluations, shown.column)
+    curves.over_seeds(method, lambda run: run.evaluations, _SHOWN[0].column)
     for method in task.methods
-    for shown in _SHOWN
   ]
   return max((curve.rounds.size for curve in found if curve), default=0)
 

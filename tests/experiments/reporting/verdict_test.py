@@ -1,0 +1,171 @@
+"""Tests of the verdict: its sentences, marks and differences."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from tests.experiments import run_folders
+from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.reporting import methods, verdict_section
+from tff_fair.experiments.runs.finding import find
+
+NUM_CLIENTS = 12
+
+
+def make(folder, accuracies, seeds=3, swing=0.0, **settings):
+  """Writes runs of methods around the mean accuracies of their clients.
+
+  With a swing, adafed is better with one seed and worse with the next.
+  """
+  for algorithm, mean in accuracies.items():
+    for seed in range(seeds):
+      # All methods have the same clients, which differ, and little noise.
+      clients = np.linspace(-0.1, 0.1, NUM_CLIENTS)
+      generator = np.random.default_rng([seed, *algorithm.encode()])
+      change = swing * (-1) ** seed if algorithm == "adafed" else 0
+      noise = generator.normal(0, 0.002, NUM_CLIENTS)
+      run_folders.make(
+        folder / f"{algorithm}-{seed}",
+        [(4, tuple(mean + change + clients + noise))],
+        algorithm=algorithm,
+        seed=seed,
+        **settings.get(algorithm, {}),
+      )
+
+
+def build(folder, **arguments):
+  (task,) = methods.arrange(find([folder]))
+  section = verdict_section.build(task, **arguments)
+  return ET.fromstring(section.markup(task))
+
+
+def words(element):
+  return " ".join("".join(element.itertext()).split())
+
+
+def sentences(root):
+  return [words(element) for element in root.findall(".//dd")]
+
+
+def column(root, head):
+  """Returns the cells of a column by method."""
+  heads = [words(e).replace("\xa0", " ") for e in root.findall(".//thead//th")]
+  rows = root.findall(".//tbody/tr")
+  return {words(row[0]): row[heads.index(head)] for row in rows}
+
+
+def bold(root, head):
+  cells = column(root, head).items()
+  return {name for name, cell in cells if cell.find("strong") is not None}
+
+
+def test_bold_is_what_no_method_is_separable_from(tmp_path):
+  make(tmp_path, {"fedavg": 0.5, "afl": 0.7, "adafed": 0.7}, 4, 0.02)
+  root = build(tmp_path)
+  assert bold(root, "Mean") == {"afl", "adafed"}
+  assert bold(root, "Worst 10 %") == {"afl", "adafed"}
+  assert sentences(root)[0].count("No clear difference to a") == 1
+  # The worst of three is never second.
+  assert root.findall(".//em") == []
+
+
+def test_a_method_that_stands_apart_is_named_as_such(tmp_path):
+  make(tmp_path, {"fedavg": 0.5, "afl": 0.6, "adafed": 0.7})
+  root = build(tmp_path)
+  assert bold(root, "Mean") == {"adafed"}
+  assert sentences(root)[0] == (
+    f"adafed {words(column(root, 'Mean')['adafed'])[:5]} %. All other methods "
+    "clearly differ from it."
+  )
+  assert column(root, "Mean")["afl"].find("em") is not None
+  assert column(root, "Mean")["fedavg"].find("em") is None
+
+
+def test_with_one_seed_nothing_is_bold(tmp_path):
+  make(tmp_path, {"fedavg": 0.5, "afl": 0.7}, seeds=1)
+  root = build(tmp_path)
+  assert root.findall(".//strong") == root.findall(".//em") == []
+  assert sentences(root) == []
+  assert "1 seed: no uncertainty" in words(root.find(".//ul"))
+
+
+def test_differences_are_those_of_the_seeds(tmp_path):
+  make(tmp_path, {"fedavg": 0.5, "afl": 0.7, "term": 0.5})
+  root = build(tmp_path)
+  runs = {(r.algorithm, r.seed): r for r in find([tmp_path])}
+  changes = [
+    100
+    * (
+      runs["afl", seed].evaluations["accuracy/mean"].iloc[-1]
+      - runs["fedavg", seed].evaluations["accuracy/mean"].iloc[-1]
+    )
+    for seed in range(3)
+  ]
+  cells = column(root, "Δ Mean")
+  found = float(cells["afl"].get("data-value"))
+  assert found == pytest.approx(np.mean(changes))
+  assert words(cells["afl"]).startswith(f"+{found:.2f} [+")
+  assert cells["afl"].get("class") == "difference"
+  # No difference to be sure of is grey.
+  assert cells["term"].get("class") == "difference untold"
+  assert words(cells["fedavg"]) == "baseline"
+  record = column(root, "Clients better, same, worse")["afl"]
+  assert [span.text for span in record] == [str(NUM_CLIENTS), "0", "0"]
+
+
+def test_intervals_are_drawn_to_one_scale_around_0(tmp_path):
+  make(tmp_path, {"fedavg": 0.5, "afl": 0.7, "term": 0.4})
+  cells = column(build(tmp_path), "Δ Mean")
+  zeros, places = set(), {}
+  for name in ("afl", "term"):
+    paths = {p.get("class"): p.get("d") for p in cells[name].iter("path")}
+    zeros.add(paths["zero"])
+    places[name] = float(paths["estimate"][1:].split()[0])
+  (zero,) = zeros
+  assert places["term"] < float(zero[1:].split()[0]) < places["afl"]
+
+
+def test_the_baseline_is_chosen(tmp_path):
+  make(tmp_path, {"afl": 0.5, "fedavg": 0.7})
+  assert words(column(build(tmp_path), "Δ Std")["fedavg"]) == "baseline"
+  root = build(tmp_path, baseline="afl")
+  assert words(column(root, "Δ Std")["afl"]) == "baseline"
+  with pytest.raises(ArgumentError, match=r"baseline='term': is none of"):
+    build(tmp_path, baseline="term")
+
+
+def test_settings_that_differ_stand_above_the_table(tmp_path):
+  make(
+    tmp_path, {"fedavg": 0.5, "afl": 0.7}, 2, afl={"client_learning_rate": 0.5}
+  )
+  root = build(tmp_path)
+  kinds = [child.get("class") or child.tag for child in root]
+  assert kinds.index("caution") < kinds.index("scrolling")
+  assert "Not the same in all rows: client_learning_rate." in words(root)
+
+
+@pytest.mark.parametrize("num_clients", [1, 3])
+def test_few_clients_are_counted_in_the_caption(tmp_path, num_clients):
+  accuracies = (0.5, 0.25, 1.0)[:num_clients]
+  for seed in (0, 1):
+    for algorithm in ("fedavg", "afl"):
+      run_folders.make(
+        tmp_path / f"{algorithm}{seed}",
+        [(1, accuracies)],
+        algorithm=algorithm,
+        seed=seed,
+      )
+  root = build(tmp_path)
+  caption = words(root.find(".//caption"))
+  assert f"worst 10 %: 1 of {num_clients} clients" in caption
+  # All are the same, and none is the best.
+  assert root.findall(".//strong") == []
+  assert "nan" not in "".join(path.get("d") for path in root.iter("path"))
+
+
+def test_a_single_method_is_compared_with_nothing(tmp_path):
+  make(tmp_path, {"fedavg": 0.5})
+  root = build(tmp_path)
+  assert "Δ" not in words(root)
+  assert sentences(root) == []
