@@ -192,6 +192,31 @@ def test_a_method_is_hidden_in_all_charts(shown):
   assert any(map(shown.is_shown, series))
 
 
+def test_the_band_of_a_chosen_method_is_filled(shown):
+  def looks():
+    return [
+      (
+        shown.style(f"#t0-rounds-accuracy-mean .band.m{n}", "fill-opacity"),
+        shown.style(f"#t0-rounds-accuracy-mean .series.m{n}", "opacity"),
+      )
+      for n in (1, 2)
+    ]
+
+  assert looks() == [("0", "1")] * 2
+  shown.click("label[for=t0-chosen-1]")
+  assert looks() == [("0.2", "1"), ("0", "0.15")]
+  shown.click("label[for=t0-chosen-none]")
+  # The pointer is on no method's name now.
+  assert looks() == [("0", "1")] * 2
+
+
+def test_folds_unfold(shown):
+  (table,) = shown.find("details:first-of-type table")[:1]
+  assert not shown.is_shown(table)
+  shown.click("details:first-of-type summary")
+  assert shown.is_shown(table)
+
+
 def test_without_scripts_all_is_there_but_sorting(session, address):
   session.devtools("Emulation.setScriptExecutionDisabled", value=True)
   try:
@@ -242,9 +267,18 @@ def test_print_is_light_and_complete(shown):
     "return Array.from(document.querySelectorAll('.scrolling'))"
     ".every((e) => e.scrollWidth <= e.clientWidth)"
   )
-  labels = shown.find(".legend label")
+  labels = shown.find(".legend .entry label")
   assert [shown.is_shown(label) for label in labels] == [True] * 4
   assert all(map(shown.is_shown, shown.find(".runs code")))
+  # Folds are open, and what cannot be pressed is not there.
+  assert (
+    shown.run(
+      "return Array.from(document.querySelectorAll('details table'),"
+      " (e) => e.checkVisibility())"
+    )
+    == [True] * 3
+  )
+  assert not any(map(shown.is_shown, shown.find("summary, nav, .legend input")))
   assert shown.pdf().startswith(b"%PDF")
 
 
@@ -256,6 +290,28 @@ def test_a_narrow_window_scrolls_tables_and_nothing_else(shown):
     "const e = document.querySelector('.scrolling');"
     "return e.scrollWidth > e.clientWidth"
   )
+
+
+def test_text_of_charts_is_readable_on_a_phone(shown):
+  shown.devtools(
+    "Emulation.setDeviceMetricsOverride",
+    width=375,
+    height=800,
+    deviceScaleFactor=2,
+    mobile=True,
+  )
+  try:
+    sizes = shown.run(
+      "return Array.from(document.querySelectorAll('figure text'),"
+      " (e) => [e.ownerSVGElement.getScreenCTM()?.a, getComputedStyle(e)])"
+      ".filter(([scale]) => scale)"
+      ".map(([scale, style]) => scale * parseFloat(style.fontSize))"
+    )
+    assert len(sizes) > 100
+    assert min(sizes) > 10.5
+    assert max(sizes) < 17
+  finally:
+    shown.devtools("Emulation.clearDeviceMetricsOverride")
 
 
 def test_nothing_has_the_name_of_something_else(shown):
