@@ -1,7 +1,9 @@
 """Tests of the program that writes the page."""
 
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -73,6 +75,10 @@ def test_a_file_that_is_there_stays_unless_it_may_be_replaced(program, folder):
     (["runs", "--output=runs/a/summary.json/x"], "--output: "),
     (["runs", "--sort=mean"], "--sort: "),
     (["damaged"], "damaged/evaluations.csv: "),
+    (["runs", "--baseline=afl"], "--baseline='afl': is none of the methods"),
+    (["runs", "--baseline=afl", "--watch"], "--baseline='afl': is none of"),
+    (["nowhere", "--watch"], "nowhere: there is no such folder"),
+    (["empty", "--watch"], "empty: holds no run"),
   ],
 )
 def test_a_mistake_is_one_line(program, folder, words, message):
@@ -84,6 +90,46 @@ def test_a_mistake_is_one_line(program, folder, words, message):
   assert err.startswith(f"report: {message}")
   assert len(err.splitlines()) == 1
   assert not (folder / "report.html").exists()
+
+
+def test_unfinished_runs_are_shown_on_request(program, folder):
+  report_runs.make(folder / "runs" / "c", seed=2, is_finished=False)
+  program("runs")
+  without = (folder / "report.html").read_text()
+  assert program("runs", "--unfinished", "--overwrite")[0] == 0
+  assert "Not finished: " not in without
+  assert "Not finished: " in (folder / "report.html").read_text()
+
+
+def test_a_watch_ends_with_the_runs(program, folder):
+  status, out, err = program("runs", "--watch")
+  assert (status, err) == (0, "")
+  assert out.splitlines() == [
+    "report.html: 1 task, 1 method, 2 finished runs",
+    "All runs are finished, and report.html is complete.",
+  ]
+  page = (folder / "report.html").read_text()
+  assert program("runs", "--overwrite")[0] == 0
+  assert (folder / "report.html").read_text() == page
+
+
+@pytest.mark.parametrize(
+  ("signal_number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)]
+)
+def test_a_watch_ends_with_ctrl_c(
+  program, folder, monkeypatch, signal_number, status
+):
+  report_runs.make(folder / "runs" / "c", seed=2, is_finished=False)
+  # The signal comes while the program waits.
+  monkeypatch.setattr(
+    time, "sleep", lambda _: signal.raise_signal(signal_number)
+  )
+  outcome = program("runs", "--watch")
+  assert outcome.status == status
+  assert ("Stopped; report.html" in outcome.stdout) == (status == 0)
+  page = (folder / "report.html").read_text()
+  assert 'http-equiv="refresh"' not in page
+  assert "Not finished: " in page
 
 
 def test_help(program):

@@ -140,6 +140,7 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
   assert not is_ordered
   assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
   found = coefficients.of_method(Method("m", 0, (again,)))
+  assert found is not None
   shades = coefficients.shades_of([found])
   markup = coefficients.draw(found, shades, ClientNames([]), "i")
   assert "by number" in "".join(ET.fromstring(markup).find("desc").itertext())
@@ -149,6 +150,7 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
 def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
   method = Method("m", 0, (run,))
   found = coefficients.of_method(method)
+  assert found is not None
   shades = coefficients.shades_of([found])
   order, _ = coefficients.client_order(run)
   names = ClientNames([run])

@@ -13,12 +13,25 @@ from tff_fair.experiments.reporting.writing import report
 REFRESH = 'http-equiv="refresh"'
 
 
-class Clock:
-  """Time in which something happens instead of waiting."""
+class Watch:
+  """Watches the runs in a folder while some events happen, one a pause."""
 
-  def __init__(self, *events):
-    self.events = list(events)
+  def __init__(self, folder):
+    self.folder = folder
+    self.events = []
     self.pauses = []
+    self.told = []
+
+  def __call__(self, *events, **arguments):
+    self.events = list(events)
+    watching.watch(
+      [self.folder / "runs"],
+      self.folder / "page.html",
+      tell=self.told.append,
+      **arguments,
+    )
+    assert self.events == []
+    return self.told
 
   def sleep(self, seconds):
     self.pauses.append(seconds)
@@ -27,22 +40,9 @@ class Clock:
 
 @pytest.fixture
 def watch(tmp_path, monkeypatch):
-  """Watches the runs in a folder while some events happen, one a pause."""
-  told = []
-
-  def run(*events, **arguments):
-    clock = run.clock = Clock(*events)
-    monkeypatch.setattr(time, "sleep", clock.sleep)
-    watching.watch(
-      [tmp_path / "runs"],
-      tmp_path / "page.html",
-      tell=told.append,
-      **arguments,
-    )
-    assert clock.events == []
-    return told
-
-  return run
+  found = Watch(tmp_path)
+  monkeypatch.setattr(time, "sleep", found.sleep)
+  return found
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_the_watch_rests_longer_than_it_works(watch, tmp_path, monkeypatch):
   with pytest.raises(KeyboardInterrupt):
     watch(lambda: None, stop)
   # Nothing was written after the first pause: there was nothing new.
-  assert watch.clock.pauses == [18.0, 18.0]
+  assert watch.pauses == [18.0, 18.0]
 
 
 def test_a_baseline_that_is_yet_to_come_is_waited_for(watch, tmp_path, page):
