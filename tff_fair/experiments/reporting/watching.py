@@ -63,36 +63,43 @@ def watch(
   path = pathlib.Path(path)
   writing.check_path(path, overwrite=overwrite)
   shown = _Page(path, title, baseline, overwrite=overwrite)
-  seen: _Files | None = None
-  pause = _SECONDS
-  troubles: collections.Counter[str] = collections.Counter()
   try:
-    while True:
-      found = _files(folders)
-      if found != seen:
-        start = time.monotonic()
-        try:
-          with interruption.deferred():
-            is_over = shown.renew(folders, pause)
-          tell(shown.description)
-          if is_over:
-            return
-          troubles.clear()
-        except RunError as error:
-          # A run that begins or ends may be half written for a moment, and a
-          # sweep takes a while to start its first run.
-          is_first = seen is None and not finding.num_planned(folders)
-          if is_first or shown.is_lost():
-            raise
-          troubles[str(error)] += 1
-          if troubles[str(error)] == _PATIENCE:
-            tell(str(error))
-        seen = found
-        pause = max(_SECONDS, _REST * (time.monotonic() - start))
-      time.sleep(pause)
+    _follow(shown, folders, tell)
   except KeyboardInterrupt:
     shown.finish()
     raise
+
+
+def _follow(
+  shown: "_Page", folders: Sequence[Place], tell: Callable[[str], None]
+) -> None:
+  """Renews a page until all runs are finished."""
+  seen: _Files | None = None
+  pause = _SECONDS
+  troubles: collections.Counter[str] = collections.Counter()
+  while True:
+    found = _files(folders)
+    if found != seen:
+      start = time.monotonic()
+      try:
+        with interruption.deferred():
+          is_over = shown.renew(folders, pause)
+        tell(shown.description)
+        if is_over:
+          return
+        troubles.clear()
+      except RunError as error:
+        # A run that begins or ends may be half written for a moment, and a
+        # sweep takes a while to start its first run.
+        is_first = seen is None and not finding.num_planned(folders)
+        if is_first or shown.is_lost():
+          raise
+        troubles[str(error)] += 1
+        if troubles[str(error)] == _PATIENCE:
+          tell(str(error))
+      seen = found
+      pause = max(_SECONDS, _REST * (time.monotonic() - start))
+    time.sleep(pause)
 
 
 class _Page:
