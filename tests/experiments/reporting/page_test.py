@@ -204,6 +204,26 @@ def test_curves_need_two_evaluations(tmp_path):
   assert "Curves" in headings(often)
 
 
+def test_curves_begin_where_the_evaluations_do(tmp_path):
+  first, last = (0, (0.1, 0.2)), (4, (0.5, 0.7))
+  for name, evaluations in (("fedavg", [first, last]), ("afl", [last])):
+    path = tmp_path / name
+    run_folders.make(path, evaluations, algorithm=name)
+    (path / "metrics.csv").write_text("round,x\n4,1\n")
+    (path / "costs.csv").write_text(
+      "round,bytes_down,bytes_up\n" + "".join(f"{n},5,5\n" for n in range(1, 5))
+    )
+  _, root = build(tmp_path)
+  tips = [words(title) for title in root.findall(".//figure//title")]
+  assert "fedavg, round 0: 15.00 %" in tips
+  assert "fedavg, bytes down and up B 0: 15.00 %" in tips
+  assert "afl, round 4: 60.00 %" in tips
+  assert not any("afl, round 0" in tip for tip in tips)
+  # The verdict is on the end.
+  means = [row[2].get("data-value") for row in root.find(".//tbody")]
+  assert [float(mean) for mean in means] == pytest.approx([60, 60])
+
+
 def test_other_measures_fold(tmp_path):
   report_runs.make(tmp_path / "run", num_clients=3)
   _, root = build(tmp_path)
