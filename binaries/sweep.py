@@ -1,7 +1,8 @@
 """Runs methods over a grid of settings and seeds, and picks the best settings.
 
 Each run is a run of tff-fair-train in a folder of its own. Started again, the
-sweep goes on with the runs that are not finished.
+sweep goes on with the runs that are not finished. With --trials, it searches
+the settings instead of running every combination.
 """
 
 import sys
@@ -9,27 +10,37 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from binaries import command_line, named_flags
-from binaries.flags import sweep_flags
+from binaries.flags import search_flags, sweep_flags
 from tff_fair.experiments import progress
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.searching import study, summary
+from tff_fair.experiments.searching.searcher import Searcher
+from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.sweeps import choice, plan
+from tff_fair.experiments.sweeps.file import Sweep
 from tff_fair.experiments.sweeps.plan import PlannedRun
-from tff_fair.experiments.sweeps.runner import Runner
+from tff_fair.experiments.sweeps.runner import Failure, Runner
 
-GROUPS = (sweep_flags,)
+GROUPS = (sweep_flags, search_flags)
 
 
 def main() -> None:
-  """Runs the sweep that the flags describe."""
+  """Runs the sweep, or the search, that the flags describe."""
   sweep = sweep_flags.sweep()
   runner = Runner(
     sweep_flags.output_dir(),
     jobs=sweep_flags.jobs(),
     describe=command_line.line,
+    wandb=sweep_flags.wandb(),
   )
   criterion = sweep_flags.criterion()
   fraction = sweep_flags.validation_fraction()
+  with named_flags.of_arguments():
+    settings = search_flags.search(sweep)
+  if settings is not None:
+    _search(sweep, settings, runner)
+    return
   planned = plan.expand(sweep)
   with named_flags.of_folder("output_dir"):
     states = runner.states(planned)
@@ -37,6 +48,48 @@ def main() -> None:
       _show(runner, planned, states)
       return
     failures = runner.carry_out(planned, states, sweep.title)
+  _end(runner, planned, failures, criterion, fraction)
+
+
+def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
+  studies = study.of_sweep(sweep)
+  with named_flags.of_folder("output_dir"):
+    searcher = Searcher(studies, settings, runner)
+    if sweep_flags.dry_run():
+      for one in studies:
+        space = ", ".join(f"{name}={d}" for name, d in one.space.items())
+        known = searcher.num_recorded(one)
+        print(
+          f"{one.name}: {known} of {settings.trials} trials have begun in "
+          f"{runner.folder}; {len(one.seeds)} runs each; {space}"
+        )
+      return
+    with named_flags.of_arguments():
+      failures = searcher.carry_out(sweep.title)
+  planned = {
+    run.name: run
+    for one in studies
+    for trial in searcher.trials[one.name]
+    for run in one.runs(trial.settings)
+  }
+  print(summary.describe(studies, searcher.trials, settings), end="\n\n")
+  _end(
+    runner,
+    list(planned.values()),
+    failures,
+    settings.objectives[0],
+    settings.validation_fraction,
+  )
+
+
+def _end(
+  runner: Runner,
+  planned: Sequence[PlannedRun],
+  failures: Sequence[Failure],
+  criterion: str,
+  fraction: float,
+) -> None:
+  """Shows the best settings; the status tells of failures."""
   paths = [runner.folder / run.name for run in planned]
   finished = [
     finding.open_run(path) for path in paths if RunFolder(path).is_finished

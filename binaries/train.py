@@ -30,6 +30,7 @@ def main() -> None:
       spec,
       output_dir,
       workers=run_flags.workers(),
+      wandb=run_flags.wandb(),
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )

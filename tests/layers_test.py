@@ -23,6 +23,10 @@ TFF = (*TF, "tensorflow_federated")
 # What an experiment needs; flags belong to programs. A sweep imports
 # scikit-learn ahead of its runs.
 WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "scipy", "sklearn", "tqdm")
+# TensorBoard comes with TensorFlow.
+EVENTS = ("tensorboard",)
+# Those that only some users have: imported late.
+EXTRAS = ("optuna", "wandb")
 
 # Values that travel, and the checks of them.
 SHARED = ("tff_fair.checks", "tff_fair.hyperparameters", "tff_fair.types")
@@ -84,7 +88,9 @@ LAYERS = {
   "tff_fair.aggregators": Layer(("tff_fair.methods", "tff_fair.moved")),
   "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.moved")),
   "tff_fair.rules": Layer(("tff_fair.methods", "tff_fair.moved")),
-  "tff_fair.experiments": Layer(("tff_fair", "tasks"), WITHOUT_FLAGS),
+  "tff_fair.experiments": Layer(
+    ("tff_fair", "tasks"), (*WITHOUT_FLAGS, *EVENTS, *EXTRAS)
+  ),
   "tff_fair": Layer(("tff_fair",)),
   "tasks": Layer(
     (

@@ -100,6 +100,12 @@ _WORKERS = flags.DEFINE_list(
   "TFF workers to compute on, as host:port,host:port; by default the program "
   "starts one on this machine.",
 )
+_WANDB = flags.DEFINE_string(
+  "wandb",
+  None,
+  "A project of Weights & Biases, which gets the settings and the evaluations "
+  "(the package wandb is needed). It changes no result.",
+)
 _LIST = flags.DEFINE_flag(
   command_line.OptionalValueFlag(
     _ListParser(),
@@ -117,7 +123,7 @@ GROUPS = (
   *map(_define_group, settings.GROUPS),
   command_line.Group(
     "Output: where results go, and where computations run.",
-    (_OUTPUT_DIR.name, _WORKERS.name),
+    (_OUTPUT_DIR.name, _WORKERS.name, _WANDB.name),
   ),
   command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),
 )
@@ -158,6 +164,11 @@ def output_dir() -> pathlib.Path | None:
 def workers() -> list[str]:
   """Returns the addresses of the workers to compute on; none is local."""
   return list(_WORKERS.value)
+
+
+def wandb() -> str | None:
+  """Returns the project of Weights & Biases that is to have the run, if any."""
+  return _WANDB.value or None
 
 
 def catalog_wanted() -> str | None:

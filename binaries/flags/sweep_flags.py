@@ -37,6 +37,13 @@ _GRID = flags.DEFINE_multi_string(
   "have it. The values replace those that a file gives to NAME",
   flag_values=NAMESPACE,
 )
+_RANGE = flags.DEFINE_multi_string(
+  "range",
+  [],
+  "NAME=LOW:HIGH, NAME=LOW:HIGH:log or NAME=LOW:HIGH:STEP: a search draws NAME "
+  "from these numbers (--trials). NAME is as in --grid",
+  flag_values=NAMESPACE,
+)
 _FLAG = flags.DEFINE_multi_string(
   "flag",
   [],
@@ -64,6 +71,13 @@ _DRY_RUN = flags.DEFINE_boolean(
   "List the runs as new, interrupted or finished, and exit.",
   flag_values=NAMESPACE,
 )
+_WANDB = flags.DEFINE_string(
+  "wandb",
+  None,
+  "A project of Weights & Biases, which gets the settings and the evaluations "
+  "of all runs (the package wandb is needed). It changes no result.",
+  flag_values=NAMESPACE,
+)
 _CRITERION = flags.DEFINE_string(
   "criterion",
   "mean",
@@ -89,7 +103,12 @@ def sweep() -> sweep_file.Sweep:
     UsageError: If a flag is wrong.
     RunError: If something in the file or a setting is not valid.
   """
-  varying = setting_tables.varying("--grid", _grid())
+  varying = setting_tables.joined(
+    setting_tables.varying("--grid", _grid()),
+    setting_tables.drawn("--range", dict(_assignments("range", _RANGE.value))),
+    "--range",
+    "a --grid",
+  )
   fixed = setting_tables.fixed("--flag", _settings())
   path = file()
   chosen = tuple(name for name in _ALGORITHMS.value if name)
@@ -153,6 +172,11 @@ def output_dir() -> pathlib.Path:
 def jobs() -> int:
   """Returns how many runs go on side by side."""
   return _JOBS.value
+
+
+def wandb() -> str | None:
+  """Returns the project of Weights & Biases that is to have runs, if any."""
+  return _WANDB.value or None
 
 
 def dry_run() -> bool:

@@ -18,25 +18,30 @@ from tff_fair.experiments.spec import RunSpec
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.comparing.comparison import compare
   from tff_fair.experiments.reporting.writing import report
+  from tff_fair.experiments.searching.search import search
+  from tff_fair.experiments.sweeps.ranges import Range
   from tff_fair.experiments.sweeps.runner import sweep
   from tff_fair.experiments.training.running import run
 else:
   # Imported when somebody asks for them: what they are built on takes seconds.
   _MODULES = {
+    "Range": "tff_fair.experiments.sweeps.ranges",
     "compare": "tff_fair.experiments.comparing.comparison",
     "report": "tff_fair.experiments.reporting.writing",
     "run": "tff_fair.experiments.training.running",
+    "search": "tff_fair.experiments.searching.search",
     "sweep": "tff_fair.experiments.sweeps.runner",
   }
 
   def __getattr__(name: str) -> object:
-    """Imports the function of that name."""
+    """Imports the function or class of that name."""
     if name in _MODULES:
       return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [
+  "Range",
   "Run",
   "RunError",
   "RunSpec",
@@ -45,5 +50,6 @@ __all__ = [
   "open_run",
   "report",
   "run",
+  "search",
   "sweep",
 ]

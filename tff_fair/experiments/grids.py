@@ -18,12 +18,12 @@ if typing.TYPE_CHECKING:
 
 def vary(spec: RunSpec, values: Mapping[str, object]) -> list[RunSpec]:
   """Returns the runs of a grid; see `RunSpec.vary`."""
-  choices = {name: _choices(name, value) for name, value in values.items()}
-  algorithms = choices.get("algorithm", [spec.algorithm])
-  known_tasks = choices.get("task", [spec.task])
+  found = {name: choices(name, value) for name, value in values.items()}
+  algorithms = found.get("algorithm", [spec.algorithm])
+  known_tasks = found.get("task", [spec.task])
   grid = {
     _flat_name(name, spec, algorithms, known_tasks): chosen
-    for name, chosen in choices.items()
+    for name, chosen in found.items()
   }
   runs = [
     _combined(spec, dict(zip(grid, combination, strict=True)))
@@ -32,15 +32,29 @@ def vary(spec: RunSpec, values: Mapping[str, object]) -> list[RunSpec]:
   return list(dict.fromkeys(runs))
 
 
-def _choices(name: str, value: object) -> list[Any]:
+def choices(name: str, value: object) -> list[Any]:
+  """Returns the values of an argument of `vary`: one, or a list of them.
+
+  Raises:
+    SpecError: If there is none.
+  """
   # A text, a range (5, 15) and a mapping are values, not several.
   if isinstance(value, str | tuple | Mapping) or not isinstance(
     value, Iterable
   ):
     return [value]
-  if not (choices := list(value)):
+  if not (found := list(value)):
     raise SpecError(name, "expected at least one value, found none.")
-  return choices
+  return found
+
+
+def flat_name(name: str, spec: RunSpec) -> str:
+  """Returns a name of `vary` with what kind of setting it is.
+
+  Raises:
+    SpecError: If the run has no such setting.
+  """
+  return _flat_name(name, spec, [spec.algorithm], [spec.task])
 
 
 def _flat_name(

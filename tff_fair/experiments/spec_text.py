@@ -115,6 +115,17 @@ def command(
     output_dir: The folder that the user chose, if any.
     workers: The addresses of TFF workers.
   """
+  values = texts(spec)
+  if output_dir is not None:
+    values["output_dir"] = output_dir
+  if workers:
+    values["workers"] = typed_values.text(list(workers))
+  words = [flag(name, text) for name, text in values.items()]
+  return shlex.join(["python", "-m", "binaries.train", *words])
+
+
+def texts(spec: RunSpec) -> dict[str, str]:
+  """Returns the settings that differ from the defaults, by flat names."""
   values = {
     name: getattr(spec, name)
     for name, field in spec.fields().items()
@@ -123,12 +134,7 @@ def command(
   for field_name, prefix in _TABLES.items():
     for name, value in getattr(spec, field_name).items():
       values[f"{prefix}{name}"] = value
-  if output_dir is not None:
-    values["output_dir"] = output_dir
-  if workers:
-    values["workers"] = list(workers)
-  words = [flag(name, typed_values.text(v)) for name, v in values.items()]
-  return shlex.join(["python", "-m", "binaries.train", *words])
+  return {name: typed_values.text(value) for name, value in values.items()}
 
 
 def to_toml(values: Mapping[str, object]) -> str:

@@ -139,7 +139,8 @@ class Choice:
   def of(self, run: Run) -> Evaluation | str:
     """Returns the evaluation of a run, or why there is none."""
     if not run.is_finished and not self.unfinished:
-      return f"is not finished ({self.including} includes it)"
+      state = "was pruned by its search" if run.is_pruned else "is not finished"
+      return f"{state} ({self.including} includes it)"
     rounds = run.evaluations[ROUND]
     if isinstance(self.round, int):
       if self.round in set(rounds):

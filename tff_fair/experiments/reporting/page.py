@@ -17,6 +17,7 @@ from tff_fair.experiments.reporting import (
   improved_section,
   map_sections,
   run_section,
+  search_section,
   section,
   style_sheet,
   summary_section,
@@ -163,6 +164,7 @@ def _parts(
     improved_section.build(task),
     map_sections.build_coefficients(task, maps, shades),
     map_sections.build_labels(task),
+    *search_section.build(task),
   ]
   return _Parts(
     task,

@@ -21,8 +21,12 @@ def build(task: TaskRuns) -> Section:
   """Returns the section: settings common to all runs, then each run."""
   common = _common([*task.runs, *task.unfinished])
   groups = [(method.label, method.runs) for method in task.methods]
-  if task.unfinished:
-    groups.append(("Unfinished", task.unfinished))
+  pruned = tuple(run for run in task.unfinished if run.is_pruned)
+  unfinished = tuple(run for run in task.unfinished if not run.is_pruned)
+  if unfinished:
+    groups.append(("Unfinished", unfinished))
+  if pruned:
+    groups.append(("Pruned by their search", pruned))
   heads = ("Seed", "Rounds", "Duration", "Command and folder")
   caption = "Commands and folders"
   return Section(

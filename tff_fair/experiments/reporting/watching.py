@@ -138,7 +138,9 @@ class _Page:
     """
     runs = finding.find(folders)
     num_planned = finding.num_planned(folders)
-    is_over = all(run.is_finished for run in runs) and not num_planned
+    is_over = (
+      all(run.is_finished or run.is_pruned for run in runs) and not num_planned
+    )
     tasks = methods.arrange(runs, unfinished=True)
     self._refresh_seconds = math.ceil(pause)
     self._text = self._build(tasks, is_over=is_over)

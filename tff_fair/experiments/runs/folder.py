@@ -34,11 +34,13 @@ class RunFolder:
     self.checkpoints = path / "checkpoints"
     self.best_checkpoint = path / "best_checkpoint"
     self.tensorboard = path / "tensorboard"
+    self.wandb = path / "wandb"
     self.clients = path / "clients.csv"
     self.labels = path / "labels.csv"
     self.distribution_plot = path / "accuracy_distribution.png"
     self.curves_plot = path / "curves.png"
     self.summary = path / "summary.json"
+    self.pruned = path / "pruned.json"
 
   def configuration(self) -> Configuration:
     """Returns the configuration that the run began with."""
@@ -66,6 +68,11 @@ class RunFolder:
   def is_finished(self) -> bool:
     """Whether the run has come to its end: the summary is written last."""
     return self.summary.exists()
+
+  @property
+  def is_pruned(self) -> bool:
+    """Whether a search ended the run early, as one that promised too little."""
+    return self.pruned.exists() and not self.is_finished
 
   @property
   def is_saved(self) -> bool:

@@ -62,6 +62,11 @@ class Run:
     return self.summary is not None
 
   @property
+  def is_pruned(self) -> bool:
+    """Whether a search ended the run early, as one that promised too little."""
+    return not self.is_finished and RunFolder(self.path).is_pruned
+
+  @property
   def algorithm(self) -> str:
     """Name of the method."""
     return str(self.config["flags"]["algorithm"])

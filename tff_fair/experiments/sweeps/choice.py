@@ -90,6 +90,25 @@ def validation_clients(
   return np.sort(generator.choice(ids, size, replace=False))
 
 
+def part_of(
+  clients: pd.DataFrame, fraction: float, *, is_validation: bool
+) -> pd.DataFrame:
+  """Returns the rows of the clients to choose on, or those of the others.
+
+  Args:
+    clients: One row for each client.
+    fraction: Share of the clients to choose on; 0 is all, for both parts.
+    is_validation: Whether to return the clients to choose on.
+
+  Raises:
+    ArgumentError: If the clients cannot be divided.
+  """
+  if not _is_divided(len(clients), fraction):
+    return clients
+  drawn = validation_clients(clients["client_id"], fraction)
+  return clients[clients["client_id"].isin(drawn) == is_validation]
+
+
 def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
   """Returns the settings of each method on each task, to choose from."""
   methods: dict[str, list[Group]] = {}
@@ -109,11 +128,8 @@ def _measured(
   """Returns the measures of a group, over seeds, on its part of the clients."""
   measured = []
   for run in group.runs:
-    clients = _last_evaluation(run)
-    if _is_divided(len(clients), fraction):
-      drawn = validation_clients(clients["client_id"], fraction)
-      clients = clients[clients["client_id"].isin(drawn) == is_validation]
-    measured.append(measures.of_clients(clients))
+    part = part_of(_last_evaluation(run), fraction, is_validation=is_validation)
+    measured.append(measures.of_clients(part))
   return {
     name: measures.over_seeds(measure, [values[name] for values in measured])
     for name, measure in measures.MEASURES.items()

@@ -18,8 +18,8 @@ from tff_fair.experiments.sweeps import setting_tables
 from tff_fair.experiments.sweeps.setting_tables import Grid
 
 SUFFIX = ".toml"
-_KEYS = ("title", "extends", "flags", "grid", "methods")
-_METHOD_KEYS = ("name", "algorithm", "hparam", "flags", "grid")
+_KEYS = ("title", "extends", "flags", "grid", "range", "search", "methods")
+_METHOD_KEYS = ("name", "algorithm", "hparam", "flags", "grid", "range")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Sweep:
     varying: Which settings of all methods come from a grid.
     place: The place of the common settings, for errors.
     final_place: The place of the final settings, for errors.
+    search: How to search the settings; `tff_fair.experiments.searching` reads
+      it. Empty where every combination is to run.
   """
 
   title: str | None
@@ -60,13 +62,14 @@ class Sweep:
   varying: frozenset[str]
   place: str
   final_place: str = ""
+  search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def with_settings(self, fixed: Grid, varying: Grid, place: str) -> "Sweep":
     """Returns the sweep with settings that replace those of all methods.
 
     Args:
       fixed: Settings with one value each.
-      varying: Settings with values to combine.
+      varying: Settings with values to combine, or ranges.
       place: The place of `varying`, for errors.
 
     Raises:
@@ -165,7 +168,7 @@ def _own(content: Mapping[str, object], place: str) -> Sweep:
   title = content.get("title")
   if title is not None and not isinstance(title, str):
     raise RunError(f"{place}: title must be a text, found {title!r}.")
-  grid = setting_tables.varying(f"{place}: [grid]", content.get("grid", {}))
+  grid = _varying(f"{place}: [grid]", f"{place}: [range]", content)
   flags = setting_tables.fixed(f"{place}: [flags]", content.get("flags", {}))
   common = setting_tables.joined(flags, grid, f"{place}: [grid]")
   entries = content.get("methods", [])
@@ -175,7 +178,24 @@ def _own(content: Mapping[str, object], place: str) -> Sweep:
     _method(f"{place}: [[methods]] number {number}", entry)
     for number, entry in enumerate(entries, 1)
   )
-  return Sweep(title, methods, common, {}, frozenset(grid), place)
+  search = content.get("search", {})
+  if not isinstance(search, dict):
+    raise RunError(f"{place}: search must be a table, found {search!r}.")
+  return Sweep(
+    title, methods, common, {}, frozenset(grid), place, search=search
+  )
+
+
+def _varying(
+  grid_place: str, range_place: str, content: Mapping[str, object]
+) -> Grid:
+  """Returns the grid and the ranges of a table."""
+  return setting_tables.joined(
+    setting_tables.varying(grid_place, content.get("grid", {})),
+    setting_tables.drawn(range_place, content.get("range", {})),
+    range_place,
+    "values of a grid",
+  )
 
 
 def _laid_over(own: Sweep, other: Sweep) -> Sweep:
@@ -186,6 +206,7 @@ def _laid_over(own: Sweep, other: Sweep) -> Sweep:
     common={**other.common, **own.common},
     # A grid of the other gives way to a fixed value.
     varying=(other.varying - frozenset(own.common)) | own.varying,
+    search={**other.search, **own.search},
   )
 
 
@@ -220,7 +241,7 @@ def _method(place: str, entry: Any) -> Method:
   if not isinstance(hparams, dict):
     raise RunError(f"{place}: expected hparam.NAME = VALUE.")
   flags = setting_tables.fixed(f"{place}: flags", entry.get("flags", {}))
-  grid = setting_tables.varying(f"{place}: grid", entry.get("grid", {}))
+  grid = _varying(f"{place}: grid", f"{place}: range", entry)
   own = {
     key: value if isinstance(value, list) else [value]
     for key, value in hparams.items()

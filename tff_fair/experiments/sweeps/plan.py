@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tff_fair import methods, typed_values
 from tff_fair.experiments import spec_text
@@ -17,6 +17,7 @@ from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import names
 from tff_fair.experiments.sweeps.file import Method, Sweep
+from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
 from tff_fair.hyperparameters import Hyperparameter
 from tff_fair.typed_values import Value
@@ -57,10 +58,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
   Raises:
     RunError: If a value is not valid, or two runs are the same.
   """
-  hparams = {
-    method.algorithm: _hyperparameters(method) for method in sweep.methods
-  }
-  _check_common_hparams(sweep, hparams)
+  hparams = hyperparameters(sweep)
   planned: dict[Identity, tuple[Method, PlannedRun]] = {}
   for method in sweep.methods:
     for run in _runs_of(sweep, method, hparams[method.algorithm]):
@@ -80,6 +78,20 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
       )
   runs = _with_own_names([run for _, run in planned.values()], _as_json)
   return sorted(runs, key=lambda run: run.spec.seed)
+
+
+def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
+  """Returns the hyperparameters of all algorithms of a sweep.
+
+  Raises:
+    RunError: If there is no such algorithm, or no method has a hyperparameter
+      that is said for all.
+  """
+  found = {
+    method.algorithm: _hyperparameters(method) for method in sweep.methods
+  }
+  _check_common_hparams(sweep, found)
+  return found
 
 
 def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
@@ -166,9 +178,15 @@ def _check_common_hparams(
         )
 
 
-def _runs_of(
-  sweep: Sweep, method: Method, hparams: _Hyperparameters
-) -> Iterator[PlannedRun]:
+def grid_of(sweep: Sweep, method: Method, hparams: Iterable[str]) -> Grid:
+  """Returns all settings of a method, in the order in which names have them.
+
+  Args:
+    sweep: The sweep.
+    method: One of its methods.
+    hparams: Names of its hyperparameters.
+  """
+
   def own(grid: Grid) -> Grid:
     # A hyperparameter that is said for all is for those methods that have it.
     return {
@@ -179,19 +197,43 @@ def _runs_of(
     }
 
   grid = {**own(sweep.common), **method.grid, **own(sweep.final)}
-  grid = {name: grid[name] for name in names.ordered(grid)}
+  return {name: grid[name] for name in names.ordered(grid)}
+
+
+def run_of(
+  sweep: Sweep, method: Method, settings: Mapping[str, str]
+) -> PlannedRun:
+  """Returns the run of a method with one value for each setting.
+
+  Raises:
+    RunError: If a value is not valid.
+  """
   # A setting that is the same for all runs of the sweep tells none apart.
-  named = {name for name in grid if name in method.grid} | sweep.varying
-  for values in itertools.product(*grid.values()):
-    settings = dict(zip(grid, values, strict=True))
-    told = {name: text for name, text in settings.items() if name in named}
-    told.setdefault("seed", settings.get("seed", "0"))
-    yield PlannedRun(
-      name=names.of_settings(method.algorithm, told),
-      method=method.name,
-      spec=_spec(method, settings),
-      settings=settings,
-    )
+  named = method.grid.keys() | sweep.varying
+  told = {name: text for name, text in settings.items() if name in named}
+  told.setdefault("seed", settings.get("seed", "0"))
+  return PlannedRun(
+    name=names.of_settings(method.algorithm, told),
+    method=method.name,
+    spec=_spec(method, settings),
+    settings=settings,
+  )
+
+
+def _runs_of(
+  sweep: Sweep, method: Method, hparams: _Hyperparameters
+) -> Iterator[PlannedRun]:
+  grid = grid_of(sweep, method, hparams)
+  choices = []
+  for name, values in grid.items():
+    if isinstance(values, Range):
+      raise RunError(
+        f"{method.place}: {name}={values}: is a range, which takes a search; "
+        "say how many trials it has, as --trials=30."
+      )
+    choices.append(values)
+  for combination in itertools.product(*choices):
+    yield run_of(sweep, method, dict(zip(grid, combination, strict=True)))
 
 
 def _spec(method: Method, settings: Mapping[str, str]) -> RunSpec:

@@ -18,7 +18,6 @@ import types
 from collections.abc import (
   Callable,
   Generator,
-  Iterable,
   Iterator,
   Sequence,
 )
@@ -83,9 +82,14 @@ def prepare() -> None:
 
 
 def run_all(
-  jobs: Iterable[Job], num_parallel: int
+  next_job: Callable[[], Job | None], num_parallel: int
 ) -> Generator[Ended, None, None]:
-  """Runs jobs, up to so many at once.
+  """Runs jobs as they are handed out, up to so many at once.
+
+  Args:
+    next_job: Returns the next job; None if there is none until a run has ended,
+      or none at all.
+    num_parallel: How many may run at once.
 
   Yields:
     The runs as they end.
@@ -94,16 +98,16 @@ def run_all(
     Interrupted: If a signal came; the runs have then saved their rounds. They
       save them and end also if somebody kills this program.
   """
-  waiting = list(reversed(list(jobs)))
   running: dict[BaseProcess, tuple[Job, float]] = {}
   try:
-    while waiting or running:
-      while waiting and len(running) < num_parallel:
-        job = waiting.pop()
+    while True:
+      while len(running) < num_parallel and (job := next_job()) is not None:
         started = _context.Process(target=_train, args=(job,), name=job.name)
         with interruption.deferred(), _without_main():
           started.start()
           running[started] = (job, time.monotonic())
+      if not running:
+        return
       connection.wait([process.sentinel for process in running])
       for process in list(running):
         if process.exitcode is not None:

@@ -2,12 +2,13 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import tqdm
 
@@ -36,13 +37,22 @@ class Failure(NamedTuple):
   log: pathlib.Path
 
 
-def train(spec: RunSpec, path: pathlib.Path, workers: Sequence[str]) -> None:
-  """Trains a run, in the process that is there for it."""
+def train(
+  spec: RunSpec, path: pathlib.Path, workers: Sequence[str], **options: Any
+) -> None:
+  """Trains a run, in the process that is there for it.
+
+  Args:
+    spec: The run.
+    path: Its folder.
+    workers: The hosts that compute it; none means this one.
+    **options: As `running.run` takes them.
+  """
   # Imports TensorFlow.
   from tff_fair.experiments.training import running  # noqa: PLC0415
 
-  run = running.run(spec, path, workers=workers)
-  print(fairness_table.describe(run.summary or {}))
+  run = running.run(spec, path, workers=workers, **options)
+  print(fairness_table.describe(run.summary) if run.summary else "Pruned.")
 
 
 def sweep(
@@ -105,6 +115,7 @@ class Runner:
     progress: Whether to show on stderr how they get on.
     describe: Returns the line that tells of a mistake of the user; a function
       of a module that the processes of the runs can import.
+    wandb: A project of Weights & Biases, which gets the evaluations.
   """
 
   folder: pathlib.Path
@@ -112,9 +123,10 @@ class Runner:
   jobs: int = 1
   progress: bool = True
   describe: Callable[[Exception], str] = str
+  wandb: str | None = None
 
   def states(self, planned: Sequence[PlannedRun]) -> list[str]:
-    """Returns of each run "finished", "interrupted" or "new".
+    """Returns of each run "finished", "pruned", "interrupted" or "new".
 
     Raises:
       RunError: If a folder holds another run, or nobody can read it.
@@ -144,93 +156,95 @@ class Runner:
     unfinished = []
     for run, state in zip(planned, found, strict=True):
       if state == "finished":
-        _keep_log(self.folder / run.name)
+        keep_log(self.folder / run.name)
       else:
         unfinished.append(run)
     if unfinished:
       processes.prepare()
-    _write_names(self.folder, title, planned)
-    return self._run_all(unfinished, len(planned))
-
-  def _run_all(
-    self, unfinished: Sequence[PlannedRun], total: int
-  ) -> list[Failure]:
-    done = total - len(unfinished)
-    failures: list[Failure] = []
-    self._say(
-      f"{self.folder}: {total} runs, {done} of them finished. A run writes its "
-      "output to its .log there, until it is finished."
+    write_names(self.folder, title, planned)
+    done = len(planned) - len(unfinished)
+    self.say(
+      f"{self.folder}: {len(planned)} runs, {done} of them finished. A run "
+      "writes its output to its .log there, until it is finished."
     )
-    of_names = {run.name: run for run in unfinished}
-    with tqdm.tqdm(
-      total=total,
-      initial=done,
-      unit="run",
-      dynamic_ncols=True,
-      file=sys.stderr,
-      disable=None if self.progress else True,  # None: without a terminal.
-    ) as bar:
-      try:
-        with contextlib.closing(
-          processes.run_all(map(self._job, unfinished), self.jobs)
-        ) as all_ended:
-          for ended in all_ended:
+    jobs = iter([self.job(run) for run in unfinished])
+    failures = []
+    try:
+      with contextlib.closing(
+        self.run_jobs(lambda: next(jobs, None), len(planned), done)
+      ) as all_ended:
+        of_names = {run.name: run for run in unfinished}
+        for ended in all_ended:
+          if ended.status:
+            log = ended.job.log
             run = of_names[ended.job.name]
-            text = self._end(run, ended, failures)
-            done += 1
-            bar.update()
-            self._say(f"{done}/{total} {text}", bar)
-      except interruption.Interrupted as interrupted:
-        # Asked of the folders: the signal may come before a run is counted.
-        num_finished = total - sum(
-          not RunFolder(self.folder / name).is_finished for name in of_names
-        )
-        interrupted.advice = (
-          f"{num_finished} of {total} runs are finished in {self.folder}, what "
-          "the others had is saved; the same command goes on from there."
-        )
-        raise
+            failures.append(Failure(run, last_line(log), log))
+    except interruption.Interrupted as interrupted:
+      # Asked of the folders: the signal may come before a run is counted.
+      num_finished = len(planned) - sum(
+        not RunFolder(self.folder / run.name).is_finished for run in unfinished
+      )
+      interrupted.advice = (
+        f"{num_finished} of {len(planned)} runs are finished in {self.folder}, "
+        "what the others had is saved; the same command goes on from there."
+      )
+      raise
     return failures
 
-  def _job(self, run: PlannedRun) -> processes.Job:
+  def run_jobs(
+    self,
+    next_job: Callable[[], processes.Job | None],
+    total: int,
+    done: int = 0,
+  ) -> Generator[processes.Ended, None, None]:
+    """Runs jobs, and shows how they get on.
+
+    Args:
+      next_job: As `processes.run_all` takes it.
+      total: The number of runs, those that are done included.
+      done: The number of runs that are done.
+
+    Yields:
+      The runs as they end; the logs of those that did not fail are kept.
+
+    Raises:
+      Interrupted: If a signal came; the runs have then saved their rounds.
+    """
+    with (
+      tqdm.tqdm(
+        total=total,
+        initial=done,
+        unit="run",
+        dynamic_ncols=True,
+        file=sys.stderr,
+        disable=None if self.progress else True,  # None: without a terminal.
+      ) as bar,
+      contextlib.closing(processes.run_all(next_job, self.jobs)) as all_ended,
+    ):
+      for ended in all_ended:
+        text = _tell(ended)
+        done += 1
+        bar.update()
+        self.say(f"{done}/{total} {text}", bar)
+        yield ended
+
+  def job(self, run: PlannedRun, **options: Any) -> processes.Job:
+    """Returns the training of a run, with options as `train` takes them."""
+    if self.wandb is not None:
+      options["wandb"] = self.wandb
     path = self.folder / run.name
     return processes.Job(
       name=run.name,
       spec=run.spec,
       path=path,
       log=_log(path),
-      train=train,
+      train=functools.partial(train, **options),
       workers=run.workers,
       describe=self.describe,
     )
 
-  def _end(
-    self, run: PlannedRun, ended: processes.Ended, failures: list[Failure]
-  ) -> str:
-    """Keeps a run's output, or adds the failure; returns the text for users."""
-    path, log = ended.job.path, ended.job.log
-    time = f"{ended.seconds:.0f} s"
-    if ended.status == 0:
-      _keep_log(path)
-      last = finding.open_run(path).evaluations.iloc[-1]
-      return (
-        f"{run.name}: accuracy {last['accuracy/mean']:.1%}, std "
-        f"{last['accuracy/std']:.1%}, worst 10% "
-        f"{last['accuracy/worst_10']:.1%} ({time})"
-      )
-    failures.append(Failure(run, _last_line(log), log))
-    how = (
-      f"killed by signal {-ended.status}"
-      if ended.status < 0
-      else f"status {ended.status}"
-    )
-    alone = spec_text.command(run.spec, str(path), run.workers)
-    return (
-      f"{run.name}: FAILED ({how}, {time}): {failures[-1].reason}\n"
-      f"  log: {log}\n  alone: {alone}"
-    )
-
-  def _say(self, text: str, bar: tqdm.tqdm | None = None) -> None:
+  def say(self, text: str, bar: tqdm.tqdm | None = None) -> None:
+    """Writes a line on stderr, if it is to show how runs get on."""
     if not self.progress:
       return
     if bar is None:
@@ -240,27 +254,58 @@ class Runner:
     sys.stderr.flush()
 
 
+def _tell(ended: processes.Ended) -> str:
+  """Keeps a run's output, unless it failed; returns the text for users."""
+  job, time = ended.job, f"{ended.seconds:.0f} s"
+  if ended.status == 0:
+    keep_log(job.path)
+    run = finding.open_run(job.path)
+    last = run.evaluations.iloc[-1]
+    pruned = f"pruned after round {int(last['round'])}, "
+    return (
+      f"{job.name}: {pruned if run.is_pruned else ''}"
+      f"accuracy {last['accuracy/mean']:.1%}, std "
+      f"{last['accuracy/std']:.1%}, worst 10% "
+      f"{last['accuracy/worst_10']:.1%} ({time})"
+    )
+  how = (
+    f"killed by signal {-ended.status}"
+    if ended.status < 0
+    else f"status {ended.status}"
+  )
+  alone = spec_text.command(job.spec, str(job.path), job.workers)
+  return (
+    f"{job.name}: FAILED ({how}, {time}): {last_line(job.log)}\n"
+    f"  log: {job.log}\n  alone: {alone}"
+  )
+
+
 def _log(path: pathlib.Path) -> pathlib.Path:
   """Returns the file for the output of a run that is not finished."""
   return path.with_name(f"{path.name}.log")
 
 
-def _keep_log(path: pathlib.Path) -> None:
-  """Puts the output of a finished run into its folder."""
+def keep_log(path: pathlib.Path) -> None:
+  """Puts the output of a run that has ended into its folder."""
   with contextlib.suppress(FileNotFoundError):
     os.replace(_log(path), path / "log.txt")
 
 
-def _last_line(log: pathlib.Path) -> str:
+def last_line(log: pathlib.Path) -> str:
+  """Returns the last line of a run's output."""
   lines = log.read_text(errors="replace").split("\n") if log.exists() else []
   said = (line.strip() for line in reversed(lines) if line.strip())
   return next(said, "no output")
 
 
-def _write_names(
+def write_names(
   folder: pathlib.Path, title: str | None, planned: Sequence[PlannedRun]
 ) -> None:
-  """Notes the names of methods, for tables and pages."""
+  """Notes the names of methods, for tables and pages.
+
+  Raises:
+    RunError: If nobody can write to the folder.
+  """
   path = folder / finding.NAMES_FILE
   names = {run.name: run.method for run in planned}
   for name, method in finding.read_names(folder).items():

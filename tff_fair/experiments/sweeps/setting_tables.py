@@ -12,9 +12,11 @@ from tff_fair import typed_values
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.sweeps import ranges
+from tff_fair.experiments.sweeps.ranges import Range
 
-# The values to run a setting with.
-Grid = Mapping[str, Sequence[str]]
+# The values to run a setting with, or, in a search, the range to draw it from.
+Grid = Mapping[str, Sequence[str] | Range]
 
 # The hosts that compute a run: they decide none of its results.
 WORKERS = "workers"
@@ -65,15 +67,44 @@ def varying(place: str, content: object) -> dict[str, list[str]]:
   return grid
 
 
-def joined(one: Grid, other: Grid, place: str) -> dict[str, list[str]]:
+def drawn(place: str, content: object) -> dict[str, Range]:
+  """Reads a table that gives each setting a range to draw it from.
+
+  Args:
+    place: Where the table is, for errors.
+    content: Its content, as TOML has it: texts such as "0.001:1:log".
+
+  Raises:
+    RunError: If it is no such table.
+  """
+  found = {}
+  for name, text in _settings(place, content):
+    if not name.startswith(_DOTTED) and name not in RunSpec.fields():
+      _check(f"{place}: {name}", name, str(text))
+    try:
+      found[name] = ranges.parse(str(text))
+    except ValueError as error:
+      raise RunError(f"{place}: {name}={text}: {error}.") from error
+  return found
+
+
+def joined(
+  one: Grid, other: Grid, place: str, otherwise: str = "a fixed value"
+) -> Grid:
   """Returns two tables as one.
+
+  Args:
+    one: A table.
+    other: Another table.
+    place: Where the other table is, for errors.
+    otherwise: What a setting has in the first table, for errors.
 
   Raises:
     RunError: If a setting is in both.
   """
   for name in one.keys() & other.keys():
-    raise RunError(f"{place}: {name} has a fixed value too; give one.")
-  return {name: list(values) for name, values in {**one, **other}.items()}
+    raise RunError(f"{place}: {name} has {otherwise} too; give one.")
+  return {**one, **other}
 
 
 def _settings(place: str, content: object) -> Iterator[tuple[str, object]]:

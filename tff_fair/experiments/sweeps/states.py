@@ -1,4 +1,4 @@
-"""The state of a planned run: finished, interrupted or new."""
+"""The state of a planned run: finished, pruned, interrupted or new."""
 
 import pathlib
 
@@ -9,7 +9,7 @@ from tff_fair.experiments.spec import RunSpec
 
 
 def of(spec: RunSpec, folder: pathlib.Path) -> str:
-  """Returns "finished", "interrupted" or "new".
+  """Returns "finished", "pruned", "interrupted" or "new".
 
   Args:
     spec: A run.
@@ -28,4 +28,6 @@ def of(spec: RunSpec, folder: pathlib.Path) -> str:
       f"{folder}: holds a run with {name}={before} (here {now}); choose "
       "another folder for the sweep, or move that run away."
     )
-  return "finished" if saved.is_finished else "interrupted"
+  if saved.is_finished:
+    return "finished"
+  return "pruned" if saved.is_pruned else "interrupted"

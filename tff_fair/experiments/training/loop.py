@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import typing
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, NotRequired, Protocol, TypedDict
 
 import numpy as np
 
@@ -86,6 +86,17 @@ class Releases(NamedTuple):
   clients: tff.program.ReleaseManager
 
 
+class Pruning(Protocol):
+  """Says from the evaluations of a run whether it promises too little."""
+
+  @property
+  def is_pruned(self) -> bool:
+    """Whether the run is to end."""
+
+  def add(self, round_num: int, clients: Mapping[str, np.ndarray]) -> None:
+    """Takes an evaluation: its round, and `Evaluation.clients`."""
+
+
 def train(
   training: rounds.Rounds,
   schedule: Schedule,
@@ -96,6 +107,7 @@ def train(
   report_progress: Callable[[int, Evaluation | None], None],
   selection: Selection | None = None,
   best_manager: tff.program.ProgramStateManager | None = None,
+  pruning: Pruning | None = None,
 ) -> None:
   """Trains up to the last round, from the last saved one.
 
@@ -113,6 +125,7 @@ def train(
     selection: Knows the evaluations up to the last saved round, and says when
       to stop. `None` goes on to the last round.
     best_manager: Saves the states at the best evaluations so far.
+    pruning: Knows the evaluations up to the last saved round, too.
 
   Raises:
     KeyboardInterrupt: If a signal came. As with any other exception, the last
@@ -131,6 +144,8 @@ def train(
   try:
     for round_num in range(completed + 1, schedule.total_rounds + 1):
       if selection is not None and selection.is_exhausted:
+        break
+      if pruning is not None and pruning.is_pruned:
         break
       result = training.run(state, round_num)
       timing = {"round_seconds": result.seconds}
@@ -152,6 +167,8 @@ def train(
         ):
           waiting.wait(state_manager.save(state, completed))
           saved = completed
+      if pruning is not None and evaluation is not None:
+        pruning.add(completed, evaluation.clients)
       report_progress(completed, evaluation)
   finally:
     if completed > saved:

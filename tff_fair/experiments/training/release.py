@@ -16,7 +16,7 @@ import tensorflow_federated as tff
 from tff_fair import files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import loop, rounds, waiting
+from tff_fair.experiments.training import event_files, loop, rounds, waiting
 
 ROUND = "round"  # The first column of every table.
 # One to go on from, and the one before, should that be damaged.
@@ -52,8 +52,15 @@ class RowsReleaseManager(tff.program.ReleaseManager):
       writer.writerows([key, *row] for row in zip(*columns, strict=True))
 
 
-def open_releases(folder: RunFolder) -> loop.Releases:
-  """Opens the tables and the event files of a run."""
+def open_releases(
+  folder: RunFolder, also: Sequence[tff.program.ReleaseManager] = ()
+) -> loop.Releases:
+  """Opens the tables and the event files of a run.
+
+  Args:
+    folder: The folder of the run.
+    also: Take the summaries of evaluations as well.
+  """
 
   def table(path: pathlib.Path) -> tff.program.ReleaseManager:
     return tff.program.CSVFileReleaseManager(path, key_fieldname=ROUND)
@@ -73,8 +80,15 @@ def open_releases(folder: RunFolder) -> loop.Releases:
     timing=table(folder.timing),
     costs=table(folder.costs),
     cohorts=RowsReleaseManager(folder.cohorts),
-    summary=table_and_events(folder.evaluations, "test"),
-    clients=RowsReleaseManager(folder.client_evaluations),
+    summary=tff.program.GroupingReleaseManager(
+      [table_and_events(folder.evaluations, "test"), *also]
+    ),
+    clients=tff.program.GroupingReleaseManager(
+      [
+        RowsReleaseManager(folder.client_evaluations),
+        event_files.HistogramReleaseManager(folder.tensorboard / "clients"),
+      ]
+    ),
   )
 
 

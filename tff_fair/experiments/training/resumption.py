@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import release
+from tff_fair.experiments.training import event_files, release
 
 
 def go_back(
@@ -66,6 +66,7 @@ def go_back(
   for table in folder.round_tables:
     # From the beginning, the evaluation before training comes again, too.
     release.keep_rounds(table, completed or -1)
+  event_files.keep_rounds(folder, completed or -1)
   return completed
 
 

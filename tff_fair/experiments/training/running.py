@@ -2,13 +2,15 @@
 
 import errno
 import itertools
+import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
+import tensorflow_federated as tff
 
-from tff_fair import runtime
+from tff_fair import files, runtime
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.errors import RunError, SpecError
@@ -18,6 +20,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
+  event_files,
   loop,
   population,
   release,
@@ -25,6 +28,7 @@ from tff_fair.experiments.training import (
   resumption,
   rounds,
   sampling,
+  wandb_release,
 )
 from tff_fair.experiments.training.selection import Selection
 
@@ -44,6 +48,8 @@ def run(
   progress: bool = True,
   workers: Sequence[str] = (),
   command: str | None = None,
+  wandb: str | None = None,
+  pruning: loop.Pruning | None = None,
 ) -> Run:
   """Trains, evaluates and saves results; goes on with an interrupted run.
 
@@ -60,9 +66,12 @@ def run(
       `tff_fair.runtime.use_workers` takes them.
     command: The command line to note in the folder; by default one that starts
       the same run.
+    wandb: A project of Weights & Biases, which gets the settings and the
+      evaluations; it decides none of the results.
+    pruning: Ends a run of a search early, if it promises too little.
 
   Returns:
-    The finished run.
+    The finished run, or the pruned one.
 
   Raises:
     SpecError: If a setting does not go with the data or the method, or there
@@ -72,6 +81,7 @@ def run(
     Interrupted: If Ctrl-C or SIGTERM came. The run has then saved its last
       round; the same call goes on from there.
   """
+  wandb_release.check_installed(wandb)
   paths = _paths(spec, output_dir)
   say = progress_report.say if progress else _say_nothing
   plan = assembly.build(spec)
@@ -93,8 +103,13 @@ def run(
     say(assembly.describe(spec, plan))
     for line in combinations.without_effect(spec):
       say(line)
-    _complete(folder, spec, plan, say, progress)
-    say(f"{folder.path}: done; it holds all tables and plots.\n")
+    with wandb_release.logging_to(wandb, folder, spec, say) as also:
+      _complete(folder, spec, plan, say, progress, also, pruning)
+    say(
+      f"{folder.path}: pruned; the run promised too little."
+      if folder.is_pruned
+      else f"{folder.path}: done; it holds all tables and plots.\n"
+    )
   return finding.open_run(folder.path)
 
 
@@ -134,10 +149,18 @@ def _complete(
   plan: assembly.Plan,
   say: Say,
   progress: bool,
+  also: Sequence[tff.program.ReleaseManager],
+  pruning: loop.Pruning | None,
 ) -> None:
   """Runs the rounds that are left, and writes the results."""
   try:
-    _train(folder, spec, plan, say, progress)
+    folder.pruned.unlink(missing_ok=True)
+    _train(folder, spec, plan, say, progress, also, pruning)
+    if pruning is not None and pruning.is_pruned:
+      last = release.last_saved_round(folder)
+      files.write(folder.pruned, json.dumps({"rounds": last}) + "\n")
+      return
+    event_files.write_hparams(folder, spec)
     results.write(
       folder, plan.task, selection=plan.selection, attackers=plan.attackers
     )
@@ -159,6 +182,8 @@ def _train(
   plan: assembly.Plan,
   say: Say,
   progress: bool,
+  also: Sequence[tff.program.ReleaseManager],
+  pruning: loop.Pruning | None,
 ) -> None:
   sample = sampling.Sampler(plan.cohorts, plan.task.train.num_examples)
   schedule = loop.Schedule(
@@ -175,6 +200,8 @@ def _train(
     num_evaluated=len(plan.evaluated),
     say=say,
   )
+  if pruning is not None:
+    _remember_clients(folder, pruning)
   best_manager = None
   if plan.selection is not None:
     _remember_evaluations(folder, plan.selection)
@@ -195,10 +222,11 @@ def _train(
       schedule,
       evaluate=_evaluation(plan, report_progress),
       state_manager=release.open_checkpoints(folder),
-      releases=release.open_releases(folder),
+      releases=release.open_releases(folder, also),
       report_progress=report_progress,
       selection=plan.selection,
       best_manager=best_manager,
+      pruning=pruning,
     )
   if plan.selection is not None and plan.selection.is_exhausted:
     say(
@@ -256,6 +284,13 @@ def _remember_evaluations(folder: RunFolder, selection: Selection) -> None:
     for round_num, value in zip(rows["round"], values, strict=True):
       if round_num > 0:
         selection.add(int(round_num), {selection.criterion: value})
+
+
+def _remember_clients(folder: RunFolder, pruning: loop.Pruning) -> None:
+  if folder.client_evaluations.exists():
+    rows = pd.read_csv(folder.client_evaluations, float_precision="round_trip")
+    for round_num, clients in rows[rows["round"] > 0].groupby("round"):
+      pruning.add(int(round_num), {n: clients[n].to_numpy() for n in clients})
 
 
 def _advice(folder: RunFolder, spec: RunSpec) -> str:

@@ -1,0 +1,97 @@
+"""Tests of the section of the report about searches."""
+
+import importlib.util
+import re
+
+import pytest
+
+from tests.experiments import run_folders
+from tff_fair import experiments
+from tff_fair.experiments import Range, RunSpec
+from tff_fair.experiments.reporting import methods, search_section
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.searching import optuna_study, record, space, trials
+from tff_fair.experiments.searching.settings import SearchSettings
+
+SPEC = RunSpec(algorithm="adafed", total_rounds=3)
+SPACE = {
+  "client_learning_rate": Range(0.001, 1.0, is_logarithmic=True),
+  "gamma": [0.1, 1.0],
+}
+
+
+def built(path):
+  (task,) = methods.arrange(finding.find([path]))
+  return search_section.build(task)
+
+
+def test_the_page_shows_the_history_and_what_mattered(tmp_path, faked):
+  del faked
+  found = experiments.search(
+    SPEC, SPACE, tmp_path, trials=14, pruner="median", progress=False
+  )
+  (section,) = built(tmp_path)
+  (study,) = section.body
+  assert study.count("<svg") == 1
+  num_pruned = sum(t.outcome.state == "pruned" for t in found.trials)
+  assert num_pruned
+  assert f"14 trials by the sampler tpe, {14 - num_pruned} complete, " in study
+  assert f"Best: </strong>trial {found.best[0].number} " in study
+  rows = dict(re.findall(r'"name">([a-z_.]+)</th><td>([0-9.]+)<', study))
+  assert float(rows["client_learning_rate"]) > float(rows["hparam.gamma"])
+  assert sum(map(float, rows.values())) == pytest.approx(100, abs=0.2)
+  experiments.report(tmp_path, tmp_path / "page.html")
+  assert "<h3>Search</h3>" in (tmp_path / "page.html").read_text()
+
+
+def test_several_objectives_have_a_front(tmp_path, faked, monkeypatch):
+  del faked
+  experiments.search(
+    SPEC, SPACE, tmp_path, trials=6, objective="mean,std", progress=False
+  )
+  monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+  (section,) = built(tmp_path)
+  (study,) = section.body
+  assert 'id="t0-search0-mean"' in study
+  assert 'id="t0-search0-std"' in study
+  assert "Pareto front: trials " in study
+  assert "needs the package optuna" in study
+
+
+def test_runs_of_no_search_have_no_section(tmp_path):
+  run_folders.make(tmp_path / "run")
+  assert built(tmp_path) == []
+
+
+def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):
+  faked.interrupted_at = 1
+  with pytest.raises(KeyboardInterrupt):
+    experiments.search(SPEC, SPACE, tmp_path, trials=6, progress=False)
+  found = record.read(tmp_path)
+  (study,) = found.studies.values()
+  told = record.with_outcomes(tmp_path, found, study)
+  assert [t.outcome.state for t in told] == ["complete", "running"]
+  (section,) = built(tmp_path)
+  assert "1 complete" in section.body[0]
+
+
+def test_the_importances_are_those_of_a_known_function():
+  # Of independent uniform x and y, x + y/2 owes 4/5 of its variance to x.
+  known = {
+    name: space.Dimension(range=Range(0.0, 1.0, step=0.1)) for name in "xy"
+  }
+  told = [
+    trials.Trial(
+      11 * a + b,
+      {"x": f"{a / 10}", "y": f"{b / 10}"},
+      (),
+      trials.Outcome(trials.COMPLETE, (a / 10 + b / 20,)),
+    )
+    for a in range(11)
+    for b in range(11)
+  ]
+  settings = SearchSettings(trials=len(told))
+  found = optuna_study.importances(known, settings, told, 0)
+  assert found["x"] == pytest.approx(0.8, abs=0.03)
+  assert found["y"] == pytest.approx(0.2, abs=0.03)
+  assert optuna_study.importances(known, settings, told[:1], 0) == {}

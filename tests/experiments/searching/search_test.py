@@ -1,0 +1,230 @@
+"""Tests of whole searches, on runs that train nothing."""
+
+import json
+import shutil
+
+import pytest
+
+from tff_fair import experiments
+from tff_fair.experiments import Range, RunError, RunSpec, interruption
+from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.searching import record, trials
+from tff_fair.experiments.searching.settings import SearchSettings
+
+SPEC = RunSpec(algorithm="adafed", total_rounds=3)
+RATES = Range(0.001, 1.0, is_logarithmic=True)
+SPACE = {"client_learning_rate": RATES, "gamma": [0.1, 1.0]}
+
+
+@pytest.fixture(autouse=True)
+def without_processes(faked):
+  return faked
+
+
+def search(path, space=None, spec=SPEC, **options):
+  options = {"trials": 16, "progress": False, **options}
+  return experiments.search(spec, space or SPACE, path, **options)
+
+
+def told(found):
+  return [
+    (t.number, dict(t.settings), t.outcome.state, t.outcome.values)
+    for t in found.trials
+  ]
+
+
+@pytest.mark.parametrize(
+  ("sampler", "pruner"),
+  [
+    *(("tpe", pruner) for pruner in ("none", "median", "hyperband")),
+    *((sampler, "none") for sampler in ("random", "qmc", "grid")),
+  ],
+)
+def test_an_interrupted_search_ends_as_one_that_was_not(
+  tmp_path, faked, sampler, pruner
+):
+  space = {**SPACE, "client_learning_rate": Range(0.05, 0.5, step=0.05)}
+  options = {
+    "sampler": sampler,
+    "pruner": pruner,
+    "space": SPACE if sampler != "grid" else space,
+    "seeds": [0, 1],
+    "trials": 13,
+  }
+  whole = search(tmp_path / "whole", **options)
+  num_runs, faked.num_started = faked.num_started, 0
+  for stop in (1, num_runs // 2):
+    path = tmp_path / f"stopped-{stop}"
+    faked.num_started, faked.interrupted_at = 0, stop
+    with pytest.raises(interruption.Interrupted, match="trials have ended"):
+      search(path, **options)
+    faked.interrupted_at = min(stop + 3, num_runs - 1)
+    if faked.interrupted_at > stop:
+      with pytest.raises(interruption.Interrupted):
+        search(path, **options)
+    faked.interrupted_at = None
+    assert told(search(path, **options)) == told(whole)
+    # Nothing ran again.
+    assert faked.num_started == num_runs
+    names = (path / "trained.txt").read_text().split()
+    assert len(set(names)) == len(names) == num_runs
+    again = (path / record.RECORD_FILE).read_text()
+    assert again == (tmp_path / "whole" / record.RECORD_FILE).read_text()
+
+
+def test_a_search_learns(tmp_path):
+  found = search(tmp_path, trials=30)
+  (best,) = found.best
+  # The best rate is 0.1; random draws are within this range 1 time in 6.
+  late = [float(t.settings["client_learning_rate"]) for t in found.trials[15:]]
+  assert sum(0.056 < rate < 0.178 for rate in late) > 4
+  assert 0.06 < float(best.settings["client_learning_rate"]) < 0.16
+  values = [t.outcome.values[0] for t in found.trials]
+  assert best.outcome.values[0] == max(values)
+  (run,) = found.runs(best)
+  assert run.is_finished
+  assert run.spec.hparams["gamma"] == float(best.settings["hparam.gamma"])
+
+
+def test_the_objective_is_measured_on_the_clients_to_choose_on(tmp_path):
+  all_clients = search(tmp_path / "all", trials=1, validation_fraction=0)
+  (trial,) = all_clients.trials
+  (run,) = all_clients.runs(trial)
+  mean = run.evaluations["accuracy/mean"].iloc[-1]
+  assert trial.outcome.values[0] == pytest.approx(mean)
+  (some,) = search(tmp_path / "some", trials=1).trials
+  assert some.settings == trial.settings
+  assert some.outcome.values[0] != pytest.approx(mean)
+
+
+def test_a_pruned_run_is_neither_finished_nor_failed(tmp_path):
+  found = search(tmp_path, pruner="median", seeds=[0, 1])
+  pruned = [t for t in found.trials if t.outcome.state == trials.PRUNED]
+  assert pruned
+  assert {t.outcome.state for t in found.trials} == {"complete", "pruned"}
+  for trial in pruned:
+    (run,) = found.runs(trial)  # Its second seed never began.
+    assert run.is_pruned
+    assert not run.is_finished
+  kept = experiments.compare(finding.find([tmp_path]))
+  assert len(kept) == len(found.trials) - len(pruned)
+  # Equal or better at that round, a run goes on.
+  assert found.best[0] not in pruned
+
+
+def test_several_objectives_have_a_pareto_set(tmp_path):
+  found = search(tmp_path, objective="mean,std", trials=10)
+  assert found.settings.directions == ["maximize", "minimize"]
+  front = found.best
+  # Here more accuracy is always less uniform: no trial beats another.
+  different = {t.settings["client_learning_rate"] for t in found.trials}
+  assert len(front) >= len(different) - 1
+  assert all(len(t.outcome.values) == 2 for t in front)
+  with pytest.raises(ArgumentError, match="pruner='median': needs one objec"):
+    search(tmp_path, objective="mean,std", pruner="median")
+
+
+def test_equal_settings_are_trained_once(tmp_path, faked):
+  found = search(tmp_path, {"gamma": [0.1, 1.0]}, sampler="random", trials=8)
+  assert faked.num_started == 2
+  assert len(found.trials) == 8
+  assert all(t.outcome.state == trials.COMPLETE for t in found.trials)
+
+
+def test_a_grid_is_tried_once(tmp_path, faked):
+  space = {"gamma": [0.1, 1.0], "batch_size": Range(4, 8, step=2)}
+  found = search(tmp_path, space, sampler="grid")
+  assert len(found.trials) == faked.num_started == 6
+  assert len({str(dict(t.settings)) for t in found.trials}) == 6
+
+
+def test_failures_are_told_and_tried_again(tmp_path, faked):
+  space = {"client_learning_rate": Range(0.1, 50.0, is_logarithmic=True)}
+  with pytest.raises(RunError, match=r"runs failed; the same .*: too fast"):
+    search(tmp_path, space, sampler="qmc", trials=4)
+  first = faked.num_started
+  assert first == 4
+  with pytest.raises(RunError, match="too fast"):
+    search(tmp_path, space, sampler="qmc", trials=4)
+  assert 4 < faked.num_started < 8  # Those that failed, alone.
+
+
+def test_more_trials_go_on(tmp_path, faked):
+  few = search(tmp_path / "a", trials=5)
+  assert told(search(tmp_path / "a", trials=12))[:5] == told(few)
+  assert faked.num_started == 12
+  assert told(search(tmp_path / "a", trials=12)) == told(
+    search(tmp_path / "b", trials=12)
+  )
+
+
+def test_side_by_side_each_trial_runs_once(tmp_path, faked):
+  faked.interrupted_at = 9
+  with pytest.raises(interruption.Interrupted):
+    search(tmp_path, jobs=3, seeds=[0, 1])
+  begun = json.loads((tmp_path / record.RECORD_FILE).read_text())
+  faked.interrupted_at = None
+  found = search(tmp_path, jobs=3, seeds=[0, 1])
+  (study,) = begun["studies"]
+  for trial, recorded in zip(found.trials, study["trials"], strict=False):
+    assert dict(trial.settings) == recorded["settings"]
+  names = (tmp_path / "trained.txt").read_text().split()
+  assert len(set(names)) == len(names) == 32
+
+
+def test_another_search_is_never_touched(tmp_path):
+  search(tmp_path, trials=1)
+  with pytest.raises(RunError, match=r"sampler=tpe \(here random\)"):
+    search(tmp_path, sampler="random")
+  with pytest.raises(RunError, match=r"client_learning_rate=0.001:1.0:log"):
+    search(tmp_path, {**SPACE, "client_learning_rate": Range(0.1, 1.0)})
+  with pytest.raises(RunError, match=r"total_rounds=3 \(here 4\)"):
+    search(tmp_path, spec=SPEC.replace(total_rounds=4))
+  (tmp_path / record.RECORD_FILE).write_text('{"studies": 1}')
+  with pytest.raises(RunError, match="is not the record of a search"):
+    search(tmp_path)
+
+
+def test_without_the_record_runs_are_found_again(tmp_path, faked):
+  before = search(tmp_path)
+  num_runs = faked.num_started
+  (tmp_path / record.RECORD_FILE).unlink()
+  assert told(search(tmp_path)) == told(before)
+  shutil.rmtree(tmp_path / before.trials[3].runs[0])
+  assert told(search(tmp_path)) == told(before)
+  assert faked.num_started == num_runs + 1
+
+
+@pytest.mark.parametrize(
+  ("options", "said"),
+  [
+    ({"trials": 0}, "trials=0: expected an integer from 1 on"),
+    ({"sampler": "cmaes"}, "needs another package beside Optuna"),
+    ({"sampler": "best"}, "valid: tpe, random, qmc, grid"),
+    ({"pruner": "x"}, "valid: none, median, hyperband"),
+    ({"objective": "mean,mean"}, "names a measure twice"),
+    ({"objective": "median"}, "unknown 'median'; valid: mean, "),
+    ({"validation_fraction": 1}, r"expected a number in \[0, 1\)"),
+    ({"jobs": 0}, "jobs must be a positive integer"),
+    ({"sampler": "grid"}, "has no end of values"),
+    ({"space": {"client_optimizer": RATES}}, "takes no numbers"),
+    ({"space": {"batch_size": Range(0.5, 2)}}, "takes integers alone"),
+    ({"space": {"batch_size": Range(-1, 2)}}, "batch_size=-1"),
+    ({"space": {"num_clients": Range(5, 9)}}, "decides what to search on"),
+    ({"space": {"gamma": [1.0]}}, "has nothing to search"),
+    ({"space": {"speed": [1, 2]}}, "there is no such setting"),
+  ],
+)
+def test_mistakes_show_before_anything_runs(tmp_path, faked, options, said):
+  with pytest.raises(ValueError, match=said):
+    search(tmp_path, **options)
+  assert faked.num_started == 0
+
+
+def test_a_diverged_objective_is_the_worst():
+  found = [
+    trials.Trial(n, {}, (), trials.Outcome(trials.COMPLETE, (value,)))
+    for n, value in enumerate([-float("inf"), 0.5, 0.5, 0.25])
+  ]
+  assert [t.number for t in trials.best(found, SearchSettings(trials=4))] == [1]

@@ -1,0 +1,121 @@
+"""Tests of event files, as TensorBoard reads them."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.plugins.hparams import plugin_data_pb2
+
+from tests.experiments import run_folders
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.training import event_files, release
+
+CLIENTS = {
+  "client_id": np.arange(4),
+  "num_examples": np.array([5, 6, 7, 8]),
+  "loss": np.array([0.5, np.nan, np.inf, 1.5], np.float32),
+  "accuracy": np.array([0.25, 0.5, 0.5, 1.0], np.float32),
+}
+SPEC = RunSpec(
+  algorithm="adafed", hparams={"gamma": 0.5}, total_rounds=2, local_epochs="1-3"
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+  return run_folder.RunFolder(tmp_path)
+
+
+def read(path):
+  reader = event_accumulator.EventAccumulator(str(path))
+  reader.Reload()
+  return reader
+
+
+def steps(path, tag):
+  return [event.step for event in read(path).Tensors(tag)]
+
+
+def release_rounds(folder, *rounds):
+  releases = release.open_releases(folder)
+
+  async def run():
+    for key in rounds:
+      await releases.summary.release({"accuracy": {"mean": 0.5}}, key)
+      await releases.clients.release(CLIENTS, key)
+
+  asyncio.run(run())
+
+
+def test_each_evaluation_has_a_histogram_over_clients(folder):
+  release_rounds(folder, 2, 4)
+  reader = read(folder.tensorboard / "clients")
+  assert sorted(reader.Tags()["tensors"]) == [
+    "clients/accuracy",
+    "clients/loss",
+  ]
+  for tag, finite in (
+    ("clients/accuracy", [0.25, 0.5, 0.5, 1.0]),
+    ("clients/loss", [0.5, 1.5]),  # A diverged loss has no place.
+  ):
+    events = reader.Tensors(tag)
+    assert [event.step for event in events] == [2, 4]
+    buckets = tf.make_ndarray(events[0].tensor_proto)  # From, to, how many.
+    assert buckets[:, 2].sum() == len(finite)
+    assert buckets[0, 0] == min(finite)
+    assert buckets[-1, 1] == max(finite)
+  # The scalars are where they were, and alone.
+  assert read(folder.tensorboard / "test").Tags()["tensors"] == [
+    "accuracy/mean"
+  ]
+
+
+def test_a_diverged_model_has_no_histogram(folder):
+  manager = event_files.HistogramReleaseManager(folder.tensorboard)
+  asyncio.run(manager.release({"loss": np.array([np.nan])}, 1))
+  assert read(folder.tensorboard).Tags()["tensors"] == []
+
+
+def test_rounds_that_come_again_are_not_there_twice(folder):
+  release_rounds(folder, 1, 2, 3)
+  event_files.keep_rounds(folder, 2)
+  release_rounds(folder, 3, 4)
+  for part, tag in (("test", "accuracy/mean"), ("clients", "clients/accuracy")):
+    assert steps(folder.tensorboard / part, tag) == [1, 2, 3, 4]
+
+
+def test_event_files_that_need_nothing_stay_as_they_are(folder):
+  event_files.keep_rounds(folder, 0)
+  release_rounds(folder, 1)
+  (path,) = (folder.tensorboard / "clients").iterdir()
+  before = path.stat().st_ino, path.read_bytes()
+  event_files.keep_rounds(folder, 1)
+  assert (path.stat().st_ino, path.read_bytes()) == before
+  path.write_bytes(before[1] + b"cut off")
+  event_files.keep_rounds(folder, 1)
+  event_files.keep_rounds(folder, 0)
+  assert read(path.parent).Tags()["tensors"] == []
+
+
+def test_settings_and_final_measures_are_in_the_hparams(tmp_path):
+  folder = run_folder.RunFolder(run_folders.make(tmp_path / "run"))
+  event_files.write_hparams(folder, SPEC)
+  event_files.write_hparams(folder, SPEC)  # Killed before the summary.
+  (path,) = (folder.tensorboard / "hparams").iterdir()
+  reader = read(path.parent)
+  data = plugin_data_pb2.HParamsPluginData.FromString(
+    reader.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+  )
+  found = data.session_start_info.hparams
+  assert found["hparam.gamma"].number_value == 0.5
+  assert found["algorithm"].string_value == "adafed"
+  assert found["local_epochs"].string_value == "1-3"
+  assert found["seed"].number_value == 0
+  assert "server_momentum" not in found  # It has no value.
+  (event,) = reader.Tensors("final/mean")
+  assert event.step == json.loads(folder.summary.read_text())["rounds"]
+  assert float(tf.make_ndarray(event.tensor_proto)) == pytest.approx(0.7)

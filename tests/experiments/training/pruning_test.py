@@ -1,0 +1,87 @@
+"""Tests of runs that a search ends early."""
+
+import json
+
+from tff_fair import experiments
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.searching import trials
+from tff_fair.experiments.searching.optuna_study import Pruning
+from tff_fair.experiments.searching.settings import SearchSettings
+from tff_fair.experiments.searching.space import Dimension
+from tff_fair.experiments.sweeps import states
+from tff_fair.experiments.training import running
+
+SPEC = RunSpec(
+  task_options={"num_clients": 4, "model": "logistic_regression"},
+  algorithm="fedavg",
+  total_rounds=4,
+  rounds_per_evaluation=2,
+)
+
+
+class AfterFirst:
+  """Prunes a run after its first evaluation."""
+
+  def __init__(self):
+    self.rounds = []
+
+  @property
+  def is_pruned(self):
+    return bool(self.rounds)
+
+  def add(self, round_num, clients):
+    assert clients["client_id"].tolist() == [0, 1, 2, 3]
+    assert clients["accuracy"].shape == (4,)
+    self.rounds.append(round_num)
+
+
+def test_a_pruned_run_says_so_and_can_go_on(tmp_path, capfd):
+  path = tmp_path / "run"
+  for _ in range(2):  # Once more, as if it had been killed before it said so.
+    pruning = AfterFirst()
+    run = running.run(SPEC, path, pruning=pruning)
+    assert pruning.rounds == [2]
+    assert run.is_pruned
+    assert not run.is_finished
+    assert run.rounds["round"].tolist() == [1, 2]
+    pruned = run_folder.RunFolder(path).pruned
+    assert json.loads(pruned.read_text()) == {"rounds": 2}
+    assert states.of(SPEC, path) == "pruned"
+    pruned.unlink()
+  assert "pruned; the run promised too little." in capfd.readouterr().err
+  pruned.write_text('{"rounds": 2}\n')
+
+  run = experiments.run(SPEC, path, progress=False)
+  assert run.is_finished
+  assert not run.is_pruned
+  whole = experiments.run(SPEC, tmp_path / "whole", progress=False)
+  assert run.summary == whole.summary
+  assert run.client_evaluations.equals(whole.client_evaluations)
+
+
+def test_a_run_below_the_median_of_earlier_trials_is_pruned(tmp_path):
+  space = {"batch_size": Dimension(("16", "32"))}
+  settings = SearchSettings(trials=9, pruner="median")
+
+  def pruning(accuracy):
+    before = [
+      trials.Trial(
+        number,
+        {"batch_size": "32"},
+        (),
+        trials.Outcome(trials.COMPLETE, (accuracy,), {2: accuracy}),
+      )
+      for number in range(6)
+    ]
+    return Pruning("fedavg", space, settings, before, {"batch_size": "16"}, 4)
+
+  worse = running.run(
+    SPEC, tmp_path / "worse", pruning=pruning(1.0), progress=False
+  )
+  better = running.run(
+    SPEC, tmp_path / "better", pruning=pruning(0.0), progress=False
+  )
+  assert worse.is_pruned
+  assert worse.rounds["round"].max() == 2
+  assert better.is_finished

@@ -1,0 +1,144 @@
+"""Tests of Weights & Biases without a network."""
+
+import asyncio
+import importlib.util
+import json
+import sys
+
+import pytest
+import wandb
+from wandb.proto import wandb_internal_pb2
+from wandb.sdk.internal import datastore
+
+from tff_fair.experiments import RunSpec, SpecError
+from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.training import wandb_release
+
+SPEC = RunSpec(algorithm="adafed", hparams={"gamma": 0.5}, total_rounds=4)
+SUMMARY = {"accuracy": {"mean": 0.5, "std": 0.25}, "accuracy_weighted": 0.75}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  monkeypatch.setenv("WANDB_MODE", "offline")
+  # Nothing else of this machine takes part.
+  monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "config"))
+  monkeypatch.setenv("WANDB_CACHE_DIR", str(tmp_path / "cache"))
+  path = tmp_path / "run"
+  path.mkdir()
+  return run_folder.RunFolder(path)
+
+
+def log(folder, said, *rounds):
+  with wandb_release.logging_to("fair", folder, SPEC, said.append) as managers:
+    (manager,) = managers
+    for key in rounds:
+      asyncio.run(manager.release(SUMMARY, key))
+  wandb.teardown()  # All is on the disk.
+
+
+def records(folder):
+  """Returns what each start wrote to its datastore."""
+  starts = []
+  for path in sorted(folder.wandb.glob("offline-run-*/*.wandb")):
+    store = datastore.DataStore()
+    store.open_for_scan(str(path))
+    found = []
+    while (data := store.scan_data()) is not None:
+      found.append(wandb_internal_pb2.Record.FromString(data))
+    starts.append(found)
+  return starts
+
+
+def history(found):
+  return [
+    {
+      ".".join(item.nested_key) or item.key: json.loads(item.value_json)
+      for item in record.history.item
+    }
+    for record in found
+    if record.WhichOneof("record_type") == "history"
+  ]
+
+
+def run_of(found):
+  (run,) = (r.run for r in found if r.WhichOneof("record_type") == "run")
+  return run
+
+
+def test_evaluations_and_settings_are_written_and_a_resumed_run_is_the_same(
+  folder,
+):
+  said = []
+  log(folder, said, 2)
+  log(folder, said, 4)
+  assert said == []
+  first, second = sorted(records(folder), key=lambda f: history(f)[0]["_step"])
+  for found, step in ((first, 2), (second, 4)):
+    (row,) = history(found)
+    assert row["_step"] == step
+    assert row["accuracy/mean"] == 0.5
+    assert row["accuracy_weighted"] == 0.75
+  one, other = map(run_of, (first, second))
+  assert one.run_id == other.run_id
+  assert (one.project, one.display_name) == ("fair", "run")
+  config = {u.key: json.loads(u.value_json) for u in one.config.update}
+  assert config["hparams"] == {"gamma": 0.5}
+  assert config["total_rounds"] == 4
+
+
+def test_an_error_is_one_line_and_the_end_of_it(folder, monkeypatch):
+  class Run:
+    def log(self, *_, **__):
+      raise OSError("the disk\nis full")
+
+    def finish(self, **__):
+      raise AssertionError("It is closed.")
+
+  monkeypatch.setattr(wandb, "init", lambda **_: Run())
+  said = []
+  log(folder, said, 1, 2)
+  assert said == [
+    "Weights & Biases: the disk is full. The training goes on without it."
+  ]
+
+
+def test_a_run_that_cannot_begin_is_no_reason_to_stop(folder, monkeypatch):
+  def init(**_):
+    raise wandb.errors.UsageError("No API key configured")
+
+  monkeypatch.setattr(wandb, "init", init)
+  said = []
+  log(folder, said, 1)
+  assert len(said) == 1
+  assert "No API key configured" in said[0]
+
+
+def test_an_interrupted_run_does_not_count_as_done(folder, monkeypatch):
+  ended = []
+
+  class Run:
+    def finish(self, exit_code):
+      ended.append(exit_code)
+
+  monkeypatch.setattr(wandb, "init", lambda **_: Run())
+  with (
+    pytest.raises(KeyboardInterrupt),
+    wandb_release.logging_to("fair", folder, SPEC, print),
+  ):
+    raise KeyboardInterrupt
+  assert ended == [1]
+
+
+def test_without_a_project_nothing_is_imported(folder, monkeypatch):
+  monkeypatch.setitem(sys.modules, "wandb", None)
+  wandb_release.check_installed(None)
+  with wandb_release.logging_to(None, folder, SPEC, print) as managers:
+    assert managers == []
+  assert not folder.wandb.exists()
+
+
+def test_a_missing_package_is_told_in_a_line(monkeypatch):
+  monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+  with pytest.raises(SpecError, match=r'pip install "tff-fair\[wandb\]"'):
+    wandb_release.check_installed("fair")

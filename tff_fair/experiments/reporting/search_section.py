@@ -1,0 +1,273 @@
+"""Section: how a search went, and which settings mattered.
+
+It is there for runs of a search alone: those beside a search.json.
+"""
+
+import importlib.util
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_fair.experiments.comparing.measures import MEASURES, Measure
+from tff_fair.experiments.reporting import (
+  line_chart,
+  markup,
+  scale,
+  scatter_chart,
+  section,
+  styles,
+  tables,
+)
+from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.line_chart import Line
+from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments.reporting.methods import TaskRuns
+from tff_fair.experiments.reporting.scale import number_text
+from tff_fair.experiments.reporting.scatter_chart import Point
+from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.searching import (
+  optuna_study,
+  record,
+  summary,
+  trials,
+)
+from tff_fair.experiments.searching.record import RecordedStudy
+from tff_fair.experiments.searching.settings import SearchSettings
+from tff_fair.experiments.searching.trials import COMPLETE, Trial
+
+# Not the number of a method: hiding methods hides no trials.
+_NO_METHOD = 9999
+# With diamonds and circles.
+_EACH, _BEST = styles.style(4), styles.style(0)
+
+
+def build(task: TaskRuns) -> list[Section]:
+  """Returns the section, if there are trials of a search on the task."""
+  names: dict[pathlib.Path, set[str]] = {}
+  for run in (*task.runs, *task.unfinished):
+    names.setdefault(run.path.parent, set()).add(run.path.name)
+  body: list[Markup] = []
+  for folder, runs in names.items():
+    found = record.read(folder)
+    if found is None:
+      continue
+    for study in found.studies.values():
+      if any(runs.intersection(trial.runs) for trial in study.trials):
+        told = record.with_outcomes(folder, found, study)
+        identifier = f"{task.identifier}-search{len(body)}"
+        body.append(_study(identifier, study, told, found.settings))
+  return [Section("Search", body)] if body else []
+
+
+def _study(
+  identifier: str,
+  study: RecordedStudy,
+  told: Sequence[Trial],
+  settings: SearchSettings,
+) -> Markup:
+  states = [trial.outcome.state for trial in told]
+  complete = [trial for trial in told if trial.outcome.state == COMPLETE]
+  best = trials.best(told, settings)
+  space = ", ".join(f"{name}={d}" for name, d in study.space.items())
+  clients = (
+    "all clients"
+    if settings.validation_fraction == 0
+    else f"{settings.validation_fraction:.0%} of the clients"
+  )
+  return element(
+    "div",
+    element("h4", study.name),
+    section.note(
+      f"{len(told)} trials by the sampler {settings.sampler}, "
+      f"{states.count(COMPLETE)} complete, {states.count(trials.PRUNED)} "
+      f"pruned (pruner {settings.pruner}); objectives over {clients}. "
+      f"Searched: {space}."
+    ),
+    _best(best, settings) if best else None,
+    section.charts(
+      [
+        *_histories(identifier, complete, settings),
+        _front(identifier, complete, best, settings),
+      ]
+    )
+    if complete
+    else None,
+    _importances(study, told, settings),
+  )
+
+
+def _best(best: Sequence[Trial], settings: SearchSettings) -> Markup:
+  return element(
+    "p",
+    element("strong", "Best: " if len(best) == 1 else "Not beaten: "),
+    "; ".join(
+      f"trial {trial.number} ({summary.values_text(trial, settings)}) with "
+      f"{summary.settings_text(trial)}"
+      for trial in best
+    ),
+    ".",
+  )
+
+
+def _histories(
+  identifier: str, complete: Sequence[Trial], settings: SearchSettings
+) -> list[Markup]:
+  figures = []
+  for place, name in enumerate(settings.objectives):
+    measure = MEASURES[name]
+    values = _values(complete, place, measure)
+    if not np.isfinite(values).any():
+      continue
+    x = np.array([trial.number for trial in complete], float)
+    best_so_far = (
+      np.fmax.accumulate(values)
+      if measure.higher_is_better
+      else np.fmin.accumulate(values)
+    )
+    lines = [
+      Line("this trial", _NO_METHOD, _EACH, x, values, None),
+      Line("best so far", _NO_METHOD, _BEST, x, best_so_far, None),
+    ]
+    best = number_text(lines[1].y[-1], measure.digits)
+    chart = line_chart.draw(
+      lines,
+      Frame(
+        scale.linear(0, max(x[-1], 1), is_tight=True, is_whole=True),
+        _scale(values),
+        x_label="trial",
+      ),
+      identifier=f"{identifier}-{name}",
+      title=f"{measure.title} by trial",
+      description=f"The best of {len(complete)} complete trials has {best}.",
+      x_name="trial",
+      decimals=measure.digits,
+    )
+    note = (
+      f"Diamonds: each trial. Circles: the best so far; {_better(measure)}."
+    )
+    figures.append(section.figure(chart, f"{measure.title} by trial", note))
+  return figures
+
+
+def _front(
+  identifier: str,
+  complete: Sequence[Trial],
+  best: Sequence[Trial],
+  settings: SearchSettings,
+) -> Markup | None:
+  """Returns the first two objectives against each other."""
+  if len(settings.objectives) < 2:
+    return None
+  one, other = (MEASURES[name] for name in settings.objectives[:2])
+  all_x = _values(complete, 0, one)
+  all_y = _values(complete, 1, other)
+  known = np.isfinite(all_x) & np.isfinite(all_y)
+  if not known.any():
+    return None
+  shown = [t for t, is_known in zip(complete, known, strict=True) if is_known]
+  x, y = all_x[known], all_y[known]
+  unbeaten = {trial.number for trial in best}
+  points = [
+    Point(
+      str(trial.number),
+      _NO_METHOD,
+      _BEST if trial.number in unbeaten else _EACH,
+      *(a, b, 0.0, 0.0),
+      summary.values_text(trial, settings),
+    )
+    for trial, a, b in zip(shown, x, y, strict=True)
+  ]
+  signs = [1 if m.higher_is_better else -1 for m in (one, other)]
+  front = scatter_chart.pareto_front(signs[0] * x, signs[1] * y)
+  front.sort(key=lambda place: points[place].x)
+  chart = scatter_chart.draw(
+    points,
+    Frame(_scale(x), _scale(y), x_label=one.title.lower()),
+    identifier=f"{identifier}-front",
+    title=f"{other.title} against {one.title.lower()}",
+    description="Pareto front: trials "
+    f"{', '.join(points[place].label for place in front)}.",
+    front=front,
+  )
+  return section.figure(
+    chart,
+    f"{other.title} against {one.title.lower()}",
+    f"Trials by number. {one.title}: {_better(one)}. "
+    f"{other.title}: {_better(other)}.",
+  )
+
+
+def _importances(
+  study: RecordedStudy, told: Sequence[Trial], settings: SearchSettings
+) -> Markup | None:
+  if importlib.util.find_spec("optuna") is None:
+    return section.note(
+      "The importance of settings is left out; it needs the package optuna."
+    )
+  shares = {
+    name: optuna_study.importances(study.space, settings, told, place)
+    for place, name in enumerate(settings.objectives)
+  }
+  shares = {name: found for name, found in shares.items() if found}
+  if len(study.space) < 2 or not shares:
+    return None
+  caption = "Importance of settings (%)"
+  order = dict.fromkeys(key for found in shares.values() for key in found)
+  return markup.joined(
+    tables.scrolling(
+      caption,
+      element(
+        "table",
+        element("caption", caption),
+        element(
+          "thead",
+          element(
+            "tr",
+            element("th", "Setting", scope="col", class_="name"),
+            [element("th", MEASURES[n].title, scope="col") for n in shares],
+          ),
+        ),
+        element(
+          "tbody",
+          [
+            element(
+              "tr",
+              element("th", key, scope="row", class_="name"),
+              [
+                element("td", number_text(100 * found[key], 1))
+                for found in shares.values()
+              ],
+            )
+            for key in order
+          ],
+        ),
+      ),
+    ),
+    section.note(
+      "The share of an objective’s variance over the searched space that a "
+      "setting explains, estimated by fANOVA from the complete trials. With "
+      "few trials it is a hint."
+    ),
+  )
+
+
+def _values(
+  complete: Sequence[Trial], place: int, measure: Measure
+) -> np.ndarray:
+  """Returns an objective of trials as tables have it; NaN is not finite."""
+  found = np.array([trial.outcome.values[place] for trial in complete], float)
+  return np.where(np.isfinite(found), measure.scale * found, np.nan)
+
+
+def _scale(values: np.ndarray) -> scale.Scale:
+  low, high = np.nanmin(values), np.nanmax(values)
+  room = (high - low) / 20
+  least = 0 if low >= 0 else -np.inf
+  return scale.linear(
+    max(low - room, least), high + room, bounds=(least, np.inf)
+  )
+
+
+def _better(measure: Measure) -> str:
+  return "more is better" if measure.higher_is_better else "less is better"

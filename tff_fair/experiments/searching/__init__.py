@@ -1,0 +1,1 @@
+"""Searches: settings that Optuna suggests from those tried before."""

@@ -1,0 +1,138 @@
+"""Trials of a study, and what came of them: read from the folders of runs."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.run import ROUND
+from tff_fair.experiments.searching.settings import SearchSettings
+from tff_fair.experiments.sweeps import choice
+
+# States of a trial.
+RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "failed"
+
+
+class Outcome(NamedTuple):
+  """What came of a trial.
+
+  Attributes:
+    state: `RUNNING`, `COMPLETE`, `PRUNED` or `FAILED`.
+    values: The objectives of a complete trial, means over seeds.
+    curve: The first objective of the first seed by round; empty where a search
+      has several objectives.
+  """
+
+  state: str
+  values: tuple[float, ...] = ()
+  curve: Mapping[int, float] = {}
+
+
+_NOT_ENDED = Outcome(RUNNING)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+  """A trial of a study.
+
+  Attributes:
+    number: Its number in the study, from 0 on.
+    settings: The texts of the settings that it tries.
+    runs: The names of its runs' folders, one for each seed.
+    outcome: What came of it.
+  """
+
+  number: int
+  settings: Mapping[str, str]
+  runs: tuple[str, ...]
+  outcome: Outcome = _NOT_ENDED
+
+
+def objective(clients: pd.DataFrame, name: str, fraction: float) -> float:
+  """Returns an objective of an evaluation, over the clients to choose on.
+
+  Where it is no number, as of a model that diverged, it is the worst possible.
+
+  Args:
+    clients: One row per client: client_id, num_examples, loss, accuracy.
+    name: The name of the measure.
+    fraction: Share of the clients to choose on; 0 is all.
+
+  Raises:
+    ArgumentError: If the clients cannot be divided.
+  """
+  part = choice.part_of(clients, fraction, is_validation=True)
+  measure, value = measures.MEASURES[name], measures.of_clients(part)[name]
+  if math.isnan(value):
+    return -math.inf if measure.higher_is_better else math.inf
+  return value
+
+
+def outcome(
+  folder: pathlib.Path,
+  runs: Sequence[str],
+  settings: SearchSettings,
+  state: str,
+) -> Outcome:
+  """Reads what came of a trial that has ended.
+
+  Args:
+    folder: The folder above the runs.
+    runs: The names of their folders.
+    settings: How to search.
+    state: How it has ended.
+  """
+  fraction = settings.validation_fraction
+  if state == FAILED:
+    return Outcome(state)
+  first = finding.open_run(folder / runs[0]).client_evaluations
+  curve: dict[int, float] = {}
+  if len(settings.objectives) == 1:
+    curve = {
+      int(round_num): objective(clients, settings.objective, fraction)
+      for round_num, clients in first.groupby(ROUND)
+      if round_num > 0  # Before the first round, all trials are alike.
+    }
+  if state == PRUNED:
+    return Outcome(state, (), curve)
+  last = []
+  for name in runs:
+    clients = finding.open_run(folder / name).client_evaluations
+    last.append(clients[clients[ROUND] == clients[ROUND].max()])
+  values = tuple(
+    float(np.mean([objective(clients, name, fraction) for clients in last]))
+    for name in settings.objectives
+  )
+  return Outcome(state, values, curve)
+
+
+def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
+  """Returns the best complete trial, or those of the Pareto set.
+
+  Of equal trials, the first; by several objectives, those that no other trial
+  beats: none is better in one objective and not worse in the others.
+  """
+  complete = [trial for trial in trials if trial.outcome.state == COMPLETE]
+  signs = [1 if d == "maximize" else -1 for d in settings.directions]
+
+  def key(trial: Trial) -> list[float]:
+    return [s * v for s, v in zip(signs, trial.outcome.values, strict=True)]
+
+  if len(signs) == 1:
+    return [max(complete, key=key)] if complete else []
+  found: list[Trial] = []
+  for trial in complete:
+    beaten = any(
+      key(other) != key(trial)
+      and all(a >= b for a, b in zip(key(other), key(trial), strict=True))
+      for other in complete
+    )
+    if not beaten and all(other.settings != trial.settings for other in found):
+      found.append(trial)
+  return found

@@ -1,0 +1,119 @@
+"""What TensorBoard shows beside scalars, and event files that go on.
+
+Scalars come from TFF's own release manager. Here are histograms over clients,
+the settings and final measures of a run for the tab HParams, and the removal of
+rounds that will come again.
+"""
+
+import pathlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+import tensorflow_federated as tff
+from tensorboard.plugins.hparams import api as hparams
+from tensorflow.core.util import event_pb2
+
+from tff_fair import files, typed_values
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec import RunSpec
+
+_NO_RESULTS = ("client_id", "num_examples")  # Columns that tell of a client.
+# Final measures by their columns in the table of evaluations.
+_FINAL = {
+  "final/mean": "accuracy/mean",
+  "final/std": "accuracy/std",
+  "final/worst_10": "accuracy/worst_10",
+  "final/best_10": "accuracy/best_10",
+  "final/loss": "loss/mean",
+}
+
+
+class HistogramReleaseManager(tff.program.ReleaseManager):
+  """Writes each column, one value for a client, as a histogram."""
+
+  def __init__(self, path: pathlib.Path) -> None:
+    """Takes the folder of the event files."""
+    self._writer = tf.summary.create_file_writer(str(path))
+
+  async def release(self, value: Mapping[str, np.ndarray], key: int) -> None:
+    """Writes the columns of `value` under the round `key`."""
+    with self._writer.as_default():
+      for name, column in value.items():
+        if name in _NO_RESULTS:
+          continue
+        numbers = np.asarray(column, np.float64)
+        # A histogram has no place for the loss of a model that diverged.
+        numbers = numbers[np.isfinite(numbers)]
+        if numbers.size:
+          tf.summary.histogram(f"clients/{name}", numbers, step=key)
+    self._writer.flush()
+
+
+def write_hparams(folder: RunFolder, spec: RunSpec) -> None:
+  """Writes the settings of a run and its last evaluation, for the tab HParams.
+
+  Args:
+    folder: The folder of the run, with all its evaluations.
+    spec: The run.
+  """
+  path = folder.tensorboard / "hparams"
+  for file in _event_files(path):  # Of a run that was killed at its very end.
+    file.unlink()
+  last = pd.read_csv(folder.evaluations, float_precision="round_trip").iloc[-1]
+  place = folder.path.resolve()
+  with tf.summary.create_file_writer(str(path)).as_default():
+    # The name first: columns are narrow. Runs of one id would share a row.
+    hparams.hparams(_settings(spec), trial_id=f"{place.name} in {place.parent}")
+    for name, column in _FINAL.items():
+      tf.summary.scalar(name, last[column], step=int(last["round"]))
+
+
+def keep_rounds(folder: RunFolder, last_round: int) -> None:
+  """Removes the events of later rounds, which will come again.
+
+  Args:
+    folder: The folder of a run that goes on.
+    last_round: The last round to keep.
+  """
+  for file in _event_files(folder.tensorboard):
+    records = list(_records(file))
+    kept = [
+      record
+      for record in records
+      if event_pb2.Event.FromString(record).step <= last_round
+    ]
+    if len(kept) == len(records):
+      continue
+    # Under a name as TFF's, which TensorBoard does not look at.
+    rewritten = file.with_name(f"rewritten_{file.stat().st_mtime_ns}_temp0")
+    with tf.io.TFRecordWriter(str(rewritten)) as writer:
+      for record in kept:
+        writer.write(record)
+    files.sync(rewritten)
+    rewritten.replace(file)
+
+
+def _settings(spec: RunSpec) -> dict[str, bool | float | str]:
+  """Returns the settings that have a value, as TensorBoard takes them."""
+  return {
+    name: value
+    if isinstance(value, bool | int | float)
+    else typed_values.text(value)
+    for name, value in spec.effective().items()
+    if value not in (None, "")
+  }
+
+
+def _event_files(path: pathlib.Path) -> list[pathlib.Path]:
+  return sorted(path.rglob("events.out.tfevents.*"))
+
+
+def _records(file: pathlib.Path) -> Iterator[bytes]:
+  """Yields the records up to where the file was cut off."""
+  records = tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
+  try:
+    yield from records
+  except tf.errors.DataLossError:
+    return

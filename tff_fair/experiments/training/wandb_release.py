@@ -1,0 +1,133 @@
+"""A run's evaluations in a project of Weights & Biases.
+
+The run has the same training without it: no error of Weights & Biases ends or
+changes a run. WANDB_MODE=offline keeps all on this machine.
+"""
+
+import contextlib
+import importlib.util
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+
+import tensorflow_federated as tff
+
+from tff_fair import files
+from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec import RunSpec
+
+# Says in the folder of a run which run of Weights & Biases is the same.
+_SAME_RUN = "run.json"
+_ID, _PROJECT = "id", "project"
+_INTERRUPTED = 1  # The exit status of a run that is to go on.
+
+
+def check_installed(project: str | None) -> None:
+  """Checks that a project can be written to.
+
+  Raises:
+    SpecError: If the package is missing.
+  """
+  if project is not None and importlib.util.find_spec("wandb") is None:
+    raise SpecError(
+      "wandb",
+      "needs the package wandb; install it with "
+      'pip install "tff-fair[wandb]", or pip install wandb.',
+      value=project,
+    )
+
+
+class WandbReleaseManager(tff.program.ReleaseManager):
+  """Logs the numbers of evaluations, with their rounds as steps."""
+
+  def __init__(
+    self,
+    folder: RunFolder,
+    spec: RunSpec,
+    project: str,
+    say: Callable[[str], None],
+  ) -> None:
+    """Begins a run of Weights & Biases, or goes on with that of the folder."""
+    self._say = say
+    self._is_open = True
+    with self._warning():
+      import wandb  # noqa: PLC0415
+
+      self._run = wandb.init(
+        project=project,
+        id=_id(folder, project),
+        name=folder.path.resolve().name,
+        resume="allow",
+        dir=str(folder.path),
+        config=spec.to_dict(),
+        settings=wandb.Settings(console="off", silent=True),
+      )
+
+  async def release(self, value: Mapping[str, object], key: int) -> None:
+    """Logs the numbers of `value`, which may be nested, under the round `key`.
+
+    Weights & Biases leaves out a round that it has already.
+    """
+    if self._is_open:
+      with self._warning():
+        self._run.log(dict(_flat(value)), step=key)
+
+  def close(self, *, is_complete: bool) -> None:
+    """Ends the run of Weights & Biases."""
+    if self._is_open:
+      with self._warning():
+        self._run.finish(exit_code=0 if is_complete else _INTERRUPTED)
+
+  @contextlib.contextmanager
+  def _warning(self) -> Iterator[None]:
+    """Turns an error into a line; after it, nothing is logged any more."""
+    try:
+      yield
+    except Exception as error:
+      self._is_open = False
+      reason = " ".join(str(error).split()) or type(error).__name__
+      self._say(f"Weights & Biases: {reason}. The training goes on without it.")
+
+
+@contextlib.contextmanager
+def logging_to(
+  project: str | None,
+  folder: RunFolder,
+  spec: RunSpec,
+  say: Callable[[str], None],
+) -> Iterator[list[tff.program.ReleaseManager]]:
+  """Yields where evaluations are to go besides: nowhere without a project."""
+  if project is None:
+    yield []
+    return
+  manager = WandbReleaseManager(folder, spec, project, say)
+  is_complete = False
+  try:
+    yield [manager]
+    is_complete = True
+  finally:
+    manager.close(is_complete=is_complete)
+
+
+def _id(folder: RunFolder, project: str) -> str:
+  """Returns the id of the folder's run in a project; a new one is noted."""
+  path = folder.wandb / _SAME_RUN
+  if path.exists():
+    noted = json.loads(path.read_text())
+    if noted[_PROJECT] == project:
+      return str(noted[_ID])
+  new = uuid.uuid4().hex
+  path.parent.mkdir(exist_ok=True)
+  files.write(path, json.dumps({_PROJECT: project, _ID: new}) + "\n")
+  return new
+
+
+def _flat(
+  value: Mapping[str, object], prefix: str = ""
+) -> Iterator[tuple[str, float]]:
+  for name, item in value.items():
+    if isinstance(item, Mapping):
+      yield from _flat(item, f"{prefix}{name}/")
+    else:
+      yield f"{prefix}{name}", float(item)  # type: ignore[arg-type]
