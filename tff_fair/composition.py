@@ -149,21 +149,99 @@ def compose(
   client_work = _build_client_work(
     model_fn, rule, client_optimizer, settings, personal_lam, attack
   )
-  result_type: Any = client_work.next.type_signature.result.result.member
-  return tff.learning.templates.compose_learning_process(
-    info.initial_weights,
-    distributors.build_with_initial_weights(info.weights_type)
-    if "initial_loss" in rule.signals
-    else tff.learning.templates.build_broadcast_process(info.weights_type),
+  return _compose_parts(
+    info,
     client_work,
-    factory.create_for_rounds(
-      result_type.update, result_type.update_weight, updates_checked=True
-    ),
+    factory,
     finalizer(info.weights_type, server_decay)
     if finalizer
     else finalizers.build_apply_direction(
       server_optimizer, info.weights_type, server_decay
     ),
+    with_initial_weights="initial_loss" in rule.signals,
+    updates_checked=True,
+  )
+
+
+def compose_client_work(
+  model_fn: ModelFn,
+  client_work: tff.learning.templates.ClientWorkProcess,
+  factory: summing.RuleFactory,
+  *,
+  server_optimizer: Optimizer | None = None,
+) -> LearningProcess:
+  """Composes the learning process of client work of your own.
+
+      work = tff_fair.client_works.build_from_computation(train)
+      term = tff_fair.aggregators.TermFactory(t=2.0)
+      process = tff_fair.composition.compose_client_work(model_fn, work, term)
+
+  Args:
+    model_fn: Gives the initial weights; see `compose`.
+    client_work: From the weights W and a client's data to a
+      `tff.learning.templates.ClientResult`. Its `update` is the initial minus
+      the trained weights. Its `update_weight` is `tff_fair.ClientSignals`, or a
+      structure of `client_id`, `num_examples` and the signals of the rule.
+    factory: Sums the updates by a rule; one of `tff_fair.aggregators`.
+    server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`, which takes the data that the
+    client work takes.
+
+  Raises:
+    TypeError: If an argument has the wrong type, or clients do not report a
+      signal that the rule needs.
+  """
+  if not isinstance(factory, summing.RuleFactory):
+    raise TypeError(
+      "Expected `factory` to be one of tff_fair.aggregators, found "
+      f"{type(factory).__name__}. Make one of a rule of your own with "
+      "tff_fair.aggregators.RuleFactory(rule)."
+    )
+  info = local_model.describe(model_fn)
+  return _compose_parts(
+    info,
+    client_work,
+    factory,
+    finalizers.build_apply_direction(
+      server_optimizer_or_default(server_optimizer), info.weights_type
+    ),
+  )
+
+
+def _compose_parts(
+  info: local_model.ModelInfo,
+  client_work: tff.learning.templates.ClientWorkProcess,
+  factory: summing.RuleFactory,
+  finalizer: tff.learning.templates.FinalizerProcess,
+  *,
+  with_initial_weights: bool = False,
+  updates_checked: bool = False,
+) -> LearningProcess:
+  """Composes a process of its parts; see `compose_client_work`.
+
+  Args:
+    info: Of the model.
+    client_work: The clients' work.
+    factory: Sums their updates.
+    finalizer: The server step.
+    with_initial_weights: Whether clients receive those of the first round, too.
+    updates_checked: See `tff_fair.summing.RuleFactory.create_for_rounds`.
+  """
+  result_type: Any = client_work.next.type_signature.result.result.member
+  return tff.learning.templates.compose_learning_process(
+    info.initial_weights,
+    distributors.build_with_initial_weights(info.weights_type)
+    if with_initial_weights
+    else tff.learning.templates.build_broadcast_process(info.weights_type),
+    client_work,
+    factory.create_for_rounds(
+      result_type.update,
+      result_type.update_weight,
+      updates_checked=updates_checked,
+    ),
+    finalizer,
   )
 
 

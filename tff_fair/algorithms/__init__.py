@@ -1,7 +1,8 @@
 """The methods: each builds a `tff.learning.templates.LearningProcess`.
 
 `names`, `get` and `build` choose a method by name; each has a typed builder,
-`build_<name>`, too. `compose` makes a process of a rule of your own.
+`build_<name>`, too. `compose` makes a process of a rule of your own,
+`compose_client_work` one of client work of your own.
 """
 
 from typing import Any
@@ -20,6 +21,7 @@ from tff_fair.methods import (
 # Where the names come from that need TensorFlow, which takes seconds to import.
 _PLACES = {
   "compose": "tff_fair.composition",
+  "compose_client_work": "tff_fair.composition",
   **{f"build_{name}": method.module for name, method in METHODS.items()},
 }
 

@@ -1,6 +1,7 @@
 """Client work: local training and evaluation."""
 
 from tff_fair.client_works.attacks import Attack, build_attacked
+from tff_fair.client_works.own import build_from_computation
 from tff_fair.client_works.personal import build_personal_training
 from tff_fair.client_works.training import build_training
 from tff_fair.client_works.training_settings import TrainingSettings, num_epochs
@@ -9,6 +10,7 @@ __all__ = [
   "Attack",
   "TrainingSettings",
   "build_attacked",
+  "build_from_computation",
   "build_personal_training",
   "build_training",
   "num_epochs",
