@@ -36,15 +36,15 @@ def main() -> None:
   runs = experiments.sweep(candidates, folder / "choice", jobs=2)
   for run in runs:
     print(f"gamma {run.spec.hparams['gamma']}: {worst(run):.1f}")
-  chosen = max(runs, key=worst).spec
+  gamma = max(runs, key=worst).spec.hparams["gamma"]
 
   seeds = range(1, 1 + flags.seeds)
-  adafed = experiments.sweep(chosen.vary(seed=seeds), folder / "adafed", jobs=2)
-  fedavg = spec.vary(algorithm="fedavg", seed=seeds)
-  fedavg = experiments.sweep(fedavg, folder / "fedavg", jobs=2)
-  print(experiments.compare([*fedavg, *adafed], baseline="fedavg").T)
+  judged = spec.vary(algorithm=["fedavg", "adafed"], gamma=gamma, seed=seeds)
+  runs = experiments.sweep(judged, folder / "comparison", jobs=2)
+  print(experiments.compare(runs, baseline="fedavg").T)
 
   # Both have the same cut of the data in a seed, so differences vary less.
+  fedavg, adafed = runs[: flags.seeds], runs[flags.seeds :]
   found = [worst(a) - worst(b) for a, b in zip(adafed, fedavg, strict=True)]
   mean, error = np.mean(found), scipy.stats.sem(found)
   low, high = scipy.stats.t.interval(0.95, len(found) - 1, mean, error)

@@ -55,4 +55,5 @@ for method, hparams in (("fedavg", {}), ("fedmgda_plus", {"epsilon": 1.0})):
   for _ in range(20):
     state, metrics = process.next(state, clients)
   rows = evaluate(state.global_model_weights, clients)
-  print(method, dict(zip(hospitals.client_ids, rows["accuracy"], strict=True)))
+  found = zip(hospitals.client_ids, rows["accuracy"], strict=True)
+  print(f"{method}:", ", ".join(f"{name} {a:.1%}" for name, a in found))

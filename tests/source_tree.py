@@ -1,6 +1,7 @@
 """What tests need to know about the project's own source files."""
 
 import ast
+import os
 import pathlib
 from collections.abc import Iterator
 
@@ -33,3 +34,9 @@ def imported_names(source: str) -> Iterator[str]:
       origin = "." * node.level + (node.module or "")
       separator = "." if node.module else ""
       yield from (f"{origin}{separator}{alias.name}" for alias in node.names)
+
+
+def environment() -> dict[str, str]:
+  """Returns the variables for a program that is to import this project."""
+  paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+  return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

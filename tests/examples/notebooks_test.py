@@ -1,0 +1,76 @@
+"""Runs the notebooks of examples/, and looks at the outputs that they keep."""
+
+import base64
+import re
+
+import pytest
+
+from tests.examples import notebooks
+from tests.examples.notebooks import NOTEBOOKS
+from tests.examples.scripts_test import MARK, processes_left
+
+# What makes a notebook quick.
+SHORTER = (("total_rounds=60", "total_rounds=2"),)
+
+
+def by_name(path):
+  return path.stem
+
+
+def outputs(notebook):
+  return [
+    output for cell in notebooks.code_cells(notebook) for output in cell.outputs
+  ]
+
+
+def shown(notebook):
+  """Returns all text that a notebook shows, and its pictures."""
+  texts, pictures = [], []
+  for output in outputs(notebook):
+    texts.append(output.get("text", ""))
+    data = output.get("data", {})
+    texts += [v for kind, v in data.items() if kind.startswith("text/")]
+    pictures += [base64.b64decode(data[k]) for k in ("image/png",) if k in data]
+  return "\n".join(texts), pictures
+
+
+def test_there_are_two_notebooks():
+  assert list(map(by_name, NOTEBOOKS)) == ["first_fair_model", "own_method"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=by_name)
+def test_a_notebook_keeps_its_outputs(path):
+  notebook = notebooks.read(path)
+  cells = notebooks.code_cells(notebook)
+  numbers = [cell.execution_count for cell in cells]
+  assert numbers == list(range(1, len(cells) + 1))
+  assert not [o for o in outputs(notebook) if o.output_type == "error"]
+  assert not [o for o in outputs(notebook) if o.get("name") == "stderr"]
+  assert all(cell.outputs for cell in cells)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=by_name)
+def test_a_notebook_is_small_and_tells_nothing_of_the_machine(path):
+  content = path.read_text()
+  assert len(content) < 300_000
+  text, pictures = shown(notebooks.read(path))
+  assert pictures
+  for picture in pictures:
+    assert picture.startswith(b"\x89PNG")
+  assert not re.search(r"(^|[\s'\"(])/\w+/", text)
+  assert "iopub" not in content
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=by_name)
+def test_a_notebook_runs(path, tmp_path):
+  notebook = notebooks.read(path)
+  kept = len(outputs(notebook))
+  for cell in notebooks.code_cells(notebook):
+    for long, short in SHORTER:
+      cell.source = cell.source.replace(long, short)
+    cell.outputs = []
+  # A cell that raises fails this.
+  notebooks.execute(notebook, tmp_path, **{MARK: str(tmp_path)})
+  assert len(outputs(notebook)) == kept
+  assert processes_left(str(tmp_path)) == []

@@ -1,0 +1,111 @@
+"""Runs each script of examples/ as a user does, in a folder of its own."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests import source_tree
+
+FOLDER = source_tree.ROOT / "examples"
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+MARK = "TFF_FAIR_EXAMPLE"
+TIMEOUT = 240.0  # Seconds; far more than any of them needs.
+
+# Flags that make it quick, and what it prints.
+CASES = {
+  "choose_and_compare": (
+    ["--output_dir=results", "--seeds=2", "--total_rounds=2"],
+    r"gamma 0\.5: [\d.]+\ngamma 1\.0: [\d.]+\n[\s\S]*"
+    r"AdaFed - FedAvg, worst tenth: [+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\]\n",
+  ),
+  "first_fair_model": (
+    ["--output_dir=results", "--total_rounds=2"],
+    r"[\s\S]*fedavg: mean [\d.]+%, .* [\d.]+%\n"
+    r"fedmgda_plus: mean [\d.]+%, .* [\d.]+%\n"
+    r"The report is results/report.html, the model results/fair.keras.\n",
+  ),
+  "own_client_work": (
+    [],
+    r"t=0\.0: mean (?P<mean>[\d.]+)%, worst 10% (?P<worst>[\d.]+)%\n"
+    r"t=2\.0: mean [\d.]+%, worst 10% (?P<fair_worst>[\d.]+)%\n",
+  ),
+  "own_data": (
+    [],
+    r"fedavg: A [\d.]+%, B [\d.]+%, C (?P<worst>[\d.]+)%\n"
+    r"fedmgda_plus: A [\d.]+%, B [\d.]+%, C (?P<fair_worst>[\d.]+)%\n",
+  ),
+  "stock_tff": (
+    [],
+    r"FedAvg: mean [\d.]+%, worst client (?P<worst>[\d.]+)%\n"
+    r"FedMGDA\+: mean [\d.]+%, worst client (?P<fair_worst>[\d.]+)%\n",
+  ),
+}
+WRITE = {"choose_and_compare", "first_fair_model"}
+
+
+def marked_processes(mark: str) -> list[str]:
+  """Returns the commands of the live processes of the script with a mark."""
+  commands = []
+  for process in pathlib.Path("/proc").glob("[0-9]*"):
+    try:
+      variables = (process / "environ").read_bytes().split(b"\0")
+      command = (process / "cmdline").read_bytes()
+    except OSError:  # Has ended, or is somebody else's.
+      continue
+    if f"{MARK}={mark}".encode() in variables:
+      commands.append(command.replace(b"\0", b" ").decode())
+  return commands
+
+
+def processes_left(mark: str) -> list[str]:
+  """The same; some seconds later, if there are any at once."""
+  deadline = time.monotonic() + 10
+  while (found := marked_processes(mark)) and time.monotonic() < deadline:
+    time.sleep(0.1)
+  return found
+
+
+def test_every_script_has_a_case():
+  assert [script.stem for script in SCRIPTS] == sorted(CASES)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_is_short(script):
+  assert len(script.read_text().splitlines()) <= 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_script_prints_what_it_finds_and_leaves_nothing_behind(
+  name, tmp_path
+):
+  flags, expected = CASES[name]
+  mark = str(tmp_path)
+  environment = source_tree.environment() | {MARK: mark}
+  environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # As a user has it.
+  done = subprocess.run(
+    [sys.executable, str(FOLDER / f"{name}.py"), *flags],
+    cwd=tmp_path,
+    env=environment,
+    capture_output=True,
+    text=True,
+    timeout=TIMEOUT,
+    check=False,
+  )
+  assert done.returncode == 0, done.stderr
+  found = re.fullmatch(expected, done.stdout)
+  assert found, done.stdout
+  numbers = found.groupdict()
+  if numbers:
+    assert float(numbers["fair_worst"]) > float(numbers["worst"])
+  assert processes_left(mark) == []
+  if name in WRITE:
+    assert os.listdir(tmp_path) == ["results"]
+  else:
+    assert os.listdir(tmp_path) == []
+    assert done.stderr == ""
