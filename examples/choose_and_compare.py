@@ -23,7 +23,7 @@ parser.add_argument("--total_rounds", type=int, default=60)
 
 def worst(run: experiments.Run) -> float:
   """Returns the mean accuracy of the worst tenth of the clients, in percent."""
-  return 100 * run.summary["test_accuracy"]["worst_10"]
+  return 100 * run.evaluations["accuracy/worst_10"].iloc[-1]
 
 
 def main() -> None:

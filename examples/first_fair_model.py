@@ -32,10 +32,10 @@ def main() -> None:
   # Accuracies of the clients' test data in percent, a column for each method.
   print(experiments.compare([fedavg, fair], baseline="fedavg").T)
   for run in (fedavg, fair):
-    accuracy = run.summary["test_accuracy"]
+    last = run.evaluations.iloc[-1]  # A row for each evaluation.
     print(
-      f"{run.algorithm}: mean {accuracy['mean']:.1%}, the worst three clients "
-      f"{accuracy['worst_10']:.1%}"
+      f"{run.algorithm}: mean {last['accuracy/mean']:.1%}, "
+      f"the worst three clients {last['accuracy/worst_10']:.1%}"
     )
 
   report = folder / "report.html"

@@ -18,16 +18,15 @@ arrays = {}
 for name, patients, shift in (("A", 400, 0.0), ("B", 300, 0.2), ("C", 40, 1.5)):
   true = generator.normal(size=(patients, 5))
   y = true @ [1, -1, 1, 0, 0] > 0
-  arrays[name] = {"x": np.float32(true + shift), "y": np.int32(y)}
+  x = (true + shift).astype(np.float32)
+  arrays[name] = {"x": x, "y": y.astype(np.int32)}
 # Anything that has a dataset for each client will do.
 hospitals = tff.simulation.datasets.TestClientData(arrays)
 
 # A client is a number that stays the same, and its examples as one element.
 clients = []
 for k, name in enumerate(hospitals.client_ids):
-  examples = hospitals.create_tf_dataset_for_client(name).batch(
-    len(arrays[name]["y"])
-  )
+  examples = hospitals.create_tf_dataset_for_client(name).batch(1000)
   clients.append(tff_fair.client_dataset(k, examples))
 _, batch_spec = clients[0].element_spec
 

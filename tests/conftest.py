@@ -31,6 +31,7 @@ TIERS = {
   "binaries/*": "program",
   "client_works/*": "tff",
   "distributors/*": "tff",
+  "examples/*": "program",
   "experiments/*": "pure",
   "finalizers/*": "tff",
   "kernels/*": "pure",

@@ -14,7 +14,7 @@ from tests import source_tree
 FOLDER = source_tree.ROOT / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 MARK = "TFF_FAIR_EXAMPLE"
-TIMEOUT = 240.0  # Seconds; far more than any of them needs.
+TIMEOUT = 280.0  # Seconds; far more than any of them needs.
 
 # Flags that make it quick, and what it prints.
 CASES = {
