@@ -196,22 +196,13 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
   assert set(synchronized[1:-2]) == set(state.rglob("*"))
 
 
-def test_saving_a_state_says_nothing(folder):
-  heard = []
-  handler = logging.Handler()
-  handler.emit = heard.append
+def test_saving_a_state_says_nothing(folder, caplog):
   logger = tf.get_logger()
-  level = logger.level
-  logger.setLevel(logging.INFO)  # As TensorFlow does in a notebook.
-  logger.addHandler(handler)
-  try:
-    asyncio.run(release.open_checkpoints(folder).save({"weight": 0.5}, 1))
-    assert heard == []
-    logger.info("This one is heard.")
-    assert len(heard) == 1
-  finally:
-    logger.removeHandler(handler)
-    logger.setLevel(level)
+  caplog.set_level(logging.INFO, logger.name)  # As it is in a notebook.
+  asyncio.run(release.open_checkpoints(folder).save({"weight": 0.5}, 1))
+  assert caplog.messages == []
+  logger.info("A note of another origin.")
+  assert caplog.messages == ["A note of another origin."]
 
 
 def test_of_the_best_states_those_of_saved_rounds_are_kept(folder):
