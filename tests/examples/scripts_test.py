@@ -19,7 +19,7 @@ TIMEOUT = 280.0  # Seconds; far more than any of them needs.
 # Flags that make it quick, and what it prints.
 CASES = {
   "choose_and_compare": (
-    ["--output_dir=results", "--seeds=2", "--total_rounds=2"],
+    ["--output_dir=results", "--seeds=2", "--total_rounds=20"],
     r"gamma 0\.5: [\d.]+\ngamma 1\.0: [\d.]+\n[\s\S]*"
     r"AdaFed - FedAvg, worst tenth: [+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\]\n",
   ),
