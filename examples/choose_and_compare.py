@@ -41,7 +41,7 @@ def main() -> None:
   seeds = range(1, 1 + flags.seeds)
   judged = spec.vary(algorithm=["fedavg", "adafed"], gamma=gamma, seed=seeds)
   runs = experiments.sweep(judged, folder / "comparison", jobs=2)
-  print(experiments.compare(runs, baseline="fedavg").T)
+  print(experiments.compare(runs).T)
 
   # Both have the same cut of the data in a seed, so differences vary less.
   fedavg, adafed = runs[: flags.seeds], runs[flags.seeds :]

@@ -30,7 +30,7 @@ def main() -> None:
   fedavg, fair = experiments.sweep(specs, folder, jobs=2)
 
   # Accuracies of the clients' test data in percent, a column for each method.
-  print(experiments.compare([fedavg, fair], baseline="fedavg").T)
+  print(experiments.compare([fedavg, fair]).T)
   for run in (fedavg, fair):
     last = run.evaluations.iloc[-1]  # A row for each evaluation.
     print(
