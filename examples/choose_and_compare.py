@@ -10,9 +10,6 @@ ones: another cut of the data, other cohorts, another initial model.
 import argparse
 import pathlib
 
-import numpy as np
-import scipy.stats
-
 from tff_fair import experiments
 
 parser = argparse.ArgumentParser()
@@ -41,13 +38,13 @@ def main() -> None:
   seeds = range(1, 1 + flags.seeds)
   judged = spec.vary(algorithm=["fedavg", "adafed"], gamma=gamma, seed=seeds)
   runs = experiments.sweep(judged, folder / "comparison", jobs=2)
-  print(experiments.compare(runs).T)
-
-  # Both have the same cut of the data in a seed, so differences vary less.
-  fedavg, adafed = runs[: flags.seeds], runs[flags.seeds :]
-  found = [worst(a) - worst(b) for a, b in zip(adafed, fedavg, strict=True)]
-  mean, error = np.mean(found), scipy.stats.sem(found)
-  low, high = scipy.stats.t.interval(0.95, len(found) - 1, mean, error)
+  # Paired by seed and client: both methods have the same cut of the data.
+  table = experiments.compare(runs, baseline="fedavg", columns=["worst_10"])
+  print(table.T)
+  row = table.set_index("method").loc["adafed"]
+  mean, low, high = (
+    row[f"worst_10_difference{end}"] for end in ("", "_low", "_high")
+  )
   print(f"AdaFed - FedAvg, worst tenth: {mean:+.1f} [{low:+.1f}, {high:+.1f}]")
 
 
