@@ -2,7 +2,7 @@
 
 import tomllib
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from tests.source_tree import ROOT
 
