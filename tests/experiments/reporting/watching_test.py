@@ -2,6 +2,7 @@
 
 import json
 import time
+import types
 
 import pytest
 
@@ -41,7 +42,9 @@ class Watch:
 @pytest.fixture
 def watch(tmp_path, monkeypatch):
   found = Watch(tmp_path)
-  monkeypatch.setattr(time, "sleep", found.sleep)
+  # Its own clock alone: other threads of this process sleep as well.
+  clock = types.SimpleNamespace(sleep=found.sleep, monotonic=time.monotonic)
+  monkeypatch.setattr(watching, "time", clock)
   return found
 
 
@@ -151,7 +154,7 @@ def test_a_run_that_looks_damaged_for_a_moment_is_no_news(watch, tmp_path):
 def test_the_watch_rests_longer_than_it_works(watch, tmp_path, monkeypatch):
   report_runs.make(tmp_path / "runs" / "a", is_finished=False)
   times = iter([0.0, 2.0])
-  monkeypatch.setattr(time, "monotonic", lambda: next(times))
+  monkeypatch.setattr(watching.time, "monotonic", lambda: next(times))
   with pytest.raises(KeyboardInterrupt):
     watch(lambda: None, stop)
   # Nothing was written after the first pause: there was nothing new.

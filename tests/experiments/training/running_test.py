@@ -226,7 +226,7 @@ def test_its_folder_has_what_a_folder_of_the_program_has():
   run = experiments.run(SMALL, "run", progress=False)
   folder = run_folder.RunFolder(run.path)
   assert {path.name for path in run.path.iterdir()} == {
-    path.name for path in folder.files if path != folder.best_checkpoint
+    path.name for path in set(folder.files) - folder.optional_files
   }
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
   summary = json.loads(folder.summary.read_text())

@@ -53,6 +53,11 @@ class RunFolder:
     return tuple(path for path in vars(self).values() if path != self.path)
 
   @property
+  def optional_files(self) -> frozenset[pathlib.Path]:
+    """Those of them that a run writes only on demand."""
+    return frozenset({self.best_checkpoint, self.pruned, self.wandb})
+
+  @property
   def round_tables(self) -> tuple[pathlib.Path, ...]:
     """The tables that each round adds to."""
     return (
