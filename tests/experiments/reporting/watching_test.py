@@ -22,6 +22,9 @@ class Watch:
     self.events = []
     self.pauses = []
     self.told = []
+    self.clock = types.SimpleNamespace(
+      sleep=self.sleep, monotonic=time.monotonic
+    )
 
   def __call__(self, *events, **arguments):
     self.events = list(events)
@@ -43,8 +46,7 @@ class Watch:
 def watch(tmp_path, monkeypatch):
   found = Watch(tmp_path)
   # Its own clock alone: other threads of this process sleep as well.
-  clock = types.SimpleNamespace(sleep=found.sleep, monotonic=time.monotonic)
-  monkeypatch.setattr(watching, "time", clock)
+  monkeypatch.setattr(watching, "time", found.clock)
   return found
 
 
@@ -154,7 +156,7 @@ def test_a_run_that_looks_damaged_for_a_moment_is_no_news(watch, tmp_path):
 def test_the_watch_rests_longer_than_it_works(watch, tmp_path, monkeypatch):
   report_runs.make(tmp_path / "runs" / "a", is_finished=False)
   times = iter([0.0, 2.0])
-  monkeypatch.setattr(watching.time, "monotonic", lambda: next(times))
+  monkeypatch.setattr(watch.clock, "monotonic", lambda: next(times))
   with pytest.raises(KeyboardInterrupt):
     watch(lambda: None, stop)
   # Nothing was written after the first pause: there was nothing new.
