@@ -69,24 +69,6 @@ def test_values_as_tables_show_them(measure, value, text):
   assert measures.value_text(measure, value) == text
 
 
-@pytest.mark.parametrize(
-  ("measure", "means", "ranks"),
-  [
-    (PERCENT, [1, 3, 2], [None, 1, 2]),
-    (LOWER, [1, 3, 2], [1, None, 2]),
-    (PERCENT, [2, 1, 2, 0], [1, 2, 1, None]),
-    (PERCENT, [1.001, 1.002, 0.5], [1, 1, 2]),  # They look the same.
-    (PERCENT, [1, 1], [None, None]),
-    (PERCENT, [1], [None]),
-    (PERCENT, [], []),
-    (PERCENT, [math.nan, 2, 1], [None, 1, 2]),
-    (LOWER, [math.inf, 2, math.nan], [None, None, None]),
-  ],
-)
-def test_ranks(measure, means, ranks):
-  assert measures.ranks(measure, [Value(m, None) for m in means]) == ranks
-
-
 def test_what_is_no_number_is_the_worst():
   for measure in (PERCENT, LOWER):
     keys = [measures.badness(measure, v) for v in (math.nan, 1e9, -1e9)]

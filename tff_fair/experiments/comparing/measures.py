@@ -202,17 +202,3 @@ def badness(measure: Measure, mean: float) -> float:
   if not math.isfinite(mean):
     return math.inf
   return -mean if measure.higher_is_better else mean
-
-
-def ranks(measure: Measure, values: Sequence[Value]) -> list[int | None]:
-  """Returns 1 for the best, 2 for the second best, None for others.
-
-  Values that tables show as the same have the same rank. Where all are the
-  same, there is nothing to tell apart.
-  """
-  shown = [badness(measure, round(v.mean, measure.digits)) for v in values]
-  different = sorted({key for key in shown if math.isfinite(key)})
-  if len(different) < 2:
-    return [None] * len(values)
-  places = {different[0]: 1, different[1]: 2}
-  return [places.get(key) for key in shown]
