@@ -45,11 +45,11 @@ def folder(tmp_path):
   return folder
 
 
-def go_back(folder):
+def go_back(folder, rounds_per_evaluation=2):
   return resumption.go_back(
     folder,
     total_rounds=9,
-    rounds_per_evaluation=2,
+    rounds_per_evaluation=rounds_per_evaluation,
     num_reporting=num_reporting,
     num_evaluated=NUM_EVALUATED,
     say=progress.say,
@@ -169,15 +169,7 @@ def test_an_evaluation_before_training_that_lost_rows_is_made_again(
     path.write_text(table())
   add_round_0(folder, *rows)
   release.keep_states(folder, 3)
-  completed = resumption.go_back(
-    folder,
-    total_rounds=9,
-    rounds_per_evaluation=4,
-    num_reporting=num_reporting,
-    num_evaluated=NUM_EVALUATED,
-    say=progress.say,
-  )
-  assert completed == 0
+  assert go_back(folder, rounds_per_evaluation=4) == 0
   check_whole(folder, 0)
 
 

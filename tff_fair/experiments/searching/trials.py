@@ -101,10 +101,9 @@ def outcome(
     }
   if state == PRUNED:
     return Outcome(state, (), curve)
-  last = []
-  for name in runs:
-    clients = finding.open_run(folder / name).client_evaluations
-    last.append(clients[clients[ROUND] == clients[ROUND].max()])
+  last = [
+    choice.last_evaluation(finding.open_run(folder / name)) for name in runs
+  ]
   values = tuple(
     float(np.mean([objective(clients, name, fraction) for clients in last]))
     for name in settings.objectives

@@ -128,7 +128,7 @@ def _measured(
   """Returns the measures of a group, over seeds, on its part of the clients."""
   measured = []
   for run in group.runs:
-    part = part_of(_last_evaluation(run), fraction, is_validation=is_validation)
+    part = part_of(last_evaluation(run), fraction, is_validation=is_validation)
     measured.append(measures.of_clients(part))
   return {
     name: measures.over_seeds(measure, [values[name] for values in measured])
@@ -140,7 +140,8 @@ def _cell(values: Mapping[str, Value], name: str) -> str:
   return measures.value_text(measures.MEASURES[name], values[name])
 
 
-def _last_evaluation(run: Run) -> pd.DataFrame:
+def last_evaluation(run: Run) -> pd.DataFrame:
+  """Returns the rows of a run's last evaluation, one for each client."""
   clients = run.client_evaluations
   return clients[clients[ROUND] == clients[ROUND].max()]
 
@@ -153,7 +154,7 @@ def _caption(
   criterion: str, fraction: float, finished: Sequence[Run]
 ) -> list[str]:
   title = measures.MEASURES[criterion].title.lower()
-  numbers = sorted({len(_last_evaluation(run)) for run in finished})
+  numbers = sorted({len(last_evaluation(run)) for run in finished})
   divided = [n for n in numbers if _is_divided(n, fraction)]
   whole = [n for n in numbers if n not in divided]
   where = []

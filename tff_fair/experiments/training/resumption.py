@@ -63,10 +63,11 @@ def go_back(
       "again."
     )
   release.keep_states(folder, completed)
+  # From the beginning, the evaluation before training comes again, too.
+  last_kept = completed or -1
   for table in folder.round_tables:
-    # From the beginning, the evaluation before training comes again, too.
-    release.keep_rounds(table, completed or -1)
-  event_files.keep_rounds(folder, completed or -1)
+    release.keep_rounds(table, last_kept)
+  event_files.keep_rounds(folder, last_kept)
   return completed
 
 
