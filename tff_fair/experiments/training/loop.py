@@ -4,13 +4,20 @@ Everything it works with is given: the rounds, the evaluation and the managers
 that save and release. A round is known by its number and the state before it,
 and counts once all that belongs to it is released; so a run that stops anywhere
 and goes on from its last saved round ends like one that never stopped.
+
+A thread writes a round while the next one computes, one round at a time: rows
+and states come in the order of the rounds, and a state after its rows.
 """
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
 import time
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import NamedTuple, NotRequired, Protocol, TypedDict
 
 import numpy as np
@@ -97,6 +104,9 @@ class Pruning(Protocol):
     """Takes an evaluation: its round, and `Evaluation.clients`."""
 
 
+_Writing = Callable[[], Coroutine[object, object, None]]
+
+
 def train(
   training: rounds.Rounds,
   schedule: Schedule,
@@ -133,47 +143,83 @@ def train(
   """
   state = training.initial_state()
   saved_state, completed = waiting.wait(state_manager.load_latest(state))
-  if saved_state is not None:
-    state = saved_state
-  else:
-    initial = evaluate(state)
-    with interruption.deferred():
-      waiting.wait(_release_evaluation(releases, 0, initial))
-    report_progress(0, initial)
   saved = completed
-  try:
-    for round_num in range(completed + 1, schedule.total_rounds + 1):
-      if selection is not None and selection.is_exhausted:
-        break
-      if pruning is not None and pruning.is_pruned:
-        break
-      result = training.run(state, round_num)
-      timing = {"round_seconds": result.seconds}
-      evaluation = None
-      if _is_due(round_num, schedule.rounds_per_evaluation, schedule):
-        evaluation, timing["evaluation_seconds"] = _timed(
-          evaluate, result.state
-        )
 
-      with interruption.deferred():
-        waiting.wait(_release(releases, round_num, result, timing, evaluation))
-        state, completed = result.state, round_num
+  async def write(
+    round_num: int,
+    result: rounds.Round,
+    timing: Mapping[str, float],
+    evaluation: Evaluation | None,
+    is_best: bool,
+  ) -> None:
+    nonlocal state, completed, saved
+    await _release(releases, round_num, result, timing, evaluation)
+    state, completed = result.state, round_num
+    if is_best and best_manager is not None:
+      await best_manager.save(state, completed)
+    # The run never goes on from before its best state.
+    if is_best or _is_due(round_num, schedule.rounds_per_checkpoint, schedule):
+      await state_manager.save(state, completed)
+      saved = completed
+
+  try:
+    with _writing_meanwhile() as begin:
+      if saved_state is None:
+        newest = state
+        initial = evaluate(newest)
+        begin(functools.partial(_release_evaluation, releases, 0, initial))
+        report_progress(0, initial)
+      else:
+        newest = state = saved_state
+      for round_num in range(completed + 1, schedule.total_rounds + 1):
+        if selection is not None and selection.is_exhausted:
+          break
+        if pruning is not None and pruning.is_pruned:
+          break
+        result = training.run(newest, round_num)
+        newest = result.state
+        timing = {"round_seconds": result.seconds}
+        evaluation = None
+        if _is_due(round_num, schedule.rounds_per_evaluation, schedule):
+          evaluation, timing["evaluation_seconds"] = _timed(evaluate, newest)
         is_best = _is_best(selection, round_num, evaluation)
-        if is_best and best_manager is not None:
-          waiting.wait(best_manager.save(state, completed))
-        # The run never goes on from before its best state.
-        if is_best or _is_due(
-          round_num, schedule.rounds_per_checkpoint, schedule
-        ):
-          waiting.wait(state_manager.save(state, completed))
-          saved = completed
-      if pruning is not None and evaluation is not None:
-        pruning.add(completed, evaluation.clients)
-      report_progress(completed, evaluation)
+        begin(
+          functools.partial(
+            write, round_num, result, timing, evaluation, is_best
+          )
+        )
+        if pruning is not None and evaluation is not None:
+          pruning.add(round_num, evaluation.clients)
+        report_progress(round_num, evaluation)
   finally:
     if completed > saved:
       with interruption.deferred():
         waiting.wait(state_manager.save(state, completed))
+
+
+@contextlib.contextmanager
+def _writing_meanwhile() -> Iterator[Callable[[_Writing], None]]:
+  """Yields a function that begins to write, in a thread of its own.
+
+  It first waits for what it began before, and raises the error of that. When
+  the context ends, all is written.
+  """
+  last: concurrent.futures.Future[None] | None = None
+
+  def begin(writing: _Writing) -> None:
+    nonlocal last
+    if last is not None:
+      last.result()
+    with interruption.deferred():
+      last = executor.submit(lambda: asyncio.run(writing()))
+
+  with concurrent.futures.ThreadPoolExecutor(max_workers=1) as executor:
+    try:
+      yield begin
+    finally:
+      with interruption.deferred():
+        if last is not None:
+          last.result()
 
 
 def _timed(
