@@ -10,7 +10,7 @@ from typing import NoReturn
 from binaries import command_line
 from binaries.flags import run_flags
 from tff_fair import experiments
-from tff_fair.experiments import progress
+from tff_fair.experiments import garbage, progress
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
 
@@ -26,7 +26,9 @@ def main() -> None:
       RunFolder(output_dir).check_usable()
     spec = run_flags.spec()
     progress.say_on_screen("Loading TensorFlow Federated ...")
-    run = experiments.run(
+    train = experiments.run  # Imports it.
+    garbage.spare_what_stays()
+    run = train(
       spec,
       output_dir,
       workers=run_flags.workers(),

@@ -1,9 +1,16 @@
 """The slow imports of a run, for processes to fork from."""
 
-import matplotlib.figure  # noqa: F401
-import sklearn.datasets  # noqa: F401
-import tensorflow_federated  # noqa: F401
+from tff_fair.experiments import garbage
 
-import tasks.registry  # noqa: F401
-import tff_fair.algorithms
-import tff_fair.experiments.training.running  # noqa: F401
+with garbage.uncollected():
+  import matplotlib.figure  # noqa: F401
+  import sklearn.datasets  # noqa: F401
+  import tensorflow_federated  # noqa: F401
+
+  import tasks.registry  # noqa: F401
+  import tff_fair.algorithms
+  import tff_fair.experiments.training.running  # noqa: F401
+
+# The forks share this memory as long as nobody writes to it, and the collector
+# writes to all that it looks through.
+garbage.spare_what_stays()
