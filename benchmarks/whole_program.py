@@ -4,9 +4,9 @@
 784-200-200-10 and ten clients a round, beside `benchmarks.plain_program`, which
 does the same training and evaluation and writes nothing. It trains FedAvg in
 every row: what a method costs beyond that shows, too. With --before, another
-checkout of this project takes its turn. Beside whole programs, the table has
-their median rounds, without the first. Out of 1,000 clients, nearly
-every one that a round draws is new to the worker.
+checkout of this project takes its turn. Beside whole programs, the tables have
+their median rounds, without the first. Out of 1,000 clients, nearly every one
+that a round draws is new to the worker.
 
   python -m benchmarks.whole_program [--data_dir=DIR] [--before=CHECKOUT]
 """

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import signal
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -232,6 +233,50 @@ def test_a_signal_lets_a_round_be_released_and_saves_it(
   getattr(run.releases, name).rows.update(table.rows)
   run.train()
   assert run.tables() == uninterrupted.tables()
+
+
+def test_a_round_is_written_while_the_next_one_computes(uninterrupted):
+  computing = threading.Event()
+
+  class Computing(Process):
+    def next(self, state, client_data):
+      if self.num_calls == 1:  # In round 2.
+        computing.set()
+      return super().next(state, client_data)
+
+  class Slow(Table):
+    async def release(self, value, key):
+      if key == 1:
+        assert computing.wait(timeout=30)
+      await super().release(value, key)
+
+  run, table = Run(), Slow()
+  run.train(Computing(), costs=table)
+  assert list(table.rows.items()) == list(
+    uninterrupted.tables()["costs"].items()
+  )
+  assert run.states.saved == uninterrupted.states.saved
+
+
+@pytest.mark.parametrize("name", ["metrics", "timing", "costs", "cohorts"])
+@pytest.mark.parametrize("round_num", [1, 5, 10])
+def test_what_cannot_be_written_ends_the_run(uninterrupted, name, round_num):
+  class Full(Table):
+    async def release(self, value, key):
+      if key == round_num:
+        raise OSError("full")
+      await super().release(value, key)
+
+  run, process = Run(), Process()
+  with pytest.raises(OSError, match="full"):
+    run.train(process, **{name: Full()})
+  # Nothing is computed for long that nobody keeps.
+  assert process.num_calls <= round_num + 1
+  assert max(run.states.saved, default=0) == round_num - 1
+  again = Run()
+  again.states.saved = run.states.saved
+  again.train()
+  assert again.states.saved[10] == uninterrupted.states.saved[10]
 
 
 @pytest.mark.parametrize("name", ["summary", "clients"])
