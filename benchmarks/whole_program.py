@@ -36,6 +36,7 @@ _BEFORE = flags.DEFINE_string(
 _ROUNDS = flags.DEFINE_integer(
   "rounds", 50, "Rounds of all rows but the first."
 )
+_METHODS = flags.DEFINE_list("methods", [], "Methods to time; none for all.")
 _REPETITIONS = flags.DEFINE_integer("repetitions", 3, "Turns.")
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -184,7 +185,8 @@ def main(argv: list[str]) -> None:
     if _DATA_DIR.value is None:
       _make_data(data_dir)
     for name, row in _rows().items():
-      _print_tables(name, row, _measure(row, data_dir))
+      if row.algorithm in (_METHODS.value or [row.algorithm]):
+        _print_tables(name, row, _measure(row, data_dir))
 
 
 if __name__ == "__main__":

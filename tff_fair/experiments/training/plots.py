@@ -17,6 +17,13 @@ _WORST_SHARE = 0.1
 _MAIN, _WORST, _BEST, _QUIET = "#0072B2", "#D55E00", "#009E73", "#767676"
 
 
+def prepare() -> None:
+  """Imports what drawing needs; it takes half a second, at the first call."""
+  # No pyplot: it would look for a display.
+  from matplotlib import figure  # noqa: F401, PLC0415
+  from matplotlib.backends import backend_agg  # noqa: F401, PLC0415
+
+
 def draw_distribution(accuracies: ArrayLike, path: pathlib.Path) -> None:
   """Draws accuracy over clients: a histogram, and all clients in order.
 
@@ -95,8 +102,7 @@ def _figure(
   path: pathlib.Path, *, num_columns: int
 ) -> Iterator[Sequence["Axes"]]:
   """Yields axes side by side; then writes the figure."""
-  # Imported late: it takes a second, and only runs that end need it. No pyplot:
-  # it would look for a display.
+  # Imported late, see `prepare`: only runs that train need it.
   from matplotlib import figure  # noqa: PLC0415
 
   drawing = figure.Figure(

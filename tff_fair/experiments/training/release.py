@@ -16,7 +16,13 @@ import tensorflow_federated as tff
 from tff_fair import files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import event_files, loop, rounds, waiting
+from tff_fair.experiments.training import (
+  event_files,
+  loop,
+  plots,
+  rounds,
+  waiting,
+)
 
 ROUND = "round"  # The first column of every table.
 # One to go on from, and the one before, should that be damaged.
@@ -52,6 +58,20 @@ class RowsReleaseManager(tff.program.ReleaseManager):
       writer.writerows([key, *row] for row in zip(*columns, strict=True))
 
 
+class _PlotsAhead(tff.program.ReleaseManager):
+  """Gets ready to draw as soon as there is a curve to draw.
+
+  The loop releases while it computes the next round, which mostly waits for the
+  worker; at the end of the run, nothing would hide the time.
+  """
+
+  async def release(self, value: object, key: int) -> None:
+    """Imports what drawing needs, after the evaluation before training."""
+    del value
+    if key:
+      plots.prepare()
+
+
 def open_releases(
   folder: RunFolder, also: Sequence[tff.program.ReleaseManager] = ()
 ) -> loop.Releases:
@@ -81,7 +101,7 @@ def open_releases(
     costs=table(folder.costs),
     cohorts=RowsReleaseManager(folder.cohorts),
     summary=tff.program.GroupingReleaseManager(
-      [table_and_events(folder.evaluations, "test"), *also]
+      [table_and_events(folder.evaluations, "test"), *also, _PlotsAhead()]
     ),
     clients=tff.program.GroupingReleaseManager(
       [
