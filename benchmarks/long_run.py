@@ -17,7 +17,7 @@ import tasks
 import tff_fair
 from benchmarks import measure
 from tasks import models as task_models
-from tff_fair.experiments.training import population
+from tff_fair.experiments.training import client_data
 
 _METHOD = flags.DEFINE_string("method", "fedavg", "The method.")
 _ROUNDS = flags.DEFINE_integer("rounds", 1000, "Number of rounds.")
@@ -43,10 +43,11 @@ def main(argv: list[str]) -> None:
     model,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
     batch_size=16,
+    data_in_files=True,
     num_clients=task.num_clients,
     shuffle_seed=0,
   )
-  train_data = population.client_data(task.train_data)
+  train_data = client_data.ClientData(task.train, task.element_spec)
   state = process.initialize()
   generator = np.random.default_rng(0)
   rounds_per_row = max(1, _ROUNDS.value // _ROWS)

@@ -19,7 +19,11 @@ from absl import app, flags
 
 import tasks
 import tff_fair
-from tff_fair.experiments.training import population, sampling
+from tff_fair.experiments.training import (
+  client_data,
+  population,
+  sampling,
+)
 
 _OUTPUT = flags.DEFINE_string("output", None, "CSV file.", required=True)
 _METHODS = flags.DEFINE_list("methods", [], "Methods to run; none for all.")
@@ -45,6 +49,7 @@ def _run(method: str, seed: int) -> dict[str, float]:
     client_optimizer=tff.learning.optimizers.build_sgdm(_LEARNING_RATE),
     hparams=_HPARAMS.get(method),
     batch_size=_BATCH_SIZE,
+    data_in_files=True,
     num_clients=task.num_clients,
     shuffle_seed=seed,
   )
@@ -54,7 +59,7 @@ def _run(method: str, seed: int) -> dict[str, float]:
     ),
     task.train.num_examples,
   )
-  train_data = population.client_data(task.train_data)
+  train_data = client_data.ClientData(task.train, task.element_spec)
   state = process.initialize()
   for round_num in range(1, _ROUNDS.value + 1):
     cohort = sample(round_num)

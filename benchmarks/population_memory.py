@@ -23,7 +23,7 @@ import tasks
 from benchmarks import measure
 from tasks import cuts
 from tasks.formats import example_proto
-from tff_fair.experiments.training import population
+from tff_fair.experiments.training import client_data
 
 _NUM_WORDS = 1000
 _NUM_SENTENCES = 500
@@ -45,7 +45,7 @@ def main() -> None:
     _report(f"loaded in {time.perf_counter() - start:.1f} s")
     print(task.description)
 
-    train_data = population.client_data(task.train_data)
+    train_data = client_data.ClientData(task.train, task.element_spec)
     rng = cuts.generator(0)
     start = time.perf_counter()
     for round_num in range(1, flags.rounds + 1):

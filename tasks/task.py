@@ -64,6 +64,18 @@ def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
   )
 
 
+def one_element(arrays: Arrays) -> "tf.data.Dataset":
+  """Returns a client's whole arrays as a dataset of one element.
+
+  Its spec is that of the task, whatever the number of examples.
+  """
+  import tensorflow as tf  # noqa: PLC0415
+
+  # Slices put together again, because a dataset `from_tensors` would have the
+  # client's number of examples in its spec, and every client another spec.
+  return tf.data.Dataset.from_tensor_slices(arrays).batch(len(arrays[1]))
+
+
 def _no_functional_model_fn(
   build: KerasModelFn, spec: ElementSpec
 ) -> FunctionalModelFn:
@@ -173,13 +185,8 @@ class Task:
     return int(self.test.num_examples[client_id])
 
   def _dataset(self, split: Split, client_id: int) -> "tf.data.Dataset":
-    import tensorflow as tf  # noqa: PLC0415
-
     self._check_client_id(client_id)
-    arrays = split.load(client_id)
-    # Slices put together again, because a dataset `from_tensors` would have the
-    # client's number of examples in its spec, and every client another spec.
-    return tf.data.Dataset.from_tensor_slices(arrays).batch(len(arrays[1]))
+    return one_element(split.load(client_id))
 
   def _check_client_id(self, client_id: int) -> None:
     # A negative id would silently take a client from the end.

@@ -189,7 +189,9 @@ def _build_work(
     )
 
   @tff.tensorflow.computation(
-    state_type, received_type, batches.data_type(info.batch_spec)
+    state_type,
+    received_type,
+    batches.data_type(info.batch_spec, in_files=settings.data_in_files),
   )
   def work(
     state: local_training.RoundState, received: Any, data: tf.data.Dataset

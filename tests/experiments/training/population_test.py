@@ -6,7 +6,7 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair.experiments.training import population
+from tff_fair.experiments.training import client_data, population
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +20,7 @@ def build_process(task, algorithm):
     task.model_fn,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
     batch_size=16,
+    data_in_files=True,
     num_clients=task.num_clients,
   )
 
@@ -40,6 +41,10 @@ def state(task, process):
   return process.set_model_weights(
     process.initialize(), tff.learning.models.ModelWeights(weights, [])
   )
+
+
+def train_data(task):
+  return client_data.ClientData(task.train, task.element_spec)
 
 
 def expected_columns(task, state):
@@ -114,9 +119,7 @@ def test_a_subset_can_be_evaluated(task, process, state, client_ids):
 
 
 def test_losses_are_those_of_the_training_data(task, state):
-  losses = population.build_losses(
-    task, population.client_data(task.train_data)
-  )(state, [1, 5])
+  losses = population.build_losses(task, train_data(task))(state, [1, 5])
   swapped = dataclasses.replace(task, test=task.train)
   expected = expected_columns(swapped, state)["loss"]
   np.testing.assert_allclose(losses, expected[[1, 5]], rtol=1e-5)
@@ -126,7 +129,7 @@ def test_personal_models_are_evaluated_beside_the_global_one(task):
   process = build_process(task, "ditto")
   taking_part = [0, 3, 4]
   state = process.next(
-    process.initialize(), population.client_data(task.train_data)(taking_part)
+    process.initialize(), train_data(task)(taking_part)
   ).state
   evaluation = population.build_evaluation(task, process, clients_per_call=3)(
     state
@@ -155,10 +158,11 @@ def test_what_a_process_calls_its_model_is_evaluated(task, hparams):
     "afl",
     task.model_fn,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
+    data_in_files=True,
     num_clients=task.num_clients,
     hparams=hparams,
   )
-  state, data = process.initialize(), population.client_data(task.train_data)
+  state, data = process.initialize(), train_data(task)
   losses = []
   for cohort in ([0, 1], [2, 3], [4, 5]):
     state = process.next(state, data(cohort)).state
@@ -166,19 +170,6 @@ def test_what_a_process_calls_its_model_is_evaluated(task, hparams):
     losses.append(evaluation.clients["loss"])
   same = np.allclose(losses[-1], expected_columns(task, state)["loss"], 1e-5)
   assert same != bool(hparams)
-
-
-def test_client_data_is_what_processes_take(task):
-  data = population.client_data(task.train_data)
-  first, second = data([5, 2])
-  for client_id, dataset in ((5, first), (2, second)):
-    ((found_id, (x, y)),) = dataset.as_numpy_iterator()
-    assert found_id == client_id
-    expected_x, expected_y = task.train.load(client_id)
-    np.testing.assert_array_equal(x, expected_x)
-    np.testing.assert_array_equal(y, expected_y)
-  # Built once.
-  assert data([2])[0] is second
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

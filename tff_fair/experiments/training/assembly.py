@@ -208,6 +208,7 @@ def _build_process(
       num_clients=task.num_clients,
       aggregation=aggregation,
       attack=attack,
+      data_in_files=True,
       batch_size=spec.batch_size,
       shuffle_seed=spec.seed,
       local_epochs=_local_epochs(spec),

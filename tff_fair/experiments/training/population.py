@@ -1,39 +1,20 @@
-"""The clients of a task: their data as processes take it, and evaluation."""
+"""The clients of a task: checks of their data, and evaluation."""
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair.experiments.training import loop, rounds
+from tff_fair.experiments.training import client_data, loop, rounds
 
-# Building a dataset takes as long as a client's share of a small round.
-_NUM_CACHED_DATASETS = 256
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300
 # Beyond this, reading all data takes minutes, and few clients will take part.
 _MOST_CLIENTS_TO_CHECK = 5000
-
-Ids = Sequence[int] | np.ndarray
-ClientData = Callable[[Ids], list[tf.data.Dataset]]
-
-
-def client_data(dataset_of: Callable[[int], tf.data.Dataset]) -> ClientData:
-  """Returns a function from client ids to their data as processes take it.
-
-  Args:
-    dataset_of: Returns the dataset of a client, such as `Task.train_data`.
-  """
-
-  @functools.lru_cache(maxsize=_NUM_CACHED_DATASETS)
-  def dataset(client_id: int) -> tf.data.Dataset:
-    return tff_fair.client_dataset(client_id, dataset_of(client_id))
-
-  return lambda client_ids: [dataset(client_id) for client_id in client_ids]
 
 
 def check_data(task: tasks.Task) -> None:
@@ -59,8 +40,8 @@ def has_personal_models(
 
 
 def build_losses(
-  task: tasks.Task, train_data: ClientData
-) -> Callable[[rounds.State, Ids], np.ndarray]:
+  task: tasks.Task, train_data: client_data.ClientData
+) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
   """Returns a function from a state and clients to losses of its global model.
 
   Args:
@@ -71,9 +52,11 @@ def build_losses(
     A function from a state of a process and client ids, in ascending order, to
     the mean losses over their training examples, float32[m].
   """
-  evaluate = tff_fair.evaluation.build_client_evaluation(task.model)
+  evaluate = tff_fair.evaluation.build_client_evaluation(
+    task.model, data_in_files=True
+  )
 
-  def losses(state: rounds.State, client_ids: Ids) -> np.ndarray:
+  def losses(state: rounds.State, client_ids: client_data.Ids) -> np.ndarray:
     model = (state.global_model_weights,)
     parts = _parts(client_ids, _CLIENTS_PER_CALL)
     return _columns(evaluate, model, train_data, parts)["loss"]
@@ -85,7 +68,8 @@ def build_evaluation(
   task: tasks.Task,
   process: tff.learning.templates.LearningProcess,
   *,
-  client_ids: Ids | None = None,
+  test_data: client_data.ClientData | None = None,
+  client_ids: client_data.Ids | None = None,
   attackers: Sequence[int] = (),
   clients_per_call: int = _CLIENTS_PER_CALL,
 ) -> Callable[[rounds.State], loop.Evaluation]:
@@ -94,6 +78,7 @@ def build_evaluation(
   Args:
     task: The clients and the model.
     process: The learning process.
+    test_data: Their test data; by default that of the task, which travels.
     client_ids: The clients to evaluate, in ascending order; `None` takes all.
     attackers: The clients that attack; if there are any, one that is evaluated
       must be none of them.
@@ -107,11 +92,16 @@ def build_evaluation(
     the summary. Where some clients attack, the group `honest` of the summary is
     about the others alone.
   """
-  evaluate_global = tff_fair.evaluation.build_client_evaluation(task.model)
-  evaluate_personal = has_personal_models(process) and (
-    tff_fair.evaluation.build_personal_evaluation(task.model)
+  evaluate_global = tff_fair.evaluation.build_client_evaluation(
+    task.model, data_in_files=True
   )
-  test_data = client_data(task.test_data)
+  evaluate_personal = has_personal_models(process) and (
+    tff_fair.evaluation.build_personal_evaluation(
+      task.model, data_in_files=True
+    )
+  )
+  if test_data is None:
+    test_data = client_data.ClientData(task.test, task.element_spec)
   if client_ids is None:
     client_ids = range(task.num_clients)
   parts = _parts(client_ids, clients_per_call)
@@ -147,18 +137,25 @@ def _summary(
   return {**summarize(columns), "honest": summarize(honest)}
 
 
-def _parts(client_ids: Ids, clients_per_call: int) -> list[np.ndarray]:
+def _parts(
+  client_ids: client_data.Ids, clients_per_call: int
+) -> list[np.ndarray]:
   return np.array_split(client_ids, -(-len(client_ids) // clients_per_call))
 
 
 def _columns(
   evaluate_clients: tff.Computation,
   model: Sequence[object],
-  data: ClientData,
+  data: client_data.ClientData,
   parts: Sequence[np.ndarray],
 ) -> dict[str, np.ndarray]:
   """Returns the rows of clients, evaluated in parts, as columns."""
-  rows = [evaluate_clients(*model, data(part)) for part in parts]
+  rows = []
+  for part, following in itertools.zip_longest(parts, parts[1:]):
+    of_part = data(part)
+    if following is not None:
+      data.prepare(following)
+    rows.append(evaluate_clients(*model, of_part))
   return {
     name: np.concatenate([row[name] for row in rows])
     for name in ("client_id", "num_examples", "loss", "accuracy")

@@ -40,6 +40,10 @@ def _unwatched(
   return contextlib.nullcontext()
 
 
+def _prepare_nothing(round_num: int) -> None:
+  del round_num
+
+
 class Process(Protocol):
   """What is needed of a `tff.learning.templates.LearningProcess`."""
 
@@ -84,6 +88,7 @@ class Rounds:
     train_data: Callable[[Sequence[int]], list[tf.data.Dataset]],
     costs: Callable[[State, sampling.Cohort], Mapping[str, int]],
     losses: Callable[[State, Sequence[int]], np.ndarray] | None = None,
+    prepare: Callable[[int], None] = _prepare_nothing,
     watch: Watch = _unwatched,
     passes: int = 1,
   ) -> None:
@@ -97,6 +102,8 @@ class Rounds:
       losses: Returns the losses of the global model of a state over the
         training data of clients. If given, it is asked before and after each
         round, and the share of clients whose loss did not rise is reported.
+      prepare: Begins to load the data of a round, by its number. It is asked
+        for the round after the one that computes.
       watch: Surrounds the clients' work.
       passes: How often the worker reads the data of a client in a round.
     """
@@ -105,6 +112,7 @@ class Rounds:
     self._train_data = train_data
     self._costs = costs
     self._losses = losses
+    self._prepare = prepare
     self._watch = watch
     self._passes = passes
 
@@ -123,8 +131,10 @@ class Rounds:
     client_ids = cohort.reporting
     name, number = f"round {round_num}", len(client_ids)
     start = time.perf_counter()
+    train_data = self._train_data(client_ids)
+    self._prepare(round_num + 1)
     with self._watch(name, number, self._passes):
-      output = self._process.next(state, self._train_data(client_ids))
+      output = self._process.next(state, train_data)
     seconds = time.perf_counter() - start
     metrics, of_clients = _without_clients(output.metrics)
     before = after = np.full(number, None)

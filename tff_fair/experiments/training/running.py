@@ -20,6 +20,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
+  client_data,
   event_files,
   loop,
   population,
@@ -211,16 +212,19 @@ def _train(
     if completed
     else f"{folder.path}: a new run."
   )
-  with progress_report.follow(
-    spec.total_rounds,
-    completed_rounds=completed,
-    count=runtime.count_clients,
-    is_silent=not progress,
-  ) as report_progress:
+  with (
+    client_data.opened(plan.task) as (train_data, test_data),
+    progress_report.follow(
+      spec.total_rounds,
+      completed_rounds=completed,
+      count=runtime.count_clients,
+      is_silent=not progress,
+    ) as report_progress,
+  ):
     loop.train(
-      _rounds(spec, plan, sample, report_progress),
+      _rounds(spec, plan, sample, train_data, report_progress),
       schedule,
-      evaluate=_evaluation(plan, report_progress),
+      evaluate=_evaluation(plan, test_data, report_progress),
       state_manager=release.open_checkpoints(folder),
       releases=release.open_releases(folder, also),
       report_progress=report_progress,
@@ -240,10 +244,15 @@ def _rounds(
   spec: RunSpec,
   plan: assembly.Plan,
   sample: sampling.Sampler,
+  train_data: client_data.ClientData,
   follower: progress_report.Follower,
 ) -> rounds.Rounds:
-  train_data = population.client_data(plan.task.train_data)
   has_personal = population.has_personal_models(plan.process)
+
+  def prepare(round_num: int) -> None:
+    if round_num <= spec.total_rounds:
+      train_data.prepare(sample(round_num).reporting)
+
   return rounds.Rounds(
     plan.process,
     sample=sample,
@@ -252,17 +261,21 @@ def _rounds(
     losses=population.build_losses(plan.task, train_data)
     if spec.measure_improvement
     else None,
+    prepare=prepare,
     watch=follower.watch,
     passes=_PASSES_OF_PERSONAL if has_personal else 1,
   )
 
 
 def _evaluation(
-  plan: assembly.Plan, follower: progress_report.Follower
+  plan: assembly.Plan,
+  test_data: client_data.ClientData,
+  follower: progress_report.Follower,
 ) -> Callable[[rounds.State], loop.Evaluation]:
   evaluate = population.build_evaluation(
     plan.task,
     plan.process,
+    test_data=test_data,
     client_ids=plan.evaluated,
     attackers=plan.attackers,
   )

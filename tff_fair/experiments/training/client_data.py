@@ -1,0 +1,183 @@
+"""The data of a run's clients, as processes with `data_in_files` take it.
+
+Examples are in files that the worker reads, where it can, and travel in
+messages where it cannot. One thread loads them, ahead of time if it is told.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import functools
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import tensorflow as tf
+
+import tasks
+from tasks import task as tasks_task
+from tff_fair.client_works import example_files
+from tff_fair.experiments.training import client_files
+
+# Of clients whose examples travel: to build a dataset takes as long as a
+# client's share of a small round.
+_NUM_CACHED_DATASETS = 256
+_SECONDS_TO_END = 2.0
+
+Ids: TypeAlias = Sequence[int] | np.ndarray
+_Result = TypeVar("_Result")
+
+
+class _Client(NamedTuple):
+  """A client's data, and the file that it names, which must live as long."""
+
+  dataset: tf.data.Dataset
+  file: client_files.ClientFile | None
+
+
+class ClientData:
+  """Returns the data of clients by id."""
+
+  def __init__(
+    self,
+    split: tasks.Split,
+    spec: tasks_task.ElementSpec,
+    *,
+    files: client_files.ClientFiles | None = None,
+    thread: LoadingThread | None = None,
+  ) -> None:
+    """Takes where data comes from, and where it goes.
+
+    Args:
+      split: Loads the clients' examples.
+      spec: `Task.element_spec`.
+      files: Room for files that the worker reads; by default examples travel.
+      thread: Loads them; by default whoever asks does.
+    """
+    self._split = split
+    self._spec = spec
+    self._files = files if example_files.can_hold(spec) else None
+    self._thread = thread
+    self._in_use: list[_Client] = []
+    self._prepared: tuple[
+      list[int], concurrent.futures.Future[list[_Client]]
+    ] = ([], concurrent.futures.Future())
+    # A dataset that comes again is known to the worker.
+    self._of_files: weakref.WeakKeyDictionary[
+      client_files.ClientFile, tf.data.Dataset
+    ] = weakref.WeakKeyDictionary()
+    self._sent = functools.lru_cache(_NUM_CACHED_DATASETS)(self._load_to_send)
+
+  def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
+    """Returns the data of clients, good until the next call.
+
+    Raises:
+      tasks.DataError: If a client's data cannot be used.
+    """
+    ids = np.asarray(client_ids).tolist()
+    if self._thread is None:
+      self._in_use = self._load(ids)
+    elif ids and self._prepared[0] == ids:
+      found, self._prepared = self._prepared[1], ([], self._prepared[1])
+      self._in_use = found.result()
+    else:
+      self._in_use = self._thread.submit(self._load, ids).result()
+    return [client.dataset for client in self._in_use]
+
+  def prepare(self, client_ids: Ids) -> None:
+    """Begins to load the data that the next calls ask for.
+
+    Errors come out when they do.
+    """
+    if self._thread is not None:
+      ids = np.asarray(client_ids).tolist()
+      self._prepared = ids, self._thread.submit(self._load, ids)
+
+  def _load(self, client_ids: Sequence[int]) -> list[_Client]:
+    return [self._client(client_id) for client_id in client_ids]
+
+  def _client(self, client_id: int) -> _Client:
+    file = self._file(client_id)
+    if file is None:
+      return _Client(self._sent(client_id), None)
+    dataset = self._of_files.get(file)
+    if dataset is None:
+      dataset = example_files.in_file(client_id, file.path, self._spec)
+      self._of_files[file] = dataset
+    return _Client(dataset, file)
+
+  def _file(self, client_id: int) -> client_files.ClientFile | None:
+    """Returns the file of a client, `None` if the examples must travel."""
+    if self._files is None:
+      return None
+    file = self._files.get((self, client_id))
+    if file is None:
+      arrays = self._split.load(client_id)
+      try:
+        contents = example_files.contents(arrays, self._spec)
+      except (TypeError, ValueError):
+        return None  # TFF will say what is wrong.
+      file = self._files.put((self, client_id), contents)
+    return file
+
+  def _load_to_send(self, client_id: int) -> tf.data.Dataset:
+    examples = tasks_task.one_element(self._split.load(client_id))
+    return example_files.in_messages(client_id, examples)
+
+
+class LoadingThread:
+  """Calls functions one after the other.
+
+  A program that is interrupted does not wait for it long.
+  """
+
+  def __init__(self) -> None:
+    self._calls: queue.SimpleQueue[Callable[[], None] | None] = (
+      queue.SimpleQueue()
+    )
+    self._thread = threading.Thread(target=self._call_in_turn, daemon=True)
+    self._thread.start()
+
+  def submit(
+    self, function: Callable[..., _Result], *args: object
+  ) -> concurrent.futures.Future[_Result]:
+    """Returns what will be the result of a call, or its error."""
+    future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
+
+    def call() -> None:
+      try:
+        future.set_result(function(*args))
+      except BaseException as error:  # Whoever asks for the result gets it.
+        future.set_exception(error)
+
+    self._calls.put(call)
+    return future
+
+  def close(self) -> None:
+    """Ends the thread, after the calls that were submitted."""
+    self._calls.put(None)
+    self._thread.join(_SECONDS_TO_END)
+
+  def _call_in_turn(self) -> None:
+    while (call := self._calls.get()) is not None:
+      call()
+      del call  # It holds on to its result.
+
+
+@contextlib.contextmanager
+def opened(task: tasks.Task) -> Iterator[tuple[ClientData, ClientData]]:
+  """Yields the training and the test data of a task's clients, for a run.
+
+  Computations must run where they will, see `tff_fair.runtime`.
+  """
+  files = client_files.open_files()
+  with contextlib.closing(LoadingThread()) as thread:
+    train, test = (
+      ClientData(split, task.element_spec, files=files, thread=thread)
+      for split in (task.train, task.test)
+    )
+    yield train, test
