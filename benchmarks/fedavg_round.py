@@ -6,21 +6,27 @@ arrays and averages the updates; it has nothing to transport and no signals to
 compute. Ours computes the losses f_k in a pass of its own ("before"), and once
 more without that pass ("training"). Stock TFF runs in our runtime, and in its
 own. What TFF takes for itself shows in a round that trains nothing: clients
-return what they receive, and TFF sums it.
+return what they receive, and TFF sums it. These rounds have the same cohort each
+time; "fresh cohort" draws one out of `--population` clients, whose examples the
+worker reads from files, or gets in messages.
 
   python -m benchmarks.fedavg_round [--model=mlp|cnn] [--repetitions=20]
 """
 
 import collections
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 from absl import app, flags
 
+import tasks
 import tff_fair
 from benchmarks import functional_models, measure, workload
+from tff_fair.experiments.training import client_data, client_files
 
 _MODEL = flags.DEFINE_enum(
   "model", "mlp", list(functional_models.MODELS), "784-200-200-62, or the CNN."
@@ -28,6 +34,9 @@ _MODEL = flags.DEFINE_enum(
 _CLIENTS = flags.DEFINE_integer("clients", 10, "Clients per round.")
 _EXAMPLES = flags.DEFINE_integer("examples", 100, "Examples per client.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 20, "Examples in a minibatch.")
+_POPULATION = flags.DEFINE_integer(
+  "population", 3400, "Clients that fresh cohorts are drawn from."
+)
 _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
 
 _LEARNING_RATE = 0.05
@@ -99,6 +108,64 @@ def _no_training(
   return lambda: sum_received(weights, data)
 
 
+def _fresh_cohorts(
+  model: tff.learning.models.FunctionalModel,
+  optimizer: tff.learning.optimizers.Optimizer,
+  running: contextlib.ExitStack,
+) -> dict[str, Callable[[], Any]]:
+  """Returns rounds with a new cohort each: in files, and in messages."""
+  images = workload.client_arrays(model, 1, _EXAMPLES.value)[0]
+
+  def load(client_id: int) -> workload.Arrays:
+    return images[0], (images[1] + client_id) % workload.NUM_CLASSES
+
+  split = tasks.Split(
+    num_examples=np.full(_POPULATION.value, _EXAMPLES.value), load=load
+  )
+  spec = model.input_spec
+  thread = running.enter_context(
+    contextlib.closing(client_data.LoadingThread())
+  )
+  files = client_files.open_files()
+  process = tff_fair.algorithms.build_fedavg(
+    model,
+    client_optimizer=optimizer,
+    batch_size=_BATCH_SIZE.value,
+    loss_at="training",
+    data_in_files=True,
+  )
+  return {
+    "fresh cohort": _fresh_rounds(
+      process, client_data.ClientData(split, spec, files=files, thread=thread)
+    ),
+    "fresh cohort, in messages": _fresh_rounds(
+      process, client_data.ClientData(split, spec)
+    ),
+  }
+
+
+def _fresh_rounds(
+  process: tff.learning.templates.LearningProcess, data: client_data.ClientData
+) -> Callable[[], Any]:
+  generator = np.random.default_rng(0)
+
+  def draw() -> list[int]:
+    size = (_CLIENTS.value,)
+    drawn = generator.choice(_POPULATION.value, size, replace=False)
+    return sorted(drawn.tolist())
+
+  state, cohort = process.initialize(), draw()
+
+  def run() -> Any:
+    nonlocal state, cohort
+    cohort_data, cohort = data(cohort), draw()
+    data.prepare(cohort)
+    state, metrics = process.next(state, cohort_data)
+    return metrics
+
+  return run
+
+
 def _in_context(
   context: tff.framework.SyncContext, build: Callable[[], Callable[[], Any]]
 ) -> Callable[[], Any]:
@@ -118,6 +185,11 @@ def main(argv: list[str]) -> None:
   """Prints the table."""
   if len(argv) > 1:
     raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
+  with contextlib.ExitStack() as running:
+    _measure(running)
+
+
+def _measure(running: contextlib.ExitStack) -> None:
   tff_fair.runtime.use_local()
   model = functional_models.MODELS[_MODEL.value]()
   clients = workload.client_arrays(model, _CLIENTS.value, _EXAMPLES.value)
@@ -138,6 +210,7 @@ def main(argv: list[str]) -> None:
       loss_at=loss_at,
     )
     calls[f"tff_fair, loss {loss_at}"] = workload.rounds(process, whole)
+  calls.update(_fresh_cohorts(model, optimizer, running))
   calls["TFF, no training"] = _no_training(model, whole)
   stock = tff.learning.algorithms.build_weighted_fed_avg(model, optimizer)
   calls["stock TFF"] = workload.rounds(stock, batched)

@@ -94,7 +94,7 @@ def _array(data: tf.Tensor, num_rows: tf.Tensor, spec: tf.TensorSpec) -> Any:
   array = tf.bitcast(
     tf.reshape(data, [*shape, size] if size > 1 else shape), spec.dtype
   )
-  return tf.ensure_shape(array, spec.shape)
+  return tf.ensure_shape(array, [None, *spec.shape[1:]])
 
 
 def _bytes_per_row(spec: tf.TensorSpec) -> int:

@@ -104,7 +104,7 @@ def test_who_finds_no_room_travels(task, limits):
 
 
 def test_a_full_disk_is_no_error(task, monkeypatch):
-  def full(*args, **kwargs):
+  def full():
     raise OSError(28, "No space left on device")
 
   monkeypatch.setattr(tempfile, "TemporaryFile", full)
