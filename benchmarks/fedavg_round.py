@@ -6,9 +6,11 @@ arrays and averages the updates; it has nothing to transport and no signals to
 compute. Ours computes the losses f_k in a pass of its own ("before"), and once
 more without that pass ("training"). Stock TFF runs in our runtime, and in its
 own. What TFF takes for itself shows in a round that trains nothing: clients
-return what they receive, and TFF sums it. These rounds have the same cohort each
-time; "fresh cohort" draws one out of `--population` clients, whose examples the
-worker reads from files, or gets in messages.
+return what they receive, and TFF sums it.
+
+These rounds have the same cohort each time. A "fresh cohort" is drawn out of
+`--population` clients, whose examples the worker reads from files, or gets in
+messages.
 
   python -m benchmarks.fedavg_round [--model=mlp|cnn] [--repetitions=20]
 """

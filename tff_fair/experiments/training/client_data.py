@@ -62,6 +62,7 @@ class ClientData:
     self._spec = spec
     self._files = files if example_files.can_hold(spec) else None
     self._thread = thread
+    self._half = object()  # What tells its files from those of the other.
     self._in_use: list[_Client] = []
     self._prepared: tuple[
       list[int], concurrent.futures.Future[list[_Client]]
@@ -70,7 +71,9 @@ class ClientData:
     self._of_files: weakref.WeakKeyDictionary[
       client_files.ClientFile, tf.data.Dataset
     ] = weakref.WeakKeyDictionary()
-    self._sent = functools.lru_cache(_NUM_CACHED_DATASETS)(self._load_to_send)
+    self._sent = functools.lru_cache(_NUM_CACHED_DATASETS)(
+      functools.partial(_load_to_send, split)
+    )
 
   def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
     """Returns the data of clients, good until the next call.
@@ -114,19 +117,20 @@ class ClientData:
     """Returns the file of a client, `None` if the examples must travel."""
     if self._files is None:
       return None
-    file = self._files.get((self, client_id))
+    file = self._files.get((self._half, client_id))
     if file is None:
       arrays = self._split.load(client_id)
       try:
         contents = example_files.contents(arrays, self._spec)
       except (TypeError, ValueError):
         return None  # TFF will say what is wrong.
-      file = self._files.put((self, client_id), contents)
+      file = self._files.put((self._half, client_id), contents)
     return file
 
-  def _load_to_send(self, client_id: int) -> tf.data.Dataset:
-    examples = tasks_task.one_element(self._split.load(client_id))
-    return example_files.in_messages(client_id, examples)
+
+def _load_to_send(split: tasks.Split, client_id: int) -> tf.data.Dataset:
+  examples = tasks_task.one_element(split.load(client_id))
+  return example_files.in_messages(client_id, examples)
 
 
 class LoadingThread:

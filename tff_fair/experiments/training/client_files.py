@@ -44,11 +44,12 @@ class ClientFile:
       OSError: If there is no room, or too many files are open.
     """
     # A file of this kind never has a name, where the system can do that.
-    self._file = tempfile.TemporaryFile()  # noqa: SIM115
+    self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
     weakref.finalize(self, self._file.close).atexit = False
     for array in contents:
-      self._file.write(array.data)
-    self._file.flush()
+      rest = memoryview(array)
+      while rest:
+        rest = rest[self._file.write(rest) :]
     self.num_bytes = sum(array.nbytes for array in contents)
 
   @property
