@@ -1,12 +1,15 @@
 """Time from the command to the first finished round, against TFF's import.
 
 Runs `python -m binaries.train` on the digits in a new process and a new folder,
-and waits for the first line of timing.csv. What the program imported by then
-beyond TFF itself is measured by the import alone, in a process of its own.
+and waits for the first line of timing.csv: without the cache of compiled
+computations, with an empty one, and with one that a run has filled. What the
+program imported by then beyond TFF itself is measured by the import alone, in a
+process of its own.
 
   python -m benchmarks.start [--repetitions=3]
 """
 
+import os
 import pathlib
 import statistics
 import subprocess
@@ -32,14 +35,19 @@ def _import_seconds(statement: str) -> float:
   return time.perf_counter() - start
 
 
-def _first_round_seconds() -> float:
+def _first_round_seconds(cache: str | None = None) -> float:
+  """Returns the seconds to the first round, with a folder of caches or none."""
   with tempfile.TemporaryDirectory() as folder:
     output = pathlib.Path(folder) / "run"
-    command = [sys.executable, "-m", "binaries.train", f"--output_dir={output}"]
+    command = [
+      *(sys.executable, "-m", "binaries.train", f"--output_dir={output}"),
+      f"--compilation_cache={cache is not None}",
+    ]
     start = time.perf_counter()
     with subprocess.Popen(
       command,
       cwd=_ROOT,
+      env={**os.environ, "XDG_CACHE_HOME": cache or ""},
       stdout=subprocess.DEVNULL,
       stderr=subprocess.DEVNULL,
     ) as program:
@@ -62,16 +70,19 @@ def main(argv: list[str]) -> None:
     raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   rows: dict[str, list[float]] = {}
   for _ in range(_REPETITIONS.value):
-    for name, seconds in (
-      ("import tensorflow", _import_seconds("import tensorflow")),
-      ("import TFF", _import_seconds("import tensorflow_federated")),
-      ("first round on digits", _first_round_seconds()),
-    ):
-      rows.setdefault(name, []).append(seconds)
+    with tempfile.TemporaryDirectory() as cache:
+      for name, seconds in (
+        ("import tensorflow", _import_seconds("import tensorflow")),
+        ("import TFF", _import_seconds("import tensorflow_federated")),
+        ("first round, no cache", _first_round_seconds()),
+        ("first round, empty cache", _first_round_seconds(cache)),
+        ("first round, cached", _first_round_seconds(cache)),
+      ):
+        rows.setdefault(name, []).append(seconds)
   base = statistics.median(rows["import TFF"])
   for name, values in rows.items():
     median = statistics.median(values)
-    print(f"{name:22}  {median:5.1f} s  {median / base:.2f} x import TFF")
+    print(f"{name:24}  {median:5.1f} s  {median / base:.2f} x import TFF")
 
 
 if __name__ == "__main__":

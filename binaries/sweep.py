@@ -33,6 +33,7 @@ def main() -> None:
     jobs=sweep_flags.jobs(),
     describe=command_line.line,
     wandb=sweep_flags.wandb(),
+    compilation_cache=sweep_flags.compilation_cache(),
   )
   criterion = sweep_flags.criterion()
   fraction = sweep_flags.validation_fraction()

@@ -33,6 +33,7 @@ def main() -> None:
       output_dir,
       workers=run_flags.workers(),
       wandb=run_flags.wandb(),
+      compilation_cache=run_flags.compilation_cache(),
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )

@@ -155,6 +155,11 @@ class Task:
     """
     return self.functional_model_fn() or self.model_fn
 
+  @property
+  def model_parts(self) -> tuple[object, ...]:
+    """All that decides `model`, for those who keep what they made of it."""
+    return self.keras_model_fn, self.objective, self.element_spec
+
   def train_data(self, client_id: int) -> "tf.data.Dataset":
     """Returns a client's training examples as one element `(x, y)`.
 

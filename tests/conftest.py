@@ -1,11 +1,16 @@
 """The tiers of the tests, and the worker of those that need one."""
 
 import fnmatch
+import os
 import pathlib
 
 import pytest
 
 import tff_fair  # Imports TensorFlow Federated for those alone that need it.
+
+# Tests leave nothing in the user's folders, and replace parts of the library,
+# which the key of a compiled computation does not know.
+os.environ["TFF_FAIR_COMPILATION_CACHE"] = "0"
 
 TESTS = pathlib.Path(__file__).resolve().parent
 
@@ -20,6 +25,7 @@ TIERS = {
   "experiments/training/*": "program",
   "methods/*process*_test.py": "tff",
   "methods/guide_test.py": "program",
+  "compilation_cache/cache_test.py": "tff",
   "runtime/allocator_test.py": "pure",
   "runtime/program_end_test.py": "program",
   "tasks/conversions/*": "pure",
@@ -30,6 +36,7 @@ TIERS = {
   "aggregators/*": "tff",
   "binaries/*": "program",
   "client_works/*": "tff",
+  "compilation_cache/*": "pure",
   "distributors/*": "tff",
   "examples/*": "program",
   "experiments/*": "pure",

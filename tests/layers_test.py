@@ -59,6 +59,7 @@ LAYERS = {
   "tff_fair.types": Layer(("tff_fair.hyperparameters",), TF),
   "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
   "tff_fair.runtime": Layer(packages=(*TFF, "grpc")),
+  "tff_fair.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),
   **{part: Layer(MACHINERY, TFF) for part in PARTS},
   "tff_fair.evaluation": Layer(

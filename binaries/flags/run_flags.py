@@ -106,6 +106,13 @@ _WANDB = flags.DEFINE_string(
   "A project of Weights & Biases, which gets the settings and the evaluations "
   "(the package wandb is needed). It changes no result.",
 )
+_COMPILATION_CACHE = flags.DEFINE_boolean(
+  "compilation_cache",
+  True,
+  "Keep compiled computations for later runs of the same settings, in the "
+  "user's folder of caches, and use those that are there. It changes no "
+  "result.",
+)
 _LIST = flags.DEFINE_flag(
   command_line.OptionalValueFlag(
     _ListParser(),
@@ -123,7 +130,12 @@ GROUPS = (
   *map(_define_group, settings.GROUPS),
   command_line.Group(
     "Output: where results go, and where computations run.",
-    (_OUTPUT_DIR.name, _WORKERS.name, _WANDB.name),
+    (
+      _OUTPUT_DIR.name,
+      _WORKERS.name,
+      _WANDB.name,
+      _COMPILATION_CACHE.name,
+    ),
   ),
   command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),
 )
@@ -169,6 +181,11 @@ def workers() -> list[str]:
 def wandb() -> str | None:
   """Returns the project of Weights & Biases that is to have the run, if any."""
   return _WANDB.value or None
+
+
+def compilation_cache() -> bool:
+  """Returns whether to keep, and to use, compiled computations."""
+  return bool(_COMPILATION_CACHE.value)
 
 
 def catalog_wanted() -> str | None:

@@ -78,6 +78,14 @@ _WANDB = flags.DEFINE_string(
   "of all runs (the package wandb is needed). It changes no result.",
   flag_values=NAMESPACE,
 )
+_COMPILATION_CACHE = flags.DEFINE_boolean(
+  "compilation_cache",
+  True,
+  "Keep compiled computations for other runs of the same settings, in the "
+  "user's folder of caches, and use those that are there. It changes no "
+  "result.",
+  flag_values=NAMESPACE,
+)
 _CRITERION = flags.DEFINE_string(
   "criterion",
   "mean",
@@ -177,6 +185,11 @@ def jobs() -> int:
 def wandb() -> str | None:
   """Returns the project of Weights & Biases that is to have runs, if any."""
   return _WANDB.value or None
+
+
+def compilation_cache() -> bool:
+  """Returns whether to keep, and to use, compiled computations."""
+  return bool(_COMPILATION_CACHE.value)
 
 
 def dry_run() -> bool:

@@ -2,6 +2,7 @@
 
 from tff_fair.runtime.contexts import (
   ClientCount,
+  compiles_natively,
   count_clients,
   stop,
   use_default,
@@ -13,6 +14,7 @@ from tff_fair.runtime.workers import Worker, start_worker, worker_pids
 __all__ = [
   "ClientCount",
   "Worker",
+  "compiles_natively",
   "count_clients",
   "start_worker",
   "stop",

@@ -16,6 +16,7 @@ import tensorflow_federated as tff
 from tff_fair.runtime import (
   allocator,
   connections,
+  native,
   private_tff,
   workers,
 )
@@ -38,9 +39,7 @@ def _create_context(
   """Creates a synchronous or asynchronous context as TFF's native backend."""
   return context_type(
     executors,
-    _compile_in_the_clear
-    if simulate_secure_sums
-    else tff.backends.native.desugar_and_transform_to_native,
+    _compile_in_the_clear if simulate_secure_sums else native.compile_now,
     transform_args=tff.tensorflow.transform_args,
     transform_result=tff.tensorflow.transform_result,
   )
@@ -132,7 +131,7 @@ def use_local(
         simulate_secure_sums=simulate_secure_sums,
       )
     )
-    _replace_current(opened, worker)
+    _replace_current(opened, worker, natively=not simulate_secure_sums)
 
 
 def use_workers(
@@ -192,6 +191,7 @@ def use_workers(
 
 _chosen: Any = None  # The context that the program has chosen.
 _local_worker: workers.Worker | None = None  # Where it computes, if here.
+_compiles_natively = True  # There, in the form that workers take as it is.
 
 
 class ClientCount(NamedTuple):
@@ -225,16 +225,32 @@ def use_default() -> None:
   Also where another thread said so: TFF itself would have this thread start
   anew.
   """
-  # Calls in a federated context do not return values.
-  if _chosen is None or isinstance(_chosen, tff.program.FederatedContext):
-    use_local()
-  else:
+  if _is_chosen():
     tff.framework.set_default_context(_chosen)
+  else:
+    use_local()
 
 
-def _choose(context: Any, worker: workers.Worker | None = None) -> None:
-  global _chosen, _local_worker
-  _chosen, _local_worker = context, worker
+def compiles_natively() -> bool:
+  """Returns whether `use_default` leads to the native form of computations.
+
+  Several workers, and secure sums in the clear, need another form.
+  """
+  return _compiles_natively or not _is_chosen()
+
+
+def _is_chosen() -> bool:
+  # Calls in a federated context do not return values.
+  return _chosen is not None and not isinstance(
+    _chosen, tff.program.FederatedContext
+  )
+
+
+def _choose(
+  context: Any, worker: workers.Worker | None = None, *, natively: bool = False
+) -> None:
+  global _chosen, _local_worker, _compiles_natively
+  _chosen, _local_worker, _compiles_natively = context, worker, natively
 
 
 @atexit.register
@@ -271,9 +287,13 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _replace_current(
-  opened: contextlib.ExitStack, worker: workers.Worker | None = None
+  opened: contextlib.ExitStack,
+  worker: workers.Worker | None = None,
+  *,
+  natively: bool = False,
 ) -> None:
-  _choose(tff.framework.get_context_stack().current, worker)
+  context = tff.framework.get_context_stack().current
+  _choose(context, worker, natively=natively)
   former = _current.pop_all()
   _current.enter_context(opened.pop_all())
   former.close()

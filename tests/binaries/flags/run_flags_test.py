@@ -24,7 +24,8 @@ def test_every_setting_has_a_flag_with_its_default():
   fields = RunSpec.fields()
   assert {**values, **{n: f.default for n, f in fields.items()}} == values
   assert values.keys() - fields.keys() == {
-    *("task_option", "hparam", "output_dir", "wandb", "workers", "list")
+    *("task_option", "hparam", "output_dir", "wandb", "workers", "list"),
+    "compilation_cache",
   }
 
 

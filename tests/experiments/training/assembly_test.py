@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 
 from tff_fair import composition, finalizers, methods
 from tff_fair.experiments import RunSpec, SpecError, settings
-from tff_fair.experiments.training import assembly
+from tff_fair.experiments.training import assembly, learning_process
 
 # The second step under gradients of one, from 0, with learning rate 0.5, for a
 # momentum of m.
@@ -50,7 +50,10 @@ def built(monkeypatch):
       lambda *_, **options: found.update(options),
     )
     task = assembly.load_task(spec)
-    assembly._build_process(spec, task, "streaming", None)
+    arguments = learning_process.arguments(
+      spec, task.num_clients, "streaming", None
+    )
+    learning_process.build_now(spec, task, arguments)
     return found
 
   return options

@@ -116,6 +116,7 @@ class Runner:
     describe: Returns the line that tells of a mistake of the user; a function
       of a module that the processes of the runs can import.
     wandb: A project of Weights & Biases, which gets the evaluations.
+    compilation_cache: Whether runs keep, and use, compiled computations.
   """
 
   folder: pathlib.Path
@@ -124,6 +125,7 @@ class Runner:
   progress: bool = True
   describe: Callable[[Exception], str] = str
   wandb: str | None = None
+  compilation_cache: bool = True
 
   def states(self, planned: Sequence[PlannedRun]) -> list[str]:
     """Returns of each run "finished", "pruned", "interrupted" or "new".
@@ -232,6 +234,8 @@ class Runner:
     """Returns the training of a run, with options as `train` takes them."""
     if self.wandb is not None:
       options["wandb"] = self.wandb
+    if not self.compilation_cache:
+      options["compilation_cache"] = False
     path = self.folder / run.name
     return processes.Job(
       name=run.name,

@@ -11,29 +11,17 @@ import numpy as np
 import tensorflow_federated as tff
 
 import tasks
-import tff_fair
-from tff_fair import client_works, methods, typed_values
+from tff_fair import client_works, compilation_cache, methods, typed_values
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import costs, rounds, sampling
+from tff_fair.experiments.training import (
+  costs,
+  learning_process,
+  rounds,
+  sampling,
+)
 from tff_fair.experiments.training.selection import Selection
-
-# Where an argument of `tff_fair.algorithms.build` has another name than its
-# setting.
-_SETTINGS_OF_OPTIONS = {"learning_rate_decay": "client_learning_rate_decay"}
-# Names of optimizers to those of functions, in `tff_fair.optimizers` or
-# `tff.learning.optimizers`.
-_OPTIMIZERS: Mapping[str, str] = {
-  "sgd": "build_sgdm",
-  "momentum": "build_sgdm",
-  "nesterov": "build_nesterov",
-  "adagrad": "build_adagrad",
-  "adam": "build_adam",
-  "adamw": "build_adamw",
-  "rmsprop": "build_rmsprop",
-  "yogi": "build_yogi",
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +38,7 @@ class Plan:
     evaluated: int64[n], the clients to evaluate, in ascending order.
     attackers: The clients that attack.
     selection: Finds the best evaluation; None if nobody asks.
+    cache: What earlier programs have compiled.
   """
 
   task: tasks.Task
@@ -61,10 +50,18 @@ class Plan:
   evaluated: np.ndarray
   attackers: Sequence[int]
   selection: Selection | None
+  cache: compilation_cache.CompilationCache
 
 
-def build(spec: RunSpec) -> Plan:
+def build(
+  spec: RunSpec,
+  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
+) -> Plan:
   """Makes the parts of a run.
+
+  Args:
+    spec: The run.
+    cache: What earlier programs have compiled.
 
   Raises:
     SpecError: If a setting does not go with the data or the method.
@@ -75,7 +72,9 @@ def build(spec: RunSpec) -> Plan:
   evaluated = _evaluated(spec, task.num_clients)
   attack = _attack(spec, task.num_clients, evaluated)
   aggregation = _aggregation(spec)
-  process = _build_process(spec, task, aggregation, attack)
+  process = learning_process.build(
+    spec, task, aggregation=aggregation, attack=attack, cache=cache
+  )
   return Plan(
     task=task,
     process=process,
@@ -94,12 +93,14 @@ def build(spec: RunSpec) -> Plan:
       aggregation=aggregation,
       loss_at=spec.loss_at,
       epochs=_epochs(spec),
+      cache=cache,
     ),
     evaluated=evaluated,
     attackers=attack.client_ids if attack else (),
     selection=Selection(spec.criterion, spec.patience)
     if spec.criterion is not None
     else None,
+    cache=cache,
   )
 
 
@@ -189,88 +190,11 @@ def _aggregation(spec: RunSpec) -> str:
   return str(chosen)
 
 
-def _build_process(
-  spec: RunSpec,
-  task: tasks.Task,
-  aggregation: str,
-  attack: client_works.Attack | None,
-) -> tff.learning.templates.LearningProcess:
-  try:
-    return tff_fair.algorithms.build(
-      spec.algorithm,
-      task.model,
-      client_optimizer=_build_optimizer(
-        spec.client_optimizer, spec.client_learning_rate, spec.client_momentum
-      ),
-      hparams=spec.all_hparams,
-      client_weighting=spec.client_weighting,
-      loss_at=spec.loss_at,
-      num_clients=task.num_clients,
-      aggregation=aggregation,
-      attack=attack,
-      data_in_files=True,
-      batch_size=spec.batch_size,
-      shuffle_seed=spec.seed,
-      local_epochs=_local_epochs(spec),
-      local_epochs_seed=spec.seed,
-      learning_rate_decay=spec.client_learning_rate_decay,
-      learning_rate_decay_kind=spec.client_learning_rate_decay_kind,
-      server_learning_rate_decay=spec.server_learning_rate_decay,
-      server_learning_rate_decay_kind=(
-        spec.server_learning_rate_decay_kind or "exponential"
-      ),
-      **_server_optimizer(spec),
-    )
-  except ValueError as error:
-    raise _build_error(spec, error) from error
-
-
-def _server_optimizer(
-  spec: RunSpec,
-) -> dict[str, tff.learning.optimizers.Optimizer]:
-  # A server step of a method's own gets its rate as a hyperparameter.
-  if spec.has_own_server_step or (
-    spec.server_optimizer is None and spec.server_learning_rate is None
-  ):
-    return {}
-  return {
-    "server_optimizer": _build_optimizer(
-      spec.server_optimizer or "sgd",
-      spec.server_learning_rate or 1.0,
-      spec.server_momentum,
-    )
-  }
-
-
-def _build_optimizer(
-  name: str, learning_rate: float, momentum: float | None
-) -> tff.learning.optimizers.Optimizer:
-  function = _OPTIMIZERS[name]
-  ours, theirs = tff_fair.optimizers, tff.learning.optimizers
-  build_optimizer = getattr(ours, function, None) or getattr(theirs, function)
-  if name in settings.WITH_MOMENTUM:
-    momentum = settings.MOMENTUM if momentum is None else momentum
-    return build_optimizer(learning_rate, momentum)
-  return build_optimizer(learning_rate)
-
-
-def _build_error(spec: RunSpec, error: ValueError) -> SpecError:
-  """Returns the error of the setting behind an error of a builder."""
-  option = str(getattr(error, "option", ""))
-  if option in methods.hyperparameters(spec.algorithm):
-    return SpecError(
-      "hparams", str(error), key=option, value=spec.hparams.get(option)
-    )
-  field = _SETTINGS_OF_OPTIONS.get(option, option)
-  if field in spec.fields():
-    return SpecError(field, str(error))
-  return SpecError("algorithm", str(error), value=spec.algorithm)
-
-
 def _epochs(spec: RunSpec) -> costs.Epochs:
   """Returns a function from clients and a state to their epochs after it."""
   training = client_works.TrainingSettings(
-    local_epochs=_local_epochs(spec), local_epochs_seed=spec.seed
+    local_epochs=learning_process.local_epochs(spec),
+    local_epochs_seed=spec.seed,
   )
 
   def of_clients(client_ids: Sequence[int], state: rounds.State) -> np.ndarray:
@@ -282,11 +206,6 @@ def _epochs(spec: RunSpec) -> costs.Epochs:
     )
 
   return of_clients
-
-
-def _local_epochs(spec: RunSpec) -> int | tuple[int, int]:
-  least, most = number_range.bounds(spec.local_epochs)
-  return least if least == most else (least, most)
 
 
 def describe(spec: RunSpec, plan: Plan) -> str:

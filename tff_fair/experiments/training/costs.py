@@ -22,6 +22,7 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
+from tff_fair import compilation_cache
 from tff_fair.experiments.training import multiply_accumulates, rounds, sampling
 
 # From clients and a state to the clients' epochs in the round after it.
@@ -61,6 +62,7 @@ def build(
   aggregation: str,
   loss_at: str,
   epochs: Epochs,
+  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Callable[[rounds.State, sampling.Cohort], Mapping[str, int]]:
   """Returns a function from the state before a round and its cohort to costs.
 
@@ -71,8 +73,11 @@ def build(
     loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
     epochs: Returns the local epochs of clients, by id, in the round after a
       state.
+    cache: Knows the operations of models that were counted before.
   """
-  costs = of_client(task, process, aggregation=aggregation, loss_at=loss_at)
+  costs = of_client(
+    task, process, aggregation=aggregation, loss_at=loss_at, cache=cache
+  )
   return lambda state, cohort: of_round(
     costs,
     cohort,
@@ -87,6 +92,7 @@ def of_client(
   *,
   aggregation: str,
   loss_at: str,
+  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> ClientCosts:
   """Returns what a client of a process costs.
 
@@ -95,6 +101,7 @@ def of_client(
     process: The learning process, as `tff_fair.algorithms.build` returns it.
     aggregation: The way in which updates are summed.
     loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
+    cache: Knows the operations of models that were counted before.
   """
   state_type = process.initialize.type_signature.result.member
   weights_type = state_type.global_model_weights
@@ -102,7 +109,10 @@ def of_client(
   # to the gradient; otherwise the distributor has nothing to remember.
   with_initial_weights = hasattr(state_type.distributor, "weights")
   with_personal_model = hasattr(state_type.client_work, "personal")
-  per_example = multiply_accumulates.count(task)
+  per_example = cache.number(
+    ("multiply_accumulates", task.model_parts),
+    lambda: multiply_accumulates.count(task),
+  )
   besides = per_example * (loss_at != "training")
   if with_initial_weights:
     # The gradient's pass tells the loss before training too.

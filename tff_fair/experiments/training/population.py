@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
+from tff_fair import compilation_cache
 from tff_fair.experiments.training import client_data, loop, rounds
 
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
@@ -40,21 +41,22 @@ def has_personal_models(
 
 
 def build_losses(
-  task: tasks.Task, train_data: client_data.ClientData
+  task: tasks.Task,
+  train_data: client_data.ClientData,
+  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
   """Returns a function from a state and clients to losses of its global model.
 
   Args:
     task: The model.
     train_data: The clients' data.
+    cache: What earlier programs have compiled.
 
   Returns:
     A function from a state of a process and client ids, in ascending order, to
     the mean losses over their training examples, float32[m].
   """
-  evaluate = tff_fair.evaluation.build_client_evaluation(
-    task.model, data_in_files=True
-  )
+  evaluate = _client_evaluation(task, cache)
 
   def losses(state: rounds.State, client_ids: client_data.Ids) -> np.ndarray:
     model = (state.global_model_weights,)
@@ -72,6 +74,7 @@ def build_evaluation(
   client_ids: client_data.Ids | None = None,
   attackers: Sequence[int] = (),
   clients_per_call: int = _CLIENTS_PER_CALL,
+  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Callable[[rounds.State], loop.Evaluation]:
   """Returns a function that evaluates a state on clients' test data.
 
@@ -83,6 +86,7 @@ def build_evaluation(
     attackers: The clients that attack; if there are any, one that is evaluated
       must be none of them.
     clients_per_call: A large population is evaluated in parts of this size.
+    cache: What earlier programs have compiled.
 
   Returns:
     A function from a state of the process to an evaluation with the columns
@@ -92,13 +96,9 @@ def build_evaluation(
     the summary. Where some clients attack, the group `honest` of the summary is
     about the others alone.
   """
-  evaluate_global = tff_fair.evaluation.build_client_evaluation(
-    task.model, data_in_files=True
-  )
+  evaluate_global = _client_evaluation(task, cache)
   evaluate_personal = has_personal_models(process) and (
-    tff_fair.evaluation.build_personal_evaluation(
-      task.model, data_in_files=True
-    )
+    _personal_evaluation(task, cache)
   )
   if test_data is None:
     test_data = client_data.ClientData(task.test, task.element_spec)
@@ -124,6 +124,32 @@ def build_evaluation(
     )
 
   return evaluate
+
+
+def _client_evaluation(
+  task: tasks.Task, cache: compilation_cache.CompilationCache
+) -> tff.Computation:
+  return cache.compiled(
+    ("client_evaluation", task.model_parts),
+    lambda: {
+      "evaluate": tff_fair.evaluation.build_client_evaluation(
+        task.model, data_in_files=True
+      )
+    },
+  )["evaluate"]
+
+
+def _personal_evaluation(
+  task: tasks.Task, cache: compilation_cache.CompilationCache
+) -> tff.Computation:
+  return cache.compiled(
+    ("personal_evaluation", task.model_parts),
+    lambda: {
+      "evaluate": tff_fair.evaluation.build_personal_evaluation(
+        task.model, data_in_files=True
+      )
+    },
+  )["evaluate"]
 
 
 def _summary(

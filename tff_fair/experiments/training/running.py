@@ -11,6 +11,7 @@ import pandas as pd
 import tensorflow_federated as tff
 
 from tff_fair import files, runtime
+from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.errors import RunError, SpecError
@@ -51,6 +52,7 @@ def run(
   command: str | None = None,
   wandb: str | None = None,
   pruning: loop.Pruning | None = None,
+  compilation_cache: bool = True,
 ) -> Run:
   """Trains, evaluates and saves results; goes on with an interrupted run.
 
@@ -70,6 +72,9 @@ def run(
     wandb: A project of Weights & Biases, which gets the settings and the
       evaluations; it decides none of the results.
     pruning: Ends a run of a search early, if it promises too little.
+    compilation_cache: Whether to keep the compiled computations for later runs
+      of the same settings, in the user's folder of caches, and to use those
+      that are there; see `tff_fair.compilation_cache`. Decides no results.
 
   Returns:
     The finished run, or the pruned one.
@@ -85,7 +90,7 @@ def run(
   wandb_release.check_installed(wandb)
   paths = _paths(spec, output_dir)
   say = progress_report.say if progress else _say_nothing
-  plan = assembly.build(spec)
+  plan = assembly.build(spec, _cache(workers, compilation_cache))
   _connect(workers, plan.aggregation)
   population.check_data(plan.task)
   config = configuration.build(
@@ -142,6 +147,11 @@ def _connect(workers: Sequence[str], aggregation: str) -> None:
     runtime.use_workers(workers)
   except (ConnectionError, ValueError) as error:
     raise SpecError("workers", str(error)) from error
+
+
+def _cache(workers: Sequence[str], is_wanted: bool) -> CompilationCache:
+  # Several workers take computations in another form.
+  return of_user() if is_wanted and not workers else NO_CACHE
 
 
 def _complete(
@@ -258,7 +268,7 @@ def _rounds(
     sample=sample,
     train_data=train_data,
     costs=plan.costs,
-    losses=population.build_losses(plan.task, train_data)
+    losses=population.build_losses(plan.task, train_data, plan.cache)
     if spec.measure_improvement
     else None,
     prepare=prepare,
@@ -278,6 +288,7 @@ def _evaluation(
     test_data=test_data,
     client_ids=plan.evaluated,
     attackers=plan.attackers,
+    cache=plan.cache,
   )
   # The global model is evaluated, too.
   has_personal = population.has_personal_models(plan.process)

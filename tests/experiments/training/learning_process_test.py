@@ -1,0 +1,208 @@
+"""Tests that the key of a process knows all settings that decide it."""
+
+import functools
+import typing
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_fair import compilation_cache, hyperparameters, methods
+from tff_fair.compilation_cache import cache, folder, keys
+from tff_fair.experiments import RunSpec, settings
+from tff_fair.experiments.training import assembly, population, sampling
+
+SPEC = RunSpec(
+  task_options={"num_clients": 6, "model": "logistic_regression"},
+  algorithm="fedavg",
+)
+# For each setting, other values that go together.
+CHANGES = {
+  "task": {"task": "synthetic", "task_options": {}},
+  "task_options": {"task_options": {**SPEC.task_options, "num_clients": 7}},
+  "algorithm": {"algorithm": "fedavg_n"},
+  "hparams": {"algorithm": "qfedavg", "hparams": {"q": 2.0}},
+  "client_weighting": {"client_weighting": "uniform"},
+  "loss_at": {"loss_at": "training"},
+  "aggregation": {"aggregation": "stacked"},
+  "client_optimizer": {"client_optimizer": "adam"},
+  "client_momentum": {"client_optimizer": "momentum", "client_momentum": 0.5},
+  "client_learning_rate": {"client_learning_rate": 0.2},
+  "batch_size": {"batch_size": 17},
+  "local_epochs": {"local_epochs": 2},
+  "client_learning_rate_decay": {"client_learning_rate_decay": 0.9},
+  "client_learning_rate_decay_kind": {
+    "client_learning_rate_decay": 0.9,
+    "client_learning_rate_decay_kind": "inverse_time",
+  },
+  "server_optimizer": {"server_optimizer": "adam"},
+  "server_momentum": {"server_optimizer": "momentum", "server_momentum": 0.5},
+  "server_learning_rate": {"server_learning_rate": 0.5},
+  "server_learning_rate_decay": {"server_learning_rate_decay": 0.9},
+  "server_learning_rate_decay_kind": {
+    "server_learning_rate_decay": 0.9,
+    "server_learning_rate_decay_kind": "inverse_time",
+  },
+  "seed": {"seed": 1},
+  "attack": {"attack": "scaling", "attack_strength": 1.0},
+  "attack_share": {
+    "attack": "bias",
+    "attack_strength": 1.0,
+    "attack_share": 0.4,
+  },
+  "attack_strength": {"attack": "bias", "attack_strength": 2.0},
+}
+# What the values above are compared with, where it is not `SPEC`.
+BASES = {
+  "hparams": {"algorithm": "qfedavg"},
+  "client_momentum": {"client_optimizer": "momentum"},
+  "client_learning_rate_decay_kind": {"client_learning_rate_decay": 0.9},
+  "server_momentum": {"server_optimizer": "momentum"},
+  "server_learning_rate_decay_kind": {"server_learning_rate_decay": 0.9},
+  "attack_share": {"attack": "bias", "attack_strength": 1.0},
+  "attack_strength": {"attack": "bias", "attack_strength": 1.0},
+}
+# Settings that are in no key, and why.
+NOT_IN_THE_KEY = {
+  "data_dir": "Where files are; the parts of the model tell what was in them.",
+  **dict.fromkeys(
+    ("sampling", "clients_per_round", "dropout", "dropout_kind"),
+    "Cohorts are arguments of a round.",
+  ),
+  **dict.fromkeys(
+    (
+      "total_rounds",
+      "rounds_per_evaluation",
+      "rounds_per_checkpoint",
+      "criterion",
+      "patience",
+      "measure_improvement",
+    ),
+    "The loop decides what is called, and how often.",
+  ),
+  "evaluation_clients": "They are an argument of an evaluation.",
+}
+
+
+class FoundError(Exception):
+  """Holds a key."""
+
+
+class Asked(compilation_cache.CompilationCache):
+  """A cache that builds nothing, and tells which key it is asked for."""
+
+  def compiled(self, key, build):
+    del build
+    raise FoundError(keys.digest(key))
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch):
+  """Loads tasks that differ; most settings leave the task alone."""
+  load = assembly.load_task
+
+  @functools.cache
+  def load_once(task, options, seed):
+    return load(RunSpec(task=task, task_options=dict(options), seed=seed))
+
+  monkeypatch.setattr(
+    assembly,
+    "load_task",
+    lambda s: load_once(s.task, tuple(s.task_options.items()), s.seed),
+  )
+
+
+def key(spec):
+  with pytest.raises(FoundError) as found:
+    assembly.build(spec, Asked(None))
+  return str(found.value)
+
+
+def test_every_setting_is_in_the_key_or_has_a_reason():
+  fields = {*RunSpec.fields(), "task_options", "hparams"}
+  assert {*CHANGES, *NOT_IN_THE_KEY} == fields
+  assert not CHANGES.keys() & NOT_IN_THE_KEY.keys()
+  for name, changes in CHANGES.items():
+    base = SPEC.replace(**BASES.get(name, {}))
+    changed = base.replace(**changes)
+    assert key(base) == key(base.replace()), name
+    assert key(base) != key(changed), name
+
+
+def test_other_settings_share_what_was_compiled():
+  changed = SPEC.replace(
+    sampling="proportional",
+    clients_per_round=3,
+    dropout=0.5,
+    dropout_kind="by_client",
+    total_rounds=7,
+    rounds_per_evaluation=3,
+    rounds_per_checkpoint=2,
+    criterion="mean",
+    patience=4,
+    measure_improvement=True,
+    evaluation_clients=5,
+  )
+  assert key(SPEC) == key(changed)
+
+
+def test_every_optimizer_and_method_has_a_key_of_its_own():
+  specs = [
+    *(SPEC.replace(algorithm=name) for name in methods.names()),
+    *(
+      SPEC.replace(**{f"{place}_optimizer": name})
+      for place in ("client", "server")
+      for name in typing.get_args(settings.OptimizerName)
+      if name != "sgd"
+    ),
+  ]
+  assert len({key(spec) for spec in specs}) == len(specs)
+
+
+def other_value(h: hyperparameters.Hyperparameter):
+  """Returns a valid value that is not the default."""
+  candidates = (True, False, 1, 2, 0.25, 0.5, "random", "reverse", "uniform")
+  for value in candidates:
+    try:
+      checked = h.check(value)
+    except ValueError:
+      continue
+    if checked != h.default:
+      return checked
+  raise AssertionError(f"Add a valid value of {h.name}.")
+
+
+@pytest.mark.parametrize("algorithm", methods.names())
+def test_every_hyperparameter_is_in_the_key(algorithm):
+  spec = SPEC.replace(algorithm=algorithm)
+  specs = [
+    spec.replace(hparams={name: other_value(h)})
+    for name, h in methods.hyperparameters(algorithm).items()
+  ]
+  assert len({key(s) for s in (spec, *specs)}) == 1 + len(specs)
+
+
+def test_results_are_those_of_a_process_that_was_built(tmp_path):
+  spec = RunSpec(
+    task_options=dict(SPEC.task_options),
+    algorithm="fedavg",
+    attack="scaling",
+    attack_strength=-2.0,
+  )
+  kept = cache.CompilationCache(folder.Folder(tmp_path / "cache"))
+  found = []
+  for used in (compilation_cache.NO_CACHE, kept, kept):
+    plan = assembly.build(spec, used)
+    data = population.client_data(plan.task.train_data)([0, 2, 5])
+    state = plan.process.initialize()
+    for _ in range(2):
+      state, metrics = plan.process.next(state, data)
+    evaluation = population.build_evaluation(
+      plan.task, plan.process, attackers=plan.attackers, cache=used
+    )(state)
+    cost = plan.costs(state, sampling.Cohort([0, 2, 5], [0, 2]))
+    found.append((state, metrics, evaluation.clients, cost))
+  built, *others = found
+  for other in others:
+    tf.nest.assert_same_structure(built, other)
+    tf.nest.map_structure(np.testing.assert_array_equal, built, other)

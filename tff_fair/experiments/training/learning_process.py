@@ -1,0 +1,188 @@
+"""The learning process of a run: built now, or by an earlier program."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow_federated as tff
+
+import tasks
+import tff_fair
+from tff_fair import client_works, compilation_cache, methods
+from tff_fair.experiments import number_range, settings
+from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments.spec import RunSpec
+
+# A name, a learning rate, and a momentum; `None` is the usual one.
+_Optimizer = tuple[str, float, float | None]
+
+# To names of functions, in `tff_fair.optimizers` or `tff.learning.optimizers`.
+_OPTIMIZERS: Mapping[str, str] = {
+  "sgd": "build_sgdm",
+  "momentum": "build_sgdm",
+  "nesterov": "build_nesterov",
+  "adagrad": "build_adagrad",
+  "adam": "build_adam",
+  "adamw": "build_adamw",
+  "rmsprop": "build_rmsprop",
+  "yogi": "build_yogi",
+}
+# Where an argument of `tff_fair.algorithms.build` has another name than its
+# setting.
+_SETTINGS_OF_OPTIONS = {"learning_rate_decay": "client_learning_rate_decay"}
+
+
+def build(
+  spec: RunSpec,
+  task: tasks.Task,
+  *,
+  aggregation: str,
+  attack: client_works.Attack | None = None,
+  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
+) -> tff.learning.templates.LearningProcess:
+  """Returns the process of a run.
+
+  Args:
+    spec: The run.
+    task: The model, and the number of clients.
+    aggregation: The way in which updates are summed.
+    attack: Which clients attack, and how.
+    cache: What earlier programs have compiled.
+
+  Raises:
+    SpecError: If a setting does not go with the method.
+  """
+  chosen = arguments(spec, task.num_clients, aggregation, attack)
+
+  def computations() -> compilation_cache.Computations:
+    process = build_now(spec, task, chosen)
+    return {
+      "initialize_fn": process.initialize,
+      "next_fn": process.next,
+      "get_model_weights": process.get_model_weights,
+      "set_model_weights": process.set_model_weights,
+      "get_hparams_fn": process.get_hparams,
+      "set_hparams_fn": process.set_hparams,
+    }
+
+  return tff.learning.templates.LearningProcess(
+    **cache.compiled(
+      ("process", spec.algorithm, chosen, task.model_parts), computations
+    )
+  )
+
+
+def build_now(
+  spec: RunSpec, task: tasks.Task, chosen: Mapping[str, Any]
+) -> tff.learning.templates.LearningProcess:
+  """Builds the process of a run.
+
+  Args:
+    spec: The run.
+    task: The model.
+    chosen: As `arguments` returns them.
+
+  Raises:
+    SpecError: If a setting does not go with the method.
+  """
+  built = {
+    name: _build_optimizer(*chosen[name])
+    for name in ("client_optimizer", "server_optimizer")
+    if name in chosen
+  }
+  try:
+    return tff_fair.algorithms.build(
+      spec.algorithm, task.model, **{**chosen, **built}
+    )
+  except ValueError as error:
+    raise _build_error(spec, error) from error
+
+
+def arguments(
+  spec: RunSpec,
+  num_clients: int,
+  aggregation: str,
+  attack: client_works.Attack | None,
+) -> dict[str, Any]:
+  """Returns all that decides the process of a run beside its model.
+
+  Args:
+    spec: The run.
+    num_clients: The number of the task's clients.
+    aggregation: The way in which updates are summed.
+    attack: Which clients attack, and how.
+
+  Returns:
+    Arguments of `tff_fair.algorithms.build`, as plain values: an optimizer is
+    its name, its learning rate and its momentum.
+  """
+  return {
+    "hparams": spec.all_hparams,
+    "client_optimizer": (
+      spec.client_optimizer,
+      spec.client_learning_rate,
+      spec.client_momentum,
+    ),
+    **_server_optimizer(spec),
+    "client_weighting": spec.client_weighting,
+    "loss_at": spec.loss_at,
+    "num_clients": num_clients,
+    "aggregation": aggregation,
+    "attack": attack,
+    "data_in_files": True,
+    "batch_size": spec.batch_size,
+    "shuffle_seed": spec.seed,
+    "local_epochs": local_epochs(spec),
+    "local_epochs_seed": spec.seed,
+    "learning_rate_decay": spec.client_learning_rate_decay,
+    "learning_rate_decay_kind": spec.client_learning_rate_decay_kind,
+    "server_learning_rate_decay": spec.server_learning_rate_decay,
+    "server_learning_rate_decay_kind": (
+      spec.server_learning_rate_decay_kind or "exponential"
+    ),
+  }
+
+
+def local_epochs(spec: RunSpec) -> int | tuple[int, int]:
+  """Returns the epochs of a client in a round, or the range they are of."""
+  least, most = number_range.bounds(spec.local_epochs)
+  return least if least == most else (least, most)
+
+
+def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:
+  # A server step of a method's own gets its rate as a hyperparameter.
+  if spec.has_own_server_step or (
+    spec.server_optimizer is None and spec.server_learning_rate is None
+  ):
+    return {}
+  return {
+    "server_optimizer": (
+      spec.server_optimizer or "sgd",
+      spec.server_learning_rate or 1.0,
+      spec.server_momentum,
+    )
+  }
+
+
+def _build_error(spec: RunSpec, error: ValueError) -> SpecError:
+  """Returns the error of the setting behind an error of a builder."""
+  option = str(getattr(error, "option", ""))
+  if option in methods.hyperparameters(spec.algorithm):
+    return SpecError(
+      "hparams", str(error), key=option, value=spec.hparams.get(option)
+    )
+  field = _SETTINGS_OF_OPTIONS.get(option, option)
+  if field in spec.fields():
+    return SpecError(field, str(error))
+  return SpecError("algorithm", str(error), value=spec.algorithm)
+
+
+def _build_optimizer(
+  name: str, learning_rate: float, momentum: float | None
+) -> tff.learning.optimizers.Optimizer:
+  function = _OPTIMIZERS[name]
+  ours, theirs = tff_fair.optimizers, tff.learning.optimizers
+  build_optimizer = getattr(ours, function, None) or getattr(theirs, function)
+  if name in settings.WITH_MOMENTUM:
+    momentum = settings.MOMENTUM if momentum is None else momentum
+    return build_optimizer(learning_rate, momentum)
+  return build_optimizer(learning_rate)

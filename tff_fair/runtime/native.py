@@ -1,0 +1,72 @@
+"""The form in which a worker on this machine takes computations.
+
+TFF compiles a computation at its first call: it flattens the computation and
+optimizes each TensorFlow graph in it. For the `next` of a method this takes as
+long as to build it. Here a program can compile ahead, and keep what it gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow_federated as tff
+
+
+class NativeComputation(tff.framework.ConcreteComputation):
+  """A compiled computation, which a local worker takes as it is.
+
+  It returns the same Python structures as the computation before: its type has
+  the containers, which compiling drops.
+  """
+
+  @classmethod
+  def read(
+    cls,
+    content: bytes,
+    annotate: Callable[[tff.FunctionType], tff.FunctionType],
+  ) -> tff.Computation:
+    """Reads a compiled computation.
+
+    Args:
+      content: The computation, as `content` returns it.
+      annotate: Adds the containers to its type.
+
+    Raises:
+      Exception: If it is no computation, or of another type; of protobuf's or
+        TFF's classes.
+    """
+    # TFF has no public name for the class of its messages.
+    message = type(tff.framework.Placement(tff.SERVER).proto)()
+    message.ParseFromString(content)
+    return cls(
+      computation_proto=message,
+      context_stack=tff.framework.get_context_stack(),
+      annotated_type=annotate(tff.types.deserialize_type(message.type)),
+    )
+
+  def content(self) -> bytes:
+    """Returns the compiled computation; its type has no containers."""
+    return tff.framework.serialize_computation(self).SerializeToString()
+
+
+def compile_ahead(comp: tff.Computation) -> NativeComputation:
+  """Returns a computation as local workers take it.
+
+  Args:
+    comp: A computation that TFF has traced.
+  """
+  return NativeComputation(
+    computation_proto=tff.framework.serialize_computation(compile_now(comp)),
+    context_stack=tff.framework.get_context_stack(),
+    annotated_type=comp.type_signature,
+  )
+
+
+def compile_now(comp: tff.Computation) -> tff.Computation:
+  """Returns a computation as TFF's native backend sends it to a worker."""
+  if isinstance(comp, NativeComputation):
+    # Without containers, as TFF's compiler leaves it.
+    return tff.framework.deserialize_computation(
+      tff.framework.serialize_computation(comp)
+    )
+  return tff.backends.native.desugar_and_transform_to_native(comp)
