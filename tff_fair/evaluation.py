@@ -101,22 +101,16 @@ def build_personal_evaluation(
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec, in_files=data_in_files)
   specs = tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
-  look_up = personal_table.build_lookup(stacking.row_spec(specs))
+  table_type = personal_table.table_type(stacking.row_spec(specs))
 
-  @tff.tensorflow.computation(data_type)
-  def client_id_of(data: tf.data.Dataset) -> tf.Tensor:
-    return batches.client_id(data)
-
-  @tff.tensorflow.computation(
-    info.weights_type, look_up.type_signature.result.member, data_type
-  )
+  @tff.tensorflow.computation(info.weights_type, table_type, data_type)
   def evaluate_client(
-    weights: Any, found: personal_table.Found, data: tf.data.Dataset
+    weights: Any, table: personal_table.Table, data: tf.data.Dataset
   ) -> evaluation.Evaluation:
-    row = found["row"].get_single_element()
+    known, row = personal_table.find(table, batches.client_id(data))
     trainable = tf.cond(
-      found["known"],
-      lambda: stacking.unflatten_update(row, specs),
+      known,
+      lambda: stacking.unflatten_update(row(), specs),
       lambda: weights.trainable,
     )
     personal = tff.learning.models.ModelWeights(
@@ -128,16 +122,20 @@ def build_personal_evaluation(
 
   @tff.federated_computation(
     tff.FederatedType(info.weights_type, tff.SERVER),
-    look_up.type_signature.parameter[0],
+    tff.FederatedType(table_type, tff.SERVER),
     tff.FederatedType(data_type, tff.CLIENTS),
   )
   def evaluate_clients(
     weights: tff.Value, table: tff.Value, data: tff.Value
   ) -> tff.Value:
-    found = look_up(table, tff.federated_map(client_id_of, data))
     return collect(
       tff.federated_map(
-        evaluate_client, (tff.federated_broadcast(weights), found, data)
+        evaluate_client,
+        (
+          tff.federated_broadcast(weights),
+          tff.federated_broadcast(table),
+          data,
+        ),
       )
     )
 

@@ -122,13 +122,15 @@ def test_order_of_arrival_does_not_matter():
 @pytest.mark.parametrize("known", [True, False])
 def test_training_starts_from_the_clients_own_model(known):
   row = tf.range(7, dtype=tf.float32)
-  found = {
-    "known": tf.constant(known),
-    "row": tf.data.Dataset.from_tensors(row),
+  table = {
+    "client_id": tf.constant([3, 5 if known else 4, 8], tf.int64),
+    "weights": tf.stack([row + 1, row, row + 2]),
   }
   theta = (tf.fill([2, 3], 9.0), tf.fill([1], 8.0))
   specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in theta)
-  start = personal.weights_to_start_from(found, theta, specs)
+  start = personal.weights_to_start_from(
+    table, tf.constant(5, tf.int64), theta, specs
+  )
   own = (tf.reshape(row[:6], [2, 3]), row[6:])
   tf.nest.map_structure(
     np.testing.assert_array_equal, start, own if known else theta

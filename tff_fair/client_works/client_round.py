@@ -52,7 +52,7 @@ class ClientRound:
     hparams = training_settings.decayed_hparams(
       self.settings, state["optimizer"], state["round_num"]
     )
-    trained = local_training.train(
+    trained, measures = local_training.train(
       model,
       self.settings,
       self.optimizer,
@@ -61,11 +61,13 @@ class ClientRound:
       self.data,
     )
     # Reported before any further pass makes the model forget them.
-    metrics = model.unfinalized_metrics(trained.tally.metrics)
-    loss, accuracy = self._loss_and_accuracy(before, trained)
+    metrics = model.unfinalized_metrics(measures.tally.metrics)
+    loss, accuracy = self._loss_and_accuracy(
+      before, trained.trainable, measures.tally
+    )
     # Delta_k = theta - theta_k
     update = [w - v for w, v in zip(theta, trained.trainable, strict=True)]
-    num_examples = trained.tally.num_examples // training_settings.num_epochs(
+    num_examples = measures.tally.num_examples // training_settings.num_epochs(
       self.settings, trained.client_id, state["round_num"]
     )
     counts = tf.logical_and(
@@ -77,7 +79,7 @@ class ClientRound:
       loss=loss,
       accuracy=tf.where(tf.math.is_nan(accuracy), 0.0, accuracy),
       learning_rate=_learning_rate(hparams),
-      effective_steps=-trained.probe[0][0],
+      effective_steps=-measures.probe[0][0],
       gradient_norm=gradient_norm,
       initial_loss=initial_loss,
     )
@@ -128,19 +130,20 @@ class ClientRound:
   def _loss_and_accuracy(
     self,
     before: evaluation.Evaluation | None,
-    trained: local_training.Progress,
+    trainable: local_model.Trainable,
+    tally: tallies.Tally,
   ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns f_k and a_k, from where the settings say."""
     if self.settings.loss_at == "before" and before is not None:
       return before.loss, before.accuracy
     if self.settings.loss_at == "after":
       after = evaluation.evaluate(
-        self.model, trained.trainable, self.data, self._evaluation_batch_size
+        self.model, trainable, self.data, self._evaluation_batch_size
       )
       return after.loss, after.accuracy
     return (
-      tallies.mean_loss(trained.tally),
-      tallies.accuracy(self.model, trained.tally),
+      tallies.mean_loss(tally),
+      tallies.accuracy(self.model, tally),
     )
 
 

@@ -4,6 +4,7 @@ import collections
 from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -13,6 +14,9 @@ from tff_fair.client_works.training_settings import TrainingSettings, num_epochs
 from tff_fair.learning_rate_decay import Hparams
 from tff_fair.tracing import with_autograph
 from tff_fair.types import TensorStructure
+
+# The weight of the probe before the first step, a flat tuple.
+_PROBE = (np.zeros([], np.float32),)
 
 
 class RoundState(TypedDict):
@@ -27,24 +31,34 @@ class RoundState(TypedDict):
   round_num: tf.Tensor
 
 
+class Measures(NamedTuple):
+  """What is measured beside the training.
+
+  Attributes:
+    tally: Loss and accuracy during training.
+    probe: A weight under the constant gradient one and its optimizer state.
+  """
+
+  tally: tallies.Tally
+  probe: tuple[local_model.Trainable, TensorStructure]
+
+
 class Progress(NamedTuple):
   """The state of local training between two steps.
 
   Attributes:
     trainable: The weights so far, a flat tuple.
     optimizer: The state of the client optimizer.
-    tally: Loss and accuracy during training.
     client_id: int64[]; 0 without examples.
-    probe: A weight under the constant gradient one and its optimizer state.
     num_elements: int64[], elements of the data seen, over all epochs.
+    measures: What is measured beside it; `()` where nobody asks.
   """
 
   trainable: local_model.Trainable
   optimizer: TensorStructure
-  tally: tallies.Tally
   client_id: tf.Tensor
-  probe: tuple[local_model.Trainable, TensorStructure]
   num_elements: tf.Tensor
+  measures: Measures | tuple[()]
 
 
 def train(
@@ -54,9 +68,7 @@ def train(
   state: RoundState,
   received: local_model.Trainable,
   data: batches.ClientData,
-  *,
-  start: local_model.Trainable | None = None,
-) -> Progress:
+) -> tuple[Progress, Measures]:
   """Takes one optimizer step per minibatch, over all epochs.
 
   Args:
@@ -64,31 +76,78 @@ def train(
     settings: How to train.
     optimizer: The client optimizer.
     state: `optimizer`, its hyperparameters this round, and `round_num`.
-    received: theta, which the proximal term pulls towards, a flat tuple.
+    received: theta, to start from, which the proximal term pulls towards, a
+      flat tuple.
     data: The client's data.
-    start: The trainable weights to start from; `None` is `received`.
   """
   hparams = state["optimizer"]
   probe_hparams, probe_mu = probe_settings(settings.proximal_mu, hparams)
+  measures = Measures(
+    tallies.start(model, with_hits=settings.loss_at == "training"),
+    (_PROBE, _optimizer_state(optimizer, _PROBE, probe_hparams)),
+  )
   steps = _Steps(
     model, settings, optimizer, state["round_num"], received, probe_mu
   )
+  trained = _over_epochs(steps, state, received, data, measures)
+  assert isinstance(trained.measures, Measures)
+  return trained, trained.measures
+
+
+def train_weights(
+  model: local_model.LocalModel,
+  settings: TrainingSettings,
+  optimizer: tff.learning.optimizers.Optimizer,
+  state: RoundState,
+  received: local_model.Trainable,
+  data: batches.ClientData,
+  *,
+  start: local_model.Trainable,
+) -> local_model.Trainable:
+  """Takes the same steps from other weights, and measures nothing.
+
+  Args:
+    model: As `train` takes it, and so are those that follow.
+    settings: How to train.
+    optimizer: The client optimizer.
+    state: The state of the training.
+    received: What the proximal term pulls towards.
+    data: The client's data.
+    start: The trainable weights to start from, a flat tuple.
+
+  Returns:
+    The trained weights.
+  """
+  steps = _Steps(
+    model,
+    settings,
+    optimizer,
+    state["round_num"],
+    received,
+    no_metrics=model.empty_metrics(),
+  )
+  return _over_epochs(steps, state, start, data, ()).trainable
+
+
+def _over_epochs(
+  steps: "_Steps",
+  state: RoundState,
+  start: local_model.Trainable,
+  data: batches.ClientData,
+  measures: Measures | tuple[()],
+) -> Progress:
   zero = tf.zeros([], tf.int64)
   first = Progress(
-    received if start is None else start,
-    _optimizer_state(optimizer, received, hparams),
-    tallies.start(model, with_hits=settings.loss_at == "training"),
+    start,
+    _optimizer_state(steps.optimizer, start, state["optimizer"]),
     client_id=zero,
-    probe=(
-      steps.probe,
-      _optimizer_state(optimizer, steps.probe, probe_hparams),
-    ),
     num_elements=zero,
+    measures=measures,
   )
   # Asked for only where somebody draws: it takes a look at the data.
-  is_drawn = isinstance(settings.local_epochs, tuple)
+  is_drawn = isinstance(steps.settings.local_epochs, tuple)
   client_id = data.client_id() if is_drawn else zero
-  epochs = num_epochs(settings, client_id, state["round_num"])
+  epochs = num_epochs(steps.settings, client_id, state["round_num"])
   return data.reduce(first, steps.over_element, epochs)
 
 
@@ -130,7 +189,8 @@ class _Steps:
   """The steps of a client's training in a round.
 
   Attributes:
-    probe: The weight of the probe before the first step, a flat tuple.
+    settings: How to train.
+    optimizer: The client optimizer.
   """
 
   def __init__(
@@ -140,15 +200,17 @@ class _Steps:
     optimizer: tff.learning.optimizers.Optimizer,
     round_num: tf.Tensor,
     received: local_model.Trainable,
-    probe_mu: float | tf.Tensor,
+    probe_mu: float | tf.Tensor = 0.0,
+    no_metrics: TensorStructure = (),
   ) -> None:
+    self.settings = settings
+    self.optimizer = optimizer
     self._model = model
-    self._settings = settings
     self._next = with_autograph(optimizer.next)
     self._round_num = round_num
     self._received = received
     self._probe_mu = probe_mu
-    self.probe = (tf.zeros([], tf.float32),)
+    self._no_metrics = no_metrics
 
   def over_element(
     self, progress: Progress, element: batches.Element
@@ -156,10 +218,10 @@ class _Steps:
     """Takes a step for each minibatch of `(client_id, examples)`."""
     client_id, examples = element
     order = None
-    if self._settings.shuffle_seed is not None:
+    if self.settings.shuffle_seed is not None:
       order = batches.shuffled(
         batches.num_examples(examples),
-        self._settings.shuffle_seed,
+        self.settings.shuffle_seed,
         client_id,
         self._round_num,
         progress.num_elements,
@@ -168,18 +230,19 @@ class _Steps:
       client_id=client_id, num_elements=progress.num_elements + 1
     )
     return batches.reduce_slices(
-      examples, self._settings.batch_size, progress, self._step, order
+      examples, self.settings.batch_size, progress, self._step, order
     )
 
   def _step(self, progress: Progress, batch: batches.Batch) -> Progress:
+    measures = progress.measures
     gradients, output = self._model.gradients(
       progress.trainable,
-      progress.tally.metrics,
+      measures.tally.metrics if measures else self._no_metrics,
       batch,
       training=True,
-      objective=self._settings.objective,
+      objective=self.settings.objective,
     )
-    mu = self._settings.proximal_mu
+    mu = self.settings.proximal_mu
     if mu:
       gradients = _with_proximal(
         mu, gradients, progress.trainable, self._received
@@ -187,19 +250,19 @@ class _Steps:
     new_state, trainable = self._next(
       progress.optimizer, progress.trainable, gradients
     )
+    if measures:
+      measures = Measures(
+        tallies.add(measures.tally, batch, output),
+        self._moved_probe(*measures.probe),
+      )
     return progress._replace(
-      trainable=trainable,
-      optimizer=new_state,
-      tally=tallies.add(progress.tally, batch, output),
-      probe=self._moved_probe(*progress.probe),
+      trainable=trainable, optimizer=new_state, measures=measures
     )
 
   def _moved_probe(
     self, weight: local_model.Trainable, state: TensorStructure
   ) -> tuple[local_model.Trainable, TensorStructure]:
-    gradient = _with_proximal(
-      self._probe_mu, (tf.ones([]),), weight, self.probe
-    )
+    gradient = _with_proximal(self._probe_mu, (tf.ones([]),), weight, _PROBE)
     new_state, moved = self._next(state, weight, gradient)
     return moved, new_state
 

@@ -19,12 +19,13 @@ import tensorflow_federated as tff
 from tff_fair import checks, tracing, types
 from tff_fair.client_works import (
   batches,
+  client_round,
   local_model,
   local_training,
   personal_table,
+  training,
   training_settings,
 )
-from tff_fair.client_works.training import build_training
 from tff_fair.kernels import finiteness, stacking
 from tff_fair.learning_rate_decay import Hparams
 
@@ -60,18 +61,20 @@ def build_personal_training(
     ValueError: If `lam` is negative.
   """
   checks.check_number("lam", lam, minimum=0)
-  training = build_training(model_fn, optimizer, settings)
-  work_type: tff.FunctionType = training.next.type_signature
-  row_spec = stacking.row_spec(_trainable_specs(work_type))
-  look_up = personal_table.build_lookup(row_spec)
-  train = _build_train(
-    model_fn,
-    optimizer,
-    dataclasses.replace(settings, proximal_mu=lam),
-    work_type,
-    look_up.type_signature.result.member,
+  at_server = training.build_state(optimizer)
+  info = local_model.describe(model_fn)
+  row_spec = stacking.row_spec(
+    tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
   )
-  put_in = personal_table.build_update(row_spec, train.type_signature.result)
+  work = _build_work(
+    model_fn,
+    info,
+    optimizer,
+    settings,
+    dataclasses.replace(settings, proximal_mu=lam),
+    at_server.type,
+    personal_table.table_type(row_spec),
+  )
 
   @tff.tensorflow.computation
   def no_models() -> personal_table.Table:
@@ -80,104 +83,105 @@ def build_personal_training(
   @tff.federated_computation
   def initialize() -> tff.Value:
     return _state(
-      training.initialize(), tff.federated_eval(no_models, tff.SERVER)
+      tff.federated_eval(at_server.initial, tff.SERVER),
+      tff.federated_eval(no_models, tff.SERVER),
     )
 
   state_type = initialize.type_signature.result.member
-  get_hparams, set_hparams = _build_hparams(training, state_type)
+  get_hparams, set_hparams = _build_hparams(at_server, state_type)
   return tff.learning.templates.ClientWorkProcess(
     initialize,
-    _build_next(training, state_type, look_up, train, put_in),
+    _build_next(info, at_server, state_type, row_spec, work),
     get_hparams_fn=get_hparams,
     set_hparams_fn=set_hparams,
   )
 
 
 def _build_next(
-  training: tff.learning.templates.ClientWorkProcess,
+  info: local_model.ModelInfo,
+  at_server: training.StateComputations,
   state_type: tff.Type,
-  look_up: tff.Computation,
-  train: tff.Computation,
-  put_in: tff.Computation,
+  row_spec: tf.TensorSpec,
+  work: tff.Computation,
 ) -> tff.Computation:
   """Builds a round: both trainings, and the table before and after them."""
-  _, weights_type, data_type = training.next.type_signature.parameter
+  _, weights_type, data_type, _ = work.type_signature.parameter
+  _, tally_type, kept_type = work.type_signature.result
+  end_round = training.build_end_of_round(info, at_server, tally_type)
+  put_in = personal_table.build_update(row_spec, kept_type)
 
   @tff.federated_computation(
-    tff.FederatedType(state_type, tff.SERVER), weights_type, data_type
+    tff.FederatedType(state_type, tff.SERVER),
+    tff.FederatedType(weights_type, tff.CLIENTS),
+    tff.FederatedType(data_type, tff.CLIENTS),
   )
   def next_fn(
     state: tff.Value, weights: tff.Value, data: tff.Value
   ) -> tff.templates.MeasuredProcessOutput:
-    output = training.next(state["training"], weights, data)
-    signals = output.result.update_weight
-    trained = tff.federated_map(
-      train,
+    result, tally, kept = tff.federated_map(
+      work,
       (
         tff.federated_broadcast(state["training"]),
         weights,
         data,
-        look_up(state["personal"], signals.client_id),
-        signals,
+        tff.federated_broadcast(state["personal"]),
       ),
     )
+    new_state, measurements = end_round(state["training"], tally)
     return tff.templates.MeasuredProcessOutput(
-      _state(output.state, put_in(state["personal"], trained)),
-      output.result,
-      output.measurements,
+      _state(new_state, put_in(state["personal"], kept)), result, measurements
     )
 
   return next_fn
 
 
-def _state(training: tff.Value, personal: tff.Value) -> tff.Value:
+def _state(trained: tff.Value, personal: tff.Value) -> tff.Value:
   """Returns the state of the process, from its two parts at the server."""
   return tff.federated_zip(
-    collections.OrderedDict(training=training, personal=personal)
+    collections.OrderedDict(training=trained, personal=personal)
   )
 
 
-def _trainable_specs(work_type: tff.FunctionType) -> types.TensorStructure:
-  """Returns the specs of the weights that `build_training`'s clients train."""
-  weights_type = work_type.parameter[1].member
-  return tff.types.type_to_tf_tensor_specs(weights_type.trainable)
-
-
-def _build_train(
+def _build_work(
   model_fn: local_model.ModelFn,
+  info: local_model.ModelInfo,
   optimizer: tff.learning.optimizers.Optimizer,
   settings: training_settings.TrainingSettings,
-  work_type: tff.FunctionType,
-  found_type: tff.Type,
+  personal_settings: training_settings.TrainingSettings,
+  state_type: tff.Type,
+  table_type: tff.Type,
 ) -> tff.Computation:
-  """Builds one client's training of its personal model.
+  """Builds one client's round.
+
+  Both trainings are one computation, so that a client reads its data once.
 
   Args:
     model_fn: The model.
+    info: The facts about it.
     optimizer: The client optimizer.
-    settings: How to train; lam is `proximal_mu`.
-    work_type: The type of the training of the global model.
-    found_type: The type of a client's entry in the table.
+    settings: How to train the global model.
+    personal_settings: How to train the personal one; lam is `proximal_mu`.
+    state_type: The type of the training's state at the server.
+    table_type: The type of the table of personal models.
 
   Returns:
-    A `tff.Computation`: from state, weights and data, as the training of the
-    global model takes them, from the client's row of the table, and from the
-    signals of that training, to the result of `row_to_keep`.
+    A `tff.Computation`: from state, weights, data and table to the result and
+    the tally of `client_round`, and to the result of `row_to_keep`.
   """
-  state_type, weights_type, data_type = (p.member for p in work_type.parameter)
-  signals_type = work_type.result.result.member.update_weight
-  specs = _trainable_specs(work_type)
+  specs = tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
 
   @tff.tensorflow.computation(
-    state_type, weights_type, data_type, found_type, signals_type
+    state_type,
+    info.weights_type,
+    batches.data_type(info.batch_spec, in_files=settings.data_in_files),
+    table_type,
   )
-  def train(
+  def work(
     state: local_training.RoundState,
     weights: tff.learning.models.ModelWeights,
     data: tf.data.Dataset,
-    found: personal_table.Found,
-    signals: types.ClientSignals,
-  ) -> tuple[tf.Tensor, tf.Tensor]:
+    table: personal_table.Table,
+  ) -> tuple[Any, Any, personal_table.Kept]:
     model = local_model.instantiate(model_fn)
 
     @tracing.graph_function
@@ -185,53 +189,61 @@ def _build_train(
       state: local_training.RoundState,
       weights: tff.learning.models.ModelWeights,
       data: tf.data.Dataset,
-      found: personal_table.Found,
-    ) -> tf.Tensor:
+      table: personal_table.Table,
+    ) -> tuple[Any, Any, personal_table.Kept]:
+      examples = batches.ClientData(data)
+      client = client_round.ClientRound(
+        model, optimizer, settings, signals=(), data=examples
+      )
+      result, tally = client.run(state, weights)
+      signals = result.update_weight
       model.receive(weights)
       theta = local_model.flat(weights.trainable)
       hparams = training_settings.decayed_hparams(
         settings, state["optimizer"], state["round_num"]
       )
-      trained = local_training.train(
+      trained = local_training.train_weights(
         model,
-        settings,
+        personal_settings,
         optimizer,
         {"optimizer": hparams, "round_num": state["round_num"]},
         theta,
-        batches.ClientData(data),
-        start=weights_to_start_from(found, theta, specs),
+        examples,
+        start=weights_to_start_from(table, signals.client_id, theta, specs),
       )
-      return stacking.flatten_update(trained.trainable)
+      row = stacking.flatten_update(trained)
+      return result, tally, row_to_keep(signals, row)
 
-    return row_to_keep(signals, run(state, weights, data, found))
+    return run(state, weights, data, table)
 
-  return train
+  return work
 
 
 def weights_to_start_from(
-  found: personal_table.Found,
+  table: personal_table.Table,
+  client_id: tf.Tensor,
   theta: local_model.Trainable,
   specs: types.TensorStructure,
 ) -> local_model.Trainable:
   """Returns v before training: the client's own model, or else the global one.
 
   Args:
-    found: The client's entry in the table: `known`, bool[], and `row`, a
-      dataset of one tensor [d].
+    table: The table of personal models.
+    client_id: int64[], the client's.
     theta: The trainable weights that the client received, a flat tuple.
     specs: Structure of `tf.TensorSpec` of the trainable weights.
   """
-  row = found["row"].get_single_element()
+  known, row = personal_table.find(table, client_id)
   return tf.cond(
-    found["known"],
-    lambda: local_model.flat(stacking.unflatten_update(row, specs)),
+    known,
+    lambda: local_model.flat(stacking.unflatten_update(row(), specs)),
     lambda: theta,
   )
 
 
 def row_to_keep(
   signals: types.ClientSignals, row: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
+) -> personal_table.Kept:
   """Returns the row that goes into the table, if any does.
 
   A client that does not count, or whose model is not finite, keeps the personal
@@ -253,23 +265,23 @@ def row_to_keep(
 
 
 def _build_hparams(
-  training: tff.learning.templates.ClientWorkProcess, state_type: tff.Type
+  at_server: training.StateComputations, state_type: tff.Type
 ) -> tuple[tff.Computation, tff.Computation]:
   """Builds the computations that read and set the hyperparameters.
 
   Args:
-    training: The training of the global model, whose state has them.
+    at_server: The computations on the training's state, which has them.
     state_type: The type of the state of both.
   """
 
   @tff.tensorflow.computation(state_type)
   def get_hparams(state: _State) -> Hparams:
-    return training.get_hparams(state["training"])
+    return at_server.get_hparams(state["training"])
 
   @tff.tensorflow.computation(state_type, get_hparams.type_signature.result)
   def set_hparams(state: _State, hparams: Hparams) -> _State:
     return collections.OrderedDict(
-      training=training.set_hparams(state["training"], hparams),
+      training=at_server.set_hparams(state["training"], hparams),
       personal=state["personal"],
     )
 

@@ -1,14 +1,14 @@
 """A table of personal models at the server, one row per client seen so far.
 
-TFF's clients keep nothing between rounds. The table is part of the process
-state; `tff.federated_select` sends each client its own row and no other.
+TFF's clients keep nothing between rounds, so the table is part of the process
+state. Where clients would keep their own models, this simulation broadcasts
+the table, and each client reads its own row and no other.
 """
 
 import collections
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -17,8 +17,9 @@ from tff_fair.kernels import stacking
 
 # `client_id` and `weights`.
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
-# `known`, bool[], and `row`, a dataset of one tensor [d].
-Found: TypeAlias = Mapping[str, Any]
+# The id, int64[n], and the row, float[n, d], of a client; n is 1, or 0 for a
+# client that keeps the row it has.
+Kept: TypeAlias = tuple[tf.Tensor, tf.Tensor]
 # Ids, int64[n], and rows, float[n, d], of the clients that are collected.
 Rows: TypeAlias = tuple[tf.Tensor, stacking.Stack]
 
@@ -74,74 +75,38 @@ def updated(
   )
 
 
-def build_lookup(row_spec: tf.TensorSpec) -> tff.Computation:
-  """Builds the computation that sends each client its row of the table.
+def find(
+  table: Table, client_id: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[], tf.Tensor]]:
+  """Finds a client's row.
 
   Args:
-    row_spec: As `table_type` takes it.
+    table: The table.
+    client_id: int64[].
 
   Returns:
-    A `tff.Computation` of type (<table@SERVER, int64@CLIENTS> -> <known=bool,
-    row=float[d]*>@CLIENTS): from a client's id to whether it has a row, and a
-    sequence of one row, zero for a client that has none.
+    Whether it has one, bool[], and a function that returns the row, [d], which
+    may be called where it has one.
   """
-  type_of_table = table_type(row_spec)
-
-  @tff.tensorflow.computation(type_of_table["client_id"], np.int64)
-  def find(ids: tf.Tensor, client_id: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    matches = tf.equal(ids, client_id)
-    place = tf.cond(
-      tf.reduce_any(matches),
-      lambda: tf.argmax(matches, output_type=tf.int32),
-      lambda: tf.size(ids),
-    )
-    return place[tf.newaxis], place < tf.size(ids)
-
-  @tff.tensorflow.computation(type_of_table)
-  def count(table: Table) -> tf.Tensor:
-    return tf.size(table["client_id"]) + 1
-
-  @tff.tensorflow.computation(type_of_table, np.int32)
-  def pick(table: Table, place: tf.Tensor) -> tf.Tensor:
-    weights = table["weights"]
-    return tf.cond(
-      place < tf.shape(weights)[0],
-      lambda: weights[place],
-      lambda: tf.zeros([weights.shape[1]], weights.dtype),
-    )
-
-  @tff.federated_computation(
-    tff.FederatedType(type_of_table, tff.SERVER),
-    tff.FederatedType(np.int64, tff.CLIENTS),
-  )
-  def look_up(table: tff.Value, client_id: tff.Value) -> tff.Value:
-    ids = tff.federated_broadcast(table["client_id"])
-    place, known = tff.federated_map(find, (ids, client_id))
-    row = tff.federated_select(
-      place, tff.federated_map(count, table), table, pick
-    )
-    return tff.federated_zip(collections.OrderedDict(known=known, row=row))
-
-  return look_up
+  matches = tf.equal(table["client_id"], client_id)
+  return tf.reduce_any(matches), lambda: table["weights"][tf.argmax(matches)]
 
 
 def build_update(
-  row_spec: tf.TensorSpec, trained_type: tff.Type
+  row_spec: tf.TensorSpec, kept_type: tff.Type
 ) -> tff.Computation:
   """Builds the computation that puts the clients' rows into the table.
 
   Args:
     row_spec: As `table_type` takes it.
-    trained_type: The type of a client's result: its id, int64[n], and its row,
-      float[n, d], with n of 1, or of 0 for a client that keeps its row.
+    kept_type: The type of a client's `Kept`.
 
   Returns:
-    A `tff.Computation` of type (<table@SERVER, trained@CLIENTS> ->
-    table@SERVER).
+    A `tff.Computation` of type (<table@SERVER, kept@CLIENTS> -> table@SERVER).
   """
   type_of_table = table_type(row_spec)
   collect = collecting.build_collect(
-    trained_type,
+    kept_type,
     zero=lambda: no_rows(row_spec),
     accumulate=append,
     merge=merge,
@@ -154,10 +119,10 @@ def build_update(
 
   @tff.federated_computation(
     tff.FederatedType(type_of_table, tff.SERVER),
-    tff.FederatedType(trained_type, tff.CLIENTS),
+    tff.FederatedType(kept_type, tff.CLIENTS),
   )
-  def update(table: tff.Value, trained: tff.Value) -> tff.Value:
-    return tff.federated_map(put_in, (table, collect(trained)))
+  def update(table: tff.Value, kept: tff.Value) -> tff.Value:
+    return tff.federated_map(put_in, (table, collect(kept)))
 
   return update
 
@@ -168,10 +133,10 @@ def no_rows(row_spec: tf.TensorSpec) -> Rows:
   return no_ids, stacking.empty_stack(row_spec)
 
 
-def append(rows: Rows, trained: tuple[tf.Tensor, tf.Tensor]) -> Rows:
+def append(rows: Rows, kept: Kept) -> Rows:
   """Returns the rows, and after them those of one client, one or none."""
   ids, stack = rows
-  client_id, row = trained
+  client_id, row = kept
   stack = tf.cond(
     tf.size(client_id) > 0,
     lambda: stacking.push(stack, row),

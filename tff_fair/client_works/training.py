@@ -53,14 +53,8 @@ def build_training(
   Raises:
     TypeError: If an argument has the wrong type.
   """
-  if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
-    raise TypeError(
-      "Expected `client_optimizer` to be a tff.learning.optimizers.Optimizer, "
-      f"found {type(optimizer).__name__}. Build one with "
-      "tff.learning.optimizers.build_sgdm(learning_rate)."
-    )
+  state = build_state(optimizer)
   info = local_model.describe(model_fn)
-  state = _build_state(optimizer)
   work = _build_work(model_fn, info, optimizer, settings, signals, state.type)
 
   @tff.federated_computation
@@ -77,17 +71,12 @@ def build_training(
 
 def _build_next(
   info: local_model.ModelInfo,
-  at_server: "_StateComputations",
+  at_server: "StateComputations",
   work: tff.Computation,
 ) -> tff.Computation:
   """Builds a round; see `build_training`."""
   _, received_type, data_type = work.type_signature.parameter
-
-  @tff.tensorflow.computation(work.type_signature.result[1]["metrics"])
-  def finalize(
-    metrics: Mapping[str, types.TensorStructure],
-  ) -> Mapping[str, tf.Tensor]:
-    return info.finalize_metrics(metrics)
+  end_round = build_end_of_round(info, at_server, work.type_signature.result[1])
 
   @tff.federated_computation(
     tff.FederatedType(at_server.type, tff.SERVER),
@@ -100,20 +89,52 @@ def _build_next(
     result, tally = tff.federated_map(
       work, (tff.federated_broadcast(state), weights, data)
     )
+    new_state, measurements = end_round(state, tally)
+    return tff.templates.MeasuredProcessOutput(new_state, result, measurements)
+
+  return next_fn
+
+
+def build_end_of_round(
+  info: local_model.ModelInfo, at_server: "StateComputations", tally: tff.Type
+) -> tff.Computation:
+  """Builds the computation at the server after all clients have trained.
+
+  Args:
+    info: The facts about the model.
+    at_server: The computations on the state.
+    tally: The type of a client's terms of sums, see `client_round.Result`.
+
+  Returns:
+    A `tff.Computation` of type (<S@SERVER, tally@CLIENTS> -> <S@SERVER,
+    <train=M>@SERVER>).
+  """
+
+  @tff.tensorflow.computation(tally["metrics"])
+  def finalize(
+    metrics: Mapping[str, types.TensorStructure],
+  ) -> Mapping[str, tf.Tensor]:
+    return info.finalize_metrics(metrics)
+
+  @tff.federated_computation(
+    tff.FederatedType(at_server.type, tff.SERVER),
+    tff.FederatedType(tally, tff.CLIENTS),
+  )
+  def end_round(
+    state: tff.Value, tally: tff.Value
+  ) -> tuple[tff.Value, tff.Value]:
     # In one sum: each costs a call per client, one after the other.
     total = tff.federated_sum(tally)
     new_state = tff.federated_map(at_server.next, (state, total["num_counted"]))
     measurements = collections.OrderedDict(
       train=tff.federated_map(finalize, total["metrics"])
     )
-    return tff.templates.MeasuredProcessOutput(
-      new_state, result, tff.federated_zip(measurements)
-    )
+    return new_state, tff.federated_zip(measurements)
 
-  return next_fn
+  return end_round
 
 
-class _StateComputations(NamedTuple):
+class StateComputations(NamedTuple):
   """The computations on the state at the server.
 
   Attributes:
@@ -134,9 +155,24 @@ class _StateComputations(NamedTuple):
     return self.initial.type_signature.result
 
 
-def _build_state(
+def build_state(
   optimizer: tff.learning.optimizers.Optimizer,
-) -> _StateComputations:
+) -> StateComputations:
+  """Builds the computations on the state of the training.
+
+  Args:
+    optimizer: The client optimizer, whose hyperparameters the state has.
+
+  Raises:
+    TypeError: If it is no optimizer of TFF.
+  """
+  if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
+    raise TypeError(
+      "Expected `client_optimizer` to be a tff.learning.optimizers.Optimizer, "
+      f"found {type(optimizer).__name__}. Build one with "
+      "tff.learning.optimizers.build_sgdm(learning_rate)."
+    )
+
   @tff.tensorflow.computation
   def initial_state() -> types.TensorStructure:
     specs = tf.TensorSpec([], tf.float32)
@@ -168,7 +204,7 @@ def _build_state(
       optimizer=hparams, round_num=state["round_num"]
     )
 
-  return _StateComputations(initial_state, next_state, get_hparams, set_hparams)
+  return StateComputations(initial_state, next_state, get_hparams, set_hparams)
 
 
 def _build_work(

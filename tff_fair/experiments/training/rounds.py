@@ -90,7 +90,6 @@ class Rounds:
     losses: Callable[[State, Sequence[int]], np.ndarray] | None = None,
     prepare: Callable[[int], None] = _prepare_nothing,
     watch: Watch = _unwatched,
-    passes: int = 1,
   ) -> None:
     """Takes the parts of a round.
 
@@ -105,7 +104,6 @@ class Rounds:
       prepare: Begins to load the data of a round, by its number. It is asked
         for the round after the one that computes.
       watch: Surrounds the clients' work.
-      passes: How often the worker reads the data of a client in a round.
     """
     self._process = process
     self._sample = sample
@@ -114,7 +112,6 @@ class Rounds:
     self._losses = losses
     self._prepare = prepare
     self._watch = watch
-    self._passes = passes
 
   def initial_state(self) -> State:
     """Returns the state before the first round."""
@@ -133,7 +130,7 @@ class Rounds:
     start = time.perf_counter()
     train_data = self._train_data(client_ids)
     self._prepare(round_num + 1)
-    with self._watch(name, number, self._passes):
+    with self._watch(name, number):
       output = self._process.next(state, train_data)
     seconds = time.perf_counter() - start
     metrics, of_clients = _without_clients(output.metrics)

@@ -35,9 +35,6 @@ from tff_fair.experiments.training import (
 from tff_fair.experiments.training.selection import Selection
 
 _OUTPUTS = pathlib.Path("outputs")
-# The worker reads the data of a client of whom it keeps a personal model for
-# its id, for finding that model, and for the work.
-_PASSES_OF_PERSONAL = 3
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 Say = Callable[[str], None]
@@ -257,8 +254,6 @@ def _rounds(
   train_data: client_data.ClientData,
   follower: progress_report.Follower,
 ) -> rounds.Rounds:
-  has_personal = population.has_personal_models(plan.process)
-
   def prepare(round_num: int) -> None:
     if round_num <= spec.total_rounds:
       train_data.prepare(sample(round_num).reporting)
@@ -273,7 +268,6 @@ def _rounds(
     else None,
     prepare=prepare,
     watch=follower.watch,
-    passes=_PASSES_OF_PERSONAL if has_personal else 1,
   )
 
 
@@ -292,7 +286,7 @@ def _evaluation(
   )
   # The global model is evaluated, too.
   has_personal = population.has_personal_models(plan.process)
-  passes = 1 + _PASSES_OF_PERSONAL if has_personal else 1
+  passes = 2 if has_personal else 1
 
   def watched(state: rounds.State) -> loop.Evaluation:
     with follower.watch("evaluation", len(plan.evaluated), passes):
