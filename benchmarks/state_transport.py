@@ -1,5 +1,8 @@
 """A state of 40 MB to the worker and back, as TFF sends it and as we do.
 
+In shared memory, a state is new each time, or, as in a run, the one that came
+back before.
+
 python -m benchmarks.state_transport
 """
 
@@ -13,7 +16,7 @@ from absl import app, flags
 
 import tff_fair
 from benchmarks import measure
-from tff_fair.runtime import sending
+from tff_fair.runtime import sending, shared_memory
 
 _REPETITIONS = flags.DEFINE_integer("repetitions", 10, "Times each is timed.")
 
@@ -46,18 +49,32 @@ def main(argv: list[str]) -> None:
     ):
       there_and_back(state)
 
+  def in_shared_memory_again() -> None:
+    nonlocal returned
+    returned = there_and_back(returned)
+
   seconds: dict[str, list[float]] = {}
   # Not in turns: what the allocator is told lasts until the program ends.
   for keep_memory in (False, True):
-    tff_fair.runtime.use_local(keep_memory=keep_memory)
+    with mock.patch.object(shared_memory, "is_available", return_value=False):
+      tff_fair.runtime.use_local(keep_memory=keep_memory)
     suffix = ", freed memory kept" if keep_memory else ""
     seconds |= measure.time_in_turns(
       {
         f"as TFF sends{suffix}": as_tff_sends,
-        f"as we send{suffix}": lambda: there_and_back(state),
+        f"in our messages{suffix}": lambda: there_and_back(state),
       },
       repetitions=_REPETITIONS.value,
     )
+  tff_fair.runtime.use_local()
+  returned = there_and_back(state)
+  seconds |= measure.time_in_turns(
+    {
+      "in shared memory": lambda: there_and_back(state),
+      "in shared memory, again": in_shared_memory_again,
+    },
+    repetitions=_REPETITIONS.value,
+  )
   print(measure.ratio_table(seconds, "as TFF sends"))
 
 

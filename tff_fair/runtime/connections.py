@@ -11,7 +11,12 @@ from typing import Any
 import grpc
 import tensorflow_federated as tff
 
-from tff_fair.runtime import resident_values, workers
+from tff_fair.runtime import (
+  resident_values,
+  shared_memory,
+  shared_values,
+  workers,
+)
 
 _CHANNEL_OPTIONS = (
   ("grpc.max_receive_message_length", -1),
@@ -120,11 +125,13 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       self._wait_until_connected()
     else:  # Listens since it was started, or has ended.
       self._process.check_running()
-    executor_type = (
-      tff.framework.RemoteExecutor
-      if self._plain
-      else resident_values.ResidentExecutor
-    )
+    executor_type: type[tff.framework.RemoteExecutor]
+    if self._plain:
+      executor_type = tff.framework.RemoteExecutor
+    elif self._process is None or not shared_memory.is_available():
+      executor_type = resident_values.ResidentExecutor
+    else:
+      executor_type = shared_values.SharingExecutor
     # By default a worker keeps the last twenty values, and all that the rounds
     # behind them collected, before it is told to drop them.
     executor = executor_type(

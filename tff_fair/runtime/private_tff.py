@@ -28,6 +28,7 @@ __all__ = [
   "check",
   "executor_pb2",
   "new_request",
+  "pair",
   "remote_executor",
   "send",
   "streams_structs",
@@ -37,13 +38,17 @@ __all__ = [
 # Attributes that the runtime reads, calls or overrides.
 _OF_EXECUTORS = (
   "_check_has_executor_id",
+  "_compute",
   "_executor_id",
   "_stream_structs",
   "_stub",
   "close",
+  "create_call",
+  "create_selection",
+  "create_struct",
   "create_value",
 )
-_OF_STUBS = ("create_value", "dispose")
+_OF_STUBS = ("create_struct", "create_value", "dispose")
 # Fields of the message of a value, which `sending` fills.
 _OF_VALUES = (
   "array.content",
@@ -85,8 +90,9 @@ def _missing_names() -> Iterator[str]:
   if executor_pb2 is None:
     yield "module executor_pb2"
     return
-  if not hasattr(executor_pb2, "CreateValueRequest"):
-    yield "executor_pb2.CreateValueRequest"
+  for name in ("CreateStructRequest", "CreateValueRequest"):
+    if not hasattr(executor_pb2, name):
+      yield f"executor_pb2.{name}"
   for path in _OF_VALUES:
     if not _has_field(executor_pb2.Value.DESCRIPTOR, path):
       yield f"executor_pb2.Value.{path}"
@@ -126,6 +132,26 @@ def send(
   """Sends a request to the worker, and returns the value there."""
   reference = executor._stub.create_value(request).value_ref
   return remote_executor.RemoteValue(reference, type_spec, executor)
+
+
+def pair(
+  executor: tff.framework.RemoteExecutor,
+  first: executor_pb2.ValueRef,
+  first_type: tff.Type,
+  second: remote_executor.RemoteValue,
+) -> remote_executor.RemoteValue:
+  """Returns a pair of two values in the worker, the first by its reference.
+
+  An object for the first one would have the worker drop it when it goes.
+  """
+  element = executor_pb2.CreateStructRequest.Element
+  request = executor_pb2.CreateStructRequest(
+    executor=executor._executor_id,
+    element=[element(value_ref=first), element(value_ref=second.reference)],
+  )
+  reference = executor._stub.create_struct(request).value_ref
+  pair_type = tff.StructType([first_type, second.type_signature])
+  return remote_executor.RemoteValue(reference, pair_type, executor)
 
 
 def worker_binary() -> pathlib.Path:

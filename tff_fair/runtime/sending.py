@@ -47,7 +47,7 @@ def write(message: executor_pb2.Value, value: Any, type_spec: tff.Type) -> None:
     _write_federated(message, value, type_spec)
   elif isinstance(type_spec, tff.StructType):
     _write_struct(message, value, type_spec)
-  elif isinstance(type_spec, tff.TensorType) and _is_array(value, type_spec):
+  elif isinstance(type_spec, tff.TensorType) and is_array(value, type_spec):
     _write_array(message, value)
   else:
     _write_by_tff(message, value, type_spec)
@@ -82,7 +82,7 @@ def _write_struct(
     write(element.value, member, member_type)
 
 
-def _is_array(value: Any, type_spec: tff.TensorType) -> bool:
+def is_array(value: Any, type_spec: tff.TensorType) -> bool:
   """Returns whether a value is an array of numbers of the very type."""
   return (
     isinstance(value, np.ndarray)

@@ -1,0 +1,160 @@
+"""A remote executor that shares large arrays with its worker.
+
+A worker on this machine reads them from memory that the program shares with it,
+and writes those of results there. A message is copied at each step of its way.
+An array that the program got from the worker is still in that memory: where the
+program sends it again, as it does with a state, it sends the path alone.
+
+A tensor read from memory is computed from its path alone: the worker does not
+keep the rounds before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_fair.runtime import (
+  private_tff,
+  resident_values,
+  sending,
+  shared_memory,
+  shared_tensors,
+)
+
+
+class SharingExecutor(resident_values.ResidentExecutor):
+  """Shares the large arrays of values at the server with its worker."""
+
+  def __init__(self, *args: Any, **kwargs: Any) -> None:
+    """Takes the arguments of `tff.framework.RemoteExecutor`."""
+    super().__init__(*args, **kwargs)
+    # Computations in the worker, by the values that they are for.
+    self._readers: dict[Any, Any] = {}
+    self._writers: dict[tff.Type, Any] = {}
+
+  async def create_value(
+    self, value: Any, type_spec: tff.Type | None = None
+  ) -> Any:
+    """Returns the value in the worker."""
+    if not isinstance(
+      type_spec, tff.FederatedType
+    ) or not shared_tensors.is_at_server(type_spec):
+      return await super().create_value(value, type_spec)
+    leaves = [*shared_tensors.leaves(value, type_spec.member)]
+    shared = tuple(
+      map(_is_large, leaves, shared_tensors.tensor_types(type_spec))
+    )
+    if not any(shared):
+      return await super().create_value(value, type_spec)
+    files = [
+      _file_with(leaf) if is_shared else None
+      for leaf, is_shared in zip(leaves, shared, strict=True)
+    ]
+    key = (type_spec, shared)
+    if key not in self._readers:
+      self._readers[key] = await self._send(
+        shared_tensors.build_reader(type_spec, shared)
+      )
+    reader = self._readers[key]
+    paths = await super().create_value(
+      [
+        leaf if file is None else file.path
+        for leaf, file in zip(leaves, files, strict=True)
+      ],
+      reader.type_signature.parameter,
+    )
+    return _with_files(await super().create_call(reader, paths), files)
+
+  async def create_call(self, comp: Any, arg: Any = None) -> Any:
+    """Calls a function; the result keeps the files it is computed from."""
+    return _with_files(await super().create_call(comp, arg), _files_of(arg))
+
+  async def create_struct(self, elements: Any) -> Any:
+    """Makes a structure, likewise."""
+    values = tff.structure.flatten(tff.structure.from_container(elements))
+    files = [file for value in values for file in _files_of(value)]
+    return _with_files(await super().create_struct(elements), files)
+
+  async def create_selection(self, source: Any, index: int) -> Any:
+    """Selects from a structure, likewise."""
+    return _with_files(
+      await super().create_selection(source, index), _files_of(source)
+    )
+
+  async def _compute(self, value_ref: Any, type_spec: tff.Type) -> Any:
+    """Returns a value of the worker, as numbers of this program."""
+    if private_tff.streams_structs(self) or not shared_tensors.is_at_server(
+      type_spec
+    ):
+      return await super()._compute(value_ref, type_spec)
+    tensor_types = [*shared_tensors.tensor_types(type_spec)]
+    files = [
+      shared_memory.SharedFile()
+      if shared_tensors.may_be_large(tensor_type)
+      else None
+      for tensor_type in tensor_types
+    ]
+    if not any(files):
+      return await super()._compute(value_ref, type_spec)
+    if type_spec not in self._writers:
+      self._writers[type_spec] = await self._send(
+        shared_tensors.build_writer(type_spec)
+      )
+    writer = self._writers[type_spec]
+    paths = await super().create_value(
+      [file.path for file in files if file is not None],
+      writer.type_signature.parameter[1],
+    )
+    arg = private_tff.pair(self, value_ref, type_spec, paths)
+    written = await super().create_call(writer, arg)
+    sent = await super()._compute(written.reference, written.type_signature)
+    leaves = [
+      leaf
+      if file is None or not file.num_bytes
+      else file.read(tensor_type.dtype, tensor_type.shape[1:])
+      for leaf, file, tensor_type in zip(sent, files, tensor_types, strict=True)
+    ]
+    return shared_tensors.structured(iter(leaves), type_spec)
+
+  async def _send(self, comp: tff.Computation) -> Any:
+    """Returns a computation in the worker."""
+    return await super().create_value(comp, comp.type_signature)
+
+  def close(self) -> None:
+    """Drops the computations, too."""
+    self._readers.clear()
+    self._writers.clear()
+    super().close()
+
+
+def _is_large(value: Any, tensor_type: tff.TensorType) -> bool:
+  """Returns whether a value is an array that is worth sharing."""
+  return sending.is_array(value, tensor_type) and shared_tensors.is_large(
+    value.nbytes
+  )
+
+
+def _file_with(array: np.ndarray) -> shared_memory.SharedFile:
+  """Returns the file that has an array, which it may be in already."""
+  file = shared_memory.file_of(array)
+  if file is None:
+    file = shared_memory.SharedFile()
+    file.write(array)
+  return file
+
+
+def _files_of(*values: Any) -> list[shared_memory.SharedFile]:
+  """Returns the files that values of the worker are computed from."""
+  return [file for value in values for file in getattr(value, "files", ())]
+
+
+def _with_files(
+  value: Any, files: Sequence[shared_memory.SharedFile | None]
+) -> Any:
+  """Returns a value of the worker, which keeps files as long as it lives."""
+  value.files = [file for file in files if file is not None]
+  return value
