@@ -1,6 +1,7 @@
 """Tests of large arrays that program and worker share."""
 
 import collections
+import gc
 
 import numpy as np
 import pytest
@@ -150,6 +151,21 @@ def test_a_state_that_nobody_else_holds_is_read():
     return next_state(after(1, state_of(30))["state"])
 
   np.testing.assert_array_equal(output()["sums"], output()["sums"])
+
+
+def test_who_keeps_many_states_gets_them_in_messages(monkeypatch):
+  wanted = after(3, state_of(8))
+  gc.collect()
+  monkeypatch.setattr(shared_memory, "_MOST_FILES", 3)
+  states = [state_of(8)]
+  for _ in range(3):
+    states.append(next_state(states[-1])["state"])
+  files = [shared_memory.file_of(state["rows"]) for state in states]
+  assert sum(file is not None for file in files) <= 3
+  assert files[-1] is None
+  tf.nest.map_structure(
+    np.testing.assert_array_equal, states[-1], wanted["state"]
+  )
 
 
 def test_without_such_files_all_goes_in_messages(monkeypatch):

@@ -21,6 +21,11 @@ from tensorflow.core.framework import tensor_pb2
 # Field 4 of a `TensorProto`, `tensor_content`: bytes.
 _TENSOR_CONTENT = bytes([4 << 3 | 2])
 
+# Who keeps the states of many rounds must still be able to open files: an array
+# here takes two of the 1,024 that systems usually allow.
+_MOST_FILES = 200
+_files: weakref.WeakSet[SharedFile] = weakref.WeakSet()
+
 
 def is_available() -> bool:
   """Returns whether processes of this user can share such files."""
@@ -33,12 +38,18 @@ def is_available() -> bool:
   )
 
 
+def has_room(num_files: int) -> bool:
+  """Returns whether this program may have so many files more."""
+  return len(_files) + num_files <= _MOST_FILES
+
+
 class SharedFile:
   """An anonymous file, as long as this object lives."""
 
   def __init__(self) -> None:
     self._descriptor = os.memfd_create("tff_fair")
     weakref.finalize(self, os.close, self._descriptor)
+    _files.add(self)
 
   @property
   def path(self) -> str:

@@ -48,7 +48,7 @@ class SharingExecutor(resident_values.ResidentExecutor):
     shared = tuple(
       map(_is_large, leaves, shared_tensors.tensor_types(type_spec))
     )
-    if not any(shared):
+    if not any(shared) or not shared_memory.has_room(sum(shared)):
       return await super().create_value(value, type_spec)
     files = [
       _file_with(leaf) if is_shared else None
@@ -92,14 +92,13 @@ class SharingExecutor(resident_values.ResidentExecutor):
     ):
       return await super()._compute(value_ref, type_spec)
     tensor_types = [*shared_tensors.tensor_types(type_spec)]
-    files = [
-      shared_memory.SharedFile()
-      if shared_tensors.may_be_large(tensor_type)
-      else None
-      for tensor_type in tensor_types
-    ]
-    if not any(files):
+    may_be_large = [*map(shared_tensors.may_be_large, tensor_types)]
+    if not any(may_be_large) or not shared_memory.has_room(sum(may_be_large)):
       return await super()._compute(value_ref, type_spec)
+    files = [
+      shared_memory.SharedFile() if is_candidate else None
+      for is_candidate in may_be_large
+    ]
     if type_spec not in self._writers:
       self._writers[type_spec] = await self._send(
         shared_tensors.build_writer(type_spec)
