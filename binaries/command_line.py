@@ -81,7 +81,7 @@ def run(
   program = pathlib.Path(argv[0]).stem
   status = 0
   try:
-    with interruption.raised():
+    with interruption.raised(owns_process=True):
       words = _parse(argv, groups, namespace)
       if words and not arguments:
         raise UsageError(

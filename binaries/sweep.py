@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from binaries import command_line, named_flags
 from binaries.flags import search_flags, sweep_flags
-from tff_fair.experiments import progress
+from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.searching import study, summary
@@ -25,6 +25,7 @@ from tff_fair.experiments.sweeps.runner import Failure, Runner
 GROUPS = (sweep_flags, search_flags)
 
 
+@interruption.at_once()
 def main() -> None:
   """Runs the sweep, or the search, that the flags describe."""
   sweep = sweep_flags.sweep()

@@ -10,11 +10,12 @@ from typing import NoReturn
 from binaries import command_line
 from binaries.flags import run_flags
 from tff_fair import experiments
-from tff_fair.experiments import garbage, progress
+from tff_fair.experiments import garbage, interruption, progress
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
 
 
+@interruption.at_once()
 def main() -> None:
   """Trains as the flags say."""
   if (catalog_text := run_flags.catalog_wanted()) is not None:
@@ -34,6 +35,7 @@ def main() -> None:
       workers=run_flags.workers(),
       wandb=run_flags.wandb(),
       compilation_cache=run_flags.compilation_cache(),
+      round_timeout=run_flags.round_timeout(),
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )

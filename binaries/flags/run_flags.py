@@ -1,6 +1,7 @@
 """The flags of a run, made from the settings that `RunSpec` declares."""
 
 import dataclasses
+import math
 import pathlib
 from typing import Any
 
@@ -100,6 +101,15 @@ _WORKERS = flags.DEFINE_list(
   "TFF workers to compute on, as host:port,host:port; by default the program "
   "starts one on this machine.",
 )
+_ROUND_TIMEOUT = flags.DEFINE_float(
+  "round_timeout",
+  None,
+  "Seconds after which a worker that has not computed a round, or an "
+  "evaluation, is replaced, and the round run again; 0 waits without limit. By "
+  "default ten times the slowest so far, 300 at least, and only if the worker "
+  "has stopped computing. It changes no result.",
+  lower_bound=0.0,
+)
 _WANDB = flags.DEFINE_string(
   "wandb",
   None,
@@ -133,6 +143,7 @@ GROUPS = (
     (
       _OUTPUT_DIR.name,
       _WORKERS.name,
+      _ROUND_TIMEOUT.name,
       _WANDB.name,
       _COMPILATION_CACHE.name,
     ),
@@ -176,6 +187,20 @@ def output_dir() -> pathlib.Path | None:
 def workers() -> list[str]:
   """Returns the addresses of the workers to compute on; none is local."""
   return list(_WORKERS.value)
+
+
+def round_timeout() -> float | None:
+  """Returns the seconds that a round may take; 0 is no limit.
+
+  Raises:
+    UsageError: If it is not finite.
+  """
+  seconds = _ROUND_TIMEOUT.value
+  if seconds is not None and not math.isfinite(seconds):
+    raise UsageError(
+      f"--round_timeout={seconds}: expected a finite number; 0 is no limit."
+    )
+  return seconds
 
 
 def wandb() -> str | None:

@@ -1,12 +1,33 @@
-"""Ctrl-C and SIGTERM as an exception that never tears a file."""
+"""Ctrl-C and SIGTERM: recorded, and acted upon where nothing can be torn.
 
+Python runs a signal handler between any two instructions, also inside callbacks
+of its garbage collector and of weak references. There it discards what the
+handler raises, and the signal is lost. So the handler notes the signal first,
+and what happens next depends on where the program is:
+
+- `recorded`: nothing, until the program comes by a `check`. Runs and sweeps
+  have them in each round and wherever they wait.
+- `at_once`: the process ends. That is for the start of a program, which has
+  nothing to save yet.
+- `raised`: `Interrupted` is raised on the spot, for short work that cleans up
+  after itself; again, should Python discard it.
+
+A second signal does not wait for any of them.
+"""
+
+import _thread
 import contextlib
+import enum
+import os
 import signal
+import sys
 import threading
 import types
 from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SECONDS_TO_NEXT_TRY = 0.05
 
 
 class Interrupted(KeyboardInterrupt):
@@ -27,8 +48,33 @@ class Interrupted(KeyboardInterrupt):
     return self.advice
 
 
-_pending: int | None = None
-_num_deferring = 0
+class _Way(enum.Enum):
+  """What the handler does, once it has noted a signal."""
+
+  RAISE = enum.auto()
+  RECORD = enum.auto()
+  END = enum.auto()
+
+
+class _State:
+  """What the handler and the program tell each other.
+
+  Attributes:
+    way: What the handler does.
+    pending: A signal that nobody has acted upon yet.
+    num_came: How many signals have come since somebody began to handle them.
+    num_deferring: How many `deferred` blocks the program is in.
+    owns_process: Whether the process is a program of this project, which may
+      end it, not one that uses the library.
+    is_again: Whether the next signal is one that Python had discarded.
+  """
+
+  way = _Way.RAISE
+  pending: int | None = None
+  num_came = 0
+  num_deferring = 0
+  owns_process = False
+  is_again = False
 
 
 def unhandled_signals() -> Sequence[int]:
@@ -36,46 +82,177 @@ def unhandled_signals() -> Sequence[int]:
 
   None in other threads than the main one: signals never come there.
   """
-  if threading.current_thread() is not threading.main_thread():
+  if not _is_main_thread():
     return ()
   defaults = (signal.SIG_DFL, signal.default_int_handler)
   return [n for n in _SIGNALS if signal.getsignal(n) in defaults]
 
 
 @contextlib.contextmanager
-def raised(signals: Sequence[int] = _SIGNALS) -> Iterator[None]:
+def raised(
+  signals: Sequence[int] = _SIGNALS, *, owns_process: bool = False
+) -> Iterator[None]:
   """Raises `Interrupted` where the main thread is when a signal comes.
 
   Args:
     signals: The signals.
+    owns_process: Whether the whole process is a program that may be ended by a
+      second signal; else that one is raised, too.
   """
-  former = {number: signal.getsignal(number) for number in signals}
-  for number in signals:
-    signal.signal(number, _handle)
+  former = _State.owns_process
+  _State.owns_process = owns_process or former
   try:
-    yield
+    with _handled(_Way.RAISE, signals), _raised_again():
+      try:
+        yield
+      except Exception as error:
+        # A library caught it, and failed for that.
+        if (cause := _cause(error)) is not None:
+          raise cause from None
+        raise
   finally:
-    for number, handler in former.items():
-      signal.signal(number, handler)
+    _State.owns_process = former
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[None]:
+  """Notes signals, which the program looks for by `check` and `deferred`.
+
+  Also at its own end. It handles the signals that nobody handles, or `raised`
+  does, and does nothing in other threads than the main one.
+
+  Raises:
+    Interrupted: If a signal has come.
+  """
+  if not _is_main_thread():
+    yield
+    return
+  ours = [n for n in _SIGNALS if signal.getsignal(n) is _handle]
+  with _handled(_Way.RECORD, [*unhandled_signals(), *ours]):
+    yield
+    check()
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+  """Ends the process when a signal comes, if it is a program of ours.
+
+  Its exit status is the one by which shells know the signal. The kernel ends
+  its workers.
+  """
+  if not _State.owns_process or not _is_main_thread():
+    yield
+    return
+  check()
+  with _handled(_Way.END, ()):
+    yield
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
   """Holds `Interrupted` back until its end: for what must not stop half-way."""
-  global _num_deferring, _pending  # noqa: PLW0603
-  _num_deferring += 1
+  _State.num_deferring += 1
   try:
     yield
   finally:
-    _num_deferring -= 1
-  if _pending is not None and _num_deferring == 0:
-    number, _pending = _pending, None
-    raise Interrupted(number)
+    _State.num_deferring -= 1
+  check()
+
+
+def check() -> None:
+  """Raises `Interrupted` if a signal has come, unless in a `deferred` block."""
+  number = _State.pending
+  if number is None or _State.num_deferring or not _is_main_thread():
+    return
+  _State.pending = None
+  raise Interrupted(number)
+
+
+def _is_main_thread() -> bool:
+  return threading.current_thread() is threading.main_thread()
+
+
+@contextlib.contextmanager
+def _handled(way: _Way, signals: Sequence[int]) -> Iterator[None]:
+  """Handles signals in a way; in the end as before."""
+  former_way = _State.way
+  former = {number: signal.getsignal(number) for number in signals}
+  is_first = _handle not in map(signal.getsignal, _SIGNALS)
+  if is_first:
+    _State.pending, _State.num_came = None, 0
+  _State.way = way
+  for number in signals:
+    signal.signal(number, _handle)
+  try:
+    yield
+  finally:
+    _State.way = former_way
+    for number, handler in former.items():
+      signal.signal(number, handler)
 
 
 def _handle(number: int, frame: types.FrameType | None) -> None:
-  global _pending  # noqa: PLW0603
   del frame
-  if _num_deferring == 0:
+  if not _State.is_again:
+    _State.num_came += 1
+  _State.is_again = False
+  _State.pending = number
+  if _State.num_came > 1:
+    if _State.owns_process:
+      _end(number)
+    _State.pending = None
     raise Interrupted(number)
-  _pending = number
+  if _State.num_deferring or _State.way is _Way.RECORD:
+    return
+  if _State.way is _Way.END:
+    _end(number)
+  _State.pending = None
+  raise Interrupted(number)
+
+
+def _end(number: int) -> NoReturn:
+  """Ends the process here and now."""
+  with contextlib.suppress(OSError, RuntimeError, ValueError, AttributeError):
+    sys.stdout.flush()
+  with contextlib.suppress(OSError):
+    os.write(2, b"Interrupted.\n")
+  os._exit(128 + number)  # As shells know it.
+
+
+@contextlib.contextmanager
+def _raised_again() -> Iterator[None]:
+  """Raises an `Interrupted` that Python discards once more, a moment later."""
+  former = sys.unraisablehook
+
+  def notice(discarded: Any) -> None:
+    if isinstance(discarded.exc_value, Interrupted):
+      _State.pending = discarded.exc_value.signal_number
+      again = threading.Timer(_SECONDS_TO_NEXT_TRY, _send_again)
+      again.daemon = True
+      again.start()
+    else:
+      former(discarded)
+
+  sys.unraisablehook = notice
+  try:
+    yield
+    if _State.way is _Way.RAISE:
+      check()
+  finally:
+    sys.unraisablehook = former
+
+
+def _send_again() -> None:
+  number = _State.pending
+  if number is not None:  # Else somebody has acted upon it.
+    _State.is_again = True
+    _thread.interrupt_main(number)
+
+
+def _cause(error: BaseException | None) -> Interrupted | None:
+  """Returns the interruption in whose wake an error came, if any."""
+  while error is not None:
+    if isinstance(error, Interrupted):
+      return error
+    error = error.__cause__ or error.__context__
+  return None

@@ -9,15 +9,18 @@ from tff_fair.runtime.contexts import (
   use_local,
   use_workers,
 )
+from tff_fair.runtime.supervision import WorkerLostError, supervised
 from tff_fair.runtime.workers import Worker, start_worker, worker_pids
 
 __all__ = [
   "ClientCount",
   "Worker",
+  "WorkerLostError",
   "compiles_natively",
   "count_clients",
   "start_worker",
   "stop",
+  "supervised",
   "use_default",
   "use_local",
   "use_workers",

@@ -1,6 +1,7 @@
 """Connections to workers, local or remote, through TFF's remote executors."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import queue
 import threading
@@ -87,18 +88,30 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     Raises:
       ConnectionError: If no worker answers in time.
     """
-    self._address = address
     self._timeout = timeout
-    self._process = process
     self._default_num_clients = default_num_clients
     self._stream_structs = stream_structs
     self._plain = plain
-    self._executors: dict[int, tff.framework.RemoteExecutor] = {}
     self._closed = False
+    self._connect(address, process)
+
+  def _connect(self, address: str, process: workers.Worker | None) -> None:
+    self._address = address
+    self._process = process
+    self._executors: dict[int, tff.framework.RemoteExecutor] = {}
     self._channel = grpc.insecure_channel(address, _CHANNEL_OPTIONS)
-    stub_type = tff.framework.RemoteExecutorGrpcStub if plain else _Stub
+    stub_type = tff.framework.RemoteExecutorGrpcStub if self._plain else _Stub
     self._stub = stub_type(self._channel)
     self.create_executor({})
+
+  def replace(self, process: workers.Worker) -> None:
+    """Goes on with another worker, which this program has started.
+
+    What the former one kept has ended with it, so nothing tells it to drop it.
+    """
+    if isinstance(self._stub, _Stub):
+      self._stub.close()
+    self._connect(process.address, process)
 
   def create_executor(
     self, cardinalities: tff.framework.CardinalitiesType
@@ -206,6 +219,7 @@ class ConcurrentContext(tff.framework.AsyncContext):
   """
 
   def __init__(self, context: tff.framework.AsyncExecutionContext) -> None:
+    """Takes the context that computes."""
     self._context = context
     self._loop = asyncio.new_event_loop()
     # A daemon does not keep a program alive that is interrupted in a round.
@@ -215,13 +229,15 @@ class ConcurrentContext(tff.framework.AsyncContext):
     with contextlib.closing(self._loop):
       self._loop.run_forever()
 
+  def submit(self, comp: Any, arg: Any) -> concurrent.futures.Future[Any]:
+    """Starts to compute `comp(arg)`; returns the result to come."""
+    return asyncio.run_coroutine_threadsafe(
+      self._context.invoke(comp, arg), self._loop
+    )
+
   async def invoke(self, comp: Any, arg: Any) -> Any:
     """Computes `comp(arg)`."""
-    return await asyncio.wrap_future(
-      asyncio.run_coroutine_threadsafe(
-        self._context.invoke(comp, arg), self._loop
-      )
-    )
+    return await asyncio.wrap_future(self.submit(comp, arg))
 
   def close(self) -> None:
     """Ends the thread."""

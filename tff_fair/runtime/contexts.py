@@ -6,6 +6,7 @@ for the thread that calls them.
 
 import atexit
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from tff_fair.runtime import (
   connections,
   native,
   private_tff,
+  supervised_contexts,
   workers,
 )
 
@@ -29,37 +31,16 @@ def _compile_in_the_clear(comp: tff.Computation) -> Any:
 
 
 def _create_context(
-  context_type: type[
-    tff.framework.SyncExecutionContext | tff.framework.AsyncExecutionContext
-  ],
   executors: connections.WorkerExecutors,
   *,
   simulate_secure_sums: bool = False,
-) -> tff.framework.SyncContext | tff.framework.AsyncContext:
-  """Creates a synchronous or asynchronous context as TFF's native backend."""
-  return context_type(
+) -> tff.framework.AsyncExecutionContext:
+  """Creates a context as TFF's native backend does."""
+  return tff.framework.AsyncExecutionContext(
     executors,
     _compile_in_the_clear if simulate_secure_sums else native.compile_now,
     transform_args=tff.tensorflow.transform_args,
     transform_result=tff.tensorflow.transform_result,
-  )
-
-
-def _create_local_context(
-  executors: connections.WorkerExecutors,
-  *,
-  asynchronous: bool,
-  simulate_secure_sums: bool,
-) -> tff.framework.SyncContext | tff.framework.AsyncContext:
-  context = _create_context(
-    tff.framework.AsyncExecutionContext
-    if asynchronous
-    else tff.framework.SyncExecutionContext,
-    executors,
-    simulate_secure_sums=simulate_secure_sums,
-  )
-  return (
-    tff.program.NativeFederatedContext(context) if asynchronous else context
   )
 
 
@@ -106,13 +87,13 @@ def use_local(
   if keep_memory:
     allocator.keep_freed_memory()
   with contextlib.ExitStack() as opened:
-    worker = opened.enter_context(
-      workers.start_worker(
-        max_concurrent_computation_calls=max_concurrent_computation_calls,
-        environment=worker_environment,
-        timeout=timeout,
-      )
+    start = functools.partial(
+      workers.start_worker,
+      max_concurrent_computation_calls=max_concurrent_computation_calls,
+      environment=worker_environment,
+      timeout=timeout,
     )
+    worker = opened.enter_context(start())
     executors = connections.WorkerExecutors(
       worker.address,
       process=worker,
@@ -121,16 +102,22 @@ def use_local(
       plain=not private_tff.check(),
     )
     opened.callback(connections.close_all, [executors])
-    # Runs first: closing must not wait for a round that nobody awaits any more.
-    opened.callback(worker.stop)
-
-    tff.framework.set_default_context(
-      _create_local_context(
-        executors,
-        asynchronous=asynchronous,
-        simulate_secure_sums=simulate_secure_sums,
-      )
+    context = _create_context(
+      executors, simulate_secure_sums=simulate_secure_sums
     )
+    if asynchronous:
+      # Runs first: closing must not wait for a round that nobody awaits any
+      # more.
+      opened.callback(worker.stop)
+      tff.framework.set_default_context(
+        tff.program.NativeFederatedContext(context)
+      )
+    else:
+      local = supervised_contexts.LocalContext(
+        connections.ConcurrentContext(context), executors, worker, start
+      )
+      opened.callback(local.close)  # First, too.
+      tff.framework.set_default_context(local)
     _replace_current(opened, worker, natively=not simulate_secure_sums)
 
 
@@ -178,13 +165,16 @@ def use_workers(
       )
     contexts = []
     for worker in executors:
-      context = connections.ConcurrentContext(
-        _create_context(tff.framework.AsyncExecutionContext, worker)
-      )
+      context = connections.ConcurrentContext(_create_context(worker))
       opened.callback(context.close)
       contexts.append(context)
     tff.backends.native.set_mergeable_comp_execution_context(
       contexts, num_subrounds
+    )
+    tff.framework.set_default_context(
+      supervised_contexts.RemoteContext(
+        tff.framework.get_context_stack().current
+      )
     )
     _replace_current(opened)
 
@@ -214,6 +204,8 @@ def count_clients() -> ClientCount | None:
   May be asked from another thread, in the middle of a round.
   """
   worker = _local_worker
+  if isinstance(_chosen, supervised_contexts.LocalContext):
+    worker = _chosen.worker
   if worker is None:
     return None
   return ClientCount(worker.clients_begun(), worker.clients_at_a_time)

@@ -12,6 +12,7 @@ import atexit
 import concurrent.futures
 import contextlib
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -102,6 +103,16 @@ class Worker:
   def is_running(self) -> bool:
     """Whether the process has not ended yet."""
     return self._process.poll() is None
+
+  def cpu_seconds(self) -> float:
+    """Returns the processor time that it has used; 0 after its end."""
+    try:
+      stat = pathlib.Path(f"/proc/{self.pid}/stat").read_text()
+    except OSError:
+      return 0.0
+    # The name of the program, the second field, may hold spaces.
+    user, system = stat.rpartition(") ")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
   def check_running(self, *, patience: float = 0.0) -> None:
     """Raises a `RuntimeError` that says how, if the process has ended.

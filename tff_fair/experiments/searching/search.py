@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 
 from tff_fair import typed_values
-from tff_fair.experiments import grids, interruption, spec_text
+from tff_fair.experiments import grids, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.run import Run
@@ -122,8 +122,7 @@ def search(
   searcher = Searcher(
     [one], chosen, Runner(folder, jobs=jobs, progress=progress)
   )
-  with interruption.raised(interruption.unhandled_signals()):
-    failures = searcher.carry_out()
+  failures = searcher.carry_out()
   if failures:
     told = "; ".join(
       f"{f.run.name}: {f.reason} (log: {f.log})" for f in failures

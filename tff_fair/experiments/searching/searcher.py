@@ -85,9 +85,12 @@ class Searcher:
     )
     processes.prepare()
     try:
-      with contextlib.closing(
-        self.runner.run_jobs(self._next_job, most, self._num_done())
-      ) as all_ended:
+      with (
+        interruption.recorded(),
+        contextlib.closing(
+          self.runner.run_jobs(self._next_job, most, self._num_done())
+        ) as all_ended,
+      ):
         for ended in all_ended:
           run = self._running.pop(ended.job.name)
           if ended.status:

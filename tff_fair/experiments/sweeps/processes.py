@@ -33,6 +33,8 @@ from tff_fair.experiments.spec import RunSpec
 _PRELOADED = "tff_fair.experiments.sweeps.warm"
 # The exit status of a run that a mistake of the user ends.
 _MISTAKE = 2
+# How often a program that waits looks whether a signal has come.
+_SECONDS_PER_LOOK = 0.2
 _context = multiprocessing.get_context("forkserver")
 
 
@@ -108,7 +110,9 @@ def run_all(
           running[started] = (job, time.monotonic())
       if not running:
         return
-      connection.wait([process.sentinel for process in running])
+      sentinels = [process.sentinel for process in running]
+      while not connection.wait(sentinels, timeout=_SECONDS_PER_LOOK):
+        interruption.check()
       for process in list(running):
         if process.exitcode is not None:
           job, start = running.pop(process)
@@ -192,7 +196,7 @@ def _train(job: Job) -> None:
   os.close(log)
   status = 0
   try:
-    with interruption.raised():
+    with interruption.raised(owns_process=True), interruption.at_once():
       job.train(job.spec, job.path, job.workers)
   except (SpecError, RunError, DataError) as error:
     print(" ".join(job.describe(error).split()), file=sys.stderr)

@@ -92,8 +92,7 @@ def sweep(
   folder = pathlib.Path(output_dir)
   once = list({run.name: run for run in planned}.values())
   runner = Runner(folder, jobs=jobs, progress=progress)
-  with interruption.raised(interruption.unhandled_signals()):
-    failures = runner.carry_out(once, runner.states(once))
+  failures = runner.carry_out(once, runner.states(once))
   if failures:
     told = "; ".join(
       f"{f.run.name}: {f.reason} (log: {f.log})" for f in failures
@@ -172,9 +171,12 @@ class Runner:
     jobs = iter([self.job(run) for run in unfinished])
     failures = []
     try:
-      with contextlib.closing(
-        self.run_jobs(lambda: next(jobs, None), len(planned), done)
-      ) as all_ended:
+      with (
+        interruption.recorded(),
+        contextlib.closing(
+          self.run_jobs(lambda: next(jobs, None), len(planned), done)
+        ) as all_ended,
+      ):
         of_names = {run.name: run for run in unfinished}
         for ended in all_ended:
           if ended.status:

@@ -176,6 +176,7 @@ def train(
           break
         if pruning is not None and pruning.is_pruned:
           break
+        interruption.check()
         result = training.run(newest, round_num)
         newest = result.state
         timing = {"round_seconds": result.seconds}

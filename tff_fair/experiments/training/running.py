@@ -50,6 +50,7 @@ def run(
   wandb: str | None = None,
   pruning: loop.Pruning | None = None,
   compilation_cache: bool = True,
+  round_timeout: float | None = None,
 ) -> Run:
   """Trains, evaluates and saves results; goes on with an interrupted run.
 
@@ -72,6 +73,9 @@ def run(
     compilation_cache: Whether to keep the compiled computations for later runs
       of the same settings, in the user's folder of caches, and to use those
       that are there; see `tff_fair.compilation_cache`. Decides no results.
+    round_timeout: Seconds after which a worker that has not computed a round,
+      or an evaluation, is replaced; 0 is no limit. See
+      `tff_fair.runtime.supervised` for what it is by default.
 
   Returns:
     The finished run, or the pruned one.
@@ -79,7 +83,8 @@ def run(
   Raises:
     SpecError: If a setting does not go with the data or the method, or there
       are no such workers.
-    RunError: If the folder holds something else, or cannot be written to.
+    RunError: If the folder holds something else, or cannot be written to; or if
+      workers are lost again and again.
     tasks.DataError: If the data cannot be used.
     Interrupted: If Ctrl-C or SIGTERM came. The run has then saved its last
       round; the same call goes on from there.
@@ -100,7 +105,10 @@ def run(
     command=command,
   )
   with (
-    interruption.raised(interruption.unhandled_signals()),
+    interruption.recorded(),
+    runtime.supervised(
+      check=interruption.check, timeout=round_timeout, say=say
+    ),
     take_folder(paths, config) as folder,
   ):
     say(assembly.describe(spec, plan))
@@ -169,12 +177,17 @@ def _complete(
       files.write(folder.pruned, json.dumps({"rounds": last}) + "\n")
       return
     event_files.write_hparams(folder, spec)
+    interruption.check()
     results.write(
       folder, plan.task, selection=plan.selection, attackers=plan.attackers
     )
   except interruption.Interrupted as interrupted:
     interrupted.advice = _advice(folder, spec)
     raise
+  except runtime.WorkerLostError as error:
+    raise RunError(
+      f"{folder.path}: {error}. {_advice(folder, spec)}"
+    ) from error
   except Exception as error:
     # TensorFlow has errors of its own for it, of several kinds.
     if not (full := [text for text in _FULL if text in str(error)]):
