@@ -13,6 +13,10 @@ from tff_fair import experiments
 from tff_fair.experiments import garbage, interruption, progress
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.training import exclusion
+
+# The exit status of a run in which no client counted.
+_STATUS_UNTRAINED = 3
 
 
 @interruption.at_once()
@@ -43,6 +47,9 @@ def main() -> None:
     # It begins with the folder.
     raise command_line.UsageError(f"--output_dir={error}") from error
   print(fairness_table.describe(run.summary or {}))
+  if run.is_untrained:
+    progress.say(f"{run.path}: {exclusion.advise(run.cohorts)}")
+    sys.exit(_STATUS_UNTRAINED)
 
 
 def run() -> NoReturn:

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import struct
 
 
 class OptionError(ValueError):
@@ -19,6 +20,15 @@ class OptionError(ValueError):
     return str(self.args[1])
 
 
+def as_float32(value: float) -> float:
+  """Returns a number as tensors hold it: 1e39 is infinite, 1e-46 is zero."""
+  try:
+    single: float = struct.unpack("f", struct.pack("f", value))[0]
+  except OverflowError:
+    return math.inf if value > 0 else -math.inf
+  return single
+
+
 def check_number(
   name: str,
   value: float,
@@ -29,6 +39,9 @@ def check_number(
   exclude_maximum: bool = False,
 ) -> None:
   """Checks that a value is a finite number in an interval.
+
+  It must be finite as float32, too, in which tensors hold it; and above an
+  excluded minimum: a rate of 1e-46 is zero there.
 
   Args:
     name: What the caller calls the value.
@@ -47,15 +60,20 @@ def check_number(
       f"Expected {name} to be a number, found {type(value).__name__}: "
       f"{value!r}."
     )
-  try:
-    finite = math.isfinite(value)
-  except OverflowError:  # An integer beyond the range of floats.
-    finite = False
-  too_low = value <= minimum if exclude_minimum else value < minimum
+  single = as_float32(value)
+  finite = math.isfinite(single)
+  too_low = (
+    min(value, single) <= minimum if exclude_minimum else value < minimum
+  )
   too_high = value >= maximum if exclude_maximum else value > maximum
   if not finite or too_low or too_high:
     valid = interval(minimum, maximum, exclude_minimum, exclude_maximum)
-    raise OptionError(name, f"Expected {name} in {valid}, found {value!r}.")
+    in_single = ""
+    if single != value and (math.isinf(single) or single == 0):
+      in_single = f", which is {single:g} in float32"
+    raise OptionError(
+      name, f"Expected {name} in {valid}, found {value!r}{in_single}."
+    )
 
 
 def interval(

@@ -62,6 +62,18 @@ def test_a_signal_is_one_line_and_the_usual_status(program, number, status):
   assert outcome == (status, "", "Interrupted.\n")
 
 
+def test_numbers_that_float32_cannot_hold_are_one_line(program):
+  for flag in ("--client_learning_rate=1e39", "--client_learning_rate=1e-46"):
+    status, _, stderr = program(flag)
+    assert status == 2
+    assert flag.partition("=")[0] in stderr
+    assert "in float32" in stderr
+  status, _, stderr = program("--algorithm=term", "--hparam=t=1e39")
+  assert status == 2
+  assert "--hparam=t=1e+39" in stderr
+  assert "which is inf in float32" in stderr
+
+
 def test_a_reader_that_has_gone_leaves_no_traceback():
   reading, writing = os.pipe()
   os.close(reading)

@@ -56,7 +56,7 @@ def test_a_value_is_checked_to_its_type(name, value, checked):
     ("number", None, "a positive integer, found None"),
     ("number", True, "a positive integer, found True"),
     ("limit", 0, "a positive integer or none"),
-    ("rate", float("inf"), "a positive, finite number, found inf"),
+    ("rate", float("inf"), "a positive, finite number (in float32), found inf"),
     ("share", 1.0, "below 1, found 1.0"),
     ("share", "0.5", "below 1, found '0.5'"),
   ],

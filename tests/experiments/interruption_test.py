@@ -1,4 +1,9 @@
 import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
 
 import pytest
 
@@ -61,3 +66,134 @@ def test_an_error_in_the_deferred_part_is_not_replaced():
     # The signal comes at the next opportunity.
     with pytest.raises(interruption.Interrupted), interruption.deferred():
       pass
+
+
+class Dying:
+  """An object that something happens to when it goes."""
+
+
+def test_what_python_discards_in_a_callback_is_raised_again():
+  def die():
+    dying = Dying()
+    reference = weakref.ref(
+      dying, lambda _: signal.raise_signal(signal.SIGTERM)
+    )
+    del dying  # Python discards what the callback raises.
+    assert reference() is None
+    done.append("discarded")
+    time.sleep(5.0)
+
+  done = []
+  with interruption.raised(), pytest.raises(interruption.Interrupted):
+    die()
+  assert done == ["discarded"]
+
+
+def test_an_error_in_the_wake_of_a_signal_is_the_signal():
+  def careless():
+    try:
+      signal.raise_signal(signal.SIGTERM)
+    except BaseException as error:
+      raise AttributeError("half imported") from error
+
+  with pytest.raises(interruption.Interrupted) as info, interruption.raised():
+    careless()
+  assert info.value.signal_number == signal.SIGTERM
+
+
+def interrupted(work, number=signal.SIGINT):
+  """Sends a signal to work that records it; returns what was done then."""
+
+  def run():
+    with interruption.raised(), interruption.recorded():
+      signal.raise_signal(number)
+      work(done)
+
+  done = []
+  with pytest.raises(interruption.Interrupted) as info:
+    run()
+  assert info.value.signal_number == number
+  return done
+
+
+def test_a_recorded_signal_waits_for_the_next_look():
+  def work(done):
+    done.append("torn by nothing")
+    interruption.check()
+    done.append("never")
+
+  assert interrupted(work, signal.SIGTERM) == ["torn by nothing"]
+
+
+def test_a_recorded_signal_shows_at_the_end_at_the_latest():
+  assert interrupted(lambda done: done.append("whole")) == ["whole"]
+
+
+def test_a_second_signal_does_not_wait():
+  def work(done):
+    with interruption.deferred():
+      done.append("begun")
+      signal.raise_signal(signal.SIGINT)
+      done.append("never")
+
+  assert interrupted(work) == ["begun"]
+
+
+def test_other_threads_leave_signals_to_the_main_thread():
+  def work(done):
+    def look():
+      with interruption.recorded():
+        interruption.check()
+      done.append("looked")
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+
+  assert interrupted(work) == ["looked"]
+
+
+PROGRAM = """
+import importlib.util, signal, sys
+spec = importlib.util.spec_from_file_location("interruption", sys.argv[1])
+interruption = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(interruption)
+with interruption.raised(owns_process=sys.argv[2] == "True"):
+  with getattr(interruption, sys.argv[3])():
+    for _ in range(int(sys.argv[4])):
+      signal.raise_signal(signal.SIGTERM)
+    print("went on", file=sys.stderr)
+    sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize(
+  ("is_program", "way", "number_of_signals", "status", "said"),
+  [
+    (True, "at_once", 1, -signal.SIGTERM, "Interrupted.\n"),
+    (True, "recorded", 2, -signal.SIGTERM, "Interrupted.\n"),
+    (True, "recorded", 1, 1, "went on\n"),
+  ],
+)
+def test_a_program_ends_at_once_if_it_may(
+  is_program, way, number_of_signals, status, said
+):
+  module = interruption.__file__
+  words = [module, str(is_program), way, str(number_of_signals)]
+  ended = subprocess.run(
+    [sys.executable, "-c", PROGRAM, *words],
+    check=False,
+    capture_output=True,
+    text=True,
+    timeout=60,
+  )
+  assert (ended.returncode, ended.stderr) == (status, said)
+
+
+def test_a_program_that_uses_the_library_is_not_ended():
+  done = []
+  with interruption.raised():
+    with interruption.at_once(), pytest.raises(interruption.Interrupted):
+      signal.raise_signal(signal.SIGTERM)
+    done.append("went on")
+  assert done == ["went on"]

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
-from tff_fair import typed_values
+from tff_fair import checks, typed_values
 from tff_fair.typed_values import Value
 
 _KEY = "declared"
@@ -131,12 +131,14 @@ def positive_integer(
 
 
 def positive_number(default: float | None, meaning: str) -> Any:
-  """Declares a field that takes finite numbers above zero."""
+  """Declares a field that takes numbers that are finite, positive float32s."""
   return value(
     default,
     meaning,
-    expects="a positive, finite number" + (" or none" * (default is None)),
-    is_valid=lambda number: number > 0 and math.isfinite(number),
+    expects="a positive, finite number"
+    + (" or none" * (default is None))
+    + " (in float32)",
+    is_valid=lambda number: 0 < checks.as_float32(number) < math.inf,
   )
 
 

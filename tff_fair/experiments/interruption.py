@@ -24,7 +24,7 @@ import sys
 import threading
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SECONDS_TO_NEXT_TRY = 0.05
@@ -137,8 +137,7 @@ def recorded() -> Iterator[None]:
 def at_once() -> Iterator[None]:
   """Ends the process when a signal comes, if it is a program of ours.
 
-  Its exit status is the one by which shells know the signal. The kernel ends
-  its workers.
+  The kernel ends its workers.
   """
   if not _State.owns_process or not _is_main_thread():
     yield
@@ -210,13 +209,14 @@ def _handle(number: int, frame: types.FrameType | None) -> None:
   raise Interrupted(number)
 
 
-def _end(number: int) -> NoReturn:
-  """Ends the process here and now."""
+def _end(number: int) -> None:
+  """Ends the process here and now, by the signal, so that shells know it."""
   with contextlib.suppress(OSError, RuntimeError, ValueError, AttributeError):
     sys.stdout.flush()
   with contextlib.suppress(OSError):
     os.write(2, b"Interrupted.\n")
-  os._exit(128 + number)  # As shells know it.
+  signal.signal(number, signal.SIG_DFL)
+  os.kill(os.getpid(), number)
 
 
 @contextlib.contextmanager

@@ -47,6 +47,9 @@ class Follower(Protocol):
   def __call__(self, round_num: int, evaluation: Evaluation | None) -> None:
     """Takes the end of a round, and its evaluation if there was one."""
 
+  def note(self, text: str) -> None:
+    """Takes a few words about the round, for the next line."""
+
   def watch(
     self, name: str, num_clients: int, passes: int = 1
   ) -> contextlib.AbstractContextManager[None]:
@@ -74,6 +77,9 @@ def follow(
 
 class _Silence:
   def __call__(self, round_num: int, evaluation: Evaluation | None) -> None:
+    pass
+
+  def note(self, text: str) -> None:
     pass
 
   def watch(
@@ -108,6 +114,7 @@ class Progress:
     self._is_over = threading.Event()
     self._ticking = threading.Thread(target=self._tick, daemon=True)
     self._last_evaluation = ""
+    self._note = ""
     self._bar = None
     if _is_on_screen():
       self._bar = tqdm.tqdm(
@@ -137,7 +144,9 @@ class Progress:
     if evaluation is not None:
       self._last_evaluation = _describe(evaluation)
     if self._bar is not None:
-      self._bar.set_postfix_str(self._last_evaluation, refresh=is_start)
+      shown = ", ".join(filter(None, [self._last_evaluation, self._note]))
+      self._note = ""
+      self._bar.set_postfix_str(shown, refresh=is_start)
       self._bar.update(round_num - self._bar.n)
       if is_start:
         self._bar.unpause()
@@ -151,7 +160,14 @@ class Progress:
       parts.append(f"{rate:.2f} s a round")
     if evaluation is not None:
       parts.append(self._last_evaluation)
+    if self._note:
+      parts.append(self._note)
+      self._note = ""
     say(", ".join(parts))
+
+  def note(self, text: str) -> None:
+    """See `Follower`."""
+    self._note = text
 
   @contextlib.contextmanager
   def watch(

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from tff_fair import checks
 from tff_fair.experiments import declared, number_range
 from tff_fair.typed_values import Value
 
@@ -38,7 +39,7 @@ _MOMENTUM_OF = (
 )
 _A_MOMENTUM: declared.Bounds = {
   "expects": "a number in [0, 1)",
-  "is_valid": lambda value: 0 <= value < 1,
+  "is_valid": lambda value: 0 <= checks.as_float32(value) < 1,
 }
 _A_RANGE: declared.Bounds = {
   "expects": number_range.EXPECTED,
@@ -257,8 +258,8 @@ class AttackSettings:
     None,
     "What bias adds, 0 or more; what scaling multiplies with, below 0 to turn "
     "updates round.",
-    expects="a finite number or none",
-    is_valid=math.isfinite,
+    expects="a finite number or none (in float32)",
+    is_valid=lambda value: math.isfinite(checks.as_float32(value)),
   )
 
 

@@ -16,7 +16,7 @@ _MOST_LOST_IN_A_ROW = 3
 _SECONDS_TO_END = 0.5
 
 
-class _LostError(Exception):
+class _LostError(RuntimeError):
   """A worker was lost; says how."""
 
 
@@ -67,21 +67,22 @@ class LocalContext(tff.framework.SyncContext):
     supervised = supervision.current()
     if supervised is None:
       return self._context.submit(comp, arg).result()
-    for _ in range(_MOST_LOST_IN_A_ROW - 1):
+    supervised.check()
+    lost: _LostError | None = None
+    for _ in range(_MOST_LOST_IN_A_ROW):
       try:
+        if lost is not None:
+          supervised.say(
+            f"The worker (process {self._worker.pid}) {lost}. Another one "
+            "computes this again, with the same result."
+          )
+          self._replace()
         return self._wait(self._context.submit(comp, arg), supervised)
-      except _LostError as lost:
-        supervised.say(
-          f"The worker (process {self._worker.pid}) {lost}. Another one "
-          "computes this again, with the same result."
-        )
-        self._replace()
-    try:
-      return self._wait(self._context.submit(comp, arg), supervised)
-    except _LostError as lost:
-      raise supervision.WorkerLostError(
-        f"{_MOST_LOST_IN_A_ROW} workers in a row were lost; the last one {lost}"
-      ) from lost
+      except _LostError as error:
+        lost = error
+    raise supervision.WorkerLostError(
+      f"{_MOST_LOST_IN_A_ROW} workers in a row were lost; the last one {lost}"
+    ) from lost
 
   def _wait(
     self,
@@ -124,9 +125,12 @@ class LocalContext(tff.framework.SyncContext):
 
   def _replace(self) -> None:
     self._worker.stop()
-    self._worker = self._start()
+    try:
+      self._worker = self._start()
+      self._executors.replace(self._worker)
+    except (ConnectionError, RuntimeError, TimeoutError) as error:
+      raise _LostError(f"did not start: {error}") from error
     self._is_abandoned = False
-    self._executors.replace(self._worker)
 
   def close(self) -> None:
     """Ends the worker, and the thread that waits for it."""
@@ -151,6 +155,7 @@ class RemoteContext(tff.framework.SyncContext):
     supervised = supervision.current()
     if supervised is None:
       return self._context.invoke(comp, arg)
+    supervised.check()
     result: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def compute() -> None:

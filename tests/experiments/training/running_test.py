@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from tests import source_tree
 from tff_fair import experiments, runtime
 from tff_fair.experiments import RunSpec, interruption
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import rounds
+from tff_fair.experiments.training import exclusion, rounds
 
 SMALL = RunSpec(
   task_options={"num_clients": 6, "model": "logistic_regression"},
@@ -72,8 +73,10 @@ def test_tables_begin_before_training_and_have_the_clients_losses():
   cohorts = run.cohorts
   assert cohorts is not None
   assert list(cohorts) == [
-    *("round", "client_id", "coefficient", "loss_before", "loss_after", "loss")
+    *("round", "client_id", "coefficient", "loss_before", "loss_after", "loss"),
+    "excluded",
   ]
+  assert cohorts["excluded"].isna().all()
   assert cohorts[["loss_before", "loss_after"]].isna().all(axis=None)
   means = cohorts.groupby("round")["loss"].mean()
   np.testing.assert_allclose(
@@ -143,6 +146,66 @@ def test_ctrl_c_saves_and_the_same_call_goes_on(monkeypatch):
   run = experiments.run(SMALL, "run", progress=False)
   assert accuracies(run) == accuracies(whole)
   assert run.summary == whole.summary
+
+
+def test_workers_that_are_killed_or_freeze_change_no_result(monkeypatch, capfd):
+  undisturbed = experiments.run(SMALL, "undisturbed", progress=False)
+  run_round = rounds.Rounds.run
+
+  def disturbed_round(self, state, round_num):
+    signals = {2: signal.SIGKILL, 3: signal.SIGSTOP}
+    if round_num in signals:
+      # Before the round, or in the middle of it: the sooner comes first.
+      worker = max(runtime.worker_pids())
+      delay = 0.02 * (round_num - 2)
+      threading.Timer(delay, os.kill, (worker, signals[round_num])).start()
+      time.sleep(0.01)
+    return run_round(self, state, round_num)
+
+  monkeypatch.setattr(rounds.Rounds, "run", disturbed_round)
+  runtime.use_local()
+  run = experiments.run(SMALL, "run", round_timeout=10.0)
+  for table in ("metrics", "cohorts", "evaluations", "client_evaluations"):
+    same = [(r.path / f"{table}.csv").read_bytes() for r in (undisturbed, run)]
+    assert same[0] == same[1]
+  assert run.summary == undisturbed.summary
+  lines = [
+    line
+    for line in capfd.readouterr().err.splitlines()
+    if line.startswith("The worker (process")
+  ]
+  assert "was killed; the machine may have run out of memory" in lines[0]
+  assert all("computes this again, with the same result" in n for n in lines)
+
+
+def test_workers_lost_again_and_again_end_a_run_that_goes_on(monkeypatch):
+  run_round = rounds.Rounds.run
+
+  def lost(self, state, round_num):
+    if round_num == 2:
+      raise runtime.WorkerLostError("3 workers in a row were lost")
+    return run_round(self, state, round_num)
+
+  with monkeypatch.context() as patched:
+    patched.setattr(rounds.Rounds, "run", lost)
+    with pytest.raises(
+      experiments.RunError,
+      match=r"^run: 3 workers .* lost\. 1 of 3 rounds are saved in run; ",
+    ):
+      experiments.run(SMALL, "run", progress=False)
+  assert experiments.run(SMALL, "run", progress=False).is_finished
+
+
+def test_a_run_in_which_nobody_counts_says_so(capfd):
+  run = experiments.run(SMALL.replace(client_learning_rate=3e38), "run")
+  assert run.is_untrained
+  assert run.cohorts is not None
+  assert set(run.cohorts["excluded"]) == {"not finite"}
+  assert (
+    "4 of 4 clients did not count in round 3 (4 not finite)"
+    in capfd.readouterr().err
+  )
+  assert "smaller client_learning_rate" in exclusion.advise(run.cohorts)
 
 
 def test_signals_of_others_and_other_threads_are_left_to_them():

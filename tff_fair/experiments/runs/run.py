@@ -228,6 +228,12 @@ class Run:
     """One row per round and client of its cohort; older runs have none."""
     return self._read("cohorts.csv", ROUND, "client_id")
 
+  @property
+  def is_untrained(self) -> bool:
+    """Whether it has rounds, and no client counted in any of them."""
+    counts = self.rounds.get("aggregator/num_clients")
+    return counts is not None and len(counts) > 0 and not counts.any()
+
   @functools.cached_property
   def labels(self) -> pd.DataFrame | None:
     """One row per client: how many training examples of each class it has."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from tff_fair.experiments.training import sampling
+from tff_fair.experiments.training import exclusion, sampling
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -44,6 +44,10 @@ def _prepare_nothing(round_num: int) -> None:
   del round_num
 
 
+def _untold(text: str) -> None:
+  del text
+
+
 class Process(Protocol):
   """What is needed of a `tff.learning.templates.LearningProcess`."""
 
@@ -67,7 +71,8 @@ class Round(NamedTuple):
     clients: Columns with one entry for each client that reported back, in
       ascending order of `client_id`; `coefficient`, `loss_before`,
       `loss_after` and `loss` are `None` where they are not known. `loss` is
-      what the client reported to the method.
+      what the client reported to the method. `excluded` says why a client did
+      not count, `None` for those who did.
   """
 
   state: State
@@ -90,6 +95,8 @@ class Rounds:
     losses: Callable[[State, Sequence[int]], np.ndarray] | None = None,
     prepare: Callable[[int], None] = _prepare_nothing,
     watch: Watch = _unwatched,
+    num_examples: np.ndarray | None = None,
+    tell: Callable[[str], None] = _untold,
   ) -> None:
     """Takes the parts of a round.
 
@@ -104,6 +111,8 @@ class Rounds:
       prepare: Begins to load the data of a round, by its number. It is asked
         for the round after the one that computes.
       watch: Surrounds the clients' work.
+      num_examples: int[K], training examples of each client, if known.
+      tell: Takes a few words about a round in which most did not count.
     """
     self._process = process
     self._sample = sample
@@ -112,6 +121,8 @@ class Rounds:
     self._losses = losses
     self._prepare = prepare
     self._watch = watch
+    self._num_examples = num_examples
+    self._tell = tell
 
   def initial_state(self) -> State:
     """Returns the state before the first round."""
@@ -134,6 +145,11 @@ class Rounds:
       output = self._process.next(state, train_data)
     seconds = time.perf_counter() - start
     metrics, of_clients = _without_clients(output.metrics)
+    excluded = exclusion.reasons(
+      client_ids, of_clients.get(_COEFFICIENTS), self._num_examples
+    )
+    if (told := exclusion.describe_most(excluded, name)) is not None:
+      self._tell(told)
     before = after = np.full(number, None)
     if self._losses is not None:
       with self._watch(f"losses before {name}", number):
@@ -153,6 +169,7 @@ class Rounds:
         "loss_before": before,
         "loss_after": after,
         "loss": _column(of_clients, _LOSSES, client_ids),
+        "excluded": excluded,
       },
     )
 

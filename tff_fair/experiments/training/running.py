@@ -281,6 +281,8 @@ def _rounds(
     else None,
     prepare=prepare,
     watch=follower.watch,
+    num_examples=plan.task.train.num_examples,
+    tell=follower.note,
   )
 
 

@@ -1,0 +1,202 @@
+"""Tests of workers that are lost while a program waits for them."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import runtime
+from tff_fair.runtime import supervision
+
+# A client's work is short, but long enough to be killed in the middle.
+SECONDS_OF_WORK = 0.6
+
+
+@tff.tensorflow.computation(np.float32)
+def add_one_slowly(x):
+  start = tf.timestamp()
+  return tf.while_loop(
+    lambda _: tf.timestamp() - start < SECONDS_OF_WORK,
+    lambda y: (tf.identity(y),),
+    (x + 1.0,),
+  )[0]
+
+
+@tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+def sum_of_successors(values):
+  return tff.federated_sum(tff.federated_map(add_one_slowly, values))
+
+
+@pytest.fixture(autouse=True)
+def local_worker():
+  runtime.use_local()
+  yield
+  runtime.use_local()
+
+
+def signal_workers(number, times=1):
+  """Sends a signal to each worker that comes, soon after it has begun."""
+  (first,) = runtime.worker_pids()
+  seen = set()
+
+  def follow():
+    deadline = time.monotonic() + 60.0
+    while len(seen) < times and time.monotonic() < deadline:
+      for worker in set(runtime.worker_pids()) - seen:
+        # One that comes later computes a moment after it is there.
+        time.sleep(SECONDS_OF_WORK / 2)
+        seen.add(worker)
+        with contextlib.suppress(ProcessLookupError):
+          os.kill(worker, number)
+      time.sleep(0.01)
+
+  threading.Thread(target=follow, daemon=True).start()
+  return first
+
+
+@pytest.mark.parametrize(
+  ("number", "how"),
+  [(signal.SIGKILL, "was killed"), (signal.SIGSTOP, "did not answer for 4 s")],
+)
+def test_a_lost_worker_is_replaced_and_computes_the_same(number, how):
+  said = []
+  assert sum_of_successors([1.0]) == 2.0  # What it keeps is lost, too.
+  assert sum_of_successors([1.0, 2.0]) == 5.0
+  with runtime.supervised(timeout=4.0, say=said.append):
+    worker = signal_workers(number)
+    assert sum_of_successors([1.0, 2.0]) == 5.0
+    (line,) = said
+    assert line.startswith(f"The worker (process {worker}) {how}")
+    assert worker not in runtime.worker_pids()
+    assert sum_of_successors([1.0]) == 2.0
+  assert len(said) == 1
+
+
+def test_three_lost_workers_in_a_row_are_enough():
+  said = []
+  signal_workers(signal.SIGKILL, times=3)
+  with (
+    runtime.supervised(say=said.append),
+    pytest.raises(
+      runtime.WorkerLostError, match="3 workers in a row were lost; the last"
+    ),
+  ):
+    sum_of_successors([1.0])
+  assert len(said) == 2
+
+
+def test_whoever_wants_to_end_waits_no_longer_and_goes_on_with_another_worker():
+  class Enough(BaseException):
+    pass
+
+  looks = []
+
+  def check():
+    looks.append(time.monotonic())
+    if len(looks) == 3:
+      raise Enough
+
+  (worker,) = runtime.worker_pids()
+  with runtime.supervised(check=check), pytest.raises(Enough):
+    sum_of_successors([1.0])
+  assert looks[-1] - looks[0] < SECONDS_OF_WORK
+  assert worker not in runtime.worker_pids()
+  assert sum_of_successors([1.0]) == 2.0
+
+
+def test_errors_of_the_computation_are_its_own():
+  @tff.tensorflow.computation(np.float32)
+  def fail(x):
+    with tf.control_dependencies([tf.debugging.Assert(x < 0, ["on purpose"])]):
+      return tf.identity(x)
+
+  @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+  def compute(values):
+    return tff.federated_sum(tff.federated_map(fail, values))
+
+  said = []
+  before = runtime.worker_pids()
+  with (
+    runtime.supervised(say=said.append),
+    pytest.raises(Exception, match="on purpose"),
+  ):
+    compute([1.0])
+  assert said == []
+  assert runtime.worker_pids() == before
+
+
+def test_workers_of_others_are_left_when_they_do_not_answer():
+  with runtime.start_worker() as worker:
+    runtime.use_workers([worker.address])
+    assert sum_of_successors([1.0]) == 2.0
+    with (
+      runtime.supervised(timeout=0.3),
+      pytest.raises(runtime.WorkerLostError, match="did not answer for 0 s"),
+    ):
+      sum_of_successors([1.0])
+    assert worker.is_running
+
+
+class Worker:
+  """A worker whose processor time a test sets."""
+
+  def __init__(self):
+    self.seconds = 0.0
+
+  def cpu_seconds(self):
+    return self.seconds
+
+
+def waits(monkeypatch, supervised, *, num_seconds, cpu_per_second, step=1.0):
+  """Returns whether one still waits after some seconds."""
+  now = [0.0]
+  monkeypatch.setattr(supervision.time, "monotonic", lambda: now[0])
+  worker = Worker()
+  patience = supervision._Patience(supervised, worker)
+  while now[0] < num_seconds:
+    now[0] += step
+    worker.seconds += step * cpu_per_second
+    if patience.is_over():
+      return False
+  return True
+
+
+@pytest.mark.parametrize(
+  ("settings", "num_seconds", "cpu_per_second", "still_waits"),
+  [
+    ({}, 300, 0.0, True),
+    ({}, 310, 0.0, False),
+    ({}, 10_000, 0.5, True),  # It computes.
+    ({}, 10_000, 0.001, False),  # It is alive, no more.
+    ({"slowest": 100.0}, 1000, 0.0, True),
+    ({"slowest": 100.0}, 1010, 0.0, False),
+    ({"timeout": 20.0}, 20, 1.0, True),
+    ({"timeout": 20.0}, 22, 1.0, False),
+    ({"timeout": 0.0}, 10_000, 0.0, True),
+  ],
+)
+def test_patience(
+  monkeypatch, settings, num_seconds, cpu_per_second, still_waits
+):
+  assert still_waits == waits(
+    monkeypatch,
+    supervision.Supervision(**settings),
+    num_seconds=num_seconds,
+    cpu_per_second=cpu_per_second,
+  )
+
+
+def test_a_program_that_stood_still_itself_has_not_waited(monkeypatch):
+  assert waits(
+    monkeypatch,
+    supervision.Supervision(timeout=20.0),
+    num_seconds=3600,
+    cpu_per_second=0.0,
+    step=3600.0,
+  )
