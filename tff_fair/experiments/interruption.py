@@ -15,7 +15,6 @@ and what happens next depends on where the program is:
 A second signal does not wait for any of them.
 """
 
-import _thread
 import contextlib
 import enum
 import os
@@ -246,7 +245,7 @@ def _send_again() -> None:
   number = _State.pending
   if number is not None:  # Else somebody has acted upon it.
     _State.is_again = True
-    _thread.interrupt_main(number)
+    signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
 def _cause(error: BaseException | None) -> Interrupted | None:

@@ -1,0 +1,338 @@
+"""Disturbs training runs again and again, and looks whether something breaks.
+
+Each job has a run that it starts, disturbs at a random moment and starts again,
+by the same command in the same folder. A run that comes to its end must have
+the results of one that nobody disturbed; then the next one begins.
+
+  signal  Ctrl-C or SIGTERM: it ends, with the status by which shells know the
+          signal, and leaves no traceback.
+  kill    SIGKILL.
+  lost    SIGKILL of its worker, and of that alone: it goes on.
+  frozen  SIGSTOP of its worker: it goes on after --round_timeout.
+  full    A limit on the size of files, as a disk that is full: one line.
+
+However it ends, all its processes are gone ten seconds later.
+
+  python -m benchmarks.soak [--seconds=600] [--seed=0] [--jobs=2] [--kinds=...]
+
+The exit status is 1 if something broke. The folders of such runs are kept.
+"""
+
+import collections
+import concurrent.futures
+import contextlib
+import math
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import NamedTuple
+
+from absl import app, flags
+
+_SECONDS = flags.DEFINE_integer("seconds", 600, "About how long it takes.")
+_CASES = flags.DEFINE_integer("cases", 10**6, "The most disturbances.")
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of kinds and moments.")
+_JOBS = flags.DEFINE_integer("jobs", 2, "Runs side by side.")
+_KINDS = flags.DEFINE_list(
+  "kinds", ["signal", "kill", "lost", "frozen", "full"], "What to do to runs."
+)
+
+_MARK = "TFF_FAIR_SOAK"
+_SECONDS_TO_END = 10.0
+_LONGEST = 300.0  # For what ends by itself.
+_ROUND_TIMEOUT = 20
+# Half of all signals come while the program imports and builds.
+_EARLY, _LATE = 6.0, 30.0
+_LIMITS_OF_FILES = (2_000, 400_000)  # In bytes.
+_STATUSES = {
+  signal.SIGINT: (130, -signal.SIGINT),
+  signal.SIGTERM: (143, -signal.SIGTERM),
+}
+_COMMAND = (
+  *(sys.executable, "-m", "binaries.train", "--algorithm=fedavg"),
+  *("--task_option=num_clients=6", "--task_option=model=logistic_regression"),
+  *("--total_rounds=300", "--rounds_per_evaluation=50", "--output_dir=run"),
+  f"--round_timeout={_ROUND_TIMEOUT}",
+)
+_TABLES = ("metrics.csv", "cohorts.csv", "client_evaluations.csv")
+
+
+class _BrokenError(Exception):
+  """Something is not as it must be."""
+
+
+class _Ended(NamedTuple):
+  """A program that has ended.
+
+  Attributes:
+    status: Its exit status.
+    said: All it said.
+    seconds: How long it and its processes took to end.
+  """
+
+  status: int
+  said: str
+  seconds: float
+
+
+class _Program:
+  """The program, started in the folder of a job."""
+
+  def __init__(self, folder: pathlib.Path, most_bytes: int | None) -> None:
+    self._mark = uuid.uuid4().hex
+    self._log = folder / "log.txt"
+
+    def prepare() -> None:
+      # A shell lets its background jobs, such as this one, ignore it.
+      signal.signal(signal.SIGINT, signal.SIG_DFL)
+      if most_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    root = pathlib.Path(__file__).resolve().parent.parent
+    environment = {**os.environ, _MARK: self._mark, "PYTHONPATH": str(root)}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    # What it says goes through a pipe, whose size nobody limits.
+    self._process = subprocess.Popen(
+      _COMMAND,
+      cwd=folder,
+      env=environment,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+      text=True,
+      start_new_session=True,
+      preexec_fn=prepare,  # noqa: PLW1509
+    )
+    self._lines: list[str] = []
+    self._reader = threading.Thread(target=self._read, daemon=True)
+    self._reader.start()
+
+  def _read(self) -> None:
+    assert self._process.stdout is not None
+    with self._log.open("a") as log:
+      for line in self._process.stdout:
+        self._lines.append(line)
+        log.write(line)
+
+  def wait(self, seconds: float) -> bool:
+    """Waits so long, or to its end; returns whether it has ended."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+      self._process.wait(seconds)
+    return self._process.poll() is not None
+
+  def send(self, number: int) -> None:
+    self._process.send_signal(number)
+
+  def pids(self, *, workers: bool = False) -> list[int]:
+    """Returns its processes, or its workers alone."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+      with contextlib.suppress(OSError):  # It has ended meanwhile.
+        environment = (process / "environ").read_bytes().split(b"\0")
+        command = (process / "cmdline").read_bytes()
+        is_worker = b"worker_binary" in command.split(b"\0")[0]
+        if f"{_MARK}={self._mark}".encode() in environment and (
+          is_worker or not workers
+        ):
+          found.append(int(process.name))
+    return found
+
+  def end(self, seconds: float) -> _Ended:
+    """Waits for its end.
+
+    Raises:
+      _BrokenError: If it does not end in time, or leaves a process.
+    """
+    start = time.monotonic()
+    try:
+      if not self.wait(seconds):
+        raise _BrokenError(f"has not ended after {seconds:.0f} s")
+      while self.pids():
+        if time.monotonic() > start + max(seconds, _SECONDS_TO_END):
+          raise _BrokenError("left a process")
+        time.sleep(0.1)
+      seconds_taken = time.monotonic() - start
+    finally:
+      for pid in self.pids():
+        with contextlib.suppress(ProcessLookupError):
+          os.kill(pid, signal.SIGKILL)
+    self._reader.join(timeout=_SECONDS_TO_END)
+    return _Ended(self._process.returncode, "".join(self._lines), seconds_taken)
+
+
+def _check_no_traceback(ended: _Ended) -> None:
+  if "Traceback" in ended.said:
+    raise _BrokenError(f"a traceback: {ended.said[-400:]}")
+
+
+def _moment(draw: random.Random) -> float:
+  return draw.uniform(0.0, draw.choice([_EARLY, _LATE]))
+
+
+def _signal(folder: pathlib.Path, draw: random.Random) -> str:
+  number = draw.choice(list(_STATUSES))
+  program = _Program(folder, None)
+  moment = _moment(draw)
+  if program.wait(moment):
+    return _finished(program)
+  program.send(number)
+  ended = program.end(_SECONDS_TO_END)
+  _check_no_traceback(ended)
+  if ended.status == 0 and "run: done" in ended.said:
+    return "the run was finished"
+  if ended.status not in _STATUSES[number]:
+    raise _BrokenError(
+      f"status {ended.status} after {number} at {moment:.2f} s"
+    )
+  return f"{number.name}, gone within {math.ceil(ended.seconds)} s"
+
+
+def _kill(folder: pathlib.Path, draw: random.Random) -> str:
+  program = _Program(folder, None)
+  if program.wait(_moment(draw)):
+    return _finished(program)
+  program.send(signal.SIGKILL)
+  program.end(_SECONDS_TO_END)
+  return "killed"
+
+
+def _lost(folder: pathlib.Path, draw: random.Random) -> str:
+  return _disturb_worker(folder, draw, signal.SIGKILL)
+
+
+def _frozen(folder: pathlib.Path, draw: random.Random) -> str:
+  return _disturb_worker(folder, draw, signal.SIGSTOP)
+
+
+def _disturb_worker(
+  folder: pathlib.Path, draw: random.Random, number: int
+) -> str:
+  program = _Program(folder, None)
+  deadline = time.monotonic() + _LONGEST
+  while not program.pids(workers=True) and time.monotonic() < deadline:
+    if program.wait(0.1):
+      return _finished(program)
+  # A worker that is not listening yet is another case: it does not start.
+  if program.wait(draw.uniform(1.0, 8.0)):
+    return _finished(program)
+  workers = program.pids(workers=True)
+  for worker in workers:
+    with contextlib.suppress(ProcessLookupError):
+      os.kill(worker, number)
+  return f"{_finished(program)}, its worker was disturbed"
+
+
+def _full(folder: pathlib.Path, draw: random.Random) -> str:
+  program = _Program(folder, draw.randint(*_LIMITS_OF_FILES))
+  ended = program.end(_LONGEST)
+  _check_no_traceback(ended)
+  if ended.status not in (0, 2):
+    raise _BrokenError(f"status {ended.status}: {ended.said[-400:]}")
+  return "full" if ended.status else "the run was finished"
+
+
+def _finished(program: _Program) -> str:
+  ended = program.end(_LONGEST)
+  _check_no_traceback(ended)
+  if ended.status:
+    raise _BrokenError(f"status {ended.status}: {ended.said[-400:]}")
+  return "the run was finished"
+
+
+_DISTURBANCES: dict[str, Callable[[pathlib.Path, random.Random], str]] = {
+  "signal": _signal,
+  "kill": _kill,
+  "lost": _lost,
+  "frozen": _frozen,
+  "full": _full,
+}
+
+
+def _results(folder: pathlib.Path) -> list[bytes]:
+  return [(folder / "run" / name).read_bytes() for name in _TABLES]
+
+
+class _Soak:
+  """What has come of the disturbances so far."""
+
+  def __init__(self, place: pathlib.Path, deadline: float) -> None:
+    self._place = place
+    self._deadline = deadline
+    self._locked = threading.Lock()
+    self._left = _CASES.value
+    self.counts: collections.Counter[str] = collections.Counter()
+    self.broken: list[str] = []
+    undisturbed = self._folder("undisturbed")
+    if _finished(_Program(undisturbed, None)):
+      self._expected = _results(undisturbed)
+
+  def _folder(self, name: str) -> pathlib.Path:
+    folder = self._place / name
+    folder.mkdir()
+    return folder
+
+  def _take(self) -> bool:
+    with self._locked:
+      self._left -= 1
+      return self._left >= 0 and time.monotonic() < self._deadline
+
+  def run(self, job: int) -> None:
+    """Disturbs runs one after the other."""
+    draw = random.Random(f"{_SEED.value} {job}")
+    number = 0
+    folder = self._folder(f"{job}-{number}")
+    while self._take():
+      kind = draw.choice(_KINDS.value)
+      try:
+        came = _DISTURBANCES[kind](folder, draw)
+        is_over = "finished" in came
+        if is_over and _results(folder) != self._expected:
+          raise _BrokenError("other results than those of an undisturbed run")
+      except _BrokenError as error:
+        self._note(kind, f"BROKEN: {error} (see {folder})", is_broken=True)
+      else:
+        self._note(kind, came)
+        if not is_over:
+          continue
+        shutil.rmtree(folder)
+      number += 1
+      folder = self._folder(f"{job}-{number}")
+
+  def _note(self, kind: str, came: str, *, is_broken: bool = False) -> None:
+    with self._locked:
+      if is_broken:
+        self.broken.append(f"{kind}: {came}")
+        print(self.broken[-1], flush=True)
+      self.counts[f"{kind}: {'BROKEN' if is_broken else came}"] += 1
+
+
+def main(argv: list[str]) -> None:
+  """Disturbs runs for a while; prints what came of it how often."""
+  if len(argv) > 1:
+    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
+  place = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
+  soak = _Soak(place, time.monotonic() + _SECONDS.value)
+  with concurrent.futures.ThreadPoolExecutor(_JOBS.value) as jobs:
+    for done in [jobs.submit(soak.run, job) for job in range(_JOBS.value)]:
+      done.result()
+  for came, count in sorted(soak.counts.items()):
+    print(f"{count:5}  {came}")
+  print(
+    f"{soak.counts.total()} disturbances, {len(soak.broken)} broke something"
+  )
+  if soak.broken:
+    sys.exit(1)
+  shutil.rmtree(place)
+
+
+if __name__ == "__main__":
+  app.run(main)
