@@ -117,6 +117,29 @@ def test_a_run_ends_also_where_its_output_is_piped(uninterrupted):
 
 
 @pytest.mark.parametrize(
+  ("number", "seconds"),
+  [(signal.SIGINT, 0.7), (signal.SIGTERM, 1.5), (signal.SIGINT, 3.0)],
+)
+def test_a_signal_at_the_start_ends_the_program(tmp_path, number, seconds):
+  process = subprocess.Popen(
+    COMMAND,
+    cwd=tmp_path,
+    env=environment(),
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+    text=True,
+  )
+  try:
+    time.sleep(seconds)
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=TIMEOUT)
+  finally:
+    process.kill()
+  assert process.returncode in (-number, 128 + number), said
+  assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
   ("number", "status"),
   [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)],
 )

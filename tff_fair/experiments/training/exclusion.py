@@ -51,7 +51,7 @@ def describe_most(excluded: np.ndarray, name: str) -> str | None:
     excluded: What `reasons` returned.
     name: The name of the round.
   """
-  counts = collections.Counter(filter(None, excluded))
+  counts: collections.Counter[str] = collections.Counter(filter(None, excluded))
   if 2 * counts.total() <= len(excluded):
     return None
   why = ", ".join(f"{n} {reason}" for reason, n in counts.most_common())
