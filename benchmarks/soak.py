@@ -47,6 +47,7 @@ _KINDS = flags.DEFINE_list(
   "kinds", ["signal", "kill", "lost", "frozen", "full"], "What to do to runs."
 )
 
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
 _MARK = "TFF_FAIR_SOAK"
 _SECONDS_TO_END = 10.0
 _LONGEST = 300.0  # For what ends by itself.
@@ -98,8 +99,7 @@ class _Program:
       if most_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
-    root = pathlib.Path(__file__).resolve().parent.parent
-    environment = {**os.environ, _MARK: self._mark, "PYTHONPATH": str(root)}
+    environment = {**os.environ, _MARK: self._mark, "PYTHONPATH": str(_ROOT)}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
     # What it says goes through a pipe, whose size nobody limits.
     self._process = subprocess.Popen(
@@ -169,10 +169,16 @@ class _Program:
     return _Ended(self._process.returncode, "".join(self._lines), seconds_taken)
 
 
+def _has_begun(ended: _Ended) -> bool:
+  """Returns whether it came to its first line; before, Python is in charge."""
+  ours = (_ROOT / "binaries", _ROOT / "tff_fair")
+  return "Traceback" not in ended.said or any(
+    f"{path}{os.sep}" in ended.said for path in ours
+  )
+
+
 def _check_no_traceback(ended: _Ended) -> None:
-  # Before its first line runs, Ctrl-C is Python's own affair.
-  has_begun = "/binaries/" in ended.said or "/tff_fair/" in ended.said
-  if "Traceback" in ended.said and has_begun:
+  if "Traceback" in ended.said:
     raise _BrokenError(f"a traceback: {ended.said[-400:]}")
 
 
@@ -188,6 +194,8 @@ def _signal(folder: pathlib.Path, draw: random.Random) -> str:
     return _finished(program)
   program.send(number)
   ended = program.end(_SECONDS_TO_END)
+  if not _has_begun(ended):
+    return f"{number.name}, before its first line"
   _check_no_traceback(ended)
   if ended.status == 0 and "run: done" in ended.said:
     return "the run was finished"

@@ -22,6 +22,7 @@ TESTS = pathlib.Path(__file__).resolve().parent
 TIERS = {
   # Files and folders of another tier than the folder around them.
   "experiments/interruption_test.py": "program",
+  "experiments/training/exclusion_test.py": "pure",
   "experiments/training/*": "program",
   "methods/*process*_test.py": "tff",
   "methods/guide_test.py": "program",

@@ -156,7 +156,7 @@ class Worker:
 def waits(monkeypatch, supervised, *, num_seconds, cpu_per_second, step=1.0):
   """Returns whether one still waits after some seconds."""
   now = [0.0]
-  monkeypatch.setattr(supervision.time, "monotonic", lambda: now[0])
+  monkeypatch.setattr(time, "monotonic", lambda: now[0])
   worker = Worker()
   patience = supervision._Patience(supervised, worker)
   while now[0] < num_seconds:

@@ -62,6 +62,7 @@ def test_those_who_report_take_part():
     "loss_before": [None] * 3,
     "loss_after": [None] * 3,
     "loss": [None] * 3,
+    "excluded": [None] * 3,  # Nobody knows.
   }
 
 
