@@ -1,12 +1,19 @@
 """Tests of where an interrupted run goes on, on tables made by hand."""
 
 import asyncio
+import errno
+import io
+import os
+import pathlib
+import shutil
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import release, resumption
 
@@ -22,10 +29,11 @@ def table(*rounds):
   return "".join(["round,value\r\n", *(f"{n},0.5\r\n" for n in rounds)])
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def killed_run(tmp_path_factory):
   """A run that was killed after round 8; rounds 3 and 6 are saved."""
-  folder = run_folder.RunFolder(tmp_path)
+  folder = run_folder.RunFolder(tmp_path_factory.mktemp("runs") / "killed")
+  folder.path.mkdir()
   rounds, evaluated = range(1, 9), (2, 4, 6, 8)
   for path in (folder.metrics, folder.timing, folder.costs):
     path.write_text(table(*rounds))
@@ -42,7 +50,14 @@ def folder(tmp_path):
   ):
     for round_num in saved:
       asyncio.run(manager.save(STATE, round_num))
-  return folder
+  return folder.path
+
+
+@pytest.fixture
+def folder(killed_run, tmp_path):
+  """A folder like `killed_run`, to damage."""
+  shutil.copytree(killed_run, tmp_path, dirs_exist_ok=True)
+  return run_folder.RunFolder(tmp_path)
 
 
 def go_back(folder, rounds_per_evaluation=2):
@@ -54,6 +69,24 @@ def go_back(folder, rounds_per_evaluation=2):
     num_evaluated=NUM_EVALUATED,
     say=progress.say,
   )
+
+
+def everything_in(path):
+  """Returns the contents of all files by their paths below one."""
+  return {
+    str(file.relative_to(path)): file.read_bytes()
+    for file in path.rglob("*")
+    if file.is_file()
+  }
+
+
+def check_stops(folder, match):
+  """Checks that the run stops in a line, and changes nothing."""
+  before = everything_in(folder.path)
+  with pytest.raises(RunError, match=match) as info:
+    go_back(folder)
+  assert str(info.value).startswith(str(folder.path))
+  assert everything_in(folder.path) == before
 
 
 def check_whole(folder, completed):
@@ -84,13 +117,11 @@ def test_a_new_run_begins(tmp_path):
   [
     ("metrics", 2, 6),
     ("metrics", 3, 3),
-    ("metrics", 6, 0),
     ("timing", 3, 3),
     ("costs", 3, 3),
     # One of the clients of round 6.
     ("cohorts", 6, 3),
     ("evaluations", 2, 3),
-    ("evaluations", 4, 0),
     ("client_evaluations", 2, 6),
     ("client_evaluations", 3, 3),
   ],
@@ -102,14 +133,20 @@ def test_a_round_that_lost_rows_is_run_again(
   path = getattr(folder, name)
   lines = path.read_bytes().splitlines(keepends=True)
   lost = b"".join(lines[-rows_lost:])
+  states_of_round_6 = {
+    name: content
+    for name, content in everything_in(folder.path).items()
+    if "program_state_6" in name
+  }
   path.write_bytes(
     b"".join(lines[:-rows_lost]) + bytes(len(lost)) * leaves_zeros
   )
   assert go_back(folder) == completed
   check_whole(folder, completed)
   told = capsys.readouterr().err
-  assert ("round 6 was saved, but its tables lack rows" in told) == (
-    completed < 6
+  assert (f"round 6 was saved, but {path.name} has " in told) == (completed < 6)
+  assert everything_in(folder.set_aside) == (
+    states_of_round_6 if completed < 6 else {}
   )
 
 
@@ -132,11 +169,133 @@ def test_a_state_that_was_damaged_is_not_gone_on_from(
       file.write_bytes(
         bytes(size) if damage == "zeros" else file.read_bytes()[: size // 2]
       )
+  kept = everything_in(state)
   assert go_back(folder) == 3
   check_whole(folder, 3)
-  assert "round 6 was saved, but its state cannot be read" in (
-    capsys.readouterr().err
+  told = capsys.readouterr().err
+  assert "round 6 was saved, but its state is damaged" in told
+  assert "goes on from round 3" in told
+  assert everything_in(folder.set_aside / "checkpoints" / state.name) == kept
+
+
+@pytest.mark.parametrize("has_checksums", [True, False])
+def test_a_state_in_which_a_bit_flipped_is_not_gone_on_from(
+  folder, has_checksums
+):
+  """Without checksums, TensorFlow has to notice; it does not notice all."""
+  state = folder.checkpoints / "program_state_6"
+  if not has_checksums:
+    (state / checkpoints.CHECKSUMS).unlink()
+  generator = np.random.default_rng(0)
+  for file in sorted(file for file in state.rglob("*") if file.is_file()):
+    whole = file.read_bytes()
+    for place in generator.integers(8 * len(whole), size=25):
+      damaged = bytearray(whole)
+      damaged[place // 8] ^= 1 << place % 8
+      file.write_bytes(damaged)
+      # No other error comes, whichever TensorFlow raises.
+      found = release.find_damage(folder, 6)
+      assert found or not has_checksums, (file, place)
+    file.write_bytes(whole)
+  assert release.find_damage(folder, 6) is None
+
+
+def test_a_state_of_an_earlier_version_has_no_checksums(folder):
+  for file in folder.path.rglob(checkpoints.CHECKSUMS):
+    file.unlink()
+  assert go_back(folder) == 6
+  assert not folder.set_aside.exists()
+
+
+def test_what_is_aside_is_not_replaced(folder):
+  contents = []
+  for _ in range(2):
+    state = folder.checkpoints / "program_state_6"
+    (state / "saved_model.pb").write_bytes(bytes(len(contents)))
+    contents.append(everything_in(state))
+    assert go_back(folder) == 3
+    asyncio.run(release.open_checkpoints(folder).save(STATE, 6))
+  aside = folder.set_aside / "checkpoints"
+  found = [everything_in(path) for path in sorted(aside.iterdir())]
+  assert found == contents
+
+
+def test_where_no_state_is_whole_the_run_stops(folder):
+  for number in (3, 6):
+    state = folder.checkpoints / f"program_state_{number}"
+    (state / "saved_model.pb").unlink()
+  check_stops(
+    folder,
+    r"round 6 was saved, but .*saved_model\.pb is missing; round 3 was .*"
+    r"move .*checkpoints away",
   )
+
+
+@pytest.mark.parametrize(
+  "name", ["metrics", "timing", "cohorts", "evaluations", "client_evaluations"]
+)
+def test_without_a_table_the_run_stops(folder, name):
+  table = getattr(folder, name)
+  table.unlink()
+  check_stops(folder, f"round 6 was saved, but {table.name} is missing; .*Put")
+
+
+@pytest.mark.parametrize("name", ["metrics", "evaluations"])
+def test_where_all_rounds_lost_rows_the_run_stops(folder, name):
+  path = getattr(folder, name)
+  path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+  check_stops(folder, f"{path.name} has 0 of the 1 rows of round 6")
+
+
+@pytest.mark.parametrize(
+  "number", [errno.EACCES, errno.EMFILE, errno.ESTALE, errno.EIO]
+)
+@pytest.mark.parametrize(
+  "unreadable",
+  ["timing.csv", "saved_model.pb", "variables.index", "checksums.json"],
+)
+@pytest.mark.parametrize("has_checksums", [True, False])
+def test_what_cannot_be_read_for_the_moment_is_no_damage(
+  folder, monkeypatch, number, unreadable, has_checksums
+):
+  if not has_checksums:
+    for file in folder.path.rglob(checkpoints.CHECKSUMS):
+      file.unlink()
+    if unreadable == checkpoints.CHECKSUMS:
+      return
+  opened = io.open
+
+  def refuse(file, *args, **kwargs):
+    if is_refused and pathlib.Path(file).name == unreadable:
+      raise OSError(number, os.strerror(number), str(file))
+    return opened(file, *args, **kwargs)
+
+  monkeypatch.setattr(io, "open", refuse)
+  is_refused = False
+  before = everything_in(folder.path)
+  is_refused = True
+  with pytest.raises(RunError, match=f"{unreadable}: cannot be read: .*again"):
+    go_back(folder)
+  is_refused = False
+  assert everything_in(folder.path) == before
+  assert go_back(folder) == 6
+
+
+def test_a_folder_of_states_that_nobody_can_list_is_no_empty_one(
+  folder, monkeypatch
+):
+  denied = OSError(errno.EACCES, os.strerror(errno.EACCES))
+  with monkeypatch.context() as patch:
+    patch.setattr(pathlib.Path, "iterdir", mock.Mock(side_effect=denied))
+    with pytest.raises(RunError, match="checkpoints: cannot be read: Perm"):
+      go_back(folder)
+  assert go_back(folder) == 6
+
+
+def test_states_on_a_disk_that_is_gone_are_no_missing_ones(folder):
+  folder.checkpoints.rename(folder.path / "elsewhere")
+  folder.checkpoints.symlink_to(folder.path / "unmounted")
+  check_stops(folder, "checkpoints: cannot be read: No such file")
 
 
 def add_round_0(folder, evaluations=1, clients=NUM_EVALUATED):
@@ -156,21 +315,26 @@ def test_the_evaluation_before_training_stays(folder):
 
 def test_from_the_beginning_the_evaluation_before_training_comes_again(folder):
   add_round_0(folder)
-  folder.metrics.write_text(table(1, 2))
+  folder.checkpoints.rename(folder.path / "moved_away")
   assert go_back(folder) == 0
   check_whole(folder, 0)
 
 
 @pytest.mark.parametrize("rows", [(1, 1), (0, 2), (1, 0)])
-def test_an_evaluation_before_training_that_lost_rows_is_made_again(
-  folder, rows
-):
+def test_an_evaluation_before_training_that_lost_rows_is_missed(folder, rows):
   for path in (folder.evaluations, folder.client_evaluations):
     path.write_text(table())
   add_round_0(folder, *rows)
-  release.keep_states(folder, 3)
-  assert go_back(folder, rounds_per_evaluation=4) == 0
-  check_whole(folder, 0)
+  shutil.rmtree(folder.checkpoints / "program_state_6")
+  with pytest.raises(RunError, match=r"of the . rows of round 0"):
+    go_back(folder, rounds_per_evaluation=4)
+
+
+def test_a_best_state_that_the_run_never_saved_comes_again(folder):
+  asyncio.run(release.open_best_checkpoints(folder).save(STATE, 8))
+  assert go_back(folder) == 6
+  assert not release.best_checkpoint(folder, 8).exists()
+  assert not folder.set_aside.exists()
 
 
 def test_tables_that_are_younger_than_the_run_may_be_absent(folder):

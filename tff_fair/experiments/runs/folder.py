@@ -6,6 +6,7 @@ decides its results is the same; nothing else is ever written over.
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from tff_fair import files
 from tff_fair.experiments.errors import FolderTakenError, RunError
+from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs import configuration as configurations
 from tff_fair.experiments.runs.configuration import Configuration
 
@@ -41,6 +43,7 @@ class RunFolder:
     self.curves_plot = path / "curves.png"
     self.summary = path / "summary.json"
     self.pruned = path / "pruned.json"
+    self.set_aside = path / "set_aside"
 
   def configuration(self) -> Configuration:
     """Returns the configuration that the run began with."""
@@ -55,7 +58,9 @@ class RunFolder:
   @property
   def optional_files(self) -> frozenset[pathlib.Path]:
     """Those of them that a run writes only on demand."""
-    return frozenset({self.best_checkpoint, self.pruned, self.wandb})
+    return frozenset(
+      {self.best_checkpoint, self.pruned, self.wandb, self.set_aside}
+    )
 
   @property
   def round_tables(self) -> tuple[pathlib.Path, ...]:
@@ -81,10 +86,23 @@ class RunFolder:
 
   @property
   def is_saved(self) -> bool:
-    """Whether there is a saved round to go on from."""
-    return self.checkpoints.is_dir() and any(
-      "_temp" not in path.name for path in self.checkpoints.iterdir()
-    )
+    """Whether there is a saved round, whole or not."""
+    return bool(checkpoints.rounds(self.checkpoints))
+
+  def move_aside(self, path: pathlib.Path) -> pathlib.Path:
+    """Moves a file or folder of the run into `set_aside`.
+
+    Returns:
+      Its new place, where it takes the place of no other.
+    """
+    place = self.set_aside / path.relative_to(self.path)
+    names = (place.with_name(f"{place.name}-{n}") for n in itertools.count(2))
+    free = next(p for p in itertools.chain([place], names) if not p.exists())
+    free.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(path, free)
+    files.sync(free.parent)
+    files.sync(path.parent)
+    return free
 
   def remove_leftovers(self) -> None:
     """Removes what a killed run was in the middle of writing.
@@ -148,7 +166,8 @@ def take_folder(
 ) -> Iterator[RunFolder]:
   """Takes a folder for a run: a new one, or that of the same run, interrupted.
 
-  A run that fails before it saves anything takes along all it has written.
+  A run that begins, and fails before it saves anything, takes along all that it
+  has written. What an earlier call has written stays.
 
   Args:
     paths: The folders to try; the run takes the first that is free.
@@ -164,7 +183,7 @@ def take_folder(
   with contextlib.ExitStack() as taken:
     for path in paths:
       try:
-        folder = taken.enter_context(_take(path, configuration))
+        folder, is_new = taken.enter_context(_take(path, configuration))
         break
       except FolderTakenError as error:
         last_error = error
@@ -175,7 +194,7 @@ def take_folder(
     try:
       yield folder
     except BaseException:
-      if not folder.is_saved:
+      if is_new and not folder.is_saved:
         folder.remove_leftovers()
         # The configuration last: without it, the rest is of no run.
         _remove(reversed(folder.files))
@@ -185,7 +204,8 @@ def take_folder(
 @contextlib.contextmanager
 def _take(
   path: pathlib.Path, configuration: Configuration
-) -> Iterator[RunFolder]:
+) -> Iterator[tuple[RunFolder, bool]]:
+  """Yields the folder, and whether the run begins in it."""
   folder = RunFolder(path)
   folder.check_free()
   with contextlib.ExitStack() as closing:
@@ -197,7 +217,9 @@ def _take(
     _lock(file, path)
     file.seek(0)
     # Empty where the run was killed as it began; then it has saved nothing.
-    if (saved := file.read()) or folder.is_saved:
+    saved = file.read()
+    is_new = not saved and not folder.is_saved
+    if not is_new:
       _check_same(path, saved, configuration)
     else:
       try:
@@ -207,7 +229,7 @@ def _take(
       except OSError:
         folder.config.unlink()  # Part of it would be of no run.
         raise
-    yield folder
+    yield folder, is_new
 
 
 def _lock(file: typing.BinaryIO, path: pathlib.Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 import typing
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs.folder import RunFolder
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run
-
-_STATE = "program_state_"  # Before the number of its round.
 
 
 def weights(run: Run, *, best: bool) -> list[np.ndarray]:
@@ -44,24 +42,13 @@ def model(run: Run, *, best: bool) -> tf.keras.Model:
 def _load_state(run: Run, *, best: bool) -> Any:
   files = RunFolder(run.path)
   folder = files.best_checkpoint if best else files.checkpoints
-  rounds = {
-    int(number): path
-    for path in folder.glob(f"{_STATE}*")
-    if (number := path.name.removeprefix(_STATE)).isdigit()
-  }
+  rounds = checkpoints.rounds(folder)
   if not rounds:
     raise RunError(
       f"{folder}: holds no state"
       + ("; a run keeps its best one if it has a criterion." if best else ".")
     )
-  return _read(rounds[max(rounds)])
-
-
-def _read(path: pathlib.Path) -> Any:
-  try:
-    return tf.saved_model.load(str(path))()
-  except (OSError, ValueError, tf.errors.OpError) as error:
-    raise RunError(f"{path}: cannot be read: {error}") from error
+  return checkpoints.load(checkpoints.path(folder, rounds[-1]))
 
 
 def _model_weights(state: Any) -> Any:

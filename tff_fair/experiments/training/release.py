@@ -15,19 +15,18 @@ import tensorflow_federated as tff
 
 from tff_fair import files
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import (
   event_files,
   loop,
   plots,
   rounds,
-  waiting,
 )
 
 ROUND = "round"  # The first column of every table.
 # One to go on from, and the one before, should that be damaged.
 _NUM_CHECKPOINTS = 2
-_CHECKPOINT_PREFIX = "program_state_"  # As is TFF's own default.
 
 
 class RowsReleaseManager(tff.program.ReleaseManager):
@@ -121,7 +120,7 @@ class _Checkpoints(tff.program.FileProgramStateManager):
     """Takes where states go, and the tables with the rounds before them."""
     super().__init__(
       path,
-      prefix=_CHECKPOINT_PREFIX,
+      prefix=checkpoints.PREFIX,
       keep_total=_NUM_CHECKPOINTS,
       keep_first=False,
     )
@@ -135,7 +134,8 @@ class _Checkpoints(tff.program.FileProgramStateManager):
         files.sync(table)
     with _without_notes():
       await super().save(program_state, version)
-    state = _state(self._path, version)
+    state = checkpoints.path(self._path, version)
+    checkpoints.write_checksums(state)
     for path in (*state.rglob("*"), state, self._path):
       files.sync(path)
 
@@ -181,12 +181,16 @@ def open_best_checkpoints(
 
 def best_checkpoint(folder: RunFolder, round_num: int) -> pathlib.Path:
   """Returns where the state of a round is, if it was the best."""
-  return _state(folder.best_checkpoint, round_num)
+  return checkpoints.path(folder.best_checkpoint, round_num)
 
 
 def saved_rounds(folder: RunFolder) -> list[int]:
-  """Returns the rounds whose states are saved, in ascending order."""
-  return waiting.wait(open_checkpoints(folder).get_versions()) or []
+  """Returns the rounds whose states are saved, in ascending order.
+
+  Raises:
+    RunError: If nobody can look into the folder of the states.
+  """
+  return checkpoints.rounds(folder.checkpoints)
 
 
 def last_saved_round(folder: RunFolder) -> int:
@@ -194,29 +198,38 @@ def last_saved_round(folder: RunFolder) -> int:
   return max(saved_rounds(folder), default=0)
 
 
-def is_readable(folder: RunFolder, round_num: int) -> bool:
-  """Returns whether the state that is saved after a round can be read."""
+def find_damage(folder: RunFolder, round_num: int) -> str | None:
+  """Returns the damage to the state that is saved after a round, if any.
+
+  Raises:
+    RunError: If the state cannot be read at present.
+  """
+  state = checkpoints.path(folder.checkpoints, round_num)
   try:
-    tf.saved_model.load(str(_state(folder.checkpoints, round_num)))
-  except tf.errors.ResourceExhaustedError:
-    raise  # No memory: that says nothing about the state.
-  except (OSError, ValueError, IndexError, tf.errors.OpError):
-    # What comes of files that are cut off, zeros or gone.
-    return False
-  return True
+    if not checkpoints.check(state):
+      checkpoints.load(state)
+  except checkpoints.DamageError as error:
+    return error.problem
+  return None
 
 
-def keep_states(folder: RunFolder, last_round: int) -> None:
-  """Removes states of later rounds, which will come again."""
-  for opened, path in (
-    (open_checkpoints, folder.checkpoints),
-    (open_best_checkpoints, folder.best_checkpoint),
-  ):
-    if not path.exists():  # Opening it would make it.
+def remove_later_best_states(
+  folder: RunFolder, last_round: int, *, keeps_aside: bool
+) -> None:
+  """Removes the states of later rounds at best evaluations: they come again.
+
+  Args:
+    folder: The folder of a run that goes on.
+    last_round: The round from which it goes on.
+    keeps_aside: Whether to move them into `RunFolder.set_aside`.
+  """
+  for version in checkpoints.rounds(folder.best_checkpoint):
+    if version <= last_round:
       continue
-    for version in waiting.wait(opened(folder).get_versions()) or []:
-      if version > last_round:
-        shutil.rmtree(_state(path, version))
+    if keeps_aside:
+      folder.move_aside(best_checkpoint(folder, version))
+    else:
+      shutil.rmtree(best_checkpoint(folder, version))
 
 
 def count_rows(path: pathlib.Path) -> collections.Counter[int]:
@@ -262,7 +275,13 @@ def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
 
   A power cut may leave the file shorter than it was, or zeros in it.
   """
-  text = path.read_bytes() if path.exists() else b""
+  try:
+    text = path.read_bytes() if path.exists() else b""
+  except OSError as error:
+    raise RunError(
+      f"{path}: cannot be read: {error.strerror}; nothing was changed. Make it "
+      "readable and try again."
+    ) from error
   header, *rows = text.partition(b"\0")[0].splitlines(keepends=True) or [b""]
   if rows and not rows[-1].endswith(b"\n"):
     rows.pop()
@@ -274,7 +293,3 @@ def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
       "cannot go on; put the file back as it was, or start anew in another "
       "folder."
     ) from error
-
-
-def _state(path: pathlib.Path, round_num: int) -> pathlib.Path:
-  return path / f"{_CHECKPOINT_PREFIX}{round_num}"

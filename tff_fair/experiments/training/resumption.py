@@ -2,15 +2,21 @@
 
 A state is saved after the rows of its rounds, and outlasts a power cut with
 them; so nothing but damage to the disk takes what a saved round had. Then an
-earlier one is the last that is whole, or the beginning: what comes after it is
-run again, with the same result.
+earlier one is the last that is whole: what comes after it is run again, with
+the same result. The later state stays in `set_aside`, since the damage may be
+to a table alone. Where no saved round is whole, the run stops and changes
+nothing: a new beginning is for the user to decide.
 """
 
 import pathlib
 from collections.abc import Callable, Mapping
 
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import event_files, release
+
+_Rows = Mapping[pathlib.Path, Mapping[int, int]]
 
 
 def go_back(
@@ -36,15 +42,18 @@ def go_back(
     The round to go on from, 0 for the beginning.
 
   Raises:
-    RunError: If a table is not as a run left it.
+    RunError: If rounds were saved and none of them is whole, or if a file
+      cannot be read at present. Then the folder is as it was.
   """
   rows = {table: release.count_rows(table) for table in folder.round_tables}
   completed = 0
+  doubts: dict[int, str] = {}
   for round_num in reversed(release.saved_rounds(folder)):
-    damage = None
-    if not release.is_readable(folder, round_num):
-      damage = "its state cannot be read"
-    elif not _has_rows(
+    doubt = release.find_damage(folder, round_num)
+    if doubt is not None:
+      doubts[round_num] = f"its state is damaged: {doubt}"
+      continue
+    doubt = _missing_rows(
       folder,
       rows,
       round_num,
@@ -53,16 +62,22 @@ def go_back(
       else round_num - round_num % rounds_per_evaluation,
       num_reporting=num_reporting(round_num),
       num_evaluated=num_evaluated,
-    ):
-      damage = "its tables lack rows"
-    if damage is None:
+    )
+    if doubt is None:
       completed = round_num
       break
+    doubts[round_num] = doubt
+  if doubts and not completed:
+    raise _nothing_whole(folder, doubts)
+  for round_num, doubt in doubts.items():
+    state = checkpoints.path(folder.checkpoints, round_num)
+    place = folder.move_aside(state)
     say(
-      f"{folder.path}: round {round_num} was saved, but {damage}; it is run "
-      "again."
+      f"{folder.path}: round {round_num} was saved, but {doubt}. Its state is "
+      f"in {place.relative_to(folder.path)} now, and the run goes on from "
+      f"round {completed}."
     )
-  release.keep_states(folder, completed)
+  release.remove_later_best_states(folder, completed, keeps_aside=bool(doubts))
   # From the beginning, the evaluation before training comes again, too.
   last_kept = completed or -1
   for table in folder.round_tables:
@@ -71,16 +86,28 @@ def go_back(
   return completed
 
 
-def _has_rows(
+def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
+  found = "; ".join(
+    f"round {round_num} was saved, but {doubt}"
+    for round_num, doubt in doubts.items()
+  )
+  return RunError(
+    f"{folder.path}: cannot go on: {found}. Nothing was changed. Put back what "
+    "is missing, or start anew in another folder; to start anew in this one, "
+    f"move {folder.checkpoints} away."
+  )
+
+
+def _missing_rows(
   folder: RunFolder,
-  rows: Mapping[pathlib.Path, Mapping[int, int]],
+  rows: _Rows,
   saved: int,
   *,
   evaluated: int,
   num_reporting: int,
   num_evaluated: int,
-) -> bool:
-  """Returns whether tables have all rows up to a saved round.
+) -> str | None:
+  """Returns which rows tables lack up to a saved round, if any.
 
   Args:
     folder: The folder.
@@ -105,4 +132,11 @@ def _has_rows(
   # Runs of before version 0.2 have no round 0.
   if evaluated or any(rows[table].get(0) for table in evaluations):
     needed += [(table, evaluated, n) for table, n in evaluations.items()]
-  return all(rows[table].get(n, 0) == number for table, n, number in needed)
+  for table, round_num, number in needed:
+    found = rows[table].get(round_num, 0)
+    if found == number:
+      continue
+    if not table.exists():
+      return f"{table.name} is missing"
+    return f"{table.name} has {found} of the {number} rows of round {round_num}"
+  return None
