@@ -1,6 +1,6 @@
 """Runs a program: flags in; a mistake is one line on stderr and status 2."""
 
-import os
+import errno
 import pathlib
 import sys
 import types
@@ -9,12 +9,15 @@ from typing import NamedTuple, NoReturn
 
 from absl import flags
 
+from binaries import streams
 from tasks import DataError
 from tff_fair import typed_values
 from tff_fair.experiments import RunError, SpecError, interruption
 
 _FLAGFILES = pathlib.Path(__file__).parent / "flagfiles"
 _FLAGFILE_SUFFIX = ".flags"
+_NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
+_SHOWN = 60  # Letters of a path that is too long.
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
 _FLAGS_OF_MAPPINGS = {"hparams": "hparam", "task_options": "task_option"}
@@ -60,8 +63,8 @@ def run(
   """Parses the flags, calls `main` and exits.
 
   The exit status is 0; 2 for a mistake of the user, of which it tells in one
-  line: a `UsageError`, `SpecError`, `RunError` or `DataError`; 130 or 143 after
-  Ctrl-C or SIGTERM.
+  line: a `UsageError`, `SpecError`, `RunError` or `DataError`; 1 if standard
+  output takes no more; 130 or 143 after Ctrl-C or SIGTERM.
 
   Args:
     main: The program. It is called with the words that are no flags.
@@ -79,6 +82,7 @@ def run(
   """
   argv = list(sys.argv if argv is None else argv)
   program = pathlib.Path(argv[0]).stem
+  streams.prepare()
   status = 0
   try:
     with interruption.raised(owns_process=True):
@@ -103,7 +107,13 @@ def run(
     status = 128 + interrupted.signal_number
   except BrokenPipeError:
     # Who read our output, as `head`, has gone; nor can it be flushed at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    streams.discard_output()
+    status = 1
+  except OSError as error:
+    if not streams.is_output_lost():
+      raise
+    streams.discard_output()
+    print(f"{program}: cannot write its output: {error}.", file=sys.stderr)
     status = 1
   sys.exit(status)
 
@@ -129,14 +139,29 @@ def path(flag: str, text: str) -> pathlib.Path:
   """Returns the path that a flag names, in which ~ is a home directory.
 
   Raises:
-    UsageError: If there is no such home directory.
+    UsageError: If there is no such home directory, or no file system takes the
+      path.
   """
   try:
-    return pathlib.Path(text).expanduser()
+    found = pathlib.Path(text).expanduser()
   except RuntimeError as error:
     raise UsageError(
       f"--{flag}={text}: there is no such home directory; write out the path."
     ) from error
+  try:
+    found.lstat()
+  except ValueError as error:
+    raise UsageError(f"--{flag}={text!r}: is no path: {error}.") from error
+  except OSError as error:
+    if error.errno in _NO_PATHS:
+      raise UsageError(
+        f"--{flag}={_beginning(text)}: {error.strerror}; give another path."
+      ) from error
+  return found
+
+
+def _beginning(text: str) -> str:
+  return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def flag_values(

@@ -21,8 +21,9 @@ def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
   outputs = compare_flags.outputs()
   with named_flags.of_arguments(words="runs"):
+    runs, left_out = finding.find_whole(compare_flags.paths(words), tables.READ)
     found = tables.build(
-      finding.find(compare_flags.paths(words)),
+      runs,
       compare_flags.columns(),
       Choice(
         round=compare_flags.evaluation(),
@@ -33,6 +34,7 @@ def main(*words: str) -> None:
         last=compare_flags.last(),
       ),
       compare_flags.baseline(),
+      notes=left_out,
     )
   print(formats.text(found))
   for path in outputs:
@@ -54,7 +56,7 @@ def _write(path: pathlib.Path, content: str) -> None:
     files.write(path, content)
   except OSError as error:
     raise command_line.UsageError(
-      f"--output={path}: cannot be written: {error.strerror}."
+      f"--output={path}: cannot be written: {error.strerror or error}."
     ) from error
 
 

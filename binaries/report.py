@@ -10,11 +10,11 @@ from typing import NoReturn
 from binaries import command_line
 from binaries.flags import report_flags
 from tasks.data_error import DataError
-from tff_fair.experiments import interruption
+from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.reporting import methods, page, watching
 from tff_fair.experiments.reporting.writing import report
-from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.runs.finding import find_whole
 
 GROUPS = (report_flags,)
 
@@ -38,7 +38,9 @@ def main(*folders: str) -> None:
 
 def _write(*folders: str) -> None:
   path, unfinished = report_flags.output(), report_flags.unfinished()
-  runs = find(folders)
+  runs, left_out = find_whole(folders)
+  for line in left_out:
+    progress.say(line)
   report(
     runs,
     path,

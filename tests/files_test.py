@@ -1,6 +1,7 @@
 import errno
 import os
 import pathlib
+import socket
 from unittest import mock
 
 import pytest
@@ -115,3 +116,74 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(
   with pytest.raises(OSError, match="no space left"):
     files.write(path, "another")
   assert path.read_text() == "whole"
+
+
+def _replace(path):
+  with files.replacement(path, overwrite=True) as staged:
+    staged.write_text("new")
+
+
+def _write_over(path):
+  files.write(path, "new")
+
+
+@pytest.mark.parametrize("write", [_replace, _write_over])
+def test_a_link_stays_and_its_file_is_replaced(tmp_path, write):
+  for folder in ("links", "files"):
+    (tmp_path / folder).mkdir()
+  target, link = tmp_path / "files" / "target", tmp_path / "links" / "link"
+  link.symlink_to("../files/target")
+  for text in (None, "old"):  # First, the link leads to nothing.
+    if text:
+      target.write_text(text)
+    write(link)
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+  assert os.listdir(link.parent) == ["link"]
+  assert os.listdir(target.parent) == ["target"]
+
+
+def _folder(path):
+  path.mkdir()
+
+
+def _socket(path):
+  with socket.socket(socket.AF_UNIX) as unix:
+    unix.bind(os.path.relpath(path))
+
+
+def _link_to_a_device(path):
+  path.symlink_to("/dev/null")
+
+
+@pytest.mark.parametrize("write", [_replace, _write_over])
+@pytest.mark.parametrize(
+  ("make", "kind"),
+  [
+    (_folder, "is a folder"),
+    (os.mkfifo, "is a pipe"),
+    (_socket, "is a socket"),
+    (_link_to_a_device, "is a device"),
+    (lambda path: path.symlink_to(path), "symbolic links"),
+  ],
+)
+def test_only_regular_files_are_replaced(
+  tmp_path, monkeypatch, write, make, kind
+):
+  monkeypatch.chdir(tmp_path)  # The name of a socket must be short.
+  path = tmp_path / "page.html"
+  make(path)
+  before = path.lstat()
+  with pytest.raises(OSError, match=f"page.html: .*{kind}"):
+    write(path)
+  assert path.lstat() == before
+  assert os.listdir(tmp_path) == ["page.html"]
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "/dev/stdout", "/dev/fd/1"])
+def test_devices_and_open_files_are_left_alone(name):
+  before = os.lstat(name).st_mode
+  for overwrite in (False, True):
+    with pytest.raises(FileExistsError, match=r"device|open file"):
+      files.check_free(pathlib.Path(name), overwrite=overwrite)
+  assert os.lstat(name).st_mode == before

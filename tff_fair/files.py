@@ -1,15 +1,27 @@
 """Files that are there as a whole or not at all.
 
 An error, a signal or a power cut on the way leaves the file that was there
-before, or none.
+before, or none. Only regular files are replaced. A link stays a link: the file
+that it leads to is replaced.
 """
 
 import contextlib
 import errno
 import os
 import pathlib
+import stat
 import tempfile
 from collections.abc import Iterator
+
+# Other names of open files, which nobody can replace.
+_OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
+_KINDS = {
+  stat.S_IFDIR: "folder",
+  stat.S_IFCHR: "device",
+  stat.S_IFBLK: "device",
+  stat.S_IFIFO: "pipe",
+  stat.S_IFSOCK: "socket",
+}
 
 
 class _FileTakenError(FileExistsError):
@@ -32,23 +44,24 @@ def replacement(
     Temporary files may stand beside it.
 
   Raises:
-    FileExistsError: If there is a file already.
+    FileExistsError: If there is a file already, or something else than a file.
     OSError: If the file cannot be written.
   """
   check_free(path, overwrite=overwrite)
-  created = not path.parent.exists()
+  place = _place(path)
+  created = not place.parent.exists()
   try:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
-      prefix=".incomplete-", dir=path.parent, ignore_cleanup_errors=True
+      prefix=".incomplete-", dir=place.parent, ignore_cleanup_errors=True
     ) as staging:
       staged = pathlib.Path(staging) / path.name
       yield staged
       sync(staged)
       # Another program may have written the file in the meantime.
       check_free(path, overwrite=overwrite)
-      staged.replace(path)
-      sync(path.parent)
+      staged.replace(place)
+      sync(place.parent)
   except _FileTakenError:
     raise
   except OSError as error:
@@ -58,15 +71,18 @@ def replacement(
   finally:
     if created:
       with contextlib.suppress(OSError):
-        path.parent.rmdir()  # Fails, as it should, once the file is there.
+        place.parent.rmdir()  # Fails, as it should, once the file is there.
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that a file may be written.
 
   Raises:
-    FileExistsError: If there is one already, and nobody allows to replace it.
+    FileExistsError: If there is one already, and nobody allows to replace it;
+      or if something is there that is no file.
+    OSError: If nobody can tell.
   """
+  check_regular(path)
   if os.path.lexists(path) and not overwrite:
     raise _FileTakenError(
       f"{path}: exists already; allow to replace it (--overwrite), or choose "
@@ -74,17 +90,51 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
     )
 
 
+def check_regular(path: pathlib.Path) -> None:
+  """Checks that a path names a regular file, or nothing yet.
+
+  Raises:
+    FileExistsError: If something is there that is no regular file.
+    OSError: If nobody can tell.
+  """
+  if os.path.abspath(path).startswith(_OPEN_FILES):
+    raise _FileTakenError(
+      f"{path}: is another name of an open file; name a file of its own."
+    )
+  try:
+    mode = path.stat().st_mode
+  except (FileNotFoundError, NotADirectoryError):
+    return
+  except OSError as error:
+    raise OSError(
+      f"{path}: cannot be written: {error.strerror or error}."
+    ) from error
+  if not stat.S_ISREG(mode):
+    kind = _KINDS.get(stat.S_IFMT(mode), "special file")
+    raise _FileTakenError(
+      f"{path}: is a {kind}; only a regular file can be written or replaced."
+    )
+
+
 def write(path: pathlib.Path, text: str) -> None:
   """Writes a text file, in the place of one that may be there.
 
   Raises:
-    OSError: If the file cannot be written.
+    OSError: If the file cannot be written, or something else than a file is in
+      its place.
   """
-  unfinished = path.with_name(f"{path.name}.unfinished")
+  check_regular(path)
+  place = _place(path)
+  unfinished = place.with_name(f"{place.name}.unfinished")
   unfinished.write_text(text)
   sync(unfinished)
-  os.replace(unfinished, path)
-  sync(path.parent)
+  os.replace(unfinished, place)
+  sync(place.parent)
+
+
+def _place(path: pathlib.Path) -> pathlib.Path:
+  """Returns the path of the file itself, where `path` is a link."""
+  return pathlib.Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def sync(path: pathlib.Path) -> None:

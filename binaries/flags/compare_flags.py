@@ -1,5 +1,6 @@
 """Comparison: which runs, which columns, and where the tables go."""
 
+import os
 import pathlib
 from collections.abc import Sequence
 
@@ -7,6 +8,7 @@ from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
+from tff_fair import files
 from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import comparison, measures
 from tff_fair.experiments.comparing.evaluations import BEST, LAST
@@ -182,15 +184,19 @@ def outputs() -> list[pathlib.Path]:
   Raises:
     UsageError: If one is in the way, or is of no known kind.
   """
-  files = [command_line.path("output", text) for text in _OUTPUT.value]
-  for path in files:
+  paths = [command_line.path("output", text) for text in _OUTPUT.value]
+  for path in paths:
     if path.suffix not in FORMATS:
       raise UsageError(
         f"--output={path}: expected a name that ends in {', '.join(FORMATS)}."
       )
     if path.is_dir():
       raise UsageError(f"--output={path}: is a folder; name a file.")
-    if path.exists() and not _OVERWRITE.value:
+    try:
+      files.check_regular(path)
+    except OSError as error:
+      raise UsageError(f"--output={error}") from error
+    if os.path.lexists(path) and not _OVERWRITE.value:
       raise UsageError(
         f"--output={path}: exists; choose another name, or give --overwrite."
       )
@@ -198,7 +204,7 @@ def outputs() -> list[pathlib.Path]:
       raise UsageError(
         f"--output={path}: there is no folder {path.parent}; make it first."
       )
-  return files
+  return paths
 
 
 def _known(flag: str, name: str, valid: Sequence[str]) -> str:

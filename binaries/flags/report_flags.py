@@ -7,6 +7,7 @@ from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
+from tff_fair import files
 
 # These flags share names, not meanings, with those of other programs.
 NAMESPACE = flags.FlagValues()
@@ -63,6 +64,10 @@ def output() -> pathlib.Path:
       f"--output={path}: is a folder; name a file in it, as "
       f"{path / 'report.html'}."
     )
+  try:
+    files.check_regular(path)
+  except OSError as error:
+    raise UsageError(f"--output={error}") from error
   if os.path.lexists(path) and not overwrite():
     raise UsageError(
       f"--output={path}: exists already; name another file, or replace it with "

@@ -84,7 +84,8 @@ def compare(
 
   Raises:
     ValueError: If an argument is not valid, or there is nothing to compare.
-    RunError: If a folder holds no run, or a damaged one.
+    RunError: If a folder holds no run, or all runs are damaged; fewer are left
+      out, with a note.
   """
   for argument, names, valid in (
     ("columns", columns, table_columns.NAMES),
@@ -95,8 +96,9 @@ def compare(
         raise ArgumentError(
           argument, f"unknown; valid: {', '.join(valid)}.", value=name
         )
+  whole, left_out = finding.find_whole(runs, tables.READ)
   found = tables.build(
-    finding.collect(runs),
+    whole,
     columns,
     evaluations.Choice(
       round=round,
@@ -106,6 +108,7 @@ def compare(
       last=last,
     ),
     baseline,
+    notes=left_out,
   )
   frame = Comparison(formats.frame(found, is_rounded=True))
   frame.attrs["notes"] = [note for table in found for note in table.notes]

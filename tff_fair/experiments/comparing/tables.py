@@ -19,6 +19,8 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec_text import HPARAM
 from tff_fair.metrics import compare_clients
 
+# The tables of runs that it reads.
+READ = ("evaluations", "client_evaluations", "clients")
 # Settings that are no news where they differ between methods.
 _EXPECTED = ("algorithm", "aggregation")
 
@@ -28,6 +30,8 @@ def build(
   columns: Sequence[str],
   choice: Choice,
   baseline: str | None = None,
+  *,
+  notes: Sequence[str] = (),
 ) -> list[Table]:
   """Compares runs.
 
@@ -37,6 +41,7 @@ def build(
     choice: Which evaluation of each run to compare.
     baseline: The label or name of a method to compare the others with, client
       by client, in a table of its own.
+    notes: Sentences to add to those about the runs.
 
   Returns:
     For each task a table; with `choice.last`, one of averages; with a baseline,
@@ -50,7 +55,7 @@ def build(
     RunError: If the evaluations of runs do not go together.
   """
   chosen: dict[Run, Evaluation] = {}
-  left_out = []
+  left_out = list(notes)
   for run in found:
     evaluation = choice.of(run)
     if isinstance(evaluation, str):
@@ -68,8 +73,8 @@ def build(
       averages = {run: choice.average(chosen[run]) for run in members}
       contents.append(Contents(task, groups, columns, averages, choice.last))
     first, *others = [c.statistics(clients) for c in contents]
-    notes = run_notes(groups, chosen)
-    tables += [dataclasses.replace(first, notes=notes), *others]
+    first = dataclasses.replace(first, notes=run_notes(groups, chosen))
+    tables += [first, *others]
     if baseline is not None:
       reference = find_baseline(groups, baseline)
       caption = (

@@ -5,6 +5,8 @@ import pathlib
 from collections.abc import Iterable
 
 from tasks.formats import whole_file as staging
+from tff_fair import files
+from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import methods, page
 from tff_fair.experiments.runs import finding
@@ -40,14 +42,17 @@ def report(
     The file.
 
   Raises:
-    RunError: If the file is there already, a folder holds no run, a run is
-      damaged, or two runs are the same.
+    RunError: If the file is there already, a folder holds no run, all runs are
+      damaged, or two runs are the same. Fewer damaged runs are left out, with a
+      line on stderr.
     ValueError: If there are no runs, or the baseline is not one of the methods.
     tasks.data_error.DataError: If the file cannot be written.
   """
   path = pathlib.Path(path)
   check_path(path, overwrite=overwrite)
-  found = finding.collect(runs)
+  found, left_out = finding.find_whole(runs)
+  for line in left_out:
+    progress.say(line)
   if not found:
     raise ValueError(
       "Found no runs, expected one at least; give runs, or folders of runs."
@@ -70,6 +75,10 @@ def check_path(path: pathlib.Path, *, overwrite: bool) -> None:
     raise RunError(
       f"{path}: is a folder; name a file in it, as {path / 'page.html'}."
     )
+  try:
+    files.check_regular(path)
+  except OSError as error:
+    raise RunError(str(error)) from error
   if os.path.lexists(path) and not overwrite:
     raise RunError(
       f"{path}: exists already; choose another file, or replace it with "

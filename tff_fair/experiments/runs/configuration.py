@@ -25,6 +25,7 @@ INTERVAL = "rounds_per_evaluation"
 # Flags that hold `name=value` texts, by the field that is a mapping.
 _MAPPINGS = {"task_options": "task_option", "hparams": "hparam"}
 _FLAGS_WITHOUT_FIELD = ("output_dir", "workers", *_MAPPINGS.values())
+_LISTS = ("workers", *_MAPPINGS.values())  # Flags that hold texts.
 # What a run may have anew where it goes on.
 _FREE_GROUPS = (COMMAND, SPEC)
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
@@ -77,6 +78,27 @@ def build(
       **{name: importlib.metadata.version(name) for name in _PACKAGES},
     },
   }
+
+
+def problems(content: Mapping[str, Any]) -> Iterator[str]:
+  """Yields why a JSON object is no configuration that readers can rely on."""
+  for group, values in content.items():
+    if not isinstance(values, Mapping):
+      yield f"its {group} is no object"
+      return
+  flags = content.get(FLAGS)
+  if flags is None:
+    yield "it has no flags"
+    return
+  for name, kind in (("algorithm", str), ("task", str), ("seed", int)):
+    if not isinstance(flags.get(name), kind):
+      yield f"it has no {name}"
+  if not isinstance(flags.get("total_rounds"), int | None):
+    yield "its total_rounds is no whole number"
+  for group, name in ((DATA, "description"), (COMMAND, "line")):
+    if not isinstance(content.get(group, {}).get(name, ""), str):
+      yield f"its {name} is no text"
+  yield from _wrong_values(content)
 
 
 def read_spec(configuration: Configuration) -> RunSpec:
@@ -170,6 +192,18 @@ def evaluation_interval(configuration: Configuration) -> int:
   """
   interval = configuration.get(FLAGS, {}).get(INTERVAL)
   return settings.USUAL_INTERVAL if interval is None else int(interval)
+
+
+def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
+  for group in (FLAGS, HPARAMS, VERSIONS):
+    for name, value in content.get(group, {}).items():
+      if group == FLAGS and name in _LISTS:
+        if not isinstance(value, list):
+          yield f"its {name} is no list"
+        elif not all(isinstance(text, str) for text in value):
+          yield f"its {name} holds other values than texts"
+      elif not isinstance(value, str | int | float | None):
+        yield f"its {name} is neither a number nor a text"
 
 
 def _has_former_interval(saved: Configuration, spec: RunSpec) -> bool:

@@ -4,25 +4,38 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 
 # Says in a folder what the methods of the runs below it are called.
 NAMES_FILE = "sweep.json"
-
-
 Place = str | os.PathLike[str]
 
 
-def find(paths: Iterable[Place]) -> list[Run]:
+# Takes the error of a damaged run.
+OnDamage = Callable[[RunError], object]
+
+# The tables of a run, as attributes of `Run`.
+TABLES = (
+  *("evaluations", "client_evaluations", "rounds", "timing"),
+  *("costs", "cohorts", "labels", "clients"),
+)
+
+
+def find(
+  paths: Iterable[Place], on_damage: OnDamage | None = None
+) -> list[Run]:
   """Finds runs, each once.
 
   Args:
     paths: Folders of runs, or folders at any depth above them.
+    on_damage: Takes the errors of damaged runs, which are left out; by default,
+      the first error is raised.
 
   Returns:
     The runs in the order of the paths; below each, those of a sweep are in its
@@ -33,7 +46,7 @@ def find(paths: Iterable[Place]) -> list[Run]:
   """
   found: dict[pathlib.Path, Run] = {}
   for path in map(pathlib.Path, paths):
-    if not path.is_dir():
+    if not _is_folder(path):
       raise RunError(f"{path}: there is no such folder.")
     folders = list(_folders(path))
     if not folders:
@@ -42,8 +55,43 @@ def find(paths: Iterable[Place]) -> list[Run]:
         "above such folders."
       )
     for folder in folders:
-      found.setdefault(folder.resolve(), open_run(folder))
+      try:
+        found.setdefault(folder.resolve(), open_run(folder))
+      except RunError as error:
+        if on_damage is None:
+          raise
+        on_damage(error)
   return list(found.values())
+
+
+def find_whole(
+  runs: Run | Place | Iterable[Run | Place], tables: Iterable[str] = TABLES
+) -> tuple[list[Run], list[str]]:
+  """Finds runs, and leaves out those that are damaged.
+
+  Args:
+    runs: As for `collect`.
+    tables: The tables that the caller reads, of `TABLES`. They are read now.
+
+  Returns:
+    The runs, and a sentence for each one that is left out.
+
+  Raises:
+    RunError: If a path does not exist or holds no run, or if all runs are
+      damaged; then the error is about the first.
+  """
+  damage: list[RunError] = []
+  whole = []
+  for run in collect(runs, damage.append):
+    try:
+      for name in tables:
+        getattr(run, name)
+      whole.append(run)
+    except RunError as error:
+      damage.append(error)
+  if damage and not whole:
+    raise damage[0]
+  return whole, [f"Left out, as damaged: {error}" for error in damage]
 
 
 def num_planned(paths: Iterable[Place]) -> int:
@@ -57,11 +105,14 @@ def num_planned(paths: Iterable[Place]) -> int:
   )
 
 
-def collect(runs: Run | Place | Iterable[Run | Place]) -> list[Run]:
+def collect(
+  runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
+) -> list[Run]:
   """Returns runs that are given themselves, or by folders, each once.
 
   Args:
     runs: Runs, folders of runs, or folders above them; or one of these.
+    on_damage: As for `find`.
 
   Raises:
     RunError: As `find`.
@@ -70,7 +121,7 @@ def collect(runs: Run | Place | Iterable[Run | Place]) -> list[Run]:
     runs = [runs]
   found: dict[pathlib.Path, Run] = {}
   for item in runs:
-    for run in [item] if isinstance(item, Run) else find([item]):
+    for run in [item] if isinstance(item, Run) else find([item], on_damage):
       found.setdefault(run.path.resolve(), run)
   return list(found.values())
 
@@ -83,17 +134,9 @@ def open_run(path: str | os.PathLike[str]) -> Run:
   """
   folder = RunFolder(pathlib.Path(path))
   config = _json(folder.config)
-  for group, values in config.items():
-    if not isinstance(values, dict):
-      raise RunError(
-        f"{folder.config}: is not of a run: its {group} is no object."
-      )
-  flags = config.get("flags")
-  if not isinstance(flags, dict):
-    raise RunError(f"{folder.config}: is not of a run: it has no flags.")
-  for name, kind in (("algorithm", str), ("task", str), ("seed", int)):
-    if not isinstance(flags.get(name), kind):
-      raise RunError(f"{folder.config}: is not of a run: it has no {name}.")
+  for problem in configuration.problems(config):
+    raise RunError(f"{folder.config}: is not of a run: {problem}.")
+  flags = config["flags"]
   summary = _json(folder.summary) if folder.is_finished else None
   # Without resolving links: a run is named where it is looked for.
   place = pathlib.Path(os.path.abspath(path))
@@ -133,7 +176,7 @@ def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
   for name, folders, files in os.walk(path):
     folder = pathlib.Path(name)
     # It is empty while a run is just about to begin.
-    if "config.json" in files and (folder / "config.json").stat().st_size:
+    if "config.json" in files and not _is_empty(folder / "config.json"):
       folders.clear()
       yield folder
     # Runs of a sweep are in its order.
@@ -141,10 +184,29 @@ def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
     folders.sort(key=lambda n: (place.get(n, len(place)), natural_order(n)))
 
 
+def _is_folder(path: pathlib.Path) -> bool:
+  try:
+    return path.is_dir()
+  except (OSError, ValueError) as error:
+    reason = error.strerror if isinstance(error, OSError) else error
+    raise RunError(f"{path}: cannot be read: {reason}.") from error
+
+
+def _is_empty(path: pathlib.Path) -> bool:
+  try:
+    return not path.stat().st_size
+  except OSError:
+    return False  # Who opens the run tells of it.
+
+
 def _json(path: pathlib.Path) -> dict[str, Any]:
   try:
-    content = json.loads(path.read_text())
-  except (OSError, ValueError) as error:
+    if not path.is_file():  # A pipe would make us wait.
+      raise RunError(f"{path}: is no file; restore it, or move it away.")
+    content = json.loads(path.read_text("utf-8"))
+  except RunError:
+    raise
+  except (OSError, ValueError, RecursionError) as error:
     raise RunError(
       f"{path}: cannot be read: {error}; restore it, or move it away."
     ) from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import io
 import pathlib
 import typing
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration
+from tff_fair.experiments.runs import configuration, tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
@@ -29,10 +28,18 @@ from tff_fair.typed_values import Value
 if typing.TYPE_CHECKING:
   import tensorflow as tf
 
-ROUND = "round"  # The first column of the tables of rounds.
+ROUND = tables.ROUND  # The first column of the tables of rounds.
 SEED = "seed"
 
 _RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
+# What settings of other types raise.
+_WRONG_SETTINGS = (
+  AttributeError,
+  KeyError,
+  OverflowError,
+  TypeError,
+  ValueError,
+)
 # Flags that decide nothing, and those that a setting holds under another name.
 _NO_SETTINGS = (
   *("hparam", "task_option", "output_dir", "workers", SEED),
@@ -191,42 +198,45 @@ class Run:
   @functools.cached_property
   def evaluations(self) -> pd.DataFrame:
     """One row per evaluation: round, accuracy/mean, ..., loss/mean, ..."""
-    return self._of_rounds("evaluations.csv", "accuracy/mean")
+    return self._of_rounds(tables.EVALUATIONS)
 
   @functools.cached_property
   def client_evaluations(self) -> pd.DataFrame:
     """One row per evaluation and client: round, client_id, accuracy, ..."""
-    name = "client_evaluations.csv"
-    table = self._of_rounds(name, "client_id", "accuracy")
+    kind = tables.CLIENT_EVALUATIONS
+    table = self._of_rounds(kind)
     fits = table["accuracy"].between(-_RANGE_SLACK, 1 + _RANGE_SLACK)
     if not fits.all():
       row = int(fits.argmin())
       raise RunError(
-        f"{self.path / name}: row {row + 1} has no accuracy in [0, 1]: "
+        f"{self.path / kind.name}: row {row + 1} has no accuracy in [0, 1]: "
         f"{table['accuracy'].iloc[row]}."
       )
     # A run in the middle of an evaluation may have written half of its rows.
-    return table[table[ROUND].isin(self.evaluations[ROUND])]
+    table = table[table[ROUND].isin(self.evaluations[ROUND])]
+    if self.is_finished:
+      self._check_number_of_clients(table[ROUND])
+    return table
 
   @functools.cached_property
   def rounds(self) -> pd.DataFrame:
     """One row per round: what the method reports."""
-    return self._of_rounds("metrics.csv")
+    return self._of_rounds(tables.METRICS)
 
   @functools.cached_property
   def timing(self) -> pd.DataFrame:
     """One row per round: round_seconds, evaluation_seconds."""
-    return self._of_rounds("timing.csv")
+    return self._of_rounds(tables.TIMING)
 
   @functools.cached_property
   def costs(self) -> pd.DataFrame | None:
     """One row per round: bytes_down, bytes_up, ...; older runs have none."""
-    return self._read("costs.csv", ROUND)
+    return self._read(tables.COSTS)
 
   @functools.cached_property
   def cohorts(self) -> pd.DataFrame | None:
     """One row per round and client of its cohort; older runs have none."""
-    return self._read("cohorts.csv", ROUND, "client_id")
+    return self._read(tables.COHORTS)
 
   @property
   def is_untrained(self) -> bool:
@@ -237,12 +247,12 @@ class Run:
   @functools.cached_property
   def labels(self) -> pd.DataFrame | None:
     """One row per client: how many training examples of each class it has."""
-    return self._read("labels.csv", "client_id")
+    return self._read(tables.LABELS)
 
   @functools.cached_property
   def clients(self) -> pd.DataFrame | None:
     """One row per client, at the end of the run; before, there is none."""
-    return self._read("clients.csv", "client_id")
+    return self._read(tables.CLIENTS)
 
   @property
   def client_names(self) -> pd.Series[str]:
@@ -256,46 +266,33 @@ class Run:
   def _reading_settings(self) -> Iterator[None]:
     try:
       yield
-    except (ValueError, TypeError) as error:
+    except _WRONG_SETTINGS as error:
       raise RunError(
         f"{RunFolder(self.path).config}: this version cannot read its "
         f"settings: {error}"
       ) from error
 
-  def _of_rounds(self, name: str, *columns: str) -> pd.DataFrame:
-    table = self._read(name, ROUND, *columns)
+  def _of_rounds(self, kind: tables.Kind) -> pd.DataFrame:
+    table = self._read(kind)
     if table is not None:
+      if self.is_finished and table.empty:
+        raise RunError(
+          f"{self.path / kind.name}: has no rows in a finished run."
+        )
       return table
     if self.is_finished:
-      raise RunError(f"{self.path / name}: is missing in a finished run.")
-    return pd.DataFrame({column: [] for column in (ROUND, *columns)})
+      raise RunError(f"{self.path / kind.name}: is missing in a finished run.")
+    return pd.DataFrame({name: [] for name in kind.columns})
 
-  def _read(self, name: str, *columns: str) -> pd.DataFrame | None:
-    """Reads a table, which may be absent."""
-    path = self.path / name
-    try:
-      content = path.read_bytes()
-      if not self.is_finished:  # The last line may be half written.
-        content = content[: content.rfind(b"\n") + 1]
-        if not content:
-          return None
-      table = pd.read_csv(
-        io.BytesIO(content),
-        float_precision="round_trip",
-        converters={"client": str},  # Names, be they "007" or "NA".
+  def _read(self, kind: tables.Kind) -> pd.DataFrame | None:
+    return tables.read(self.path, kind, is_finished=self.is_finished)
+
+  def _check_number_of_clients(self, rounds: pd.Series[int]) -> None:
+    """Checks that all evaluations have rows of equally many clients."""
+    found = rounds.value_counts().reindex(self.evaluations[ROUND], fill_value=0)
+    if found.nunique() > 1:
+      raise RunError(
+        f"{self.path / tables.CLIENT_EVALUATIONS.name}: has rows of "
+        f"{found.min()} clients in round {found.idxmin()}, and of "
+        f"{found.max()} in round {found.idxmax()}."
       )
-    except FileNotFoundError:
-      return None
-    except (OSError, ValueError) as error:
-      raise RunError(f"{path}: is no table: {error}") from error
-    for column in columns:
-      if column not in table:
-        raise RunError(f"{path}: has no column {column!r}.")
-      values = pd.to_numeric(table[column], errors="coerce")
-      if values.isna().any():
-        row = int(values.isna().argmax())
-        raise RunError(
-          f"{path}: row {row + 1} has no number under {column!r}: "
-          f"{table[column].iloc[row]}."
-        )
-    return table

@@ -22,6 +22,16 @@ from tff_fair.experiments.searching.trials import COMPLETE, PRUNED, Trial
 from tff_fair.experiments.sweeps import ranges
 
 RECORD_FILE = "search.json"
+# What reading a record that is none raises.
+_DAMAGE = (
+  AttributeError,
+  KeyError,
+  OSError,
+  OverflowError,
+  RecursionError,
+  TypeError,
+  ValueError,
+)
 # More trials go on where fewer ended.
 _FREE = ("trials",)
 
@@ -69,12 +79,12 @@ def read(folder: pathlib.Path) -> Record | None:
   if not path.exists():
     return None
   try:
-    content = json.loads(path.read_text())
+    content = json.loads(path.read_text("utf-8"))
     return Record(
       SearchSettings.from_dict(str(path), content["settings"]),
       {study["name"]: _read_study(study) for study in content["studies"]},
     )
-  except (OSError, ValueError, KeyError, TypeError) as error:
+  except _DAMAGE as error:
     raise RunError(
       f"{path}: is not the record of a search: {error}; restore it, or move it "
       "away with the runs beside it."

@@ -1,0 +1,198 @@
+"""Damaged runs: a line for each that names the file, and the others go on."""
+
+import json
+import shutil
+
+import pytest
+
+from benchmarks import damaged_runs
+from tests.experiments import report_runs
+from tff_fair.experiments.comparing import comparison
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.reporting import writing
+from tff_fair.experiments.runs import finding
+
+_SHAPE = {"num_rounds": 4, "num_clients": 5, "rounds_per_evaluation": 2}
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("samples")
+  return [
+    report_runs.make(folder / str(done), is_finished=done, **_SHAPE)
+    for done in (True, False)
+  ]
+
+
+@pytest.mark.parametrize("start", range(0, 80, 20))
+def test_any_damage_ends_in_a_line_of_a_reader(samples, tmp_path, start):
+  """The long version is benchmarks.fuzz; this is a seed's worth of seconds."""
+  num_errors = 0
+  for seed in range(start, start + 20):
+    done, errors = damaged_runs.trial(samples[seed % 2], tmp_path, seed)
+    num_errors += bool(errors)
+    for error in errors:
+      assert "\n" not in str(error), done
+      assert str(tmp_path) in str(error), done
+  assert num_errors > 5
+
+
+@pytest.fixture
+def runs(tmp_path):
+  """Three methods, of which the test damages the second."""
+  for algorithm in ("afl", "fedavg", "term"):
+    path = tmp_path / "runs" / algorithm
+    report_runs.make(path, algorithm=algorithm, **_SHAPE)
+  return tmp_path / "runs"
+
+
+def _rewrite(name, change):
+  def damage(run):
+    path = run / name
+    path.write_bytes(change(path.read_bytes()))
+
+  return damage
+
+
+def _twice(content):
+  return content + content.splitlines(keepends=True)[-1]
+
+
+def _without_last_row(content):
+  return content[: content[:-1].rfind(b"\n") + 1]
+
+
+def _overwrite(name, content):
+  return _rewrite(name, lambda _: content)
+
+
+def _folder_instead(run):
+  (run / "clients.csv").unlink()
+  (run / "clients.csv").mkdir()
+
+
+def _with_flag(**flags):
+  def change(content):
+    config = json.loads(content)
+    return json.dumps({**config, "flags": {**config["flags"], **flags}})
+
+  return _rewrite("config.json", lambda content: change(content).encode())
+
+
+@pytest.mark.parametrize(
+  ("damage", "told"),
+  [
+    (
+      _rewrite("evaluations.csv", _twice),
+      r"evaluations\.csv: row 3 .* round 4",
+    ),
+    (
+      _rewrite("client_evaluations.csv", _twice),
+      r"row 11 is a second one of round 4, client_id 4",
+    ),
+    (
+      _rewrite(
+        "client_evaluations.csv", lambda c: c[: c[:-1].rfind(b"\n") + 1]
+      ),
+      r"has rows of 4 clients in round 4, and of 5 in round 2",
+    ),
+    (
+      _rewrite("evaluations.csv", lambda c: c.replace(b"\n4,", b"\n4,nan916,")),
+      r"evaluations\.csv: is no table: ",
+    ),
+    (
+      _rewrite("timing.csv", lambda c: c.replace(b"0.5,", b"nan916,", 1)),
+      r"timing\.csv: row 1 has no number under 'round_seconds': nan916",
+    ),
+    (
+      _rewrite("cohorts.csv", lambda c: c.replace(b"\n1,", b"\n9e99,", 1)),
+      r"cohorts\.csv: row 1 has no number under 'round' that a round can have",
+    ),
+    (
+      _rewrite("costs.csv", lambda c: c.replace(b"round", b"rounds", 1)),
+      r"costs\.csv: has no column 'round'",
+    ),
+    (
+      _rewrite("labels.csv", lambda c: b""),
+      r"labels\.csv: is no table: No col",
+    ),
+    (
+      _rewrite("labels.csv", lambda c: c[:40] + b"\0\0" + c[42:]),
+      r"labels\.csv: is no table: row \d holds zero bytes",
+    ),
+    (
+      _rewrite("clients.csv", lambda c: c.replace(b"client_03", b"\xff")),
+      r"clients\.csv: is no table: 'utf-8' codec",
+    ),
+    (_folder_instead, r"clients\.csv: is no file"),
+    (
+      _rewrite("evaluations.csv", lambda c: c.splitlines(keepends=True)[0]),
+      r"evaluations\.csv: has no rows in a finished run",
+    ),
+    (
+      _overwrite("config.json", b"[" * 100_000),
+      r"config\.json: cannot be read: maximum recursion",
+    ),
+    (
+      _overwrite("summary.json", b'{"rounds": ' + b"1" * 5000 + b"}"),
+      r"summary\.json: cannot be read: Exceeds the limit",
+    ),
+    (_with_flag(seed="0"), r"config\.json: is not of a run: it has no seed"),
+    (_with_flag(task_option=3), r"its task_option is no list"),
+    (_with_flag(task_option=[3]), r"its task_option holds other values"),
+    (_with_flag(total_rounds="2"), r"its total_rounds is no whole number"),
+    (_with_flag(batch_size={}), r"its batch_size is neither a number nor a"),
+  ],
+)
+def test_a_damaged_run_does_not_take_the_others_with_it(
+  runs, tmp_path, capsys, damage, told
+):
+  damage(runs / "fedavg")
+  whole, left_out = finding.find_whole(runs)
+  assert [run.algorithm for run in whole] == ["afl", "term"]
+  (line,) = left_out
+  assert line.startswith(f"Left out, as damaged: {runs / 'fedavg'}")
+  writing.report(runs, tmp_path / "page.html")
+  assert capsys.readouterr().err == f"{line}\n"
+  with pytest.raises(RunError, match=told):
+    finding.find_whole(runs / "fedavg")
+  with pytest.raises(RunError, match=told):
+    writing.report(runs / "fedavg", tmp_path / "other.html")
+
+
+def test_a_comparison_notes_which_runs_are_damaged(runs):
+  (runs / "fedavg" / "evaluations.csv").write_text("")
+  frame = comparison.compare(runs)
+  assert list(frame["method"]) == ["afl", "term"]
+  note = frame.attrs["notes"][-1]
+  assert note.startswith("Left out, as damaged: ")
+  assert "fedavg/evaluations.csv: is no table" in note
+  with pytest.raises(RunError, match=r"evaluations\.csv: is no table"):
+    comparison.compare([runs / "fedavg"])
+
+
+def test_a_table_that_a_comparison_does_not_read_may_be_damaged(runs):
+  (runs / "fedavg" / "labels.csv").write_text("")
+  assert len(comparison.compare(runs)) == 3
+
+
+def test_a_run_of_which_only_the_name_of_its_config_is_left(runs):
+  (runs / "fedavg" / "config.json").unlink()
+  (runs / "fedavg" / "config.json").symlink_to("nothing")
+  assert len(comparison.compare(runs)) == 2
+
+
+def test_an_unfinished_run_may_end_in_the_zeros_of_a_power_cut(tmp_path):
+  path = report_runs.make(tmp_path / "run", is_finished=False, **_SHAPE)
+  for table in path.glob("*.csv"):
+    table.write_bytes(table.read_bytes() + b"5,0.5\0\0\0")
+  (run,), left_out = finding.find_whole(path)
+  assert left_out == []
+  assert list(run.evaluations["round"]) == [2, 4]
+
+
+def test_all_runs_are_damaged(runs):
+  for name in ("afl", "fedavg", "term"):
+    shutil.copy(runs / name / "labels.csv", runs / name / "evaluations.csv")
+  with pytest.raises(RunError, match=r"afl/evaluations\.csv: has no column"):
+    finding.find_whole(runs)

@@ -1,0 +1,190 @@
+"""The tables of runs, read and checked: whoever reads one may rely on it.
+
+A row of a table is known by its keys: whole numbers such as a round and the id
+of a client. No two rows have the same keys.
+"""
+
+import io
+import pathlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments import spreadsheets
+from tff_fair.experiments.errors import RunError
+
+ROUND, CLIENT = "round", "client_id"
+NAME = "client"  # The column of the clients' names, which may be any text.
+_ATTACKER = "attacker"  # True or False.
+_LARGEST_KEY = 2**31 - 1
+_SHOWN = 40  # Letters of a cell that is wrong.
+
+
+class Kind(NamedTuple):
+  """A table of a run.
+
+  Attributes:
+    name: Name of the file.
+    keys: The columns that tell rows apart.
+    full: Other columns that it must have, with a number in each row.
+    required: Columns that it must have, whose cells may be empty.
+    is_numeric: Whether the columns hold nothing but numbers, names apart.
+  """
+
+  name: str
+  keys: tuple[str, ...]
+  full: tuple[str, ...] = ()
+  required: tuple[str, ...] = ()
+  is_numeric: bool = True
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """All columns that it must have."""
+    return (*self.keys, *self.full, *self.required)
+
+
+EVALUATIONS = Kind("evaluations.csv", (ROUND,), ("accuracy/mean",))
+CLIENT_EVALUATIONS = Kind(
+  "client_evaluations.csv",
+  (ROUND, CLIENT),
+  ("accuracy",),
+  ("loss", "num_examples"),
+)
+# A method may report all kinds of values, and a client any reason.
+METRICS = Kind("metrics.csv", (ROUND,), is_numeric=False)
+COHORTS = Kind("cohorts.csv", (ROUND, CLIENT), is_numeric=False)
+TIMING = Kind("timing.csv", (ROUND,))
+COSTS = Kind("costs.csv", (ROUND,))
+LABELS = Kind("labels.csv", (CLIENT,))
+CLIENTS = Kind("clients.csv", (CLIENT,))
+
+
+def read(
+  folder: pathlib.Path, kind: Kind, *, is_finished: bool
+) -> pd.DataFrame | None:
+  """Reads a table of a run.
+
+  Args:
+    folder: The folder of the run.
+    kind: The table.
+    is_finished: Whether the run is finished. Otherwise the end of the table may
+      be half written, and is left out.
+
+  Returns:
+    The table; None if there is none, or nothing in it yet.
+
+  Raises:
+    RunError: If it is damaged; the text names the file and the row.
+  """
+  path = folder / kind.name
+  try:
+    if not path.exists():
+      return None
+    if not path.is_file():
+      raise RunError(f"{path}: is no file; expected a table.")
+    content = path.read_bytes()
+  except OSError as error:
+    raise RunError(
+      f"{path}: cannot be read: {error.strerror or error}."
+    ) from error
+  if not is_finished:
+    # A power cut may leave zeros.
+    content = content.partition(b"\0")[0]
+    content = content[: content.rfind(b"\n") + 1]
+    if not content:
+      return None
+  table = _parse(path, content)
+  _check_columns(path, table, kind.columns)
+  for column in kind.keys:
+    table[column] = _whole_numbers(path, table, column)
+  _check_unique(path, table, kind.keys)
+  _check_numbers(path, table, kind)
+  if _ATTACKER in table and table[_ATTACKER].dtype != bool:
+    raise RunError(
+      f"{path}: has other values than True and False under {_ATTACKER!r}."
+    )
+  return table
+
+
+def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
+  if (place := content.find(b"\0")) >= 0:
+    row = content[:place].count(b"\n")
+    raise RunError(f"{path}: is no table: row {row} holds zero bytes.")
+  try:
+    table = pd.read_csv(
+      io.BytesIO(content),
+      float_precision="round_trip",
+      low_memory=False,  # All values of a column have one type.
+      # Names, be they "007" or "NA".
+      converters={NAME: spreadsheets.unquoted},
+    )
+  except (ValueError, OverflowError) as error:
+    raise RunError(f"{path}: is no table: {str(error).strip()}.") from error
+  if not isinstance(table.index, pd.RangeIndex):
+    # Pandas takes cells without a title as names of the rows.
+    raise RunError(
+      f"{path}: is no table: its rows have more cells than titles."
+    )
+  return table
+
+
+def _check_columns(
+  path: pathlib.Path, table: pd.DataFrame, columns: Iterable[str]
+) -> None:
+  for column in columns:
+    if column not in table:
+      raise RunError(f"{path}: has no column {column!r}.")
+
+
+def _whole_numbers(
+  path: pathlib.Path, table: pd.DataFrame, column: str
+) -> pd.Series:
+  """Returns a column of keys as int64."""
+  values = pd.to_numeric(table[column], errors="coerce").astype(np.float64)
+  fits = values.between(0, _LARGEST_KEY) & (values % 1 == 0)
+  if not fits.all():
+    row = int(fits.argmin())
+    raise RunError(
+      f"{path}: row {row + 1} has no number under {column!r} that a "
+      f"{column.removesuffix('_id')} can have: "
+      f"{_cell(table[column].iloc[row])}."
+    )
+  return values.astype(np.int64)
+
+
+def _check_unique(
+  path: pathlib.Path, table: pd.DataFrame, keys: tuple[str, ...]
+) -> None:
+  repeated = table.duplicated(list(keys))
+  if repeated.any():
+    row = int(repeated.argmax())
+    found = ", ".join(f"{key} {table[key].iloc[row]}" for key in keys)
+    raise RunError(f"{path}: row {row + 1} is a second one of {found}.")
+
+
+def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
+  """Checks that columns hold numbers, and full ones in each row.
+
+  Numbers that stand among texts become numbers.
+  """
+  for column in table.columns if kind.is_numeric else kind.full:
+    if column == NAME:
+      continue
+    values = pd.to_numeric(table[column], errors="coerce")
+    wrong = values.isna()
+    if column not in kind.full:
+      wrong &= table[column].notna()
+    if wrong.any():
+      row = int(wrong.argmax())
+      raise RunError(
+        f"{path}: row {row + 1} has no number under {column!r}: "
+        f"{_cell(table[column].iloc[row])}."
+      )
+    table[column] = values
+
+
+def _cell(value: object) -> str:
+  text = str(value)
+  return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

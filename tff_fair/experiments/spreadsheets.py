@@ -1,0 +1,35 @@
+"""Texts of users in CSV files that people open in a spreadsheet.
+
+A spreadsheet takes a cell that begins with =, +, @ or - for a formula and runs
+it, whoever wrote it. A single quote before it marks it as a text. This is what
+OWASP recommends against "CSV injection":
+https://owasp.org/www-community/attacks/CSV_Injection
+"""
+
+_FIRST = ("=", "+", "@", "-", "\t", "\r", "\n")
+_QUOTE = "'"
+
+
+def quoted(text: str) -> str:
+  """Returns a text as a cell that no spreadsheet runs; `unquoted` undoes it."""
+  return f"{_QUOTE}{text}" if _is_formula(text) else text
+
+
+def unquoted(cell: str) -> str:
+  """Returns the text of a cell that `quoted` made."""
+  text = cell.removeprefix(_QUOTE)
+  return text if _is_formula(text) else cell
+
+
+def _is_formula(text: str) -> bool:
+  # Quotes that a text has of its own are told from ours by their number.
+  text = text.lstrip(_QUOTE)
+  return text.startswith(_FIRST) and not _is_number(text)
+
+
+def _is_number(text: str) -> bool:
+  try:
+    float(text)
+  except ValueError:
+    return False
+  return text == text.strip()
