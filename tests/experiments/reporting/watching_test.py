@@ -153,6 +153,23 @@ def test_a_run_that_looks_damaged_for_a_moment_is_no_news(watch, tmp_path):
   assert ["has no column" in text for text in told] == [False, True, False]
 
 
+def test_a_run_that_stays_damaged_is_left_out(watch, tmp_path):
+  runs = tmp_path / "runs"
+  for name in ("afl", "term", "fedavg"):
+    report_runs.make(runs / name, algorithm=name, is_finished=name != "fedavg")
+  (runs / "afl" / "labels.csv").write_text("")
+  told = watch(
+    (runs / "term" / "metrics.csv").unlink,
+    lambda: None,  # Nothing changes, but the damage is looked at again.
+    lambda: finish(runs / "fedavg"),
+  )
+  assert "afl/labels.csv: is no table" in told[0]
+  assert told[1].endswith("2 methods, 1 finished run, 1 unfinished")
+  assert "term/metrics.csv: is missing" in told[2]
+  assert told[3].endswith("1 task, 1 method, 1 finished run")
+  assert len(told) == 4
+
+
 def test_the_watch_rests_longer_than_it_works(watch, tmp_path, monkeypatch):
   report_runs.make(tmp_path / "runs" / "a", is_finished=False)
   times = iter([0.0, 2.0])

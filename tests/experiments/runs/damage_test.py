@@ -101,8 +101,8 @@ def _with_flag(**flags):
       r"evaluations\.csv: is no table: ",
     ),
     (
-      _rewrite("timing.csv", lambda c: c.replace(b"0.5,", b"nan916,", 1)),
-      r"timing\.csv: row 1 has no number under 'round_seconds': nan916",
+      _rewrite("costs.csv", lambda c: c.replace(b"1,1,", b"1,nan916,", 1)),
+      r"costs\.csv: row 1 has no number under 'num_clients': nan916",
     ),
     (
       _rewrite("cohorts.csv", lambda c: c.replace(b"\n1,", b"\n9e99,", 1)),
@@ -113,7 +113,7 @@ def _with_flag(**flags):
       r"costs\.csv: has no column 'round'",
     ),
     (
-      _rewrite("labels.csv", lambda c: b""),
+      _overwrite("labels.csv", b""),
       r"labels\.csv: is no table: No col",
     ),
     (
@@ -174,6 +174,13 @@ def test_a_comparison_notes_which_runs_are_damaged(runs):
 def test_a_table_that_a_comparison_does_not_read_may_be_damaged(runs):
   (runs / "fedavg" / "labels.csv").write_text("")
   assert len(comparison.compare(runs)) == 3
+
+
+def test_a_duration_that_nobody_can_read_is_unknown(runs, tmp_path):
+  (runs / "fedavg" / "timing.csv").write_text("")
+  page = writing.report(runs, tmp_path / "page.html").read_text()
+  assert "fedavg" in page
+  assert ">unknown<" in page
 
 
 def test_a_run_of_which_only_the_name_of_its_config_is_left(runs):

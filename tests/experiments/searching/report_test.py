@@ -1,6 +1,8 @@
 """Tests of the section of the report about searches."""
 
+import dataclasses
 import importlib.util
+import json
 import re
 
 import pytest
@@ -61,6 +63,34 @@ def test_several_objectives_have_a_front(tmp_path, faked, monkeypatch):
 def test_runs_of_no_search_have_no_section(tmp_path):
   run_folders.make(tmp_path / "run")
   assert built(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+  ("num_clients", "fraction", "clients"),
+  [
+    (9, 0.2, "all clients"),
+    (10, 0.2, "20% of the clients"),
+    (10, 0.0, "all clients"),
+  ],
+)
+def test_the_page_says_which_clients_decide(
+  tmp_path, num_clients, fraction, clients
+):
+  run = run_folders.make(tmp_path / "run", [(1, [0.5] * num_clients)])
+  settings = SearchSettings(trials=1, validation_fraction=fraction)
+  trial = {"number": 0, "settings": {}, "runs": [run.name]}
+  study = {"name": "s", "method": "fedavg", "space": {}, "integers": []}
+  content = {
+    "settings": dataclasses.asdict(settings),
+    "studies": [{**study, "trials": [trial]}],
+  }
+  path = tmp_path / record.RECORD_FILE
+  path.write_text(json.dumps(content))
+  (section,) = built(tmp_path)
+  assert f"objectives over {clients}. " in section.body[0]
+  path.write_text("{}")
+  (section,) = built(tmp_path)
+  assert "left out, as damaged: " in section.body[0]
 
 
 def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):

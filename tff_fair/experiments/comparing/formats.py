@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from tff_fair.experiments import aligned_columns
+from tff_fair.experiments import aligned_columns, spreadsheets
 from tff_fair.experiments.comparing import table as tables_of_methods
 from tff_fair.experiments.comparing.marks import BEST
 from tff_fair.experiments.comparing.measures import Measure, Value
@@ -57,8 +57,14 @@ def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
 
 
 def csv(tables: Sequence[Table]) -> str:
-  """Returns all tables as one CSV table; numbers are not rounded."""
-  return str(frame(tables).to_csv(index=False))
+  """Returns all tables as one CSV table; numbers are not rounded.
+
+  A spreadsheet runs none of its texts; `spreadsheets.unquoted` undoes it.
+  """
+  found = frame(tables)
+  for column in ("task", "method"):
+    found[column] = found[column].map(spreadsheets.quoted)
+  return str(found.to_csv(index=False))
 
 
 def text(tables: Sequence[Table]) -> str:

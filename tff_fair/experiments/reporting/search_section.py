@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tff_fair.experiments.comparing.measures import MEASURES, Measure
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import (
   line_chart,
   markup,
@@ -26,6 +27,7 @@ from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.scale import number_text
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.searching import (
   optuna_study,
   record,
@@ -35,6 +37,7 @@ from tff_fair.experiments.searching import (
 from tff_fair.experiments.searching.record import RecordedStudy
 from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.searching.trials import COMPLETE, Trial
+from tff_fair.experiments.sweeps import choice
 
 # Not the number of a method: hiding methods hides no trials.
 _NO_METHOD = 9999
@@ -44,20 +47,33 @@ _EACH, _BEST = styles.style(4), styles.style(0)
 
 def build(task: TaskRuns) -> list[Section]:
   """Returns the section, if there are trials of a search on the task."""
-  names: dict[pathlib.Path, set[str]] = {}
+  of_folders: dict[pathlib.Path, dict[str, Run]] = {}
   for run in (*task.runs, *task.unfinished):
-    names.setdefault(run.path.parent, set()).add(run.path.name)
+    of_folders.setdefault(run.path.parent, {})[run.path.name] = run
   body: list[Markup] = []
-  for folder, runs in names.items():
-    found = record.read(folder)
-    if found is None:
-      continue
-    for study in found.studies.values():
-      if any(runs.intersection(trial.runs) for trial in study.trials):
-        told = record.with_outcomes(folder, found, study)
-        identifier = f"{task.identifier}-search{len(body)}"
-        body.append(_study(identifier, study, told, found.settings))
+  for folder, runs in of_folders.items():
+    try:
+      found = record.read(folder)
+      if found is None:
+        continue
+      for study in found.studies.values():
+        own = [runs[n] for t in study.trials for n in t.runs if n in runs]
+        if own:
+          told = record.with_outcomes(folder, found, study)
+          clients = _deciding_clients(own, found.settings.validation_fraction)
+          identifier = f"{task.identifier}-search{len(body)}"
+          body.append(_study(identifier, study, told, found.settings, clients))
+    except RunError as error:  # It takes no more than its search along.
+      body.append(section.note(f"A search is left out, as damaged: {error}"))
   return [Section("Search", body)] if body else []
+
+
+def _deciding_clients(runs: Sequence[Run], fraction: float) -> str:
+  """Returns which clients the objectives of a study are over."""
+  numbers = {len(choice.last_evaluation(run)) for run in runs}
+  if choice.is_divided(max(numbers), fraction):
+    return f"{fraction:.0%} of the clients"
+  return "all clients"
 
 
 def _study(
@@ -65,16 +81,12 @@ def _study(
   study: RecordedStudy,
   told: Sequence[Trial],
   settings: SearchSettings,
+  clients: str,
 ) -> Markup:
   states = [trial.outcome.state for trial in told]
   complete = [trial for trial in told if trial.outcome.state == COMPLETE]
   best = trials.best(told, settings)
   space = ", ".join(f"{name}={d}" for name, d in study.space.items())
-  clients = (
-    "all clients"
-    if settings.validation_fraction == 0
-    else f"{settings.validation_fraction:.0%} of the clients"
-  )
   return element(
     "div",
     element("h4", study.name),

@@ -9,7 +9,7 @@ import math
 import os
 import pathlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tasks.formats import whole_file as staging
 from tff_fair.experiments import interruption
@@ -55,7 +55,7 @@ def watch(
   Raises:
     RunError: If the file is there already, or somebody else changed it; if, at
       the beginning, a folder holds no run nor a sweep that has runs to start,
-      or a run is damaged.
+      or all runs are damaged. Fewer are left out.
     ArgumentError: If the baseline is not one of the methods at the end.
     tasks.data_error.DataError: If the file cannot be written.
     KeyboardInterrupt: If Ctrl-C ended the watch.
@@ -77,13 +77,16 @@ def _follow(
   seen: _Files | None = None
   pause = _SECONDS
   troubles: collections.Counter[str] = collections.Counter()
+  damaged = _damage(folders)
+  for sentence in sorted(damaged):
+    tell(sentence)
   while True:
-    found = _files(folders)
+    found: _Files | None = _files(folders)
     if found != seen:
       start = time.monotonic()
       try:
         with interruption.deferred():
-          is_over = shown.renew(folders, pause)
+          is_over = shown.renew(folders, pause, damaged)
         tell(shown.description)
         if is_over:
           return
@@ -91,15 +94,25 @@ def _follow(
       except RunError as error:
         # A run that begins or ends may be half written for a moment, and a
         # sweep takes a while to start its first run.
-        is_first = seen is None and not finding.num_planned(folders)
-        if is_first or shown.is_lost():
+        is_first = seen is None and not troubles
+        if shown.is_lost() or (is_first and not finding.num_planned(folders)):
           raise
         troubles[str(error)] += 1
         if troubles[str(error)] == _PATIENCE:
           tell(str(error))
+          damaged.add(str(error))
+        found = None  # Damage that lasts changes no file.
       seen = found
       pause = max(_SECONDS, _REST * (time.monotonic() - start))
     time.sleep(pause)
+
+
+def _damage(folders: Sequence[Place]) -> set[str]:
+  """Returns sentences about runs that are damaged among others."""
+  try:
+    return set(finding.find_whole(folders)[1])
+  except RunError:
+    return set()  # There is no run, or no whole one: the first page tells.
 
 
 class _Page:
@@ -126,17 +139,26 @@ class _Page:
     self._text = ""
     self._written: tuple[int, int] | None = None
 
-  def renew(self, folders: Sequence[Place], pause: float) -> bool:
+  def renew(
+    self, folders: Sequence[Place], pause: float, damaged: Collection[str]
+  ) -> bool:
     """Writes the page as the runs are now.
 
     Args:
       folders: The folders of the runs.
       pause: Seconds until the next look at them.
+      damaged: Sentences about the runs to leave out, as damaged for good.
 
     Returns:
-      Whether all runs are finished.
+      Whether all other runs are finished.
+
+    Raises:
+      RunError: If another run is damaged.
     """
-    runs = finding.find(folders)
+    runs, left_out = finding.find_whole(folders)
+    for sentence in left_out:
+      if sentence not in damaged:
+        raise RunError(sentence)
     num_planned = finding.num_planned(folders)
     is_over = (
       all(run.is_finished or run.is_pruned for run in runs) and not num_planned

@@ -20,9 +20,9 @@ Place = str | os.PathLike[str]
 # Takes the error of a damaged run.
 OnDamage = Callable[[RunError], object]
 
-# The tables of a run, as attributes of `Run`.
+# The tables of a run that tell of its results, as attributes of `Run`.
 TABLES = (
-  *("evaluations", "client_evaluations", "rounds", "timing"),
+  *("evaluations", "client_evaluations", "rounds"),
   *("costs", "cohorts", "labels", "clients"),
 )
 

@@ -90,6 +90,16 @@ def validation_clients(
   return np.sort(generator.choice(ids, size, replace=False))
 
 
+def is_divided(num_clients: int, fraction: float) -> bool:
+  """Returns whether some clients decide and the others show the result.
+
+  Args:
+    num_clients: The number of all clients.
+    fraction: As for `part_of`.
+  """
+  return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
+
+
 def part_of(
   clients: pd.DataFrame, fraction: float, *, is_validation: bool
 ) -> pd.DataFrame:
@@ -103,7 +113,7 @@ def part_of(
   Raises:
     ArgumentError: If the clients cannot be divided.
   """
-  if not _is_divided(len(clients), fraction):
+  if not is_divided(len(clients), fraction):
     return clients
   drawn = validation_clients(clients["client_id"], fraction)
   return clients[clients["client_id"].isin(drawn) == is_validation]
@@ -146,16 +156,12 @@ def last_evaluation(run: Run) -> pd.DataFrame:
   return clients[clients[ROUND] == clients[ROUND].max()]
 
 
-def _is_divided(num_clients: int, fraction: float) -> bool:
-  return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
-
-
 def _caption(
   criterion: str, fraction: float, finished: Sequence[Run]
 ) -> list[str]:
   title = measures.MEASURES[criterion].title.lower()
   numbers = sorted({len(last_evaluation(run)) for run in finished})
-  divided = [n for n in numbers if _is_divided(n, fraction)]
+  divided = [n for n in numbers if is_divided(n, fraction)]
   whole = [n for n in numbers if n not in divided]
   where = []
   if divided:
@@ -186,7 +192,7 @@ def _tails(
   lines = []
   for number in numbers:
     chosen_on = shown = number
-    if _is_divided(number, fraction):
+    if is_divided(number, fraction):
       chosen_on = _num_drawn(number, fraction)
       shown = number - chosen_on
     of_criterion = measures.tail_sizes([criterion], chosen_on)

@@ -11,6 +11,7 @@ import pandas as pd
 import tasks
 from tasks.cuts import label_histogram
 from tff_fair import files
+from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import plots, release
 from tff_fair.experiments.training.selection import Selection
@@ -46,7 +47,8 @@ def write(
       "num_clients": int((~is_attacker).sum()),
       **_results(last, "honest/"),
     }
-  clients.to_csv(folder.clients, index=False)
+  names = clients["client"].map(spreadsheets.quoted)
+  clients.assign(client=names).to_csv(folder.clients, index=False)
   plots.draw_distribution(clients["test_accuracy"], folder.distribution_plot)
   plots.draw_curves(evaluations, folder.curves_plot)
   summary: dict[str, object] = {

@@ -7,7 +7,6 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 
-import pandas as pd
 import tensorflow_federated as tff
 
 from tff_fair import files, runtime
@@ -17,7 +16,7 @@ from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.runs import configuration, finding
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
-from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
@@ -311,19 +310,19 @@ def _evaluation(
 
 
 def _remember_evaluations(folder: RunFolder, selection: Selection) -> None:
-  if folder.evaluations.exists():
-    rows = pd.read_csv(folder.evaluations, float_precision="round_trip")
-    values = rows[f"accuracy/{selection.criterion}"]
-    for round_num, value in zip(rows["round"], values, strict=True):
-      if round_num > 0:
-        selection.add(int(round_num), {selection.criterion: value})
+  rows = finding.open_run(folder.path).evaluations
+  column = f"accuracy/{selection.criterion}"
+  if column not in rows and len(rows):
+    raise RunError(f"{folder.evaluations}: has no column {column!r}.")
+  for row in rows.to_dict("records"):
+    if row[ROUND] > 0:
+      selection.add(int(row[ROUND]), {selection.criterion: row[column]})
 
 
 def _remember_clients(folder: RunFolder, pruning: loop.Pruning) -> None:
-  if folder.client_evaluations.exists():
-    rows = pd.read_csv(folder.client_evaluations, float_precision="round_trip")
-    for round_num, clients in rows[rows["round"] > 0].groupby("round"):
-      pruning.add(int(round_num), {n: clients[n].to_numpy() for n in clients})
+  rows = finding.open_run(folder.path).client_evaluations
+  for round_num, clients in rows[rows[ROUND] > 0].groupby(ROUND):
+    pruning.add(int(round_num), {n: clients[n].to_numpy() for n in clients})
 
 
 def _advice(folder: RunFolder, spec: RunSpec) -> str:
