@@ -1,6 +1,7 @@
 """Runs a program: flags in; a mistake is one line on stderr and status 2."""
 
 import errno
+import os
 import pathlib
 import sys
 import types
@@ -17,6 +18,7 @@ from tff_fair.experiments import RunError, SpecError, interruption
 _FLAGFILES = pathlib.Path(__file__).parent / "flagfiles"
 _FLAGFILE_SUFFIX = ".flags"
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
+_LONGEST_NAME = 255  # In bytes, of a file or folder on Linux.
 _SHOWN = 60  # Letters of a path that is too long.
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
@@ -153,9 +155,13 @@ def path(flag: str, text: str) -> pathlib.Path:
   except ValueError as error:
     raise UsageError(f"--{flag}={text!r}: is no path: {error}.") from error
   except OSError as error:
-    if error.errno in _NO_PATHS:
+    number = error.errno or 0
+    if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):
+      number = errno.ENAMETOOLONG  # Below a folder that is not there yet, too.
+    if number in _NO_PATHS:
       raise UsageError(
-        f"--{flag}={_beginning(text)}: {error.strerror}; give another path."
+        f"--{flag}={_beginning(text)}: {os.strerror(number)}; give another "
+        "path."
       ) from error
   return found
 

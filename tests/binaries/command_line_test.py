@@ -89,6 +89,50 @@ def test_a_reader_that_has_gone_leaves_no_traceback():
   assert (result.returncode, result.stderr) == (1, b"")
 
 
+@pytest.mark.parametrize(
+  ("redirection", "status", "told"),
+  [
+    (">/dev/full", 1, "catalog: cannot write its output: .* No space left"),
+    (">&-", 0, ""),
+    ("2>&- >/dev/null", 0, ""),
+    ("| cat", 0, ""),
+  ],
+)
+def test_the_output_may_be_full_closed_or_ascii(redirection, status, told):
+  """A program without TensorFlow, as it starts in a second."""
+  code = (
+    "from binaries import command_line\n"
+    "def main():\n"
+    "  print('3.2\\u00b0 ± 1 ' * 9000)\n"
+    "command_line.run(main, description='', groups=(), argv=['catalog'])\n"
+  )
+  result = subprocess.run(
+    ["bash", "-c", f'"$0" -c "$1" {redirection}', sys.executable, code],
+    check=False,
+    cwd=source_tree.ROOT,
+    capture_output=True,
+    encoding="ascii",
+    env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    timeout=60,
+  )
+  assert result.returncode == status, result.stderr
+  assert re.match(f"{told}.*$", result.stderr)
+  assert result.stderr.count("\n") == (1 if told else 0)
+  assert result.stdout[:7] in ("", "3.2? ? ")
+
+
+@pytest.mark.parametrize(
+  "text", ["a" * 300, "b/" * 2500, "none/" + "c" * 300 + "/d"]
+)
+def test_a_path_that_no_file_system_takes_is_one_line(text):
+  with pytest.raises(
+    command_line.UsageError, match=r"^--output=.{60}\.\.\.: File name too long"
+  ):
+    command_line.path("output", text)
+  with pytest.raises(command_line.UsageError, match="is no path: embedded"):
+    command_line.path("output", "a\0b")
+
+
 def test_words_that_are_no_flags_may_come_anywhere(program):
   found = []
   outcome = program(

@@ -24,17 +24,17 @@ def samples(tmp_path_factory):
   ]
 
 
-@pytest.mark.parametrize("start", range(0, 80, 20))
+@pytest.mark.parametrize("start", range(0, 48, 12))
 def test_any_damage_ends_in_a_line_of_a_reader(samples, tmp_path, start):
   """The long version is benchmarks.fuzz; this is a seed's worth of seconds."""
   num_errors = 0
-  for seed in range(start, start + 20):
+  for seed in range(start, start + 12):
     done, errors = damaged_runs.trial(samples[seed % 2], tmp_path, seed)
     num_errors += bool(errors)
     for error in errors:
       assert "\n" not in str(error), done
       assert str(tmp_path) in str(error), done
-  assert num_errors > 5
+  assert num_errors > 3
 
 
 @pytest.fixture

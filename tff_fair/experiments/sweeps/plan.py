@@ -9,10 +9,11 @@ import collections
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tff_fair import methods, typed_values
-from tff_fair.experiments import spec_text
+from tff_fair.experiments import progress, spec_text
 from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import names
@@ -60,24 +61,30 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
   """
   hparams = hyperparameters(sweep)
   planned: dict[Identity, tuple[Method, PlannedRun]] = {}
-  for method in sweep.methods:
-    for run in _runs_of(sweep, method, hparams[method.algorithm]):
-      key = _identity(run.spec)
-      if key not in planned:
-        planned[key] = method, run
-        continue
-      other, first = planned[key]
-      if run.method == first.method and any(
-        method.grid.get(name) != other.grid.get(name) for name in sweep.final
-      ):
-        # They differed, until a final setting replaced one of both.
-        continue
-      raise RunError(
-        f"{method.place}: {run.name} is the same run as {first.name} of "
-        f"{other.place}; leave one of them out."
-      )
-  runs = _with_own_names([run for _, run in planned.values()], _as_json)
-  return sorted(runs, key=lambda run: run.spec.seed)
+  choices = [_choices(sweep, m, hparams[m.algorithm]) for m in sweep.methods]
+  total = sum(math.prod(map(len, grid.values())) for grid in choices)
+  runs = (
+    (method, run_of(sweep, method, dict(zip(grid, combination, strict=True))))
+    for method, grid in zip(sweep.methods, choices, strict=True)
+    for combination in itertools.product(*grid.values())
+  )
+  for method, run in progress.count(runs, total, "planning runs"):
+    key = _identity(run.spec)
+    if key not in planned:
+      planned[key] = method, run
+      continue
+    other, first = planned[key]
+    if run.method == first.method and any(
+      method.grid.get(name) != other.grid.get(name) for name in sweep.final
+    ):
+      # They differed, until a final setting replaced one of both.
+      continue
+    raise RunError(
+      f"{method.place}: {run.name} is the same run as {first.name} of "
+      f"{other.place}; leave one of them out."
+    )
+  named = _with_own_names([run for _, run in planned.values()], _as_json)
+  return sorted(named, key=lambda run: run.spec.seed)
 
 
 def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
@@ -220,20 +227,19 @@ def run_of(
   )
 
 
-def _runs_of(
+def _choices(
   sweep: Sweep, method: Method, hparams: _Hyperparameters
-) -> Iterator[PlannedRun]:
-  grid = grid_of(sweep, method, hparams)
-  choices = []
-  for name, values in grid.items():
+) -> dict[str, Sequence[str]]:
+  """Returns the values of each setting of a method."""
+  choices: dict[str, Sequence[str]] = {}
+  for name, values in grid_of(sweep, method, hparams).items():
     if isinstance(values, Range):
       raise RunError(
         f"{method.place}: {name}={values}: is a range, which takes a search; "
         "say how many trials it has, as --trials=30."
       )
-    choices.append(values)
-  for combination in itertools.product(*choices):
-    yield run_of(sweep, method, dict(zip(grid, combination, strict=True)))
+    choices[name] = values
+  return choices
 
 
 def _spec(method: Method, settings: Mapping[str, str]) -> RunSpec:

@@ -14,6 +14,7 @@ import tqdm
 
 from tff_fair import files
 from tff_fair.experiments import interruption, spec_text
+from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import fairness_table, finding
 from tff_fair.experiments.runs.folder import RunFolder
@@ -132,7 +133,10 @@ class Runner:
     Raises:
       RunError: If a folder holds another run, or nobody can read it.
     """
-    return [states.of(run.spec, self.folder / run.name) for run in planned]
+    shown: Iterable[PlannedRun] = planned
+    if self.progress:
+      shown = progress_report.count(planned, len(planned), "reading runs")
+    return [states.of(run.spec, self.folder / run.name) for run in shown]
 
   def carry_out(
     self,
