@@ -302,6 +302,8 @@ def _check_addresses(addresses: Sequence[str]) -> None:
     match = re.fullmatch(
       r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})", address
     )
+    if address.startswith("unix:/"):
+      continue
     if match is None or not 1 <= int(match[2]) <= 65535:
       raise ValueError(
         f'Expected the address of a worker as "host:port", found {address!r}.'

@@ -11,6 +11,7 @@ meaning that Python or the user gave them.
 import atexit
 import concurrent.futures
 import contextlib
+import functools
 import os
 import pathlib
 import signal
@@ -19,10 +20,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Self
 
-from tff_fair.runtime import private_tff, worker_log
+from tff_fair.runtime import private_socket, private_tff, worker_log
 
 # A round allocates and frees the same large tensors over and over. By default
 # glibc returns their memory to the kernel at once, and every reuse pays its
@@ -44,17 +45,7 @@ _WORKER_ENVIRONMENT = {
   "TF_NUM_INTRAOP_THREADS": str(max(1, _NUM_CORES // _CORES_PER_THREAD)),
 }
 
-# Asks the kernel to kill this process when its parent ends, then becomes the
-# worker. A `preexec_fn` could ask as well, but would run Python in a fork of
-# the whole program, which may deadlock on locks of TensorFlow and gRPC. Without
-# one, Popen does not fork.
-_BECOME_WORKER = """
-import ctypes, os, signal, sys
-PR_SET_PDEATHSIG = 1
-ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-if os.getppid() == int(sys.argv[1]):  # Else the parent has ended meanwhile.
-  os.execv(sys.argv[2], sys.argv[2:])
-"""
+_BECOME_WORKER = pathlib.Path(__file__).with_name("become_worker.py")
 
 
 class Worker:
@@ -66,23 +57,38 @@ class Worker:
   def __init__(
     self,
     process: subprocess.Popen[bytes],
-    port: int,
+    address: str,
+    port: int | None,
     log: worker_log.WorkerLog,
     clients_at_a_time: int,
   ) -> None:
     self._process = process
+    self._address = address
     self._port = port
     self._log = log
     self._clients_at_a_time = clients_at_a_time
 
   @property
   def address(self) -> str:
-    """Where programs on this machine reach it, as "host:port"."""
-    return f"127.0.0.1:{self._port}"
+    """Where programs on this machine reach it, for `use_workers`.
+
+    "host:port", or "unix:path" for this user's programs alone.
+    """
+    return self._address
 
   @property
   def port(self) -> int:
-    """The TCP port, at which other machines reach it too."""
+    """The TCP port, at which other machines reach it too.
+
+    Raises:
+      RuntimeError: If this user's programs alone can reach it.
+    """
+    if self._port is None:
+      raise RuntimeError(
+        "This worker has no TCP port: only programs of the same user on this "
+        f"machine reach it, at {self.address}. For others, start one with "
+        "start_worker(port=...)."
+      )
     return self._port
 
   @property
@@ -162,17 +168,25 @@ def worker_pids() -> tuple[int, ...]:
 def start_worker(
   port: int | None = None,
   *,
+  private: bool | None = None,
   max_concurrent_computation_calls: int | None = None,
   environment: Mapping[str, str] | None = None,
   timeout: float = 60.0,
 ) -> Worker:
   """Starts a worker on this machine and waits until it can be reached.
 
-  A worker listens on every network interface and runs whatever it is sent,
-  without authentication: trusted networks only.
+  A worker runs whatever it is sent, without authentication, and reads and
+  writes files with the rights of its user. Without a port, only programs of the
+  same user on this machine reach it. With one, everybody does who reaches that
+  port of this machine: trusted networks only (docs/security.md).
 
   Args:
-    port: The TCP port to listen on; by default a free one.
+    port: The TCP port to listen on, on all network interfaces.
+    private: Whether only programs of this user on this machine can reach the
+      worker. By default they alone can if there is no `port`; if the kernel or
+      a container does not allow that, one line on stderr says so, and the
+      worker listens on a free port. `True` makes that an error. `False` without
+      a port takes a free one.
     max_concurrent_computation_calls: How many clients run at the same time; by
       default one for each core, without limit if it is not positive.
     environment: Variables to set for the worker, over those of this program.
@@ -187,39 +201,123 @@ def start_worker(
   Raises:
     FileNotFoundError: If this TFF has no worker at its place.
     OSError: If `port` cannot be had.
+    PrivateSocketError: If `private` is true and cannot be had.
     RuntimeError: If the worker ends instead of listening.
     TimeoutError: If it does not listen in time.
+    ValueError: If `port` is none, or the worker shall be private at a port.
   """
+  if private and port is not None:
+    raise ValueError(
+      f"Found private=True and port={port}: everybody who reaches a port "
+      "reaches its worker. Give one of the two."
+    )
   if max_concurrent_computation_calls is None:
     # More clients at a time gain nothing: the worker prepares a computation
     # anew for each client that runs beside others, which takes time and memory
     # (`python -m benchmarks.new_cohorts`).
     max_concurrent_computation_calls = _NUM_CORES
+  launch = functools.partial(
+    _launch,
+    max_concurrent_computation_calls=max_concurrent_computation_calls,
+    environment=environment or {},
+  )
+  deadline = time.monotonic() + timeout
+  if private or (private is None and port is None):
+    try:
+      return _start_private(launch, deadline)
+    except private_socket.PrivateSocketError as error:
+      if private:
+        raise
+      _warn_of_others(str(error))
+  return _start_at_port(launch, port, deadline)
+
+
+def _start_private(launch: Callable[..., Worker], deadline: float) -> Worker:
+  with private_socket.PrivateSocket() as private:
+    worker = launch(private.address, channel=private.channel.fileno())
+    with _stopped_on_error(worker):
+      private.give(lambda: _check_starting(worker, deadline))
+  return worker
+
+
+def _start_at_port(
+  launch: Callable[..., Worker], port: int | None, deadline: float
+) -> Worker:
   with _reserve_port(port) as reservation:
     bound_port = reservation.getsockname()[1]
-    merged = {**_WORKER_ENVIRONMENT, **os.environ, **(environment or {})}
-    process = _spawn(
-      [
-        str(private_tff.worker_binary()),
-        f"--port={bound_port}",
-        f"--max_concurrent_computation_calls={max_concurrent_computation_calls}",
-      ],
-      worker_log.with_signs_of_clients(merged),
-    )
-    assert process.stderr is not None
-    worker = Worker(
-      process,
-      bound_port,
-      worker_log.WorkerLog(process.stderr, merged),
-      max_concurrent_computation_calls,
-    )
-    _workers.add(worker)
-    try:
-      _wait_until_listening(worker, bound_port, timeout)
-    except BaseException:
-      worker.stop()
-      raise
+    worker = launch(f"127.0.0.1:{bound_port}", port=bound_port)
+    with _stopped_on_error(worker):
+      while not _is_listening(bound_port):
+        _check_starting(worker, deadline)
+        time.sleep(0.005)
   return worker
+
+
+def _launch(
+  address: str,
+  *,
+  port: int | None = None,
+  channel: int | None = None,
+  max_concurrent_computation_calls: int,
+  environment: Mapping[str, str],
+) -> Worker:
+  """Starts a worker, and does not wait for it."""
+  merged = {**_WORKER_ENVIRONMENT, **os.environ, **environment}
+  process = _spawn(
+    [
+      str(private_tff.worker_binary()),
+      f"--port={port or 0}",
+      f"--max_concurrent_computation_calls={max_concurrent_computation_calls}",
+    ],
+    worker_log.with_signs_of_clients(merged),
+    channel,
+  )
+  assert process.stderr is not None
+  worker = Worker(
+    process,
+    address,
+    port,
+    worker_log.WorkerLog(process.stderr, merged),
+    max_concurrent_computation_calls,
+  )
+  _workers.add(worker)
+  return worker
+
+
+@functools.cache  # Once a program.
+def _warn_of_others(reason: str) -> None:
+  print(
+    "Other users of this machine, and hosts that reach it, can use the worker "
+    "of this program and read its user's files: this system does not let it "
+    f"keep them out ({reason}). See docs/security.md.",
+    file=sys.stderr,
+    flush=True,
+  )
+
+
+@contextlib.contextmanager
+def _stopped_on_error(worker: Worker) -> Iterator[None]:
+  try:
+    yield
+  except BaseException:
+    worker.stop()
+    raise
+
+
+def _check_starting(worker: Worker, deadline: float) -> None:
+  """Raises if a worker has ended, or its time to start is over."""
+  worker.check_running()
+  if time.monotonic() > deadline:
+    raise TimeoutError(
+      f"The worker (process {worker.pid}) does not listen in time. Give it a "
+      "longer timeout."
+    )
+
+
+def _is_listening(port: int) -> bool:
+  with socket.socket() as connection:
+    connection.settimeout(1.0)
+    return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _reserve_port(port: int | None) -> socket.socket:
@@ -248,9 +346,9 @@ def _reserve_port(port: int | None) -> socket.socket:
 
 
 def _spawn(
-  command: list[str], environment: Mapping[str, str]
+  command: list[str], environment: Mapping[str, str], channel: int | None
 ) -> subprocess.Popen[bytes]:
-  """Starts a process that the kernel ends with this one.
+  """Starts a process that the kernel ends with this one; see `become_worker`.
 
   By "parent" the kernel means the thread that started the process, so it gets
   a thread of its own that lives as long as the process.
@@ -259,10 +357,13 @@ def _spawn(
     concurrent.futures.Future()
   )
 
+  arguments = [str(os.getpid()), "-" if channel is None else str(channel)]
+
   def start_and_wait() -> None:
     try:
       process = subprocess.Popen(
-        [sys.executable, "-ISc", _BECOME_WORKER, str(os.getpid()), *command],
+        [sys.executable, "-IS", _BECOME_WORKER, *arguments, *command],
+        pass_fds=[] if channel is None else [channel],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env=environment,
@@ -278,23 +379,6 @@ def _spawn(
 
   threading.Thread(target=start_and_wait, daemon=True).start()
   return started.result()
-
-
-def _wait_until_listening(worker: Worker, port: int, timeout: float) -> None:
-  deadline = time.monotonic() + timeout
-  while True:
-    try:
-      socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
-    except OSError as error:
-      worker.check_running()
-      if time.monotonic() > deadline:
-        raise TimeoutError(
-          f"The worker (process {worker.pid}) does not listen on port {port} "
-          f"after {timeout:g} s. Give it a longer timeout."
-        ) from error
-      time.sleep(0.005)
-    else:
-      return
 
 
 @atexit.register
