@@ -227,7 +227,10 @@ def test_workers_started_elsewhere_are_left_running(two_workers):
 
 
 def test_worker_that_comes_back_goes_on():
-  with runtime.start_worker() as first, runtime.start_worker() as second:
+  with (
+    runtime.start_worker() as first,
+    runtime.start_worker(private=False) as second,
+  ):
     runtime.use_workers([first.address, second.address], timeout=2.0)
     assert sum_of_successors([1.0, 2.0, 3.0]) == 9.0
     second.stop()

@@ -23,11 +23,18 @@ def worker():
     yield started
 
 
+@pytest.fixture(scope="module")
+def open_worker():
+  with runtime.start_worker(private=False) as started:
+    yield started
+
+
 def is_listening(address):
-  host, port = address.split(":")
-  with socket.socket() as connection:
-    connection.settimeout(10.0)
-    return connection.connect_ex((host, int(port))) == 0
+  scheme, _, place = address.partition(":")
+  is_unix = scheme == "unix"
+  with socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET) as client:
+    client.settimeout(10.0)
+    return client.connect_ex(place if is_unix else (scheme, int(place))) == 0
 
 
 def test_worker_is_listening_and_known(worker):
@@ -94,7 +101,7 @@ def test_as_many_clients_at_a_time_as_there_are_cores(given, expected):
 
 
 def test_port_can_be_chosen_and_taken_again():
-  with runtime.start_worker() as worker:
+  with runtime.start_worker(private=False) as worker:
     port = worker.port
   for _ in range(2):
     with runtime.start_worker(port) as worker:
@@ -102,11 +109,11 @@ def test_port_can_be_chosen_and_taken_again():
       assert is_listening(worker.address)
 
 
-def test_port_of_a_worker_is_not_shared(worker):
+def test_port_of_a_worker_is_not_shared(open_worker):
   with pytest.raises(
-    OSError, match=f"port {worker.port}: Address already in use"
+    OSError, match=f"port {open_worker.port}: Address already in use"
   ):
-    runtime.start_worker(worker.port)
+    runtime.start_worker(open_worker.port)
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536])
@@ -122,8 +129,9 @@ def test_worker_that_refuses_to_start_is_told():
   assert runtime.worker_pids() == before
 
 
-def test_worker_that_is_not_ready_in_time_is_stopped():
+@pytest.mark.parametrize("private", [None, False])
+def test_worker_that_is_not_ready_in_time_is_stopped(private):
   before = runtime.worker_pids()
   with pytest.raises(TimeoutError, match="does not listen"):
-    runtime.start_worker(timeout=0.0)
+    runtime.start_worker(private=private, timeout=0.0)
   assert runtime.worker_pids() == before

@@ -131,13 +131,15 @@ def use_workers(
   """Spreads the clients of each computation over several workers.
 
   A worker is TFF's `worker_binary --port=...` on any host, or one that
-  `start_worker` started. They are left running. Computations may contain one
-  aggregation, or several that do not depend on one another. Replaces the
-  context of an earlier `use_local` or `use_workers`.
+  `start_worker` started. They are left running. Whoever reaches the port of a
+  worker can make it do anything: docs/security.md tells how to keep others out.
+
+  Computations may contain one aggregation, or several that do not depend on one
+  another. Replaces the context of an earlier `use_local` or `use_workers`.
 
   Args:
-    addresses: Where the workers listen, each as "host:port"; an IPv6 address as
-      "[address]:port".
+    addresses: Where the workers listen, each as "host:port", an IPv6 address as
+      "[address]:port", or as a worker of `start_worker` tells it.
     num_subrounds: The number of parts into which to cut the clients; by default
       one for each worker. More parts need less memory on the workers.
     stream_structs: Whether to send the parts of a structure one by one; needed
@@ -302,7 +304,7 @@ def _check_addresses(addresses: Sequence[str]) -> None:
     match = re.fullmatch(
       r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})", address
     )
-    if address.startswith("unix:/"):
+    if address.startswith("unix:/"):  # A worker of this machine.
       continue
     if match is None or not 1 <= int(match[2]) <= 65535:
       raise ValueError(

@@ -39,7 +39,7 @@ _BACKLOG = 4096  # As gRPC's.
 _MILLISECONDS_PER_LOOK = 50
 
 
-class PrivateSocketError(Exception):
+class PrivateSocketError(OSError):
   """The kernel, or the container around, does not allow it; says why."""
 
 

@@ -200,11 +200,11 @@ def start_worker(
 
   Raises:
     FileNotFoundError: If this TFF has no worker at its place.
-    OSError: If `port` cannot be had.
-    PrivateSocketError: If `private` is true and cannot be had.
+    OSError: If `port` cannot be had, or `private` is true and this system does
+      not allow it.
     RuntimeError: If the worker ends instead of listening.
     TimeoutError: If it does not listen in time.
-    ValueError: If `port` is none, or the worker shall be private at a port.
+    ValueError: If `port` is not one, or `private` is true beside it.
   """
   if private and port is not None:
     raise ValueError(
