@@ -48,6 +48,7 @@ PARTS = (
 LAYERS = {
   "tff_fair.checks": Layer(),
   "tff_fair.files": Layer(),
+  "tff_fair.parsing": Layer(),
   "tff_fair.collecting": Layer(packages=TFF),
   "tff_fair.typed_values": Layer(),
   "tff_fair.hyperparameters": Layer(
@@ -97,6 +98,7 @@ LAYERS = {
     (
       "tff_fair.files",
       "tff_fair.moved",
+      "tff_fair.parsing",
       "tff_fair.typed_values",
       "tff_fair.types",
     ),

@@ -58,6 +58,7 @@ class BuildOptions(TrainingOptions, total=False):
   aggregation: str | None
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
   attack: client_works.Attack | None
+  defence: summing.Defence | None
 
 
 class ComposeOptions(BuildOptions, total=False):
@@ -82,6 +83,7 @@ def compose(
   finalizer: Finalizer | None = None,
   personal_lam: float | None = None,
   attack: client_works.Attack | None = None,
+  defence: summing.Defence | None = None,
   **training: Unpack[TrainingOptions],
 ) -> LearningProcess:
   """Composes the learning process of a rule.
@@ -108,6 +110,7 @@ def compose(
       towards it (Ditto); `None` trains none.
     attack: Which clients report something else than they found, for a study;
       `None` if nobody does.
+    defence: Bounds what single updates can do; `None` trusts all that count.
     **training: The attributes of `tff_fair.client_works.TrainingSettings`:
       `batch_size`, `local_epochs` (a number, or the least and the greatest that
       clients draw), `local_epochs_seed`, `loss_at`, `shuffle_seed`,
@@ -145,6 +148,7 @@ def compose(
     aggregation=aggregation,
     client_weighting=client_weighting,
     sum_factory=sum_factory,
+    defence=defence,
   )
   info = local_model.describe(model_fn)
   settings = client_works.TrainingSettings(objective=objective, **training)

@@ -32,7 +32,9 @@ class ClientSignals(NamedTuple):
   Attributes:
     client_id: int64, identifies the client across rounds.
     num_examples: float32, n_k, the client's training examples. A client with
-      none, or whose update or signals are not finite, is left out of the round.
+      none is left out of the round; so is one whose update or signals are not
+      finite, or whose accuracy, learning rate, steps or gradient norm is
+      negative.
     loss: float32, f_k, mean loss of the received model over the client's
       training examples.
     accuracy: float32, a_k in [0, 1], of the received model over the same

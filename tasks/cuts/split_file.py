@@ -8,13 +8,23 @@ of their labels, so that nobody takes it for a split of other data.
 import dataclasses
 import hashlib
 import pathlib
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import whole_file
+from tasks.formats import npz, source_file, whole_file
+
+_ARRAYS = (
+  "num_examples",
+  "labels_sha256",
+  "description",
+  "client_names",
+  "train_sizes",
+  "train_positions",
+  "test_sizes",
+  "test_positions",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,23 +84,15 @@ def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
   Raises:
     DataError: If the file cannot be read, is no split, or one of other data.
   """
-  try:
-    with np.load(path, allow_pickle=False) as arrays:
-      found = int(arrays["num_examples"]), str(arrays["labels_sha256"])
-      split = ClientSplit(
-        client_names=tuple(arrays["client_names"].tolist()),
-        train=_parts(arrays, "train"),
-        test=_parts(arrays, "test"),
-        description=str(arrays["description"]),
-      )
-  except OSError as error:
-    raise DataError(
-      f"{path}: cannot be read: {error.strerror or error}."
-    ) from error
-  except (ValueError, KeyError, TypeError, EOFError, AttributeError) as error:
-    raise DataError(f"{path}: is no split of clients: {error}.") from error
-  except zipfile.BadZipFile as error:
-    raise DataError(f"{path}: is damaged: {error}.") from error
+  arrays = npz.read(path, _ARRAYS, what="split of clients")
+  with source_file.damage_named(path, "is no split of clients"):
+    found = int(arrays["num_examples"]), str(arrays["labels_sha256"])
+    split = ClientSplit(
+      client_names=tuple(map(str, arrays["client_names"].tolist())),
+      train=_parts(arrays, "train"),
+      test=_parts(arrays, "test"),
+      description=str(arrays["description"]),
+    )
   if found[0] != len(labels):
     raise DataError(
       f"{path}: is a split of {found[0]:,} examples; the data has "
@@ -136,7 +138,9 @@ def _sizes(parts: Sequence[np.ndarray]) -> np.ndarray:
   return np.array([len(part) for part in parts], np.int64)
 
 
-def _parts(arrays: np.lib.npyio.NpzFile, half: str) -> tuple[np.ndarray, ...]:
+def _parts(
+  arrays: Mapping[str, np.ndarray], half: str
+) -> tuple[np.ndarray, ...]:
   sizes, positions = arrays[f"{half}_sizes"], arrays[f"{half}_positions"]
   for name, array in [("sizes", sizes), ("positions", positions)]:
     if array.ndim != 1 or array.dtype != np.int64:

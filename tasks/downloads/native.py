@@ -14,9 +14,8 @@ import urllib.parse
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tasks.data_error import DataError
 from tasks.downloads import resumable
-from tasks.formats import sqlite_file, whole_file
+from tasks.formats import source_file, sqlite_file, whole_file
 
 NAMES = ("celeba", "cifar100", "emnist", "shakespeare", "stackoverflow")
 
@@ -119,12 +118,8 @@ def fetch(
     resumable.fetch(archive.url, packed, sha256=sha256, on_progress=on_progress)
   unpack = _unpack_lzma if packed.suffix == ".lzma" else _unpack_tar
   with whole_file.replacement(path, overwrite=overwrite) as staged:
-    try:
+    with source_file.damage_named(packed, "is damaged, download it again"):
       unpack(packed, staged)
-    except (EOFError, KeyError, lzma.LZMAError, tarfile.TarError) as error:
-      raise DataError(
-        f"{packed}: is damaged: {error}. Remove it, then download it again."
-      ) from error
     if staged.suffix == ".sqlite":
       sqlite_file.find(staged.name, staged.parent, _fetch_nothing)
   # TFF unpacks its tables anew each time, out of an archive that it compares.

@@ -5,13 +5,12 @@ holds x_train, y_train, x_test and y_test, as Keras names them.
 """
 
 import pathlib
-import zipfile
 from collections.abc import Sequence
 
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import cifar_batch
+from tasks.formats import cifar_batch, npz
 from tasks.formats.labeled_images import LabeledImages
 
 _SHAPE = (32, 32, 3)
@@ -68,26 +67,16 @@ def read_npz(path: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
     DataError: If the file is damaged or its arrays are not those of images of
       32 x 32 x 3 bytes.
   """
-  try:
-    with np.load(path, allow_pickle=False) as arrays:
-      halves = [(arrays[f"x_{h}"], arrays[f"y_{h}"]) for h in ("train", "test")]
-  except OSError as error:
-    raise DataError(
-      f"{path}: cannot be read: {error.strerror or error}."
-    ) from error
-  except zipfile.BadZipFile as error:
-    raise DataError(f"{path}: is damaged: {error}.") from error
-  except (ValueError, KeyError, TypeError, EOFError) as error:
-    raise DataError(
-      f"{path}: x_train, y_train, x_test, y_test cannot be read: {error}."
-    ) from error
+  names = [f"{axis}_{half}" for half in ("train", "test") for axis in "xy"]
+  arrays = npz.read(path, names, what="CIFAR in an npz file")
+  halves = [(arrays[x], arrays[y]) for x, y in (names[:2], names[2:])]
   for x, y in halves:
     if x.dtype != np.uint8 or x.shape[1:] != _SHAPE:
       raise DataError(
         f"{path}: has images {x.dtype}{list(x.shape)}, expected "
         "uint8[n, 32, 32, 3]."
       )
-    if y.dtype.kind not in "iu" or y.size != len(y):
+    if y.dtype.kind not in "iu" or y.ndim == 0 or y.size != len(y):
       raise DataError(
         f"{path}: has labels {y.dtype}{list(y.shape)}, expected integers [n]."
       )

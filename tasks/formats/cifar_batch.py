@@ -8,7 +8,7 @@ import io
 import pathlib
 import pickle
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -118,12 +118,10 @@ def _from_bytes(
 def _from_pickle(
   path: pathlib.Path, content: bytes, kind: Kind
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-  try:
-    batch = _SafeUnpickler(io.BytesIO(content), encoding="bytes").load()
-  except Exception as error:  # Damaged pickles raise errors of any kind.
-    raise DataError(
-      f"{path}: is no pickle of a CIFAR batch, or truncated: {error}."
-    ) from error
+  with source_file.damage_named(
+    path, "is no pickle of a CIFAR batch, or truncated"
+  ):
+    batch: Any = _SafeUnpickler(io.BytesIO(content), encoding="bytes").load()
   try:
     pixels = np.asarray(batch[b"data"])
     labels = {

@@ -3,13 +3,13 @@
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018).
 """
 
-import json
 import pathlib
 from collections.abc import Iterator
 from typing import TypedDict
 
 from tasks.data_error import DataError
 from tasks.formats import source_file
+from tff_fair import parsing
 
 
 class UserData(TypedDict):
@@ -30,16 +30,9 @@ def read_users(
   with source_file.opened(path, on_read) as file:
     content = file.read()
   try:
-    leaf = json.loads(content)
-  except UnicodeDecodeError as error:
-    raise DataError(
-      f"{path}, byte {error.start + 1}: is no UTF-8 text."
-    ) from error
-  except json.JSONDecodeError as error:
-    raise DataError(
-      f"{path}, line {error.lineno}, column {error.colno}: is no JSON: "
-      f"{error.msg}."
-    ) from error
+    leaf = parsing.parse_json(content)
+  except parsing.ParseError as error:
+    raise DataError(f"{path}, {error}.") from error
   try:
     users, counts, user_data = (
       list(leaf["users"]),

@@ -9,6 +9,7 @@ import pathlib
 import numpy as np
 
 from tasks.data_error import DataError
+from tasks.formats import source_file
 from tasks.formats.labeled_images import LabeledImages
 
 _INFO = "dataset_info.json"
@@ -42,16 +43,13 @@ def read(
   # Imported late: it takes a second, and few read such a directory.
   import tensorflow_datasets as tfds  # noqa: PLC0415
 
-  try:
+  # Missing files, TFRecord checksums, protocol buffers, unknown splits.
+  with source_file.damage_named(directory, "cannot be read"):
     builder = tfds.builder_from_directory(str(directory))
     halves = [
       tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
       for split in ("train", "test")
     ]
-  # Missing files, TFRecord checksums, protocol buffers, unknown splits.
-  except Exception as error:
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    raise DataError(f"{directory}: cannot be read: {reason[:300]}.") from error
   for examples in halves:
     missing = {"image", label_key} - examples.keys()
     if missing:

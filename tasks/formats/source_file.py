@@ -1,4 +1,4 @@
-"""Opens files to be converted, compressed with gzip or not."""
+"""Opens files that others made, and names what is wrong with them."""
 
 import contextlib
 import gzip
@@ -13,6 +13,7 @@ from tasks.data_error import DataError
 # Told how many bytes of a file, as it lies on the disk, were read just now.
 OnRead = Callable[[int], object]
 
+_MOST_CHARACTERS = 300
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -57,6 +58,39 @@ def opened(path: pathlib.Path, on_read: OnRead = ignore) -> Iterator[BinaryIO]:
     raise DataError(
       f"{path}: cannot be read: {error.strerror or error}."
     ) from error
+
+
+@contextlib.contextmanager
+def damage_named(place: object, problem: str = "is damaged") -> Iterator[None]:
+  """Makes whatever a parser raises a `DataError`.
+
+  Damaged bytes lead parsers (NumPy's, zipfile, tarfile, lzma, pickle, SQLite)
+  anywhere: to errors of their own, to KeyError and IndexError, to a
+  RecursionError or a MemoryError. So nothing but the call of a parser belongs
+  into this context.
+
+  Args:
+    place: The file, or the file and the place in it.
+    problem: What to say before the parser's own words.
+
+  Raises:
+    DataError: In place of every error but those of the system, which may be of
+      another file.
+  """
+  try:
+    yield
+  except DataError:
+    raise
+  except Exception as error:
+    if isinstance(error, OSError) and error.errno is not None:
+      raise
+    raise DataError(f"{place}: {problem}: {reason(error)}.") from error
+
+
+def reason(error: Exception) -> str:
+  """Returns what an error says, in a line."""
+  text = " ".join(f"{type(error).__name__}: {error}".split())
+  return text[:_MOST_CHARACTERS].rstrip(".: ")
 
 
 class _Watched(io.RawIOBase):

@@ -8,13 +8,13 @@ the same format can take its place; TFF downloads one that is not there.
 """
 
 import itertools
-import json
 import os
 import pathlib
 from collections.abc import Callable
 
 from tasks.data_error import DataError
 from tasks.downloads import by_loader
+from tff_fair import parsing
 
 _DIRECTORY = "datasets"  # Of Keras, within the cache directory.
 
@@ -71,10 +71,10 @@ def load_tags(data_dir: pathlib.Path | None, size: int) -> list[bytes]:
     tff.simulation.datasets.stackoverflow.load_tag_counts,
   )
   try:
-    counts = json.loads(path.read_bytes())
+    counts = parsing.parse_json(path.read_bytes())
   except OSError as error:
     raise DataError(f"{path}: cannot be read: {error.strerror}.") from error
-  except ValueError as error:
+  except parsing.ParseError as error:
     raise DataError(f"{path}: is not JSON: {error}.") from error
   if not counts or not isinstance(counts, dict):
     raise DataError(f"{path}: expected an object from tags to counts.")

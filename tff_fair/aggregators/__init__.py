@@ -6,7 +6,9 @@ from tff_fair import moved
 from tff_fair.methods import METHODS, load
 
 _PLACES = {
+  "Defence": "tff_fair.summing",
   "RuleFactory": "tff_fair.summing",
+  "TrimmedSumFactory": "tff_fair.summing",
   "supported_aggregations": "tff_fair.summing",
   **{m.factory: m.module for m in METHODS.values() if m.factory},
 }

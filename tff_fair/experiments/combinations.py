@@ -130,6 +130,7 @@ def without_effect(spec: RunSpec) -> Iterator[str]:
     ("client_learning_rate_decay_kind", "client_learning_rate_decay"),
     ("dropout_kind", "dropout"),
     ("attack_share", "attack"),
+    ("trimmed_share", "defence"),
   ):
     if is_given(name) and not is_given(needed):
       yield f"{name}={getattr(spec, name)} has no effect without {needed}."

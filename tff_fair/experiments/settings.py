@@ -263,6 +263,27 @@ class AttackSettings:
   )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DefenceSettings:
+  """Defence: what the server does against updates out of the ordinary."""
+
+  defence: Literal["none", "zeroing", "clipping", "trimmed_mean", "median"] = (
+    declared.value(
+      "none",
+      "Zeroing drops an update with an entry beyond a bound, clipping shortens "
+      "one with a norm beyond a bound; the bounds follow the updates. "
+      "trimmed_mean and median sum coordinate by coordinate without the least "
+      "and the greatest values, for methods that can be summed in two_phase.",
+    )
+  )
+  trimmed_share: float = declared.value(
+    0.2,
+    "Share of a cohort that trimmed_mean leaves out at each end, in (0, 1/2).",
+    expects="a number in (0, 1/2)",
+    is_valid=lambda value: 0 < value < 0.5,
+  )
+
+
 GROUPS: tuple[type[Any], ...] = (
   TaskSettings,
   AlgorithmSettings,
@@ -271,4 +292,5 @@ GROUPS: tuple[type[Any], ...] = (
   LoopSettings,
   EvaluationSettings,
   AttackSettings,
+  DefenceSettings,
 )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 import shlex
-import tomllib
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 
 import tasks
-from tff_fair import methods, typed_values
+from tff_fair import methods, parsing, typed_values
 from tff_fair.experiments.errors import SpecError
 from tff_fair.typed_values import Value
 
@@ -162,8 +161,8 @@ def from_toml(text: str) -> dict[str, object]:
     ValueError: If the text is no TOML.
   """
   try:
-    values = tomllib.loads(text)
-  except tomllib.TOMLDecodeError as error:
+    values = parsing.parse_toml(text)
+  except parsing.ParseError as error:
     raise ValueError(f"The settings of a run are no TOML: {error}.") from error
   for name in _TABLES:
     if isinstance(values.get(name), dict):

@@ -148,7 +148,7 @@ def build(
       `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
       and the greatest that clients draw, seeded by `local_epochs_seed`),
       `num_clients`, `aggregation`, `sum_factory`, `loss_at`, `shuffle_seed`,
-      `proximal_mu`, `attack`; see `tff_fair.algorithms.compose`.
+      `proximal_mu`, `attack`, `defence`; see `tff_fair.algorithms.compose`.
 
   Returns:
     A `tff.learning.templates.LearningProcess`; see

@@ -119,13 +119,15 @@ def round_output(
   Returns:
     Beside what `apply_rule` measured, if clients have ids, the coefficients of
     the cohort's updates (float32[m]) in the order of `client_ids` (int64[m]),
-    which ascend; and `client_losses` (float32[m]), if they report losses.
+    which ascend; and `client_losses` (float32[m]), if they report losses. A
+    direction that is not finite is reported as it is, and no step is taken.
   """
   num_clients = tf.size(rows.client_id)
+  norm = tf.sqrt(norms.squared_norm(direction))
   measurements = collections.OrderedDict(
     num_clients=num_clients,
     num_clients_excluded=rows.num_excluded,
-    direction_norm=_reported(tf.sqrt(norms.squared_norm(direction))),
+    direction_norm=_reported(norm),
   )
   if reader.fields:
     order = tf.argsort(rows.client_id, stable=True)
@@ -137,7 +139,17 @@ def round_output(
       losses = rows.columns[:, reader.columns.index("loss")]
       measurements["client_losses"] = _reported(tf.gather(losses, order))
   measurements.update(output.measurements)
-  result = RoundUpdate(direction, num_clients, output.for_finalizer)
+  # Finite updates and coefficients may have a sum beyond the range of floats.
+  is_finite = tf.math.is_finite(norm)
+  result = RoundUpdate(
+    tf.cond(
+      is_finite,
+      lambda: tf.nest.map_structure(tf.identity, direction),
+      lambda: tf.nest.map_structure(tf.zeros_like, direction),
+    ),
+    tf.where(is_finite, num_clients, 0),
+    output.for_finalizer,
+  )
   return output.state, result, measurements
 
 

@@ -7,7 +7,13 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import tensorflow_federated as tff
 
 from tff_fair import checks, hyperparameters, types
-from tff_fair.summing import scalars, stacked, streaming, two_phase
+from tff_fair.summing import (
+  defences,
+  scalars,
+  stacked,
+  streaming,
+  two_phase,
+)
 
 STREAMING = "streaming"
 TWO_PHASE = "two_phase"
@@ -20,6 +26,7 @@ class FactoryOptions(TypedDict, total=False):
   aggregation: str | None
   client_weighting: str
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+  defence: defences.Defence | None
 
 
 def supported_aggregations(
@@ -51,7 +58,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   structure with the fields the rule needs, by the same names) or, for rules
   that need none, a scalar: the number of examples. S is the state of the rule,
   and of the inner sum. Clients whose update or signals are not finite, or that
-  have no examples, are left out and counted.
+  have no examples, are left out and counted; so are those with a negative
+  number of steps, learning rate, accuracy or gradient norm.
 
   Measurements: `num_clients`, `num_clients_excluded`, `direction_norm`,
   `coefficient_min`, `coefficient_max`, `coefficients_negative`, `loss_mean`,
@@ -68,6 +76,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     aggregation: str | None = None,
     client_weighting: str = "num_examples",
     sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+    defence: defences.Defence | None = None,
   ) -> None:
     """Initializes the factory.
 
@@ -79,12 +88,25 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         "uniform", 1/m.
       sum_factory: Sums the scaled updates in the two-phase way, for instance
         `tff.aggregators.SecureSumFactory`; `None` sums in the clear.
+      defence: Bounds what single updates can do; `None` trusts all that count.
 
     Raises:
       OptionError: If the rule does not allow `aggregation`, `sum_factory` is
-        given for another way than "two_phase", or a choice is unknown.
+        given for another way than "two_phase", a choice is unknown, or the
+        defence needs another way to sum or has a sum of its own.
     """
     supported = supported_aggregations(rule)
+    robust_sum = defence.sum_factory if defence else None
+    if defence and robust_sum:
+      if TWO_PHASE not in supported or aggregation not in (None, TWO_PHASE):
+        raise checks.OptionError("defence", _no_sum(rule, defence, aggregation))
+      if sum_factory is not None:
+        raise checks.OptionError(
+          "sum_factory",
+          f"The defence {defence.kind!r} is a sum of its own: leave out "
+          "sum_factory, or the defence.",
+        )
+      sum_factory = robust_sum
     if aggregation is None:
       aggregation = supported[0] if sum_factory is None else TWO_PHASE
     if aggregation not in supported:
@@ -106,6 +128,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     self._aggregation = aggregation
     self._client_weighting = client_weighting
     self._sum_factory = sum_factory
+    self._defence = defence
 
   @property
   def rule(self) -> types.Rule:
@@ -155,6 +178,18 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       weight_type,
       updates_checked=updates_checked,
     )
+    process = self._build(reader, value_type, weight_type)
+    if self._defence is None:
+      return process
+    return self._defence.around(process, value_type, weight_type)
+
+  def _build(
+    self,
+    reader: scalars.ScalarReader,
+    value_type: tff.Type,
+    weight_type: tff.Type,
+  ) -> tff.templates.AggregationProcess:
+    """Builds the process of the way to sum."""
     if self._aggregation == STACKED:
       return stacked.build_stacked(reader, value_type, weight_type)
     if self._aggregation == STREAMING:
@@ -196,6 +231,23 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       )
 
     return tff.templates.AggregationProcess(process.initialize, next_fn)
+
+
+def _no_sum(
+  rule: types.Rule, defence: defences.Defence, aggregation: str | None
+) -> str:
+  """Says why a defence that is a sum does not go with a rule or a way."""
+  if TWO_PHASE in supported_aggregations(rule):
+    why = f"found aggregation={aggregation!r}; leave it out"
+  else:
+    why = (
+      f"{type(rule).__name__} needs the inner products of all updates, which "
+      "are not known there; take 'clipping' or 'zeroing'"
+    )
+  return (
+    f"The defence {defence.kind!r} takes the place of the sum of "
+    f"aggregation={TWO_PHASE!r}: {why}."
+  )
 
 
 _Factory = TypeVar("_Factory", bound=type[RuleFactory])

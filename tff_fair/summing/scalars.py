@@ -21,6 +21,14 @@ _NUMBERS = (np.floating, np.integer)
 _NUMERIC_SIGNALS = tuple(
   f for f in types.ClientSignals._fields if f != "client_id"
 )
+# Sizes, counts and norms: below zero they mean nothing, and rules divide by
+# them and take their logarithms. Losses may be negative.
+_NEVER_NEGATIVE = (
+  "accuracy",
+  "learning_rate",
+  "effective_steps",
+  "gradient_norm",
+)
 
 
 class ScalarRows(NamedTuple):
@@ -148,7 +156,17 @@ class ScalarReader:
       values.append(norms.squared_norm(update))
     row = tf.stack(values)
     to_check = row if self.updates_checked else (row, update)
-    counts = tf.logical_and(finiteness.all_finite(to_check), num_examples > 0)
+    counts = tf.reduce_all(
+      [
+        finiteness.all_finite(to_check),
+        num_examples > 0,
+        *(
+          value >= 0
+          for name, value in zip(self.columns, values, strict=True)
+          if name in _NEVER_NEGATIVE
+        ),
+      ]
+    )
     number = tf.cast(counts, tf.int32)
     return ScalarRows(
       tf.repeat(client_id[tf.newaxis], number),

@@ -1,12 +1,12 @@
 """Finds and reads runs by their folders; needs no TensorFlow."""
 
-import json
 import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from tff_fair import parsing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs.folder import RunFolder
@@ -203,10 +203,10 @@ def _json(path: pathlib.Path) -> dict[str, Any]:
   try:
     if not path.is_file():  # A pipe would make us wait.
       raise RunError(f"{path}: is no file; restore it, or move it away.")
-    content = json.loads(path.read_text("utf-8"))
+    content = parsing.parse_json(path.read_text("utf-8"))
   except RunError:
     raise
-  except (OSError, ValueError, RecursionError) as error:
+  except (OSError, ValueError) as error:
     raise RunError(
       f"{path}: cannot be read: {error}; restore it, or move it away."
     ) from error

@@ -14,7 +14,7 @@ import shutil
 import typing
 from collections.abc import Iterable, Iterator
 
-from tff_fair import files
+from tff_fair import files, parsing
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs import configuration as configurations
@@ -47,7 +47,7 @@ class RunFolder:
 
   def configuration(self) -> Configuration:
     """Returns the configuration that the run began with."""
-    saved: Configuration = json.loads(self.config.read_text("utf-8"))
+    saved: Configuration = parsing.parse_json(self.config.read_text("utf-8"))
     return saved
 
   @property
@@ -250,7 +250,9 @@ def _check_same(
 ) -> None:
   present = json.loads(json.dumps(configuration))
   try:
-    differences = list(configurations.differences(json.loads(text), present))
+    differences = list(
+      configurations.differences(parsing.parse_json(text), present)
+    )
   except (ValueError, TypeError, AttributeError) as error:
     raise FolderTakenError(
       f"{path}: its config.json is not that of a run; choose another folder, "

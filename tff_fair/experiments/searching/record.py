@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_fair import files
+from tff_fair import files, parsing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.searching import trials
@@ -79,7 +79,7 @@ def read(folder: pathlib.Path) -> Record | None:
   if not path.exists():
     return None
   try:
-    content = json.loads(path.read_text("utf-8"))
+    content = parsing.parse_json(path.read_text("utf-8"))
     return Record(
       SearchSettings.from_dict(str(path), content["settings"]),
       {study["name"]: _read_study(study) for study in content["studies"]},

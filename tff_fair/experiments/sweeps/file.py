@@ -9,10 +9,10 @@ settings replace the other's, and so do its methods, where it has any.
 
 import dataclasses
 import pathlib
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tff_fair import parsing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import setting_tables
 from tff_fair.experiments.sweeps.setting_tables import Grid
@@ -144,7 +144,7 @@ def _read(
   if path.resolve() in extending:
     raise RunError(f"{place}: the files extend each other in a circle.")
   try:
-    content = tomllib.loads(path.read_text())
+    content = parsing.parse_toml(path.read_text())
   except (OSError, ValueError) as error:
     raise RunError(f"{place}: {error}") from error
   _check_names(place, content, _KEYS)

@@ -11,7 +11,13 @@ import numpy as np
 import tensorflow_federated as tff
 
 import tasks
-from tff_fair import client_works, compilation_cache, methods, typed_values
+from tff_fair import (
+  client_works,
+  compilation_cache,
+  methods,
+  summing,
+  typed_values,
+)
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
@@ -180,7 +186,12 @@ def _attack(
 
 def _aggregation(spec: RunSpec) -> str:
   valid = methods.get(spec.algorithm).aggregations
-  chosen = valid[0] if spec.aggregation is None else spec.aggregation
+  defence = learning_process.defence(spec)
+  usual = valid[0]
+  # A defence that takes the place of a sum finds one in this way alone.
+  if defence and defence.sum_factory and summing.TWO_PHASE in valid:
+    usual = summing.TWO_PHASE
+  chosen = usual if spec.aggregation is None else spec.aggregation
   if chosen not in valid:
     raise SpecError(
       "aggregation",

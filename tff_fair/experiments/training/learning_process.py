@@ -7,7 +7,7 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair import client_works, compilation_cache, methods
+from tff_fair import client_works, compilation_cache, methods, summing
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
@@ -128,6 +128,7 @@ def arguments(
     "num_clients": num_clients,
     "aggregation": aggregation,
     "attack": attack,
+    "defence": defence(spec),
     "data_in_files": True,
     "batch_size": spec.batch_size,
     "shuffle_seed": spec.seed,
@@ -146,6 +147,13 @@ def local_epochs(spec: RunSpec) -> int | tuple[int, int]:
   """Returns the epochs of a client in a round, or the range they are of."""
   least, most = number_range.bounds(spec.local_epochs)
   return least if least == most else (least, most)
+
+
+def defence(spec: RunSpec) -> summing.Defence | None:
+  """Returns what protects the sums of a run, if anything does."""
+  if spec.defence == "none":
+    return None
+  return summing.Defence(kind=spec.defence, trimmed_share=spec.trimmed_share)
 
 
 def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:

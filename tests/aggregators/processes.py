@@ -1,0 +1,30 @@
+"""Aggregation processes of every rule, each built once."""
+
+import functools
+
+import tensorflow_federated as tff
+
+from tests.methods.settings import rules_of
+from tests.summing import rounds
+from tff_fair import aggregators
+
+
+def factory(name, way=None, defence=None) -> aggregators.RuleFactory:
+  return aggregators.RuleFactory(
+    rules_of(name)[0], aggregation=way, defence=defence
+  )
+
+
+@functools.cache
+def process(name, way=None, defence=None) -> tff.templates.AggregationProcess:
+  return factory(name, way, defence).create(
+    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+  )
+
+
+def clients(m, seed=0) -> list[rounds.Client]:
+  """Clients with ids that AFL's population has, too."""
+  some = rounds.random_clients(m, seed)
+  for client_id, client in enumerate(some):
+    client.client_id = client_id
+  return some

@@ -1,0 +1,60 @@
+"""Reads JSON and TOML that somebody else wrote.
+
+Python's parsers raise errors of several kinds, a `RecursionError` for deep
+nesting among them. Here every fault is one error, in one line.
+"""
+
+import json
+import tomllib
+from typing import Any
+
+
+class ParseError(ValueError):
+  """A text cannot be read; says where it is at fault, and how."""
+
+
+def parse_json(content: str | bytes) -> Any:
+  """Returns the value of a JSON text.
+
+  Args:
+    content: The text, or its bytes in UTF-8, UTF-16 or UTF-32.
+
+  Raises:
+    ParseError: If it is no JSON, or nested too deeply.
+  """
+  try:
+    return json.loads(content)
+  except json.JSONDecodeError as error:
+    raise ParseError(
+      f"line {error.lineno}, column {error.colno}: is no JSON: {error.msg}"
+    ) from error
+  except UnicodeDecodeError as error:
+    raise ParseError(_no_text(error)) from error
+  except RecursionError as error:
+    raise ParseError("its JSON is nested too deeply") from error
+  except ValueError as error:  # A number of thousands of digits.
+    raise ParseError(f"is no JSON: {error}") from error
+
+
+def parse_toml(content: str | bytes) -> dict[str, Any]:
+  """Returns the table of a TOML text.
+
+  Args:
+    content: The text, or its bytes in UTF-8.
+
+  Raises:
+    ParseError: If it is no TOML, or nested too deeply.
+  """
+  try:
+    text = content if isinstance(content, str) else content.decode()
+    return tomllib.loads(text)
+  except UnicodeDecodeError as error:
+    raise ParseError(_no_text(error)) from error
+  except RecursionError as error:
+    raise ParseError("its TOML is nested too deeply") from error
+  except ValueError as error:
+    raise ParseError(str(error)) from error
+
+
+def _no_text(error: UnicodeDecodeError) -> str:
+  return f"byte {error.start + 1}: is no {error.encoding.upper()} text"
