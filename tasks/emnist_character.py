@@ -22,7 +22,7 @@ import numpy as np
 from tasks import cuts, models, options, task
 from tasks.data_error import DataError
 from tasks.federated import native_clients
-from tasks.formats import sqlite_file
+from tasks.formats import class_labels, sqlite_file
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -205,9 +205,5 @@ def _to_arrays(
     raise ValueError(
       f"pixels range from {pixels.min()} to {pixels.max()}, expected 0 to 1"
     )
-  if labels.min() < 0 or labels.max() >= num_classes:
-    raise ValueError(
-      f"labels range from {labels.min()} to {labels.max()}, "
-      f"expected 0 to {num_classes - 1}"
-    )
+  class_labels.class_labels(labels, num_classes)
   return pixels[..., np.newaxis], labels

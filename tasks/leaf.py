@@ -135,7 +135,7 @@ class _ToArrays:
       return np.zeros([0, *(self._shape or ())], np.float32), labels
     try:
       values = np.array(x, np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
       raise ValueError(
         "x must be numbers, of the same shape in each example"
       ) from error

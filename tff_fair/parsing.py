@@ -57,4 +57,4 @@ def parse_toml(content: str | bytes) -> dict[str, Any]:
 
 
 def _no_text(error: UnicodeDecodeError) -> str:
-  return f"byte {error.start + 1}: is no {error.encoding.upper()} text"
+  return f"byte {error.start + 1}: is no UTF-8 text"

@@ -42,6 +42,8 @@ _BASELINE = flags.DEFINE_string(
   "after Holm's correction, and wins, ties and losses by client.",
   flag_values=NAMESPACE,
 )
+# Python reads no longer numbers than some thousand digits.
+_MOST_DIGITS = 18
 _ROUND = flags.DEFINE_string(
   "round",
   LAST,
@@ -142,9 +144,9 @@ def evaluation() -> str | int:
   text = _ROUND.value
   if text in (LAST, BEST):
     return str(text)
-  if not text.isdecimal():
+  if not text.isdecimal() or len(text) > _MOST_DIGITS:
     raise UsageError(
-      f"--round={text}: expected {LAST}, {BEST} or the number of a round."
+      f"--round={text[:40]}: expected {LAST}, {BEST} or the number of a round."
     )
   return int(text)
 

@@ -1,5 +1,6 @@
 """Sweep: the runs, their folder, and the choice of the best settings."""
 
+import math
 import pathlib
 
 from absl import flags
@@ -217,12 +218,18 @@ def validation_fraction() -> float:
   Raises:
     UsageError: If it leaves no others.
   """
-  if _VALIDATION_FRACTION.value == 1:
+  fraction: float = _VALIDATION_FRACTION.value
+  # absl's bounds let NaN pass.
+  if math.isnan(fraction):
+    raise UsageError(
+      "--validation_fraction=nan: expected a number from 0 to less than 1."
+    )
+  if fraction == 1:
     raise UsageError(
       "--validation_fraction=1: leaves no clients to show the result on; give "
       "less than 1, or 0 for all clients for both."
     )
-  return _VALIDATION_FRACTION.value
+  return fraction
 
 
 def _grid() -> dict[str, list[str]]:

@@ -113,7 +113,7 @@ def _value(place: str, name: str, value: object) -> example_proto.Value:
     return [item.encode() for item in value]
   try:
     numbers = np.asarray(value, np.float64)
-  except (TypeError, ValueError):
+  except (TypeError, ValueError, OverflowError):
     numbers = np.array(np.nan)
   if not np.all(np.isfinite(numbers)):
     raise DataError(

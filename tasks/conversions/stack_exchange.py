@@ -235,6 +235,12 @@ def _rows(path: pathlib.Path, on_read: source_file.OnRead) -> Iterator[_Row]:
         rows.clear()
       parser.Parse(b"", True)
       yield from rows
+    except DataError:
+      raise
+    except (LookupError, ValueError) as error:
+      raise DataError(
+        f"{path}: its encoding cannot be read: {error}."
+      ) from error
     except xml.parsers.expat.ExpatError as error:
       reason = xml.parsers.expat.ErrorString(error.code)
       raise DataError(

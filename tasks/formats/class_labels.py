@@ -21,22 +21,20 @@ def class_labels(
     int32[n].
 
   Raises:
-    ValueError: If a value is no integer or out of range.
+    ValueError: If a value is no integer or out of range; it names the example.
   """
-  numbers = np.asarray(values)
+  try:
+    numbers = np.asarray(values)
+  except ValueError:  # Lists of unequal lengths.
+    numbers = np.array("")
   if not numbers.size:
     return np.zeros([0], np.int32)
   if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.number):
     raise ValueError("labels must be numbers, one for each example")
-  wrong = ~(np.isfinite(numbers) & (numbers == np.rint(numbers)))
-  if wrong.any():
-    raise ValueError(f"labels must be integers, found {numbers[wrong][0]}")
   most = np.iinfo(np.int32).max if num_classes is None else num_classes - 1
-  if numbers.min() < 0 or numbers.max() > most:
-    raise ValueError(
-      f"labels range from {numbers.min():g} to {numbers.max():g}, "
-      f"expected 0 to {most}"
-    )
+  valid = (numbers == np.rint(numbers)) & (numbers >= 0) & (numbers <= most)
+  if not valid.all():
+    raise ValueError(_wrong_label(numbers, valid, most))
   return numbers.astype(np.int32)
 
 
@@ -51,9 +49,18 @@ def check(labels: np.ndarray, num_classes: int, source: str) -> None:
   Raises:
     DataError: If a label is out of range; says which.
   """
-  wrong = np.flatnonzero((labels < 0) | (labels >= num_classes))
-  if wrong.size:
+  valid = (labels >= 0) & (labels < num_classes)
+  if not valid.all():
     raise DataError(
-      f"{source}: example {wrong[0]} (counted from 0) has label "
-      f"{labels[wrong[0]]}, expected 0 to {num_classes - 1}."
+      f"{source}: {_wrong_label(labels, valid, num_classes - 1)}."
     )
+
+
+def _wrong_label(labels: np.ndarray, valid: np.ndarray, most: int) -> str:
+  first = int(np.flatnonzero(~valid)[0])
+  label = float(labels[first])
+  kind = "" if label.is_integer() else "an integer from "
+  return (
+    f"example {first} (counted from 0) has label {label:.15g}, expected "
+    f"{kind}0 to {most}"
+  )

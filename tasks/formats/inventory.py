@@ -1,7 +1,6 @@
 """Describes data files: clients, examples, sizes and labels."""
 
 import collections
-import contextlib
 import itertools
 import pathlib
 import sqlite3
@@ -15,6 +14,7 @@ from tasks.formats import (
   example_proto,
   idx,
   leaf_json,
+  source_file,
   sqlite_file,
 )
 
@@ -79,23 +79,19 @@ def client_data(path: pathlib.Path) -> str:
     DataError: If the file is none, or cannot be read.
   """
   sqlite_file.find(path.name, path.parent, _fetch_nothing)
-  uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-  try:
-    with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
-      splits = [
-        split
-        for (split,) in connection.execute(
-          "SELECT DISTINCT split_name FROM client_metadata ORDER BY split_name"
-        )
-      ]
-      lines = ["client data of TFF" if splits else "no clients"]
-      for split in splits:
+  sqlite_file.check_pages(path)
+  with sqlite_file.connect(path) as connection:
+    splits = [
+      split
+      for (split,) in connection.execute(
+        "SELECT DISTINCT split_name FROM client_metadata ORDER BY split_name"
+      )
+    ]
+    lines = ["client data of TFF" if splits else "no clients"]
+    for split in splits:
+      with source_file.damage_named(f"{path}, split {split}"):
         lines.append(_client_data_split(connection, split))
-      return "\n".join(lines)
-  except sqlite3.Error as error:
-    raise DataError(f"{path}: SQLite says: {error}.") from error
-  except ValueError as error:
-    raise DataError(f"{path}: {error}.") from error
+    return "\n".join(lines)
 
 
 def _client_data_split(connection: sqlite3.Connection, split: str) -> str:

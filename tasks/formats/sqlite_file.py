@@ -72,7 +72,7 @@ def example_counts(
   Raises:
     DataError: If the file lacks one of the splits or cannot be read.
   """
-  with _connect(path) as connection:
+  with connect(path) as connection:
     _check_splits(path, connection, splits, advice)
     return [
       dict(
@@ -122,7 +122,7 @@ def population(
       counts.extend(client_counts)
       yield str(name)
 
-  with _connect(path) as connection:
+  with connect(path) as connection:
     _check_splits(path, connection, splits)
     names = client_names.ClientNames(rows(connection))
   return names, np.array(counts, np.int64).reshape(len(names), len(splits))
@@ -148,10 +148,42 @@ def serialized_examples(
   )
   # SQLite takes a negative limit for none.
   values = [split, client, -1 if limit is None else limit]
-  with _connect(path) as connection:
+  with connect(path) as connection:
     # Bytes, even of an example that is stored as a text.
     connection.text_factory = bytes
     return [example for (example,) in connection.execute(query, values)]
+
+
+def check_pages(path: pathlib.Path) -> None:
+  """Reads all of a file, to find pages that are damaged.
+
+  Raises:
+    DataError: If there is one, or a split has not the examples that
+      `client_metadata` says.
+  """
+  with connect(path) as connection:
+    ((found,),) = connection.execute("PRAGMA quick_check(1)")
+    if found != "ok":
+      raise DataError(
+        f"{path}: is damaged: SQLite says: {' '.join(str(found).split())}. "
+        "Copy or download it again."
+      )
+    counts = (
+      dict(connection.execute(f"{query} GROUP BY split_name"))
+      for query in (
+        "SELECT split_name, CAST(TOTAL(num_examples) AS INTEGER) "
+        "FROM client_metadata",
+        "SELECT split_name, COUNT(*) FROM examples",
+      )
+    )
+    expected, actual = counts
+  for split, count in expected.items():
+    if actual.get(split, 0) != count:
+      raise DataError(
+        f"{path}: is damaged: split {split} has {actual.get(split, 0):,} "
+        f"examples, its table client_metadata says {count:,}. Copy or download "
+        "it again."
+      )
 
 
 def _check_splits(
@@ -183,7 +215,7 @@ def _check(path: pathlib.Path) -> None:
     raise DataError(
       f"{path}: {problem}. Move it away, then copy or download it again."
     )
-  with _connect(path) as connection:
+  with connect(path) as connection:
     for table, expected in _COLUMNS.items():
       columns = {
         row[1] for row in connection.execute(f"PRAGMA table_info({table})")
@@ -226,7 +258,8 @@ def _header_problem(path: pathlib.Path) -> str | None:
 
 
 @contextlib.contextmanager
-def _connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
+def connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
+  """Opens a file for reading; trouble within the context is a `DataError`."""
   # Immutable: no lock, journal or shared memory file appears beside the data.
   uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
   try:

@@ -92,7 +92,7 @@ def test_a_client_with_a_negative_signal_is_left_out(name, signal):
 def test_no_step_is_taken_where_the_sum_is_not_finite():
   client = processes.clients(1)[0]
   far = reporting(client, effective_steps=1.0)
-  far = (tf.nest.map_structure(lambda x: x * 0 + 3e38, far[0]), far[1])
+  far = (tf.nest.map_structure(lambda x: np.full_like(x, 3e38), far[0]), far[1])
   near = reporting(processes.clients(2)[1], effective_steps=3e38)
   output = a_round(processes.process("fednova"), [far, near])
   assert np.isinf(output.measurements["direction_norm"])

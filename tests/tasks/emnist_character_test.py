@@ -162,10 +162,10 @@ class TestBadFile:
   @pytest.mark.parametrize(
     ("example", "message"),
     [
-      ({"labels": [10]}, "labels range from 10 to 10, expected 0 to 9"),
+      ({"labels": [10]}, "has label 10, expected 0 to 9"),
       (
         {"labels": [-1, 2], "pixels": np.ones([28, 28])},
-        "labels range from -1 to 2, expected 0 to 9",
+        "has label -1, expected 0 to 9",
       ),
       (
         {"labels": [1], "pixels": np.full([28, 28], 255.0)},

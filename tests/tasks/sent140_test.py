@@ -92,7 +92,7 @@ class TestGlove:
   [
     ([["1", "2"]], [0], "example 0: x must be a text, or a list whose entry 4"),
     (["good", 7], [0, 1], "example 1: x must be a text"),
-    (["good"], [2], "labels range from 2 to 2, expected 0 to 1"),
+    (["good"], [2], "example 0 .* has label 2, expected 0 to 1"),
     (["good"], ["x"], "invalid literal"),
   ],
 )

@@ -1,0 +1,138 @@
+"""Looks for hostile input that escapes: a traceback, or more than one line.
+
+  python -m benchmarks.fuzz --seconds=600 --what=flags,files,clients
+
+Prints how many cases there were of each kind, how they ended, and what escaped;
+the exit status is 1 if anything did. The same seed gives the same cases, as
+many as there is time for.
+"""
+
+import argparse
+import collections
+import itertools
+import pathlib
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from benchmarks.fuzzing import files, flags
+from benchmarks.fuzzing.case import Case, End, short
+
+Cases = Callable[[random.Random, pathlib.Path], Iterator[Case]]
+
+_ESCAPED = "ESCAPED"
+
+
+def _clients(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
+  # Imported late: it needs TensorFlow Federated, which takes long to import.
+  from benchmarks.fuzzing import clients  # noqa: PLC0415
+
+  return clients.cases(rng, folder)
+
+
+# A kind yields cases without end, from a random generator and an empty folder.
+KINDS: dict[str, Cases] = {
+  "flags": flags.cases,
+  "files": files.cases,
+  "clients": _clients,
+}
+
+
+class Found(NamedTuple):
+  """What came of the cases of a kind.
+
+  Attributes:
+    counts: The number of cases by room and how they ended.
+    escaped: What escaped, with the case, each way once.
+  """
+
+  counts: dict[tuple[str, str], int]
+  escaped: dict[str, str]
+
+  @property
+  def num_cases(self) -> int:
+    """The number of cases."""
+    return sum(self.counts.values())
+
+  def table(self) -> str:
+    """Returns a line for each room."""
+    ends = [*(end.value for end in End), _ESCAPED]
+    lines = []
+    for room in dict.fromkeys(sorted(room for room, _ in self.counts)):
+      counts = ", ".join(
+        f"{self.counts[room, end]:,} {end}"
+        for end in ends
+        if (room, end) in self.counts
+      )
+      lines.append(f"  {room:28} {counts}")
+    return "\n".join(lines)
+
+
+def fuzz(
+  kind: str, *, seed: int, seconds: float, most: int | None = None
+) -> Found:
+  """Runs cases of a kind until the time is over.
+
+  Args:
+    kind: One of `KINDS`.
+    seed: Seed of the cases.
+    seconds: How long it takes, beyond the last case.
+    most: How many cases there are at most; `None` sets no limit.
+  """
+  counts: collections.Counter[tuple[str, str]] = collections.Counter()
+  escaped: dict[str, str] = {}
+  with tempfile.TemporaryDirectory() as folder:
+    cases = KINDS[kind](random.Random(seed), pathlib.Path(folder))
+    end_time = time.monotonic() + seconds
+    for case in itertools.islice(cases, most):
+      if time.monotonic() > end_time:
+        break
+      try:
+        end = case.run().value
+      # A case must not end the others, whatever it raises.
+      except Exception as error:
+        end = _ESCAPED
+        *_, last = traceback.extract_tb(error.__traceback__)
+        place = f"{pathlib.Path(last.filename).name}:{last.lineno}"
+        way = f"{case.room}: {type(error).__name__} in {place}"
+        escaped.setdefault(way, f"{short(str(error))} [{case.name}]")
+      counts[case.room, end] += 1
+    del cases  # Leaves the folder, if it went there.
+  return Found(dict(counts), escaped)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Runs the kinds one after the other; returns the exit status."""
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument(
+    "--seconds", type=float, default=60.0, help="of each kind"
+  )
+  parser.add_argument("--seed", type=int, default=0)
+  parser.add_argument("--what", default=",".join(KINDS))
+  arguments = parser.parse_args(argv)
+  kinds = arguments.what.split(",")
+  if unknown := [kind for kind in kinds if kind not in KINDS]:
+    parser.error(f"--what={unknown[0]}: unknown; valid: {', '.join(KINDS)}")
+  status = 0
+  for kind in kinds:
+    found = fuzz(kind, seed=arguments.seed, seconds=arguments.seconds)
+    num_escaped = sum(
+      count for (_, end), count in found.counts.items() if end == _ESCAPED
+    )
+    print(f"{kind}: {found.num_cases:,} cases, {num_escaped:,} escaped")
+    print(found.table())
+    for way, example in found.escaped.items():
+      print(f"  {_ESCAPED} {way}: {example}")
+      status = 1
+    sys.stdout.flush()
+  return status
+
+
+if __name__ == "__main__":
+  sys.exit(main())

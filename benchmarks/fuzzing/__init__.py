@@ -1,0 +1,1 @@
+"""Kinds of hostile input; `benchmarks.fuzz` runs them."""

@@ -1,0 +1,50 @@
+"""A hostile case, and how it ended."""
+
+import dataclasses
+import enum
+from collections.abc import Callable
+
+_MOST_CHARACTERS = 200
+
+
+class End(enum.Enum):
+  """How a case may end."""
+
+  ACCEPTED = "accepted"
+  REFUSED = "refused in one line"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Case:
+  """A hostile case.
+
+  Attributes:
+    room: What it is about, for the counts: "train", "npz" ...
+    name: What it does, for whoever wants to do it again.
+    run: Does it; an exception has escaped.
+  """
+
+  room: str
+  name: str
+  run: Callable[[], End]
+
+
+class EscapeError(Exception):
+  """A case ended as it must not."""
+
+
+def short(text: object) -> str:
+  """Returns a text in a line of some length at most."""
+  line = ascii(text) if not isinstance(text, str) else ascii(text)[1:-1]
+  return line[:_MOST_CHARACTERS]
+
+
+def one_line(message: str) -> End:
+  """Returns that a case was refused.
+
+  Raises:
+    EscapeError: If the message is no line.
+  """
+  if not message.strip() or "\n" in message.strip():
+    raise EscapeError(f"no line: {short(message)}")
+  return End.REFUSED

@@ -1,0 +1,35 @@
+"""A short run of `benchmarks.fuzz`: nothing hostile escapes."""
+
+import pytest
+
+from benchmarks import fuzz
+from benchmarks.fuzzing import case
+
+
+@pytest.mark.parametrize(
+  ("kind", "most"), [("flags", 400), ("files", 300), ("clients", 12)]
+)
+def test_nothing_escapes(kind, most):
+  found = fuzz.fuzz(kind, seed=16, seconds=120, most=most)
+  assert not found.escaped
+  assert found.num_cases > most / 10
+
+
+def test_what_escapes_is_told_and_is_the_status(monkeypatch, capsys):
+  def cases(*_):
+    def escape():
+      raise KeyError("of a parser")
+
+    while True:
+      yield case.Case(
+        room="room", name="a", run=lambda: case.one_line("too long")
+      )
+      yield case.Case(room="room", name="b", run=lambda: case.one_line("x\ny"))
+      yield case.Case(room="room", name="c", run=escape)
+
+  monkeypatch.setitem(fuzz.KINDS, "flags", cases)
+  assert fuzz.main(["--what=flags", "--seconds=0.2"]) == 1
+  output = capsys.readouterr().out
+  assert "ESCAPED room: KeyError in fuzz_test.py" in output
+  assert "ESCAPED room: EscapeError in case.py" in output
+  assert "refused in one line" in output
