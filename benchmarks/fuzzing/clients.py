@@ -14,6 +14,8 @@ import tff_fair
 from benchmarks.fuzzing.case import Case, End, EscapeError
 from tff_fair import aggregators, algorithms, hyperparameters
 
+# Of a process, which takes much longer to build than to run.
+_COHORTS = 25
 _POPULATION = 10  # AFL takes no other ids.
 _HOSTILE = (
   *(np.nan, np.inf, -np.inf, 3e38, -3e38, 1e30, 1e-45, -1e-45, 0.0, -0.0, -1.0),
@@ -55,12 +57,13 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
       if way == "two_phase":
         kinds += ["median", "trimmed_mean"]
       defence = rng.choice([None, None, rng.choice(kinds)])
-      reports = _reports(rng)
-      yield Case(
-        room=name,
-        name=f"{way}, defence {defence}, {reports}",
-        run=functools.partial(_outcome, name, way, defence, reports),
-      )
+      for _ in range(_COHORTS):
+        reports = _reports(rng)
+        yield Case(
+          room=name,
+          name=f"{way}, defence {defence}, {reports}",
+          run=functools.partial(_outcome, name, way, defence, reports),
+        )
   finally:
     tff_fair.runtime.stop()
 
