@@ -66,6 +66,18 @@ def test_those_who_report_take_part():
   }
 
 
+def test_the_next_round_is_prepared_before_this_one_computes():
+  events = []
+
+  @contextlib.contextmanager
+  def watch(name, num_clients, passes):
+    events.append(name)
+    yield
+
+  run(prepare=events.append, watch=watch)
+  assert events == [9, "round 8"]
+
+
 @pytest.mark.parametrize("ids", [[4, 1], [], [1, 3, 4]])
 def test_what_is_of_single_clients_leaves_the_metrics(ids):
   coefficients = np.arange(len(ids)) + 0.5

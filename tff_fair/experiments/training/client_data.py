@@ -82,6 +82,7 @@ class ClientData:
       tasks.DataError: If a client's data cannot be used.
     """
     ids = np.asarray(client_ids).tolist()
+    self._in_use = []  # Makes room.
     if self._thread is None:
       self._in_use = self._load(ids)
     elif ids and self._prepared[0] == ids:
