@@ -50,12 +50,24 @@ class ClientFile:
       rest = memoryview(array)
       while rest:
         rest = rest[self._file.write(rest) :]
-    self.num_bytes = sum(array.nbytes for array in contents)
 
   @property
   def path(self) -> str:
     """Where other processes of the same user find the file."""
     return f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+
+
+class _Usage:
+  """Counts the files that are open. It must not hold on to them."""
+
+  def __init__(self) -> None:
+    self.num_files = self.num_bytes = 0
+    self._counting = threading.RLock()  # Files go in any thread.
+
+  def add(self, num_files: int, num_bytes: int) -> None:
+    with self._counting:
+      self.num_files += num_files
+      self.num_bytes += num_bytes
 
 
 class ClientFiles:
@@ -68,8 +80,7 @@ class ClientFiles:
     self._kept: collections.OrderedDict[Hashable, ClientFile] = (
       collections.OrderedDict()
     )
-    self._counting = threading.RLock()
-    self._num_files = self._num_bytes = 0
+    self._usage = _Usage()
 
   def get(self, key: Hashable) -> ClientFile | None:
     """Returns the file with a key, if there still is one."""
@@ -96,21 +107,16 @@ class ClientFiles:
       file = ClientFile(contents)
     except OSError:
       return None
-    self._count(1, size)
-    weakref.finalize(file, self._count, -1, -size).atexit = False
+    self._usage.add(1, size)
+    weakref.finalize(file, self._usage.add, -1, -size).atexit = False
     self._kept[key] = file
     return file
 
   def _is_full(self, size: int) -> bool:
     return (
-      self._num_files >= self._most_files
-      or self._num_bytes + size > self._most_bytes
+      self._usage.num_files >= self._most_files
+      or self._usage.num_bytes + size > self._most_bytes
     )
-
-  def _count(self, files: int, num_bytes: int) -> None:
-    with self._counting:  # Files go in any thread.
-      self._num_files += files
-      self._num_bytes += num_bytes
 
 
 def open_files() -> ClientFiles | None:
