@@ -68,13 +68,18 @@ def test_clients_with_files_name_them(task, thread):
   assert data([2])[0] is second
 
 
-def num_open_files():
-  return len(os.listdir("/proc/self/fd"))
+def num_open_files(folder):
+  """How many files of a folder this program has open, names or not."""
+  descriptors = (f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd"))
+  return sum(
+    os.readlink(descriptor).startswith(f"{folder}/")
+    for descriptor in descriptors
+    if os.path.lexists(descriptor)
+  )
 
 
 def test_files_are_gone_when_nobody_uses_them(task, tmp_path, monkeypatch):
   monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-  opened = num_open_files()
   files = client_files.ClientFiles(most_bytes=2**30, most_files=3)
   data = client_data.ClientData(task.train, task.element_spec, files=files)
   paths = {}
@@ -82,11 +87,10 @@ def test_files_are_gone_when_nobody_uses_them(task, tmp_path, monkeypatch):
     for client_id, dataset in zip(client_ids, data(client_ids), strict=True):
       _, paths[client_id], *_ = path_and_rows(dataset)
       assert read(paths[client_id]) == held(task, client_id)
-  open_now = num_open_files()
-  assert open_now - opened == 3  # The last three.
+  assert num_open_files(tmp_path) == 3  # The last three.
   assert list(tmp_path.iterdir()) == []
   del data, files
-  assert num_open_files() == opened
+  assert num_open_files(tmp_path) == 0
 
 
 @pytest.mark.parametrize("limits", [(2**30, 2), (2000, 100), (0, 100)])
