@@ -6,7 +6,7 @@ value that comes for the second time, until newer values need the room.
 
 The program sends a state again that it got from the worker. The worker could
 keep it, but a value there holds on to everything that it was computed from: the
-rounds before it would stay in memory, too.
+rounds before it would stay in memory, too. `shared_values` has another way.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class SharedFile:
       dtype=tf.as_dtype(array.dtype).as_datatype_enum,
       tensor_shape=tf.TensorShape(array.shape).as_proto(),
     )
-    content = memoryview(array).cast("B")
+    content = array.data.cast("B")
     with open(self._descriptor, "wb", buffering=0, closefd=False) as file:
       file.write(
         head.SerializeToString() + _TENSOR_CONTENT + _varint(len(content))
