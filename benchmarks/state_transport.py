@@ -49,6 +49,8 @@ def main(argv: list[str]) -> None:
     ):
       there_and_back(state)
 
+  returned: Any = state
+
   def in_shared_memory_again() -> None:
     nonlocal returned
     returned = there_and_back(returned)
@@ -67,7 +69,7 @@ def main(argv: list[str]) -> None:
       repetitions=_REPETITIONS.value,
     )
   tff_fair.runtime.use_local()
-  returned = there_and_back(state)
+  in_shared_memory_again()
   seconds |= measure.time_in_turns(
     {
       "in shared memory": lambda: there_and_back(state),
