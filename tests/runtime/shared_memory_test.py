@@ -33,11 +33,15 @@ def test_tensorflow_reads_what_is_written(array):
 
 
 def test_what_tensorflow_writes_is_read():
-  # Rows larger than the head of the file.
-  for array in (np.ones([3, 50, 20], np.float32), np.arange(1000)[np.newaxis]):
+  for array, shape in (
+    # Rows larger than the head of the file.
+    (np.ones([3, 50, 20], np.float32), (None, 50, 20)),
+    (np.arange(1000)[np.newaxis], (None, 1000)),
+    (np.arange(1000), (1000,)),
+  ):
     file = shared_memory.SharedFile()
     tf.io.write_file(file.path, tf.io.serialize_tensor(tf.constant(array)))
-    read = file.read(array.dtype, array.shape[1:])
+    read = file.read(array.dtype, shape)
     np.testing.assert_array_equal(read, array)
     assert read.dtype == array.dtype
     assert type(read) is np.ndarray
@@ -48,7 +52,7 @@ def test_what_tensorflow_writes_is_read():
 
 def test_a_file_is_known_by_the_whole_array_alone():
   file = shared(np.ones([40, 100], np.float32))
-  array = file.read(np.float32, (100,))
+  array = file.read(np.float32, (None, 100))
   assert shared_memory.file_of(array) is file
   assert shared_memory.file_of(array[:]) is file
   for other in (
@@ -65,7 +69,7 @@ def test_a_file_is_known_by_the_whole_array_alone():
 
 def test_a_file_goes_with_its_array():
   file = shared(np.ones([40, 100], np.float32))
-  path, array = file.path, file.read(np.float32, (100,))
+  path, array = file.path, file.read(np.float32, (None, 100))
   row = array[3]
   del file, array
   gc.collect()

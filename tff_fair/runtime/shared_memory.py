@@ -8,6 +8,7 @@ open any more, however the program ends.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import pathlib
@@ -77,18 +78,20 @@ class SharedFile:
       while content:  # A system call writes 2 GiB at most.
         content = content[file.write(content) :]
 
-  def read(self, dtype: Any, row_shape: tuple[int, ...]) -> np.ndarray:
+  def read(self, dtype: Any, shape: tuple[int | None, ...]) -> np.ndarray:
     """Returns the array in the file, which keeps the file, read-only.
 
     Args:
       dtype: Its type.
-      row_shape: The shape of a row, which takes more bytes than the head of the
-        file. Rows are as many as there is room for.
+      shape: Its shape. Where the number of rows is `None`, there are as many as
+        the file has room for; each takes more bytes than the file's head.
     """
     mapped = _Mapped(self._descriptor, 0, prot=mmap.PROT_READ)
     dtype = np.dtype(dtype)
-    num_values = int(np.prod(row_shape))
-    num_rows = len(mapped) // (num_values * dtype.itemsize)
+    num_rows, row_shape = shape[0], shape[1:]
+    num_values = math.prod(size or 0 for size in row_shape)  # In a row.
+    if num_rows is None:
+      num_rows = len(mapped) // (num_values * dtype.itemsize)
     start = len(mapped) - num_rows * num_values * dtype.itemsize
     flat = np.frombuffer(mapped, dtype, num_rows * num_values, start)
     array = flat.reshape(num_rows, *row_shape)

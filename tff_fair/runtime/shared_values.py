@@ -114,7 +114,7 @@ class SharingExecutor(resident_values.ResidentExecutor):
     leaves = [
       leaf
       if file is None or not file.num_bytes
-      else file.read(tensor_type.dtype, tensor_type.shape[1:])
+      else file.read(tensor_type.dtype, tensor_type.shape)
       for leaf, file, tensor_type in zip(sent, files, tensor_types, strict=True)
     ]
     return shared_tensors.structured(iter(leaves), type_spec)
