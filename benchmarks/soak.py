@@ -25,19 +25,18 @@ import math
 import os
 import pathlib
 import random
-import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Callable
-from typing import NamedTuple
 
 from absl import app, flags
+
+from benchmarks import disturbed_program
+from benchmarks.disturbed_program import BrokenError, Ended, Program
 
 _SECONDS = flags.DEFINE_integer("seconds", 600, "About how long it takes.")
 _CASES = flags.DEFINE_integer("cases", 10**6, "The most disturbances.")
@@ -47,171 +46,77 @@ _KINDS = flags.DEFINE_list(
   "kinds", ["signal", "kill", "lost", "frozen", "full"], "What to do to runs."
 )
 
-_ROOT = pathlib.Path(__file__).resolve().parent.parent
-_MARK = "TFF_FAIR_SOAK"
-_SECONDS_TO_END = 10.0
 _LONGEST = 300.0  # For what ends by itself.
-_ROUND_TIMEOUT = 20
-# Half of all signals come while the program imports and builds.
-_EARLY, _LATE = 6.0, 30.0
+_SECONDS_OF_START = 8.0  # About; it imports and builds.
+_SECONDS_OF_TRAINING = 15.0
 _LIMITS_OF_FILES = (2_000, 400_000)  # In bytes.
 _STATUSES = {
   signal.SIGINT: (130, -signal.SIGINT),
   signal.SIGTERM: (143, -signal.SIGTERM),
 }
-_COMMAND = (
-  *(sys.executable, "-m", "binaries.train", "--algorithm=fedavg"),
-  *("--task_option=num_clients=6", "--task_option=model=logistic_regression"),
-  *("--total_rounds=300", "--rounds_per_evaluation=50", "--output_dir=run"),
-  f"--round_timeout={_ROUND_TIMEOUT}",
-)
 _TABLES = ("metrics.csv", "cohorts.csv", "client_evaluations.csv")
 
 
-class _BrokenError(Exception):
-  """Something is not as it must be."""
-
-
-class _Ended(NamedTuple):
-  """A program that has ended.
-
-  Attributes:
-    status: Its exit status.
-    said: All it said.
-    seconds: How long it and its processes took to end.
-  """
-
-  status: int
-  said: str
-  seconds: float
-
-
-class _Program:
-  """The program, started in the folder of a job."""
-
-  def __init__(self, folder: pathlib.Path, most_bytes: int | None) -> None:
-    self._mark = uuid.uuid4().hex
-    self._log = folder / "log.txt"
-
-    def prepare() -> None:
-      # A shell lets its background jobs, such as this one, ignore it.
-      signal.signal(signal.SIGINT, signal.SIG_DFL)
-      if most_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-
-    environment = {**os.environ, _MARK: self._mark, "PYTHONPATH": str(_ROOT)}
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    # What it says goes through a pipe, whose size nobody limits.
-    self._process = subprocess.Popen(
-      _COMMAND,
-      cwd=folder,
-      env=environment,
-      stdout=subprocess.PIPE,
-      stderr=subprocess.STDOUT,
-      text=True,
-      start_new_session=True,
-      preexec_fn=prepare,  # noqa: PLW1509
-    )
-    self._lines: list[str] = []
-    self._reader = threading.Thread(target=self._read, daemon=True)
-    self._reader.start()
-
-  def _read(self) -> None:
-    assert self._process.stdout is not None
-    with self._log.open("a") as log:
-      for line in self._process.stdout:
-        self._lines.append(line)
-        log.write(line)
-
-  def wait(self, seconds: float) -> bool:
-    """Waits so long, or to its end; returns whether it has ended."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-      self._process.wait(seconds)
-    return self._process.poll() is not None
-
-  def send(self, number: int) -> None:
-    self._process.send_signal(number)
-
-  def pids(self, *, workers: bool = False) -> list[int]:
-    """Returns its processes, or its workers alone."""
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-      with contextlib.suppress(OSError):  # It has ended meanwhile.
-        environment = (process / "environ").read_bytes().split(b"\0")
-        command = (process / "cmdline").read_bytes()
-        is_worker = b"worker_binary" in command.split(b"\0")[0]
-        if f"{_MARK}={self._mark}".encode() in environment and (
-          is_worker or not workers
-        ):
-          found.append(int(process.name))
-    return found
-
-  def end(self, seconds: float) -> _Ended:
-    """Waits for its end.
-
-    Raises:
-      _BrokenError: If it does not end in time, or leaves a process.
-    """
-    start = time.monotonic()
-    try:
-      if not self.wait(seconds):
-        raise _BrokenError(f"has not ended after {seconds:.0f} s")
-      while self.pids():
-        if time.monotonic() > start + max(seconds, _SECONDS_TO_END):
-          raise _BrokenError("left a process")
-        time.sleep(0.1)
-      seconds_taken = time.monotonic() - start
-    finally:
-      for pid in self.pids():
-        with contextlib.suppress(ProcessLookupError):
-          os.kill(pid, signal.SIGKILL)
-    self._reader.join(timeout=_SECONDS_TO_END)
-    return _Ended(self._process.returncode, "".join(self._lines), seconds_taken)
-
-
-def _has_begun(ended: _Ended) -> bool:
+def _has_begun(ended: Ended) -> bool:
   """Returns whether it came to its first line; before, Python is in charge."""
-  ours = (_ROOT / "binaries", _ROOT / "tff_fair")
+  ours = (
+    disturbed_program.ROOT / "binaries",
+    disturbed_program.ROOT / "tff_fair",
+  )
   return "Traceback" not in ended.said or any(
     f"{path}{os.sep}" in ended.said for path in ours
   )
 
 
-def _check_no_traceback(ended: _Ended) -> None:
+def _check_no_traceback(ended: Ended) -> None:
   if "Traceback" in ended.said:
-    raise _BrokenError(f"a traceback: {ended.said[-400:]}")
+    raise BrokenError(f"a traceback: {ended.said[-400:]}")
 
 
-def _moment(draw: random.Random) -> float:
-  return draw.uniform(0.0, draw.choice([_EARLY, _LATE]))
+def _ends_before_a_moment(
+  program: Program, folder: pathlib.Path, draw: random.Random
+) -> bool:
+  """Waits for a random moment; returns whether the program has ended by then.
+
+  Half of the moments are at its start, half are while it trains.
+  """
+  if draw.random() < 0.5:
+    return program.wait(draw.uniform(0.0, _SECONDS_OF_START))
+  metrics = folder / "run" / "metrics.csv"
+  start = time.time()
+  while not metrics.exists() or metrics.stat().st_mtime < start:
+    if program.wait(0.1):
+      return True
+  return program.wait(draw.uniform(0.0, _SECONDS_OF_TRAINING))
 
 
 def _signal(folder: pathlib.Path, draw: random.Random) -> str:
   number = draw.choice(list(_STATUSES))
-  program = _Program(folder, None)
-  moment = _moment(draw)
-  if program.wait(moment):
+  program = Program(folder, None)
+  if _ends_before_a_moment(program, folder, draw):
     return _finished(program)
   program.send(number)
-  ended = program.end(_SECONDS_TO_END)
+  ended = program.end(disturbed_program.SECONDS_TO_END)
   if not _has_begun(ended):
     return f"{number.name}, before its first line"
   _check_no_traceback(ended)
   if ended.status == 0 and "run: done" in ended.said:
     return "the run was finished"
   if ended.status not in _STATUSES[number]:
-    raise _BrokenError(
-      f"status {ended.status} after {number} at {moment:.2f} s"
-    )
-  return f"{number.name}, gone within {math.ceil(ended.seconds)} s"
+    raise BrokenError(f"status {ended.status} after {number.name}")
+  while_it = "trains" if " saved in run;" in ended.said else "starts"
+  return (
+    f"{number.name} while it {while_it}, gone within "
+    f"{math.ceil(ended.seconds)} s"
+  )
 
 
 def _kill(folder: pathlib.Path, draw: random.Random) -> str:
-  program = _Program(folder, None)
-  if program.wait(_moment(draw)):
+  program = Program(folder, None)
+  if _ends_before_a_moment(program, folder, draw):
     return _finished(program)
   program.send(signal.SIGKILL)
-  program.end(_SECONDS_TO_END)
+  program.end(disturbed_program.SECONDS_TO_END)
   return "killed"
 
 
@@ -226,7 +131,7 @@ def _frozen(folder: pathlib.Path, draw: random.Random) -> str:
 def _disturb_worker(
   folder: pathlib.Path, draw: random.Random, number: int
 ) -> str:
-  program = _Program(folder, None)
+  program = Program(folder, None)
   deadline = time.monotonic() + _LONGEST
   while not program.pids(workers=True) and time.monotonic() < deadline:
     if program.wait(0.1):
@@ -242,19 +147,19 @@ def _disturb_worker(
 
 
 def _full(folder: pathlib.Path, draw: random.Random) -> str:
-  program = _Program(folder, draw.randint(*_LIMITS_OF_FILES))
+  program = Program(folder, draw.randint(*_LIMITS_OF_FILES))
   ended = program.end(_LONGEST)
   _check_no_traceback(ended)
   if ended.status not in (0, 2):
-    raise _BrokenError(f"status {ended.status}: {ended.said[-400:]}")
+    raise BrokenError(f"status {ended.status}: {ended.said[-400:]}")
   return "full" if ended.status else "the run was finished"
 
 
-def _finished(program: _Program) -> str:
+def _finished(program: Program) -> str:
   ended = program.end(_LONGEST)
   _check_no_traceback(ended)
   if ended.status:
-    raise _BrokenError(f"status {ended.status}: {ended.said[-400:]}")
+    raise BrokenError(f"status {ended.status}: {ended.said[-400:]}")
   return "the run was finished"
 
 
@@ -282,7 +187,7 @@ class _Soak:
     self.counts: collections.Counter[str] = collections.Counter()
     self.broken: list[str] = []
     undisturbed = self._folder("undisturbed")
-    if _finished(_Program(undisturbed, None)):
+    if _finished(Program(undisturbed, None)):
       self._expected = _results(undisturbed)
 
   def _folder(self, name: str) -> pathlib.Path:
@@ -306,8 +211,8 @@ class _Soak:
         came = _DISTURBANCES[kind](folder, draw)
         is_over = "finished" in came
         if is_over and _results(folder) != self._expected:
-          raise _BrokenError("other results than those of an undisturbed run")
-      except _BrokenError as error:
+          raise BrokenError("other results than those of an undisturbed run")
+      except BrokenError as error:
         self._note(kind, f"BROKEN: {error} (see {folder})", is_broken=True)
       else:
         self._note(kind, came)
