@@ -223,7 +223,8 @@ class ConcurrentContext(tff.framework.AsyncContext):
     self._context = context
     self._loop = asyncio.new_event_loop()
     # A daemon does not keep a program alive that is interrupted in a round.
-    threading.Thread(target=self._run, daemon=True).start()
+    self._thread = threading.Thread(target=self._run, daemon=True)
+    self._thread.start()
 
   def _run(self) -> None:
     with contextlib.closing(self._loop):
@@ -239,6 +240,7 @@ class ConcurrentContext(tff.framework.AsyncContext):
     """Computes `comp(arg)`."""
     return await asyncio.wrap_future(self.submit(comp, arg))
 
-  def close(self) -> None:
-    """Ends the thread."""
+  def close(self, *, patience: float = 0.0) -> None:
+    """Ends the thread, and waits so many seconds for it."""
     self._loop.call_soon_threadsafe(self._loop.stop)
+    self._thread.join(timeout=patience)

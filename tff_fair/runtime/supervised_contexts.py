@@ -14,6 +14,7 @@ from tff_fair.runtime import connections, supervision, workers
 
 _MOST_LOST_IN_A_ROW = 3
 _SECONDS_TO_END = 0.5
+_SECONDS_TO_CLOSE = 5.0
 
 
 class _LostError(RuntimeError):
@@ -136,7 +137,9 @@ class LocalContext(tff.framework.SyncContext):
     """Ends the worker, and the thread that waits for it."""
     self._is_closed = True
     self._worker.stop()
-    self._context.close()
+    # It may still prepare a computation that nobody waits for any more; Python
+    # aborts if TensorFlow works while it ends.
+    self._context.close(patience=_SECONDS_TO_CLOSE)
 
 
 class RemoteContext(tff.framework.SyncContext):
