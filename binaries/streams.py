@@ -24,9 +24,12 @@ def prepare() -> None:
 
 
 def is_output_lost() -> bool:
-  """Returns whether standard output holds text that it cannot get rid of."""
+  """Returns whether standard output takes no more text.
+
+  The one way to know is to write a line: text that was lost is held nowhere.
+  """
   try:
-    sys.stdout.flush()
+    print(flush=True)
   except OSError:
     return True
   return False

