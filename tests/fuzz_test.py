@@ -7,7 +7,7 @@ from benchmarks.fuzzing import case
 
 
 @pytest.mark.parametrize(
-  ("kind", "most"), [("flags", 400), ("files", 300), ("clients", 12)]
+  ("kind", "most"), [("flags", 400), ("files", 300), ("clients", 30)]
 )
 def test_nothing_escapes(kind, most):
   found = fuzz.fuzz(kind, seed=16, seconds=120, most=most)

@@ -216,3 +216,14 @@ def test_reading_runs_needs_no_tensorflow(tmp_path):
     "assert not {'tensorflow', 'absl', 'binaries'} & sys.modules.keys()"
   )
   subprocess.run([sys.executable, "-c", code], cwd=source_tree.ROOT, check=True)
+
+
+def test_a_run_of_a_version_without_a_setting_has_its_default(tmp_path):
+  before = runs.open_run(run_folders.make(tmp_path / "before"))
+  now = runs.open_run(
+    run_folders.make(tmp_path / "now", defence="none", trimmed_share=0.2)
+  )
+  other = runs.open_run(run_folders.make(tmp_path / "other", defence="median"))
+  assert before.settings == now.settings
+  assert before.settings["defence"] == "none"
+  assert other.settings != now.settings

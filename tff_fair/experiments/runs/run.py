@@ -124,10 +124,16 @@ class Run:
     Flags under their names, hyperparameters as "hparam.NAME", options of the
     task as "task_option.NAME". Those without a value are left out.
     """
+    # A flag that the program did not have yet has the field's default.
+    later = {
+      name: field.default
+      for name, field in RunSpec.fields().items()
+      if name not in self.flags
+    }
     return {
       **{
         name: value
-        for name, value in self.flags.items()
+        for name, value in {**self.flags, **later}.items()
         if name not in _NO_SETTINGS and value not in (None, False, [])
       },
       **{f"{TASK_OPTION}{n}": value for n, value in self.task_options.items()},
