@@ -48,6 +48,8 @@ OTHERS = {
   "attack": ("scaling", {"attack_strength": -5.0}),
   "attack_share": (0.3, {}),
   "attack_strength": (0.0, {"attack": "bias"}),
+  "defence": ("median", {}),
+  "trimmed_share": (0.3, {}),
 }
 
 FULL = RunSpec(
@@ -120,6 +122,8 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
     ("attack", "bias", "give attack_strength, what it adds to losses"),
     ("attack_share", 1.0, r"\(0, 1\)"),
     ("attack_strength", 2.0, "give attack, bias or scaling"),
+    ("defence", "krum", "none, zeroing, clipping, trimmed_mean, median"),
+    ("trimmed_share", 0.5, r"\(0, 1/2\)"),
     ("task_options", {"clients": 3}, "num_clients"),
     ("task_options", {"num_clients": 0}, "at least 1"),
     ("task_options", ["num_clients=3"], "mapping"),

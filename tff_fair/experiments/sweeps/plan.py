@@ -28,6 +28,8 @@ Identity = frozenset[tuple[str, Value]]
 _Hyperparameters = Mapping[str, Hyperparameter]
 # The fields that hold settings by name, with the beginnings of flat names.
 _FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
+# Settings that are younger than the names of folders.
+_LATER = ("defence", "trimmed_share")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +150,13 @@ def _as_json(run: PlannedRun) -> str:
   for name, text in run.settings.items():
     if name.startswith(spec_text.TASK_OPTION):
       options[name.removeprefix(spec_text.TASK_OPTION)] = text
-  fields = {n: getattr(spec, n) for n, f in spec.fields().items() if f.decides}
+  fields = {
+    name: getattr(spec, name)
+    for name, field in spec.fields().items()
+    if field.decides
+    # A setting that earlier versions did not have counts where it is given.
+    and (name not in _LATER or getattr(spec, name) != field.default)
+  }
   fields |= names.former_interval(spec)
   defaults = methods.hyperparameters(spec.algorithm)
   hparams = {n: spec.hparams.get(n, h.default) for n, h in defaults.items()}
