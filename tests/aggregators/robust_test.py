@@ -35,7 +35,8 @@ def test_tffs_bounds_go_with_every_rule(name):
   assert found.measurements["zeroing"]["clipped_count"] >= 1
   clients[2].update *= 0
   for client in clients:
-    client.update *= min(1, NORM / max(np.linalg.norm(client.update), 1e-9))
+    norm = float(np.linalg.norm(client.update))
+    client.update *= min(1.0, NORM / max(norm, 1e-9))
   expected = rounds.run(processes.process(name), clients)
   np.testing.assert_allclose(
     rounds.flat(found.result),
@@ -138,7 +139,8 @@ def test_a_robust_sum_has_no_say_of_nobody():
   output = process.next(process.initialize(), [np.zeros(2, np.float32)] * 3)
   np.testing.assert_array_equal(output.result, [0, 0])
   output = process.next(
-    process.initialize(), list(np.float32([[1, -1], [0, 0], [np.nan, 5]]))
+    process.initialize(),
+    list(np.array([[1, -1], [0, 0], [np.nan, 5]], np.float32)),
   )
   np.testing.assert_array_equal(output.result, [1, -1])
 

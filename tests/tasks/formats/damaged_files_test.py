@@ -100,11 +100,11 @@ def test_an_archive_whose_member_is_a_link_to_itself(tmp_path):
   packed = tmp_path / "datasets" / "counts.tar.bz2"
   packed.parent.mkdir()
   packed.write_bytes(bz2.compress(file.getvalue()))
-  archive = native.Archive("http://127.0.0.1:9/counts.tar.bz2", None)
+  published = native.Archive("http://127.0.0.1:9/counts.tar.bz2", None)
   with pytest.raises(
     tasks.DataError, match=r"counts\.tar\.bz2: is damaged, download it again: "
   ):
-    native.fetch(archive, tmp_path)
+    native.fetch(published, tmp_path)
   assert not (tmp_path / "datasets" / "counts").exists()
 
 
