@@ -47,7 +47,7 @@ class ClientFile:
     self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
     weakref.finalize(self, self._file.close).atexit = False
     for array in contents:
-      rest = memoryview(array)
+      rest = array.data
       while rest:
         rest = rest[self._file.write(rest) :]
 
