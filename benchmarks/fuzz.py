@@ -1,6 +1,6 @@
 """Looks for hostile input that escapes: a traceback, or more than one line.
 
-  python -m benchmarks.fuzz --seconds=600 --what=flags,files,clients
+  python -m benchmarks.fuzz --seconds=600 --what=flags,files,runs,clients
 
 Prints how many cases there were of each kind, how they ended, and what escaped;
 the exit status is 1 if anything did. The same seed gives the same cases, as
@@ -34,10 +34,18 @@ def _clients(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
   return clients.cases(rng, folder)
 
 
+def _runs(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
+  # As late: it trains a run, to have one to damage.
+  from benchmarks.fuzzing import runs  # noqa: PLC0415
+
+  return runs.cases(rng, folder)
+
+
 # A kind yields cases without end, from a random generator and an empty folder.
 KINDS: dict[str, Cases] = {
   "flags": flags.cases,
   "files": files.cases,
+  "runs": _runs,
   "clients": _clients,
 }
 

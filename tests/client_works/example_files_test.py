@@ -110,7 +110,7 @@ def test_a_client_is_the_same_in_a_file_and_in_messages(tmp_path):
     client = batches.ClientData(data)
     count = client.reduce(
       tf.zeros([], tf.int64),
-      lambda n, element: n + tf.size(element[1][1], tf.int64),
+      lambda n, element: n + tf.size(tf.nest.flatten(element)[-1], tf.int64),
       epochs=tf.constant(2, tf.int64),
     )
     return count, client.client_id()

@@ -110,6 +110,13 @@ def test_the_smallest_run(tmp_path, is_finished):
   assert "1 h 7 min" in words(root)
 
 
+def test_a_run_of_infinite_length_has_an_unknown_one(tmp_path):
+  report_runs.make(tmp_path / "run")
+  (tmp_path / "run" / "timing.csv").write_text("round,round_seconds\n1,inf\n")
+  _, root = build(tmp_path)
+  assert "unknown" in words(root)
+
+
 def test_without_a_finished_run_the_page_says_what_there_is(tmp_path):
   for seed in range(2):
     report_runs.make(tmp_path / f"{seed}", seed=seed, is_finished=False)

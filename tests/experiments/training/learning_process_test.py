@@ -10,7 +10,12 @@ import tensorflow as tf
 from tff_fair import compilation_cache, hyperparameters, methods
 from tff_fair.compilation_cache import cache, folder, keys
 from tff_fair.experiments import RunSpec, settings
-from tff_fair.experiments.training import assembly, population, sampling
+from tff_fair.experiments.training import (
+  assembly,
+  client_data,
+  population,
+  sampling,
+)
 
 SPEC = RunSpec(
   task_options={"num_clients": 6, "model": "logistic_regression"},
@@ -193,7 +198,9 @@ def test_results_are_those_of_a_process_that_was_built(tmp_path):
   found = []
   for used in (compilation_cache.NO_CACHE, kept, kept):
     plan = assembly.build(spec, used)
-    data = population.client_data(plan.task.train_data)([0, 2, 5])
+    data = client_data.ClientData(plan.task.train, plan.task.element_spec)(
+      [0, 2, 5]
+    )
     state = plan.process.initialize()
     for _ in range(2):
       state, metrics = plan.process.next(state, data)

@@ -1,5 +1,6 @@
 """Section: the command and settings of each run, to repeat it."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from tff_fair import typed_values
@@ -170,9 +171,10 @@ def _duration(run: Run) -> str:
   except RunError:
     return "unknown"
   columns = [name for name in table if str(name).endswith("_seconds")]
-  seconds = round(float(table[columns].sum().sum()))
-  if not columns:
+  total = float(table[columns].sum().sum())
+  if not columns or not math.isfinite(total):
     return "unknown"
+  seconds = round(total)
   hours, minutes = divmod(round(seconds / 60), 60)
   if hours:
     return f"{hours} h {minutes} min"
