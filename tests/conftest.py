@@ -75,6 +75,7 @@ TIERS = {
 }
 # A new file gets all that it may need, and delays no quick run.
 OTHERS = "program"
+_LONGEST_FIRST = ("program", "tff", "pure")
 
 
 def tier_of(path: pathlib.Path) -> str:
@@ -85,7 +86,12 @@ def tier_of(path: pathlib.Path) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-  """Marks each test with its tier; those that are not pure get the worker."""
+  """Marks each test with its tier; those that are not pure get the worker.
+
+  Files of long tests come first: at the end of a run by several processes, none
+  waits for another.
+  """
+  items.sort(key=lambda item: _LONGEST_FIRST.index(tier_of(item.path)))
   for item in items:
     tier = tier_of(item.path)
     item.add_marker(tier)

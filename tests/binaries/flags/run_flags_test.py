@@ -25,7 +25,7 @@ def test_every_setting_has_a_flag_with_its_default():
   assert {**values, **{n: f.default for n, f in fields.items()}} == values
   assert values.keys() - fields.keys() == {
     *("task_option", "hparam", "output_dir", "wandb", "workers", "list"),
-    "compilation_cache",
+    *("compilation_cache", "round_timeout"),
   }
 
 

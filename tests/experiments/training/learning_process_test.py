@@ -56,6 +56,8 @@ CHANGES = {
     "attack_share": 0.4,
   },
   "attack_strength": {"attack": "bias", "attack_strength": 2.0},
+  "defence": {"defence": "clipping"},
+  "trimmed_share": {"defence": "trimmed_mean", "trimmed_share": 0.3},
 }
 # What the values above are compared with, where it is not `SPEC`.
 BASES = {
@@ -66,6 +68,7 @@ BASES = {
   "server_learning_rate_decay_kind": {"server_learning_rate_decay": 0.9},
   "attack_share": {"attack": "bias", "attack_strength": 1.0},
   "attack_strength": {"attack": "bias", "attack_strength": 1.0},
+  "trimmed_share": {"defence": "trimmed_mean"},
 }
 # Settings that are in no key, and why.
 NOT_IN_THE_KEY = {

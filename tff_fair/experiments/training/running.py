@@ -34,7 +34,7 @@ from tff_fair.experiments.training import (
 from tff_fair.experiments.training.selection import Selection
 
 _OUTPUTS = pathlib.Path("outputs")
-_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+_FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
 
 Say = Callable[[str], None]
 
