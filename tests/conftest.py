@@ -3,6 +3,7 @@
 import fnmatch
 import os
 import pathlib
+import signal
 
 import pytest
 
@@ -11,6 +12,11 @@ import tff_fair  # Imports TensorFlow Federated for those alone that need it.
 # Tests leave nothing in the user's folders, and replace parts of the library,
 # which the key of a compiled computation does not know.
 os.environ["TFF_FAIR_COMPILATION_CACHE"] = "0"
+
+# A shell has its background jobs ignore Ctrl-C. The programs that tests start
+# would inherit that, and tests interrupt them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+  signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TESTS = pathlib.Path(__file__).resolve().parent
 
