@@ -34,21 +34,23 @@ def sum_of_successors(values):
 
 
 @pytest.fixture(autouse=True)
-def local_worker():
+def local_pids():
+  """Returns the workers of `use_local`, without those of other tests."""
+  others = set(runtime.worker_pids())
   runtime.use_local()
-  yield
+  yield lambda: set(runtime.worker_pids()) - others
   runtime.use_local()
 
 
-def signal_workers(number, times=1):
+def signal_workers(local_pids, number, times=1):
   """Sends a signal to each worker that comes, soon after it has begun."""
-  (first,) = runtime.worker_pids()
+  (first,) = local_pids()
   seen = set()
 
   def follow():
     deadline = time.monotonic() + 60.0
     while len(seen) < times and time.monotonic() < deadline:
-      for worker in set(runtime.worker_pids()) - seen:
+      for worker in local_pids() - seen:
         # One that comes later computes a moment after it is there.
         time.sleep(SECONDS_OF_WORK / 2)
         seen.add(worker)
@@ -64,23 +66,25 @@ def signal_workers(number, times=1):
   ("number", "how"),
   [(signal.SIGKILL, "was killed"), (signal.SIGSTOP, "did not answer for 4 s")],
 )
-def test_a_lost_worker_is_replaced_and_computes_the_same(number, how):
+def test_a_lost_worker_is_replaced_and_computes_the_same(
+  local_pids, number, how
+):
   said = []
   assert sum_of_successors([1.0]) == 2.0  # What it keeps is lost, too.
   assert sum_of_successors([1.0, 2.0]) == 5.0
   with runtime.supervised(timeout=4.0, say=said.append):
-    worker = signal_workers(number)
+    worker = signal_workers(local_pids, number)
     assert sum_of_successors([1.0, 2.0]) == 5.0
     (line,) = said
     assert line.startswith(f"The worker (process {worker}) {how}")
-    assert worker not in runtime.worker_pids()
+    assert worker not in local_pids()
     assert sum_of_successors([1.0]) == 2.0
   assert len(said) == 1
 
 
-def test_three_lost_workers_in_a_row_are_enough():
+def test_three_lost_workers_in_a_row_are_enough(local_pids):
   said = []
-  signal_workers(signal.SIGKILL, times=3)
+  signal_workers(local_pids, signal.SIGKILL, times=3)
   with (
     runtime.supervised(say=said.append),
     pytest.raises(
@@ -91,7 +95,9 @@ def test_three_lost_workers_in_a_row_are_enough():
   assert len(said) == 2
 
 
-def test_whoever_wants_to_end_waits_no_longer_and_goes_on_with_another_worker():
+def test_whoever_wants_to_end_waits_no_longer_and_goes_on_with_another_worker(
+  local_pids,
+):
   class Enough(BaseException):
     pass
 
@@ -102,11 +108,11 @@ def test_whoever_wants_to_end_waits_no_longer_and_goes_on_with_another_worker():
     if len(looks) == 3:
       raise Enough
 
-  (worker,) = runtime.worker_pids()
+  (worker,) = local_pids()
   with runtime.supervised(check=check), pytest.raises(Enough):
     sum_of_successors([1.0])
   assert looks[-1] - looks[0] < SECONDS_OF_WORK
-  assert worker not in runtime.worker_pids()
+  assert worker not in local_pids()
   assert sum_of_successors([1.0]) == 2.0
 
 

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from tff_fair import runtime
+from tff_fair.runtime import private_tff
 
 
 def environment_of(worker):
@@ -130,8 +131,14 @@ def test_worker_that_refuses_to_start_is_told():
 
 
 @pytest.mark.parametrize("private", [None, False])
-def test_worker_that_is_not_ready_in_time_is_stopped(private):
+def test_worker_that_is_not_ready_in_time_is_stopped(
+  monkeypatch, tmp_path, private
+):
+  never_ready = tmp_path / "worker_binary"
+  never_ready.write_text("#!/bin/sh\nexec sleep 60\n")
+  never_ready.chmod(0o755)
+  monkeypatch.setattr(private_tff, "worker_binary", lambda: never_ready)
   before = runtime.worker_pids()
   with pytest.raises(TimeoutError, match="does not listen"):
-    runtime.start_worker(private=private, timeout=0.0)
+    runtime.start_worker(private=private, timeout=0.2)
   assert runtime.worker_pids() == before
