@@ -1,4 +1,5 @@
 import dataclasses
+import re
 from typing import Literal
 
 import pytest
@@ -62,7 +63,7 @@ def test_a_value_is_checked_to_its_type(name, value, checked):
   ],
 )
 def test_a_wrong_value_says_what_is_expected(name, value, expected):
-  with pytest.raises(ValueError, match=f"expected {expected}"):
+  with pytest.raises(ValueError, match=re.escape(f"expected {expected}")):
     FIELDS[name].check(value)
 
 

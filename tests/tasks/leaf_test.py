@@ -116,7 +116,11 @@ class TestBadFiles:
       ([[1, 2, float("nan")]], [0], "x has values that are not finite"),
       ([[1, 2, 3]], [3], "example 0 .* has label 3, expected 0 to 2"),
       ([[1, 2, 3]], [-1], "example 0 .* has label -1, expected 0 to 2"),
-      ([[1, 2, 3]], [0.5], "has label 0.5, expected an integer from 0 to 2"),
+      (
+        [[1, 2, 3]],
+        [0.5],
+        "example 0 .* has label 0.5, expected an integer from 0 to 2",
+      ),
       ([[1, 2, 3]], ["cat"], "labels must be numbers"),
     ],
   )

@@ -131,11 +131,11 @@ def _with_flag(**flags):
     ),
     (
       _overwrite("config.json", b"[" * 100_000),
-      r"config\.json: cannot be read: maximum recursion",
+      r"config\.json: cannot be read: its JSON is nested too deeply",
     ),
     (
       _overwrite("summary.json", b'{"rounds": ' + b"1" * 5000 + b"}"),
-      r"summary\.json: cannot be read: Exceeds the limit",
+      r"summary\.json: cannot be read: is no JSON: Exceeds the limit",
     ),
     (_with_flag(seed="0"), r"config\.json: is not of a run: it has no seed"),
     (_with_flag(task_option=3), r"its task_option is no list"),
