@@ -56,6 +56,33 @@ def test_excluded_bounds_let_their_neighbours_pass():
 
 
 @pytest.mark.parametrize(
+  ("value", "in_float32"),
+  [(1e39, "inf"), (-(10**39), "-inf"), (1e-46, "0"), (1 - 1e-15, "1")],
+)
+def test_in_float32_a_number_must_be_finite_and_no_excluded_bound(
+  value, in_float32
+):
+  bounds = {"exclude_minimum": True, "exclude_maximum": True}
+  if abs(value) < 1:
+    bounds |= {"minimum": 0, "maximum": 1}
+  checks.check_number("rate", value, **bounds)
+  with pytest.raises(checks.OptionError) as raised:
+    checks.check_number("rate", value, in_float32=True, **bounds)
+  assert str(raised.value).endswith(
+    f"found {value!r}, which is {in_float32} in float32."
+  )
+
+
+def test_in_float32_bounds_that_are_allowed_pass_before_they_are_rounded():
+  # 0.7 is less in float32, and 0.3 is more.
+  checks.check_number("x", 0.7, minimum=0.7, in_float32=True)
+  checks.check_number("x", 0.3, maximum=0.3, in_float32=True)
+  checks.check_number("x", 1e-46, minimum=0, in_float32=True)
+  with pytest.raises(ValueError, match=r"found -1e-300\.$"):
+    checks.check_number("x", -1e-300, minimum=0, in_float32=True)
+
+
+@pytest.mark.parametrize(
   "value", ["1", None, True, np.bool_(True), 1j, [1.0], np.array([1.0])]
 )
 def test_what_is_no_number_is_named_with_its_type(value):
@@ -67,6 +94,9 @@ def test_what_is_no_number_is_named_with_its_type(value):
 def test_an_integer_beyond_the_range_of_floats_is_out_of_any_interval():
   with pytest.raises(ValueError, match="Expected alpha in"):
     checks.check_number("alpha", 10**400)
+  with pytest.raises(ValueError, match="Expected alpha in"):
+    checks.check_number("alpha", -(10**400), in_float32=True)
+  assert checks.as_float32(10**400) == math.inf
 
 
 @pytest.mark.parametrize("value", [3, 4, 10**30, np.int32(3), np.uint8(200)])

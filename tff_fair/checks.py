@@ -23,7 +23,8 @@ class OptionError(ValueError):
 def as_float32(value: float) -> float:
   """Returns a number as tensors hold it: 1e39 is infinite, 1e-46 is zero."""
   try:
-    single: float = struct.unpack("f", struct.pack("f", value))[0]
+    # An integer of any size is a float first, or an OverflowError.
+    single: float = struct.unpack("f", struct.pack("f", float(value)))[0]
   except OverflowError:
     return math.inf if value > 0 else -math.inf
   return single
@@ -37,11 +38,9 @@ def check_number(
   maximum: float = math.inf,
   exclude_minimum: bool = False,
   exclude_maximum: bool = False,
+  in_float32: bool = False,
 ) -> None:
   """Checks that a value is a finite number in an interval.
-
-  It must be finite as float32, too, in which tensors hold it; and above an
-  excluded minimum: a rate of 1e-46 is zero there.
 
   Args:
     name: What the caller calls the value.
@@ -50,6 +49,8 @@ def check_number(
     maximum: The greatest value allowed.
     exclude_minimum: Whether `minimum` itself is not allowed.
     exclude_maximum: Whether `maximum` itself is not allowed.
+    in_float32: Whether float32 tensors hold the value. Then it must be finite
+      there, and no bound that is excluded: a rate of 1e-46 is zero there.
 
   Raises:
     TypeError: If `value` is not a real number.
@@ -60,19 +61,26 @@ def check_number(
       f"Expected {name} to be a number, found {type(value).__name__}: "
       f"{value!r}."
     )
-  single = as_float32(value)
-  finite = math.isfinite(single)
-  too_low = (
-    min(value, single) <= minimum if exclude_minimum else value < minimum
-  )
+  try:
+    finite = math.isfinite(value)
+  except OverflowError:  # An integer beyond the range of floats.
+    finite = False
+  too_low = value <= minimum if exclude_minimum else value < minimum
   too_high = value >= maximum if exclude_maximum else value > maximum
-  if not finite or too_low or too_high:
+  is_wrong = not finite or too_low or too_high
+  in_tensors = ""
+  if in_float32 and not is_wrong:
+    single = as_float32(value)
+    is_wrong = (
+      math.isinf(single)
+      or (exclude_minimum and single <= minimum)
+      or (exclude_maximum and single >= maximum)
+    )
+    in_tensors = f", which is {single:g} in float32"
+  if is_wrong:
     valid = interval(minimum, maximum, exclude_minimum, exclude_maximum)
-    in_single = ""
-    if single != value and (math.isinf(single) or single == 0):
-      in_single = f", which is {single:g} in float32"
     raise OptionError(
-      name, f"Expected {name} in {valid}, found {value!r}{in_single}."
+      name, f"Expected {name} in {valid}, found {value!r}{in_tensors}."
     )
 
 

@@ -36,6 +36,7 @@ class Hyperparameter:
     maximum: The greatest value allowed.
     exclude_minimum: Whether `minimum` itself is not allowed.
     exclude_maximum: Whether `maximum` itself is not allowed.
+    in_float32: Whether float32 tensors hold it, see `checks.check_number`.
   """
 
   name: str
@@ -46,6 +47,7 @@ class Hyperparameter:
   maximum: float = math.inf
   exclude_minimum: bool = False
   exclude_maximum: bool = False
+  in_float32: bool = False
 
   @property
   def is_required(self) -> bool:
@@ -111,6 +113,7 @@ class Hyperparameter:
       maximum=self.maximum,
       exclude_minimum=self.exclude_minimum,
       exclude_maximum=self.exclude_maximum,
+      in_float32=self.in_float32,
     )
 
 
@@ -122,6 +125,7 @@ def hparam(
   maximum: float = math.inf,
   exclude_minimum: bool = False,
   exclude_maximum: bool = False,
+  in_float32: bool = False,
 ) -> Any:
   """Returns a dataclass field that declares a hyperparameter.
 
@@ -132,6 +136,7 @@ def hparam(
     maximum: The greatest value allowed.
     exclude_minimum: Whether `minimum` itself is not allowed.
     exclude_maximum: Whether `maximum` itself is not allowed.
+    in_float32: Whether float32 tensors hold it, see `checks.check_number`.
   """
   declaration = {
     "meaning": meaning,
@@ -139,6 +144,7 @@ def hparam(
     "maximum": maximum,
     "exclude_minimum": exclude_minimum,
     "exclude_maximum": exclude_maximum,
+    "in_float32": in_float32,
   }
   return dataclasses.field(
     default=default, metadata={_DECLARATION: declaration}

@@ -81,5 +81,6 @@ def build(name: str, r: float | None, kind: str) -> LearningRateDecay | None:
     minimum=0,
     maximum=1 if exponential else math.inf,
     exclude_minimum=exponential,
+    in_float32=True,
   )
   return LearningRateDecay(r=r, kind=kind, option=name)

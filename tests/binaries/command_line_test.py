@@ -68,9 +68,9 @@ def test_numbers_that_float32_cannot_hold_are_one_line(program):
     assert status == 2
     assert flag.partition("=")[0] in stderr
     assert "in float32" in stderr
-  status, _, stderr = program("--algorithm=term", "--hparam=t=1e39")
+  status, _, stderr = program("--algorithm=fedprox", "--hparam=mu=1e39")
   assert status == 2
-  assert "--hparam=t=1e+39" in stderr
+  assert "--hparam=mu=1e+39" in stderr
   assert "which is inf in float32" in stderr
 
 

@@ -26,9 +26,10 @@ def honest_results():
   return local_work.run(process, [small_problem.whole(k) for k in IDS]).result
 
 
-def results(kind, strength):
+def results(kind, strength, optimizer=None):
   process = client_works.build_attacked(
-    local_work.build(batch_size=4), attack(kind, strength)
+    local_work.build(optimizer=optimizer, batch_size=4),
+    attack(kind, strength),
   )
   return local_work.run(process, [small_problem.whole(k) for k in IDS]).result
 
@@ -63,8 +64,17 @@ def test_bias_is_added_to_the_losses_of_attackers():
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_an_attack_that_is_not_finite_does_not_count():
-  for client_id, found in zip(IDS, results("scaling", 1e45), strict=True):
+  large_steps = small_problem.optimizer(100.0)
+  found_results = results("scaling", 3e38, large_steps)
+  for client_id, found in zip(IDS, found_results, strict=True):
     assert (found.update_weight.num_examples == 0) == (client_id in ATTACKERS)
+
+
+@pytest.mark.parametrize("kind", ["scaling", "bias"])
+@pytest.mark.parametrize("strength", [1e45, float("nan")])
+def test_a_strength_that_is_not_finite_in_float32_is_refused(kind, strength):
+  with pytest.raises(ValueError, match="strength of an attack in"):
+    attack(kind, strength)
 
 
 def test_the_type_stays():

@@ -51,6 +51,7 @@ class Attack:
       "the strength of an attack",
       self.strength,
       minimum=0 if self.kind == "bias" else -math.inf,
+      in_float32=True,
     )
     for client_id in self.client_ids:
       checks.check_integer("an attacker's id", client_id, minimum=-(2**63))

@@ -60,7 +60,7 @@ def build_personal_training(
     TypeError: If an argument has the wrong type.
     ValueError: If `lam` is negative.
   """
-  checks.check_number("lam", lam, minimum=0)
+  checks.check_number("lam", lam, minimum=0, in_float32=True)
   at_server = training.build_state(optimizer)
   info = local_model.describe(model_fn)
   row_spec = stacking.row_spec(

@@ -66,7 +66,9 @@ class TrainingSettings:
       checks.check_integer("batch_size", self.batch_size, minimum=1)
     self._check_local_epochs()
     checks.check_choice("loss_at", self.loss_at, LOSS_AT)
-    checks.check_number("proximal_mu", self.proximal_mu, minimum=0)
+    checks.check_number(
+      "proximal_mu", self.proximal_mu, minimum=0, in_float32=True
+    )
     _decay(self)  # Checks its settings.
     if self.shuffle_seed is not None:
       checks.check_integer("shuffle_seed", self.shuffle_seed, minimum=0)

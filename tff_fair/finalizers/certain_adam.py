@@ -39,7 +39,11 @@ class CertainAdamSettings(Hyperparameters):
   """Hyperparameters of the step, and of Adam at the server."""
 
   learning_rate: float = hparam(
-    0.001, "Of the server step.", minimum=0, exclude_minimum=True
+    0.001,
+    "Of the server step.",
+    minimum=0,
+    exclude_minimum=True,
+    in_float32=True,
   )
   beta1: float = hparam(
     0.9,
@@ -47,6 +51,7 @@ class CertainAdamSettings(Hyperparameters):
     minimum=0,
     maximum=1,
     exclude_maximum=True,
+    in_float32=True,
   )
   beta2: float = hparam(
     0.999,
@@ -54,12 +59,14 @@ class CertainAdamSettings(Hyperparameters):
     minimum=0,
     maximum=1,
     exclude_maximum=True,
+    in_float32=True,
   )
   epsilon: float = hparam(
     1e-8,
     "Added to the root of the second moment.",
     minimum=0,
     exclude_minimum=True,
+    in_float32=True,
   )
 
 

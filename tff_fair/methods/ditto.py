@@ -22,7 +22,10 @@ class Personalization(Hyperparameters):
   """How the personal models are trained."""
 
   lam: float = hparam(
-    0.1, "Pull of the personal models towards the global one.", minimum=0
+    0.1,
+    "Pull of the personal models towards the global one.",
+    minimum=0,
+    in_float32=True,
   )
 
 

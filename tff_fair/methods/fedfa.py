@@ -124,6 +124,7 @@ class Momenta(Hyperparameters):
     minimum=0,
     maximum=1,
     exclude_maximum=True,
+    in_float32=True,
   )
   server_momentum: float = hparam(
     0.5,
@@ -131,6 +132,7 @@ class Momenta(Hyperparameters):
     minimum=0,
     maximum=1,
     exclude_maximum=True,
+    in_float32=True,
   )
 
 

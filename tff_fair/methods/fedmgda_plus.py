@@ -72,6 +72,7 @@ class ProximalTerm(Hyperparameters):
     0.0,
     "Weight of the clients' proximal term; above 0 it is MGDA-Prox.",
     minimum=0,
+    in_float32=True,
   )
 
 
@@ -79,7 +80,9 @@ class ProximalTerm(Hyperparameters):
 class MgdaProxTerm(ProximalTerm):
   """FedProx's term, with the weight that MGDA-Prox has by default."""
 
-  mu: float = hparam(0.1, "Weight of the clients' proximal term.", minimum=0)
+  mu: float = hparam(
+    0.1, "Weight of the clients' proximal term.", minimum=0, in_float32=True
+  )
 
 
 @building.builder(FedMgdaPlusRule, ProximalTerm)

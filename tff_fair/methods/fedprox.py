@@ -19,7 +19,10 @@ class ProximalTerm(Hyperparameters):
   """The term that holds the clients near the server."""
 
   mu: float = hparam(
-    0.01, "Weight of the proximal term; 0 recovers FedAvg.", minimum=0
+    0.01,
+    "Weight of the proximal term; 0 recovers FedAvg.",
+    minimum=0,
+    in_float32=True,
   )
 
 

@@ -44,6 +44,7 @@ class Utility(Hyperparameters):
     "M, the baseline that utilities M - loss are counted from.",
     minimum=0,
     exclude_minimum=True,
+    in_float32=True,
   )
 
 

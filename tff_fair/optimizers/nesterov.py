@@ -86,9 +86,16 @@ def build_nesterov(
     TypeError: If an argument is not a number.
     ValueError: If an argument is out of range.
   """
-  checks.check_number("learning_rate", learning_rate, minimum=0)
   checks.check_number(
-    "momentum", momentum, minimum=0, maximum=1, exclude_maximum=True
+    "learning_rate", learning_rate, minimum=0, in_float32=True
+  )
+  checks.check_number(
+    "momentum",
+    momentum,
+    minimum=0,
+    maximum=1,
+    exclude_maximum=True,
+    in_float32=True,
   )
   return _Nesterov(learning_rate, momentum)
 
