@@ -1,6 +1,7 @@
 """Tests of the checks of arguments and of what they say."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def test_excluded_bounds_let_their_neighbours_pass():
 def test_in_float32_a_number_must_be_finite_and_no_excluded_bound(
   value, in_float32
 ):
-  bounds = {"exclude_minimum": True, "exclude_maximum": True}
+  bounds: dict[str, Any] = {"exclude_minimum": True, "exclude_maximum": True}
   if abs(value) < 1:
     bounds |= {"minimum": 0, "maximum": 1}
   checks.check_number("rate", value, **bounds)
