@@ -47,25 +47,23 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
     folder: Not used.
   """
   del folder
-  tff_fair.runtime.use_local()
-  try:
-    while True:
-      name = rng.choice(algorithms.names())
-      ways = algorithms.get(name).aggregations
-      way = rng.choice(ways)
-      kinds = ["clipping", "zeroing"]
-      if way == "two_phase":
-        kinds += ["median", "trimmed_mean"]
-      defence = rng.choice([None, None, rng.choice(kinds)])
-      for _ in range(_COHORTS):
-        reports = _reports(rng)
-        yield Case(
-          room=name,
-          name=f"{way}, defence {defence}, {reports}",
-          run=functools.partial(_outcome, name, way, defence, reports),
-        )
-  finally:
-    tff_fair.runtime.stop()
+  # Its worker ends with the program, which may have further use for it.
+  tff_fair.runtime.use_default()
+  while True:
+    name = rng.choice(algorithms.names())
+    ways = algorithms.get(name).aggregations
+    way = rng.choice(ways)
+    kinds = ["clipping", "zeroing"]
+    if way == "two_phase":
+      kinds += ["median", "trimmed_mean"]
+    defence = rng.choice([None, None, rng.choice(kinds)])
+    for _ in range(_COHORTS):
+      reports = _reports(rng)
+      yield Case(
+        room=name,
+        name=f"{way}, defence {defence}, {reports}",
+        run=functools.partial(_outcome, name, way, defence, reports),
+      )
 
 
 @functools.cache
