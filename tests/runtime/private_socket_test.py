@@ -18,9 +18,10 @@ LISTENING = "0A"  # The state of a socket in /proc/net/tcp.
 
 # Answers one connection: of which kind its socket is, and why it has no other.
 SERVER = """
-import os, socket
+import os, select, socket
 server = socket.create_server(("", 0))
 kind = socket.socket(fileno=os.dup(server.fileno())).family.name
+select.select([server], [], [])  # Accepting waits for nobody, as gRPC wants.
 connection, _ = server.accept()
 try:
   socket.create_server(("", 0))
