@@ -56,7 +56,7 @@ def build_losses(
     A function from a state of a process and client ids, in ascending order, to
     the mean losses over their training examples, float32[m].
   """
-  evaluate = _client_evaluation(task, cache)
+  evaluate = _compiled(tff_fair.evaluation.build_client_evaluation, task, cache)
 
   def losses(state: rounds.State, client_ids: client_data.Ids) -> np.ndarray:
     model = (state.global_model_weights,)
@@ -96,9 +96,11 @@ def build_evaluation(
     the summary. Where some clients attack, the group `honest` of the summary is
     about the others alone.
   """
-  evaluate_global = _client_evaluation(task, cache)
+  evaluate_global = _compiled(
+    tff_fair.evaluation.build_client_evaluation, task, cache
+  )
   evaluate_personal = has_personal_models(process) and (
-    _personal_evaluation(task, cache)
+    _compiled(tff_fair.evaluation.build_personal_evaluation, task, cache)
   )
   if test_data is None:
     test_data = client_data.ClientData(task.test, task.element_spec)
@@ -126,29 +128,15 @@ def build_evaluation(
   return evaluate
 
 
-def _client_evaluation(
-  task: tasks.Task, cache: compilation_cache.CompilationCache
+def _compiled(
+  build: Callable[..., tff.Computation],
+  task: tasks.Task,
+  cache: compilation_cache.CompilationCache,
 ) -> tff.Computation:
+  """Returns an evaluation: built now, or by an earlier program."""
   return cache.compiled(
-    ("client_evaluation", task.model_parts),
-    lambda: {
-      "evaluate": tff_fair.evaluation.build_client_evaluation(
-        task.model, data_in_files=True
-      )
-    },
-  )["evaluate"]
-
-
-def _personal_evaluation(
-  task: tasks.Task, cache: compilation_cache.CompilationCache
-) -> tff.Computation:
-  return cache.compiled(
-    ("personal_evaluation", task.model_parts),
-    lambda: {
-      "evaluate": tff_fair.evaluation.build_personal_evaluation(
-        task.model, data_in_files=True
-      )
-    },
+    (build.__name__, task.model_parts),
+    lambda: {"evaluate": build(task.model, data_in_files=True)},
   )["evaluate"]
 
 
