@@ -3,7 +3,8 @@
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -99,6 +100,29 @@ class Objective:
   ] = _no_functional_model_fn
 
 
+class Preprocessing(Protocol):
+  """The way from raw values to a model's input, and from its output back.
+
+  Attributes:
+    columns: The kind of each column of raw values, by name: float32[n] with NaN
+      for a missing number, or string[n] with "" for a missing text.
+  """
+
+  columns: Mapping[str, Literal["number", "text"]]
+
+  def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
+    """Returns a model that takes raw values.
+
+    Args:
+      model: A model of the task, from its x to its outputs.
+
+    Returns:
+      A model of plain Keras layers, from a dictionary of columns to class
+      probabilities, float32[n, classes], or to numbers in the label's own
+      units, float32[n].
+    """
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
   """A federated learning problem: clients, their data and a model.
@@ -114,10 +138,15 @@ class Task:
     test: The clients' test data.
     element_spec: `(x, y)` specs of whole arrays: leading dimension None. Equal
       to the model's `input_spec`.
-    num_classes: Number of classes that labels and the model's outputs run over.
+    num_classes: Number of classes that labels and the model's outputs run over;
+      None where the label is a number, and the model has one output.
     keras_model_fn: Returns a new Keras model, uncompiled; its initial weights
       depend on the task's seed alone.
     objective: The loss and the metric of the model.
+    label_scale: Where the label is a number: what one unit of y is in the
+      label's own units, so that errors times this are in those.
+    class_names: Names of the classes, where the data tells them.
+    preprocessing: How raw values become x, where the task began with such.
   """
 
   name: str
@@ -126,9 +155,12 @@ class Task:
   train: Split
   test: Split
   element_spec: ElementSpec
-  num_classes: int
+  num_classes: int | None
   keras_model_fn: KerasModelFn
   objective: Objective
+  label_scale: float = 1.0
+  class_names: Sequence[str] | None = None
+  preprocessing: Preprocessing | None = None
 
   @property
   def num_clients(self) -> int:

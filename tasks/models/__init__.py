@@ -40,6 +40,7 @@ if typing.TYPE_CHECKING:
   from tasks.models.recurrent import character_lstm as character_lstm
   from tasks.models.recurrent import sentence_lstm as sentence_lstm
   from tasks.models.recurrent import word_lstm as word_lstm
+  from tasks.models.regression import number_objective as number_objective
   from tasks.models.residual import resnet18 as resnet18
   from tasks.models.vgg import vgg11 as vgg11
 else:
@@ -61,6 +62,7 @@ else:
     "multi_label_objective": "bag_of_words",
     "next_token_model_fn": "next_token",
     "next_token_objective": "next_token",
+    "number_objective": "regression",
     "resnet18": "residual",
     "sentence_lstm": "recurrent",
     "vgg11": "vgg",

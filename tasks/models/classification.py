@@ -53,18 +53,12 @@ def functional_model_fn(
     element_spec: Specs of `(x, y)`, y being class numbers.
 
   Returns:
-    A function that returns `functional_model` of a network of dense layers, the
-    same each time; None of others: those with convolutions train as fast as
-    Keras models.
+    A function that returns `functional_model` of a network of dense layers;
+    None of others.
   """
-
-  @functools.cache
-  def build_model() -> tff.learning.models.FunctionalModel | None:
-    with tf.Graph().as_default():
-      is_dense = dense.is_dense(build())
-    return functional_model(build, element_spec) if is_dense else None
-
-  return build_model
+  return dense.functional_if_dense(
+    build, functools.partial(functional_model, build, element_spec)
+  )
 
 
 def functional_model(

@@ -1,10 +1,13 @@
 """Fully connected classifiers."""
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
+import tensorflow_federated as tff
 
+from tasks import task
 from tasks.models import seeds
 from tasks.models.names import InitialWeights
 
@@ -93,6 +96,31 @@ def mlp_double_softmax(
       _Probabilities(),
     ]
   )
+
+
+def functional_if_dense(
+  build: task.KerasModelFn,
+  functional_model: Callable[[], tff.learning.models.FunctionalModel],
+) -> task.FunctionalModelFn:
+  """Returns the functional form of networks of dense layers, of no others.
+
+  Networks with convolutions train as fast as Keras models.
+
+  Args:
+    build: Returns a new Keras model.
+    functional_model: Returns the same as a `FunctionalModel`.
+
+  Returns:
+    A function that returns the same each time: the functional model, or None.
+  """
+
+  @functools.cache
+  def build_model() -> tff.learning.models.FunctionalModel | None:
+    with tf.Graph().as_default():
+      fits = is_dense(build())
+    return functional_model() if fits else None
+
+  return build_model
 
 
 def is_dense(model: tf.keras.Model) -> bool:

@@ -75,7 +75,8 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
   """Writes how many training examples of each class every client has."""
   labels = task.element_spec[1]
   if (
-    task.num_clients > _MOST_CLIENTS_WITH_LABELS
+    task.num_classes is None
+    or task.num_clients > _MOST_CLIENTS_WITH_LABELS
     # A class for each example, not one for each word, nor several at once.
     or not (labels.shape.rank == 1 and labels.dtype.is_integer)
   ):

@@ -1,0 +1,84 @@
+"""The TFF forms of Keras models that predict a number.
+
+The loss is the mean squared error, in the units that the task gives its labels.
+"""
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tasks import task
+from tasks.models import dense, functional
+
+_ABSOLUTE_ERROR = "mean_absolute_error"
+
+
+def number_objective() -> task.Objective:
+  """Returns the objective of regressions: the mean squared error."""
+  return task.Objective(
+    model_fn=number_model_fn, functional_model_fn=number_functional_model_fn
+  )
+
+
+def number_model_fn(
+  build: task.KerasModelFn, element_spec: task.ElementSpec
+) -> task.ModelFn:
+  """Returns the TFF form of a regression, as `Task.model_fn` wants it.
+
+  Args:
+    build: Returns a new Keras model with one output, float32[n, 1].
+    element_spec: Specs of `(x, y)`, y being float32[n].
+
+  Returns:
+    A function that returns a new model with the mean squared error as its loss
+    and the mean absolute error as its metric.
+  """
+
+  def build_model() -> tff.learning.models.VariableModel:
+    return tff.learning.models.from_keras_model(
+      build(),
+      loss=_SquaredError(),
+      input_spec=element_spec,
+      metrics=[tf.keras.metrics.MeanAbsoluteError(_ABSOLUTE_ERROR)],
+    )
+
+  return build_model
+
+
+def number_functional_model_fn(
+  build: task.KerasModelFn, element_spec: task.ElementSpec
+) -> task.FunctionalModelFn:
+  """Returns the same regression as `Task.functional_model_fn` wants it.
+
+  Args:
+    build: As for `number_model_fn`.
+    element_spec: Specs of `(x, y)`, y being float32[n].
+  """
+
+  def functional_model() -> tff.learning.models.FunctionalModel:
+    return functional.functional_model(
+      build,
+      element_spec,
+      loss=_SquaredError(),
+      metric=_ABSOLUTE_ERROR,
+      count=_add_absolute_errors,
+    )
+
+  return dense.functional_if_dense(build, functional_model)
+
+
+def _errors(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+  return tf.squeeze(outputs, -1) - labels
+
+
+def _add_absolute_errors(
+  labels: tf.Tensor, outputs: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  errors = tf.abs(_errors(labels, outputs))
+  return tf.reduce_sum(errors), tf.cast(tf.size(errors), tf.float32)
+
+
+class _SquaredError(tf.keras.losses.Loss):
+  """The square of the error, of outputs with an axis that labels lack."""
+
+  def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    return tf.square(_errors(labels, outputs))
