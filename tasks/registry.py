@@ -30,6 +30,8 @@ _NAMES = (
   "sent140",
   "adult",
   "leaf",
+  "table",
+  "arrays",
 )
 
 

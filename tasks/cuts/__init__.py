@@ -14,6 +14,7 @@ from tasks.cuts.by_value import by_value as by_value
 from tasks.cuts.dirichlet import CONCENTRATION_RANGE as CONCENTRATION_RANGE
 from tasks.cuts.dirichlet import dirichlet as dirichlet
 from tasks.cuts.dirichlet import dirichlet_per_client as dirichlet_per_client
+from tasks.cuts.holdout import num_test_examples as num_test_examples
 from tasks.cuts.holdout import train_test_split as train_test_split
 from tasks.cuts.seeding import Seed as Seed
 from tasks.cuts.seeding import generator as generator

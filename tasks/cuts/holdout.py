@@ -5,6 +5,21 @@ import numpy as np
 from tasks.cuts import seeding
 
 
+def num_test_examples(sizes: np.ndarray, test_fraction: float) -> np.ndarray:
+  """Returns how many examples of each client are for testing.
+
+  Args:
+    sizes: Number of examples of each client, int64[clients].
+    test_fraction: Share of the test side, between 0 and 1.
+
+  Returns:
+    int64[clients]; of two examples and more, at least one is on either side,
+    and a single one is not for testing.
+  """
+  num_test = np.rint(sizes * test_fraction).astype(np.int64)
+  return np.minimum(np.maximum(num_test, 1), np.maximum(sizes - 1, 0))
+
+
 def train_test_split(
   indices: np.ndarray,
   test_fraction: float,
@@ -41,8 +56,7 @@ def train_test_split(
     raise ValueError(
       f"A train and a test example need 2 examples, found {len(indices)}."
     )
-  num_test = round(len(indices) * test_fraction)
-  num_test = min(max(num_test, 1), len(indices) - 1)
+  num_test = int(num_test_examples(np.array(len(indices)), test_fraction))
   num_unused = round(len(indices) * unused_fraction)
   num_train = max(len(indices) - num_test - num_unused, 1)
   shuffled = seeding.generator(seed).permutation(indices)

@@ -22,8 +22,7 @@ def local_split(
     Train and test half; each client is cut on demand.
   """
   sizes = whole.num_examples
-  # As `cuts.train_test_split`, for all clients at once.
-  num_test = np.clip(np.rint(sizes * test_fraction), 1, sizes - 1)
+  num_test = cuts.num_test_examples(sizes, test_fraction)
 
   def half(side: int) -> Callable[[int], Arrays]:
     def load(client_id: int) -> Arrays:
@@ -35,7 +34,6 @@ def local_split(
 
     return load
 
-  num_test = num_test.astype(np.int64)
   return (
     Split(num_examples=sizes - num_test, load=half(0)),
     Split(num_examples=num_test, load=half(1)),

@@ -10,7 +10,11 @@ from tasks.formats import source_file
 
 
 def read(
-  path: pathlib.Path, names: Sequence[str], *, what: str
+  path: pathlib.Path,
+  names: Sequence[str],
+  *,
+  what: str,
+  optional: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
   """Returns arrays by name.
 
@@ -18,6 +22,7 @@ def read(
     path: The file.
     names: Names of the arrays.
     what: What the file should be, for error messages.
+    optional: Names of arrays that the file may lack.
 
   Raises:
     DataError: If the file cannot be read or lacks an array.
@@ -34,7 +39,8 @@ def read(
             f"{path}: is no {what}: has no {', '.join(missing)}; found "
             f"{', '.join(arrays.files) or 'nothing'}."
           )
-        return {name: arrays[name] for name in names}
+        found = [*names, *(name for name in optional if name in arrays)]
+        return {name: arrays[name] for name in found}
   except OSError as error:
     raise DataError(
       f"{path}: cannot be read: {error.strerror or error}."

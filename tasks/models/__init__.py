@@ -3,6 +3,8 @@
 import importlib
 import typing
 
+from tasks.models.names import HIDDEN_UNITS as HIDDEN_UNITS
+from tasks.models.names import DenseModelName as DenseModelName
 from tasks.models.names import ImageModelName as ImageModelName
 from tasks.models.names import InitialWeights as InitialWeights
 

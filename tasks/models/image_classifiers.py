@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from tasks.models import convolutional, dense, residual, vgg
-from tasks.models.names import ImageModelName, InitialWeights
+from tasks.models.names import HIDDEN_UNITS, ImageModelName, InitialWeights
 
 _DENSE: Mapping[str, tuple[Callable[..., tf.keras.Model], tuple[int, ...]]] = {
-  "linear": (dense.mlp, ()),
-  "linear_double_softmax": (dense.mlp_double_softmax, ()),
-  "mlp": (dense.mlp, (200, 200)),
-  "mlp_double_softmax": (dense.mlp_double_softmax, (200, 200)),
-  "mlp_128": (dense.mlp, (128,)),
+  **{name: (dense.mlp, units) for name, units in HIDDEN_UNITS.items()},
+  "linear_double_softmax": (dense.mlp_double_softmax, HIDDEN_UNITS["linear"]),
+  "mlp_double_softmax": (dense.mlp_double_softmax, HIDDEN_UNITS["mlp"]),
 }
 _CONVOLUTIONAL: Mapping[str, Callable[..., tf.keras.Model]] = {
   "resnet18": residual.resnet18,

@@ -1,0 +1,145 @@
+"""Arrays of a user's own: an npz file with x, y and client.
+
+x has any shape, its first axis the examples. y is a class for each example
+(integers, truth values or texts), or a number. client says whose example it is:
+numbers or texts. A fourth array, split, may say "train" or "test". x and y are
+taken as they are: who standardizes them does so before.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from tasks import task
+from tasks.data_error import DataError
+from tasks.formats import npz
+from tasks.tabular import building, labels, population, reading
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(building.RowOptions):
+  """Options of the task `arrays`.
+
+  Attributes:
+    file: The file (npz) with the arrays x, y and client, and perhaps split. A
+      relative path begins in data_dir if that is given, otherwise in the
+      working directory.
+    test_fraction: The share of a client's examples, chosen at random, that is
+      for testing; without effect if there is an array split.
+  """
+
+
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: The folder where a relative path of the file begins.
+    seed: Seed of the test shares, of the choice of clients and of the model.
+
+  Returns:
+    The task; x is float32[n, ...], y is int32[n], or float32[n] where the label
+    is a number.
+
+  Raises:
+    DataError: If the file cannot be used; it names the array and the example.
+    ValueError: If there are fewer clients than asked for.
+  """
+  path = reading.located(config.file, data_dir)
+  arrays = npz.read(
+    path, ["x", "y", "client"], optional=["split"], what="file of examples"
+  )
+  _check(path, arrays)
+  names, client = _as_texts(path, "client", arrays["client"])
+  halves = None
+  if "split" in arrays:
+    words, split = _as_texts(path, "split", arrays["split"])
+    halves = split, words
+  clients = building.divide(
+    config,
+    client,
+    names,
+    halves,
+    seed=seed,
+    source=f"{path}: client",
+    source_of_split=lambda row: f"{path}: split of {_place(row)}",
+  )
+  x = arrays["x"]
+  return building.build_task(
+    "arrays",
+    f"{path.name}, x {'x'.join(map(str, x.shape[1:])) or 'a number'}",
+    config,
+    clients,
+    _labels(path, arrays["y"], clients),
+    lambda rows: x[rows].astype(np.float32),
+    x.shape[1:],
+    seed=seed,
+  )
+
+
+def _place(row: int) -> str:
+  return f"example {row} (counted from 0)"
+
+
+def _check(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
+  x = arrays["x"]
+  if x.ndim == 0 or len(x) == 0:
+    raise DataError(f"{path}: x has no examples.")
+  if x.dtype.kind not in "biuf":
+    raise DataError(f"{path}: x must be numbers, found {x.dtype}.")
+  for name, array in arrays.items():
+    if len(np.atleast_1d(array)) != len(x):
+      raise DataError(
+        f"{path}: {name} has {len(np.atleast_1d(array)):,} examples, x has "
+        f"{len(x):,}."
+      )
+    if name != "x" and array.ndim != 1:
+      raise DataError(
+        f"{path}: {name} must have one axis, found shape {list(array.shape)}."
+      )
+    if array.dtype.kind == "f":
+      _check_finite(path, name, array)
+
+
+def _check_finite(path: pathlib.Path, name: str, array: np.ndarray) -> None:
+  # A part at a time: x may fill half of the memory.
+  step = max(1, (1 << 22) // max(1, array[0].size))
+  for start in range(0, len(array), step):
+    part = np.abs(array[start : start + step]).reshape(
+      len(array[start : start + step]), -1
+    )
+    fits = (part <= np.finfo(np.float32).max).all(axis=1)  # False for NaN.
+    if not fits.all():
+      raise DataError(
+        f"{path}: {name} of {_place(start + int(fits.argmin()))} is missing, "
+        "infinite or too large for float32."
+      )
+
+
+def _as_texts(
+  path: pathlib.Path, name: str, array: np.ndarray
+) -> tuple[list[str], np.ndarray]:
+  """Returns the different values as texts, and the place of each example's."""
+  if array.dtype.kind not in "biufUS":
+    raise DataError(
+      f"{path}: {name} must be numbers or texts, found {array.dtype}."
+    )
+  values, codes = np.unique(array, return_inverse=True)
+  if array.dtype.kind == "S":
+    values = np.char.decode(values, "utf-8", "replace")
+  return [str(value) for value in values.tolist()], codes
+
+
+def _labels(
+  path: pathlib.Path, y: np.ndarray, clients: population.Population
+) -> labels.Labels:
+  if y.dtype.kind == "f":
+    return labels.Labels(y=y.astype(np.float32))
+  names, codes = _as_texts(path, "y", y)
+  return labels.classes(
+    codes, names, clients, source=f"{path}: y", place=_place
+  )

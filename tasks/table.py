@@ -1,0 +1,206 @@
+"""A table of a user's own: one row an example, one column the client.
+
+A CSV file, compressed by gzip or not, or a Parquet file. Columns become x as
+`tasks.tabular.features` says, by the moments of all clients' training rows. The
+label becomes a class, or a number of mean 0 and deviation 1 in training.
+"""
+
+import csv
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from tasks import task
+from tasks.data_error import DataError
+from tasks.tabular import (
+  building,
+  columns,
+  features,
+  labels,
+  population,
+  preprocessing,
+  reading,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(building.RowOptions):
+  """Options of the task `table`.
+
+  Attributes:
+    file: The file, CSV (also .gz) or Parquet. A relative path begins in
+      data_dir if that is given, otherwise in the working directory.
+    client: The column that says whose row it is: a hospital, device, branch.
+    label: The column to predict.
+    features: The columns to predict from, with commas in between; none takes
+      all others. Quotation marks hold a name with a comma together.
+    ignore: Columns that are no features, with commas in between, or none.
+    kind: Whether labels are "classes" or a "number". "auto": texts, and whole
+      numbers with at most 20 different values, are classes.
+    split: The column that holds "train" or "test"; none takes a share of each
+      client's rows, chosen at random, for testing.
+    test_fraction: With split none: that share.
+  """
+
+  client: str = "client"
+  label: str = "label"
+  features: str | None = None
+  ignore: str | None = None
+  kind: labels.Kind = "auto"
+  split: str | None = None
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    for name in ("client", "label", "split"):
+      self.require(name, getattr(self, name) != "", "the name of a column")
+    self.require(
+      "label", self.label != self.client, "another column than client"
+    )
+    self.require(
+      "split",
+      self.split not in (self.client, self.label),
+      "another column than client and label",
+    )
+    for name in ("features", "ignore"):
+      text = getattr(self, name)
+      names = _names(text)
+      self.require(
+        name,
+        text is None or (len(names) > 0 and all(names)),
+        "names of columns with commas in between, or none",
+      )
+    given = set(_names(self.features))
+    self.require(
+      "features",
+      not given & {self.client, self.label, self.split, *_names(self.ignore)},
+      "other columns than client, label, split and ignored ones",
+    )
+
+
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: The folder where a relative path of the file begins.
+    seed: Seed of the test shares, of the choice of clients and of the model.
+
+  Returns:
+    The task; x is float32[n, width], y is int32[n], or float32[n] where the
+    label is a number.
+
+  Raises:
+    DataError: If the file cannot be used; it names the column and the row.
+    ValueError: If there are fewer clients than asked for.
+  """
+  table = reading.opened(reading.located(config.file, data_dir))
+  names = _feature_names(config, table)
+  roles = [n for n in (config.client, config.label, config.split) if n]
+  found = reading.read(
+    table,
+    [*roles, *names],
+    texts={config.client, config.split or config.client},
+    categories=names,
+    exact={config.label},
+  )
+  for name in roles:
+    _check_complete(table, name, found[name])
+  clients = _clients(config, table, found, seed)
+  of_label = labels.of_column(
+    found[config.label],
+    config.kind,
+    clients,
+    source=f"{table.path}: column {config.label!r}",
+    place=table.place,
+  )
+  inputs = {name: found[name] for name in names}
+  fitted = features.fit(inputs, clients.train)
+  encoder = features.Encoder(inputs, fitted)
+  num_numbers = sum(isinstance(c, columns.Numbers) for c in inputs.values())
+  return building.build_task(
+    "table",
+    f"{table.path.name}, {num_numbers:,} columns of numbers and "
+    f"{len(inputs) - num_numbers:,} of texts, {encoder.width:,} features",
+    config,
+    clients,
+    of_label,
+    encoder,
+    [encoder.width],
+    seed=seed,
+    preprocessing=preprocessing.TablePreprocessing(
+      features=fitted, labels=of_label
+    ),
+  )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+  """Reads names with commas in between, as a row of a CSV file has them."""
+  rows = csv.reader([text] if text else [], skipinitialspace=True)
+  return tuple(name.strip() for row in rows for name in row)
+
+
+def _feature_names(config: Options, table: reading.Table) -> list[str]:
+  given = {
+    "client": (config.client,),
+    "label": (config.label,),
+    "split": (config.split,) if config.split else (),
+    "features": _names(config.features),
+    "ignore": _names(config.ignore),
+  }
+  for option, names in given.items():
+    reading.check_names(table, names, option)
+  if config.features:
+    # Each once, in the order in which they were given.
+    return list(dict.fromkeys(given["features"]))
+  others = {name for names in given.values() for name in names}
+  # A column without a name is the number of the row, as pandas writes it.
+  left = [name for name in table.names if name and name not in others]
+  if not left:
+    raise DataError(
+      f"{table.path}: there is no column left to predict {config.label!r} from."
+    )
+  return left
+
+
+def _check_complete(
+  table: reading.Table, name: str, column: columns.Column
+) -> None:
+  is_missing = (
+    np.isnan(column.values)
+    if isinstance(column, columns.Numbers)
+    else column.codes < 0
+  )
+  if is_missing.any():
+    place = table.place(int(is_missing.argmax()))
+    raise DataError(
+      f"{table.path}: column {name!r}, {place}: is empty. Fill it in, or take "
+      "the row out."
+    )
+
+
+def _clients(
+  config: Options,
+  table: reading.Table,
+  found: dict[str, columns.Column],
+  seed: int,
+) -> population.Population:
+  def texts(name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    column = found[name]
+    assert isinstance(column, columns.Texts)  # They were read as such.
+    return column.codes, column.values
+
+  codes, names = texts(config.client)
+  return building.divide(
+    config,
+    codes,
+    names,
+    texts(config.split) if config.split else None,
+    seed=seed,
+    source=f"{table.path}: column {config.client!r}",
+    source_of_split=lambda row: (
+      f"{table.path}: column {config.split!r}, {table.place(row)}"
+    ),
+  )

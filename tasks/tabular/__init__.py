@@ -1,0 +1,6 @@
+"""Tables of a user's own: one row an example, one column the client.
+
+`reading` reads the columns of a CSV or Parquet file, `population` gives its
+rows to clients, `labels` and `features` make y and x of them, and
+`preprocessing` puts the same in front of a Keras model.
+"""

@@ -1,0 +1,160 @@
+"""What the tasks of a user's own rows share: options, and the task itself."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tasks import models, options, task
+from tasks.data_error import DataError
+from tasks.tabular import population
+from tasks.tabular.labels import Labels
+
+_HALVES = ("train", "test")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowOptions(options.TaskOptions):
+  """Options of tasks of a user's own rows.
+
+  Attributes:
+    file: The file. A relative path begins in data_dir if that is given,
+      otherwise in the working directory.
+    test_fraction: The share of a client's rows, chosen at random, that is for
+      testing, where the data does not say which rows are.
+    min_examples: Least number of rows of a client, train and test together;
+      clients with fewer are left out.
+    num_clients: Number of clients, chosen at random; none takes all.
+    model: The network. "linear": no hidden layer, so logistic or linear
+      regression. "mlp": two hidden layers of 200 units; "mlp_128": one of 128.
+  """
+
+  file: str = ""
+  test_fraction: float = 0.2
+  min_examples: int = 2
+  num_clients: int | None = None
+  model: models.DenseModelName = "linear"
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
+    self.require("min_examples", self.min_examples >= 1, "at least 1")
+    self.require(
+      "num_clients",
+      self.num_clients is None or self.num_clients >= 2,
+      "at least 2, or none",
+    )
+
+
+def divide(
+  config: RowOptions,
+  clients: np.ndarray,
+  names: Sequence[str],
+  halves: tuple[np.ndarray, Sequence[str]] | None,
+  *,
+  seed: int,
+  source: str,
+  source_of_split: Callable[[int], str],
+) -> population.Population:
+  """Gives rows to clients, and cuts each client's in two.
+
+  Args:
+    config: How to.
+    clients: Client of each row, int[rows], a position in `names`.
+    names: Names of all clients.
+    halves: The half of each row, int[rows], and what the numbers mean: "train"
+      and "test"; None takes a share of each client's rows for testing.
+    seed: Seed of these shares, and of the choice of clients.
+    source: The file and what names its clients, for errors.
+    source_of_split: Tells the place of a row's half, for errors.
+
+  Raises:
+    DataError: If a half is neither "train" nor "test", or fewer than two
+      clients have both.
+    ValueError: If there are fewer clients than asked for.
+  """
+  if halves is None:
+    is_test = population.test_share(clients, config.test_fraction, seed)
+  else:
+    codes, words = halves
+    is_known = np.array([word in _HALVES for word in words], bool)[codes]
+    if not is_known.all():
+      row = int(np.argmin(is_known))
+      raise DataError(
+        f"{source_of_split(row)}: must be train or test, found "
+        f"{words[codes[row]]!r}."
+      )
+    is_test = np.array([word == "test" for word in words], bool)[codes]
+  return population.divide(
+    clients,
+    names,
+    is_test,
+    min_examples=config.min_examples,
+    num_clients=config.num_clients,
+    seed=seed,
+    source=source,
+  )
+
+
+def build_task(
+  name: str,
+  title: str,
+  config: RowOptions,
+  clients: population.Population,
+  labels: Labels,
+  load_x: Callable[[np.ndarray], np.ndarray],
+  x_shape: Sequence[int],
+  *,
+  seed: int,
+  preprocessing: task.Preprocessing | None = None,
+) -> task.Task:
+  """Makes a task of rows that have clients and labels.
+
+  Args:
+    name: Name of the task.
+    title: The data in a few words.
+    config: Knows the model.
+    clients: The clients and their rows.
+    labels: The labels of all rows.
+    load_x: Maps positions of rows, int64[n], to x, float32[n, *x_shape].
+    x_shape: Shape of one input.
+    seed: Seed of the model.
+    preprocessing: How raw values become x.
+  """
+
+  def split(half: population.ClientRows) -> task.Split:
+    def load(client_id: int) -> task.Arrays:
+      rows = half.of(client_id)
+      return load_x(rows), labels.y[rows]
+
+    return task.Split(num_examples=half.sizes.astype(np.int64), load=load)
+
+  train, test = split(clients.train), split(clients.test)
+  classes = labels.num_classes
+  return task.Task(
+    name=name,
+    description=(
+      f"{title}: {len(clients.names):,} clients ({clients.num_left_out:,} with "
+      f"too few rows left out), {task.count_examples(train, test)}, "
+      + ("a number as label" if classes is None else f"{classes:,} classes")
+    ),
+    client_names=clients.names,
+    train=train,
+    test=test,
+    element_spec=task.element_spec(x_shape, y_dtype=labels.y.dtype.name),
+    num_classes=classes,
+    keras_model_fn=functools.partial(
+      models.mlp,
+      tuple(x_shape),
+      models.HIDDEN_UNITS[config.model],
+      classes or 1,
+      seed,
+    ),
+    objective=(
+      models.number_objective() if classes is None else models.class_objective()
+    ),
+    label_scale=labels.scale,
+    class_names=labels.class_names,
+    preprocessing=preprocessing,
+  )

@@ -1,0 +1,100 @@
+"""Columns of a table, held compactly: numbers, or texts as codes."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Numbers:
+  """A column of numbers.
+
+  Attributes:
+    values: float32[rows] or float64[rows], NaN where the number is missing.
+  """
+
+  values: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Texts:
+  """A column of texts.
+
+  Attributes:
+    codes: Position of each row's text in `values`, int32[rows]; -1 where it is
+      missing.
+    values: The different texts, in ascending order.
+  """
+
+  codes: np.ndarray
+  values: tuple[str, ...]
+
+
+Column = Numbers | Texts
+# A column in some rows of a file: numbers, float64[rows] with NaN; or codes, -1
+# where a text is missing, and their texts; or None of other fields.
+Piece = np.ndarray | tuple[np.ndarray, Sequence[str]] | None
+# The number of these rows, and the columns by name.
+Rows = tuple[int, Mapping[str, Piece]]
+
+
+class NumberGatherer:
+  """Gathers the pieces of a column of numbers."""
+
+  def __init__(self, dtype: type[np.floating]) -> None:
+    self._dtype = dtype
+    self._parts: list[np.ndarray] = []
+
+  def add(self, values: np.ndarray) -> None:
+    """Adds float64[rows] within the range of the type, NaN being missing."""
+    self._parts.append(values.astype(self._dtype))
+
+  def column(self) -> Numbers:
+    """Returns the column."""
+    return Numbers(np.concatenate(self._parts))
+
+
+class TextGatherer:
+  """Gathers the pieces of a column of texts."""
+
+  def __init__(self) -> None:
+    self._parts: list[np.ndarray] = []
+    self._codes: dict[str, int] = {}
+
+  @property
+  def values(self) -> Collection[str]:
+    """The different texts so far, in the order in which they came."""
+    return self._codes.keys()
+
+  def add(self, codes: np.ndarray, values: Sequence[str]) -> None:
+    """Adds rows.
+
+    Args:
+      codes: Position of each row's text in `values`, integer[rows]; -1 where it
+        is missing. The empty text is missing, too.
+      values: Texts of this piece.
+    """
+    known = self._codes
+    places = [known.setdefault(v, len(known)) if v else -1 for v in values]
+    # Last the place of missing texts, where code -1 finds it.
+    self._parts.append(np.array([*places, -1], np.int32)[codes])
+
+  @property
+  def num_texts(self) -> int:
+    """Number of rows that have a text."""
+    return sum(int((part >= 0).sum()) for part in self._parts)
+
+  def first_row(self, value: str) -> int:
+    """Returns the first row that has a text."""
+    return int(np.argmax(np.concatenate(self._parts) == self._codes[value]))
+
+  def column(self) -> Texts:
+    """Returns the column."""
+    values = sorted(self._codes)
+    ranks = np.full(len(values) + 1, -1, np.int32)
+    ranks[[self._codes[value] for value in values]] = np.arange(len(values))
+    return Texts(ranks[np.concatenate(self._parts)], tuple(values))
+
+
+Gatherer = NumberGatherer | TextGatherer

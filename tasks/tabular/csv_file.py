@@ -1,0 +1,173 @@
+"""Reads the columns of a CSV file, compressed by gzip or not.
+
+pandas parses the fields. It pads rows that are too short, and knows no line
+numbers, so Python's own reader looks for the line where something is wrong.
+"""
+
+import csv
+import io
+import itertools
+import pathlib
+import typing
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.formats import source_file
+from tasks.tabular import columns
+
+if typing.TYPE_CHECKING:
+  import pandas as pd
+
+# What stands for a missing number. A missing text is the empty one alone, so
+# that a country called NA stays one.
+_NO_NUMBER = (
+  *("", "?", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN"),
+  *("null", "NULL", "None", "none"),
+)
+_NO_TEXT = ("",)
+_ROWS_OF_A_PIECE = 1 << 18
+# The first rows tell numbers from texts, as far as they can.
+_ROWS_OF_THE_SAMPLE = 10_000
+
+
+class CsvFile:
+  """A CSV file with a header, in UTF-8."""
+
+  def __init__(self, path: pathlib.Path) -> None:
+    """Reads the header.
+
+    Raises:
+      DataError: If the file cannot be read, or has no header or no rows.
+    """
+    self.path = path
+    beginning = list(itertools.islice(self._rows(), 2))
+    if len(beginning) < 2:
+      what = "a header, but no rows" if beginning else "nothing in it"
+      raise DataError(f"{path}: has {what}.")
+    (_, names), first = beginning
+    self.names: Sequence[str] = names
+    # pandas would take the first field of a longer row for its name.
+    self._check_length(*first)
+
+  def place(self, row: int) -> str:
+    """Returns where the file has a row, in words; row 0 follows the header."""
+    # Rows may span several lines, and empty lines are no rows.
+    line, _ = next(itertools.islice(self._rows(), row + 1, None))
+    return f"line {line} (the header counts)"
+
+  def pieces(
+    self, names: Sequence[str], texts: Collection[str]
+  ) -> Iterator[columns.Rows]:
+    """Yields columns, some rows at a time.
+
+    Args:
+      names: The columns.
+      texts: Those of them that are texts, whatever they hold. All others are
+        numbers if all of their fields are.
+
+    Yields:
+      The number of rows, and columns by name; None for a column that looked
+      like numbers at first, and has other fields in these rows.
+
+    Raises:
+      DataError: If the file is damaged or ragged; it names the line.
+    """
+    positions = {name: self.names.index(name) for name in names}
+    texts = {*texts, *self._texts_of_sample(positions)}
+    dtypes = {positions[name]: "category" for name in texts}
+    missing = {
+      k: _NO_TEXT if k in dtypes else _NO_NUMBER for k in range(len(self.names))
+    }
+    last, may_be_short = len(self.names) - 1, False
+    # All columns are parsed: pandas does not see long rows otherwise.
+    for frame in self._frames(
+      dtype=dtypes, na_values=missing, chunksize=_ROWS_OF_A_PIECE
+    ):
+      may_be_short = may_be_short or bool(frame[last].isna().any())
+      yield (
+        len(frame),
+        {name: _piece(frame[k]) for name, k in positions.items()},
+      )
+    if may_be_short:
+      self._check_lengths()
+
+  def _texts_of_sample(self, positions: Mapping[str, int]) -> list[str]:
+    (frame,) = self._frames(na_values=_NO_NUMBER, nrows=_ROWS_OF_THE_SAMPLE)
+    return [name for name, k in positions.items() if not _is_number(frame[k])]
+
+  def _frames(self, **options: typing.Any) -> Iterator["pd.DataFrame"]:
+    """Yields what `pandas.read_csv` makes, columns called by their position."""
+    import pandas as pd  # noqa: PLC0415
+
+    with source_file.opened(self.path) as file:
+      try:
+        found = pd.read_csv(
+          file,
+          header=0,
+          names=range(len(self.names)),
+          index_col=False,
+          skipinitialspace=True,
+          keep_default_na=False,
+          encoding="utf-8",
+          low_memory=False,
+          **options,
+        )
+        yield from [found] if isinstance(found, pd.DataFrame) else found
+      except (pd.errors.ParserError, UnicodeError) as error:
+        self._check_lengths()
+        raise DataError(
+          f"{self.path}: cannot be read: {source_file.reason(error)}."
+        ) from error
+
+  def _check_lengths(self) -> None:
+    for line, row in self._rows():
+      self._check_length(line, row)
+
+  def _check_length(self, line: int, row: Sequence[str]) -> None:
+    if len(row) != len(self.names):
+      raise DataError(
+        f"{self.path}: line {line} has {len(row)} fields, the header has "
+        f"{len(self.names)}. A field with a comma or a line end in it needs "
+        "quotation marks."
+      )
+
+  def _rows(self) -> Iterator[tuple[int, list[str]]]:
+    """Yields the fields of each row, and the line where it begins."""
+    with source_file.opened(self.path) as file:
+      # A byte that is no UTF-8 must not end the lines before it.
+      text = io.TextIOWrapper(
+        file, "utf-8-sig", errors="surrogateescape", newline=""
+      )
+      reader = csv.reader(text, skipinitialspace=True)
+      while True:
+        line = reader.line_num + 1
+        try:
+          row = next(reader, None)
+        except csv.Error as error:
+          raise DataError(f"{self.path}: line {line}: {error}.") from error
+        if row is None:
+          return
+        content = "".join(row)
+        if any(0xDC80 <= ord(c) <= 0xDCFF for c in _not_ascii(content)):
+          raise DataError(
+            f"{self.path}: line {line}: is not UTF-8. Save the file as CSV in "
+            "UTF-8."
+          )
+        if len(row) > 1 or content.strip():  # pandas leaves out empty lines.
+          yield line, row
+
+
+def _not_ascii(text: str) -> str:
+  return "" if text.isascii() else text
+
+
+def _is_number(column: "pd.Series") -> bool:
+  return column.dtype.kind in "iuf"
+
+
+def _piece(column: "pd.Series") -> columns.Piece:
+  if column.dtype == "category":
+    return column.cat.codes.to_numpy(), list(column.cat.categories)
+  return column.to_numpy(np.float64) if _is_number(column) else None

@@ -1,0 +1,164 @@
+"""Makes a model's input x of a table's columns.
+
+The columns of x are, in this order:
+
+- each column of numbers, standardized: z = (number - mean) / deviation with the
+  moments of all clients' training rows (`moments`); 0 where it is missing, and
+  everywhere if all training rows have one number;
+- for each column of numbers that some training row lacks: 1 where it is
+  missing, 0 elsewhere;
+- for each column of texts: 1 for a text that no client has in training, then 1
+  for each text that some client has, the missing one first, if some row lacks a
+  text; 0 elsewhere.
+
+All of it happens in float32, in the very steps of `preprocessing`'s layers.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tasks.tabular import moments
+from tasks.tabular.columns import Column, Numbers, Texts
+from tasks.tabular.population import ClientRows
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NumberFeature:
+  """How a column of numbers enters x: as (number - shift) * scale + offset.
+
+  Shift and offset are one mean in two parts: a single float32 may differ by
+  more than a deviation from a mean as large as that of years in seconds.
+
+  Attributes:
+    name: Name of the column.
+    shift: A float32 next to the mean.
+    scale: One over the deviation; 0 if all numbers are equal.
+    offset: What the shift lacks of the mean, after scaling.
+    is_flagged: Whether training rows lack the number, so that x has a flag.
+  """
+
+  name: str
+  shift: float
+  scale: float
+  offset: float
+  is_flagged: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextFeature:
+  """How a column of texts enters x.
+
+  Attributes:
+    name: Name of the column.
+    values: The texts with a place of their own, in ascending order; "" is the
+      missing one.
+  """
+
+  name: str
+  values: tuple[str, ...]
+
+
+Feature = NumberFeature | TextFeature
+
+
+def fit(
+  columns: Mapping[str, Column], train: ClientRows
+) -> tuple[Feature, ...]:
+  """Learns from training rows how columns enter x.
+
+  Args:
+    columns: Columns by name.
+    train: The training rows of the clients.
+
+  Returns:
+    A feature for each column.
+  """
+  return tuple(
+    _fit_numbers(name, column, train)
+    if isinstance(column, Numbers)
+    else _fit_texts(name, column, train)
+    for name, column in columns.items()
+  )
+
+
+def _fit_numbers(
+  name: str, column: Numbers, train: ClientRows
+) -> NumberFeature:
+  values = column.values[train.rows]
+  found = moments.of_federation(moments.of_clients(values, train.sizes))
+  with np.errstate(divide="ignore", over="ignore"):
+    scale = np.float32(1 / found.deviation)
+  # Beyond float32, as it is infinite if all numbers are equal.
+  scale = scale if np.isfinite(scale) else np.float32(0)
+  shift = np.float32(found.mean)
+  return NumberFeature(
+    name=name,
+    shift=float(shift),
+    scale=float(scale),
+    offset=float(np.float32((float(shift) - found.mean) * scale)),
+    is_flagged=bool(np.isnan(values).any()),
+  )
+
+
+def _fit_texts(name: str, column: Texts, train: ClientRows) -> TextFeature:
+  # The union of the clients' texts. The missing one has code -1.
+  texts = ("", *column.values)
+  counts = np.bincount(column.codes[train.rows] + 1, minlength=len(texts))
+  return TextFeature(
+    name=name, values=tuple(texts[k] for k in np.flatnonzero(counts))
+  )
+
+
+class Encoder:
+  """Makes x of the rows of a table."""
+
+  def __init__(
+    self, columns: Mapping[str, Column], features: Sequence[Feature]
+  ) -> None:
+    """Looks up the place of every text.
+
+    Args:
+      columns: The columns of all features, by name.
+      features: How they enter x.
+    """
+    numbers = [f for f in features if isinstance(f, NumberFeature)]
+    self._numbers = [columns[f.name].values for f in numbers]
+    self._shift, self._scale, self._offset = (
+      np.array([(f.shift, f.scale, f.offset) for f in numbers], np.float32)
+      .reshape(-1, 3)
+      .T
+    )
+    self._is_flagged = np.array([f.is_flagged for f in numbers], bool)
+    width = len(numbers) + int(self._is_flagged.sum())
+    # The codes of each column, and the place in x of each code.
+    self._texts: list[tuple[np.ndarray, np.ndarray]] = []
+    for feature in features:
+      if isinstance(feature, TextFeature):
+        column = columns[feature.name]
+        assert isinstance(column, Texts)
+        self._texts.append((column.codes, width + _places(column, feature)))
+        width += 1 + len(feature.values)
+    self.width = width
+
+  def __call__(self, rows: np.ndarray) -> np.ndarray:
+    """Returns x of some rows, float32[n, width]."""
+    x = np.zeros([len(rows), self.width], np.float32)
+    count = len(self._numbers)
+    if count:
+      raw = np.stack([values[rows] for values in self._numbers], axis=1)
+      is_missing = np.isnan(raw)
+      z = (raw - self._shift) * self._scale + self._offset
+      flags = is_missing[:, self._is_flagged]
+      x[:, :count] = np.where(is_missing, np.float32(0), z)
+      x[:, count : count + flags.shape[1]] = flags
+    for codes, places in self._texts:
+      x[np.arange(len(rows)), places[codes[rows]]] = 1
+    return x
+
+
+def _places(column: Texts, feature: TextFeature) -> np.ndarray:
+  """Returns the place of each code: 0 is that of unseen texts; -1 is last."""
+  known = {value: 1 + k for k, value in enumerate(feature.values)}
+  return np.array([known.get(value, 0) for value in (*column.values, "")])

@@ -1,0 +1,157 @@
+"""Makes class numbers, or standardized numbers, of a table's labels."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.tabular import moments, text_checks
+from tasks.tabular.columns import Column, Numbers
+from tasks.tabular.population import ClientRows, Population
+
+Kind = Literal["auto", "classes", "number"]
+
+# Numbers with more different values are no classes, unless somebody says so.
+_MOST_CLASSES = 20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Labels:
+  """The labels of all rows, and what they mean.
+
+  Attributes:
+    y: Class numbers, int32[rows], or standardized numbers, float32[rows]; of
+      rows that no client has, anything.
+    class_names: Names of the classes; None of numbers.
+    mean: What y = 0 is in the label's own units.
+    scale: What one unit of y is in the label's own units.
+  """
+
+  y: np.ndarray
+  class_names: Sequence[str] | None = None
+  mean: float = 0.0
+  scale: float = 1.0
+
+  @property
+  def num_classes(self) -> int | None:
+    """Number of classes; None of numbers."""
+    return None if self.class_names is None else len(self.class_names)
+
+
+def of_column(
+  column: Column,
+  kind: Kind,
+  clients: Population,
+  *,
+  source: str,
+  place: Callable[[int], str],
+) -> Labels:
+  """Makes labels of a column.
+
+  Args:
+    column: The column, nothing missing in the clients' rows; float64 if it has
+      numbers.
+    kind: Whether the labels are classes or numbers. "auto" takes texts, and
+      whole numbers with at most 20 different values, as classes.
+    clients: Whose rows these are.
+    source: The file and the column, for errors.
+    place: Tells where a row is, for errors.
+
+  Raises:
+    DataError: If the labels cannot be learned.
+  """
+  if isinstance(column, Numbers):
+    if kind == "number" or (kind == "auto" and not _are_classes(column.values)):
+      return standardized(column.values, clients.train, source=source)
+    values, codes = np.unique(column.values, return_inverse=True)
+    names = [f"{value:.15g}" for value in values]
+    return classes(codes, names, clients, source=source, place=place)
+  if kind == "number":
+    raise DataError(
+      f"{source}: holds texts, such as {column.values[0]!r}, and kind=number "
+      "wants numbers."
+    )
+  return classes(
+    column.codes, column.values, clients, source=source, place=place
+  )
+
+
+def _are_classes(values: np.ndarray) -> bool:
+  if not np.array_equal(values, np.rint(values)):
+    return False
+  return len(np.unique(values)) <= _MOST_CLASSES
+
+
+def classes(
+  codes: np.ndarray,
+  names: Sequence[str],
+  clients: Population,
+  *,
+  source: str,
+  place: Callable[[int], str],
+) -> Labels:
+  """Numbers the classes that the clients train on.
+
+  Args:
+    codes: Class of each row, int[rows], a position in `names`.
+    names: Names of all classes in the file.
+    clients: Whose rows these are.
+    source: The file and the column, for errors.
+    place: Tells where a row is, for errors.
+
+  Raises:
+    DataError: If there is one class only, or one is in test rows alone.
+  """
+  is_known = np.bincount(codes[clients.train.rows], minlength=len(names)) > 0
+  is_new = ~is_known[codes[clients.test.rows]]
+  if is_new.any():
+    row = int(clients.test.rows[is_new].min())
+    raise DataError(
+      f"{source}, {place(row)}: the label {names[codes[row]]!r} is in test "
+      "rows alone, so nobody learns it. Leave these rows out, or divide the "
+      "rows in another way."
+    )
+  known = np.flatnonzero(is_known)
+  if len(known) > text_checks.MOST:
+    raise DataError(
+      f"{source}: has {len(known):,} different labels, at most "
+      f"{text_checks.MOST:,} can be classes, such as {names[known[0]]!r}."
+    )
+  if len(known) == 1:
+    raise _one_value(source, names[known[0]])
+  numbers = np.cumsum(is_known, dtype=np.int32) - 1
+  return Labels(
+    y=numbers[codes].astype(np.int32),
+    class_names=tuple(names[k] for k in known),
+  )
+
+
+def standardized(
+  values: np.ndarray, train: ClientRows, *, source: str
+) -> Labels:
+  """Brings labels to mean 0 and deviation 1 over the federation's training.
+
+  Args:
+    values: float64[rows].
+    train: The training rows of the clients.
+    source: The file and the column, for errors.
+
+  Raises:
+    DataError: If the labels are all equal.
+  """
+  of_training = values[train.rows]
+  if of_training.min() == of_training.max():
+    raise _one_value(source, f"{of_training[0]:.15g}")
+  found = moments.of_federation(moments.of_clients(of_training, train.sizes))
+  mean, scale = float(found.mean), float(found.deviation)
+  y = ((values - mean) / scale).astype(np.float32)
+  return Labels(y=y, mean=mean, scale=scale)
+
+
+def _one_value(source: str, value: str) -> DataError:
+  return DataError(
+    f"{source}: every label to train on is {value!r}; there is nothing to "
+    "learn."
+  )

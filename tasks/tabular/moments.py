@@ -1,0 +1,94 @@
+"""Mean and deviation of a federation's numbers, without pooling its rows.
+
+Each client reports of its own numbers how many they are, their mean, and the
+sum of squares around that mean. Two such reports make one of both, in any
+order (Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance",
+1983):
+
+  n = n_a + n_b,  d = mean_b - mean_a,
+  mean = mean_a + d n_b / n,  M2 = M2_a + M2_b + d^2 n_a n_b / n
+
+So a federation sums them where rows never meet: `merge` is the merge of a
+`tff.federated_aggregate`. Sums of squares around zero would be plain sums, but
+lose all digits of numbers that differ little beside their size.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Moments(NamedTuple):
+  """Moments of the numbers of one client, or of several.
+
+  Attributes:
+    count: How many numbers there are, those missing left out, float64[...].
+    mean: Their mean, float64[...]; 0 of no numbers.
+    m2: Sum of their squares around the mean, float64[...].
+  """
+
+  count: np.ndarray
+  mean: np.ndarray
+  m2: np.ndarray
+
+  @property
+  def deviation(self) -> np.ndarray:
+    """Root mean square around the mean, float64[...]; 0 of no numbers."""
+    return np.sqrt(self.m2 / np.maximum(self.count, 1))
+
+
+def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
+  """Returns the moments of each client's own numbers.
+
+  Args:
+    values: Numbers of one client after the other, float[rows]; NaN is missing.
+    sizes: How many rows each client has, int64[clients].
+
+  Returns:
+    Moments, float64[clients].
+  """
+  client = np.repeat(np.arange(len(sizes)), sizes)
+  is_there = ~np.isnan(values)
+  client, values = client[is_there], values[is_there].astype(np.float64)
+
+  def sums(numbers: np.ndarray) -> np.ndarray:
+    return np.bincount(client, numbers, minlength=len(sizes))
+
+  count = np.bincount(client, minlength=len(sizes)).astype(np.float64)
+  at_least_one = np.maximum(count, 1)
+  first = sums(values) / at_least_one
+  centered = values - first[client]
+  # A second pass takes out what the first one lost in rounding.
+  error = sums(centered)
+  mean = first + error / at_least_one
+  m2 = sums(centered**2) - error**2 / at_least_one
+  return Moments(count, mean, np.maximum(m2, 0))
+
+
+def merge(a: Moments, b: Moments) -> Moments:
+  """Returns the moments of the numbers of both."""
+  count = a.count + b.count
+  at_least_one = np.maximum(count, 1)
+  difference = b.mean - a.mean
+  share = b.count / at_least_one
+  mean = np.where(a.count > 0, a.mean + difference * share, b.mean)
+  m2 = a.m2 + b.m2 + difference**2 * a.count * share
+  return Moments(count, mean, m2)
+
+
+def of_federation(clients: Moments) -> Moments:
+  """Returns the moments of all clients' numbers, merged pair by pair.
+
+  Args:
+    clients: Moments by client, float64[clients].
+
+  Returns:
+    Moments, float64[]; a count of 0 where there are no clients.
+  """
+  while len(clients.count) > 1:
+    half = -(-len(clients.count) // 2)
+    # The middle one, of an odd number, has nobody to merge with.
+    lacking = 2 * half - len(clients.count)
+    second = Moments(*(np.pad(x[half:], (0, lacking)) for x in clients))
+    clients = merge(Moments(*(x[:half] for x in clients)), second)
+  return Moments(*(x.sum() for x in clients))

@@ -1,0 +1,138 @@
+"""Reads the columns of a Parquet file by pyarrow, which pandas reads it by."""
+
+import pathlib
+import typing
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.formats import source_file
+from tasks.tabular import columns
+
+if typing.TYPE_CHECKING:
+  import pyarrow as pa
+  from pyarrow import parquet
+
+MAGIC = b"PAR1"
+# What pandas calls the index of its rows, where it has no name.
+_INDEX = "__index_level_"
+_ROWS_OF_A_PIECE = 1 << 18
+
+
+class ParquetFile:
+  """A Parquet file."""
+
+  def __init__(self, path: pathlib.Path) -> None:
+    """Reads the names of the columns.
+
+    Raises:
+      DataError: If the file cannot be read or has no rows, or pyarrow is
+        missing.
+    """
+    self.path = path
+    self._file = _opened(path)
+    if self._file.metadata.num_rows == 0:
+      raise DataError(f"{path}: has no rows.")
+    self.names: Sequence[str] = [
+      "" if name.startswith(_INDEX) else name
+      for name in self._file.schema_arrow.names
+    ]
+
+  def place(self, row: int) -> str:
+    """Returns which row one is, in words."""
+    return f"row {row + 1} (counted from 1)"
+
+  def pieces(
+    self, names: Sequence[str], texts: Collection[str]
+  ) -> Iterator[columns.Rows]:
+    """Yields columns, some rows at a time; otherwise as `CsvFile.pieces`.
+
+    Raises:
+      DataError: If the file is damaged, or a column has neither numbers nor
+        texts.
+    """
+    batches = self._file.iter_batches(_ROWS_OF_A_PIECE, columns=list(names))
+    while True:
+      with source_file.damage_named(self.path):
+        batch = next(batches, None)
+      if batch is None:
+        return
+      yield (
+        batch.num_rows,
+        {
+          name: self._piece(name, batch.column(name), name in texts)
+          for name in names
+        },
+      )
+
+  def _piece(
+    self, name: str, array: "pa.Array", is_text: bool
+  ) -> columns.Piece:
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = array.type
+    with source_file.damage_named(f"{self.path}: column {name!r}"):
+      if is_text:
+        return _codes(array.cast(pa.string()))
+      if pa.types.is_boolean(kind):
+        # As Python and pandas write them.
+        array = array.dictionary_encode()
+        words = [str(value.as_py()) for value in array.dictionary]
+        return _codes(array)[0], words
+      if pa.types.is_dictionary(kind) or _is_text(kind):
+        return _codes(array)
+      if _is_number(kind):
+        numbers = array if pa.types.is_floating(kind) else _floats(array)
+        return numbers.to_numpy(zero_copy_only=False).astype(np.float64)
+    what = "dates or times" if pa.types.is_temporal(kind) else f"type {kind}"
+    raise DataError(
+      f"{self.path}: column {name!r} has {what}, which are neither numbers nor "
+      f"texts. Leave it out (ignore={name}), or make numbers of it."
+    )
+
+
+def _opened(path: pathlib.Path) -> "parquet.ParquetFile":
+  try:
+    from pyarrow import parquet  # noqa: PLC0415
+  except ImportError as error:
+    raise DataError(
+      f"{path}: is a Parquet file, and pyarrow is missing, which reads it: pip "
+      'install "pyarrow<20", or write the table as CSV.'
+    ) from error
+  with source_file.damage_named(path):
+    return parquet.ParquetFile(path)
+
+
+def _is_text(kind: "pa.DataType") -> bool:
+  import pyarrow as pa  # noqa: PLC0415
+
+  return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_number(kind: "pa.DataType") -> bool:
+  import pyarrow as pa  # noqa: PLC0415
+
+  return (
+    pa.types.is_integer(kind)
+    or pa.types.is_floating(kind)
+    or pa.types.is_decimal(kind)
+    or pa.types.is_null(kind)  # A column that is empty all over.
+  )
+
+
+def _floats(array: "pa.Array") -> "pa.Array":
+  import pyarrow as pa  # noqa: PLC0415
+
+  # Not safe: large integers lose digits, as they do in every float.
+  return array.cast(pa.float64(), safe=False)
+
+
+def _codes(array: "pa.Array") -> tuple[np.ndarray, list[str]]:
+  import pyarrow as pa  # noqa: PLC0415
+
+  if not pa.types.is_dictionary(array.type):
+    array = array.dictionary_encode()
+  codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+  values = array.dictionary.cast(pa.string()).to_pylist()
+  return codes, ["" if value is None else value for value in values]

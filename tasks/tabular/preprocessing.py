@@ -1,0 +1,60 @@
+"""From the raw values of a table to a model's input, and back to its label."""
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from tasks.tabular.features import Feature, NumberFeature
+from tasks.tabular.labels import Labels
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class TablePreprocessing:
+  """A `tasks.task.Preprocessing` of a table's features and labels.
+
+  Attributes:
+    features: How the columns enter x.
+    labels: What y means.
+  """
+
+  features: Sequence[Feature]
+  labels: Labels
+
+  @functools.cached_property
+  def columns(self) -> Mapping[str, Literal["number", "text"]]:
+    """The kind of each column of raw values, by name."""
+    return {
+      feature.name: "number" if isinstance(feature, NumberFeature) else "text"
+      for feature in self.features
+    }
+
+  def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
+    """Returns a model that takes raw values.
+
+    Args:
+      model: A model of the task, from x, float32[n, width], to logits,
+        float32[n, classes], or to standardized numbers, float32[n, 1].
+
+    Returns:
+      A model of plain Keras layers, from a dictionary of columns to class
+      probabilities, float32[n, classes], or to numbers in the label's own
+      units, float32[n]. A column of numbers is float32[n] with NaN for a
+      missing one, one of texts string[n] with "" for a missing one.
+    """
+    from tasks.tabular import layers  # noqa: PLC0415
+
+    inputs = layers.inputs(self.columns)
+    outputs = model(layers.encode(inputs, self.features))
+    return layers.model(inputs, layers.in_own_units(outputs, self.labels))
+
+  def encoder(self) -> "tf.keras.Model":
+    """Returns the part before the model: from raw values to x."""
+    from tasks.tabular import layers  # noqa: PLC0415
+
+    inputs = layers.inputs(self.columns)
+    return layers.model(inputs, layers.encode(inputs, self.features))

@@ -1,0 +1,184 @@
+"""Reads the columns of a table."""
+
+import difflib
+import os
+import pathlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.formats import source_file
+from tasks.tabular import columns, csv_file, parquet_file, text_checks
+
+_MOST_NAMES_SHOWN = 20
+
+
+class Table(Protocol):
+  """A file with columns, `CsvFile` or `ParquetFile`."""
+
+  path: pathlib.Path
+  names: Sequence[str]
+
+  def place(self, row: int) -> str:
+    """Returns where the file has a row, in words."""
+
+  def pieces(
+    self, names: Sequence[str], texts: Collection[str]
+  ) -> Iterator[columns.Rows]:
+    """Yields columns, some rows at a time."""
+
+
+def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
+  """Returns the place of a file that an option names.
+
+  Args:
+    file: A path; a relative one begins in `data_dir`, if that is given.
+    data_dir: A folder.
+
+  Raises:
+    DataError: If no file is named, or there is none.
+  """
+  if not file:
+    raise DataError("file is missing; name the file, as file=patients.csv.")
+  path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
+  if path.is_dir():
+    raise DataError(f"{path}: is a folder, expected a file.")
+  if not path.exists():
+    raise DataError(f"{path}: there is no such file.")
+  return path
+
+
+def opened(path: pathlib.Path) -> Table:
+  """Opens a table; the content tells CSV from Parquet.
+
+  Raises:
+    DataError: If the file cannot be read, has no rows, or two columns have one
+      name.
+  """
+  with source_file.opened(path) as file:
+    magic = file.read(len(parquet_file.MAGIC))
+  is_parquet = magic == parquet_file.MAGIC
+  table = (parquet_file.ParquetFile if is_parquet else csv_file.CsvFile)(path)
+  twice = [k for k, n in Counter(filter(None, table.names)).items() if n > 1]
+  if twice:
+    raise DataError(f"{path}: has more than one column {twice[0]!r}.")
+  return table
+
+
+def check_names(table: Table, names: Sequence[str], option: str) -> None:
+  """Raises `DataError` if a table lacks a column that an option names."""
+  for name in names:
+    if name in table.names and name:
+      continue
+    known = [known for known in table.names if known]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f" Is it {' or '.join(map(repr, near))}?" if near else ""
+    if len(known) == 1:
+      hint += " Commas must separate the columns."
+    raise DataError(
+      f"{table.path}: there is no column {name!r} ({option}).{hint} It has "
+      f"{_shown(known)}."
+    )
+
+
+def _shown(names: Sequence[str]) -> str:
+  shown = ", ".join(names[:_MOST_NAMES_SHOWN])
+  return shown + (", ..." if len(names) > _MOST_NAMES_SHOWN else "")
+
+
+def read(
+  table: Table,
+  names: Sequence[str],
+  *,
+  texts: Collection[str],
+  categories: Collection[str],
+  exact: Collection[str],
+) -> dict[str, columns.Column]:
+  """Reads columns, in one pass through the file, or in two.
+
+  Args:
+    table: The file.
+    names: The columns.
+    texts: Those of them that are texts, whatever they hold.
+    categories: Those of them whose texts, if they have some, are categories.
+    exact: Those of them whose numbers, if they have some, are float64, not
+      float32.
+
+  Returns:
+    Columns by name. One of numbers has nothing but numbers and missing values.
+
+  Raises:
+    DataError: If a field cannot be read, or a column that is to have categories
+      has other texts; it names column and row.
+  """
+  gathered: dict[str, columns.Gatherer] = {}
+  mixed = _gather(table, names, texts, categories, exact, gathered)
+  if mixed:
+    # Once more, because numbers are no longer as they were written.
+    _gather(table, mixed, mixed, categories, exact, gathered)
+  for name in categories:
+    _check_categories(table, name, gathered[name])
+  return {name: gathered.pop(name).column() for name in names}
+
+
+def _gather(
+  table: Table,
+  names: Sequence[str],
+  texts: Collection[str],
+  categories: Collection[str],
+  exact: Collection[str],
+  gathered: dict[str, columns.Gatherer],
+) -> list[str]:
+  """Gathers columns; returns those of numbers that are texts after all."""
+  mixed: list[str] = []
+  start = 0
+  for num_rows, pieces in table.pieces(names, texts):
+    for name, piece in pieces.items():
+      if piece is None or name in mixed:
+        mixed += [name] if name not in mixed else []
+        gathered.pop(name, None)
+      elif isinstance(piece, tuple):
+        found = gathered.setdefault(name, columns.TextGatherer())
+        assert isinstance(found, columns.TextGatherer)
+        found.add(*piece)
+        # At once: a million different texts would fill the memory.
+        if name in categories and len(found.values) > text_checks.MOST:
+          _check_categories(table, name, found)
+      else:
+        _check_finite(table, name, piece, start)
+        dtype = np.float64 if name in exact else np.float32
+        numbers = gathered.setdefault(name, columns.NumberGatherer(dtype))
+        assert isinstance(numbers, columns.NumberGatherer)
+        numbers.add(piece)
+    start += num_rows
+  return mixed
+
+
+def _check_finite(
+  table: Table, name: str, values: np.ndarray, start: int
+) -> None:
+  infinite = np.abs(values) > np.finfo(np.float32).max  # False for NaN.
+  if infinite.any():
+    row = int(np.argmax(infinite))
+    raise DataError(
+      f"{table.path}: column {name!r}, {table.place(start + row)}: "
+      f"{values[row]:g} is infinite, or too large for float32. Leave the field "
+      "empty, or the column out."
+    )
+
+
+def _check_categories(table: Table, name: str, found: columns.Gatherer) -> None:
+  if not isinstance(found, columns.TextGatherer):
+    return
+  refusal = text_checks.refusal(found.values, found.num_texts)
+  if refusal is None:
+    return
+  example, problem = refusal
+  raise DataError(
+    f"{table.path}: column {name!r} {problem}, such as {example[:60]!r} in "
+    f"{table.place(found.first_row(example))}. Leave it out (ignore={name}), "
+    "group its texts, or make numbers of it."
+  )
