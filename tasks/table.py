@@ -130,16 +130,14 @@ def load(
     encoder,
     [encoder.width],
     seed=seed,
-    preprocessing=preprocessing.TablePreprocessing(
-      features=fitted, labels=of_label
-    ),
+    preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
   )
 
 
 def _names(text: str | None) -> tuple[str, ...]:
   """Reads names with commas in between, as a row of a CSV file has them."""
   rows = csv.reader([text] if text else [], skipinitialspace=True)
-  return tuple(name.strip() for row in rows for name in row)
+  return tuple(name for row in rows for name in row)
 
 
 def _feature_names(config: Options, table: reading.Table) -> list[str]:

@@ -39,6 +39,7 @@ TIERS = {
   "tasks/cuts/*": "pure",
   "tasks/downloads/*": "pure",
   "tasks/formats/*": "pure",
+  "tasks/tabular/*": "pure",
   # Whole folders.
   "aggregators/*": "tff",
   "binaries/*": "program",

@@ -42,8 +42,9 @@ Rows = tuple[int, Mapping[str, Piece]]
 class NumberGatherer:
   """Gathers the pieces of a column of numbers."""
 
-  def __init__(self, dtype: type[np.floating]) -> None:
-    self._dtype = dtype
+  def __init__(self, *, is_exact: bool) -> None:
+    """Makes a column without rows, of float64 if it is exact, or float32."""
+    self._dtype = np.dtype(np.float64 if is_exact else np.float32)
     self._parts: list[np.ndarray] = []
 
   def add(self, values: np.ndarray) -> None:

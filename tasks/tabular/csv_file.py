@@ -47,7 +47,7 @@ class CsvFile:
       what = "a header, but no rows" if beginning else "nothing in it"
       raise DataError(f"{path}: has {what}.")
     (_, names), first = beginning
-    self.names: Sequence[str] = names
+    self.names: Sequence[str] = [name.strip() for name in names]
     # pandas would take the first field of a longer row for its name.
     self._check_length(*first)
 

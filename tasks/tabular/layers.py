@@ -1,34 +1,40 @@
 """The steps of `features` and `labels` as layers that Keras itself has.
 
-A saved model needs none of this project's code.
+A saved model needs none of this project's code. Inner layers have a dot in
+their names, which no input has: all names of a model must differ.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
 from tasks.tabular.features import Feature, NumberFeature, TextFeature
 from tasks.tabular.labels import Labels
 
+PROBABILITIES = "probabilities"
+NUMBER = "number"
 _DTYPES = {"number": "float32", "text": "string"}
 
 
-def inputs(columns: Mapping[str, str]) -> dict[str, tf.Tensor]:
+def inputs(
+  columns: Mapping[str, str], taken: Iterable[str] = ()
+) -> dict[str, tf.Tensor]:
   """Returns Keras inputs of shape [n] by the names of columns.
 
   Args:
     columns: "number" or "text", by name.
+    taken: Names of layers that the inputs may not have.
   """
   made: dict[str, tf.Tensor] = {}
-  used: set[str] = set()
+  used = {*taken, PROBABILITIES, NUMBER}
   for name, kind in columns.items():
-    # TensorFlow's names have no spaces, and must differ.
-    plain = re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_") or "column"
-    layer_name, number = plain, 1
-    while layer_name in used:
-      number += 1
-      layer_name = f"{plain}_{number}"
+    # TensorFlow's names have letters and digits, and must differ.
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    if not plain[:1].isalpha():
+      plain = f"column_{plain}"
+    candidates = (plain, *(f"{plain}_{k}" for k in range(2, len(used) + 3)))
+    layer_name = next(c for c in candidates if c not in used)
     used.add(layer_name)
     made[name] = tf.keras.Input([], name=layer_name, dtype=_DTYPES[kind])
   return made
@@ -47,15 +53,17 @@ def encode(
   texts = [f for f in features if isinstance(f, TextFeature)]
   parts = _numbers(inputs, numbers) if numbers else []
   parts += [_one_hot(inputs[feature.name], feature) for feature in texts]
-  return tf.keras.layers.Concatenate(name="features")(parts)
+  return tf.keras.layers.Concatenate(name="x.features")(parts)
 
 
 def in_own_units(outputs: tf.Tensor, labels: Labels) -> tf.Tensor:
   """Returns class probabilities of logits, or numbers in the label's units."""
   if labels.class_names is not None:
-    return tf.keras.layers.Softmax(name="probabilities")(outputs)
-  scaled = tf.keras.layers.Rescaling(labels.scale, labels.mean)(outputs)
-  return tf.keras.layers.Reshape([], name="number")(scaled)
+    return tf.keras.layers.Softmax(name=PROBABILITIES)(outputs)
+  scaled = tf.keras.layers.Rescaling(
+    labels.scale, labels.mean, name="y.own_units"
+  )(outputs)
+  return tf.keras.layers.Reshape([], name=NUMBER)(scaled)
 
 
 def model(
@@ -68,17 +76,17 @@ def model(
 def _numbers(
   inputs: Mapping[str, tf.Tensor], features: Sequence[NumberFeature]
 ) -> list[tf.Tensor]:
-  as_column = tf.keras.layers.Reshape([1])
-  raw = tf.keras.layers.Concatenate(name="numbers")(
+  as_column = tf.keras.layers.Reshape([1], name="x.column")
+  raw = tf.keras.layers.Concatenate(name="x.numbers")(
     [as_column(inputs[feature.name]) for feature in features]
   )
   shifted = tf.keras.layers.Rescaling(
-    1.0, [-feature.shift for feature in features], name="shifted"
+    1.0, [-feature.shift for feature in features], name="x.shifted"
   )(raw)
   standardized = tf.keras.layers.Rescaling(
     [feature.scale for feature in features],
     [feature.offset for feature in features],
-    name="standardized",
+    name="x.standardized",
   )(shifted)
   is_missing = tf.math.is_nan(raw)
   parts = [tf.where(is_missing, tf.zeros_like(standardized), standardized)]
@@ -97,4 +105,5 @@ def _one_hot(column: tf.Tensor, feature: TextFeature) -> tf.Tensor:
     mask_token=None,
     oov_token=unseen,
     output_mode="one_hot",
+    name=f"{column.name}.values",
   )(column)

@@ -22,19 +22,19 @@ class Moments(NamedTuple):
   """Moments of the numbers of one client, or of several.
 
   Attributes:
-    count: How many numbers there are, those missing left out, float64[...].
+    num: How many numbers there are, those missing left out, float64[...].
     mean: Their mean, float64[...]; 0 of no numbers.
     m2: Sum of their squares around the mean, float64[...].
   """
 
-  count: np.ndarray
+  num: np.ndarray
   mean: np.ndarray
   m2: np.ndarray
 
   @property
   def deviation(self) -> np.ndarray:
     """Root mean square around the mean, float64[...]; 0 of no numbers."""
-    return np.sqrt(self.m2 / np.maximum(self.count, 1))
+    return np.sqrt(self.m2 / np.maximum(self.num, 1))
 
 
 def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
@@ -67,12 +67,12 @@ def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
 
 def merge(a: Moments, b: Moments) -> Moments:
   """Returns the moments of the numbers of both."""
-  count = a.count + b.count
+  count = a.num + b.num
   at_least_one = np.maximum(count, 1)
   difference = b.mean - a.mean
-  share = b.count / at_least_one
-  mean = np.where(a.count > 0, a.mean + difference * share, b.mean)
-  m2 = a.m2 + b.m2 + difference**2 * a.count * share
+  share = b.num / at_least_one
+  mean = np.where(a.num > 0, a.mean + difference * share, b.mean)
+  m2 = a.m2 + b.m2 + difference**2 * a.num * share
   return Moments(count, mean, m2)
 
 
@@ -83,12 +83,12 @@ def of_federation(clients: Moments) -> Moments:
     clients: Moments by client, float64[clients].
 
   Returns:
-    Moments, float64[]; a count of 0 where there are no clients.
+    Moments, float64[]; a number of 0 where there are no clients.
   """
-  while len(clients.count) > 1:
-    half = -(-len(clients.count) // 2)
+  while len(clients.num) > 1:
+    half = -(-len(clients.num) // 2)
     # The middle one, of an odd number, has nobody to merge with.
-    lacking = 2 * half - len(clients.count)
+    lacking = 2 * half - len(clients.num)
     second = Moments(*(np.pad(x[half:], (0, lacking)) for x in clients))
     clients = merge(Moments(*(x[:half] for x in clients)), second)
   return Moments(*(x.sum() for x in clients))

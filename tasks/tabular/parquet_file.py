@@ -8,7 +8,7 @@ import numpy as np
 
 from tasks.data_error import DataError
 from tasks.formats import source_file
-from tasks.tabular import columns
+from tasks.tabular import columns, text_checks
 
 if typing.TYPE_CHECKING:
   import pyarrow as pa
@@ -85,10 +85,12 @@ class ParquetFile:
       if _is_number(kind):
         numbers = array if pa.types.is_floating(kind) else _floats(array)
         return numbers.to_numpy(zero_copy_only=False).astype(np.float64)
-    what = "dates or times" if pa.types.is_temporal(kind) else f"type {kind}"
+    what = (
+      "dates or times" if pa.types.is_temporal(kind) else f"values of {kind}"
+    )
     raise DataError(
-      f"{self.path}: column {name!r} has {what}, which are neither numbers nor "
-      f"texts. Leave it out (ignore={name}), or make numbers of it."
+      f"{self.path}: column {name!r} holds {what}, which are neither numbers "
+      f"nor texts. {text_checks.leave_out(name)}, or make numbers of it."
     )
 
 

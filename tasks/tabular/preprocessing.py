@@ -1,7 +1,5 @@
 """From the raw values of a table to a model's input, and back to its label."""
 
-import dataclasses
-import functools
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -13,24 +11,24 @@ if typing.TYPE_CHECKING:
   import tensorflow as tf
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class TablePreprocessing:
   """A `tasks.task.Preprocessing` of a table's features and labels.
 
   Attributes:
+    columns: The kind of each column of raw values, by name.
     features: How the columns enter x.
     labels: What y means.
   """
 
-  features: Sequence[Feature]
-  labels: Labels
+  columns: Mapping[str, Literal["number", "text"]]
 
-  @functools.cached_property
-  def columns(self) -> Mapping[str, Literal["number", "text"]]:
-    """The kind of each column of raw values, by name."""
-    return {
+  def __init__(self, features: Sequence[Feature], labels: Labels) -> None:
+    """Takes what a table's training rows have taught."""
+    self.features = features
+    self.labels = labels
+    self.columns = {
       feature.name: "number" if isinstance(feature, NumberFeature) else "text"
-      for feature in self.features
+      for feature in features
     }
 
   def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
@@ -48,7 +46,7 @@ class TablePreprocessing:
     """
     from tasks.tabular import layers  # noqa: PLC0415
 
-    inputs = layers.inputs(self.columns)
+    inputs = layers.inputs(self.columns, taken=[model.name])
     outputs = model(layers.encode(inputs, self.features))
     return layers.model(inputs, layers.in_own_units(outputs, self.labels))
 

@@ -61,7 +61,9 @@ def opened(path: pathlib.Path) -> Table:
   with source_file.opened(path) as file:
     magic = file.read(len(parquet_file.MAGIC))
   is_parquet = magic == parquet_file.MAGIC
-  table = (parquet_file.ParquetFile if is_parquet else csv_file.CsvFile)(path)
+  table: Table = (
+    parquet_file.ParquetFile(path) if is_parquet else csv_file.CsvFile(path)
+  )
   twice = [k for k, n in Counter(filter(None, table.names)).items() if n > 1]
   if twice:
     raise DataError(f"{path}: has more than one column {twice[0]!r}.")
@@ -149,8 +151,9 @@ def _gather(
           _check_categories(table, name, found)
       else:
         _check_finite(table, name, piece, start)
-        dtype = np.float64 if name in exact else np.float32
-        numbers = gathered.setdefault(name, columns.NumberGatherer(dtype))
+        numbers = gathered.setdefault(
+          name, columns.NumberGatherer(is_exact=name in exact)
+        )
         assert isinstance(numbers, columns.NumberGatherer)
         numbers.add(piece)
     start += num_rows
@@ -176,9 +179,9 @@ def _check_categories(table: Table, name: str, found: columns.Gatherer) -> None:
   refusal = text_checks.refusal(found.values, found.num_texts)
   if refusal is None:
     return
-  example, problem = refusal
+  place = table.place(found.first_row(refusal.example))
   raise DataError(
-    f"{table.path}: column {name!r} {problem}, such as {example[:60]!r} in "
-    f"{table.place(found.first_row(example))}. Leave it out (ignore={name}), "
-    "group its texts, or make numbers of it."
+    f"{table.path}: column {name!r} {refusal.problem}, such as "
+    f"{refusal.example[:60]!r} in {place}. {text_checks.leave_out(name)}, or "
+    f"{refusal.remedy}."
   )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 # Each text has a weight of its own: more are names, numbers of people or days.
 MOST = 1000
@@ -15,7 +16,21 @@ _MOST_WHATEVER_THEY_ARE = 50
 _LONG = 50
 
 
-def refusal(texts: Iterable[str], num_rows: int) -> tuple[str, str] | None:
+class Refusal(NamedTuple):
+  """Why texts are no categories: one of them, what is wrong, what to do."""
+
+  example: str
+  problem: str
+  remedy: str
+
+
+def leave_out(name: str) -> str:
+  """Returns how to leave a column out, in words that begin a sentence."""
+  quoted = f'"{name}"' if "," in name else name
+  return f"Leave it out (ignore={quoted})"
+
+
+def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
   """Says why texts are no categories.
 
   Args:
@@ -23,21 +38,25 @@ def refusal(texts: Iterable[str], num_rows: int) -> tuple[str, str] | None:
     num_rows: In how many rows there is a text.
 
   Returns:
-    One of the texts, and what is wrong with the column; None if nothing is.
+    What is wrong; None if nothing is.
   """
   values = list(texts)
   if values and all(map(_DATE.fullmatch, values)):
-    return values[0], "holds dates or times"
+    remedy = "make numbers of it, such as days since a day"
+    return Refusal(values[0], "holds dates or times", remedy)
   if len(values) <= _MOST_WHATEVER_THEY_ARE:
     return None
   words = [value for value in values if not _reads_as_number(value)]
   if len(values) > MOST:
     if words and 2 * len(words) < len(values):
-      return words[0], "would hold numbers, but for some texts"
-    return values[0], f"has more than {MOST:,} different texts"
+      problem = "would hold numbers, but for some texts"
+      return Refusal(words[0], problem, "correct these, or leave them empty")
+    problem = f"has more than {MOST:,} different texts"
+    return Refusal(values[0], problem, "group its texts")
   is_long = sum(map(len, values)) > _LONG * len(values)
   if is_long or 2 * len(values) > num_rows:
-    return values[0], f"holds names or free text, {len(values)} different ones"
+    problem = f"holds names or free text, {len(values):,} different ones"
+    return Refusal(values[0], problem, "group its texts")
   return None
 
 

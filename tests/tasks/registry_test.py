@@ -24,6 +24,8 @@ _FILES: dict[str, Callable[[pathlib.Path], None]] = {
   "sent140": tabular_data.write_sent140,
   "adult": tabular_data.write_adult,
   "leaf": tabular_data.write_leaf,
+  "table": tabular_data.write_table,
+  "arrays": tabular_data.write_arrays,
 }
 _DATA_DIRS: dict[str, pathlib.Path] = {}
 # What makes each task load fast.
@@ -49,6 +51,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
   "sent140": {"lstm_units": 8},
   "adult": {},
   "leaf": {},
+  "table": {"file": "patients.csv", "client": "clinic", "label": "ill"},
+  "arrays": {"file": "examples.npz"},
 }
 
 

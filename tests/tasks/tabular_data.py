@@ -1,6 +1,9 @@
-"""Small files in the formats of LEAF and of UCI Adult."""
+"""Small files in the formats of LEAF, of UCI Adult, and of a user's own."""
 
+import csv
 import json
+
+import numpy as np
 
 ADULT_ROW = (
   "39, State-gov, 77516, {education}, 13, Never-married, Adm-clerical,"
@@ -80,3 +83,40 @@ def write_adult(directory):
   (directory / "adult.test").write_text(
     "\n".join(["|1x3 Cross validator", *test, "", ""])
   )
+
+
+def patients(count=40):
+  """Returns a table with three clinics: a header and rows of fields."""
+  header = ["clinic", "age", "blood group", "smoker", "ill"]
+  rows = [
+    [
+      ("south", "north", "west")[k % 3],
+      "" if k % 7 == 6 else str(20 + k % 60),
+      ("0", "A", "B", "")[k % 4],
+      str(k % 5 == 0),
+      ("no", "yes")[k // 3 % 2],
+    ]
+    for k in range(count)
+  ]
+  return header, rows
+
+
+def write_csv(path, header, rows):
+  with path.open("w", encoding="utf-8", newline="") as file:
+    csv.writer(file).writerows([header, *rows])
+  return path
+
+
+def write_table(directory):
+  write_csv(directory / "patients.csv", *patients())
+
+
+def write_arrays(directory, **changes):
+  count = 30
+  arrays = {
+    "x": np.arange(count * 6, dtype=np.float32).reshape(count, 3, 2) / 100,
+    "y": np.arange(count) // 2 % 3,
+    "client": np.array(["b", "a", "c"] * 10),
+    **changes,
+  }
+  np.savez(directory / "examples.npz", **arrays)
