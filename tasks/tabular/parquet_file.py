@@ -39,6 +39,14 @@ class ParquetFile:
       for name in self._file.schema_arrow.names
     ]
 
+    # pandas writes categories of numbers as numbers, and notes what they were.
+    of_pandas = (self._file.schema_arrow.pandas_metadata or {}).get("columns")
+    self._categories = {
+      column["name"]
+      for column in of_pandas or []
+      if column["pandas_type"] == "categorical"
+    }
+
   def place(self, row: int) -> str:
     """Returns which row one is, in words."""
     return f"row {row + 1} (counted from 1)"
@@ -52,6 +60,7 @@ class ParquetFile:
       DataError: If the file is damaged, or a column has neither numbers nor
         texts.
     """
+    texts = {*texts, *self._categories}
     batches = self._file.iter_batches(_ROWS_OF_A_PIECE, columns=list(names))
     while True:
       with source_file.damage_named(self.path):

@@ -1,6 +1,7 @@
 """Small files in the formats of LEAF, of UCI Adult, and of a user's own."""
 
 import csv
+import gzip
 import json
 
 import numpy as np
@@ -120,3 +121,21 @@ def write_arrays(directory, **changes):
     **changes,
   }
   np.savez(directory / "examples.npz", **arrays)
+
+
+def write_adult_table(directory, path):
+  """Writes UCI's Adult as one CSV file, column `half` being train or test."""
+  rows = [
+    [*(field.strip().rstrip(".") for field in line.split(",")), half]
+    for name, half in (("adult.data.gz", "train"), ("adult.test.gz", "test"))
+    for line in gzip.decompress((directory / name).read_bytes())
+    .decode()
+    .splitlines()
+    if "," in line and not line.startswith("|")
+  ]
+  names = (
+    "age workclass fnlwgt education education-num marital-status occupation "
+    "relationship race sex capital-gain capital-loss hours-per-week "
+    "native-country income half"
+  )
+  return write_csv(path, names.split(), rows)

@@ -1,0 +1,134 @@
+"""The task `arrays`: x, y and client of an npz file."""
+
+import numpy as np
+import pytest
+
+import tasks
+from tests.tasks import tabular_data
+
+COUNT = 30
+HALVES = np.array(["train", "train", "test"]).repeat(10)
+
+
+def load(directory, options=None, **arrays):
+  tabular_data.write_arrays(directory, **arrays)
+  return tasks.load(
+    "arrays", data_dir=directory, file="examples.npz", **(options or {})
+  )
+
+
+def test_a_task_of_classes(tmp_path):
+  task = load(tmp_path)
+  assert task.client_names == ("a", "b", "c")
+  assert task.train.num_examples.tolist() == [8, 8, 8]
+  assert task.class_names == ("0", "1", "2")
+  x, y = task.train.load(0)
+  assert (x.shape, x.dtype, y.dtype) == ((8, 3, 2), np.float32, np.int32)
+  # Example k begins with 6 k / 100.
+  rows = np.rint(x[:, 0, 0] * 100 / 6).astype(int)
+  assert (rows % 3 == 1).all()
+  np.testing.assert_array_equal(y, rows // 2 % 3)
+  assert task.preprocessing is None
+  assert "examples.npz, x 3x2: 3 clients" in task.description
+
+
+@pytest.mark.parametrize(
+  ("clients", "names"),
+  [
+    (np.arange(COUNT, dtype=np.uint8) % 3 * 7, ("0", "7", "14")),
+    (np.array([b"a", b"\xc3\xbc"] * 15), ("a", "\u00fc")),
+    (np.arange(COUNT) % 2 == 0, ("False", "True")),
+    (np.arange(COUNT) % 2 / 2, ("0.0", "0.5")),
+  ],
+)
+def test_clients_of_any_kind(tmp_path, clients, names):
+  assert load(tmp_path, client=clients).client_names == names
+
+
+@pytest.mark.parametrize(
+  ("y", "names"),
+  [
+    (np.arange(COUNT, dtype=np.uint8) // 3 % 2 * 5, ("0", "5")),
+    (np.array(["no", "yes"]).repeat(15), ("no", "yes")),
+    (np.arange(COUNT) // 3 % 2 == 0, ("False", "True")),
+  ],
+)
+def test_classes_of_any_kind(tmp_path, y, names):
+  assert load(tmp_path, y=y).class_names == names
+
+
+def test_numbers_as_labels_stay_as_they_are(tmp_path):
+  y = np.arange(COUNT) * 100.0
+  task = load(tmp_path, {"model": "mlp"}, y=y)
+  assert (task.num_classes, task.class_names) == (None, None)
+  assert task.label_scale == 1
+  x, found = task.train.load(2)
+  assert found.dtype == np.float32
+  np.testing.assert_allclose(found, x[:, 0, 0] * 1e4 / 6, rtol=1e-6)
+  assert task.keras_model_fn().output_shape == (None, 1)
+
+
+def test_bytes_become_floats_for_who_takes_part(tmp_path):
+  images = np.full([COUNT, 4], 255, np.uint8)
+  x, _ = load(tmp_path, x=images).test.load(0)
+  assert x.dtype == np.float32
+  assert (x == 255).all()
+  x, _ = load(tmp_path, x=np.arange(COUNT)).test.load(0)
+  assert x.ndim == 1
+
+
+def test_a_split_of_the_file(tmp_path):
+  task = load(tmp_path, split=HALVES)
+  assert task.test.num_examples.sum() == 10
+  with pytest.raises(
+    tasks.DataError, match=r"split of example 0 .*: must be .*, found 'x'"
+  ):
+    load(tmp_path, split=np.array(["x", *HALVES[1:]]))
+
+
+def changed(array, place, value):
+  array = np.array(array, np.float32)
+  array[place] = value
+  return array
+
+
+@pytest.mark.parametrize(
+  ("arrays", "message"),
+  [
+    ({"x": np.zeros([0, 2])}, "x has no examples"),
+    ({"x": np.float32(1)}, "x has no examples"),
+    ({"x": np.array(["a"] * COUNT)}, "x must be numbers, found <U1"),
+    ({"x": np.zeros([29, 2])}, "y has 30 examples, x has 29"),
+    ({"client": np.zeros([COUNT, 2])}, "client must have one axis, .*30, 2"),
+    ({"y": np.zeros([COUNT, 1])}, r"y must have one axis, found shape \[30, 1"),
+    ({"y": np.zeros(COUNT, complex)}, "y must be numbers or texts, found comp"),
+    (
+      {"y": changed(range(COUNT), 5, np.nan)},
+      "y of example 5 .*is missing, in",
+    ),
+    (
+      {"x": changed(np.zeros([COUNT, 2]), (29, 1), -np.inf)},
+      r"x of example 29 \(counted from 0\) is missing, infinite or too large",
+    ),
+    ({"client": ["a"] * COUNT}, "client: there is one client only, 'a'"),
+    ({"y": [3] * COUNT}, "y: every label to train on is '3'"),
+    (
+      {"split": HALVES, "y": [0, 1] * 14 + [0, 2]},
+      "y, example 29 .*: the label '2' is in test rows alone",
+    ),
+    ({"client": np.array([{}] * COUNT)}, "is damaged: ValueError: Object arr"),
+  ],
+)
+def test_arrays_that_are_no_examples(tmp_path, arrays, message):
+  with pytest.raises(tasks.DataError, match=rf"examples\.npz: .*{message}"):
+    load(tmp_path, **arrays)
+
+
+def test_files_that_lack_something(tmp_path):
+  np.savez(tmp_path / "some.npz", x=np.zeros(3), y=np.zeros(3))
+  with pytest.raises(tasks.DataError, match="has no client; found x, y"):
+    tasks.load("arrays", data_dir=tmp_path, file="some.npz")
+  with pytest.raises(tasks.DataError, match="there is no such file"):
+    tasks.load("arrays", data_dir=tmp_path, file="none.npz")
+  with pytest.raises(tasks.DataError, match="file is missing; name the file"):
+    tasks.load("arrays")

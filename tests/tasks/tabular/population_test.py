@@ -1,0 +1,88 @@
+"""Rows of clients, and their test shares."""
+
+import numpy as np
+import pytest
+
+import tasks
+from tasks import cuts
+from tasks.tabular import population
+
+NAMES = ("a", "b", "c", "d")
+CLIENTS = np.array([2, 0, 1, 0, 2, 2, 0, 3, 0, 0])
+
+
+def divide(is_test, clients=CLIENTS, names=NAMES, **options):
+  return population.divide(
+    clients,
+    names,
+    np.array(is_test, bool),
+    **{
+      "min_examples": 2,
+      "num_clients": None,
+      "seed": 0,
+      "source": "rows.csv: column 'who'",
+      **options,
+    },
+  )
+
+
+IS_TEST = [1, 0, 0, 1, 0, 0, 0, 1, 0, 0]
+
+
+def test_rows_by_client():
+  found = divide(IS_TEST)
+  # b has no row to be tested on, d none to train on.
+  assert found.names == ("a", "c")
+  assert found.num_left_out == 2
+  assert [found.train.of(k).tolist() for k in (0, 1)] == [[1, 6, 8, 9], [4, 5]]
+  assert [found.test.of(k).tolist() for k in (0, 1)] == [[3], [0]]
+  assert found.train.sizes.tolist() == [4, 2]
+
+
+def test_few_rows_and_a_choice():
+  clients = np.repeat([0, 1, 2, 3], [2, 3, 4, 5])
+  is_test = np.diff(clients, prepend=-1) > 0
+  found = divide(is_test, clients, min_examples=3, num_clients=2, seed=1)
+  assert found.num_left_out == 1
+  assert len(found.names) == 2
+  for k, name in enumerate(found.names):
+    rows = np.concatenate([found.test.of(k), found.train.of(k)])
+    assert (
+      rows.tolist() == np.flatnonzero(clients == NAMES.index(name)).tolist()
+    )
+  with pytest.raises(ValueError, match="at most 3, the number of clients with"):
+    divide(is_test, clients, min_examples=3, num_clients=4)
+
+
+@pytest.mark.parametrize(
+  ("names", "is_test", "message"),
+  [
+    (("only",), [0, 1], "'who': there is one client only, 'only'"),
+    (("a", "b"), [0, 1], "0 of 2 clients have rows to train and to be tested"),
+    (("a", "b"), [0, 1, 1], "1 of 2 clients have rows to train and to be test"),
+  ],
+)
+def test_no_federation(names, is_test, message):
+  clients = np.arange(len(is_test)) % len(names)
+  with pytest.raises(tasks.DataError, match=message):
+    divide(is_test, clients, names)
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
+def test_a_share_of_each_client(fraction):
+  sizes = np.array([1, 2, 3, 10, 500])
+  clients = np.random.default_rng(0).permutation(np.repeat(range(5), sizes))
+  is_test = population.test_share(clients, fraction, 0)
+  num_test = np.bincount(clients[is_test], minlength=5)
+  assert num_test[0] == 0
+  for k in range(1, 5):
+    train, test = cuts.train_test_split(np.arange(sizes[k]), fraction, 0)
+    assert (sizes[k] - num_test[k], num_test[k]) == (len(train), len(test))
+
+
+def test_a_share_is_random_and_seeded():
+  clients = np.zeros(1000, int)
+  first, other = (population.test_share(clients, 0.5, k) for k in (0, 1))
+  np.testing.assert_array_equal(first, population.test_share(clients, 0.5, 0))
+  assert 400 < (first != other).sum() < 600
+  assert 200 < first[:500].sum() < 300

@@ -1,0 +1,194 @@
+"""A table's columns as x, by NumPy, and by layers that Keras has."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tasks
+from tests.tasks import tabular_data
+
+# Names, texts and numbers that lead astray: names of layers, of none and of two
+# alike, the word for unseen texts, texts of two lines, numbers as texts.
+HEADER = [
+  *("who", "half", "y"),
+  *("a, b", "a_ b", "1x", "number", "probabilities", "gr\u00f6\u00dfe"),
+  *("class text", "x.numbers", "\u540d"),
+]
+TRAIN = [
+  ["1000000000", "1", "0.1", "5", "", "1e-40", "x", "[UNK]", "new\nline"],
+  ["1000000064", "", "0.1", "6", "", "2e-40", "[UNK]_", "alpha", "NA"],
+  ["", "2.5", "0.1", "7", "", "", "x", "", "1"],
+  ["1000000512", "0.1", "0.1", "5", "", "3e-40", "\u00fc", "[UNK]", "01"],
+  ["1000000000", "0.3", "0.1", "5", "", "1e-40", "z", "alpha", "new\nline"],
+]
+TEST = [
+  ["999999000", "", "1e30", "", "5", "7e-40", "Z", "unseen", "new\nline"],
+  ["", "-1e30", "", "5.5", "", "", "[UNK]", "", ""],
+  ["5", "4", "0.1", "-3", "", "0", "[UNK]_", "[UNK]", "1.0"],
+  ["1e20", "1e-30", "0.1", "5", "", "1", "", "ALPHA", "\u00fc"],
+]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+  rows = [
+    *(["ab"[k % 2], "train", k % 2, *row] for k, row in enumerate(TRAIN)),
+    *(["ab"[k % 2], "test", k % 2, *row] for k, row in enumerate(TEST)),
+  ]
+  path = tmp_path_factory.mktemp("table") / "hard.csv"
+  tabular_data.write_csv(path, HEADER, rows)
+  return path
+
+
+def load(path, **options):
+  defaults = {"client": "who", "label": "y", "split": "half", "kind": "classes"}
+  return tasks.load("table", file=str(path), **{**defaults, **options})
+
+
+def raw_values(task, half):
+  """Returns raw values as a user has them, in the order of the file."""
+  columns = zip(HEADER[3:], zip(*half, strict=True), strict=True)
+  return {
+    name: np.array([float(v or "nan") for v in values], np.float32)
+    if task.preprocessing.columns[name] == "number"
+    else np.array(values, object)
+    for name, values in columns
+  }
+
+
+def tensors(raw):
+  return {name: tf.constant(values) for name, values in raw.items()}
+
+
+def encoded(split):
+  """Returns x in the order of the file: clients take turns."""
+  (x_a, _), (x_b, _) = split.load(0), split.load(1)
+  x = np.empty([len(x_a) + len(x_b), x_a.shape[1]], np.float32)
+  x[0::2], x[1::2] = x_a, x_b
+  return x
+
+
+def test_the_kinds_of_columns(table):
+  columns = load(table).preprocessing.columns
+  assert list(columns) == HEADER[3:]
+  assert [name for name, kind in columns.items() if kind == "text"] == [
+    *("class text", "x.numbers", "\u540d")
+  ]
+
+
+@pytest.mark.parametrize("half", ["train", "test"])
+def test_keras_layers_make_the_x_of_numpy(table, half):
+  task = load(table)
+  raw = raw_values(task, TRAIN if half == "train" else TEST)
+  found = task.preprocessing.encoder()(tensors(raw)).numpy()
+  np.testing.assert_array_equal(found, encoded(getattr(task, half)))
+
+
+def test_x_is_that_of_float64(table):
+  task = load(table)
+  raw = raw_values(task, TRAIN)
+  expected = np.zeros([5, 6])
+  is_missing = np.zeros([5, 6], bool)
+  for k, name in enumerate(HEADER[3:9]):
+    values = raw[name].astype(np.float64)
+    is_missing[:, k] = np.isnan(values)
+    # One is constant, one all missing, one deviates by less than floats divide.
+    if name not in ("1x", "probabilities", "gr\u00f6\u00dfe"):
+      z = (values - np.nanmean(values)) / np.nanstd(values)
+      expected[:, k] = np.nan_to_num(z)
+  x = encoded(task.train)
+  np.testing.assert_allclose(x[:, :6], expected, rtol=1e-5, atol=1e-6)
+  np.testing.assert_array_equal(x[:, 6:10], is_missing[:, [0, 1, 4, 5]])
+
+
+def test_the_place_of_texts(table):
+  task = load(table)
+  x = encoded(task.test)[:, 10:]
+  # Unseen, then [UNK]_, x, z, u; then unseen, missing, [UNK], alpha.
+  assert x[:, :5].argmax(axis=1).tolist() == [0, 0, 1, 0]
+  assert x[:, 5:9].argmax(axis=1).tolist() == [0, 1, 2, 0]
+  # Unseen, 01, 1, NA, new line: missing texts were never seen.
+  assert x[:, 9:].argmax(axis=1).tolist() == [4, 0, 0, 0]
+  assert (x.sum(axis=1) == 3).all()
+
+
+def softmax(logits):
+  powers = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+  return powers / powers.sum(axis=1, keepdims=True)
+
+
+def test_probabilities_come_out(table):
+  task = load(table)
+  model = task.keras_model_fn()
+  around = task.preprocessing.around(model)
+  found = around(tensors(raw_values(task, TRAIN))).numpy()
+  assert (found.shape, found.dtype) == ((5, 2), np.float32)
+  logits = model(encoded(task.train)).numpy()
+  np.testing.assert_allclose(found, softmax(logits), atol=1e-6)
+
+
+def test_numbers_come_out_in_their_own_units(tmp_path):
+  rows = [["ab"[k % 2], k, 1e6 + 50 * k] for k in range(40)]
+  path = tabular_data.write_csv(tmp_path / "n.csv", ["who", "x", "y"], rows)
+  task = load(path, split=None, kind="auto")
+  assert task.num_classes is None
+  assert task.class_names is None
+  model = task.keras_model_fn()
+  x = tf.range(40, dtype=tf.float32)
+  found = task.preprocessing.around(model)({"x": x}).numpy()
+  assert (found.shape, found.dtype) == ((40,), np.float32)
+  # x of all rows, standardized, tells which of them are for training.
+  every_x = task.preprocessing.encoder()({"x": x}).numpy()
+  halves = [task.train.load(k) for k in (0, 1)]
+  rows = np.concatenate([np.argmax(every_x == h[0].T, axis=0) for h in halves])
+  y = 1e6 + 50.0 * rows
+  np.testing.assert_allclose(task.label_scale, y.std(), rtol=1e-12)
+  outputs = model(every_x).numpy()[:, 0]
+  np.testing.assert_allclose(found, y.mean() + y.std() * outputs, rtol=1e-6)
+  standardized = np.concatenate([h[1] for h in halves])
+  np.testing.assert_allclose(standardized * y.std() + y.mean(), y, rtol=1e-7)
+
+
+_PROGRAM = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+
+with open("raw.json") as file:
+  raw = {
+    name: tf.constant(values, tf.float32 if kind == "number" else tf.string)
+    for name, (kind, values) in json.load(file).items()
+  }
+expected = np.load("expected.npy")
+for name in ("model.keras", "folder"):
+  model = tf.keras.models.load_model(name)
+  assert np.abs(model(raw) - expected).max() <= 1e-6
+  assert np.abs(model.predict(raw, verbose=0) - expected).max() <= 1e-6
+assert "tasks" not in sys.modules
+print("same")
+"""
+
+
+def test_saved_models_need_none_of_our_code(table, tmp_path):
+  task = load(table)
+  model = task.preprocessing.around(task.keras_model_fn())
+  raw = raw_values(task, TEST[:3])
+  model.save(tmp_path / "model.keras")
+  model.save(tmp_path / "folder")
+  np.save(tmp_path / "expected.npy", model(tensors(raw)).numpy())
+  kinds = task.preprocessing.columns
+  content = {name: (kinds[name], raw[name].tolist()) for name in raw}
+  (tmp_path / "raw.json").write_text(json.dumps(content))
+  found = subprocess.run(
+    [sys.executable, "-c", _PROGRAM],
+    cwd=tmp_path,
+    capture_output=True,
+    text=True,
+    timeout=120,
+    check=False,
+  )
+  assert found.stdout == "same\n", found.stderr

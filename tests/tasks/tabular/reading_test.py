@@ -1,0 +1,296 @@
+"""Columns of CSV and Parquet files, and the place of what is wrong in them."""
+
+import gzip
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tasks
+from tasks.tabular import columns, csv_file, reading
+
+GOOD = "client,age,kind,label\n" + "".join(
+  f"{'ab'[k % 2]},{k},{'xyz'[k % 3]},{'ny'[k // 3 % 2]}\n" for k in range(30)
+)
+NAMES = ("client", "age", "kind", "label")
+
+
+def read(path, names=NAMES, texts=("client",), categories=("kind", "age")):
+  return reading.read(
+    reading.opened(path),
+    names,
+    texts=texts,
+    categories=[name for name in categories if name in names],
+    exact=["label"],
+  )
+
+
+def with_line(number, line):
+  lines = GOOD.splitlines()
+  return "\n".join([*lines[: number - 1], line, *lines[number - 1 :]]) + "\n"
+
+
+def texts_of(column):
+  return [column.values[k] if k >= 0 else None for k in column.codes]
+
+
+@pytest.fixture
+def write(tmp_path):
+  def write_file(content, name="rows.csv"):
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+  return write_file
+
+
+@pytest.mark.parametrize(
+  "content",
+  [
+    GOOD,
+    GOOD.removesuffix("\n"),
+    GOOD.replace("\n", "\r\n"),
+    "\ufeff" + GOOD,
+    "\n" + GOOD.replace("\n", "\n\n  \n"),
+    GOOD.replace(",", ", "),
+    gzip.compress(GOOD.encode()),
+  ],
+  ids=["as is", "no end", "crlf", "bom", "empty lines", "spaces", "gzip"],
+)
+def test_reads_a_csv_file(write, content):
+  found = read(write(content))
+  assert texts_of(found["client"]) == ["a", "b"] * 15
+  assert found["client"].codes.dtype == np.int32
+  assert found["age"].values.tolist() == list(range(30))
+  assert found["age"].values.dtype == np.float32
+  assert found["kind"].values == ("x", "y", "z")
+  assert found["label"].values == ("n", "y")
+
+
+def test_missing_values_and_texts_that_look_like_them(write):
+  content = "c,n,t,q\nNA,1,NA,\n007,,None,1\n7,?,,nan\n1.0,NaN,x,N/A\n"
+  found = read(write(content), "cntq", ("c",), ("n", "t", "q"))
+  assert texts_of(found["c"]) == ["NA", "007", "7", "1.0"]
+  assert texts_of(found["t"]) == ["NA", "None", None, "x"]
+  np.testing.assert_array_equal(found["n"].values, [1, *[np.nan] * 3])
+  np.testing.assert_array_equal(found["q"].values, [np.nan, 1, np.nan, np.nan])
+
+
+def test_truth_values_stay_as_they_are_written(write):
+  found = read(write("c,b\na,True\nb,false\nb,True\n"), "cb", ("c",), ("b",))
+  assert texts_of(found["b"]) == ["True", "false", "True"]
+
+
+def test_a_column_whose_first_rows_are_numbers(write, monkeypatch):
+  monkeypatch.setattr(csv_file, "_ROWS_OF_THE_SAMPLE", 4)
+  monkeypatch.setattr(csv_file, "_ROWS_OF_A_PIECE", 5)
+  rows = [f"a,0{k % 4},{k},x{k % 2}" for k in range(12)]
+  rows[9] = "b,3+,,x1"
+  content = "\n".join(["c,children,n,t", *rows])
+  names = ("c", "children", "n", "t")
+  found = read(write(content), names, ("c",), names[1:])
+  assert texts_of(found["children"])[7:11] == ["03", "00", "3+", "02"]
+  assert found["children"].values == ("00", "01", "02", "03", "3+")
+  assert np.isnan(found["n"].values[9])
+  assert found["n"].values[11] == 11
+  assert found["t"].values == ("x0", "x1")
+
+
+def test_labels_keep_their_digits(write):
+  content = "c,label\na,16777217\nb,1000000000.5\n"
+  found = read(write(content), ("c", "label"), ("c",), ())
+  assert found["label"].values.tolist() == [16777217, 1000000000.5]
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    ("", "has nothing in it"),
+    ("client,age\n", "has a header, but no rows"),
+    (with_line(11, "a,1,x,n,n"), "line 11 has 5 fields, the header has 4"),
+    (with_line(2, "a,1,x,n,n"), "line 2 has 5 fields, the header has 4"),
+    (GOOD.replace("\n", ",1\n").replace(",1", "", 1), "line 2 has 5 fields"),
+    (with_line(11, "a,1,x"), "line 11 has 3 fields, the header has 4"),
+    (with_line(11, "a"), "line 11 has 1 fields"),
+    (with_line(9, 'a,1,"x,n'), "line 9 has 3 fields"),
+    (with_line(9, 'a,1,"x\n\nx",n\na,1'), "line 12 has 2 fields"),
+    (with_line(9, f"a,1,{'x' * 200_000},n\na,1"), "line 9: field larger than"),
+    (GOOD.encode("utf-16"), "line 1: is not UTF-8"),
+    (with_line(9, "a,1,\u00e9,n").encode("latin-1"), "line 9: is not UTF-8"),
+    (gzip.compress(GOOD.encode() * 99)[:-9], "is truncated"),
+    (GOOD.replace("kind", "age", 1), "has more than one column 'age'"),
+    (with_line(8, "a,inf,x,n"), "column 'age', line 8 .*: inf is infinite"),
+    (with_line(8, "a,-1e39,x,n"), "column 'age', line 8 .*: -1e.39 is inf"),
+    (
+      with_line(8, 'a,1,"x\nx",n\na,1e39,x,n'),
+      "column 'age', line 10 .the header counts.: 1e.39 is infinite",
+    ),
+  ],
+)
+def test_what_is_wrong_in_a_csv_file_has_its_line(write, content, message):
+  path = write(content)
+  with pytest.raises(tasks.DataError, match=f"rows.csv: {message}") as caught:
+    read(path)
+  assert "\n" not in str(caught.value)
+
+
+def rows_of(column):
+  return "c,t\n" + "".join(f"{'ab'[k % 2]},{v}\n" for k, v in enumerate(column))
+
+
+@pytest.mark.parametrize(
+  ("column", "message"),
+  [
+    ([f"2020-01-{k:02}" for k in range(1, 30)], "'2020-01-01' in line 2 "),
+    (["1.2.2020", "12/31/99"] * 3, "holds dates or times.*days since a day"),
+    (["12:30", "2:59:01.5"] * 3, "holds dates or times, such as '12:30'"),
+    ([f"{k}-01-02" for k in range(1000, 3000)], "holds dates or times"),
+    ([f"note {k}" for k in range(99)], "holds names or free text, 99 diff"),
+    ([f"{'x' * 60}{k % 60}" for k in range(600)], "holds names or free text"),
+    (
+      [f"v{k}" for k in range(1001)],
+      "has more than 1,000 different texts, .*v",
+    ),
+    ([*range(1500), "many"], "would hold numbers, .*'many' in line 1502"),
+  ],
+)
+def test_texts_that_are_no_categories(write, column, message):
+  with pytest.raises(tasks.DataError, match=message) as caught:
+    read(write(rows_of(column)), "ct", ("c",), ("t",))
+  assert "column 't'" in str(caught.value)
+  assert "Leave it out (ignore=t), or " in str(caught.value)
+  # Clients may have any number of names.
+  assert len(read(write(rows_of(column)), "ct", "ct", ())["t"].values) > 1
+
+
+@pytest.mark.parametrize(
+  "column",
+  [
+    [f"version 1.2.{k % 40}" for k in range(60)],
+    ["2020-01-01", "never"] * 5,
+    [f"{k}+" for k in range(50)],
+    [f"{'x' * 300}{k % 9}" for k in range(20)],
+    [f"v{k % 1000}" for k in range(2000)],
+    [""] * 9,
+  ],
+)
+def test_texts_that_are_categories(write, column):
+  found = read(write(rows_of(column)), "ct", "ct", ("t",))["t"]
+  assert [value or "" for value in texts_of(found)] == column
+
+
+def test_a_place_is_named(write):
+  table = reading.opened(write('\nc,t\n\na,\'x\nb,"1\n2"\nd,3\n'))
+  assert [table.place(k) for k in range(3)] == [
+    f"line {line} (the header counts)" for line in (4, 5, 7)
+  ]
+
+
+def test_names_of_columns(write):
+  table = reading.opened(write(GOOD))
+  reading.check_names(table, ["age", "kind"], "features")
+  for name, message in [
+    ("Age", r"no column 'Age' \(features\). Is it 'age'\? It has client, age"),
+    ("zzzzzz", r"no column 'zzzzzz' \(features\). It has client, age, kind"),
+    ("", "no column ''"),
+  ]:
+    with pytest.raises(tasks.DataError, match=message):
+      reading.check_names(table, [name], "features")
+  table = reading.opened(write(GOOD.replace(",", ";")))
+  with pytest.raises(tasks.DataError, match="Commas must separate the columns"):
+    reading.check_names(table, ["client"], "client")
+
+
+def test_located(tmp_path, monkeypatch):
+  file = tmp_path / "rows.csv"
+  file.touch()
+  monkeypatch.chdir(tmp_path)
+  assert reading.located("rows.csv", None).samefile(file)
+  assert reading.located("rows.csv", tmp_path) == file
+  assert reading.located(str(file), tmp_path / "elsewhere") == file
+  for name, message in [
+    ("", "file is missing; name the file"),
+    ("..", "is a folder, expected a file"),
+    ("none.csv", "none.csv: there is no such file"),
+  ]:
+    with pytest.raises(tasks.DataError, match=message):
+      reading.located(name, tmp_path)
+
+
+@pytest.fixture
+def frame():
+  return pd.DataFrame(
+    {
+      "client": [1, 2] * 20,
+      "x": pd.array([1, None] * 20, "Int64"),
+      "half": np.arange(40, dtype=np.float16) / 2,
+      "truth": [True, False] * 20,
+      "kind": pd.Categorical([3, 4, 5, None] * 10),
+      "text": ["x", None, "", "\u00fc"] * 10,
+      "nothing": [None] * 40,
+      "label": np.arange(40) * 1.1,
+    }
+  )
+
+
+def test_reads_a_parquet_file(frame, tmp_path):
+  path = tmp_path / "rows.data"
+  frame.to_parquet(path, row_group_size=7)
+  found = read(path, frame.columns, ("client",), ("x", "kind", "text"))
+  assert texts_of(found["client"]) == ["1", "2"] * 20
+  np.testing.assert_array_equal(found["x"].values, [1, np.nan] * 20)
+  assert found["half"].values.tolist() == frame["half"].tolist()
+  assert texts_of(found["truth"]) == ["True", "False"] * 20
+  assert texts_of(found["kind"]) == ["3", "4", "5", None] * 10
+  assert texts_of(found["text"]) == ["x", None, None, "\u00fc"] * 10
+  assert isinstance(found["nothing"], columns.Numbers)
+  assert np.isnan(found["nothing"].values).all()
+  assert found["label"].values.tolist() == frame["label"].tolist()
+  assert reading.opened(path).place(3) == "row 4 (counted from 1)"
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    ({"x": pd.Timestamp("2020-01-01")}, "column 'x' holds dates or times, wh"),
+    ({"x": [[1]] * 40}, r"column 'x' holds values of list<.*ignore=x"),
+    ({"x": [np.inf] * 40}, r"column 'x', row 1 \(counted from 1\): inf is inf"),
+    ({"x": [f"a{k}" for k in range(40)] * 1}, None),
+  ],
+)
+def test_columns_of_a_parquet_file_that_are_no_features(
+  frame, tmp_path, change, message
+):
+  path = tmp_path / "rows.parquet"
+  frame.assign(**change).to_parquet(path)
+  if message is None:
+    assert len(read(path, "x", (), "x")["x"].values) == 40
+    return
+  with pytest.raises(tasks.DataError, match=message):
+    read(path, "x", (), "x")
+
+
+def test_an_index_without_a_name_is_no_column(frame, tmp_path):
+  path = tmp_path / "rows.parquet"
+  frame.iloc[::2].to_parquet(path)
+  assert list(filter(None, reading.opened(path).names)) == list(frame.columns)
+
+
+def test_a_damaged_parquet_file(frame, write):
+  frame.to_parquet(path := write(""))
+  whole = path.read_bytes()
+  for content in (whole[:-30], b"PAR1", whole[:60] + bytes(400) + whole[460:]):
+    with pytest.raises(tasks.DataError, match=r"rows.csv: is damaged: ") as e:
+      read(write(content), frame.columns, (), ())
+    assert "\n" not in str(e.value)
+  frame.iloc[:0].to_parquet(path)
+  with pytest.raises(tasks.DataError, match="has no rows"):
+    reading.opened(path)
+
+
+def test_a_parquet_file_without_its_library(frame, write, monkeypatch):
+  frame.to_parquet(path := write(""))
+  monkeypatch.setitem(sys.modules, "pyarrow", None)
+  with pytest.raises(tasks.DataError, match=r'missing.*pip install "pyarrow'):
+    reading.opened(path)

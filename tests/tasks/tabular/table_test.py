@@ -1,0 +1,231 @@
+"""The task `table`: options, roles of columns and labels."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import tasks
+from tests.tasks import tabular_data
+
+HEADER, ROWS = tabular_data.patients()
+
+
+@pytest.fixture
+def path(tmp_path):
+  return tabular_data.write_csv(tmp_path / "patients.csv", HEADER, ROWS)
+
+
+def load(path, **options):
+  defaults = {"client": "clinic", "label": "ill"}
+  return tasks.load("table", file=str(path), **{**defaults, **options})
+
+
+def change(path, column, values):
+  """Puts other values into a column, or a new one at the end."""
+  header = [*HEADER] if column in HEADER else [*HEADER, column]
+  place = header.index(column)
+  rows = [
+    [*row[:place], value, *row[place + 1 :]]
+    for row, value in zip(ROWS, values, strict=True)
+  ]
+  tabular_data.write_csv(path, header, rows)
+
+
+def test_a_task_of_classes(path):
+  task = load(path)
+  assert task.client_names == ("north", "south", "west")
+  assert task.class_names == ("no", "yes")
+  assert task.num_classes == 2
+  assert task.train.num_examples.tolist() == [10, 11, 10]
+  assert task.test.num_examples.tolist() == [3, 3, 3]
+  x, y = task.train.load(0)
+  # Age and its flag, 4 blood groups and 2 truth values, unseen ones.
+  assert x.shape == (10, 2 + 5 + 3)
+  assert (x.dtype, y.dtype) == (np.float32, np.int32)
+  assert "1 columns of numbers and 2 of texts" in task.description
+
+
+def test_features_and_ignored_columns(path):
+  def columns(**options):
+    return tuple(load(path, **options).preprocessing.columns)
+
+  assert columns(features="smoker,age") == ("smoker", "age")
+  assert columns(features='"blood group", age') == ("blood group", "age")
+  assert columns(ignore="age") == ("blood group", "smoker")
+  with pytest.raises(tasks.DataError, match="no column left to predict 'ill'"):
+    columns(ignore="age,smoker,blood group")
+  for option in ("client", "label", "features", "ignore", "split"):
+    with pytest.raises(
+      tasks.DataError, match=rf"no column 'aged' \({option}\)"
+    ):
+      columns(**{option: "aged"})
+
+
+def test_names_with_commas(path):
+  change(path, 'age, "years"', range(40))
+  name = '"age, ""years"""'
+  assert len(load(path, features=name).preprocessing.columns) == 1
+  assert len(load(path, ignore=f"age,{name}").preprocessing.columns) == 2
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"features": ""}, "features must be names of columns with commas in betw"),
+    ({"ignore": "age,"}, "ignore must be names of columns"),
+    ({"client": ""}, "client must be the name of a column"),
+    ({"label": "clinic"}, "label must be another column than client"),
+    ({"split": "ill"}, "split must be another column than client and label"),
+    ({"features": "age,ill"}, "features must be other columns than client"),
+    ({"features": "age", "ignore": "age"}, "features must be other columns"),
+    ({"test_fraction": 1.0}, "test_fraction must be between 0 and 1"),
+    ({"min_examples": 0}, "min_examples must be at least 1"),
+    ({"num_clients": 1}, "num_clients must be at least 2, or none"),
+    ({"kind": "text"}, "kind must be one of auto, classes, number"),
+    ({"model": "cnn"}, "model must be one of linear, mlp, mlp_128"),
+  ],
+)
+def test_checks_options(path, options, message):
+  with pytest.raises(ValueError, match=message):
+    load(path, **options)
+
+
+def test_a_file_is_named():
+  with pytest.raises(tasks.DataError, match="file is missing; name the file"):
+    tasks.load("table")
+
+
+def test_a_split_of_the_file(path):
+  halves = ["test" if k % 4 == 3 else "train" for k in range(40)]
+  change(path, "half", halves)
+  task = load(path, split="half")
+  assert task.test.num_examples.sum() == 10
+  assert "half" not in task.preprocessing.columns
+  change(path, "half", ["Test", *halves[1:]])
+  with pytest.raises(
+    tasks.DataError, match=r"'half', line 2 .*: must be train or test, .*'Test'"
+  ):
+    load(path, split="half")
+
+
+@pytest.mark.parametrize("column", ["clinic", "ill", "half"])
+def test_nothing_is_missing_where_it_may_not(path, column):
+  change(path, column, ["train"] * 35 + ["", *["train"] * 4])
+  with pytest.raises(
+    tasks.DataError, match=f"column '{column}', line 37 .*: is empty"
+  ):
+    load(path, split="half" if column == "half" else None)
+
+
+@pytest.mark.parametrize(
+  ("values", "kind", "expected"),
+  [
+    ([k % 3 for k in range(40)], "auto", ("0", "1", "2")),
+    ([10.0 - k % 3 for k in range(40)], "auto", ("8", "9", "10")),
+    ([k % 20 // 4 + 0.5 for k in range(40)], "auto", None),
+    ([k % 21 for k in range(40)], "auto", None),
+    ([k % 2 for k in range(40)], "number", None),
+    ([k // 3 % 2 + 0.5 for k in range(40)], "classes", ("0.5", "1.5")),
+    ([f"0{k % 2}a" for k in range(40)], "auto", ("00a", "01a")),
+    ([str(k % 2 == 0) for k in range(40)], "classes", ("False", "True")),
+  ],
+)
+def test_classes_and_numbers(path, values, kind, expected):
+  change(path, "ill", values)
+  task = load(path, kind=kind)
+  assert task.class_names == expected
+  assert task.num_classes == (expected and len(expected))
+  assert task.keras_model_fn().output_shape == (None, len(expected or "1"))
+  y = np.concatenate([task.train.load(k)[1] for k in range(3)])
+  if expected is None:
+    assert y.dtype == np.float32
+    np.testing.assert_allclose([y.mean(), y.std()], [0, 1], atol=1e-6)
+    assert "a number as label" in task.description
+  else:
+    assert set(y) == set(range(len(expected)))
+
+
+@pytest.mark.parametrize(
+  ("values", "options", "message"),
+  [
+    (["yes"] * 40, {}, "'ill': every label to train on is 'yes'"),
+    ([7] * 40, {"kind": "number"}, "'ill': every label to train on is '7'"),
+    (["a", "b"] * 20, {"kind": "number"}, "holds texts, such as 'a', and kind"),
+    (
+      ["rare", *["a", "b"] * 19, "a"],
+      {},
+      "line 2 .*: the label 'rare' is in te",
+    ),
+  ],
+)
+def test_labels_that_nobody_can_learn(path, values, options, message):
+  change(path, "ill", values)
+  rows = [
+    [*row[:4], value, "test" if k < 6 else "train"]
+    for k, (row, value) in enumerate(zip(ROWS, values, strict=True))
+  ]
+  tabular_data.write_csv(path, [*HEADER, "half"], rows)
+  with pytest.raises(tasks.DataError, match=message):
+    load(path, split="half", **options)
+
+
+def test_too_many_classes(path):
+  rows = [["ab"[k % 2], 1, f"v{k // 4}"] for k in range(4400)]
+  tabular_data.write_csv(path, ["clinic", "age", "ill"], rows)
+  with pytest.raises(tasks.DataError, match="1,100 different labels, at most"):
+    load(path, test_fraction=0.01)
+
+
+def test_clients_without_enough_rows_are_left_out(path):
+  change(path, "clinic", ["lone", *["few"] * 2, *["a", "b"] * 18, "a"])
+  task = load(path, min_examples=3)
+  assert task.client_names == ("a", "b")
+  assert "2 clients (2 with too few rows left out)" in task.description
+  # Theirs are no values of a category, and no part of moments.
+  assert "lone" not in str(task.preprocessing.features)
+  with pytest.raises(
+    tasks.DataError, match="0 of 4 clients have rows to train"
+  ):
+    load(path, min_examples=30)
+
+
+def test_a_seed_decides_the_test_rows(path):
+  first, same, other = (load(path, features="age") for _ in range(3))
+  other = tasks.load(
+    "table", file=str(path), client="clinic", label="ill", seed=1
+  )
+  np.testing.assert_array_equal(first.test.load(0)[0], same.test.load(0)[0])
+  assert not np.array_equal(
+    first.test.load(0)[0][:, 0], other.test.load(0)[0][:, 0]
+  )
+
+
+def test_what_is_compiled_can_be_kept(path):
+  from tff_fair.compilation_cache import keys  # noqa: PLC0415
+
+  parts = [load(path, model=name).model_parts for name in ("mlp", "linear")]
+  assert keys.digest(parts[0]) == keys.digest(
+    load(path, model="mlp").model_parts
+  )
+  assert keys.digest(parts[0]) != keys.digest(parts[1])
+  assert dataclasses.is_dataclass(load(path))
+
+
+def test_real_table(data_dir, tmp_path):
+  directory = data_dir / "adult"
+  if not (directory / "adult.data.gz").is_file():
+    pytest.skip(f"no adult.data.gz in {directory}")
+  path = tabular_data.write_adult_table(directory, tmp_path / "adult.csv")
+  task = tasks.load(
+    "table",
+    file=str(path),
+    client="education",
+    label="hours-per-week",
+    split="half",
+  )
+  assert task.num_clients == 16
+  assert task.num_classes is None
+  train, test = task.train.num_examples, task.test.num_examples
+  assert (train.sum(), test.sum()) == (32_561, 16_281)
+  np.testing.assert_allclose(task.label_scale, 12.3472394)
