@@ -123,7 +123,9 @@ def run(
 def line(error: Exception) -> str:
   """Returns what to tell of a mistake: the flag at fault first."""
   if isinstance(error, DataError):
-    return f"--data_dir: {error}"
+    is_flag = error.setting == "data_dir"
+    flag = "data_dir" if is_flag else f"task_option={error.setting}"
+    return f"--{flag}: {error}"
   if not isinstance(error, SpecError):
     return str(error)
   words = [f"--{_FLAGS_OF_MAPPINGS.get(error.field, error.field)}"]

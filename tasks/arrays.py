@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tasks import task
+from tasks import data_error, task
 from tasks.data_error import DataError
 from tasks.formats import npz
 from tasks.tabular import building, labels, population, reading
@@ -31,6 +31,7 @@ class Options(building.RowOptions):
   """
 
 
+@data_error.named_by("file")
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:

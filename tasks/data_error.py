@@ -1,5 +1,8 @@
 """The error of data that cannot be used."""
 
+import contextlib
+from collections.abc import Iterator
+
 
 class DataError(ValueError):
   """A task's data cannot be used; the message names the file and the place.
@@ -7,10 +10,25 @@ class DataError(ValueError):
   It quotes what files hold and how they are called. So line ends, control
   characters and halves of characters are written out: the message stays one
   line, which every terminal and log can show.
+
+  Attributes:
+    setting: What says where the data is: "data_dir", or an option of the task.
   """
+
+  setting = "data_dir"
 
   def __init__(self, message: str) -> None:
     super().__init__("".join(map(_shown, message)))
+
+
+@contextlib.contextmanager
+def named_by(option: str) -> Iterator[None]:
+  """Notes on errors within that an option says where the data is."""
+  try:
+    yield
+  except DataError as error:
+    error.setting = option
+    raise
 
 
 def _shown(character: str) -> str:

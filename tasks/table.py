@@ -11,7 +11,7 @@ import pathlib
 
 import numpy as np
 
-from tasks import task
+from tasks import data_error, task
 from tasks.data_error import DataError
 from tasks.tabular import (
   building,
@@ -78,6 +78,7 @@ class Options(building.RowOptions):
     )
 
 
+@data_error.named_by("file")
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int
 ) -> task.Task:

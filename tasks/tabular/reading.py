@@ -42,7 +42,7 @@ def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
     DataError: If no file is named, or there is none.
   """
   if not file:
-    raise DataError("file is missing; name the file, as file=patients.csv.")
+    raise DataError("is missing; name a file, such as patients.csv.")
   path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
   if path.is_dir():
     raise DataError(f"{path}: is a folder, expected a file.")

@@ -130,5 +130,5 @@ def test_files_that_lack_something(tmp_path):
     tasks.load("arrays", data_dir=tmp_path, file="some.npz")
   with pytest.raises(tasks.DataError, match="there is no such file"):
     tasks.load("arrays", data_dir=tmp_path, file="none.npz")
-  with pytest.raises(tasks.DataError, match="file is missing; name the file"):
+  with pytest.raises(tasks.DataError, match="is missing; name a file"):
     tasks.load("arrays")

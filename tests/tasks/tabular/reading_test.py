@@ -210,7 +210,7 @@ def test_located(tmp_path, monkeypatch):
   assert reading.located("rows.csv", tmp_path) == file
   assert reading.located(str(file), tmp_path / "elsewhere") == file
   for name, message in [
-    ("", "file is missing; name the file"),
+    ("", "is missing; name a file"),
     ("..", "is a folder, expected a file"),
     ("none.csv", "none.csv: there is no such file"),
   ]:

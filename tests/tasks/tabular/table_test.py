@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tasks
+from binaries import command_line
 from tests.tasks import tabular_data
 
 HEADER, ROWS = tabular_data.patients()
@@ -92,8 +93,14 @@ def test_checks_options(path, options, message):
 
 
 def test_a_file_is_named():
-  with pytest.raises(tasks.DataError, match="file is missing; name the file"):
+  with pytest.raises(
+    tasks.DataError, match="is missing; name a file"
+  ) as caught:
     tasks.load("table")
+  assert caught.value.setting == "file"
+  line = command_line.line(caught.value)
+  assert line.startswith("--task_option=file: is missing")
+  assert command_line.line(tasks.DataError("a")) == "--data_dir: a"
 
 
 def test_a_split_of_the_file(path):
