@@ -32,20 +32,14 @@ class ParquetFile:
     """
     self.path = path
     self._file = _opened(path)
+    with source_file.damage_named(path):
+      names = list(self._file.schema_arrow.names)
+      self._categories = _categories_of_pandas(self._file)
+    self.names: Sequence[str] = [
+      "" if name.startswith(_INDEX) else name for name in names
+    ]
     if self._file.metadata.num_rows == 0:
       raise DataError(f"{path}: has no rows.")
-    self.names: Sequence[str] = [
-      "" if name.startswith(_INDEX) else name
-      for name in self._file.schema_arrow.names
-    ]
-
-    # pandas writes categories of numbers as numbers, and notes what they were.
-    of_pandas = (self._file.schema_arrow.pandas_metadata or {}).get("columns")
-    self._categories = {
-      column["name"]
-      for column in of_pandas or []
-      if column["pandas_type"] == "categorical"
-    }
 
   def place(self, row: int) -> str:
     """Returns which row one is, in words."""
@@ -113,6 +107,16 @@ def _opened(path: pathlib.Path) -> "parquet.ParquetFile":
     ) from error
   with source_file.damage_named(path):
     return parquet.ParquetFile(path)
+
+
+def _categories_of_pandas(file: "parquet.ParquetFile") -> set[str]:
+  # pandas writes categories of numbers as numbers, and notes what they were.
+  noted = file.schema_arrow.pandas_metadata or {}
+  return {
+    column["name"]
+    for column in noted.get("columns", [])
+    if column["pandas_type"] == "categorical"
+  }
 
 
 def _is_text(kind: "pa.DataType") -> bool:

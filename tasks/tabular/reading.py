@@ -44,9 +44,10 @@ def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
   if not file:
     raise DataError("is missing; name a file, such as patients.csv.")
   path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
-  if path.is_dir():
+  # Those of os.path say no of names that no file system takes.
+  if os.path.isdir(path):
     raise DataError(f"{path}: is a folder, expected a file.")
-  if not path.exists():
+  if not os.path.exists(path):
     raise DataError(f"{path}: there is no such file.")
   return path
 
@@ -60,10 +61,11 @@ def opened(path: pathlib.Path) -> Table:
   """
   with source_file.opened(path) as file:
     magic = file.read(len(parquet_file.MAGIC))
-  is_parquet = magic == parquet_file.MAGIC
-  table: Table = (
-    parquet_file.ParquetFile(path) if is_parquet else csv_file.CsvFile(path)
-  )
+  table: Table
+  if magic == parquet_file.MAGIC:
+    table = parquet_file.ParquetFile(path)
+  else:
+    table = csv_file.CsvFile(path)
   twice = [k for k, n in Counter(filter(None, table.names)).items() if n > 1]
   if twice:
     raise DataError(f"{path}: has more than one column {twice[0]!r}.")
