@@ -8,6 +8,7 @@ import csv
 import io
 import itertools
 import pathlib
+import re
 import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -27,6 +28,8 @@ _NO_NUMBER = (
   *("null", "NULL", "None", "none"),
 )
 _NO_TEXT = ("",)
+# What surrogateescape makes of bytes that are no UTF-8.
+_BYTES = re.compile("[\udc80-\udcff]")
 _ROWS_OF_A_PIECE = 1 << 18
 # The first rows tell numbers from texts, as far as they can.
 _ROWS_OF_THE_SAMPLE = 10_000
@@ -150,17 +153,13 @@ class CsvFile:
         if row is None:
           return
         content = "".join(row)
-        if any(0xDC80 <= ord(c) <= 0xDCFF for c in _not_ascii(content)):
+        if not content.isascii() and _BYTES.search(content):
           raise DataError(
             f"{self.path}: line {line}: is not UTF-8. Save the file as CSV in "
             "UTF-8."
           )
         if len(row) > 1 or content.strip():  # pandas leaves out empty lines.
           yield line, row
-
-
-def _not_ascii(text: str) -> str:
-  return "" if text.isascii() else text
 
 
 def _is_number(column: "pd.Series") -> bool:
