@@ -38,7 +38,7 @@ def number_model_fn(
       build(),
       loss=_SquaredError(),
       input_spec=element_spec,
-      metrics=[tf.keras.metrics.MeanAbsoluteError(_ABSOLUTE_ERROR)],
+      metrics=[_MeanAbsoluteError(_ABSOLUTE_ERROR)],
     )
 
   return build_model
@@ -82,3 +82,17 @@ class _SquaredError(tf.keras.losses.Loss):
 
   def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     return tf.square(_errors(labels, outputs))
+
+
+class _MeanAbsoluteError(tf.keras.metrics.MeanAbsoluteError):
+  """The mean over examples; of labels without an axis, Keras has batches."""
+
+  def update_state(
+    self,
+    y_true: tf.Tensor,
+    y_pred: tf.Tensor,
+    sample_weight: tf.Tensor | None = None,
+  ) -> tf.Operation:
+    return super().update_state(
+      tf.expand_dims(y_true, -1), y_pred, sample_weight
+    )
