@@ -54,7 +54,7 @@ LAYERS = {
   "tff_fair.hyperparameters": Layer(
     ("tff_fair.checks", "tff_fair.typed_values")
   ),
-  "tff_fair.metrics": Layer(packages=("numpy",)),
+  "tff_fair.metrics": Layer(packages=("numpy", "scipy")),
   "tff_fair.kernels": Layer(packages=TF),
   "tff_fair.tracing": Layer(packages=TF),
   "tff_fair.types": Layer(("tff_fair.hyperparameters",), TF),

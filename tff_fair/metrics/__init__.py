@@ -1,6 +1,30 @@
-"""Fairness statistics over clients, in NumPy alone."""
+"""Fairness statistics over clients, in NumPy and SciPy alone."""
 
 from tff_fair.metrics.comparison import compare_clients, share_not_worse
+from tff_fair.metrics.intervals import (
+  Interval,
+  bootstrap_intervals,
+  fairness_intervals,
+  wilson_interval,
+)
+from tff_fair.metrics.noise import (
+  SamplingNoise,
+  are_shares_of_examples,
+  equality_p_value,
+  sampling_noise,
+)
 from tff_fair.metrics.summary import fairness_summary
 
-__all__ = ["compare_clients", "fairness_summary", "share_not_worse"]
+__all__ = [
+  "Interval",
+  "SamplingNoise",
+  "are_shares_of_examples",
+  "bootstrap_intervals",
+  "compare_clients",
+  "equality_p_value",
+  "fairness_intervals",
+  "fairness_summary",
+  "sampling_noise",
+  "share_not_worse",
+  "wilson_interval",
+]

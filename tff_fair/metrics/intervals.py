@@ -1,0 +1,232 @@
+r"""Intervals of accuracies, and of the statistics over clients.
+
+A client's accuracy has Wilson's interval, which keeps its coverage for few
+examples and near 0 and 1 (E. B. Wilson, "Probable inference, the law of
+succession, and statistical inference", 1927).
+
+A statistic T, such as the std or the worst 10 %, is over K clients, each with
+n_k test examples. Two things are samples: the clients, and their examples. A
+draw takes K clients with replacement, and draws new test results for each:
+
+  c*_k ~ Binomial(n_k, q_k)     a*_k = c*_k / n_k     T* = T(a*_1 ... a*_K)
+
+The measured accuracies a_k hold the noise of one draw of examples already.
+With q_k = a_k a draw would add it a second time: spreads would come out too
+large, the worst clients too bad. So q_k has the variance that the noise leaves
+(`metrics.noise`, V and N there):
+
+  q_k = a + sqrt(max(0, V - N) / V) (a_k - a)
+
+Then the draws spread as the measured accuracies do. The interval is
+
+  T +- t sqrt(K / (K - 1) Var(T*))
+
+with Student's t at K - 1 degrees of freedom, and within the bounds of T.
+Percentiles of the draws are too narrow for few clients. The interval is for
+the statistic that other clients of the same kind, with test sets of the same
+sizes, would show: like T itself, it includes the noise of the test sets.
+
+Errors and losses come without the number of examples: then only the clients
+are drawn.
+"""
+
+import math
+import statistics as standard_library
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tff_fair.metrics import noise, vectors
+from tff_fair.metrics.statistics import STATISTICS, Statistic
+from tff_fair.metrics.vectors import Vector
+
+CONFIDENCE = 0.95
+
+_MAX_DRAWS, _MIN_DRAWS = 1000, 200
+_DRAWN_CLIENTS = 10_000_000  # With many clients, fewer draws do.
+# Statistics of accuracies that may exceed 1; none is below 0.
+_UNBOUNDED = ("angle", "entropy", "kl_uniform", "relative_std")
+
+
+class Interval(NamedTuple):
+  """The ends of an interval; both NaN where the data do not tell them."""
+
+  low: float
+  high: float
+
+
+def wilson_interval(
+  accuracies: npt.ArrayLike,
+  num_examples: npt.ArrayLike,
+  confidence: float = CONFIDENCE,
+) -> tuple[Vector, Vector]:
+  """Returns Wilson's score interval of each client's accuracy.
+
+  With z the normal quantile of (1 + confidence) / 2, the ends are
+
+    (a + z^2 / 2n +- z sqrt(a (1 - a) / n + z^2 / 4n^2)) / (1 + z^2 / n).
+
+  Args:
+    accuracies: float[K], a_k in [0, 1], each the share of a client's test
+      examples that the model gets right.
+    num_examples: float[K], n_k > 0.
+    confidence: Of each interval, in (0, 1).
+
+  Returns:
+    The lower and the upper ends, float64[K] each, in [0, 1].
+
+  Raises:
+    ValueError: If an argument is empty, not of rank 1 or out of range, or if
+      their lengths differ.
+  """
+  accuracy = vectors.accuracies_per_client("accuracies", accuracies)
+  count = vectors.example_counts_per_client("num_examples", num_examples)
+  vectors.check_same_clients(accuracies=accuracy, num_examples=count)
+  _check_confidence(confidence)
+  z = standard_library.NormalDist().inv_cdf((1 + confidence) / 2)
+  middle = accuracy + z**2 / (2 * count)
+  reach = z * np.sqrt(accuracy * (1 - accuracy) / count + z**2 / (4 * count**2))
+  scale = 1 + z**2 / count
+  # Rounding would leave them a little inside.
+  low = np.where(accuracy == 0, 0.0, (middle - reach) / scale)
+  high = np.where(accuracy == 1, 1.0, (middle + reach) / scale)
+  return low.clip(0, 1), high.clip(0, 1)
+
+
+def fairness_intervals(
+  accuracies: npt.ArrayLike,
+  num_examples: npt.ArrayLike | None = None,
+  names: Iterable[str] = ("mean", "std", "worst_10", "jain"),
+  *,
+  confidence: float = CONFIDENCE,
+  seed: int = 0,
+) -> dict[str, Interval]:
+  """Returns intervals of the statistics of `fairness_summary`.
+
+  Each client counts once.
+
+  Args:
+    accuracies: float[K], a_k in [0, 1].
+    num_examples: float[K], n_k, at least 1, where each accuracy is the share of
+      so many test examples that the model gets right. Without it, the clients
+      alone are drawn.
+    names: Of the statistics, as `fairness_summary` has them.
+    confidence: Of each interval, in (0, 1).
+    seed: Seed of the draws.
+
+  Returns:
+    The intervals by name, in the order of `names`.
+
+  Raises:
+    ValueError: If an argument is empty, not of rank 1 or out of range, if their
+      lengths differ, or a name is unknown.
+  """
+  accuracy = vectors.accuracies_per_client("accuracies", accuracies)
+  chosen = list(names)
+  for name in chosen:
+    if name not in STATISTICS:
+      raise ValueError(
+        f"Unknown statistic {name!r}; valid: {', '.join(STATISTICS)}."
+      )
+  found = bootstrap_intervals(
+    {name: STATISTICS[name] for name in chosen},
+    accuracy,
+    num_examples,
+    confidence=confidence,
+    seed=seed,
+  )
+  return {
+    name: Interval(*np.clip(interval, 0, _upper_bound(name)).tolist())
+    for name, interval in found.items()
+  }
+
+
+def bootstrap_intervals(
+  statistics: Mapping[str, Statistic],
+  values: npt.ArrayLike,
+  num_examples: npt.ArrayLike | None = None,
+  *,
+  confidence: float = CONFIDENCE,
+  seed: int = 0,
+) -> dict[str, Interval]:
+  """Returns intervals of statistics over clients.
+
+  One draw is in memory at a time, so that 100,000 clients are possible. There
+  are 1,000 draws; fewer with more than 10,000 clients, and 200 at least.
+
+  Args:
+    statistics: Functions by name, of float64[K] and of weights, float64[K].
+    values: float[K], one value for each client: accuracies, losses, errors.
+    num_examples: float[K], n_k, where values are shares of so many examples;
+      otherwise None, and the clients alone are drawn.
+    confidence: Of each interval, in (0, 1).
+    seed: Seed of the draws.
+
+  Returns:
+    The intervals by name. Those of one client, and of values that are not
+    finite, are NaN.
+
+  Raises:
+    ValueError: If an argument is empty, not of rank 1 or out of range, or if
+      their lengths differ.
+  """
+  _check_confidence(confidence)
+  value = vectors.per_client("values", values)
+  once = np.ones_like(value)
+  generator = np.random.default_rng(seed)
+  centers, sizes = value, None
+  if num_examples is not None:
+    sizes = np.rint(
+      vectors.example_counts_per_client("num_examples", num_examples)
+    ).astype(np.int64)
+    centers = _without_noise(value, sizes)
+  num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // value.size))
+  drawn = np.empty([num_draws, len(statistics)])
+  with np.errstate(all="ignore"):  # Losses may be infinite.
+    for row in drawn:
+      clients = generator.integers(value.size, size=value.size)
+      draw = centers[clients]
+      if sizes is not None:
+        draw = generator.binomial(sizes[clients], draw) / sizes[clients]
+      row[:] = [statistic(draw, once) for statistic in statistics.values()]
+    estimates = [
+      float(statistic(value, once)) for statistic in statistics.values()
+    ]
+    reach = _reach(drawn, value.size, confidence)
+  return {
+    name: Interval(float(estimate - r), float(estimate + r))
+    for name, estimate, r in zip(statistics, estimates, reach, strict=True)
+  }
+
+
+def _without_noise(accuracy: Vector, sizes: np.ndarray) -> Vector:
+  """Returns q_k: accuracies that spread as the true ones do."""
+  found = noise.sampling_noise(accuracy, sizes)
+  # Where every client has one example, nothing tells the noise: it may be all.
+  shrink = 0.0
+  if found is not None and found.variance > 0:
+    shrink = found.true_std / math.sqrt(found.variance)
+  average = vectors.mean(accuracy)
+  return np.asarray(average + shrink * (accuracy - average)).clip(0, 1)
+
+
+def _reach(drawn: np.ndarray, num_clients: int, confidence: float) -> Vector:
+  """Returns half the widths of the intervals of each statistic."""
+  from scipy import special  # noqa: PLC0415
+
+  if num_clients < 2:
+    return np.full(drawn.shape[1], math.nan)
+  t = float(special.stdtrit(num_clients - 1, (1 + confidence) / 2))
+  inflated = drawn.var(axis=0, ddof=1) * num_clients / (num_clients - 1)
+  return np.asarray(t * np.sqrt(inflated))
+
+
+def _upper_bound(name: str) -> float:
+  return math.inf if name in _UNBOUNDED else 1.0
+
+
+def _check_confidence(confidence: float) -> None:
+  if not 0 < confidence < 1:
+    raise ValueError(f"Expected confidence in (0, 1), found {confidence}.")

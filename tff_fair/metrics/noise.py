@@ -1,0 +1,194 @@
+r"""How much of the spread between clients is the noise of small test sets.
+
+Client k of K answers c_k of its n_k test examples correctly. Its measured
+accuracy a_k = c_k / n_k strays from the accuracy p_k that it would have on
+endless examples: given p_k, c_k is binomial, so Var(a_k) = p_k (1 - p_k) / n_k.
+Clients whose true accuracies were all the same would still show a spread.
+
+Let s_k be the share with which a client counts, 1 / K or n_k / sum n, and
+a = sum_k s_k a_k. The variance between clients V = sum_k s_k (a_k - a)^2 has
+the mean, for given p_k,
+
+  E[V] = sum_k s_k (p_k - p)^2 + sum_k s_k (1 - s_k) p_k (1 - p_k) / n_k.
+
+The first part is the variance of the true accuracies, the second the noise. The
+factor 1 - s_k is there because a client's own error moves the mean, too. As
+a_k (1 - a_k) / (n_k - 1) is an unbiased estimate of p_k (1 - p_k) / n_k,
+
+  N = sum_k s_k (1 - s_k) a_k (1 - a_k) / (n_k - 1)
+
+is one of the noise, and V - N one of the variance of the true accuracies. The
+share of the noise is N / V, at most 1.
+
+One example says nothing about its own noise. A client with n_k = 1 gets the
+pooled estimate of p (1 - p) of all others, sum n_k a_k (1 - a_k) /
+sum (n_k - 1): the mean square within groups, as in an analysis of variance.
+
+A mean loss has no such noise that can be told: its examples may vary as they
+like, and the mean does not say how much. Nor has a mean error.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tff_fair.metrics import vectors
+from tff_fair.metrics.vectors import Vector
+
+# Of draws under equal accuracies; as many numbers as fit a second or two.
+_MAX_DRAWS, _MIN_DRAWS = 2000, 200
+_DRAWN_CLIENTS = 10_000_000
+
+
+class SamplingNoise(NamedTuple):
+  """The variance between clients, and the part of it that is noise.
+
+  Attributes:
+    variance: V, the population variance of the measured accuracies.
+    expected: N, the variance that test sets of these sizes add to that of the
+      true accuracies, on average. An estimate; it may exceed V.
+  """
+
+  variance: float
+  expected: float
+
+  @property
+  def share(self) -> float | None:
+    """N / V, at most 1; None where all clients are measured as equal."""
+    if not self.variance > 0:
+      return None
+    return min(1.0, self.expected / self.variance)
+
+  @property
+  def std(self) -> float:
+    """The std that clients of the same true accuracy would show, sqrt(N)."""
+    return math.sqrt(self.expected)
+
+  @property
+  def true_std(self) -> float:
+    """The std of the true accuracies, sqrt(V - N); 0 where N exceeds V."""
+    return math.sqrt(max(0.0, self.variance - self.expected))
+
+
+def sampling_noise(
+  accuracies: npt.ArrayLike,
+  num_examples: npt.ArrayLike,
+  *,
+  weighted: bool = False,
+) -> SamplingNoise | None:
+  """Estimates the noise in the variance of the accuracies.
+
+  Args:
+    accuracies: float[K], a_k in [0, 1], each the share of a client's test
+      examples that the model gets right.
+    num_examples: float[K], n_k, at least 1: the test examples behind each.
+    weighted: Whether clients count by their examples, as in `fairness_summary`
+      with `num_examples`, or once each.
+
+  Returns:
+    The observed variance and the expected noise; None if every client has one
+    example, since nothing then tells noise from differences.
+
+  Raises:
+    ValueError: If an argument is empty, not of rank 1 or out of range, or if
+      their lengths differ.
+  """
+  accuracy, count = _checked(accuracies, num_examples)
+  has_several = count > 1
+  if not has_several.any():
+    return None
+  sums = count * accuracy * (1 - accuracy)
+  degrees = np.maximum(count - 1, 0)
+  pooled = sums.sum() / degrees.sum()
+  # Of a client's accuracy: p_k (1 - p_k) / n_k.
+  of_client = np.where(
+    has_several, sums / np.where(has_several, degrees, 1), pooled
+  )
+  of_client /= count
+  share = _shares(count, weighted=weighted)
+  expected = float((share * (1 - share) * of_client).sum())
+  return SamplingNoise(_variance(accuracy, share), expected)
+
+
+def are_shares_of_examples(
+  accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
+) -> bool:
+  """Returns whether each accuracy is a whole number of examples of n_k.
+
+  It is not where a metric counts something else, such as the words of a
+  sentence: then the sentences do not say how large the noise is.
+
+  Args:
+    accuracies: float[K], in [0, 1], float32 or more exact.
+    num_examples: float[K], n_k.
+  """
+  accuracy, count = _checked(accuracies, num_examples)
+  correct = accuracy * count
+  # float32 keeps 24 bits of a ratio.
+  slack = 1e-6 + count * np.finfo(np.float32).eps
+  return bool((np.abs(correct - np.rint(correct)) <= slack).all())
+
+
+def equality_p_value(
+  accuracies: npt.ArrayLike, num_examples: npt.ArrayLike, *, seed: int = 0
+) -> float:
+  """Returns how likely equally served clients would show such a spread.
+
+  It tests the hypothesis that all clients have the same true accuracy. Under
+  it, c_k is binomial with n_k and the accuracy over all examples. The p-value
+  is the share of draws with at least the observed variance over clients, each
+  counted once; the observation counts as a draw (Davison and Hinkley,
+  "Bootstrap Methods and their Application", 1997, section 4.2).
+
+  Args:
+    accuracies: As for `sampling_noise`.
+    num_examples: As for `sampling_noise`.
+    seed: Seed of the draws, of which there are 2,000, fewer with more than
+      5,000 clients and 200 at least.
+
+  Returns:
+    The p-value in (0, 1]; 1 if there is no spread.
+
+  Raises:
+    ValueError: As `sampling_noise`.
+  """
+  accuracy, count = _checked(accuracies, num_examples)
+  share = _shares(count, weighted=False)
+  observed = _variance(accuracy, share)
+  overall = vectors.mean(accuracy, count)
+  size = np.rint(count).astype(np.int64)
+  draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // count.size))
+  generator = np.random.default_rng(seed)
+  # Rounding must not tell a draw from an equal observation.
+  bound = observed * (1 - 1e-9)
+  as_large = sum(
+    _variance(generator.binomial(size, float(overall)) / count, share) >= bound
+    for _ in range(draws)
+  )
+  return (1 + as_large) / (1 + draws)
+
+
+def _checked(
+  accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
+) -> tuple[Vector, Vector]:
+  accuracy = vectors.accuracies_per_client("accuracies", accuracies)
+  count = vectors.example_counts_per_client("num_examples", num_examples)
+  vectors.check_same_clients(accuracies=accuracy, num_examples=count)
+  if (count < 1).any():
+    raise ValueError(
+      f"Expected num_examples of 1 or more, found {count.min()}; leave clients "
+      "without examples out."
+    )
+  return accuracy, count
+
+
+def _shares(count: Vector, *, weighted: bool) -> Vector:
+  if weighted:
+    return np.asarray(count / count.sum())
+  return np.full_like(count, 1 / count.size)
+
+
+def _variance(accuracy: Vector, share: Vector) -> float:
+  return float((share * (accuracy - vectors.mean(accuracy, share)) ** 2).sum())
