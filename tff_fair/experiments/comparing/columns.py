@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tff_fair.experiments.comparing import measures, paired
+from tff_fair.experiments.comparing import measures, noise, paired
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.evaluations import Evaluation
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.comparing.paired import Seeds, Statistic
 
 CLIENTS = "clients"  # Stands for a column for each client.
-NAMES = (*measures.MEASURES, CLIENTS)
+NAMES = (*measures.MEASURES, noise.NAME, CLIENTS)
 MAX_CLIENTS = 10  # More columns than that nobody can read.
 
 
@@ -23,13 +23,14 @@ class Column(NamedTuple):
   Attributes:
     measure: What it shows.
     of: Its value for an evaluation, not scaled.
-    statistic: The same as a function of weighted clients.
+    statistic: The same as a function of weighted clients; None where neither
+      more nor less of it is better, so that methods are not compared by it.
     client: The one client that it is about; None if about all.
   """
 
   measure: Measure
   of: Callable[[Evaluation], float]
-  statistic: Statistic
+  statistic: Statistic | None
   client: int | None = None
 
   def seeds(self, method: Seeds) -> Seeds:
@@ -54,6 +55,8 @@ def build(
   for name in names:
     if name == CLIENTS:
       columns |= _of_clients(evaluated, task)
+    elif name == noise.NAME:
+      columns[name] = Column(noise.MEASURE, noise.share, None)
     else:
       columns[name] = _of_measure(name)
   return columns

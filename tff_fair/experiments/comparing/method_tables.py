@@ -15,7 +15,7 @@ from tff_fair.experiments.comparing.columns import Column
 from tff_fair.experiments.comparing.evaluations import Evaluation
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure
-from tff_fair.experiments.comparing.paired import Seeds
+from tff_fair.experiments.comparing.paired import Seeds, Statistic
 from tff_fair.experiments.comparing.table import RECORD, Contrast, Row, Table
 from tff_fair.experiments.runs.run import Run
 
@@ -56,7 +56,9 @@ class Contents:
       ]
       cells.append(values)
       found_marks.append(
-        marks.of_column(
+        [None] * len(values)
+        if column.statistic is None
+        else marks.of_column(
           column.measure,
           column.statistic,
           [column.seeds(method) for method in self._seeds],
@@ -95,8 +97,11 @@ class Contents:
       if method.keys() & baseline.keys() and group is not reference
     ]
     contrasts = [
-      _contrasts(column, [method for _, method in others], baseline)
+      _contrasts(
+        column, column.statistic, [method for _, method in others], baseline
+      )
       for column in self._columns.values()
+      if column.statistic
     ]
     rows = []
     for (group, method), *cells in zip(others, *contrasts, strict=True):
@@ -117,6 +122,7 @@ class Contents:
         **{
           f"{name}{suffix}_difference": column.measure
           for name, column in self._columns.items()
+          if column.statistic
         },
         f"{RECORD}{suffix}": _RECORD,
       },
@@ -176,12 +182,15 @@ def interval_note(num_seeds: Mapping[str, int]) -> str:
 
 
 def _contrasts(
-  column: Column, methods: Sequence[Seeds], baseline: Seeds
+  column: Column,
+  statistic: Statistic,
+  methods: Sequence[Seeds],
+  baseline: Seeds,
 ) -> list[Contrast]:
-  statistic = paired.remembering(column.statistic)
+  known = paired.remembering(statistic)
   differences = [
     paired.difference(
-      statistic, column.seeds(method), column.seeds(baseline)
+      known, column.seeds(method), column.seeds(baseline)
     ).scaled(column.measure.scale)
     for method in methods
   ]

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from tff_fair.experiments.comparing import groups as run_groups
-from tff_fair.experiments.comparing import marks, measures
+from tff_fair.experiments.comparing import marks, measures, noise
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.evaluations import Choice, Evaluation
 from tff_fair.experiments.comparing.groups import Group
@@ -73,7 +73,11 @@ def build(
       averages = {run: choice.average(chosen[run]) for run in members}
       contents.append(Contents(task, groups, columns, averages, choice.last))
     first, *others = [c.statistics(clients) for c in contents]
-    first = dataclasses.replace(first, notes=run_notes(groups, chosen))
+    of_noise = noise.note(columns, groups, chosen)
+    first = dataclasses.replace(
+      first,
+      notes=(*run_notes(groups, chosen), *filter(None, [of_noise])),
+    )
     tables += [first, *others]
     if baseline is not None:
       reference = find_baseline(groups, baseline)

@@ -1,12 +1,5 @@
-"""The whole page: one HTML file with its style and script in it.
+"""The whole page about some runs: the sections of each task."""
 
-A content security policy forbids all else: no request leaves the page, and only
-its own script runs, even if the name of a run or a method holds a script.
-"""
-
-import base64
-import hashlib
-import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,12 +7,12 @@ from tff_fair.experiments.reporting import (
   client_section,
   coefficients,
   curve_section,
+  document,
   improved_section,
   map_sections,
   run_section,
   search_section,
   section,
-  style_sheet,
   summary_section,
   trade_off_section,
   verdict_section,
@@ -30,7 +23,6 @@ from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
 
-_SCRIPT = pathlib.Path(__file__).parent / "sort.js"
 _MAX_NAMES = 3  # Of tasks in the title.
 
 
@@ -84,21 +76,16 @@ def build(
     _parts(task, baseline, of_task, shades)
     for task, of_task in zip(tasks, maps, strict=True)
   ]
-  style = style_sheet.text(max(len(task.methods) for task in tasks))
-  script = _SCRIPT.read_text()
-  page = element(
-    "html",
-    _head(title, style, script, refresh_seconds),
-    element(
-      "body",
+  return document.build(
+    title,
+    [
       element("header", element("h1", title), element("p", describe(tasks))),
       _contents(parts),
       element("main", [_task(of_task) for of_task in parts]),
-      element("script", Markup(script)),
-    ),
-    lang="en",
+    ],
+    num_methods=max(len(task.methods) for task in tasks),
+    refresh_seconds=refresh_seconds,
   )
-  return f"<!DOCTYPE html>\n{page}\n"
 
 
 def describe(tasks: Sequence[TaskRuns]) -> str:
@@ -113,35 +100,6 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
   if len(runs) > num_finished:
     parts.append(f"{len(runs) - num_finished:,} unfinished")
   return ", ".join(parts)
-
-
-def refresh(seconds: int) -> Markup:
-  """Returns what makes a page load itself anew every so many seconds."""
-  return element("meta", http_equiv="refresh", content=seconds)
-
-
-def _head(
-  title: str, style: str, script: str, refresh_seconds: int | None
-) -> Markup:
-  policy = (
-    f"default-src 'none'; img-src data:; style-src {_digest(style)}; "
-    f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"
-  )
-  return element(
-    "head",
-    element("meta", charset="utf-8"),
-    element("meta", http_equiv="Content-Security-Policy", content=policy),
-    refresh(refresh_seconds) if refresh_seconds is not None else None,
-    element(
-      "meta", name="viewport", content="width=device-width, initial-scale=1"
-    ),
-    element("meta", name="color-scheme", content="light dark"),
-    element("title", title),
-    # Browsers ask for an icon otherwise.
-    element("link", rel="icon", href="data:,"),
-    # The style and the script hold nothing that HTML or XML would escape.
-    element("style", Markup(style)),
-  )
 
 
 def _parts(
@@ -248,11 +206,6 @@ def _contents(tasks: Sequence[_Parts]) -> Markup:
     ],
     aria_label="Contents",
   )
-
-
-def _digest(text: str) -> str:
-  digest = hashlib.sha256(text.encode()).digest()
-  return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _count(number: int, noun: str) -> str:

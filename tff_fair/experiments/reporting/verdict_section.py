@@ -1,11 +1,13 @@
 """Section: what can be said of the methods, with its uncertainty."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from tff_fair.experiments.comparing import (
   marks,
   measures,
   method_tables,
+  noise,
   paired,
 )
 from tff_fair.experiments.comparing import (
@@ -53,6 +55,8 @@ def build(task: TaskRuns, baseline: str | None = None) -> Section:
     row.label: row for row in contents.differences("clients", reference).rows
   }
   has_marks = any(mark for row in rows for mark in row.marks)
+  columns = _columns(rows)
+  with_noise = _with_noise(columns, groups, chosen)
   return Section(
     _TITLE,
     [
@@ -62,7 +66,7 @@ def build(task: TaskRuns, baseline: str | None = None) -> Section:
         _caption(task, len(methods)),
         methods,
         [
-          *_columns(rows),
+          *with_noise,
           *difference_columns.build(
             methods,
             reference.label,
@@ -71,7 +75,13 @@ def build(task: TaskRuns, baseline: str | None = None) -> Section:
           ),
         ],
       ),
-      _explanation(task, reference.label, contrasts, has_marks=has_marks),
+      _explanation(
+        task,
+        reference.label,
+        contrasts,
+        has_marks=has_marks,
+        has_noise=len(with_noise) > len(columns),
+      ),
       section.without(
         [method for method in task.methods if method not in methods],
         "they have runs without an evaluation",
@@ -122,6 +132,20 @@ def _columns(rows: Sequence[Row]) -> list[tables.Column]:
   ]
 
 
+def _with_noise(
+  columns: Sequence[tables.Column],
+  groups: Sequence[Group],
+  chosen: Mapping[Run, Evaluation],
+) -> list[tables.Column]:
+  """Returns the columns with the noise in the spread after the std."""
+  shares = [noise.over_seeds(group, chosen) for group in groups]
+  if all(math.isnan(share.mean) for share in shares):
+    return list(columns)
+  place = 1 + _NAMES.index("std")
+  column = tables.column(noise.MEASURE, shares)
+  return [*columns[:place], column, *columns[place:]]
+
+
 def _notes(notes: Sequence[str]) -> Child:
   """Returns remarks that a reader needs before the numbers."""
   if not notes:
@@ -169,6 +193,7 @@ def _explanation(
   contrasts: Mapping[str, Row],
   *,
   has_marks: bool,
+  has_noise: bool,
 ) -> list[Child]:
   told: list[Child] = [
     "At the last evaluation of each run; each client counts once.",
@@ -179,6 +204,8 @@ def _explanation(
     else None,
   ]
   notes: list[Child] = [section.note(told)]
+  if has_noise:
+    notes.append(section.note(noise.EXPLANATION))
   if contrasts:
     seeds = {label: row.num_seeds for label, row in contrasts.items()}
     confidence = f"{100 * paired.CONFIDENCE:.0f}\N{NO-BREAK SPACE}%"

@@ -15,7 +15,7 @@ from tasks.formats import whole_file as staging
 from tff_fair.experiments import interruption
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.reporting import methods, page, writing
+from tff_fair.experiments.reporting import document, methods, page, writing
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import Place
@@ -175,7 +175,7 @@ class _Page:
   def finish(self) -> None:
     """Writes the page as it was last, but it does not load itself anew."""
     if self._text and not self.is_lost():
-      refresh = page.refresh(self._refresh_seconds)
+      refresh = document.refresh(self._refresh_seconds)
       self._write(self._text.replace(refresh, "", 1))
 
   def is_lost(self) -> bool:

@@ -1,8 +1,11 @@
 """The fairness table of a finished run, as papers print it."""
 
 import itertools
+import textwrap
 from collections.abc import Mapping
 from typing import Any
+
+from tff_fair.experiments import spread_noise
 
 # Each column of the table: titles, names of the summary.
 _TABLE: tuple[Mapping[str, str], ...] = (
@@ -36,6 +39,7 @@ _TABLE: tuple[Mapping[str, str], ...] = (
     "Jain's index": "jain",
   },
 )
+_WIDTH = 80  # Of a terminal.
 _NOT_IN_PERCENT = frozenset(_TABLE[-1].values())
 
 
@@ -46,18 +50,18 @@ def describe(summary: Mapping[str, Any]) -> str:
     summary: `Run.summary` of a finished run.
 
   Returns:
-    A title and the fairness table; where clients attack, the same of the honest
-    ones alone.
+    A title, the fairness table, and the noise in the spread where it is known;
+    where clients attack, the same of the honest ones alone.
   """
   text = (
     f"Test accuracy over {summary['num_clients']:,} clients after "
     f"{summary['rounds']:,} rounds, in percent\n\n"
-    f"{fairness_table(summary['test_accuracy'])}"
+    f"{fairness_table(summary['test_accuracy'])}{_noise(summary)}"
   )
   if honest := summary.get("honest"):
     text += (
       f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
-      f"{fairness_table(honest['test_accuracy'])}"
+      f"{fairness_table(honest['test_accuracy'])}{_noise(honest)}"
     )
   return text
 
@@ -84,6 +88,14 @@ def fairness_table(accuracy: Mapping[str, float]) -> str:
     ).rstrip()
     for row in itertools.zip_longest(*columns, fillvalue="")
   )
+
+
+def _noise(summary: Mapping[str, Any]) -> str:
+  # Runs of earlier versions do not have it.
+  if not (noise := summary.get(spread_noise.KEY)):
+    return ""
+  told = spread_noise.sentence(summary["test_accuracy"]["std"], noise)
+  return "\n\n" + textwrap.fill(told, _WIDTH, break_on_hyphens=False)
 
 
 def _format(name: str, value: float) -> str:

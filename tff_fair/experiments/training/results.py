@@ -11,7 +11,7 @@ import pandas as pd
 import tasks
 from tasks.cuts import label_histogram
 from tff_fair import files
-from tff_fair.experiments import spreadsheets
+from tff_fair.experiments import spread_noise, spreadsheets
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import plots, release
 from tff_fair.experiments.training.selection import Selection
@@ -39,13 +39,14 @@ def write(
   last = evaluations.iloc[-1]
   rounds = int(last["round"])
   clients = _clients(folder, task, rounds)
-  results = _results(last)
+  results = {**_results(last), **_noise(clients)}
   if attackers:
     is_attacker = clients["client_id"].isin(attackers)
     clients.insert(2, "attacker", is_attacker)
     results["honest"] = {
       "num_clients": int((~is_attacker).sum()),
       **_results(last, "honest/"),
+      **_noise(clients[~is_attacker]),
     }
   names = clients["client"].map(spreadsheets.quoted)
   clients.assign(client=names).to_csv(folder.clients, index=False)
@@ -112,6 +113,14 @@ def _results(row: pd.Series, prefix: str = "") -> dict[str, object]:
     "test_accuracy_weighted": float(row[f"{prefix}accuracy_weighted"]),
     "test_loss": _group(row, f"{prefix}loss"),
   }
+
+
+def _noise(clients: pd.DataFrame) -> dict[str, object]:
+  """Returns the noise in the spread of the accuracies; None if unknown."""
+  noise = spread_noise.of_clients(
+    clients["test_accuracy"], clients["num_test_examples"]
+  )
+  return {spread_noise.KEY: noise}
 
 
 def _group(row: pd.Series, group: str) -> dict[str, float]:

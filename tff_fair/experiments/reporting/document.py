@@ -1,0 +1,74 @@
+"""A page as one HTML file with its style and script in it.
+
+A content security policy forbids all else: no request leaves the page, and only
+its own script runs, even if the name of a run or a method holds a script.
+"""
+
+import base64
+import hashlib
+import pathlib
+
+from tff_fair.experiments.reporting import style_sheet
+from tff_fair.experiments.reporting.markup import Child, Markup, element
+
+_SCRIPT = pathlib.Path(__file__).parent / "sort.js"
+
+
+def build(
+  title: str,
+  body: Child,
+  *,
+  num_methods: int = 1,
+  refresh_seconds: int | None = None,
+) -> str:
+  """Returns the page as HTML, which is well-formed XML below its first line.
+
+  Args:
+    title: Its title.
+    body: All that it shows.
+    num_methods: The largest number of methods of a task.
+    refresh_seconds: How often the page loads itself anew; by default, never.
+  """
+  style = style_sheet.text(num_methods)
+  script = _SCRIPT.read_text()
+  page = element(
+    "html",
+    _head(title, style, script, refresh_seconds),
+    element("body", body, element("script", Markup(script))),
+    lang="en",
+  )
+  return f"<!DOCTYPE html>\n{page}\n"
+
+
+def refresh(seconds: int) -> Markup:
+  """Returns what makes a page load itself anew every so many seconds."""
+  return element("meta", http_equiv="refresh", content=seconds)
+
+
+def _head(
+  title: str, style: str, script: str, refresh_seconds: int | None
+) -> Markup:
+  policy = (
+    f"default-src 'none'; img-src data:; style-src {_digest(style)}; "
+    f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"
+  )
+  return element(
+    "head",
+    element("meta", charset="utf-8"),
+    element("meta", http_equiv="Content-Security-Policy", content=policy),
+    refresh(refresh_seconds) if refresh_seconds is not None else None,
+    element(
+      "meta", name="viewport", content="width=device-width, initial-scale=1"
+    ),
+    element("meta", name="color-scheme", content="light dark"),
+    element("title", title),
+    # Browsers ask for an icon otherwise.
+    element("link", rel="icon", href="data:,"),
+    # The style and the script hold nothing that HTML or XML would escape.
+    element("style", Markup(style)),
+  )
+
+
+def _digest(text: str) -> str:
+  digest = hashlib.sha256(text.encode()).digest()
+  return f"'sha256-{base64.b64encode(digest).decode()}'"
