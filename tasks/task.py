@@ -13,6 +13,8 @@ if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
 Arrays = tuple[np.ndarray, np.ndarray]
+# Columns of raw values by name, and labels in their own units.
+RawArrays = tuple[Mapping[str, np.ndarray], np.ndarray]
 ElementSpec = tuple["tf.TensorSpec", "tf.TensorSpec"]
 KerasModelFn = Callable[[], "tf.keras.Model"]
 ModelFn = Callable[[], "tff.learning.models.VariableModel"]
@@ -51,10 +53,14 @@ class Split:
       one each. Known without reading any client's data.
     load: Maps a client id to that client's whole arrays `(x, y)`, both with
       `num_examples[client_id]` rows. Called only for clients that take part.
+    raw: Where the task has a `preprocessing`, maps a client id to the raw
+      values that `load` makes x of, in the same order: columns as they are
+      there, and the class numbers, or the labels in their own units.
   """
 
   num_examples: np.ndarray
   load: Callable[[int], Arrays]
+  raw: Callable[[int], RawArrays] | None = None
 
 
 def count_examples(train: Split, test: Split, unit: str = "examples") -> str:

@@ -15,8 +15,8 @@ from tff_fair.experiments.runs.run import Run
 NAME = "noise_share"
 MEASURE = Measure("Noise share", False, digits=1)
 EXPLANATION = (
-  "Noise share: how much of the variance between clients (%) test sets of their "
-  "sizes make by themselves, if examples are right or wrong independently."
+  "Noise share: how much of the variance between clients (%) test sets of "
+  "their sizes make by themselves."
 )
 _SPREADS = ("std", "variance", "relative_std")
 

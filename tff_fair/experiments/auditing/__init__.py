@@ -1,0 +1,1 @@
+"""Audits: how fair a model is that somebody already has, without training."""
