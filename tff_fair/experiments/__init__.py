@@ -17,6 +17,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 
 if typing.TYPE_CHECKING:
+  from tff_fair.experiments.auditing.audit import Audit, audit
   from tff_fair.experiments.comparing.comparison import compare
   from tff_fair.experiments.reporting.writing import report
   from tff_fair.experiments.searching.search import search
@@ -26,7 +27,9 @@ if typing.TYPE_CHECKING:
 else:
   # Imported when somebody asks for them: what they are built on takes seconds.
   _MODULES = {
+    "Audit": "tff_fair.experiments.auditing.audit",
     "Range": "tff_fair.experiments.sweeps.ranges",
+    "audit": "tff_fair.experiments.auditing.audit",
     "compare": "tff_fair.experiments.comparing.comparison",
     "report": "tff_fair.experiments.reporting.writing",
     "run": "tff_fair.experiments.training.running",
@@ -44,11 +47,13 @@ else:
 
 
 __all__ = [
+  "Audit",
   "Range",
   "Run",
   "RunError",
   "RunSpec",
   "SpecError",
+  "audit",
   "compare",
   "open_run",
   "report",

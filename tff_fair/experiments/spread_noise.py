@@ -33,20 +33,36 @@ class Noise(TypedDict):
 def of_clients(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in a spread of accuracies.
+  """Returns the noise in a spread of what runs call accuracies.
 
   Args:
-    accuracies: float[K], in [0, 1].
+    accuracies: float[K], in [0, 1], or NaN.
     num_examples: float[K], test examples behind each.
 
   Returns:
-    The noise; None where nothing tells it: there is no spread, all clients have
-    one example, accuracies are no shares of the examples, or are no numbers.
+    As `of_accuracies`; None also where accuracies are no shares of the
+    examples, as of a metric that counts words, or are no numbers.
   """
   if not np.isfinite(np.asarray(accuracies, np.float64)).all():
     return None
   if not metrics.are_shares_of_examples(accuracies, num_examples):
     return None
+  return of_accuracies(accuracies, num_examples)
+
+
+def of_accuracies(
+  accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
+) -> Noise | None:
+  """Returns the noise in a spread of accuracies.
+
+  Args:
+    accuracies: float[K], in [0, 1], shares of the examples that are right.
+    num_examples: float[K], test examples behind each.
+
+  Returns:
+    The noise; None where nothing tells it: there is no spread, or all clients
+    have one example.
+  """
   found = metrics.sampling_noise(accuracies, num_examples)
   if found is None or found.share is None:
     return None

@@ -1,0 +1,42 @@
+"""Tells how fair a model is that somebody has, or results from elsewhere.
+
+Nothing is trained. It writes a table of the clients, a summary and a page.
+"""
+
+from typing import NoReturn
+
+from binaries import command_line, named_flags
+from binaries.flags import audit_flags
+from tff_fair.experiments import audit, interruption, progress
+from tff_fair.experiments.auditing.audit import check_folder
+
+
+@interruption.at_once()
+def main() -> None:
+  """Audits as the flags say."""
+  folder, overwrite = audit_flags.output_dir(), audit_flags.overwrite()
+  with named_flags.of_folder("output_dir"):
+    check_folder(folder, overwrite=overwrite)
+  arguments = audit_flags.arguments()
+  if "results" not in arguments:
+    progress.say_on_screen("Loading TensorFlow ...")
+  with named_flags.of_arguments():
+    found = audit(**arguments)
+  print(found.describe())
+  with named_flags.of_folder("output_dir"):
+    path = found.write(folder, overwrite=overwrite)
+  progress.say(f"{path}: written, with a table of the clients beside it.")
+
+
+def run() -> NoReturn:
+  """Starts the program: the console script `tff-fair-audit`."""
+  command_line.run(
+    main,
+    description=str(__doc__),
+    groups=(audit_flags,),
+    namespace=audit_flags.NAMESPACE,
+  )
+
+
+if __name__ == "__main__":
+  run()

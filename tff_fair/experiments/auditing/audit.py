@@ -1,0 +1,220 @@
+"""An audit: how fair a model is, or results from elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+import tasks
+from tff_fair import files
+from tff_fair.experiments import spreadsheets
+from tff_fair.experiments.auditing import (
+  page,
+  results_file,
+  scores,
+  summary,
+  text,
+)
+from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.errors import RunError, SpecError
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
+
+  from tff_fair.experiments.auditing.evaluation import Outputs, Split
+
+CLIENTS, SUMMARY, PAGE = "clients.csv", "summary.json", "index.html"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Audit:
+  """The results of an audit.
+
+  Attributes:
+    clients: One row per client: client, num_examples, and accuracy with its
+      interval (accuracy_low, accuracy_high), correct and loss; or rmse and r2
+      where the label is a number; or loss alone.
+    summary: Statistics over the clients, see `auditing.summary.summarize`.
+    title: Names the model and its data.
+    about: A line on the data.
+  """
+
+  clients: pd.DataFrame
+  summary: Mapping[str, Any]
+  title: str
+  about: str
+
+  def describe(self) -> str:
+    """Returns the fairness table with intervals, and the verdict, as text."""
+    return text.describe(self.clients, self.summary)
+
+  def write(
+    self, folder: str | os.PathLike[str], *, overwrite: bool = False
+  ) -> pathlib.Path:
+    """Writes the table of clients, the summary and a page.
+
+    Args:
+      folder: Gets clients.csv, summary.json and index.html. It is made if need
+        be.
+      overwrite: Whether to replace these files if they are there already.
+
+    Returns:
+      The page.
+
+    Raises:
+      RunError: If a file is there already, or cannot be written.
+    """
+    folder = pathlib.Path(folder)
+    check_folder(folder, overwrite=overwrite)
+    names = self.clients[scores.CLIENT].map(spreadsheets.quoted)
+    table = self.clients.assign(**{scores.CLIENT: names})
+    contents = {
+      CLIENTS: table.to_csv(index=False),
+      SUMMARY: json.dumps(self.summary, indent=2) + "\n",
+      PAGE: page.build(self.clients, self.summary, self.title, self.about),
+    }
+    try:
+      folder.mkdir(parents=True, exist_ok=True)
+      for name, content in contents.items():
+        files.write(folder / name, content)
+    except OSError as error:
+      raise RunError(
+        f"{folder}: cannot be written: {error.strerror or error}."
+      ) from error
+    return folder / PAGE
+
+
+def audit(
+  model: tf.keras.Model | str | os.PathLike[str] | None = None,
+  task: tasks.Task | str | None = None,
+  *,
+  results: str | os.PathLike[str] | None = None,
+  task_options: Mapping[str, Any] | None = None,
+  data_dir: str | os.PathLike[str] | None = None,
+  seed: int = 0,
+  split: Split = "test",
+  outputs: Outputs = "auto",
+) -> Audit:
+  """Tells how fair a model is to clients, or what results say of it.
+
+      audit("model.keras", "digits").write("outputs/audit")
+      audit(results="per_client.csv").summary["test_accuracy"]["worst_10"]
+
+  Args:
+    model: A Keras model, from x of the task to outputs; or the path of one: a
+      .keras or .h5 file, or the folder of a SavedModel. A model whose inputs
+      are named like the task's raw columns gets these.
+    task: The clients: a task, or the name of one.
+    results: In place of both, a CSV file of results from elsewhere, one row a
+      client: client, n, and correct, accuracy or loss. This needs no
+      TensorFlow.
+    task_options: Options of a task that is named.
+    data_dir: Directory of the data files of a task that is named.
+    seed: Seed of a task that is named, as it was in training: it decides which
+      examples are test examples.
+    split: Which examples count: "test", "train" or "all".
+    outputs: What a classifier gives: "probabilities", "logits", or "auto":
+      probabilities if they sum to 1 for each example.
+
+  Raises:
+    ValueError: If an argument is not valid, or does not go with the others.
+    tasks.DataError: If the data cannot be used.
+  """
+  if results is not None:
+    if model is not None or task is not None:
+      raise ArgumentError(
+        "results",
+        "stands for itself; leave out model and task.",
+        value=str(results),
+      )
+    clients = results_file.read(results)
+    return _audit(clients, f"Audit of {pathlib.Path(results).name}", "Results")
+  if model is None or task is None:
+    missing = "model" if model is None else "task"
+    raise ArgumentError(
+      missing, "is missing; give a model and a task, or results."
+    )
+  # Imported late: both import TensorFlow, which results do not need.
+  from tff_fair import runtime  # noqa: F401, PLC0415
+  from tff_fair.experiments.auditing import evaluation, models  # noqa: PLC0415
+
+  for name, value, valid in (
+    ("split", split, evaluation.SPLITS),
+    ("outputs", outputs, evaluation.OUTPUTS),
+  ):
+    if value not in valid:
+      raise ArgumentError(
+        name, f"unknown; valid: {', '.join(valid)}.", value=value
+      )
+  found = models.of(model)
+  if isinstance(task, str):
+    task = _load(task, task_options or {}, data_dir, seed)
+  clients = evaluation.evaluate(found, task, split=split, outputs=outputs)
+  name = pathlib.Path(found.name).name
+  about = f"{task.description}. {_WORDS[split]}"
+  return _audit(clients, f"Audit of {name} on {task.name}", about)
+
+
+_WORDS = {
+  "test": "Test examples",
+  "train": "Training examples",
+  "all": "Training and test examples",
+}
+
+
+def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
+  """Checks that an audit may be written into a folder.
+
+  Raises:
+    RunError: If it is no folder, or holds one of the files already and nobody
+      allows to replace it.
+  """
+  if os.path.lexists(folder) and not folder.is_dir():
+    raise RunError(f"{folder}: is no folder; name another.")
+  for name in (CLIENTS, SUMMARY, PAGE):
+    if os.path.lexists(folder / name) and not overwrite:
+      raise RunError(
+        f"{folder}: holds {name} already; name another folder, or replace its "
+        "files with overwrite."
+      )
+
+
+def _audit(clients: pd.DataFrame, title: str, about: str) -> Audit:
+  if len(clients) < 2:
+    raise ArgumentError(
+      "results" if about == "Results" else "task",
+      "has one client; a spread between clients needs two.",
+    )
+  found = summary.summarize(clients)
+  examples, number = found["num_examples"], found["num_clients"]
+  return Audit(
+    summary.with_intervals(clients),
+    found,
+    title,
+    f"{about} of {number:,} clients, {examples:,} in all.",
+  )
+
+
+def _load(
+  name: str,
+  options: Mapping[str, Any],
+  data_dir: str | os.PathLike[str] | None,
+  seed: int,
+) -> tasks.Task:
+  try:
+    tasks.option_names(name)
+  except ValueError as error:
+    raise SpecError("task", str(error), value=name) from error
+  try:
+    return tasks.load(name, data_dir=data_dir, seed=seed, **options)
+  except tasks.DataError:
+    raise
+  except ValueError as error:
+    raise SpecError("task_options", str(error)) from error

@@ -1,0 +1,279 @@
+"""An audit as a page, in the style of reports of runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments.auditing import scores, text, verdict
+from tff_fair.experiments.auditing.scores import Score
+from tff_fair.experiments.reporting import (
+  document,
+  histogram,
+  scale,
+  section,
+  shapes,
+  tables,
+)
+from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.markup import Child, Markup, element
+from tff_fair.experiments.reporting.methods import Method
+
+# More rows than that nobody reads; clients.csv has all.
+_MOST_ROWS = 500
+_MOST_POINTS = 400
+# What intervals are over, without and with the noise of examples.
+_SAMPLES = ("clients", "clients and their test examples")
+
+
+def build(
+  clients: pd.DataFrame, summary: Mapping[str, Any], title: str, about: str
+) -> str:
+  """Returns the page as HTML.
+
+  Args:
+    clients: One row per client, with intervals of accuracies.
+    summary: As `summary.summarize` returns it.
+    title: Its title.
+    about: A line on the model and its data.
+  """
+  score = scores.of_table(clients)
+  return document.build(
+    title,
+    [
+      element("header", element("h1", title), element("p", about)),
+      element(
+        "main",
+        element(
+          "div",
+          [
+            _section("Verdict", _verdict(clients, summary)),
+            _section("Measures", _measures(score, summary)),
+            _section("Clients", _charts(clients, score, summary)),
+            _section("Each client", _table(clients, score)),
+          ],
+          class_="task",
+        ),
+      ),
+    ],
+  )
+
+
+def _section(title: str, *body: Child) -> Markup:
+  return element("section", element("h3", title), body)
+
+
+def _verdict(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
+  return element(
+    "ul", [element("li", s) for s in verdict.sentences(clients, summary)]
+  )
+
+
+def _measures(score: Score, summary: Mapping[str, Any]) -> list[Child]:
+  caption = text.caption(score, summary)
+  heads = ["Measure", score.title, "95\N{NO-BREAK SPACE}% interval"]
+  return [
+    _grid(
+      caption,
+      heads,
+      [
+        [element("th", name, scope="row", class_="text"), *_cells(*values)]
+        for name, *values in text.statistics(score, summary)
+      ],
+    ),
+    section.note(
+      "Each client counts once, but in the mean by examples. The intervals are "
+      f"over {_SAMPLES[score is scores.ACCURACY]}. With few clients they are "
+      "rough."
+    ),
+  ]
+
+
+def _cells(*values: str) -> list[Markup]:
+  return [element("td", value) for value in values]
+
+
+def _charts(
+  clients: pd.DataFrame, score: Score, summary: Mapping[str, Any]
+) -> Markup:
+  figures = [_ordered(clients, score, summary)]
+  if score is scores.ACCURACY:
+    figures.append(_histogram(clients, summary))
+  return section.charts(figures)
+
+
+def _ordered(
+  clients: pd.DataFrame, score: Score, summary: Mapping[str, Any]
+) -> Markup:
+  """Returns the clients in order, with the interval of each."""
+  ordered = text.worst_first(clients, score)
+  places = np.unique(
+    np.linspace(0, len(ordered) - 1, _MOST_POINTS).round().astype(int)
+  )
+  shown = ordered.iloc[places]
+  x = 100 * (places + 0.5) / len(ordered)
+  y = _scaled(shown, score.column, score)
+  is_accuracy = score is scores.ACCURACY
+  low = _scaled(shown, f"{score.column}_low", score) if is_accuracy else y
+  high = _scaled(shown, f"{score.column}_high", score) if is_accuracy else y
+  frame = Frame(
+    scale.linear(0, 100, is_tight=True),
+    scale.linear(
+      float(np.min(low)),
+      float(np.max(high)),
+      bounds=(0, 100) if is_accuracy else (-np.inf, np.inf),
+    ),
+    x_label="clients, from the worst off to the best (%)",
+  )
+  across, mean = frame.x_pixels(x), summary[f"test_{score.column}"]["mean"]
+  level = frame.y_pixels([score.scale * mean])[0]
+  drawing = frame.drawing(
+    "ordered",
+    f"{score.title} of clients in order",
+    f"Clients from the worst off to the best; mean {score.text(mean)}"
+    f"{score.unit}.",
+    frame.axes(),
+    [
+      element("path", d=_whiskers(frame, x, low, high), class_="band c0"),
+      element(
+        "path", d=shapes.line(across, frame.y_pixels(y)), class_="line c0"
+      ),
+      element(
+        "path",
+        element("title", f"mean {score.text(mean)}{score.unit}"),
+        d=f"M{frame.left} {level:.1f}H{frame.width - frame.right}",
+        class_="mean-line",
+      ),
+    ],
+  )
+  notes = "Solid line across: mean."
+  if is_accuracy:
+    notes = "Upright lines: 95 % interval of each client. " + notes
+  return section.figure(
+    drawing,
+    f"Clients in order: {score.noun} ({score.unit.strip() or '1'})",
+    notes,
+  )
+
+
+def _whiskers(
+  frame: Frame, x: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> str:
+  """Returns a path of upright lines."""
+  tops, floors = frame.y_pixels(high), frame.y_pixels(low)
+  return "".join(
+    f"M{place:.1f} {top:.1f}V{floor:.1f}"
+    for place, top, floor in zip(frame.x_pixels(x), tops, floors, strict=True)
+  )
+
+
+def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
+  accuracies = clients[scores.ACCURACY.column].to_numpy(np.float64)
+  bins = histogram.shares([accuracies])
+  found = summary["test_accuracy"]
+  mean, worst = 100 * found["mean"], 100 * found["worst_10"]
+  drawing = histogram.draw(
+    Method("the model", 0, ()),
+    bins,
+    mean,
+    worst,
+    Frame(
+      scale.linear(0, 100, is_tight=True),
+      scale.linear(0, 100 * float(bins.max()), bounds=(0, 100)),
+      x_label="accuracy (%)",
+    ),
+    identifier="histogram",
+  )
+  return section.figure(
+    drawing,
+    "Share of clients (%) in steps of 5 points of accuracy",
+    f"Solid line: mean {mean:.1f}. Dashed line: mean of the worst 10 % "
+    f"{worst:.1f}.",
+  )
+
+
+def _table(clients: pd.DataFrame, score: Score) -> list[Child]:
+  ordered = text.worst_first(clients, score).iloc[:_MOST_ROWS]
+  columns = [c for c in clients.columns if c != scores.CLIENT]
+  heads = [
+    element("th", "Client", scope="col", data_first="text", class_="name"),
+    *(
+      element("th", _head(name), scope="col", data_first="ascending")
+      for name in columns
+    ),
+  ]
+  caption = f"Clients, the worst off first ({score.caption})"
+  body = [
+    element(
+      "tr",
+      element(
+        "th",
+        element("span", row[scores.CLIENT]),
+        scope="row",
+        class_="name",
+        data_value=row[scores.CLIENT],
+      ),
+      [tables.cell(row[name], _shown(name, row[name])) for name in columns],
+    )
+    for row in ordered.to_dict("records")
+  ]
+  table = element(
+    "table",
+    element("caption", element("span", caption)),
+    element("thead", element("tr", heads)),
+    element("tbody", body),
+    class_="sortable",
+  )
+  left_out = len(clients) - len(ordered)
+  return [
+    tables.scrolling(caption, table),
+    section.note(f"Without the {left_out:,} best off: clients.csv has all.")
+    if left_out
+    else None,
+  ]
+
+
+def _grid(
+  caption: str, heads: Sequence[str], lines: Sequence[Sequence[Markup]]
+) -> Markup:
+  return tables.scrolling(
+    caption,
+    element(
+      "table",
+      element("caption", element("span", caption)),
+      element(
+        "thead",
+        element(
+          "tr",
+          [
+            element("th", head, scope="col", class_=None if n else "text")
+            for n, head in enumerate(heads)
+          ],
+        ),
+      ),
+      element("tbody", [element("tr", line) for line in lines]),
+    ),
+  )
+
+
+def _scaled(table: pd.DataFrame, column: str, score: Score) -> np.ndarray:
+  return score.scale * table[column].to_numpy(np.float64)
+
+
+def _head(column: str) -> str:
+  return {
+    scores.COUNT: "Examples",
+    "accuracy_low": "95 % from",
+    "accuracy_high": "to",
+    scores.R2: "R²",
+    scores.RMSE.column: "RMSE",
+  }.get(column, column.capitalize())
+
+
+def _shown(column: str, value: float) -> str:
+  if column in (scores.COUNT, scores.CORRECT):
+    return f"{value:,}"
+  if column.startswith(scores.ACCURACY.column):
+    return scores.ACCURACY.text(value)
+  return "−" if np.isnan(value) else f"{value:.4f}"
