@@ -40,6 +40,7 @@ from tff_fair.metrics.vectors import Vector
 # Of draws under equal accuracies; as many numbers as fit a second or two.
 _MAX_DRAWS, _MIN_DRAWS = 2000, 200
 _DRAWN_CLIENTS = 10_000_000
+_NUMBERS_AT_ONCE = 1_000_000  # In memory.
 
 
 class SamplingNoise(NamedTuple):
@@ -163,10 +164,12 @@ def equality_p_value(
   generator = np.random.default_rng(seed)
   # Rounding must not tell a draw from an equal observation.
   bound = observed * (1 - 1e-9)
-  as_large = sum(
-    _variance(generator.binomial(size, float(overall)) / count, share) >= bound
-    for _ in range(draws)
-  )
+  as_large, left = 0, draws
+  while left:
+    rows = min(left, max(1, _NUMBERS_AT_ONCE // count.size))
+    drawn = generator.binomial(size, float(overall), [rows, count.size]) / count
+    as_large += int((drawn.var(axis=1) >= bound).sum())
+    left -= rows
   return (1 + as_large) / (1 + draws)
 
 

@@ -77,8 +77,9 @@ def _equality(summary: Mapping[str, Any]) -> str:
 def _below(clients: pd.DataFrame, mean: float) -> str:
   below = int((clients["accuracy_high"] < mean).sum())
   expected = _TAIL * len(clients)
+  verb, whose = ("is", "its") if below == 1 else ("are", "their")
   return (
-    f"{below:,} of {len(clients):,} clients are below the mean of "
-    f"{scores.ACCURACY.text(mean)} % with their whole interval; chance alone "
-    f"puts about {expected:,.1f} there."
+    f"{below:,} of {len(clients):,} clients {verb} clearly below the mean of "
+    f"{scores.ACCURACY.text(mean)} %: all of {whose} interval is. By chance "
+    f"alone, about {expected:,.1f} would be."
   )
