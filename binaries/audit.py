@@ -10,6 +10,8 @@ from binaries.flags import audit_flags
 from tff_fair.experiments import audit, interruption, progress
 from tff_fair.experiments.auditing.audit import check_folder
 
+GROUPS = (audit_flags,)
+
 
 @interruption.at_once()
 def main() -> None:
@@ -33,7 +35,7 @@ def run() -> NoReturn:
   command_line.run(
     main,
     description=str(__doc__),
-    groups=(audit_flags,),
+    groups=GROUPS,
     namespace=audit_flags.NAMESPACE,
   )
 

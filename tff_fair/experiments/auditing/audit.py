@@ -163,9 +163,9 @@ def audit(
 
 
 _WORDS = {
-  "test": "Test examples",
-  "train": "Training examples",
-  "all": "Training and test examples",
+  "test": "Test data",
+  "train": "Training data",
+  "all": "Training and test data",
 }
 
 
@@ -198,7 +198,7 @@ def _audit(clients: pd.DataFrame, title: str, about: str) -> Audit:
     summary.with_intervals(clients),
     found,
     title,
-    f"{about} of {number:,} clients, {examples:,} in all.",
+    f"{about}: {number:,} clients with {examples:,} examples.",
   )
 
 

@@ -62,3 +62,8 @@ _OTHER_END = {
 def of_table(clients: pd.DataFrame) -> Score:
   """Returns the score of a table of clients, the first that it has."""
   return next(s for s in (ACCURACY, RMSE, LOSS) if s.column in clients)
+
+
+def shown_name(name: object) -> str:
+  """Returns a client's name as a terminal may show it, in one line."""
+  return "".join(c if c.isprintable() else "\ufffd" for c in str(name))

@@ -87,7 +87,7 @@ def rows(
   """Returns rows of some clients: name, examples, score, interval."""
   return [
     [
-      str(row[scores.CLIENT]),
+      scores.shown_name(row[scores.CLIENT]),
       f"{row[scores.COUNT]:,}",
       score.text(row[score.column]),
       *_interval(row, score),

@@ -42,15 +42,16 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
   worst = values.min() if score.higher_is_better else values.max()
   of_worst = clients[values == worst]
   first = of_worst.iloc[0]
+  name = scores.shown_name(first[scores.CLIENT])
   value = f"{score.text(worst)}{score.unit}"
   if len(of_worst) == len(clients):
     return f"All clients have the same {score.noun}: {value}."
   if len(of_worst) > 1:
     return (
       f"Worst off are {len(of_worst):,} clients, one of them "
-      f"{first[scores.CLIENT]}: their {score.noun} is {value}."
+      f"{name}: their {score.noun} is {value}."
     )
-  name, count = first[scores.CLIENT], f"{first[scores.COUNT]:,} test examples"
+  count = f"{first[scores.COUNT]:,} test examples"
   if score is not scores.ACCURACY:
     return f"Worst off is {name}: its {score.noun} is {value}, over {count}."
   low, high = (first[f"{score.column}_{end}"] for end in ("low", "high"))
