@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tff_fair import metrics
 
+_ROUNDING = 1e-6  # Accuracies are ratios in float32.
 KEY = "test_accuracy_noise"  # In the summary of a run.
 
 
@@ -36,18 +37,19 @@ def of_clients(
   """Returns the noise in a spread of what runs call accuracies.
 
   Args:
-    accuracies: float[K], in [0, 1], or NaN.
+    accuracies: float[K].
     num_examples: float[K], test examples behind each.
 
   Returns:
-    As `of_accuracies`; None also where accuracies are no shares of the
-    examples, as of a metric that counts words, or are no numbers.
+    As `of_accuracies`; None also where the values are no shares of the
+    examples: as of a metric that counts words, or an error.
   """
-  if not np.isfinite(np.asarray(accuracies, np.float64)).all():
+  values = np.asarray(accuracies, np.float64)
+  if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
     return None
-  if not metrics.are_shares_of_examples(accuracies, num_examples):
+  if not metrics.are_shares_of_examples(values, num_examples):
     return None
-  return of_accuracies(accuracies, num_examples)
+  return of_accuracies(values, num_examples)
 
 
 def of_accuracies(

@@ -145,7 +145,7 @@ def test_a_number_has_rmse_and_r2_in_its_own_units():
 
 
 def test_a_model_of_raw_columns_gets_these():
-  width = tf.keras.Input([], name="width")
+  width = tf.keras.Input([], name="another_name")
   colour = tf.keras.Input([], dtype=tf.string, name="colour")
   known = tf.keras.layers.StringLookup(vocabulary=["red"], num_oov_indices=1)
   is_red = tf.cast(tf.equal(known(colour), 1), tf.float32)

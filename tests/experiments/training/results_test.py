@@ -92,6 +92,9 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     clients["test_accuracy"]
   )
 
+  # These accuracies are no shares of the clients' test examples.
+  assert summary["test_accuracy_noise"] is None
+
   labels = pd.read_csv(folder.labels)
   assert list(labels) == ["client_id", *map(str, range(10))]
   assert labels["client_id"].tolist() == [0, 1, 2, 3, 4]

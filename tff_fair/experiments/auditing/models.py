@@ -160,14 +160,19 @@ def _load(path: pathlib.Path) -> Model:
   return _of_keras(found, str(path))
 
 
-def _of_keras(model: tf.keras.Model, name: str) -> Model:
+def _of_keras(model: tf.keras.Model, path: str) -> Model:
   specs = None
   if model.inputs:
+    # The keys of a dictionary may differ from the names of its layers.
+    named = (
+      model.input.items()
+      if isinstance(model.input, Mapping)
+      else [(tensor.name, tensor) for tensor in model.inputs]
+    )
     specs = {
-      tensor.name.partition(":")[0]: tf.TensorSpec(tensor.shape, tensor.dtype)
-      for tensor in model.inputs
+      name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in named
     }
-  return Model(name, specs, lambda x: model(x, training=False))
+  return Model(path, specs, lambda x: model(x, training=False))
 
 
 def _of_signature(loaded: Any, name: str) -> Model:

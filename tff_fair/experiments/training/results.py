@@ -116,11 +116,13 @@ def _results(row: pd.Series, prefix: str = "") -> dict[str, object]:
 
 
 def _noise(clients: pd.DataFrame) -> dict[str, object]:
-  """Returns the noise in the spread of the accuracies; None if unknown."""
+  """Returns the noise in the spread of the accuracies, if there are any."""
+  if "test_accuracy" not in clients:
+    return {}
   noise = spread_noise.of_clients(
     clients["test_accuracy"], clients["num_test_examples"]
   )
-  return {spread_noise.KEY: noise}
+  return {spread_noise.KEY: noise}  # None where nothing tells it.
 
 
 def _group(row: pd.Series, group: str) -> dict[str, float]:
