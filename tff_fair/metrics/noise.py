@@ -135,13 +135,15 @@ def are_shares_of_examples(
 def equality_p_value(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike, *, seed: int = 0
 ) -> float:
-  """Returns how likely equally served clients would show such a spread.
+  """Returns how likely equally served clients would differ so much.
 
-  It tests the hypothesis that all clients have the same true accuracy. Under
-  it, c_k is binomial with n_k and the accuracy over all examples. The p-value
-  is the share of draws with at least the observed variance over clients, each
-  counted once; the observation counts as a draw (Davison and Hinkley,
-  "Bootstrap Methods and their Application", 1997, section 4.2).
+  It is Pearson's test of homogeneity: all clients have the same true accuracy.
+  The statistic is sum_k n_k (a_k - a)^2 / (a (1 - a)), a being the accuracy
+  over all examples. Its chi-squared approximation fails for small n_k, so that
+  the p-value comes from draws of c_k ~ Binomial(n_k, a): the share of them with
+  at least the observed statistic, where the observation counts as a draw
+  (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section
+  4.2).
 
   Args:
     accuracies: As for `sampling_noise`.
@@ -156,21 +158,30 @@ def equality_p_value(
     ValueError: As `sampling_noise`.
   """
   accuracy, count = _checked(accuracies, num_examples)
-  share = _shares(count, weighted=False)
-  observed = _variance(accuracy, share)
-  overall = vectors.mean(accuracy, count)
+  overall = float(vectors.mean(accuracy, count))
   size = np.rint(count).astype(np.int64)
   draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // count.size))
   generator = np.random.default_rng(seed)
   # Rounding must not tell a draw from an equal observation.
-  bound = observed * (1 - 1e-9)
+  bound = float(_heterogeneity(accuracy, count)) * (1 - 1e-9)
   as_large, left = 0, draws
   while left:
     rows = min(left, max(1, _NUMBERS_AT_ONCE // count.size))
-    drawn = generator.binomial(size, float(overall), [rows, count.size]) / count
-    as_large += int((drawn.var(axis=1) >= bound).sum())
+    drawn = generator.binomial(size, overall, [rows, count.size]) / count
+    as_large += int((_heterogeneity(drawn, count) >= bound).sum())
     left -= rows
   return (1 + as_large) / (1 + draws)
+
+
+def _heterogeneity(accuracy: Vector, count: Vector) -> Vector:
+  """Returns Pearson's statistic, float64[...], of float64[..., K]."""
+  overall = vectors.mean(accuracy, count)
+  squares = (count * (accuracy - overall[..., None]) ** 2).sum(-1)
+  variance = overall * (1 - overall)
+  # Where all are right, or all wrong, nothing differs.
+  return np.asarray(np.where(variance > 0, squares, 0.0)) / np.where(
+    variance > 0, variance, 1.0
+  )
 
 
 def _checked(

@@ -44,13 +44,13 @@ def test_the_verdict_says_who_is_worst_off_and_if_it_is_noise(tmp_path):
   )
   assert "Accuracy over 3 clients, in percent; 10 % = 1 of 3 clients" in text
   assert "Worst off is north: its accuracy is 25.00 % of 40 test" in text
-  assert "is more than noise" in text
+  assert "differ by more than noise" in text
   assert "1 of 3 clients is clearly below the mean of 70.00 %" in text
   alike = [(f"c{k}", 10, 7 + k % 3) for k in range(9)]
   text = experiments.audit(results=results(tmp_path, alike)).describe()
   text = " ".join(text.split())
   assert "Worst off are 3 clients, one of them c0" in text
-  assert "may be noise alone" in text
+  assert "may differ by noise alone" in text
   assert "is no more than test sets of 10 examples alone make" in text
   same = [(f"c{k}", 10, 7) for k in range(9)]
   text = experiments.audit(results=results(tmp_path, same)).describe()

@@ -66,12 +66,12 @@ def _equality(summary: Mapping[str, Any]) -> str:
   shown = f"< {_LEAST_P}" if p_value < _LEAST_P else f"= {p_value:.3f}"
   if p_value < _LEVEL:
     return (
-      "The spread between clients is more than noise: it is unlikely if all "
-      f"were served equally well (p {shown})."
+      "The clients differ by more than noise: that is unlikely if all are "
+      f"served equally well (p {shown})."
     )
   return (
-    "The spread between clients may be noise alone: it is no surprise if all "
-    f"are served equally well (p {shown})."
+    "The clients may differ by noise alone: that is no surprise if all are "
+    f"served equally well (p {shown})."
   )
 
 
