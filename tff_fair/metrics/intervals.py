@@ -190,6 +190,7 @@ def bootstrap_intervals(
       draw = centers[clients]
       if sizes is not None:
         draw = generator.binomial(sizes[clients], draw) / sizes[clients]
+      draw.sort()  # Statistics that rank the clients sort it sooner.
       row[:] = [statistic(draw, once) for statistic in statistics.values()]
     estimates = [
       float(statistic(value, once)) for statistic in statistics.values()

@@ -12,9 +12,8 @@ from tff_fair.metrics import vectors
 
 # The statistics that have an interval: an extreme of the clients has none.
 WITH_INTERVAL = (
-  *("mean", "std", "worst_5", "worst_10", "worst_20", "worst_30"),
-  *("best_5", "best_10", "best_20", "best_30"),
-  *("percentile_10", "percentile_50", "percentile_90", "relative_std", "jain"),
+  *("mean", "std", "worst_10", "best_10", "percentile_50"),
+  *("relative_std", "jain"),
 )
 
 
