@@ -66,7 +66,7 @@ def evaluate(
   _check_labels(task)
   model.check_fits(task)
   raw = model.takes_columns(task)
-  measure = (
+  measure: _Errors | _Hits = (
     _Errors(task, model, raw)
     if task.num_classes is None
     else _Hits(task.num_classes, model, outputs)
@@ -138,8 +138,7 @@ def _joined(
   first = parts[0]
   if isinstance(first, Mapping):
     return {
-      name: np.concatenate([part[name] for part in parts])  # type: ignore[index]
-      for name in first
+      name: np.concatenate([part[name] for part in parts]) for name in first
     }
   return np.concatenate(parts)  # type: ignore[arg-type]
 
