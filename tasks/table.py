@@ -7,6 +7,7 @@ label becomes a class, or a number of mean 0 and deviation 1 in training.
 
 import csv
 import dataclasses
+import functools
 import pathlib
 
 import numpy as np
@@ -132,6 +133,7 @@ def load(
     [encoder.width],
     seed=seed,
     preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
+    load_raw=functools.partial(features.raw_values, inputs),
   )
 
 

@@ -108,6 +108,7 @@ def build_task(
   *,
   seed: int,
   preprocessing: task.Preprocessing | None = None,
+  load_raw: Callable[[np.ndarray], dict[str, np.ndarray]] | None = None,
 ) -> task.Task:
   """Makes a task of rows that have clients and labels.
 
@@ -121,6 +122,7 @@ def build_task(
     x_shape: Shape of one input.
     seed: Seed of the model.
     preprocessing: How raw values become x.
+    load_raw: Maps positions of rows to their raw values, by column.
   """
 
   def split(half: population.ClientRows) -> task.Split:
@@ -128,7 +130,19 @@ def build_task(
       rows = half.of(client_id)
       return load_x(rows), labels.y[rows]
 
-    return task.Split(num_examples=half.sizes.astype(np.int64), load=load)
+    def raw(client_id: int) -> task.RawArrays:
+      assert load_raw is not None
+      rows = half.of(client_id)
+      y = labels.y[rows]
+      if labels.class_names is None:
+        y = y * labels.scale + labels.mean
+      return load_raw(rows), y
+
+    return task.Split(
+      num_examples=half.sizes.astype(np.int64),
+      load=load,
+      raw=raw if load_raw else None,
+    )
 
   train, test = split(clients.train), split(clients.test)
   classes = labels.num_classes

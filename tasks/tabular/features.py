@@ -111,6 +111,28 @@ def _fit_texts(name: str, column: Texts, train: ClientRows) -> TextFeature:
   )
 
 
+def raw_values(
+  columns: Mapping[str, Column], rows: np.ndarray
+) -> dict[str, np.ndarray]:
+  """Returns the raw values of some rows, as `Task.preprocessing` takes them.
+
+  Args:
+    columns: The columns of all features, by name.
+    rows: Positions of rows, int64[n].
+
+  Returns:
+    By name float32[n], NaN where a number is missing, or texts, "" where one
+    is.
+  """
+  return {
+    name: column.values[rows].astype(np.float32)
+    if isinstance(column, Numbers)
+    # The missing text has the code -1.
+    else np.array([*column.values, ""], object)[column.codes[rows]]
+    for name, column in columns.items()
+  }
+
+
 class Encoder:
   """Makes x of the rows of a table."""
 

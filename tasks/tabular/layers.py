@@ -53,7 +53,14 @@ def encode(
   texts = [f for f in features if isinstance(f, TextFeature)]
   parts = _numbers(inputs, numbers) if numbers else []
   parts += [_one_hot(inputs[feature.name], feature) for feature in texts]
-  return tf.keras.layers.Concatenate(name="x.features")(parts)
+  return _joined(parts, "x.features")
+
+
+def _joined(parts: Sequence[tf.Tensor], name: str) -> tf.Tensor:
+  # Keras saves a Concatenate of one part, and cannot load it again.
+  if len(parts) == 1:
+    return parts[0]
+  return tf.keras.layers.Concatenate(name=name)(parts)
 
 
 def in_own_units(outputs: tf.Tensor, labels: Labels) -> tf.Tensor:
@@ -77,8 +84,8 @@ def _numbers(
   inputs: Mapping[str, tf.Tensor], features: Sequence[NumberFeature]
 ) -> list[tf.Tensor]:
   as_column = tf.keras.layers.Reshape([1], name="x.column")
-  raw = tf.keras.layers.Concatenate(name="x.numbers")(
-    [as_column(inputs[feature.name]) for feature in features]
+  raw = _joined(
+    [as_column(inputs[feature.name]) for feature in features], "x.numbers"
   )
   shifted = tf.keras.layers.Rescaling(
     1.0, [-feature.shift for feature in features], name="x.shifted"

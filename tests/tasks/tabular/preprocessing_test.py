@@ -155,6 +155,25 @@ def test_numbers_come_out_in_their_own_units(tmp_path):
   np.testing.assert_allclose(standardized * y.std() + y.mean(), y, rtol=1e-7)
 
 
+@pytest.mark.parametrize("column", ["number", "text"])
+def test_a_model_of_one_column_loads_again(column, tmp_path):
+  rows: list[list[object]] = [
+    [
+      "ab"[k % 2],
+      k % 3 if column == "number" else "xyz"[k % 3],
+      ["no", "yes"][k % 2],
+    ]
+    for k in range(12)
+  ]
+  path = tabular_data.write_csv(tmp_path / "n.csv", ["who", "x", "y"], rows)
+  task = load(path, split=None, kind="auto")
+  model = task.preprocessing.around(task.keras_model_fn())
+  model.save(tmp_path / "model.keras")
+  again = tf.keras.models.load_model(tmp_path / "model.keras")
+  raw = {"x": tf.constant([0.0, np.nan] if column == "number" else ["x", ""])}
+  np.testing.assert_array_equal(again(raw), model(raw))
+
+
 _PROGRAM = """
 import json, sys
 import numpy as np
