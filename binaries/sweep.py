@@ -22,7 +22,14 @@ from tff_fair.experiments.sweeps.file import Sweep
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.runner import Failure, Runner
 
-GROUPS = (sweep_flags, search_flags)
+GROUPS = (
+  sweep_flags,
+  command_line.Group(
+    "Computation: how each run is computed, and who hears of it.",
+    sweep_flags.COMPUTING.names,
+  ),
+  search_flags,
+)
 
 
 @interruption.at_once()
@@ -33,8 +40,7 @@ def main() -> None:
     sweep_flags.output_dir(),
     jobs=sweep_flags.jobs(),
     describe=command_line.line,
-    wandb=sweep_flags.wandb(),
-    compilation_cache=sweep_flags.compilation_cache(),
+    options=sweep_flags.COMPUTING.options(),
   )
   criterion = sweep_flags.criterion()
   fraction = sweep_flags.validation_fraction()

@@ -37,9 +37,7 @@ def main() -> None:
       spec,
       output_dir,
       workers=run_flags.workers(),
-      wandb=run_flags.wandb(),
-      compilation_cache=run_flags.compilation_cache(),
-      round_timeout=run_flags.round_timeout(),
+      **run_flags.COMPUTING.options(),
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )

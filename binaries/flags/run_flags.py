@@ -1,7 +1,6 @@
 """The flags of a run, made from the settings that `RunSpec` declares."""
 
 import dataclasses
-import math
 import pathlib
 from typing import Any
 
@@ -9,6 +8,7 @@ from absl import flags
 
 from binaries import catalog, command_line
 from binaries.command_line import UsageError
+from binaries.flags.computing_flags import ComputingFlags
 from tff_fair.experiments import RunSpec, settings, spec_text
 from tff_fair.experiments.declared import Declared
 
@@ -101,28 +101,7 @@ _WORKERS = flags.DEFINE_list(
   "TFF workers to compute on, as host:port,host:port; by default the program "
   "starts one on this machine.",
 )
-_ROUND_TIMEOUT = flags.DEFINE_float(
-  "round_timeout",
-  None,
-  "Seconds after which a worker that has not computed a round, or an "
-  "evaluation, is replaced, and the round run again; 0 waits without limit. By "
-  "default ten times the slowest so far, 300 at least, and only if the worker "
-  "has stopped computing. It changes no result.",
-  lower_bound=0.0,
-)
-_WANDB = flags.DEFINE_string(
-  "wandb",
-  None,
-  "A project of Weights & Biases, which gets the settings and the evaluations "
-  "(the package wandb is needed). It changes no result.",
-)
-_COMPILATION_CACHE = flags.DEFINE_boolean(
-  "compilation_cache",
-  True,
-  "Keep compiled computations for later runs of the same settings, in the "
-  "user's folder of caches, and use those that are there. It changes no "
-  "result.",
-)
+COMPUTING = ComputingFlags()
 _LIST = flags.DEFINE_flag(
   command_line.OptionalValueFlag(
     _ListParser(),
@@ -140,13 +119,7 @@ GROUPS = (
   *map(_define_group, settings.GROUPS),
   command_line.Group(
     "Output: where results go, and where computations run.",
-    (
-      _OUTPUT_DIR.name,
-      _WORKERS.name,
-      _ROUND_TIMEOUT.name,
-      _WANDB.name,
-      _COMPILATION_CACHE.name,
-    ),
+    (_OUTPUT_DIR.name, _WORKERS.name, *COMPUTING.names),
   ),
   command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),
 )
@@ -187,30 +160,6 @@ def output_dir() -> pathlib.Path | None:
 def workers() -> list[str]:
   """Returns the addresses of the workers to compute on; none is local."""
   return list(_WORKERS.value)
-
-
-def round_timeout() -> float | None:
-  """Returns the seconds that a round may take; 0 is no limit.
-
-  Raises:
-    UsageError: If it is not finite.
-  """
-  seconds = _ROUND_TIMEOUT.value
-  if seconds is not None and not math.isfinite(seconds):
-    raise UsageError(
-      f"--round_timeout={seconds}: expected a finite number; 0 is no limit."
-    )
-  return seconds
-
-
-def wandb() -> str | None:
-  """Returns the project of Weights & Biases that is to have the run, if any."""
-  return _WANDB.value or None
-
-
-def compilation_cache() -> bool:
-  """Returns whether to keep, and to use, compiled computations."""
-  return bool(_COMPILATION_CACHE.value)
 
 
 def catalog_wanted() -> str | None:

@@ -7,12 +7,15 @@ from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
+from binaries.flags.computing_flags import ComputingFlags
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.sweeps import file as sweep_file
 from tff_fair.experiments.sweeps import setting_tables
 
-# These flags share names, not meanings, with those of training.
+# These flags share names, not meanings, with those of training; all but those
+# of how runs are computed.
 NAMESPACE = flags.FlagValues()
+COMPUTING = ComputingFlags(NAMESPACE)
 
 FILES = pathlib.Path(__file__).parent.parent / "sweeps"
 _OUTPUTS = pathlib.Path("outputs")
@@ -70,21 +73,6 @@ _DRY_RUN = flags.DEFINE_boolean(
   "dry_run",
   False,
   "List the runs as new, interrupted or finished, and exit.",
-  flag_values=NAMESPACE,
-)
-_WANDB = flags.DEFINE_string(
-  "wandb",
-  None,
-  "A project of Weights & Biases, which gets the settings and the evaluations "
-  "of all runs (the package wandb is needed). It changes no result.",
-  flag_values=NAMESPACE,
-)
-_COMPILATION_CACHE = flags.DEFINE_boolean(
-  "compilation_cache",
-  True,
-  "Keep compiled computations for other runs of the same settings, in the "
-  "user's folder of caches, and use those that are there. It changes no "
-  "result.",
   flag_values=NAMESPACE,
 )
 _CRITERION = flags.DEFINE_string(
@@ -181,16 +169,6 @@ def output_dir() -> pathlib.Path:
 def jobs() -> int:
   """Returns how many runs go on side by side."""
   return _JOBS.value
-
-
-def wandb() -> str | None:
-  """Returns the project of Weights & Biases that is to have runs, if any."""
-  return _WANDB.value or None
-
-
-def compilation_cache() -> bool:
-  """Returns whether to keep, and to use, compiled computations."""
-  return bool(_COMPILATION_CACHE.value)
 
 
 def dry_run() -> bool:

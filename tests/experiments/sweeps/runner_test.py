@@ -96,6 +96,15 @@ def test_a_program_says_how_mistakes_are_told(tmp_path):
   assert failure.reason == "--seed=7: is 7."
 
 
+def test_every_run_is_computed_as_the_user_says(tmp_path):
+  options = {"round_timeout": 5.0, "wandb": "fair"}
+  program = runner.Runner(tmp_path, options=options)
+  for run in plan.of_specs(SPEC.vary(seed=[0, 1])):
+    assert program.job(run).train.keywords == options
+    pruned = program.job(run, pruning=None).train.keywords
+    assert pruned == {**options, "pruning": None}
+
+
 def test_another_run_is_never_touched(tmp_path):
   sweep([SPEC], tmp_path)
   with pytest.raises(RunError, match=r"total_rounds=2 \(here 3\)"):

@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from tests.experiments import run_folders
-from tff_fair.experiments import RunSpec
+from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import event_files, release
 
@@ -99,6 +99,16 @@ def test_event_files_that_need_nothing_stay_as_they_are(folder):
   event_files.keep_rounds(folder, 1)
   event_files.keep_rounds(folder, 0)
   assert read(path.parent).Tags()["tensors"] == []
+
+
+def test_an_event_file_that_cannot_be_read_is_named(folder):
+  path = folder.tensorboard / "test" / "events.out.tfevents.1"
+  path.mkdir(parents=True)
+  with pytest.raises(
+    RunError, match=r"tfevents\.1 cannot be read: .*away"
+  ) as error:
+    event_files.keep_rounds(folder, 1)
+  assert "\n" not in str(error.value)
 
 
 def test_settings_and_final_measures_are_in_the_hparams(tmp_path):

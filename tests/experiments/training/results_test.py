@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import tasks
 import tff_fair
+from tff_fair.experiments import RunError
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import loop as training_loop
@@ -107,6 +108,21 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     # Something is drawn on it, in colours.
     assert np.ptp(image[..., :3], axis=2).max() > 0.5
   assert folder.is_finished
+
+
+@pytest.mark.parametrize("name", ["evaluations", "client_evaluations"])
+def test_a_damaged_table_is_named_and_no_run_is_finished(folder, task, name):
+  found = columns(task, ACCURACIES)
+  evaluation = training_loop.Evaluation(population.summarize(found), found)
+  release_evaluations(folder, (5, evaluation))
+  path = getattr(folder, name)
+  path.write_text(path.read_text().replace("accuracy", "accurazy"))
+  with pytest.raises(RunError, match=rf"{name}\.csv: has no column 'accuracy"):
+    run_results.write(folder, task)
+  path.unlink()
+  with pytest.raises(RunError, match=rf"{name}\.csv: is missing"):
+    run_results.write(folder, task)
+  assert not folder.is_finished
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,13 @@ def test_a_state_in_which_a_bit_flipped_is_not_gone_on_from(
   assert release.find_damage(folder, 6) is None
 
 
+@pytest.mark.parametrize("text", ["", "{", "[" * 20_000, "[]", "{}", "\xff"])
+def test_damaged_checksums_are_damage(folder, text):
+  path = folder.checkpoints / "program_state_6" / checkpoints.CHECKSUMS
+  path.write_text(text, "latin-1")
+  assert checkpoints.CHECKSUMS in str(release.find_damage(folder, 6))
+
+
 def test_a_state_of_an_earlier_version_has_no_checksums(folder):
   for file in folder.path.rglob(checkpoints.CHECKSUMS):
     file.unlink()

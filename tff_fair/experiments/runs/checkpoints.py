@@ -11,6 +11,7 @@ import json
 import pathlib
 from typing import Any
 
+from tff_fair import parsing
 from tff_fair.experiments.errors import RunError
 
 PREFIX = "program_state_"  # Before the round. It is TFF's own default.
@@ -131,8 +132,8 @@ def _check_against(
 
 def _read_checksums(state: pathlib.Path) -> dict[str, dict[str, Any]]:
   try:
-    content = json.loads((state / CHECKSUMS).read_text("utf-8"))
-  except (ValueError, RecursionError) as error:
+    content = parsing.parse_json((state / CHECKSUMS).read_bytes())
+  except parsing.ParseError as error:
     raise DamageError(state, f"{CHECKSUMS} is not JSON") from error
   if (
     not isinstance(content, dict)

@@ -279,16 +279,12 @@ class Run:
       ) from error
 
   def _of_rounds(self, kind: tables.Kind) -> pd.DataFrame:
-    table = self._read(kind)
-    if table is not None:
-      if self.is_finished and table.empty:
-        raise RunError(
-          f"{self.path / kind.name}: has no rows in a finished run."
-        )
-      return table
     if self.is_finished:
-      raise RunError(f"{self.path / kind.name}: is missing in a finished run.")
-    return pd.DataFrame({name: [] for name in kind.columns})
+      return tables.read_whole(self.path, kind)
+    table = self._read(kind)
+    if table is None:
+      return pd.DataFrame({name: [] for name in kind.columns})
+    return table
 
   def _read(self, kind: tables.Kind) -> pd.DataFrame | None:
     return tables.read(self.path, kind, is_finished=self.is_finished)

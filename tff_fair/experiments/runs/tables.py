@@ -108,6 +108,27 @@ def read(
   return table
 
 
+def read_whole(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
+  """Reads a table of a run whose last round is done.
+
+  Args:
+    folder: The folder of the run.
+    kind: The table.
+
+  Returns:
+    The table, with one row at least.
+
+  Raises:
+    RunError: If it is missing, empty or damaged; the text names the file.
+  """
+  table = read(folder, kind, is_finished=True)
+  if table is None:
+    raise RunError(f"{folder / kind.name}: is missing in a finished run.")
+  if table.empty:
+    raise RunError(f"{folder / kind.name}: has no rows in a finished run.")
+  return table
+
+
 def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
   if (place := content.find(b"\0")) >= 0:
     row = content[:place].count(b"\n")

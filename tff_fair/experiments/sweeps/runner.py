@@ -7,7 +7,13 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import (
+  Callable,
+  Generator,
+  Iterable,
+  Mapping,
+  Sequence,
+)
 from typing import Any, NamedTuple
 
 import tqdm
@@ -115,8 +121,8 @@ class Runner:
     progress: Whether to show on stderr how they get on.
     describe: Returns the line that tells of a mistake of the user; a function
       of a module that the processes of the runs can import.
-    wandb: A project of Weights & Biases, which gets the evaluations.
-    compilation_cache: Whether runs keep, and use, compiled computations.
+    options: What `experiments.run` takes besides, the same for all runs: such
+      as `round_timeout`. It decides no results.
   """
 
   folder: pathlib.Path
@@ -124,8 +130,7 @@ class Runner:
   jobs: int = 1
   progress: bool = True
   describe: Callable[[Exception], str] = str
-  wandb: str | None = None
-  compilation_cache: bool = True
+  options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def states(self, planned: Sequence[PlannedRun]) -> list[str]:
     """Returns of each run "finished", "pruned", "interrupted" or "new".
@@ -237,18 +242,14 @@ class Runner:
         yield ended
 
   def job(self, run: PlannedRun, **options: Any) -> processes.Job:
-    """Returns the training of a run, with options as `train` takes them."""
-    if self.wandb is not None:
-      options["wandb"] = self.wandb
-    if not self.compilation_cache:
-      options["compilation_cache"] = False
+    """Returns the training of a run, with further options as `train` takes."""
     path = self.folder / run.name
     return processes.Job(
       name=run.name,
       spec=run.spec,
       path=path,
       log=_log(path),
-      train=functools.partial(train, **options),
+      train=functools.partial(train, **self.options, **options),
       workers=run.workers,
       describe=self.describe,
     )

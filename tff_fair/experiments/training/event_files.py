@@ -9,13 +9,14 @@ import pathlib
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import pandas as pd
 import tensorflow as tf
 import tensorflow_federated as tff
 from tensorboard.plugins.hparams import api as hparams
 from tensorflow.core.util import event_pb2
 
 from tff_fair import files, typed_values
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
 
@@ -57,11 +58,14 @@ def write_hparams(folder: RunFolder, spec: RunSpec) -> None:
   Args:
     folder: The folder of the run, with all its evaluations.
     spec: The run.
+
+  Raises:
+    RunError: If the table of evaluations is damaged or missing.
   """
   path = folder.tensorboard / "hparams"
   for file in _event_files(path):  # Of a run that was killed at its very end.
     file.unlink()
-  last = pd.read_csv(folder.evaluations, float_precision="round_trip").iloc[-1]
+  last = tables.read_whole(folder.path, tables.EVALUATIONS).iloc[-1]
   place = folder.path.resolve()
   with tf.summary.create_file_writer(str(path)).as_default():
     # The name first: columns are narrow. Runs of one id would share a row.
@@ -76,6 +80,9 @@ def keep_rounds(folder: RunFolder, last_round: int) -> None:
   Args:
     folder: The folder of a run that goes on.
     last_round: The last round to keep.
+
+  Raises:
+    RunError: If an event file cannot be read.
   """
   for file in _event_files(folder.tensorboard):
     records = list(_records(file))
@@ -117,3 +124,9 @@ def _records(file: pathlib.Path) -> Iterator[bytes]:
     yield from records
   except tf.errors.DataLossError:
     return
+  except tf.errors.OpError as error:
+    reason = " ".join(error.message.split())
+    raise RunError(
+      f"{file.parent}: {file.name} cannot be read: {reason}. It is for "
+      "TensorBoard alone: make it readable or move it away, and start again."
+    ) from error

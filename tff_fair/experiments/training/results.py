@@ -12,6 +12,7 @@ import tasks
 from tasks.cuts import label_histogram
 from tff_fair import files
 from tff_fair.experiments import spread_noise, spreadsheets
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import plots, release
 from tff_fair.experiments.training.selection import Selection
@@ -34,8 +35,11 @@ def write(
     task: Knows the clients' names and numbers of examples.
     selection: Knows the best evaluation, if somebody asked for it.
     attackers: The clients that attack.
+
+  Raises:
+    RunError: If a table is damaged or missing.
   """
-  evaluations = pd.read_csv(folder.evaluations, float_precision="round_trip")
+  evaluations = tables.read_whole(folder.path, tables.EVALUATIONS)
   last = evaluations.iloc[-1]
   rounds = int(last["round"])
   clients = _clients(folder, task, rounds)
@@ -91,7 +95,7 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
 def _clients(
   folder: RunFolder, task: tasks.Task, round_num: int
 ) -> pd.DataFrame:
-  rows = pd.read_csv(folder.client_evaluations, float_precision="round_trip")
+  rows = tables.read_whole(folder.path, tables.CLIENT_EVALUATIONS)
   rows = rows[rows["round"] == round_num].drop(columns="round")
   ids = rows.pop("client_id").to_numpy()
   clients = pd.DataFrame(

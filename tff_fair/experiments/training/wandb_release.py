@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow_federated as tff
 
-from tff_fair import files
-from tff_fair.experiments.errors import SpecError
+from tff_fair import files, parsing
+from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
 
@@ -114,9 +114,15 @@ def _id(folder: RunFolder, project: str) -> str:
   """Returns the id of the folder's run in a project; a new one is noted."""
   path = folder.wandb / _SAME_RUN
   if path.exists():
-    noted = json.loads(path.read_text())
-    if noted[_PROJECT] == project:
-      return str(noted[_ID])
+    try:
+      noted = parsing.parse_json(path.read_bytes())
+      if noted[_PROJECT] == project:
+        return str(noted[_ID])
+    except (parsing.ParseError, KeyError, TypeError) as error:
+      raise RunError(
+        f"{path}: does not say which run of Weights & Biases goes on; move it "
+        "away to begin another one"
+      ) from error
   new = uuid.uuid4().hex
   path.parent.mkdir(exist_ok=True)
   files.write(path, json.dumps({_PROJECT: project, _ID: new}) + "\n")
