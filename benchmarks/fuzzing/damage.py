@@ -1,9 +1,12 @@
 """Damages bytes as disks, networks and people do."""
 
+import io
 import random
+import zipfile
 from collections.abc import Callable
 
 _DEEP = 20_000
+_HEADER = 128  # Bytes of an npy array that tell its type and shape.
 _SNIPPETS = (
   *(
     b"\0",
@@ -52,6 +55,27 @@ def damaged(content: bytes, rng: random.Random) -> tuple[str, bytes]:
   for _ in range(rng.choice([1, 1, 1, 2, 5])):
     result = kinds[name](result, rng)
   return name, bytes(result)
+
+
+def damaged_inside(content: bytes, rng: random.Random) -> tuple[str, bytes]:
+  """Damages a member of a zip archive, such as npz, or the member's beginning.
+
+  The archive's checksums fit, and the reader of the member is on its own.
+
+  Returns:
+    What was done, and the archive after it.
+  """
+  with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    members = {name: archive.read(name) for name in archive.namelist()}
+  name = rng.choice(list(members))
+  end = rng.choice([_HEADER, len(members[name])])
+  what, beginning = damaged(members[name][:end], rng)
+  members[name] = beginning + members[name][end:]
+  file = io.BytesIO()
+  with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    for member, data in members.items():
+      archive.writestr(member, data)
+  return f"{what} in {name}", file.getvalue()
 
 
 def toml(rng: random.Random) -> bytes:

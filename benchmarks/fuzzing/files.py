@@ -78,9 +78,12 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
   while True:
     kind, content = rng.choice(good)
     seed = rng.getrandbits(32)
-    name, damaged = damage.damaged(content, random.Random(seed))
+    change, room = damage.damaged, kind.filename
+    if kind.filename.endswith(".npz") and rng.random() < 0.5:
+      change, room = damage.damaged_inside, f"{kind.filename}, inside"
+    name, damaged = change(content, random.Random(seed))
     yield Case(
-      room=kind.filename,
+      room=room,
       name=f"{name}, damage of seed {seed}",
       run=functools.partial(_outcome, kind, damaged, folder),
     )
