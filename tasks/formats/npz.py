@@ -1,6 +1,7 @@
 """Reads the arrays of an npz file; never runs a pickle."""
 
 import pathlib
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,9 +40,23 @@ def read(
             f"{path}: is no {what}: has no {', '.join(missing)}; found "
             f"{', '.join(arrays.files) or 'nothing'}."
           )
-        found = [*names, *(name for name in optional if name in arrays)]
-        return {name: arrays[name] for name in found}
+        wanted = [*names, *(name for name in optional if name in arrays)]
+        found = {name: arrays[name] for name in wanted}
+        for name, array in found.items():
+          _check(path, name, array)
+        return found
   except OSError as error:
     raise DataError(
       f"{path}: cannot be read: {error.strerror or error}."
     ) from error
+
+
+def _check(path: pathlib.Path, name: str, array: object) -> None:
+  """Checks that a member of a file is an array, and its texts are texts."""
+  # NumPy hands out the bytes of a member that does not begin as an array does.
+  if not isinstance(array, np.ndarray):
+    raise DataError(f"{path}: is damaged: {name} is no array.")
+  if array.dtype.kind == "U":
+    codes = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
+    if codes.max(initial=0) > sys.maxunicode:
+      raise DataError(f"{path}: is damaged: {name} has texts that are none.")

@@ -192,8 +192,9 @@ def _check_splits(
   splits: Collection[str],
   advice: str = "",
 ) -> None:
+  # Of a damaged file, they may be anything.
   found = {
-    split
+    str(split)
     for (split,) in connection.execute(
       "SELECT DISTINCT split_name FROM client_metadata"
     )

@@ -56,6 +56,30 @@ def test_an_array_with_a_damaged_header(tmp_path, header):
     npz.read(path, ["a"], what="split")
 
 
+def test_a_member_that_is_no_array(tmp_path):
+  path = tmp_path / "damaged.npz"
+  np.savez(path, a=np.arange(3))
+  with zipfile.ZipFile(path) as archive:
+    array = archive.read("a.npy")
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("a.npy", b"\x92" + array[1:])
+  with pytest.raises(tasks.DataError, match="is damaged: a is no array"):
+    npz.read(path, ["a"], what="split")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_texts_of_what_is_no_character(tmp_path, order):
+  path = tmp_path / "damaged.npz"
+  codes = np.array([ord("a"), 0x110000], f"{order}u4")
+  np.savez(path, a=codes.view(f"{order}U2"))
+  with pytest.raises(tasks.DataError, match=r"npz: is damaged: a has"):
+    npz.read(path, ["a"], what="split")
+  names = np.array(["b", "\ud800"])
+  np.savez(path, a=names)
+  found = npz.read(path, ["a"], what="split")["a"]
+  assert found.tolist() == names.tolist()
+
+
 def test_what_an_npz_lacks_is_named(tmp_path):
   path = tmp_path / "cifar.npz"
   np.savez(path, x_train=1, other=2)

@@ -119,6 +119,11 @@ class TestExampleCounts:
         advice="Try the others.",
       )
 
+  def test_splits_of_other_types(self, emnist_file):
+    emnist_file.execute("UPDATE client_metadata SET split_name = NULL")
+    with pytest.raises(tasks.DataError, match="no split train; found None"):
+      sqlite_file.example_counts(emnist_file.path, ["train"])
+
   def test_no_clients_at_all(self, emnist_file):
     emnist_file.execute("DELETE FROM client_metadata")
     with pytest.raises(tasks.DataError, match="no split train; found none"):
