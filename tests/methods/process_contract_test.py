@@ -47,15 +47,35 @@ NEUTRAL = {
   for name, method in reference.METHODS.items()
   if method.neutral is not None
 }
+# Other settings than the defaults, if there are any.
 VARIANTS = [
-  (name, hparams)
+  (name, hparams, number == 0)
   for name, method in reference.METHODS.items()
-  for hparams in method.variants
+  for number, hparams in enumerate(method.variants or ({},))
 ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def processes_are_forgotten():
+  yield
+  for function in (_built, _initial_state, run):
+    function.cache_clear()
+
+
+def build(
+  name, *, aggregation=None, client_weighting="num_examples", **settings
+):
+  """Builds a process, each once: that takes longer than its rounds."""
+  return _built(
+    name,
+    aggregation=aggregation or algorithms.get(name).aggregations[0],
+    client_weighting=client_weighting,
+    **settings,
+  )
+
+
 @functools.cache
-def build(name, *, aggregation=None, model="functional", batched=False, **kw):
+def _built(name, *, aggregation, model="functional", batched=False, **kw):
   hparams = {k: v for k, v in kw.items() if k in algorithms.get(name).hparams}
   options = {k: v for k, v in kw.items() if k not in hparams}
   if not batched:
@@ -73,17 +93,33 @@ def build(name, *, aggregation=None, model="functional", batched=False, **kw):
   )
 
 
-def cohorts_of(name, number=None):
+@functools.cache
+def _initial_state(process):
+  return process.initialize()
+
+
+def cohorts_of(name):
   limit = POPULATION if name == "afl" else np.inf
-  return [tuple(k for k in c if k < limit) for c in COHORTS[:number]]
+  return tuple(tuple(k for k in c if k < limit) for c in COHORTS)
 
 
+@functools.cache
 def run(process, cohorts, data=small_problem.whole):
-  state = process.initialize()
-  metrics = None
+  """Runs a round for each cohort, once for all tests; returns their outputs."""
+  outputs = []
+  state = _initial_state(process)
   for cohort in cohorts:
-    state, metrics = process.next(state, [data(k) for k in cohort])
-  return state, metrics
+    outputs.append(process.next(state, [data(k) for k in cohort]))
+    state = outputs[-1].state
+  return outputs
+
+
+def rounds(name, aggregation=None):
+  return run(build(name, aggregation=aggregation), cohorts_of(name))
+
+
+def weights(output):
+  return small_problem.flat_weights(output.state)
 
 
 def numpy_run(name, cohorts, **hparams):
@@ -164,23 +200,19 @@ def test_type_signature(name):
 
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
 def test_agrees_with_numpy_over_rounds(name, aggregation):
+  *_, last = rounds(name, aggregation)
+  assert_same(weights(last), numpy_run(name, cohorts_of(name)), 1e-5)
+
+
+@pytest.mark.parametrize(("name", "hparams", "has_options"), VARIANTS)
+def test_other_settings_agree_with_numpy(name, hparams, has_options):
   cohorts = cohorts_of(name)
-  state, _ = run(build(name, aggregation=aggregation), cohorts)
-  assert_same(small_problem.flat_weights(state), numpy_run(name, cohorts), 1e-5)
-
-
-@pytest.mark.parametrize(("name", "hparams"), VARIANTS)
-def test_other_settings_agree_with_numpy(name, hparams):
-  state, _ = run(build(name, **hparams), COHORTS)
-  expected = numpy_run(name, COHORTS, **hparams)
-  assert_same(small_problem.flat_weights(state), expected, 1e-5)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_other_options_agree_with_numpy(name):
+  if not has_options:
+    *_, last = run(build(name, **hparams), cohorts)
+    assert_same(weights(last), numpy_run(name, cohorts, **hparams), 1e-5)
+    return
   # A VariableModel on ready minibatches, and a server rate that decays;
   # elsewhere here, a FunctionalModel on whole arrays, and a constant rate.
-  cohorts = cohorts_of(name, 2)
   process = build(
     name,
     model="keras",
@@ -188,35 +220,37 @@ def test_other_options_agree_with_numpy(name):
     local_epochs=2,
     server_learning_rate_decay=0.5,
     server_learning_rate_decay_kind="inverse_time",
+    **hparams,
   )
-  state, _ = run(process, cohorts, small_problem.batched)
+  *_, last = run(process, cohorts, small_problem.batched)
   expected = numpy_run(
-    name, cohorts, epochs=2, server_factor=lambda t: 1 / (1 + t / 2)
+    name,
+    cohorts,
+    epochs=2,
+    server_factor=lambda t: 1 / (1 + t / 2),
+    **hparams,
   )
-  assert_same(small_problem.flat_weights(state), expected, 1e-5)
+  assert_same(weights(last), expected, 1e-5)
 
 
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
 def test_arrival_order_does_not_matter(name, aggregation):
   process = build(name, aggregation=aggregation)
-  cohorts = cohorts_of(name, 2)
-  state, _ = run(process, cohorts)
-  other, _ = run(process, [cohort[::-1] for cohort in cohorts])
-  assert_same(
-    small_problem.flat_weights(other), small_problem.flat_weights(state), 1e-6
-  )
+  cohorts = tuple(cohort[::-1] for cohort in cohorts_of(name)[:2])
+  *_, other = run(process, cohorts)
+  assert_same(weights(other), weights(rounds(name, aggregation)[1]), 1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_state_survives_a_file(name, tmp_path):
   process = build(name)
-  state, _ = run(process, cohorts_of(name, 1))
+  first, second, *_ = rounds(name)
   manager = tff.program.FileProgramStateManager(tmp_path)
-  asyncio.run(manager.save(state, 1))
-  loaded = asyncio.run(manager.load(1, process.initialize()))
-  data = [small_problem.whole(k) for k in COHORTS[1]]
+  asyncio.run(manager.save(first.state, 1))
+  loaded = asyncio.run(manager.load(1, _initial_state(process)))
+  data = [small_problem.whole(k) for k in cohorts_of(name)[1]]
   for a, b in zip(
-    leaves(process.next(state, data).state),
+    leaves(second.state),
     leaves(process.next(loaded, data).state),
     strict=True,
   ):
@@ -228,15 +262,11 @@ def test_neutral_setting(name):
   setting, other, weighting = NEUTRAL[name]
   options = {k: v for k, v in setting.items() if k == "batch_size"}
   cohorts = cohorts_of(name)
-  state, _ = run(build(name, **setting), cohorts)
-  expected, _ = run(
+  *_, last = run(build(name, **setting), cohorts)
+  *_, expected = run(
     build(other, client_weighting=weighting, **options), cohorts
   )
-  assert_same(
-    small_problem.flat_weights(state),
-    small_problem.flat_weights(expected),
-    1e-6,
-  )
+  assert_same(weights(last), weights(expected), 1e-6)
 
 
 def _not_a_number(client_id):
@@ -262,12 +292,13 @@ def _empty(client_id):
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
 def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
   process = build(name, aggregation=aggregation)
-  start, _ = run(process, cohorts_of(name, 1))
-  good = [small_problem.whole(k) for k in (5, 31, 12)]
-  expected = process.next(start, good)
+  first, expected, *_ = rounds(name, aggregation)
+  good = [small_problem.whole(k) for k in cohorts_of(name)[1]]
   bad = [_not_a_number(3), _infinite_loss(8), _empty(25)]
-  mixed = process.next(start, [bad[0], good[0], bad[1], *good[1:], bad[2]])
-  assert mixed.metrics["aggregator"]["num_clients"] == 3
+  mixed = process.next(
+    first.state, [bad[0], good[0], bad[1], *good[1:], bad[2]]
+  )
+  assert mixed.metrics["aggregator"]["num_clients"] == len(good) == 3
   assert mixed.metrics["aggregator"]["num_clients_excluded"] == 3
   for a, b in zip(leaves(mixed.state), leaves(expected.state), strict=True):
     np.testing.assert_array_equal(a, b)
@@ -280,7 +311,7 @@ def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
 def test_a_round_without_clients_changes_nothing(name, aggregation):
   process = build(name, aggregation=aggregation)
-  start, _ = run(process, cohorts_of(name, 1))
+  start = rounds(name, aggregation)[0].state
   after, metrics = process.next(start, [_not_a_number(3), _empty(8)])
   assert metrics["aggregator"]["num_clients"] == 0
   assert metrics["aggregator"]["direction_norm"] == 0
@@ -291,7 +322,7 @@ def test_a_round_without_clients_changes_nothing(name, aggregation):
 @pytest.mark.parametrize("name", NAMES)
 def test_hparams_are_read_and_set(name):
   process = build(name)
-  state = process.initialize()
+  state = _initial_state(process)
   hparams = process.get_hparams(state)
   rate = hparams["client_work"]["learning_rate"]
   assert rate == pytest.approx(small_problem.LEARNING_RATE)
