@@ -5,12 +5,10 @@ import shutil
 import subprocess
 import sys
 
-import matplotlib
 import pytest
 
 from tests import code_blocks, page_script
 from tests.source_tree import ROOT
-from tff_fair import compilation_cache
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # The set-up's notes on what it has installed, and of which file.
@@ -43,17 +41,6 @@ def clone(tmp_path):
   return tmp_path
 
 
-@pytest.fixture(scope="session")
-def caches(tmp_path_factory):
-  """Variables by which all pages share what they compile, as one user does."""
-  return {
-    compilation_cache.VARIABLE: "1",
-    "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("caches")),
-    # Else matplotlib would look for all fonts again.
-    "MPLCONFIGDIR": matplotlib.get_cachedir(),
-  }
-
-
 def pages_that_run():
   return [
     page
@@ -65,7 +52,7 @@ def pages_that_run():
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("page", pages_that_run(), ids=lambda page: page.name)
-def test_the_blocks_of_a_page_run_in_their_order(clone, page, caches):
+def test_the_blocks_of_a_page_run_in_their_order(clone, page, shared_caches):
   script = clone / "page.py"
   script.write_text(page_script.write(page.name, code_blocks.read(page)))
   environment = {k: v for k, v in os.environ.items() if "PYTEST" not in k}
@@ -74,7 +61,7 @@ def test_the_blocks_of_a_page_run_in_their_order(clone, page, caches):
   done = subprocess.run(
     [sys.executable, "-u", script],
     cwd=clone,
-    env={**environment, **caches, "MPLBACKEND": "agg"},
+    env={**environment, **shared_caches, "MPLBACKEND": "agg"},
     stdout=subprocess.PIPE,
     stderr=subprocess.STDOUT,
     stdin=subprocess.DEVNULL,

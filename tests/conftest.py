@@ -1,17 +1,21 @@
 """The tiers of the tests, and the worker of those that need one."""
 
 import fnmatch
+import gc
 import os
 import pathlib
 import signal
 
+import matplotlib
 import pytest
 
 import tff_fair  # Imports TensorFlow Federated for those alone that need it.
+from tff_fair.experiments import garbage
 
 # Tests leave nothing in the user's folders, and replace parts of the library,
 # which the key of a compiled computation does not know.
-os.environ["TFF_FAIR_COMPILATION_CACHE"] = "0"
+_CACHE_VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
+os.environ[_CACHE_VARIABLE] = "0"
 
 # A shell has its background jobs ignore Ctrl-C. The programs that tests start
 # would inherit that, and tests interrupt them.
@@ -108,9 +112,52 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
       fixtures.insert(0, "local_execution")
 
 
-@pytest.fixture(scope="session")
+def pytest_collection_finish() -> None:
+  """Spares Python's collector what all tests import.
+
+  Building a computation makes objects by the ten thousands, few of which stay.
+  With the thresholds that Python has, a quarter of the time went to collecting.
+  """
+  garbage.spare_what_stays()
+  gc.set_threshold(20_000, 20, 50)
+
+
+@pytest.fixture(scope="module")
 def local_execution():
-  """Runs computations in a local worker; the first test that needs it waits."""
+  """Runs computations in a local worker; the first test that needs it waits.
+
+  A worker keeps all computations that it has seen, gigabytes of them: so each
+  file has one of its own.
+  """
   tff_fair.runtime.use_local()
   yield
   tff_fair.runtime.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_caches(tmp_path_factory):
+  """Variables by which runs and programs share what they compile, as a user's.
+
+  Those of all processes that run these tests.
+  """
+  folder = tmp_path_factory.getbasetemp()
+  if "PYTEST_XDIST_WORKER" in os.environ:
+    folder = folder.parent
+  caches = folder / "caches"
+  caches.mkdir(mode=0o700, exist_ok=True)
+  return {
+    _CACHE_VARIABLE: "1",
+    "XDG_CACHE_HOME": str(caches),
+    # Else matplotlib would look for all fonts again.
+    "MPLCONFIGDIR": matplotlib.get_cachedir(),
+  }
+
+
+@pytest.fixture
+def compiled_once(monkeypatch, shared_caches):
+  """Has runs, and programs that tests start, share what they compile.
+
+  For tests that replace nothing that decides a computation.
+  """
+  for name, value in shared_caches.items():
+    monkeypatch.setenv(name, value)

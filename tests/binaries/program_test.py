@@ -32,7 +32,7 @@ COMMAND = (
 )
 TIMEOUT = 150
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 
 def environment():

@@ -21,7 +21,7 @@ ARGUMENTS = (
 )
 TIMEOUT = 200
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ flags = {clients_per_round = 50}
 GOOD, BAD = "fedavg-seed=0", "fedavg-clients_per_round=50-seed=0"
 TIMEOUT = 150
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from tff_fair import runtime
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import population, resumption
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 SMALL = (
   "--task=digits",
   "--task_option=num_clients=6",

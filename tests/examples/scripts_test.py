@@ -19,7 +19,7 @@ TIMEOUT = 280.0  # Seconds; far more than any of them needs.
 # Flags that make it quick, and what it prints.
 CASES = {
   "choose_and_compare": (
-    ["--output_dir=results", "--seeds=2", "--total_rounds=20"],
+    ["--output_dir=results", "--seeds=2", "--total_rounds=5"],
     r"gamma 0\.5: [\d.]+\ngamma 1\.0: [\d.]+\n[\s\S]*"
     r"AdaFed - FedAvg, worst tenth: [+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\]\n",
   ),
@@ -80,6 +80,7 @@ def test_a_script_is_short(script):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiled_once")
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_prints_what_it_finds_and_leaves_nothing_behind(
   name, tmp_path

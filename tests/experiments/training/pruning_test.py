@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import folder as run_folder
@@ -11,6 +13,8 @@ from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.searching.space import Dimension
 from tff_fair.experiments.sweeps import states
 from tff_fair.experiments.training import running
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
 
 SPEC = RunSpec(
   task_options={"num_clients": 4, "model": "logistic_regression"},

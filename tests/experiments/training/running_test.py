@@ -32,6 +32,9 @@ SMALL = RunSpec(
 )
 
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
 @pytest.fixture(autouse=True)
 def working_directory(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
