@@ -10,7 +10,6 @@ import matplotlib
 import pytest
 
 import tff_fair  # Imports TensorFlow Federated for those alone that need it.
-from tff_fair.experiments import garbage
 
 # Tests leave nothing in the user's folders, and replace parts of the library,
 # which the key of a compiled computation does not know.
@@ -116,9 +115,9 @@ def pytest_collection_finish() -> None:
   """Spares Python's collector what all tests import.
 
   Building a computation makes objects by the ten thousands, few of which stay.
-  With the thresholds that Python has, a quarter of the time went to collecting.
+  With Python's own thresholds, a quarter of the time went to collecting.
   """
-  garbage.spare_what_stays()
+  gc.freeze()
   gc.set_threshold(20_000, 20, 50)
 
 
