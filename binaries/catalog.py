@@ -11,8 +11,7 @@ def text() -> str:
   """Returns all tasks and methods with their options."""
   lines = ["Tasks (--task) and their options (--task_option)"]
   for name in tasks.names():
-    options = spec_text.assignments(tasks.option_defaults(name))
-    lines += _entry(name, ", ".join(options))
+    lines += _entry(name, _options(name))
   lines += ["", "Algorithms (--algorithm), their hyperparameters (--hparam)"]
   lines += ["and the ways to sum updates (--aggregation), the default first"]
   for name in methods.names():
@@ -27,17 +26,32 @@ def text() -> str:
   return "\n".join(lines)
 
 
+def _options(task: str) -> str:
+  """Returns the options of a task; or why an installed package's has none."""
+  try:
+    defaults = tasks.option_defaults(task)
+  except tasks.UserCodeError as error:
+    return f"cannot be used: {error}"
+  return ", ".join(spec_text.assignments(defaults))
+
+
 def check_name(name: str) -> None:
   """Checks that a name is that of a task or of a method.
 
   Raises:
     ValueError: If it is not; lists the names.
   """
-  if name not in (*tasks.names(), *methods.names()):
+  if name in methods.names():
+    return
+  try:
+    tasks.check_name(name)
+  except tasks.UserCodeError as error:
+    raise ValueError(error.problem) from error
+  except tasks.UnknownTaskError:
     raise ValueError(
       f"unknown name; the tasks are {', '.join(tasks.names())}, and the "
       f"algorithms are {', '.join(methods.names())}."
-    )
+    ) from None
 
 
 def entry(name: str) -> str:
@@ -45,7 +59,7 @@ def entry(name: str) -> str:
 
   Imports no TensorFlow.
   """
-  if name in tasks.names():
+  if name not in methods.names():
     types, defaults = tasks.option_types(name), tasks.option_defaults(name)
     lines = [f"Options of --task={name}, as --task_option=NAME=VALUE"]
     for option, meaning in tasks.option_meanings(name).items():

@@ -3,16 +3,26 @@
 A task is a file here. Beneath it, data sets that come by client are read in
 `federated`, and those in one place are cut over clients in `central` by means
 of `cuts`. `formats` reads files, `downloads` fetches them, `conversions` writes
-other data in TFF's format, `texts` makes numbers of words and characters, and
-`models` are Keras models. Only `models` imports TensorFlow at once; all others
-import it in the function that needs it, and options are known without it.
+other data in TFF's format, `texts` makes numbers of words and characters,
+`models` are Keras models, and `own` finds users' own tasks and models. Only
+`models` imports TensorFlow at once; all others import it in the function that
+needs it, and options are known without it.
 """
 
 import types
 
 from tasks.data_error import DataError
+from tasks.from_client_data import from_client_data
+from tasks.model_choice import check_model, model_digest, with_model
+from tasks.own.functions import UserCodeError
 from tasks.registry import (
+  UnknownTaskError,
+  check_name,
   check_options,
+  current_option,
+  file_digest,
+  former_option,
+  is_task,
   load,
   names,
   option_defaults,
@@ -20,6 +30,7 @@ from tasks.registry import (
   option_names,
   option_types,
   parse_options,
+  short_name,
 )
 from tasks.task import Objective, Split, Task
 from tff_fair import moved as _moved
@@ -29,14 +40,26 @@ __all__ = [
   "Objective",
   "Split",
   "Task",
+  "UnknownTaskError",
+  "UserCodeError",
+  "check_model",
+  "check_name",
   "check_options",
+  "current_option",
+  "file_digest",
+  "former_option",
+  "from_client_data",
+  "is_task",
   "load",
+  "model_digest",
   "names",
   "option_defaults",
   "option_meanings",
   "option_names",
   "option_types",
   "parse_options",
+  "short_name",
+  "with_model",
 ]
 
 

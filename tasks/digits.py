@@ -6,13 +6,13 @@ recorded; clients are cut by label, by Dirichlet proportions or at random.
 """
 
 import dataclasses
-import functools
 import pathlib
 from typing import Literal
 
 import numpy as np
 
 from tasks import central, models, task
+from tasks.models import names
 
 _NUM_EXAMPLES = 1797
 _NUM_PIXELS = 64
@@ -25,13 +25,13 @@ class Options(central.CutOptions):
   """Options of the task `digits`.
 
   Attributes:
-    model: The classifier: "mlp" has one hidden layer of 64 units,
-      "logistic_regression" has none.
+    model: The classifier: "mlp_64" has one hidden layer of 64 units,
+      "logistic_regression" has none. "mlp" is the old name of "mlp_64" here.
   """
 
   num_clients: int | None = 30
   test_data: central.TestData = "local"
-  model: Literal["mlp", "logistic_regression"] = "mlp"
+  model: Literal["mlp_64", "logistic_regression", "mlp"] = "mlp_64"
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -74,11 +74,7 @@ def load(
     x_shape=(_NUM_PIXELS,),
     class_names=tuple(map(str, range(_NUM_CLASSES))),
   )
-  keras_model_fn = functools.partial(
-    models.mlp,
-    data.x_shape,
-    {"mlp": (64,), "logistic_regression": ()}[config.model],
-    _NUM_CLASSES,
-    seed,
+  keras_model_fn = models.dense_classifier(
+    names.current("digits", config.model), data.x_shape, _NUM_CLASSES, seed
   )
   return central.build_task("digits", config, data, keras_model_fn, seed=seed)

@@ -23,6 +23,7 @@ from tasks import cuts, models, options, task
 from tasks.data_error import DataError
 from tasks.federated import native_clients
 from tasks.formats import class_labels, sqlite_file
+from tasks.models.names import HIDDEN_UNITS
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -135,7 +136,7 @@ def _builder(model: str) -> "Callable[..., tf.keras.Model]":
       return models.dropout_cnn
     case "cnn_leaf":
       return functools.partial(models.fedavg_cnn, dense_units=2048)
-  hidden_units = {"mlp": (200, 200), "mlp_128": (128,)}[model]
+  hidden_units = HIDDEN_UNITS[model]
   return functools.partial(models.mlp, _IMAGE_SHAPE, hidden_units)
 
 

@@ -17,6 +17,7 @@ from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.federated import leaf_users
 from tasks.formats import class_labels
+from tasks.models import names
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,9 @@ class Options(options.TaskOptions):
     num_classes: Number of classes; none takes the largest label plus one.
     image_shape: Shape of the images that flat vectors hold, such as "28x28";
       none leaves inputs in the shape that they have in the files.
-    model: The classifier: "logistic_regression", "mlp" with one hidden layer of
-      128 units, or "cnn", the network of McMahan et al. for images of 28x28.
+    model: The classifier: "logistic_regression", "mlp_128" with one hidden
+      layer of 128 units, or "cnn", the network of McMahan et al. for images of
+      28x28. "mlp" is the old name of "mlp_128" here.
   """
 
   num_clients: int | None = None
@@ -44,7 +46,9 @@ class Options(options.TaskOptions):
   min_examples: int = 1
   num_classes: int | None = None
   image_shape: str | None = None
-  model: Literal["logistic_regression", "mlp", "cnn"] = "logistic_regression"
+  model: Literal["logistic_regression", "mlp_128", "cnn", "mlp"] = (
+    "logistic_regression"
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -174,8 +178,8 @@ def _keras_model_fn(
   config: Options, shape: tuple[int, ...], num_classes: int, seed: int
 ) -> task.KerasModelFn:
   if config.model != "cnn":
-    hidden = {"mlp": (128,), "logistic_regression": ()}[config.model]
-    return functools.partial(models.mlp, shape, hidden, num_classes, seed)
+    name = names.current("leaf", config.model)
+    return models.dense_classifier(name, shape, num_classes, seed)
   if shape != (28, 28, 1):
     raise ValueError(
       f"model cnn takes images of 28x28x1, found x of shape {shape}; "

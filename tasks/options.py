@@ -7,6 +7,7 @@ given in Python and read those given as text on a command line.
 import dataclasses
 import inspect
 import re
+import textwrap
 import typing
 from collections.abc import Iterable, Mapping
 
@@ -15,8 +16,11 @@ from tff_fair import typed_values
 Value = typed_values.Value
 
 _Options = typing.TypeVar("_Options", bound="TaskOptions")
-_ATTRIBUTES = re.compile(r"^Attributes:\n((?:  .*\n|\n)*)", re.MULTILINE)
-_MEANING = re.compile(r"^  (\w+): (.*(?:\n    .*)*)", re.MULTILINE)
+# A section of a docstring: its lines are indented, or empty.
+_SECTION = r"^{}:\n((?:[ \t]+.*\n|\n)*)"
+_MEANING = re.compile(
+  r"^(\w+)(?: \([^)\n]*\))?: (.*(?:\n[ \t]+.*)*)", re.MULTILINE
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,10 +66,27 @@ def meanings(options_type: type[TaskOptions]) -> dict[str, str]:
   """
   found: dict[str, str] = {}
   for base in reversed(options_type.__mro__):
-    section = _ATTRIBUTES.search(f"{inspect.cleandoc(base.__doc__ or '')}\n")
-    for name, text in _MEANING.findall(section[1] if section else ""):
-      found[name] = " ".join(text.split())
+    found |= explained(base.__doc__ or "", "Attributes")
   return {name: found[name] for name in annotations(options_type)}
+
+
+def explained(docstring: str, title: str) -> dict[str, str]:
+  """Returns the texts of names that a docstring in Google's style explains.
+
+  Args:
+    docstring: The docstring.
+    title: The title of the section: "Args", "Attributes".
+
+  Returns:
+    Texts without line breaks by name.
+  """
+  section = re.search(
+    _SECTION.format(title), f"{inspect.cleandoc(docstring)}\n", re.MULTILINE
+  )
+  lines = textwrap.dedent(section[1]) if section else ""
+  return {
+    name: " ".join(text.split()) for name, text in _MEANING.findall(lines)
+  }
 
 
 def build(

@@ -1,15 +1,26 @@
-"""The tasks by name."""
+"""The tasks by name: ours, those of installed packages, and users' functions.
 
+A user's function is named as path/to/file.py:function, or as
+PACKAGE.MODULE:function; see `tasks.own`.
+"""
+
+import functools
 import importlib
 import numbers
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast
 
 from tasks import options as task_options
 from tasks.data_error import DataError
+from tasks.models import names as model_names
+from tasks.own import functions, installed
+from tasks.own.functions import UserCodeError
+from tasks.own.made_task import MadeTask
 from tasks.task import Task
+
+Value = task_options.Value
 
 # Each is a module of this package with its `Options` and its `load`.
 _NAMES = (
@@ -50,9 +61,78 @@ class _TaskModule(Protocol):
     """Builds the task; `config` is of the module's `Options`."""
 
 
+class UnknownTaskError(ValueError):
+  """There is no task of a name.
+
+  Attributes:
+    problem: What is valid.
+  """
+
+  def __init__(self, name: str) -> None:
+    valid = f"valid tasks: {', '.join(names())}."
+    self.problem = f"unknown task; {valid}"
+    super().__init__(f"unknown task {name!r}; {valid}")
+
+
 def names() -> tuple[str, ...]:
-  """Returns the names of all tasks."""
-  return _NAMES
+  """Returns the names of all tasks, those of installed packages last."""
+  return (*_NAMES, *installed.functions(_NAMES))
+
+
+def check_name(name: str) -> None:
+  """Checks that there is a task of a name; imports a user's function.
+
+  Raises:
+    UnknownTaskError: If there is none.
+    UserCodeError: If the user's function cannot be imported, or its arguments
+      can be no options.
+  """
+  _module(name)
+
+
+def is_task(name: str) -> bool:
+  """Returns whether there is a task of a name, as `check_name` finds it."""
+  try:
+    check_name(name)
+  except (UnknownTaskError, UserCodeError):
+    return False
+  return True
+
+
+def short_name(name: str) -> str:
+  """Returns the name of a task as folders are called: a function's own."""
+  return functions.short_name(name)
+
+
+def file_digest(name: str) -> str | None:
+  """Returns a digest of the files of a user that make a task; None of ours.
+
+  Raises:
+    UserCodeError: If there is no such file.
+  """
+  function = _function(name)
+  return None if function is None else functions.digest(function)
+
+
+def current_option(name: str, option: str, value: Value) -> Value:
+  """Returns the value of an option, by the name that all tasks have for it.
+
+  Args:
+    name: The task.
+    option: The option.
+    value: Its value.
+  """
+  if option != "model" or not isinstance(value, str):
+    return value
+  return model_names.current(name, value)
+
+
+def former_option(name: str, option: str, value: Value) -> Value:
+  """Returns the value of an option as earlier versions called it."""
+  if option != "model" or not isinstance(value, str):
+    return value
+  old_names = model_names.OF_EARLIER_VERSIONS.get(name, {})
+  return {new: old for old, new in old_names.items()}.get(value, value)
 
 
 def load(
@@ -65,7 +145,7 @@ def load(
   """Builds a task.
 
   Args:
-    name: One of `names()`.
+    name: One of `names()`, or a user's function, as above.
     data_dir: An existing directory with the data files of the task. None means
       the place where the task's own loader keeps them. Tasks whose data is part
       of an installed package read nothing there.
@@ -77,7 +157,8 @@ def load(
     The task. The same arguments give the same task on every machine.
 
   Raises:
-    ValueError: If the name, an option or the seed is not valid.
+    ValueError: If the name, an option or the seed is not valid, or a user's
+      function fails.
     DataError: If the data cannot be used (a ValueError too).
   """
   module = _module(name)
@@ -147,11 +228,24 @@ def check_options(
 
 
 def _module(name: str) -> _TaskModule:
-  if name not in _NAMES:
-    raise ValueError(
-      f"unknown task {name!r}; valid tasks: {', '.join(_NAMES)}."
-    )
-  return cast(_TaskModule, importlib.import_module(f"tasks.{name}"))
+  if name in _NAMES:
+    return cast(_TaskModule, importlib.import_module(f"tasks.{name}"))
+  function = _function(name)
+  if function is None:
+    raise UnknownTaskError(name)
+  return _made_task(function, functions.load(function))
+
+
+def _function(name: str) -> str | None:
+  """Returns the function of a task that is not ours."""
+  if name in _NAMES:
+    return None
+  return name if ":" in name else installed.functions(_NAMES).get(name)
+
+
+@functools.lru_cache(maxsize=16)
+def _made_task(name: str, function: Callable[..., object]) -> MadeTask:
+  return MadeTask(name, function)
 
 
 def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:

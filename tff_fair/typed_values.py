@@ -14,6 +14,14 @@ from typing import Any
 
 Value = int | float | str | bool | None
 
+# The types of values, in words.
+_WORDS: Mapping[Any, str] = {
+  int: "an integer",
+  float: "a finite number",
+  bool: "true or false",
+  str: "a text",
+  types.NoneType: "none",
+}
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -115,6 +123,18 @@ def describe(annotation: object) -> str:
   return " or ".join(map(_describe, _alternatives(annotation)))
 
 
+def is_known(annotation: object) -> bool:
+  """Returns whether values of an annotated type can be checked and read."""
+  return all(
+    any(kind is known for known in _WORDS)
+    or (
+      typing.get_origin(kind) is typing.Literal
+      and all(isinstance(choice, str) for choice in typing.get_args(kind))
+    )
+    for kind in _alternatives(annotation)
+  )
+
+
 def _alternatives(annotation: object) -> tuple[Any, ...]:
   if typing.get_origin(annotation) in (typing.Union, types.UnionType):
     return typing.get_args(annotation)
@@ -152,10 +172,4 @@ def _invalid(name: str, annotation: object, found: object) -> str:
 def _describe(kind: Any) -> str:
   if typing.get_origin(kind) is typing.Literal:
     return f"one of {', '.join(typing.get_args(kind))}"
-  return {
-    int: "an integer",
-    float: "a finite number",
-    bool: "true or false",
-    str: "a text",
-    types.NoneType: "none",
-  }[kind]
+  return _WORDS[kind]

@@ -29,6 +29,7 @@ if typing.TYPE_CHECKING:
   from tasks.models.classification import model_fn as model_fn
   from tasks.models.convolutional import dropout_cnn as dropout_cnn
   from tasks.models.convolutional import fedavg_cnn as fedavg_cnn
+  from tasks.models.dense import dense_classifier as dense_classifier
   from tasks.models.dense import mlp as mlp
   from tasks.models.dense import mlp_double_softmax as mlp_double_softmax
   from tasks.models.dropout import RepeatableDropout as RepeatableDropout
@@ -51,6 +52,7 @@ else:
     "bag_of_words_regression": "bag_of_words",
     "character_lstm": "recurrent",
     "class_objective": "classification",
+    "dense_classifier": "dense",
     "dropout_cnn": "convolutional",
     "fedavg_cnn": "convolutional",
     "functional_model": "classification",

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import types
 from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
@@ -9,7 +10,7 @@ import tensorflow_federated as tff
 
 from tasks import task
 from tasks.models import seeds
-from tasks.models.names import InitialWeights
+from tasks.models.names import HIDDEN_UNITS, InitialWeights
 
 
 def mlp(
@@ -98,6 +99,28 @@ def mlp_double_softmax(
   )
 
 
+def dense_classifier(
+  name: str,
+  input_shape: tuple[int, ...],
+  num_classes: int,
+  seed: int,
+  initial_weights: InitialWeights = "glorot",
+) -> task.KerasModelFn:
+  """Returns a function that builds a new network by its name.
+
+  Args:
+    name: One of `tasks.models.names.HIDDEN_UNITS`.
+    input_shape: As for `mlp`.
+    num_classes: Number of logits.
+    seed: Seed of the initial weights.
+    initial_weights: As for `mlp`.
+  """
+  build = mlp_double_softmax if name.endswith("_double_softmax") else mlp
+  return functools.partial(
+    build, input_shape, HIDDEN_UNITS[name], num_classes, seed, initial_weights
+  )
+
+
 def functional_if_dense(
   build: task.KerasModelFn,
   functional_model: Callable[[], tff.learning.models.FunctionalModel],
@@ -124,14 +147,38 @@ def functional_if_dense(
 
 
 def is_dense(model: tf.keras.Model) -> bool:
-  """Returns whether a model is one of this module's."""
+  """Returns whether a model is as those of this module.
+
+  A functional model has no penalties, no weights that stay as they are, and no
+  layer twice; subclasses of layers may do anything.
+  """
+  if type(model) is not tf.keras.Sequential:
+    return False
   kinds = (tf.keras.layers.Flatten, tf.keras.layers.Dense, _Probabilities)
-  return all(
+  return len(set(map(id, model.layers))) == len(model.layers) and all(
     is_dense(layer)
     if isinstance(layer, tf.keras.Sequential)
-    else isinstance(layer, kinds)
+    else type(layer) in kinds and _is_plain(layer)
     for layer in model.layers
   )
+
+
+def _is_plain(layer: tf.keras.layers.Layer) -> bool:
+  extras = (
+    *("kernel_regularizer", "bias_regularizer", "activity_regularizer"),
+    *("kernel_constraint", "bias_constraint"),
+  )
+  return (
+    layer.trainable
+    and layer.dtype == tf.float32
+    and all(getattr(layer, extra, None) is None for extra in extras)
+    # Others may have weights, or a state, of their own.
+    and type(getattr(layer, "activation", None)) in _FUNCTIONS
+  )
+
+
+# Layers without an activation have none.
+_FUNCTIONS = (types.NoneType, types.FunctionType)
 
 
 class _Probabilities(tf.keras.layers.Layer):

@@ -6,19 +6,18 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from tasks.models import convolutional, dense, residual, vgg
-from tasks.models.names import HIDDEN_UNITS, ImageModelName, InitialWeights
+from tasks.models.names import (
+  HIDDEN_UNITS,
+  ImageModelName,
+  InitialWeights,
+)
 
-_DENSE: Mapping[str, tuple[Callable[..., tf.keras.Model], tuple[int, ...]]] = {
-  **{name: (dense.mlp, units) for name, units in HIDDEN_UNITS.items()},
-  "linear_double_softmax": (dense.mlp_double_softmax, HIDDEN_UNITS["linear"]),
-  "mlp_double_softmax": (dense.mlp_double_softmax, HIDDEN_UNITS["mlp"]),
-}
 _CONVOLUTIONAL: Mapping[str, Callable[..., tf.keras.Model]] = {
   "resnet18": residual.resnet18,
   "vgg11": vgg.vgg11,
 }
 # Five poolings leave one pixel of 32.
-_LEAST_VGG_SIZE = 32
+LEAST_VGG_SIZE = 32
 
 
 def image_classifier(
@@ -44,10 +43,9 @@ def image_classifier(
     ValueError: If the images are too small for the model, or it has no such
       initial weights.
   """
-  if name in _DENSE:
-    build, hidden_units = _DENSE[name]
-    return functools.partial(
-      build, input_shape, hidden_units, num_classes, seed, initial_weights
+  if name in HIDDEN_UNITS:
+    return dense.dense_classifier(
+      name, input_shape, num_classes, seed, initial_weights
     )
   if initial_weights != "glorot":
     raise ValueError(
@@ -58,7 +56,7 @@ def image_classifier(
     return functools.partial(
       convolutional.fedavg_cnn, num_classes, seed, input_shape=input_shape
     )
-  if name == "vgg11" and min(input_shape[:2]) < _LEAST_VGG_SIZE:
+  if name == "vgg11" and min(input_shape[:2]) < LEAST_VGG_SIZE:
     raise ValueError(
       f"model must be another one than vgg11 for images of {input_shape[0]} x "
       f"{input_shape[1]} pixels; it pools five times."

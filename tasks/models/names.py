@@ -1,16 +1,13 @@
-"""Names of models and of their initial weights, for options of tasks."""
+"""Names of models and of their initial weights, for options of tasks.
+
+A name means the same in every task. Two tasks gave a name another meaning in
+earlier versions; in them it still works (`OF_EARLIER_VERSIONS`).
+"""
 
 from collections.abc import Mapping
 from typing import Literal
 
 DenseModelName = Literal["linear", "mlp", "mlp_128"]
-# The width of each hidden layer.
-HIDDEN_UNITS: Mapping[DenseModelName, tuple[int, ...]] = {
-  "linear": (),
-  "mlp": (200, 200),
-  "mlp_128": (128,),
-}
-
 ImageModelName = Literal[
   "linear",
   "linear_double_softmax",
@@ -22,3 +19,29 @@ ImageModelName = Literal[
   "vgg11",
 ]
 InitialWeights = Literal["glorot", "pytorch"]
+
+# Networks of dense layers by the widths of their hidden layers.
+HIDDEN_UNITS: Mapping[str, tuple[int, ...]] = {
+  "linear": (),
+  "logistic_regression": (),
+  "mlp": (200, 200),
+  "mlp_64": (64,),
+  "mlp_128": (128,),
+  "linear_double_softmax": (),
+  "mlp_double_softmax": (200, 200),
+}
+ALL = (
+  *HIDDEN_UNITS,
+  *("cnn", "cnn_dropout", "cnn_leaf", "resnet18", "vgg11"),
+)
+
+# What an option `model` of a task means: by task, then by the old name.
+OF_EARLIER_VERSIONS: Mapping[str, Mapping[str, str]] = {
+  "digits": {"mlp": "mlp_64"},
+  "leaf": {"mlp": "mlp_128"},
+}
+
+
+def current(task: str, name: str) -> str:
+  """Returns the name of a task's model that means the same in every task."""
+  return OF_EARLIER_VERSIONS.get(task, {}).get(name, name)

@@ -19,6 +19,13 @@ def check(spec: RunSpec) -> None:
   Raises:
     SpecError: If they do not.
   """
+  if spec.model is not None and "model" in spec.task_options:
+    raise SpecError(
+      "model",
+      "the task's option model is given, too, as "
+      f"{spec.task_options['model']}; leave one of the two out.",
+      value=spec.model,
+    )
   with_momentum = " or ".join(settings.WITH_MOMENTUM)
   for side in ("client", "server"):
     momentum = getattr(spec, f"{side}_momentum")

@@ -15,6 +15,9 @@ from tff_fair.experiments.errors import SpecError
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.spec import RunSpec
 
+# The option of tasks was there before the field: values that it takes are its.
+_MODEL = "model"
+
 
 def vary(spec: RunSpec, values: Mapping[str, object]) -> list[RunSpec]:
   """Returns the runs of a grid; see `RunSpec.vary`."""
@@ -22,7 +25,7 @@ def vary(spec: RunSpec, values: Mapping[str, object]) -> list[RunSpec]:
   algorithms = found.get("algorithm", [spec.algorithm])
   known_tasks = found.get("task", [spec.task])
   grid = {
-    _flat_name(name, spec, algorithms, known_tasks): chosen
+    _flat_name(name, spec, algorithms, known_tasks, chosen): chosen
     for name, chosen in found.items()
   }
   runs = [
@@ -48,17 +51,26 @@ def choices(name: str, value: object) -> list[Any]:
   return found
 
 
-def flat_name(name: str, spec: RunSpec) -> str:
+def flat_name(name: str, spec: RunSpec, values: Iterable[object] = ()) -> str:
   """Returns a name of `vary` with what kind of setting it is.
+
+  Args:
+    name: The name.
+    spec: The run whose setting it is.
+    values: The values that the setting will have.
 
   Raises:
     SpecError: If the run has no such setting.
   """
-  return _flat_name(name, spec, [spec.algorithm], [spec.task])
+  return _flat_name(name, spec, [spec.algorithm], [spec.task], values)
 
 
 def _flat_name(
-  name: str, spec: RunSpec, algorithms: list[str], known_tasks: list[str]
+  name: str,
+  spec: RunSpec,
+  algorithms: list[str],
+  known_tasks: list[str],
+  values: Iterable[object],
 ) -> str:
   """Returns a name of `vary` with what kind of setting it is."""
   hparams = {
@@ -67,13 +79,15 @@ def _flat_name(
     if algorithm in methods.names()
     for hparam in methods.hyperparameters(algorithm)
   }
-  options = {
-    option
-    for task in known_tasks
-    if task in tasks.names()
-    for option in tasks.option_names(task)
-  }
+  of_tasks = [
+    set(tasks.option_names(t)) for t in known_tasks if tasks.is_task(t)
+  ]
+  options = set().union(*of_tasks)
   fields = {*spec.fields(), "hparams", "task_options"}
+  if name == _MODEL and all(
+    _is_option(task, name, value) for task in known_tasks for value in values
+  ):
+    return f"{spec_text.TASK_OPTION}{name}"
   if name in fields:
     return name
   for prefix, valid in (
@@ -89,6 +103,15 @@ def _flat_name(
     f"{', '.join(sorted(hparams)) or '(none)'}; and the task options "
     f"{', '.join(sorted(options)) or '(none)'}.",
   )
+
+
+def _is_option(task: str, name: str, value: object) -> bool:
+  """Returns whether an option of a task takes a value."""
+  try:
+    tasks.check_options(task, {name: value})
+  except ValueError:
+    return False
+  return True
 
 
 def _combined(spec: RunSpec, values: Mapping[str, Any]) -> RunSpec:

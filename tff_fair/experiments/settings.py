@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from tasks.models import names as model_names
 from tff_fair import checks
 from tff_fair.experiments import declared, number_range
 from tff_fair.typed_values import Value
@@ -55,11 +56,21 @@ _A_SEED: declared.Bounds = {
 class TaskSettings:
   """Task: data and model."""
 
-  task: str = declared.value("digits", "Name of the task; --list shows all.")
+  task: str = declared.value(
+    "digits",
+    "Name of the task; --list shows all. Or a function of yours that returns a "
+    "task, as path/to/file.py:function or PACKAGE.MODULE:function.",
+  )
   data_dir: str | None = declared.value(
     None,
     "Directory of the task's data files. By default the task's loader keeps "
     "them where it always does; `digits` needs none.",
+  )
+  model: str | None = declared.value(
+    None,
+    "Another model for the task: one of "
+    f"{', '.join(model_names.ALL)}; or a function of yours that returns a "
+    "Keras model, named as a task's function. By default the task's own.",
   )
   task_options: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 

@@ -66,6 +66,7 @@ class RunSpec(
         raise SpecError(name, f"{error}.") from None
     object.__setattr__(self, "task_options", self._checked_task_options())
     object.__setattr__(self, "hparams", self._checked_hparams())
+    self._check_model()
     combinations.check(self)
 
   @classmethod
@@ -76,7 +77,7 @@ class RunSpec(
   @property
   def short_name(self) -> str:
     """The task and the method, as folders are called: "digits-adafed"."""
-    return f"{self.task}-{self.algorithm}"
+    return f"{tasks.short_name(self.task)}-{self.algorithm}"
 
   @property
   def evaluation_interval(self) -> int:
@@ -177,7 +178,9 @@ class RunSpec(
         for name, value in self.all_hparams.items()
       },
       **{
-        f"{spec_text.TASK_OPTION}{name}": self.task_options.get(name, default)
+        f"{spec_text.TASK_OPTION}{name}": tasks.current_option(
+          self.task, name, self.task_options.get(name, default)
+        )
         for name, default in tasks.option_defaults(self.task).items()
       },
     }
@@ -202,17 +205,23 @@ class RunSpec(
     return grids.vary(self, values)
 
   def _checked_task_options(self) -> FrozenMapping:
-    if self.task not in tasks.names():
-      raise SpecError(
-        "task",
-        f"unknown task; valid tasks: {', '.join(tasks.names())}.",
-        value=self.task,
-      )
+    try:
+      tasks.check_name(self.task)
+    except (tasks.UnknownTaskError, tasks.UserCodeError) as error:
+      raise SpecError("task", error.problem, value=self.task) from error
     given = _as_mapping("task_options", self.task_options)
     try:
       return FrozenMapping(tasks.check_options(self.task, given))
     except ValueError as error:
       raise SpecError("task_options", str(error)) from error
+
+  def _check_model(self) -> None:
+    if self.model is None:
+      return
+    try:
+      tasks.check_model(self.model)
+    except tasks.UserCodeError as error:
+      raise SpecError("model", error.problem, value=self.model) from error
 
   def _checked_hparams(self) -> FrozenMapping:
     if self.algorithm not in methods.names():

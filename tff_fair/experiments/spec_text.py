@@ -96,7 +96,7 @@ def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
   Raises:
     SpecError: If a text is no assignment, or its option or value is not valid.
   """
-  if task not in tasks.names():
+  if not tasks.is_task(task):
     return {}
   try:
     return tasks.parse_options(task, texts)

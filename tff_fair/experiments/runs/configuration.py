@@ -3,10 +3,12 @@
 Groups of values by name. `spec` is the run as it was asked for. `flags` and
 `hparams` are the same run with what follows from the task and the method, under
 the names of flags; they are all that older versions wrote, and all that is
-compared, beside `data` and `versions`.
+compared, beside `data`, `versions`, and `own_files`: digests of the user's
+files that make the task or the model.
 """
 
 import importlib.metadata
+import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,6 +23,7 @@ Configuration = Mapping[str, Mapping[str, Any]]
 
 COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
 FLAGS, HPARAMS = "flags", "hparams"
+OWN_FILES, DIRECTORY = "own_files", "directory"
 INTERVAL = "rounds_per_evaluation"
 # Flags that hold `name=value` texts, by the field that is a mapping.
 _MAPPINGS = {"task_options": "task_option", "hparams": "hparam"}
@@ -28,6 +31,7 @@ _FLAGS_WITHOUT_FIELD = ("output_dir", "workers", *_MAPPINGS.values())
 _LISTS = ("workers", *_MAPPINGS.values())  # Flags that hold texts.
 # What a run may have anew where it goes on.
 _FREE_GROUPS = (COMMAND, SPEC)
+_SHORT = 8  # Letters of a digest that people see.
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
 
 
@@ -67,8 +71,11 @@ def build(
     "output_dir": output_dir,
     "workers": list(workers),
   }
+  line = {"line": command or spec_text.command(spec, output_dir, workers)}
+  own = own_files(spec)
   return {
-    COMMAND: {"line": command or spec_text.command(spec, output_dir, workers)},
+    # Where paths of a user's files begin.
+    COMMAND: {**line, DIRECTORY: os.getcwd()} if own else line,
     DATA: {"description": description},
     SPEC: values,
     FLAGS: flags,
@@ -77,7 +84,26 @@ def build(
       "python": platform.python_version(),
       **{name: importlib.metadata.version(name) for name in _PACKAGES},
     },
+    **({OWN_FILES: own} if own else {}),
   }
+
+
+def own_files(spec: RunSpec) -> dict[str, str]:
+  """Returns digests of the user's files that make a run's task or model.
+
+  Raises:
+    tasks.UserCodeError: If there is no such file any more.
+  """
+  digests = {
+    "task": tasks.file_digest(spec.task),
+    "model": None if spec.model is None else tasks.model_digest(spec.model),
+  }
+  return {name: digest for name, digest in digests.items() if digest}
+
+
+def short_digests(own: Mapping[str, str]) -> dict[str, str]:
+  """Returns digests of files as settings: `task_file`, `model_file`."""
+  return {f"{name}_file": digest[:_SHORT] for name, digest in own.items()}
 
 
 def problems(content: Mapping[str, Any]) -> Iterator[str]:
@@ -146,8 +172,15 @@ def differences(saved: Configuration, present: Configuration) -> Iterator[str]:
   for name, values in before.differences(now).items():
     if name != INTERVAL or not _has_former_interval(saved, read_spec(present)):
       yield _difference(name, *map(typed_values.text, values))
+  own, own_now = saved.get(OWN_FILES, {}), present.get(OWN_FILES, {})
+  for name in sorted(own.keys() & own_now.keys()):
+    if own[name] != own_now[name]:
+      yield (
+        f"another version of the file of {name}={getattr(now, name)} (to go "
+        "on, put that version back)"
+      )
   for group in sorted((saved.keys() | present.keys()) - set(_FREE_GROUPS)):
-    if group != HPARAMS:
+    if group not in (HPARAMS, OWN_FILES):
       yield from _differences_of_groups(
         group, saved.get(group, {}), present.get(group, {})
       )
@@ -181,6 +214,11 @@ def differences_from(
         is_unknown and _may_follow(name, value, spec, num_clients)
       ):
         del found[name]
+  before = short_digests(saved.get(OWN_FILES, {}))
+  now = short_digests(own_files(spec))
+  for name in before.keys() & now.keys():
+    if before[name] != now[name]:
+      found[name] = before[name], now[name]
   return found
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import tasks
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, tables
 from tff_fair.experiments.runs.folder import RunFolder
@@ -115,7 +116,10 @@ class Run:
   def task_options(self) -> Mapping[str, str]:
     """The options of the task: how its data is cut, and its model."""
     options = (text.partition("=") for text in self.flags["task_option"])
-    return {name: value for name, _, value in options}
+    return {
+      name: str(tasks.current_option(self.task, name, value))
+      for name, _, value in options
+    }
 
   @functools.cached_property
   def settings(self) -> Mapping[str, object]:
@@ -142,6 +146,10 @@ class Run:
         for name, value in self.config.get("hparams", {}).items()
         if value is not None
       },
+      # Runs of two versions of a user's file are no seeds of one.
+      **configuration.short_digests(
+        self.config.get(configuration.OWN_FILES, {})
+      ),
     }
 
   def differences(self, spec: RunSpec) -> dict[str, tuple[Value, Value]]:
@@ -273,9 +281,11 @@ class Run:
     try:
       yield
     except _WRONG_SETTINGS as error:
+      place = self.config.get("command", {}).get(configuration.DIRECTORY)
       raise RunError(
         f"{RunFolder(self.path).config}: this version cannot read its "
         f"settings: {error}"
+        + (f" The run was started in {place}." if place else "")
       ) from error
 
   def _of_rounds(self, kind: tables.Kind) -> pd.DataFrame:

@@ -139,7 +139,11 @@ def _sweep(
 ) -> Sweep:
   """Returns a run and what varies as the sweep of one method."""
   searched: dict[str, list[str] | Range] = {
-    grids.flat_name(name, spec): values
+    grids.flat_name(
+      name,
+      spec,
+      () if isinstance(values, Range) else grids.choices(name, values),
+    ): values
     if isinstance(values, Range)
     else [typed_values.text(value) for value in grids.choices(name, values)]
     for name, values in space.items()

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+import tasks
 from tff_fair import typed_values
 from tff_fair.experiments import settings as run_settings
 from tff_fair.experiments import spec_text
@@ -84,12 +85,27 @@ def former_interval(spec: RunSpec) -> dict[str, Value]:
   }
 
 
+def as_named(spec: RunSpec) -> dict[str, Value]:
+  """Returns what decides a run, as folders have always called it."""
+  return {**spec.effective(), **former_interval(spec), **_as_given(spec)}
+
+
 def _texts(spec: RunSpec) -> dict[str, str]:
   """Returns all that decides a run but its method, by flat names as texts."""
-  values = {**spec.effective(), **former_interval(spec)}
+  values = as_named(spec)
   return {
     n: typed_values.text(v) for n, v in values.items() if n != "algorithm"
   }
+
+
+def _as_given(spec: RunSpec) -> dict[str, Value]:
+  """Returns a task's model by the name that folders have always had."""
+  name = "model"
+  option = spec_text.TASK_OPTION + name
+  if option not in spec.effective():
+    return {}
+  former = tasks.former_option(spec.task, name, spec.effective()[option])
+  return {option: spec.task_options.get(name, former)}
 
 
 def _owner(spec: RunSpec, name: str) -> str:

@@ -29,7 +29,7 @@ _Hyperparameters = Mapping[str, Hyperparameter]
 # The fields that hold settings by name, with the beginnings of flat names.
 _FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
 # Settings that are younger than the names of folders.
-_LATER = ("defence", "trimmed_share")
+_LATER = ("defence", "trimmed_share", "model")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +119,10 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
     ],
     lambda run: repr(
       sorted(
-        {**run.spec.effective(), **names.former_interval(run.spec)}.items()
+        (name, value)
+        for name, value in names.as_named(run.spec).items()
+        # Younger than the names of folders.
+        if name != "model" or value is not None
       )
     ),
   )

@@ -111,20 +111,28 @@ def build(
 
 
 def load_task(spec: RunSpec) -> tasks.Task:
-  """Loads the task of a run.
+  """Loads the task of a run, with the run's model.
 
   Raises:
-    SpecError: If an option does not go with the data.
+    SpecError: If an option or the model does not go with the data.
     tasks.DataError: If the data cannot be used.
   """
   try:
-    return tasks.load(
+    task = tasks.load(
       spec.task, data_dir=spec.data_dir, seed=spec.seed, **spec.task_options
     )
   except tasks.DataError:
     raise
+  except tasks.UserCodeError as error:
+    raise SpecError("task", error.problem, value=spec.task) from error
   except ValueError as error:
     raise SpecError("task_options", str(error)) from error
+  if spec.model is None:
+    return task
+  try:
+    return tasks.with_model(task, spec.model, seed=spec.seed)
+  except tasks.UserCodeError as error:
+    raise SpecError("model", error.problem, value=spec.model) from error
 
 
 def _clients_per_round(spec: RunSpec, num_clients: int) -> number_range.Value:

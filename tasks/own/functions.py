@@ -1,0 +1,272 @@
+"""A user's own functions, by names that a command line takes.
+
+`path/to/file.py:function` or `PACKAGE.MODULE:function`. A relative path begins
+in the working directory. A file runs as a script does: its neighbours can be
+imported, it need be in no package, and nothing is written beside it. Its module
+has a name of its own, so that two files of one name are two modules. Whoever
+edits a file gets the new one with the next call.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib
+import importlib.util
+import os
+import pathlib
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tasks.own import sources
+
+_FORMS = "path/to/file.py:function or PACKAGE.MODULE:function"
+_SUFFIX = ".py"
+
+
+class UserCodeError(ValueError):
+  """A function of the user cannot be used.
+
+  Attributes:
+    name: The function, as the user named it.
+    problem: The fault, and how to mend it.
+  """
+
+  def __init__(self, name: str, problem: str) -> None:
+    self.name = name
+    self.problem = problem
+    super().__init__(f"{name}: {problem}")
+
+  def __reduce__(self) -> tuple[object, ...]:
+    """Returns how to make the error again, in another process."""
+    return UserCodeError, (self.name, self.problem)
+
+
+class _Imported(NamedTuple):
+  """A file that was run.
+
+  Attributes:
+    digest: Of the file and its neighbours, as they were then.
+    module: The module; or the error that the file raised.
+  """
+
+  digest: str
+  module: types.ModuleType | UserCodeError
+
+
+_imported: dict[pathlib.Path, _Imported] = {}
+
+
+def is_name(text: str) -> bool:
+  """Returns whether a text names a function of a user."""
+  return ":" in text
+
+
+def short_name(name: str) -> str:
+  """Returns the function's own name."""
+  return name.rpartition(":")[2]
+
+
+def check(name: str) -> None:
+  """Checks that a file has a function, as far as its text tells; runs nothing.
+
+  Raises:
+    UserCodeError: If there is no such file, or it cannot have the function.
+  """
+  path = file_of(name)
+  function = short_name(name)
+  try:
+    tree = ast.parse(path.read_bytes(), str(path))
+  except (OSError, SyntaxError, ValueError) as error:
+    raise blamed(name, path, error) from error
+  defined = set(_defined(tree))
+  if function not in defined and not defined & {"*", "__getattr__"}:
+    raise _no_function(name, path, defined)
+
+
+def load(name: str) -> Callable[..., Any]:
+  """Imports a function.
+
+  Args:
+    name: The function, in one of the two forms.
+
+  Raises:
+    UserCodeError: If there is no such function, or importing it fails.
+  """
+  path = file_of(name)
+  place = _place(name)
+  module = (
+    _run_file(name, path)
+    if place.endswith(_SUFFIX)
+    else _import_module(name, place, path)
+  )
+  try:
+    function = getattr(module, short_name(name))
+  except AttributeError as error:
+    raise _no_function(name, path, vars(module)) from error
+  if not callable(function):
+    raise UserCodeError(
+      name,
+      f"expected a function, found {short_name(name)}={function!r} in {path}.",
+    )
+  return function  # type: ignore[no-any-return]
+
+
+def digest(name: str) -> str:
+  """Returns a digest of a function's file, and of what it imports beside it.
+
+  Raises:
+    UserCodeError: If there is no such file.
+  """
+  place, path = _place(name), file_of(name)
+  if place.endswith(_SUFFIX):
+    return sources.digest(path)
+  return _digest_of_module(path, place)
+
+
+def file_of(name: str) -> pathlib.Path:
+  """Returns the file of a function.
+
+  Raises:
+    UserCodeError: If there is none, or the name has another form.
+  """
+  place = _place(name)
+  if place.endswith(_SUFFIX):
+    path = pathlib.Path(os.path.expanduser(place))
+    if not path.is_file():
+      where = "" if path.is_absolute() else f" in {pathlib.Path.cwd()}"
+      relative = "" if path.is_absolute() else "a relative path begins there; "
+      raise UserCodeError(
+        name, f"there is no file {place}{where}; {relative}{_expected()}"
+      )
+    return path.resolve()
+  if not all(part.isidentifier() for part in place.split(".")):
+    raise UserCodeError(name, _expected())
+  try:
+    spec = importlib.util.find_spec(place)
+  except ImportError:
+    spec = None
+  except Exception as error:  # A package above it may raise anything.
+    raise blamed(name, None, error) from error
+  if spec is None or not spec.has_location or spec.origin is None:
+    raise UserCodeError(name, f"there is no module {place}; {_expected()}")
+  return pathlib.Path(spec.origin).resolve()
+
+
+def blamed(
+  name: str, path: pathlib.Path | None, error: BaseException
+) -> UserCodeError:
+  """Returns an error of a user's code in one line, with the line at fault.
+
+  Args:
+    name: The function, as the user named it.
+    path: The function's file.
+    error: What it raised.
+  """
+  frames = traceback.extract_tb(error.__traceback__)
+  lines = [
+    (frame.filename, frame.lineno)
+    for frame in frames
+    if path is not None and frame.filename == str(path)
+  ]
+  if isinstance(error, SyntaxError) and error.filename:
+    lines.append((error.filename, error.lineno))
+  where = "{}, line {}".format(*lines[-1]) if lines else str(path or "it")
+  message = error.msg if isinstance(error, SyntaxError) else str(error)
+  text = " ".join(f"{type(error).__name__}: {message}".split())
+  return UserCodeError(name, f"{where} raises {text}")
+
+
+def _place(name: str) -> str:
+  place, _, function = name.rpartition(":")
+  if not place or not function.isidentifier():
+    raise UserCodeError(name, _expected())
+  return place
+
+
+def _expected() -> str:
+  return f"expected {_FORMS}."
+
+
+def _no_function(
+  name: str, path: pathlib.Path, defined: set[str] | dict[str, object]
+) -> UserCodeError:
+  public = sorted(n for n in defined if not n.startswith("_"))
+  return UserCodeError(
+    name,
+    f"{path} has no {short_name(name)}; it has {', '.join(public) or 'none'}.",
+  )
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+  """Yields all names that a file may define at its top."""
+  for node in ast.iter_child_nodes(tree):
+    match node:
+      case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+        yield node.name  # What it defines inside is its own.
+      case ast.alias():
+        yield node.asname or node.name.partition(".")[0]
+      case ast.Name(ctx=ast.Store()):
+        yield node.id
+      case _:
+        yield from _defined(node)
+
+
+def _run_file(name: str, path: pathlib.Path) -> types.ModuleType:
+  now = sources.digest(path)
+  known = _imported.get(path)
+  if known is None or known.digest != now:
+    if known is not None:
+      _forget_neighbours(path)
+    known = _Imported(now, _module_or_error(name, path, now))
+    _imported[path] = known
+  if isinstance(known.module, UserCodeError):
+    raise UserCodeError(name, known.module.problem) from known.module
+  return known.module
+
+
+def _module_or_error(
+  name: str, path: pathlib.Path, digest_now: str
+) -> types.ModuleType | UserCodeError:
+  unique = hashlib.sha256(f"{path}:{digest_now}".encode()).hexdigest()[:12]
+  title = f"user_{unique}_{path.stem}"
+  module = types.ModuleType(title)
+  module.__file__ = str(path)
+  sys.modules[title] = module  # Dataclasses look there for their types.
+  folder = str(path.parent)
+  if folder not in sys.path:
+    sys.path.insert(0, folder)
+  try:
+    # Compiled here: a file of bytecode has the time of its source in seconds.
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    exec(code, vars(module))
+  except (Exception, SystemExit) as error:
+    del sys.modules[title]
+    return blamed(name, path, error)
+  return module
+
+
+def _forget_neighbours(path: pathlib.Path) -> None:
+  """Has a file that changed import its neighbours anew: they may have, too."""
+  files = {str(file) for file in sources.files(path)}
+  for title, module in list(sys.modules.items()):
+    file = getattr(module, "__file__", None)
+    if file in files and title != "__main__":
+      del sys.modules[title]
+
+
+@functools.cache  # Python imports a module once, whatever happens to its file.
+def _digest_of_module(path: pathlib.Path, module: str) -> str:
+  return sources.digest(path, module)
+
+
+@functools.cache
+def _import_module(
+  name: str, place: str, path: pathlib.Path
+) -> types.ModuleType:
+  try:
+    return importlib.import_module(place)
+  except (Exception, SystemExit) as error:
+    raise blamed(name, path, error) from error

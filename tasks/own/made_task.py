@@ -1,0 +1,181 @@
+"""A user's function as a task: its keyword arguments are the task's options.
+
+    def load(*, num_clients: int = 10, seed: int) -> tasks.Task: ...
+
+`data_dir`, a `pathlib.Path` or None, and `seed` are given to a function that
+names them. Every other argument has an annotation that `tff_fair.typed_values`
+knows, and a default; "Args" in the docstring explains it.
+"""
+
+import dataclasses
+import inspect
+import pathlib
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tasks import options
+from tasks.data_error import DataError
+from tasks.own import functions
+from tasks.own.functions import UserCodeError
+from tasks.task import Task
+from tff_fair import typed_values
+
+# Given to a function that names them; no options.
+_GIVEN = ("data_dir", "seed")
+_KINDS = "int, float, bool, str, Literal of texts, or one of these or None"
+
+
+class MadeTask:
+  """A task that a user's function makes; `tasks.registry` says where.
+
+  Attributes:
+    Options: The options, made of the function's arguments.
+  """
+
+  Options: type[options.TaskOptions]
+
+  def __init__(self, name: str, function: Callable[..., object]) -> None:
+    """Takes a function.
+
+    Args:
+      name: The function, as the user named it, for errors.
+      function: Returns a `Task`.
+
+    Raises:
+      UserCodeError: If an argument can be no option.
+    """
+    self._name = name
+    self._path = functions.file_of(name)
+    self._function = function
+    try:
+      parameters = inspect.signature(function).parameters
+      hints = typing.get_type_hints(function)
+    except (TypeError, ValueError, NameError, AttributeError) as error:
+      raise UserCodeError(
+        name, f"its arguments cannot be read: {error}."
+      ) from error
+    self._given = [given for given in _GIVEN if given in parameters]
+    fields = [
+      self._field(parameter, hints)
+      for parameter in parameters.values()
+      if parameter.name not in _GIVEN
+    ]
+    meanings = options.explained(inspect.getdoc(function) or "", "Args")
+    self.Options = dataclasses.make_dataclass(
+      "Options",
+      fields,
+      bases=(options.TaskOptions,),
+      namespace={"__doc__": _docstring(fields, meanings)},
+      frozen=True,
+      kw_only=True,
+    )
+
+  def load(
+    self,
+    config: options.TaskOptions,
+    *,
+    data_dir: pathlib.Path | None,
+    seed: int,
+  ) -> Task:
+    """Builds the task.
+
+    Args:
+      config: Options of the task.
+      data_dir: The directory that the user named, if any.
+      seed: Seed of everything random, the initial weights too.
+
+    Raises:
+      UserCodeError: If the function fails, or returns something else.
+      DataError: If the function raises one.
+    """
+    given = {"data_dir": data_dir, "seed": seed}
+    arguments = {**config.to_dict(), **{n: given[n] for n in self._given}}
+    try:
+      made = self._function(**arguments)
+    except DataError:
+      raise
+    except Exception as error:
+      raise functions.blamed(self._name, self._path, error) from error
+    if not isinstance(made, Task):
+      raise UserCodeError(
+        self._name,
+        f"expected a tasks.Task, found {type(made).__name__} "
+        f"({' '.join(repr(made).split())[:60]}).",
+      )
+    _check_data(self._name, made)
+    # Imported late: it imports TensorFlow, which the function has by now.
+    from tasks.models import own  # noqa: PLC0415
+
+    return dataclasses.replace(
+      made,
+      keras_model_fn=own.reliable(
+        self._name,
+        made.keras_model_fn,
+        made.element_spec,
+        made.num_classes,
+        seed=seed,
+      ),
+    )
+
+  def _field(
+    self, parameter: inspect.Parameter, hints: Mapping[str, object]
+  ) -> tuple[str, Any, Any]:
+    """Returns the field of an option, as `make_dataclass` takes it."""
+    name = parameter.name
+    problem = next(_problems(parameter, hints.get(name)), None)
+    if problem is not None:
+      raise UserCodeError(self._name, f"its argument {name} {problem}")
+    return name, hints[name], dataclasses.field(default=parameter.default)
+
+
+def _check_data(name: str, made: Task) -> None:
+  """Checks the first client: the data of a task are as its spec says."""
+  for half in (made.train, made.test):
+    arrays = half.load(0)
+    number = int(half.num_examples[0])
+    for title, values, spec in zip(
+      "xy", arrays, made.element_spec, strict=True
+    ):
+      expected = (number, *spec.shape[1:])
+      if values.dtype != spec.dtype.as_numpy_dtype or not (
+        spec.shape.is_compatible_with(values.shape) and len(values) == number
+      ):
+        raise UserCodeError(
+          name,
+          f"its first client has {title} of {values.dtype}"
+          f"{list(values.shape)}; by element_spec and num_examples, it has "
+          f"{spec.dtype.name}{list(expected)}.",
+        )
+
+
+def _problems(
+  parameter: inspect.Parameter, annotation: object
+) -> Iterator[str]:
+  """Yields why an argument can be no option."""
+  if parameter.kind not in (
+    parameter.KEYWORD_ONLY,
+    parameter.POSITIONAL_OR_KEYWORD,
+  ):
+    yield "cannot be given by name; options are arguments with names."
+  if hasattr(options.TaskOptions, parameter.name):
+    yield "has a name that options use themselves; choose another."
+  if parameter.annotation is parameter.empty:
+    yield f"has no annotation; expected {_KINDS}."
+  if not typed_values.is_known(annotation):
+    yield f"is annotated with {annotation}; expected {_KINDS}."
+  if parameter.default is parameter.empty:
+    yield "has no default; an option needs one."
+  try:
+    typed_values.check("its default", annotation, parameter.default)
+  except ValueError as error:
+    yield f"does not take its default: {error}"
+
+
+def _docstring(
+  fields: list[tuple[str, Any, Any]], meanings: Mapping[str, str]
+) -> str:
+  """Returns the docstring of options, where `options.meanings` reads it."""
+  nothing = "The docstring of the function says nothing of it."
+  lines = [f"  {name}: {meanings.get(name, nothing)}" for name, *_ in fields]
+  return "\n".join(["Options of a task.", "", "Attributes:", *lines])
