@@ -121,9 +121,11 @@ def from_client_data(
   ]
   if not reading.is_classifier:
     num_classes = None
+  left_out = len(everyone) - len(names)
+  of_others = f" ({left_out:,} without train or test examples left out)"
   description = (
-    f"{len(names):,} clients ({len(everyone) - len(names):,} without train or "
-    f"test examples left out), {count_examples(*splits)}"
+    f"{len(names):,} clients{of_others if left_out else ''}, "
+    f"{count_examples(*splits)}"
   )
   return Task(
     name=name,

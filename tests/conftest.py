@@ -42,6 +42,7 @@ TIERS = {
   "tasks/cuts/*": "pure",
   "tasks/downloads/*": "pure",
   "tasks/formats/*": "pure",
+  "tasks/own/*": "pure",
   "tasks/tabular/*": "pure",
   # Whole folders.
   "aggregators/*": "tff",

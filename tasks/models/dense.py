@@ -149,13 +149,13 @@ def functional_if_dense(
 def is_dense(model: tf.keras.Model) -> bool:
   """Returns whether a model is as those of this module.
 
-  A functional model has no penalties, no weights that stay as they are, and no
-  layer twice; subclasses of layers may do anything.
+  A functional model has no penalties, and no weights that stay as they are;
+  subclasses of layers may do anything.
   """
   if type(model) is not tf.keras.Sequential:
     return False
   kinds = (tf.keras.layers.Flatten, tf.keras.layers.Dense, _Probabilities)
-  return len(set(map(id, model.layers))) == len(model.layers) and all(
+  return all(
     is_dense(layer)
     if isinstance(layer, tf.keras.Sequential)
     else type(layer) in kinds and _is_plain(layer)

@@ -95,6 +95,8 @@ class MadeTask:
       made = self._function(**arguments)
     except DataError:
       raise
+    except UserCodeError as error:
+      raise UserCodeError(self._name, str(error)) from error
     except Exception as error:
       raise functions.blamed(self._name, self._path, error) from error
     if not isinstance(made, Task):
@@ -107,6 +109,8 @@ class MadeTask:
     # Imported late: it imports TensorFlow, which the function has by now.
     from tasks.models import own  # noqa: PLC0415
 
+    if isinstance(made.keras_model_fn, own.Make):
+      return made  # Of `tasks.from_client_data`.
     return dataclasses.replace(
       made,
       keras_model_fn=own.reliable(

@@ -5,12 +5,21 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterator
 
+import tasks
 from tff_fair import methods
 from tff_fair.experiments import settings
 from tff_fair.experiments.errors import SpecError
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.spec import RunSpec
+
+# Options of tasks that are about their own models.
+_OF_TASKS_MODELS = (
+  "initial_weights",
+  "embedding_size",
+  "lstm_layers",
+  "lstm_units",
+)
 
 
 def check(spec: RunSpec) -> None:
@@ -116,6 +125,18 @@ def _check_attack(spec: RunSpec) -> None:
     )
 
 
+def old_names(spec: RunSpec) -> Iterator[str]:
+  """Yields a line for each value that has another name by now."""
+  for name, value in spec.task_options.items():
+    current = tasks.current_option(spec.task, name, value)
+    if current != value:
+      yield (
+        f"task_option.{name}={value} is {current}, as it always was for "
+        f"{spec.task}; in other tasks {value} is another model. Write "
+        f"{current}."
+      )
+
+
 def without_effect(spec: RunSpec) -> Iterator[str]:
   """Yields a line for each setting that was given and changes nothing.
 
@@ -141,3 +162,9 @@ def without_effect(spec: RunSpec) -> Iterator[str]:
   ):
     if is_given(name) and not is_given(needed):
       yield f"{name}={getattr(spec, name)} has no effect without {needed}."
+  for name in _OF_TASKS_MODELS:
+    if spec.model is not None and name in spec.task_options:
+      yield (
+        f"task_option.{name} has no effect: model={spec.model} takes the place "
+        "of the task's model."
+      )

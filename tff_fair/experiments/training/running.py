@@ -111,7 +111,10 @@ def run(
     take_folder(paths, config) as folder,
   ):
     say(assembly.describe(spec, plan))
-    for line in combinations.without_effect(spec):
+    for line in (
+      *combinations.old_names(spec),
+      *combinations.without_effect(spec),
+    ):
       say(line)
     with wandb_release.logging_to(wandb, folder, spec, say) as also:
       _complete(folder, spec, plan, say, progress, also, pruning)

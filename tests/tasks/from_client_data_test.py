@@ -1,0 +1,173 @@
+"""Tests of tasks of any `ClientData`."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+from tasks import models
+
+CLIENT_DATA = tff.simulation.datasets
+
+
+def of_arrays(sizes, y_dtype=np.int32, x_dtype=np.float32, shift=0, names="xy"):
+  x, y = names
+  return CLIENT_DATA.TestClientData(
+    {
+      name: collections.OrderedDict(
+        {
+          x: np.arange(size * 2).reshape(size, 2).astype(x_dtype),
+          y: (np.arange(size) % 3 + shift).astype(y_dtype),
+        }
+      )
+      for name, size in sizes.items()
+    }
+  )
+
+
+def of_function(element):
+  """Returns clients a and b with the elements of a function from a name."""
+  return CLIENT_DATA.ClientData.from_clients_and_tf_fn(
+    ["a", "b"], lambda _: tf.data.Dataset.from_tensors(element).repeat(4)
+  )
+
+
+def build(input_shape, num_classes):
+  return tf.keras.Sequential(
+    [
+      tf.keras.layers.Flatten(input_shape=input_shape),
+      tf.keras.layers.Dense(num_classes or 1),
+    ]
+  )
+
+
+def test_classes():
+  task = tasks.from_client_data(
+    of_arrays({"a": 5, "b": 3, "c": 4}),
+    of_arrays({"b": 2, "d": 1, "a": 1}),
+    build,
+    seed=3,
+  )
+  assert task.client_names == ["a", "b"]
+  assert task.num_classes == 3
+  assert task.train.num_examples.tolist() == [5, 3]
+  assert task.test.num_examples.tolist() == [1, 2]
+  assert "2 clients (2 without train or test examples left out)" in (
+    task.description
+  )
+  x, y = task.train.load(0)
+  np.testing.assert_array_equal(x, np.arange(10).reshape(5, 2))
+  assert (x.dtype, y.dtype, y.tolist()) == (
+    np.float32,
+    np.int32,
+    [0, 1, 2, 0, 1],
+  )
+  assert task.train_data(1).element_spec == task.element_spec
+  model = task.model_fn()
+  assert model.forward_pass(task.test.load(1)).predictions.shape == [2, 3]
+  first, second = (task.keras_model_fn().get_weights() for _ in range(2))
+  np.testing.assert_array_equal(first[0], second[0])
+
+
+def test_numbers():
+  train = of_arrays({"a": 3, "b": 3}, np.float64, np.float64, names=("x", "y"))
+  task = tasks.from_client_data(train, train, build)
+  assert task.num_classes is None
+  x, y = task.test.load(1)
+  assert (x.dtype, y.dtype) == (np.float32, np.float32)
+  assert "left out" not in task.description
+  metrics = task.model_fn().report_local_unfinalized_metrics()
+  assert "mean_absolute_error" in metrics
+
+
+@pytest.mark.parametrize(
+  "element",
+  [
+    (tf.ones([2, 2], tf.uint8), tf.constant(1, tf.int64)),
+    {"pixels": tf.ones([2, 2], tf.uint8), "label": 1},
+    {"y": 1, "x": tf.ones([2, 2], tf.uint8), "weight": 2.0},
+  ],
+)
+def test_kinds_of_elements(element):
+  data = of_function(element)
+  task = tasks.from_client_data(data, data, build)
+  x, y = task.train.load(1)
+  assert (x.shape, x.dtype, y.tolist()) == ((4, 2, 2), np.uint8, [1] * 4)
+  assert y.dtype == np.int32
+
+
+def test_arguments_replace_what_the_labels_say():
+  objective = models.class_objective()
+  data = of_arrays({"a": 3})
+  task = tasks.from_client_data(
+    data, data, build, objective=objective, num_classes=7, name="mine"
+  )
+  assert (task.num_classes, task.name) == (7, "mine")
+  assert task.objective is objective
+
+
+def test_a_client_is_read_once_to_be_counted():
+  reads = []
+
+  class Data(CLIENT_DATA.TestClientData):
+    def create_tf_dataset_for_client(self, client_id):
+      reads.append(client_id)
+      return super().create_tf_dataset_for_client(client_id)
+
+  arrays = {k: {"x": np.ones([2, 2], np.float32), "y": [0, 1]} for k in "ab"}
+  data = Data(arrays)
+  tasks.from_client_data(data, data, build)
+  assert len(reads) <= 4
+
+
+@pytest.mark.parametrize(
+  ("train", "test", "expected"),
+  [
+    (of_arrays({"a": 2}), of_arrays({"b": 2}), "none of the 2 clients has"),
+    (of_arrays({"a": 1}), of_arrays({"a": 1}), "all labels are 0"),
+    (
+      of_arrays({"a": 2}),
+      of_arrays({"a": 2}, np.float32),
+      "elements of test are",
+    ),
+    (
+      of_arrays({"a": 2}, names=("p", "q")),
+      of_arrays({"a": 2}),
+      r"expected \(x, y\), or a mapping of two tensors, one .* called y, label",
+    ),
+    (
+      of_function((tf.ones([2]), tf.ones([3]))),
+      None,
+      "expected a class number, or one float",
+    ),
+    (of_function((tf.ones([2]), "a")), None, "expected a class number"),
+    (of_function((tf.ones([2]), True)), None, "expected a class number"),
+  ],
+)
+def test_data_that_is_none_of_examples(train, test, expected):
+  with pytest.raises(tasks.DataError, match=expected):
+    tasks.from_client_data(train, test or train, build)
+
+
+def test_a_client_with_wrong_values_is_named_when_it_is_read():
+  negative = of_arrays({"a": 3, "b": 3}, shift=-1)
+  task = tasks.from_client_data(negative, negative, build, num_classes=3)
+  with pytest.raises(tasks.DataError, match=r"train, client b: .* label -1"):
+    task.train.load(1)
+  data = of_function((tf.constant([np.nan, 1.0]), 1))
+  task = tasks.from_client_data(data, data, build)
+  with pytest.raises(tasks.DataError, match="client a: x has values that are"):
+    task.test.load(0)
+
+
+def test_a_model_that_does_not_fit_names_both_shapes():
+  data = of_arrays({"a": 3})
+  with pytest.raises(
+    tasks.UserCodeError, match=r"model: the task has .*; the model has .*n, 7\]"
+  ):
+    tasks.from_client_data(
+      data, data, lambda input_shape: build(input_shape, 7)
+    )

@@ -1,0 +1,362 @@
+"""Tests of users' models: the same weights each time, and checked."""
+
+import functools
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+import tff_fair
+from tasks import models
+from tasks.models import dense, named, names, own, shapes
+from tasks.task import element_spec
+from tff_fair.compilation_cache import keys
+
+LAYERS = tf.keras.layers
+
+
+def sequential(*layers):
+  return tf.keras.Sequential([LAYERS.Input([4]), *layers])
+
+
+def fitting(function, num_classes=3, seed=5, spec=None):
+  return own.fitting(
+    "mine.py:build",
+    function,
+    spec or element_spec([4]),
+    num_classes,
+    seed=seed,
+  )
+
+
+class Branching(tf.keras.Model):
+  """A model whose call branches over a tensor, and that is built late."""
+
+  def __init__(self):
+    super().__init__()
+    self.first = LAYERS.Dense(5)
+    self.last = LAYERS.Dense(3)
+
+  def call(self, x):
+    x = self.first(x)
+    if tf.reduce_sum(x) > 0:
+      x = tf.nn.relu(x)
+    return self.last(x)
+
+
+BUILDERS = {
+  "dense": lambda: sequential(LAYERS.Dense(6, "relu"), LAYERS.Dense(3)),
+  "without a shape": lambda: tf.keras.Sequential(
+    [LAYERS.Dense(6, "relu"), LAYERS.Dense(3)]
+  ),
+  "subclass": Branching,
+  "normalized": lambda: sequential(
+    LAYERS.LayerNormalization(), LAYERS.Dense(3)
+  ),
+  "penalty": lambda: sequential(LAYERS.Dense(3, kernel_regularizer="l2")),
+  "repeatable dropout": lambda seed: sequential(
+    LAYERS.Dense(6), models.RepeatableDropout(0.5, seed=seed), LAYERS.Dense(3)
+  ),
+  "frozen": lambda: sequential(
+    LAYERS.Dense(6, trainable=False), LAYERS.Dense(3)
+  ),
+  "numpy's draws": lambda: sequential(
+    LAYERS.Dense(
+      3,
+      kernel_initializer=tf.keras.initializers.Constant(
+        np.random.normal(size=[4, 3])
+      ),
+    )
+  ),
+}
+
+
+def small_task(build):
+  x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+  y = np.arange(8, dtype=np.int32) % 3
+  half = tasks.Split(num_examples=np.array([8, 8]), load=lambda k: (x + k, y))
+  return tasks.Task(
+    name="small",
+    description="",
+    client_names=("a", "b"),
+    train=half,
+    test=half,
+    element_spec=element_spec([4]),
+    num_classes=3,
+    keras_model_fn=build,
+    objective=models.class_objective(),
+  )
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_weights_are_the_same_in_all_forms_and_in_the_worker(name):
+  """TFF builds models in graphs, which another process runs."""
+  task = small_task(fitting(BUILDERS[name]))
+  plain = task.keras_model_fn()
+  expected = [
+    weight.numpy()
+    for weight in (*plain.trainable_weights, *plain.non_trainable_weights)
+  ]
+
+  @tff.tensorflow.computation
+  def in_the_worker():
+    model = task.model_fn()
+    return [*model.trainable_variables, *model.non_trainable_variables]
+
+  again = task.model_fn()
+  for found in (
+    in_the_worker(),
+    [*again.trainable_variables, *again.non_trainable_variables],
+  ):
+    for weight, value in zip(found, expected, strict=True):
+      np.testing.assert_array_equal(weight, value)
+
+
+def trained(model, task):
+  process = tff_fair.algorithms.build_fedavg(
+    model, client_optimizer=tff.learning.optimizers.build_sgdm(0.1)
+  )
+  data = [tff_fair.client_dataset(k, task.train_data(k)) for k in range(2)]
+  state = process.next(process.initialize(), data).state
+  return state.global_model_weights.trainable
+
+
+def test_both_forms_train_alike():
+  task = small_task(fitting(BUILDERS["without a shape"]))
+  assert isinstance(task.model, tff.learning.models.FunctionalModel)
+  found = (trained(model, task) for model in (task.model, task.model_fn))
+  for functional, variable in zip(*found, strict=True):
+    np.testing.assert_allclose(functional, variable, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_that_branches_over_tensors_trains():
+  task = small_task(fitting(BUILDERS["subclass"]))
+  after, before = trained(task.model, task), task.keras_model_fn().weights
+  assert all(np.isfinite(weight).all() for weight in after)
+  assert (after[0] != before[0].numpy()).any()
+
+
+def test_the_seed_decides_weights_and_nobody_elses_draws():
+  def kernel(seed):
+    return fitting(BUILDERS["dense"], seed=seed)().weights[0].numpy()
+
+  random.seed(1)
+  np.random.seed(1)
+  expected = random.random(), np.random.random()
+  random.seed(1)
+  np.random.seed(1)
+  first = kernel(5)
+  assert (random.random(), np.random.random()) == expected
+  np.testing.assert_array_equal(kernel(5), first)
+  assert (kernel(6) != first).any()
+  assert (kernel(2**40) != first).any()
+
+
+@pytest.mark.parametrize(
+  ("name", "is_functional"),
+  [
+    ("dense", True),
+    ("without a shape", True),
+    ("subclass", False),
+    ("normalized", False),
+    ("penalty", False),
+    ("frozen", False),
+  ],
+)
+def test_only_plain_dense_models_are_functional(name, is_functional):
+  assert dense.is_dense(fitting(BUILDERS[name])()) is is_functional
+
+
+def test_layers_that_are_not_plain_are_not_functional():
+  for layers in (
+    [LAYERS.Dense(3, LAYERS.PReLU())],
+    [LAYERS.Dense(3, activity_regularizer="l1")],
+    [LAYERS.Dense(3, kernel_constraint="non_neg")],
+    [type("Dense2", (LAYERS.Dense,), {})(3)],
+    [LAYERS.Dense(3, dtype="float64")],
+  ):
+    assert not dense.is_dense(sequential(*layers))
+  assert dense.is_dense(sequential(LAYERS.Dense(3, lambda x: x + 1)))
+
+
+def test_a_penalty_counts_in_the_loss():
+  task = small_task(fitting(BUILDERS["penalty"]))
+  model, plain = task.model_fn(), task.keras_model_fn()
+  batch = task.train.load(0)
+  found = model.forward_pass(batch, training=True).loss
+  entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+  expected = entropy(batch[1], plain(batch[0])) + 0.01 * tf.reduce_sum(
+    plain.weights[0] ** 2
+  )
+  np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def compiled():
+  model = BUILDERS["dense"]()
+  model.compile("sgd", "mse")
+  return model
+
+
+def failing():
+  raise RuntimeError("no\nluck")
+
+
+@functools.cache
+def same():
+  return BUILDERS["dense"]()
+
+
+@pytest.mark.parametrize(
+  ("function", "expected"),
+  [
+    (lambda: 3, "expected a tf.keras.Model, found int"),
+    (compiled, "is compiled; leave compile"),
+    (same, "returns the same model each time"),
+    (failing, "own_test.py, line [0-9]+ raises RuntimeError: no luck"),
+    (lambda x: x, "has the argument x; .* input_shape, num_classes, seed"),
+    (
+      lambda: tf.keras.Sequential([LAYERS.Dense(3, input_shape=(5,))]),
+      r"the task has x float32\[n, 4\] and outputs float32\[n, 3\]; the model "
+      r"has x float32\[n, 5\] and outputs float32\[n, 3\]",
+    ),
+    (
+      lambda: sequential(LAYERS.Dense(7)),
+      r"the model has x float32\[n, 4\] and outputs float32\[n, 7\]",
+    ),
+    (
+      lambda: tf.keras.Sequential([LAYERS.Conv2D(3, 3)]),
+      r"outputs float32\[n, 3\]; the model takes no such x: ",
+    ),
+    (
+      lambda: sequential(LAYERS.Dense(3, dtype="float64")),
+      r"outputs float64\[n, 3\]",
+    ),
+    (
+      lambda: tf.keras.Sequential(
+        [
+          LAYERS.Dense(3, dtype="float64", input_shape=(4,)),
+          LAYERS.Lambda(lambda x: tf.cast(x, tf.float32)),
+        ]
+      ),
+      "kernel:0 is float64; expected float32",
+    ),
+    (
+      lambda: sequential(LAYERS.BatchNormalization(), LAYERS.Dense(3)),
+      "moving_mean:0 changes while .* take GroupNormalization or LayerN",
+    ),
+    (
+      lambda: sequential(
+        LAYERS.Dense(50), LAYERS.Dropout(0.5), LAYERS.Dense(3)
+      ),
+      "differ from one call to the next.*RepeatableDropout",
+    ),
+    (lambda: sequential(LAYERS.Dense(3, "softmax")), "are probabilities"),
+    (
+      lambda: sequential(
+        LAYERS.Dense(
+          3,
+          kernel_initializer=lambda shape, dtype=None: tf.random.normal(
+            shape, dtype=dtype or tf.float32
+          ),
+        )
+      ),
+      "initial values of .*kernel:0 differ from one building",
+    ),
+  ],
+)
+def test_models_that_clients_cannot_train(function, expected):
+  with pytest.raises(tasks.UserCodeError, match=expected) as caught:
+    fitting(function)
+  assert str(caught.value).startswith("mine.py:build: ")
+  assert "\n" not in str(caught.value)
+
+
+def test_a_frozen_batch_normalization_keeps_nothing():
+  fitting(
+    lambda: sequential(
+      LAYERS.BatchNormalization(trainable=False), LAYERS.Dense(3)
+    )
+  )
+
+
+def test_a_function_takes_what_it_names():
+  seen = {}
+
+  def build(num_classes, seed, width=7, *, input_shape):
+    seen.update(num_classes=num_classes, seed=seed, input_shape=input_shape)
+    return sequential(LAYERS.Dense(width), LAYERS.Dense(num_classes or 1))
+
+  fitting(build, seed=9)
+  assert seen == {"num_classes": 3, "seed": 9, "input_shape": (4,)}
+  number = element_spec([4], y_dtype="float32")
+  model = fitting(build, num_classes=None, spec=number)()
+  assert seen["num_classes"] is None
+  assert model.output_shape == (None, 1)
+
+
+def test_what_a_users_model_is_compiled_to_is_not_kept():
+  with pytest.raises(TypeError, match="may stand for anything"):
+    keys.digest(fitting(BUILDERS["dense"]))
+
+
+# Models of ours by name.
+
+
+@pytest.mark.parametrize("name", sorted(set(names.ALL) - {"cnn_leaf"}))
+def test_a_name_fits_images_of_28_pixels(name):
+  side = 32 if name == "vgg11" else 28
+  wanted = shapes.of_task(element_spec([side, side, 1]), 10)
+  with tf.Graph().as_default():  # Initializes nothing.
+    model = named.build_fn(name, wanted, 0)()
+  assert model.output_shape == (None, 10)
+
+
+@pytest.mark.parametrize(
+  ("name", "x", "y", "expected"),
+  [
+    ("cnn", [64], {}, r"has x float32\[n, 64\] .* takes x float32\[n, height"),
+    ("cnn_dropout", [32, 32, 1], {}, r"takes x float32\[n, 28, 28, 1\]"),
+    ("vgg11", [28, 28, 1], {}, "32 x 32 pixels or more"),
+    ("mlp", [None], {}, r"has x float32\[n, \?\]"),
+    ("mlp", [5], {"y_shape": [5]}, r"outputs float32\[n, 5, 10\]; the model"),
+    ("mlps", [5], {}, "unknown model; valid models: linear, .* vgg11"),
+  ],
+)
+def test_a_name_that_does_not_fit(name, x, y, expected):
+  with pytest.raises(ValueError, match=expected):
+    named.build_fn(name, shapes.of_task(element_spec(x, **y), 10), 0)
+
+
+def test_a_number_has_one_output():
+  spec = element_spec([5], y_dtype="float32")
+  model = named.build_fn("mlp_64", shapes.of_task(spec, None), 0)()
+  assert model.output_shape == (None, 1)
+  many = element_spec([5], y_shape=[7], y_dtype="float32")
+  assert shapes.of_task(many, 7).outputs == (7,)
+
+
+def weights(task):
+  return task.keras_model_fn().get_weights()
+
+
+def test_a_name_means_the_same_in_every_task():
+  digits = tasks.load("digits", seed=3)
+  for name, hidden in (("mlp", [200, 200]), ("mlp_64", [64]), ("linear", [])):
+    found = weights(tasks.with_model(digits, name, seed=3))
+    assert [len(bias) for bias in found[1::2]] == [*hidden, 10]
+  with pytest.raises(tasks.UserCodeError, match="digit: unknown model; valid"):
+    tasks.with_model(digits, "digit", seed=0)
+
+
+def test_old_names_in_digits_are_the_models_they_were():
+  old, new, usual = (
+    weights(tasks.load("digits", seed=3, **options))
+    for options in ({"model": "mlp"}, {"model": "mlp_64"}, {})
+  )
+  expected = models.mlp((64,), (64,), 10, 3).get_weights()
+  for found in (old, new, usual):
+    for ours, value in zip(found, expected, strict=True):
+      np.testing.assert_array_equal(ours, value)

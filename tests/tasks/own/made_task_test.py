@@ -1,0 +1,176 @@
+"""Tests of a user's function as a task: its options, its errors."""
+
+import importlib.metadata
+import sys
+import textwrap
+from typing import Literal
+
+import pytest
+
+import tasks
+from tasks import registry
+from tasks.own import installed, made_task
+
+FUNCTION = '''
+from __future__ import annotations
+from typing import Literal
+import tasks
+
+def mine(
+  *,
+  number: int = 3,
+  share: float | None = None,
+  kind: Literal["one", "two"] = "one",
+  silent: bool = False,
+  seed: int,
+  data_dir,
+) -> tasks.Task:
+    """Makes something.
+
+    Args:
+        number: How many
+            there are.
+        kind (str): Which kind: one or two.
+        seed: Seed.
+
+    Returns:
+        silent: nothing.
+    """
+    return number, share, kind, silent, seed, data_dir
+'''
+
+
+@pytest.fixture
+def function(tmp_path, monkeypatch):
+  """Writes a file of a user; returns how a command line names its function."""
+  monkeypatch.setattr(sys, "path", list(sys.path))
+
+  def written(text=FUNCTION):
+    path = tmp_path / "mine.py"
+    path.write_text(textwrap.dedent(text))
+    return f"{path}:mine"
+
+  return written
+
+
+def test_arguments_are_options(function):
+  name = function()
+  assert tasks.option_names(name) == ("number", "share", "kind", "silent")
+  assert tasks.option_defaults(name) == {
+    "number": 3,
+    "share": None,
+    "kind": "one",
+    "silent": False,
+  }
+  assert tasks.option_types(name)["kind"] == Literal["one", "two"]
+  meanings = tasks.option_meanings(name)
+  assert meanings["number"] == "How many there are."
+  assert meanings["kind"] == "Which kind: one or two."
+  assert meanings["silent"].endswith("says nothing of it.")
+  assert tasks.parse_options(name, ["share=0.5", "kind=two"]) == {
+    "share": 0.5,
+    "kind": "two",
+  }
+  assert tasks.check_options(name, {"share": 1}) == {"share": 1.0}
+  with pytest.raises(ValueError, match="unknown option 'colour'; valid opt"):
+    tasks.check_options(name, {"colour": 1})
+  with pytest.raises(ValueError, match="number is given twice"):
+    tasks.parse_options(name, ["number=1", "number=2"])
+
+
+def test_names_and_digests(function):
+  name = function()
+  assert tasks.is_task(name)
+  assert tasks.short_name(name) == "mine"
+  assert tasks.short_name("digits") == "digits"
+  before = tasks.file_digest(name)
+  assert before == tasks.file_digest(name)
+  function(f"{FUNCTION}\n# Changed.")
+  assert tasks.file_digest(name) != before
+  assert tasks.file_digest("digits") is None
+
+
+@pytest.mark.parametrize(
+  ("arguments", "expected"),
+  [
+    ("number", "number has no annotation; expected int, float,"),
+    ("number: list[int] = ()", r"number is annotated with list\[int\]; exp"),
+    ("number: dict = {}", "number is annotated with <class 'dict'>"),
+    ("number: 'Unknown' = 1", "cannot be read: name 'Unknown' is not"),
+    ("number: int", "number has no default"),
+    ("number: int = None", "number does not take its default: .* integer"),
+    ("*numbers: int", "numbers cannot be given by name"),
+    ("**numbers: int", "numbers cannot be given by name"),
+    ("to_dict: int = 1", "to_dict has a name that options use"),
+  ],
+)
+def test_arguments_that_can_be_no_options(function, arguments, expected):
+  name = function(f"def mine({arguments}): ...")
+  with pytest.raises(tasks.UserCodeError, match=expected):
+    tasks.check_name(name)
+  assert not tasks.is_task(name)
+
+
+def test_what_a_function_returns_and_raises(function):
+  with pytest.raises(tasks.UserCodeError, match=r"a tasks.Task, found tuple"):
+    tasks.load(function(), seed=3)
+  with pytest.raises(tasks.UserCodeError, match="line 2 raises KeyError: 'a'"):
+    tasks.load(function("def mine():\n  return {}['a']"))
+  with pytest.raises(tasks.DataError, match=r"^hospital C"):
+    tasks.load(
+      function(
+        "import tasks\ndef mine():\n  raise tasks.DataError('hospital C')"
+      )
+    )
+
+
+class Point:
+  """An entry point of an installed package."""
+
+  def __init__(self, name, value, package="their-package"):
+    self.name, self.value = name, value
+    self.dist = type("Distribution", (), {"name": package})
+
+
+@pytest.fixture
+def points(monkeypatch):
+  """Sets the entry points that there are."""
+
+  def set_to(*found):
+    installed._functions.cache_clear()
+    monkeypatch.setattr(
+      importlib.metadata, "entry_points", lambda **_: list(found)
+    )
+
+  yield set_to
+  installed._functions.cache_clear()
+
+
+def test_an_installed_package_adds_tasks(function, points):
+  name = function()
+  points(Point("theirs", name), Point("broken", "no_such_package:load"))
+  assert tasks.names()[-2:] == ("broken", "theirs")
+  assert tasks.option_names("theirs")[0] == "number"
+  assert tasks.file_digest("theirs") == tasks.file_digest(name)
+  assert tasks.short_name("theirs") == "theirs"
+  with pytest.raises(tasks.UserCodeError, match="no module no_such_package"):
+    tasks.option_names("broken")
+  with pytest.raises(ValueError, match=r"'their'; valid tasks: .* theirs"):
+    tasks.load("their")
+
+
+def test_names_that_are_taken_are_told(function, points):
+  name = function()
+  points(Point("digits", name), Point("own", name), Point("own", "other:f"))
+  with pytest.warns(UserWarning, match="cannot be used") as warned:
+    assert tasks.names()[-1] == "own"
+  of_ours, of_others = sorted(str(w.message) for w in warned)
+  assert "digits of the package their-package" in of_ours
+  assert "of another package" in of_others
+  assert tasks.option_defaults("digits")["num_clients"] == 30
+
+
+def test_a_task_is_made_once(function):
+  name = function()
+  assert registry._module(name) is registry._module(name)
+  assert isinstance(registry._module(name), made_task.MadeTask)
