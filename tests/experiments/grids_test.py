@@ -39,6 +39,16 @@ def test_options_of_the_task_vary_by_name():
   ]
 
 
+def test_a_model_is_the_option_of_the_task_where_that_takes_it():
+  runs = BASE.vary(model=["mlp_64", "linear"])
+  assert [(run.model, dict(run.task_options)) for run in runs] == [
+    ("mlp_64", {}),
+    ("linear", {}),
+  ]
+  (run,) = BASE.vary(task="synthetic", model="mlp")  # It has no such option.
+  assert run.model == "mlp"
+
+
 def test_a_prefix_tells_a_hyperparameter_from_a_field():
   fedfv = RunSpec(algorithm="fedfv")
   (run,) = fedfv.vary(**{"hparam.seed": 3}, seed=4)

@@ -3,12 +3,19 @@
 import dataclasses
 import json
 import pickle
+import sys
 from typing import Any
 
 import pytest
 
 from tff_fair import methods
-from tff_fair.experiments import RunSpec, SpecError, combinations, settings
+from tff_fair.experiments import (
+  RunSpec,
+  SpecError,
+  combinations,
+  settings,
+  spec_text,
+)
 
 # A valid value of each setting that is not its default, with what it needs.
 OTHERS = {
@@ -17,6 +24,7 @@ OTHERS = {
   "algorithm": ("fedavg", {}),
   "client_weighting": ("uniform", {}),
   "loss_at": ("after", {}),
+  "model": ("mlp_64", {}),
   "aggregation": ("two_phase", {}),
   "client_optimizer": ("adam", {}),
   "client_momentum": (0.5, {"client_optimizer": "momentum"}),
@@ -322,7 +330,83 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
         "client_learning_rate_decay."
       ],
     ),
+    (
+      {
+        "task": "mnist",
+        "task_options": {"initial_weights": "pytorch"},
+        "model": "mlp",
+      },
+      [
+        "task_option.initial_weights has no effect: model=mlp takes the place "
+        "of the task's model."
+      ],
+    ),
   ],
 )
 def test_settings_without_effect_are_named(given, lines):
   assert list(combinations.without_effect(RunSpec(**given))) == lines
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+  """Writes a file with a task and a model; returns its path."""
+  monkeypatch.setattr(sys, "path", list(sys.path))
+  path = tmp_path / "own.py"
+  path.write_text("def load(*, number: int = 3): ...\ndef build(): ...\n")
+  return path
+
+
+def test_a_users_task_and_model_are_settings_like_others(own):
+  spec = RunSpec(
+    task=f"{own}:load",
+    model=f"{own}:build",
+    task_options={"number": 4},
+    algorithm="fedavg",
+  )
+  assert spec.short_name == "load-fedavg"
+  assert RunSpec.from_dict(spec.to_dict()) == spec
+  assert RunSpec.from_toml(spec.to_toml()) == spec
+  assert spec.effective()["task_option.number"] == 4
+  assert spec.differences(spec.replace(task_options={})) == {
+    "task_option.number": (4, 3)
+  }
+  assert f"--model={own}:build" in spec_text.command(spec)
+  assert spec_text.parse_task_options(f"{own}:load", ["number=5"]) == {
+    "number": 5
+  }
+  assert [s.task_options["number"] for s in spec.vary(number=[1, 2])] == [1, 2]
+
+
+@pytest.mark.parametrize(
+  ("field", "name", "message"),
+  [
+    ("task", "digit", "unknown task; valid tasks: digits, .* leaf"),
+    ("task", "{own}:absent", "own.py has no absent; it has build, load"),
+    ("task", "{own}", "unknown task"),
+    ("model", "digit", "unknown model; valid models: linear, .* function of"),
+    ("model", "{own}:absent", "own.py has no absent; it has build, load"),
+    ("model", "absent.py:build", "there is no file absent.py in /.*"),
+  ],
+)
+def test_a_task_or_model_that_is_not_there(own, field, name, message):
+  name = name.format(own=own)
+  with pytest.raises(SpecError, match=message) as caught:
+    RunSpec(**{field: name})
+  assert (caught.value.field, caught.value.value) == (field, name)
+
+
+def test_a_model_is_given_once():
+  with pytest.raises(SpecError, match="as logistic_regression; leave one of"):
+    RunSpec(model="mlp", task_options={"model": "logistic_regression"})
+
+
+def test_an_old_name_is_the_new_one_and_is_told():
+  new, usual, old = (
+    RunSpec(task_options=options)
+    for options in ({"model": "mlp_64"}, {}, {"model": "mlp"})
+  )
+  assert old.differences(new) == old.differences(usual) == {}
+  assert old.task_options == {"model": "mlp"}
+  (line,) = combinations.old_names(old)
+  assert line.startswith("task_option.model=mlp is mlp_64, as it always was")
+  assert not [*combinations.old_names(new), *combinations.old_names(usual)]

@@ -1,4 +1,6 @@
 import json
+import os
+import sys
 
 import pytest
 
@@ -45,8 +47,8 @@ def test_groups_of_older_versions_are_there_under_the_names_of_flags():
   assert config["command"] == {"line": "typed"}
   assert config["data"] == {"description": "some data"}
   flags = config["flags"]
-  assert list(flags)[:5] == [
-    *("task", "data_dir", "task_option", "algorithm", "hparam")
+  assert list(flags)[:6] == [
+    *("task", "data_dir", "model", "task_option", "algorithm", "hparam")
   ]
   assert list(flags)[-2:] == ["output_dir", "workers"]
   assert flags["hparam"] == ["q=0.5"]
@@ -189,3 +191,42 @@ def test_another_interval_differs():
   assert configuration.differences_from(saved, spec) == {
     "rounds_per_evaluation": (2, 5)
   }
+
+
+def test_another_version_of_a_users_file_differs(tmp_path, monkeypatch):
+  monkeypatch.setattr(sys, "path", list(sys.path))
+  path = tmp_path / "own.py"
+  text = "def load(): ...\ndef build(): ...\n"
+  path.write_text(text)
+  spec = RunSpec(task=f"{path}:load", model=f"{path}:build")
+  saved = build(spec)
+  assert saved["own_files"].keys() == {"task", "model"}
+  assert saved["command"]["directory"] == os.getcwd()
+  assert differences(saved, build(spec)) == []
+  assert configuration.differences_from(saved, spec) == {}
+  path.write_text(f"{text}# Changed.")
+  assert differences(saved, build(spec)) == [
+    f"another version of the file of {name}={path}:{function} (to go on, put "
+    "that version back)"
+    for name, function in (("model", "build"), ("task", "load"))
+  ]
+  found = configuration.differences_from(saved, spec)
+  before, now = found["model_file"]
+  assert saved["own_files"]["model"].startswith(before)
+  assert before != now
+  # Another file, and no file, differ as settings do.
+  assert differences(saved, build(RunSpec()))[0].startswith("task=")
+
+
+def test_a_run_without_files_of_a_user_says_nothing_of_them():
+  config = build(RunSpec(model="mlp"))
+  assert "own_files" not in config
+  assert config["command"].keys() == {"line"}
+
+
+def test_an_old_name_of_a_model_is_no_difference():
+  old = build(RunSpec(task_options={"model": "mlp"}))
+  for options in ({}, {"model": "mlp_64"}):
+    spec = RunSpec(task_options=options)
+    assert differences(old, build(spec)) == []
+    assert configuration.differences_from(old, spec) == {}

@@ -240,6 +240,17 @@ class TestSpecs:
     assert "-measure_improvement=true-" in name
     assert name.endswith("-seed=9")
 
+  def test_a_model_has_the_name_that_folders_have_always_had(self):
+    spec = RunSpec()
+    specs = spec.vary(model=["mlp", "logistic_regression"])
+    wanted = [
+      f"adafed-model={run.task_options['model']}-seed=0" for run in specs
+    ]
+    assert self.planned(*specs) == wanted
+    assert self.planned(spec, specs[1]) == wanted
+    new, other = spec.vary(model=["mlp_64", "mlp_128"])
+    assert self.planned(new, other)[1] == "adafed-model=mlp_128-seed=0"
+
   def test_identical_runs_have_one_name(self):
     spec = RunSpec(algorithm="term")
     default = spec.replace(hparams={"t": 1.0}, rounds_per_checkpoint=3)

@@ -27,6 +27,7 @@ CHANGES = {
   "task_options": {"task_options": {**SPEC.task_options, "num_clients": 7}},
   "algorithm": {"algorithm": "fedavg_n"},
   "hparams": {"algorithm": "qfedavg", "hparams": {"q": 2.0}},
+  "model": {"task_options": {"num_clients": 6}, "model": "mlp_128"},
   "client_weighting": {"client_weighting": "uniform"},
   "loss_at": {"loss_at": "training"},
   "aggregation": {"aggregation": "stacked"},
@@ -110,13 +111,15 @@ def loaded_once(monkeypatch):
   load = assembly.load_task
 
   @functools.cache
-  def load_once(task, options, seed):
-    return load(RunSpec(task=task, task_options=dict(options), seed=seed))
+  def load_once(task, model, options, seed):
+    return load(
+      RunSpec(task=task, model=model, task_options=dict(options), seed=seed)
+    )
 
   monkeypatch.setattr(
     assembly,
     "load_task",
-    lambda s: load_once(s.task, tuple(s.task_options.items()), s.seed),
+    lambda s: load_once(s.task, s.model, tuple(s.task_options.items()), s.seed),
   )
 
 

@@ -1,0 +1,46 @@
+"""Runs the files of examples/ that a command line names."""
+
+import pytest
+
+import tasks
+from tests import source_tree
+from tff_fair.experiments import RunSpec, run
+from tff_fair.experiments.errors import FolderTakenError
+
+FOLDER = source_tree.ROOT / "examples"
+TASK = f"{FOLDER / 'own_task.py'}:hospitals"
+MODEL = f"{FOLDER / 'own_model.py'}:build"
+
+
+def test_the_task_has_its_options():
+  assert tasks.option_defaults(TASK) == {"patients": 400, "shift": 1.5}
+  assert tasks.option_meanings(TASK)["shift"].startswith("How much larger")
+
+
+def test_the_model_fits_other_tasks():
+  digits = tasks.with_model(tasks.load("digits"), MODEL, seed=0)
+  assert digits.keras_model_fn().output_shape == (None, 10)
+
+
+def test_a_run_with_both_trains_goes_on_and_gives_its_model(tmp_path):
+  spec = RunSpec(
+    task=TASK,
+    model=MODEL,
+    task_options={"patients": 100},
+    algorithm="fedavg",
+    clients_per_round=3,
+    total_rounds=2,
+  )
+  finished = run(spec, tmp_path / "run", progress=False)
+  assert finished.client_names.tolist() == ["A", "B", "C"]
+  assert finished.spec == spec
+  assert finished.settings["model_file"]
+  weights = finished.model().get_weights()
+  assert weights[0].shape == (5, 32)
+  (tmp_path / "run" / "summary.json").unlink()  # As if interrupted.
+  config = finished.path / "config.json"
+  text = config.read_text()
+  digest = finished.config["own_files"]["model"]
+  config.write_text(text.replace(digest, "0" * len(digest)))
+  with pytest.raises(FolderTakenError, match=r"another version .*:build \(to"):
+    run(spec, finished.path, progress=False)
