@@ -125,7 +125,7 @@ def from_client_data(
   of_others = f" ({left_out:,} without train or test examples left out)"
   description = (
     f"{len(names):,} clients{of_others if left_out else ''}, "
-    f"{count_examples(*splits)}"
+    f"{count_examples(splits[0], splits[1])}"
   )
   return Task(
     name=name,

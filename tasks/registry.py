@@ -51,8 +51,8 @@ class _TaskModule(Protocol):
 
   Options: type[task_options.TaskOptions]
 
-  @staticmethod
   def load(
+    self,
     config: task_options.TaskOptions,
     *,
     data_dir: pathlib.Path | None,

@@ -73,12 +73,11 @@ class Make:
       try:
         return self._function(**self._arguments)
       except Exception as error:
-        path = None
+        file = None
         with contextlib.suppress(TypeError):
-          path = inspect.getsourcefile(inspect.unwrap(self._function))
-        raise functions.blamed(
-          self.name, path and pathlib.Path(path), error
-        ) from error
+          file = inspect.getsourcefile(inspect.unwrap(self._function))
+        path = None if file is None else pathlib.Path(file)
+        raise functions.blamed(self.name, path, error) from error
 
 
 def fitting(
@@ -266,6 +265,12 @@ def _check_weights(made: Make, model: tf.keras.Model) -> None:
         f"{weight.name} is {weight.dtype.name}; expected float32, as methods "
         "sum it.",
       )
+    if weight.constraint is not None:
+      raise UserCodeError(
+        made.name,
+        f"{weight.name} has a constraint, and TFF's optimizers apply none; "
+        "leave it out, or take a regularizer.",
+      )
 
 
 def _check_calls(
@@ -315,10 +320,11 @@ def _batch(wanted: shapes.Shapes) -> tf.Tensor:
   sizes = [_UNKNOWN_SIZE if size is None else size for size in wanted.x]
   generator = np.random.default_rng(0)
   shape = [_EXAMPLES, *sizes]
-  if wanted.x_dtype.is_floating:
-    values = generator.standard_normal(shape)
-  else:
-    values = generator.integers(0, 2, shape)
+  values = (
+    generator.standard_normal(shape)
+    if wanted.x_dtype.is_floating
+    else generator.integers(0, 2, shape).astype(np.float64)
+  )
   return tf.cast(values, wanted.x_dtype)
 
 

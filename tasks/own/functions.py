@@ -111,7 +111,7 @@ def load(name: str) -> Callable[..., Any]:
       name,
       f"expected a function, found {short_name(name)}={function!r} in {path}.",
     )
-  return function  # type: ignore[no-any-return]
+  return function
 
 
 def digest(name: str) -> str:

@@ -112,7 +112,7 @@ def test_arguments_replace_what_the_labels_say():
 def test_a_client_is_read_once_to_be_counted():
   reads = []
 
-  class Data(CLIENT_DATA.TestClientData):
+  class Data(tff.simulation.datasets.TestClientData):
     def create_tf_dataset_for_client(self, client_id):
       reads.append(client_id)
       return super().create_tf_dataset_for_client(client_id)

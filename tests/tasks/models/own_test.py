@@ -2,6 +2,7 @@
 
 import functools
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ class Branching(tf.keras.Model):
     return self.last(x)
 
 
-BUILDERS = {
+BUILDERS: dict[str, Callable[..., tf.keras.Model]] = {
   "dense": lambda: sequential(LAYERS.Dense(6, "relu"), LAYERS.Dense(3)),
   "without a shape": lambda: tf.keras.Sequential(
     [LAYERS.Dense(6, "relu"), LAYERS.Dense(3)]
@@ -254,6 +255,10 @@ def same():
       "differ from one call to the next.*RepeatableDropout",
     ),
     (lambda: sequential(LAYERS.Dense(3, "softmax")), "are probabilities"),
+    (
+      lambda: sequential(LAYERS.Dense(3, kernel_constraint="non_neg")),
+      "kernel:0 has a constraint",
+    ),
     (
       lambda: sequential(
         LAYERS.Dense(
