@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from tests.experiments import run_folders
@@ -86,6 +88,25 @@ def test_runs_are_sorted_by_what_they_were_trained_on(tmp_path):
     for title, members in tasks.items()
   } == {
     "digits, model=cnn, 2 clients": [0, 1],
-    "digits, model=mlp, 2 clients": [2],
+    "digits, model=mlp_64, 2 clients": [2],
     "mnist, 3 clients": [3],
   }
+
+
+def test_versions_of_a_users_file_are_no_seeds_of_one_run(tmp_path):
+  for n, (model, digest) in enumerate(
+    [("a.py:build", "1" * 64), ("a.py:build", "2" * 64), ("mlp", None)]
+  ):
+    path = run_folders.make(tmp_path / f"{n}", seed=n, model=model)
+    config = json.loads((path / "config.json").read_text())
+    if digest:
+      config["own_files"] = {"model": digest}
+    (path / "config.json").write_text(json.dumps(config))
+  assert labels(tmp_path) == [
+    "fedavg model=a.py:build model_file=11111111",
+    "fedavg model=a.py:build model_file=22222222",
+    "fedavg model=mlp",
+  ]
+  # Two functions tell runs apart by themselves.
+  runs = found(tmp_path)[1:]
+  assert run_groups.differing_settings(runs) == ["model"]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tff_fair import typed_values
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.configuration import FILE
 from tff_fair.experiments.runs.finding import natural_order
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
@@ -116,15 +117,24 @@ def differing_settings(runs: Sequence[Run]) -> list[str]:
   order in which the runs have them.
   """
   names = dict.fromkeys(name for run in runs for name in run.settings)
-  differing = [
-    name
-    for name in names
-    if len({json.dumps(run.settings.get(name)) for run in runs}) > 1
-  ]
+  differing = [name for name in names if _differs(name, runs)]
   prefixes = (HPARAM, TASK_OPTION)
   return sorted(
     differing, key=lambda n: [not n.startswith(p) for p in prefixes]
   )
+
+
+def _differs(name: str, runs: Sequence[Run]) -> bool:
+  """Returns whether a setting tells some of the runs apart."""
+  # A user's file has a version where runs name one function of it; other
+  # functions are another setting.
+  function = name.removesuffix(FILE)
+  values: dict[str, set[str]] = {}
+  for run in runs:
+    of = run.settings.get(function) if name != function else None
+    found = values.setdefault(json.dumps(of), set())
+    found.add(json.dumps(run.settings.get(name)))
+  return any(len(found) > 1 for found in values.values())
 
 
 def short_name(setting: str) -> str:

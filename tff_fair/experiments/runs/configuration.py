@@ -24,6 +24,7 @@ Configuration = Mapping[str, Mapping[str, Any]]
 COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
 FLAGS, HPARAMS = "flags", "hparams"
 OWN_FILES, DIRECTORY = "own_files", "directory"
+FILE = "_file"  # After the name of a setting: the version of a user's file.
 INTERVAL = "rounds_per_evaluation"
 # Flags that hold `name=value` texts, by the field that is a mapping.
 _MAPPINGS = {"task_options": "task_option", "hparams": "hparam"}
@@ -103,7 +104,7 @@ def own_files(spec: RunSpec) -> dict[str, str]:
 
 def short_digests(own: Mapping[str, str]) -> dict[str, str]:
   """Returns digests of files as settings: `task_file`, `model_file`."""
-  return {f"{name}_file": digest[:_SHORT] for name, digest in own.items()}
+  return {f"{name}{FILE}": digest[:_SHORT] for name, digest in own.items()}
 
 
 def problems(content: Mapping[str, Any]) -> Iterator[str]:
