@@ -4,7 +4,7 @@ import pytest
 
 import tasks
 from tests import source_tree
-from tff_fair.experiments import RunSpec, run
+from tff_fair.experiments import RunError, RunSpec, open_run, run
 from tff_fair.experiments.errors import FolderTakenError
 
 FOLDER = source_tree.ROOT / "examples"
@@ -44,3 +44,5 @@ def test_a_run_with_both_trains_goes_on_and_gives_its_model(tmp_path):
   config.write_text(text.replace(digest, "0" * len(digest)))
   with pytest.raises(FolderTakenError, match=r"another version .*:build \(to"):
     run(spec, finished.path, progress=False)
+  with pytest.raises(RunError, match=r"made with another version of .*:build;"):
+    open_run(finished.path).model()

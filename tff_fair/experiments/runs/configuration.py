@@ -16,6 +16,7 @@ from typing import Any
 import tasks
 from tff_fair import typed_values
 from tff_fair.experiments import settings, spec_text
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.typed_values import Value
 
@@ -102,6 +103,29 @@ def own_files(spec: RunSpec) -> dict[str, str]:
   return {name: digest for name, digest in digests.items() if digest}
 
 
+def check_own_files(saved: Configuration, spec: RunSpec) -> None:
+  """Checks that the user's files are those that a saved run was made with.
+
+  Args:
+    saved: The configuration of the run.
+    spec: The run.
+
+  Raises:
+    RunError: If they have changed.
+  """
+  for text in _other_versions(saved, own_files(spec), spec):
+    raise RunError(f"the run was made with {text}; put that version back.")
+
+
+def _other_versions(
+  saved: Configuration, now: Mapping[str, str], spec: RunSpec
+) -> Iterator[str]:
+  before = saved.get(OWN_FILES, {})
+  for name in sorted(before.keys() & now.keys()):
+    if before[name] != now[name]:
+      yield f"another version of the file of {name}={getattr(spec, name)}"
+
+
 def short_digests(own: Mapping[str, str]) -> dict[str, str]:
   """Returns digests of files as settings: `task_file`, `model_file`."""
   return {f"{name}{FILE}": digest[:_SHORT] for name, digest in own.items()}
@@ -173,13 +197,8 @@ def differences(saved: Configuration, present: Configuration) -> Iterator[str]:
   for name, values in before.differences(now).items():
     if name != INTERVAL or not _has_former_interval(saved, read_spec(present)):
       yield _difference(name, *map(typed_values.text, values))
-  own, own_now = saved.get(OWN_FILES, {}), present.get(OWN_FILES, {})
-  for name in sorted(own.keys() & own_now.keys()):
-    if own[name] != own_now[name]:
-      yield (
-        f"another version of the file of {name}={getattr(now, name)} (to go "
-        "on, put that version back)"
-      )
+  for text in _other_versions(saved, present.get(OWN_FILES, {}), now):
+    yield f"{text} (to go on, put that version back)"
   for group in sorted((saved.keys() | present.keys()) - set(_FREE_GROUPS)):
     if group not in (HPARAMS, OWN_FILES):
       yield from _differences_of_groups(

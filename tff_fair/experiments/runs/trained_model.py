@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checkpoints
+from tff_fair.experiments.runs import checkpoints, configuration
 from tff_fair.experiments.runs.folder import RunFolder
 
 if typing.TYPE_CHECKING:
@@ -29,6 +29,7 @@ def model(run: Run, *, best: bool) -> tf.keras.Model:
   from tff_fair import runtime  # noqa: F401, PLC0415
   from tff_fair.experiments.training import assembly  # noqa: PLC0415
 
+  configuration.check_own_files(run.config, run.spec)
   keras_model = assembly.load_task(run.spec).keras_model_fn()
   variables = (
     *keras_model.trainable_variables,
