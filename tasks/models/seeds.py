@@ -4,6 +4,8 @@ TFF builds a model inside graphs that run in another process; only initializers
 that carry their own seed give the same weights there, run after run.
 """
 
+import contextlib
+import random
 from collections.abc import Iterator
 
 import numpy as np
@@ -30,3 +32,19 @@ def int32_seeds(seed: int, count: int) -> list[int]:
   # Hashed, so that layer 1 under seed 0 is not layer 0 under seed 1.
   words = np.random.SeedSequence(seed).generate_state(count, np.uint32)
   return [int(word >> 1) for word in words]
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+  """Gives a seed to all that has none, and leaves others' draws as they were.
+
+  Keras draws the seeds of layers from Python's generator. TensorFlow tells
+  nobody its own seed, so that it stays.
+  """
+  of_python, of_numpy = random.getstate(), np.random.get_state()
+  tf.keras.utils.set_random_seed(int32_seeds(seed, 1)[0])
+  try:
+    yield
+  finally:
+    random.setstate(of_python)
+    np.random.set_state(of_numpy)
