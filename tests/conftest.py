@@ -32,6 +32,7 @@ TIERS = {
   # Files and folders of another tier than the folder around them.
   "experiments/interruption_test.py": "program",
   "experiments/training/exclusion_test.py": "pure",
+  "experiments/training/scoring_test.py": "pure",
   "experiments/training/*": "program",
   "methods/*process*_test.py": "tff",
   "methods/guide_test.py": "program",

@@ -28,9 +28,10 @@ _RUNS = flags.DEFINE_list(
 _COLUMNS = flags.DEFINE_list(
   "columns",
   list(comparison.COLUMNS),
-  f"Columns of the table, of: {', '.join(table_columns.NAMES)}. All accuracies "
-  f"are in percent. {table_columns.CLIENTS} is a column for each client, of up "
-  f"to {table_columns.MAX_CLIENTS}.",
+  f"Columns of the table, of: {', '.join(table_columns.NAMES)}. Accuracies "
+  "are in percent, errors of regressions in units of the label; these alone "
+  f"have R². {table_columns.CLIENTS} is a column for each client, of up to "
+  f"{table_columns.MAX_CLIENTS}.",
   flag_values=NAMESPACE,
 )
 _BASELINE = flags.DEFINE_string(
@@ -157,7 +158,7 @@ def criterion() -> str:
   Raises:
     UsageError: If it is unknown.
   """
-  return _known("criterion", _CRITERION.value, tuple(measures.MEASURES))
+  return _known("criterion", _CRITERION.value, measures.NAMES)
 
 
 def last() -> int | None:

@@ -79,7 +79,7 @@ _CRITERION = flags.DEFINE_string(
   "criterion",
   "mean",
   "The measure that chooses the best setting of a method, at the end of the "
-  f"runs, of: {', '.join(measures.MEASURES)}.",
+  f"runs, of: {', '.join(measures.NAMES)}.",
   flag_values=NAMESPACE,
 )
 _VALIDATION_FRACTION = flags.DEFINE_float(
@@ -183,9 +183,9 @@ def criterion() -> str:
     UsageError: If it is unknown.
   """
   name = _CRITERION.value
-  if name not in measures.MEASURES:
+  if name not in measures.NAMES:
     raise UsageError(
-      f"--criterion={name}: unknown; valid: {', '.join(measures.MEASURES)}."
+      f"--criterion={name}: unknown; valid: {', '.join(measures.NAMES)}."
     )
   return str(name)
 

@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 
 from tests.experiments import run_folders
+from tff_fair.experiments.scores import ACCURACY
+
+LARGEST_ERROR = 80.0  # Of a client of a regression.
 
 
 def make(
@@ -20,9 +23,10 @@ def make(
   num_classes=4,
   extras=True,
   is_finished=True,
+  score=ACCURACY,
   **flags,
 ):
-  """Writes a run whose accuracies grow with rounds and with `skill`."""
+  """Writes a run whose scores improve with rounds and with `skill`."""
   generator = np.random.default_rng([seed, int(1000 * (skill + 1))])
   talents = generator.normal(
     0.6 + 0.2 * skill, 0.15 - 0.08 * skill, num_clients
@@ -32,7 +36,9 @@ def make(
   for round_num in rounds:
     learned = talents * (1 - np.exp(-6 * round_num / num_rounds))
     noisy = learned + generator.normal(0, 0.01, num_clients)
-    evaluations.append((round_num, np.clip(noisy, 0, 1).round(6).tolist()))
+    shares = np.clip(noisy, 0, 1).round(6)
+    values = shares if score is ACCURACY else LARGEST_ERROR * (1 - shares)
+    evaluations.append((round_num, values.tolist()))
   run_folders.make(
     path,
     evaluations,
@@ -40,6 +46,7 @@ def make(
     seed=seed,
     algorithm=algorithm,
     total_rounds=num_rounds,
+    score=score,
     **flags,
   )
   pd.DataFrame({"round": range(1, num_rounds + 1)}).to_csv(
@@ -48,7 +55,7 @@ def make(
   if extras:
     _write_extras(path, generator, num_clients, num_rounds, num_classes, skill)
   _edit_config(path, algorithm, seed)
-  _write_clients(path, evaluations[-1][1])
+  _write_clients(path, evaluations[-1][1], score)
   return path
 
 
@@ -59,10 +66,10 @@ def _edit_config(path, algorithm, seed):
   (path / "config.json").write_text(json.dumps(config))
 
 
-def _write_clients(path, accuracies):
-  table = pd.DataFrame({"client_id": range(len(accuracies))})
+def _write_clients(path, values, score):
+  table = pd.DataFrame({"client_id": range(len(values))})
   table["client"] = [f"client_{k:02}" for k in table["client_id"]]
-  table["test_accuracy"] = accuracies
+  table[f"test_{score.name}"] = values
   table.to_csv(path / "clients.csv", index=False)
 
 

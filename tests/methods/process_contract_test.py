@@ -358,3 +358,63 @@ def test_unknown_names_list_the_valid_ones():
       client_optimizer=small_problem.optimizer(),
       hparams={"epsilom": 0.1},
     )
+
+
+SLOPE = 3.0  # Of all clients' labels, so that every update leads there.
+
+
+def number_model():
+  """A regression: its one weight times x."""
+
+  @tf.function
+  def predict(weights, x, training):
+    del training
+    return x * weights[0][0]
+
+  def loss(output, label, sample_weight=None):
+    del sample_weight
+    return tf.reduce_mean(tf.square(tf.squeeze(output, -1) - label))
+
+  return tff.learning.models.FunctionalModel(
+    initial_weights=((np.zeros(1, np.float32),), ()),
+    predict_on_batch_fn=predict,
+    loss_fn=loss,
+    input_spec=(
+      tf.TensorSpec([None, 1], tf.float32),
+      tf.TensorSpec([None], tf.float32),
+    ),
+  )
+
+
+def needing_no_accuracy():
+  """Returns a method for each way of summing and set of signals."""
+  found = {}
+  for name in NAMES:
+    algorithm = algorithms.get(name)
+    if not algorithm.needs_accuracy:
+      key = algorithm.aggregations[0], algorithm.build.rule.signals
+      found.setdefault(key, name)
+  return list(found.values())
+
+
+@pytest.mark.parametrize("name", needing_no_accuracy())
+def test_methods_that_need_losses_alone_learn_a_number(name):
+  process = algorithms.build(
+    name,
+    number_model(),
+    client_optimizer=small_problem.optimizer(),
+    batch_size=small_problem.BATCH_SIZE,
+    num_clients=POPULATION,
+  )
+  x = np.array([[1.0], [-2.0], [0.5]], np.float32)
+  data = [
+    small_problem.whole(k, (x / k, SLOPE * x[:, 0] / k)) for k in (1, 2, 3)
+  ]
+  state = process.next(process.initialize(), data).state
+  (weight,) = small_problem.flat_weights(state)
+  assert 0 < weight <= SLOPE
+
+
+def test_one_method_asks_for_more_than_losses():
+  asking = [name for name in NAMES if algorithms.get(name).needs_accuracy]
+  assert asking == ["fedfa"]

@@ -6,7 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tff_fair.metrics import compare_clients, share_not_worse
+from tff_fair.metrics import (
+  compare_clients,
+  compare_errors,
+  share_not_worse,
+)
 
 
 def test_by_hand():
@@ -148,3 +152,45 @@ class TestShareNotWorse:
   def test_bad_losses_are_refused(self, before, after, message):
     with pytest.raises(ValueError, match=message):
       share_not_worse(before, after)
+
+
+def test_errors_by_hand():
+  baseline = [90.0, 70, 50, 30, 10]  # Mean 50.
+  other = [80.0, 80, 40, 40, 40]
+  assert compare_errors(baseline, other) == pytest.approx(
+    {
+      "suffering_share": 2 / 5,
+      "suffering_improved_share": 1 / 2,
+      "suffering_mean_change": 0.0,
+      "well_performing_share": 3 / 5,
+      "well_performing_degraded_share": 2 / 3,
+      "well_performing_mean_change": 10.0,
+      "mean_change": 6.0,
+    }
+  )
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_errors_that_differ_by_rounding_are_equal(scale):
+  errors = scale * np.array([0.1, 0.2, 0.3])
+  comparison = compare_errors(errors, errors.astype(np.float32))
+  assert comparison["suffering_share"] == pytest.approx(1 / 3)
+  assert comparison["suffering_improved_share"] == 0
+  assert comparison["well_performing_degraded_share"] == 0
+  worse = compare_errors(errors, errors * (1 + 1e-6))
+  assert worse["well_performing_degraded_share"] == 1
+
+
+def test_a_model_that_diverged_degrades_everybody_else():
+  inf = math.inf
+  comparison = compare_errors([1.0, 3.0, inf], [inf, inf, inf])
+  assert comparison["well_performing_degraded_share"] == 1
+  assert comparison["suffering_share"] == pytest.approx(1 / 3)
+  assert comparison["suffering_improved_share"] == 0
+  assert math.isnan(comparison["mean_change"])
+
+
+@pytest.mark.parametrize("errors", [[-1.0, 1.0], [math.nan, 1.0], [1.0]])
+def test_bad_errors_are_no_comparison(errors):
+  with pytest.raises(ValueError, match="baseline"):
+    compare_errors(errors, [1.0, 2.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tff_fair.metrics import fairness_summary
+from tff_fair.metrics import error_summary, fairness_summary
 
 MOMENTS = {"mean", "std", "variance", "min", "max"}
 EVENNESS = {"relative_std", "angle", "kl_uniform", "jain", "entropy"}
@@ -309,3 +309,67 @@ def test_bad_accuracies_are_refused(accuracies, message):
 def test_bad_num_examples_are_refused(num_examples, message):
   with pytest.raises(ValueError, match=message):
     fairness_summary([0.5, 0.6], num_examples)
+
+
+def textbook_errors(errors):
+  """The same of errors: the worst clients are those with the largest."""
+  found = textbook_summary(errors)
+  ends = {key: found[key] for key in found if key.startswith(("worst", "best"))}
+  swapped = {
+    key.replace("worst", "x").replace("best", "worst").replace("x", "best"): v
+    for key, v in ends.items()
+  }
+  return {**found, **swapped}
+
+
+@pytest.mark.parametrize("num_clients", [1, 2, 9, 11, 100])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 5e4])
+def test_errors_agree_with_the_definitions(num_clients, scale):
+  errors = scale * np.random.default_rng(num_clients).gamma(2, 1, num_clients)
+  expected = textbook_errors(errors)
+  summary = error_summary(errors)
+  assert summary.keys() == KEYS
+  for name, value in expected.items():
+    assert summary[name] == pytest.approx(
+      value, rel=1e-9, abs=1e-6 if name == "angle" else scale * 1e-12
+    ), name
+  assert summary["best_10"] <= summary["mean"] <= summary["worst_10"]
+
+
+def test_errors_of_weighted_clients_are_those_of_their_copies():
+  errors, counts = [3.0, 700.0, 0.5, 40.0], [2, 1, 4, 3]
+  copies = error_summary(np.repeat(errors, counts))
+  weighted = error_summary(errors, counts)
+  for name in ("mean", "std", "variance", "relative_std", "jain", "min", "max"):
+    assert weighted[name] == pytest.approx(copies[name], rel=1e-12)
+  # The ceil(30 % of 4) / 4 of 10 examples with the largest errors.
+  assert weighted["worst_30"] == pytest.approx((700 + 3 * 40 + 3) / 5)
+
+
+def test_errors_that_are_all_zero_are_shared_evenly():
+  summary = error_summary([0.0, 0.0])
+  assert (summary["mean"], summary["worst_10"], summary["jain"]) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("errors", [[math.inf], [math.inf] * 3, [2, math.inf]])
+def test_a_model_that_diverged_has_an_infinite_error(errors):
+  summary = error_summary(errors)
+  assert summary.keys() == KEYS
+  for name in ("mean", "max", "worst_5", "worst_30"):
+    assert summary[name] == math.inf
+  assert summary["min"] == min(errors)
+  assert math.isnan(summary["std"])
+  assert math.isnan(summary["best_10"])
+
+
+@pytest.mark.parametrize(
+  ("errors", "message"),
+  [
+    ([], "errors of one client or more"),
+    ([1, -0.5], r"in \[0, inf\], found -0.5 at position 1"),
+    ([math.nan, 1], r"nan at position 0; give a model that diverged"),
+  ],
+)
+def test_bad_errors_are_refused(errors, message):
+  with pytest.raises(ValueError, match=message):
+    error_summary(errors)

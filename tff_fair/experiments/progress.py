@@ -171,7 +171,7 @@ class Progress:
     if is_start:
       self._start = now
     if evaluation is not None:
-      self._last_evaluation = _describe(evaluation)
+      self._last_evaluation = evaluation.score.describe(evaluation.statistics)
     if self._bar is not None:
       shown = ", ".join(filter(None, [self._last_evaluation, self._note]))
       self._note = ""
@@ -233,11 +233,3 @@ def _is_on_screen() -> bool:
     return os.get_terminal_size(sys.stderr.fileno()).lines > 0
   except (OSError, ValueError):
     return False
-
-
-def _describe(evaluation: Evaluation) -> str:
-  accuracy = evaluation.summary["accuracy"]
-  return (
-    f"accuracy {accuracy['mean']:.1%}, std {accuracy['std']:.1%}, "
-    f"worst 10% {accuracy['worst_10']:.1%}"
-  )

@@ -232,8 +232,9 @@ class EvaluationSettings:
   criterion: Literal["mean", "worst_10"] | None = declared.value(
     None,
     "Keep the state at the evaluation with the largest mean accuracy over "
-    "clients, or mean over the worst 10 %, in best_checkpoint. By default the "
-    "run keeps its last state alone.",
+    "clients, or mean over the worst 10 %, in best_checkpoint; of a "
+    "regression, with the smallest error. By default the run keeps its last "
+    "state alone.",
   )
   patience: int | None = declared.positive_integer(
     None,

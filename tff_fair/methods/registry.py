@@ -81,6 +81,11 @@ class Algorithm:
   aggregations: tuple[str, ...]
 
   @property
+  def needs_accuracy(self) -> bool:
+    """Whether its rule asks clients for their accuracy."""
+    return "accuracy" in self.build.rule.signals
+
+  @property
   def hparams(self) -> Mapping[str, Any]:
     """The method's hyperparameters and their defaults."""
     return {h.name: h.default for h in self.build.hyperparameters}

@@ -1,6 +1,10 @@
 """Fairness statistics over clients, in NumPy and SciPy alone."""
 
-from tff_fair.metrics.comparison import compare_clients, share_not_worse
+from tff_fair.metrics.comparison import (
+  compare_clients,
+  compare_errors,
+  share_not_worse,
+)
 from tff_fair.metrics.intervals import (
   Interval,
   bootstrap_intervals,
@@ -13,7 +17,7 @@ from tff_fair.metrics.noise import (
   equality_p_value,
   sampling_noise,
 )
-from tff_fair.metrics.summary import fairness_summary
+from tff_fair.metrics.summary import error_summary, fairness_summary
 
 __all__ = [
   "Interval",
@@ -21,7 +25,9 @@ __all__ = [
   "are_shares_of_examples",
   "bootstrap_intervals",
   "compare_clients",
+  "compare_errors",
   "equality_p_value",
+  "error_summary",
   "fairness_intervals",
   "fairness_summary",
   "sampling_noise",

@@ -4,9 +4,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tff_fair.metrics import vectors
+from tff_fair.metrics.vectors import Vector
+
+_Mask = npt.NDArray[np.bool_]
 
 # float32(0.3) and 0.3 are the same accuracy.
 TIE = float(np.finfo(np.float32).eps)
+
+
+def accuracy_tie(before: Vector, after: Vector) -> Vector:
+  """Returns by how much accuracies may differ and still be equal, [K]."""
+  return np.full(np.broadcast(before, after).shape, TIE)
+
+
+def error_tie(before: Vector, after: Vector) -> Vector:
+  """Returns the same of errors, whose rounding grows with their size."""
+  return TIE * np.minimum(before, after)
 
 
 def compare_clients(
@@ -49,14 +62,57 @@ def compare_clients(
   before = vectors.accuracies_per_client("baseline", baseline)
   after = vectors.accuracies_per_client("other", other)
   vectors.check_same_clients(baseline=before, other=after)
-  change = after - before
   suffering = before < vectors.mean(before) - TIE
+  gain, tie = after - before, accuracy_tie(before, after)
+  return _changes(suffering, gain > tie, gain < -tie, after - before)
+
+
+def compare_errors(
+  baseline: npt.ArrayLike, other: npt.ArrayLike
+) -> dict[str, float]:
+  """Compares the errors that two runs give to the same clients.
+
+  The suffering clients are those above the mean error of the baseline. A client
+  improves where its error falls. Errors whose difference is float32's rounding
+  (1.2e-7 of the smaller one) are equal.
+
+  Args:
+    baseline: float[K], errors in [0, inf] of the reference run; inf is that of
+      a model that diverged.
+    other: float[K], errors in [0, inf] of the other run. Clients are paired by
+      position.
+
+  Returns:
+    The dictionary of `compare_clients`. A change is other - baseline, so that
+    improvements are negative; one from inf to inf is NaN, and neither an
+    improvement nor a degradation.
+
+  Raises:
+    ValueError: If an argument is empty, not of rank 1, negative or NaN, or if
+      their lengths differ.
+  """
+  before = vectors.errors_per_client("baseline", baseline)
+  after = vectors.errors_per_client("other", other)
+  vectors.check_same_clients(baseline=before, other=after)
+  if np.isinf(before).any():
+    suffering = np.isinf(before)  # Above the others, who share no finite mean.
+  else:
+    mean = vectors.mean(before)
+    suffering = before > mean + error_tie(before, mean)
+  with np.errstate(invalid="ignore"):  # inf - inf.
+    change, tie = after - before, error_tie(before, after)
+    return _changes(suffering, change < -tie, change > tie, change)
+
+
+def _changes(
+  suffering: _Mask, improved: _Mask, degraded: _Mask, change: Vector
+) -> dict[str, float]:
   return {
     "suffering_share": float(suffering.mean()),
-    "suffering_improved_share": _mean(change[suffering] > TIE),
+    "suffering_improved_share": _mean(improved[suffering]),
     "suffering_mean_change": _mean(change[suffering]),
     "well_performing_share": float((~suffering).mean()),
-    "well_performing_degraded_share": _mean(change[~suffering] < -TIE),
+    "well_performing_degraded_share": _mean(degraded[~suffering]),
     "well_performing_mean_change": _mean(change[~suffering]),
     "mean_change": float(change.mean()),
   }
@@ -90,5 +146,5 @@ def share_not_worse(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
   return float(not_worse[counted].mean())
 
 
-def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> float:
+def _mean(values: Vector | _Mask) -> float:
   return float(values.mean()) if values.size else 0.0

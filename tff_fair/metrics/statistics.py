@@ -1,8 +1,9 @@
 """Fairness statistics of weighted clients, for many weightings at once.
 
-`fairness_summary` tells the definitions; here they are functions of the
-accuracies a_k and of weights w_k >= 0 with the mean 1. A bootstrap sample of
-the clients is such a weighting: how often each of them was drawn.
+`fairness_summary` and `error_summary` tell the definitions; here they are
+functions of the accuracies a_k, or errors e_k, and of weights w_k >= 0 with the
+mean 1. A bootstrap sample of the clients is such a weighting: how often each of
+them was drawn.
 """
 
 import functools
@@ -126,4 +127,11 @@ STATISTICS: Mapping[str, Statistic] = {
   "kl_uniform": _kl_uniform,
   "jain": _jain,
   "entropy": _entropy,
+}
+
+# The same of errors: the worst are the largest.
+ERROR_STATISTICS: Mapping[str, Statistic] = {
+  **STATISTICS,
+  **{f"worst_{q}": STATISTICS[f"best_{q}"] for q in TAIL_PERCENTS},
+  **{f"best_{q}": STATISTICS[f"worst_{q}"] for q in TAIL_PERCENTS},
 }

@@ -1,4 +1,4 @@
-"""How evenly accuracy is spread over clients, as one row of statistics.
+"""How evenly accuracy, or an error, is spread over clients: a row of numbers.
 
 The statistics are those of the papers this library covers and of LEAF (Caldas
 et al., "LEAF: A Benchmark for Federated Settings", 2018). a_k is the accuracy
@@ -13,13 +13,25 @@ KL(a / sum a || uniform), (sum a)^2 / (K sum a^2) and the Shannon entropy of
 a / sum a, in a form that neither cancels near equality nor leaves the domain of
 arccos. Where all accuracies are zero, r_k = 1: nobody is better off than
 anybody else, as in the limit of equal accuracies that tend to zero.
+
+Errors of regressions have the same statistics. The worst clients are those with
+the largest errors. The five statistics above need numbers of 0 or more and no
+upper bound, so they hold for errors, too: they tell how evenly the errors are
+spread, not how large they are.
 """
+
+import math
 
 import numpy as np
 import numpy.typing as npt
 
 from tff_fair.metrics import vectors
-from tff_fair.metrics.statistics import STATISTICS
+from tff_fair.metrics.statistics import (
+  ERROR_STATISTICS,
+  STATISTICS,
+  TAIL_PERCENTS,
+)
+from tff_fair.metrics.vectors import Vector
 
 
 def fairness_summary(
@@ -69,14 +81,64 @@ def fairness_summary(
       than float32 rounding are clipped instead.
   """
   accuracy = vectors.accuracies_per_client("accuracies", accuracies)
-  if num_examples is None:
-    weight = np.ones_like(accuracy)
-  else:
-    counts = vectors.example_counts_per_client("num_examples", num_examples)
-    vectors.check_same_clients(accuracies=accuracy, num_examples=counts)
-    weight = counts / counts.max()
-    weight = weight / weight.mean()
+  weight = _weights(num_examples, accuracies=accuracy)
   return {
     name: float(statistic(accuracy, weight))
     for name, statistic in STATISTICS.items()
   }
+
+
+def error_summary(
+  errors: npt.ArrayLike, num_examples: npt.ArrayLike | None = None
+) -> dict[str, float]:
+  """Summarizes how large errors are, and how evenly clients share them.
+
+  The statistics have the names of `fairness_summary`, and count clients as it
+  does. Small errors are good ones, so the tails change places.
+
+  Args:
+    errors: float[K], e_k in [0, inf], in any order, such as root mean squared
+      errors in the units of the label. inf is the error of a model that
+      diverged.
+    num_examples: float[K], n_k > 0, examples behind each error.
+
+  Returns:
+    A dictionary of
+      mean, std, variance, min, max, relative_std, angle, kl_uniform, jain,
+        entropy, percentile_10, percentile_50, percentile_90: as
+        `fairness_summary` defines them, of errors. `min` is the best client.
+      worst_5, worst_10, worst_20, worst_30: mean of the ceil(q K) largest
+        errors, q = 5 %, ...
+      best_5, best_10, best_20, best_30: mean of the ceil(q K) smallest.
+    mean, std, min, max, tails and percentiles have the unit of the errors. If
+    an error is inf, then mean, max and the worst tails are inf, min is the
+    smallest error, and all others are NaN.
+
+  Raises:
+    ValueError: If an argument is empty, not of rank 1 or out of range, if an
+      error is NaN, or if the lengths differ.
+  """
+  error = vectors.errors_per_client("errors", errors)
+  weight = _weights(num_examples, errors=error)
+  if np.isinf(error).any():
+    return {
+      **dict.fromkeys(ERROR_STATISTICS, math.nan),
+      **dict.fromkeys(("mean", "max"), math.inf),
+      **{f"worst_{q}": math.inf for q in TAIL_PERCENTS},
+      "min": float(error.min()),
+    }
+  return {
+    name: float(statistic(error, weight))
+    for name, statistic in ERROR_STATISTICS.items()
+  }
+
+
+def _weights(num_examples: npt.ArrayLike | None, **values: Vector) -> Vector:
+  """Returns the weights of the clients, of mean 1."""
+  (value,) = values.values()
+  if num_examples is None:
+    return np.ones_like(value)
+  counts = vectors.example_counts_per_client("num_examples", num_examples)
+  vectors.check_same_clients(**values, num_examples=counts)
+  weight = counts / counts.max()
+  return np.asarray(weight / weight.mean())

@@ -57,6 +57,23 @@ def accuracies_per_client(name: str, values: npt.ArrayLike) -> Vector:
   return vector.clip(0.0, 1.0)
 
 
+def errors_per_client(name: str, values: npt.ArrayLike) -> Vector:
+  """Returns `values` as float64[K] in [0, inf].
+
+  Raises:
+    ValueError: As `per_client`, or if a value is negative or no number.
+  """
+  vector = per_client(name, values)
+  fits = vector >= 0
+  if not fits.all():
+    raise ValueError(
+      f"Expected {name} in [0, inf], found {_first(vector, ~fits)}; give a "
+      "model that diverged the error inf, and leave clients without a value "
+      "out."
+    )
+  return vector
+
+
 def example_counts_per_client(name: str, values: npt.ArrayLike) -> Vector:
   """Returns `values` as float64[K], finite and positive.
 

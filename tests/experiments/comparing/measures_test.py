@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from tests.experiments import run_folders
+from tff_fair.experiments import scores
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.measures import Value
 
@@ -61,8 +62,16 @@ def test_variance_is_of_percent():
     (PERCENT, Value(math.inf, math.nan), "inf"),
     (PERCENT, Value(-0.001, None), "0.00"),
     (measures.MEASURES["jain"], Value(0.98765, None), "0.9877"),
-    (measures.CHANGES["mean_change"], Value(1.5, 0.5), "+1.50 ± 0.50"),
-    (measures.CHANGES["mean_change"], Value(-1.5, None), "-1.50"),
+    (
+      measures.changes(scores.ACCURACY)["mean_change"],
+      Value(1.5, 0.5),
+      "+1.50 ± 0.50",
+    ),
+    (
+      measures.changes(scores.ACCURACY)["mean_change"],
+      Value(-1.5, None),
+      "-1.50",
+    ),
   ],
 )
 def test_values_as_tables_show_them(measure, value, text):

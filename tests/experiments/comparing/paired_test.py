@@ -44,7 +44,7 @@ def test_a_measure_of_drawn_clients_is_that_of_their_copies(name):
   found = measures.statistic(name)(one, counts)
   assert found.shape == (20,)
   for value, times in zip(found, counts.astype(int), strict=True):
-    accuracy, loss, examples = (np.repeat(v, times) for v in one[1:])
+    accuracy, loss, examples = (np.repeat(v, times) for v in one[1:4])
     expected = {
       **metrics.fairness_summary(accuracy),
       "weighted": np.average(accuracy, weights=examples),
@@ -59,7 +59,7 @@ def test_the_mean_over_one_seed_is_a_paired_t_test():
   # The bootstrap of a mean has a variance in closed form.
   method, baseline = random_seeds(1, 40)
   found = paired.difference(MEAN, method, baseline)
-  change = method[0][0].accuracy - baseline[0][0].accuracy
+  change = method[0][0].score - baseline[0][0].score
   expected = stats.ttest_1samp(change, 0)
   low, high = t_interval(change)
   assert found.estimate == pytest.approx(change.mean())
@@ -72,9 +72,7 @@ def test_the_mean_over_one_seed_is_a_paired_t_test():
 
 def test_one_client_leaves_a_paired_t_test_over_seeds():
   method, baseline = random_seeds(5, 1)
-  change = [
-    method[s][0].accuracy[0] - baseline[s][0].accuracy[0] for s in range(5)
-  ]
+  change = [method[s][0].score[0] - baseline[s][0].score[0] for s in range(5)]
   expected = stats.ttest_1samp(change, 0)
   low, high = t_interval(change)
   found = paired.difference(MEAN, method, baseline)
@@ -87,11 +85,9 @@ def test_both_parts_of_the_variance_are_those_of_an_analysis_of_variance():
   method, baseline = random_seeds(4, 50, seed=3)
   for seed in method:  # Clients differ alike in all seeds.
     shared = np.linspace(-0.5, 0.5, 50)
-    method[seed] = [
-      clients(method[seed][0].accuracy * 0.2 + 0.4 + shared * 0.8)
-    ]
+    method[seed] = [clients(method[seed][0].score * 0.2 + 0.4 + shared * 0.8)]
   changes = np.array(
-    [method[s][0].accuracy - baseline[s][0].accuracy for s in range(4)]
+    [method[s][0].score - baseline[s][0].score for s in range(4)]
   )
   # Two-way random effects without replication: mean squares in closed form.
   by_client, by_seed = changes.mean(0), changes.mean(1)

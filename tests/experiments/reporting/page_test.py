@@ -12,6 +12,7 @@ from tests.experiments import report_runs, run_folders
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import methods, page
 from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.scores import RMSE
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -325,3 +326,52 @@ def test_the_same_run_twice_is_named(tmp_path):
   report_runs.make(tmp_path / "b")
   with pytest.raises(RunError, match="is the same run as"):
     build(tmp_path)
+
+
+def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
+  for n, algorithm in enumerate(("fedavg", "afl", "term")):
+    for seed in range(2):
+      report_runs.make(
+        tmp_path / f"{algorithm}{seed}",
+        algorithm=algorithm,
+        seed=seed,
+        skill=n / 2,
+        score=RMSE,
+        num_clients=6,
+      )
+  text, root = build(tmp_path)
+  assert "accura" not in text.lower()
+  assert [h.replace("RMSE", "Accuracy") for h in headings(root)] == ALL
+  # The table of each client's errors, and those of R².
+  assert "Test RMSE of each client" in text
+  for title in ("Mean R²", "Median R²", "Lowest R²"):
+    assert title in text
+  # In units of the label, without a sign of percent.
+  runs = find([tmp_path])
+  of_term = [r for r in runs if r.algorithm == "term"]
+  mean = np.mean([r.evaluations["rmse/mean"].iloc[-1] for r in of_term])
+  assert f"{mean:.2f}. " in text
+  assert "better down and left" in text
+  assert "largest RMSE to the smallest" in text
+
+
+def test_a_page_has_tasks_of_both_kinds(tmp_path):
+  report_runs.make(tmp_path / "a")
+  report_runs.make(tmp_path / "b", task="diabetes", score=RMSE)
+  _, root = build(tmp_path)
+  assert headings(root, "h2") == ["digits", "diabetes"]
+  assert {"Accuracy and fairness", "RMSE and fairness"} <= set(headings(root))
+
+
+def test_runs_that_diverged_have_no_place_in_charts(tmp_path):
+  report_runs.make(tmp_path / "a", score=RMSE, extras=False)
+  run_folders.make(
+    tmp_path / "b",
+    [(n, [np.inf] * 12) for n in range(1, 21)],
+    algorithm="afl",
+    score=RMSE,
+    total_rounds=20,
+  )
+  (tmp_path / "b" / "metrics.csv").write_text("round\n1\n")
+  text, _ = build(tmp_path)
+  assert "Left out: afl; they have infinite RMSEs." in text

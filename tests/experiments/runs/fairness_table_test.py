@@ -51,3 +51,26 @@ def test_the_table_holds_all_in_aligned_columns_that_fit(accuracies):
   assert len({start[:2] for start in starts}) == 1
   shown = [name for column in fairness_table._TABLE for name in column.values()]
   assert sorted(shown) == sorted(summary)
+
+
+def test_errors_are_in_units_of_the_label_with_r2_below():
+  errors = [40.0, 50.0, 63.0]
+  text = fairness_table.describe(
+    {
+      "num_clients": 3,
+      "rounds": 7,
+      "test_rmse": metrics.error_summary(errors),
+      "test_r2": {"mean": 0.25, "percentile_50": 0.5, "min": -0.125},
+    }
+  )
+  title, empty, first, *_, last = text.splitlines()
+  assert title == (
+    "Test RMSE over 3 clients after 7 rounds, in units of the label"
+  )
+  assert empty == ""
+  # The worst are those with the largest errors.
+  assert first.split() == [
+    *("mean", "51.00", "worst", "5", "%", "63.00"),
+    *("best", "5", "%", "40.00", "relative", "std", "0.1846"),
+  ]
+  assert last == "R²: mean 0.2500, median 0.5000, lowest -0.1250"

@@ -1,15 +1,18 @@
 """Tests of whole searches, on runs that train nothing."""
 
 import json
+import re
 import shutil
 
 import pytest
 
+from tests.experiments.searching import fake_training
 from tff_fair import experiments
 from tff_fair.experiments import Range, RunError, RunSpec, interruption
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.searching import record, trials
+from tff_fair.experiments.scores import RMSE
+from tff_fair.experiments.searching import record, summary, trials
 from tff_fair.experiments.searching.settings import SearchSettings
 
 SPEC = RunSpec(algorithm="adafed", total_rounds=3)
@@ -111,6 +114,42 @@ def test_a_pruned_run_is_neither_finished_nor_failed(tmp_path):
   assert len(kept) == len(found.trials) - len(pruned)
   # Equal or better at that round, a run goes on.
   assert found.best[0] not in pruned
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst_10", "r2"])
+def test_of_errors_the_smallest_are_the_best(tmp_path, monkeypatch, objective):
+  rates = [0.001, 0.1, 1.0]
+  monkeypatch.setattr(fake_training, "SCORE", RMSE)
+  found = search(
+    tmp_path,
+    {"client_learning_rate": rates},
+    sampler="grid",
+    objective=objective,
+    trials=3,
+  )
+  (best,) = found.best
+  assert best.settings == {"client_learning_rate": "0.1"}
+  values = [trial.outcome.values[0] for trial in found.trials]
+  better = max if objective == "r2" else min
+  assert best.outcome.values[0] == better(values)
+  words = {"mean": "mean", "worst_10": "worst 10 %", "r2": "mean R²"}
+  told = summary.values_text(best, found.settings)
+  assert re.fullmatch(rf"{words[objective]} [\d.]+", told)
+
+
+def test_runs_with_large_errors_are_pruned(tmp_path, monkeypatch):
+  monkeypatch.setattr(fake_training, "SCORE", RMSE)
+  found = search(tmp_path, pruner="median", trials=20)
+  pruned = [t for t in found.trials if t.outcome.state == trials.PRUNED]
+  complete = [t for t in found.trials if t.outcome.state == trials.COMPLETE]
+  assert pruned
+  first_of = [t.outcome.curve[1] for t in complete]
+  assert max(t.outcome.curve[1] for t in pruned) > min(first_of)
+
+
+def test_an_objective_that_runs_do_not_have_is_one_line(tmp_path):
+  with pytest.raises(ArgumentError, match="have accuracies, and no such"):
+    search(tmp_path, objective="r2", trials=1)
 
 
 def test_several_objectives_have_a_pareto_set(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from tests.experiments import run_folders
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.runs import finding
+from tff_fair.experiments.scores import RMSE
 from tff_fair.experiments.sweeps import choice as sweep_choice
 
 CLIENTS = np.arange(10)
@@ -169,3 +170,25 @@ def test_the_draw_does_not_change():
 def test_one_client_cannot_be_divided():
   with pytest.raises(ArgumentError, match="cannot divide 1 client; give 0"):
     sweep_choice.validation_clients([5], 0.5)
+
+
+def test_of_errors_the_smallest_are_chosen_in_a_table_of_their_own(tmp_path):
+  make(tmp_path / "1", [0.5] * 3, 0.1)
+  for name, errors, rate in (
+    ("a", [90.0, 95, 85], 0.1),
+    ("b", [40.0] * 3, 0.2),
+  ):
+    run_folders.make(
+      tmp_path / name,
+      [(2, errors)],
+      client_learning_rate=rate,
+      task="diabetes",
+      score=RMSE,
+    )
+  runs = finding.find([tmp_path])
+  text = sweep_choice.table(runs, "worst_10", 0)
+  assert text.count("The best of each method's settings") == 2
+  assert "accuracy in percent, mean ±" in text
+  assert "RMSE in units of the label, mean ±" in text
+  last = re.split(r"\s{2,}", text.splitlines()[-1].strip())
+  assert last[:4] == ["fedavg client_learning_rate=0.2", "2", "1", "40.00"]

@@ -1,5 +1,8 @@
+import math
+
 import pytest
 
+from tff_fair.experiments.scores import RMSE
 from tff_fair.experiments.training import selection
 
 
@@ -24,6 +27,15 @@ def test_the_first_of_the_best_is_found(
   found, improved = follow([0.5, 0.25, 0.75, 0.75, 0.5], criterion=criterion)
   assert improved == improvements
   assert (found.round_num, found.value) == (round_num, value)
+
+
+def test_of_errors_the_smallest_is_the_best():
+  found = selection.Selection("mean", 2, score=RMSE)
+  errors = [math.inf, 5.0, 3.0, math.nan, 3.0]
+  improved = [found.add(n, {"mean": v}) for n, v in enumerate(errors, 1)]
+  assert improved == [False, True, True, False, False]
+  assert (found.round_num, found.value) == (3, 3.0)
+  assert found.is_exhausted
 
 
 def test_an_accuracy_of_zero_is_one():

@@ -11,9 +11,10 @@ from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.evaluations import Evaluation
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.comparing.paired import Seeds, Statistic
+from tff_fair.experiments.scores import ACCURACY, Score
 
 CLIENTS = "clients"  # Stands for a column for each client.
-NAMES = (*measures.MEASURES, noise.NAME, CLIENTS)
+NAMES = (*measures.NAMES, noise.NAME, CLIENTS)
 MAX_CLIENTS = 10  # More columns than that nobody can read.
 
 
@@ -39,7 +40,10 @@ class Column(NamedTuple):
 
 
 def build(
-  names: Sequence[str], evaluated: Sequence[Evaluation], task: str
+  names: Sequence[str],
+  evaluated: Sequence[Evaluation],
+  task: str,
+  score: Score = ACCURACY,
 ) -> dict[str, Column]:
   """Returns the columns by their names in tables for programs.
 
@@ -47,30 +51,33 @@ def build(
     names: Of `NAMES`.
     evaluated: All that the table is about, at least one.
     task: The name of their task, for errors.
+    score: The score of their runs.
 
   Raises:
-    ArgumentError: If there are too many clients for a column each.
+    ArgumentError: If there are too many clients for a column each, or the runs
+      do not have a measure.
   """
   columns: dict[str, Column] = {}
   for name in names:
     if name == CLIENTS:
-      columns |= _of_clients(evaluated, task)
+      columns |= _of_clients(evaluated, task, score)
     elif name == noise.NAME:
       columns[name] = Column(noise.MEASURE, noise.share, None)
     else:
-      columns[name] = _of_measure(name)
+      columns[name] = _of_measure(name, task, score)
   return columns
 
 
-def _of_measure(name: str) -> Column:
+def _of_measure(name: str, task: str, score: Score) -> Column:
   def of(evaluation: Evaluation) -> float:
     return evaluation.measure(name)
 
-  return Column(measures.MEASURES[name], of, measures.statistic(name))
+  measure = measures.find(name, score, task)
+  return Column(measure, of, measures.statistic(name, score))
 
 
 def _of_clients(
-  evaluated: Sequence[Evaluation], task: str
+  evaluated: Sequence[Evaluation], task: str, score: Score
 ) -> dict[str, Column]:
   ids = np.unique(np.concatenate([e.clients()[-1].ids for e in evaluated]))
   if ids.size > MAX_CLIENTS:
@@ -88,21 +95,22 @@ def _of_clients(
   }
   return {
     f"client_{names.get(client, client)}": _of_client(
-      client, names.get(client, str(client))
+      client, names.get(client, str(client)), score
     )
     for client in ids.tolist()
   }
 
 
-def _of_client(client: int, name: str) -> Column:
+def _of_client(client: int, name: str, score: Score) -> Column:
   def of(evaluation: Evaluation) -> float:
     found = [
-      of_round.only(np.array([client])).accuracy
+      of_round.only(np.array([client])).score
       for of_round in evaluation.clients()
     ]
-    if not all(accuracy.size for accuracy in found):
+    if not all(of_round.size for of_round in found):
       return math.nan  # It was not evaluated, or attacks.
     return float(np.mean(found))
 
   title = f"Client {name}" if name == str(client) else name
-  return Column(Measure(title, True), of, measures.statistic("mean"), client)
+  measure = measures.of(score)["mean"]._replace(title=title)
+  return Column(measure, of, measures.statistic("mean", score), client)

@@ -58,8 +58,8 @@ def compare(
   Args:
     runs: Runs, or folders of runs, or folders at any depth above them.
     baseline: A method to compare the others with, client by client.
-    columns: Names of measures over clients: see `measures.MEASURES`. "clients"
-      is a column for each client, of up to ten.
+    columns: Names of measures over clients: see `measures.NAMES`. "clients" is
+      a column for each client, of up to ten.
     round: The evaluation to compare: "last", that after a round by its number,
       or "best", each run's own by `criterion`.
     criterion: The measure that "best" goes by.
@@ -72,14 +72,15 @@ def compare(
     One row for each method of each task: task, method, seeds, then for each
     measure NAME its mean over seeds and their standard deviation,
     NAME_std_over_seeds (missing where there is one seed); a client is called
-    client_NAME. Accuracies are in percent; numbers have the digits of the
-    program's tables. With a baseline, the changes from it follow in the same
-    form, over the seeds that both have: how many of its suffering clients
-    improve, and by how much, how many others degrade, and by how much, and the
-    change of the mean. Then, for each measure, the paired difference to the
-    baseline NAME_difference, its interval NAME_difference_low and _high, its
-    p-value _p and that after Holm's correction _p_holm (see `paired`), and the
-    wins, ties and losses by client. `attrs["notes"]` has sentences about runs
+    client_NAME. Accuracies are in percent, errors of regressions in units of
+    the label; numbers have the digits of the program's tables. With a baseline,
+    the changes from it follow in the same form, over the seeds that both have:
+    how many of its suffering clients improve, and by how much, how many others
+    degrade, and by how much, and the change of the mean. Then, for each
+    measure, the paired difference to the baseline NAME_difference, its interval
+    NAME_difference_low and _high, its p-value _p and that after Holm's
+    correction _p_holm (see `paired`), and the wins, ties and losses by client.
+    `attrs["notes"]` has sentences about runs
     that are left out, settings that differ, and methods with one seed.
 
   Raises:
@@ -89,7 +90,7 @@ def compare(
   """
   for argument, names, valid in (
     ("columns", columns, table_columns.NAMES),
-    ("criterion", [criterion], tuple(measures.MEASURES)),
+    ("criterion", [criterion], measures.NAMES),
   ):
     for name in names:
       if name not in valid:

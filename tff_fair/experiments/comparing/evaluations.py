@@ -47,9 +47,10 @@ class Evaluation:
     of_rounds = values.groupby(self.run.evaluations[ROUND]).first()
     return float(of_rounds.loc[list(self.rounds)].mean(skipna=False))
 
-  def accuracies(self) -> pd.Series:
-    """Returns the accuracy of each client by its id, attackers included."""
-    return self._of_round(self.round).set_index("client_id")["accuracy"]
+  def scores(self) -> pd.Series:
+    """Returns the score of each client by its id, attackers included."""
+    table = self._of_round(self.round)
+    return table.set_index("client_id")[self.run.score.name]
 
   def clients(self) -> list[Clients]:
     """Returns the results of the clients, an entry for each round.
@@ -62,14 +63,9 @@ class Evaluation:
     for round_num in self.rounds:
       table = self._of_round(round_num)
       table = table[~table["client_id"].isin(left_out)]
-      results.append(
-        Clients(
-          table["client_id"].to_numpy(np.int64),
-          table["accuracy"].to_numpy(np.float64).clip(0, 1),
-          table["loss"].to_numpy(np.float64),
-          table["num_examples"].to_numpy(np.float64),
-        )
-      )
+      found = measures.clients_of(table, self.run.score)
+      clipped = found.score.clip(0, self.run.score.highest)
+      results.append(found._replace(score=clipped))
     return results
 
   def _of_round(self, round_num: int) -> pd.DataFrame:
@@ -153,7 +149,7 @@ class Choice:
     if self.round == LAST:
       return Evaluation(run, (int(rounds.max()),), self.honest)
     values = measure_over_rounds(run, self.criterion, honest=self.honest)
-    measure = measures.MEASURES[self.criterion]
+    measure = measures.find(self.criterion, run.score, run.path, "criterion")
     keys = [measures.badness(measure, v) for v in values[is_trained]]
     best = int(rounds[is_trained].iloc[int(np.argmin(keys))])
     return Evaluation(run, (best,), self.honest)
@@ -201,7 +197,8 @@ def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:
   Raises:
     RunError: If the run does not have it.
   """
-  table, column = run.evaluations, measures.evaluation_column(name)
+  table = run.evaluations
+  column = measures.evaluation_column(name, run.score)
   if honest and f"{_HONEST}{column}" in table:
     column = f"{_HONEST}{column}"
   if column not in table:

@@ -1,5 +1,6 @@
 """Measures of runs: statistics over clients, and which way is better."""
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -7,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.paired import Clients, Statistic
-from tff_fair.metrics import fairness_summary, vectors
+from tff_fair.experiments.scores import ACCURACY, R2, RMSE, Score
+from tff_fair.metrics import vectors
 from tff_fair.metrics.statistics import STATISTICS, TAIL_PERCENTS, tail_size
 from tff_fair.metrics.vectors import Vector
 
@@ -30,6 +33,11 @@ class Measure(NamedTuple):
   digits: int = 2
   is_signed: bool = False
 
+  @property
+  def words(self) -> str:
+    """Its name in a sentence."""
+    return self.title.lower().replace("r²", "R²")
+
 
 class Value(NamedTuple):
   """A measure over seeds, as tables have it.
@@ -43,49 +51,114 @@ class Value(NamedTuple):
   std: float | None
 
 
-# Statistics over the clients of a run.
-MEASURES: Mapping[str, Measure] = {
-  "mean": Measure("Mean", True),
-  "weighted": Measure("Weighted mean", True),
-  "std": Measure("Std", False),
-  "variance": Measure("Variance", False, 100.0**2),
-  "min": Measure("Min", True),
-  "max": Measure("Max", True),
-  **{f"worst_{q}": Measure(f"Worst {q} %", True) for q in TAIL_PERCENTS},
-  **{f"best_{q}": Measure(f"Best {q} %", True) for q in TAIL_PERCENTS},
-  "percentile_10": Measure("Percentile 10", True),
-  "percentile_50": Measure("Median", True),
-  "percentile_90": Measure("Percentile 90", True),
-  "relative_std": Measure("Relative std", False, 1.0, 4),
-  "angle": Measure("Angle (°)", False, 1.0),
-  "kl_uniform": Measure("KL to uniform", False, 1.0, 4),
-  "entropy": Measure("Entropy", True, 1.0, 4),
-  "jain": Measure("Jain's index", True, 1.0, 4),
-  "loss": Measure("Loss", False, 1.0, 4),
-  "loss_std": Measure("Loss std", False, 1.0, 4),
-  "loss_max": Measure("Largest loss", False, 1.0, 4),
-}
+@functools.lru_cache(maxsize=32)
+def of(score: Score) -> Mapping[str, Measure]:
+  """Returns the measures of runs with a score: statistics over their clients.
 
-# Changes from one run to another, named as by `tff_fair.metrics`.
-CHANGES: Mapping[str, Measure] = {
-  "suffering_improved_share": Measure("Suffering improved", True),
-  "suffering_mean_change": Measure("by", True, is_signed=True),
-  "well_performing_degraded_share": Measure("Well-performing degraded", False),
-  "well_performing_mean_change": Measure("by", True, is_signed=True),
-  "mean_change": Measure("Mean change", True, is_signed=True),
-}
+  Args:
+    score: The score of the runs.
 
-# Where the table of evaluations does not have "accuracy/NAME".
-_EVALUATION_COLUMNS = {
-  "weighted": "accuracy_weighted",
+  Returns:
+    The measures by name: the same names for all scores, and some more for those
+    with a column beside them.
+  """
+  of_client = Measure(
+    "", score.higher_is_better, score.scale, digits=score.digits
+  )
+  relative = Measure("", False, 1.0, 4)
+  shown = {
+    "mean": of_client._replace(title="Mean"),
+    "weighted": of_client._replace(title="Weighted mean"),
+    "std": of_client._replace(title="Std", higher_is_better=False),
+    "variance": Measure("Variance", False, score.scale**2, score.digits),
+    "min": of_client._replace(title="Min"),
+    "max": of_client._replace(title="Max"),
+    **{
+      f"{end}_{q}": of_client._replace(title=f"{end.capitalize()} {q} %")
+      for end in ("worst", "best")
+      for q in TAIL_PERCENTS
+    },
+    "percentile_10": of_client._replace(title="Percentile 10"),
+    "percentile_50": of_client._replace(title="Median"),
+    "percentile_90": of_client._replace(title="Percentile 90"),
+    "relative_std": relative._replace(title="Relative std"),
+    "angle": Measure("Angle (°)", False, 1.0),
+    "kl_uniform": relative._replace(title="KL to uniform"),
+    "entropy": Measure("Entropy", True, 1.0, 4),
+    "jain": Measure("Jain's index", True, 1.0, 4),
+    "loss": relative._replace(title="Loss"),
+    "loss_std": relative._replace(title="Loss std"),
+    "loss_max": relative._replace(title="Largest loss"),
+  }
+  if R2 in score.beside:
+    shown |= {
+      "r2": Measure("Mean R²", True, 1.0, 4),
+      "r2_median": Measure("Median R²", True, 1.0, 4),
+      "r2_min": Measure("Lowest R²", True, 1.0, 4),
+    }
+  return shown
+
+
+MEASURES: Mapping[str, Measure] = of(ACCURACY)
+# The names of all measures; runs do not have those of another score.
+NAMES: tuple[str, ...] = tuple({**MEASURES, **of(RMSE)})
+
+
+def find(
+  name: str, score: Score, whose: object, argument: str = "columns"
+) -> Measure:
+  """Returns a measure of runs by its name.
+
+  Args:
+    name: One of `NAMES`.
+    score: The score of the runs.
+    whose: Their task, or the folder of one, for the error.
+    argument: Who asks for the measure, for the error.
+
+  Raises:
+    ArgumentError: If runs with that score do not have it.
+  """
+  found = of(score).get(name)
+  if found is None:
+    raise ArgumentError(
+      argument,
+      f"{whose}: its clients have {score.plural}, and no such measure; choose "
+      f"of {', '.join(of(score))}.",
+      value=name,
+    )
+  return found
+
+
+def changes(score: Score) -> Mapping[str, Measure]:
+  """Returns the changes from one run to another, by the metrics' names."""
+  change = Measure(
+    "by", score.higher_is_better, score.scale, score.digits, is_signed=True
+  )
+  return {
+    "suffering_improved_share": Measure("Suffering improved", True),
+    "suffering_mean_change": change,
+    "well_performing_degraded_share": Measure(
+      "Well-performing degraded", False
+    ),
+    "well_performing_mean_change": change,
+    "mean_change": change._replace(title="Mean change"),
+  }
+
+
+# Measures that are no statistic of the score, by their column in the table of
+# evaluations.
+_COLUMNS = {
   "loss": "loss/mean",
   "loss_std": "loss/std",
   "loss_max": "loss/max",
+  "r2": f"{R2}/mean",
+  "r2_median": f"{R2}/percentile_50",
+  "r2_min": f"{R2}/min",
 }
 
 
 def _weighted(clients: Clients, weights: Vector) -> Vector:
-  return vectors.mean(clients.accuracy, weights * clients.num_examples)
+  return vectors.mean(clients.score, weights * clients.num_examples)
 
 
 def _loss(clients: Clients, weights: Vector) -> Vector:
@@ -101,24 +174,38 @@ def _loss_max(clients: Clients, weights: Vector) -> Vector:
   return np.asarray(np.where(weights > 0, clients.loss, -np.inf).max(-1))
 
 
-_BESIDE_ACCURACY: Mapping[str, Statistic] = {
+def _of_r2(name: str, clients: Clients, weights: Vector) -> Vector:
+  """Returns a statistic of R² over the clients that have it."""
+  if clients.r2 is None or not (known := ~np.isnan(clients.r2)).any():
+    return np.full(weights.shape[:-1], math.nan)
+  # Of mean 1, as the others were drawn, too.
+  of_known = weights[..., known]
+  of_known = of_known / of_known.mean(-1, keepdims=True)
+  return STATISTICS[name](clients.r2[known], of_known)
+
+
+_BESIDE_SCORE: Mapping[str, Statistic] = {
   "weighted": _weighted,
   "loss": _loss,
   "loss_std": _loss_std,
   "loss_max": _loss_max,
+  "r2": functools.partial(_of_r2, "mean"),
+  "r2_median": functools.partial(_of_r2, "percentile_50"),
+  "r2_min": functools.partial(_of_r2, "min"),
 }
 
 
-def statistic(name: str) -> Statistic:
+def statistic(name: str, score: Score = ACCURACY) -> Statistic:
   """Returns a measure as a function of weighted clients, not scaled.
 
   Args:
-    name: One of `MEASURES`.
+    name: One of the measures of the score.
+    score: The score of the clients.
   """
-  if name in _BESIDE_ACCURACY:
-    return _BESIDE_ACCURACY[name]
-  of_accuracy = STATISTICS[name]
-  return lambda clients, weights: of_accuracy(clients.accuracy, weights)
+  if name in _BESIDE_SCORE:
+    return _BESIDE_SCORE[name]
+  of_score = score.statistics[name]
+  return lambda clients, weights: of_score(clients.score, weights)
 
 
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
@@ -142,33 +229,50 @@ def tail_sizes(names: Iterable[str], num_clients: int) -> str:
   )
 
 
-def evaluation_column(name: str) -> str:
+def evaluation_column(name: str, score: Score = ACCURACY) -> str:
   """Returns the column of the table of evaluations that has a measure."""
-  return _EVALUATION_COLUMNS.get(name, f"accuracy/{name}")
+  if name == "weighted":
+    return f"{score.name}_weighted"
+  return _COLUMNS.get(name, f"{score.name}/{name}")
 
 
-def of_clients(clients: pd.DataFrame) -> dict[str, float]:
+def clients_of(table: pd.DataFrame, score: Score) -> Clients:
+  """Returns the results of the clients in one evaluation of a run.
+
+  Args:
+    table: One row per client, by ascending id: client_id, num_examples, loss,
+      the score, and what stands beside it.
+    score: The score of the run.
+  """
+  columns = (score.name, "loss", "num_examples", *score.beside)
+  values = [table[name].to_numpy(np.float64) for name in columns]
+  return Clients(table["client_id"].to_numpy(np.int64), *values)
+
+
+def of_clients(
+  clients: pd.DataFrame, score: Score = ACCURACY
+) -> dict[str, float]:
   """Returns all measures of one evaluation.
 
   Args:
-    clients: One row per client: num_examples, loss, accuracy in [0, 1].
+    clients: One row per client: num_examples, loss, and the score.
+    score: The score of the run.
 
   Returns:
-    Values by the names in `MEASURES`, not scaled. All clients count once but
+    Values by the names of the measures, not scaled. All clients count once but
     in `weighted`.
 
   Raises:
-    ValueError: If there are no clients, or an accuracy is out of range.
+    ValueError: If there are no clients, or a score is out of range.
   """
-  columns = ("accuracy", "loss", "num_examples")
-  values = [clients[name].to_numpy(np.float64) for name in columns]
-  of_all = Clients(np.arange(len(clients)), *values)
-  summary = fairness_summary(of_all.accuracy)
-  weights = np.ones_like(of_all.accuracy)
+  numbered = clients.assign(client_id=np.arange(len(clients)))
+  of_all = clients_of(numbered, score)
+  weights = np.ones_like(of_all.score)
+  beside = [name for name in of(score) if name in _BESIDE_SCORE]
   with np.errstate(invalid="ignore"):  # Losses may be infinite.
     return {
-      **summary,
-      **{n: float(f(of_all, weights)) for n, f in _BESIDE_ACCURACY.items()},
+      **score.summarize(of_all.score),
+      **{n: float(_BESIDE_SCORE[n](of_all, weights)) for n in beside},
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tff_fair.experiments.comparing import (
   columns,
+  common_score,
   evaluations,
   marks,
   measures,
@@ -18,6 +19,7 @@ from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.comparing.paired import Seeds, Statistic
 from tff_fair.experiments.comparing.table import RECORD, Contrast, Row, Table
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.scores import Score
 
 _RECORD = Measure("Wins/ties/losses", True, digits=0)
 
@@ -74,7 +76,10 @@ class Contents:
         strict=True,
       )
     ]
-    caption = f"test accuracy over {clients} in percent{self._tails()}"
+    caption = (
+      f"test {self.score.noun} over {clients} {self.score.in_unit}"
+      f"{self._tails()}"
+    )
     return Table(
       self.task,
       f"{self._what()}{caption}",
@@ -105,15 +110,15 @@ class Contents:
     ]
     rows = []
     for (group, method), *cells in zip(others, *contrasts, strict=True):
-      row = (*cells, paired.record(method, baseline))
+      row = (*cells, paired.record(method, baseline, self.score))
       num_seeds = len(method.keys() & baseline.keys())
       rows.append(Row(group.label, num_seeds, row, (None,) * len(row)))
     suffix = self._suffix()
     caption = (
-      f"{self._what()}{clients} against {reference.label}, in percent: paired "
-      f"differences{self._tails()}; [{paired.CONFIDENCE:.0%} intervals] over "
-      "seeds and clients; p after Holm's correction for the methods; wins, "
-      "ties, losses by client"
+      f"{self._what()}{clients} against {reference.label}, "
+      f"{self.score.in_unit}: paired differences{self._tails()}; "
+      f"[{paired.CONFIDENCE:.0%} intervals] over seeds and clients; p "
+      "after Holm's correction for the methods; wins, ties, losses by client"
     )
     return Table(
       self.task,
@@ -133,9 +138,20 @@ class Contents:
     )
 
   @functools.cached_property
+  def score(self) -> Score:
+    """The score of the runs, with the decimals that their numbers need.
+
+    Raises:
+      RunError: If they have different ones.
+    """
+    return common_score.of_runs(
+      [run for group in self.groups for run in group.runs]
+    )
+
+  @functools.cached_property
   def _columns(self) -> dict[str, Column]:
     evaluated = [self.evaluated[r] for group in self.groups for r in group.runs]
-    return columns.build(self.names, evaluated, self.task)
+    return columns.build(self.names, evaluated, self.task, self.score)
 
   @functools.cached_property
   def _seeds(self) -> list[Seeds]:

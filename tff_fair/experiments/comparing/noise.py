@@ -11,6 +11,7 @@ from tff_fair.experiments.comparing.evaluations import Evaluation
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.scores import ACCURACY
 
 NAME = "noise_share"
 MEASURE = Measure("Noise share", False, digits=1)
@@ -27,8 +28,10 @@ def share(evaluation: Evaluation) -> float:
   Of several rounds, the mean; NaN where nothing tells it, see
   `spread_noise.of_clients`.
   """
+  if evaluation.run.score.name != ACCURACY.name:
+    return math.nan  # Nothing tells the noise of an error.
   found = [
-    spread_noise.of_clients(clients.accuracy, clients.num_examples)
+    spread_noise.of_clients(clients.score, clients.num_examples)
     for clients in evaluation.clients()
   ]
   return float(np.mean([n["share"] if n else math.nan for n in found]))

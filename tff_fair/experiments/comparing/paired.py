@@ -39,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.comparison import TIE
 from tff_fair.metrics.vectors import Vector
 
@@ -56,22 +57,25 @@ class Clients(NamedTuple):
 
   Attributes:
     ids: int64[K], ascending, each once.
-    accuracy: float64[K] in [0, 1].
+    score: float64[K], the values of their `scores.Score`.
     loss: float64[K]; NaN and infinity are allowed.
     num_examples: float64[K], above 0.
+    r2: float64[K], R² where the score is an error; NaN for a client that has
+      none. None where the score is an accuracy.
   """
 
   ids: np.ndarray
-  accuracy: Vector
+  score: Vector
   loss: Vector
   num_examples: Vector
+  r2: Vector | None = None
 
   def only(self, ids: np.ndarray) -> "Clients":
     """Returns those of some ids."""
     kept = np.isin(self.ids, ids)
     if kept.all():
       return self  # As `remembering` knows it.
-    return Clients(*(values[kept] for values in self))
+    return Clients(*(v if v is None else v[kept] for v in self))
 
 
 # A measure: takes clients and weights, float64[..., K], gives float64[...].
@@ -182,26 +186,34 @@ def remembering(statistic: Statistic) -> Statistic:
   return remembered
 
 
-def record(method: Seeds, baseline: Seeds) -> Record:
-  """Returns how many clients win, tie and lose, by their accuracy.
+def record(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Record:
+  """Returns how many clients win, tie and lose, by their score.
 
   A client counts once, by the mean of its differences over the common seeds and
-  their evaluations. Differences of float32's rounding are ties.
+  their evaluations. Differences of float32's rounding are ties, and so is one
+  from infinity to infinity.
 
   Args:
     method: Evaluations of the method by seed.
     baseline: The same of the baseline.
+    score: Their score.
   """
-  changes: dict[int, list[float]] = {}
-  for pair in _pairs(method, baseline):
-    of_pair = np.mean([e.accuracy for e in pair.method], 0) - np.mean(
-      [e.accuracy for e in pair.baseline], 0
-    )
-    for client, change in zip(pair.ids.tolist(), of_pair, strict=True):
-      changes.setdefault(client, []).append(float(change))
-  means = np.array([np.mean(of_client) for of_client in changes.values()])
-  wins, losses = int((means > TIE).sum()), int((means < -TIE).sum())
-  return Record(wins, means.size - wins - losses, losses)
+  changes: dict[int, list[tuple[float, float]]] = {}
+  with np.errstate(invalid="ignore"):
+    for pair in _pairs(method, baseline):
+      before, after = (
+        np.mean([e.score for e in evaluations], 0)
+        for evaluations in (pair.baseline, pair.method)
+      )
+      of_pair = zip(after - before, score.tie(before, after), strict=True)
+      for client, change in zip(pair.ids.tolist(), of_pair, strict=True):
+        changes.setdefault(client, []).append(change)
+    means = np.array([np.mean(found, 0) for found in changes.values()])
+    differences, limits = means.reshape(-1, 2).T
+  rises = int((differences > limits).sum())
+  falls = int((differences < -limits).sum())
+  wins, losses = (rises, falls) if score.higher_is_better else (falls, rises)
+  return Record(wins, differences.size - wins - losses, losses)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -16,8 +16,8 @@ from tff_fair.experiments.comparing.method_tables import Contents
 from tff_fair.experiments.comparing.table import Row, Table
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec_text import HPARAM
-from tff_fair.metrics import compare_clients
 
 # The tables of runs that it reads.
 READ = ("evaluations", "client_evaluations", "clients")
@@ -81,11 +81,12 @@ def build(
     tables += [first, *others]
     if baseline is not None:
       reference = find_baseline(groups, baseline)
+      score = contents[0].score
       caption = (
-        f"{clients} against {reference.label}, in percent; suffering are those "
-        "below its mean"
+        f"{clients} against {reference.label}, {_units(score)}; suffering are "
+        f"those {'below' if score.higher_is_better else 'above'} its mean"
       )
-      tables.append(_changes(task, caption, groups, reference, chosen))
+      tables.append(_changes(task, caption, groups, reference, chosen, score))
       tables += [c.differences(clients, reference) for c in contents]
   last = dataclasses.replace(tables[-1], notes=(*tables[-1].notes, *left_out))
   return [*tables[:-1], last]
@@ -97,8 +98,10 @@ def _changes(
   groups: Sequence[Group],
   reference: Group,
   chosen: Mapping[Run, Evaluation],
+  score: Score,
 ) -> Table:
   of_seeds = {run.seed: run for run in reference.runs}
+  shown = measures.changes(score)
   rows, notes = [], []
   for group in groups:
     if group is reference:
@@ -115,7 +118,7 @@ def _changes(
       continue
     values = tuple(
       measures.over_seeds(measure, [change[name] for change in changes])
-      for name, measure in measures.CHANGES.items()
+      for name, measure in shown.items()
     )
     rows.append(Row(group.label, len(changes), values, (None,) * len(values)))
   if not rows:
@@ -124,7 +127,15 @@ def _changes(
       f"there is nothing to compare it with on {task}.",
       value=reference.label,
     )
-  return Table(task, caption, measures.CHANGES, tuple(rows), tuple(notes))
+  return Table(task, caption, shown, tuple(rows), tuple(notes))
+
+
+def _units(score: Score) -> str:
+  """Returns the units of shares of clients and of changes of their score."""
+  percent = ACCURACY.in_unit
+  if score.in_unit == percent:
+    return percent
+  return f"shares {percent}, changes {score.in_unit}"
 
 
 def find_baseline(groups: Sequence[Group], name: str) -> Group:
@@ -152,15 +163,15 @@ def find_baseline(groups: Sequence[Group], name: str) -> Group:
 def _compare(before: Evaluation, after: Evaluation) -> dict[str, float]:
   left_out = before.left_out() | after.left_out()
   old, new = (
-    accuracies[~accuracies.index.isin(left_out)]
-    for accuracies in (before.accuracies(), after.accuracies())
+    scores[~scores.index.isin(left_out)]
+    for scores in (before.scores(), after.scores())
   )
   if not old.index.equals(new.index):
     raise RunError(
       f"{after.run.path}: was evaluated on other clients than "
       f"{before.run.path}; leave one of them out."
     )
-  return compare_clients(old, new)
+  return after.run.score.compare(old.to_numpy(), new.to_numpy())
 
 
 def run_notes(

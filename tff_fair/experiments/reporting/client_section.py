@@ -1,11 +1,11 @@
-"""Section: the distribution of accuracy over clients, at the end of runs."""
+"""Section: the distribution of scores over clients, at the end of runs."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tff_fair.experiments.reporting import (
-  final_accuracies,
+  final_scores,
   histogram,
   line_chart,
   scale,
@@ -17,83 +17,120 @@ from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import Method, TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.scores import Score
 from tff_fair.metrics.statistics import tail_size
 
-_TITLE = "Accuracy over clients"
 _MAX_QUANTILES = 200
 _WORST_PERCENT = 10
 
-# For each method, by its number: ascending accuracies of clients for each run.
-_Accuracies = Mapping[int, list[np.ndarray]]
+# For each method, by its number: scores of clients for each run, worst first.
+_Scores = Mapping[int, list[np.ndarray]]
 
 
 def build(task: TaskRuns) -> Section:
   """Returns the section: clients in order, and a histogram for each method."""
-  accuracies = {method.number: _accuracies(method) for method in task.methods}
+  score = task.score
+  title = f"{score.title} over clients"
+  scores = {method.number: _scores(method) for method in task.methods}
   found = {
     number: of_runs
-    for number, of_runs in accuracies.items()
+    for number, of_runs in scores.items()
     if all(clients.size for clients in of_runs)
   }
   if not found:
-    return Section(_TITLE, absence="no finished run has evaluated its clients")
+    return Section(title, absence="no finished run has evaluated its clients")
+  diverged = {
+    number
+    for number, of_runs in found.items()
+    if not all(np.isfinite(clients).all() for clients in of_runs)
+  }
+  found = {n: of_runs for n, of_runs in found.items() if n not in diverged}
+  if not found:
+    return Section(title, absence=f"no run has finite {score.plural} alone")
   shown = [method for method in task.methods if method.number in found]
-  absent = [method for method in task.methods if method.number not in found]
+  absent = [
+    method
+    for method in task.methods
+    if method.number not in found and method.number not in diverged
+  ]
   return Section(
-    _TITLE,
+    title,
     [
       section.charts(_ordered(task, shown, found)),
       section.note(
-        "The histograms show the share of clients (%) in steps of 5 points of "
-        "accuracy",
+        "The histograms show the share of clients (%) "
+        f"{histogram.steps(score)} of {score.noun}",
         ", as a mean over seeds" if task.has_seeds else None,
-        ". Solid line: mean accuracy. Dashed line: mean accuracy of the worst "
-        f"10 % ({tails.clients(task, 10)}).",
+        f". Solid line: mean {score.noun}. Dashed line: mean {score.noun} of "
+        f"the worst 10 % ({tails.clients(task, 10)}).",
       ),
       section.charts(_histograms(task, shown, found), class_="charts small"),
       section.without(absent, "their runs have not evaluated any client"),
+      section.without(
+        [method for method in task.methods if method.number in diverged],
+        f"they have infinite {score.plural}",
+      ),
     ],
   )
 
 
-def _accuracies(method: Method) -> list[np.ndarray]:
-  """Returns ascending accuracies of clients for each run of a method."""
+def _scores(method: Method) -> list[np.ndarray]:
+  """Returns scores of clients for each run of a method, the worst first."""
   return [
-    np.sort(final_accuracies.of_run(run).to_numpy()) for run in method.runs
+    final_scores.of_run(run)
+    .sort_values(ascending=run.score.higher_is_better)
+    .to_numpy()
+    for run in method.runs
   ]
 
 
 def _ordered(
-  task: TaskRuns, methods: Sequence[Method], found: _Accuracies
+  task: TaskRuns, methods: Sequence[Method], found: _Scores
 ) -> Markup:
-  lines = [_quantile_line(method, found[method.number]) for method in methods]
+  score = task.score
+  lines = [
+    _quantile_line(method, found[method.number], score) for method in methods
+  ]
   values = np.concatenate([line.y for line in lines])
   chart = line_chart.draw(
     lines,
     Frame(
       scale.linear(0, 100, is_tight=True),
-      scale.linear(float(values.min()), float(values.max()), bounds=(0, 100)),
-      x_label="clients, from the least accurate to the most (%)",
+      scale.linear(
+        float(values.min()), float(values.max()), bounds=(0, score.limit)
+      ),
+      x_label=f"clients, from the {score.worst} to the {score.best} (%)",
     ),
     identifier=f"{task.identifier}-ordered",
-    title="Accuracy of clients in order",
-    description="Clients from the least accurate to the most. Median: "
-    + ", ".join(f"{line.label} {np.median(line.y):.1f} %" for line in lines)
+    title=f"{score.title} of clients in order",
+    description=f"Clients from the {score.worst} to the {score.best}. Median: "
+    + ", ".join(
+      f"{line.label} {np.median(line.y):.{score.short_digits}f}{score.sign}"
+      for line in lines
+    )
     + ".",
     x_name="share of clients (%)",
-    y_unit=" %",
+    y_unit=score.sign,
+    decimals=score.digits,
   )
-  return section.figure(chart, "Clients in order: accuracy (%)")
+  return section.figure(
+    chart, f"Clients in order: {score.noun}{score.in_brackets}"
+  )
 
 
 def _histograms(
-  task: TaskRuns, methods: Sequence[Method], found: _Accuracies
+  task: TaskRuns, methods: Sequence[Method], found: _Scores
 ) -> list[Markup]:
-  bins = [histogram.shares(found[method.number]) for method in methods]
+  score = task.score
+  end = score.highest
+  if np.isinf(end):
+    values = [v for method in methods for v in found[method.number]]
+    end = float(np.concatenate(values).max()) or 1.0
+  bins = [histogram.shares(found[method.number], end) for method in methods]
   frame = Frame(
-    scale.linear(0, 100, is_tight=True),
+    scale.linear(0, score.scale * end, is_tight=True),
     scale.linear(0, 100 * float(np.max(bins)), num_ticks=3, bounds=(0, 100)),
-    x_label="accuracy (%)",
+    x_label=f"{score.noun}{score.in_brackets}",
     width=260,
     height=170,
     left=32,
@@ -107,13 +144,14 @@ def _histograms(
 def _histogram(
   task: TaskRuns,
   method: Method,
-  accuracies: list[np.ndarray],
+  scores: list[np.ndarray],
   bins: np.ndarray,
   frame: Frame,
 ) -> Markup:
-  mean = 100 * float(np.mean([a.mean() for a in accuracies]))
-  worst = 100 * float(
-    np.mean([a[: tail_size(_WORST_PERCENT, a.size)].mean() for a in accuracies])
+  score = task.score
+  mean = score.scale * float(np.mean([a.mean() for a in scores]))
+  worst = score.scale * float(
+    np.mean([a[: tail_size(_WORST_PERCENT, a.size)].mean() for a in scores])
   )
   drawing = histogram.draw(
     method,
@@ -122,21 +160,25 @@ def _histogram(
     worst,
     frame,
     identifier=f"{task.identifier}-histogram-{method.number}",
+    score=score,
   )
+  digits = score.short_digits
   return section.figure(
     drawing,
     method.label,
-    f"mean {mean:.1f}, worst 10 % {worst:.1f}",
+    f"mean {mean:.{digits}f}, worst 10 % {worst:.{digits}f}",
     class_=f"m{method.number}",
   )
 
 
-def _quantile_line(method: Method, accuracies: list[np.ndarray]) -> Line:
-  """Returns accuracy over the share of clients that have no more."""
-  count = min(max(a.size for a in accuracies), _MAX_QUANTILES)
+def _quantile_line(
+  method: Method, scores: list[np.ndarray], score: Score
+) -> Line:
+  """Returns the score over the share of clients that have no better one."""
+  count = min(max(a.size for a in scores), _MAX_QUANTILES)
   shares = (np.arange(count) + 0.5) / count
-  values = 100 * np.array(
-    [a[(shares * a.size).astype(int)] for a in accuracies]
+  values = score.scale * np.array(
+    [a[(shares * a.size).astype(int)] for a in scores]
   )
   spread = values.std(axis=0, ddof=1) if len(values) > 1 else None
   return Line(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments.reporting import final_accuracies, heat_map
+from tff_fair.experiments.reporting import final_scores, heat_map
 from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.heat_map import Shades
@@ -29,8 +29,8 @@ class Coefficients:
     run: The run.
     num_rounds: Its rounds.
     clients: Ids of its clients, those of the first row first.
-    is_ordered: Whether the least accurate comes first; otherwise they are in
-      the order of their ids.
+    is_ordered: Whether the one with the worst score comes first; otherwise
+      they are in the order of their ids.
     values: float[rows, columns], as `matrix` returns them.
   """
 
@@ -81,17 +81,20 @@ def of_run(run: Run) -> pd.DataFrame | None:
 
 
 def client_order(run: Run) -> tuple[np.ndarray, bool]:
-  """Returns the clients of a run from the least accurate to the most.
+  """Returns the clients of a run from the worst score to the best.
 
   Returns:
     Their ids, and whether they are in that order. If a client that took part
-    has no accuracy, the order is that of the ids.
+    has no score, the order is that of the ids.
   """
-  accuracies = final_accuracies.of_run(run)
+  scores = final_scores.of_run(run)
   clients = set() if run.cohorts is None else set(run.cohorts["client_id"])
-  if not clients <= set(accuracies.index):
-    return np.array(sorted(clients | set(accuracies.index))), False
-  return accuracies.sort_values(kind="stable").index.to_numpy(), True
+  if not clients <= set(scores.index):
+    return np.array(sorted(clients | set(scores.index))), False
+  ordered = scores.sort_values(
+    kind="stable", ascending=run.score.higher_is_better
+  )
+  return ordered.index.to_numpy(), True
 
 
 def matrix(
@@ -138,7 +141,7 @@ def draw(
     left=max(46, names.width + 14) if _has_names(found) else 46,
     right=62,
   )
-  rows = "clients, the least accurate at the end on top"
+  rows = f"clients, the {found.run.score.worst} at the end on top"
   return frame.drawing(
     identifier,
     f"Coefficients, {found.method.label}, seed {found.run.seed}",

@@ -46,13 +46,16 @@ def x_scale(lines: Sequence[Line], *, is_whole: bool) -> Scale:
   return scale.linear(0, last, is_tight=True, is_whole=is_whole)
 
 
-def y_scale(lines: Sequence[Line], *, is_percent: bool) -> Scale:
+def y_scale(
+  lines: Sequence[Line], *, is_percent: bool, least: float = 0
+) -> Scale:
   """Returns a scale for all finite values of lines and bands.
 
   Args:
     lines: At least one.
     is_percent: Whether y goes from 0 to 100; otherwise, values that differ
       much have a logarithmic scale.
+    least: The smallest value that y may have.
   """
   low, high = _range([line.y for line in lines])
   if not is_percent and (wide := scale.logarithmic(low, high)) is not None:
@@ -65,7 +68,7 @@ def y_scale(lines: Sequence[Line], *, is_percent: bool) -> Scale:
   ]
   low, high = _range([*(line.y for line in lines), *bands])
   most = 100 if is_percent else math.inf
-  return scale.linear(max(low, 0), min(high, most), bounds=(0, most))
+  return scale.linear(max(low, least), min(high, most), bounds=(least, most))
 
 
 def describe(lines: Sequence[Line], where: str, unit: str) -> str:

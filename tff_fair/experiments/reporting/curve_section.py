@@ -1,9 +1,12 @@
-"""Section: accuracy, fairness and loss over rounds, bytes or operations."""
+"""Section: score, fairness and loss over rounds, bytes or operations."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import (
   curve_lines,
   curves,
@@ -19,27 +22,42 @@ from tff_fair.experiments.reporting.markup import Markup, element
 from tff_fair.experiments.reporting.methods import Method, TaskRuns
 from tff_fair.experiments.reporting.scale import Unit
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.scores import R2, Score
 
 _TITLE = "Curves"
 
 
 class _Shown(NamedTuple):
-  """A column of the evaluations to draw."""
+  """A measure over the evaluations to draw."""
 
   title: str
   column: str
-  is_percent: bool = True
-  tail: int | None = None  # Percent of the clients that it is about.
+  measure: Measure
+  sign: str  # Follows its numbers.
+  tail: int | None  # Percent of the clients that it is about.
 
 
-_SHOWN = (
-  _Shown("Mean accuracy", "accuracy/mean"),
-  _Shown("Standard deviation over clients", "accuracy/std"),
-  _Shown("Accuracy of the worst 10 %", "accuracy/worst_10", tail=10),
-  _Shown("Accuracy of the best 10 %", "accuracy/best_10", tail=10),
-  _Shown("Mean loss", "loss/mean", is_percent=False),
-  _Shown("Loss of the worst client", "loss/max", is_percent=False),
-)
+def _shown(score: Score) -> list[_Shown]:
+  titles = {
+    "mean": f"Mean {score.noun}",
+    "std": "Standard deviation over clients",
+    "worst_10": f"{score.title} of the worst 10 %",
+    "best_10": f"{score.title} of the best 10 %",
+    "loss": "Mean loss",
+    "loss_max": "Loss of the worst client",
+    "r2_median": "Median R²",
+  }
+  return [
+    _Shown(
+      titles[name],
+      measures.evaluation_column(name, score),
+      measure,
+      score.sign if measure.scale == score.scale else "",
+      10 if name in ("worst_10", "best_10") else None,
+    )
+    for name, measure in measures.of(score).items()
+    if name in titles
+  ]
 
 
 class _Axis(NamedTuple):
@@ -107,8 +125,9 @@ def build(task: TaskRuns) -> Section:
 
 def _num_evaluations(task: TaskRuns) -> int:
   """Returns the largest number of evaluations that seeds have in common."""
+  column = measures.evaluation_column("mean", task.score)
   found = [
-    curves.over_seeds(method, lambda run: run.evaluations, _SHOWN[0].column)
+    curves.over_seeds(method, lambda run: run.evaluations, column)
     for method in task.methods
   ]
   return max((curve.rounds.size for curve in found if curve), default=0)
@@ -155,7 +174,7 @@ def _panel(task: TaskRuns, axis: _Axis) -> Markup | None:
   methods = [method for method in task.methods if method not in absent]
   figures = [
     figure
-    for shown in _SHOWN
+    for shown in _shown(task.score)
     if (figure := _figure(task, methods, shown, axis, costs)) is not None
   ]
   if not figures:
@@ -184,25 +203,29 @@ def _figure(
     return None
   unit = axis.unit(max(line.x[-1] for line in lines))
   lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
-  sign = " %" if shown.is_percent else ""
   slug = shown.column.replace("/", "-").replace("_", "-")
   chart = line_chart.draw(
     lines,
     Frame(
       curve_lines.x_scale(lines, is_whole=not axis.columns),
-      curve_lines.y_scale(lines, is_percent=shown.is_percent),
+      curve_lines.y_scale(
+        lines,
+        is_percent=bool(shown.sign),
+        # A loss and an error have no sign, R² has.
+        least=-math.inf if shown.column.startswith(f"{R2}/") else 0,
+      ),
       x_label=f"{axis.label} ({unit.name})" if unit.name else axis.label,
     ),
     identifier=f"{task.identifier}-{axis.name}-{slug}",
     title=f"{shown.title} against {axis.title.lower()}",
-    description=curve_lines.describe(lines, "the end", sign),
+    description=curve_lines.describe(lines, "the end", shown.sign),
     x_name=" ".join(filter(None, [axis.label, unit.name])),
-    y_unit=sign,
-    decimals=2 if shown.is_percent else 4,
+    y_unit=shown.sign,
+    decimals=shown.measure.digits,
   )
   tail = f": {tails.clients(task, shown.tail)}" if shown.tail else ""
-  accuracy = " (%)" if sign else ""
-  return section.figure(chart, f"{shown.title}{tail}{accuracy}")
+  unit_shown = " (%)" if shown.sign else ""
+  return section.figure(chart, f"{shown.title}{tail}{unit_shown}")
 
 
 def _line(method: Method, shown: _Shown, cost: Curve | None) -> Line | None:
@@ -213,6 +236,5 @@ def _line(method: Method, shown: _Shown, cost: Curve | None) -> Line | None:
   x = (
     curve.rounds.astype(float) if cost is None else curves.against(curve, cost)
   )
-  factor = 100 if shown.is_percent else 1
-  line = curve_lines.line(method, curve, x, factor=factor)
+  line = curve_lines.line(method, curve, x, factor=shown.measure.scale)
   return line if line.x.size else None

@@ -3,33 +3,40 @@
 import math
 
 from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.comparing.measures import MEASURES, Value
+from tff_fair.experiments.comparing.measures import Value
 from tff_fair.experiments.reporting.methods import Method
 from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.scores import ACCURACY, Score
 
 HONEST = "honest/"  # Before columns without the clients that attack.
 
 
-def of_method(method: Method, name: str, prefix: str = "") -> Value:
+def of_method(
+  method: Method, name: str, prefix: str = "", score: Score = ACCURACY
+) -> Value:
   """Returns a measure of a method over seeds, scaled for tables.
 
   Args:
     method: The method.
     name: Name of the measure.
     prefix: Begins the name of its column in the table of evaluations.
+    score: The score of the runs.
 
   Returns:
     The value; NaN if a run does not have it.
   """
-  column = f"{prefix}{measures.evaluation_column(name)}"
+  column = f"{prefix}{measures.evaluation_column(name, score)}"
   values = [_of_run(run, column) for run in method.runs]
-  return measures.over_seeds(MEASURES[name], values)
+  return measures.over_seeds(measures.of(score)[name], values)
 
 
 def has_honest(method: Method) -> bool:
   """Returns whether clients attack in a run of a method."""
-  column = f"{HONEST}{measures.evaluation_column('mean')}"
-  return any(column in run.evaluations for run in method.runs)
+  return any(
+    f"{HONEST}{measures.evaluation_column('mean', run.score)}"
+    in run.evaluations
+    for run in method.runs
+  )
 
 
 def _of_run(run: Run, column: str) -> float:

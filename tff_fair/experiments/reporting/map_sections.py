@@ -54,7 +54,8 @@ def build_coefficients(
       section.note(
         "The method multiplies each client’s update by its coefficient. A row "
         "is a client, a column a round. ",
-        "The client with the lowest accuracy at the end of the run is on top."
+        f"The client with the {task.score.worst_noun} at the end of the run is "
+        "on top."
         if all(found.is_ordered for found in maps)
         else "Clients are in the order of their numbers.",
         " A cell is empty where the client took no part. Where clients or "

@@ -2,13 +2,16 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tff_fair import typed_values
+from tff_fair.experiments.comparing import common_score, measures
 from tff_fair.experiments.comparing.groups import group
+from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import styles
 from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.scores import Score
 from tff_fair.experiments.spec_text import TASK_OPTION
 
 
@@ -54,6 +57,20 @@ class TaskRuns:
   def runs(self) -> list[Run]:
     """The runs to show."""
     return [run for method in self.methods for run in method.runs]
+
+  @functools.cached_property
+  def score(self) -> Score:
+    """The number by which clients are compared, with its decimals.
+
+    Raises:
+      RunError: If runs have different ones.
+    """
+    return common_score.of_runs(self.runs or self.unfinished)
+
+  @property
+  def measures(self) -> Mapping[str, Measure]:
+    """The measures of the runs by name."""
+    return measures.of(self.score)
 
   @functools.cached_property
   def clients(self) -> ClientNames:

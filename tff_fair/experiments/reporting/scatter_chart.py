@@ -78,7 +78,7 @@ def draw(
     identifier: Unique on the page.
     title: Title of the chart.
     description: Its contents in words.
-    front: Places of the points of the Pareto front, by ascending x.
+    front: Places of the points of the Pareto front, by x, the worst first.
   """
   return frame.drawing(
     identifier,

@@ -5,11 +5,12 @@ It is there for runs of a search alone: those beside a search.json.
 
 import importlib.util
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tff_fair.experiments.comparing.measures import MEASURES, Measure
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import (
   line_chart,
@@ -127,7 +128,7 @@ def _histories(
 ) -> list[Markup]:
   figures = []
   for place, name in enumerate(settings.objectives):
-    measure = MEASURES[name]
+    measure = _measures(complete)[name]
     values = _values(complete, place, measure)
     if not np.isfinite(values).any():
       continue
@@ -171,7 +172,7 @@ def _front(
   """Returns the first two objectives against each other."""
   if len(settings.objectives) < 2:
     return None
-  one, other = (MEASURES[name] for name in settings.objectives[:2])
+  one, other = (_measures(complete)[n] for n in settings.objectives[:2])
   all_x = _values(complete, 0, one)
   all_y = _values(complete, 1, other)
   known = np.isfinite(all_x) & np.isfinite(all_y)
@@ -192,19 +193,18 @@ def _front(
   ]
   signs = [1 if m.higher_is_better else -1 for m in (one, other)]
   front = scatter_chart.pareto_front(signs[0] * x, signs[1] * y)
-  front.sort(key=lambda place: points[place].x)
   chart = scatter_chart.draw(
     points,
-    Frame(_scale(x), _scale(y), x_label=one.title.lower()),
+    Frame(_scale(x), _scale(y), x_label=one.words),
     identifier=f"{identifier}-front",
-    title=f"{other.title} against {one.title.lower()}",
+    title=f"{other.title} against {one.words}",
     description="Pareto front: trials "
     f"{', '.join(points[place].label for place in front)}.",
     front=front,
   )
   return section.figure(
     chart,
-    f"{other.title} against {one.title.lower()}",
+    f"{other.title} against {one.words}",
     f"Trials by number. {one.title}: {_better(one)}. "
     f"{other.title}: {_better(other)}.",
   )
@@ -237,7 +237,10 @@ def _importances(
           element(
             "tr",
             element("th", "Setting", scope="col", class_="name"),
-            [element("th", MEASURES[n].title, scope="col") for n in shares],
+            [
+              element("th", _measures(told)[n].title, scope="col")
+              for n in shares
+            ],
           ),
         ),
         element(
@@ -262,6 +265,11 @@ def _importances(
       "few trials it is a hint."
     ),
   )
+
+
+def _measures(told: Sequence[Trial]) -> Mapping[str, Measure]:
+  """Returns the measures of the runs of trials."""
+  return measures.of(trials.score_of(told))
 
 
 def _values(

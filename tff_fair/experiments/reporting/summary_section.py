@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.comparing.measures import MEASURES, Measure
 from tff_fair.experiments.reporting import (
-  final_accuracies,
   final_measures,
+  final_scores,
   section,
   tables,
   tails,
@@ -17,15 +16,14 @@ from tff_fair.experiments.reporting.section import Section
 
 _PERCENTS = (5, 10, 20, 30)
 _TAILS = tuple(f"{end}_{q}" for end in ("worst", "best") for q in _PERCENTS)
-_ACCURACY = ("mean", "std", *_TAILS)
+_ENDS = ("mean", "std", *_TAILS)
 _MORE = (
   *("weighted", "variance", "min", "percentile_10", "percentile_50"),
   *("percentile_90", "max"),
 )
-_UNIFORMITY_AND_LOSS = (
-  *("relative_std", "angle", "kl_uniform", "entropy", "jain", "loss"),
-  *("loss_std", "loss_max"),
-)
+_UNIFORMITY = ("relative_std", "angle", "kl_uniform", "entropy", "jain")
+_LOSS = ("loss", "loss_std", "loss_max")
+_R2 = ("r2", "r2_median", "r2_min")  # Of errors alone.
 _MAX_CLIENTS = 10  # A column for each has room.
 
 
@@ -33,6 +31,10 @@ def build(task: TaskRuns) -> Section:
   """Returns the section: some tables."""
   has_honest = any(map(final_measures.has_honest, task.methods))
   sizes = "; ".join(f"{q} %: {tails.clients(task, q)}" for q in _PERCENTS)
+  score = task.score
+  squared = f"; variance in {score.sign.strip()}²" if score.sign else ""
+  more = f" ({score.sign.strip()}{squared})" if score.sign else ""
+  r2 = [name for name in _R2 if name in task.measures]
   return Section(
     "All measures",
     [
@@ -42,28 +44,35 @@ def build(task: TaskRuns) -> Section:
       ),
       _table(
         task,
-        "Test accuracy over honest clients alone (%)",
-        _ACCURACY,
+        f"Test {score.noun} over honest clients alone{score.in_brackets}",
+        _ENDS,
         final_measures.HONEST,
       )
       if has_honest
       else None,
       section.fold(
         "Worst and best clients",
-        _table(task, f"Test accuracy over clients (%); {sizes}", _ACCURACY),
+        _table(
+          task,
+          f"Test {score.noun} over clients{score.in_brackets}; {sizes}",
+          _ENDS,
+        ),
       ),
       section.fold(
         "Percentiles and variance",
-        _table(task, "Test accuracy over clients (%; variance in %²)", _MORE),
+        _table(task, f"Test {score.noun} over clients{more}", _MORE),
       ),
       section.fold(
         "Uniformity and loss",
         _table(
           task,
-          "Uniformity of accuracies, and test loss",
-          _UNIFORMITY_AND_LOSS,
+          f"Uniformity of {score.plural}, and test loss",
+          (*_UNIFORMITY, *_LOSS),
         ),
       ),
+      section.fold("R²", _table(task, "Test R² over clients", r2))
+      if r2
+      else None,
       _clients(task),
     ],
   )
@@ -77,9 +86,9 @@ def _table(
     task.methods,
     [
       tables.column(
-        MEASURES[name],
+        task.measures[name],
         [
-          final_measures.of_method(method, name, prefix)
+          final_measures.of_method(method, name, prefix, task.score)
           for method in task.methods
         ],
       )
@@ -89,20 +98,21 @@ def _table(
 
 
 def _clients(task: TaskRuns) -> Child:
-  """Returns a table of each client's accuracy.
+  """Returns a table of each client's score.
 
   Returns:
     None if there are many clients, or runs have different ones.
   """
-  found = {run.path: final_accuracies.of_run(run) for run in task.runs}
+  found = {run.path: final_scores.of_run(run) for run in task.runs}
   clients = found[task.runs[0].path].index
   if not 0 < len(clients) <= _MAX_CLIENTS or not all(
-    accuracies.index.equals(clients) for accuracies in found.values()
+    of_run.index.equals(clients) for of_run in found.values()
   ):
     return None
   columns = []
   for client in clients:
-    measure = Measure(task.clients.full(int(client)), True)
+    title = task.clients.full(int(client))
+    measure = task.measures["mean"]._replace(title=title)
     values = [
       measures.over_seeds(measure, [found[r.path][client] for r in method.runs])
       for method in task.methods
@@ -110,5 +120,9 @@ def _clients(task: TaskRuns) -> Child:
     columns.append(tables.column(measure, values))
   return section.fold(
     "Each client",
-    tables.draw("Test accuracy of each client (%)", task.methods, columns),
+    tables.draw(
+      f"Test {task.score.noun} of each client{task.score.in_brackets}",
+      task.methods,
+      columns,
+    ),
   )

@@ -1,6 +1,6 @@
 """How many clients a tail is, such as the worst 10 %."""
 
-from tff_fair.experiments.reporting import final_accuracies
+from tff_fair.experiments.reporting import final_scores
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.metrics.statistics import tail_size
 
@@ -15,7 +15,7 @@ def clients(task: TaskRuns, percent: int) -> str:
   Returns:
     The words; empty if no run has evaluated a client.
   """
-  counts = {final_accuracies.of_run(run).size for run in task.runs} - {0}
+  counts = {final_scores.of_run(run).size for run in task.runs} - {0}
   if not counts:
     return ""
   if len(counts) > 1:

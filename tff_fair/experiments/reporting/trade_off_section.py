@@ -1,11 +1,11 @@
-"""Section: accuracy against fairness, and the methods that no other beats."""
+"""Section: score against fairness, and the methods that no other beats."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.comparing.measures import MEASURES
+from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import (
   final_measures,
   scale,
@@ -19,21 +19,21 @@ from tff_fair.experiments.reporting.methods import Method, TaskRuns
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
 
-_TITLE = "Accuracy and fairness"
 _MAX_NAMES = 10
 
 
 def build(task: TaskRuns) -> Section:
-  """Returns the section: mean accuracy against std and worst 10 %."""
+  """Returns the section: the mean score against std and worst 10 %."""
+  title = f"{task.score.title} and fairness"
   figures = [
     figure
     for name in ("std", "worst_10")
     if (figure := _figure(task, name)) is not None
   ]
   if not figures:
-    return Section(_TITLE, absence="no run has finite accuracies")
+    return Section(title, absence=f"no run has finite {task.score.plural}")
   return Section(
-    _TITLE,
+    title,
     [
       section.note(
         f"Worst 10 %: {tails.clients(task, 10)}. "
@@ -53,48 +53,57 @@ def build(task: TaskRuns) -> Section:
 
 
 def _figure(task: TaskRuns, name: str) -> Markup | None:
-  measure = MEASURES[name]
+  score, mean, measure = task.score, task.measures["mean"], task.measures[name]
   points = [
     point
     for method in task.methods
-    if np.isfinite((point := _point(method, name)).x + point.y)
+    if np.isfinite((point := _point(task, method, name)).x + point.y)
   ]
   if not points:
     return None
-  sign = 1 if measure.higher_is_better else -1
   front = scatter_chart.pareto_front(
-    [point.x for point in points], [sign * point.y for point in points]
+    [_sign(mean) * point.x for point in points],
+    [_sign(measure) * point.y for point in points],
   )
   names = ", ".join(points[place].label for place in front)
   if len(front) > _MAX_NAMES:
     names = f"{len(front)} of {len(points)} methods"
-  direction = "up" if sign > 0 else "down"
-  title = f"{measure.title} against mean accuracy"
+  up = "up" if measure.higher_is_better else "down"
+  right = "right" if mean.higher_is_better else "left"
+  title = f"{measure.title} against mean {score.noun}"
   chart = scatter_chart.draw(
     points,
     Frame(
-      _scale([(point.x, point.x_spread) for point in points]),
-      _scale([(point.y, point.y_spread) for point in points]),
-      x_label="mean accuracy (%)",
+      _scale([(point.x, point.x_spread) for point in points], score.limit),
+      _scale([(point.y, point.y_spread) for point in points], score.limit),
+      x_label=f"mean {score.noun}{score.in_brackets}",
     ),
     identifier=f"{task.identifier}-mean-{name}",
     title=title,
-    description=f"Better is right and {direction}. Pareto front: {names}.",
+    description=f"Better is {right} and {up}. Pareto front: {names}.",
     front=front,
   )
   return section.figure(
     chart,
-    f"{measure.title} of accuracy over clients (%), better {direction} and "
-    "right",
+    f"{measure.title} of {score.noun} over clients{score.in_brackets}, better "
+    f"{up} and {right}",
     f"Pareto front: {names}.",
   )
 
 
-def _point(method: Method, name: str) -> Point:
-  x, y = (final_measures.of_method(method, n) for n in ("mean", name))
+def _sign(measure: Measure) -> int:
+  return 1 if measure.higher_is_better else -1
+
+
+def _point(task: TaskRuns, method: Method, name: str) -> Point:
+  x, y = (
+    final_measures.of_method(method, n, score=task.score)
+    for n in ("mean", name)
+  )
   texts = [
-    f"{MEASURES[n].title.lower()} {measures.value_text(MEASURES[n], value)} %"
+    f"{measure.words} {measures.value_text(measure, value)}{task.score.sign}"
     for n, value in (("mean", x), (name, y))
+    for measure in [task.measures[n]]
   ]
   return Point(
     method.label,
@@ -108,11 +117,11 @@ def _point(method: Method, name: str) -> Point:
   )
 
 
-def _scale(values: Sequence[tuple[float, float]]) -> scale.Scale:
+def _scale(values: Sequence[tuple[float, float]], limit: float) -> scale.Scale:
   low = min(mean - spread for mean, spread in values)
   high = max(mean + spread for mean, spread in values)
   # Points at the very edge would be half a marker beyond it.
   room = (high - low) / 20
   return scale.linear(
-    max(low - room, 0), min(high + room, 100), bounds=(0, 100)
+    max(low - room, 0), min(high + room, limit), bounds=(0, limit)
   )

@@ -15,7 +15,6 @@ from tff_fair.experiments.comparing import (
 )
 from tff_fair.experiments.comparing.evaluations import Choice, Evaluation
 from tff_fair.experiments.comparing.groups import Group
-from tff_fair.experiments.comparing.measures import MEASURES
 from tff_fair.experiments.comparing.method_tables import Contents
 from tff_fair.experiments.comparing.table import Row
 from tff_fair.experiments.reporting import (
@@ -31,7 +30,7 @@ from tff_fair.experiments.runs.run import Run
 
 _TITLE = "Verdict"
 _NAMES = ("mean", "std", "worst_10")
-_WORDS = ("Mean accuracy", "Std over clients", "Worst 10\N{NO-BREAK SPACE}%")
+_TAIL = "Worst 10\N{NO-BREAK SPACE}%"
 _USUAL_BASELINE = "fedavg"
 
 
@@ -55,13 +54,13 @@ def build(task: TaskRuns, baseline: str | None = None) -> Section:
     row.label: row for row in contents.differences("clients", reference).rows
   }
   has_marks = any(mark for row in rows for mark in row.marks)
-  columns = _columns(rows)
+  columns = _columns(task, rows)
   with_noise = _with_noise(columns, groups, chosen)
   return Section(
     _TITLE,
     [
       _notes(run_tables.run_notes(groups, chosen)),
-      _sentences(rows) if has_marks else None,
+      _sentences(task, rows) if has_marks else None,
       tables.draw(
         _caption(task, len(methods)),
         methods,
@@ -70,7 +69,7 @@ def build(task: TaskRuns, baseline: str | None = None) -> Section:
           *difference_columns.build(
             methods,
             reference.label,
-            [MEASURES[name] for name in _NAMES],
+            [task.measures[name] for name in _NAMES],
             contrasts,
           ),
         ],
@@ -118,13 +117,16 @@ def _caption(task: TaskRuns, num_methods: int) -> str:
   tail = tails.clients(task, 10)
   of_tail = f"; worst 10 %: {tail}" if tail else ""
   differences = "; Δ: difference to the baseline" if num_methods > 1 else ""
-  return f"Test accuracy over clients (%){of_tail}{differences}"
+  score = task.score
+  return (
+    f"Test {score.noun} over clients{score.in_brackets}{of_tail}{differences}"
+  )
 
 
-def _columns(rows: Sequence[Row]) -> list[tables.Column]:
+def _columns(task: TaskRuns, rows: Sequence[Row]) -> list[tables.Column]:
   return [
     tables.column(
-      MEASURES[name],
+      task.measures[name],
       [measures.Value(*row.cells[place]) for row in rows],
       [row.marks[place] for row in rows],
     )
@@ -155,29 +157,32 @@ def _notes(notes: Sequence[str]) -> Child:
   )
 
 
-def _sentences(rows: Sequence[Row]) -> Markup:
+def _sentences(task: TaskRuns, rows: Sequence[Row]) -> Markup:
   """Returns which methods are best, for each measure."""
   parts = []
-  for place, (name, words) in enumerate(zip(_NAMES, _WORDS, strict=True)):
+  all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
+  for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
     best = [row for row in rows if row.marks[place] == marks.BEST]
     if best:
-      said = _best(name, place, best, len(rows))
+      said = _best(task, name, place, best, len(rows))
       parts += [element("dt", words), element("dd", said)]
   return element("dl", parts, class_="verdict")
 
 
 def _best(
-  name: str, place: int, best: Sequence[Row], num_methods: int
+  task: TaskRuns,
+  name: str,
+  place: int,
+  best: Sequence[Row],
+  num_methods: int,
 ) -> list[Child]:
-  measure = MEASURES[name]
+  measure = task.measures[name]
   values = {row.label: measures.Value(*row.cells[place]) for row in best}
   first = min(values, key=lambda n: measures.badness(measure, values[n].mean))
   others = [label for label in values if label != first]
   mean = f"{values[first].mean:.{measure.digits}f}"
-  said: list[Child] = [
-    element("strong", first),
-    f" {mean}\N{NO-BREAK SPACE}%. ",
-  ]
+  sign = task.score.sign.replace(" ", "\N{NO-BREAK SPACE}")
+  said: list[Child] = [element("strong", first), f" {mean}{sign}. "]
   if not others:
     said.append("All other methods clearly differ from it.")
   elif len(values) == num_methods:

@@ -15,7 +15,7 @@ from typing import Any
 
 import tasks
 from tff_fair import typed_values
-from tff_fair.experiments import settings, spec_text
+from tff_fair.experiments import scores, settings, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.typed_values import Value
@@ -27,6 +27,7 @@ FLAGS, HPARAMS = "flags", "hparams"
 OWN_FILES, DIRECTORY = "own_files", "directory"
 FILE = "_file"  # After the name of a setting: the version of a user's file.
 INTERVAL = "rounds_per_evaluation"
+SCORE = "score"  # Of the data; without it, the score is the accuracy.
 # Flags that hold `name=value` texts, by the field that is a mapping.
 _MAPPINGS = {"task_options": "task_option", "hparams": "hparam"}
 _FLAGS_WITHOUT_FIELD = ("output_dir", "workers", *_MAPPINGS.values())
@@ -34,6 +35,7 @@ _LISTS = ("workers", *_MAPPINGS.values())  # Flags that hold texts.
 # What a run may have anew where it goes on.
 _FREE_GROUPS = (COMMAND, SPEC)
 _SHORT = 8  # Letters of a digest that people see.
+_SCORES = tuple(scores.BY_NAME)
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
 
 
@@ -43,6 +45,7 @@ def build(
   clients_per_round: int | str,
   aggregation: str,
   description: str,
+  score: scores.Score = scores.ACCURACY,
   output_dir: str | None = None,
   workers: Sequence[str] = (),
   command: str | None = None,
@@ -54,6 +57,7 @@ def build(
     clients_per_round: The size of its cohorts, or a range of sizes.
     aggregation: The way in which it sums client updates.
     description: Describes the data in a line.
+    score: The number by which clients are compared.
     output_dir: The folder that the user chose, if any.
     workers: The addresses of TFF workers.
     command: The command line; by default one that gives all settings which
@@ -74,11 +78,14 @@ def build(
     "workers": list(workers),
   }
   line = {"line": command or spec_text.command(spec, output_dir, workers)}
+  data = {"description": description}
+  if score is not scores.ACCURACY:  # All runs had it before there were others.
+    data[SCORE] = score.name
   own = own_files(spec)
   return {
     # Where paths of a user's files begin.
     COMMAND: {**line, DIRECTORY: os.getcwd()} if own else line,
-    DATA: {"description": description},
+    DATA: data,
     SPEC: values,
     FLAGS: flags,
     HPARAMS: spec.all_hparams,
@@ -149,7 +156,15 @@ def problems(content: Mapping[str, Any]) -> Iterator[str]:
   for group, name in ((DATA, "description"), (COMMAND, "line")):
     if not isinstance(content.get(group, {}).get(name, ""), str):
       yield f"its {name} is no text"
+  if content.get(DATA, {}).get(SCORE, scores.ACCURACY.name) not in _SCORES:
+    yield f"its {SCORE} is none of {', '.join(_SCORES)}"
   yield from _wrong_values(content)
+
+
+def score(configuration: Configuration) -> scores.Score:
+  """Returns the number by which a run compares clients."""
+  name = configuration.get(DATA, {}).get(SCORE, scores.ACCURACY.name)
+  return scores.BY_NAME[name]
 
 
 def read_spec(configuration: Configuration) -> RunSpec:

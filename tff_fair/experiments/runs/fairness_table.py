@@ -5,7 +5,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from tff_fair.experiments import spread_noise
+from tff_fair.experiments import scores, spread_noise
+from tff_fair.experiments.scores import Score
 
 # Each column of the table: titles, names of the summary.
 _TABLE: tuple[Mapping[str, str], ...] = (
@@ -40,7 +41,9 @@ _TABLE: tuple[Mapping[str, str], ...] = (
   },
 )
 _WIDTH = 80  # Of a terminal.
-_NOT_IN_PERCENT = frozenset(_TABLE[-1].values())
+_RELATIVE = frozenset(_TABLE[-1].values())  # They have no unit.
+_BESIDE = {scores.R2: "R²"}
+_BESIDE_SHOWN = {"mean": "mean", "median": "percentile_50", "lowest": "min"}
 
 
 def describe(summary: Mapping[str, Any]) -> str:
@@ -53,32 +56,58 @@ def describe(summary: Mapping[str, Any]) -> str:
     A title, the fairness table, and the noise in the spread where it is known;
     where clients attack, the same of the honest ones alone.
   """
+  score = _score(summary)
   text = (
-    f"Test accuracy over {summary['num_clients']:,} clients after "
-    f"{summary['rounds']:,} rounds, in percent\n\n"
-    f"{fairness_table(summary['test_accuracy'])}{_noise(summary)}"
+    f"Test {score.noun} over {summary['num_clients']:,} clients after "
+    f"{summary['rounds']:,} rounds, {score.in_unit}\n\n"
+    f"{_results(summary, score)}{_noise(summary)}"
   )
   if honest := summary.get("honest"):
     text += (
       f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
-      f"{fairness_table(honest['test_accuracy'])}{_noise(honest)}"
+      f"{_results(honest, score)}{_noise(honest)}"
     )
   return text
 
 
-def fairness_table(accuracy: Mapping[str, float]) -> str:
-  """Formats a fairness summary in percent, as papers print it.
+def _score(summary: Mapping[str, Any]) -> Score:
+  """Returns the score of a summary, with the decimals that its numbers need."""
+  found = next(
+    (s for s in scores.BY_NAME.values() if f"test_{s.name}" in summary),
+    scores.ACCURACY,
+  )
+  return found.fitting(summary[f"test_{found.name}"]["mean"])
+
+
+def _results(summary: Mapping[str, Any], score: Score) -> str:
+  lines = [fairness_table(summary[f"test_{score.name}"], score)]
+  for name in score.beside:
+    found = summary[f"test_{name}"]
+    values = (f"{title} {found[n]:.4f}" for title, n in _BESIDE_SHOWN.items())
+    lines += ["", f"{_BESIDE[name]}: {', '.join(values)}"]
+  return "\n".join(lines)
+
+
+def fairness_table(
+  found: Mapping[str, float], score: Score = scores.ACCURACY
+) -> str:
+  """Formats a fairness summary in its unit, such as percent, as papers do.
 
   Relative measures and the angle (in degrees) are left as they are.
 
   Args:
-    accuracy: What `tff_fair.metrics.fairness_summary` returns.
+    found: What `score.summarize` returns: for accuracies,
+      `tff_fair.metrics.fairness_summary`.
+    score: Their score.
 
   Returns:
-    Lines of 80 characters or less, the last without an end of line.
+    Lines of 80 characters or less, unless numbers are very large, the last
+    without an end of line.
   """
   columns = [
-    _column({title: _format(name, accuracy[name]) for title, name in c.items()})
+    _column(
+      {title: _format(name, found[name], score) for title, name in c.items()}
+    )
     for c in _TABLE
   ]
   widths = [len(column[0]) for column in columns]
@@ -91,20 +120,20 @@ def fairness_table(accuracy: Mapping[str, float]) -> str:
 
 
 def _noise(summary: Mapping[str, Any]) -> str:
-  # Runs of earlier versions do not have it.
+  # Runs of earlier versions do not have it, nor do regressions.
   if not (noise := summary.get(spread_noise.KEY)):
     return ""
   told = spread_noise.sentence(summary["test_accuracy"]["std"], noise)
   return "\n\n" + textwrap.fill(told, _WIDTH, break_on_hyphens=False)
 
 
-def _format(name: str, value: float) -> str:
+def _format(name: str, value: float, score: Score) -> str:
   if name == "angle":
     return f"{value:.2f}°"
-  if name in _NOT_IN_PERCENT:
+  if name in _RELATIVE:
     return f"{value:.4f}"
-  scale = 100**2 if name == "variance" else 100
-  return f"{scale * value:.2f}"
+  scale = score.scale**2 if name == "variance" else score.scale
+  return f"{scale * value:.{score.digits}f}"
 
 
 def _column(cells: Mapping[str, str]) -> list[str]:

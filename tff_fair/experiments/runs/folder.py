@@ -19,6 +19,7 @@ from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs import configuration as configurations
 from tff_fair.experiments.runs.configuration import Configuration
+from tff_fair.experiments.scores import Score
 
 
 class RunFolder:
@@ -40,6 +41,7 @@ class RunFolder:
     self.clients = path / "clients.csv"
     self.labels = path / "labels.csv"
     self.distribution_plot = path / "accuracy_distribution.png"
+    self.error_plot = path / "rmse_distribution.png"
     self.curves_plot = path / "curves.png"
     self.summary = path / "summary.json"
     self.pruned = path / "pruned.json"
@@ -57,10 +59,20 @@ class RunFolder:
 
   @property
   def optional_files(self) -> frozenset[pathlib.Path]:
-    """Those of them that a run writes only on demand."""
+    """Those of them that a run writes only on demand, or of regressions."""
     return frozenset(
-      {self.best_checkpoint, self.pruned, self.wandb, self.set_aside}
+      {
+        self.best_checkpoint,
+        self.pruned,
+        self.wandb,
+        self.set_aside,
+        self.error_plot,
+      }
     )
+
+  def plot_of(self, score: Score) -> pathlib.Path:
+    """Returns the plot of a score over clients."""
+    return self.path / f"{score.name}_distribution.png"
 
   @property
   def round_tables(self) -> tuple[pathlib.Path, ...]:

@@ -22,6 +22,7 @@ import tasks
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, tables
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.scores import Score
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
 from tff_fair.typed_values import Value
@@ -88,6 +89,11 @@ class Run:
   def seed(self) -> int:
     """Seed of everything random."""
     return int(self.config["flags"][SEED])
+
+  @property
+  def score(self) -> Score:
+    """The number by which its clients are compared: accuracy, or an error."""
+    return configuration.score(self.config)
 
   @functools.cached_property
   def spec(self) -> RunSpec:
@@ -211,20 +217,28 @@ class Run:
 
   @functools.cached_property
   def evaluations(self) -> pd.DataFrame:
-    """One row per evaluation: round, accuracy/mean, ..., loss/mean, ..."""
-    return self._of_rounds(tables.EVALUATIONS)
+    """One row per evaluation: round, accuracy/mean, ..., loss/mean, ...
+
+    Of a regression, rmse/mean, ..., r2/mean, ... in place of the accuracy.
+    """
+    return self._of_rounds(tables.evaluations(self.score))
 
   @functools.cached_property
   def client_evaluations(self) -> pd.DataFrame:
-    """One row per evaluation and client: round, client_id, accuracy, ..."""
-    kind = tables.CLIENT_EVALUATIONS
+    """One row per evaluation and client: round, client_id, accuracy, ...
+
+    Of a regression, rmse and r2 in place of the accuracy.
+    """
+    kind, score = tables.client_evaluations(self.score), self.score
     table = self._of_rounds(kind)
-    fits = table["accuracy"].between(-_RANGE_SLACK, 1 + _RANGE_SLACK)
+    fits = table[score.name].between(
+      -_RANGE_SLACK, score.highest + _RANGE_SLACK
+    )
     if not fits.all():
       row = int(fits.argmin())
       raise RunError(
-        f"{self.path / kind.name}: row {row + 1} has no accuracy in [0, 1]: "
-        f"{table['accuracy'].iloc[row]}."
+        f"{self.path / kind.name}: row {row + 1} has no {score.noun} in "
+        f"[0, {score.highest:g}]: {table[score.name].iloc[row]}."
       )
     # A run in the middle of an evaluation may have written half of its rows.
     table = table[table[ROUND].isin(self.evaluations[ROUND])]
@@ -304,7 +318,7 @@ class Run:
     found = rounds.value_counts().reindex(self.evaluations[ROUND], fill_value=0)
     if found.nunique() > 1:
       raise RunError(
-        f"{self.path / tables.CLIENT_EVALUATIONS.name}: has rows of "
-        f"{found.min()} clients in round {found.idxmin()}, and of "
+        f"{self.path / tables.client_evaluations(self.score).name}: has rows "
+        f"of {found.min()} clients in round {found.idxmin()}, and of "
         f"{found.max()} in round {found.idxmax()}."
       )

@@ -14,6 +14,7 @@ import pandas as pd
 
 from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.scores import Score
 
 ROUND, CLIENT = "round", "client_id"
 NAME = "client"  # The column of the clients' names, which may be any text.
@@ -45,13 +46,21 @@ class Kind(NamedTuple):
     return (*self.keys, *self.full, *self.required)
 
 
-EVALUATIONS = Kind("evaluations.csv", (ROUND,), ("accuracy/mean",))
-CLIENT_EVALUATIONS = Kind(
-  "client_evaluations.csv",
-  (ROUND, CLIENT),
-  ("accuracy",),
-  ("loss", "num_examples"),
-)
+def evaluations(score: Score) -> Kind:
+  """Returns the table of the evaluations of runs with a score."""
+  return Kind("evaluations.csv", (ROUND,), (f"{score.name}/mean",))
+
+
+def client_evaluations(score: Score) -> Kind:
+  """Returns the table of the evaluations of each client."""
+  return Kind(
+    "client_evaluations.csv",
+    (ROUND, CLIENT),
+    (score.name,),
+    ("loss", "num_examples", *score.beside),
+  )
+
+
 # A method may report all kinds of values, and a client any reason.
 METRICS = Kind("metrics.csv", (ROUND,), is_numeric=False)
 COHORTS = Kind("cohorts.csv", (ROUND, CLIENT), is_numeric=False)

@@ -19,7 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from tff_fair.experiments import scores
 from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.scores import Score
 from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.searching.space import Space
@@ -74,6 +76,7 @@ class Pruning:
     before: All trials before, by their numbers.
     tried: The settings of the run, as texts.
     total_rounds: The rounds of a whole run; after the last, nothing is pruned.
+    score: The score of the run; None until there is an evaluation.
   """
 
   name: str
@@ -83,6 +86,7 @@ class Pruning:
   tried: Mapping[str, str]
   total_rounds: int
   is_pruned: bool = False
+  score: Score | None = None
   _trial: optuna.Trial | None = None
 
   def add(self, round_num: int, clients: Mapping[str, np.ndarray]) -> None:
@@ -90,15 +94,18 @@ class Pruning:
 
     Args:
       round_num: Its round.
-      clients: Columns with one entry per client: client_id, accuracy, ...
+      clients: Columns with one entry per client: client_id, that of a score,
+        ...
     """
     # Before the first round, all trials are alike.
     if self.is_pruned or not 0 < round_num < self.total_rounds:
       return
+    self.score = next(s for n, s in scores.BY_NAME.items() if n in clients)
     value = trials.objective(
       pd.DataFrame(dict(clients)),
       self.settings.objective,
       self.settings.validation_fraction,
+      self.score,
     )
     with _quiet():
       if self._trial is None:
@@ -108,7 +115,12 @@ class Pruning:
 
   def _begun(self) -> optuna.Trial:
     study = _retold(
-      self.name, self.space, self.settings, self.before, self.total_rounds
+      self.name,
+      self.space,
+      self.settings,
+      self.before,
+      self.total_rounds,
+      self.score,
     )
     return _ask(study, self.space, self.tried)
 
@@ -225,13 +237,14 @@ def _retold(
   settings: SearchSettings,
   before: Sequence[Trial],
   total_rounds: int | None,
+  score: Score | None = None,
 ) -> optuna.Study:
-  """Returns a study that knows some trials."""
+  """Returns a study that knows some trials; by default, of their score."""
   import optuna  # noqa: PLC0415
 
   study = optuna.create_study(
     study_name=name,
-    directions=settings.directions,
+    directions=settings.directions_of(score or trials.score_of(before)),
     sampler=optuna.samplers.RandomSampler(0),  # All settings are known.
     pruner=_pruner(settings, total_rounds),
   )

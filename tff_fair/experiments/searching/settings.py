@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.scores import ACCURACY, Score
 
 # Samplers by name; Optuna's others need packages beside it.
 SAMPLERS = {
@@ -33,8 +34,8 @@ class SearchSettings:
     trials: How many settings each method tries.
     sampler: Who suggests them, one of `SAMPLERS`.
     sampler_seed: Seed of the sampler.
-    objective: The measure to improve, as `measures.MEASURES` names it; several,
-      as "mean,worst_10", for a Pareto set.
+    objective: The measure to improve, one of `measures.NAMES`; several, as
+      "mean,worst_10", for a Pareto set.
     pruner: Who ends runs early, one of `PRUNERS`.
     validation_fraction: Share of the clients whose test data decide; 0 is all.
   """
@@ -80,9 +81,22 @@ class SearchSettings:
 
   @property
   def directions(self) -> list[Direction]:
-    """Which way each objective is better, as Optuna says it."""
+    """Which way each objective is better, where runs have accuracies."""
+    return self.directions_of(ACCURACY)
+
+  def directions_of(self, score: Score) -> list[Direction]:
+    """Returns which way each objective is better, as Optuna says it.
+
+    Args:
+      score: The score of the runs.
+
+    Raises:
+      ArgumentError: If the runs do not have an objective.
+    """
     return [
-      "maximize" if measures.MEASURES[name].higher_is_better else "minimize"
+      "maximize"
+      if measures.find(name, score, "the search", "objective").higher_is_better
+      else "minimize"
       for name in self.objectives
     ]
 
@@ -107,10 +121,10 @@ class SearchSettings:
   def _check_objective(self) -> None:
     names = self.objectives
     for name in names:
-      if name not in measures.MEASURES:
+      if name not in measures.NAMES:
         raise ArgumentError(
           "objective",
-          f"unknown {name!r}; valid: {', '.join(measures.MEASURES)}.",
+          f"unknown {name!r}; valid: {', '.join(measures.NAMES)}.",
           value=self.objective,
         )
     if len(set(names)) < len(names):

@@ -44,13 +44,14 @@ def describe(
 
 def values_text(trial: Trial, settings: SearchSettings) -> str:
   """Returns the objectives of a complete trial, as "worst 10 % 31.25"."""
+  found = measures.of(trials.score_of([trial]))
   return ", ".join(
-    f"{measure.title.lower()} "
+    f"{measure.words} "
     f"{measures.value_text(measure, measures.over_seeds(measure, [value]))}"
     for name, value in zip(
       settings.objectives, trial.outcome.values, strict=True
     )
-    for measure in [measures.MEASURES[name]]
+    for measure in [found[name]]
   )
 
 

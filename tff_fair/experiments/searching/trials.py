@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing import common_score, measures
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.run import ROUND
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.sweeps import choice
 
@@ -27,11 +28,13 @@ class Outcome(NamedTuple):
     values: The objectives of a complete trial, means over seeds.
     curve: The first objective of the first seed by round; empty where a search
       has several objectives.
+    score: The score of the runs; None where it is not known yet.
   """
 
   state: str
   values: tuple[float, ...] = ()
   curve: Mapping[int, float] = {}
+  score: Score | None = None
 
 
 _NOT_ENDED = Outcome(RUNNING)
@@ -54,21 +57,34 @@ class Trial:
   outcome: Outcome = _NOT_ENDED
 
 
-def objective(clients: pd.DataFrame, name: str, fraction: float) -> float:
+def score_of(trials: Sequence[Trial]) -> Score:
+  """Returns the score of the runs of trials; of none, the accuracy.
+
+  It decides nothing before a trial has ended: no value is told before.
+  """
+  known = (trial.outcome.score for trial in trials)
+  return next((score for score in known if score is not None), ACCURACY)
+
+
+def objective(
+  clients: pd.DataFrame, name: str, fraction: float, score: Score = ACCURACY
+) -> float:
   """Returns an objective of an evaluation, over the clients to choose on.
 
   Where it is no number, as of a model that diverged, it is the worst possible.
 
   Args:
-    clients: One row per client: client_id, num_examples, loss, accuracy.
+    clients: One row per client: client_id, num_examples, loss, and the score.
     name: The name of the measure.
     fraction: Share of the clients to choose on; 0 is all.
+    score: The score of the clients.
 
   Raises:
-    ArgumentError: If the clients cannot be divided.
+    ArgumentError: If the clients cannot be divided, or do not have the measure.
   """
   part = choice.part_of(clients, fraction, is_validation=True)
-  measure, value = measures.MEASURES[name], measures.of_clients(part)[name]
+  measure = measures.find(name, score, "the search", "objective")
+  value = measures.of_clients(part, score)[name]
   if math.isnan(value):
     return -math.inf if measure.higher_is_better else math.inf
   return value
@@ -91,24 +107,27 @@ def outcome(
   fraction = settings.validation_fraction
   if state == FAILED:
     return Outcome(state)
-  first = finding.open_run(folder / runs[0]).client_evaluations
+  first = finding.open_run(folder / runs[0])
+  score = common_score.of_runs([first])
   curve: dict[int, float] = {}
   if len(settings.objectives) == 1:
     curve = {
-      int(round_num): objective(clients, settings.objective, fraction)
-      for round_num, clients in first.groupby(ROUND)
+      int(round_num): objective(clients, settings.objective, fraction, score)
+      for round_num, clients in first.client_evaluations.groupby(ROUND)
       if round_num > 0  # Before the first round, all trials are alike.
     }
   if state == PRUNED:
-    return Outcome(state, (), curve)
+    return Outcome(state, (), curve, score)
   last = [
     choice.last_evaluation(finding.open_run(folder / name)) for name in runs
   ]
   values = tuple(
-    float(np.mean([objective(clients, name, fraction) for clients in last]))
+    float(
+      np.mean([objective(clients, name, fraction, score) for clients in last])
+    )
     for name in settings.objectives
   )
-  return Outcome(state, values, curve)
+  return Outcome(state, values, curve, score)
 
 
 def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
@@ -118,7 +137,8 @@ def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
   beats: none is better in one objective and not worse in the others.
   """
   complete = [trial for trial in trials if trial.outcome.state == COMPLETE]
-  signs = [1 if d == "maximize" else -1 for d in settings.directions]
+  directions = settings.directions_of(score_of(complete))
+  signs = [1 if d == "maximize" else -1 for d in directions]
 
   def key(trial: Trial) -> list[float]:
     return [s * v for s, v in zip(signs, trial.outcome.values, strict=True)]

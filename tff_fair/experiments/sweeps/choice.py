@@ -6,17 +6,18 @@ the best for one is often the worst for the others.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from tff_fair.experiments import aligned_columns
-from tff_fair.experiments.comparing import groups, measures
+from tff_fair.experiments.comparing import common_score, groups, measures
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.groups import Group
-from tff_fair.experiments.comparing.measures import Value
+from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.scores import Score
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # Of the draw: the runs alone decide the choice.
@@ -37,28 +38,44 @@ def table(
   """
   if not finished:
     return "No run is finished; there is nothing to choose from."
-  measure = measures.MEASURES[criterion]
-  shown = [measures.MEASURES[name].title for name in _SHOWN]
+  of_scores: dict[str, list[Run]] = {}
+  for run in finished:
+    of_scores.setdefault(run.score.name, []).append(run)
+  return "\n\n".join(
+    _table(members, criterion, validation_fraction)
+    for members in of_scores.values()
+  )
+
+
+def _table(
+  finished: Sequence[Run], criterion: str, validation_fraction: float
+) -> str:
+  """Returns the best settings, of runs that have the same score."""
+  score = common_score.of_runs(finished)
+  of_score = measures.of(score)
+  where = finished[0].path.parent
+  measure = measures.find(criterion, score, where, "criterion")
+  shown = [of_score[name].title for name in _SHOWN]
   lines = [["Best setting", "Of", "Seeds", f"{measure.title}*", *shown]]
   for candidates in _by_method(finished):
     judged = [
-      (_measured(group, validation_fraction, is_validation=True), group)
+      (_measured(group, validation_fraction, score, is_validation=True), group)
       for group in candidates
     ]
     on_validation, best = min(
       judged,
       key=lambda pair: measures.badness(measure, pair[0][criterion].mean),
     )
-    others = _measured(best, validation_fraction, is_validation=False)
+    others = _measured(best, validation_fraction, score, is_validation=False)
     lines.append(
       [
         *(best.label, str(len(candidates)), str(len(best.runs))),
-        _cell(on_validation, criterion),
-        *(_cell(others, name) for name in _SHOWN),
+        measures.value_text(measure, on_validation[criterion]),
+        *(measures.value_text(of_score[n], others[n]) for n in _SHOWN),
       ]
     )
   text = ["".join(line) for line in aligned_columns.pad(lines, gap=2)]
-  caption = _caption(criterion, validation_fraction, finished)
+  caption = _caption(measure, criterion, validation_fraction, finished, score)
   return "\n".join([*caption, "", *text])
 
 
@@ -133,21 +150,17 @@ def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
 
 
 def _measured(
-  group: Group, fraction: float, *, is_validation: bool
+  group: Group, fraction: float, score: Score, *, is_validation: bool
 ) -> dict[str, Value]:
   """Returns the measures of a group, over seeds, on its part of the clients."""
   measured = []
   for run in group.runs:
     part = part_of(last_evaluation(run), fraction, is_validation=is_validation)
-    measured.append(measures.of_clients(part))
+    measured.append(measures.of_clients(part, score))
   return {
     name: measures.over_seeds(measure, [values[name] for values in measured])
-    for name, measure in measures.MEASURES.items()
+    for name, measure in measures.of(score).items()
   }
-
-
-def _cell(values: Mapping[str, Value], name: str) -> str:
-  return measures.value_text(measures.MEASURES[name], values[name])
 
 
 def last_evaluation(run: Run) -> pd.DataFrame:
@@ -157,9 +170,13 @@ def last_evaluation(run: Run) -> pd.DataFrame:
 
 
 def _caption(
-  criterion: str, fraction: float, finished: Sequence[Run]
+  measure: Measure,
+  criterion: str,
+  fraction: float,
+  finished: Sequence[Run],
+  score: Score,
 ) -> list[str]:
-  title = measures.MEASURES[criterion].title.lower()
+  title = measure.words
   numbers = sorted({len(last_evaluation(run)) for run in finished})
   divided = [n for n in numbers if is_divided(n, fraction)]
   whole = [n for n in numbers if n not in divided]
@@ -179,7 +196,7 @@ def _caption(
     ]
   return [
     "The best of each method's settings (Of: how many) after the last round:",
-    "accuracy in percent, mean ± standard deviation over seeds.",
+    f"{score.noun} {score.in_unit}, mean ± standard deviation over seeds.",
     *where,
     *_tails(criterion, fraction, numbers),
   ]

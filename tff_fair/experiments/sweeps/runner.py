@@ -271,13 +271,12 @@ def _tell(ended: processes.Ended) -> str:
   if ended.status == 0:
     keep_log(job.path)
     run = finding.open_run(job.path)
-    last = run.evaluations.iloc[-1]
+    last, name = run.evaluations.iloc[-1], run.score.name
+    found = {n: last[f"{name}/{n}"] for n in ("mean", "std", "worst_10")}
     pruned = f"pruned after round {int(last['round'])}, "
     return (
       f"{job.name}: {pruned if run.is_pruned else ''}"
-      f"accuracy {last['accuracy/mean']:.1%}, std "
-      f"{last['accuracy/std']:.1%}, worst 10% "
-      f"{last['accuracy/worst_10']:.1%} ({time})"
+      f"{run.score.describe(found)} ({time})"
     )
   how = (
     f"killed by signal {-ended.status}"

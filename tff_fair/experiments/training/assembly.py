@@ -26,6 +26,7 @@ from tff_fair.experiments.training import (
   learning_process,
   rounds,
   sampling,
+  scoring,
 )
 from tff_fair.experiments.training.selection import Selection
 
@@ -74,6 +75,7 @@ def build(
     tasks.DataError: If the data cannot be used.
   """
   task = load_task(spec)
+  _check_method(spec, task)
   clients_per_round = _clients_per_round(spec, task.num_clients)
   evaluated = _evaluated(spec, task.num_clients)
   attack = _attack(spec, task.num_clients, evaluated)
@@ -103,7 +105,9 @@ def build(
     ),
     evaluated=evaluated,
     attackers=attack.client_ids if attack else (),
-    selection=Selection(spec.criterion, spec.patience)
+    selection=Selection(
+      spec.criterion, spec.patience, score=scoring.score_of(task)
+    )
     if spec.criterion is not None
     else None,
     cache=cache,
@@ -133,6 +137,21 @@ def load_task(spec: RunSpec) -> tasks.Task:
     return tasks.with_model(task, spec.model, seed=spec.seed)
   except tasks.UserCodeError as error:
     raise SpecError("model", error.problem, value=spec.model) from error
+
+
+def _check_method(spec: RunSpec, task: tasks.Task) -> None:
+  """Checks that the clients of a task have all that the method asks for.
+
+  Raises:
+    SpecError: If they do not.
+  """
+  if task.num_classes is None and methods.get(spec.algorithm).needs_accuracy:
+    raise SpecError(
+      "algorithm",
+      f"needs the accuracies of clients, and the label of {task.name} is a "
+      "number; choose a method that needs losses alone.",
+      value=spec.algorithm,
+    )
 
 
 def _clients_per_round(spec: RunSpec, num_clients: int) -> number_range.Value:

@@ -21,7 +21,7 @@ import tensorflow as tf
 import tasks
 from tasks import task as tasks_task
 from tff_fair.client_works import example_files
-from tff_fair.experiments.training import client_files
+from tff_fair.experiments.training import client_files, scoring
 
 # Of clients whose examples travel: to build a dataset takes as long as a
 # client's share of a small round.
@@ -37,6 +37,25 @@ class _Client(NamedTuple):
 
   dataset: tf.data.Dataset
   file: client_files.ClientFile | None
+
+
+class _Reader:
+  """Reads clients' arrays, and notes how much labels that are numbers vary.
+
+  Whoever evaluates needs that of clients that somebody has read already.
+  """
+
+  def __init__(self, split: tasks.Split, spec: tasks_task.ElementSpec) -> None:
+    self._split = split
+    labels = spec[1]
+    self._are_numbers = labels.dtype.is_floating and labels.shape.rank == 1
+    self.label_variances: dict[int, float] = {}
+
+  def __call__(self, client_id: int) -> tasks_task.Arrays:
+    arrays = self._split.load(client_id)
+    if self._are_numbers and client_id not in self.label_variances:
+      self.label_variances[client_id] = scoring.variance(arrays[1])
+    return arrays
 
 
 class ClientData:
@@ -58,7 +77,7 @@ class ClientData:
       files: Room for files that the worker reads; by default examples travel.
       thread: Loads them; by default whoever asks does.
     """
-    self._split = split
+    self._read = _Reader(split, spec)
     self._spec = spec
     self._files = files if example_files.can_hold(spec) else None
     self._thread = thread
@@ -72,7 +91,7 @@ class ClientData:
       client_files.ClientFile, tf.data.Dataset
     ] = weakref.WeakKeyDictionary()
     self._sent = functools.lru_cache(_NUM_CACHED_DATASETS)(
-      functools.partial(_load_to_send, split)
+      functools.partial(_load_to_send, self._read)
     )
 
   def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
@@ -101,6 +120,13 @@ class ClientData:
       ids = np.asarray(client_ids).tolist()
       self._prepared = ids, self._thread.submit(self._load, ids)
 
+  def label_variance(self, client_id: int) -> float:
+    """Returns `scoring.variance` of a client whose data somebody asked for.
+
+    Labels must be numbers.
+    """
+    return self._read.label_variances[client_id]
+
   def _load(self, client_ids: Sequence[int]) -> list[_Client]:
     return [self._client(client_id) for client_id in client_ids]
 
@@ -120,7 +146,7 @@ class ClientData:
       return None
     file = self._files.get((self._half, client_id))
     if file is None:
-      arrays = self._split.load(client_id)
+      arrays = self._read(client_id)
       try:
         contents = example_files.contents(arrays, self._spec)
       except (TypeError, ValueError):
@@ -129,8 +155,8 @@ class ClientData:
     return file
 
 
-def _load_to_send(split: tasks.Split, client_id: int) -> tf.data.Dataset:
-  examples = tasks_task.one_element(split.load(client_id))
+def _load_to_send(read: _Reader, client_id: int) -> tf.data.Dataset:
+  examples = tasks_task.one_element(read(client_id))
   return example_files.in_messages(client_id, examples)
 
 

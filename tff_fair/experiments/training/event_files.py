@@ -15,20 +15,15 @@ from tensorboard.plugins.hparams import api as hparams
 from tensorflow.core.util import event_pb2
 
 from tff_fair import files, typed_values
+from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
 
 _NO_RESULTS = ("client_id", "num_examples")  # Columns that tell of a client.
-# Final measures by their columns in the table of evaluations.
-_FINAL = {
-  "final/mean": "accuracy/mean",
-  "final/std": "accuracy/std",
-  "final/worst_10": "accuracy/worst_10",
-  "final/best_10": "accuracy/best_10",
-  "final/loss": "loss/mean",
-}
+_FINAL = ("mean", "std", "worst_10", "best_10", "loss")  # Measures.
 
 
 class HistogramReleaseManager(tff.program.ReleaseManager):
@@ -52,12 +47,15 @@ class HistogramReleaseManager(tff.program.ReleaseManager):
     self._writer.flush()
 
 
-def write_hparams(folder: RunFolder, spec: RunSpec) -> None:
+def write_hparams(
+  folder: RunFolder, spec: RunSpec, score: Score = ACCURACY
+) -> None:
   """Writes the settings of a run and its last evaluation, for the tab HParams.
 
   Args:
     folder: The folder of the run, with all its evaluations.
     spec: The run.
+    score: The score of its task.
 
   Raises:
     RunError: If the table of evaluations is damaged or missing.
@@ -65,13 +63,14 @@ def write_hparams(folder: RunFolder, spec: RunSpec) -> None:
   path = folder.tensorboard / "hparams"
   for file in _event_files(path):  # Of a run that was killed at its very end.
     file.unlink()
-  last = tables.read_whole(folder.path, tables.EVALUATIONS).iloc[-1]
+  last = tables.read_whole(folder.path, tables.evaluations(score)).iloc[-1]
   place = folder.path.resolve()
   with tf.summary.create_file_writer(str(path)).as_default():
     # The name first: columns are narrow. Runs of one id would share a row.
     hparams.hparams(_settings(spec), trial_id=f"{place.name} in {place.parent}")
-    for name, column in _FINAL.items():
-      tf.summary.scalar(name, last[column], step=int(last["round"]))
+    for name in _FINAL:
+      value = last[measures.evaluation_column(name, score)]
+      tf.summary.scalar(f"final/{name}", value, step=int(last["round"]))
 
 
 def keep_rounds(folder: RunFolder, last_round: int) -> None:

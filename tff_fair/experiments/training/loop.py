@@ -18,11 +18,12 @@ import functools
 import time
 import typing
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import NamedTuple, NotRequired, Protocol, TypedDict
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from tff_fair.experiments import interruption
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.training import rounds, waiting
 from tff_fair.experiments.training.selection import Selection
 
@@ -46,19 +47,10 @@ class Schedule(NamedTuple):
   rounds_per_checkpoint: int
 
 
-# Results over clients, see `population.summarize`. Some runs have those of the
-# global model beside personal ones, or of the honest clients alone, too. It is
-# a call, because "global" is a word of Python.
-Summary = TypedDict(
-  "Summary",
-  {
-    "accuracy": Mapping[str, float],
-    "accuracy_weighted": float,
-    "loss": Mapping[str, float],
-    "global": NotRequired["Summary"],
-    "honest": NotRequired["Summary"],
-  },
-)
+# Results over clients by name, see `population.summarize`. Some runs have those
+# of the global model beside personal ones, or of the honest clients alone, too:
+# the groups "global" and "honest".
+Summary: TypeAlias = Mapping[str, "float | Mapping[str, float] | Summary"]
 
 
 class Evaluation(NamedTuple):
@@ -67,10 +59,18 @@ class Evaluation(NamedTuple):
   Attributes:
     summary: Statistics over the clients, by name.
     clients: Columns with one entry per client, in ascending order of client id.
+    score: The number by which clients are compared.
   """
 
   summary: Summary
   clients: Mapping[str, np.ndarray]
+  score: Score = ACCURACY
+
+  @property
+  def statistics(self) -> Mapping[str, float]:
+    """Statistics of the score over the clients, by name."""
+    found = self.summary[self.score.name]
+    return typing.cast(Mapping[str, float], found)
 
 
 class Releases(NamedTuple):
@@ -236,7 +236,7 @@ def _is_best(
 ) -> bool:
   if selection is None or evaluation is None:
     return False
-  return selection.add(round_num, evaluation.summary["accuracy"])
+  return selection.add(round_num, evaluation.statistics)
 
 
 def _is_due(round_num: int, interval: int, schedule: Schedule) -> bool:

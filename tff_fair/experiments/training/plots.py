@@ -1,4 +1,4 @@
-"""Plots of a run: how accuracy is spread over clients, and how it got there."""
+"""Plots of a run: its score over clients, and how it got there."""
 
 import contextlib
 import pathlib
@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+
+from tff_fair.experiments.scores import ACCURACY, Score
 
 if typing.TYPE_CHECKING:
   from matplotlib.axes import Axes
@@ -24,71 +26,96 @@ def prepare() -> None:
   from matplotlib.backends import backend_agg  # noqa: F401, PLC0415
 
 
-def draw_distribution(accuracies: ArrayLike, path: pathlib.Path) -> None:
-  """Draws accuracy over clients: a histogram, and all clients in order.
+def draw_distribution(
+  values: ArrayLike, path: pathlib.Path, score: Score = ACCURACY
+) -> None:
+  """Draws a score over clients: a histogram, and all clients in order.
 
   Args:
-    accuracies: float[K] in [0, 1].
+    values: float[K], the score of each client. Clients with an infinite error
+      are left out.
     path: The PNG file to write.
+    score: The score.
   """
-  percent = np.sort(100 * np.asarray(accuracies, np.float64))
-  num_worst = int(np.ceil(_WORST_SHARE * percent.size))
-  mean, worst = percent.mean(), percent[:num_worst].mean()
+  shown = np.sort(score.scale * np.asarray(values, np.float64))
+  shown = shown[np.isfinite(shown)]
+  if not score.higher_is_better:
+    shown = shown[::-1]
+  num_worst = int(np.ceil(_WORST_SHARE * shown.size))
+  limit = score.limit if np.isfinite(score.limit) else _limit(shown)
   with _figure(path, num_columns=2) as (left, right):
-    left.hist(percent, bins=20, range=(0, 100), color=_MAIN)
-    left.axvline(mean, color="black", linestyle="--", label=f"mean {mean:.1f}")
-    left.axvline(
-      worst, color=_WORST, linestyle="--", label=f"worst 10 % {worst:.1f}"
-    )
+    left.hist(shown, bins=20, range=(0, limit), color=_MAIN)
+    for name, part, color in (
+      ("mean", shown, "black"),
+      ("worst 10 %", shown[:num_worst], _WORST),
+    ):
+      if part.size:
+        label = f"{name} {part.mean():.{score.short_digits}f}"
+        left.axvline(part.mean(), color=color, linestyle="--", label=label)
     left.set(
-      title=f"{percent.size:,} clients",
-      xlabel="test accuracy (%)",
+      title=f"{shown.size:,} clients",
+      xlabel=f"test {score.noun}{score.in_brackets}",
       ylabel="clients",
-      xlim=(0, 100),
+      xlim=(0, limit),
     )
     left.locator_params("y", integer=True)
-    left.legend()
 
-    edges = np.arange(percent.size + 1) - 0.5
-    right.stairs(percent, edges, fill=True, color=_MAIN)
+    edges = np.arange(shown.size + 1) - 0.5
+    right.stairs(shown, edges, fill=True, color=_MAIN)
     right.stairs(
-      percent[:num_worst],
+      shown[:num_worst],
       edges[: num_worst + 1],
       fill=True,
       color=_WORST,
       label="worst 10 %",
     )
-    right.axhline(mean, color="black", linestyle="--", label="mean")
+    if shown.size:
+      right.axhline(shown.mean(), color="black", linestyle="--", label="mean")
+      left.legend()
     right.set(
       title="Clients from worst to best",
-      xlabel="client, in order of accuracy",
-      ylabel="test accuracy (%)",
-      xlim=(edges[0], edges[-1]),
-      ylim=(0, 100),
+      xlabel=f"client, in order of {score.noun}",
+      ylabel=f"test {score.noun}{score.in_brackets}",
+      xlim=(edges[0], edges[-1]) if shown.size else None,
+      ylim=(0, limit),
     )
-    right.legend(loc="lower right")
+    # Over the lower bars.
+    right.legend(loc="lower right" if score.higher_is_better else "upper right")
 
 
-def draw_curves(evaluations: pd.DataFrame, path: pathlib.Path) -> None:
-  """Draws accuracy, its spread and loss over rounds.
+def _limit(shown: np.ndarray) -> float:
+  """Returns the end of an axis for errors."""
+  largest = shown.max(initial=0.0)
+  return 1.02 * float(largest) if largest > 0 else 1.0
+
+
+def draw_curves(
+  evaluations: pd.DataFrame, path: pathlib.Path, score: Score = ACCURACY
+) -> None:
+  """Draws a score, its spread and the loss over rounds.
 
   Args:
     evaluations: The table of evaluations, one row each.
     path: The PNG file to write.
+    score: The score.
   """
   rounds = evaluations["round"]
-  percent = 100 * evaluations.filter(like="accuracy/")
+  shown = score.scale * evaluations.filter(like=f"{score.name}/")
   with _figure(path, num_columns=3) as (left, middle, right):
 
     def draw(axis: "Axes", values: pd.Series, label: str, color: str) -> None:
       axis.plot(rounds, values, label=label, color=color, marker=".")
 
-    draw(left, percent["accuracy/best_10"], "best 10 %", _BEST)
-    draw(left, percent["accuracy/mean"], "mean", _MAIN)
-    draw(left, percent["accuracy/worst_10"], "worst 10 %", _WORST)
-    left.set(title="Test accuracy (%)", ylim=(0, 102))
-    draw(middle, percent["accuracy/std"], "standard deviation", _MAIN)
-    middle.set(title="Spread of accuracy over clients (points)", ylim=(0, None))
+    draw(left, shown[f"{score.name}/best_10"], "best 10 %", _BEST)
+    draw(left, shown[f"{score.name}/mean"], "mean", _MAIN)
+    draw(left, shown[f"{score.name}/worst_10"], "worst 10 %", _WORST)
+    top = 1.02 * score.limit if np.isfinite(score.limit) else None
+    left.set(title=f"Test {score.noun}{score.in_brackets}", ylim=(0, top))
+    draw(middle, shown[f"{score.name}/std"], "standard deviation", _MAIN)
+    points = " (points)" if score.sign else ""
+    middle.set(
+      title=f"Spread of {score.noun} over clients{points}", ylim=(0, None)
+    )
     draw(right, evaluations["loss/max"], "worst client", _WORST)
     draw(right, evaluations["loss/mean"], "mean", _MAIN)
     right.set(title="Test loss", ylim=(0, None))

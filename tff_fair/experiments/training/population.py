@@ -10,7 +10,9 @@ import tensorflow_federated as tff
 import tasks
 import tff_fair
 from tff_fair import compilation_cache
-from tff_fair.experiments.training import client_data, loop, rounds
+from tff_fair.experiments import scores
+from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.experiments.training import client_data, loop, rounds, scoring
 
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300
@@ -90,11 +92,11 @@ def build_evaluation(
 
   Returns:
     A function from a state of the process to an evaluation with the columns
-    `client_id`, `num_examples`, `loss` and `accuracy`. Where the process trains
-    personal models, these are what is evaluated; the global model is there too,
-    as the columns `global_loss` and `global_accuracy` and the group `global` of
-    the summary. Where some clients attack, the group `honest` of the summary is
-    about the others alone.
+    `client_id`, `num_examples`, `loss` and those of the task's score, as
+    `accuracy`. Where the process trains personal models, these are what is
+    evaluated; the global model is there too, as the columns `global_loss`,
+    `global_accuracy` and the group `global` of the summary. Where some clients
+    attack, the group `honest` of the summary is about the others alone.
   """
   evaluate_global = _compiled(
     tff_fair.evaluation.build_client_evaluation, task, cache
@@ -107,22 +109,24 @@ def build_evaluation(
   if client_ids is None:
     client_ids = range(task.num_clients)
   parts = _parts(client_ids, clients_per_call)
-  summary = functools.partial(_summary, attackers=attackers)
+  score = scoring.score_of(task)
+  with_score = scoring.build(task, test_data.label_variance)
+  summary = functools.partial(_summary, attackers=attackers, score=score)
 
   def evaluate(state: rounds.State) -> loop.Evaluation:
     weights = process.get_model_weights(state)
-    found = _columns(evaluate_global, (weights,), test_data, parts)
+    found = with_score(_columns(evaluate_global, (weights,), test_data, parts))
     if not evaluate_personal:
-      return loop.Evaluation(summary(found), found)
+      return loop.Evaluation(summary(found), found, score)
     table = state.client_work["personal"]
-    personal = _columns(evaluate_personal, (weights, table), test_data, parts)
+    personal = with_score(
+      _columns(evaluate_personal, (weights, table), test_data, parts)
+    )
+    results = ("loss", score.name, *score.beside)
     return loop.Evaluation(
-      {**summary(personal), "global": summarize(found)},
-      {
-        **personal,
-        "global_loss": found["loss"],
-        "global_accuracy": found["accuracy"],
-      },
+      {**summary(personal), "global": summarize(found, score)},
+      {**personal, **{f"global_{name}": found[name] for name in results}},
+      score,
     )
 
   return evaluate
@@ -141,14 +145,14 @@ def _compiled(
 
 
 def _summary(
-  columns: Mapping[str, np.ndarray], attackers: Sequence[int]
+  columns: Mapping[str, np.ndarray], attackers: Sequence[int], score: Score
 ) -> loop.Summary:
   """Summarizes an evaluation, over honest clients too if others attack."""
   if not attackers:
-    return summarize(columns)
+    return summarize(columns, score)
   is_honest = ~np.isin(columns["client_id"], attackers)
   honest = {name: column[is_honest] for name, column in columns.items()}
-  return {**summarize(columns), "honest": summarize(honest)}
+  return {**summarize(columns, score), "honest": summarize(honest, score)}
 
 
 def _parts(
@@ -176,26 +180,37 @@ def _columns(
   }
 
 
-def summarize(columns: Mapping[str, np.ndarray]) -> loop.Summary:
+def summarize(
+  columns: Mapping[str, np.ndarray], score: Score = ACCURACY
+) -> loop.Summary:
   """Summarizes an evaluation over the clients.
 
   Args:
-    columns: `num_examples`, `loss` and `accuracy`, one entry per client.
+    columns: `num_examples`, `loss` and those of the score, one entry per
+      client.
+    score: The score of the task.
 
   Returns:
-    `accuracy`, see `tff_fair.metrics.fairness_summary`; `accuracy_weighted`, by
-    examples; and `loss`: `mean`, `std`, `max`, and `weighted` by examples.
+    By the name of the score, as `accuracy`, its statistics, see
+    `tff_fair.metrics`; `accuracy_weighted`, by examples; `r2`, of errors, see
+    `scores.summarize_beside`; and `loss`: `mean`, `std`, `max`, and `weighted`
+    by examples.
   """
   loss = columns["loss"].astype(np.float64)
   num_examples = columns["num_examples"]
+  values = columns[score.name]
+  with np.errstate(invalid="ignore"):  # Losses may be infinite.
+    loss_std = float(loss.std())
   return {
-    "accuracy": tff_fair.metrics.fairness_summary(columns["accuracy"]),
-    "accuracy_weighted": float(
-      np.average(columns["accuracy"], weights=num_examples)
-    ),
+    score.name: score.summarize(values),
+    f"{score.name}_weighted": float(np.average(values, weights=num_examples)),
+    **{
+      name: scores.summarize_beside(columns[name].astype(np.float64))
+      for name in score.beside
+    },
     "loss": {
       "mean": float(loss.mean()),
-      "std": float(loss.std()),
+      "std": loss_std,
       "max": float(loss.max()),
       "weighted": float(np.average(loss, weights=num_examples)),
     },

@@ -14,7 +14,8 @@ from tff_fair import files
 from tff_fair.experiments import spread_noise, spreadsheets
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import plots, release
+from tff_fair.experiments.scores import Score
+from tff_fair.experiments.training import plots, release, scoring
 from tff_fair.experiments.training.selection import Selection
 
 # Beyond this, reading all data takes minutes.
@@ -39,23 +40,26 @@ def write(
   Raises:
     RunError: If a table is damaged or missing.
   """
-  evaluations = tables.read_whole(folder.path, tables.EVALUATIONS)
+  score = scoring.score_of(task)
+  evaluations = tables.read_whole(folder.path, tables.evaluations(score))
   last = evaluations.iloc[-1]
   rounds = int(last["round"])
-  clients = _clients(folder, task, rounds)
-  results = {**_results(last), **_noise(clients)}
+  clients = _clients(folder, task, score, rounds)
+  score = score.fitting(last[f"{score.name}/mean"])
+  results = {**_results(last, score), **_noise(clients)}
   if attackers:
     is_attacker = clients["client_id"].isin(attackers)
     clients.insert(2, "attacker", is_attacker)
     results["honest"] = {
       "num_clients": int((~is_attacker).sum()),
-      **_results(last, "honest/"),
+      **_results(last, score, "honest/"),
       **_noise(clients[~is_attacker]),
     }
   names = clients["client"].map(spreadsheets.quoted)
   clients.assign(client=names).to_csv(folder.clients, index=False)
-  plots.draw_distribution(clients["test_accuracy"], folder.distribution_plot)
-  plots.draw_curves(evaluations, folder.curves_plot)
+  values = clients[f"test_{score.name}"]
+  plots.draw_distribution(values, folder.plot_of(score), score)
+  plots.draw_curves(evaluations, folder.curves_plot, score)
   summary: dict[str, object] = {
     "rounds": rounds,
     "num_clients": len(clients),
@@ -93,9 +97,9 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
 
 
 def _clients(
-  folder: RunFolder, task: tasks.Task, round_num: int
+  folder: RunFolder, task: tasks.Task, score: Score, round_num: int
 ) -> pd.DataFrame:
-  rows = tables.read_whole(folder.path, tables.CLIENT_EVALUATIONS)
+  rows = tables.read_whole(folder.path, tables.client_evaluations(score))
   rows = rows[rows["round"] == round_num].drop(columns="round")
   ids = rows.pop("client_id").to_numpy()
   clients = pd.DataFrame(
@@ -106,15 +110,19 @@ def _clients(
     }
   )
   clients["num_test_examples"] = rows.pop("num_examples").to_numpy()
-  for name in rows:  # Loss, accuracy, ...
+  for name in rows:  # Loss, score, ...
     clients[f"test_{name}"] = rows[name].to_numpy()
   return clients
 
 
-def _results(row: pd.Series, prefix: str = "") -> dict[str, object]:
+def _results(
+  row: pd.Series, score: Score, prefix: str = ""
+) -> dict[str, object]:
+  weighted = f"{score.name}_weighted"
   return {
-    "test_accuracy": _group(row, f"{prefix}accuracy"),
-    "test_accuracy_weighted": float(row[f"{prefix}accuracy_weighted"]),
+    f"test_{score.name}": _group(row, f"{prefix}{score.name}"),
+    f"test_{weighted}": float(row[f"{prefix}{weighted}"]),
+    **{f"test_{n}": _group(row, f"{prefix}{n}") for n in score.beside},
     "test_loss": _group(row, f"{prefix}loss"),
   }
 

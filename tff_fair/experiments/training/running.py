@@ -29,6 +29,7 @@ from tff_fair.experiments.training import (
   resumption,
   rounds,
   sampling,
+  scoring,
   wandb_release,
 )
 from tff_fair.experiments.training.selection import Selection
@@ -99,6 +100,7 @@ def run(
     clients_per_round=plan.clients_per_round,
     aggregation=plan.aggregation,
     description=plan.task.description,
+    score=scoring.score_of(plan.task),
     output_dir=None if output_dir is None else str(output_dir),
     workers=workers,
     command=command,
@@ -178,7 +180,7 @@ def _complete(
       last = release.last_saved_round(folder)
       files.write(folder.pruned, json.dumps({"rounds": last}) + "\n")
       return
-    event_files.write_hparams(folder, spec)
+    event_files.write_hparams(folder, spec, scoring.score_of(plan.task))
     interruption.check()
     results.write(
       folder, plan.task, selection=plan.selection, attackers=plan.attackers
@@ -257,8 +259,7 @@ def _train(
   if plan.selection is not None and plan.selection.is_exhausted:
     say(
       f"{folder.path}: {plan.selection.num_without_improvement} evaluations in "
-      f"a row have not improved accuracy/{plan.selection.criterion}; that is "
-      "enough."
+      f"a row have not improved {_column(plan.selection)}; that is enough."
     )
 
 
@@ -314,12 +315,17 @@ def _evaluation(
 
 def _remember_evaluations(folder: RunFolder, selection: Selection) -> None:
   rows = finding.open_run(folder.path).evaluations
-  column = f"accuracy/{selection.criterion}"
+  column = _column(selection)
   if column not in rows and len(rows):
     raise RunError(f"{folder.evaluations}: has no column {column!r}.")
   for row in rows.to_dict("records"):
     if row[ROUND] > 0:
       selection.add(int(row[ROUND]), {selection.criterion: row[column]})
+
+
+def _column(selection: Selection) -> str:
+  """Returns the column of evaluations that a selection follows."""
+  return f"{selection.score.name}/{selection.criterion}"
 
 
 def _remember_clients(folder: RunFolder, pruning: loop.Pruning) -> None:

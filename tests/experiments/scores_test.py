@@ -1,0 +1,80 @@
+"""Tests of scores: how they are told, and the decimals of errors."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tff_fair import metrics
+from tff_fair.experiments import scores
+from tff_fair.experiments.scores import ACCURACY, RMSE
+
+
+@pytest.mark.parametrize(
+  ("smallest", "digits"),
+  [
+    (53.8, 2),
+    (1.0, 3),
+    (9.99, 3),
+    (0.0051, 6),
+    (51_234.0, 0),
+    (1e-30, 8),
+    (0.0, 4),
+    (math.inf, 4),
+    (math.nan, 4),
+  ],
+)
+def test_errors_have_the_decimals_that_their_size_needs(smallest, digits):
+  assert RMSE.fitting(smallest).digits == digits
+
+
+def test_accuracies_always_have_two_decimals():
+  assert ACCURACY.fitting(1e-9) is ACCURACY
+  assert ACCURACY.digits == 2
+
+
+def test_a_line_tells_the_unit():
+  errors = metrics.error_summary([50.0, 60.0])
+  assert RMSE.describe(errors) == "RMSE 55, std 5, worst 10% 60"
+  assert RMSE.text(0.00123456) == "0.001235"
+  accuracies = metrics.fairness_summary([0.5, 0.75])
+  assert (
+    ACCURACY.describe(accuracies)
+    == "accuracy 62.5%, std 12.5%, worst 10% 50.0%"
+  )
+
+
+def test_better_is_higher_or_lower_and_never_no_number():
+  assert ACCURACY.is_better(0.5, 0.4)
+  assert RMSE.is_better(0.4, 0.5)
+  for score in (ACCURACY, RMSE):
+    assert not score.is_better(0.5, 0.5)
+    assert not score.is_better(math.nan, 0.5)
+
+
+def test_clients_without_r2_do_not_count():
+  found = scores.summarize_beside(np.array([0.5, math.nan, -3.0, 0.25]))
+  assert found == pytest.approx(
+    {
+      "mean": -0.75,
+      "std": np.std([0.5, -3.0, 0.25]),
+      "min": -3.0,
+      "max": 0.5,
+      "percentile_50": 0.25,
+    }
+  )
+
+
+@pytest.mark.parametrize("values", [[], [math.nan, math.nan]])
+def test_without_any_r2_there_is_no_number(values):
+  found = scores.summarize_beside(np.array(values))
+  assert all(math.isnan(value) for value in found.values())
+
+
+def test_r2_of_a_model_that_diverged_is_minus_infinity():
+  found = scores.summarize_beside(np.array([0.5, -math.inf]))
+  assert (found["mean"], found["min"], found["max"]) == (
+    -math.inf,
+    -math.inf,
+    0.5,
+  )

@@ -1,0 +1,222 @@
+"""Tests of runs whose label is a number: the diabetes patients by age."""
+
+import functools
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+from sklearn import datasets
+
+import tasks
+import tff_fair
+from tasks import models
+from tests.experiments import run_folders
+from tff_fair import experiments
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments.runs import fairness_table
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.scores import RMSE
+from tff_fair.experiments.training import assembly, running
+from tff_fair.experiments.training.selection import Selection
+
+_SPEC = RunSpec(
+  task="digits",  # Whose place the task below takes.
+  algorithm="ditto",
+  hparams={"lam": 0.5},
+  client_learning_rate=0.05,
+  clients_per_round=5,
+  total_rounds=2,
+  rounds_per_evaluation=1,
+  criterion="worst_10",
+)
+_NUM_CLIENTS = 6
+
+
+def _split(arrays):
+  return tasks.Split(
+    num_examples=np.array([len(y) for _, y in arrays]), load=arrays.__getitem__
+  )
+
+
+def diabetes():
+  """442 patients, a client for each group of age; the last has equal labels."""
+  x, y = datasets.load_diabetes(return_X_y=True)
+  x, y = (20 * x).astype(np.float32), y.astype(np.float64)
+  scale, center = float(y.std()), float(y.mean())
+  y = ((y - center) / scale).astype(np.float32)
+  group = np.searchsorted(np.quantile(x[:, 0], [0.2, 0.4, 0.6, 0.8]), x[:, 0])
+  clients = [np.flatnonzero(group == k) for k in range(5)]
+  train = [(x[ids[::2]], y[ids[::2]]) for ids in clients]
+  test = [(x[ids[1::2]], y[ids[1::2]]) for ids in clients]
+  train.append(train[0])
+  test.append((test[0][0][:3], np.full(3, test[0][1][0])))
+  return tasks.Task(
+    name="diabetes",
+    description="442 patients over 6 clients by age",
+    client_names=[f"age {k}" for k in range(_NUM_CLIENTS)],
+    train=_split(train),
+    test=_split(test),
+    element_spec=tasks.task.element_spec([10], y_dtype="float32"),
+    num_classes=None,
+    keras_model_fn=functools.partial(models.mlp, (10,), (), 1, 0),
+    objective=models.number_objective(),
+    label_scale=scale,
+  )
+
+
+@pytest.fixture(scope="module")
+def task():
+  return diabetes()
+
+
+@pytest.fixture(autouse=True)
+def instead_of_digits(task, monkeypatch):
+  monkeypatch.setattr(assembly, "load_task", lambda _: task)
+
+
+@pytest.fixture(scope="module")
+def run(task, tmp_path_factory):
+  path = tmp_path_factory.mktemp("runs") / "ditto"
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(assembly, "load_task", lambda _: task)
+    return experiments.run(_SPEC, path, progress=False)
+
+
+def expected(task, weights):
+  """Linear regression in NumPy: RMSE and R² in the label's own units."""
+  kernel, bias = (np.asarray(w, np.float64) for w in weights)
+  found = []
+  for k in range(task.num_clients):
+    x, y = task.test.load(k)
+    labels = task.label_scale * np.float64(y)
+    outputs = task.label_scale * (np.float64(x) @ kernel[:, 0] + bias)
+    squares = np.square(labels - outputs).sum()
+    total = np.square(labels - labels.mean()).sum()
+    r2 = 1 - squares / total if np.ptp(labels) else math.nan
+    found.append((math.sqrt(squares / len(y)), r2))
+  return np.array(found).T
+
+
+def test_the_tables_have_errors_in_units_of_the_label(run, task):
+  rows = run.client_evaluations
+  assert list(rows) == [
+    *("round", "client_id", "num_examples", "loss", "rmse", "r2"),
+    *("global_loss", "global_rmse", "global_r2"),
+  ]
+  last = rows[rows["round"] == 2]
+  rmse, r2 = expected(task, run.weights())
+  np.testing.assert_allclose(last["global_rmse"], rmse, rtol=1e-5)
+  np.testing.assert_allclose(last["global_r2"], r2, rtol=1e-4, atol=1e-6)
+  # An empty cell where all labels are equal, and no number in words.
+  text = (run.path / "client_evaluations.csv").read_text()
+  assert "nan" not in text.lower()
+  assert last["r2"].isna().tolist() == [False] * 5 + [True]
+  # Personal models train on their own client alone.
+  assert (last["rmse"] != last["global_rmse"]).all()
+
+
+def test_the_summary_has_statistics_of_errors(run):
+  summary = json.loads((run.path / "summary.json").read_text())
+  clients = pd.read_csv(run.path / "clients.csv")
+  statistics = tff_fair.metrics.error_summary(clients["test_rmse"])
+  assert summary["test_rmse"] == pytest.approx(statistics, rel=1e-9)
+  assert summary["test_rmse"]["worst_10"] == clients["test_rmse"].max()
+  r2 = clients["test_r2"].dropna()
+  assert summary["test_r2"]["mean"] == pytest.approx(r2.mean())
+  assert summary["test_r2"]["percentile_50"] == pytest.approx(r2.median())
+  assert summary["test_rmse_weighted"] == pytest.approx(
+    np.average(clients["test_rmse"], weights=clients["num_test_examples"])
+  )
+  assert not any("accuracy" in name for name in summary)
+  # The best state has the smallest worst error.
+  found = run.evaluations.set_index("round")["rmse/worst_10"]
+  assert summary["best"]["value"] == found[found.index > 0].min()
+  assert found.iloc[-1] < found.iloc[0]
+
+
+def test_plots_and_events_are_about_errors(run):
+  names = {path.name for path in run.path.iterdir()}
+  assert "rmse_distribution.png" in names
+  assert not any("accuracy" in name for name in names)
+  assert "labels.csv" not in names
+  tags = {
+    value.tag
+    for file in (run.path / "tensorboard").rglob("events*")
+    for event in tf.compat.v1.train.summary_iterator(str(file))
+    for value in event.summary.value
+  }
+  assert {"rmse/mean", "r2/mean", "final/worst_10", "clients/r2"} <= tags
+  assert not any("accuracy" in tag for tag in tags)
+
+
+def test_the_run_is_told_compared_and_reported(run, tmp_path):
+  assert run.score.name == "rmse"
+  text = fairness_table.describe(run.summary)
+  assert text.startswith("Test RMSE over 6 clients after 2 rounds, in units of")
+  assert "R²: mean" in text
+  frame = experiments.compare(run, columns=["mean", "r2"])
+  summary = run.summary
+  assert frame["mean"][0] == pytest.approx(summary["test_rmse"]["mean"], 1e-3)
+  assert frame["r2"][0] == pytest.approx(summary["test_r2"]["mean"], abs=1e-4)
+  experiments.report(run, tmp_path / "page.html")
+  assert "accura" not in (tmp_path / "page.html").read_text().lower()
+
+
+def test_a_run_that_diverges_has_infinite_errors(tmp_path, capfd):
+  spec = _SPEC.replace(
+    algorithm="fedavg",
+    hparams={},
+    client_learning_rate=1e25,  # Of finite weights, whose errors are not.
+    batch_size=100,
+    local_epochs=1,
+    total_rounds=1,
+  )
+  run = experiments.run(spec, tmp_path / "run")
+  last = run.evaluations.iloc[-1]
+  assert last["rmse/mean"] == last["rmse/worst_10"] == math.inf
+  assert math.isnan(last["rmse/std"])
+  assert last["r2/min"] == -math.inf
+  assert "best" not in run.summary
+  assert "RMSE inf, std nan, worst 10% inf" in capfd.readouterr().err
+  frame = experiments.compare(run)
+  assert frame["mean"].tolist() == [math.inf]
+
+
+def test_a_method_that_needs_accuracies_is_refused_in_a_line(tmp_path):
+  spec = _SPEC.replace(algorithm="fedfa", hparams={})
+  with pytest.raises(SpecError, match="needs the accuracies") as raised:
+    experiments.run(spec, tmp_path / "run", progress=False)
+  assert raised.value.field == "algorithm"
+  assert "\n" not in str(raised.value)
+  assert not (tmp_path / "run").exists()
+
+
+def test_both_forms_of_the_model_have_no_accuracy(task):
+  data = [tff_fair.client_dataset(0, task.test_data(0))]
+  weights = tff.learning.models.ModelWeights(
+    [np.zeros([10, 1], np.float32), np.zeros(1, np.float32)], []
+  )
+  loss = np.mean(np.square(task.test.load(0)[1], dtype=np.float64))
+  for model in (task.model_fn, task.functional_model_fn()):
+    evaluate = tff_fair.evaluation.build_client_evaluation(model)
+    rows = evaluate(weights, data)
+    assert np.isnan(rows["accuracy"]).all()
+    assert rows["loss"] == pytest.approx([loss])
+
+
+def test_a_run_that_goes_on_remembers_its_smallest_error(tmp_path):
+  path = run_folders.make(
+    tmp_path / "run",
+    [(0, [1.0]), (2, [50.0]), (4, [30.0]), (6, [40.0])],
+    is_finished=False,
+    score=RMSE,
+  )
+  found = Selection("mean", patience=2, score=RMSE)
+  running._remember_evaluations(RunFolder(path), found)
+  assert (found.round_num, found.value) == (4, 30.0)
+  assert found.num_without_improvement == 1

@@ -1,0 +1,47 @@
+"""Tests of RMSE and R² of clients."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tff_fair.experiments.training import scoring
+
+
+def test_agrees_with_sums_over_examples():
+  generator = np.random.default_rng(0)
+  labels = [generator.normal(k, 1 + k, 5 + k) for k in range(4)]
+  outputs = [y + generator.normal(0, 2, y.size) for y in labels]
+  pairs = list(zip(labels, outputs, strict=True))
+  squared = np.array([np.mean((y - o) ** 2) for y, o in pairs])
+  variances = np.array([scoring.variance(y) for y in labels])
+  rmse, r2 = scoring.errors(squared, variances, label_scale=-77.0)
+  for k, (y, o) in enumerate(pairs):
+    sse = math.fsum((y - o) ** 2)
+    sst = math.fsum((y - math.fsum(y) / y.size) ** 2)
+    assert rmse[k] == pytest.approx(77 * math.sqrt(sse / y.size), rel=1e-12)
+    assert r2[k] == pytest.approx(1 - sse / sst, rel=1e-10)
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e8 + 0.1, 0.0])
+@pytest.mark.parametrize("number", [1, 3, 1000])
+def test_equal_labels_have_no_variance_and_no_r2(value, number):
+  labels = np.full(number, value, np.float32)
+  assert scoring.variance(labels) == 0
+  rmse, r2 = scoring.errors(np.array([4.0]), np.zeros(1), 1.0)
+  assert (rmse[0], math.isnan(r2[0])) == (2.0, True)
+
+
+def test_the_variance_of_large_labels_keeps_its_digits():
+  labels = 1e7 + np.arange(4, dtype=np.float32)
+  assert scoring.variance(labels) == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_model_that_diverged_has_an_infinite_error(loss):
+  rmse, r2 = scoring.errors(
+    np.array([loss, loss], np.float32), np.array([1.0, 0.0]), 2.0
+  )
+  assert rmse.tolist() == [math.inf, math.inf]
+  assert r2[0] == -math.inf
+  assert math.isnan(r2[1])
