@@ -9,8 +9,9 @@ from tff_fair.runtime.contexts import (
   use_local,
   use_workers,
 )
+from tff_fair.runtime.starting import start_worker
 from tff_fair.runtime.supervision import WorkerLostError, supervised
-from tff_fair.runtime.workers import Worker, start_worker, worker_pids
+from tff_fair.runtime.workers import Worker, worker_pids
 
 __all__ = [
   "ClientCount",

@@ -19,6 +19,7 @@ from tff_fair.runtime import (
   connections,
   native,
   private_tff,
+  starting,
   supervised_contexts,
   workers,
 )
@@ -88,7 +89,7 @@ def use_local(
     allocator.keep_freed_memory()
   with contextlib.ExitStack() as opened:
     start = functools.partial(
-      workers.start_worker,
+      starting.start_worker,
       max_concurrent_computation_calls=max_concurrent_computation_calls,
       environment=worker_environment,
       timeout=timeout,

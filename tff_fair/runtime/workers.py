@@ -11,19 +11,16 @@ meaning that Python or the user gave them.
 import atexit
 import concurrent.futures
 import contextlib
-import functools
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Self
 
-from tff_fair.runtime import private_socket, private_tff, worker_log
+from tff_fair.runtime import private_tff, worker_log
 
 # A round allocates and frees the same large tensors over and over. By default
 # glibc returns their memory to the kernel at once, and every reuse pays its
@@ -165,103 +162,29 @@ def worker_pids() -> tuple[int, ...]:
   return tuple(sorted(w.pid for w in _workers.copy() if w.is_running))
 
 
-def start_worker(
-  port: int | None = None,
+def launch(
+  address: str,
   *,
-  private: bool | None = None,
-  max_concurrent_computation_calls: int | None = None,
-  environment: Mapping[str, str] | None = None,
-  timeout: float = 60.0,
+  port: int | None = None,
+  channel: int | None = None,
+  max_concurrent_computation_calls: int | None,
+  environment: Mapping[str, str],
 ) -> Worker:
-  """Starts a worker on this machine and waits until it can be reached.
-
-  A worker runs whatever it is sent, without authentication, and reads and
-  writes files with the rights of its user. Without a port, only programs of the
-  same user on this machine reach it. With one, everybody does who reaches that
-  port of this machine: trusted networks only (docs/security.md).
+  """Starts a worker, and does not wait until it can be reached.
 
   Args:
-    port: The TCP port to listen on, on all network interfaces.
-    private: Whether only programs of this user on this machine can reach the
-      worker. By default they alone can if there is no `port`; if the kernel or
-      a container does not allow that, one line on stderr says so, and the
-      worker listens on a free port. `True` makes that an error. `False` without
-      a port takes a free one.
-    max_concurrent_computation_calls: How many clients run at the same time; by
-      default one for each core, without limit if it is not positive.
-    environment: Variables to set for the worker, over those of this program.
-      Both go over the worker's defaults, which make glibc's allocator keep
-      freed memory, and give each operation one thread for every eight cores
-      (TF_NUM_INTRAOP_THREADS), because clients run side by side.
-    timeout: Seconds within which the worker has to listen.
-
-  Returns:
-    The worker.
-
-  Raises:
-    FileNotFoundError: If this TFF has no worker at its place.
-    OSError: If `port` cannot be had, or `private` is true and this system does
-      not allow it.
-    RuntimeError: If the worker ends instead of listening.
-    TimeoutError: If it does not listen in time.
-    ValueError: If `port` is not one, or `private` is true beside it.
+    address: Where programs on this machine will reach it.
+    port: The TCP port to listen on, if it does.
+    channel: The descriptor of a Unix socket, if this program gives the worker
+      the socket to listen on; see `private_socket`.
+    max_concurrent_computation_calls: As `start_worker` takes it.
+    environment: Variables to set for the worker.
   """
-  if private and port is not None:
-    raise ValueError(
-      f"Found private=True and port={port}: everybody who reaches a port "
-      "reaches its worker. Give one of the two."
-    )
   if max_concurrent_computation_calls is None:
     # More clients at a time gain nothing: the worker prepares a computation
     # anew for each client that runs beside others, which takes time and memory
     # (`python -m benchmarks.new_cohorts`).
     max_concurrent_computation_calls = _NUM_CORES
-  launch = functools.partial(
-    _launch,
-    max_concurrent_computation_calls=max_concurrent_computation_calls,
-    environment=environment or {},
-  )
-  deadline = time.monotonic() + timeout
-  if private or (private is None and port is None):
-    try:
-      return _start_private(launch, deadline)
-    except private_socket.PrivateSocketError as error:
-      if private:
-        raise
-      _warn_of_others(str(error))
-  return _start_at_port(launch, port, deadline)
-
-
-def _start_private(launch: Callable[..., Worker], deadline: float) -> Worker:
-  with private_socket.PrivateSocket() as private:
-    worker = launch(private.address, channel=private.channel.fileno())
-    with _stopped_on_error(worker):
-      private.give(lambda: _check_starting(worker, deadline))
-  return worker
-
-
-def _start_at_port(
-  launch: Callable[..., Worker], port: int | None, deadline: float
-) -> Worker:
-  with _reserve_port(port) as reservation:
-    bound_port = reservation.getsockname()[1]
-    worker = launch(f"127.0.0.1:{bound_port}", port=bound_port)
-    with _stopped_on_error(worker):
-      while not _is_listening(bound_port):
-        _check_starting(worker, deadline)
-        time.sleep(0.005)
-  return worker
-
-
-def _launch(
-  address: str,
-  *,
-  port: int | None = None,
-  channel: int | None = None,
-  max_concurrent_computation_calls: int,
-  environment: Mapping[str, str],
-) -> Worker:
-  """Starts a worker, and does not wait for it."""
   merged = {**_WORKER_ENVIRONMENT, **os.environ, **environment}
   process = _spawn(
     [
@@ -282,67 +205,6 @@ def _launch(
   )
   _workers.add(worker)
   return worker
-
-
-@functools.cache  # Once a program.
-def _warn_of_others(reason: str) -> None:
-  print(
-    "Other users of this machine, and hosts that reach it, can use the worker "
-    "of this program and read its user's files: this system does not let it "
-    f"keep them out ({reason}). See docs/security.md.",
-    file=sys.stderr,
-    flush=True,
-  )
-
-
-@contextlib.contextmanager
-def _stopped_on_error(worker: Worker) -> Iterator[None]:
-  try:
-    yield
-  except BaseException:
-    worker.stop()
-    raise
-
-
-def _check_starting(worker: Worker, deadline: float) -> None:
-  """Raises if a worker has ended, or its time to start is over."""
-  worker.check_running()
-  if time.monotonic() > deadline:
-    raise TimeoutError(
-      f"The worker (process {worker.pid}) does not listen in time. Give it a "
-      "longer timeout."
-    )
-
-
-def _is_listening(port: int) -> bool:
-  with socket.socket() as connection:
-    connection.settimeout(1.0)
-    return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _reserve_port(port: int | None) -> socket.socket:
-  """Binds a port so that no other program gets it before the worker listens.
-
-  The worker itself can bind it too: gRPC servers share their ports with other
-  sockets of the same user that do the same.
-  """
-  if port is not None:
-    if not 1 <= port <= 65535:
-      raise ValueError(f"Expected a port between 1 and 65535, found {port}.")
-    with socket.socket() as probe:  # Does not share: fails if somebody listens.
-      probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-      try:
-        probe.bind(("", port))
-      except OSError as error:
-        raise OSError(
-          error.errno,
-          f"A worker cannot listen on port {port}: {error.strerror}. Choose "
-          "another port, or none for a free one",
-        ) from error
-  reservation = socket.socket()
-  reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-  reservation.bind(("", port or 0))
-  return reservation
 
 
 def _spawn(
