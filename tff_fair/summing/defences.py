@@ -21,7 +21,7 @@ from typing import Any
 import tensorflow_federated as tff
 
 from tff_fair import checks
-from tff_fair.summing import trimmed_sum
+from tff_fair.summing import outputs, trimmed_sum
 
 ZEROING, CLIPPING = "zeroing", "clipping"
 TRIMMED_MEAN, MEDIAN = "trimmed_mean", "median"
@@ -137,17 +137,13 @@ def _with_flat_measurements(
     inner, *own = measurements.items()
     return collections.OrderedDict([*inner[1].items(), *own])
 
-  @tff.federated_computation(
-    process.initialize.type_signature.result,
-    tff.FederatedType(value_type, tff.CLIENTS),
-    tff.FederatedType(weight_type, tff.CLIENTS),
-  )
-  def next_fn(state: Any, update: Any, weight: Any) -> Any:
-    output = process.next(state, update, weight)
-    return tff.templates.MeasuredProcessOutput(
+  return outputs.converted(
+    process,
+    value_type,
+    weight_type,
+    lambda output: tff.templates.MeasuredProcessOutput(
       output.state,
       output.result,
       tff.federated_map(flatten, output.measurements),
-    )
-
-  return tff.templates.AggregationProcess(process.initialize, next_fn)
+    ),
+  )

@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 from tff_fair import checks, hyperparameters, types
 from tff_fair.summing import (
   defences,
+  outputs,
   scalars,
   stacked,
   streaming,
@@ -217,20 +218,14 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       TypeError: If `value_type` is not a structure of floats of known shapes,
         or `weight_type` lacks signals that the rule needs.
     """
-    process = self.create_for_rounds(value_type, weight_type)
-
-    @tff.federated_computation(
-      process.initialize.type_signature.result,
-      tff.FederatedType(value_type, tff.CLIENTS),
-      tff.FederatedType(weight_type, tff.CLIENTS),
-    )
-    def next_fn(state: Any, update: Any, weight: Any) -> Any:
-      output = process.next(state, update, weight)
-      return tff.templates.MeasuredProcessOutput(
+    return outputs.converted(
+      self.create_for_rounds(value_type, weight_type),
+      value_type,
+      weight_type,
+      lambda output: tff.templates.MeasuredProcessOutput(
         output.state, output.result.update, output.measurements
-      )
-
-    return tff.templates.AggregationProcess(process.initialize, next_fn)
+      ),
+    )
 
 
 def _no_sum(
