@@ -5,14 +5,14 @@ What it writes is read by TFF's own loaders and by --data_dir of training.
 
 from typing import NoReturn
 
-from binaries import amount_progress, command_line
+from binaries import command_line
 from binaries.flags import cut_flags, data_flags
 from tasks.conversions.conversion import plan
 from tasks.conversions.request import ConversionRequest, RequestError
 from tasks.data_error import DataError
 from tasks.downloads import native as native_downloads
 from tasks.formats import inventory
-from tff_fair.experiments import interruption
+from tff_fair.experiments import amounts, interruption
 from tff_fair.experiments import progress as screen
 
 GROUPS = (data_flags, cut_flags)
@@ -62,7 +62,7 @@ def _download() -> None:
     if path.exists() and not data_flags.overwrite():
       print(f"{path} is there already; --overwrite downloads it again.")
       continue
-    with amount_progress.AmountProgress(archive.name, None) as progress:
+    with amounts.AmountProgress(archive.name, None) as progress:
       try:
         native_downloads.fetch(
           archive,
@@ -80,7 +80,7 @@ def _download() -> None:
 def _convert() -> None:
   conversion = plan(_request())
   contents, path = conversion.contents, conversion.path
-  with amount_progress.AmountProgress(
+  with amounts.AmountProgress(
     f"Reading for {path.name}", contents.total, contents.unit
   ) as progress:
     dropped = conversion.write(progress.add)

@@ -148,20 +148,3 @@ def test_what_is_for_the_screen_is_not_logged(capsys):
   progress.say_on_screen("Wait ...")
   progress.say("News.")
   assert capsys.readouterr() == ("", "News.\n")
-
-
-def test_items_that_take_long_are_counted_in_a_log(capsys, monkeypatch):
-  times = iter([0, 1, 31, 31, 32, 62, 62])
-  monkeypatch.setattr(time, "monotonic", lambda: next(times))
-  assert list(progress.count("abcd", 4, "reading runs")) == list("abcd")
-  assert capsys.readouterr().err.splitlines() == [
-    "reading runs: 1 of 4",
-    "reading runs: 3 of 4",
-  ]
-
-
-def test_items_that_take_long_are_counted_on_a_terminal(capsys, monkeypatch):
-  monkeypatch.setattr(progress, "_is_on_screen", lambda: True)
-  monkeypatch.setattr(progress, "_SECONDS_OF_LONG_WORK", 0)
-  assert list(progress.count(range(200), 200, "reading runs")) == [*range(200)]
-  assert "reading runs: " in capsys.readouterr().err

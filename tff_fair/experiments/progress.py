@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 import typing
-from collections.abc import Iterable, Iterator
-from typing import Protocol, Self, TypeVar
+from collections.abc import Iterator
+from typing import Protocol, Self
 
 import tqdm
 
@@ -22,8 +22,6 @@ from tff_fair.experiments import long_work
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.training.loop import Evaluation
-
-T = TypeVar("T")
 
 # Without a terminal, there is a line for each evaluation and one in so long.
 _SECONDS_PER_LINE = 30.0
@@ -41,33 +39,6 @@ def say_on_screen(text: str) -> None:
   """Writes a line on a terminal; a log does without it."""
   if _is_on_screen():
     say(text)
-
-
-def count(items: Iterable[T], total: int, action: str) -> Iterator[T]:
-  """Passes items on, and shows how many there were once that takes long.
-
-  Args:
-    items: The items.
-    total: How many there will be.
-    action: The work on the items, as "reading runs".
-  """
-  if _is_on_screen():
-    yield from tqdm.tqdm(
-      items,
-      desc=action,
-      total=total,
-      delay=_SECONDS_OF_LONG_WORK,
-      leave=False,
-      dynamic_ncols=True,
-      file=sys.stderr,
-    )
-    return
-  last_line = time.monotonic()
-  for number, item in enumerate(items):
-    if time.monotonic() - last_line >= _SECONDS_PER_LINE:
-      last_line = time.monotonic()
-      say(f"{action}: {number:,} of {total:,}")
-    yield item
 
 
 class Follower(Protocol):

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tff_fair import methods, typed_values
-from tff_fair.experiments import progress, spec_text
+from tff_fair.experiments import amounts, spec_text
 from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import names
@@ -70,7 +70,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
     for method, grid in zip(sweep.methods, choices, strict=True)
     for combination in itertools.product(*grid.values())
   )
-  for method, run in progress.count(runs, total, "planning runs"):
+  for method, run in amounts.count(runs, total, "planning runs"):
     key = _identity(run.spec)
     if key not in planned:
       planned[key] = method, run

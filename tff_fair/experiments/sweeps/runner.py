@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import tqdm
 
 from tff_fair import files
-from tff_fair.experiments import interruption, spec_text
-from tff_fair.experiments import progress as progress_report
+from tff_fair.experiments import amounts, interruption, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import fairness_table, finding
 from tff_fair.experiments.runs.folder import RunFolder
@@ -140,7 +139,7 @@ class Runner:
     """
     shown: Iterable[PlannedRun] = planned
     if self.progress:
-      shown = progress_report.count(planned, len(planned), "reading runs")
+      shown = amounts.count(planned, len(planned), "reading runs")
     return [states.of(run.spec, self.folder / run.name) for run in shown]
 
   def carry_out(
