@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
-import functools
 import time
 import typing
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Coroutine, Mapping
+from typing import (
+  NamedTuple,
+  ParamSpec,
+  Protocol,
+  Self,
+  TypeAlias,
+)
 
 import numpy as np
 
@@ -29,6 +33,9 @@ from tff_fair.experiments.training.selection import Selection
 
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
+
+
+_P = ParamSpec("_P")
 
 
 class Schedule(NamedTuple):
@@ -104,9 +111,6 @@ class Pruning(Protocol):
     """Takes an evaluation: its round, and `Evaluation.clients`."""
 
 
-_Writing = Callable[[], Coroutine[object, object, None]]
-
-
 def train(
   training: rounds.Rounds,
   schedule: Schedule,
@@ -141,86 +145,130 @@ def train(
     KeyboardInterrupt: If a signal came. As with any other exception, the last
       complete round is saved first.
   """
-  state = training.initial_state()
-  saved_state, completed = waiting.wait(state_manager.load_latest(state))
-  saved = completed
+  record = _Record(schedule, state_manager, best_manager, releases)
+  state, completed = record.load(training.initial_state())
+  with record:
+    if completed is None:
+      completed, initial = 0, evaluate(state)
+      record.begin(record.write_evaluation, 0, initial)
+      report_progress(0, initial)
+    for round_num in range(completed + 1, schedule.total_rounds + 1):
+      if selection is not None and selection.is_exhausted:
+        break
+      if pruning is not None and pruning.is_pruned:
+        break
+      interruption.check()
+      result = training.run(state, round_num)
+      state = result.state
+      timing = {"round_seconds": result.seconds}
+      evaluation = None
+      if _is_due(round_num, schedule.rounds_per_evaluation, schedule):
+        evaluation, timing["evaluation_seconds"] = _timed(evaluate, state)
+      is_best = _is_best(selection, round_num, evaluation)
+      record.begin(
+        record.write_round, round_num, result, timing, evaluation, is_best
+      )
+      if pruning is not None and evaluation is not None:
+        pruning.add(round_num, evaluation.clients)
+      report_progress(round_num, evaluation)
 
-  async def write(
+
+class _Record:
+  """What is written of a run: by a thread, while the next round computes.
+
+  Who begins to write waits first for what was begun before, and gets the error
+  of that. When the context ends, all is written, and the last complete round is
+  saved, however it ends.
+  """
+
+  def __init__(
+    self,
+    schedule: Schedule,
+    states: tff.program.ProgramStateManager,
+    best_states: tff.program.ProgramStateManager | None,
+    releases: Releases,
+  ) -> None:
+    self._schedule = schedule
+    self._states = states
+    self._best_states = best_states
+    self._releases = releases
+    # The last complete round and the state after it, and the last saved round.
+    self._state: rounds.State | None = None
+    self._completed = self._saved = 0
+    self._thread = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+    self._last: concurrent.futures.Future[None] | None = None
+
+  def load(self, initial: rounds.State) -> tuple[rounds.State, int | None]:
+    """Returns the last saved state, and its round.
+
+    Args:
+      initial: The state before the first round, which is returned, with `None`,
+        if no round is saved.
+    """
+    saved, self._saved = waiting.wait(self._states.load_latest(initial))
+    self._completed = self._saved
+    return (initial, None) if saved is None else (saved, self._saved)
+
+  def begin(
+    self,
+    write: Callable[_P, Coroutine[object, object, None]],
+    *args: _P.args,
+    **keywords: _P.kwargs,
+  ) -> None:
+    """Begins to write, by one of the functions below."""
+    if self._last is not None:
+      self._last.result()
+    with interruption.deferred():
+      self._last = self._thread.submit(
+        lambda: asyncio.run(write(*args, **keywords))
+      )
+
+  async def write_round(
+    self,
     round_num: int,
     result: rounds.Round,
     timing: Mapping[str, float],
     evaluation: Evaluation | None,
     is_best: bool,
   ) -> None:
-    nonlocal state, completed, saved
-    await _release(releases, round_num, result, timing, evaluation)
-    state, completed = result.state, round_num
-    if is_best and best_manager is not None:
-      await best_manager.save(state, completed)
+    """Writes a round, and the state after it if that is due."""
+    releases = self._releases
+    await releases.metrics.release(result.metrics, round_num)
+    await releases.timing.release(timing, round_num)
+    await releases.costs.release(result.costs, round_num)
+    await releases.cohorts.release(result.clients, round_num)
+    if evaluation is not None:
+      await self.write_evaluation(round_num, evaluation)
+    self._state, self._completed = result.state, round_num
+    if is_best and self._best_states is not None:
+      await self._best_states.save(self._state, round_num)
     # The run never goes on from before its best state.
-    if is_best or _is_due(round_num, schedule.rounds_per_checkpoint, schedule):
-      await state_manager.save(state, completed)
-      saved = completed
+    if is_best or _is_due(
+      round_num, self._schedule.rounds_per_checkpoint, self._schedule
+    ):
+      await self._states.save(self._state, round_num)
+      self._saved = round_num
 
-  try:
-    with _writing_meanwhile() as begin:
-      if saved_state is None:
-        newest = state
-        initial = evaluate(newest)
-        begin(functools.partial(_release_evaluation, releases, 0, initial))
-        report_progress(0, initial)
-      else:
-        newest = state = saved_state
-      for round_num in range(completed + 1, schedule.total_rounds + 1):
-        if selection is not None and selection.is_exhausted:
-          break
-        if pruning is not None and pruning.is_pruned:
-          break
-        interruption.check()
-        result = training.run(newest, round_num)
-        newest = result.state
-        timing = {"round_seconds": result.seconds}
-        evaluation = None
-        if _is_due(round_num, schedule.rounds_per_evaluation, schedule):
-          evaluation, timing["evaluation_seconds"] = _timed(evaluate, newest)
-        is_best = _is_best(selection, round_num, evaluation)
-        begin(
-          functools.partial(
-            write, round_num, result, timing, evaluation, is_best
-          )
-        )
-        if pruning is not None and evaluation is not None:
-          pruning.add(round_num, evaluation.clients)
-        report_progress(round_num, evaluation)
-  finally:
-    if completed > saved:
-      with interruption.deferred():
-        waiting.wait(state_manager.save(state, completed))
+  async def write_evaluation(
+    self, round_num: int, evaluation: Evaluation
+  ) -> None:
+    """Writes an evaluation."""
+    await self._releases.summary.release(evaluation.summary, round_num)
+    await self._releases.clients.release(evaluation.clients, round_num)
 
+  def __enter__(self) -> Self:
+    return self
 
-@contextlib.contextmanager
-def _writing_meanwhile() -> Iterator[Callable[[_Writing], None]]:
-  """Yields a function that begins to write, in a thread of its own.
-
-  It first waits for what it began before, and raises the error of that. When
-  the context ends, all is written.
-  """
-  last: concurrent.futures.Future[None] | None = None
-
-  def begin(writing: _Writing) -> None:
-    nonlocal last
-    if last is not None:
-      last.result()
-    with interruption.deferred():
-      last = executor.submit(lambda: asyncio.run(writing()))
-
-  with concurrent.futures.ThreadPoolExecutor(max_workers=1) as executor:
+  def __exit__(self, *exc_info: object) -> None:
     try:
-      yield begin
-    finally:
       with interruption.deferred():
-        if last is not None:
-          last.result()
+        if self._last is not None:
+          self._last.result()
+    finally:
+      self._thread.shutdown()
+      if self._completed > self._saved:
+        with interruption.deferred():
+          waiting.wait(self._states.save(self._state, self._completed))
 
 
 def _timed(
@@ -241,25 +289,3 @@ def _is_best(
 
 def _is_due(round_num: int, interval: int, schedule: Schedule) -> bool:
   return round_num == schedule.total_rounds or round_num % interval == 0
-
-
-async def _release(
-  releases: Releases,
-  round_num: int,
-  result: rounds.Round,
-  timing: Mapping[str, float],
-  evaluation: Evaluation | None,
-) -> None:
-  await releases.metrics.release(result.metrics, round_num)
-  await releases.timing.release(timing, round_num)
-  await releases.costs.release(result.costs, round_num)
-  await releases.cohorts.release(result.clients, round_num)
-  if evaluation is not None:
-    await _release_evaluation(releases, round_num, evaluation)
-
-
-async def _release_evaluation(
-  releases: Releases, round_num: int, evaluation: Evaluation
-) -> None:
-  await releases.summary.release(evaluation.summary, round_num)
-  await releases.clients.release(evaluation.clients, round_num)
