@@ -100,7 +100,7 @@ def test_a_client_is_the_same_in_a_file_and_in_messages(tmp_path):
   element = tf.data.Dataset.from_tensors(examples)
   several = tf.data.Dataset.from_tensor_slices(examples).batch(3)
   datasets = [
-    example_files.in_file(7, path, SPEC),
+    example_files.InFiles(SPEC)(7, path),
     example_files.in_messages(7, element),
     example_files.in_messages(7, several),
   ]

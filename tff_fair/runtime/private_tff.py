@@ -56,6 +56,8 @@ _OF_VALUES = (
   "array.shape.dim",
   "federated.type",
   "federated.value",
+  "sequence.element_type",
+  "sequence.serialized_graph_def",
   "struct.element.name",
   "struct.element.value",
 )

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import sending
+from tff_fair.runtime import private_tff, sending
 
 # The limits for the values that one executor keeps in its worker.
 _MOST_VALUES = 16
@@ -113,4 +113,6 @@ def _lasting_parts(value: Any, type_spec: tff.Type | None) -> Sequence[Any]:
 def _num_bytes(value: Any, type_spec: tff.Type | None) -> int:
   if isinstance(value, tff.Computation):
     return 0  # Small beside data.
-  return tff.framework.serialize_value(value, type_spec)[0].ByteSize()
+  message = private_tff.executor_pb2.Value()
+  sending.write(message, value, tff.to_type(type_spec))
+  return message.ByteSize()

@@ -80,6 +80,8 @@ class ClientData:
     self._read = _Reader(split, spec)
     self._spec = spec
     self._files = files if example_files.can_hold(spec) else None
+    if self._files is not None:
+      self._in_files = example_files.InFiles(spec)
     self._thread = thread
     self._half = object()  # What tells its files from those of the other.
     self._in_use: list[_Client] = []
@@ -136,7 +138,7 @@ class ClientData:
       return _Client(self._sent(client_id), None)
     dataset = self._of_files.get(file)
     if dataset is None:
-      dataset = example_files.in_file(client_id, file.path, self._spec)
+      dataset = self._in_files(client_id, file.path)
       self._of_files[file] = dataset
     return _Client(dataset, file)
 
