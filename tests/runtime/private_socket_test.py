@@ -64,7 +64,11 @@ def sockets_of(pid):
   """Returns the inodes of a process's sockets."""
   found = set()
   for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-    if match := re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor)):
+    try:
+      name = os.readlink(descriptor)
+    except FileNotFoundError:  # The process has just closed it.
+      continue
+    if match := re.fullmatch(r"socket:\[(\d+)\]", name):
       found.add(match[1])
   return found
 

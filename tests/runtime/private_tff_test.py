@@ -1,10 +1,12 @@
 """Tests of the runtime on a TFF whose private names have changed."""
 
 import importlib.util
+import logging
 import sys
 import types
 import warnings
 
+import absl.logging
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -90,6 +92,11 @@ def removed_class(monkeypatch):
   return "remote_executor.RemoteValue"
 
 
+def renamed_tracing(monkeypatch):
+  monkeypatch.setattr(private_tff, "_OF_TRACING", ("renamed",))
+  return "tracing.renamed"
+
+
 CHANGES = [
   renamed_attribute,
   renamed_method_of_stubs,
@@ -97,6 +104,7 @@ CHANGES = [
   moved_module,
   moved_messages,
   removed_class,
+  renamed_tracing,
 ]
 
 
@@ -119,6 +127,24 @@ def test_all_missing_names_are_in_the_same_warning(monkeypatch):
     private_tff.check()
   (warning,) = caught
   assert all(f"no {name}" in str(warning.message) for name in names)
+
+
+def test_tff_tells_of_its_calls_whoever_listens(monkeypatch):
+  private_tff.trace_for_listeners()
+  logger, lines = logging.getLogger("absl"), []
+  monkeypatch.setattr(absl.logging, "debug", lambda *args: lines.append(args))
+
+  def traced():
+    lines.clear()
+    check_rounds()
+    return {f"{line[2]}.{line[3]}" for line in lines if "%s.%s" in line[0]}
+
+  assert not traced()
+  monkeypatch.setattr(logger, "isEnabledFor", lambda level: level >= 10)
+  assert "RemoteExecutor.create_call" in traced()
+  before = private_tff.tracing._global_tracing_providers
+  private_tff.trace_for_listeners()
+  assert private_tff.tracing._global_tracing_providers is before
 
 
 def test_modules_that_are_gone_do_not_stop_the_import(monkeypatch):

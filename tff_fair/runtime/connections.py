@@ -13,6 +13,7 @@ import grpc
 import tensorflow_federated as tff
 
 from tff_fair.runtime import (
+  private_tff,
   resident_values,
   shared_memory,
   shared_values,
@@ -93,6 +94,8 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     self._stream_structs = stream_structs
     self._plain = plain
     self._closed = False
+    if not plain:
+      private_tff.trace_for_listeners()
     self._connect(address, process)
 
   def _connect(self, address: str, process: workers.Worker | None) -> None:

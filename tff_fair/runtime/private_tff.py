@@ -8,9 +8,10 @@ TFF's own executor and stub in place, which compute the same and take longer.
 
 from __future__ import annotations
 
+import logging
 import pathlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import tensorflow_federated as tff
@@ -23,6 +24,10 @@ try:
   from tensorflow_federated.python.core.impl.executors import remote_executor
 except ImportError:
   remote_executor = None
+try:
+  from tensorflow_federated.python.common_libs import tracing
+except ImportError:
+  tracing = None
 
 __all__ = [
   "check",
@@ -32,6 +37,7 @@ __all__ = [
   "remote_executor",
   "send",
   "streams_structs",
+  "trace_for_listeners",
   "worker_binary",
 ]
 
@@ -49,6 +55,11 @@ _OF_EXECUTORS = (
   "create_value",
 )
 _OF_STUBS = ("create_struct", "create_value", "dispose")
+_OF_TRACING = (
+  "LoggingTracingProvider",
+  "_global_tracing_providers",
+  "set_tracing_providers",
+)
 # Fields of the message of a value, which `sending` fills.
 _OF_VALUES = (
   "array.content",
@@ -83,12 +94,14 @@ def _missing_names() -> Iterator[str]:
     yield "remote_executor.RemoteValue"
   # Without a connection: an executor sets some of its attributes itself.
   executor = tff.framework.RemoteExecutor(None)
-  for name in _OF_EXECUTORS:
-    if not hasattr(executor, name):
-      yield f"RemoteExecutor.{name}"
-  for name in _OF_STUBS:
-    if not hasattr(tff.framework.RemoteExecutorGrpcStub, name):
-      yield f"RemoteExecutorGrpcStub.{name}"
+  for place, owner, names in (
+    ("RemoteExecutor", executor, _OF_EXECUTORS),
+    ("RemoteExecutorGrpcStub", tff.framework.RemoteExecutorGrpcStub, _OF_STUBS),
+    ("tracing", tracing, _OF_TRACING),
+  ):
+    for name in names:
+      if not hasattr(owner, name):
+        yield f"{place}.{name}"
   if executor_pb2 is None:
     yield "module executor_pb2"
     return
@@ -154,6 +167,28 @@ def pair(
   reference = executor._stub.create_struct(request).value_ref
   pair_type = tff.StructType([first_type, second.type_signature])
   return remote_executor.RemoteValue(reference, pair_type, executor)
+
+
+def trace_for_listeners() -> None:
+  """Has TFF write its log of calls only where somebody reads it.
+
+  TFF makes two lines for each of some 200 calls a round, which absl drops
+  unless its verbosity is that of debugging. They take 2 ms.
+  """
+  # A thread that has traced expects as many providers as there were.
+  former = tracing._global_tracing_providers
+  if [*map(type, former)] != [tracing.LoggingTracingProvider]:
+    return  # Somebody has others, or this was done already.
+  listeners = logging.getLogger("absl")
+
+  class Tracing(tracing.LoggingTracingProvider):
+    def span(self, *args: Any) -> Generator[None, Any, None]:
+      if listeners.isEnabledFor(logging.DEBUG):
+        yield from super().span(*args)
+      else:
+        yield None
+
+  tracing.set_tracing_providers([Tracing()])
 
 
 def worker_binary() -> pathlib.Path:
