@@ -1,8 +1,11 @@
 """Tests of examples in files, in graphs of this process."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from tff_fair import types
 from tff_fair.client_works import batches, example_files
@@ -92,6 +95,30 @@ def test_rows_that_are_apart_in_memory_are_put_together():
 def test_other_arrays_than_the_model_takes_are_refused(examples):
   with pytest.raises(ValueError, match="Expected examples of"):
     example_files.contents(examples, SPEC)
+
+
+@pytest.mark.parametrize(
+  "spec", [SPEC, collections.OrderedDict(y=SPEC[1], x=SPEC[0])]
+)
+def test_the_graph_of_a_dataset_is_tensorflows(spec):
+  make = example_files.InFiles(spec)
+  data_type = batches.data_type(spec, in_files=True)
+  clients = {7: "/proc/1/fd/5", -3: "", 2**62: "elsewhere"}
+  datasets = [make(*client) for client in clients.items()]
+  for (client_id, path), dataset in zip(clients.items(), datasets, strict=True):
+    expected, _ = tff.framework.serialize_value(dataset, data_type)
+    graph = tf.compat.v1.GraphDef.FromString(dataset.serialized_graph)
+    theirs = tf.compat.v1.GraphDef.FromString(
+      expected.sequence.serialized_graph_def
+    )
+    for node in (*graph.node, *theirs.node):
+      node.attr.pop("metadata", None)  # A number that counts datasets.
+    assert graph == theirs
+    element_type = tff.types.serialize_type(dataset.element_type)
+    assert element_type == expected.sequence.element_type
+    (element,) = dataset
+    assert int(element[0]) == client_id
+    assert element[1].numpy().decode() == path
 
 
 def test_a_client_is_the_same_in_a_file_and_in_messages(tmp_path):

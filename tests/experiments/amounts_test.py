@@ -2,8 +2,6 @@ import io
 import sys
 import time
 
-import pytest
-
 from tff_fair.experiments import amounts
 
 
@@ -12,11 +10,11 @@ class Terminal(io.StringIO):
     return True
 
 
-@pytest.fixture
-def terminal(monkeypatch):
-  screen = Terminal()
-  monkeypatch.setattr(sys, "stderr", screen)
-  return screen
+def on_terminal(monkeypatch):
+  # Not a fixture: pytest sets stderr anew between that and the test.
+  terminal = Terminal()
+  monkeypatch.setattr(sys, "stderr", terminal)
+  return terminal
 
 
 def _run(steps, total=200):
@@ -47,7 +45,8 @@ def test_an_unknown_total(capsys, monkeypatch):
   ]
 
 
-def test_a_bar_on_a_terminal(terminal):
+def test_a_bar_on_a_terminal(monkeypatch):
+  terminal = on_terminal(monkeypatch)
   _run([50, 150])
   last = terminal.getvalue().split("\r")[-1]
   assert last.startswith("Reading x: 100%")
@@ -64,12 +63,14 @@ def test_items_that_take_long_are_counted_in_a_log(capsys, monkeypatch):
   ]
 
 
-def test_items_that_take_long_are_counted_on_a_terminal(terminal, monkeypatch):
+def test_items_that_take_long_are_counted_on_a_terminal(monkeypatch):
+  terminal = on_terminal(monkeypatch)
   monkeypatch.setattr(amounts, "_SECONDS_OF_LONG_WORK", 1e-9)
   assert list(amounts.count(range(200), 200, "reading runs")) == [*range(200)]
   assert "reading runs: " in terminal.getvalue()
 
 
-def test_items_that_are_soon_done_are_not_counted(terminal):
+def test_items_that_are_soon_done_are_not_counted(monkeypatch):
+  terminal = on_terminal(monkeypatch)
   assert list(amounts.count("abcd", 4, "reading runs")) == list("abcd")
   assert "reading runs" not in terminal.getvalue()

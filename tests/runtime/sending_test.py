@@ -80,6 +80,19 @@ def test_datasets_are_sent():
     assert [*found] == [*dataset]
 
 
+def test_the_graph_that_a_dataset_brings_is_sent():
+  data_type = tff.SequenceType(tff.TensorType(np.int64, []))
+  expected, _ = tff.framework.serialize_value(
+    tf.data.Dataset.range(3), data_type
+  )
+  data = tf.data.Dataset.range(2)
+  data.serialized_graph = expected.sequence.serialized_graph_def
+  data.element_type = data_type.element
+  assert message_of(data, data_type) == expected
+  with pytest.raises(TypeError, match="Cannot serialize dataset"):
+    message_of(data, tff.SequenceType(tff.TensorType(np.int32, [])))
+
+
 @pytest.mark.parametrize(
   ("value", "type_spec"),
   [
