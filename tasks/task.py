@@ -98,12 +98,15 @@ class Objective:
     model_fn: Maps a function that returns a new Keras model, and the specs of
       the data, to `Task.model_fn`.
     functional_model_fn: Maps the same to `Task.functional_model_fn`.
+    activation: Makes probabilities of the model's outputs, as the loss does;
+      None where the outputs are the predictions themselves.
   """
 
   model_fn: Callable[[KerasModelFn, ElementSpec], ModelFn]
   functional_model_fn: Callable[
     [KerasModelFn, ElementSpec], FunctionalModelFn
   ] = _no_functional_model_fn
+  activation: Literal["softmax", "sigmoid"] | None = None
 
 
 class Preprocessing(Protocol):
@@ -117,7 +120,7 @@ class Preprocessing(Protocol):
   columns: Mapping[str, Literal["number", "text"]]
 
   def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
-    """Returns a model that takes raw values.
+    """Returns a model that takes raw values, and has `model` as a layer.
 
     Args:
       model: A model of the task, from its x to its outputs.

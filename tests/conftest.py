@@ -30,6 +30,7 @@ TESTS = pathlib.Path(__file__).resolve().parent
 #   program  Whole programs and experiments, in a local worker too.
 TIERS = {
   # Files and folders of another tier than the folder around them.
+  "experiments/exporting/export_test.py": "program",
   "experiments/interruption_test.py": "program",
   "experiments/training/exclusion_test.py": "pure",
   "experiments/training/scoring_test.py": "pure",
@@ -43,6 +44,7 @@ TIERS = {
   "tasks/cuts/*": "pure",
   "tasks/downloads/*": "pure",
   "tasks/formats/*": "pure",
+  "tasks/models/plain_test.py": "pure",
   "tasks/own/*": "pure",
   "tasks/tabular/*": "pure",
   # Whole folders.

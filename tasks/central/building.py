@@ -67,6 +67,7 @@ def build_task(
     test=test,
     element_spec=task.element_spec(data.x_shape),
     num_classes=len(data.class_names),
+    class_names=data.class_names,
     keras_model_fn=keras_model_fn,
     objective=models.class_objective(),
   )

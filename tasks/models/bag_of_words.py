@@ -28,9 +28,12 @@ def bag_of_words_regression(
     An uncompiled model from int[n, length], words 1 ... num_words padded with
     0, to float32[n, num_labels].
   """
-  words = tf.keras.layers.Input([None], dtype=tf.int32)
-  logits = _MeanOfRows(num_words, num_labels, seed)(words)
-  return tf.keras.Model(words, logits)
+  return tf.keras.Sequential(
+    [
+      tf.keras.layers.Input([None], dtype=tf.int32),
+      _MeanOfRows(num_words, num_labels, seed),
+    ]
+  )
 
 
 class _MeanOfRows(tf.keras.layers.Layer):
@@ -56,12 +59,24 @@ class _MeanOfRows(tf.keras.layers.Layer):
     means = tf.math.divide_no_nan(sums, tf.cast(counts, sums.dtype))
     return means + self._bias
 
+  def plain(self) -> tf.keras.Model:
+    """Returns the same of Keras' own layers, for `tasks.models.plain`."""
+    num_words, num_labels = self._kernel.shape
+    words = tf.keras.layers.Input([None], dtype=tf.int32)
+    count = tf.keras.layers.CategoryEncoding(num_words + 1, "count")
+    counts = count(words)[:, 1:]  # Number 0 is padding, and no word.
+    total = tf.reduce_sum(counts, axis=1, keepdims=True)
+    shares = tf.math.divide_no_nan(counts, total)
+    logits = tf.keras.layers.Dense(num_labels)(shares)
+    return tf.keras.Model(words, logits, name=self.name)
+
 
 def multi_label_objective() -> task.Objective:
   """Returns the objective of `multi_label_model_fn`: recall at 5."""
   return task.Objective(
     model_fn=multi_label_model_fn,
     functional_model_fn=multi_label_functional_model_fn,
+    activation="sigmoid",
   )
 
 

@@ -14,7 +14,9 @@ _ACCURACY = "sparse_categorical_accuracy"
 def class_objective() -> task.Objective:
   """Returns the objective of classifiers: cross entropy and accuracy."""
   return task.Objective(
-    model_fn=model_fn, functional_model_fn=functional_model_fn
+    model_fn=model_fn,
+    functional_model_fn=functional_model_fn,
+    activation="softmax",
   )
 
 

@@ -190,3 +190,8 @@ class _Probabilities(tf.keras.layers.Layer):
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     return tf.identity(tf.nn.softmax(inputs))
+
+  def plain(self) -> tf.keras.Model:
+    """Returns the same of Keras' own layers, for `tasks.models.plain`."""
+    inputs = tf.keras.layers.Input(self.input_shape[1:])
+    return tf.keras.Model(inputs, self.call(inputs), name=self.name)

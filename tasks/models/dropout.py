@@ -29,3 +29,7 @@ class RepeatableDropout(tf.keras.layers.Layer):
       tf.shape(inputs), seed=tf.stack([self._seed, fingerprint])
     )
     return tf.where(keep, inputs / (1.0 - self._rate), 0.0)
+
+  def plain(self) -> tf.keras.layers.Dropout:
+    """Returns Keras' own dropout, whose masks do not repeat."""
+    return tf.keras.layers.Dropout(self._rate, name=self.name)

@@ -16,7 +16,8 @@ def next_token_objective(
 ) -> task.Objective:
   """Returns the objective of `next_token_model_fn`."""
   return task.Objective(
-    model_fn=functools.partial(next_token_model_fn, not_counted=not_counted)
+    model_fn=functools.partial(next_token_model_fn, not_counted=not_counted),
+    activation="softmax",
   )
 
 

@@ -206,3 +206,12 @@ def test_a_method_that_weighs_clients_uses_their_weights(name):
   )
   is_same = np.allclose(uniform, weighted, rtol=1e-6, atol=0)
   assert is_same != methods.weighs_clients(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_method_names_its_paper(name):
+  paper = methods.reference(name)
+  authors, _, title = paper.partition(', "')
+  assert authors[0].isupper()
+  assert title.count('"') == 1
+  assert "\n" not in paper

@@ -19,6 +19,7 @@ from tff_fair.experiments.spec import RunSpec
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.auditing.audit import Audit, audit
   from tff_fair.experiments.comparing.comparison import compare
+  from tff_fair.experiments.exporting.export import export
   from tff_fair.experiments.reporting.writing import report
   from tff_fair.experiments.searching.search import search
   from tff_fair.experiments.sweeps.ranges import Range
@@ -31,6 +32,7 @@ else:
     "Range": "tff_fair.experiments.sweeps.ranges",
     "audit": "tff_fair.experiments.auditing.audit",
     "compare": "tff_fair.experiments.comparing.comparison",
+    "export": "tff_fair.experiments.exporting.export",
     "report": "tff_fair.experiments.reporting.writing",
     "run": "tff_fair.experiments.training.running",
     "search": "tff_fair.experiments.searching.search",
@@ -55,6 +57,7 @@ __all__ = [
   "SpecError",
   "audit",
   "compare",
+  "export",
   "open_run",
   "report",
   "run",

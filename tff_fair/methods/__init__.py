@@ -9,6 +9,7 @@ from tff_fair.methods.registry import (
   hyperparameters,
   load,
   names,
+  reference,
   weighs_clients,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
   "hyperparameters",
   "load",
   "names",
+  "reference",
   "weighs_clients",
 ]

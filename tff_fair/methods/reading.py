@@ -65,6 +65,17 @@ def hyperparameters(module: str, builder: str) -> tuple[Hyperparameter, ...]:
   )
 
 
+def reference(module: str) -> str:
+  """Returns the paper that a method is from: authors, title, place, year.
+
+  Args:
+    module: The name of the method's module. Its docstring has a title, and then
+      the paper.
+  """
+  _, paper, *_ = (ast.get_docstring(_parse(module)) or "").split("\n\n")
+  return " ".join(paper.split())
+
+
 def _builder_call(module: str, builder: str) -> ast.Call:
   """Returns the call of `building.builder` that makes a builder."""
   for statement in _parse(module).body:

@@ -108,6 +108,15 @@ def hyperparameters(name: str) -> Mapping[str, Hyperparameter]:
   )
 
 
+def reference(name: str) -> str:
+  """Returns the paper of a method; imports no TensorFlow.
+
+  Raises:
+    OptionError: If there is no method of that name.
+  """
+  return reading.reference(_method(name).module)
+
+
 def weighs_clients(name: str) -> bool:
   """Returns whether a method uses the weights that `client_weighting` chooses.
 

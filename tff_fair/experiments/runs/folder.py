@@ -28,6 +28,7 @@ class RunFolder:
   def __init__(self, path: pathlib.Path) -> None:
     self.path = path
     self.config = path / "config.json"
+    self.model = path / "model.json"
     self.metrics = path / "metrics.csv"
     self.timing = path / "timing.csv"
     self.costs = path / "costs.csv"

@@ -203,13 +203,15 @@ class Run:
 
     Returns:
       A Keras model from x of the task's `element_spec` to its outputs, as the
-      task's loss takes them. Where clients have personal models, it is the
-      global one.
+      task's loss takes them. It is made of Keras' own layers, unless the task's
+      model has others without a counterpart. Where clients have personal
+      models, it is the global one. `tff_fair.experiments.export` writes models
+      that return probabilities, and personal ones.
 
     Raises:
       RunError: If the run has not saved its weights.
-      tasks.DataError: If the data of the task, which say how large the model
-        is, cannot be used.
+      tasks.DataError: If the run does not tell its model, as those of earlier
+        versions, and the data of the task, which do, cannot be used.
     """
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 

@@ -2,45 +2,111 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checkpoints, configuration
+from tff_fair.experiments.runs import architecture, checkpoints
 from tff_fair.experiments.runs.folder import RunFolder
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weights:
+  """The weights of a run's models, after one of its rounds.
+
+  Attributes:
+    round_num: The round.
+    trainable: Those of the global model that training changes.
+    non_trainable: Its others.
+    personal: float[d] by client id, where the method trains personal models:
+      the trainable weights one after the other. A client that has not trained
+      yet has the global model.
+  """
+
+  round_num: int
+  trainable: Sequence[np.ndarray]
+  non_trainable: Sequence[np.ndarray]
+  personal: Mapping[int, np.ndarray] | None
+
+  def of_model(self, client_id: int | None = None) -> list[np.ndarray]:
+    """Returns the trainable weights of a model, then its others.
+
+    Args:
+      client_id: The client whose personal model it is; by default it is the
+        global model.
+    """
+    table = self.personal or {}
+    if client_id is None or client_id not in table:
+      return [*self.trainable, *self.non_trainable]
+    row = table[client_id]
+    ends = np.cumsum([array.size for array in self.trainable])
+    parts = np.split(row, ends[:-1])
+    return [
+      *(
+        part.reshape(array.shape)
+        for part, array in zip(parts, self.trainable, strict=True)
+      ),
+      *self.non_trainable,
+    ]
+
+
+def load(run: Run, *, best: bool) -> Weights:
+  """Loads the weights of a run's models.
+
+  Args:
+    run: The run.
+    best: As for `Run.weights`.
+
+  Raises:
+    RunError: If the run has not saved them.
+  """
+  round_num, state = _load_state(run, best=best)
+  found = _model_weights(state)
+  return Weights(
+    round_num=round_num,
+    trainable=[w.numpy() for w in found.trainable],
+    non_trainable=[w.numpy() for w in found.non_trainable],
+    personal=_personal(state),
+  )
+
+
 def weights(run: Run, *, best: bool) -> list[np.ndarray]:
   """Returns the weights of a run's model; see `Run.weights`."""
-  found = _model_weights(_load_state(run, best=best))
-  return [w.numpy() for w in (*found.trainable, *found.non_trainable)]
+  return load(run, best=best).of_model()
 
 
 def model(run: Run, *, best: bool) -> tf.keras.Model:
   """Returns a run's model; see `Run.model`."""
-  # Imported late: both import TensorFlow Federated, which weights do not need;
-  # the runtime sees to its clean end.
-  from tff_fair import runtime  # noqa: F401, PLC0415
-  from tff_fair.experiments.training import assembly  # noqa: PLC0415
+  found = weights(run, best=best)
+  keras_model = architecture.find(run).build()
+  assign(keras_model, found)
+  return keras_model
 
-  configuration.check_own_files(run.config, run.spec)
-  keras_model = assembly.load_task(run.spec).keras_model_fn()
+
+def assign(keras_model: tf.keras.Model, values: Sequence[np.ndarray]) -> None:
+  """Gives a model its weights.
+
+  Args:
+    keras_model: The model.
+    values: Its trainable weights, then its others.
+  """
   variables = (
     *keras_model.trainable_variables,
     *keras_model.non_trainable_variables,
   )
-  for variable, value in zip(variables, weights(run, best=best), strict=True):
+  for variable, value in zip(variables, values, strict=True):
     variable.assign(value)
-  return keras_model
 
 
-def _load_state(run: Run, *, best: bool) -> Any:
+def _load_state(run: Run, *, best: bool) -> tuple[int, Any]:
   files = RunFolder(run.path)
   folder = files.best_checkpoint if best else files.checkpoints
   rounds = checkpoints.rounds(folder)
@@ -49,7 +115,7 @@ def _load_state(run: Run, *, best: bool) -> Any:
       f"{folder}: holds no state"
       + ("; a run keeps its best one if it has a criterion." if best else ".")
     )
-  return checkpoints.load(checkpoints.path(folder, rounds[-1]))
+  return rounds[-1], checkpoints.load(checkpoints.path(folder, rounds[-1]))
 
 
 def _model_weights(state: Any) -> Any:
@@ -61,3 +127,12 @@ def _model_weights(state: Any) -> Any:
     if average["num_rounds"] > 0:
       return average["weights"]
   return state.global_model_weights
+
+
+def _personal(state: Any) -> Mapping[int, np.ndarray] | None:
+  client_work = state.client_work
+  if not isinstance(client_work, dict) or "personal" not in client_work:
+    return None
+  table = client_work["personal"]
+  ids, rows = table["client_id"].numpy(), table["weights"].numpy()
+  return dict(zip(ids.tolist(), rows, strict=True))

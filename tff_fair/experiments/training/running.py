@@ -14,7 +14,7 @@ from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.errors import RunError, SpecError
-from tff_fair.experiments.runs import configuration, finding
+from tff_fair.experiments.runs import architecture, configuration, finding
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec import RunSpec
@@ -231,6 +231,8 @@ def _train(
   if plan.selection is not None:
     _remember_evaluations(folder, plan.selection)
     best_manager = release.open_best_checkpoints(folder)
+  if not folder.model.exists():
+    architecture.Architecture.of_task(plan.task).write(folder.model)
   say(
     f"{folder.path}: going on after round {completed}."
     if completed

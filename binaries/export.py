@@ -1,0 +1,69 @@
+"""Writes the trained model of a run as a file, with a model card beside it.
+
+Give the folder of the run. Whoever has the file needs TensorFlow to use it,
+and nothing of this project.
+"""
+
+from typing import NoReturn
+
+from binaries import command_line, named_flags
+from binaries.flags import export_flags
+from tff_fair import experiments
+from tff_fair.experiments import progress
+from tff_fair.experiments.exporting import places
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.run import Run
+
+GROUPS = (export_flags,)
+
+
+def main(*folders: str) -> None:
+  """Exports the model that the flags ask for."""
+  run, output = _run(*folders), export_flags.output()
+  with named_flags.of_arguments():
+    # Before TensorFlow is imported, which takes seconds.
+    places.check_free(output, overwrite=export_flags.overwrite())
+    exported = experiments.export(
+      run,
+      output,
+      format=export_flags.format_name(),
+      best=export_flags.best(),
+      client=export_flags.client(),
+      all_clients=export_flags.all_clients(),
+      overwrite=export_flags.overwrite(),
+    )
+  for note in exported.notes:
+    progress.say(note)
+  print(
+    f"Wrote {exported.path}, the model after round {exported.round_num:,}, and "
+    f"{exported.card}."
+  )
+
+
+def _run(*folders: str) -> Run:
+  if len(folders) != 1:
+    raise command_line.UsageError(
+      f"RUN: expected the folder of one run, found {len(folders)} folders."
+    )
+  found = finding.find(folders)
+  if len(found) > 1:
+    raise command_line.UsageError(
+      f"RUN={folders[0]}: holds {len(found)} runs; name one of them, as "
+      f"{found[0].path}."
+    )
+  return found[0]
+
+
+def run() -> NoReturn:
+  """Starts the program: the console script `tff-fair-export`."""
+  command_line.run(
+    main,
+    description=str(__doc__),
+    groups=GROUPS,
+    arguments="RUN",
+    namespace=export_flags.NAMESPACE,
+  )
+
+
+if __name__ == "__main__":
+  run()

@@ -1,0 +1,154 @@
+"""Keras models of Keras' own layers: they load where nobody has our code.
+
+A layer of ours says by its method `plain` which layer or model of Keras does
+the same, with its name, and with weights of the same shapes in the same order.
+A model can take the place of a layer of a sequential model alone.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+# A model as Keras describes it in its own files, ready for JSON.
+Config = Mapping[str, Any]
+
+# Where the classes and functions are that every installation of Keras has.
+_MODULES = ("builtins", "keras")
+_LAMBDA = "__lambda__"
+_ZEROS = {
+  "module": "keras.initializers",
+  "class_name": "Zeros",
+  "config": {},
+  "registered_name": None,
+}
+
+
+class NotPlainError(ValueError):
+  """A model has parts that are not Keras' own."""
+
+
+def describe(model: tf.keras.Model, name: str) -> Config:
+  """Returns the config of a model that does the same with plain layers.
+
+  Args:
+    model: A sequential or functional model.
+    name: What the model of the config is called.
+
+  Raises:
+    NotPlainError: If the model has a layer that is not Keras' own.
+  """
+  try:
+    if any(map(_is_changed, _layers(model))):
+      model = _changed(model)
+  except (NotImplementedError, TypeError, ValueError) as error:
+    # A model that is no graph of layers, or a layer without a config.
+    raise NotPlainError(f"{model.name}: {error}") from error
+  config = of_plain(model)
+  return {**config, "config": {**config["config"], "name": name}}
+
+
+def of_plain(model: tf.keras.Model) -> Config:
+  """Returns the config of a model that has plain layers already.
+
+  Raises:
+    NotPlainError: If it has others. Functions that a config has by name alone
+      show when it is built.
+  """
+  try:
+    config = tf.keras.saving.serialize_keras_object(model)
+    found: Config = json.loads(json.dumps(config))
+  except (NotImplementedError, TypeError, ValueError) as error:
+    raise NotPlainError(f"{model.name}: {error}") from error
+  _check(found)
+  return found
+
+
+def build(config: Config) -> tf.keras.Model:
+  """Returns a new model; its weights are initial ones.
+
+  Args:
+    config: As `describe` returns it.
+
+  Raises:
+    NotPlainError: If it has a part that is not Keras' own. No code of that part
+      has run.
+  """
+  _check(config)
+  try:
+    with _without_custom_objects():
+      model = tf.keras.saving.deserialize_keras_object(config)
+  except (LookupError, TypeError, ValueError) as error:
+    raise NotPlainError(f"Keras cannot build it: {error}") from error
+  if not isinstance(model, tf.keras.Model):
+    raise NotPlainError("describes no model")
+  return model
+
+
+def _layers(model: tf.keras.Model) -> Iterator[tf.keras.layers.Layer]:
+  for layer in model.layers:
+    if isinstance(layer, tf.keras.Model):
+      yield from _layers(layer)
+    else:
+      yield layer
+
+
+def _is_changed(layer: tf.keras.layers.Layer) -> bool:
+  return hasattr(layer, "plain") or any(
+    map(_is_array, layer.get_config().values())
+  )
+
+
+def _changed(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
+  if isinstance(layer, tf.keras.Model):
+    return tf.keras.models.clone_model(layer, clone_function=_changed)
+  if hasattr(layer, "plain"):
+    return layer.plain()
+  config = {
+    name: _ZEROS if _is_array(value) else value
+    for name, value in layer.get_config().items()
+  }
+  return type(layer).from_config(config)
+
+
+def _is_array(initializer: object) -> bool:
+  """Returns whether an initializer is a whole array, such as word vectors."""
+  return (
+    isinstance(initializer, Mapping)
+    and initializer.get("class_name") == "Constant"
+    and not isinstance(initializer["config"]["value"], int | float)
+  )
+
+
+def _check(config: Config) -> None:
+  if foreign := sorted(set(_foreign(config))):
+    raise NotPlainError(f"{', '.join(foreign)}: not part of Keras")
+
+
+def _foreign(config: object) -> Iterator[str]:
+  """Yields the classes and functions in a config that are not Keras' own."""
+  if isinstance(config, Mapping):
+    if "class_name" in config and "config" in config:
+      module = config.get("module", _MODULES[0])
+      is_known = str(module).partition(".")[0] in _MODULES
+      if not is_known or config["class_name"] == _LAMBDA:
+        yield str(config["class_name"])
+    for value in config.values():
+      yield from _foreign(value)
+  elif isinstance(config, list | tuple):
+    for value in config:
+      yield from _foreign(value)
+
+
+@contextlib.contextmanager
+def _without_custom_objects() -> Iterator[None]:
+  """Hides what this process has registered, and others have not."""
+  registered = tf.keras.saving.get_custom_objects()
+  hidden = dict(registered)
+  registered.clear()
+  try:
+    yield
+  finally:
+    registered.update(hidden)

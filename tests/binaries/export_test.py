@@ -1,0 +1,75 @@
+"""Tests of the program that exports models."""
+
+import subprocess
+import sys
+
+import pytest
+
+from binaries import export
+from binaries.flags import export_flags
+from tests import source_tree
+from tests.binaries import in_process
+from tests.experiments import run_folders
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+  """Runs the program in this process, in a folder with two runs."""
+  monkeypatch.chdir(tmp_path)
+  for name in ("a", "b"):
+    run_folders.make(tmp_path / "runs" / name)
+  (tmp_path / "taken.keras").write_text("mine")
+
+  def run(*words):
+    return in_process.run(
+      export, export_flags.NAMESPACE, *words, arguments="RUN"
+    )
+
+  return run
+
+
+@pytest.mark.parametrize(
+  ("words", "message"),
+  [
+    (["--output=m.keras"], "RUN: expected the folder of one run, found 0"),
+    (["runs/a", "runs/b", "--output=m.keras"], "RUN: expected the folder of"),
+    (["runs", "--output=m.keras"], "RUN=runs: holds 2 runs; name one"),
+    (["nowhere", "--output=m.keras"], "nowhere: there is no such folder"),
+    (["runs/a"], "--output: is missing"),
+    (["runs/a", "--output=~nosuchuser/x"], "--output=~nosuchuser/x: there is"),
+    (["runs/a", "--output=taken.keras"], "--output: taken.keras: exists alre"),
+    (["runs/a", "--output=runs"], "--output: runs: exists already"),
+    (["runs/a", "--output=m.keras"], "runs/a/checkpoints: holds no state"),
+    (["runs/a", "--output=m.keras", "--best"], "runs/a/best_checkpoint: holds"),
+    (["runs/a", "--output=m.h5", "--format=keras"], "--output=m.h5: is not"),
+    (["runs/a", "--output=m.keras", "--format=h5"], "--format=h5: "),
+    (
+      ["runs/a", "--output=m", "--client=x", "--all_clients"],
+      "--all_clients: leave it out",
+    ),
+  ],
+)
+def test_a_mistake_is_one_line(program, tmp_path, words, message):
+  status, out, err = program(*words)
+  assert (status, out) == (2, "")
+  assert err.startswith(f"export: {message}")
+  assert len(err.splitlines()) == 1
+  assert sorted(p.name for p in tmp_path.iterdir()) == ["runs", "taken.keras"]
+  assert (tmp_path / "taken.keras").read_text() == "mine"
+
+
+def test_help(program):
+  status, out, _ = program("--help")
+  assert status == 0
+  assert "Usage: export RUN [--flag=value ...]" in out.splitlines()
+  assert max(map(len, out.splitlines())) <= 80
+
+
+def test_it_starts_without_tensorflow():
+  code = (
+    "import sys\nimport binaries.export\n"
+    "sys.exit('tensorflow' in sys.modules or 'matplotlib' in sys.modules)"
+  )
+  subprocess.run(
+    [sys.executable, "-c", code], check=True, cwd=source_tree.ROOT, timeout=60
+  )

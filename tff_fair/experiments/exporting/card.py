@@ -1,0 +1,223 @@
+"""The model card: what a stranger should know of an exported model.
+
+A page in Markdown after Mitchell et al., "Model Cards for Model Reporting"
+(FAT* 2019): what the model is, how to load it, its data, its training, how it
+serves each client, and what the numbers do not show. It has no names of
+clients and no paths, so that it may go to others with the model.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from tff_fair import methods, typed_values
+from tff_fair.experiments import spec_text
+from tff_fair.experiments.exporting import card_fairness, card_usage
+from tff_fair.experiments.exporting.predictor import Predictor
+from tff_fair.experiments.runs.architecture import Architecture
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.runs.trained_model import Weights
+
+# Settings that readers look for, even where they are the usual ones.
+_SHOWN = (
+  *("total_rounds", "clients_per_round", "local_epochs", "batch_size"),
+  *("client_optimizer", "client_learning_rate", "seed"),
+)
+# Those that the card tells elsewhere, and places on the machine.
+_NOT_SHOWN = ("task", "algorithm", "data_dir")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+  """What a card is about.
+
+  Attributes:
+    run: The run.
+    weights: Its weights.
+    architecture: Its model without weights.
+    predictor: The model as it was written.
+    file_name: Name of the file, or of the folder.
+    kind: Its format, one of `places.FORMATS`.
+    best: Whether it is the model at the best evaluation.
+    client_id: The client whose personal model it is; None if it is nobody's.
+    all_clients: Whether the folder has the personal models of all clients.
+    notes: What the user should know about the format, in sentences.
+  """
+
+  run: Run
+  weights: Weights
+  architecture: Architecture
+  predictor: Predictor
+  file_name: str
+  kind: str
+  best: bool
+  client_id: int | None
+  all_clients: bool
+  notes: tuple[str, ...]
+
+  @property
+  def is_personal(self) -> bool:
+    """Whether the models are those of single clients."""
+    return self.client_id is not None or self.all_clients
+
+
+def text(subject: Subject) -> str:
+  """Returns the card of a model."""
+  evaluation = card_fairness.read(
+    subject.run,
+    subject.weights.round_num,
+    of_global=subject.weights.personal is not None and not subject.is_personal,
+    client_id=subject.client_id,
+  )
+  parts = [
+    f"# Model card: {subject.file_name}",
+    _summary(subject),
+    "## How to load it",
+    *card_usage.paragraphs(
+      subject.predictor,
+      subject.architecture,
+      subject.kind,
+      subject.file_name,
+      in_folder=subject.all_clients,
+    ),
+    *subject.notes,
+    "## Data",
+    *_data(subject),
+    "## Training",
+    *_training(subject),
+    "## How it serves each client",
+    *card_fairness.paragraphs(evaluation, subject.weights.round_num),
+    "## Limits",
+    bullets(
+      [
+        *card_fairness.limits(evaluation, subject.architecture.num_clients),
+        *_limits(subject),
+      ]
+    ),
+    "## Versions",
+    _versions(subject.run),
+  ]
+  return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def bullets(sentences: Iterable[str]) -> str:
+  """Returns a list in Markdown."""
+  return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def _summary(subject: Subject) -> str:
+  run, trained = subject.run, subject.predictor.trained
+  whose = "The global model"
+  if subject.client_id is not None:
+    whose = "The personal model of one client"
+    if subject.client_id not in (subject.weights.personal or {}):
+      whose += ", which has not trained yet: it is the global one"
+  elif subject.all_clients:
+    whose = f"The personal models of {len(subject.weights.personal or {}):,} "
+    whose += "clients, one file each; `clients.csv` says which is whose"
+  chosen = ""
+  if subject.best and run.spec.criterion:
+    chosen = f", the best evaluation by {run.spec.criterion}"
+  return (
+    f"{whose}. Federated learning trained it on the task `{run.task}` with the "
+    f"method `{run.algorithm}`; these are its weights after round "
+    f"{subject.weights.round_num:,} of {run.spec.total_rounds:,}{chosen}. It "
+    f"has {trained.count_params():,} weights in {_layers(subject)}."
+  )
+
+
+def _layers(subject: Subject) -> str:
+  names = [
+    type(layer).__name__
+    for layer in subject.predictor.trained.layers
+    if layer.count_params()
+  ]
+  kinds = dict.fromkeys(names)
+  return "layers " + ", ".join(
+    f"{names.count(kind)} x {kind}" if names.count(kind) > 1 else kind
+    for kind in kinds
+  )
+
+
+def _data(subject: Subject) -> list[str]:
+  description = subject.run.config.get("data", {}).get("description")
+  number = subject.architecture.num_clients
+  sentences = [
+    f"{description}." if description else f"Task `{subject.run.task}`.",
+    f"The {number:,} clients kept their data; the server saw updates of the "
+    "model."
+    if number > 1
+    else "",
+  ]
+  return [
+    " ".join(filter(None, sentences)),
+    "The licence of the data is not known here.",
+  ]
+
+
+def _training(subject: Subject) -> list[str]:
+  run = subject.run
+  rows = {"method": f"`{run.algorithm}`", **_settings(run)}
+  lines = ["| setting | value |", "|---|---|"]
+  lines += [f"| {name} | {value} |" for name, value in rows.items()]
+  return [
+    methods.reference(run.algorithm),
+    "\n".join(lines),
+    "Settings that are not here have their defaults.",
+  ]
+
+
+def _settings(run: Run) -> Mapping[str, str]:
+  found = {name: run.flags.get(name) for name in _SHOWN}
+  rows = {name: typed_values.text(v) for name, v in found.items()}
+  rows |= {
+    name: value
+    for name, value in spec_text.texts(run.spec).items()
+    if name not in (*_SHOWN, *_NOT_SHOWN)
+  }
+  rows |= {
+    f"{spec_text.HPARAM}{name}": typed_values.text(value)
+    for name, value in run.spec.all_hparams.items()
+  }
+  return {f"`{name}`": value for name, value in rows.items()}
+
+
+def _limits(subject: Subject) -> list[str]:
+  run, spec = subject.run, subject.run.spec
+  found = []
+  if subject.best:
+    found.append(
+      "The evaluation chose this model among others by the same test data. So "
+      "the numbers are a little too good."
+    )
+  if not run.is_finished:
+    found.append("The run is not finished.")
+  if spec.attack != "none":
+    found.append(
+      f"{100 * spec.attack_share:g} % of the clients attacked the training "
+      f"(`{spec.attack}`, strength {spec.attack_strength:g})."
+    )
+  if spec.defence != "none":
+    found.append(
+      f"The server defended itself (`{spec.defence}`). Updates out of the "
+      "ordinary count less, those of unusual clients, too."
+    )
+  if subject.weights.personal is not None and not subject.is_personal:
+    found.append(
+      "The clients have personal models, too, which may serve them better; "
+      "they are not in this file."
+    )
+  return [
+    *found,
+    f"It is one run with the seed {run.seed}. Another seed gives another "
+    "model and other numbers.",
+    "Fair means here that clients fare alike. The numbers say nothing about "
+    "groups of people within a client.",
+    "Training added no noise for privacy. Whoever has the model may learn "
+    "something of the data.",
+  ]
+
+
+def _versions(run: Run) -> str:
+  versions = run.config.get("versions", {})
+  known = ", ".join(f"{name} {version}" for name, version in versions.items())
+  return f"Trained with {known or 'unknown versions'}."

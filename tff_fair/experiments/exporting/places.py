@@ -1,0 +1,146 @@
+"""The formats of exports by name, and where an export writes.
+
+A model and its card are there as a whole, or not at all. Nothing is replaced
+that was not asked for, and no folder that holds other things than an export.
+"""
+
+import contextlib
+import csv
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Mapping
+
+from tff_fair import files
+from tff_fair.experiments.comparing.argument_error import ArgumentError
+
+KERAS, SAVED_MODEL, TFLITE = "keras", "savedmodel", "tflite"
+# The end of a file's name; a SavedModel is a folder.
+SUFFIXES: Mapping[str, str] = {
+  KERAS: ".keras",
+  SAVED_MODEL: "",
+  TFLITE: ".tflite",
+}
+FORMATS = tuple(SUFFIXES)
+# Names the models in a folder of several.
+INDEX = "clients.csv"
+INDEX_COLUMNS = ("client_id", "client", "file")
+
+_SAVED_MODEL_FILE = "saved_model.pb"
+
+
+def format_of(output: pathlib.Path, given: str | None) -> str:
+  """Returns the format of an output: the given one, or else by its name.
+
+  Raises:
+    ArgumentError: If there is no such format, or the name is of another one.
+  """
+  named = {suffix: name for name, suffix in SUFFIXES.items() if suffix}.get(
+    output.suffix.lower(), SAVED_MODEL
+  )
+  if given is None or given == named:
+    return named
+  if given not in FORMATS:
+    raise ArgumentError(
+      "format", f"unknown; valid: {', '.join(FORMATS)}.", value=given
+    )
+  better = output.with_suffix(SUFFIXES[given])
+  raise ArgumentError(
+    "output",
+    f"is not the name of a model in the format {given}; name it {better}.",
+    value=str(output),
+  )
+
+
+def card_of(output: pathlib.Path) -> pathlib.Path:
+  """Returns where the model card goes: beside the model.
+
+  model.keras has model_card.md, and model.tflite model_tflite_card.md, so that
+  one run can have both.
+  """
+  parts = [output.stem, output.suffix.removeprefix("."), "card.md"]
+  if output.suffix.lower() in ("", SUFFIXES[KERAS]):
+    del parts[1]
+  return output.with_name("_".join(parts))
+
+
+def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
+  """Checks that a model and its card may be written.
+
+  Raises:
+    ArgumentError: If something is there that may not be replaced.
+  """
+  with _naming_output():
+    files.check_free(card_of(output), overwrite=overwrite)
+    if not output.is_dir():
+      files.check_free(output, overwrite=overwrite)
+    elif not overwrite:
+      raise FileExistsError(
+        f"{output}: exists already; allow to replace it (--overwrite), or name "
+        "another place."
+      )
+    elif not _is_export(output):
+      raise FileExistsError(
+        f"{output}: is a folder that holds other things than exported models; "
+        "name another place."
+      )
+
+
+@contextlib.contextmanager
+def written(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
+  """Yields a place to write a file or folder to; then moves it to `output`.
+
+  Raises:
+    ArgumentError: If it cannot be written.
+  """
+  check_free(output, overwrite=overwrite)
+  place = pathlib.Path(os.path.realpath(output))
+  with _naming_output():
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+      prefix=".incomplete-", dir=place.parent, ignore_cleanup_errors=True
+    ) as staging:
+      staged = pathlib.Path(staging) / place.name
+      yield staged
+      for path in (*staged.rglob("*"), staged):
+        files.sync(path)
+      check_free(output, overwrite=overwrite)
+      if place.is_dir():
+        place.rename(staged.with_name(f"{place.name}.before"))
+      staged.replace(place)
+      files.sync(place.parent)
+
+
+def write_index(
+  folder: pathlib.Path, rows: Iterator[tuple[int, str, str]]
+) -> None:
+  """Writes which file of a folder is whose: id, name and file of clients."""
+  with (folder / INDEX).open("w", newline="") as file:
+    writer = csv.writer(file)
+    writer.writerow(INDEX_COLUMNS)
+    writer.writerows(rows)
+
+
+def _is_export(folder: pathlib.Path) -> bool:
+  if (folder / _SAVED_MODEL_FILE).is_file():
+    return True
+  if not (folder / INDEX).is_file():
+    return False
+  with (folder / INDEX).open(newline="") as file:
+    header, *rows = csv.reader(file)
+  ours = {INDEX, *(row[-1] for row in rows)}
+  return (
+    tuple(header) == INDEX_COLUMNS
+    and {p.name for p in folder.iterdir()} <= ours
+  )
+
+
+@contextlib.contextmanager
+def _naming_output() -> Iterator[None]:
+  try:
+    yield
+  except OSError as error:
+    reason = error.strerror or str(error)
+    if error.filename:
+      reason = f"{error.filename}: {reason}"
+    raise ArgumentError("output", reason) from error
