@@ -64,8 +64,8 @@ def _run(method: str, seed: int) -> dict[str, float]:
   for round_num in range(1, _ROUNDS.value + 1):
     cohort = sample(round_num)
     state, _ = process.next(state, train_data(cohort.reporting))
-  summary = population.build_evaluation(task, process)(state).summary
-  return {name: summary["accuracy"][name] for name in _STATISTICS}
+  found = population.build_evaluation(task, process)(state).statistics
+  return {name: found[name] for name in _STATISTICS}
 
 
 def _missing(done: set[tuple[str, int]]) -> Iterator[tuple[str, int]]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from tensorflow_federated.python.common_libs import tracing
 
 from tff_fair import runtime
 from tff_fair.runtime import connections, private_tff, resident_values
@@ -142,9 +143,9 @@ def test_tff_tells_of_its_calls_whoever_listens(monkeypatch):
   assert not traced()
   monkeypatch.setattr(logger, "isEnabledFor", lambda level: level >= 10)
   assert "RemoteExecutor.create_call" in traced()
-  before = private_tff.tracing._global_tracing_providers
+  before = tracing._global_tracing_providers
   private_tff.trace_for_listeners()
-  assert private_tff.tracing._global_tracing_providers is before
+  assert tracing._global_tracing_providers is before
 
 
 def test_modules_that_are_gone_do_not_stop_the_import(monkeypatch):

@@ -1,3 +1,4 @@
+import functools
 import json
 import os
 import signal
@@ -100,9 +101,11 @@ def test_every_run_is_computed_as_the_user_says(tmp_path):
   options = {"round_timeout": 5.0, "wandb": "fair"}
   program = runner.Runner(tmp_path, options=options)
   for run in plan.of_specs(SPEC.vary(seed=[0, 1])):
-    assert program.job(run).train.keywords == options
-    pruned = program.job(run, pruning=None).train.keywords
-    assert pruned == {**options, "pruning": None}
+    usual, pruned = program.job(run), program.job(run, pruning=None)
+    assert isinstance(usual.train, functools.partial)
+    assert isinstance(pruned.train, functools.partial)
+    assert usual.train.keywords == options
+    assert pruned.train.keywords == {**options, "pruning": None}
 
 
 def test_another_run_is_never_touched(tmp_path):

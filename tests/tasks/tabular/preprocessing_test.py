@@ -170,7 +170,8 @@ def test_a_model_of_one_column_loads_again(column, tmp_path):
   model = task.preprocessing.around(task.keras_model_fn())
   model.save(tmp_path / "model.keras")
   again = tf.keras.models.load_model(tmp_path / "model.keras")
-  raw = {"x": tf.constant([0.0, np.nan] if column == "number" else ["x", ""])}
+  values: list[object] = [0.0, np.nan] if column == "number" else ["x", ""]
+  raw = {"x": tf.constant(values)}
   np.testing.assert_array_equal(again(raw), model(raw))
 
 
