@@ -181,7 +181,8 @@ def test_a_run_that_diverges_has_infinite_errors(tmp_path, capfd):
   assert last["rmse/mean"] == last["rmse/worst_10"] == math.inf
   assert math.isnan(last["rmse/std"])
   assert last["r2/min"] == -math.inf
-  assert run.summary is not None and "best" not in run.summary
+  assert run.summary is not None
+  assert "best" not in run.summary
   assert "RMSE inf, std nan, worst 10% inf" in capfd.readouterr().err
   frame = experiments.compare(run)
   assert frame["mean"].tolist() == [math.inf]
