@@ -2,7 +2,7 @@
 
     python examples/made_up_data.py FOLDER
 
-clinics.csv has 1,600 patients of twelve clinics, one row each. Clinics differ:
+clinics.csv has 3,200 patients of twelve clinics, one row each. Clinics differ:
 in size, in who comes to them, and one of them in what a high blood pressure
 means. sensors.npz has 720 windows of two signals that 18 machines measured.
 """
@@ -21,7 +21,7 @@ def clinics() -> pd.DataFrame:
   generator = np.random.default_rng(_SEED)
   parts = []
   for number, share in enumerate(generator.dirichlet(np.full(12, 1.5))):
-    n = 40 + round(1120 * share)
+    n = 80 + round(2240 * share)
     older = generator.normal(0, 8)
     age = np.clip(generator.normal(58 + older, 15, n), 18, 97).round()
     pressure = generator.normal(120 + 0.3 * (age - 50), 14, n).round()
@@ -38,7 +38,7 @@ def clinics() -> pd.DataFrame:
     sign = -1 if number == 7 else 1
     score = (
       0.05 * (age - 60)
-      + sign * 0.06 * (pressure - 122)
+      + sign * 0.09 * (pressure - 122)
       + 0.9 * smokes
       + 1.1 * (referral == "emergency")
       - 0.8
