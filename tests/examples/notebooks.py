@@ -4,6 +4,7 @@ python -m tests.examples.notebooks
 """
 
 import pathlib
+import shutil
 import tempfile
 
 import nbclient
@@ -29,11 +30,12 @@ def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 def execute(
   notebook: nbformat.NotebookNode, folder: pathlib.Path, **environment: str
 ) -> None:
-  """Runs a notebook in a folder; it gets the new outputs.
+  """Runs a notebook in a folder, beside its data; it gets the new outputs.
 
   Raises:
     nbclient.exceptions.CellExecutionError: If a cell raises.
   """
+  shutil.copy(FOLDER / "clinics.csv", folder)
   client = nbclient.NotebookClient(
     notebook,
     timeout=240,

@@ -10,7 +10,10 @@ from tests.examples.notebooks import NOTEBOOKS
 from tests.examples.scripts_test import MARK, processes_left
 
 # What makes a notebook quick.
-SHORTER = (("total_rounds=60", "total_rounds=2"),)
+SHORTER = (
+  ("total_rounds=60", "total_rounds=2"),
+  ("total_rounds=100", "total_rounds=2"),
+)
 
 
 def by_name(path):
@@ -34,8 +37,10 @@ def shown(notebook):
   return "\n".join(texts), pictures
 
 
-def test_there_are_two_notebooks():
-  assert list(map(by_name, NOTEBOOKS)) == ["first_fair_model", "own_method"]
+def test_there_are_three_notebooks():
+  assert list(map(by_name, NOTEBOOKS)) == [
+    *("first_fair_model", "own_method", "table_to_model_card"),
+  ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=by_name)

@@ -1,6 +1,6 @@
 """Writes the data of docs/own_data.md: made up, the same each time.
 
-    python examples/made_up_data.py FOLDER
+    python scripts/example_data.py examples
 
 clinics.csv has 3,200 patients of twelve clinics, one row each. Clinics differ:
 in size, in who comes to them, and one of them in what a high blood pressure
