@@ -90,6 +90,8 @@ TIERS = {
 # A new file gets all that it may need, and delays no quick run.
 OTHERS = "program"
 _LONGEST_FIRST = ("program", "tff", "pure")
+# A process that began one of these last would keep the others waiting.
+_LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
 
 
 def tier_of(path: pathlib.Path) -> str:
@@ -99,13 +101,19 @@ def tier_of(path: pathlib.Path) -> str:
   return next(matches, OTHERS)
 
 
+def _place(path: pathlib.Path) -> int:
+  """Returns a number by which files are in order."""
+  name = path.relative_to(TESTS).as_posix()
+  return -1 if name in _LONGEST_FILES else _LONGEST_FIRST.index(tier_of(path))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
   """Marks each test with its tier; those that are not pure get the worker.
 
   Files of long tests come first: at the end of a run by several processes, none
   waits for another.
   """
-  items.sort(key=lambda item: _LONGEST_FIRST.index(tier_of(item.path)))
+  items.sort(key=lambda item: _place(item.path))
   for item in items:
     tier = tier_of(item.path)
     item.add_marker(tier)

@@ -5,13 +5,13 @@ import logging
 import sys
 import types
 import warnings
+from typing import Any
 
 import absl.logging
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from tensorflow_federated.python.common_libs import tracing
 
 from tff_fair import runtime
 from tff_fair.runtime import connections, private_tff, resident_values
@@ -143,6 +143,7 @@ def test_tff_tells_of_its_calls_whoever_listens(monkeypatch):
   assert not traced()
   monkeypatch.setattr(logger, "isEnabledFor", lambda level: level >= 10)
   assert "RemoteExecutor.create_call" in traced()
+  tracing: Any = vars(private_tff)["tracing"]
   before = tracing._global_tracing_providers
   private_tff.trace_for_listeners()
   assert tracing._global_tracing_providers is before

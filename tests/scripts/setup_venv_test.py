@@ -306,7 +306,10 @@ def test_a_real_python_makes_a_working_environment(project, build_tools):
   programs = {path.name for path in (project.venv / "bin").glob("tff-fair-*")}
   assert programs == {
     f"tff-fair-{name}"
-    for name in ("train", "sweep", "compare", "report", "prepare-data")
+    for name in (
+      *("train", "sweep", "compare", "report", "prepare-data"),
+      *("audit", "export"),
+    )
   }
   import_and_print = "import sys, tff_fair, tasks; print(sys.prefix)"
   for made in (

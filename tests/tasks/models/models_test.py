@@ -16,8 +16,6 @@ from tests import source_tree
 
 _CASES: list[tuple[str, dict[str, Any]]] = [
   ("digits", {}),
-  ("digits", {"model": "logistic_regression"}),
-  ("emnist_character", {"synthetic": True, "model": "mlp"}),
   ("emnist_character", {"synthetic": True, "model": "cnn_dropout"}),
 ]
 
