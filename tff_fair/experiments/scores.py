@@ -117,6 +117,10 @@ class Score:
       return f"{value:.1%}"
     return f"{value:.{_SHOWN_DIGITS}g}"
 
+  def number(self, value: float) -> str:
+    """Returns a value as tables have it, without its sign."""
+    return f"{self.scale * value:.{self.digits}f}"
+
   def describe(self, found: Mapping[str, float]) -> str:
     """Returns an evaluation for a line on the screen.
 

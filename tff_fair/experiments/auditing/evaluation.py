@@ -167,8 +167,8 @@ class _Hits:
     return {
       scores.COUNT: part.sizes,
       scores.CORRECT: correct.astype(np.int64),
-      scores.ACCURACY.column: correct / part.sizes,
-      scores.LOSS.column: _sums(losses, part.sizes) / part.sizes,
+      scores.ACCURACY.name: correct / part.sizes,
+      scores.LOSS.name: _sums(losses, part.sizes) / part.sizes,
     }
 
   def _one_for_each_class(self, outputs: np.ndarray) -> np.ndarray:
@@ -225,7 +225,7 @@ class _Errors:
     varies = total > 0
     return {
       scores.COUNT: part.sizes,
-      scores.RMSE.column: self._scale * np.sqrt(squares / part.sizes),
+      scores.RMSE.name: self._scale * np.sqrt(squares / part.sizes),
       scores.R2: np.where(
         varies, 1 - squares / np.where(varies, total, 1), np.nan
       ),

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from tff_fair.experiments.auditing import scores, text, verdict
-from tff_fair.experiments.auditing.scores import Score
 from tff_fair.experiments.reporting import (
   document,
   histogram,
@@ -19,6 +18,7 @@ from tff_fair.experiments.reporting import (
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import Method
+from tff_fair.experiments.scores import Score
 
 # More rows than that nobody reads; clients.csv has all.
 _MOST_ROWS = 500
@@ -113,10 +113,10 @@ def _ordered(
   )
   shown = ordered.iloc[places]
   x = 100 * (places + 0.5) / len(ordered)
-  y = _scaled(shown, score.column, score)
+  y = _scaled(shown, score.name, score)
   is_accuracy = score is scores.ACCURACY
-  low = _scaled(shown, f"{score.column}_low", score) if is_accuracy else y
-  high = _scaled(shown, f"{score.column}_high", score) if is_accuracy else y
+  low = _scaled(shown, f"{score.name}_low", score) if is_accuracy else y
+  high = _scaled(shown, f"{score.name}_high", score) if is_accuracy else y
   frame = Frame(
     scale.linear(0, 100, is_tight=True),
     scale.linear(
@@ -126,13 +126,13 @@ def _ordered(
     ),
     x_label="clients, from the worst off to the best (%)",
   )
-  across, mean = frame.x_pixels(x), summary[f"test_{score.column}"]["mean"]
+  across, mean = frame.x_pixels(x), summary[f"test_{score.name}"]["mean"]
   level = frame.y_pixels([score.scale * mean])[0]
   drawing = frame.drawing(
     "ordered",
     f"{score.title} of clients in order",
-    f"Clients from the worst off to the best; mean {score.text(mean)}"
-    f"{score.unit}.",
+    f"Clients from the worst off to the best; mean {score.number(mean)}"
+    f"{score.sign}.",
     frame.axes(),
     [
       element("path", d=_whiskers(frame, x, low, high), class_="band c0"),
@@ -141,7 +141,7 @@ def _ordered(
       ),
       element(
         "path",
-        element("title", f"mean {score.text(mean)}{score.unit}"),
+        element("title", f"mean {score.number(mean)}{score.sign}"),
         d=f"M{frame.left} {level:.1f}H{frame.width - frame.right}",
         class_="mean-line",
       ),
@@ -152,7 +152,7 @@ def _ordered(
     notes = "Upright lines: 95 % interval of each client. " + notes
   return section.figure(
     drawing,
-    f"Clients in order: {score.noun} ({score.unit.strip() or '1'})",
+    f"Clients in order: {score.noun} ({score.sign.strip() or '1'})",
     notes,
   )
 
@@ -169,7 +169,7 @@ def _whiskers(
 
 
 def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
-  accuracies = clients[scores.ACCURACY.column].to_numpy(np.float64)
+  accuracies = clients[scores.ACCURACY.name].to_numpy(np.float64)
   bins = histogram.shares([accuracies])
   found = summary["test_accuracy"]
   mean, worst = 100 * found["mean"], 100 * found["worst_10"]
@@ -203,7 +203,7 @@ def _table(clients: pd.DataFrame, score: Score) -> list[Child]:
       for name in columns
     ),
   ]
-  caption = f"Clients, the worst off first ({score.caption})"
+  caption = f"Clients, the worst off first ({score.in_unit})"
   body = [
     element(
       "tr",
@@ -267,13 +267,13 @@ def _head(column: str) -> str:
     "accuracy_low": "95 % from",
     "accuracy_high": "to",
     scores.R2: "R²",
-    scores.RMSE.column: "RMSE",
+    scores.RMSE.name: "RMSE",
   }.get(column, column.capitalize())
 
 
 def _shown(column: str, value: float) -> str:
   if column in (scores.COUNT, scores.CORRECT):
     return f"{value:,}"
-  if column.startswith(scores.ACCURACY.column):
-    return scores.ACCURACY.text(value)
+  if column.startswith(scores.ACCURACY.name):
+    return scores.ACCURACY.number(value)
   return "−" if np.isnan(value) else f"{value:.4f}"

@@ -13,7 +13,7 @@ from tff_fair.experiments.auditing import scores
 from tff_fair.experiments.auditing.scores import CLIENT, CORRECT, COUNT
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 
-ACCURACY, LOSS = scores.ACCURACY.column, scores.LOSS.column
+ACCURACY, LOSS = scores.ACCURACY.name, scores.LOSS.name
 
 # The columns of the file, by ours; a run's clients.csv has the last names.
 _NAMES = {

@@ -24,7 +24,7 @@ def with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
     clients: One row per client, with accuracy and num_examples, or without an
       accuracy, which then stays as it is.
   """
-  accuracy = scores.ACCURACY.column
+  accuracy = scores.ACCURACY.name
   if accuracy not in clients:
     return clients
   low, high = metrics.wilson_interval(clients[accuracy], clients[scores.COUNT])
@@ -52,19 +52,19 @@ def summarize(clients: pd.DataFrame) -> dict[str, Any]:
     clients are served equally well.
   """
   score = scores.of_table(clients)
-  values = clients[score.column].to_numpy(np.float64)
+  values = clients[score.name].to_numpy(np.float64)
   count = clients[scores.COUNT].to_numpy(np.float64)
   is_accuracy = score is scores.ACCURACY
   once = np.ones_like(values)
   summary: dict[str, Any] = {
     "num_clients": len(clients),
     "num_examples": int(count.sum()),
-    "score": score.column,
-    f"test_{score.column}": {
+    "score": score.name,
+    f"test_{score.name}": {
       name: float(statistic(values, once))
       for name, statistic in score.statistics.items()
     },
-    f"test_{score.column}_weighted": float(vectors.mean(values, count)),
+    f"test_{score.name}_weighted": float(vectors.mean(values, count)),
     "intervals": _intervals(score, values, count if is_accuracy else None),
   }
   if is_accuracy:

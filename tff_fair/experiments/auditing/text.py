@@ -1,5 +1,6 @@
 """An audit as text for a terminal."""
 
+import dataclasses
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +9,7 @@ import pandas as pd
 
 from tff_fair.experiments import aligned_columns
 from tff_fair.experiments.auditing import scores, verdict
-from tff_fair.experiments.auditing.scores import Score
+from tff_fair.experiments.scores import Score
 from tff_fair.metrics.statistics import tail_size
 
 _WIDTH = 80
@@ -55,21 +56,25 @@ def caption(score: Score, summary: Mapping[str, Any]) -> str:
   """Returns a heading of the statistics."""
   number = summary["num_clients"]
   return (
-    f"{score.title} over {number:,} clients, {score.caption}; 10 % = "
+    f"{score.title} over {number:,} clients, {score.in_unit}; 10 % = "
     f"{tail_size(10, number):,} of {number:,} clients"
   )
 
 
 def statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
   """Returns the statistics: title, value, interval, which may be empty."""
-  found = summary[f"test_{score.column}"]
+  found = summary[f"test_{score.name}"]
   lines = []
   for name, title in {**_ROWS, **_UNIFORMITY}.items():
-    shown = score if name in _ROWS else score._replace(scale=1.0, digits=4)
+    shown = (
+      score
+      if name in _ROWS
+      else dataclasses.replace(score, scale=1.0, digits=4)
+    )
     interval = summary["intervals"].get(name)
-    ends = f"[{', '.join(map(shown.text, interval))}]" if interval else ""
-    lines.append([title, shown.text(found[name]), ends])
-  weighted = score.text(summary[f"test_{score.column}_weighted"])
+    ends = f"[{', '.join(map(shown.number, interval))}]" if interval else ""
+    lines.append([title, shown.number(found[name]), ends])
+  weighted = score.number(summary[f"test_{score.name}_weighted"])
   lines.insert(1, ["mean by examples", weighted, ""])
   return lines
 
@@ -77,7 +82,7 @@ def statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
 def worst_first(clients: pd.DataFrame, score: Score) -> pd.DataFrame:
   """Returns the clients, the worst off first."""
   return clients.sort_values(
-    score.column, ascending=score.higher_is_better, kind="stable"
+    score.name, ascending=score.higher_is_better, kind="stable"
   )
 
 
@@ -89,7 +94,7 @@ def rows(
     [
       scores.shown_name(row[scores.CLIENT]),
       f"{row[scores.COUNT]:,}",
-      score.text(row[score.column]),
+      score.number(row[score.name]),
       *_interval(row, score),
     ]
     for _, row in clients.loc[chosen].iterrows()
@@ -105,7 +110,7 @@ def _interval(row: pd.Series, score: Score) -> list[str]:
   if score is not scores.ACCURACY:
     return []
   low, high = (
-    score.text(row[f"{score.column}_{end}"]) for end in ("low", "high")
+    score.number(row[f"{score.name}_{end}"]) for end in ("low", "high")
   )
   return [f"[{low}, {high}]"]
 

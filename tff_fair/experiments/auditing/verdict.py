@@ -7,7 +7,7 @@ import pandas as pd
 
 from tff_fair.experiments import spread_noise
 from tff_fair.experiments.auditing import scores
-from tff_fair.experiments.auditing.scores import Score
+from tff_fair.experiments.scores import Score
 
 _LEVEL = 0.05
 _LEAST_P = 0.001
@@ -38,12 +38,12 @@ def sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
 
 
 def _worst(clients: pd.DataFrame, score: Score) -> str:
-  values = clients[score.column]
+  values = clients[score.name]
   worst = values.min() if score.higher_is_better else values.max()
   of_worst = clients[values == worst]
   first = of_worst.iloc[0]
   name = scores.shown_name(first[scores.CLIENT])
-  value = f"{score.text(worst)}{score.unit}"
+  value = f"{score.number(worst)}{score.sign}"
   if len(of_worst) == len(clients):
     return f"All clients have the same {score.noun}: {value}."
   if len(of_worst) > 1:
@@ -54,10 +54,10 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
   count = f"{first[scores.COUNT]:,} test examples"
   if score is not scores.ACCURACY:
     return f"Worst off is {name}: its {score.noun} is {value}, over {count}."
-  low, high = (first[f"{score.column}_{end}"] for end in ("low", "high"))
+  low, high = (first[f"{score.name}_{end}"] for end in ("low", "high"))
   return (
     f"Worst off is {name}: its {score.noun} is {value} of {count}, with the "
-    f"95 % interval {score.text(low)} to {score.text(high)}{score.unit}."
+    f"95 % interval {score.number(low)} to {score.number(high)}{score.sign}."
   )
 
 
@@ -81,6 +81,6 @@ def _below(clients: pd.DataFrame, mean: float) -> str:
   verb, whose = ("is", "its") if below == 1 else ("are", "their")
   return (
     f"{below:,} of {len(clients):,} clients {verb} clearly below the mean of "
-    f"{scores.ACCURACY.text(mean)} %: all of {whose} interval is. By chance "
+    f"{scores.ACCURACY.number(mean)} %: all of {whose} interval is. By chance "
     f"alone, about {expected:,.1f} would be."
   )

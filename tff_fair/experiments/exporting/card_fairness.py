@@ -3,73 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
 from tff_fair import metrics
+from tff_fair.experiments import scores
 from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.intervals import Interval
-from tff_fair.metrics.statistics import STATISTICS
 
 _SMALL = 30  # Test examples, below which an accuracy says little.
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Score:
-  """The number that clients are compared by.
-
-  Attributes:
-    name: Its column.
-    title: How sentences call it.
-    statistics: The statistics of `metrics.statistics` by their titles.
-    text: Returns a value as text.
-    text_of_spread: Returns a standard deviation as text.
-    are_shares: Whether it is a share of the test examples.
-  """
-
-  name: str
-  title: str
-  statistics: Mapping[str, str]
-  text: Callable[[float], str]
-  text_of_spread: Callable[[float], str]
-  are_shares: bool
-
-
-_SCORES = (
-  _Score(
-    name="accuracy",
-    title="accuracy",
-    statistics={
-      "mean": "mean",
-      "standard deviation": "std",
-      "mean of the worst 10 %": "worst_10",
-      "worst client": "min",
-      "Jain's index": "jain",
-    },
-    text=lambda value: f"{100 * value:.1f} %",
-    text_of_spread=lambda value: f"{100 * value:.1f} points",
-    are_shares=True,
-  ),
-  _Score(
-    name="rmse",
-    title="root mean squared error, in units of the label",
-    statistics={
-      "mean": "mean",
-      "standard deviation": "std",
-      "mean of the worst 10 %": "best_10",  # The largest values.
-      "worst client": "max",
-      "Jain's index": "jain",
-    },
-    text=lambda value: f"{value:.4g}",
-    text_of_spread=lambda value: f"{value:.4g}",
-    are_shares=False,
-  ),
-)
-_WITHOUT_INTERVAL = ("min", "max")
+_MEAN, _STD, _WORST, _JAIN = "mean", "std", "worst_10", "jain"
+_WITH_INTERVAL = (_MEAN, _STD, _WORST, _JAIN)
 _GLOBAL = "global_"
-_JAIN, _STD = "jain", "std"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,7 +84,9 @@ def paragraphs(evaluation: Evaluation, round_num: int) -> list[str]:
   """
   if evaluation.round_num is None:
     return ["The run has no evaluation of it: nothing is known."]
-  score = next(s for s in _SCORES if s.name in evaluation.clients)
+  score = next(
+    s for s in scores.BY_NAME.values() if s.name in evaluation.clients
+  )
   sentences = []
   if evaluation.round_num != round_num:
     sentences.append(
@@ -198,23 +150,29 @@ def _who(clients: pd.DataFrame) -> str:
   )
 
 
-def _of_one(clients: pd.DataFrame, score: _Score) -> str:
+def _of_one(clients: pd.DataFrame, score: Score) -> str:
   (row,) = clients.to_dict("records")
   number = int(row["num_examples"])
-  text = f"On the client's {number:,} test examples, the {score.title} is "
-  text += score.text(row[score.name])
+  text = f"On the client's {number:,} test examples, the {_named(score)} is "
+  text += _text(score)(row[score.name])
   if interval := _wilson(clients, score):
-    text += f" (95 % interval: {_between(score.text, interval)})"
+    text += f" (95 % interval: {_between(_text(score), interval)})"
   return f"{text}, the mean loss {row['loss']:.4g}."
 
 
-def _table(clients: pd.DataFrame, score: _Score) -> str:
+def _table(clients: pd.DataFrame, score: Score) -> str:
   values = clients[score.name].to_numpy(np.float64)
   intervals = _intervals(clients, score)
-  lines = [f"| {score.title} | value | 95 % interval |", "|---|---|---|"]
-  for title, name in score.statistics.items():
-    text = {_JAIN: _index, _STD: score.text_of_spread}.get(name, score.text)
-    value = float(STATISTICS[name](values, np.ones_like(values)))
+  lines = [f"| {_named(score)} | value | 95 % interval |", "|---|---|---|"]
+  for title, name in {
+    "mean": _MEAN,
+    "standard deviation": _STD,
+    "mean of the worst 10 %": _WORST,
+    "worst client": "min" if score.higher_is_better else "max",
+    "Jain's index": _JAIN,
+  }.items():
+    text = {_JAIN: _index, _STD: _text_of_spread(score)}.get(name, _text(score))
+    value = float(score.statistics[name](values, np.ones_like(values)))
     interval = intervals.get(name)
     shown = _between(text, interval) if interval else ""
     lines.append(f"| {title} | {text(value)} | {shown} |")
@@ -224,31 +182,30 @@ def _table(clients: pd.DataFrame, score: _Score) -> str:
   return "\n".join(lines)
 
 
-def _intervals(clients: pd.DataFrame, score: _Score) -> dict[str, Interval]:
+def _intervals(clients: pd.DataFrame, score: Score) -> dict[str, Interval]:
   values = clients[score.name].to_numpy(np.float64)
-  names = [n for n in score.statistics.values() if n not in _WITHOUT_INTERVAL]
-  if score.are_shares:
+  if score is ACCURACY:
     found = metrics.fairness_intervals(
-      values, _examples_of_shares(clients, score), names
+      values, _examples_of_shares(clients, score), _WITH_INTERVAL
     )
   else:
     found = metrics.bootstrap_intervals(
-      {name: STATISTICS[name] for name in names}, values
+      {name: score.statistics[name] for name in _WITH_INTERVAL}, values
     )
   return {name: ends for name, ends in found.items() if np.isfinite(ends).all()}
 
 
 def _examples_of_shares(
-  clients: pd.DataFrame, score: _Score
+  clients: pd.DataFrame, score: Score
 ) -> np.ndarray | None:
   """Returns the examples that values are shares of; None if they are not."""
   values, examples = clients[score.name], clients["num_examples"]
-  if score.are_shares and metrics.are_shares_of_examples(values, examples):
+  if score is ACCURACY and metrics.are_shares_of_examples(values, examples):
     return examples.to_numpy(np.float64)
   return None
 
 
-def _wilson(clients: pd.DataFrame, score: _Score) -> Interval | None:
+def _wilson(clients: pd.DataFrame, score: Score) -> Interval | None:
   """Returns the interval of a single client's accuracy, if there is one."""
   examples = _examples_of_shares(clients, score)
   if examples is None:
@@ -257,7 +214,7 @@ def _wilson(clients: pd.DataFrame, score: _Score) -> Interval | None:
   return Interval(float(low), float(high))
 
 
-def _meaning(clients: pd.DataFrame, score: _Score) -> str:
+def _meaning(clients: pd.DataFrame, score: Score) -> str:
   sentences = [
     "The intervals say where a value would lie for other clients of the same "
     "kind. Jain's index is 1 where all clients fare the same."
@@ -271,10 +228,28 @@ def _meaning(clients: pd.DataFrame, score: _Score) -> str:
   if noise and noise.share is not None:
     sentences.append(
       f"Test sets of these sizes alone spread equal clients by about "
-      f"{score.text_of_spread(noise.std)}: {100 * noise.share:.0f} % of the "
+      f"{_text_of_spread(score)(noise.std)}: {100 * noise.share:.0f} % of the "
       "variance between clients is such noise."
     )
   return " ".join(sentences)
+
+
+def _named(score: Score) -> str:
+  return score.noun if score is ACCURACY else f"{score.noun}, {score.in_unit}"
+
+
+def _text(score: Score) -> Callable[[float], str]:
+  """Returns a function from a value to text."""
+  if score is ACCURACY:
+    return lambda value: f"{score.scale * value:.1f}{score.sign}"
+  return score.text
+
+
+def _text_of_spread(score: Score) -> Callable[[float], str]:
+  """Returns a function from a standard deviation to text."""
+  if score is ACCURACY:
+    return lambda value: f"{score.scale * value:.1f} points"
+  return score.text
 
 
 def _between(text: Callable[[float], str], interval: Interval) -> str:
