@@ -12,6 +12,7 @@ from tests.source_tree import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # The set-up's notes on what it has installed, and of which file.
+LONG = ("experiments.md",)
 INSTALLED = ("requirements.txt", "pyproject.toml")
 
 
@@ -49,9 +50,17 @@ def pages_that_run():
   ]
 
 
+def marked_pages():
+  """Returns the pages, the longest of them for those who ask for it."""
+  return [
+    pytest.param(page, marks=pytest.mark.long) if page.name in LONG else page
+    for page in pages_that_run()
+  ]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("page", pages_that_run(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", marked_pages(), ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run_in_their_order(clone, page, shared_caches):
   script = clone / "page.py"
   script.write_text(page_script.write(page.name, code_blocks.read(page)))

@@ -67,6 +67,7 @@ def test_a_notebook_is_small_and_tells_nothing_of_the_machine(path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("compiled_once")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=by_name)
 def test_a_notebook_runs(path, tmp_path):

@@ -48,6 +48,7 @@ CASES = {
   ),
 }
 WRITE = {"choose_and_compare", "first_fair_model"}
+LONG = {"choose_and_compare", "own_client_work", "own_data"}
 
 
 def marked_processes(mark: str) -> list[str]:
@@ -85,7 +86,13 @@ def test_a_script_is_short(script):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("compiled_once")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+  "name",
+  [
+    pytest.param(name, marks=pytest.mark.long) if name in LONG else name
+    for name in CASES
+  ],
+)
 def test_a_script_prints_what_it_finds_and_leaves_nothing_behind(
   name, tmp_path
 ):

@@ -91,6 +91,7 @@ def run_tests(tree, *tests, chosen=METHOD):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_whoever_follows_the_guide_has_a_method(tree):
   assert follow(SECTION, tree) == [

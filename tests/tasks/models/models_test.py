@@ -66,6 +66,7 @@ def _start(output):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_runs_repeat_in_new_processes(tmp_path):
   outputs = [tmp_path / "first", tmp_path / "second"]
   processes = [_start(output) for output in outputs]
