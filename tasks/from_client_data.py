@@ -6,7 +6,7 @@ task = tasks.from_client_data(train, test, build_model)
 
 import functools
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,13 +97,10 @@ def from_client_data(
       f"{name}: none of the {len(everyone)} clients has examples both to train "
       "and to be tested on."
     )
-  if reading.is_classifier and num_classes is None:
-    num_classes = 1 + max(h.largest for k in names for h in counted[k])
-    if num_classes < 2:
-      raise DataError(
-        f"{name}: all labels are 0; name the number of classes (num_classes), "
-        "if there are others."
-      )
+  if not reading.is_classifier:
+    num_classes = None
+  elif num_classes is None:
+    num_classes = _num_classes((h for k in names for h in counted[k]), name)
   splits = [
     native_clients.split(
       half,
@@ -111,7 +108,7 @@ def from_client_data(
       {k: counted[k][place].number for k in names},
       functools.partial(
         _to_arrays,
-        num_classes=num_classes if reading.is_classifier else None,
+        num_classes=num_classes,
       ),
       source=f"{name}, {title}",
     )
@@ -119,8 +116,6 @@ def from_client_data(
       zip(halves, ("train", "test"), strict=True)
     )
   ]
-  if not reading.is_classifier:
-    num_classes = None
   left_out = len(everyone) - len(names)
   of_others = f" ({left_out:,} without train or test examples left out)"
   description = (
@@ -140,6 +135,17 @@ def from_client_data(
     ),
     objective=objective or _objective(reading.is_classifier),
   )
+
+
+def _num_classes(counted: Iterable[_Counted], name: str) -> int:
+  """Returns the largest label of the clients plus one."""
+  number = 1 + max(found.largest for found in counted)
+  if number < 2:
+    raise DataError(
+      f"{name}: all labels are 0; name the number of classes (num_classes), "
+      "if there are others."
+    )
+  return number
 
 
 def _objective(is_classifier: bool) -> Objective:

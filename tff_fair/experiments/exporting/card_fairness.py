@@ -15,8 +15,6 @@ from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.intervals import Interval
 
 _SMALL = 30  # Test examples, below which an accuracy says little.
-
-
 _MEAN, _STD, _WORST, _JAIN = "mean", "std", "worst_10", "jain"
 _WITH_INTERVAL = (_MEAN, _STD, _WORST, _JAIN)
 _GLOBAL = "global_"
