@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
+import scipy.special
 
 from tests import small_problem
 
@@ -288,6 +289,117 @@ def adafedadam(clients, memory, alpha=1.0):
   return certainty * 0.001 * (m / (1 - c1)) / (np.sqrt(v / (1 - c2)) + 1e-8)
 
 
+def drfl(clients, q=1.0):
+  p, f, updates = _arrays(clients)
+  return p * f**q @ updates / (p @ f**q)
+
+
+CDFS = {
+  "weibull": lambda x: 1 - np.exp(-(x**2)),
+  "exponential": lambda x: 1 - np.exp(-x),
+  "frechet": lambda x: np.exp(-1 / x) if x > 0 else 0.0,
+  "gumbel": lambda x: np.exp(-np.exp(-(x - 1))),
+  "logistic": lambda x: 1 / (1 + np.exp(-(x - 1))),
+  "normal": lambda x: scipy.special.ndtr(x - 1),
+}
+
+
+def cdf_of_losses(f, transform):
+  f = np.maximum(f, 0)
+  mean = np.mean(f)
+  x = f / mean if mean > 0 else np.ones(len(f))
+  return np.array([CDFS[transform](value) for value in x])
+
+
+def least_on_simplex(objective, gradient, start):
+  solution = scipy.optimize.minimize(
+    objective,
+    start,
+    jac=gradient,
+    bounds=[(0, 1)] * len(start),
+    constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+    method="SLSQP",
+    options={"ftol": 1e-15, "maxiter": 1000},
+  )
+  return solution.x
+
+
+def aaggff_s_mixing(memory, ids, f, num_clients, transform="gumbel"):
+  """The mixing coefficients of a round; the objective is summed anew."""
+  n = num_clients
+  pi = memory.setdefault("pi", np.full(n, 1 / n))
+  own = cdf_of_losses(f, transform) / n
+  r = np.full(n, own.mean())
+  r[ids] = own
+  rounds = memory.setdefault("rounds", [])
+  rounds.append((-r / (1 + pi @ r), pi))
+
+  def objective(x):
+    return 2 * x @ x + sum(
+      g @ x + n / 8 * (g @ (x - before)) ** 2 for g, before in rounds
+    )
+
+  def gradient(x):
+    return 4 * x + sum(
+      g + n / 4 * (g @ (x - before)) * g for g, before in rounds
+    )
+
+  memory["pi"] = least_on_simplex(objective, gradient, pi)
+  return memory["pi"]
+
+
+def aaggff_d_mixing(memory, ids, f, num_clients, transform="gumbel"):
+  n = num_clients
+  pi = memory.setdefault("pi", np.full(n, 1 / n))
+  share = len(ids) / n
+  own = share * cdf_of_losses(f, transform)
+  mean = own.mean()
+  estimate = np.full(n, mean)
+  estimate[ids] += (own - mean) / share
+  g = -estimate / (1 + mean) + mean * (pi @ (estimate - mean)) / (1 + mean) ** 2
+  memory["G"] = memory.get("G", 0) + g
+  memory["t"] = memory.get("t", 0) + 1
+  rate = math.sqrt(math.log(n)) / ((2 + share) * math.sqrt(memory["t"] + 1))
+  exponent = -memory["G"] * rate
+  weights = np.exp(exponent - exponent.max())
+  memory["pi"] = weights / weights.sum()
+  return memory["pi"]
+
+
+def _mixed(mixing):
+  def direction(clients, memory, num_clients, **hparams):
+    _, f, updates = _arrays(clients)
+    ids = [c.client_id for c in clients]
+    pi = mixing(memory, ids, f, num_clients, **hparams)
+    return pi[ids] @ updates / pi[ids].sum()
+
+  return direction
+
+
+def fedmdfg(clients, theta=11.25):
+  """On the vectors themselves: the hull has the vector g_h as one of them."""
+  _, f, updates = _arrays(clients)
+  norms = np.linalg.norm(updates, axis=1)
+  f, updates = f[norms > 0], updates[norms > 0]
+  norms = norms[norms > 0]
+  m = len(f)
+  g = norms.mean() * updates / norms[:, None]
+  points = list(g)
+  e = np.full(m, 1 / math.sqrt(m))
+  unit_loss = f / np.linalg.norm(f) if f.any() else e
+  if math.degrees(math.acos(min(1.0, e @ unit_loss))) > theta:
+    h = (e @ unit_loss) * unit_loss - e
+    points.append(h / np.linalg.norm(h) @ g)
+  hull = np.array(points)
+  share = least_on_simplex(
+    lambda x: np.sum((x @ hull) ** 2),
+    lambda x: 2 * hull @ (x @ hull),
+    np.full(len(hull), 1 / len(hull)),
+  )
+  d = share @ hull
+  return d / np.linalg.norm(d) * np.linalg.norm(g.mean(axis=0))
+
+
 def _adam_step(theta, g, memory):
   t = memory["t"] = memory.get("t", 0) + 1
   m = memory["m"] = 0.9 * memory.get("m", 0) + 0.1 * g
@@ -392,6 +504,18 @@ METHODS: Mapping[str, Method] = {
   ),
   # Without fairness it is Adam: see adafedadam_process_test.
   "adafedadam": Method(adafedadam, stateful=True),
+  "drfl": Method(
+    drfl, neutral=Neutral({"q": 0.0}, "fedavg"), variants=({"q": 3.0},)
+  ),
+  "aaggff_s": Method(
+    _mixed(aaggff_s_mixing),
+    stateful=True,
+    variants=({"transform": "frechet"},),
+  ),
+  "aaggff_d": Method(
+    _mixed(aaggff_d_mixing), stateful=True, variants=({"transform": "normal"},)
+  ),
+  "fedmdfg": Method(fedmdfg, variants=({"theta": 1.0}, {"theta": 89.0})),
 }
 
 

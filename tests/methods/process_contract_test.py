@@ -12,6 +12,7 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tff_fair import algorithms
+from tff_fair.methods import population
 
 NAMES = algorithms.names()
 
@@ -40,7 +41,7 @@ COHORTS = (
   (31, 3, 5, 12, 2**40 + 1),
   (8, 5),
 )
-# AFL's ids run from 0 to the size of the population.
+# Where a method weighs the population, ids run from 0 to its size.
 POPULATION = 40
 NEUTRAL = {
   name: method.neutral
@@ -98,8 +99,13 @@ def _initial_state(process):
   return process.initialize()
 
 
+def _weighs_population(name):
+  rule = algorithms.get(name).build.rule
+  return issubclass(rule, population.PopulationRule)
+
+
 def cohorts_of(name):
-  limit = POPULATION if name == "afl" else np.inf
+  limit = POPULATION if _weighs_population(name) else np.inf
   return tuple(tuple(k for k in c if k < limit) for c in COHORTS)
 
 
@@ -123,7 +129,7 @@ def weights(output):
 
 
 def numpy_run(name, cohorts, **hparams):
-  if name == "afl":
+  if _weighs_population(name):
     hparams["num_clients"] = POPULATION
   return reference.run(name, cohorts, **hparams)
 

@@ -3,13 +3,13 @@
 Mehrotra's predictor-corrector method ("On the implementation of a primal-dual
 interior point method", SIAM J. Optim. 2, 1992) for
 
-  minimize x^T G x,  x = lower + width * t,
+  minimize x^T G x + q^T x,  x = lower + width * t,
   subject to  sum_k width_k t_k = total,  0 <= t <= 1.
 
 With W = diag(width) and multipliers z of t >= 0, y of t <= 1 and p of the sum,
 the minimizer satisfies
 
-  2 W G x - p width - z + y = 0,   t z = 0,   (1 - t) y = 0.
+  W (2 G x + q) - p width - z + y = 0,   t z = 0,   (1 - t) y = 0.
 
 Every iterate is primal and dual feasible up to rounding, so each one has a
 duality gap; the best is returned.
@@ -43,12 +43,14 @@ class Problem(NamedTuple):
     lower: float64[m].
     width: float64[m], upper - lower, 0 or more.
     total: float64[], the sum of width * t.
+    linear: float64[m], q; `None` is 0.
   """
 
   gram: tf.Tensor
   lower: tf.Tensor
   width: tf.Tensor
   total: tf.Tensor
+  linear: tf.Tensor | None = None
 
 
 class _Iterate(NamedTuple):
@@ -81,7 +83,7 @@ class _Search(NamedTuple):
 
 
 def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
-  """Minimizes x^T G x.
+  """Minimizes x^T G x + q^T x.
 
   Args:
     problem: The program, with width_k <= total for every k.
@@ -99,6 +101,8 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
   def unfinished(search: _Search) -> tf.Tensor:
     x = problem.lower + problem.width * search.best_t
     tolerance = _RELATIVE_GAP * tf.tensordot(x, norms, 1) ** 2
+    if problem.linear is not None:
+      tolerance += _RELATIVE_GAP * tf.tensordot(x, tf.abs(problem.linear), 1)
     return (
       (search.best_gap > tf.maximum(tolerance, negligible_gap))
       & (search.steps < _MAX_ITERATIONS)
@@ -248,15 +252,19 @@ def _mean_complementarity(iterate: _Iterate) -> tf.Tensor:
   )
 
 
+def slopes(problem: Problem, x: tf.Tensor) -> tf.Tensor:
+  """Returns the gradient of the objective in x, 2 G x + q, float64[m]."""
+  quadratic = 2.0 * tf.linalg.matvec(problem.gram, x)
+  return quadratic if problem.linear is None else quadratic + problem.linear
+
+
 def _gradient(problem: Problem, t: tf.Tensor) -> tf.Tensor:
-  x = problem.lower + problem.width * t
-  return 2.0 * problem.width * tf.linalg.matvec(problem.gram, x)
+  return problem.width * slopes(problem, problem.lower + problem.width * t)
 
 
 def _iterate_gap(problem: Problem, iterate: _Iterate) -> tf.Tensor:
-  x = problem.lower + problem.width * iterate.t
   return simplex.linear_gap(
-    2.0 * tf.linalg.matvec(problem.gram, x),
+    slopes(problem, problem.lower + problem.width * iterate.t),
     problem.width * iterate.t,
     problem.width * iterate.rest,
     problem.total,

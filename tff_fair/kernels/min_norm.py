@@ -11,39 +11,15 @@ unless the points' norms differ by orders of magnitude. Where the minimizer is
 not unique, it goes to the analytic centre of the face of minimizers, which
 treats all points alike: identical points with identical bounds get equal
 coefficients, in any order, up to rounding.
-
-Choices made here:
-
-- The box is first tightened to the bounds that feasible points attain, and x is
-  written as lower + width * t. All degenerate boxes (no width, one feasible
-  point, m = 1) then have coordinates of no width and need no case of their own,
-  and t = const is a well-centred feasible start.
-- It stops at a duality gap of 1e-13 * (sum_k x_k sqrt(G_kk))^2, near the
-  rounding errors of the objective itself. A share of max_k G_kk would be easier
-  to reach, but says little where the minimizer avoids the longest points.
 """
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 import tensorflow as tf
 
-from tff_fair.kernels import interior_point, simplex
+from tff_fair.kernels import quadratic_program
 
-
-class MinNormPoint(NamedTuple):
-  """A solution of the quadratic program.
-
-  Attributes:
-    coefficients: float64[m], x; inside the box exactly, its sum is 1 up to
-      rounding.
-    gap: float64[], max over feasible s of <2 G x, x - s> (the Frank-Wolfe gap),
-      which bounds x^T G x minus its minimum, in the unit of G.
-    iterations: int32[], the Newton steps taken.
-  """
-
-  coefficients: tf.Tensor
-  gap: tf.Tensor
-  iterations: tf.Tensor
+MinNormPoint: TypeAlias = quadratic_program.Minimum
 
 
 def min_norm_point(
@@ -62,37 +38,4 @@ def min_norm_point(
   Returns:
     The solution, finite for any finite `gram`.
   """
-  gram = tf.cast(gram, tf.float64)
-  shape = tf.shape(gram)[:1]
-  lower = tf.broadcast_to(tf.cast(lower, tf.float64), shape)
-  upper = tf.broadcast_to(tf.cast(upper, tf.float64), shape)
-  upper = tf.minimum(upper, 1.0)
-  scale = tf.reduce_max(tf.abs(gram))
-  scale = tf.where(scale > 0, scale, tf.ones_like(scale))
-  problem = _standardize(gram / scale, lower, upper)
-  position, iterations = interior_point.minimize(problem)
-
-  x = problem.lower + problem.width * position
-  x = tf.clip_by_value(x, lower, upper)
-  x = simplex.restore_unit_sum(x, lower, upper)
-  gradient = 2.0 * tf.linalg.matvec(problem.gram, x)
-  gap = scale * simplex.linear_gap(
-    gradient, x - lower, upper - x, 1.0 - tf.reduce_sum(lower)
-  )
-  return MinNormPoint(x, gap, iterations)
-
-
-def _standardize(
-  gram: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
-) -> interior_point.Problem:
-  """Tightens the box to the bounds that feasible points attain."""
-  room_above = tf.nn.relu(1.0 - tf.reduce_sum(lower))
-  room_below = tf.nn.relu(tf.reduce_sum(upper) - 1.0)
-  tight_upper = tf.minimum(upper, lower + room_above)
-  tight_lower = tf.minimum(tf.maximum(lower, upper - room_below), tight_upper)
-  return interior_point.Problem(
-    gram=gram,
-    lower=tight_lower,
-    width=tight_upper - tight_lower,
-    total=tf.nn.relu(1.0 - tf.reduce_sum(tight_lower)),
-  )
+  return quadratic_program.minimize(gram, None, lower, upper)

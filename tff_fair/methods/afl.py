@@ -20,20 +20,15 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import composition, finalizers, summing, types
-from tff_fair.hyperparameters import Hyperparameters, hparam, required
+from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.kernels import simplex
-from tff_fair.methods import building
+from tff_fair.methods import building, population
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AflRule(types.Rule):
+class AflRule(population.PopulationRule):
   """AFL's coefficients; the state is lambda, float64[N]."""
 
-  num_clients: int = required(
-    "N, the size of the population, every client of which AFL weighs; client "
-    "ids are 0 to N - 1.",
-    minimum=1,
-  )
   lambda_learning_rate: float = hparam(0.1, "gamma_lambda.", minimum=0)
 
   signals = ("loss",)
@@ -49,17 +44,7 @@ class AflRule(types.Rule):
     self, cohort: types.Cohort, state: tf.Tensor
   ) -> types.RuleOutput:
     """See the base class."""
-    in_range = tf.debugging.Assert(
-      tf.reduce_all(cohort.client_id >= 0)
-      & tf.reduce_all(cohort.client_id < self.num_clients),
-      [
-        f"AFL was built for num_clients={self.num_clients}, so that client ids "
-        f"are 0 to {self.num_clients - 1}; the cohort has the ids",
-        cohort.client_id,
-      ],
-    )
-    with tf.control_dependencies([in_range] if in_range is not None else []):
-      places = tf.identity(cohort.client_id)
+    places = self.places(cohort)
     own = tf.gather(state, places)
     ascended = tf.tensor_scatter_nd_add(
       state,

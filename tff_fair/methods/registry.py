@@ -61,6 +61,10 @@ _METHODS = (
   Method("adafedadam"),
   Method("fedmgda", file="fedmgda_plus", weighs_clients=False),
   Method("mgda_prox", file="fedmgda_plus"),
+  Method("drfl", "DrflFactory"),
+  Method("aaggff_s", "AaggffSFactory", file="aaggff", weighs_clients=False),
+  Method("aaggff_d", "AaggffDFactory", file="aaggff", weighs_clients=False),
+  Method("fedmdfg", "FedMdfgFactory", weighs_clients=False),
 )
 
 METHODS: Mapping[str, Method] = MappingProxyType(

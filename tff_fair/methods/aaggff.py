@@ -1,0 +1,251 @@
+"""AAggFF: the server learns the mixing coefficients of the clients online.
+
+Hahn, Kim, Lee, "Pursuing Overall Welfare in Federated Learning through
+Sequential Decision Making" (ICML 2024).
+
+  x_k = f_k / mean_S f,  r_k = L CDF(x_k)
+  pi <- next decision for the losses l(pi) = -log(1 + <pi, r>)
+  c_k = pi_k / sum_S pi_j
+
+pi is on the simplex of the N clients of the population, 1/N each at the start.
+A round first updates pi by its own responses r, then uses it.
+
+AAggFF-S, for few clients (cross-silo): L = 1/N, r_k = mean_S r for k not in S,
+and the online Newton step
+
+  g = -r / (1 + <pi, r>),  A <- A + g g^T,  v <- v + (1 - b <g, pi>) g
+  pi <- argmin 1/2 pi^T (a I + b A) pi + <v, pi>,  a = 4,  b = N/4
+
+AAggFF-D, for many (cross-device): L = C = m/N, a doubly robust estimate of the
+responses, and a linearized step
+
+  s_k = r_bar + (r_k - r_bar) / C on S, r_bar elsewhere,  r_bar = mean_S r
+  G <- G - s / (1 + r_bar) + r_bar <pi, s - r_bar> / (1 + r_bar)^2
+  pi <- softmax(-G sqrt(log N) / ((2 + C) sqrt(t + 1))),  t = 1 at first
+
+Deviations of the authors' release from their paper, which we follow: AAggFF-S
+drops the terms <g, pi> there and starts A at a multiple of I; AAggFF-D leaves
+out the r_bar in front of s_k on S. Choices made here: losses below zero count
+as zero; x_k = 1 where all are.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Literal
+
+import tensorflow as tf
+
+from tff_fair import summing, types
+from tff_fair.hyperparameters import hparam
+from tff_fair.kernels import quadratic_program
+from tff_fair.methods import building, population
+
+# Cumulative distribution functions, by which a loss becomes a response.
+_TRANSFORMS: Mapping[str, Callable[[tf.Tensor], tf.Tensor]] = MappingProxyType(
+  {
+    "weibull": lambda x: -tf.math.expm1(-tf.square(x)),
+    "exponential": lambda x: -tf.math.expm1(-x),
+    "frechet": lambda x: tf.where(x > 0, tf.exp(-1.0 / x), tf.zeros_like(x)),
+    "gumbel": lambda x: tf.exp(-tf.exp(1.0 - x)),
+    "logistic": lambda x: tf.sigmoid(x - 1.0),
+    "normal": lambda x: 0.5 * tf.math.erfc((1.0 - x) * 2.0**-0.5),
+  }
+)
+
+
+def responses(loss: tf.Tensor, transform: str) -> tf.Tensor:
+  """Returns CDF(f_k / mean f), the responses divided by L.
+
+  Args:
+    loss: float64[m], f_k.
+    transform: The name of the distribution.
+
+  Returns:
+    float64[m], in [0, 1].
+  """
+  loss = tf.maximum(loss, tf.zeros_like(loss))
+  largest = tf.reduce_max(loss)
+  # Sums of losses near the end of the range would overflow.
+  relative = loss / tf.where(largest > 0, largest, tf.ones_like(largest))
+  mean = tf.reduce_mean(relative)
+  return _TRANSFORMS[transform](
+    tf.where(mean > 0, relative / mean, tf.ones_like(loss))
+  )
+
+
+def newton_step(
+  hessian: tf.Tensor, gradient: tf.Tensor
+) -> quadratic_program.Minimum:
+  """Returns argmin 1/2 pi^T (a I + b A) pi + <v, pi> over the simplex.
+
+  Args:
+    hessian: float64[N, N], A.
+    gradient: float64[N], v.
+  """
+  size = tf.cast(tf.size(gradient), tf.float64)
+  identity = tf.eye(tf.size(gradient), dtype=tf.float64)
+  return quadratic_program.minimize(
+    0.5 * (4.0 * identity + size / 4.0 * hessian), gradient, 0.0, 1.0
+  )
+
+
+def linearized_gradient(
+  mixing: tf.Tensor, places: tf.Tensor, response: tf.Tensor
+) -> tf.Tensor:
+  """Returns AAggFF-D's estimate of the gradient of l.
+
+  Args:
+    mixing: float64[N], pi.
+    places: int64[m], where in it the cohort is.
+    response: float64[m], r_k of the cohort.
+
+  Returns:
+    float64[N].
+  """
+  share = _share(places, mixing)
+  mean = tf.reduce_mean(response)
+  # s - r_bar, which is zero outside of the cohort.
+  excess = tf.scatter_nd(
+    places[:, tf.newaxis],
+    (response - mean) / share,
+    tf.shape(mixing, tf.int64),
+  )
+  correction = tf.tensordot(mixing, excess, 1) / tf.square(1.0 + mean)
+  return -(mean + excess) / (1.0 + mean) + mean * correction
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AaggffRule(population.PopulationRule):
+  """What both forms of AAggFF share."""
+
+  transform: Literal[
+    "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"
+  ] = hparam("gumbel", "The distribution whose CDF makes a response of a loss.")
+
+  signals = ("loss",)
+
+  def _even(self) -> tf.Tensor:
+    """Returns 1/N for each client."""
+    return tf.fill(
+      [self.num_clients], tf.constant(1.0 / self.num_clients, tf.float64)
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AaggffSRule(AaggffRule):
+  """AAggFF-S's coefficients; the state has pi, A and v."""
+
+  def initialize(self) -> types.TensorStructure:
+    """See the base class."""
+    size = self.num_clients
+    return collections.OrderedDict(
+      mixing=self._even(),
+      hessian=tf.zeros([size, size], tf.float64),
+      gradient=tf.zeros([size], tf.float64),
+    )
+
+  def coefficients(
+    self, cohort: types.Cohort, state: Mapping[str, tf.Tensor]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    mixing = state["mixing"]
+    places = self.places(cohort)
+    own = responses(cohort.loss, self.transform) / self.num_clients
+    response = tf.tensor_scatter_nd_update(
+      tf.fill(tf.shape(mixing), tf.reduce_mean(own)),
+      places[:, tf.newaxis],
+      own,
+    )
+    g = -response / (1.0 + tf.tensordot(mixing, response, 1))
+    hessian = state["hessian"] + g[:, tf.newaxis] * g[tf.newaxis, :]
+    slope = 1.0 - self.num_clients / 4.0 * tf.tensordot(g, mixing, 1)
+    gradient = state["gradient"] + slope * g
+    solution = newton_step(hessian, gradient)
+    return _output(
+      solution.coefficients,
+      places,
+      collections.OrderedDict(
+        mixing=solution.coefficients, hessian=hessian, gradient=gradient
+      ),
+      {"duality_gap": solution.gap},
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AaggffDRule(AaggffRule):
+  """AAggFF-D's coefficients; the state has pi, G and t."""
+
+  def initialize(self) -> types.TensorStructure:
+    """See the base class."""
+    return collections.OrderedDict(
+      mixing=self._even(),
+      gradient=tf.zeros([self.num_clients], tf.float64),
+      num_rounds=tf.constant(0, tf.int64),
+    )
+
+  def coefficients(
+    self, cohort: types.Cohort, state: Mapping[str, tf.Tensor]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    places = self.places(cohort)
+    share = _share(places, state["mixing"])
+    response = share * responses(cohort.loss, self.transform)
+    gradient = state["gradient"] + linearized_gradient(
+      state["mixing"], places, response
+    )
+    num_rounds = state["num_rounds"] + 1
+    size = tf.constant(self.num_clients, tf.float64)
+    rate = tf.sqrt(tf.math.log(size) / tf.cast(num_rounds + 1, tf.float64)) / (
+      2.0 + share
+    )
+    mixing = tf.nn.softmax(-gradient * rate)
+    return _output(
+      mixing,
+      places,
+      collections.OrderedDict(
+        mixing=mixing, gradient=gradient, num_rounds=num_rounds
+      ),
+      {},
+    )
+
+
+def _share(places: tf.Tensor, mixing: tf.Tensor) -> tf.Tensor:
+  """Returns C = m/N."""
+  return tf.cast(tf.size(places), tf.float64) / tf.cast(
+    tf.size(mixing), tf.float64
+  )
+
+
+def _output(
+  mixing: tf.Tensor,
+  places: tf.Tensor,
+  state: types.TensorStructure,
+  measurements: Mapping[str, tf.Tensor],
+) -> types.RuleOutput:
+  """Returns c_k = pi_k / sum_S pi_j, and what to report."""
+  own = tf.gather(mixing, places)
+  return types.RuleOutput(
+    tf.math.divide_no_nan(own, tf.reduce_sum(own)),
+    state,
+    collections.OrderedDict(
+      mixing_min=tf.reduce_min(own),
+      mixing_max=tf.reduce_max(own),
+      **measurements,
+    ),
+  )
+
+
+build_aaggff_s = building.rule_builder(AaggffSRule, "aaggff_s")
+build_aaggff_d = building.rule_builder(AaggffDRule, "aaggff_d")
+
+
+@summing.factory_of(AaggffSRule)
+class AaggffSFactory(summing.RuleFactory):
+  """Sums client updates as AAggFF-S does; see this module."""
+
+
+@summing.factory_of(AaggffDRule)
+class AaggffDFactory(summing.RuleFactory):
+  """Sums client updates as AAggFF-D does; see this module."""

@@ -1,0 +1,73 @@
+"""DRFL: dynamic reweighting by powers of the losses.
+
+Zhao, Joshi, "A Dynamic Reweighting Strategy for Fair Federated Learning"
+(ICASSP 2022).
+
+  c_k = p_k f_k^q / sum_j p_j f_j^q
+
+q = 0 recovers FedAvg. Choices made here: where all losses are 0, c = p; losses
+below zero, which have no powers, count as zero.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_fair import summing, types
+from tff_fair.hyperparameters import hparam
+from tff_fair.methods import building
+
+# Below the logarithm of any positive float64 there is.
+_LOG_OF_ZERO = -1000.0
+
+
+def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
+  """Returns log(f_k^q), with a finite number in the place of -inf.
+
+  Sums of such weights relative to the largest then have the limit c = p where
+  all losses are 0.
+
+  Args:
+    loss: float64[m], f_k.
+    q: 0 or more.
+
+  Returns:
+    float64[m].
+  """
+  exponent = tf.constant(q, loss.dtype)
+  positive = loss > 0
+  log_loss = tf.math.log(tf.where(positive, loss, tf.ones_like(loss)))
+  # Further below the others, the larger q is.
+  nothing = (exponent + 1.0) * _LOG_OF_ZERO
+  return tf.where(
+    tf.equal(exponent, 0.0),
+    tf.zeros_like(loss),
+    tf.where(positive, exponent * log_loss, nothing),
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DrflRule(types.SeparableRule):
+  """DRFL's coefficients."""
+
+  q: float = hparam(1.0, "Fairness; 0 recovers FedAvg.", minimum=0)
+
+  signals = ("loss",)
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    return types.RuleOutput(tf.nn.softmax(self.log_weight(cohort)), state)
+
+  def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
+    """See the base class."""
+    return tf.math.log(cohort.weight) + log_power(cohort.loss, self.q)
+
+
+build_drfl = building.rule_builder(DrflRule, "drfl")
+
+
+@summing.factory_of(DrflRule)
+class DrflFactory(summing.RuleFactory):
+  """Sums client updates as DRFL does; see this module."""

@@ -1,0 +1,149 @@
+"""FedMDFG: a common descent direction, guided towards equal losses.
+
+Pan, Wang, Wu, Wang, "FedMDFG: Federated Learning with Multi-Gradient Descent
+and Fair Guidance" (AAAI 2023).
+
+  g_k = mu Delta_k / ||Delta_k||,  mu = mean ||Delta_k||
+  l = f / ||f||,  e = (1, ..., 1) / sqrt(m)
+  h = (<e, l> l - e) / ||<e, l> l - e||,  g_h = sum_k h_k g_k
+  d* = the point of least norm in the convex hull of the g_k, and of g_h where
+       the angle of l and e exceeds theta
+  d = d* / ||d*|| ||1/m sum_k g_k||
+
+All of it follows from the Gram matrix: with lambda the coefficients of d*,
+those of the g_k are lambda_k + lambda_h h_k. Clients with Delta_k = 0 are left
+out. d = 0 if d* = 0, which here is ||d*|| <= 1e-6 mu: below, its direction is
+rounding.
+
+Left out of the paper's method: the clients' search for the length of the step,
+which here is the server's learning rate, and the gradients of the last cohort
+that its release remembers when cohorts change.
+"""
+
+import collections
+import dataclasses
+import math
+
+import tensorflow as tf
+
+from tff_fair import summing, types
+from tff_fair.hyperparameters import hparam
+from tff_fair.kernels import min_norm_point
+from tff_fair.methods import building
+
+# ||d*||^2 / mu^2 at or below this is rounding, as is the sine of an angle.
+_NEGLIGIBLE = 1e-12
+
+
+def guidance(loss: tf.Tensor, counts: tf.Tensor, theta: float) -> tf.Tensor:
+  """Returns h, the direction in which losses become more equal.
+
+  Args:
+    loss: float64[m], f_k.
+    counts: bool[m], the clients that are not left out.
+    theta: Tolerated angle of l and e, in degrees.
+
+  Returns:
+    float64[m], of norm 1; zero where the angle is tolerated.
+  """
+  count = tf.cast(counts, loss.dtype)
+  loss = loss * count
+  largest = tf.reduce_max(tf.abs(loss))
+  loss = tf.math.divide_no_nan(loss, largest)  # Squares overflow otherwise.
+  l = tf.math.divide_no_nan(loss, tf.norm(loss))  # noqa: E741
+  e = tf.math.divide_no_nan(count, tf.norm(count))
+  cosine = tf.tensordot(e, l, 1)
+  h = cosine * l - e
+  sine = tf.norm(h)
+  exceeds = tf.atan2(sine, cosine) > math.radians(theta)
+  return tf.where(
+    exceeds & (largest > 0) & (sine > _NEGLIGIBLE),
+    tf.math.divide_no_nan(h, sine),
+    tf.zeros_like(h),
+  )
+
+
+def fedmdfg_coefficients(
+  gram: tf.Tensor, loss: tf.Tensor, theta: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns the coefficients of FedMDFG's direction.
+
+  Args:
+    gram: float64[m, m], M.
+    loss: float64[m], f_k.
+    theta: Tolerated angle, in degrees.
+
+  Returns:
+    c, float64[m], and lambda_h, float64[].
+  """
+  length = tf.sqrt(tf.nn.relu(tf.linalg.diag_part(gram)))
+  counts = length > 0
+  count = tf.cast(counts, gram.dtype)
+  num_counted = tf.reduce_sum(count)
+  inverse = tf.math.divide_no_nan(tf.ones_like(length), length)
+  # Of the g_k, for mu = 1.
+  unit = gram * inverse[:, tf.newaxis] * inverse[tf.newaxis, :]
+  h = guidance(loss, counts, theta)
+
+  # Rows: the points of the hull, in terms of the g_k.
+  points = tf.concat([tf.eye(tf.size(h), dtype=h.dtype), h[tf.newaxis]], 0)
+  hull = tf.matmul(tf.matmul(points, unit), points, transpose_b=True)
+  is_guided = tf.cast(tf.reduce_any(tf.not_equal(h, 0.0)), h.dtype)
+  share = min_norm_point(
+    hull, lower=0.0, upper=tf.concat([count, is_guided[tf.newaxis]], 0)
+  ).coefficients
+  weights = tf.linalg.matvec(points, share, transpose_a=True)
+
+  squared_norm = tf.nn.relu(_squared_norm(unit, weights))
+  mean = tf.math.divide_no_nan(count, num_counted)
+  mean_norm = tf.sqrt(tf.nn.relu(_squared_norm(unit, mean)))
+  mu = tf.math.divide_no_nan(tf.reduce_sum(length), num_counted)
+  factor = tf.where(
+    squared_norm > _NEGLIGIBLE,
+    mean_norm * mu * tf.math.rsqrt(squared_norm),
+    tf.zeros_like(squared_norm),
+  )
+  return factor * weights * inverse, share[-1]
+
+
+def _squared_norm(gram: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+  return tf.tensordot(weights, tf.linalg.matvec(gram, weights), 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FedMdfgRule(types.Rule):
+  """FedMDFG's coefficients."""
+
+  theta: float = hparam(
+    11.25,
+    "Angle in degrees between the losses and equal ones, above which the "
+    "direction is guided towards equal losses.",
+    minimum=0,
+    maximum=90,
+    exclude_minimum=True,
+    exclude_maximum=True,
+  )
+
+  signals = ("loss",)
+  geometry = types.Geometry.GRAM
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    coefficients, guidance_share = fedmdfg_coefficients(
+      cohort.gram, cohort.loss, self.theta
+    )
+    return types.RuleOutput(
+      coefficients,
+      state,
+      collections.OrderedDict(guidance_share=guidance_share),
+    )
+
+
+build_fedmdfg = building.rule_builder(FedMdfgRule, "fedmdfg")
+
+
+@summing.factory_of(FedMdfgRule)
+class FedMdfgFactory(summing.RuleFactory):
+  """Sums client updates as FedMDFG does; see this module."""
