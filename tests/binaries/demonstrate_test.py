@@ -1,0 +1,67 @@
+"""Tests of the program that demonstrates; of the claims, the library has."""
+
+import pytest
+
+from binaries import demonstrate
+from binaries.flags import demonstrate_flags
+from tests.binaries import in_process
+from tff_fair.experiments import demonstrations
+
+NAME = "semi_vred_lemma_3"
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+
+  def run(*words):
+    return in_process.run(
+      demonstrate, demonstrate_flags.NAMESPACE, *words, arguments="[NAME]"
+    )
+
+  return run
+
+
+def test_no_name_lists_all(program):
+  status, out, _ = program()
+  assert status == 0
+  assert out.split() == list(demonstrations.NAMES)
+
+
+def test_a_demonstration_is_printed_and_drawn(program, tmp_path):
+  status, out, err = program(NAME, "--output=drawing.svg")
+  assert status == 0
+  assert "Semi-VRed, Lemma 3" in out
+  assert "FAILS" not in out
+  assert "drawing.svg: written" in err
+  drawing = tmp_path / "drawing.svg"
+  assert "<svg" in drawing.read_text()
+  status, _, err = program(NAME, "--output=drawing.svg")
+  assert (status, err.count("\n")) == (2, 1)
+  assert "is there already" in err
+  assert program(NAME, "--output=drawing.svg", "--overwrite")[0] == 0
+
+
+@pytest.mark.parametrize(
+  ("words", "said"),
+  [
+    (("nothing",), "'nothing': expected one demonstration of adafed_figure_1"),
+    ((NAME, NAME), "expected one demonstration"),
+    ((NAME, "--output=a.txt"), "--output=a.txt: expected a file whose name"),
+    ((NAME, "--output=no/such/a.png"), "--output=no/such/a.png: "),
+  ],
+)
+def test_mistakes_are_one_line(program, words, said):
+  status, _, err = program(*words)
+  assert status == 2
+  assert said in err
+  assert len(err.strip().splitlines()) == 1
+
+
+def test_a_claim_that_fails_is_the_status(program, monkeypatch):
+  check = demonstrations.Check("A claim:", "0 > 1", holds=False)
+  wrong = demonstrations.Demonstration("T", "S", [check], print)
+  monkeypatch.setattr(demonstrations, "demonstrate", lambda _: wrong)
+  status, out, _ = program(NAME)
+  assert status == 1
+  assert "[FAILS] A claim: 0 > 1" in out

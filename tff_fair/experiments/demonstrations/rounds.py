@@ -1,0 +1,59 @@
+"""Rounds on vectors: a rule of the library, applied to given gradients."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_fair import types
+
+
+def apply(
+  rule: types.Rule, updates: np.ndarray, loss: np.ndarray, **signals: np.ndarray
+) -> types.RuleOutput:
+  """Returns what a rule returns for a first cohort, with equal weights.
+
+  Args:
+    rule: The rule.
+    updates: float64[m, d], Delta_k.
+    loss: float64[m], f_k.
+    **signals: float64[m], other signals of `types.Cohort`.
+  """
+  m = len(updates)
+  known = {"weight": np.full(m, 1 / m), "loss": loss, **signals}
+  return _traced(rule, m, tuple(known))(updates @ updates.T, *known.values())
+
+
+@functools.cache
+def _traced(rule: types.Rule, m: int, names: tuple[str, ...]) -> Any:
+  """Returns a rule as a graph: eagerly, its solvers take a hundred times."""
+  column = tf.TensorSpec([m], tf.float64)
+
+  @tf.function(
+    input_signature=[tf.TensorSpec([m, m], tf.float64), *[column] * len(names)]
+  )
+  def run(gram: tf.Tensor, *columns: tf.Tensor) -> types.RuleOutput:
+    cohort = types.Cohort(
+      client_id=tf.range(m, dtype=tf.int64),
+      num_examples=tf.ones([m], tf.float64),
+      squared_norm=tf.linalg.diag_part(gram),
+      gram=gram,
+      **dict(zip(names, columns, strict=True)),
+    )
+    return rule.coefficients(cohort, rule.initialize())
+
+  return run
+
+
+def direction(
+  rule: types.Rule, updates: np.ndarray, loss: np.ndarray
+) -> np.ndarray:
+  """Returns d = sum_k c_k Delta_k, float64[d], of a first round."""
+  return apply(rule, updates, loss).coefficients.numpy() @ updates
+
+
+def unit(vector: np.ndarray) -> np.ndarray:
+  """Returns a vector of length 1; zero stays zero."""
+  length = np.linalg.norm(vector)
+  return vector / length if length else vector
