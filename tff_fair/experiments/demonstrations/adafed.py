@@ -131,15 +131,9 @@ def _draw_hull(
   axes: "Axes", gradients: np.ndarray, d: np.ndarray, title: str
 ) -> None:
   axes.plot(*gradients.T, color=demonstration.QUIET, label="convex hull")
-  for name, vector, color in (
-    ("g_1", gradients[0], demonstration.FIRST),
-    ("g_2", gradients[1], demonstration.FIRST),
-    ("d", d, demonstration.SECOND),
-  ):
-    axes.annotate(
-      "", vector, (0, 0), arrowprops={"arrowstyle": "->", "color": color}
-    )
-    axes.text(*vector, f" {name}", color=color)
+  for name, vector in (("g_1", gradients[0]), ("g_2", gradients[1])):
+    demonstration.draw_arrow(axes, vector, name, demonstration.FIRST)
+  demonstration.draw_arrow(axes, d, "d", demonstration.SECOND)
   limits = (-0.1, 1.15 * gradients.max())
   axes.set(title=title, aspect="equal", xlim=limits, ylim=limits)
   axes.legend(loc="upper right")

@@ -86,6 +86,12 @@ def _settings(problem: _Problem) -> certain_adam.CertainAdamSettings:
   )
 
 
+# From weights to g and its certainty C.
+_PseudoGradient: typing.TypeAlias = typing.Callable[
+  [np.ndarray], tuple[np.ndarray, float]
+]
+
+
 class _Path(NamedTuple):
   """What a server met: a row a step."""
 
@@ -96,10 +102,7 @@ class _Path(NamedTuple):
   start: float  # F(x_1).
 
 
-def _descend(
-  problem: _Problem,
-  pseudo_gradient: typing.Callable[[np.ndarray], tuple[np.ndarray, float]],
-) -> _Path:
+def _descend(problem: _Problem, pseudo_gradient: _PseudoGradient) -> _Path:
   """Takes Adam's steps, those of the library, from zero weights."""
   x = np.zeros(problem.features.shape[1])
   specs = (tf.TensorSpec(x.shape, tf.float64),)
@@ -123,8 +126,10 @@ def _descend(
       (tf.constant(g),),
       tf.constant(certainty, tf.float32),
     )
-    x = weights.numpy()
-  return _Path(*np.array(rows).T, start=problem.loss(np.zeros_like(x)))
+    x = np.asarray(weights)
+  squared_norm, ratio, length, certainty = np.array(rows).T
+  start = problem.loss(np.zeros_like(x))
+  return _Path(squared_norm, ratio, length, certainty, start)
 
 
 def _right_side(problem: _Problem, path: _Path) -> float:
@@ -138,12 +143,11 @@ def _right_side(problem: _Problem, path: _Path) -> float:
 def n_accadam_theorem_1() -> Demonstration:
   """Shows the bound for Adam on the accumulated updates of N steps."""
   problem = _problem()
-  paths = {
-    n: _descend(
-      problem, lambda x, n=n: (problem.local(x, n) / _LOCAL_RATE, 1.0)
-    )
-    for n in (1, 5, 20)
-  }
+
+  def accumulated(n: int) -> _PseudoGradient:
+    return lambda x: (problem.local(x, n) / _LOCAL_RATE, 1.0)
+
+  paths = {n: _descend(problem, accumulated(n)) for n in (1, 5, 20)}
   checks = []
   for n, path in paths.items():
     # The proof's bound, before it is specialized to R_t = N.
@@ -172,9 +176,7 @@ def adafedadam_theorem_2() -> Demonstration:
   problem = _problem()
   rule = AdaFedAdamRule(alpha=0.0)
 
-  def pseudo_gradient(
-    num_steps: tuple[int, ...],
-  ) -> typing.Callable[[np.ndarray], tuple[np.ndarray, float]]:
+  def pseudo_gradient(num_steps: tuple[int, ...]) -> _PseudoGradient:
     def of(x: np.ndarray) -> tuple[np.ndarray, float]:
       updates = np.stack([problem.local(x, n) for n in num_steps])
       ones = np.ones(len(num_steps))

@@ -6,6 +6,8 @@ import typing
 from collections.abc import Callable, Sequence
 
 if typing.TYPE_CHECKING:
+  import numpy as np
+  from matplotlib.axes import Axes
   from matplotlib.figure import Figure
 
 # Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
@@ -31,6 +33,16 @@ class Check:
 def at_most(claim: str, left: float, right: float) -> Check:
   """Returns the check of an inequality, left <= right."""
   return Check(claim, f"{left:.6g} <= {right:.6g}", bool(left <= right))
+
+
+def draw_arrow(
+  axes: "Axes", vector: "np.ndarray", name: str, color: str
+) -> None:
+  """Draws a vector of the plane from the origin, with its name."""
+  axes.annotate(
+    "", tuple(vector), (0, 0), arrowprops={"arrowstyle": "->", "color": color}
+  )
+  axes.text(vector[0], vector[1], f" {name}", color=color)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,18 +36,10 @@ def fedfv_figure_1() -> Demonstration:
 
   def draw(figure: "Figure") -> None:
     axes = figure.subplots()
-    for name, vector, color in (
-      *(
-        (f"g_{k}", g, demonstration.QUIET)
-        for k, g in zip("abc", gradients, strict=True)
-      ),
-      ("mean", mean, demonstration.FIRST),
-      ("FedFV", fair, demonstration.SECOND),
-    ):
-      axes.annotate(
-        "", vector, (0, 0), arrowprops={"arrowstyle": "->", "color": color}
-      )
-      axes.text(*vector, f" {name}", color=color)
+    for name, g in zip(("g_a", "g_b", "g_c"), gradients, strict=True):
+      demonstration.draw_arrow(axes, g, name, demonstration.QUIET)
+    demonstration.draw_arrow(axes, mean, "mean", demonstration.FIRST)
+    demonstration.draw_arrow(axes, fair, "FedFV", demonstration.SECOND)
     axes.set(xlim=(-2, 2), ylim=(-1.5, 3.2), aspect="equal")
 
   products = gradients @ gradients.T
