@@ -127,9 +127,9 @@ def _descend(problem: _Problem, pseudo_gradient: _PseudoGradient) -> _Path:
       tf.constant(certainty, tf.float32),
     )
     x = np.asarray(weights)
-  squared_norm, ratio, length, certainty = np.array(rows).T
+  squared_norm, ratio, length, certainties = np.array(rows).T
   start = problem.loss(np.zeros_like(x))
-  return _Path(squared_norm, ratio, length, certainty, start)
+  return _Path(squared_norm, ratio, length, certainties, start)
 
 
 def _right_side(problem: _Problem, path: _Path) -> float:
