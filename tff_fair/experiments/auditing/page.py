@@ -1,6 +1,6 @@
 """An audit as a page, in the style of reports of runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -71,16 +71,25 @@ def _verdict(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
 
 
 def _measures(score: Score, summary: Mapping[str, Any]) -> list[Child]:
-  caption = text.caption(score, summary)
   heads = ["Measure", score.title, "95\N{NO-BREAK SPACE}% interval"]
   return [
-    _grid(
-      caption,
-      heads,
+    tables.captioned(
+      text.caption(score, summary),
       [
-        [element("th", name, scope="row", class_="text"), *_cells(*values)]
-        for name, *values in text.statistics(score, summary)
+        element("th", head, scope="col", class_=None if n else "text")
+        for n, head in enumerate(heads)
       ],
+      element(
+        "tbody",
+        [
+          element(
+            "tr",
+            element("th", name, scope="row", class_="text"),
+            [element("td", value) for value in values],
+          )
+          for name, *values in text.statistics(score, summary)
+        ],
+      ),
     ),
     section.note(
       "Each client counts once, but in the mean by examples. The intervals are "
@@ -88,10 +97,6 @@ def _measures(score: Score, summary: Mapping[str, Any]) -> list[Child]:
       "rough."
     ),
   ]
-
-
-def _cells(*values: str) -> list[Markup]:
-  return [element("td", value) for value in values]
 
 
 def _charts(
@@ -218,43 +223,13 @@ def _table(clients: pd.DataFrame, score: Score) -> list[Child]:
     )
     for row in ordered.to_dict("records")
   ]
-  table = element(
-    "table",
-    element("caption", element("span", caption)),
-    element("thead", element("tr", heads)),
-    element("tbody", body),
-    class_="sortable",
-  )
   left_out = len(clients) - len(ordered)
   return [
-    tables.scrolling(caption, table),
+    tables.captioned(caption, heads, element("tbody", body), class_="sortable"),
     section.note(f"Without the {left_out:,} best off: clients.csv has all.")
     if left_out
     else None,
   ]
-
-
-def _grid(
-  caption: str, heads: Sequence[str], lines: Sequence[Sequence[Markup]]
-) -> Markup:
-  return tables.scrolling(
-    caption,
-    element(
-      "table",
-      element("caption", element("span", caption)),
-      element(
-        "thead",
-        element(
-          "tr",
-          [
-            element("th", head, scope="col", class_=None if n else "text")
-            for n, head in enumerate(heads)
-          ],
-        ),
-      ),
-      element("tbody", [element("tr", line) for line in lines]),
-    ),
-  )
 
 
 def _scaled(table: pd.DataFrame, column: str, score: Score) -> np.ndarray:

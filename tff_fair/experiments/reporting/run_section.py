@@ -29,30 +29,19 @@ def build(task: TaskRuns) -> Section:
   if pruned:
     groups.append(("Pruned by their search", pruned))
   heads = ("Seed", "Rounds", "Duration", "Command and folder")
-  caption = "Commands and folders"
   return Section(
     "Runs",
     [
       element("h4", "Settings of all runs"),
       _settings(common),
-      tables.scrolling(
-        caption,
-        element(
-          "table",
-          element("caption", element("span", caption)),
-          element(
-            "thead",
-            element(
-              "tr",
-              [
-                element("th", head, scope="col", class_=_column_class(n))
-                for n, head in enumerate(heads)
-              ],
-            ),
-          ),
-          [_method(label, runs, common) for label, runs in groups],
-          class_="runs",
-        ),
+      tables.captioned(
+        "Commands and folders",
+        [
+          element("th", head, scope="col", class_=_column_class(n))
+          for n, head in enumerate(heads)
+        ],
+        [_method(label, runs, common) for label, runs in groups],
+        class_="runs",
       ),
     ],
   )

@@ -70,14 +70,31 @@ def draw(
     _row(method, [column.cells[place] for column in columns])
     for place, method in enumerate(methods)
   ]
+  return captioned(caption, heads, element("tbody", rows), class_="sortable")
+
+
+def captioned(
+  caption: str,
+  heads: Sequence[Markup],
+  *bodies: Child,
+  class_: str | None = None,
+) -> Markup:
+  """Returns a table with a caption and a head, which scrolls if need be.
+
+  Args:
+    caption: Name of the table.
+    heads: The cells of its head.
+    *bodies: Its bodies.
+    class_: Class for the style sheet and the script.
+  """
   return scrolling(
     caption,
     element(
       "table",
       element("caption", element("span", caption)),
       element("thead", element("tr", heads)),
-      element("tbody", rows),
-      class_="sortable",
+      *bodies,
+      class_=class_,
     ),
   )
 
