@@ -63,6 +63,7 @@ def search(
   validation_fraction: float = 0.2,
   jobs: int = 1,
   progress: bool = True,
+  round_timeout: float | None = None,
 ) -> Search:
   """Searches the settings of a method; goes on with an interrupted search.
 
@@ -90,6 +91,8 @@ def search(
     validation_fraction: Share of the clients whose test data decide; 0 is all.
     jobs: How many runs go on side by side, each in a process of its own.
     progress: Whether to show on stderr how the search gets on.
+    round_timeout: Seconds that a round of a run may take, as
+      `experiments.run` takes it.
 
   Returns:
     The search, with all its trials.
@@ -119,9 +122,13 @@ def search(
       "space: a task or its options have several values; search on each by "
       "itself."
     )
-  searcher = Searcher(
-    [one], chosen, Runner(folder, jobs=jobs, progress=progress)
+  runner = Runner(
+    folder,
+    jobs=jobs,
+    progress=progress,
+    options={"round_timeout": round_timeout},
   )
+  searcher = Searcher([one], chosen, runner)
   failures = searcher.carry_out()
   if failures:
     told = "; ".join(

@@ -66,6 +66,7 @@ def sweep(
   output_dir: str | os.PathLike[str],
   jobs: int = 1,
   progress: bool = True,
+  round_timeout: float | None = None,
 ) -> list[Run]:
   """Trains runs, each in a folder of its own.
 
@@ -81,6 +82,8 @@ def sweep(
     output_dir: Folder of the runs' folders; it may exist.
     jobs: How many runs go on side by side, each in a process of its own.
     progress: Whether to show on stderr how the sweep gets on.
+    round_timeout: Seconds that a round of a run may take, as
+      `experiments.run` takes it.
 
   Returns:
     The finished runs in the order of `specs`.
@@ -97,7 +100,12 @@ def sweep(
   planned = plan.of_specs(list(specs))
   folder = pathlib.Path(output_dir)
   once = list({run.name: run for run in planned}.values())
-  runner = Runner(folder, jobs=jobs, progress=progress)
+  runner = Runner(
+    folder,
+    jobs=jobs,
+    progress=progress,
+    options={"round_timeout": round_timeout},
+  )
   failures = runner.carry_out(once, runner.states(once))
   if failures:
     told = "; ".join(
