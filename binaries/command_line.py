@@ -123,8 +123,8 @@ def run(
 def line(error: Exception) -> str:
   """Returns what to tell of a mistake: the flag at fault first."""
   if isinstance(error, DataError):
-    is_flag = error.setting == "data_dir"
-    flag = "data_dir" if is_flag else f"task_option={error.setting}"
+    is_flag = error.setting in ("data_dir", "task")
+    flag = error.setting if is_flag else f"task_option={error.setting}"
     return f"--{flag}: {error}"
   if not isinstance(error, SpecError):
     return str(error)

@@ -12,13 +12,13 @@ class DataError(ValueError):
   line, which every terminal and log can show.
 
   Attributes:
-    setting: What says where the data is: "data_dir", or an option of the task.
+    setting: What says where the data is: "data_dir", "task" where a user's
+      function says it, or an option of the task.
   """
 
-  setting = "data_dir"
-
-  def __init__(self, message: str) -> None:
+  def __init__(self, message: str, *, setting: str = "data_dir") -> None:
     super().__init__("".join(map(_shown, message)))
+    self.setting = setting
 
 
 @contextlib.contextmanager

@@ -110,6 +110,8 @@ def load(
   )
   for name in roles:
     _check_complete(table, name, found[name])
+  is_open = [config.label] if config.kind == "auto" else []
+  reading.tell_strays(table, {name: found[name] for name in [*is_open, *names]})
   clients = _clients(config, table, found, seed)
   of_label = labels.of_column(
     found[config.label],

@@ -6,8 +6,9 @@ hospitals = "my_package.my_module:hospitals"
 
 import functools
 import importlib.metadata
-import warnings
 from collections.abc import Collection, Mapping
+
+from tasks import notices
 
 GROUP = "tff_fair.tasks"
 
@@ -16,7 +17,7 @@ def functions(taken: Collection[str]) -> Mapping[str, str]:
   """Returns the functions of tasks of installed packages, by their names.
 
   Args:
-    taken: Names that packages cannot have; one that tries gets a warning.
+    taken: Names that packages cannot have; of one that tries there is a notice.
   """
   return _functions(tuple(taken))
 
@@ -29,10 +30,9 @@ def _functions(taken: tuple[str, ...]) -> Mapping[str, str]:
     package = point.dist.name if point.dist is not None else point.value
     if point.name in taken or point.name in found:
       whose = "of tff_fair" if point.name in taken else "of another package"
-      warnings.warn(
+      notices.notify(
         f"the task {point.name} of the package {package} cannot be used: the "
-        f"name is that of a task {whose}; {point.value} names it, too.",
-        stacklevel=2,
+        f"name is that of a task {whose}; {point.value} names it, too."
       )
       continue
     found[point.name] = point.value

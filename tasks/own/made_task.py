@@ -11,18 +11,19 @@ import dataclasses
 import inspect
 import pathlib
 import typing
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tasks import options
 from tasks.data_error import DataError
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
-from tasks.task import Task
+from tasks.task import Split, Task
 from tff_fair import typed_values
 
 # Given to a function that names them; no options.
 _GIVEN = ("data_dir", "seed")
+_Read = TypeVar("_Read")
 _KINDS = "int, float, bool, str, Literal of texts, or one of these or None"
 
 
@@ -87,14 +88,15 @@ class MadeTask:
 
     Raises:
       UserCodeError: If the function fails, or returns something else.
-      DataError: If the function raises one.
+      DataError: If the function raises one, or cannot load its first client. So
+        do the halves of the task later, if they cannot load a client.
     """
     given = {"data_dir": data_dir, "seed": seed}
     arguments = {**config.to_dict(), **{n: given[n] for n in self._given}}
     try:
       made = self._function(**arguments)
-    except DataError:
-      raise
+    except DataError as error:
+      raise DataError(f"{self._name}: {error}", setting="task") from error
     except UserCodeError as error:
       raise UserCodeError(self._name, str(error)) from error
     except Exception as error:
@@ -105,6 +107,11 @@ class MadeTask:
         f"expected a tasks.Task, found {type(made).__name__} "
         f"({' '.join(repr(made).split())[:60]}).",
       )
+    made = dataclasses.replace(
+      made,
+      train=self._blamed(made.train, made.client_names),
+      test=self._blamed(made.test, made.client_names),
+    )
     _check_data(self._name, made)
     # Imported late: it imports TensorFlow, which the function has by now.
     from tasks.models import own  # noqa: PLC0415
@@ -120,6 +127,30 @@ class MadeTask:
         made.num_classes,
         seed=seed,
       ),
+    )
+
+  def _blamed(self, half: Split, clients: Sequence[str]) -> Split:
+    """Returns a half whose errors name the function and the client."""
+
+    def reading(load: Callable[[int], _Read]) -> Callable[[int], _Read]:
+      def read(client_id: int) -> _Read:
+        try:
+          return load(client_id)
+        except Exception as error:
+          problem = (
+            str(error)
+            if isinstance(error, DataError)
+            else functions.blamed(self._name, self._path, error).problem
+          )
+          raise DataError(
+            f"{self._name}, client {clients[client_id]!r}: {problem}",
+            setting="task",
+          ) from error
+
+      return read
+
+    return dataclasses.replace(
+      half, load=reading(half.load), raw=half.raw and reading(half.raw)
     )
 
   def _field(

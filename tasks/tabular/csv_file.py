@@ -23,7 +23,7 @@ if typing.TYPE_CHECKING:
 
 # What stands for a missing number. A missing text is the empty one alone, so
 # that a country called NA stays one.
-_NO_NUMBER = (
+NO_NUMBER = (
   *("", "?", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN"),
   *("null", "NULL", "None", "none"),
 )
@@ -81,7 +81,7 @@ class CsvFile:
     texts = {*texts, *self._texts_of_sample(positions)}
     dtypes = {positions[name]: "category" for name in texts}
     missing = {
-      k: _NO_TEXT if k in dtypes else _NO_NUMBER for k in range(len(self.names))
+      k: _NO_TEXT if k in dtypes else NO_NUMBER for k in range(len(self.names))
     }
     last, may_be_short = len(self.names) - 1, False
     # All columns are parsed: pandas does not see long rows otherwise.
@@ -97,7 +97,7 @@ class CsvFile:
       self._check_lengths()
 
   def _texts_of_sample(self, positions: Mapping[str, int]) -> list[str]:
-    (frame,) = self._frames(na_values=_NO_NUMBER, nrows=_ROWS_OF_THE_SAMPLE)
+    (frame,) = self._frames(na_values=NO_NUMBER, nrows=_ROWS_OF_THE_SAMPLE)
     return [name for name, k in positions.items() if not _is_number(frame[k])]
 
   def _frames(self, **options: typing.Any) -> Iterator["pd.DataFrame"]:

@@ -7,9 +7,10 @@ The columns of x are, in this order:
   everywhere if all training rows have one number;
 - for each column of numbers that some training row lacks: 1 where it is
   missing, 0 elsewhere;
-- for each column of texts: 1 for a text that no client has in training, then 1
-  for each text that some client has, the missing one first, if some row lacks a
-  text; 0 elsewhere.
+- for each column of texts: 0, then 1 for each text that some client has in
+  training, the missing one first, if some row lacks a text; 0 elsewhere. The
+  first place is that of texts that no client has in training. Nobody learns
+  what it means, so such a text must not move the model.
 
 All of it happens in float32, in the very steps of `preprocessing`'s layers.
 """
@@ -154,13 +155,14 @@ class Encoder:
     )
     self._is_flagged = np.array([f.is_flagged for f in numbers], bool)
     width = len(numbers) + int(self._is_flagged.sum())
-    # The codes of each column, and the place in x of each code.
-    self._texts: list[tuple[np.ndarray, np.ndarray]] = []
+    # The codes of each column; the place in x of each code, and what is there.
+    self._texts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for feature in features:
       if isinstance(feature, TextFeature):
         column = columns[feature.name]
         assert isinstance(column, Texts)
-        self._texts.append((column.codes, width + _places(column, feature)))
+        places = _places(column, feature)
+        self._texts.append((column.codes, width + places, places > 0))
         width += 1 + len(feature.values)
     self.width = width
 
@@ -175,8 +177,9 @@ class Encoder:
       flags = is_missing[:, self._is_flagged]
       x[:, :count] = np.where(is_missing, np.float32(0), z)
       x[:, count : count + flags.shape[1]] = flags
-    for codes, places in self._texts:
-      x[np.arange(len(rows)), places[codes[rows]]] = 1
+    for codes, places, is_known in self._texts:
+      found = codes[rows]
+      x[np.arange(len(rows)), places[found]] = is_known[found]
     return x
 
 

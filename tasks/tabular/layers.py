@@ -107,10 +107,15 @@ def _one_hot(column: tf.Tensor, feature: TextFeature) -> tf.Tensor:
   unseen = "[UNK]"
   while unseen in feature.values:
     unseen += "_"
-  return tf.keras.layers.StringLookup(
+  one_hot = tf.keras.layers.StringLookup(
     vocabulary=list(feature.values),
     mask_token=None,
     oov_token=unseen,
     output_mode="one_hot",
     name=f"{column.name}.values",
   )(column)
+  # The first place is that of unseen texts, which have no effect.
+  is_known = [0.0, *[1.0] * len(feature.values)]
+  return tf.keras.layers.Rescaling(is_known, name=f"{column.name}.known")(
+    one_hot
+  )

@@ -4,11 +4,12 @@ import difflib
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from tasks import notices
 from tasks.data_error import DataError
 from tasks.formats import source_file
 from tasks.tabular import columns, csv_file, parquet_file, text_checks
@@ -187,3 +188,34 @@ def _check_categories(table: Table, name: str, found: columns.Gatherer) -> None:
     f"{refusal.example[:60]!r} in {place}. {text_checks.leave_out(name)}, or "
     f"{refusal.remedy}."
   )
+
+
+def tell_strays(table: Table, found: Mapping[str, columns.Column]) -> None:
+  """Tells of columns that would hold numbers, but for a few cells.
+
+  A Parquet file says itself which columns hold numbers.
+
+  Args:
+    table: The file.
+    found: Columns of it, by name.
+  """
+  if not isinstance(table, csv_file.CsvFile):
+    return
+  for name, column in found.items():
+    if not isinstance(column, columns.Texts):
+      continue
+    values = column.values
+    rows = np.bincount(column.codes + 1, minlength=len(values) + 1)[1:].tolist()
+    counts = dict(zip(values, rows, strict=True))
+    strays = text_checks.strays(counts, csv_file.NO_NUMBER)
+    if strays:
+      codes = [k for k, value in enumerate(values) if value in strays]
+      is_stray = np.isin(column.codes, codes)
+      row = int(is_stray.argmax())
+      notices.notify(
+        f"{table.path}: column {name!r}: {is_stray.sum():,} of "
+        f"{len(is_stray):,} cells are no numbers, such as "
+        f"{values[column.codes[row]][:60]!r} in {table.place(row)}, so all are "
+        "taken for texts. Correct these, or leave them empty, for a column of "
+        "numbers."
+      )

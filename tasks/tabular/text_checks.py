@@ -1,7 +1,7 @@
 """Tells categories from texts that no model of a table can learn from."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 # Each text has a weight of its own: more are names, numbers of people or days.
@@ -58,6 +58,23 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
     problem = f"holds names or free text, {len(values):,} different ones"
     return Refusal(values[0], problem, "group its texts")
   return None
+
+
+def strays(counts: Mapping[str, int], missing: Collection[str]) -> list[str]:
+  """Returns the texts without which a column would hold numbers.
+
+  Args:
+    counts: In how many rows each text is.
+    missing: What stands for a missing number.
+
+  Returns:
+    The texts that are no numbers, if they are in fewer rows than numbers are;
+    otherwise nothing: it is a column of texts.
+  """
+  present = {text: n for text, n in counts.items() if text not in missing}
+  words = [text for text in present if not _reads_as_number(text)]
+  num_words = sum(present[text] for text in words)
+  return words if 2 * num_words < sum(present.values()) else []
 
 
 def _reads_as_number(text: str) -> bool:

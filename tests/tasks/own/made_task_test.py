@@ -3,11 +3,13 @@
 import importlib.metadata
 import sys
 import textwrap
+import warnings
 from typing import Literal
 
 import pytest
 
 import tasks
+from binaries import command_line
 from tasks import registry
 from tasks.own import installed, made_task
 
@@ -116,12 +118,60 @@ def test_what_a_function_returns_and_raises(function):
     tasks.load(function(), seed=3)
   with pytest.raises(tasks.UserCodeError, match="line 2 raises KeyError: 'a'"):
     tasks.load(function("def mine():\n  return {}['a']"))
-  with pytest.raises(tasks.DataError, match=r"^hospital C"):
-    tasks.load(
-      function(
-        "import tasks\ndef mine():\n  raise tasks.DataError('hospital C')"
-      )
-    )
+  name = function(
+    "import tasks\ndef mine():\n  raise tasks.DataError('hospital C')"
+  )
+  with pytest.raises(tasks.DataError) as raised:
+    tasks.load(name)
+  assert command_line.line(raised.value) == f"--task: {name}: hospital C"
+
+
+CLIENTS = """
+import functools
+import numpy as np
+import tasks
+from tasks import models, task
+
+def mine(*, kind: str = "KeyError"):
+  def load(client_id):
+    if client_id == 1 and kind == "KeyError":
+      return {}["rows"]
+    if client_id == 1:
+      raise tasks.DataError("is damaged.")
+    return np.zeros([2, 3], np.float32), np.zeros(2, np.int32)
+
+  half = tasks.Split(num_examples=np.array([2, 2]), load=load)
+  return tasks.Task(
+    name="mine",
+    description="mine",
+    client_names=("north", "south"),
+    train=half,
+    test=half,
+    element_spec=task.element_spec([3]),
+    num_classes=2,
+    keras_model_fn=functools.partial(models.mlp, (3,), (), 2, 0),
+    objective=models.class_objective(),
+  )
+"""
+
+
+@pytest.mark.parametrize(
+  ("kind", "problem"),
+  [
+    ("KeyError", "mine.py, line 10 raises KeyError: 'rows'"),
+    ("DataError", "is damaged."),
+  ],
+)
+def test_a_client_that_cannot_be_loaded_is_named(function, kind, problem):
+  name = function(CLIENTS)
+  task = tasks.load(name, kind=kind)
+  assert len(task.train.load(0)[1]) == 2
+  for load in (task.train.load, task.test_data):
+    with pytest.raises(tasks.DataError) as raised:
+      load(1)
+    line = command_line.line(raised.value)
+    assert line.startswith(f"--task: {name}, client 'south': ")
+    assert line.endswith(problem)
 
 
 class Point:
@@ -165,6 +215,11 @@ def test_names_that_are_taken_are_told(function, points):
   with pytest.warns(UserWarning, match="cannot be used") as warned:
     assert tasks.names()[-1] == "own"
   of_ours, of_others = sorted(str(w.message) for w in warned)
+  for told in warned:
+    shown = warnings.formatwarning(
+      told.message, told.category, told.filename, told.lineno
+    )
+    assert shown.count("\n") == 1
   assert "digits of the package their-package" in of_ours
   assert "of another package" in of_others
   assert tasks.option_defaults("digits")["num_clients"] == 30

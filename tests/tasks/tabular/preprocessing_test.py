@@ -109,11 +109,32 @@ def test_the_place_of_texts(table):
   task = load(table)
   x = encoded(task.test)[:, 10:]
   # Unseen, then [UNK]_, x, z, u; then unseen, missing, [UNK], alpha.
-  assert x[:, :5].argmax(axis=1).tolist() == [0, 0, 1, 0]
-  assert x[:, 5:9].argmax(axis=1).tolist() == [0, 1, 2, 0]
+  np.testing.assert_array_equal(x[:, :5], one_hot([0, 0, 1, 0], 5))
+  np.testing.assert_array_equal(x[:, 5:9], one_hot([0, 1, 2, 0], 4))
   # Unseen, 01, 1, NA, new line: missing texts were never seen.
-  assert x[:, 9:].argmax(axis=1).tolist() == [4, 0, 0, 0]
-  assert (x.sum(axis=1) == 3).all()
+  np.testing.assert_array_equal(x[:, 9:], one_hot([4, 0, 0, 0], 5))
+
+
+def one_hot(places, width):
+  """Returns rows with a 1 at a place each; unseen texts, at 0, have none."""
+  return np.eye(width)[places] * (np.array(places) > 0)[:, np.newaxis]
+
+
+def test_texts_that_nobody_learned_have_no_effect(table):
+  task = load(table)
+  model = task.keras_model_fn()
+  raw = tensors(
+    {
+      name: np.full(len(values), "never") if values.dtype == object else values
+      for name, values in raw_values(task, TEST).items()
+    }
+  )
+  found = task.preprocessing.around(model)(raw).numpy()
+  kernel, bias = model.get_weights()
+  kernel[10:] = 0  # All that texts have.
+  model.set_weights([kernel, bias])
+  without_texts = task.preprocessing.around(model)(raw).numpy()
+  np.testing.assert_array_equal(found, without_texts)
 
 
 def softmax(logits):

@@ -1,13 +1,16 @@
 """Columns of CSV and Parquet files, and the place of what is wrong in them."""
 
 import gzip
+import re
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import tasks
+from tasks import notices
 from tasks.tabular import columns, csv_file, reading
 
 GOOD = "client,age,kind,label\n" + "".join(
@@ -168,6 +171,42 @@ def test_texts_that_are_no_categories(write, column, message):
   assert "Leave it out (ignore=t), or " in str(caught.value)
   # Clients may have any number of names.
   assert len(read(write(rows_of(column)), "ct", "ct", ())["t"].values) > 1
+
+
+def told_of(path):
+  """Returns what a user hears of column t."""
+  with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    found = read(path, "ct", ("c",), ("t",))
+    reading.tell_strays(reading.opened(path), {"t": found["t"]})
+  return told
+
+
+@pytest.mark.parametrize(
+  ("column", "message"),
+  [
+    ([*range(30), "many", "1.5.2"], "2 of 32 cells .*, such as 'many' in line"),
+    (["?", "", "none", "few", *range(5)] * 9, "9 of 81 .* 'few' in line 5 "),
+    (["007", "8", "x"], "1 of 3 cells are no numbers, such as 'x' in line 4 "),
+  ],
+)
+def test_a_column_of_numbers_but_for_a_few_cells_is_told(
+  write, column, message
+):
+  (told,) = told_of(write(rows_of(column)))
+  assert told.category is notices.Notice
+  line = warnings.formatwarning(
+    told.message, told.category, told.filename, told.lineno
+  )
+  assert re.search(rf"rows\.csv: column 't': {message}", line)
+  assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+  "column", [["1", "2", "x", "y"], ["NA", "?", "x"], ["x", "y"], range(9)]
+)
+def test_of_other_columns_nobody_hears(write, column):
+  assert told_of(write(rows_of(column))) == []
 
 
 @pytest.mark.parametrize(

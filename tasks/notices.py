@@ -1,0 +1,22 @@
+"""Notices: what a user should know about tasks and data; nothing is wrong.
+
+They are Python's warnings, so that a script can turn them off or into errors.
+"""
+
+import warnings
+from typing import Any
+
+_told: dict[Any, Any] = {}  # So that nobody hears the same twice.
+
+
+class Notice(UserWarning):
+  """What a user should know."""
+
+
+def notify(text: str) -> None:
+  """Warns in one line: Python adds the line of a source, if there is one.
+
+  Args:
+    text: The line.
+  """
+  warnings.warn_explicit(text, Notice, "tff_fair", 0, registry=_told)
