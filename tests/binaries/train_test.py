@@ -20,7 +20,7 @@ from tff_fair import runtime
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import population, resumption
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 SMALL = (
   "--task=digits",

@@ -14,7 +14,7 @@ from tff_fair.experiments.searching.space import Dimension
 from tff_fair.experiments.sweeps import states
 from tff_fair.experiments.training import running
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 SPEC = RunSpec(
   task_options={"num_clients": 4, "model": "logistic_regression"},

@@ -32,7 +32,7 @@ SMALL = RunSpec(
 )
 
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 
 @pytest.fixture(autouse=True)

@@ -200,17 +200,19 @@ def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
   Numbers that stand among texts become numbers.
   """
   for column in table.columns if kind.is_numeric else kind.full:
-    if column == NAME:
+    cells, is_full = table[column], column in kind.full
+    is_number = cells.dtype.kind in "iuf"  # As pandas has read it: most are.
+    if column == NAME or (is_number and not (is_full and cells.hasnans)):
       continue
-    values = pd.to_numeric(table[column], errors="coerce")
+    values = pd.to_numeric(cells, errors="coerce")
     wrong = values.isna()
-    if column not in kind.full:
-      wrong &= table[column].notna()
+    if not is_full:
+      wrong &= cells.notna()
     if wrong.any():
       row = int(wrong.argmax())
       raise RunError(
         f"{path}: row {row + 1} has no number under {column!r}: "
-        f"{_cell(table[column].iloc[row])}."
+        f"{_cell(cells.iloc[row])}."
       )
     table[column] = values
 
