@@ -8,6 +8,7 @@ is imported after this package, it tells nothing, unless the user has set
 TF_CPP_MIN_LOG_LEVEL.
 """
 
+import atexit
 import importlib
 import os
 import sys
@@ -17,6 +18,25 @@ import typing
 # alone, which has a level of its own.
 if "tensorflow" not in sys.modules:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+@atexit.register
+def _let_tff_end() -> None:
+  """Takes the place of TFF's own context, which then ends its worker.
+
+  Else the context does so when Python has taken its modules apart, and fails.
+  """
+  tff = sys.modules.get("tensorflow_federated")
+  if tff is None or not hasattr(tff, "framework"):
+    return  # Nobody has imported it, or not to its end.
+
+  class Ended(tff.framework.SyncContext):  # type: ignore[name-defined]
+    def invoke(self, comp: object, arg: object) -> object:
+      del comp, arg
+      raise RuntimeError("The program has ended, and computes nothing more.")
+
+  tff.framework.set_default_context(Ended())
+
 
 __version__: str
 

@@ -142,7 +142,6 @@ def audit(
       missing, "is missing; give a model and a task, or results."
     )
   # Imported late: both import TensorFlow, which results do not need.
-  from tff_fair import runtime  # noqa: F401, PLC0415
   from tff_fair.experiments.auditing import evaluation, models  # noqa: PLC0415
 
   for name, value, valid in (

@@ -96,9 +96,7 @@ def _in_folder(run: Run) -> dict[str, int]:
 
 
 def _of_task(run: Run) -> dict[str, int]:
-  # Imported late: it imports TensorFlow Federated, whose clean end the runtime
-  # sees to.
-  from tff_fair import runtime  # noqa: F401, PLC0415
+  # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.training import assembly  # noqa: PLC0415
 
   found = assembly.load_task(run.spec).client_names

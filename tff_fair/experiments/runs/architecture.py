@@ -158,9 +158,7 @@ def _find_in_folder(architecture: Architecture) -> Found:
 
 
 def _find_by_task(run: Run) -> Found:
-  # Imported late: both import TensorFlow Federated; the runtime sees to its
-  # clean end.
-  from tff_fair import runtime  # noqa: F401, PLC0415
+  # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.training import assembly  # noqa: PLC0415
 
   configuration.check_own_files(run.config, run.spec)
