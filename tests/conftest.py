@@ -174,6 +174,15 @@ def compiled_once(monkeypatch, shared_caches):
     monkeypatch.setenv(name, value)
 
 
+@pytest.fixture(scope="module")
+def built_once():
+  """Has processes of a file share what is built of equal parts."""
+  from tests import shared_parts  # noqa: PLC0415  It imports TFF.
+
+  with shared_parts.built_once():
+    yield
+
+
 @pytest.fixture
 def unpainted(monkeypatch):
   """Has runs in this process leave empty files in the place of their plots.

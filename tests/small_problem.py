@@ -1,6 +1,7 @@
 """A small federated problem: softmax regression on six unequal clients."""
 
 import collections
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -54,6 +55,7 @@ def batched(client_id: int, batch_size: int = BATCH_SIZE) -> tf.data.Dataset:
   )
 
 
+@functools.cache  # So that processes can share what is built of it.
 def functional_model() -> tff.learning.models.FunctionalModel:
   @tf.function
   def predict(weights, x, training):
@@ -100,6 +102,7 @@ def keras_model() -> tff.learning.models.VariableModel:
   )
 
 
+@functools.cache
 def optimizer(learning_rate: float = LEARNING_RATE):
   return tff.learning.optimizers.build_sgdm(learning_rate)
 

@@ -9,6 +9,8 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tff_fair import algorithms
 
+pytestmark = pytest.mark.usefixtures("built_once")
+
 COHORTS = ((12, 3), (5, 12, 31), (3,), (8, 5, 2**40 + 1))
 WHOLE = 1000  # Examples in a batch: more than any client has.
 
@@ -20,6 +22,11 @@ def build(client_optimizer=None, **options):
     client_optimizer=client_optimizer or small_problem.optimizer(),
     **{"batch_size": WHOLE, **options},
   )
+
+
+@functools.cache
+def local_adam():
+  return tff.learning.optimizers.build_adam(1e-3)
 
 
 def run(process, cohorts=COHORTS):
@@ -97,7 +104,7 @@ def test_more_steps_are_more_certain():
 @pytest.mark.parametrize(("scale", "floored"), [(1.0, 0), (1e3, 1)])
 def test_a_floor_under_the_certainty_is_reported(scale, floored):
   # Adam's steps are as long as its rate, however large the gradient is.
-  process = build(tff.learning.optimizers.build_adam(1e-3))
+  process = build(local_adam())
   x, y = small_problem.client_arrays()[31]
   start = process.initialize()
   data = small_problem.whole(31, (scale * x, y))

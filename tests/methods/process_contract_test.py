@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import reference, shared_parts, small_problem
+from tests import reference, small_problem
 from tff_fair import algorithms
 from tff_fair.methods import population
 
@@ -56,16 +56,13 @@ VARIANTS = [
 ]
 
 
-# One of each, so that processes can share what is built of them.
-functional_model = functools.cache(small_problem.functional_model)
-optimizer = functools.cache(small_problem.optimizer)
+pytestmark = pytest.mark.usefixtures("built_once")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def parts_are_shared_and_forgotten():
-  with shared_parts.built_once():
-    yield
-  for function in (_built, _initial_state, run, functional_model, optimizer):
+def processes_are_forgotten():
+  yield
+  for function in (_built, _initial_state, run):
     function.cache_clear()
 
 
@@ -89,8 +86,10 @@ def _built(name, *, aggregation, model="functional", batched=False, **kw):
     options.setdefault("batch_size", small_problem.BATCH_SIZE)
   return algorithms.build(
     name,
-    functional_model() if model == "functional" else small_problem.keras_model,
-    client_optimizer=optimizer(),
+    small_problem.functional_model()
+    if model == "functional"
+    else small_problem.keras_model,
+    client_optimizer=small_problem.optimizer(),
     hparams=hparams,
     aggregation=aggregation,
     num_clients=POPULATION,

@@ -10,6 +10,8 @@ from tests import reference, small_problem
 from tff_fair import algorithms
 from tff_fair.methods import propfair
 
+pytestmark = pytest.mark.usefixtures("built_once")
+
 M = 5.0
 
 
