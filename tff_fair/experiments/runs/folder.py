@@ -5,18 +5,17 @@ decides its results is the same; nothing else is ever written over.
 """
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
 import pathlib
 import shutil
-import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tff_fair import files, parsing
+from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
-from tff_fair.experiments.runs import checkpoints
+from tff_fair.experiments.runs import checkpoints, claim
 from tff_fair.experiments.runs import configuration as configurations
 from tff_fair.experiments.runs.configuration import Configuration
 from tff_fair.experiments.scores import Score
@@ -98,6 +97,11 @@ class RunFolder:
     return self.pruned.exists() and not self.is_finished
 
   @property
+  def is_at_work(self) -> bool:
+    """Whether a program, on any host, is at work in the folder."""
+    return claim.is_held(self.config)
+
+  @property
   def is_saved(self) -> bool:
     """Whether there is a saved round, whole or not."""
     return bool(checkpoints.rounds(self.checkpoints))
@@ -175,7 +179,9 @@ class RunFolder:
 
 @contextlib.contextmanager
 def take_folder(
-  paths: Iterable[pathlib.Path], configuration: Configuration
+  paths: Iterable[pathlib.Path],
+  configuration: Configuration,
+  say: Callable[[str], None] = progress.say,
 ) -> Iterator[RunFolder]:
   """Takes a folder for a run: a new one, or that of the same run, interrupted.
 
@@ -185,6 +191,7 @@ def take_folder(
   Args:
     paths: The folders to try; the run takes the first that is free.
     configuration: The configuration of the run, to be saved and compared.
+    say: Is told in a line if the folder is taken over from a program that died.
 
   Yields:
     The folder, in which no other program works meanwhile.
@@ -196,7 +203,7 @@ def take_folder(
   with contextlib.ExitStack() as taken:
     for path in paths:
       try:
-        folder, is_new = taken.enter_context(_take(path, configuration))
+        folder, is_new = taken.enter_context(_take(path, configuration, say))
         break
       except FolderTakenError as error:
         last_error = error
@@ -216,7 +223,9 @@ def take_folder(
 
 @contextlib.contextmanager
 def _take(
-  path: pathlib.Path, configuration: Configuration
+  path: pathlib.Path,
+  configuration: Configuration,
+  say: Callable[[str], None],
 ) -> Iterator[tuple[RunFolder, bool]]:
   """Yields the folder, and whether the run begins in it."""
   folder = RunFolder(path)
@@ -227,7 +236,7 @@ def _take(
         parent.mkdir()
         closing.callback(_remove_if_empty, parent)
     file = closing.enter_context(folder.config.open("ab+"))
-    _lock(file, path)
+    closing.enter_context(claim.held(file, path, say))
     file.seek(0)
     # Empty where the run was killed as it began; then it has saved nothing.
     saved = file.read()
@@ -243,19 +252,6 @@ def _take(
         folder.config.unlink()  # Part of it would be of no run.
         raise
     yield folder, is_new
-
-
-def _lock(file: typing.BinaryIO, path: pathlib.Path) -> None:
-  # The kernel frees the lock with the program, however that ends.
-  try:
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except BlockingIOError as error:
-    raise FolderTakenError(
-      f"{path}: another program is at work in it; choose another folder, or "
-      "wait for it."
-    ) from error
-  except OSError:
-    pass  # A file system without locks.
 
 
 def _check_same(

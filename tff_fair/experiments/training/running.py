@@ -110,7 +110,7 @@ def run(
     runtime.supervised(
       check=interruption.check, timeout=round_timeout, say=say
     ),
-    take_folder(paths, config) as folder,
+    take_folder(paths, config, say) as folder,
   ):
     say(assembly.describe(spec, plan))
     for line in (

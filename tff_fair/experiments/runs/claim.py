@@ -1,0 +1,255 @@
+"""The claim to a folder of a run: one program works in it at a time.
+
+The claim is the kernel's lock of the configuration, which ends with the
+program. Where a file system has no locks, as some network disks, it is a file
+that only one program can create, with a heartbeat: its program touches it every
+few seconds. If the heartbeat stops for a minute, the program is gone, and
+another one may take the claim over.
+
+Clocks of hosts differ, so ages are measured by the clock of the file system:
+the time that a file has when somebody has just touched it.
+
+Two programs may find the same claim stale. Who takes it over first creates a
+file that is named after the text of that claim, which nobody ever writes again;
+only one program can. So the other one cannot remove the new claim by mistake.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import socket
+import threading
+import typing
+import uuid
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from tff_fair.experiments.errors import FolderTakenError, RunError
+
+FILE = "at_work.json"
+_SECONDS_PER_BEAT = 5.0
+_SECONDS_UNTIL_STALE = 60.0
+
+
+class _Found(NamedTuple):
+  """A claim as it stands in the folder.
+
+  Attributes:
+    text: Its text, by which it differs from all others.
+    changed: When its program touched it last, by the file system's clock.
+  """
+
+  text: bytes
+  changed: float
+
+
+@contextlib.contextmanager
+def held(
+  file: typing.BinaryIO, folder: pathlib.Path, say: Callable[[str], None]
+) -> Iterator[None]:
+  """Holds the claim to a folder.
+
+  Args:
+    file: The file of the folder whose lock is the claim, where there are locks.
+    folder: The folder.
+    say: Is told in a line if the claim of another program is taken over.
+
+  Raises:
+    FolderTakenError: If another program holds it.
+    RunError: If a program was killed as it took the claim over.
+    OSError: If the folder cannot be written to.
+  """
+  try:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError as error:
+    raise _taken(folder) from error
+  except OSError:  # A file system without locks.
+    claim: contextlib.AbstractContextManager[object] = _ClaimFile(folder, say)
+  else:
+    claim = contextlib.nullcontext()  # The lock ends with the file.
+  with claim:
+    yield
+
+
+def is_held(file: pathlib.Path) -> bool:
+  """Returns whether a program holds the claim to the folder of a file.
+
+  Args:
+    file: The file whose lock is the claim.
+  """
+  try:
+    if (found := _read(file.with_name(FILE))) and not _is_stale(
+      file.parent, found
+    ):
+      return True
+    with file.open("rb") as opened:
+      fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+  except BlockingIOError:
+    return True
+  except OSError:  # There is no such file, or no lock.
+    pass
+  return False
+
+
+class _ClaimFile:
+  """A claim by a file with a heartbeat; a context that holds it."""
+
+  def __init__(self, folder: pathlib.Path, say: Callable[[str], None]) -> None:
+    self._folder = folder
+    self._path = folder / FILE
+    self._say = say
+    owner = {
+      "host": socket.gethostname(),
+      "pid": os.getpid(),
+      "nonce": uuid.uuid4().hex,
+    }
+    self._text = f"{json.dumps(owner)}\n".encode()
+    self._ended = threading.Event()
+    self._beats = threading.Thread(target=self._beat, daemon=True)
+
+  def __enter__(self) -> "typing.Self":
+    while not self._try_to_take():
+      pass
+    self._beats.start()
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    self._ended.set()
+    self._beats.join()
+    with (
+      contextlib.suppress(OSError, RunError),
+      _only_one(self._folder, self._text) as is_mine,
+    ):
+      # Else somebody is taking it over.
+      found = _read(self._path)
+      if is_mine and found is not None and found.text == self._text:
+        self._path.unlink()
+
+  def _try_to_take(self) -> bool:
+    """Takes the claim; returns False if it changed in the meantime."""
+    with contextlib.suppress(FileExistsError):
+      _create(self._path, self._text)
+      return True
+    found = _read(self._path)
+    if found is None:
+      return False
+    if not _is_stale(self._folder, found):
+      raise _taken(self._folder)
+    with _only_one(self._folder, found.text) as is_mine:
+      if not is_mine:
+        raise _taken(self._folder)
+      now = _read(self._path)
+      # Another one was faster, or its program has only been slow.
+      if (
+        now is None
+        or now.text != found.text
+        or not _is_stale(self._folder, now)
+      ):
+        return False
+      new = self._path.with_name(f"{FILE}.{uuid.uuid4().hex}")
+      _create(new, self._text)
+      os.replace(new, self._path)
+    self._say(
+      f"{self._folder}: takes over from {_owner(found.text)}, which has given "
+      f"no sign of life for more than {_SECONDS_UNTIL_STALE:.0f} s."
+    )
+    return True
+
+  def _beat(self) -> None:
+    """Touches the claim, as long as it is held."""
+    while not self._ended.wait(_SECONDS_PER_BEAT):
+      with contextlib.suppress(OSError):  # A network disk may come back.
+        found = _read(self._path)
+        if found is None:  # Somebody has removed it by hand.
+          _create(self._path, self._text)
+        elif found.text == self._text:
+          os.utime(self._path)
+        else:
+          self._end(found)
+
+  def _end(self, found: _Found) -> None:
+    """Ends the program, which slept so long that another one took over."""
+    self._say(
+      f"{self._folder}: {_owner(found.text)} has taken over, since this program "
+      f"gave no sign of life for more than {_SECONDS_UNTIL_STALE:.0f} s; it "
+      "ends here."
+    )
+    # Whatever it wrote from now on would mix with what the other one writes.
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def _only_one(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
+  """Yields whether this program alone may replace or remove a claim."""
+  digest = hashlib.sha256(text).hexdigest()[:32]
+  path = folder / f"{FILE}.{digest}"
+  try:
+    _create(path, b"")
+  except FileExistsError:
+    found = _read(path)
+    if found is not None and _is_stale(folder, found):
+      raise RunError(
+        f"{path}: a program was killed as it took over the folder; if none is "
+        "at work in it, remove this file."
+      ) from None
+    yield False
+    return
+  try:
+    yield True
+  finally:
+    path.unlink(missing_ok=True)
+
+
+def _create(path: pathlib.Path, text: bytes) -> None:
+  """Creates a file; only one of several programs can."""
+  descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+  try:
+    os.write(descriptor, text)
+  except OSError:
+    path.unlink()
+    raise
+  finally:
+    os.close(descriptor)
+
+
+def _read(path: pathlib.Path) -> _Found | None:
+  """Returns a claim; None if there is none."""
+  try:
+    # Opened, because a network disk may answer from memory otherwise.
+    with path.open("rb") as file:
+      return _Found(file.read(), os.fstat(file.fileno()).st_mtime)
+  except FileNotFoundError:
+    return None
+
+
+def _is_stale(folder: pathlib.Path, found: _Found) -> bool:
+  return _now(folder) - found.changed > _SECONDS_UNTIL_STALE
+
+
+def _now(folder: pathlib.Path) -> float:
+  """Returns the time by the clock of the folder's file system."""
+  path = folder / f"{FILE}.{uuid.uuid4().hex}"
+  _create(path, b"?")
+  try:
+    return path.stat().st_mtime
+  finally:
+    path.unlink()
+
+
+def _owner(text: bytes) -> str:
+  """Returns who wrote a claim, in words."""
+  try:
+    owner = json.loads(text)
+    return f"process {owner['pid']} on {owner['host']}"
+  except (ValueError, TypeError, KeyError):
+    return "another program"
+
+
+def _taken(folder: pathlib.Path) -> FolderTakenError:
+  return FolderTakenError(
+    f"{folder}: another program is at work in it; choose another folder, or "
+    "wait for it."
+  )
