@@ -36,16 +36,17 @@ GROUPS = (
 def main() -> None:
   """Runs the sweep, or the search, that the flags describe."""
   sweep = sweep_flags.sweep()
-  runner = Runner(
-    sweep_flags.output_dir(),
-    jobs=sweep_flags.jobs(),
-    describe=command_line.line,
-    options=sweep_flags.COMPUTING.options(),
-  )
   criterion = sweep_flags.criterion()
   fraction = sweep_flags.validation_fraction()
   with named_flags.of_arguments():
     settings = search_flags.search(sweep)
+    executor = sweep_flags.executor(is_search=settings is not None)
+  runner = Runner(
+    sweep_flags.output_dir(),
+    executor=executor,
+    describe=command_line.line,
+    options=sweep_flags.COMPUTING.options(),
+  )
   if settings is not None:
     _search(sweep, settings, runner)
     return
@@ -55,7 +56,8 @@ def main() -> None:
     if sweep_flags.dry_run():
       _show(runner, planned, states)
       return
-    failures = runner.carry_out(planned, states, sweep.title)
+    with named_flags.of_arguments():
+      failures = runner.carry_out(planned, states, sweep.title)
   _end(runner, planned, failures, criterion, fraction)
 
 
@@ -71,6 +73,7 @@ def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
           f"{one.name}: {known} of {settings.trials} trials have begun in "
           f"{runner.folder}; {len(one.seeds)} runs each; {space}"
         )
+      _show_executor(runner)
       return
     with named_flags.of_arguments():
       failures = searcher.carry_out(sweep.title)
@@ -120,6 +123,12 @@ def _show(
   counts = {state: states.count(state) for state in dict.fromkeys(states)}
   found = ", ".join(f"{count} {state}" for state, count in counts.items())
   print(f"{len(planned)} runs: {found}")
+  _show_executor(runner)
+
+
+def _show_executor(runner: Runner) -> None:
+  if runner.executor.is_shared:
+    print(f"Executor: {runner.executor}")
 
 
 def run() -> NoReturn:

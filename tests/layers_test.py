@@ -26,7 +26,7 @@ WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "scipy", "sklearn", "tqdm")
 # TensorBoard comes with TensorFlow.
 EVENTS = ("tensorboard",)
 # Those that only some users have: imported late.
-EXTRAS = ("optuna", "wandb")
+EXTRAS = ("distributed", "optuna", "submitit", "wandb")
 
 # Values that travel, and the checks of them.
 SHARED = ("tff_fair.checks", "tff_fair.hyperparameters", "tff_fair.types")

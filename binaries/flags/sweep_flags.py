@@ -9,8 +9,9 @@ from binaries import command_line
 from binaries.command_line import UsageError
 from binaries.flags.computing_flags import ComputingFlags
 from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.sweeps import executors, setting_tables
 from tff_fair.experiments.sweeps import file as sweep_file
-from tff_fair.experiments.sweeps import setting_tables
+from tff_fair.experiments.sweeps.dispatch import Executor
 
 # These flags share names, not meanings, with those of training; all but those
 # of how runs are computed.
@@ -64,9 +65,25 @@ _OUTPUT_DIR = flags.DEFINE_string(
 )
 _JOBS = flags.DEFINE_integer(
   "jobs",
-  1,
-  "How many runs go on side by side.",
+  None,
+  "How many runs go on side by side. By default 1; on a cluster as many as it "
+  "takes, but 1 in a search.",
   lower_bound=1,
+  flag_values=NAMESPACE,
+)
+_EXECUTOR = flags.DEFINE_string(
+  "executor",
+  executors.LOCAL,
+  "Where runs are carried out: local, on this machine; submitit, each as a job "
+  "of Slurm; dask, on the workers of a Dask cluster. It changes no result.",
+  flag_values=NAMESPACE,
+)
+_EXECUTOR_OPTION = flags.DEFINE_multi_string(
+  "executor_option",
+  [],
+  "NAME=VALUE, an option of a cluster (docs/experiments.md): one of submitit, "
+  "as slurm_partition=gpu; scheduler=tcp://HOST:PORT of Dask; restarts=3, how "
+  "often a run goes on by itself after its job was lost",
   flag_values=NAMESPACE,
 )
 _DRY_RUN = flags.DEFINE_boolean(
@@ -166,9 +183,24 @@ def output_dir() -> pathlib.Path:
   return path
 
 
-def jobs() -> int:
-  """Returns how many runs go on side by side."""
-  return _JOBS.value
+def executor(*, is_search: bool) -> Executor:
+  """Returns what carries out the runs.
+
+  Args:
+    is_search: Whether runs are suggested from the results of those before them.
+
+  Raises:
+    UsageError: If an option is no assignment.
+    ArgumentError: If an option is not valid, or a package is missing.
+  """
+  jobs: int | None = _JOBS.value
+  return executors.create(
+    _EXECUTOR.value,
+    dict(_assignments("executor_option", _EXECUTOR_OPTION.value)),
+    folder=output_dir(),
+    # Trials that begin together learn nothing from each other.
+    jobs=1 if is_search and jobs is None else jobs,
+  )
 
 
 def dry_run() -> bool:

@@ -166,6 +166,15 @@ def check() -> None:
   raise Interrupted(number)
 
 
+def ask_to_end() -> None:
+  """Sends this process SIGTERM, unless it has been asked to end before.
+
+  A second signal would not wait until the process has saved its work.
+  """
+  if not _State.num_came:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _is_main_thread() -> bool:
   return threading.current_thread() is threading.main_thread()
 

@@ -1,10 +1,12 @@
 """Trains nothing, in this process."""
 
+import contextlib
+
 import pytest
 
 from tests.experiments.searching import fake_training
 from tff_fair.experiments import interruption
-from tff_fair.experiments.sweeps import processes, runner
+from tff_fair.experiments.sweeps import dispatch, jobs, processes, runner
 
 
 class Processes:
@@ -19,10 +21,11 @@ class Processes:
     self.interrupted_at = None
     self.num_started = 0
 
-  def run_all(self, next_job, num_parallel):
+  def run_all(self, next_job, executor, start):
+    del start
     running = []
     while True:
-      while len(running) < num_parallel and (job := next_job()) is not None:
+      while executor.has_room(len(running)) and (job := next_job()) is not None:
         running.append(job)
       if not running:
         return
@@ -37,7 +40,7 @@ class Processes:
       except ValueError as error:
         job.log.write_text(f"{error}\n")
         status = 1
-      yield processes.Ended(job, status, 0.1)
+      yield jobs.Ended(job, status, 0.1)
 
 
 @pytest.fixture
@@ -45,6 +48,6 @@ def faked(monkeypatch):
   """Returns what stands for the processes."""
   fake = Processes()
   monkeypatch.setattr(runner, "train", fake_training.train)
-  monkeypatch.setattr(processes, "prepare", lambda: None)
-  monkeypatch.setattr(processes, "run_all", fake.run_all)
+  monkeypatch.setattr(processes.Processes, "opened", contextlib.nullcontext)
+  monkeypatch.setattr(dispatch, "run_all", fake.run_all)
   return fake

@@ -173,9 +173,9 @@ class _ClaimFile:
   def _end(self, found: _Found) -> None:
     """Ends the program, which slept so long that another one took over."""
     self._say(
-      f"{self._folder}: {_owner(found.text)} has taken over, since this program "
-      f"gave no sign of life for more than {_SECONDS_UNTIL_STALE:.0f} s; it "
-      "ends here."
+      f"{self._folder}: {_owner(found.text)} has taken over, since this "
+      f"program gave no sign of life for more than {_SECONDS_UNTIL_STALE:.0f} "
+      "s; it ends here."
     )
     # Whatever it wrote from now on would mix with what the other one writes.
     os._exit(1)

@@ -17,6 +17,7 @@ from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.searching.trials import Trial
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps.file import Method, Sweep
+from tff_fair.experiments.sweeps.processes import Processes
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.runner import Runner
 from tff_fair.experiments.sweeps.setting_tables import Grid
@@ -124,7 +125,7 @@ def search(
     )
   runner = Runner(
     folder,
-    jobs=jobs,
+    executor=Processes(jobs),
     progress=progress,
     options={"round_timeout": round_timeout},
   )

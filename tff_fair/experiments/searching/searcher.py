@@ -28,9 +28,9 @@ from tff_fair.experiments.searching.trials import (
   RUNNING,
   Trial,
 )
-from tff_fair.experiments.sweeps import processes, runner, states
+from tff_fair.experiments.sweeps import run_logs, runner, states
+from tff_fair.experiments.sweeps.jobs import Job
 from tff_fair.experiments.sweeps.plan import PlannedRun
-from tff_fair.experiments.sweeps.processes import Job
 from tff_fair.experiments.sweeps.runner import Failure, Runner
 
 
@@ -83,9 +83,9 @@ class Searcher:
       f"{', '.join(study.name for study in self.studies)}. A run writes its "
       "output to its .log there, until it is finished."
     )
-    processes.prepare()
     try:
       with (
+        self.runner.executor.opened(),
         interruption.recorded(),
         contextlib.closing(
           self.runner.run_jobs(self._next_job, most, self._num_done())
@@ -95,7 +95,7 @@ class Searcher:
           run = self._running.pop(ended.job.name)
           if ended.status:
             self._failed.add(run.name)
-            reason = runner.last_line(ended.job.log)
+            reason = run_logs.last_line(ended.job.log)
             self.failures.append(Failure(run, reason, ended.job.log))
     except interruption.Interrupted as interrupted:
       ended_trials = sum(
@@ -222,7 +222,7 @@ class Searcher:
       is_pruned = state == "pruned" and place == 0
       if state != "finished" and not is_pruned:
         return RUNNING, run
-      runner.keep_log(path)
+      run_logs.keep(path)
       if is_pruned:
         return PRUNED, None
     return COMPLETE, None

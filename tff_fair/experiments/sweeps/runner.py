@@ -1,5 +1,6 @@
 """Runs the runs of a sweep: finished ones stay, others go on or begin."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -19,14 +20,24 @@ from typing import Any, NamedTuple
 import tqdm
 
 from tff_fair import files
-from tff_fair.experiments import amounts, interruption, spec_text
+from tff_fair.experiments import amounts, garbage, interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import fairness_table, finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import plan, processes, states
+from tff_fair.experiments.sweeps import (
+  dispatch,
+  executors,
+  plan,
+  run_logs,
+  states,
+)
+from tff_fair.experiments.sweeps.dispatch import Executor, StartedRun
+from tff_fair.experiments.sweeps.jobs import Ended, Job
 from tff_fair.experiments.sweeps.plan import PlannedRun
+from tff_fair.experiments.sweeps.processes import Processes
+from tff_fair.experiments.sweeps.restarts import Restarts, as_seen
 
 
 class Failure(NamedTuple):
@@ -54,8 +65,10 @@ def train(
     workers: The hosts that compute it; none means this one.
     **options: As `running.run` takes them.
   """
-  # Imports TensorFlow.
-  from tff_fair.experiments.training import running  # noqa: PLC0415
+  # Imports TensorFlow, unless this process is a fork that has it.
+  with garbage.uncollected():
+    from tff_fair.experiments.training import running  # noqa: PLC0415
+  garbage.spare_what_stays()
 
   run = running.run(spec, path, workers=workers, **options)
   print(fairness_table.describe(run.summary) if run.summary else "Pruned.")
@@ -64,9 +77,12 @@ def train(
 def sweep(
   specs: Iterable[RunSpec],
   output_dir: str | os.PathLike[str],
-  jobs: int = 1,
+  jobs: int | None = None,
   progress: bool = True,
   round_timeout: float | None = None,
+  *,
+  executor: str = executors.LOCAL,
+  executor_options: Mapping[str, object] | None = None,
 ) -> list[Run]:
   """Trains runs, each in a folder of its own.
 
@@ -80,29 +96,39 @@ def sweep(
     specs: The runs, such as those of `RunSpec.vary`. Identical runs are run
       once.
     output_dir: Folder of the runs' folders; it may exist.
-    jobs: How many runs go on side by side, each in a process of its own.
+    jobs: How many runs go on side by side, at most, each in a process of its
+      own. By default one on this machine, and on a cluster as many as it takes.
     progress: Whether to show on stderr how the sweep gets on.
     round_timeout: Seconds that a round of a run may take, as
       `experiments.run` takes it.
+    executor: Where runs are carried out: "local", "submitit" (Slurm) or "dask".
+      On a cluster, all hosts need the folder under the same path.
+    executor_options: Options of a cluster by name: those of submitit, such as
+      `slurm_partition`, or Dask's `scheduler`; and `restarts`, how often a run
+      goes on by itself after its job was lost.
 
   Returns:
     The finished runs in the order of `specs`.
 
   Raises:
-    ValueError: If `jobs` is not positive.
+    ValueError: If `jobs` is not positive, or the executor or an option of it is
+      not valid.
     RunError: If a folder holds another run, or if a run fails; then the other
       runs have come to their end.
     Interrupted: If Ctrl-C or SIGTERM came; the runs have then saved their
       rounds, and the same call goes on from there.
   """
-  if jobs < 1:
+  if jobs is not None and jobs < 1:
     raise ValueError(f"jobs must be a positive integer, found {jobs!r}.")
   planned = plan.of_specs(list(specs))
   folder = pathlib.Path(output_dir)
+  carried_out_by = executors.create(
+    executor, executor_options or {}, folder=folder, jobs=jobs
+  )
   once = list({run.name: run for run in planned}.values())
   runner = Runner(
     folder,
-    jobs=jobs,
+    executor=carried_out_by,
     progress=progress,
     options={"round_timeout": round_timeout},
   )
@@ -124,7 +150,7 @@ class Runner:
 
   Attributes:
     folder: Folder of the runs' folders.
-    jobs: How many runs go on side by side.
+    executor: Where runs are carried out.
     progress: Whether to show on stderr how they get on.
     describe: Returns the line that tells of a mistake of the user; a function
       of a module that the processes of the runs can import.
@@ -134,7 +160,7 @@ class Runner:
 
   folder: pathlib.Path
   _: dataclasses.KW_ONLY
-  jobs: int = 1
+  executor: Executor = dataclasses.field(default_factory=Processes)
   progress: bool = True
   describe: Callable[[Exception], str] = str
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -173,11 +199,9 @@ class Runner:
     unfinished = []
     for run, state in zip(planned, found, strict=True):
       if state == "finished":
-        keep_log(self.folder / run.name)
+        run_logs.keep(self.folder / run.name)
       else:
         unfinished.append(run)
-    if unfinished:
-      processes.prepare()
     write_names(self.folder, title, planned)
     done = len(planned) - len(unfinished)
     self.say(
@@ -188,6 +212,7 @@ class Runner:
     failures = []
     try:
       with (
+        self.executor.opened() if unfinished else contextlib.nullcontext(),
         interruption.recorded(),
         contextlib.closing(
           self.run_jobs(lambda: next(jobs, None), len(planned), done)
@@ -198,7 +223,7 @@ class Runner:
           if ended.status:
             log = ended.job.log
             run = of_names[ended.job.name]
-            failures.append(Failure(run, last_line(log), log))
+            failures.append(Failure(run, run_logs.last_line(log), log))
     except interruption.Interrupted as interrupted:
       # Asked of the folders: the signal may come before a run is counted.
       num_finished = len(planned) - sum(
@@ -213,14 +238,16 @@ class Runner:
 
   def run_jobs(
     self,
-    next_job: Callable[[], processes.Job | None],
+    next_job: Callable[[], Job | None],
     total: int,
     done: int = 0,
-  ) -> Generator[processes.Ended, None, None]:
+  ) -> Generator[Ended, None, None]:
     """Runs jobs, and shows how they get on.
 
+    Runs that were cut off, such as those of a node that died, go on.
+
     Args:
-      next_job: As `processes.run_all` takes it.
+      next_job: As `dispatch.run_all` takes it.
       total: The number of runs, those that are done included.
       done: The number of runs that are done.
 
@@ -230,6 +257,8 @@ class Runner:
     Raises:
       Interrupted: If a signal came; the runs have then saved their rounds.
     """
+    again: collections.deque[Job] = collections.deque()
+    restarts = Restarts(self.executor.restarts)
     with (
       tqdm.tqdm(
         total=total,
@@ -239,23 +268,46 @@ class Runner:
         file=sys.stderr,
         disable=None if self.progress else True,  # None: without a terminal.
       ) as bar,
-      contextlib.closing(processes.run_all(next_job, self.jobs)) as all_ended,
+      contextlib.closing(
+        dispatch.run_all(
+          lambda: again.popleft() if again else next_job(),
+          self.executor,
+          lambda job: self._start(job, bar),
+        )
+      ) as all_ended,
     ):
-      for ended in all_ended:
-        text = _tell(ended)
+      for one in all_ended:
+        ended = as_seen(one) if self.executor.is_shared else one
+        if (why := restarts.reason(ended)) is not None:
+          if why:
+            self.say(f"{ended.job.name}: {why}", bar)
+          again.append(ended.job)
+          continue
+        text = run_logs.tell(ended)
         done += 1
         bar.update()
         self.say(f"{done}/{total} {text}", bar)
         yield ended
 
-  def job(self, run: PlannedRun, **options: Any) -> processes.Job:
+  def _start(self, job: Job, bar: tqdm.tqdm) -> StartedRun:
+    """Starts a run, or waits for it where another program has it in hand."""
+    if self.executor.is_shared and RunFolder(job.path).is_at_work:
+      self.say(
+        f"{job.name}: another program is at work in it; the sweep waits for "
+        "its end.",
+        bar,
+      )
+      return dispatch.Elsewhere(job)
+    return self.executor.start(job)
+
+  def job(self, run: PlannedRun, **options: Any) -> Job:
     """Returns the training of a run, with further options as `train` takes."""
     path = self.folder / run.name
-    return processes.Job(
+    return Job(
       name=run.name,
       spec=run.spec,
       path=path,
-      log=_log(path),
+      log=run_logs.path(path),
       train=functools.partial(train, **self.options, **options),
       workers=run.workers,
       describe=self.describe,
@@ -270,49 +322,6 @@ class Runner:
     else:
       bar.write(text, file=sys.stderr)
     sys.stderr.flush()
-
-
-def _tell(ended: processes.Ended) -> str:
-  """Keeps a run's output, unless it failed; returns the text for users."""
-  job, time = ended.job, f"{ended.seconds:.0f} s"
-  if ended.status == 0:
-    keep_log(job.path)
-    run = finding.open_run(job.path)
-    last, name = run.evaluations.iloc[-1], run.score.name
-    found = {n: last[f"{name}/{n}"] for n in ("mean", "std", "worst_10")}
-    pruned = f"pruned after round {int(last['round'])}, "
-    return (
-      f"{job.name}: {pruned if run.is_pruned else ''}"
-      f"{run.score.describe(found)} ({time})"
-    )
-  how = (
-    f"killed by signal {-ended.status}"
-    if ended.status < 0
-    else f"status {ended.status}"
-  )
-  alone = spec_text.command(job.spec, str(job.path), job.workers)
-  return (
-    f"{job.name}: FAILED ({how}, {time}): {last_line(job.log)}\n"
-    f"  log: {job.log}\n  alone: {alone}"
-  )
-
-
-def _log(path: pathlib.Path) -> pathlib.Path:
-  """Returns the file for the output of a run that is not finished."""
-  return path.with_name(f"{path.name}.log")
-
-
-def keep_log(path: pathlib.Path) -> None:
-  """Puts the output of a run that has ended into its folder."""
-  with contextlib.suppress(FileNotFoundError):
-    os.replace(_log(path), path / "log.txt")
-
-
-def last_line(log: pathlib.Path) -> str:
-  """Returns the last line of a run's output."""
-  lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-  said = (line.strip() for line in reversed(lines) if line.strip())
-  return next(said, "no output")
 
 
 def write_names(

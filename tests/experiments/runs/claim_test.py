@@ -1,0 +1,215 @@
+"""Claims where the file system has no locks, and by locks where it has them."""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests import source_tree
+from tff_fair.experiments.errors import FolderTakenError, RunError
+from tff_fair.experiments.runs import claim
+
+# Claims a folder without locks, tells so and goes on until it is killed.
+PROGRAM = """
+import errno, fcntl, pathlib, sys, time
+from tff_fair.experiments.runs import claim
+
+def no_locks(file, operation):
+  raise OSError(errno.ENOLCK, "No locks available")
+
+fcntl.flock = no_locks
+folder = pathlib.Path(sys.argv[1])
+with (folder / "config.json").open("ab") as file:
+  with claim.held(file, folder, print):
+    print("at work", flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture(params=[errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def no_locks(request, monkeypatch):
+  def flock(file, operation):
+    del file, operation
+    raise OSError(request.param, os.strerror(request.param))
+
+  monkeypatch.setattr(fcntl, "flock", flock)
+
+
+@pytest.fixture
+def said():
+  return []
+
+
+@pytest.fixture
+def hold(tmp_path, said):
+  @contextlib.contextmanager
+  def held():
+    with (
+      (tmp_path / "config.json").open("ab+") as file,
+      claim.held(file, tmp_path, said.append),
+    ):
+      yield
+
+  return held
+
+
+def names(folder):
+  return sorted(path.name for path in folder.iterdir())
+
+
+def make_stale(folder, text='{"host": "h", "pid": 7, "nonce": "n"}'):
+  path = folder / claim.FILE
+  path.write_text(text)
+  old = time.time() - 61
+  os.utime(path, (old, old))
+
+
+def test_a_lock_leaves_no_file(tmp_path, hold):
+  with hold():
+    assert names(tmp_path) == ["config.json"]
+    assert claim.is_held(tmp_path / "config.json")
+    with pytest.raises(FolderTakenError, match="another program is at work"):
+      hold().__enter__()
+  assert not claim.is_held(tmp_path / "config.json")
+
+
+def test_a_folder_without_a_run_is_free(tmp_path):
+  assert not claim.is_held(tmp_path / "config.json")
+  assert not claim.is_held(tmp_path / "none" / "config.json")
+
+
+def test_a_claim_without_locks_is_a_file(tmp_path, hold, no_locks):
+  del no_locks
+  with hold():
+    assert names(tmp_path) == [claim.FILE, "config.json"]
+    assert json.loads((tmp_path / claim.FILE).read_text())["pid"] == os.getpid()
+    assert claim.is_held(tmp_path / "config.json")
+    with pytest.raises(FolderTakenError, match="another program is at work"):
+      hold().__enter__()
+  assert names(tmp_path) == ["config.json"]
+  assert not claim.is_held(tmp_path / "config.json")
+
+
+def test_a_live_claim_has_a_heartbeat(tmp_path, hold, no_locks, monkeypatch):
+  del no_locks
+  monkeypatch.setattr(claim, "_SECONDS_PER_BEAT", 0.01)
+  with hold():
+    path = tmp_path / claim.FILE
+    os.utime(path, (0, 0))
+    deadline = time.monotonic() + 20
+    while path.stat().st_mtime == 0:
+      assert time.monotonic() < deadline
+      time.sleep(0.01)
+    path.unlink()  # By hand; it comes back.
+    while not path.exists():
+      assert time.monotonic() < deadline
+      time.sleep(0.01)
+  assert names(tmp_path) == ["config.json"]
+
+
+@pytest.mark.parametrize(
+  ("text", "owner"),
+  [
+    ('{"host": "node7", "pid": 7}', "process 7 on node7"),
+    ("", "another program"),  # It died as it began.
+    ("[]", "another program"),
+  ],
+)
+def test_a_claim_without_a_heartbeat_is_taken_over(
+  tmp_path, hold, no_locks, said, text, owner
+):
+  del no_locks
+  make_stale(tmp_path, text)
+  assert not claim.is_held(tmp_path / "config.json")
+  with hold():
+    assert claim.is_held(tmp_path / "config.json")
+    assert names(tmp_path) == [claim.FILE, "config.json"]
+  assert names(tmp_path) == ["config.json"]
+  assert said == [
+    f"{tmp_path}: takes over from {owner}, which has given no sign of life for "
+    "more than 60 s."
+  ]
+
+
+def test_ages_are_by_the_clock_of_the_file_system(
+  tmp_path, hold, no_locks, monkeypatch
+):
+  del no_locks
+  monkeypatch.setattr(time, "time", lambda: 0.0)  # Of this host: far off.
+  (tmp_path / claim.FILE).write_text("fresh")
+  with pytest.raises(FolderTakenError):
+    hold().__enter__()
+
+
+def test_a_program_that_died_taking_over_is_told(tmp_path, hold, no_locks):
+  del no_locks
+  make_stale(tmp_path)
+  with claim._only_one(tmp_path, (tmp_path / claim.FILE).read_bytes()) as mine:
+    assert mine
+    with pytest.raises(FolderTakenError):  # Another one is faster.
+      hold().__enter__()
+    (marker,) = set(names(tmp_path)) - {claim.FILE, "config.json"}
+    os.utime(tmp_path / marker, (0, 0))
+    with pytest.raises(RunError, match=rf"{marker}: .* remove this file"):
+      hold().__enter__()
+
+
+@pytest.mark.parametrize("is_stale", [False, True])
+def test_of_several_programs_exactly_one_wins(tmp_path, hold, is_stale):
+  """Each thread stands for a program: claims are files, not locks."""
+  no_lock = OSError(errno.ENOLCK, "No locks available")
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(no_lock))
+    for trial in range(150):
+      if is_stale:
+        make_stale(tmp_path, f'{{"nonce": {trial}}}')
+      begin, end = threading.Barrier(3), threading.Barrier(3)
+      won = []
+
+      def compete(begin=begin, end=end, won=won, trial=trial):
+        begin.wait()
+        try:
+          with hold():
+            won.append(trial)
+            end.wait(20)
+        except FolderTakenError:
+          end.wait(20)
+
+      threads = [threading.Thread(target=compete) for _ in range(3)]
+      for thread in threads:
+        thread.start()
+      for thread in threads:
+        thread.join()
+      assert won == [trial]
+      assert names(tmp_path) == ["config.json"]
+
+
+def test_who_slept_through_a_take_over_ends(tmp_path):
+  script = PROGRAM.replace(
+    "fcntl.flock =", "claim._SECONDS_PER_BEAT = 0.1; fcntl.flock ="
+  )
+  process = subprocess.Popen(
+    [sys.executable, "-c", script, str(tmp_path)],
+    cwd=source_tree.ROOT,
+    stdout=subprocess.PIPE,
+    text=True,
+  )
+  try:
+    assert process.stdout.readline() == "at work\n"
+    new = tmp_path / "new"
+    new.write_text('{"host": "node8", "pid": 8}')
+    new.replace(tmp_path / claim.FILE)
+    output, _ = process.communicate(timeout=60)
+  finally:
+    process.kill()
+    process.wait()
+  assert process.returncode == 1
+  assert "process 8 on node8 has taken over" in output
+  assert (tmp_path / claim.FILE).read_text().startswith('{"host": "node8"')

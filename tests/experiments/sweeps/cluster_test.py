@@ -1,0 +1,113 @@
+"""Sweeps over clusters of this machine: interrupted, killed, and as local ones.
+
+submitit and Dask start the processes of runs; nothing is trained in them.
+"""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from tests.experiments.sweeps import slow_training
+from tff_fair.experiments import RunSpec, interruption
+from tff_fair.experiments.runs import claim
+from tff_fair.experiments.sweeps import (
+  processes,
+  runner,
+  submitit_jobs,
+  sweep,
+)
+
+SPECS = RunSpec(algorithm="fedavg", total_rounds=slow_training.ROUNDS).vary(
+  seed=[0, 1]
+)
+SLOW = "fedavg-seed=1"
+EXECUTORS = [
+  ("submitit", {"cluster": "local", "restarts": 1}),
+  ("dask", {"restarts": 1}),
+]
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch):
+  monkeypatch.setattr(runner, "train", slow_training.train)
+  monkeypatch.setattr(processes, "_PRELOADED", slow_training.__name__)
+  monkeypatch.setattr(submitit_jobs.SubmititJobs, "seconds_per_look", 0.2)
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+  """Returns the files of a sweep on this machine."""
+  folder = tmp_path_factory.mktemp("local")
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(runner, "train", slow_training.train)
+    patch.setattr(processes, "_PRELOADED", slow_training.__name__)
+    sweep(SPECS, folder, progress=False)
+  return contents(folder)
+
+
+def contents(folder):
+  """Returns the files of all runs, but what they say, by name."""
+  return {
+    str(path.relative_to(folder)): path.read_text().replace(str(folder), "")
+    for path in folder.rglob("*")
+    # The files of a job that was lost stay, too.
+    if path.is_file()
+    and path.name != "log.txt"
+    and "submitit" not in path.parts
+  }
+
+
+def when_saved(folder, rounds, act):
+  """Acts once the slow run has come so far."""
+
+  def wait():
+    metrics = folder / SLOW / "metrics.csv"
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+      if metrics.exists() and metrics.read_text().count("\n") >= rounds:
+        act()
+        return
+      time.sleep(0.02)
+
+  threading.Thread(target=wait, daemon=True).start()
+
+
+def kill_node(folder):
+  """Kills a run, and who started it."""
+  for pid in map(int, (folder / f"{SLOW}.pids").read_text().split()):
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), EXECUTORS)
+def test_a_sweep_over_a_cluster_loses_nothing(
+  tmp_path, local, capfd, name, options
+):
+  def sweep_there(**others):
+    return sweep(
+      SPECS, tmp_path, **others, executor=name, executor_options=options
+    )
+
+  when_saved(tmp_path, 3, lambda: os.kill(os.getpid(), signal.SIGINT))
+  with pytest.raises(interruption.Interrupted, match="goes on from there"):
+    sweep_there(jobs=2)
+  log = tmp_path / f"{SLOW}.log"
+  assert log.read_text().splitlines()[-1].startswith("Interrupted.")
+  saved = (tmp_path / SLOW / "metrics.csv").read_text().count("\n")
+  assert 3 <= saved < slow_training.ROUNDS
+  assert not claim.is_held(tmp_path / SLOW / "config.json")
+
+  when_saved(tmp_path, saved + 3, lambda: kill_node(tmp_path))
+  runs = sweep_there(jobs=2)
+  assert [run.seed for run in runs] == [0, 1]
+  text = (tmp_path / SLOW / "log.txt").read_text()
+  starts = [line for line in text.splitlines() if line.startswith("after")]
+  assert starts[:2] == ["after round 0", f"after round {saved}"]
+  assert len(starts) == 3
+  said = capfd.readouterr().err
+  assert f"{SLOW}: cut off (" in said
+  assert "another job goes on after round " in said
+  assert contents(tmp_path) == local

@@ -1,0 +1,240 @@
+"""Runs on the workers of a Dask cluster, one at a time on each.
+
+The option `scheduler` is the address of a cluster; without it, a cluster of
+processes on this machine is started and ended with the sweep.
+"""
+
+import contextlib
+import logging
+import os
+import pickle
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+
+import distributed
+
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.sweeps import processes, remote
+from tff_fair.experiments.sweeps.executors import option_error
+from tff_fair.experiments.sweeps.jobs import LOST, Job
+
+_SCHEDULER = "scheduler"
+_SECONDS_TO_CONNECT = 10
+_SECONDS_FOR_RESULT = 10
+_SECONDS_PER_QUESTION = 0.5
+_FAILED = 1
+
+
+class DaskWorkers:
+  """Carries out runs on the workers of a cluster; see `Executor`.
+
+  A run is a task of one worker, chosen here: Dask would start as many runs on a
+  worker as it has threads.
+
+  Attributes:
+    restarts: How often a run that was cut off goes on without progress.
+  """
+
+  is_shared = True
+  seconds_per_look = _SECONDS_PER_QUESTION
+  seconds_to_stop = 60.0
+
+  def __init__(
+    self, options: Mapping[str, object], *, jobs: int | None, restarts: int
+  ) -> None:
+    """Sets where runs are carried out.
+
+    Args:
+      options: The option `scheduler`, or none.
+      jobs: How many runs there may be at a time, at most; without a scheduler,
+        how many workers there are.
+      restarts: How often a run that was cut off goes on without progress.
+    """
+    self.restarts = restarts
+    self._options = dict(options)
+    self._jobs = jobs
+    self._client: distributed.Client | None = None
+    self._busy: set[str] = set()
+    self._workers: set[str] = set()
+    self._last_question = 0.0
+
+  def __str__(self) -> str:
+    """Returns the address and the options."""
+    where = (
+      f"{_SCHEDULER}={self._options[_SCHEDULER]}"
+      if self._options
+      else f"a local cluster of {self._jobs or 1}"
+    )
+    return f"dask ({where}, restarts={self.restarts})"
+
+  def check(self) -> None:
+    """Checks the options.
+
+    Raises:
+      ArgumentError: If there is another one than `scheduler`.
+    """
+    for name, value in self._options.items():
+      if name != _SCHEDULER:
+        raise option_error(
+          name, value, f"unknown; valid: {_SCHEDULER}, restarts."
+        )
+      if not isinstance(value, str) or ":" not in value:
+        raise option_error(
+          name, value, "expected an address such as tcp://host:8786."
+        )
+
+  @contextlib.contextmanager
+  def opened(self) -> Iterator[None]:
+    """Connects to the cluster, or starts one.
+
+    Raises:
+      ArgumentError: If nobody answers at the address.
+    """
+    with contextlib.ExitStack() as closing:
+      address = self._options.get(_SCHEDULER)
+      if address is None:
+        # Workers that start anew would import the script of the user, too.
+        closing.enter_context(processes.without_main())
+        address = closing.enter_context(_local_cluster(self._jobs or 1))
+      try:
+        self._client = distributed.Client(
+          address, timeout=_SECONDS_TO_CONNECT, set_as_default=False
+        )
+      except (OSError, ValueError) as error:
+        raise option_error(
+          _SCHEDULER, address, f"no scheduler of Dask answers there: {error}."
+        ) from error
+      closing.callback(self._client.close)
+      yield
+
+  def has_room(self, num_running: int) -> bool:
+    """Returns whether there is a worker without a run."""
+    is_allowed = self._jobs is None or num_running < self._jobs
+    return is_allowed and bool(self.workers() - self._busy)
+
+  def start(self, job: Job) -> "_Task":
+    """Starts a run on a worker that has none."""
+    worker = min(self.workers() - self._busy)
+    key = f"{job.name}-{uuid.uuid4().hex}"
+    future = self.client.submit(
+      remote.run,
+      key,
+      pickle.dumps(job),
+      str(job.log),
+      os.getcwd(),
+      key=key,
+      pure=False,
+      workers=[worker],
+      allow_other_workers=False,
+    )
+    self._busy.add(worker)
+    return _Task(job, key, worker, future, self)
+
+  @property
+  def client(self) -> distributed.Client:
+    """The connection to the scheduler."""
+    assert self._client is not None
+    return self._client
+
+  def workers(self) -> set[str]:
+    """Returns the addresses of the workers.
+
+    Raises:
+      RunError: If the scheduler is gone.
+    """
+    now = time.monotonic()
+    if now - self._last_question >= _SECONDS_PER_QUESTION:
+      self._last_question = now
+      try:
+        self._workers = set(self.client.nthreads())
+      except (OSError, RuntimeError) as error:
+        where = self._options.get(_SCHEDULER, "of this machine")
+        raise RunError(
+          f"The Dask scheduler {where} is gone; what the runs have saved is "
+          "kept, and the same command goes on from there."
+        ) from error
+    return self._workers
+
+  def free(self, worker: str) -> None:
+    """Notes that a worker has no run any more."""
+    self._busy.discard(worker)
+
+
+class _Task:
+  """A run on a worker."""
+
+  def __init__(
+    self,
+    job: Job,
+    key: str,
+    worker: str,
+    future: "distributed.Future[int]",
+    workers: DaskWorkers,
+  ) -> None:
+    self._job = job
+    self._key = key
+    self._worker = worker
+    self._future = future
+    self._workers = workers
+
+  def poll(self) -> int | None:
+    status = self._status()
+    if status is not None:
+      self._workers.free(self._worker)
+      with _errors_ignored():
+        self._future.cancel()
+    return status
+
+  def stop(self) -> None:
+    self._tell(remote.stop)
+
+  def kill(self) -> None:
+    self._tell(remote.kill)
+
+  def _status(self) -> int | None:
+    state = self._future.status
+    if state == "finished":
+      try:
+        return int(self._future.result(timeout=_SECONDS_FOR_RESULT))
+      except (OSError, distributed.CancelledError):
+        return LOST  # The worker went with the result.
+    if state == "error":
+      error = self._future.exception(timeout=_SECONDS_FOR_RESULT)
+      if isinstance(error, distributed.scheduler.KilledWorker):
+        return LOST
+      with self._job.log.open("a") as file:
+        file.write(f"{' '.join(str(error).split())}\n")
+      return _FAILED
+    is_there = self._worker in self._workers.workers()
+    return None if state == "pending" and is_there else LOST
+
+  def _tell(self, function: object) -> None:
+    """Calls a function beside the task, whose thread waits for the run."""
+    with _errors_ignored():
+      self._workers.client.run(
+        function, self._key, workers=[self._worker], on_error="ignore"
+      )
+
+
+@contextlib.contextmanager
+def _errors_ignored() -> Iterator[None]:
+  """For requests to a worker or a scheduler that may be gone."""
+  with contextlib.suppress(OSError, RuntimeError, ValueError):
+    yield
+
+
+@contextlib.contextmanager
+def _local_cluster(num_workers: int) -> Iterator[str]:
+  """Yields the address of a cluster of processes on this machine."""
+  with processes.interruption_held_back():
+    cluster = distributed.LocalCluster(
+      n_workers=num_workers,
+      threads_per_worker=1,
+      processes=True,
+      memory_limit=None,  # Runs are processes of their own.
+      dashboard_address=None,
+      silence_logs=logging.CRITICAL,
+    )
+  with cluster:
+    yield cluster.scheduler_address

@@ -1,0 +1,106 @@
+"""A run as a process carries it out: locally or on a cluster, the same way."""
+
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tasks import DataError
+from tff_fair.experiments import interruption
+from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.spec import RunSpec
+
+# The exit status of a run that a mistake of the user ends.
+MISTAKE = 2
+# Stand for an exit status. No signal has these numbers.
+LOST = -1000  # Of a job that ended without one, with its node, say.
+FREED = -1001  # Another program was at work in the folder; it has ended.
+
+
+class Job(NamedTuple):
+  """A training run to be started.
+
+  Functions come from modules that the process of the run can import.
+
+  Attributes:
+    name: Its name.
+    spec: All that decides its results.
+    path: Its folder.
+    log: The file that takes its output.
+    workers: The hosts that compute it; none means this one.
+    train: Trains a run: takes its spec, folder and workers.
+    describe: Returns the line that tells of a mistake of the user.
+  """
+
+  name: str
+  spec: RunSpec
+  path: pathlib.Path
+  log: pathlib.Path
+  workers: Sequence[str]
+  train: Callable[[RunSpec, pathlib.Path, Sequence[str]], object]
+  describe: Callable[[Exception], str] = str
+
+
+class Ended(NamedTuple):
+  """A run that has ended.
+
+  Attributes:
+    job: The run.
+    status: The exit status of its process; minus the signal that killed it;
+      `LOST` or `FREED`.
+    seconds: How long it took.
+  """
+
+  job: Job
+  status: int
+  seconds: float
+
+  @property
+  def is_cut_off(self) -> bool:
+    """Whether its process was ended from outside; the run may go on."""
+    return self.status < 0 or self.status > 128  # As shells know signals.
+
+  @property
+  def how(self) -> str:
+    """How it ended, in words."""
+    if self.status == LOST:
+      return "its job ended without a result"
+    if self.status < 0:
+      return f"killed by signal {-self.status}"
+    return f"status {self.status}"
+
+
+def write_output_to(log: str | os.PathLike[str]) -> None:
+  """Has this process write its output to the end of a file."""
+  descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+  for stream in (sys.stdout, sys.stderr):
+    os.dup2(descriptor, stream.fileno())
+  os.close(descriptor)
+
+
+def carry_out(job: Job) -> int:
+  """Carries out a job, in the process that is there for it.
+
+  Returns:
+    The status that the process ends with.
+  """
+  try:
+    with interruption.raised(owns_process=True), interruption.at_once():
+      job.train(job.spec, job.path, job.workers)
+  except (SpecError, RunError, DataError) as error:
+    print(" ".join(job.describe(error).split()), file=sys.stderr)
+    return MISTAKE
+  except interruption.Interrupted as interrupted:
+    print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
+    return 128 + interrupted.signal_number  # As shells know it.
+  return 0
+
+
+def module_variables() -> dict[str, str]:
+  """Returns variables by which a new process finds modules as this one does.
+
+  By itself it would look into the working directory first, and take a `tasks`
+  that the user has there for ours.
+  """
+  return {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}

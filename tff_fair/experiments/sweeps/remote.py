@@ -1,0 +1,109 @@
+"""Carries out a run on the machine of this process, for a sweep elsewhere.
+
+A job of a cluster calls it. The run gets a process of its own: it needs a main
+thread, and TensorFlow keeps memory as long as its process lives. A pipe leads
+to that process. The run comes through it, and if it closes, the run saves its
+rounds and ends: so it ends with whoever started it, even if that one is killed.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+from tff_fair.experiments import interruption
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.sweeps import jobs
+
+_PROGRAM = "tff_fair.experiments.sweeps.alone"
+_SECONDS_PER_LOOK = 0.2
+# A worker of a cluster may have several threads; runs need the whole memory.
+_one_at_a_time = threading.Lock()
+_processes: dict[str, subprocess.Popen[bytes]] = {}
+_stopped: set[str] = set()
+
+
+def run(key: str, job: bytes, log: str, folder: str) -> int:
+  """Carries out a run in a process of its own.
+
+  Args:
+    key: Tells the run from all others.
+    job: The pickled `Job`.
+    log: The file that takes its output.
+    folder: The working directory of the sweep; paths are relative to it.
+
+  Returns:
+    The exit status of the process; minus the signal that killed it.
+
+  Raises:
+    RunError: If this host does not have the folder.
+  """
+  if not os.path.isdir(folder):
+    raise RunError(
+      f"{folder}: {socket.gethostname()} has no such folder; the hosts of a "
+      "sweep need a file system that they share."
+    )
+  with _one_at_a_time:
+    if key in _stopped:
+      return 128 + signal.SIGTERM  # As a run that was stopped as it began.
+    process = subprocess.Popen(
+      [sys.executable, "-m", _PROGRAM, log],
+      stdin=subprocess.PIPE,
+      cwd=folder,
+      env={**os.environ, **jobs.module_variables()},
+      start_new_session=True,
+    )
+    _processes[key] = process
+    try:
+      # submitit raises an error as the time of its job runs out.
+      with contextlib.suppress(Exception):
+        _hand_over(process, job)
+        if key in _stopped:
+          stop(key)
+        _wait(process)
+    finally:
+      stop(key)
+      process.wait()
+      del _processes[key]
+  return process.returncode
+
+
+def run_until_signal(key: str, job: bytes, log: str, folder: str) -> int:
+  """Carries out a run as `run` does; SIGTERM asks it to save and end.
+
+  For processes that do nothing else, in their main thread.
+  """
+  signal.signal(signal.SIGTERM, lambda *_: stop(key))
+  return run(key, job, log, folder)
+
+
+def stop(key: str) -> None:
+  """Asks a run that goes on here to save its rounds and end."""
+  _stopped.add(key)
+  process = _processes.get(key)
+  if process is not None and process.stdin is not None:
+    with contextlib.suppress(OSError):  # It may have ended.
+      process.stdin.close()
+
+
+def kill(key: str) -> None:
+  """Ends a run that goes on here at once."""
+  _stopped.add(key)
+  if (process := _processes.get(key)) is not None:
+    process.kill()
+
+
+def _hand_over(process: subprocess.Popen[bytes], job: bytes) -> None:
+  if process.stdin is not None:
+    process.stdin.write(job)
+    process.stdin.flush()
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+  while process.poll() is None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+      process.wait(_SECONDS_PER_LOOK)
+    interruption.check()

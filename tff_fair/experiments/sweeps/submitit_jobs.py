@@ -1,0 +1,279 @@
+"""Runs as jobs of a cluster: Slurm, by the package submitit.
+
+Options are submitit's own, such as `slurm_partition` and `timeout_min`, and
+`cluster`, which is found by itself where nobody names it.
+"""
+
+import contextlib
+import os
+import pathlib
+import pickle
+import signal
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+
+import submitit
+
+from tff_fair import typed_values
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.sweeps import processes, remote
+from tff_fair.experiments.sweeps.executors import option_error
+from tff_fair.experiments.sweeps.jobs import LOST, Job
+
+_CLUSTER = "cluster"
+# Clusters of one machine: what a job has written is there when it ends.
+_LOCAL, _DEBUG = _OF_ONE_MACHINE = ("local", "debug")
+_SECONDS_UNTIL_WRITTEN = 15.0
+_SECONDS_PER_QUESTION = 2.0
+# submitit takes these when it makes an executor, the others later.
+_OF_EXECUTOR = ("max_num_timeout", "max_pickle_size_gb", "python")
+# Several tasks would all begin the same run.
+_OF_TASKS = {"nodes", "tasks_per_node", "ntasks_per_node"}
+_FAILED = 1
+
+
+class SubmititJobs:
+  """Carries out each run as a job; see `Executor`.
+
+  Attributes:
+    restarts: How often a run that was cut off goes on without progress.
+  """
+
+  is_shared = True
+  seconds_per_look = 1.0
+  # Slurm gives a job that it ends half a minute.
+  seconds_to_stop = 40.0
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    options: Mapping[str, object],
+    *,
+    jobs: int | None,
+    restarts: int,
+  ) -> None:
+    """Sets how jobs are started.
+
+    Args:
+      folder: Where submitit writes the files of jobs; all hosts share it.
+      options: Options of submitit.
+      jobs: How many jobs there may be at a time; None is any number.
+      restarts: How often a run that was cut off goes on without progress.
+    """
+    self.restarts = restarts
+    self._folder = folder
+    self._options = dict(options)
+    self._jobs = jobs
+    self._executor: submitit.AutoExecutor | None = None
+    self._last_question = 0.0
+
+  def __str__(self) -> str:
+    """Returns the cluster and the options."""
+    options = {**self._options, "restarts": self.restarts}
+    told = [f"{n}={typed_values.text(v)}" for n, v in options.items()]
+    if _CLUSTER not in options:
+      told.insert(0, f"{_CLUSTER}={submitit.AutoExecutor.which()}")
+    return f"submitit ({', '.join(told)})"
+
+  def check(self) -> None:
+    """Checks the options.
+
+    Raises:
+      ArgumentError: If submitit refuses one.
+    """
+    for name, value in self._options.items():
+      if {name, name.split("_", 1)[-1]} & _OF_TASKS and value != 1:
+        raise option_error(name, value, "expected 1: a run is one task.")
+    with tempfile.TemporaryDirectory() as folder:
+      self._make(pathlib.Path(folder))
+
+  @contextlib.contextmanager
+  def opened(self) -> Iterator[None]:
+    """Makes submitit's executor; removes what its jobs leave."""
+    self._executor = self._make(self._folder)
+    try:
+      yield
+    finally:
+      _tidy(self._folder)
+
+  def has_room(self, num_running: int) -> bool:
+    """Returns whether another run may start."""
+    return self._jobs is None or num_running < self._jobs
+
+  def start(self, job: Job) -> "_SubmittedRun":
+    """Submits a run.
+
+    Raises:
+      RunError: If the cluster does not take it.
+    """
+    assert self._executor is not None
+    try:
+      with (
+        processes.interruption_held_back(),
+        processes.modules_found_as_here(),
+      ):
+        submitted = self._executor.submit(
+          # A job of "debug" runs here, where signals are for the sweep.
+          remote.run
+          if self._executor.cluster == _DEBUG
+          else remote.run_until_signal,
+          uuid.uuid4().hex,
+          pickle.dumps(job),
+          str(job.log),
+          os.getcwd(),
+        )
+    except Exception as error:  # submitit raises several.
+      raise RunError(
+        f"{job.path}: the cluster does not take the job: "
+        f"{_last_words(str(error))}; if it limits the number of jobs, give a "
+        "smaller number of jobs."
+      ) from error
+    return _SubmittedRun(job, submitted, self)
+
+  def may_ask(self) -> bool:
+    """Returns whether it is time to ask the cluster for the states of jobs."""
+    now = time.monotonic()
+    if now - self._last_question < _SECONDS_PER_QUESTION:
+      return False
+    self._last_question = now
+    return True
+
+  @property
+  def is_of_one_machine(self) -> bool:
+    """Whether jobs run on this machine."""
+    return self._executor is not None and (
+      self._executor.cluster in _OF_ONE_MACHINE
+    )
+
+  def _make(self, folder: pathlib.Path) -> submitit.AutoExecutor:
+    options = {"name": "tff-fair", **self._options}
+    cluster = options.pop(_CLUSTER, None)
+    of_executor = {
+      name: options.pop(name)
+      for name in list(options)
+      if name.split("_", 1)[-1] in _OF_EXECUTOR
+    }
+    try:
+      executor = submitit.AutoExecutor(folder, cluster, **of_executor)
+    except OSError:
+      raise
+    except (
+      Exception
+    ) as error:  # submitit raises several, assertions among them.
+      name, value = next(
+        iter({_CLUSTER: cluster, **of_executor}.items())
+        if cluster is not None
+        else iter(of_executor.items())
+      )
+      raise option_error(name, value, _first_words(error)) from error
+    for name, value in options.items():
+      try:
+        executor.update_parameters(**{name: value})
+      except Exception as error:
+        raise option_error(name, value, _first_words(error)) from error
+    return executor
+
+
+class _SubmittedRun:
+  """A job that the cluster has taken."""
+
+  def __init__(
+    self, job: Job, submitted: "submitit.Job[int]", jobs: SubmititJobs
+  ) -> None:
+    self._job = job
+    self._submitted = submitted
+    self._jobs = jobs
+    self._is_stopped = False
+    self._ended_at: float | None = None
+
+  def poll(self) -> int | None:
+    if not self._submitted.done(
+      force_check=self._is_stopped and self._jobs.may_ask()
+    ):
+      return None
+    result = self._submitted.paths.result_pickle
+    is_debug = isinstance(self._submitted, submitit.DebugJob)
+    if not is_debug and not result.exists():
+      return self._without_result()
+    try:
+      status = int(self._submitted.result())
+    except Exception as error:
+      if self._is_stopped:
+        return LOST
+      return self._noted(_last_words(str(error)))
+    if status == 0 or self._is_stopped:
+      self._tidy()
+    return status
+
+  def stop(self) -> None:
+    self._is_stopped = True
+    with contextlib.suppress(OSError):
+      if isinstance(self._submitted, submitit.LocalJob):
+        # submitit would give the run a second to save its rounds.
+        os.kill(int(self._submitted.job_id), signal.SIGTERM)
+      else:
+        self._submitted.cancel(check=False)
+
+  def kill(self) -> None:
+    with contextlib.suppress(OSError):
+      self._submitted.cancel(check=False)
+
+  def _without_result(self) -> int | None:
+    """Waits for the file system to show the result; then the job is lost."""
+    now = time.monotonic()
+    self._ended_at = self._ended_at or now
+    is_late = now - self._ended_at > _SECONDS_UNTIL_WRITTEN
+    if not (is_late or self._jobs.is_of_one_machine or self._is_stopped):
+      return None
+    if self._is_stopped:
+      return LOST
+    self._note(
+      f"Job {self._submitted.job_id} ended without a result: "
+      f"{self._submitted.state.lower()}."
+    )
+    return LOST
+
+  def _noted(self, reason: str) -> int:
+    self._note(reason)
+    # Raised as the time of the job ran out.
+    is_cut_off = submitit.core.utils.UncompletedJobError.__name__ in reason
+    return LOST if is_cut_off else _FAILED
+
+  def _note(self, text: str) -> None:
+    with self._job.log.open("a") as file:
+      file.write(f"{text}\n")
+
+  def _tidy(self) -> None:
+    """Removes the files of a job that did well; the run has its output."""
+    paths = self._submitted.paths
+    for path in (
+      *(paths.submitted_pickle, paths.result_pickle, paths.submission_file),
+      *(paths.stdout, paths.stderr),
+    ):
+      with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _tidy(folder: pathlib.Path) -> None:
+  """Removes the folder of jobs, if they have left nothing to look at."""
+  for link in folder.glob(".submission_file_*"):
+    if not link.exists():  # It leads to a file that is gone.
+      link.unlink(missing_ok=True)
+  with contextlib.suppress(OSError):
+    folder.rmdir()
+
+
+def _first_words(error: Exception) -> str:
+  """Returns the first line of an error; the rest lists all that is valid."""
+  return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _last_words(text: str) -> str:
+  """Returns the last line of a trace that submitit quotes between rules."""
+  lines = [line for line in text.splitlines() if line.strip()]
+  rules = [n for n, line in enumerate(lines) if set(line.strip()) == {"-"}]
+  if len(rules) > 1:
+    return lines[rules[-1] - 1].strip()
+  return lines[-1].strip() if lines else "no reason given"
