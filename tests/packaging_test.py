@@ -19,7 +19,8 @@ from tests.source_tree import PACKAGES, ROOT
 
 # TensorFlow Federated 0.87 asks for a jaxlib that can no longer be downloaded.
 UNMET = {("tensorflow-federated", "jax"), ("tensorflow-federated", "jaxlib")}
-EXTRAS = ("dev", "parquet", "search", "wandb")
+OF_USERS = ("dask", "parquet", "search", "slurm", "wandb")
+EXTRAS = ("dev", *OF_USERS)
 
 
 def project_table():
@@ -123,7 +124,7 @@ def test_what_is_imported_is_declared():
       if root in sys.stdlib_module_names or root in PACKAGES:
         continue
       names = map(canonicalize_name, distributions.get(root, ()))
-      if not declared("parquet", "search", "wandb").keys() & set(names):
+      if not declared(*OF_USERS).keys() & set(names):
         unknown.add((str(path), name))
   assert unknown == set()
 

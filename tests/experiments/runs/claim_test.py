@@ -5,6 +5,7 @@ import errno
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from tff_fair.experiments.runs import claim
 
 # Claims a folder without locks, tells so and goes on until it is killed.
 PROGRAM = """
-import errno, fcntl, pathlib, sys, time
+import errno, fcntl, functools, pathlib, sys, time
 from tff_fair.experiments.runs import claim
 
 def no_locks(file, operation):
@@ -27,7 +28,7 @@ def no_locks(file, operation):
 fcntl.flock = no_locks
 folder = pathlib.Path(sys.argv[1])
 with (folder / "config.json").open("ab") as file:
-  with claim.held(file, folder, print):
+  with claim.held(file, folder, functools.partial(print, flush=True)):
     print("at work", flush=True)
     time.sleep(100)
 """
@@ -210,6 +211,6 @@ def test_who_slept_through_a_take_over_ends(tmp_path):
   finally:
     process.kill()
     process.wait()
-  assert process.returncode == 1
+  assert process.returncode == -signal.SIGKILL
   assert "process 8 on node8 has taken over" in output
   assert (tmp_path / claim.FILE).read_text().startswith('{"host": "node8"')

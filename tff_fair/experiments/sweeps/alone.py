@@ -20,7 +20,7 @@ _SECONDS_UNTIL_SIGNALLED = 0.5
 
 def main() -> NoReturn:
   """Carries out the run that comes through standard input."""
-  jobs.write_output_to(sys.argv[1])
+  jobs.write_output_to(pickle.load(sys.stdin.buffer))
   # Slurm sends it to all processes of a job whose time runs out. The one that
   # started this process sees to the end; TensorFlow's worker would die of it.
   signal.signal(signal.SIGUSR2, signal.SIG_IGN)

@@ -8,6 +8,7 @@ rounds and ends: so it ends with whoever started it, even if that one is killed.
 
 import contextlib
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -50,7 +51,7 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
     if key in _stopped:
       return 128 + signal.SIGTERM  # As a run that was stopped as it began.
     process = subprocess.Popen(
-      [sys.executable, "-m", _PROGRAM, log],
+      [sys.executable, "-m", _PROGRAM],
       stdin=subprocess.PIPE,
       cwd=folder,
       env={**os.environ, **jobs.module_variables()},
@@ -60,7 +61,7 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
     try:
       # submitit raises an error as the time of its job runs out.
       with contextlib.suppress(Exception):
-        _hand_over(process, job)
+        _hand_over(process, pickle.dumps(log) + job)
         if key in _stopped:
           stop(key)
         _wait(process)
@@ -96,9 +97,9 @@ def kill(key: str) -> None:
     process.kill()
 
 
-def _hand_over(process: subprocess.Popen[bytes], job: bytes) -> None:
+def _hand_over(process: subprocess.Popen[bytes], content: bytes) -> None:
   if process.stdin is not None:
-    process.stdin.write(job)
+    process.stdin.write(content)
     process.stdin.flush()
 
 

@@ -155,25 +155,29 @@ class SubmititJobs:
       for name in list(options)
       if name.split("_", 1)[-1] in _OF_EXECUTOR
     }
-    try:
-      executor = submitit.AutoExecutor(folder, cluster, **of_executor)
-    except OSError:
-      raise
-    except (
-      Exception
-    ) as error:  # submitit raises several, assertions among them.
-      name, value = next(
-        iter({_CLUSTER: cluster, **of_executor}.items())
-        if cluster is not None
-        else iter(of_executor.items())
+    with _refusal_told({_CLUSTER: cluster, **of_executor}):
+      executor = submitit.AutoExecutor(
+        folder, None if cluster is None else str(cluster), **of_executor
       )
-      raise option_error(name, value, _first_words(error)) from error
     for name, value in options.items():
-      try:
+      with _refusal_told({name: value}):
         executor.update_parameters(**{name: value})
-      except Exception as error:
-        raise option_error(name, value, _first_words(error)) from error
     return executor
+
+
+@contextlib.contextmanager
+def _refusal_told(options: Mapping[str, object]) -> Iterator[None]:
+  """Makes submitit's refusal an error that names the option."""
+  try:
+    yield
+  except OSError:  # Of the folder.
+    raise
+  except Exception as error:  # Of several kinds, failed assertions among them.
+    # The rest of its lines lists whatever would be valid.
+    problem = next(iter(str(error).splitlines()), type(error).__name__)
+    given = {n: v for n, v in options.items() if v is not None}
+    name, value = next(iter(given.items()), (_CLUSTER, "by itself"))
+    raise option_error(name, value, problem) from error
 
 
 class _SubmittedRun:
@@ -263,11 +267,6 @@ def _tidy(folder: pathlib.Path) -> None:
       link.unlink(missing_ok=True)
   with contextlib.suppress(OSError):
     folder.rmdir()
-
-
-def _first_words(error: Exception) -> str:
-  """Returns the first line of an error; the rest lists all that is valid."""
-  return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _last_words(text: str) -> str:
