@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import pickle
+import signal
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -93,9 +94,8 @@ class DaskWorkers:
     """
     with contextlib.ExitStack() as closing:
       address = self._options.get(_SCHEDULER)
-      if address is None:
-        # Workers that start anew would import the script of the user, too.
-        closing.enter_context(processes.without_main())
+      is_local = address is None
+      if is_local:
         address = closing.enter_context(_local_cluster(self._jobs or 1))
       try:
         self._client = distributed.Client(
@@ -106,6 +106,8 @@ class DaskWorkers:
           _SCHEDULER, address, f"no scheduler of Dask answers there: {error}."
         ) from error
       closing.callback(self._client.close)
+      if is_local:
+        self._client.register_plugin(_WithoutCtrlC())
       yield
 
   def has_room(self, num_running: int) -> bool:
@@ -224,17 +226,27 @@ def _errors_ignored() -> Iterator[None]:
     yield
 
 
+class _WithoutCtrlC(distributed.WorkerPlugin):
+  """Leaves Ctrl-C, which reaches all programs of a terminal, to the sweep."""
+
+  def setup(self, worker: distributed.Worker) -> None:
+    del worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @contextlib.contextmanager
 def _local_cluster(num_workers: int) -> Iterator[str]:
   """Yields the address of a cluster of processes on this machine."""
-  with processes.interruption_held_back():
-    cluster = distributed.LocalCluster(
+  # A worker that starts anew would import the user's script, too.
+  with (
+    processes.without_main(),
+    distributed.LocalCluster(
       n_workers=num_workers,
       threads_per_worker=1,
       processes=True,
       memory_limit=None,  # Runs are processes of their own.
-      dashboard_address=None,
+      dashboard_address="127.0.0.1:0",
       silence_logs=logging.CRITICAL,
-    )
-  with cluster:
+    ) as cluster,
+  ):
     yield cluster.scheduler_address

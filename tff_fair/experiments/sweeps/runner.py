@@ -208,11 +208,13 @@ class Runner:
       f"{self.folder}: {len(planned)} runs, {done} of them finished. A run "
       "writes its output to its .log there, until it is finished."
     )
+    if not unfinished:
+      return []
     jobs = iter([self.job(run) for run in unfinished])
     failures = []
     try:
       with (
-        self.executor.opened() if unfinished else contextlib.nullcontext(),
+        self.executor.opened(),
         interruption.recorded(),
         contextlib.closing(
           self.run_jobs(lambda: next(jobs, None), len(planned), done)
