@@ -1,8 +1,9 @@
 import pytest
 
+from binaries import sweep as sweep_program
 from binaries.command_line import UsageError
 from binaries.flags import sweep_flags
-from tests.binaries import sweep_arguments
+from tests.binaries import in_process, sweep_arguments
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import plan as sweep_plan
 
@@ -120,3 +121,57 @@ def test_a_mistake_in_a_file_names_the_flag(file):
   with pytest.raises(RunError) as error:
     sweep_plan.expand(read(file, "--flag=hparam.q=x"))
   assert str(error.value).startswith(f"{file}: [[methods]] number 2 (q-FedAvg)")
+
+
+def executor(*arguments, is_search=False):
+  with sweep_arguments.given(*arguments):
+    return sweep_flags.executor(is_search=is_search)
+
+
+@pytest.mark.parametrize(
+  ("arguments", "is_search", "room"),
+  [
+    ([], False, 1),
+    (["--jobs=2"], False, 2),
+    ([], True, 1),
+    (["--executor=submitit", "--executor_option=cluster=local"], False, 999),
+    (["--executor=submitit", "--executor_option=cluster=local"], True, 1),
+    (
+      ["--executor=submitit", "--executor_option=cluster=local", "--jobs=2"],
+      True,
+      2,
+    ),
+  ],
+)
+def test_jobs_limit_the_runs_that_go_on(arguments, is_search, room):
+  found = executor(*arguments, is_search=is_search)
+  assert found.has_room(room - 1)
+  assert found.has_room(room) == (room == 999)
+
+
+def test_an_executor_option_is_an_assignment():
+  with pytest.raises(UsageError, match=r"--executor_option=x: expected NAME="):
+    executor("--executor=dask", "--executor_option=x")
+
+
+def test_a_dry_run_shows_the_executor(tmp_path):
+  arguments = (
+    *("--algorithms=fedavg", "--dry_run", f"--output_dir={tmp_path}/out"),
+    *("--executor=dask", "--jobs=3"),
+  )
+  with sweep_arguments.given():  # Puts the flags back.
+    shown = in_process.run(sweep_program, sweep_flags.NAMESPACE, *arguments)
+    refused = in_process.run(
+      sweep_program,
+      sweep_flags.NAMESPACE,
+      *arguments,
+      "--executor_option=threads=2",
+    )
+  assert shown.stdout.splitlines()[1:] == [
+    "1 runs: 1 new",
+    "Executor: dask (a local cluster of 3, restarts=3)",
+  ]
+  assert refused.status == 2
+  assert refused.stderr == (
+    "sweep: --executor_option=threads=2: unknown; valid: scheduler, restarts.\n"
+  )

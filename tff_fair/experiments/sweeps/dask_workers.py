@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 
 import distributed
 
-from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import processes, remote
 from tff_fair.experiments.sweeps.executors import option_error
 from tff_fair.experiments.sweeps.jobs import LOST, Job
@@ -143,18 +142,19 @@ class DaskWorkers:
     """Returns the addresses of the workers.
 
     Raises:
-      RunError: If the scheduler is gone.
+      ArgumentError: If the scheduler is gone.
     """
     now = time.monotonic()
     if now - self._last_question >= _SECONDS_PER_QUESTION:
       self._last_question = now
       try:
         self._workers = set(self.client.nthreads())
-      except (OSError, RuntimeError) as error:
-        where = self._options.get(_SCHEDULER, "of this machine")
-        raise RunError(
-          f"The Dask scheduler {where} is gone; what the runs have saved is "
-          "kept, and the same command goes on from there."
+      except Exception as error:  # Of many kinds.
+        raise option_error(
+          _SCHEDULER,
+          self._options.get(_SCHEDULER, "of this machine"),
+          "is gone; what the runs have saved is kept, and the same command "
+          "goes on from there.",
         ) from error
     return self._workers
 
@@ -222,7 +222,7 @@ class _Task:
 @contextlib.contextmanager
 def _errors_ignored() -> Iterator[None]:
   """For requests to a worker or a scheduler that may be gone."""
-  with contextlib.suppress(OSError, RuntimeError, ValueError):
+  with contextlib.suppress(Exception):
     yield
 
 

@@ -70,7 +70,8 @@ class Executor(Protocol):
     """Starts a run.
 
     Raises:
-      RunError: If it cannot be started.
+      RunError: If the cluster does not take it.
+      ArgumentError: If the cluster is gone.
     """
 
 
