@@ -1,5 +1,6 @@
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import pathlib
@@ -199,6 +200,30 @@ def test_another_program_is_kept_out(path):
       timeout=60,
     )
   assert "another program is at work" in result.stderr.splitlines()[-1]
+
+
+def test_a_file_system_without_locks_keeps_others_out_too(path, monkeypatch):
+  no_locks = mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available"))
+  monkeypatch.setattr(fcntl, "flock", no_locks)
+  with run_folder.take_folder([path], CONFIGURATION) as folder:
+    assert folder.is_at_work
+    with (
+      pytest.raises(errors.FolderTakenError, match="at work"),
+      run_folder.take_folder([path], CONFIGURATION),
+    ):
+      pass
+    assert folder.config.exists()
+  assert not folder.is_at_work
+  assert everything_in(path) == [folder.config]
+  folder.config.unlink()
+  path.rmdir()
+  path.parent.rmdir()
+  with (
+    pytest.raises(RuntimeError),
+    run_folder.take_folder([path], CONFIGURATION),
+  ):
+    raise RuntimeError
+  assert not path.parent.exists()  # Nothing of the claim is left.
 
 
 def fail_in(path, error, *, saved):
