@@ -163,13 +163,58 @@ class Rule(hyperparameters.Hyperparameters, abc.ABC):
     """
 
 
+class Sums(NamedTuple):
+  """What a separable rule may know of a cohort where only sums are known.
+
+  With e_k = exp(l_k - r), r the rule's `log_reference`:
+
+  Attributes:
+    weight: float64[], sum_k w_k, w_k being n_k or 1.
+    scale: float64[], sum_k e_k.
+    first_moment: float64[], sum_k e_k x_k; 0 without a covariate.
+    second_moment: float64[], sum_k e_k x_k^2; 0 without a covariate.
+    terms: float64[] each, the sums of the rule's own `terms`, by name.
+  """
+
+  weight: tf.Tensor
+  scale: tf.Tensor
+  first_moment: tf.Tensor
+  second_moment: tf.Tensor
+  terms: Mapping[str, tf.Tensor] = collections.OrderedDict()
+
+
+class SumsOutput(NamedTuple):
+  """What a separable rule returns for sums: c_k = e_k (level + slope x_k).
+
+  Attributes:
+    level: float64[], u.
+    slope: float64[], v; `None` without a covariate.
+    measurements: Scalars to report, by name.
+    for_finalizer: Scalars that go to the finalizer beside the direction.
+  """
+
+  level: tf.Tensor
+  slope: tf.Tensor | None = None
+  measurements: Mapping[str, tf.Tensor] = collections.OrderedDict()
+  for_finalizer: Mapping[str, tf.Tensor] = collections.OrderedDict()
+
+
 class SeparableRule(Rule):
   """A rule whose coefficients need no second look at the updates.
 
   c_k = exp(l_k) * (u + v * x_k), where l_k and x_k depend on client k alone and
   only the scalars u and v on the whole cohort. The sum over clients is then
   known from sums that can be taken as the updates arrive, in O(d) memory.
+
+  Where `from_sums` is defined, sums over clients are all that the server needs
+  to know, so that secure sums can bring them.
+
+  Attributes:
+    own_factor: Whether c_k / p_k depends on client k alone, so that one client
+      can be kept from changing what others add to the sum.
   """
+
+  own_factor: ClassVar[bool] = False
 
   @abc.abstractmethod
   def log_weight(self, cohort: Cohort) -> tf.Tensor:
@@ -183,6 +228,42 @@ class SeparableRule(Rule):
     """Returns x_k, float64[m], or `None` where c_k is exp(l_k) times u."""
     del cohort
     return None
+
+  def terms(self, cohort: Cohort) -> Mapping[str, tf.Tensor]:
+    """Returns what `from_sums` needs beside the moments, float64[m] each.
+
+    Args:
+      cohort: As `log_weight` has it; each entry is a function of client k
+        alone.
+    """
+    del cohort
+    return {}
+
+  def log_reference(self) -> float:
+    """Returns r, so that exp(l_k - r) stays within the range of a sum.
+
+    Raises:
+      OptionError: If the hyperparameters give none.
+    """
+    return 0.0
+
+  def from_sums(self, sums: Sums) -> SumsOutput:
+    """Returns u and v, and what the round reports, from sums over clients.
+
+    Args:
+      sums: All of them are zero without a client.
+    """
+    raise NotImplementedError
+
+  @classmethod
+  def can_use_sums(cls) -> bool:
+    """Returns whether `from_sums` is defined."""
+    return cls.from_sums is not SeparableRule.from_sums
+
+  @classmethod
+  def has_covariate(cls) -> bool:
+    """Returns whether there is an x_k."""
+    return cls.covariate is not SeparableRule.covariate
 
 
 def client_dataset(

@@ -21,6 +21,7 @@ held at 1e-3 or above, and `certainty_floored` says when.
 import collections
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Unpack
 
 import tensorflow as tf
@@ -82,28 +83,15 @@ class AdaFedAdamRule(types.SeparableRule):
       tf.zeros_like(log_weight),
     )
     scale = _inverse_own_rate(cohort)
-    moves = scale > 0
-    # C_k = log(eta'_k / eta) + 1, and 1 for a client that does not move.
-    certainty = 1.0 - tf.reduce_sum(
-      w
-      * tf.where(
-        moves,
-        tf.math.log(tf.where(moves, scale, 1.0))
-        + tf.math.log(cohort.learning_rate),
-        tf.zeros_like(w),
-      )
-    )
-    held = tf.maximum(certainty, tf.constant(_LEAST_CERTAINTY, tf.float64))
+    certainty = 1.0 - tf.reduce_sum(w * _log_ratio(cohort, scale))
+    measurements, for_finalizer = _reported_certainty(certainty)
     return types.RuleOutput(
       w * scale,
       state,
       collections.OrderedDict(
-        certainty=certainty,
-        certainty_floored=tf.cast(certainty < held, tf.int32),
-        weight_min=tf.reduce_min(w),
-        weight_max=tf.reduce_max(w),
+        measurements, weight_min=tf.reduce_min(w), weight_max=tf.reduce_max(w)
       ),
-      for_finalizer=collections.OrderedDict(certainty=held),
+      for_finalizer=for_finalizer,
     )
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
@@ -111,6 +99,57 @@ class AdaFedAdamRule(types.SeparableRule):
     return improvement_log_weight(
       cohort.weight, cohort.loss, cohort.initial_loss, self.alpha
     ) + tf.math.log(_inverse_own_rate(cohort))
+
+  def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:
+    """See the base class."""
+    w = tf.exp(
+      improvement_log_weight(
+        cohort.weight, cohort.loss, cohort.initial_loss, self.alpha
+      )
+    )
+    log_ratio = _log_ratio(cohort, _inverse_own_rate(cohort))
+    return {"improvement": w, "log_ratio": w * log_ratio}
+
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class."""
+    total = sums.terms["improvement"]
+    certainty = 1.0 - tf.math.divide_no_nan(sums.terms["log_ratio"], total)
+    measurements, for_finalizer = _reported_certainty(certainty)
+    return types.SumsOutput(
+      tf.math.reciprocal_no_nan(total),
+      measurements=measurements,
+      for_finalizer=for_finalizer,
+    )
+
+
+def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
+  """Returns log(eta / eta'_k) = 1 - C_k; 0 for a client that does not move.
+
+  Args:
+    cohort: The clients.
+    scale: float64[m], 1/eta'_k.
+  """
+  moves = scale > 0
+  return tf.where(
+    moves,
+    tf.math.log(tf.where(moves, scale, 1.0))
+    + tf.math.log(cohort.learning_rate),
+    tf.zeros_like(scale),
+  )
+
+
+def _reported_certainty(
+  certainty: tf.Tensor,
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+  """Returns what is reported of C, and what goes to the finalizer."""
+  held = tf.maximum(certainty, tf.constant(_LEAST_CERTAINTY, tf.float64))
+  return (
+    collections.OrderedDict(
+      certainty=certainty,
+      certainty_floored=tf.cast(certainty < held, tf.int32),
+    ),
+    collections.OrderedDict(certainty=held),
+  )
 
 
 def _inverse_own_rate(cohort: types.Cohort) -> tf.Tensor:

@@ -18,6 +18,8 @@ from tff_fair.methods import building
 class FedAvgRule(types.SeparableRule):
   """Coefficients c_k = p_k."""
 
+  own_factor = True
+
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
@@ -27,6 +29,10 @@ class FedAvgRule(types.SeparableRule):
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
     """See the base class."""
     return tf.math.log(cohort.weight)
+
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class."""
+    return types.SumsOutput(tf.math.reciprocal_no_nan(sums.weight))
 
 
 build_fedavg = building.rule_builder(FedAvgRule, "fedavg")

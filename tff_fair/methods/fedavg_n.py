@@ -22,6 +22,7 @@ class FedAvgNRule(types.SeparableRule):
   """Coefficients c_k = p_k / ||Delta_k||."""
 
   geometry = types.Geometry.NORMS
+  own_factor = True
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
@@ -36,6 +37,10 @@ class FedAvgNRule(types.SeparableRule):
     return tf.math.log(cohort.weight) + tf.math.log(
       norms.inverse_norms(cohort.squared_norm)
     )
+
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class."""
+    return types.SumsOutput(tf.math.reciprocal_no_nan(sums.weight))
 
 
 build_fedavg_n = building.rule_builder(FedAvgNRule, "fedavg_n")

@@ -10,6 +10,7 @@ norm ||a_k||_1 of the paper (see `ClientSignals.effective_steps`).
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -39,6 +40,18 @@ class FedNovaRule(types.SeparableRule):
     """See the base class."""
     return tf.math.log(
       tf.math.divide_no_nan(cohort.weight, cohort.effective_steps)
+    )
+
+  def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:
+    """See the base class."""
+    return {"steps": cohort.weight * cohort.effective_steps}
+
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class."""
+    mean_steps = tf.math.divide_no_nan(sums.terms["steps"], sums.weight)
+    return types.SumsOutput(
+      tf.math.divide_no_nan(mean_steps, sums.weight),
+      measurements={"effective_steps_mean": mean_steps},
     )
 
 

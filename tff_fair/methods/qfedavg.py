@@ -13,10 +13,13 @@ Clients are unweighted. Choices made here: the losses are divided by the largest
 before they are raised to powers, which leaves d as it is and keeps the powers
 finite; a loss of zero with 0 < q < 1 makes the curvature term infinite, hence
 d = 0, unless that client's update is zero too. Losses below zero, which the
-objective does not allow, count as zero.
+objective does not allow, count as zero. Where only sums are known, the largest
+loss is not: a client whose powers are out of bounds, as that infinite term is,
+does not count.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -46,15 +49,29 @@ def qfedavg_coefficients(
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
   relative = loss / scale
   power = tf.pow(relative, exponent)
-  # q f^(q-1) = q (f/s)^q / ((f/s) s); 0 where q or the update is 0.
   squared_w = tf.square(lipschitz) * squared_norm
-  curvature = tf.where(
-    tf.logical_or(tf.equal(squared_w, 0), tf.equal(q, 0)),
-    tf.zeros_like(loss),
-    exponent * tf.pow(relative, exponent - 1) / scale * squared_w,
-  )
+  curvature = _curvature(relative, squared_w, scale, q)
   return lipschitz * tf.math.divide_no_nan(
     power, tf.reduce_sum(curvature + lipschitz * power)
+  )
+
+
+def _curvature(
+  relative: tf.Tensor, squared_w: tf.Tensor, scale: tf.Tensor, q: float
+) -> tf.Tensor:
+  """Returns q (f_k/s)^(q-1) ||w_k||^2 / s; 0 where q or the update is 0.
+
+  Args:
+    relative: float64[m], f_k / s, 0 or more.
+    squared_w: float64[m], ||w_k||^2.
+    scale: float64[], s.
+    q: 0 or more.
+  """
+  exponent = tf.constant(q, relative.dtype)
+  return tf.where(
+    tf.logical_or(tf.equal(squared_w, 0), tf.equal(q, 0)),
+    tf.zeros_like(relative),
+    exponent * tf.pow(relative, exponent - 1) / scale * squared_w,
   )
 
 
@@ -91,6 +108,19 @@ class QFedAvgRule(types.SeparableRule):
     exponent = tf.constant(self.q, loss.dtype)
     # L is the same for every client of a round, but need not be.
     return tf.math.xlogy(exponent, loss) + tf.math.log(self._lipschitz(cohort))
+
+  def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:
+    """See the base class; losses are not divided by the largest, unknown."""
+    squared_w = tf.square(self._lipschitz(cohort)) * cohort.squared_norm
+    loss = tf.nn.relu(cohort.loss)
+    one = tf.ones([], loss.dtype)
+    return {"curvature": _curvature(loss, squared_w, one, self.q)}
+
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class."""
+    return types.SumsOutput(
+      tf.math.reciprocal_no_nan(sums.terms["curvature"] + sums.scale)
+    )
 
   def _lipschitz(self, cohort: types.Cohort) -> tf.Tensor:
     ones = tf.ones_like(cohort.loss)

@@ -3,13 +3,16 @@
 Li, Beirami, Sanjabi, Smith, "Tilted Empirical Risk Minimization" (ICLR 2021).
 
   c_k = p_k exp(t f_k) / sum_j p_j exp(t f_j)
+
+Choice made here: a hyperparameter may cap the losses. Without one, exp(t f_k)
+knows no bound, and secure sums need one.
 """
 
 import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import summing, types
+from tff_fair import checks, summing, types
 from tff_fair.hyperparameters import hparam
 from tff_fair.methods import building
 
@@ -39,6 +42,11 @@ class TermRule(types.SeparableRule):
     "Tilt; 0 recovers FedAvg, a large one follows the largest loss, a negative "
     "one the smallest.",
   )
+  loss_cap: float | None = hparam(
+    None,
+    "Losses above it count as it. None caps none; secure sums need one where t "
+    "is positive.",
+  )
 
   signals = ("loss",)
 
@@ -50,7 +58,26 @@ class TermRule(types.SeparableRule):
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
     """See the base class."""
-    return tilted_log_weight(cohort.loss, cohort.weight, self.t)
+    loss = cohort.loss
+    if self.loss_cap is not None:
+      loss = tf.minimum(loss, tf.constant(self.loss_cap, loss.dtype))
+    return tilted_log_weight(loss, cohort.weight, self.t)
+
+  def log_reference(self) -> float:
+    """Returns the largest t f_k; see the base class."""
+    if self.t <= 0:
+      return 0.0
+    if self.loss_cap is None:
+      raise checks.OptionError(
+        "loss_cap",
+        "TERM with secure sums needs the hyperparameter loss_cap: no sum tells "
+        "the largest loss, by which exp(t f_k) is kept within bounds.",
+      )
+    return self.t * self.loss_cap
+
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class."""
+    return types.SumsOutput(tf.math.reciprocal_no_nan(sums.scale))
 
 
 build_term = building.rule_builder(TermRule, "term")

@@ -76,6 +76,19 @@ class VRedRule(types.SeparableRule):
     """See the base class."""
     return cohort.loss
 
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class; beta_max needs the least loss, which is no sum."""
+    mean, second = (
+      tf.math.divide_no_nan(moment, sums.scale)
+      for moment in (sums.first_moment, sums.second_moment)
+    )
+    level = tf.math.reciprocal_no_nan(sums.scale)
+    return types.SumsOutput(
+      level * (1.0 - 2.0 * self.beta * mean),
+      level * (2.0 * self.beta),
+      {"loss_variance": tf.nn.relu(second - tf.square(mean))},
+    )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SemiVRedRule(types.Rule):

@@ -2,15 +2,15 @@
 
 from tff_fair.summing.defences import Defence
 from tff_fair.summing.rule_factory import (
-  TWO_PHASE,
   FactoryOptions,
   RuleFactory,
   factory_of,
-  supported_aggregations,
 )
 from tff_fair.summing.trimmed_sum import TrimmedSumFactory
+from tff_fair.summing.ways import SECURE, TWO_PHASE, supported_aggregations
 
 __all__ = [
+  "SECURE",
   "TWO_PHASE",
   "Defence",
   "FactoryOptions",

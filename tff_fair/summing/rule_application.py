@@ -1,7 +1,7 @@
 """Applies a rule to a collected cohort, and says what the round reports."""
 
 import collections
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
@@ -123,11 +123,10 @@ def round_output(
     direction that is not finite is reported as it is, and no step is taken.
   """
   num_clients = tf.size(rows.client_id)
-  norm = tf.sqrt(norms.squared_norm(direction))
   measurements = collections.OrderedDict(
     num_clients=num_clients,
     num_clients_excluded=rows.num_excluded,
-    direction_norm=_reported(norm),
+    direction_norm=direction_norm(direction),
   )
   if reader.fields:
     order = tf.argsort(rows.client_id, stable=True)
@@ -139,18 +138,66 @@ def round_output(
       losses = rows.columns[:, reader.columns.index("loss")]
       measurements["client_losses"] = _reported(tf.gather(losses, order))
   measurements.update(output.measurements)
-  # Finite updates and coefficients may have a sum beyond the range of floats.
-  is_finite = tf.math.is_finite(norm)
-  result = RoundUpdate(
+  result = round_update(direction, num_clients, output.for_finalizer)
+  return output.state, result, measurements
+
+
+def round_update(
+  direction: types.TensorStructure,
+  num_clients: tf.Tensor,
+  for_finalizer: Mapping[str, tf.Tensor],
+) -> RoundUpdate:
+  """Returns the result of an aggregation; no step if d is not finite.
+
+  Finite updates and coefficients may have a sum beyond the range of floats.
+
+  Args:
+    direction: d, a structure of tensors.
+    num_clients: int32[], the clients that counted.
+    for_finalizer: float32 scalars that the rule sends along.
+  """
+  is_finite = tf.math.is_finite(direction_norm(direction))
+  return RoundUpdate(
     tf.cond(
       is_finite,
       lambda: tf.nest.map_structure(tf.identity, direction),
       lambda: tf.nest.map_structure(tf.zeros_like, direction),
     ),
     tf.where(is_finite, num_clients, 0),
-    output.for_finalizer,
+    for_finalizer,
   )
-  return output.state, result, measurements
+
+
+def direction_norm(direction: types.TensorStructure) -> tf.Tensor:
+  """Returns ||d||, float32[], as it is reported."""
+  return _reported(tf.sqrt(norms.squared_norm(direction)))
+
+
+def from_sums_output(
+  output: types.SumsOutput,
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+  """Returns a rule's measurements and scalars, in the types that travel."""
+  measurements, for_finalizer = (
+    collections.OrderedDict((name, _reported(value)) for name, value in group)
+    for group in (output.measurements.items(), output.for_finalizer.items())
+  )
+  return measurements, for_finalizer
+
+
+def weighted_sum(
+  specs: types.TensorStructure,
+  terms: Sequence[tuple[tf.Tensor, types.TensorStructure]],
+) -> types.TensorStructure:
+  """Returns the sum of factors times structures, in the dtypes of `specs`."""
+
+  def add(spec: tf.TensorSpec, *layers: tf.Tensor) -> tf.Tensor:
+    scaled = [
+      factor * tf.cast(layer, tf.float64)
+      for (factor, _), layer in zip(terms, layers, strict=True)
+    ]
+    return tf.cast(tf.add_n(scaled), spec.dtype)
+
+  return tf.nest.map_structure(add, specs, *[term for _, term in terms])
 
 
 def _unless_empty(

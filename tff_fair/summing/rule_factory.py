@@ -6,19 +6,18 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 import tensorflow_federated as tff
 
-from tff_fair import checks, hyperparameters, types
+from tff_fair import checks, hyperparameters, privacy, types
 from tff_fair.summing import (
   defences,
   outputs,
+  private,
   scalars,
+  secure,
   stacked,
   streaming,
   two_phase,
+  ways,
 )
-
-STREAMING = "streaming"
-TWO_PHASE = "two_phase"
-STACKED = "stacked"
 
 
 class FactoryOptions(TypedDict, total=False):
@@ -27,23 +26,9 @@ class FactoryOptions(TypedDict, total=False):
   aggregation: str | None
   client_weighting: str
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+  secure_bound: float | None
+  dp: privacy.DifferentialPrivacy | None
   defence: defences.Defence | None
-
-
-def supported_aggregations(
-  rule: types.Rule | type[types.Rule],
-) -> tuple[str, ...]:
-  """Returns the ways to sum that a rule allows, the default first.
-
-  Args:
-    rule: A rule, or its class, which alone decides.
-  """
-  rule_class = rule if isinstance(rule, type) else type(rule)
-  if rule_class.geometry is types.Geometry.GRAM:
-    return (STACKED,)
-  if issubclass(rule_class, types.SeparableRule):
-    return (STREAMING, TWO_PHASE, STACKED)
-  return (TWO_PHASE, STACKED)
 
 
 class RuleFactory(tff.aggregators.WeightedAggregationFactory):
@@ -67,7 +52,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   `loss_std`, `loss_min`, `loss_max` (with signals), and
   `directional_derivative_min` (min_k <update_k, d>, where the Gram matrix is
   known), `client_ids`, `coefficients` and `client_losses` (with signals), then
-  those of the rule, and as `sum` those of the inner sum, if any.
+  those of the rule, and as `sum` those of the inner sum, if any. Secure and
+  private sums tell nothing of single clients: there it is `num_clients`,
+  `num_clients_excluded`, `num_clients_out_of_bounds`, `direction_norm`, and
+  those of the rule that follow from sums.
   """
 
   def __init__(
@@ -77,58 +65,54 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     aggregation: str | None = None,
     client_weighting: str = "num_examples",
     sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+    secure_bound: float | None = None,
+    dp: privacy.DifferentialPrivacy | None = None,
     defence: defences.Defence | None = None,
   ) -> None:
     """Initializes the factory.
 
     Args:
       rule: Chooses the coefficients.
-      aggregation: "streaming", "two_phase" or "stacked"; `None` takes the
-        cheapest that the rule allows, or "two_phase" with a `sum_factory`.
+      aggregation: "streaming", "two_phase", "stacked" or "secure"; `None` takes
+        the cheapest that the rule allows, or "two_phase" with a `sum_factory`.
       client_weighting: What p_k is: "num_examples", n_k over its sum, or
         "uniform", 1/m.
-      sum_factory: Sums the scaled updates in the two-phase way, for instance
-        `tff.aggregators.SecureSumFactory`; `None` sums in the clear.
+      sum_factory: Sums what clients send, the scaled updates in the two-phase
+        way, all terms in the secure way. It must return a sum, no mean. `None`
+        sums in the clear, or with `tff.aggregators.SecureSumFactory` in the
+        secure way.
+      secure_bound: For the secure way, the largest absolute value in a client's
+        e_k Delta_k; a client beyond it is left out. `None` is 1024, or no bound
+        with a `sum_factory`.
+      dp: Adds noise for differential privacy, see `tff_fair.privacy.dp`; `None`
+        adds none.
       defence: Bounds what single updates can do; `None` trusts all that count.
 
     Raises:
+      TypeError: If `sum_factory` is no factory.
       OptionError: If the rule does not allow `aggregation`, `sum_factory` is
-        given for another way than "two_phase", a choice is unknown, or the
-        defence needs another way to sum or has a sum of its own.
+        given for a way without one or returns no sum, a choice is unknown, the
+        defence needs another way to sum or has a sum of its own, or `dp` would
+        not protect.
     """
-    supported = supported_aggregations(rule)
-    robust_sum = defence.sum_factory if defence else None
-    if defence and robust_sum:
-      if TWO_PHASE not in supported or aggregation not in (None, TWO_PHASE):
-        raise checks.OptionError("defence", _no_sum(rule, defence, aggregation))
-      if sum_factory is not None:
-        raise checks.OptionError(
-          "sum_factory",
-          f"The defence {defence.kind!r} is a sum of its own: leave out "
-          "sum_factory, or the defence.",
-        )
-      sum_factory = robust_sum
-    if aggregation is None:
-      aggregation = supported[0] if sum_factory is None else TWO_PHASE
-    if aggregation not in supported:
-      raise checks.OptionError(
-        "aggregation",
-        f"{type(rule).__name__} can be summed in these ways: "
-        f"{', '.join(supported)}; found {aggregation!r}.",
-      )
-    if sum_factory is not None and aggregation != TWO_PHASE:
-      raise checks.OptionError(
-        "sum_factory",
-        f"A sum_factory goes with aggregation={TWO_PHASE!r}, found "
-        f"{aggregation!r}.",
-      )
     checks.check_choice(
       "client_weighting", client_weighting, scalars.CLIENT_WEIGHTINGS
     )
+    way = ways.choose(
+      rule,
+      aggregation=aggregation,
+      client_weighting=client_weighting,
+      sum_factory=sum_factory,
+      secure_bound=secure_bound,
+      dp=dp,
+      defence=defence,
+    )
     self._rule = rule
-    self._aggregation = aggregation
+    self._aggregation = way.aggregation
     self._client_weighting = client_weighting
-    self._sum_factory = sum_factory
+    self._sum_factory = way.sum_factory
+    self._secure_bound = secure_bound
+    self._dp = dp
     self._defence = defence
 
   @property
@@ -140,6 +124,17 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   def aggregation(self) -> str:
     """The way to sum."""
     return self._aggregation
+
+  @property
+  def sums_securely(self) -> bool:
+    """Whether no number of a client may leave it in the clear.
+
+    `tff.aggregators.SumFactory` in the place of the secure sum says that it
+    may: it is for tests.
+    """
+    return self._aggregation == ways.SECURE and not isinstance(
+      self._sum_factory, tff.aggregators.SumFactory
+    )
 
   def create_for_rounds(
     self,
@@ -191,9 +186,26 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:
     """Builds the process of the way to sum."""
-    if self._aggregation == STACKED:
+    if self._dp is not None:
+      return private.build_private(
+        reader,
+        value_type,
+        weight_type,
+        self._dp,
+        sum_factory=self._sum_factory,
+        securely=self._aggregation == ways.SECURE,
+      )
+    if self._aggregation == ways.SECURE:
+      return secure.build_secure(
+        reader,
+        value_type,
+        weight_type,
+        bound=self._secure_bound,
+        sum_factory=self._sum_factory,
+      )
+    if self._aggregation == ways.STACKED:
       return stacked.build_stacked(reader, value_type, weight_type)
-    if self._aggregation == STREAMING:
+    if self._aggregation == ways.STREAMING:
       return streaming.build_streaming(reader, value_type, weight_type)
     return two_phase.build_two_phase(
       reader,
@@ -226,23 +238,6 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         output.state, output.result.update, output.measurements
       ),
     )
-
-
-def _no_sum(
-  rule: types.Rule, defence: defences.Defence, aggregation: str | None
-) -> str:
-  """Says why a defence that is a sum does not go with a rule or a way."""
-  if TWO_PHASE in supported_aggregations(rule):
-    why = f"found aggregation={aggregation!r}; leave it out"
-  else:
-    why = (
-      f"{type(rule).__name__} needs the inner products of all updates, which "
-      "are not known there; take 'clipping' or 'zeroing'"
-    )
-  return (
-    f"The defence {defence.kind!r} takes the place of the sum of "
-    f"aggregation={TWO_PHASE!r}: {why}."
-  )
 
 
 _Factory = TypeVar("_Factory", bound=type[RuleFactory])

@@ -44,7 +44,7 @@ def build_streaming(
       f"{type(rule).__name__}. Choose another aggregation."
     )
   specs = tff.types.type_to_tf_tensor_specs(value_type)
-  has_covariate = type(rule).covariate is not types.SeparableRule.covariate
+  has_covariate = rule.has_covariate()
 
   def zero() -> Seen:
     return reader.empty(), moments.of_none(specs, has_covariate)
@@ -71,7 +71,7 @@ def build_streaming(
       slope = _slope(rule, reader, rows, of_all, output)
       terms.append((slope, of_all.comoment))
     return rule_application.round_output(
-      reader, rows, output, _weighted_sum(specs, terms)
+      reader, rows, output, rule_application.weighted_sum(specs, terms)
     )
 
   return single_aggregate.build_single_aggregate(
@@ -106,22 +106,6 @@ def _merge(first: Seen, second: Seen) -> Seen:
     scalars.concat_rows(first[0], second[0]),
     moments.merge(first[1], second[1]),
   )
-
-
-def _weighted_sum(
-  specs: types.TensorStructure,
-  terms: list[tuple[tf.Tensor, types.TensorStructure]],
-) -> types.TensorStructure:
-  """Returns the sum of factors times structures, in the dtypes of `specs`."""
-
-  def add(spec: tf.TensorSpec, *layers: tf.Tensor) -> tf.Tensor:
-    scaled = [
-      factor * tf.cast(layer, tf.float64)
-      for (factor, _), layer in zip(terms, layers, strict=True)
-    ]
-    return tf.cast(tf.add_n(scaled), spec.dtype)
-
-  return tf.nest.map_structure(add, specs, *[term for _, term in terms])
 
 
 def _slope(

@@ -1,0 +1,32 @@
+"""Private rounds: differential privacy, and what counts as a sum.
+
+    private = tff_fair.privacy.dp(
+      noise_multiplier=1.0, clients_per_round=100, clip=0.5
+    )
+    process = tff_fair.algorithms.build(
+      "fedavg", model_fn, client_optimizer=sgd, client_weighting="uniform",
+      dp=private,
+    )
+    tff_fair.privacy.epsilon(private, num_clients=10_000, rounds=500)
+
+Secure sums are a way of summing: `aggregation="secure"`.
+"""
+
+from tff_fair.privacy.accounting import (
+  FIXED_SIZE,
+  POISSON,
+  default_delta,
+  epsilon,
+)
+from tff_fair.privacy.differential import DifferentialPrivacy, dp
+from tff_fair.privacy.sum_check import check_sums
+
+__all__ = [
+  "FIXED_SIZE",
+  "POISSON",
+  "DifferentialPrivacy",
+  "check_sums",
+  "default_delta",
+  "dp",
+  "epsilon",
+]

@@ -1,0 +1,91 @@
+"""What a private run has spent: epsilon, by Google's dp-accounting.
+
+The runs of this project draw cohorts of a fixed size without replacement. Wang,
+Balle, Kasiviswanathan, "Subsampled Renyi Differential Privacy and Analytical
+Moments Accountant" (AISTATS 2019) bound what that spends, where neighbours
+differ in the data of one client. Replacing a client's data changes the sum by
+up to 2 C, twice the clip, so that the noise counts half.
+
+Mironov, Talwar, Zhang, "Renyi Differential Privacy of the Sampled Gaussian
+Mechanism" (2019) bound it for cohorts into which each client comes by a draw of
+its own, where neighbours differ in the presence of one client.
+"""
+
+from tff_fair import checks
+from tff_fair.privacy import differential
+
+FIXED_SIZE, POISSON = "fixed_size", "poisson"
+
+
+def epsilon(
+  settings: differential.DifferentialPrivacy,
+  *,
+  num_clients: int,
+  rounds: int,
+  delta: float | None = None,
+  sampling: str = FIXED_SIZE,
+) -> float:
+  """Returns the epsilon of the models of all rounds, for a delta.
+
+  It counts on cohorts that nobody knows, drawn uniformly and anew in each
+  round.
+
+  Args:
+    settings: The noise and the size of the cohorts.
+    num_clients: N, the size of the population.
+    rounds: The number of rounds.
+    delta: `None` takes `default_delta`.
+    sampling: "fixed_size": `clients_per_round` of N clients without
+      replacement; neighbours differ in the data of one client. "poisson": each
+      client by itself, with the probability `clients_per_round` / N; neighbours
+      differ in the presence of one client.
+
+  Returns:
+    Epsilon, infinite without noise.
+
+  Raises:
+    OptionError: If an argument is out of range; a `ValueError`.
+  """
+  import dp_accounting  # noqa: PLC0415  Takes a second.
+  from dp_accounting import rdp  # noqa: PLC0415
+
+  checks.check_integer("rounds", rounds, minimum=0)
+  checks.check_choice("sampling", sampling, (FIXED_SIZE, POISSON))
+  checks.check_integer(
+    "num_clients", num_clients, minimum=settings.clients_per_round
+  )
+  delta = default_delta(num_clients) if delta is None else delta
+  checks.check_number(
+    "delta", delta, minimum=0, maximum=1, exclude_minimum=True
+  )
+  if rounds == 0:
+    return 0.0
+  if settings.noise_multiplier == 0:
+    return float("inf")
+  relation = dp_accounting.NeighboringRelation
+  if sampling == POISSON:
+    neighbours = relation.ADD_OR_REMOVE_ONE
+    event = dp_accounting.PoissonSampledDpEvent(
+      settings.clients_per_round / num_clients,
+      dp_accounting.GaussianDpEvent(float(settings.noise_multiplier)),
+    )
+  else:
+    neighbours = relation.REPLACE_ONE
+    event = dp_accounting.SampledWithoutReplacementDpEvent(
+      num_clients,
+      settings.clients_per_round,
+      # The accountant wants the noise over the sensitivity, which is 2 C here.
+      dp_accounting.GaussianDpEvent(settings.noise_multiplier / 2),
+    )
+  accountant = rdp.RdpAccountant(neighboring_relation=neighbours)
+  accountant.compose(event, rounds)
+  return float(accountant.get_epsilon(delta))
+
+
+def default_delta(num_clients: int) -> float:
+  """Returns N^-1.1, as McMahan et al. (2018) have it.
+
+  Args:
+    num_clients: N.
+  """
+  return float(num_clients) ** -1.1

@@ -1,0 +1,116 @@
+"""Differential privacy of the sum of a round.
+
+McMahan, Ramage, Talwar, Zhang, "Learning Differentially Private Recurrent
+Language Models" (ICLR 2018), the estimator with a fixed denominator:
+
+  d = (sum_k clip(s_k Delta_k) + N(0, (z C)^2)) / m
+
+C is the clip, z the noise multiplier, m the fixed size of a cohort, and s_k a
+factor that depends on client k alone. So adding or removing one client changes
+the sum by C at most, whatever that client sends, and replacing one by 2 C.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_fair import checks, types
+from tff_fair.kernels import norms
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DifferentialPrivacy:
+  """Noise on the sum of a round, and bounds on what one client adds to it.
+
+  Attributes:
+    noise_multiplier: z, the standard deviation of the noise over the clip.
+    clients_per_round: m, the denominator, however many clients report back.
+    clip: C, the largest norm of what one client adds to the sum.
+  """
+
+  noise_multiplier: float
+  clients_per_round: int
+  clip: float
+
+  def __post_init__(self) -> None:
+    """Checks the values.
+
+    Raises:
+      TypeError: If an attribute has the wrong type.
+      OptionError: If it has a wrong value.
+    """
+    checks.check_number("noise_multiplier", self.noise_multiplier, minimum=0)
+    checks.check_integer("clients_per_round", self.clients_per_round, minimum=1)
+    checks.check_number(
+      "clip", self.clip, minimum=0, exclude_minimum=True, in_float32=True
+    )
+
+  @property
+  def noise_stddev(self) -> float:
+    """The standard deviation z C of the noise on each weight of the sum."""
+    return self.noise_multiplier * self.clip
+
+
+def dp(
+  noise_multiplier: float, clients_per_round: int, clip: float
+) -> DifferentialPrivacy:
+  """Returns the option `dp` of a builder or a factory.
+
+  Args:
+    noise_multiplier: z, the standard deviation of the noise over the clip; 0
+      adds none, and protects nobody.
+    clients_per_round: m, the size of a cohort, by which the sum is divided.
+    clip: C, the largest norm of what one client adds to the sum.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If it has a wrong value; a `ValueError`.
+  """
+  return DifferentialPrivacy(
+    noise_multiplier=noise_multiplier,
+    clients_per_round=clients_per_round,
+    clip=clip,
+  )
+
+
+def clipped(
+  update: types.TensorStructure, factor: tf.Tensor, clip: float
+) -> types.TensorStructure:
+  """Returns s_k Delta_k, shortened to the norm C where it is longer.
+
+  The norm is taken in float64: TFF's own clipping takes it in float32, where an
+  update with entries of 1e30 has an infinite norm and becomes NaN.
+
+  Args:
+    update: Delta_k, a structure of finite floats.
+    factor: float64[], s_k, 0 or more.
+    clip: C.
+  """
+  norm = factor * tf.sqrt(norms.squared_norm(update))
+  longest = tf.constant(clip, tf.float64)
+  shortened = tf.where(norm > longest, longest / norm, tf.ones_like(norm))
+  scale = factor * shortened
+  return tf.nest.map_structure(
+    lambda layer: tf.cast(scale * tf.cast(layer, tf.float64), layer.dtype),
+    update,
+  )
+
+
+def noised_mean(
+  total: types.TensorStructure, settings: DifferentialPrivacy
+) -> types.TensorStructure:
+  """Returns the sum with noise, over the fixed size of a cohort.
+
+  Args:
+    total: The sum of the clipped updates, a structure of floats.
+    settings: The noise, and the size.
+  """
+
+  def of_layer(layer: tf.Tensor) -> tf.Tensor:
+    noise = tf.random.normal(
+      tf.shape(layer), stddev=settings.noise_stddev, dtype=tf.float64
+    )
+    mean = (tf.cast(layer, tf.float64) + noise) / settings.clients_per_round
+    return tf.cast(mean, layer.dtype)
+
+  return tf.nest.map_structure(of_layer, total)

@@ -1,0 +1,103 @@
+"""Whether an aggregation factory returns a sum.
+
+A rule's coefficients are those of a sum. A factory that returns a mean makes
+the step as many times too short as there are clients, and nobody notices.
+"""
+
+import types
+from collections.abc import Iterator
+
+import tensorflow_federated as tff
+
+from tff_fair import checks
+
+_OF_FACTORIES = (
+  tff.aggregators.UnweightedAggregationFactory,
+  tff.aggregators.WeightedAggregationFactory,
+)
+_MEANS = (tff.aggregators.MeanFactory, tff.aggregators.UnweightedMeanFactory)
+
+
+def check_sums(factory: object) -> None:
+  """Checks that a factory is unweighted and does not divide what it sums.
+
+  It knows TFF's factories, nested in one another in any way. It cannot see what
+  a factory of one's own does.
+
+  Args:
+    factory: The factory.
+
+  Raises:
+    TypeError: If it is no factory of TFF.
+    OptionError: If it is weighted, or divides; a `ValueError`.
+  """
+  if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
+    raise _error(factory, "is weighted, and the coefficients are weights")
+  if not isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
+    raise TypeError(
+      "Expected `sum_factory` to be a "
+      "tff.aggregators.UnweightedAggregationFactory, found "
+      f"{type(factory).__name__}: {factory!r}."
+    )
+  for part in _parts(factory, set()):
+    if isinstance(part, _MEANS):
+      raise _error(part, "divides by the number of clients or their weights")
+    divisor = _divisor(part)
+    if divisor != 1:
+      raise _error(part, f"divides the sum by {divisor:g}")
+
+
+def _error(part: object, why: str) -> checks.OptionError:
+  return checks.OptionError(
+    "sum_factory",
+    f"Expected a sum_factory that returns a sum; {type(part).__name__} {why}. "
+    "Pass a sum, as tff.aggregators.SumFactory() or SecureSumFactory(bound); "
+    "for differential privacy the option dp (tff_fair.privacy.dp).",
+  )
+
+
+def _divisor(part: object) -> float:
+  """Returns by what a query of TensorFlow Privacy divides; 1 of all else."""
+  if not _is_query(part):
+    return 1.0
+  state = part.initial_global_state()  # type: ignore[attr-defined]
+  return float(getattr(state, "denominator", 1.0))
+
+
+def _is_query(part: object) -> bool:
+  return callable(getattr(part, "initial_global_state", None))
+
+
+def _parts(value: object, seen: set[int]) -> Iterator[object]:
+  """Yields a factory, and the factories and queries that it is made of.
+
+  `tff.aggregators.add_measurements` keeps the inner factory in a closure.
+  """
+  if id(value) in seen:
+    return
+  seen.add(id(value))
+  if isinstance(value, _OF_FACTORIES) or _is_query(value):
+    yield value
+    held = [*getattr(value, "__dict__", {}).values()]
+    for member in vars(type(value)).values():
+      if isinstance(member, types.FunctionType):
+        held += _closure(member)
+  elif isinstance(value, types.FunctionType):
+    held = _closure(value)
+  elif isinstance(value, list | tuple):
+    held = [*value]
+  else:
+    return
+  for part in held:
+    yield from _parts(part, seen)
+
+
+def _closure(function: types.FunctionType) -> list[object]:
+  """Returns what a function has of the functions around it."""
+  held = []
+  for cell in function.__closure__ or ():
+    try:
+      held.append(cell.cell_contents)
+    except ValueError:  # Not yet set.
+      continue
+  return held

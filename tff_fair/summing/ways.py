@@ -1,0 +1,183 @@
+"""The ways to sum, which of them a rule allows, and what goes with them."""
+
+from typing import NamedTuple, TypeAlias
+
+import tensorflow_federated as tff
+
+from tff_fair import checks, privacy, types
+from tff_fair.summing import defences
+
+STREAMING = "streaming"
+TWO_PHASE = "two_phase"
+STACKED = "stacked"
+SECURE = "secure"
+
+
+SumFactory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
+
+
+class Way(NamedTuple):
+  """How client updates are summed.
+
+  Attributes:
+    aggregation: The name of the way.
+    sum_factory: Sums what clients send; `None` is the way's own.
+  """
+
+  aggregation: str
+  sum_factory: SumFactory | None
+
+
+def supported_aggregations(
+  rule: types.Rule | type[types.Rule],
+) -> tuple[str, ...]:
+  """Returns the ways to sum that a rule allows, the default first.
+
+  Args:
+    rule: A rule, or its class, which alone decides.
+  """
+  rule_class = rule if isinstance(rule, type) else type(rule)
+  if rule_class.geometry is types.Geometry.GRAM:
+    return (STACKED,)
+  if issubclass(rule_class, types.SeparableRule):
+    ways = (STREAMING, TWO_PHASE, STACKED)
+    return (*ways, SECURE) if rule_class.can_use_sums() else ways
+  return (TWO_PHASE, STACKED)
+
+
+def choose(
+  rule: types.Rule,
+  *,
+  aggregation: str | None,
+  client_weighting: str,
+  sum_factory: SumFactory | None,
+  secure_bound: float | None,
+  dp: privacy.DifferentialPrivacy | None,
+  defence: defences.Defence | None,
+) -> Way:
+  """Returns the way to sum that some options ask for.
+
+  Args:
+    rule: Chooses the coefficients.
+    aggregation: See `tff_fair.aggregators.RuleFactory`, as for the others.
+    client_weighting: What p_k is.
+    sum_factory: Sums what clients send.
+    secure_bound: The bound of the secure way.
+    dp: The noise.
+    defence: Bounds single updates.
+
+  Raises:
+    TypeError: If `sum_factory` is no factory.
+    OptionError: If the options do not go together, or not with the rule.
+  """
+  if sum_factory is not None:
+    privacy.check_sums(sum_factory)
+  if dp is not None:
+    _check_private(rule, aggregation, client_weighting, defence)
+  supported = supported_aggregations(rule)
+  robust_sum = defence.sum_factory if defence else None
+  if defence and robust_sum:
+    if TWO_PHASE not in supported or aggregation not in (None, TWO_PHASE):
+      raise checks.OptionError("defence", _no_sum(rule, defence, aggregation))
+    if sum_factory is not None:
+      raise checks.OptionError(
+        "sum_factory",
+        f"The defence {defence.kind!r} is a sum of its own: leave out "
+        "sum_factory, or the defence.",
+      )
+    sum_factory = robust_sum
+  if aggregation is None:
+    aggregation = supported[0]
+    if sum_factory is not None:
+      aggregation = TWO_PHASE if dp is None else SECURE
+  if aggregation not in supported:
+    raise checks.OptionError(
+      "aggregation",
+      f"{type(rule).__name__} can be summed in these ways: "
+      f"{', '.join(supported)}; found {aggregation!r}.",
+    )
+  if sum_factory is not None and aggregation not in (TWO_PHASE, SECURE):
+    raise checks.OptionError(
+      "sum_factory",
+      f"A sum_factory goes with aggregation={TWO_PHASE!r} or {SECURE!r}, found "
+      f"{aggregation!r}.",
+    )
+  _check_secure(rule, aggregation, secure_bound, defence)
+  return Way(aggregation, sum_factory)
+
+
+def _check_private(
+  rule: types.Rule,
+  aggregation: str | None,
+  client_weighting: str,
+  defence: defences.Defence | None,
+) -> None:
+  """Checks that noise protects: no client changes what another one adds."""
+  if not (isinstance(rule, types.SeparableRule) and rule.own_factor):
+    raise checks.OptionError(
+      "dp",
+      f"Differential privacy does not protect with {type(rule).__name__}: its "
+      "coefficients depend on other clients, so that one client can change the "
+      "sum by more than the clip. Take a method whose coefficients do not, as "
+      "fedavg, fedavg_n, fedprox or fedadam.",
+    )
+  if client_weighting != "uniform":
+    raise checks.OptionError(
+      "client_weighting",
+      "Differential privacy needs client_weighting='uniform': the number of "
+      "examples of one client would change the weights of all; found "
+      f"{client_weighting!r}.",
+    )
+  if aggregation not in (None, STREAMING, SECURE):
+    raise checks.OptionError(
+      "aggregation",
+      f"Differential privacy goes with {STREAMING!r} or {SECURE!r} sums, in "
+      f"which nobody learns single scalars; found {aggregation!r}.",
+    )
+  if defence is not None:
+    raise checks.OptionError(
+      "defence",
+      f"The bounds of the defence {defence.kind!r} follow the updates without "
+      "noise: leave it out beside dp, which clips by itself.",
+    )
+
+
+def _check_secure(
+  rule: types.Rule,
+  aggregation: str,
+  bound: float | None,
+  defence: defences.Defence | None,
+) -> None:
+  """Checks that a rule can be applied to secure sums."""
+  if bound is not None:
+    checks.check_number(
+      "secure_bound", bound, minimum=0, exclude_minimum=True, in_float32=True
+    )
+  if aggregation != SECURE:
+    return
+  assert isinstance(rule, types.SeparableRule)  # No other one allows it.
+  rule.log_reference()  # Raises without a reference.
+  if defence is not None:
+    raise checks.OptionError(
+      "defence",
+      f"The defence {defence.kind!r} learns of each client in the clear "
+      "whether it passes a bound: leave it out beside aggregation='secure', "
+      "which has bounds of its own (secure_bound).",
+    )
+
+
+def _no_sum(
+  rule: types.Rule, defence: defences.Defence, aggregation: str | None
+) -> str:
+  """Says why a defence that is a sum does not go with a rule or a way."""
+  if TWO_PHASE in supported_aggregations(rule):
+    why = f"found aggregation={aggregation!r}; leave it out"
+  else:
+    why = (
+      f"{type(rule).__name__} needs the inner products of all updates, which "
+      "are not known there; take 'clipping' or 'zeroing'"
+    )
+  return (
+    f"The defence {defence.kind!r} takes the place of the sum of "
+    f"aggregation={TWO_PHASE!r}: {why}."
+  )
