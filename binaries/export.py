@@ -1,9 +1,11 @@
 """Writes the trained model of a run as a file, with a model card beside it.
 
 Give the folder of the run. Whoever has the file needs TensorFlow to use it,
-and nothing of this project.
+and nothing of this project. With --form it writes a round of the run, for
+platforms that run TensorFlow Federated's computations.
 """
 
+import pathlib
 from typing import NoReturn
 
 from binaries import command_line, named_flags
@@ -20,6 +22,9 @@ GROUPS = (export_flags,)
 def main(*folders: str) -> None:
   """Exports the model that the flags ask for."""
   run, output = _run(*folders), export_flags.output()
+  if export_flags.form() is not None:
+    _export_form(run, output)
+    return
   with named_flags.of_arguments():
     # Before TensorFlow is imported, which takes seconds.
     places.check_free(output, overwrite=export_flags.overwrite())
@@ -38,6 +43,13 @@ def main(*folders: str) -> None:
     f"Wrote {exported.path}, the model after round {exported.round_num:,}, and "
     f"{exported.card}."
   )
+
+
+def _export_form(run: Run, output: pathlib.Path) -> None:
+  with named_flags.of_arguments():
+    places.check_free(output, overwrite=export_flags.overwrite())
+    experiments.export_form(run, output, overwrite=export_flags.overwrite())
+  print(f"Wrote {output}, a round as MapReduceForm; {places.FORM} lists it.")
 
 
 def _run(*folders: str) -> Run:

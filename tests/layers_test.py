@@ -34,6 +34,7 @@ MACHINERY = (
   "tff_fair.collecting",
   "tff_fair.kernels",
   "tff_fair.learning_rate_decay",
+  "tff_fair.privacy",
   "tff_fair.tracing",
   "tff_fair.typed_values",
   *SHARED,
@@ -62,6 +63,9 @@ LAYERS = {
   "tff_fair.runtime": Layer(packages=(*TFF, "grpc")),
   "tff_fair.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),
+  "tff_fair.privacy": Layer(
+    ("tff_fair.kernels", *SHARED), (*TFF, "dp_accounting")
+  ),
   **{part: Layer(MACHINERY, TFF) for part in PARTS},
   "tff_fair.evaluation": Layer(
     (

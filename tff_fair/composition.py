@@ -16,6 +16,7 @@ from tff_fair import (
   distributors,
   finalizers,
   learning_rate_decay,
+  privacy,
   summing,
   types,
 )
@@ -57,6 +58,8 @@ class BuildOptions(TrainingOptions, total=False):
   num_clients: int | None
   aggregation: str | None
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+  secure_bound: float | None
+  dp: privacy.DifferentialPrivacy | None
   attack: client_works.Attack | None
   defence: summing.Defence | None
 
@@ -79,6 +82,8 @@ def compose(
   num_clients: int | None = None,
   aggregation: str | None = None,
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+  secure_bound: float | None = None,
+  dp: privacy.DifferentialPrivacy | None = None,
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   finalizer: Finalizer | None = None,
   personal_lam: float | None = None,
@@ -100,9 +105,14 @@ def compose(
     client_weighting: What p_k is: "num_examples", n_k over its sum in the
       cohort, or "uniform", 1/m.
     num_clients: Size of the population, for methods that need to know it.
-    aggregation: How updates are summed: "streaming", "two_phase" or "stacked";
-      `None` takes the cheapest the rule allows.
-    sum_factory: Sums scaled updates in the two-phase way, say securely.
+    aggregation: How updates are summed: "streaming", "two_phase", "stacked" or
+      "secure"; `None` takes the cheapest the rule allows.
+    sum_factory: Sums scaled updates in the two-phase way, and all that clients
+      send in the secure way; must return a sum, no mean.
+    secure_bound: The largest absolute value in what a client adds to a secure
+      sum; a client beyond it is left out. `None` is 1024.
+    dp: Noise for differential privacy, see `tff_fair.privacy.dp`; `None` adds
+      none.
     objective: What clients minimize, from the mean loss of a minibatch; `None`
       is the loss itself.
     finalizer: Builds the server step; `None` applies the `server_optimizer`.
@@ -148,12 +158,16 @@ def compose(
     aggregation=aggregation,
     client_weighting=client_weighting,
     sum_factory=sum_factory,
+    secure_bound=secure_bound,
+    dp=dp,
     defence=defence,
   )
+  if personal_lam is not None:
+    _check_personal(factory, dp)
   info = local_model.describe(model_fn)
   settings = client_works.TrainingSettings(objective=objective, **training)
   client_work = _build_client_work(
-    model_fn, rule, client_optimizer, settings, personal_lam, attack
+    model_fn, factory, client_optimizer, settings, personal_lam, attack
   )
   return _compose_parts(
     info,
@@ -251,15 +265,32 @@ def _compose_parts(
   )
 
 
+def _check_personal(
+  factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
+) -> None:
+  """Raises if personal models would tell the server what a sum hides."""
+  for option, is_given in (
+    ("aggregation", factory.aggregation == summing.SECURE),
+    ("dp", dp is not None),
+  ):
+    if is_given:
+      raise checks.OptionError(
+        option,
+        "The personal models of this method travel to the server in the clear, "
+        f"each by itself: leave {option} out, or take another method.",
+      )
+
+
 def _build_client_work(
   model_fn: ModelFn,
-  rule: types.Rule,
+  factory: summing.RuleFactory,
   client_optimizer: Optimizer,
   settings: client_works.TrainingSettings,
   personal_lam: float | None,
   attack: client_works.Attack | None,
 ) -> tff.learning.templates.ClientWorkProcess:
   """Builds the client work of a rule; see `compose` for the arguments."""
+  rule = factory.rule
   if (
     "learning_rate" in rule.signals or settings.learning_rate_decay is not None
   ) and learning_rate(client_optimizer) is None:
@@ -270,7 +301,11 @@ def _build_client_work(
     )
   if personal_lam is None:
     client_work = client_works.build_training(
-      model_fn, client_optimizer, settings, signals=rule.signals
+      model_fn,
+      client_optimizer,
+      settings,
+      signals=rule.signals,
+      securely=factory.sums_securely,
     )
   else:
     client_work = client_works.build_personal_training(

@@ -1,4 +1,4 @@
-"""Export: which model, in which format, and where it goes."""
+"""Export: which model or form of a round, in which format, and where."""
 
 import pathlib
 
@@ -24,6 +24,15 @@ _FORMAT = flags.DEFINE_enum(
   places.FORMATS,
   "keras, Keras' own file; savedmodel, a folder for all that serves models; or "
   "tflite, for phones. By default the one that --output is named after.",
+  flag_values=NAMESPACE,
+)
+_FORM = flags.DEFINE_enum(
+  "form",
+  None,
+  ["mapreduce"],
+  "Write a round instead of a model: as mapreduce, the computations of TFF's "
+  "MapReduceForm, into the folder --output. For runs whose sums are streaming, "
+  "stacked or secure.",
   flag_values=NAMESPACE,
 )
 _BEST = flags.DEFINE_boolean(
@@ -70,6 +79,22 @@ def output() -> pathlib.Path:
 def format_name() -> str | None:
   """Returns the format that was given, if one was."""
   return _FORMAT.value
+
+
+def form() -> str | None:
+  """Returns the form in which to write a round, if one was given.
+
+  Raises:
+    UsageError: If a flag of models is given, too.
+  """
+  if _FORM.value is not None:
+    for flag in (_FORMAT, _BEST, _CLIENT, _ALL_CLIENTS):
+      if flag.present:
+        raise UsageError(
+          f"--{flag.name}: is of models, and --form writes a round; leave one "
+          "of the two out."
+        )
+  return _FORM.value
 
 
 def best() -> bool:

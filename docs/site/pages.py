@@ -27,6 +27,7 @@ MODULES = (
   "tff_fair.hyperparameters",
   "tff_fair.metrics",
   "tff_fair.optimizers",
+  "tff_fair.privacy",
   "tff_fair.runtime",
   "tff_fair.summing",
   "tff_fair.types",

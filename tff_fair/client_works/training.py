@@ -18,6 +18,7 @@ from tff_fair.client_works import (
   client_round,
   local_model,
   local_training,
+  secure_tally,
   training_settings,
 )
 from tff_fair.learning_rate_decay import Hparams
@@ -29,6 +30,7 @@ def build_training(
   settings: training_settings.TrainingSettings,
   *,
   signals: Collection[str] = (),
+  securely: bool = False,
 ) -> tff.learning.templates.ClientWorkProcess:
   """Builds the client work of every method that trains one model per client.
 
@@ -40,6 +42,8 @@ def build_training(
     signals: The `ClientSignals` that the rule asks for. `gradient_norm` costs a
       backward pass over the examples, `initial_loss` a forward pass; the others
       are always there.
+    securely: Whether the metrics travel in a secure sum, held in
+      `secure_tally.BOUND`.
 
   Returns:
     A process whose `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}
@@ -63,7 +67,7 @@ def build_training(
 
   return tff.learning.templates.ClientWorkProcess(
     initialize,
-    _build_next(info, state, work),
+    _build_next(info, state, work, securely),
     get_hparams_fn=state.get_hparams,
     set_hparams_fn=state.set_hparams,
   )
@@ -73,10 +77,13 @@ def _build_next(
   info: local_model.ModelInfo,
   at_server: "StateComputations",
   work: tff.Computation,
+  securely: bool,
 ) -> tff.Computation:
   """Builds a round; see `build_training`."""
   _, received_type, data_type = work.type_signature.parameter
-  end_round = build_end_of_round(info, at_server, work.type_signature.result[1])
+  end_round = build_end_of_round(
+    info, at_server, work.type_signature.result[1], securely=securely
+  )
 
   @tff.federated_computation(
     tff.FederatedType(at_server.type, tff.SERVER),
@@ -96,7 +103,11 @@ def _build_next(
 
 
 def build_end_of_round(
-  info: local_model.ModelInfo, at_server: "StateComputations", tally: tff.Type
+  info: local_model.ModelInfo,
+  at_server: "StateComputations",
+  tally: tff.Type,
+  *,
+  securely: bool = False,
 ) -> tff.Computation:
   """Builds the computation at the server after all clients have trained.
 
@@ -104,6 +115,7 @@ def build_end_of_round(
     info: The facts about the model.
     at_server: The computations on the state.
     tally: The type of a client's terms of sums, see `client_round.Result`.
+    securely: Whether they travel in a secure sum.
 
   Returns:
     A `tff.Computation` of type (<S@SERVER, tally@CLIENTS> -> <S@SERVER,
@@ -124,7 +136,8 @@ def build_end_of_round(
     state: tff.Value, tally: tff.Value
   ) -> tuple[tff.Value, tff.Value]:
     # In one sum: each costs a call per client, one after the other.
-    total = tff.federated_sum(tally)
+    add = secure_tally.secure_sum if securely else tff.federated_sum
+    total = add(tally)
     new_state = tff.federated_map(at_server.next, (state, total["num_counted"]))
     measurements = collections.OrderedDict(
       train=tff.federated_map(finalize, total["metrics"])

@@ -20,6 +20,7 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.auditing.audit import Audit, audit
   from tff_fair.experiments.comparing.comparison import compare
   from tff_fair.experiments.exporting.export import export
+  from tff_fair.experiments.exporting.mapreduce import export_form
   from tff_fair.experiments.reporting.writing import report
   from tff_fair.experiments.searching.search import search
   from tff_fair.experiments.sweeps.ranges import Range
@@ -33,6 +34,7 @@ else:
     "audit": "tff_fair.experiments.auditing.audit",
     "compare": "tff_fair.experiments.comparing.comparison",
     "export": "tff_fair.experiments.exporting.export",
+    "export_form": "tff_fair.experiments.exporting.mapreduce",
     "report": "tff_fair.experiments.reporting.writing",
     "run": "tff_fair.experiments.training.running",
     "search": "tff_fair.experiments.searching.search",
@@ -58,6 +60,7 @@ __all__ = [
   "audit",
   "compare",
   "export",
+  "export_form",
   "open_run",
   "report",
   "run",

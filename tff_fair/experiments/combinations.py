@@ -63,6 +63,7 @@ def check(spec: RunSpec) -> None:
   _check_server_step(spec)
   _check_decays(spec)
   _check_attack(spec)
+  _check_privacy(spec)
 
 
 def _check_server_step(spec: RunSpec) -> None:
@@ -125,6 +126,37 @@ def _check_attack(spec: RunSpec) -> None:
     )
 
 
+def _check_privacy(spec: RunSpec) -> None:
+  """Checks what the noise needs; the method is checked as it is built."""
+  for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
+    value = getattr(spec, name)
+    if value is not None and getattr(spec, other) is None:
+      raise SpecError(name, f"needs {other}; give both.", value=value)
+  if spec.dp_noise is None:
+    return
+  if spec.sampling == "proportional":
+    raise SpecError(
+      "sampling",
+      "dp_noise needs cohorts that do not depend on the data; draw them "
+      "uniformly, or take all clients.",
+      value=spec.sampling,
+    )
+  if isinstance(spec.clients_per_round, str):
+    raise SpecError(
+      "clients_per_round",
+      "dp_noise needs cohorts of one size, by which it divides the sum; give "
+      "one number.",
+      value=spec.clients_per_round,
+    )
+  if spec.client_weighting != "uniform":
+    raise SpecError(
+      "dp_noise",
+      "needs client_weighting=uniform: the number of examples of one client "
+      "would change the weights of all.",
+      value=spec.dp_noise,
+    )
+
+
 def old_names(spec: RunSpec) -> Iterator[str]:
   """Yields a line for each value that has another name by now."""
   for name, value in spec.task_options.items():
@@ -162,6 +194,17 @@ def without_effect(spec: RunSpec) -> Iterator[str]:
   ):
     if is_given(name) and not is_given(needed):
       yield f"{name}={getattr(spec, name)} has no effect without {needed}."
+  if spec.secure_bound is not None and (
+    spec.aggregation != "secure" or spec.dp_noise is not None
+  ):
+    yield (
+      f"secure_bound={spec.secure_bound:g} has no effect: "
+      + (
+        "dp_clip is the bound."
+        if spec.dp_noise is not None
+        else "it is of aggregation=secure."
+      )
+    )
   for name in _OF_TASKS_MODELS:
     if spec.model is not None and name in spec.task_options:
       yield (

@@ -92,7 +92,7 @@ class AlgorithmSettings:
     "Where a client takes its loss: before local training, in a pass of its "
     "own; during it, at no cost; or after it.",
   )
-  aggregation: Literal["streaming", "two_phase", "stacked"] | None = (
+  aggregation: Literal["streaming", "two_phase", "stacked", "secure"] | None = (
     declared.value(
       None,
       "How the server sums client updates; by default the cheapest way that "
@@ -296,6 +296,28 @@ class DefenceSettings:
   )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivacySettings:
+  """Privacy: what a client may add to a sum, and noise on it."""
+
+  secure_bound: float | None = declared.positive_number(
+    None,
+    "With --aggregation=secure, the largest value in what a client adds to the "
+    "sum of updates, its weight included; the round leaves out a client beyond "
+    "it. By default 1024.",
+  )
+  dp_noise: float | None = declared.positive_number(
+    None,
+    "Differential privacy: the standard deviation of the noise on a round's "
+    "sum, in units of --dp_clip. The run tells its epsilon. Goes with methods "
+    "whose coefficients depend on no other client, as fedavg, and with "
+    "--client_weighting=uniform. By default no noise.",
+  )
+  dp_clip: float | None = declared.positive_number(
+    None, "With --dp_noise, the largest norm of what a client adds to the sum."
+  )
+
+
 GROUPS: tuple[type[Any], ...] = (
   TaskSettings,
   AlgorithmSettings,
@@ -305,4 +327,5 @@ GROUPS: tuple[type[Any], ...] = (
   EvaluationSettings,
   AttackSettings,
   DefenceSettings,
+  PrivacySettings,
 )

@@ -26,12 +26,15 @@ class Method(typing.NamedTuple):
     factory: The name of its aggregation factory, if it has one of its own.
     file: The module of `tff_fair.methods` that it shares; else its own name.
     weighs_clients: Whether it uses p_k, which `client_weighting` chooses.
+    sends_models: Whether clients send personal models to the server, so that a
+      secure sum would hide nothing.
   """
 
   name: str
   factory: str | None = None
   file: str | None = None
   weighs_clients: bool = True
+  sends_models: bool = False
 
   @property
   def module(self) -> str:
@@ -52,7 +55,7 @@ _METHODS = (
   Method("delta_fl", "DeltaFlFactory"),
   Method("gifair", "GiFairFactory"),
   Method("fedfa", "FedFaFactory", weighs_clients=False),
-  Method("ditto"),
+  Method("ditto", sends_models=True),
   Method("fedmgda_plus", "FedMgdaPlusFactory"),
   Method("adafed", "AdaFedFactory", weighs_clients=False),
   Method("vred", "VRedFactory"),
@@ -139,9 +142,10 @@ def get(name: str) -> Algorithm:
   from tff_fair import summing  # noqa: PLC0415
 
   build_method = load(_method(name).module, f"build_{name}")
-  return Algorithm(
-    build_method, summing.supported_aggregations(build_method.rule)
-  )
+  ways = summing.supported_aggregations(build_method.rule)
+  if _method(name).sends_models:
+    ways = tuple(way for way in ways if way != summing.SECURE)
+  return Algorithm(build_method, ways)
 
 
 def build(
@@ -165,8 +169,9 @@ def build(
       `server_learning_rate_decay`, `server_learning_rate_decay_kind`,
       `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
       and the greatest that clients draw, seeded by `local_epochs_seed`),
-      `num_clients`, `aggregation`, `sum_factory`, `loss_at`, `shuffle_seed`,
-      `proximal_mu`, `attack`, `defence`; see `tff_fair.algorithms.compose`.
+      `num_clients`, `aggregation`, `sum_factory`, `secure_bound`, `dp`,
+      `loss_at`, `shuffle_seed`, `proximal_mu`, `attack`, `defence`; see
+      `tff_fair.algorithms.compose`.
 
   Returns:
     A `tff.learning.templates.LearningProcess`; see

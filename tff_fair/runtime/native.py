@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import tensorflow_federated as tff
 
+_SECURE_INTRINSICS = (b"federated_secure_sum", b"federated_secure_modular_sum")
+
 
 class NativeComputation(tff.framework.ConcreteComputation):
   """A compiled computation, which a local worker takes as it is.
@@ -63,10 +65,29 @@ def compile_ahead(comp: tff.Computation) -> NativeComputation:
 
 
 def compile_now(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation as TFF's native backend sends it to a worker."""
+  """Returns a computation as TFF's native backend sends it to a worker.
+
+  Raises:
+    RuntimeError: If it has secure sums.
+  """
+  check_no_secure_sums(comp)
   if isinstance(comp, NativeComputation):
     # Without containers, as TFF's compiler leaves it.
     return tff.framework.deserialize_computation(
       tff.framework.serialize_computation(comp)
     )
   return tff.backends.native.desugar_and_transform_to_native(comp)
+
+
+def check_no_secure_sums(comp: tff.Computation) -> None:
+  """Raises a `RuntimeError` if a computation has secure sums.
+
+  A worker would say that it does not know an intrinsic, in many lines.
+  """
+  content = tff.framework.serialize_computation(comp).SerializeToString()
+  if any(intrinsic in content for intrinsic in _SECURE_INTRINSICS):
+    raise RuntimeError(
+      "TensorFlow Federated runs secure sums where they are deployed, not "
+      "here. To simulate them in the clear, which protects nothing, call "
+      "tff_fair.runtime.use_local(simulate_secure_sums=True)."
+    )

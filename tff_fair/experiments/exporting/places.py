@@ -26,6 +26,11 @@ FORMATS = tuple(SUFFIXES)
 INDEX = "clients.csv"
 INDEX_COLUMNS = ("client_id", "client", "file")
 
+# Tells of the computations of a round, in a folder of their own.
+FORM = "form.json"
+COMPUTATION = ".pb"
+FORM_NOTES = "README.md"
+
 _SAVED_MODEL_FILE = "saved_model.pb"
 
 
@@ -81,7 +86,7 @@ def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
       )
     elif not _is_export(output):
       raise FileExistsError(
-        f"{output}: is a folder that holds other things than exported models; "
+        f"{output}: is a folder that holds other things than exports; "
         "name another place."
       )
 
@@ -124,6 +129,11 @@ def write_index(
 def _is_export(folder: pathlib.Path) -> bool:
   if (folder / _SAVED_MODEL_FILE).is_file():
     return True
+  if (folder / FORM).is_file():
+    return all(
+      p.name in (FORM, FORM_NOTES) or p.suffix == COMPUTATION
+      for p in folder.iterdir()
+    )
   if not (folder / INDEX).is_file():
     return False
   with (folder / INDEX).open(newline="") as file:

@@ -15,6 +15,7 @@ from tff_fair import (
   client_works,
   compilation_cache,
   methods,
+  privacy,
   summing,
   typed_values,
 )
@@ -24,6 +25,7 @@ from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   costs,
   learning_process,
+  private_rounds,
   rounds,
   sampling,
   scoring,
@@ -45,6 +47,7 @@ class Plan:
     evaluated: int64[n], the clients to evaluate, in ascending order.
     attackers: The clients that attack.
     selection: Finds the best evaluation; None if nobody asks.
+    dp: The noise for differential privacy, if there is any.
     cache: What earlier programs have compiled.
   """
 
@@ -57,6 +60,7 @@ class Plan:
   evaluated: np.ndarray
   attackers: Sequence[int]
   selection: Selection | None
+  dp: privacy.DifferentialPrivacy | None
   cache: compilation_cache.CompilationCache
 
 
@@ -80,8 +84,9 @@ def build(
   evaluated = _evaluated(spec, task.num_clients)
   attack = _attack(spec, task.num_clients, evaluated)
   aggregation = _aggregation(spec)
+  dp = private_rounds.noise(spec, clients_per_round)
   process = learning_process.build(
-    spec, task, aggregation=aggregation, attack=attack, cache=cache
+    spec, task, aggregation=aggregation, attack=attack, dp=dp, cache=cache
   )
   return Plan(
     task=task,
@@ -110,7 +115,34 @@ def build(
     )
     if spec.criterion is not None
     else None,
+    dp=dp,
     cache=cache,
+  )
+
+
+def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
+  """Builds the process of a run for clients elsewhere.
+
+  Their data are `tff_fair.client_dataset`s, in no files of this machine, and
+  nobody attacks.
+
+  Args:
+    spec: The run.
+
+  Raises:
+    SpecError: If a setting does not go with the data or the method.
+    tasks.DataError: If the data cannot be used.
+  """
+  task = load_task(spec)
+  chosen = learning_process.arguments(
+    spec,
+    task.num_clients,
+    _aggregation(spec),
+    attack=None,
+    dp=private_rounds.noise(spec, _clients_per_round(spec, task.num_clients)),
+  )
+  return learning_process.build_now(
+    spec, task, {**chosen, "data_in_files": False}
   )
 
 

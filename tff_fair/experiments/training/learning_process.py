@@ -7,7 +7,13 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair import client_works, compilation_cache, methods, summing
+from tff_fair import (
+  client_works,
+  compilation_cache,
+  methods,
+  privacy,
+  summing,
+)
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
@@ -28,7 +34,10 @@ _OPTIMIZERS: Mapping[str, str] = {
 }
 # Where an argument of `tff_fair.algorithms.build` has another name than its
 # setting.
-_SETTINGS_OF_OPTIONS = {"learning_rate_decay": "client_learning_rate_decay"}
+_SETTINGS_OF_OPTIONS = {
+  "dp": "dp_noise",
+  "learning_rate_decay": "client_learning_rate_decay",
+}
 
 
 def build(
@@ -37,6 +46,7 @@ def build(
   *,
   aggregation: str,
   attack: client_works.Attack | None = None,
+  dp: privacy.DifferentialPrivacy | None = None,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> tff.learning.templates.LearningProcess:
   """Returns the process of a run.
@@ -46,12 +56,13 @@ def build(
     task: The model, and the number of clients.
     aggregation: The way in which updates are summed.
     attack: Which clients attack, and how.
+    dp: Noise for differential privacy.
     cache: What earlier programs have compiled.
 
   Raises:
     SpecError: If a setting does not go with the method.
   """
-  chosen = arguments(spec, task.num_clients, aggregation, attack)
+  chosen = arguments(spec, task.num_clients, aggregation, attack, dp)
 
   def computations() -> compilation_cache.Computations:
     process = build_now(spec, task, chosen)
@@ -102,6 +113,7 @@ def arguments(
   num_clients: int,
   aggregation: str,
   attack: client_works.Attack | None,
+  dp: privacy.DifferentialPrivacy | None = None,
 ) -> dict[str, Any]:
   """Returns all that decides the process of a run beside its model.
 
@@ -110,6 +122,7 @@ def arguments(
     num_clients: The number of the task's clients.
     aggregation: The way in which updates are summed.
     attack: Which clients attack, and how.
+    dp: Noise for differential privacy.
 
   Returns:
     Arguments of `tff_fair.algorithms.build`, as plain values: an optimizer is
@@ -127,6 +140,8 @@ def arguments(
     "loss_at": spec.loss_at,
     "num_clients": num_clients,
     "aggregation": aggregation,
+    "secure_bound": spec.secure_bound,
+    "dp": dp,
     "attack": attack,
     "defence": defence(spec),
     "data_in_files": True,

@@ -10,12 +10,17 @@ import pandas as pd
 
 import tasks
 from tasks.cuts import label_histogram
-from tff_fair import files
+from tff_fair import files, privacy
 from tff_fair.experiments import spread_noise, spreadsheets
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score
-from tff_fair.experiments.training import plots, release, scoring
+from tff_fair.experiments.training import (
+  plots,
+  private_rounds,
+  release,
+  scoring,
+)
 from tff_fair.experiments.training.selection import Selection
 
 # Beyond this, reading all data takes minutes.
@@ -28,7 +33,8 @@ def write(
   *,
   selection: Selection | None = None,
   attackers: Sequence[int] = (),
-) -> None:
+  dp: privacy.DifferentialPrivacy | None = None,
+) -> dict[str, object]:
   """Writes the results of a run whose last round is done.
 
   Args:
@@ -36,6 +42,10 @@ def write(
     task: Knows the clients' names and numbers of examples.
     selection: Knows the best evaluation, if somebody asked for it.
     attackers: The clients that attack.
+    dp: The noise for differential privacy, if there was any.
+
+  Returns:
+    The summary.
 
   Raises:
     RunError: If a table is damaged or missing.
@@ -73,11 +83,16 @@ def write(
       "criterion": selection.criterion,
       "value": selection.value,
     }
+  if dp is not None:
+    summary[private_rounds.PRIVACY] = private_rounds.account(
+      dp, num_clients=task.num_clients, rounds=rounds
+    )
   _write_labels(folder, task)
   for path in folder.path.glob("*.*"):
     files.sync(path)
   # All at once, as the last file: it says that the run is finished.
   files.write(folder.summary, json.dumps(summary, indent=2) + "\n")
+  return summary
 
 
 def _write_labels(folder: RunFolder, task: tasks.Task) -> None:

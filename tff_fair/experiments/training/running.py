@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow_federated as tff
 
-from tff_fair import files, runtime
+from tff_fair import files, runtime, summing
 from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
@@ -24,6 +24,7 @@ from tff_fair.experiments.training import (
   event_files,
   loop,
   population,
+  private_rounds,
   release,
   results,
   resumption,
@@ -92,7 +93,7 @@ def run(
   wandb_release.check_installed(wandb)
   paths = _paths(spec, output_dir)
   say = progress_report.say if progress else _say_nothing
-  plan = assembly.build(spec, _cache(workers, compilation_cache))
+  plan = assembly.build(spec, _cache(spec, workers, compilation_cache))
   _connect(workers, plan.aggregation)
   population.check_data(plan.task)
   config = configuration.build(
@@ -113,6 +114,8 @@ def run(
     take_folder(paths, config, say) as folder,
   ):
     say(assembly.describe(spec, plan))
+    if plan.aggregation == summing.SECURE:
+      say(private_rounds.SIMULATED)
     for line in (
       *combinations.old_names(spec),
       *combinations.without_effect(spec),
@@ -145,7 +148,15 @@ def _connect(workers: Sequence[str], aggregation: str) -> None:
   """Sets where computations run."""
   if not workers:
     runtime.use_default()
+    if aggregation == summing.SECURE and runtime.compiles_natively():
+      runtime.use_local(simulate_secure_sums=True)
     return
+  if aggregation == summing.SECURE:
+    raise SpecError(
+      "workers",
+      f"cannot simulate the sums of aggregation={aggregation}; leave workers "
+      "out, or give another aggregation that the algorithm has.",
+    )
   if aggregation == "two_phase":
     raise SpecError(
       "workers",
@@ -158,9 +169,13 @@ def _connect(workers: Sequence[str], aggregation: str) -> None:
     raise SpecError("workers", str(error)) from error
 
 
-def _cache(workers: Sequence[str], is_wanted: bool) -> CompilationCache:
-  # Several workers take computations in another form.
-  return of_user() if is_wanted and not workers else NO_CACHE
+def _cache(
+  spec: RunSpec, workers: Sequence[str], is_wanted: bool
+) -> CompilationCache:
+  # Several workers and secure sums take computations in another form.
+  if not is_wanted or workers or spec.aggregation == summing.SECURE:
+    return NO_CACHE
+  return of_user()
 
 
 def _complete(
@@ -182,9 +197,15 @@ def _complete(
       return
     event_files.write_hparams(folder, spec, scoring.score_of(plan.task))
     interruption.check()
-    results.write(
-      folder, plan.task, selection=plan.selection, attackers=plan.attackers
+    summary = results.write(
+      folder,
+      plan.task,
+      selection=plan.selection,
+      attackers=plan.attackers,
+      dp=plan.dp,
     )
+    if private_rounds.PRIVACY in summary:
+      say(private_rounds.describe(summary[private_rounds.PRIVACY]))
   except interruption.Interrupted as interrupted:
     interrupted.advice = _advice(folder, spec)
     raise
