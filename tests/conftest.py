@@ -60,6 +60,7 @@ TIERS = {
   "methods/*": "pure",
   "metrics/*": "pure",
   "optimizers/*": "tff",
+  "privacy/*": "pure",
   "runtime/*": "tff",
   "scripts/*": "program",
   "summing/*": "tff",

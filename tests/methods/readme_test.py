@@ -7,7 +7,8 @@ from tff_fair import methods, typed_values
 
 # README's letter for the ways to sum that a method allows, the default first.
 SUMS = {
-  ("streaming", "two_phase", "stacked"): "S",
+  ("streaming", "two_phase", "stacked", "secure"): "S",
+  ("streaming", "two_phase", "stacked"): "P",
   ("two_phase", "stacked"): "C",
   ("stacked",): "G",
 }

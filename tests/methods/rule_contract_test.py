@@ -269,6 +269,71 @@ def assert_separable(rule):
 
 
 @pytest.mark.parametrize(
+  "name",
+  [n for n, c in RULE_CLASSES.items() if issubclass(c, types.SeparableRule)],
+)
+def test_coefficients_follow_from_sums(name):
+  with Cases() as cases:
+    for rule in rules_of(name):
+      with cases.case(rule):
+        assert_from_sums(rule)
+
+
+def assert_from_sums(rule):
+  cohort = random_cohort(rule, 6)
+  as_they_come = cohort._replace(weight=cohort.num_examples)
+  if name_of_missing_reference(rule):
+    assert rule.t > 0
+    assert rule.loss_cap is None
+    return
+  e = np.exp(np.asarray(rule.log_weight(as_they_come)) - rule.log_reference())
+  covariate = rule.covariate(as_they_come)
+  x = np.zeros_like(e) if covariate is None else np.asarray(covariate)
+  terms = rule.terms(as_they_come)
+  sums = types.Sums(
+    *(
+      tf.constant(np.sum(values), tf.float64)
+      for values in (cohort.num_examples, e, e * x, e * x**2)
+    ),
+    terms={n: tf.reduce_sum(values) for n, values in terms.items()},
+  )
+  output = rule.from_sums(sums)
+  slope = 0 if output.slope is None else output.slope.numpy()
+  c = e * (output.level.numpy() + slope * x)
+  expected = in_graph.apply(rule, cohort)
+  if e.sum() == 0:  # A tilt far below zero: no client weighs.
+    assert output.level == 0
+    return
+  np.testing.assert_allclose(
+    c, expected.coefficients, rtol=1e-9, atol=1e-12 * np.abs(c).max()
+  )
+  for found, known in (
+    (output.measurements, expected.measurements),
+    (output.for_finalizer, expected.for_finalizer),
+  ):
+    for name in found.keys() & known.keys():
+      np.testing.assert_allclose(found[name], known[name], rtol=1e-9)
+  assert output.for_finalizer.keys() == expected.for_finalizer.keys()
+  if "loss_variance" in output.measurements:
+    weight = cohort.num_examples / np.sum(cohort.num_examples)
+    mean = np.sum(weight * cohort.loss)
+    np.testing.assert_allclose(
+      output.measurements["loss_variance"],
+      np.sum(weight * (cohort.loss - mean) ** 2),
+      rtol=1e-9,
+    )
+
+
+def name_of_missing_reference(rule):
+  """The hyperparameter without which a rule has no bound, if it lacks one."""
+  try:
+    rule.log_reference()
+  except checks.OptionError as error:
+    return error.option
+  return None
+
+
+@pytest.mark.parametrize(
   ("name", "hparams", "error", "message"),
   [
     ("adafed", {"gamma": -0.1}, ValueError, r"gamma in \[0, inf\).*-0\.1"),

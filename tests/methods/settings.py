@@ -23,7 +23,10 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     *[{"q": q} for q in (0, 0.125, 1, 2.5, 15)],
     *[{"q": 2.5, "lipschitz": bound} for bound in (1e-3, 1e3)],
   ],
-  "term": [{"t": t} for t in (0, 1.0, -2, 1000, -1000)],
+  "term": [
+    *[{"t": t} for t in (0, 1.0, -2, 1000, -1000)],
+    *[{"t": t, "loss_cap": 0.7} for t in (1.0, -2, 1000)],
+  ],
   "vred": [{"beta": beta} for beta in (0, 0.1, 50.0)],
   "semi_vred": [{"beta": beta} for beta in (0, 0.1, 50.0)],
   "delta_fl": [{"alpha": alpha} for alpha in (1e-12, 0.3, 0.5, 1)],

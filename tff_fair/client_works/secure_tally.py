@@ -29,5 +29,6 @@ def _bounds(member: tff.Type, end: int) -> object:
     return tff.structure.Struct(
       [(name, _bounds(element, end)) for name, element in elements]
     )
-  kind = member.dtype if isinstance(member, tff.TensorType) else np.float32
+  assert isinstance(member, tff.TensorType)
+  kind = np.dtype(member.dtype).type
   return kind(end if np.issubdtype(kind, np.floating) else max(end, 0))

@@ -108,8 +108,8 @@ def build_client_sums(
   make_terms = compute(terms, (value_type, weight_type))
   terms_type = make_terms.type_signature.result
   sums = {
-    name: factory.create(terms_type[name])
-    for name, factory in factories.items()
+    name: factories[name].create(terms_type[name])
+    for name in tff.structure.name_list(terms_type)
   }
   finish_round = compute(
     lambda state, totals, inner: _with_inner(finish(state, totals), inner),

@@ -156,7 +156,7 @@ def round_update(
     num_clients: int32[], the clients that counted.
     for_finalizer: float32 scalars that the rule sends along.
   """
-  is_finite = tf.math.is_finite(direction_norm(direction))
+  is_finite = tf.math.is_finite(norms.squared_norm(direction))
   return RoundUpdate(
     tf.cond(
       is_finite,

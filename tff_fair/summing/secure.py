@@ -10,7 +10,8 @@ memory, and no number of a single client leaves it in the clear.
 
 Secure sums add integers, so that all numbers need bounds. A client whose terms
 pass them adds zeros, and a sum counts it: to clip its update alone would take
-the coefficient of another one.
+the coefficient of another one. Scalars travel as a whole part and a fraction,
+because their sizes differ by far more than integers of 32 bits can tell.
 """
 
 import dataclasses
@@ -26,9 +27,9 @@ from tff_fair.summing import client_sums, rule_application, scalars
 
 DEFAULT_BOUND = 1024.0
 # Of numbers of examples and their products with losses, steps and the like.
-SCALAR_BOUND = 2.0**20
+SCALAR_BOUND = 2**20
 
-_SCALARS = "scalars"
+_SCALARS, _WHOLE_PARTS = "scalars", "whole_parts"
 _MOMENTS = ("weight", "scale", "first_moment", "second_moment")
 
 
@@ -56,17 +57,14 @@ def build_secure(
   rule = reader.rule
   assert isinstance(rule, types.SeparableRule)  # `RuleFactory` checks it.
   specs = tff.types.type_to_tf_tensor_specs(value_type)
-  sent_specs = specs
   if sum_factory is None:
     bound = DEFAULT_BOUND if bound is None else bound
-    # Integers of 32 bits have no more to add.
-    sent_specs = tf.nest.map_structure(
-      lambda spec: tf.TensorSpec(spec.shape, tf.float32), specs
-    )
   with tf.Graph().as_default():
     nobody = reader.unordered_cohort(reader.empty())
     names = (*_MOMENTS, *rule.terms(nobody))
-  computations = _Computations(reader, rule, names, specs, sent_specs, bound)
+  computations = _Computations(
+    reader, rule, names, specs, bound, as_integers=sum_factory is None
+  )
   return client_sums.build_client_sums(
     value_type,
     weight_type,
@@ -86,16 +84,16 @@ class _Computations:
     rule: The rule.
     names: Names of the scalars that a client sends, in their order.
     specs: Of a client's update.
-    sent_specs: Of the update as a client sends it.
     bound: The largest absolute value in e_k Delta_k; `None` is none.
+    as_integers: Whether TFF's secure sum adds what clients send.
   """
 
   reader: scalars.ScalarReader
   rule: types.SeparableRule
   names: tuple[str, ...]
   specs: types.TensorStructure
-  sent_specs: types.TensorStructure
   bound: float | None
+  as_integers: bool
 
   def terms(
     self, update: types.TensorStructure, weight: Any
@@ -107,20 +105,36 @@ class _Computations:
     if self.rule.has_covariate():
       factors.append(of_one["first_moment"])
     own = tf.stack([of_one[name] for name in self.names])
-    scaled = tuple(
-      rule_application.weighted_sum(self.sent_specs, [(factor, update)])
-      for factor in factors
-    )
+    scaled = tuple(self._scaled(update, factor) for factor in factors)
     within = _are_within(own, None if self.bound is None else SCALAR_BOUND)
     within &= _are_within(scaled, self.bound)
     sent = {_SCALARS: own, client_sums.UPDATE: scaled}
+    if self.as_integers:
+      whole = tf.round(own)
+      sent[_WHOLE_PARTS] = tf.saturate_cast(whole, tf.int32)
+      sent[_SCALARS] = own - whole
     return client_sums.counted(row, sent, within)
+
+  def _scaled(
+    self, update: types.TensorStructure, factor: tf.Tensor
+  ) -> types.TensorStructure:
+    # Integers of 32 bits have no more to tell than float32.
+    specs = tf.nest.map_structure(
+      lambda spec: (
+        tf.TensorSpec(spec.shape, tf.float32) if self.as_integers else spec
+      ),
+      self.specs,
+    )
+    return rule_application.weighted_sum(specs, [(factor, update)])
 
   def finish(
     self, state: types.TensorStructure, totals: Any
   ) -> rule_application.Round:
     """Returns state, result and measurements of a round from its sums."""
-    sums = dict(zip(self.names, tf.unstack(totals[_SCALARS]), strict=True))
+    own = totals[_SCALARS]
+    if self.as_integers:
+      own += tf.cast(totals[_WHOLE_PARTS], own.dtype)
+    sums = dict(zip(self.names, tf.unstack(own), strict=True))
     moments = [sums.pop(name) for name in _MOMENTS]
     output = self.rule.from_sums(types.Sums(*moments, terms=sums))
     factors = [output.level]
@@ -182,7 +196,8 @@ def _factories(
   secure_sum = tff.aggregators.SecureSumFactory
   return {
     client_sums.COUNTS: client_sums.secure_counts(),
-    _SCALARS: secure_sum(SCALAR_BOUND),
+    _SCALARS: secure_sum(0.5),
+    _WHOLE_PARTS: secure_sum(SCALAR_BOUND),
     client_sums.UPDATE: secure_sum(float(bound or DEFAULT_BOUND)),
   }
 

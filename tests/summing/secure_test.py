@@ -1,0 +1,186 @@
+"""Secure sums: the same direction, and nothing of a single client."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference
+from tests.summing import rounds
+from tff_fair import aggregators, checks, runtime
+
+# A rule of scalars, one with norms, and one with a covariate.
+FACTORIES: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {
+  "term": (
+    aggregators.TermFactory,
+    reference.term,
+    {"t": 0.7},
+    # Of the greatest losses below, so that e_k is not tiny beside the bound.
+    {"loss_cap": 6.0, "secure_bound": 64.0},
+  ),
+  "fedavg_n": (aggregators.FedAvgNFactory, reference.fedavg_n, {}, {}),
+  "vred": (aggregators.VRedFactory, reference.vred, {"beta": 0.3}, {}),
+}
+every_factory = pytest.mark.parametrize("name", FACTORIES)
+
+
+@pytest.fixture(scope="module")
+def secure_sums():
+  """Secure sums in the clear; afterwards the session's context again."""
+  runtime.use_local(simulate_secure_sums=True)
+  yield
+  runtime.use_local()
+
+
+@functools.cache
+def process(name):
+  factory, _, hparams, also = FACTORIES[name]
+  return factory(aggregation="secure", **hparams, **also).create(
+    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+  )
+
+
+def expected(name, clients):
+  _, direction, hparams, _ = FACTORIES[name]
+  return direction([client.as_reference() for client in clients], **hparams)
+
+
+@pytest.mark.usefixtures("secure_sums")
+@every_factory
+def test_integers_of_32_bits_give_the_direction(name):
+  clients = rounds.random_clients(5)
+  bad = rounds.Client(np.full(9, np.nan), client_id=3)
+  # One beyond the bound: with it clipped, the direction would be another one.
+  huge = rounds.Client(np.full(9, 1e9), loss=2.0, client_id=4)
+  if name == "fedavg_n":  # Its updates have norm 1.
+    huge.num_examples = 10**7
+  output = rounds.run(process(name), [bad, *clients, huge])
+  # A client adds up to 24 or so, and errors of 1024 / 2^32.
+  rounds.assert_same(output.result, expected(name, clients), 1e-5)
+  assert output.measurements["num_clients"] == 5
+  assert output.measurements["num_clients_excluded"] == 1
+  assert output.measurements["num_clients_out_of_bounds"] == 1
+  # Nothing that is reported is of one client.
+  for value in tf.nest.flatten(output.measurements):
+    assert np.shape(value) == ()
+  assert "client_ids" not in output.measurements
+  # Structure and dtypes are those of the updates.
+  tf.nest.map_structure(
+    lambda x, y: np.testing.assert_equal(np.asarray(x).dtype, y.dtype),
+    output.result,
+    clients[0].structured(),
+  )
+
+
+@pytest.mark.usefixtures("secure_sums")
+def test_a_bound_of_ones_own():
+  clients = rounds.random_clients(3)
+  largest = [np.abs(c.num_examples * c.update).max() for c in clients]
+  factory = aggregators.FedAvgFactory(
+    aggregation="secure", secure_bound=float(sorted(largest)[1] * 1.001)
+  )
+  output = rounds.run(
+    factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE), clients
+  )
+  kept = [c for k, c in enumerate(clients) if k != np.argmax(largest)]
+  rounds.assert_same(
+    output.result, reference.fedavg([c.as_reference() for c in kept]), 1e-5
+  )
+  assert output.measurements["num_clients_out_of_bounds"] == 1
+
+
+@pytest.mark.usefixtures("secure_sums")
+def test_numbers_of_clients_are_exact():
+  clients = rounds.random_clients(3) * 40
+  bad = [rounds.Client(np.full(9, np.inf))] * 7
+  measured = rounds.run(process("term"), clients + bad).measurements
+  assert measured["num_clients"] == 120
+  assert measured["num_clients_excluded"] == 7
+
+
+@pytest.mark.usefixtures("secure_sums")
+def test_nobody_gives_zero():
+  output = rounds.run(process("vred"), [rounds.Client(np.full(9, np.nan))])
+  np.testing.assert_array_equal(rounds.flat(output.result), np.zeros(9))
+  assert output.measurements["num_clients"] == 0
+
+
+@functools.cache
+def exact_term():
+  return aggregators.TermFactory(
+    t=0.7,
+    loss_cap=6.0,
+    aggregation="secure",
+    sum_factory=tff.aggregators.SumFactory(),
+  ).create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+
+
+def test_another_sum_in_its_place_keeps_its_state():
+  norm = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
+    initial_estimate=1e3, target_quantile=0.5, learning_rate=1.0
+  )
+  clipped = tff.aggregators.clipping_factory(norm, tff.aggregators.SumFactory())
+  factory = aggregators.FedAvgFactory(aggregation="secure", sum_factory=clipped)
+  clipping = factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  clients = rounds.random_clients(4)
+  first = rounds.run(clipping, clients)
+  second = rounds.run(clipping, clients, first.state)
+  assert first.measurements["sum"]["clipping_norm"] == 1e3
+  assert second.measurements["sum"]["clipping_norm"] != 1e3
+
+
+def test_terms_beyond_floats_do_not_count():
+  clients = rounds.random_clients(3)
+  huge = rounds.Client(np.full(9, 3e38), num_examples=10**9, client_id=77)
+  output = rounds.run(exact_term(), [*clients, huge])
+  rounds.assert_same(output.result, expected("term", clients), 1e-6)
+  assert output.measurements["num_clients_out_of_bounds"] == 1
+
+
+def test_a_loss_above_the_cap_counts_as_it():
+  clients = rounds.random_clients(3)
+  clients[1].loss = 11.5
+  output = rounds.run(exact_term(), clients)
+  clients[1].loss = 6.0
+  rounds.assert_same(output.result, expected("term", clients), 1e-6)
+
+
+@pytest.mark.parametrize(
+  ("factory", "options", "option"),
+  [
+    (aggregators.TermFactory, {}, "loss_cap"),
+    (aggregators.SemiVRedFactory, {}, "aggregation"),
+    (aggregators.AdaFedFactory, {}, "aggregation"),
+    (aggregators.FedAvgFactory, {"secure_bound": 0.0}, "secure_bound"),
+    (
+      aggregators.FedAvgFactory,
+      {"defence": aggregators.Defence(kind="clipping")},
+      "defence",
+    ),
+    (
+      aggregators.FedAvgFactory,
+      {"defence": aggregators.Defence(kind="median")},
+      "defence",
+    ),
+    (
+      aggregators.FedAvgFactory,
+      {"sum_factory": tff.aggregators.UnweightedMeanFactory()},
+      "sum_factory",
+    ),
+  ],
+)
+def test_what_does_not_go_with_it_is_said_in_one_line(factory, options, option):
+  with pytest.raises(checks.OptionError) as raised:
+    factory(aggregation="secure", **options)
+  assert raised.value.option == option
+  assert "\n" not in str(raised.value)
+
+
+def test_outside_of_a_simulation_one_line_says_so():
+  runtime.use_local()
+  with pytest.raises(RuntimeError, match="simulate_secure_sums=True") as raised:
+    rounds.run(process("fedavg_n"), rounds.random_clients(2))
+  assert "\n" not in str(raised.value)
