@@ -15,6 +15,8 @@ from tff_fair import algorithms
 from tff_fair.methods import population
 
 NAMES = algorithms.names()
+# What a method needs for secure sums; no loss here is larger.
+FOR_SECURE_SUMS = {"term": {"loss_cap": 10.0}}
 
 
 def names_and_aggregations():
@@ -82,6 +84,9 @@ def build(
 def _built(name, *, aggregation, model="functional", batched=False, **kw):
   hparams = {k: v for k, v in kw.items() if k in algorithms.get(name).hparams}
   options = {k: v for k, v in kw.items() if k not in hparams}
+  if aggregation == "secure":  # In exact sums, which run here.
+    options["sum_factory"] = tff.aggregators.SumFactory()
+    hparams = {**FOR_SECURE_SUMS.get(name, {}), **hparams}
   if not batched:
     options.setdefault("batch_size", small_problem.BATCH_SIZE)
   return algorithms.build(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.privacy import unused_assertions
 from tff_fair.summing import rule_application, scalars
 from tff_fair.types import TensorStructure
 
@@ -103,6 +104,7 @@ def build_client_sums(
     A process with the measurements of `finish`, and as `sum` those of the sum
     of the updates, if any.
   """
+  unused_assertions.keep_out_of_log()
   compute = tff.tensorflow.computation
   get_state = compute(initial_state)
   make_terms = compute(terms, (value_type, weight_type))

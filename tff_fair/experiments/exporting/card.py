@@ -212,9 +212,25 @@ def _limits(subject: Subject) -> list[str]:
     "model and other numbers.",
     "Fair means here that clients fare alike. The numbers say nothing about "
     "groups of people within a client.",
-    "Training added no noise for privacy. Whoever has the model may learn "
-    "something of the data.",
+    _privacy(run),
   ]
+
+
+def _privacy(run: Run) -> str:
+  """Says what noise the training had."""
+  spent = (run.summary or {}).get("privacy")
+  if spent is None and run.flags["dp_noise"] is None:
+    return (
+      "Training added no noise for privacy. Whoever has the model may learn "
+      "something of the data."
+    )
+  if spent is None:
+    return "Training added noise for privacy; the run has not ended."
+  return (
+    "Training added noise for differential privacy: epsilon "
+    f"{spent['epsilon']:.3g} at delta {spent['delta']:.2g}. "
+    f"{spent['assumption']}"
+  )
 
 
 def _versions(run: Run) -> str:
