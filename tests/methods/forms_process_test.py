@@ -37,21 +37,38 @@ def next_of(name, aggregation):
   ).next
 
 
-@pytest.mark.parametrize("name", algorithms.names())
-def test_a_round_of_one_aggregate_has_a_map_reduce_form(name):
-  ways = [w for w in algorithms.get(name).aggregations if w != "two_phase"]
-  way = ways[0]
-  form = mapreduce.get_map_reduce_form_for_computation(
-    next_of(name, way), UNOPTIMIZED
-  )
-  assert form.type_signature.result == next_of(name, way).type_signature.result
+def map_reduce_form(comp):
+  return mapreduce.get_map_reduce_form_for_computation(comp, UNOPTIMIZED)
 
 
 @pytest.mark.parametrize("name", SECURE)
 def test_secure_sums_have_both_forms(name):
   comp = next_of(name, "secure")
-  form = mapreduce.get_map_reduce_form_for_computation(comp, UNOPTIMIZED)
+  form = map_reduce_form(comp)
   assert form.securely_aggregates_tensors
-  # All that clients send goes into secure sums.
-  assert form.zero.type_signature.result == tff.to_type(())
+  # Clients send nothing into another aggregate than secure sums.
+  assert len(form.work.type_signature.result[0]) == 0
   mapreduce.get_distribute_aggregate_form_for_computation(comp)
+
+
+@pytest.mark.parametrize(
+  "name", ["fedavg", *(n for n in algorithms.names() if n not in SECURE)]
+)
+def test_one_aggregate_has_a_map_reduce_form(name):
+  ways = [w for w in algorithms.get(name).aggregations if w != "two_phase"]
+  form = map_reduce_form(next_of(name, ways[0]))
+  assert not form.securely_aggregates_tensors
+  assert len(form.work.type_signature.result[0]) > 0
+
+
+def test_dependent_aggregates_have_none():
+  comp = next_of("semi_vred", "two_phase")
+  with pytest.raises(ValueError, match="broadcast dependent on aggregate"):
+    map_reduce_form(comp)
+
+
+def test_only_sums_have_the_other_form():
+  # A bug of TFF 0.87: no federated_aggregate compiles to it.
+  comp = next_of("fedavg", "streaming")
+  with pytest.raises(ValueError, match=r"tff\.FederatedType"):
+    mapreduce.get_distribute_aggregate_form_for_computation(comp)
