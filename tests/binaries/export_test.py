@@ -47,6 +47,11 @@ def program(tmp_path, monkeypatch):
       ["runs/a", "--output=m", "--client=x", "--all_clients"],
       "--all_clients: leave it out",
     ),
+    (
+      ["runs/a", "--output=m", "--form=mapreduce", "--best"],
+      "--best: is of models, and --form writes a round",
+    ),
+    (["runs/a", "--output=runs", "--form=mapreduce"], "--output: runs: exists"),
   ],
 )
 def test_a_mistake_is_one_line(program, tmp_path, words, message):
@@ -73,3 +78,14 @@ def test_it_starts_without_tensorflow():
   subprocess.run(
     [sys.executable, "-c", code], check=True, cwd=source_tree.ROOT, timeout=60
   )
+
+
+def test_a_round_of_dependent_sums_has_no_form(program, tmp_path):
+  run_folders.make(
+    tmp_path / "two", algorithm="semi_vred", aggregation="two_phase"
+  )
+  status, out, err = program("two", "--output=m", "--form=mapreduce")
+  assert (status, out) == (2, "")
+  assert err.startswith("export: --form=mapreduce: a round with two_phase sums")
+  assert len(err.splitlines()) == 1
+  assert not (tmp_path / "m").exists()

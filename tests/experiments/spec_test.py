@@ -132,6 +132,9 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
     ("attack_strength", 2.0, "give attack, bias or scaling"),
     ("defence", "krum", "none, zeroing, clipping, trimmed_mean, median"),
     ("trimmed_share", 0.5, r"\(0, 1/2\)"),
+    ("secure_bound", 0.0, "a positive number"),
+    ("dp_noise", 1.0, "needs dp_clip; give both"),
+    ("dp_clip", 1.0, "needs dp_noise; give both"),
     ("task_options", {"clients": 3}, "num_clients"),
     ("task_options", {"num_clients": 0}, "at least 1"),
     ("task_options", ["num_clients=3"], "mapping"),
@@ -162,6 +165,24 @@ def test_a_bias_is_not_negative_and_a_scaling_may_be():
     RunSpec(attack="bias", attack_strength=-1)
   assert (raised.value.field, raised.value.value) == ("attack_strength", -1.0)
   assert RunSpec(attack="scaling", attack_strength=-1).attack_strength == -1.0
+
+
+@pytest.mark.parametrize(
+  ("name", "values", "expected"),
+  [
+    ("dp_noise", {}, "client_weighting=uniform"),
+    ("sampling", {"sampling": "proportional"}, "do not depend on the data"),
+    ("clients_per_round", {"clients_per_round": "2-4"}, "cohorts of one size"),
+  ],
+)
+def test_noise_needs_cohorts_of_one_size_that_weigh_alike(
+  name, values, expected
+):
+  with pytest.raises(SpecError, match=expected) as raised:
+    RunSpec(dp_noise=1.0, dp_clip=0.5, **values)
+  assert raised.value.field == name
+  spec = RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
+  assert (spec.dp_noise, spec.dp_clip) == (1.0, 0.5)
 
 
 def test_an_error_says_which_hyperparameter_and_survives_pickling():

@@ -69,3 +69,11 @@ def test_two_phase_is_refused(clients):
   process = create(aggregators.TermFactory(aggregation="two_phase"))
   with pytest.raises(Exception, match="aggregate dependent on another"):
     rounds.run(process, clients)
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_secure_sums_are_refused_in_one_line(clients):
+  process = create(aggregators.FedAvgFactory(aggregation="secure"))
+  with pytest.raises(RuntimeError, match="simulate_secure_sums=T") as raised:
+    rounds.run(process, clients)
+  assert "\n" not in str(raised.value)

@@ -177,10 +177,3 @@ def test_what_does_not_go_with_it_is_said_in_one_line(factory, options, option):
     factory(aggregation="secure", **options)
   assert raised.value.option == option
   assert "\n" not in str(raised.value)
-
-
-def test_outside_of_a_simulation_one_line_says_so():
-  runtime.use_local()
-  with pytest.raises(RuntimeError, match="simulate_secure_sums=True") as raised:
-    rounds.run(process("fedavg_n"), rounds.random_clients(2))
-  assert "\n" not in str(raised.value)

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, supervision, workers
+from tff_fair.runtime import connections, native, supervision, workers
 
 _MOST_LOST_IN_A_ROW = 3
 _SECONDS_TO_END = 0.5
@@ -153,8 +153,10 @@ class RemoteContext(tff.framework.SyncContext):
     """Computes `comp(arg)`.
 
     Raises:
+      RuntimeError: If it has secure sums.
       WorkerLostError: If it takes too long.
     """
+    native.check_no_secure_sums(comp)
     supervised = supervision.current()
     if supervised is None:
       return self._context.invoke(comp, arg)

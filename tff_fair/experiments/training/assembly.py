@@ -18,6 +18,7 @@ from tff_fair import (
   privacy,
   summing,
   typed_values,
+  types,
 )
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.errors import SpecError
@@ -106,6 +107,7 @@ def build(
       aggregation=aggregation,
       loss_at=spec.loss_at,
       epochs=_epochs(spec),
+      num_sums=_num_sums(spec, aggregation),
       cache=cache,
     ),
     evaluated=evaluated,
@@ -258,6 +260,19 @@ def _aggregation(spec: RunSpec) -> str:
       value=chosen,
     )
   return str(chosen)
+
+
+def _num_sums(spec: RunSpec, aggregation: str) -> int:
+  """Returns the number of sums that a client's update goes into."""
+  rule = methods.get(spec.algorithm).build.rule
+  if (
+    aggregation == summing.SECURE
+    and spec.dp_noise is None
+    and issubclass(rule, types.SeparableRule)
+    and rule.has_covariate()
+  ):
+    return 2
+  return 1
 
 
 def _epochs(spec: RunSpec) -> costs.Epochs:

@@ -62,6 +62,7 @@ def build(
   aggregation: str,
   loss_at: str,
   epochs: Epochs,
+  num_sums: int = 1,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Callable[[rounds.State, sampling.Cohort], Mapping[str, int]]:
   """Returns a function from the state before a round and its cohort to costs.
@@ -73,10 +74,16 @@ def build(
     loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
     epochs: Returns the local epochs of clients, by id, in the round after a
       state.
+    num_sums: The number of sums that a client's update goes into.
     cache: Knows the operations of models that were counted before.
   """
   costs = of_client(
-    task, process, aggregation=aggregation, loss_at=loss_at, cache=cache
+    task,
+    process,
+    aggregation=aggregation,
+    loss_at=loss_at,
+    num_sums=num_sums,
+    cache=cache,
   )
   return lambda state, cohort: of_round(
     costs,
@@ -92,6 +99,7 @@ def of_client(
   *,
   aggregation: str,
   loss_at: str,
+  num_sums: int = 1,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> ClientCosts:
   """Returns what a client of a process costs.
@@ -101,6 +109,7 @@ def of_client(
     process: The learning process, as `tff_fair.algorithms.build` returns it.
     aggregation: The way in which updates are summed.
     loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
+    num_sums: The number of sums that a client's update goes into.
     cache: Knows the operations of models that were counted before.
   """
   state_type = process.initialize.type_signature.result.member
@@ -119,7 +128,7 @@ def of_client(
     besides = per_example * (1 + _TRAINING_PASS + (loss_at == "after"))
   return ClientCosts(
     bytes_down=_num_bytes(weights_type) * (1 + with_initial_weights),
-    bytes_up=_num_bytes(weights_type.trainable)
+    bytes_up=_num_bytes(weights_type.trainable) * num_sums
     + sum(dtype.size for dtype in _SIGNALS),
     operations_per_epoch=_TRAINING_PASS
     * per_example

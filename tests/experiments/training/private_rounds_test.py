@@ -1,0 +1,108 @@
+"""Runs with secure sums and with noise, and the form of a round."""
+
+import json
+import pathlib
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow_federated as tff
+
+from tff_fair import experiments, privacy, runtime
+from tff_fair.experiments.errors import SpecError
+
+SPEC = experiments.RunSpec(
+  task_options={"num_clients": 6, "model": "logistic_regression"},
+  algorithm="vred",
+  clients_per_round=3,
+  total_rounds=2,
+  local_epochs=1,
+)
+
+
+@pytest.fixture
+def local_again():
+  yield
+  runtime.use_local()
+
+
+@pytest.mark.usefixtures("local_again")
+def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
+  secure = experiments.run(
+    SPEC.replace(aggregation="secure", secure_bound=100.0), tmp_path / "secure"
+  )
+  err = capfd.readouterr().err
+  assert "Secure sums are simulated" in err
+  assert "Object was never used" not in err
+  streaming = experiments.run(SPEC, tmp_path / "streaming", progress=False)
+  for found, expected in zip(
+    secure.weights(), streaming.weights(), strict=True
+  ):
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+  column = "client_work/train/num_examples"
+  assert secure.rounds[column].tolist() == streaming.rounds[column].tolist()
+  # Nothing of single clients but who took part.
+  cohorts, others = secure.cohorts, streaming.cohorts
+  assert cohorts[["coefficient", "loss", "excluded"]].isna().all(axis=None)
+  assert cohorts["client_id"].tolist() == others["client_id"].tolist()
+  assert not [n for n in secure.rounds if "coefficient" in n]
+  # An update goes into two sums, one of them times the loss.
+  sent, sent_once = (
+    pd.read_csv(run.path / "costs.csv")["bytes_up"].iloc[0]
+    for run in (secure, streaming)
+  )
+  assert 1.9 < sent / sent_once < 2
+  assert_has_a_form(secure, tmp_path / "round")
+
+
+def assert_has_a_form(run, folder: pathlib.Path):
+  assert experiments.export_form(run, folder) == folder
+  index = json.loads((folder / "form.json").read_text())
+  assert index["aggregation"] == "secure"
+  for name, described in index["computations"].items():
+    proto = type(tff.framework.Placement(tff.SERVER).proto)()
+    proto.ParseFromString((folder / described["file"]).read_bytes())
+    computation = tff.framework.deserialize_computation(proto)
+    assert str(computation.type_signature) == described["type"], name
+  files = {path.name for path in folder.iterdir()}
+  assert files == {
+    *(c["file"] for c in index["computations"].values()),
+    "form.json",
+    "README.md",
+  }
+
+
+def test_a_private_run_tells_its_epsilon(tmp_path, capfd):
+  spec = SPEC.replace(
+    algorithm="fedavg", client_weighting="uniform", dp_noise=2.0, dp_clip=0.5
+  )
+  run = experiments.run(spec, tmp_path / "private")
+  spent = run.summary["privacy"]
+  expected = privacy.epsilon(privacy.dp(2.0, 3, 0.5), num_clients=6, rounds=2)
+  assert spent["epsilon"] == pytest.approx(expected)
+  assert spent["delta"] == pytest.approx(6**-1.1)
+  err = capfd.readouterr().err
+  assert f"epsilon = {expected:.3g}" in err
+  assert "drawn uniformly without replacement" in err
+  exported = experiments.export(run, tmp_path / "model.keras")
+  assert f"epsilon {expected:.3g}" in exported.card.read_text()
+
+
+@pytest.mark.parametrize(
+  ("values", "field"),
+  [
+    (
+      {"client_weighting": "uniform", "dp_noise": 1.0, "dp_clip": 1.0},
+      "dp_noi",
+    ),
+    ({"algorithm": "term", "aggregation": "secure"}, "hparams"),
+    ({"algorithm": "semi_vred", "aggregation": "secure"}, "aggregation"),
+    ({"algorithm": "ditto", "aggregation": "secure"}, "aggregation"),
+    ({"aggregation": "secure", "defence": "clipping"}, "defence"),
+  ],
+)
+def test_what_does_not_go_with_the_method_is_named(tmp_path, values, field):
+  with pytest.raises(SpecError) as raised:
+    experiments.run(SPEC.replace(**values), tmp_path / "run", progress=False)
+  assert raised.value.field == field
+  assert "\n" not in str(raised.value)
