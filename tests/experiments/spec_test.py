@@ -58,6 +58,9 @@ OTHERS = {
   "attack_strength": (0.0, {"attack": "bias"}),
   "defence": ("median", {}),
   "trimmed_share": (0.3, {}),
+  "secure_bound": (8.0, {"aggregation": "secure"}),
+  "dp_noise": (1.5, {"dp_clip": 0.5, "client_weighting": "uniform"}),
+  "dp_clip": (0.25, {"dp_noise": 1.0, "client_weighting": "uniform"}),
 }
 
 FULL = RunSpec(
@@ -132,7 +135,7 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
     ("attack_strength", 2.0, "give attack, bias or scaling"),
     ("defence", "krum", "none, zeroing, clipping, trimmed_mean, median"),
     ("trimmed_share", 0.5, r"\(0, 1/2\)"),
-    ("secure_bound", 0.0, "a positive number"),
+    ("secure_bound", 0.0, "a positive, finite number"),
     ("dp_noise", 1.0, "needs dp_clip; give both"),
     ("dp_clip", 1.0, "needs dp_noise; give both"),
     ("task_options", {"clients": 3}, "num_clients"),

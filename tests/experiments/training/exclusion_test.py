@@ -55,3 +55,26 @@ def test_advice_names_what_to_try():
 @pytest.mark.parametrize("cohorts", [None, pd.DataFrame({"client_id": [1]})])
 def test_tables_of_older_runs_give_no_advice(cohorts):
   assert exclusion.advise(cohorts).endswith("the model is the initial one.")
+
+
+@pytest.mark.parametrize(
+  ("numbers", "text"),
+  [
+    ((2, 1, 1), None),  # Half are not most.
+    (
+      (1, 1, 2),
+      "3 of 4 clients did not count in round 7 (2 out of bounds: try a larger "
+      "secure_bound; 1 for other reasons)",
+    ),
+  ],
+)
+def test_most_of_a_cohort_of_which_only_numbers_are_known(numbers, text):
+  names = ("num_clients", "num_clients_excluded", "num_clients_out_of_bounds")
+  metrics = dict(zip(names, numbers, strict=True))
+  assert exclusion.describe_most_of_sums(metrics, "round 7") == text
+  assert exclusion.describe_most_of_sums({"num_clients": 1}, "round 7") is None
+
+
+def test_nobody_counted_and_nobody_knows_why():
+  table = pd.DataFrame({"excluded": [None, None]})
+  assert "try a larger secure_bound" in exclusion.advise(table)

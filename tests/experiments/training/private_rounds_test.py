@@ -29,11 +29,12 @@ def local_again():
 @pytest.mark.usefixtures("local_again")
 def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
   secure = experiments.run(
-    SPEC.replace(aggregation="secure", secure_bound=100.0), tmp_path / "secure"
+    SPEC.replace(aggregation="secure", secure_bound=512.0), tmp_path / "secure"
   )
   err = capfd.readouterr().err
   assert "Secure sums are simulated" in err
   assert "Object was never used" not in err
+  assert secure.rounds["aggregator/num_clients_out_of_bounds"].sum() == 0
   streaming = experiments.run(SPEC, tmp_path / "streaming", progress=False)
   for found, expected in zip(
     secure.weights(), streaming.weights(), strict=True
@@ -93,7 +94,7 @@ def test_a_private_run_tells_its_epsilon(tmp_path, capfd):
   [
     (
       {"client_weighting": "uniform", "dp_noise": 1.0, "dp_clip": 1.0},
-      "dp_noi",
+      "dp_noise",
     ),
     ({"algorithm": "term", "aggregation": "secure"}, "hparams"),
     ({"algorithm": "semi_vred", "aggregation": "secure"}, "aggregation"),

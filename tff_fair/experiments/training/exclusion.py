@@ -5,13 +5,15 @@ or other signals are not finite. It tells who counted.
 """
 
 import collections
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 NO_EXAMPLES = "no examples"
 NOT_FINITE = "not finite"
+OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # Of secure sums.
 _ADVICE = {
   NO_EXAMPLES: "the clients have no training examples; check the data",
   NOT_FINITE: "updates or losses were not finite; try a smaller "
@@ -61,6 +63,28 @@ def describe_most(excluded: np.ndarray, name: str) -> str | None:
   )
 
 
+def describe_most_of_sums(metrics: Mapping[str, Any], name: str) -> str | None:
+  """Does the same where only numbers of clients are known.
+
+  Args:
+    metrics: What the aggregation reported.
+    name: The name of the round.
+  """
+  if OUT_OF_BOUNDS not in metrics:
+    return None
+  counted, excluded, beyond = (
+    int(metrics[key])
+    for key in ("num_clients", "num_clients_excluded", OUT_OF_BOUNDS)
+  )
+  others = excluded + beyond
+  if others <= counted:
+    return None
+  return (
+    f"{others} of {counted + others} clients did not count in {name} ({beyond} "
+    f"out of bounds: try a larger secure_bound; {excluded} for other reasons)"
+  )
+
+
 def advise(cohorts: pd.DataFrame | None) -> str:
   """Returns what to say of a run in which no client counted in any round.
 
@@ -70,5 +94,7 @@ def advise(cohorts: pd.DataFrame | None) -> str:
   text = "no client counted in any round, so the model is the initial one"
   if cohorts is None or "excluded" not in cohorts:
     return f"{text}."
+  if cohorts["excluded"].isna().all():
+    return f"{text}; if sums are secure, try a larger secure_bound."
   found = cohorts["excluded"].value_counts().index
   return "; ".join([text, *(_ADVICE[reason] for reason in found)]) + "."

@@ -148,7 +148,10 @@ class Rounds:
     excluded = exclusion.reasons(
       client_ids, of_clients.get(_COEFFICIENTS), self._num_examples
     )
-    if (told := exclusion.describe_most(excluded, name)) is not None:
+    told = exclusion.describe_most(
+      excluded, name
+    ) or exclusion.describe_most_of_sums(metrics.get(_AGGREGATOR, {}), name)
+    if told is not None:
       self._tell(told)
     before = after = np.full(number, None)
     if self._losses is not None:
