@@ -70,7 +70,9 @@ def secure_counts() -> Factory:
   return tff.aggregators.SecureSumFactory(1.0, 0.0)
 
 
-def reported(counts: Counts) -> dict[str, tf.Tensor]:
+def reported(
+  counts: Counts,
+) -> collections.OrderedDict[str, TensorStructure]:
   """Returns sums of counts as measurements."""
   numbers = [tf.cast(tf.round(count), tf.int32) for count in counts]
   return collections.OrderedDict(

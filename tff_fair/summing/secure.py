@@ -135,8 +135,8 @@ class _Computations:
     if self.as_integers:
       own += tf.cast(totals[_WHOLE_PARTS], own.dtype)
     sums = dict(zip(self.names, tf.unstack(own), strict=True))
-    moments = [sums.pop(name) for name in _MOMENTS]
-    output = self.rule.from_sums(types.Sums(*moments, terms=sums))
+    moments = {name: sums.pop(name) for name in _MOMENTS}
+    output = self.rule.from_sums(types.Sums(**moments, terms=sums))
     factors = [output.level]
     if output.slope is not None:
       factors.append(output.slope)

@@ -5,6 +5,7 @@ All of it comes from the tables in the run's folder.
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -34,7 +35,7 @@ def write(
   selection: Selection | None = None,
   attackers: Sequence[int] = (),
   dp: privacy.DifferentialPrivacy | None = None,
-) -> dict[str, object]:
+) -> dict[str, Any]:
   """Writes the results of a run whose last round is done.
 
   Args:
@@ -70,7 +71,7 @@ def write(
   values = clients[f"test_{score.name}"]
   plots.draw_distribution(values, folder.plot_of(score), score)
   plots.draw_curves(evaluations, folder.curves_plot, score)
-  summary: dict[str, object] = {
+  summary: dict[str, Any] = {
     "rounds": rounds,
     "num_clients": len(clients),
     **results,
