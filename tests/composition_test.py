@@ -5,7 +5,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import algorithms
+from tff_fair import algorithms, checks, privacy
 
 ADAFACTOR = tff.learning.optimizers.build_adafactor(0.1)
 
@@ -79,3 +79,21 @@ def test_two_proximal_terms_are_one_too_many(name, hparams):
 def test_a_negative_mu_is_named(name):
   with pytest.raises(ValueError, match=r"^Expected mu in \[0, inf\), found -1"):
     build(name, hparams={"mu": -1})
+
+
+@pytest.mark.parametrize(
+  ("options", "option"),
+  [
+    ({"aggregation": "secure"}, "aggregation"),
+    (
+      {"dp": privacy.dp(1.0, 5, 0.5), "client_weighting": "uniform"},
+      "dp",
+    ),
+  ],
+)
+def test_personal_models_in_the_clear_go_with_nothing_that_hides(
+  options, option
+):
+  with pytest.raises(checks.OptionError, match="in the clear") as raised:
+    build("ditto", **options)
+  assert raised.value.option == option
