@@ -6,7 +6,8 @@ Zhao, Joshi, "A Dynamic Reweighting Strategy for Fair Federated Learning"
   c_k = p_k f_k^q / sum_j p_j f_j^q
 
 q = 0 recovers FedAvg. Choices made here: where all losses are 0, c = p; losses
-below zero, which have no powers, count as zero.
+below zero, which have no powers, count as zero. Where only sums are known, d = 0
+if all losses are 0.
 """
 
 import dataclasses
@@ -63,6 +64,10 @@ class DrflRule(types.SeparableRule):
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
     """See the base class."""
     return tf.math.log(cohort.weight) + log_power(cohort.loss, self.q)
+
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class."""
+    return types.SumsOutput(tf.math.reciprocal_no_nan(sums.scale))
 
 
 build_drfl = building.rule_builder(DrflRule, "drfl")
