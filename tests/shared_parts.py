@@ -5,6 +5,7 @@ work each time that a process is compiled: half of the time of a new process.
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -12,6 +13,7 @@ from unittest import mock
 # TensorFlow Federated calls it by this name; there is no public one.
 from tensorflow.python.grappler import tf_optimizer
 
+from tests import small_problem
 from tff_fair import client_works
 
 
@@ -19,8 +21,9 @@ from tff_fair import client_works
 def built_once() -> Iterator[None]:
   """Has equal clients' work built once, and equal graphs optimized once.
 
-  The same arguments give the same work, and the same graph the same optimized
-  one, bit for bit: so tests meet what they would meet without this.
+  Also models and optimizers of the small problem, of which work is made. The
+  same arguments give the same work, and the same graph the same optimized one,
+  bit for bit: so tests meet what they would meet without this.
   """
   build, optimize = client_works.build_training, tf_optimizer.OptimizeGraph
   works: dict[Any, Any] = {}
@@ -44,7 +47,12 @@ def built_once() -> Iterator[None]:
       graphs[key] = optimize(config, graph).SerializeToString()
     return type(graph.graph_def).FromString(graphs[key])
 
+  once = {
+    name: functools.cache(getattr(small_problem, name))
+    for name in ("functional_model", "optimizer")
+  }
   with (
+    mock.patch.multiple(small_problem, **once),
     mock.patch.object(client_works, "build_training", build_training),
     mock.patch.object(tf_optimizer, "OptimizeGraph", optimize_graph),
   ):

@@ -1,7 +1,6 @@
 """A small federated problem: softmax regression on six unequal clients."""
 
 import collections
-import functools
 
 import numpy as np
 import tensorflow as tf
@@ -55,7 +54,6 @@ def batched(client_id: int, batch_size: int = BATCH_SIZE) -> tf.data.Dataset:
   )
 
 
-@functools.cache  # So that processes can share what is built of it.
 def functional_model() -> tff.learning.models.FunctionalModel:
   @tf.function
   def predict(weights, x, training):
@@ -102,7 +100,6 @@ def keras_model() -> tff.learning.models.VariableModel:
   )
 
 
-@functools.cache
 def optimizer(learning_rate: float = LEARNING_RATE):
   return tff.learning.optimizers.build_sgdm(learning_rate)
 
