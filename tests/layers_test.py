@@ -60,7 +60,8 @@ LAYERS = {
   "tff_fair.tracing": Layer(packages=TF),
   "tff_fair.types": Layer(("tff_fair.hyperparameters",), TF),
   "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
-  "tff_fair.runtime": Layer(packages=(*TFF, "grpc")),
+  "tff_fair.phases": Layer(packages=TFF),
+  "tff_fair.runtime": Layer(("tff_fair.phases",), (*TFF, "grpc")),
   "tff_fair.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),
   "tff_fair.privacy": Layer(

@@ -1,0 +1,91 @@
+"""A context that computes on an engine of several workers."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from typing import Any
+
+import tensorflow_federated as tff
+
+from tff_fair.runtime import supervision
+from tff_fair.runtime.parts import engine as engines
+from tff_fair.runtime.parts import forms, rounds
+
+
+class PartsContext(tff.framework.SyncContext):
+  """Computes cohorts of more clients than a part has in parts.
+
+  Anything else is one call: smaller cohorts, and computations that cannot be
+  cut. It gives the same result in whichever worker.
+  """
+
+  def __init__(self, engine: engines.Engine, clients_per_part: int) -> None:
+    """Takes the engine.
+
+    Args:
+      engine: Computes the calls.
+      clients_per_part: The size of parts; 0 never cuts.
+    """
+    self._engine = engine
+    self._clients_per_part = clients_per_part
+    self._loop = asyncio.new_event_loop()
+    # A daemon does not keep a program alive that is interrupted in a round.
+    self._thread = threading.Thread(target=self._run, daemon=True)
+    self._thread.start()
+
+  def _run(self) -> None:
+    with contextlib.closing(self._loop):
+      self._loop.run_forever()
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    """Computes `comp(arg)`.
+
+    Raises:
+      WorkerLostError: If no worker is left, or it takes too long.
+    """
+    supervised = supervision.current()
+    if supervised is not None:
+      supervised.check()
+    future = self.submit(comp, arg)
+    if supervised is None:
+      return future.result()
+    try:
+      return supervision.wait(future, supervised, _tell_of_silence)
+    except BaseException:
+      future.cancel()  # Nobody waits for it any more.
+      raise
+
+  def submit(self, comp: Any, arg: Any) -> concurrent.futures.Future[Any]:
+    """Starts to compute `comp(arg)`; returns the result to come."""
+    return asyncio.run_coroutine_threadsafe(
+      self._compute(comp, arg), self._loop
+    )
+
+  async def _compute(self, comp: Any, arg: Any) -> Any:
+    phases = self._phases(comp, arg)
+    if phases is None:
+      args = [] if comp.type_signature.parameter is None else [arg]
+      return await self._engine.fetch(await self._engine.call(comp, *args))
+    return await rounds.compute(
+      self._engine, phases, arg, self._clients_per_part
+    )
+
+  def _phases(self, comp: Any, arg: Any) -> Any:
+    """Returns the phases of a computation if it is to be cut, else `None`."""
+    if not self._clients_per_part:
+      return None
+    if forms.num_clients(comp, arg) <= self._clients_per_part:
+      return None
+    return forms.phases_of(comp)
+
+  def close(self, *, patience: float = 0.0) -> None:
+    """Ends the thread, and waits so many seconds for it."""
+    self._loop.call_soon_threadsafe(self._loop.stop)
+    self._thread.join(timeout=patience)
+
+
+def _tell_of_silence(seconds: float) -> None:
+  raise supervision.WorkerLostError(
+    f"the workers did not answer for {seconds:.0f} s"
+  )
