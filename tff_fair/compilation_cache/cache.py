@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Mapping
 
@@ -39,13 +40,23 @@ class CompilationCache:
       build: Builds the computations, by name.
 
     Returns:
-      The computations, compiled for a worker on this machine. If nothing is
-      kept, those of `build`, which their first call compiles.
+      The computations, compiled for a worker on this machine, with their
+      `origin`. If nothing is kept, those of `build`, which their first call
+      compiles.
     """
     name = self._name("computations", key)
     if self._files is None or name is None:
       return build()
-    content = self._files.read(name)
+    build = functools.cache(build)
+    computations = self._compiled(self._files, name, build)
+    for part, comp in computations.items():
+      comp.origin = _Origin(self, (key, part), lambda part=part: build()[part])
+    return computations
+
+  def _compiled(
+    self, files: folder.Folder, name: str, build: Callable[[], Computations]
+  ) -> Mapping[str, native.NativeComputation]:
+    content = files.read(name)
     if content is not None:
       # Errors of many classes tell of a file that is not as it was written.
       with contextlib.suppress(Exception):
@@ -88,6 +99,32 @@ class CompilationCache:
     # What was built from files that somebody is changing belongs to no key.
     if self._files is not None and keys.of_sources() == keys.SOURCES:
       self._files.write(name, content)
+
+
+class _Origin:
+  """Keeps what is made of a computation beside it; see `native.Origin`."""
+
+  def __init__(
+    self,
+    cache: CompilationCache,
+    key: object,
+    build: Callable[[], tff.Computation],
+  ) -> None:
+    self._cache = cache
+    self._key = key
+    self._build = build
+
+  def traced(self) -> tff.Computation:
+    return self._build()
+
+  def computation(
+    self, name: str, build: Callable[[], tff.Computation]
+  ) -> tff.Computation:
+    found = self._cache.compiled((self._key, name), lambda: {name: build()})
+    return found[name]
+
+  def number(self, name: str, count: Callable[[], int]) -> int:
+    return self._cache.number((self._key, name), count)
 
 
 NO_CACHE = CompilationCache(None)

@@ -54,7 +54,7 @@ def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
   return content
 
 
-def read(content: bytes) -> dict[str, tff.Computation]:
+def read(content: bytes) -> dict[str, native.NativeComputation]:
   """Returns the computations of a file.
 
   Raises:

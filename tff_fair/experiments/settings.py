@@ -31,6 +31,7 @@ MOMENTUM = 0.9  # Where there is one and none is given.
 # The hyperparameter of methods that have a server step of their own.
 SERVER_RATE = "learning_rate"
 USUAL_COHORT = 10
+USUAL_PART = 32  # As `tff_fair.runtime` has it, which imports TensorFlow.
 USUAL_INTERVAL = 10  # In rounds, from one evaluation to the next.
 LEAST_EVALUATIONS = 5
 _LARGEST_INT32 = 2**31 - 1  # Places of examples are counted in int32.
@@ -163,7 +164,7 @@ class TrainingSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SamplingSettings:
-  """Sampling: which clients take part in a round."""
+  """Sampling: which clients take part in a round, and how many at a time."""
 
   sampling: Literal["uniform", "proportional", "all"] = declared.value(
     "uniform",
@@ -177,6 +178,14 @@ class SamplingSettings:
     f"each round draws its size. By default {USUAL_COHORT}, or all clients "
     "where there are fewer.",
     **_A_RANGE,
+  )
+  clients_per_part: int = declared.value(
+    USUAL_PART,
+    "Cohorts of more clients are computed in parts of so many; 0 computes each "
+    "cohort as a whole. Parts bound the memory of a worker. Their size decides "
+    "the last digits of results, the number of workers does not.",
+    expects="0 or a positive integer",
+    is_valid=lambda number: number >= 0,
   )
   dropout: float = declared.value(
     0.0,
@@ -316,6 +325,21 @@ class PrivacySettings:
   dp_clip: float | None = declared.positive_number(
     None, "With --dp_noise, the largest norm of what a client adds to the sum."
   )
+
+
+def part_size(clients_per_part: int, largest_cohort: int | None) -> int:
+  """Returns the size of the parts of a run's cohorts.
+
+  Args:
+    clients_per_part: As the setting has it.
+    largest_cohort: The most clients of a round, if it is known.
+
+  Returns:
+    The size; 0 if every cohort is one part.
+  """
+  if largest_cohort is not None and largest_cohort <= clients_per_part:
+    return 0
+  return clients_per_part
 
 
 GROUPS: tuple[type[Any], ...] = (

@@ -96,6 +96,20 @@ class RunSpec(
     )
 
   @property
+  def part_size(self) -> int:
+    """The size of the parts of cohorts; 0 if every cohort is one part.
+
+    Where all clients take part, the task alone knows how many there are.
+    """
+    most = self.clients_per_round
+    if most is None and self.sampling != "all":
+      most = settings.USUAL_COHORT
+    return settings.part_size(
+      self.clients_per_part,
+      None if most is None else number_range.bounds(most)[1],
+    )
+
+  @property
   def all_hparams(self) -> dict[str, Value]:
     """All hyperparameters of the method, defaults filled in.
 
@@ -174,6 +188,7 @@ class RunSpec(
     return {
       **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
       "rounds_per_evaluation": self.evaluation_interval,
+      "clients_per_part": self.part_size,
       **{
         f"{spec_text.HPARAM}{name}": value
         for name, value in self.all_hparams.items()

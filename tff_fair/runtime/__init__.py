@@ -9,6 +9,7 @@ from tff_fair.runtime.contexts import (
   use_local,
   use_workers,
 )
+from tff_fair.runtime.parts.cutting import in_parts_of
 from tff_fair.runtime.starting import start_worker
 from tff_fair.runtime.supervision import WorkerLostError, supervised
 from tff_fair.runtime.workers import Worker, worker_pids
@@ -19,6 +20,7 @@ __all__ = [
   "WorkerLostError",
   "compiles_natively",
   "count_clients",
+  "in_parts_of",
   "start_worker",
   "stop",
   "supervised",

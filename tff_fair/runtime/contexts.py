@@ -23,6 +23,7 @@ from tff_fair.runtime import (
   supervised_contexts,
   workers,
 )
+from tff_fair.runtime.parts import cutting
 
 
 def _compile_in_the_clear(comp: tff.Computation) -> Any:
@@ -50,6 +51,7 @@ _current = contextlib.ExitStack()  # Closes the default context.
 
 def use_local(
   *,
+  clients_per_part: int | None = None,
   default_num_clients: int = 0,
   max_concurrent_computation_calls: int | None = None,
   stream_structs: bool = False,
@@ -65,6 +67,9 @@ def use_local(
   worker that it started.
 
   Args:
+    clients_per_part: Cohorts of more clients are computed in parts of so many,
+      one part after the other; by default 32, and 0 never cuts. A result
+      depends on it, in its last digits. It bounds the memory of the worker.
     default_num_clients: The number of clients of computations that take no
       value of clients.
     max_concurrent_computation_calls: How many clients run at the same time; by
@@ -84,7 +89,9 @@ def use_local(
   Raises:
     RuntimeError: If the worker ends instead of getting ready.
     TimeoutError: If it does not get ready in time.
+    ValueError: If `clients_per_part` is below 0.
   """
+  clients_per_part = cutting.checked(clients_per_part)
   if keep_memory:
     allocator.keep_freed_memory()
   with contextlib.ExitStack() as opened:
@@ -106,19 +113,22 @@ def use_local(
     context = _create_context(
       executors, simulate_secure_sums=simulate_secure_sums
     )
-    if asynchronous:
-      # Runs first: closing must not wait for a round that nobody awaits any
-      # more.
-      opened.callback(worker.stop)
-      tff.framework.set_default_context(
-        tff.program.NativeFederatedContext(context)
+    local = supervised_contexts.LocalContext(
+      connections.ConcurrentContext(context),
+      executors,
+      worker,
+      start,
+      clients_per_part,
+    )
+    # Runs first: closing must not wait for a round that nobody awaits any more.
+    opened.callback(local.close)
+    tff.framework.set_default_context(
+      tff.program.NativeFederatedContext(
+        supervised_contexts.AsynchronousContext(local)
       )
-    else:
-      local = supervised_contexts.LocalContext(
-        connections.ConcurrentContext(context), executors, worker, start
-      )
-      opened.callback(local.close)  # First, too.
-      tff.framework.set_default_context(local)
+      if asynchronous
+      else local
+    )
     _replace_current(opened, worker, natively=not simulate_secure_sums)
 
 

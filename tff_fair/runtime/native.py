@@ -8,10 +8,31 @@ long as to build it. Here a program can compile ahead, and keep what it gets.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import tensorflow_federated as tff
 
 _SECURE_INTRINSICS = (b"federated_secure_sum", b"federated_secure_modular_sum")
+
+
+class Origin(Protocol):
+  """Where a compiled computation comes from, and what else is made of it."""
+
+  def traced(self) -> tff.Computation:
+    """Returns the computation before it was compiled; may build it again."""
+
+  def computation(
+    self, name: str, build: Callable[[], tff.Computation]
+  ) -> tff.Computation:
+    """Returns what an earlier program, or this one, made of the computation.
+
+    Args:
+      name: Tells it from all else that is made of this computation.
+      build: Makes it.
+    """
+
+  def number(self, name: str, count: Callable[[], int]) -> int:
+    """Returns a number about the computation, likewise."""
 
 
 class NativeComputation(tff.framework.ConcreteComputation):
@@ -19,14 +40,19 @@ class NativeComputation(tff.framework.ConcreteComputation):
 
   It returns the same Python structures as the computation before: its type has
   the containers, which compiling drops.
+
+  Attributes:
+    origin: Where it comes from, if somebody keeps what is made of it.
   """
+
+  origin: Origin | None = None
 
   @classmethod
   def read(
     cls,
     content: bytes,
     annotate: Callable[[tff.FunctionType], tff.FunctionType],
-  ) -> tff.Computation:
+  ) -> NativeComputation:
     """Reads a compiled computation.
 
     Args:

@@ -1,5 +1,6 @@
 """Contexts that look after their workers while they wait for them."""
 
+import asyncio
 import concurrent.futures
 import contextlib
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 import tensorflow_federated as tff
 
 from tff_fair.runtime import connections, native, supervision, workers
+from tff_fair.runtime.parts import cutting, local
 
 _MOST_LOST_IN_A_ROW = 3
 _SECONDS_TO_END = 0.5
@@ -24,7 +26,8 @@ class _LostError(RuntimeError):
 class LocalContext(tff.framework.SyncContext):
   """Computes in a worker that this program has started.
 
-  While it is `supervised`, a worker that is lost is replaced.
+  Cohorts of more clients than a part has are computed part by part. While it is
+  `supervised`, a worker that is lost is replaced.
   """
 
   def __init__(
@@ -33,19 +36,22 @@ class LocalContext(tff.framework.SyncContext):
     executors: connections.WorkerExecutors,
     worker: workers.Worker,
     start: Callable[[], workers.Worker],
+    clients_per_part: int,
   ) -> None:
-    """Takes the parts.
+    """Takes what it needs.
 
     Args:
       context: Computes by the executors.
       executors: Those of the worker.
       worker: The worker.
       start: Starts another one like it.
+      clients_per_part: The most clients of a part; 0 never cuts.
     """
     self._context = context
     self._executors = executors
     self._worker = worker
     self._start = start
+    self._clients_per_part = clients_per_part
     self._is_closed = False
     self._is_abandoned = False
     self._silent_for = 0.0
@@ -61,6 +67,15 @@ class LocalContext(tff.framework.SyncContext):
     Raises:
       WorkerLostError: If several workers in a row are lost.
     """
+    cut = cutting.cut(comp, arg, self._clients_per_part)
+    if cut is None:
+      return self._invoke_whole(comp, arg)
+    return local.compute(
+      self._invoke_whole, cut.phases, arg, cut.clients_per_part
+    )
+
+  def _invoke_whole(self, comp: Any, arg: Any) -> Any:
+    """Computes in one call, which is repeated if its worker is lost."""
     if self._is_closed:
       raise RuntimeError(connections.NO_WORKERS)
     if self._is_abandoned:  # In the middle of what nobody waited for.
@@ -142,6 +157,30 @@ class LocalContext(tff.framework.SyncContext):
     self._context.close(patience=_SECONDS_TO_CLOSE)
 
 
+class AsynchronousContext(tff.framework.AsyncContext):
+  """Computes by another context, in threads: who calls need not wait.
+
+  It computes one call after the other, as a worker of this program does.
+  """
+
+  def __init__(self, context: tff.framework.SyncContext) -> None:
+    """Takes the context that computes."""
+    self._context = context
+    self._lock = threading.Lock()
+
+  async def invoke(self, comp: Any, arg: Any) -> Any:
+    """Computes `comp(arg)`."""
+    if asyncio.iscoroutine(arg):
+      arg = await arg
+    return await asyncio.wrap_future(
+      _in_thread(lambda: self._invoke(comp, arg))
+    )
+
+  def _invoke(self, comp: Any, arg: Any) -> Any:
+    with self._lock:
+      return self._context.invoke(comp, arg)
+
+
 class RemoteContext(tff.framework.SyncContext):
   """Computes in workers of others, which it can leave but not replace."""
 
@@ -161,17 +200,25 @@ class RemoteContext(tff.framework.SyncContext):
     if supervised is None:
       return self._context.invoke(comp, arg)
     supervised.check()
-    result: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    result = _in_thread(lambda: self._context.invoke(comp, arg))
+    return supervision.wait(result, supervised, _tell_of_silence)
 
-    def compute() -> None:
+
+def _in_thread(compute: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+  """Computes in a thread of its own; returns the result to come."""
+  result: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+  def run() -> None:
+    # Nobody may wait for it any more.
+    with contextlib.suppress(concurrent.futures.InvalidStateError):
       try:
-        result.set_result(self._context.invoke(comp, arg))
+        result.set_result(compute())
       except BaseException as error:
         result.set_exception(error)
 
-    # A daemon does not keep a program alive that waits no longer.
-    threading.Thread(target=compute, daemon=True).start()
-    return supervision.wait(result, supervised, _tell_of_silence)
+  # A daemon does not keep a program alive that waits no longer.
+  threading.Thread(target=run, daemon=True).start()
+  return result
 
 
 def _tell_of_silence(seconds: float) -> None:

@@ -7,10 +7,16 @@ from tff_fair.summing.rule_factory import (
   factory_of,
 )
 from tff_fair.summing.trimmed_sum import TrimmedSumFactory
-from tff_fair.summing.ways import SECURE, TWO_PHASE, supported_aggregations
+from tff_fair.summing.ways import (
+  SECURE,
+  STACKED,
+  TWO_PHASE,
+  supported_aggregations,
+)
 
 __all__ = [
   "SECURE",
+  "STACKED",
   "TWO_PHASE",
   "Defence",
   "FactoryOptions",

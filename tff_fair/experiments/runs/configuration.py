@@ -15,7 +15,7 @@ from typing import Any
 
 import tasks
 from tff_fair import typed_values
-from tff_fair.experiments import scores, settings, spec_text
+from tff_fair.experiments import number_range, scores, settings, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.typed_values import Value
@@ -27,6 +27,10 @@ FLAGS, HPARAMS = "flags", "hparams"
 OWN_FILES, DIRECTORY = "own_files", "directory"
 FILE = "_file"  # After the name of a setting: the version of a user's file.
 INTERVAL = "rounds_per_evaluation"
+PART = "clients_per_part"
+# What settings were before there were flags for them, where that is not the
+# default of today.
+FORMER: Mapping[str, Value] = {PART: 0}
 SCORE = "score"  # Of the data; without it, the score is the accuracy.
 # Flags that hold `name=value` texts, by the field that is a mapping.
 _MAPPINGS = {"task_options": "task_option", "hparams": "hparam"}
@@ -153,6 +157,8 @@ def problems(content: Mapping[str, Any]) -> Iterator[str]:
       yield f"it has no {name}"
   if not isinstance(flags.get("total_rounds"), int | None):
     yield "its total_rounds is no whole number"
+  if not isinstance(flags.get(PART, 0), int):
+    yield f"its {PART} is no whole number"
   for group, name in ((DATA, "description"), (COMMAND, "line")):
     if not isinstance(content.get(group, {}).get(name, ""), str):
       yield f"its {name} is no text"
@@ -177,7 +183,7 @@ def read_spec(configuration: Configuration) -> RunSpec:
     ValueError: If it is not that of a run which this version knows.
   """
   if SPEC in configuration:
-    return RunSpec.from_dict(configuration[SPEC])
+    return RunSpec.from_dict({**FORMER, **configuration[SPEC]})
   return read_resolved(configuration)
 
 
@@ -191,7 +197,7 @@ def read_resolved(configuration: Configuration) -> RunSpec:
   flags = configuration.get(FLAGS, {})
   fields = RunSpec.fields()
   # A flag that the program did not have yet has the field's default.
-  values = {name: value for name, value in flags.items() if name in fields}
+  values = {n: v for n, v in {**FORMER, **flags}.items() if n in fields}
   task = values.get("task", fields["task"].default)
   return RunSpec.from_dict(
     {
@@ -210,8 +216,11 @@ def differences(saved: Configuration, present: Configuration) -> Iterator[str]:
   """
   before, now = read_resolved(saved), read_resolved(present)
   for name, values in before.differences(now).items():
-    if name != INTERVAL or not _has_former_interval(saved, read_spec(present)):
-      yield _difference(name, *map(typed_values.text, values))
+    if name == INTERVAL and _has_former_interval(saved, read_spec(present)):
+      continue
+    if name == PART and _has_former_parts(saved, read_spec(present)):
+      continue
+    yield _difference(name, *map(typed_values.text, values))
   for text in _other_versions(saved, present.get(OWN_FILES, {}), now):
     yield f"{text} (to go on, put that version back)"
   for group in sorted((saved.keys() | present.keys()) - set(_FREE_GROUPS)):
@@ -240,6 +249,8 @@ def differences_from(
   found = read_spec(saved).differences(spec)
   if _has_former_interval(saved, spec):
     found.pop(INTERVAL, None)
+  if _has_former_parts(saved, spec):
+    found.pop(PART, None)
   for name in ("clients_per_round", "aggregation"):
     if name in found:
       # Saved is also what followed from the task and the method.
@@ -267,6 +278,23 @@ def evaluation_interval(configuration: Configuration) -> int:
   return settings.USUAL_INTERVAL if interval is None else int(interval)
 
 
+def clients_per_part(configuration: Configuration) -> int:
+  """Returns the most clients of a part of a run's rounds; 0 never cuts.
+
+  A run goes on with the parts that it began with: rounds used to be uncut.
+  """
+  return int({**FORMER, **configuration.get(FLAGS, {})}[PART])
+
+
+def part_size(configuration: Configuration) -> int:
+  """Returns the same, but 0 where every cohort of the run is one part."""
+  cohort = configuration.get(FLAGS, {}).get("clients_per_round")
+  return settings.part_size(
+    clients_per_part(configuration),
+    number_range.bounds(cohort)[1] if number_range.is_valid(cohort) else None,
+  )
+
+
 def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
   for group in (FLAGS, HPARAMS, VERSIONS):
     for name, value in content.get(group, {}).items():
@@ -283,6 +311,14 @@ def _has_former_interval(saved: Configuration, spec: RunSpec) -> bool:
   """Returns whether a saved run evaluates as earlier versions run a spec."""
   former = spec.rounds_per_evaluation or settings.USUAL_INTERVAL
   return evaluation_interval(saved) == former
+
+
+def _has_former_parts(saved: Configuration, spec: RunSpec) -> bool:
+  """Returns whether a saved run has no parts, and a spec does not ask."""
+  return (
+    PART not in saved.get(FLAGS, {})
+    and spec.clients_per_part == settings.USUAL_PART
+  )
 
 
 def _may_follow(

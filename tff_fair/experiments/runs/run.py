@@ -114,6 +114,7 @@ class Run:
     fields = RunSpec.fields().values()
     return {
       **{field.name: field.default for field in fields},
+      **configuration.FORMER,
       "task_option": [],
       **self.config["flags"],
     }
@@ -140,6 +141,8 @@ class Run:
       for name, field in RunSpec.fields().items()
       if name not in self.flags
     }
+    # Runs whose cohorts are one part do not differ in it.
+    later[configuration.PART] = configuration.part_size(self.config)
     return {
       **{
         name: value

@@ -29,7 +29,7 @@ _Hyperparameters = Mapping[str, Hyperparameter]
 # The fields that hold settings by name, with the beginnings of flat names.
 _FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
 # Settings that are younger than the names of folders.
-_LATER = ("defence", "trimmed_share", "model")
+_LATER = ("defence", "trimmed_share", "model", "clients_per_part")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,6 +32,9 @@ from tff_fair.experiments.training import (
   scoring,
 )
 from tff_fair.experiments.training.selection import Selection
+from tff_fair.kernels import stacking
+
+_MOST_BYTES_IN_A_MESSAGE = 2**31  # Of protobuf's.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,7 @@ def build(
   process = learning_process.build(
     spec, task, aggregation=aggregation, attack=attack, dp=dp, cache=cache
   )
+  _check_parts(spec, process, aggregation, clients_per_round)
   return Plan(
     task=task,
     process=process,
@@ -273,6 +277,32 @@ def _num_sums(spec: RunSpec, aggregation: str) -> int:
   ):
     return 2
   return 1
+
+
+def _check_parts(
+  spec: RunSpec,
+  process: tff.learning.templates.LearningProcess,
+  aggregation: str,
+  clients_per_round: number_range.Value,
+) -> None:
+  """Checks that the updates which a part collects fit into a message."""
+  largest = number_range.bounds(clients_per_round)[1]
+  part = settings.part_size(spec.clients_per_part, largest)
+  if aggregation != summing.STACKED or not part:
+    return
+  weights = process.initialize.type_signature.result.member.global_model_weights
+  update = stacking.row_spec(
+    tff.types.type_to_tf_tensor_specs(weights.trainable)
+  )
+  num_bytes = update.shape.num_elements() * update.dtype.size
+  if part * num_bytes >= _MOST_BYTES_IN_A_MESSAGE:
+    raise SpecError(
+      "clients_per_part",
+      f"the {part} updates of a part, of {num_bytes / 2**20:,.0f} MiB each, "
+      "pass the 2 GiB of a message; take smaller parts, a smaller model, a "
+      "method that does not stack updates, or 0, which cuts nothing.",
+      value=part,
+    )
 
 
 def _epochs(spec: RunSpec) -> costs.Epochs:

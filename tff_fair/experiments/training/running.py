@@ -112,6 +112,7 @@ def run(
       check=interruption.check, timeout=round_timeout, say=say
     ),
     take_folder(paths, config, say) as folder,
+    runtime.in_parts_of(configuration.clients_per_part(folder.configuration())),
   ):
     say(assembly.describe(spec, plan))
     if plan.aggregation == summing.SECURE:

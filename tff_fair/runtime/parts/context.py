@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow_federated as tff
 
 from tff_fair.runtime import supervision
+from tff_fair.runtime.parts import cutting, rounds
 from tff_fair.runtime.parts import engine as engines
-from tff_fair.runtime.parts import forms, rounds
 
 
 class PartsContext(tff.framework.SyncContext):
@@ -63,21 +63,13 @@ class PartsContext(tff.framework.SyncContext):
     )
 
   async def _compute(self, comp: Any, arg: Any) -> Any:
-    phases = self._phases(comp, arg)
-    if phases is None:
+    cut = cutting.cut(comp, arg, self._clients_per_part)
+    if cut is None:
       args = [] if comp.type_signature.parameter is None else [arg]
       return await self._engine.fetch(await self._engine.call(comp, *args))
     return await rounds.compute(
-      self._engine, phases, arg, self._clients_per_part
+      self._engine, cut.phases, arg, cut.clients_per_part
     )
-
-  def _phases(self, comp: Any, arg: Any) -> Any:
-    """Returns the phases of a computation if it is to be cut, else `None`."""
-    if not self._clients_per_part:
-      return None
-    if forms.num_clients(comp, arg) <= self._clients_per_part:
-      return None
-    return forms.phases_of(comp)
 
   def close(self, *, patience: float = 0.0) -> None:
     """Ends the thread, and waits so many seconds for it."""

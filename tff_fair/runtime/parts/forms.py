@@ -1,15 +1,21 @@
-"""The forms in which a computation can be cut into parts."""
+"""The forms in which a computation can be cut into parts.
+
+TFF's mergeable form of a computation has three: one up to what a part's clients
+sum, one that merges the sums of two parts, and one from the sums of all parts
+to the result. TFF takes a second to find them, so a phase looks for them where
+no earlier program has kept what is made of them.
+"""
 
 from __future__ import annotations
 
 import functools
-import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow_federated as tff
 
 from tff_fair import phases
+from tff_fair.runtime import native
 
 
 class Phase:
@@ -21,19 +27,23 @@ class Phase:
     server_type: The arguments at the server, in their order.
     clients_type: The arguments at clients, likewise.
     is_at_clients: For each argument whether it is at clients.
-    up_to_merge: From the server's and one part's arguments to what was summed
-      of that part, at the server.
   """
 
-  def __init__(self, comp: tff.Computation) -> None:
-    """Compiles a computation.
+  def __init__(
+    self,
+    parameter: tff.StructType,
+    form: Callable[[], Any],
+    keep: Callable[
+      [str, Callable[[], tff.Computation]], tff.Computation
+    ] = lambda _, build: build(),
+  ) -> None:
+    """Takes what the forms are made of.
 
-    Raises:
-      ValueError: If one of its sums depends on another.
+    Args:
+      parameter: That of the computation; each element is at a placement.
+      form: Returns TFF's mergeable form of the computation.
+      keep: Returns a computation by its name, from that which builds it.
     """
-    form = tff.backends.native.compile_to_mergeable_comp_form(comp)
-    parameter = comp.type_signature.parameter
-    names = tff.structure.name_list_with_nones(parameter)
     self.is_at_clients = [
       element.placement is tff.CLIENTS for element in parameter
     ]
@@ -49,104 +59,220 @@ class Phase:
       )
       for wanted in (False, True)
     )
-    self._form = form
-
-    def original(server: Any, clients: Any) -> Any:
-      sources = {False: iter(server), True: iter(clients)}
-      return tff.structure.Struct(
-        [
-          (name, next(sources[at_clients]))
-          for name, at_clients in zip(names, self.is_at_clients, strict=True)
-        ]
-      )
-
-    self._original = original
-
-    @tff.federated_computation(self.server_type, self.clients_type)
-    def up_to_merge(server: Any, clients: Any) -> Any:
-      return form.up_to_merge(original(server, clients))
-
-    self.up_to_merge = up_to_merge
-    self._merged_type = up_to_merge.type_signature.result
+    self._names = tff.structure.name_list_with_nones(parameter)
+    self._form = functools.cache(form)
+    self._keep = keep
+    # Engines know a computation by the object.
+    self.merge = functools.cache(self._merge)
+    self.finish = functools.cache(self._finish)
 
   @functools.cached_property
-  def _by_number(self) -> dict[tuple[str, int], tff.Computation]:
-    return {}
+  def up_to_merge(self) -> tff.Computation:
+    """From the server's and one part's arguments to what the part sums.
 
-  def merge(self, num_parts: int) -> tff.Computation:
-    """Returns the computation that merges so many parts, in their order.
+    What it sums is at the server.
+    """
+
+    def build() -> tff.Computation:
+      form = self._form()
+
+      @tff.federated_computation(self.server_type, self.clients_type)
+      def up_to_merge(server: Any, clients: Any) -> Any:
+        return form.up_to_merge(self._original(server, clients))
+
+      return up_to_merge
+
+    return self._keep("up_to_merge", build)
+
+  @functools.cached_property
+  def stacks(self) -> bool:
+    """Whether a part sums rows, as many as it has clients.
+
+    All that parts sum together is larger then than what one part sums.
+    """
+    return _has_rows(self._sum_type.member)
+
+  @property
+  def _sum_type(self) -> tff.FederatedType:
+    return self.up_to_merge.type_signature.result
+
+  def _merge(self, num_parts: int) -> tff.Computation:
+    """Returns the computation that merges the sums of parts, in their order.
 
     Args:
       num_parts: 2 or more.
 
     Returns:
-      From a structure of what was summed of each part to the same of all.
+      From a structure of what each part sums to what all of them sum.
     """
-    key = ("merge", num_parts)
-    if key not in self._by_number:
 
-      @tff.federated_computation([self._merged_type] * num_parts)
+    def build() -> tff.Computation:
+      @tff.federated_computation([self._sum_type] * num_parts)
       def merge(parts: Any) -> Any:
         return self._merged(parts)
 
-      self._by_number[key] = merge
-    return self._by_number[key]
+      return merge
 
-  def finish(self, num_parts: int) -> tff.Computation:
-    """Returns the computation that merges so many parts and ends the phase.
+    return self._keep(f"merge {num_parts}", build)
+
+  def _finish(self, num_parts: int) -> tff.Computation:
+    """Returns the computation that merges parts and ends the phase.
 
     Args:
       num_parts: 1 or more.
 
     Returns:
       From the server's arguments, those at clients, of which there are none,
-      and a structure of what was summed of each part to the result.
+      and a structure of what each part sums to the result.
     """
-    key = ("finish", num_parts)
-    if key not in self._by_number:
+
+    def build() -> tff.Computation:
+      form = self._form()
 
       @tff.federated_computation(
-        self.server_type, self.clients_type, [self._merged_type] * num_parts
+        self.server_type, self.clients_type, [self._sum_type] * num_parts
       )
       def finish(server: Any, clients: Any, parts: Any) -> Any:
-        return self._form.after_merge(
+        return form.after_merge(
           self._original(server, clients), self._merged(parts)
         )
 
-      self._by_number[key] = finish
-    return self._by_number[key]
+      return finish
+
+    return self._keep(f"finish {num_parts}", build)
+
+  def _original(self, server: Any, clients: Any) -> Any:
+    """Returns the argument of the computation before it was cut."""
+    sources = {False: iter(server), True: iter(clients)}
+    return tff.structure.Struct(
+      [
+        (name, next(sources[at_clients]))
+        for name, at_clients in zip(
+          self._names, self.is_at_clients, strict=True
+        )
+      ]
+    )
 
   def _merged(self, parts: Any) -> Any:
-    """Returns what was summed of all parts, at the server."""
+    """Returns what all parts sum, at the server."""
+    merge_two = self._form().merge
 
-    @tff.federated_computation([self._merged_type.member] * len(parts))
-    def merge_all(summed: Any) -> Any:
-      remaining: Sequence[Any] = [*summed]
+    # One graph: between several, TFF would keep each merged sum to the end.
+    @tff.tensorflow.computation([self._sum_type.member] * len(parts))
+    def merge_all(sums: Any) -> Any:
+      remaining: Sequence[Any] = [*sums]
       while len(remaining) > 1:  # Neighbours first.
         pairs = [remaining[i : i + 2] for i in range(0, len(remaining), 2)]
         remaining = [
-          self._form.merge(*pair) if len(pair) == 2 else pair[0]
-          for pair in pairs
+          merge_two(*pair) if len(pair) == 2 else pair[0] for pair in pairs
         ]
       return remaining[0]
 
     return tff.federated_map(merge_all, tff.federated_zip([*parts]))
 
 
-_known: weakref.WeakKeyDictionary[tff.Computation, tuple[Phase, ...] | None] = (
-  weakref.WeakKeyDictionary()
-)
+def _has_rows(type_spec: tff.Type) -> bool:
+  if isinstance(type_spec, tff.StructType):
+    return any(map(_has_rows, type_spec))
+  # Numbers of clients, as their ids, are small beside models.
+  return (
+    isinstance(type_spec, tff.TensorType)
+    and len(type_spec.shape or ()) > 1
+    and type_spec.shape[0] is None
+  )
+
+
+class _Traced:
+  """The origin of a computation whose parts nobody keeps."""
+
+  def __init__(self, comp: tff.Computation) -> None:
+    self._comp = comp
+
+  def traced(self) -> tff.Computation:
+    return self._comp
+
+  def computation(
+    self, name: str, build: Callable[[], tff.Computation]
+  ) -> tff.Computation:
+    del name
+    return build()
+
+  def number(self, name: str, count: Callable[[], int]) -> int:
+    del name
+    return count()
+
+
+class _Cut:
+  """A computation cut into phases, each of which is mergeable."""
+
+  def __init__(self, parameter: tff.StructType, origin: native.Origin) -> None:
+    self._parameter = parameter
+    self._origin = origin
+
+  @functools.cached_property
+  def _computations(self) -> Sequence[tff.Computation]:
+    comp = self._origin.traced()
+    if isinstance(comp, phases.PhasedComputation):
+      return comp.phases
+    return [comp]
+
+  @functools.cached_property
+  def _forms(self) -> Sequence[Any]:
+    """The mergeable forms of the phases; none if one of them has none."""
+    compile_form = tff.backends.native.compile_to_mergeable_comp_form
+    try:
+      return [*map(compile_form, self._computations)]
+    except ValueError:  # One of its sums depends on another.
+      return []
+
+  def phases(self) -> tuple[Phase, ...]:
+    number = self._origin.number("phases", lambda: len(self._forms))
+    return tuple(map(self._phase, range(number)))
+
+  def _phase(self, number: int) -> Phase:
+    def keep(
+      name: str, build: Callable[[], tff.Computation]
+    ) -> tff.Computation:
+      return self._origin.computation(f"phase {number}, {name}", build)
+
+    def form() -> Any:
+      return self._forms[number]
+
+    if number == 0:  # It has the parameter of the whole.
+      return Phase(self._parameter, form, keep)
+
+    def unchanged() -> tff.Computation:
+      parameter = self._computations[number].type_signature.parameter
+      return tff.federated_computation(lambda arg: arg, parameter)
+
+    parameter = keep("parameter", unchanged).type_signature.parameter
+    return Phase(parameter, form, keep)
+
+
+_PHASES = "phases_of_tff_fair"
 
 
 def phases_of(comp: tff.Computation) -> tuple[Phase, ...] | None:
-  """Returns the phases into which a computation is cut.
+  """Returns the phases of a computation; `None` if it cannot be cut."""
+  # They refer to the computation, so that they live as long as it does.
+  known = vars(comp)
+  if _PHASES not in known:
+    known[_PHASES] = _find(comp)
+  found: tuple[Phase, ...] = known[_PHASES]
+  return found or None
 
-  Returns:
-    The phases; `None` if it cannot be cut, and is one part.
-  """
-  if comp not in _known:
-    _known[comp] = _compile(comp)
-  return _known[comp]
+
+def _find(comp: tff.Computation) -> tuple[Phase, ...]:
+  parameter = comp.type_signature.parameter
+  if not isinstance(parameter, tff.StructType) or not all(
+    isinstance(element, tff.FederatedType)
+    # Clients have values of their own, or there is one value at the server.
+    and element.all_equal is not (element.placement is tff.CLIENTS)
+    for element in parameter
+  ):
+    return ()
+  origin = getattr(comp, "origin", None) or _Traced(comp)
+  return _Cut(parameter, origin).phases()
 
 
 def num_clients(comp: tff.Computation, arg: Any) -> int:
@@ -157,7 +283,7 @@ def num_clients(comp: tff.Computation, arg: Any) -> int:
     arg: Its argument, as TFF hands it to a context.
   """
   parameter = comp.type_signature.parameter
-  if not isinstance(parameter, tff.StructType):
+  if not isinstance(parameter, tff.StructType) or arg is None:
     return 0
   values = tff.structure.from_container(arg)
   return max(
@@ -170,16 +296,3 @@ def num_clients(comp: tff.Computation, arg: Any) -> int:
     ),
     default=0,
   )
-
-
-def _compile(comp: tff.Computation) -> tuple[Phase, ...] | None:
-  parameter = comp.type_signature.parameter
-  if not isinstance(parameter, tff.StructType) or not all(
-    isinstance(element, tff.FederatedType) for element in parameter
-  ):
-    return None
-  given = comp.phases if isinstance(comp, phases.PhasedComputation) else [comp]
-  try:
-    return tuple(map(Phase, given))
-  except ValueError:
-    return None

@@ -1,16 +1,60 @@
-"""Computes a round in parts, on any engine."""
+"""Computes a round in parts, on any engine.
+
+The sums of parts are merged in a fixed tree: groups of neighbours, and groups
+of these. The last group is merged in the call that ends the phase.
+"""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import tensorflow_federated as tff
 
 from tff_fair.runtime.parts import engine as engines
 from tff_fair.runtime.parts import forms
 
-# Parts that one call merges; what they sum is in one message then.
+# Parts that one call merges. So few sums are in memory at the same time.
 MOST_MERGED = 16
+# Of stacked rows, which grow as they are merged: they go to a worker once.
+MOST_STACKED = 128
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+# The number of a part, or a group of such.
+_Node: TypeAlias = "int | Sequence[_Node]"
+
+
+class ForEach(Protocol):
+  """Computes something for each item."""
+
+  async def __call__(
+    self,
+    compute: Callable[[_Item], Coroutine[Any, Any, _Result]],
+    items: Sequence[_Item],
+  ) -> Sequence[_Result]:
+    """Returns the results, in the order of the items."""
+
+
+async def at_once(
+  compute: Callable[[_Item], Coroutine[Any, Any, _Result]],
+  items: Sequence[_Item],
+) -> Sequence[_Result]:
+  """Computes for all items at the same time; ends all when one fails."""
+  tasks = [asyncio.ensure_future(compute(item)) for item in items]
+  try:
+    return await asyncio.gather(*tasks)
+  finally:
+    for task in tasks:
+      task.cancel()
+
+
+async def in_turn(
+  compute: Callable[[_Item], Awaitable[_Result]], items: Sequence[_Item]
+) -> Sequence[_Result]:
+  """Computes for one item after the other."""
+  return [await compute(item) for item in items]
 
 
 async def compute(
@@ -18,6 +62,8 @@ async def compute(
   phases: Sequence[forms.Phase],
   arg: tff.structure.Struct,
   clients_per_part: int,
+  *,
+  for_each: ForEach = at_once,
 ) -> Any:
   """Computes a computation on an engine, part by part.
 
@@ -26,6 +72,7 @@ async def compute(
     phases: Those of the computation.
     arg: Its arguments, one for each element of its parameter.
     clients_per_part: The size of the parts; the last one may be smaller.
+    for_each: How to go through parts: `at_once` or `in_turn`.
 
   Returns:
     The result.
@@ -33,7 +80,9 @@ async def compute(
   results: list[Any] = []
   for phase in phases:
     given = [*arg, *results]
-    result = await _compute_phase(engine, phase, given, clients_per_part)
+    result = await _compute_phase(
+      engine, phase, given, clients_per_part, for_each
+    )
     results.append(await engine.fetch(result))
   return results[-1]
 
@@ -43,37 +92,25 @@ async def _compute_phase(
   phase: forms.Phase,
   given: Sequence[Any],
   clients_per_part: int,
+  for_each: ForEach,
 ) -> Any:
   by_place: dict[bool, list[Any]] = {False: [], True: []}
   for value, at_clients in zip(given, phase.is_at_clients, strict=True):
     by_place[at_clients].append(value)
-  server = await engine.put(
-    tff.structure.Struct.unnamed(*by_place[False]), phase.server_type
-  )
-  summed = [
-    engine.call(phase.up_to_merge, server, part)
-    for part in _parts(by_place[True], clients_per_part)
-  ]
-  nobody = tff.structure.Struct.unnamed(*([] for _ in by_place[True]))
-  while len(summed) > MOST_MERGED:
-    # The groups are fixed, so one is merged as soon as its parts are there.
-    summed = [
-      _merge(engine, phase, group) for group in _groups(summed, MOST_MERGED)
-    ]
-  parts = tff.structure.Struct.unnamed(*await asyncio.gather(*summed))
-  return await engine.call(phase.finish(len(summed)), server, nobody, parts)
+  server = await engine.put(_struct(by_place[False]), phase.server_type)
+  parts = [*_parts(by_place[True], clients_per_part)]
+  nobody = _struct([[] for _ in by_place[True]])
 
+  async def summed(node: _Node) -> Any:
+    if isinstance(node, int):
+      return await engine.call(phase.up_to_merge, server, parts[node])
+    sums = _struct(await for_each(summed, node))
+    return await engine.call(phase.merge(len(node)), sums)
 
-async def _merge(
-  engine: engines.Engine,
-  phase: forms.Phase,
-  group: Sequence[Coroutine[Any, Any, Any]],
-) -> Any:
-  parts = await asyncio.gather(*group)
-  if len(parts) == 1:
-    return parts[0]
-  merge = phase.merge(len(parts))
-  return await engine.call(merge, tff.structure.Struct.unnamed(*parts))
+  most_merged = MOST_STACKED if phase.stacks else MOST_MERGED
+  tree = _tree(len(parts), most_merged)
+  sums = _struct(await for_each(summed, tree))
+  return await engine.call(phase.finish(len(tree)), server, nobody, sums)
 
 
 def _parts(
@@ -81,9 +118,23 @@ def _parts(
 ) -> Iterator[tff.structure.Struct]:
   for start in range(0, len(by_argument[0]), clients_per_part):
     stop = start + clients_per_part
-    yield tff.structure.Struct.unnamed(*(v[start:stop] for v in by_argument))
+    yield _struct([values[start:stop] for values in by_argument])
 
 
-def _groups(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-  for start in range(0, len(items), size):
-    yield items[start : start + size]
+def _tree(num_parts: int, most_merged: int) -> Sequence[_Node]:
+  """Returns parts in groups, and these in groups, of neighbours.
+
+  No group has a single member, and no more than `most_merged`.
+  """
+  nodes: Sequence[_Node] = range(num_parts)
+  while len(nodes) > most_merged:
+    groups = [
+      nodes[start : start + most_merged]
+      for start in range(0, len(nodes), most_merged)
+    ]
+    nodes = [group[0] if len(group) == 1 else group for group in groups]
+  return nodes
+
+
+def _struct(values: Sequence[Any]) -> tff.structure.Struct:
+  return tff.structure.Struct.unnamed(*values)

@@ -1,0 +1,61 @@
+"""Rounds in parts in one worker: one part after the other."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow_federated as tff
+
+from tff_fair.runtime.parts import forms, rounds
+
+# Computes a computation with its argument, and waits for the result.
+Invoke = Callable[[tff.Computation, Any], Any]
+
+
+class _LocalEngine:
+  """Computes each call at once, so that nothing has to wait for anything."""
+
+  def __init__(self, invoke: Invoke) -> None:
+    self._invoke = invoke
+
+  async def put(self, value: Any, type_spec: tff.Type) -> Any:
+    # Large arrays of it are in memory that the worker reads.
+    del type_spec
+    return value
+
+  async def call(self, comp: tff.Computation, *args: Any) -> Any:
+    arg = args[0] if len(args) == 1 else tff.structure.Struct.unnamed(*args)
+    return self._invoke(comp, arg)
+
+  async def fetch(self, result: Any) -> Any:
+    return result
+
+
+def compute(
+  invoke: Invoke,
+  phases: Sequence[forms.Phase],
+  arg: tff.structure.Struct,
+  clients_per_part: int,
+) -> Any:
+  """Computes a computation in one worker, part by part.
+
+  The sums of a group of parts are merged before the next group is computed.
+
+  Args:
+    invoke: Computes a call there.
+    phases: Those of the computation.
+    arg: Its arguments, one for each element of its parameter.
+    clients_per_part: The size of the parts.
+
+  Returns:
+    The result.
+  """
+  whole = rounds.compute(
+    _LocalEngine(invoke), phases, arg, clients_per_part, for_each=rounds.in_turn
+  )
+  # No call suspends it, so that it needs no event loop: it computes in the
+  # thread that called, as one call does.
+  try:
+    whole.send(None)
+  except StopIteration as finished:
+    return finished.value
+  raise RuntimeError("A call of the local engine was suspended.")
