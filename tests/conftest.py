@@ -39,6 +39,7 @@ TIERS = {
   "methods/guide_test.py": "program",
   "compilation_cache/cache_test.py": "tff",
   "runtime/allocator_test.py": "pure",
+  "runtime/parts/rounds_test.py": "pure",
   "runtime/program_end_test.py": "program",
   "tasks/conversions/*": "pure",
   "tasks/cuts/*": "pure",

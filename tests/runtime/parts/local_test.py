@@ -1,0 +1,193 @@
+"""Tests of rounds in parts in a worker of this program."""
+
+import asyncio
+import functools
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import small_problem
+from tff_fair import algorithms, runtime
+from tff_fair.experiments import settings
+from tff_fair.runtime import supervised_contexts
+from tff_fair.runtime.parts import cutting, engine
+
+
+@pytest.fixture(scope="module", autouse=True)
+def processes_are_forgotten():
+  yield
+  process.cache_clear()
+  initial.cache_clear()
+
+
+@functools.cache
+def process(name):
+  return algorithms.build(
+    name,
+    small_problem.functional_model(),
+    client_optimizer=small_problem.optimizer(),
+    batch_size=small_problem.BATCH_SIZE,
+  )
+
+
+@functools.cache
+def initial(name):
+  return process(name).initialize()
+
+
+def client(client_id, *, scale=1.0):
+  rng = np.random.default_rng(client_id)
+  x = scale * rng.normal(size=(3, small_problem.NUM_FEATURES))
+  y = rng.integers(small_problem.NUM_CLASSES, size=3)
+  arrays = x.astype(np.float32), y.astype(np.int32)
+  return small_problem.whole(client_id, arrays)
+
+
+def run(name, clients, size):
+  with runtime.in_parts_of(size):
+    return process(name).next(initial(name), clients)
+
+
+def weights(output):
+  return small_problem.flat_weights(output.state)
+
+
+def leaves(output):
+  return [np.asarray(leaf) for leaf in tf.nest.flatten(output)]
+
+
+def assert_equal(first, second):
+  for a, b in zip(leaves(first), leaves(second), strict=True):
+    np.testing.assert_array_equal(a, b)
+
+
+def num_datasets(arg):
+  if isinstance(arg, tff.structure.Struct | list | tuple):
+    return sum(map(num_datasets, arg))
+  return int(isinstance(arg, tf.data.Dataset))
+
+
+@pytest.fixture
+def calls(monkeypatch):
+  """The numbers of clients in each call that a worker gets."""
+  found = []
+  invoke = supervised_contexts.LocalContext._invoke_whole
+
+  def record(self, comp, arg):
+    found.append(num_datasets(arg))
+    return invoke(self, comp, arg)
+
+  monkeypatch.setattr(supervised_contexts.LocalContext, "_invoke_whole", record)
+  return found
+
+
+def test_runs_and_contexts_cut_alike_by_default():
+  assert engine.CLIENTS_PER_PART == settings.USUAL_PART
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
+def test_one_client_more_than_a_part_has(name, calls):
+  clients = [*map(client, range(33))]
+  initial(name)
+  calls.clear()
+  parts = process(name).next(initial(name), clients)
+  assert calls == [32, 1, 0]
+  whole = run(name, clients, 0)
+  assert calls == [32, 1, 0, 33]
+  np.testing.assert_allclose(weights(parts), weights(whole), rtol=1e-5)
+  assert type(parts.state) is type(whole.state)
+  tf.nest.assert_same_structure(parts, whole, check_types=True)
+  assert_equal(parts, run(name, clients, 32))
+  assert run(name, clients[:32], 32).metrics  # A cohort that is one part.
+  assert calls[-1] == 32
+
+
+def test_no_part_is_empty(calls):
+  clients = [*map(client, range(6))]
+  for size, expected in ((2, [2, 2, 2, 0]), (3, [3, 3, 0]), (6, [6])):
+    calls.clear()
+    run("fedavg", clients, size)
+    assert calls == expected
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
+def test_clients_that_do_not_count_and_some_that_come_twice(name):
+  clients = [
+    client(k % 5, scale=np.nan if k in (1, 6) else 1) for k in range(8)
+  ]
+  parts, whole = run(name, clients, 3), run(name, clients, 0)
+  np.testing.assert_allclose(weights(parts), weights(whole), rtol=1e-5)
+  assert np.isfinite(weights(parts)).all()
+  found = parts.metrics["aggregator"]
+  assert found["num_clients"] == 6
+  assert found["num_clients_excluded"] == 2
+  # A cohort in which nobody counts leaves the model as it is.
+  nobody = [client(k, scale=np.nan) for k in range(4)]
+  np.testing.assert_array_equal(
+    weights(run(name, nobody, 3)),
+    small_problem.flat_weights(initial(name)),
+  )
+
+
+def test_a_part_whose_worker_is_lost_is_computed_again(monkeypatch, calls):
+  clients = [*map(client, range(7))]
+  expected = run("fedavg", clients, 3)
+  said, lost = [], []
+  invoke = supervised_contexts.LocalContext._wait
+
+  def lose_one(self, future, supervised):
+    if len(calls) == 2 and not lost:
+      lost.append(self.worker.pid)
+      os.kill(self.worker.pid, signal.SIGKILL)
+    return invoke(self, future, supervised)
+
+  monkeypatch.setattr(supervised_contexts.LocalContext, "_wait", lose_one)
+  calls.clear()
+  with runtime.supervised(say=said.append):
+    found = run("fedavg", clients, 3)
+  assert_equal(found, expected)
+  assert len(lost) == 1
+  assert [line.startswith(f"The worker (process {lost[0]})") for line in said]
+  assert calls == [3, 3, 1, 0]
+
+
+def test_values_of_a_program_are_computed_in_parts():
+  clients = [*map(client, range(5))]
+  expected = run("fedavg", clients, 2)
+
+  async def program():
+    state = process("fedavg").initialize()
+    output = process("fedavg").next(state, clients)
+    return await tff.program.materialize_value(output)
+
+  try:
+    runtime.use_local(asynchronous=True, clients_per_part=2)
+    assert_equal(asyncio.run(program()), expected)
+  finally:
+    runtime.use_local()
+
+
+def test_what_cannot_be_cut_is_told_once(monkeypatch, calls):
+  monkeypatch.setattr(cutting, "_has_told", False)
+  clients = [*map(client, range(5))]
+  said = []
+  monkeypatch.setattr(cutting.forms, "phases_of", lambda _: None)
+  calls.clear()
+  with runtime.supervised(say=said.append):
+    run("fedavg", clients, 2)
+    run("fedavg", clients, 2)
+  (line,) = said
+  assert line.startswith("One worker computes all 5 clients of a cohort, not")
+  assert calls == [5, 5]
+  monkeypatch.setattr(cutting, "_has_told", False)
+  with pytest.warns(RuntimeWarning, match="not parts of 2"):
+    run("fedavg", clients, 2)
+
+
+def test_a_negative_size_of_parts_is_refused():
+  with pytest.raises(ValueError, match="clients_per_part of 1 or more, or 0"):
+    runtime.use_local(clients_per_part=-1)
