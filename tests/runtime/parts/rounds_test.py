@@ -1,7 +1,6 @@
 """Tests of the order in which parts are merged, on engines of pure Python."""
 
 import asyncio
-import itertools
 import random
 
 import pytest
@@ -16,9 +15,6 @@ class Phase:
   is_at_clients = (False, True, True)
   server_type = None
   up_to_merge = "up_to_merge"
-
-  def __init__(self, *, stacks=False):
-    self.stacks = stacks
 
   def merge(self, num_parts):
     return f"merge {num_parts}"
@@ -74,11 +70,8 @@ def compute(engine, num_clients, clients_per_part, phases):
 
 
 @pytest.mark.parametrize("num_clients", [3, 33, 100])
-@pytest.mark.parametrize("stacks", [False, True])
-def test_the_order_in_which_parts_are_there_decides_nothing(
-  num_clients, stacks
-):
-  phases = [Phase(stacks=stacks)]
+def test_the_order_in_which_parts_are_there_decides_nothing(num_clients):
+  phases = [Phase()]
   in_turn = local.compute(invoke, phases, argument(num_clients), 2)
   for seed in range(10):
     assert compute(Engine(seed), num_clients, 2, phases) == in_turn
@@ -145,17 +138,6 @@ def test_few_sums_are_in_memory_at_the_same_time():
   local.compute(count, [Phase()], argument(1000), 1)
   assert alive == 1
   assert most <= 3 * rounds.MOST_MERGED
-
-
-def test_stacked_rows_travel_once():
-  calls = []
-
-  def record(comp, arg):
-    calls.append(comp)
-    return invoke(comp, arg)
-
-  local.compute(record, [Phase(stacks=True)], argument(100), 1)
-  assert calls == [*itertools.repeat("up_to_merge", 100), "finish 100"]
 
 
 def test_a_call_that_fails_ends_the_others():

@@ -84,14 +84,6 @@ class Phase:
 
     return self._keep("up_to_merge", build)
 
-  @functools.cached_property
-  def stacks(self) -> bool:
-    """Whether a part sums rows, as many as it has clients.
-
-    All that parts sum together is larger then than what one part sums.
-    """
-    return _has_rows(self._sum_type.member)
-
   @property
   def _sum_type(self) -> tff.FederatedType:
     return self.up_to_merge.type_signature.result
@@ -169,17 +161,6 @@ class Phase:
       return remaining[0]
 
     return tff.federated_map(merge_all, tff.federated_zip([*parts]))
-
-
-def _has_rows(type_spec: tff.Type) -> bool:
-  if isinstance(type_spec, tff.StructType):
-    return any(map(_has_rows, type_spec))
-  # Numbers of clients, as their ids, are small beside models.
-  return (
-    isinstance(type_spec, tff.TensorType)
-    and len(type_spec.shape or ()) > 1
-    and type_spec.shape[0] is None
-  )
 
 
 class _Traced:

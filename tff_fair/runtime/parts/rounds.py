@@ -15,10 +15,9 @@ import tensorflow_federated as tff
 from tff_fair.runtime.parts import engine as engines
 from tff_fair.runtime.parts import forms
 
-# Parts that one call merges. So few sums are in memory at the same time.
+# Parts that one call merges. More take long to compile, the more so for stacked
+# updates; and so few sums wait at the same time.
 MOST_MERGED = 16
-# Of stacked rows, which grow as they are merged: they go to a worker once.
-MOST_STACKED = 128
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -107,8 +106,7 @@ async def _compute_phase(
     sums = _struct(await for_each(summed, node))
     return await engine.call(phase.merge(len(node)), sums)
 
-  most_merged = MOST_STACKED if phase.stacks else MOST_MERGED
-  tree = _tree(len(parts), most_merged)
+  tree = _tree(len(parts))
   sums = _struct(await for_each(summed, tree))
   return await engine.call(phase.finish(len(tree)), server, nobody, sums)
 
@@ -121,16 +119,16 @@ def _parts(
     yield _struct([values[start:stop] for values in by_argument])
 
 
-def _tree(num_parts: int, most_merged: int) -> Sequence[_Node]:
+def _tree(num_parts: int) -> Sequence[_Node]:
   """Returns parts in groups, and these in groups, of neighbours.
 
-  No group has a single member, and no more than `most_merged`.
+  No group has a single member, and none more than `MOST_MERGED`.
   """
   nodes: Sequence[_Node] = range(num_parts)
-  while len(nodes) > most_merged:
+  while len(nodes) > MOST_MERGED:
     groups = [
-      nodes[start : start + most_merged]
-      for start in range(0, len(nodes), most_merged)
+      nodes[start : start + MOST_MERGED]
+      for start in range(0, len(nodes), MOST_MERGED)
     ]
     nodes = [group[0] if len(group) == 1 else group for group in groups]
   return nodes
