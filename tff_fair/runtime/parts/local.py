@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime.parts import forms, rounds
+from tff_fair.runtime.parts import arguments, forms, rounds
 
 # Computes a computation with its argument, and waits for the result.
 Invoke = Callable[[tff.Computation, Any], Any]
@@ -18,13 +18,10 @@ class _LocalEngine:
     self._invoke = invoke
 
   async def put(self, value: Any, type_spec: tff.Type) -> Any:
-    # Large arrays of it are in memory that the worker reads.
-    del type_spec
-    return value
+    return arguments.of(value, type_spec)
 
   async def call(self, comp: tff.Computation, *args: Any) -> Any:
-    arg = args[0] if len(args) == 1 else tff.structure.Struct.unnamed(*args)
-    return self._invoke(comp, arg)
+    return self._invoke(comp, arguments.of_call(comp, args))
 
   async def fetch(self, result: Any) -> Any:
     return result

@@ -1,0 +1,102 @@
+"""Arguments of calls, which executors send value by value.
+
+TFF sends a structure within an argument in one message. Then nothing in it is
+known from before, and no large array of it is shared.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow_federated as tff
+
+
+class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
+  """A value, or a structure of values, that goes to each worker once.
+
+  A worker keeps it as long as this object lives.
+  """
+
+  def __init__(self, value: Any, type_spec: tff.Type) -> None:
+    """Takes the value.
+
+    Args:
+      value: As TFF's contexts take it, an `Argument`, or a `Struct` of such.
+      type_spec: Its type.
+    """
+    self._value = value
+    self._type_spec = type_spec
+    self._sent: weakref.WeakKeyDictionary[Any, Any] = (
+      weakref.WeakKeyDictionary()
+    )
+
+  @property
+  def type_signature(self) -> tff.Type:
+    """The type of the value."""
+    return self._type_spec
+
+  @property
+  def cardinality(self) -> Mapping[Any, int]:
+    """The number of clients that the value is of, if it is of any."""
+    if _is_structure(self._value, self._type_spec):
+      found: dict[Any, int] = {}
+      for value, type_spec in zip(self._value, self._type_spec, strict=True):
+        found |= of(value, type_spec).cardinality
+      return found
+    if _is_at_clients(self._type_spec):
+      return {tff.CLIENTS: len(self._value)}
+    return {}
+
+  async def ingest(self, executor: Any) -> Any:
+    """Returns the value in the worker of an executor."""
+    if executor not in self._sent:
+      self._sent[executor] = await self._send(executor)
+    return self._sent[executor]
+
+  async def _send(self, executor: Any) -> Any:
+    if not _is_structure(self._value, self._type_spec):
+      # As TFF's contexts do with what a user gave.
+      value = tff.tensorflow.transform_args(self._value)
+      return await executor.create_value(value, self._type_spec)
+    elements = []
+    for value, (name, type_spec) in zip(
+      self._value, tff.structure.iter_elements(self._type_spec), strict=True
+    ):
+      elements.append((name, await of(value, type_spec).ingest(executor)))
+    return await executor.create_struct(tff.structure.Struct(elements))
+
+
+def of(value: Any, type_spec: tff.Type) -> Argument:
+  """Returns a value as an argument, which it may be already."""
+  return value if isinstance(value, Argument) else Argument(value, type_spec)
+
+
+def of_call(comp: tff.Computation, args: Sequence[Any]) -> Any:
+  """Returns the argument of a computation, as TFF's contexts take it.
+
+  Args:
+    comp: One of `forms.Phase`.
+    args: One for each element of its parameter; see `engine.Engine.call`.
+  """
+  parameter = comp.type_signature.parameter
+  if len(args) == 1:
+    return of(args[0], parameter)
+  return tff.structure.Struct.unnamed(
+    *(of(arg, element) for arg, element in zip(args, parameter, strict=True))
+  )
+
+
+def _is_structure(value: Any, type_spec: tff.Type) -> bool:
+  return isinstance(type_spec, tff.StructType) and isinstance(
+    value, tff.structure.Struct
+  )
+
+
+def _is_at_clients(type_spec: tff.Type) -> bool:
+  return (
+    isinstance(type_spec, tff.FederatedType)
+    and type_spec.placement is tff.CLIENTS
+    and not type_spec.all_equal
+  )
