@@ -28,34 +28,40 @@ def called(comp, *args):
   return comp, *map(plain, args)
 
 
-def plain(value):
-  if isinstance(value, tff.structure.Struct):
-    return tuple(map(plain, value))
-  return tuple(value) if isinstance(value, list) else value
+class InTurn:
+  """Answers each call at once, by a function of the call."""
 
-
-class Engine:
-  """Answers its calls in an order of its own."""
-
-  def __init__(self, seed):
-    self._draw = random.Random(seed)
+  def __init__(self, answer=called):
+    self._answer = answer
 
   async def put(self, value, type_spec):
     del type_spec
     return value
 
   async def call(self, comp, *args):
-    for _ in range(self._draw.randrange(20)):
-      await asyncio.sleep(0)
-    return called(comp, *args)
+    return self._answer(comp, *args)
 
   async def fetch(self, result):
     return result
 
 
-def invoke(comp, arg):
-  """Answers a call as the context of a local worker gets it."""
-  return called(comp, *([arg] if comp.startswith("merge") else arg))
+def plain(value):
+  if isinstance(value, tff.structure.Struct):
+    return tuple(map(plain, value))
+  return tuple(value) if isinstance(value, list) else value
+
+
+class AnyOrder(InTurn):
+  """Answers its calls in an order of its own."""
+
+  def __init__(self, seed):
+    super().__init__()
+    self._draw = random.Random(seed)
+
+  async def call(self, comp, *args):
+    for _ in range(self._draw.randrange(20)):
+      await asyncio.sleep(0)
+    return called(comp, *args)
 
 
 def argument(num_clients):
@@ -63,22 +69,33 @@ def argument(num_clients):
   return tff.structure.Struct.unnamed("state", clients, [-k for k in clients])
 
 
-def compute(engine, num_clients, clients_per_part, phases):
+def at_once(engine, num_clients, clients_per_part):
   return asyncio.run(
-    rounds.compute(engine, phases, argument(num_clients), clients_per_part)
+    rounds.compute(engine, [Phase()], argument(num_clients), clients_per_part)
+  )
+
+
+def in_turn(num_clients, clients_per_part, *, answer=called, more=()):
+  return local.finished(
+    rounds.compute(
+      InTurn(answer),
+      [Phase(), *more],
+      argument(num_clients),
+      clients_per_part,
+      for_each=rounds.in_turn,
+    )
   )
 
 
 @pytest.mark.parametrize("num_clients", [3, 33, 100])
 def test_the_order_in_which_parts_are_there_decides_nothing(num_clients):
-  phases = [Phase()]
-  in_turn = local.compute(invoke, phases, argument(num_clients), 2)
+  expected = in_turn(num_clients, 2)
   for seed in range(10):
-    assert compute(Engine(seed), num_clients, 2, phases) == in_turn
+    assert at_once(AnyOrder(seed), num_clients, 2) == expected
 
 
 def test_a_part_has_the_clients_of_each_argument_and_none_is_empty():
-  assert local.compute(invoke, [Phase()], argument(4), 2) == (
+  assert in_turn(4, 2) == (
     "finish 2",
     ("state",),
     ((), ()),
@@ -93,20 +110,19 @@ def test_a_further_phase_takes_the_results_of_those_before():
   class Last(Phase):
     is_at_clients = (False, True, True, False)
 
-  first = local.compute(invoke, [Phase()], argument(3), 2)
-  last = local.compute(invoke, [Phase(), Last()], argument(3), 2)
-  assert last[1] == ("state", first)
+  first = in_turn(3, 2)
+  assert in_turn(3, 2, more=[Last()])[1] == ("state", first)
 
 
-@pytest.mark.parametrize("num_parts", [*range(1, 40), 256, 257, 289, 1000])
+@pytest.mark.parametrize("num_parts", [2, 16, 17, 18, 33, 256, 257, 289])
 def test_neighbours_are_merged_each_once(num_parts):
   calls = []
 
-  def record(comp, arg):
+  def record(comp, *args):
     calls.append(comp)
-    return invoke(comp, arg)
+    return called(comp, *args)
 
-  result = local.compute(record, [Phase()], argument(num_parts), 1)
+  result = in_turn(num_parts, 1, answer=record)
   merged = [call for call in calls if call != "up_to_merge"]
   assert calls.count("up_to_merge") == num_parts
   sizes = [int(call.split()[1]) for call in merged]
@@ -128,20 +144,19 @@ def leaves(sums):
 def test_few_sums_are_in_memory_at_the_same_time():
   alive = most = 0
 
-  def count(comp, arg):
+  def count(comp, *args):
     nonlocal alive, most
-    sums = {"up_to_merge": [], "finish": arg[-1]}.get(comp.split()[0], arg)
-    alive += 1 - len(sums)
+    alive += 1 - (0 if comp == "up_to_merge" else len(args[-1]))
     most = max(most, alive)
     return comp
 
-  local.compute(count, [Phase()], argument(1000), 1)
+  in_turn(1000, 1, answer=count)
   assert alive == 1
   assert most <= 3 * rounds.MOST_MERGED
 
 
 def test_a_call_that_fails_ends_the_others():
-  class Failing(Engine):
+  class Failing(InTurn):
     async def call(self, comp, *args):
       if args[1][0][0] == 3:
         raise RuntimeError("on purpose")
@@ -153,5 +168,5 @@ def test_a_call_that_fails_ends_the_others():
 
   ended = []
   with pytest.raises(RuntimeError, match="on purpose"):
-    compute(Failing(0), 5, 1, [Phase()])
+    at_once(Failing(), 5, 1)
   assert len(ended) == 4

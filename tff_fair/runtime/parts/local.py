@@ -1,6 +1,6 @@
 """Rounds in parts in one worker: one part after the other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import tensorflow_federated as tff
@@ -46,13 +46,22 @@ def compute(
   Returns:
     The result.
   """
-  whole = rounds.compute(
-    _LocalEngine(invoke), phases, arg, clients_per_part, for_each=rounds.in_turn
+  engine = _LocalEngine(invoke)
+  return finished(
+    rounds.compute(
+      engine, phases, arg, clients_per_part, for_each=rounds.in_turn
+    )
   )
-  # No call suspends it, so that it needs no event loop: it computes in the
-  # thread that called, as one call does.
+
+
+def finished(coroutine: Coroutine[Any, Any, Any]) -> Any:
+  """Returns the result of a coroutine that never has to wait.
+
+  It needs no event loop: it runs in the thread that called, as a single call
+  does.
+  """
   try:
-    whole.send(None)
-  except StopIteration as finished:
-    return finished.value
-  raise RuntimeError("A call of the local engine was suspended.")
+    coroutine.send(None)
+  except StopIteration as result:
+    return result.value
+  raise RuntimeError("A call of the local engine has to wait.")
