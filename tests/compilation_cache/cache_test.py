@@ -13,6 +13,7 @@ import tensorflow_federated as tff
 from tff_fair import compilation_cache, runtime
 from tff_fair.compilation_cache import cache, entries, folder, keys
 from tff_fair.runtime import native
+from tff_fair.runtime.parts import forms
 
 State = tff.learning.templates.LearningAlgorithmState
 
@@ -103,6 +104,44 @@ def test_the_second_time_nothing_is_built_or_compiled(kept, building):
       "client": one_client.type_signature,
     }
   assert (building.built, building.compiled) == counts == (2, 3)
+
+
+def test_the_parts_of_a_computation_are_kept_beside_it(kept, building):
+  def in_parts():
+    comp = kept.compiled("key", building)["sums"]
+    with runtime.in_parts_of(2):
+      return comp(*ARGUMENTS)
+
+  cold = in_parts()
+  # Two computations, the first of which is whole, and in parts: up to what a
+  # part sums, and from there to the end.
+  counts = (building.built, building.compiled)
+  assert counts == (1, 4)
+  warm = in_parts()
+  assert (building.built, building.compiled) == counts
+  with runtime.in_parts_of(2):
+    traced = sums(*ARGUMENTS)
+  for found in (cold, warm, traced):
+    assert isinstance(found, State)
+    tf.nest.map_structure(
+      np.testing.assert_array_equal, found, sums(*ARGUMENTS)
+    )
+
+
+def test_what_cannot_be_cut_is_known_from_before(kept, building, monkeypatch):
+  tried = []
+
+  def refuse(comp):
+    tried.append(comp)
+    raise ValueError("one sum depends on another")
+
+  monkeypatch.setattr(
+    tff.backends.native, "compile_to_mergeable_comp_form", refuse
+  )
+  for _ in range(2):
+    comp = kept.compiled("key", building)["sums"]
+    assert forms.phases_of(comp) is None
+  assert len(tried) == 1
 
 
 def test_another_key_is_another_entry(kept, building):

@@ -43,6 +43,7 @@ OTHERS = {
   ),
   "sampling": ("all", {}),
   "clients_per_round": (7, {}),
+  "clients_per_part": (5, {}),
   "dropout": (0.25, {}),
   "dropout_kind": ("by_client", {}),
   "total_rounds": (10**10, {}),
@@ -434,3 +435,27 @@ def test_an_old_name_is_the_new_one_and_is_told():
   (line,) = combinations.old_names(old)
   assert line.startswith("task_option.model=mlp is mlp_64, as it always was")
   assert not [*combinations.old_names(new), *combinations.old_names(usual)]
+
+
+@pytest.mark.parametrize(
+  ("settings", "part_size"),
+  [
+    ({}, 0),  # Ten clients.
+    ({"clients_per_part": 9}, 9),
+    ({"clients_per_part": 10}, 0),
+    ({"clients_per_part": 0, "clients_per_round": 100}, 0),
+    ({"clients_per_round": 32}, 0),
+    ({"clients_per_round": 33}, 32),
+    ({"clients_per_round": (3, 40)}, 32),
+    ({"sampling": "all"}, 32),  # The task alone knows how many.
+    ({"sampling": "all", "clients_per_round": 30}, 0),
+  ],
+)
+def test_runs_whose_cohorts_are_one_part_do_not_differ_by_parts(
+  settings, part_size
+):
+  spec = RunSpec(**settings)
+  assert spec.part_size == part_size
+  whole = spec.replace(clients_per_part=0)
+  expected = {"clients_per_part": (part_size, 0)} if part_size else {}
+  assert spec.differences(whole) == expected

@@ -82,7 +82,9 @@ def test_an_older_configuration_is_read_with_what_followed():
 
 def test_flags_that_did_not_exist_yet_have_their_defaults():
   config = {"flags": {"algorithm": "fedavg", "seed": 3}, "hparams": {}}
-  assert configuration.read_spec(config) == RunSpec(algorithm="fedavg", seed=3)
+  # But for parts: rounds were not cut.
+  expected = RunSpec(algorithm="fedavg", seed=3, clients_per_part=0)
+  assert configuration.read_spec(config) == expected
 
 
 def test_the_same_run_does_not_differ():
@@ -162,6 +164,36 @@ def test_a_saved_run_is_compared_with_one_that_has_not_started():
   for config in (asked, older(asked)):
     found = configuration.differences_from(config, ASKED_LITTLE)
     assert found == {"clients_per_round": (20, None)}
+
+
+def test_a_run_from_before_there_were_parts_goes_on_uncut():
+  spec = ASKED_LITTLE.replace(sampling="all")
+  saved, present = build(spec, 100), build(spec, 100)
+  for group in ("spec", "flags"):
+    del saved[group]["clients_per_part"]
+  assert configuration.clients_per_part(saved) == 0
+  assert configuration.clients_per_part(present) == 32
+  for config in (saved, older(saved)):
+    assert differences(config, present) == []
+    assert configuration.differences_from(config, spec) == {}
+    # Who asks for parts gets them, or is told.
+    asked = spec.replace(clients_per_part=8)
+    assert differences(config, build(asked, 100)) == [
+      "clients_per_part=0 (here 8)"
+    ]
+    found = configuration.differences_from(config, asked)
+    assert found == {"clients_per_part": (0, 8)}
+
+
+@pytest.mark.parametrize(
+  ("cohort", "part", "size"),
+  [(10, 32, 0), (33, 32, 32), ("3-40", 32, 32), (100, 0, 0), (5, 4, 4)],
+)
+def test_the_size_of_parts_counts_where_a_cohort_has_several(
+  cohort, part, size
+):
+  saved = build(ASKED_LITTLE.replace(clients_per_part=part), cohort)
+  assert configuration.part_size(saved) == size
 
 
 def of_version_0_1(spec, rounds_per_evaluation):

@@ -78,6 +78,7 @@ NOT_IN_THE_KEY = {
     ("sampling", "clients_per_round", "dropout", "dropout_kind"),
     "Cohorts are arguments of a round.",
   ),
+  "clients_per_part": "The runtime cuts, and keeps what it makes by itself.",
   **dict.fromkeys(
     (
       "total_rounds",
