@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
-from tff_fair import algorithms
+from tff_fair import algorithms, runtime
 from tff_fair.methods import population
 
 NAMES = algorithms.names()
@@ -35,6 +35,11 @@ def names_and_aggregations():
 
 
 NAMES_AND_AGGREGATIONS = list(names_and_aggregations())
+# Each rule, and the one client work that has a sum of its own.
+CUT = [
+  *{algorithms.get(n).build.rule: n for n in reversed(NAMES)}.values(),
+  "ditto",
+]
 # Partial cohorts of different sizes, one of a single client.
 COHORTS = (
   (12, 3, 2**40 + 1, 8),
@@ -245,6 +250,22 @@ def test_other_settings_agree_with_numpy(name, hparams, has_options):
     **hparams,
   )
   assert_same(weights(last), expected, 1e-5)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_cohort_in_parts_gives_the_same_round(name):
+  before, whole = rounds(name)[2:4]
+  data = [small_problem.whole(k) for k in cohorts_of(name)[3]]
+  with runtime.in_parts_of(3):  # Three clients and two; of AFL, one.
+    parts = build(name).next(before.state, data)
+  tf.nest.assert_same_structure(parts, whole)
+  assert_same(weights(parts), weights(whole), 1e-5)
+  ids, coefficients = (
+    [output.metrics["aggregator"][n] for output in (parts, whole)]
+    for n in ("client_ids", "coefficients")
+  )
+  np.testing.assert_array_equal(*ids)
+  np.testing.assert_allclose(*coefficients, rtol=1e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow_federated as tff
 
 from tff_fair.runtime import connections, native, supervision, workers
-from tff_fair.runtime.parts import cutting, local
+from tff_fair.runtime.parts import cutting, forms, local
 
 _MOST_LOST_IN_A_ROW = 3
 _SECONDS_TO_END = 0.5
@@ -67,7 +67,11 @@ class LocalContext(tff.framework.SyncContext):
     Raises:
       WorkerLostError: If several workers in a row are lost.
     """
-    cut = cutting.cut(comp, arg, self._clients_per_part)
+    # Rows of clients, as evaluations return them, are small: parts would save
+    # no memory, and take longer in one worker.
+    cut = None
+    if not forms.returns_rows(comp.type_signature.result):
+      cut = cutting.cut(comp, arg, self._clients_per_part)
     if cut is None:
       return self._invoke_whole(comp, arg)
     return local.compute(

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import algorithms, runtime
+from tff_fair import algorithms, evaluation, runtime
 from tff_fair.experiments import settings
 from tff_fair.runtime import supervised_contexts
 from tff_fair.runtime.parts import cutting, engine
@@ -186,6 +186,18 @@ def test_what_cannot_be_cut_is_told_once(monkeypatch, calls):
   monkeypatch.setattr(cutting, "_has_told", False)
   with pytest.warns(RuntimeWarning, match="not parts of 2"):
     run("fedavg", clients, 2)
+
+
+def test_an_evaluation_is_one_call(calls):
+  evaluate = evaluation.build_client_evaluation(
+    small_problem.functional_model()
+  )
+  model = initial("fedavg").global_model_weights
+  calls.clear()
+  with runtime.in_parts_of(2):
+    rows = evaluate(model, [*map(client, range(5))])
+  assert calls == [5]
+  assert rows["client_id"].tolist() == [*range(5)]
 
 
 def test_a_negative_size_of_parts_is_refused():

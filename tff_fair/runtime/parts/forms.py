@@ -277,3 +277,16 @@ def num_clients(comp: tff.Computation, arg: Any) -> int:
     ),
     default=0,
   )
+
+
+def returns_rows(result: tff.Type) -> bool:
+  """Returns whether a result is rows of clients and nothing else."""
+  if isinstance(result, tff.FederatedType):
+    return returns_rows(result.member)
+  if isinstance(result, tff.StructType):
+    return len(result) > 0 and all(map(returns_rows, result))
+  return (
+    isinstance(result, tff.TensorType)
+    and bool(result.shape)
+    and result.shape[0] is None
+  )
