@@ -50,7 +50,7 @@ class CompilationCache:
     build = functools.cache(build)
     computations = self._compiled(self._files, name, build)
     for part, comp in computations.items():
-      comp.origin = _Origin(self, (key, part), lambda part=part: build()[part])
+      comp.origin = _Origin(self, (key, part), build, part)
     return computations
 
   def _compiled(
@@ -108,14 +108,16 @@ class _Origin:
     self,
     cache: CompilationCache,
     key: object,
-    build: Callable[[], tff.Computation],
+    build: Callable[[], Computations],
+    part: str,
   ) -> None:
     self._cache = cache
     self._key = key
     self._build = build
+    self._part = part
 
   def traced(self) -> tff.Computation:
-    return self._build()
+    return self._build()[self._part]
 
   def computation(
     self, name: str, build: Callable[[], tff.Computation]

@@ -114,7 +114,7 @@ def test_a_further_phase_takes_the_results_of_those_before():
   assert in_turn(3, 2, more=[Last()])[1] == ("state", first)
 
 
-@pytest.mark.parametrize("num_parts", [2, 16, 17, 18, 33, 256, 257, 289])
+@pytest.mark.parametrize("num_parts", [2, 8, 9, 10, 17, 64, 65, 73])
 def test_neighbours_are_merged_each_once(num_parts):
   calls = []
 
@@ -152,7 +152,7 @@ def test_few_sums_are_in_memory_at_the_same_time():
 
   in_turn(1000, 1, answer=count)
   assert alive == 1
-  assert most <= 3 * rounds.MOST_MERGED
+  assert most <= 4 * rounds.MOST_MERGED
 
 
 def test_a_call_that_fails_ends_the_others():

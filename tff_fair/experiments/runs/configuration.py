@@ -288,7 +288,7 @@ def clients_per_part(configuration: Configuration) -> int:
 
 def part_size(configuration: Configuration) -> int:
   """Returns the same, but 0 where every cohort of the run is one part."""
-  cohort = configuration.get(FLAGS, {}).get("clients_per_round")
+  cohort = configuration.get(FLAGS, {}).get("clients_per_round", "")
   return settings.part_size(
     clients_per_part(configuration),
     number_range.bounds(cohort)[1] if number_range.is_valid(cohort) else None,

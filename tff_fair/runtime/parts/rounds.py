@@ -17,7 +17,7 @@ from tff_fair.runtime.parts import forms
 
 # Parts that one call merges. More take long to compile, the more so for stacked
 # updates; and so few sums wait at the same time.
-MOST_MERGED = 16
+MOST_MERGED = 8
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
