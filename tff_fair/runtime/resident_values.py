@@ -21,8 +21,8 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import private_tff, sending
 
-# The limits for the values that one executor keeps in its worker. Each part of a
-# cohort is one.
+# The limits for the values that one executor keeps in its worker. Each part of
+# a cohort is one.
 _MOST_VALUES = 128
 _MOST_BYTES = 256 * 2**20
 
