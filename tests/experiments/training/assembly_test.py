@@ -217,3 +217,16 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
     rates[given] = float(hparams["learning_rate"])
   own = methods.hyperparameters(algorithm).get("learning_rate")
   assert rates == pytest.approx({None: own.default if own else 1, 0.25: 0.25})
+
+
+def test_updates_of_a_part_that_pass_a_message_are_refused(monkeypatch):
+  spec = SMALL.replace(
+    algorithm="fedmgda_plus", clients_per_round=6, clients_per_part=4
+  )
+  # A logistic regression of the digits, and what four of its updates take.
+  num_bytes = 4 * (64 * 10 + 10) * 4
+  monkeypatch.setattr(assembly, "_MOST_BYTES_IN_A_MESSAGE", num_bytes)
+  with pytest.raises(SpecError, match="take smaller parts, a smaller model"):
+    assembly.build(spec)
+  monkeypatch.setattr(assembly, "_MOST_BYTES_IN_A_MESSAGE", num_bytes + 1)
+  assert assembly.build(spec).aggregation == "stacked"

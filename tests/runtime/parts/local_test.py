@@ -66,6 +66,8 @@ def assert_equal(first, second):
 
 
 def num_datasets(arg):
+  if isinstance(arg, tff.framework.CardinalityCarrying):
+    return arg.cardinality.get(tff.CLIENTS, 0)
   if isinstance(arg, tff.structure.Struct | list | tuple):
     return sum(map(num_datasets, arg))
   return int(isinstance(arg, tf.data.Dataset))
