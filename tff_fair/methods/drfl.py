@@ -6,8 +6,8 @@ Zhao, Joshi, "A Dynamic Reweighting Strategy for Fair Federated Learning"
   c_k = p_k f_k^q / sum_j p_j f_j^q
 
 q = 0 recovers FedAvg. Choices made here: where all losses are 0, c = p; losses
-below zero, which have no powers, count as zero. Where only sums are known, d = 0
-if all losses are 0.
+below zero, which have no powers, count as zero. Where only sums are known,
+d = 0 if all losses are 0.
 """
 
 import dataclasses
