@@ -30,13 +30,14 @@ def main() -> None:
     if output_dir is not None:
       RunFolder(output_dir).check_usable()
     spec = run_flags.spec()
+    workers = run_flags.workers()
     progress.say_on_screen("Loading TensorFlow Federated ...")
     train = experiments.run  # Imports it.
     garbage.spare_what_stays()
     run = train(
       spec,
       output_dir,
-      workers=run_flags.workers(),
+      workers=workers,
       **run_flags.COMPUTING.options(),
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),

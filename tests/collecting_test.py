@@ -80,7 +80,7 @@ def test_several_workers_share_the_clients():
 
   alone = collect_mapped([1, 2, 3])
   with runtime.start_worker() as first, runtime.start_worker() as second:
-    runtime.use_workers([first.address, second.address])
+    runtime.use_workers([first.address, second.address], clients_per_part=2)
     together = collect_mapped([1, 2, 3])
   runtime.use_local()
   assert alone[1] == together[1] == 3

@@ -7,6 +7,8 @@ from absl import flags
 
 from binaries.command_line import UsageError
 
+ENGINES = ("local", "workers")
+
 
 class ComputingFlags:
   """The flags, defined where a program has its own.
@@ -42,7 +44,27 @@ class ComputingFlags:
       "result.",
       flag_values=namespace,
     )
+    self._engine = flags.DEFINE_enum(
+      "engine",
+      None,
+      ENGINES,
+      "Where to compute: in a worker on this machine (local), or in the TFF "
+      "workers of --workers (workers). By default workers if there are any, "
+      "else local. It changes no result.",
+      flag_values=namespace,
+    )
+    self._straggler_timeout = flags.DEFINE_float(
+      "straggler_timeout",
+      None,
+      "Seconds after which another one of several workers computes a part of a "
+      "round, too, that one has not ended; the first result counts. By default "
+      "or 0 never. It changes no result.",
+      lower_bound=0.0,
+      flag_values=namespace,
+    )
     self.names = (
+      self._engine.name,
+      self._straggler_timeout.name,
       self._round_timeout.name,
       self._wandb.name,
       self._compilation_cache.name,
@@ -55,16 +77,19 @@ class ComputingFlags:
       UsageError: If a value is not valid.
     """
     return {
-      "round_timeout": self._seconds(),
+      "engine": self._engine.value,
+      "straggler_timeout": _seconds(self._straggler_timeout) or None,
+      "round_timeout": _seconds(self._round_timeout),
       "wandb": self._wandb.value or None,
       "compilation_cache": bool(self._compilation_cache.value),
     }
 
-  def _seconds(self) -> float | None:
-    seconds = self._round_timeout.value
-    # absl's bounds let NaN and infinity pass.
-    if seconds is not None and not math.isfinite(seconds):
-      raise UsageError(
-        f"--round_timeout={seconds}: expected a finite number; 0 is no limit."
-      )
-    return seconds
+
+def _seconds(flag: flags.FlagHolder[float | None]) -> float | None:
+  seconds = flag.value
+  # absl's bounds let NaN and infinity pass.
+  if seconds is not None and not math.isfinite(seconds):
+    raise UsageError(
+      f"--{flag.name}={seconds}: expected a finite number; 0 is no limit."
+    )
+  return seconds

@@ -11,6 +11,9 @@ from binaries.command_line import UsageError
 from binaries.flags.computing_flags import ComputingFlags
 from tff_fair.experiments import RunSpec, settings, spec_text
 from tff_fair.experiments.declared import Declared
+from tff_fair.runtime import worker_addresses
+
+_SECONDS_TO_ANSWER = 2.0
 
 # Flags that give a mapping name by name, by the name of its field.
 _ASSIGNMENTS = {
@@ -158,8 +161,31 @@ def output_dir() -> pathlib.Path | None:
 
 
 def workers() -> list[str]:
-  """Returns the addresses of the workers to compute on; none is local."""
-  return list(_WORKERS.value)
+  """Returns the addresses of the workers to compute on; none is local.
+
+  Somebody takes connections there: to find out takes no TensorFlow.
+
+  Raises:
+    UsageError: If an address is not one, or nobody answers; or if the engine
+      that the user chose needs other ones.
+  """
+  addresses, engine = list(_WORKERS.value), flags.FLAGS["engine"].value
+  if engine == "workers" and not addresses:
+    raise UsageError(
+      "--engine=workers: needs their addresses, --workers=host:port,host:port."
+    )
+  if engine not in (None, "workers") and addresses:
+    raise UsageError(
+      f"--engine={engine}: takes no --workers; leave one of the two out."
+    )
+  if not addresses:
+    return []
+  try:
+    worker_addresses.check(addresses)
+    worker_addresses.check_reachable(addresses, timeout=_SECONDS_TO_ANSWER)
+  except (ConnectionError, ValueError) as error:
+    raise UsageError(f"--{_WORKERS.name}: {error}") from error
+  return addresses
 
 
 def catalog_wanted() -> str | None:

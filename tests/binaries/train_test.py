@@ -135,11 +135,10 @@ def check_refused(outcome, beginning, *words):
     ("--output_dir=~nobody-here/run", "--output_dir=~nobody-here/run: ", ["~"]),
     ("--output_dir=/dev/null/run", "--output_dir=/dev/null/run: ", ["folder"]),
     ("--workers=nowhere", "--workers: ", ["host:port"]),
-    (
-      "--workers=localhost:1 --algorithm=semi_vred --aggregation=two_phase",
-      "--workers: ",
-      ["two_phase"],
-    ),
+    ("--workers=localhost:1", "--workers: ", ["localhost:1", "Start one"]),
+    ("--engine=workers", "--engine=workers: ", ["host:port"]),
+    ("--engine=local --workers=a:1", "--engine=local: ", ["--workers"]),
+    ("--straggler_timeout=nan", "--straggler_timeout=nan: ", ["finite"]),
   ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

@@ -203,7 +203,7 @@ def test_where_it_is_not_allowed_one_line_says_so(monkeypatch, capsys):
     raise private_socket.PrivateSocketError("not permitted")
 
   monkeypatch.setattr(private_socket.PrivateSocket, "give", refuse)
-  starting._warn_of_others.cache_clear()
+  starting.warn_of_others.cache_clear()
   for _ in range(2):  # Said once.
     with runtime.start_worker() as worker:
       assert len(tcp_ports(worker.pid)) == 1

@@ -8,9 +8,10 @@ import subprocess
 import threading
 
 import pytest
+import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.runtime import private_tff
+from tff_fair.runtime import workers
 
 
 def environment_of(worker):
@@ -137,8 +138,16 @@ def test_worker_that_is_not_ready_in_time_is_stopped(
   never_ready = tmp_path / "worker_binary"
   never_ready.write_text("#!/bin/sh\nexec sleep 60\n")
   never_ready.chmod(0o755)
-  monkeypatch.setattr(private_tff, "worker_binary", lambda: never_ready)
+  monkeypatch.setattr(workers, "worker_binary", lambda: never_ready)
   before = runtime.worker_pids()
   with pytest.raises(TimeoutError, match="does not listen"):
     runtime.start_worker(private=private, timeout=0.2)
   assert runtime.worker_pids() == before
+
+
+def test_a_worker_at_another_place_is_told(monkeypatch, tmp_path):
+  assert workers.worker_binary().is_file()
+  place = str(tmp_path / "__init__.py")
+  monkeypatch.setattr(tff.__spec__, "origin", place)
+  with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+    workers.worker_binary()

@@ -1,4 +1,4 @@
-"""Aggregation over two workers: one mergeable aggregate, the same result."""
+"""Aggregation over two workers, in parts: the same result."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def two_workers(local_outputs):
   """Two workers on this machine; afterwards the session's context again."""
   del local_outputs  # Computed before.
   with runtime.start_worker() as first, runtime.start_worker() as second:
-    runtime.use_workers([first.address, second.address])
+    runtime.use_workers([first.address, second.address], clients_per_part=2)
     yield
     runtime.use_local()
 
@@ -65,10 +65,12 @@ def test_fewer_clients_than_workers(clients):
 
 
 @pytest.mark.usefixtures("two_workers")
-def test_two_phase_is_refused(clients):
-  process = create(aggregators.TermFactory(aggregation="two_phase"))
-  with pytest.raises(Exception, match="aggregate dependent on another"):
-    rounds.run(process, clients)
+def test_two_phases_are_one_part(clients):
+  streamed, two_phase = (
+    rounds.run(create(aggregators.TermFactory(aggregation=way)), clients)
+    for way in ("streaming", "two_phase")
+  )
+  rounds.assert_same(two_phase.result, rounds.flat(streamed.result))
 
 
 @pytest.mark.usefixtures("two_workers")

@@ -1,18 +1,40 @@
 """Where computations run: workers on this machine or on others."""
 
-from tff_fair.runtime.contexts import (
-  ClientCount,
-  compiles_natively,
-  count_clients,
-  stop,
-  use_default,
-  use_local,
-  use_workers,
-)
-from tff_fair.runtime.parts.cutting import in_parts_of
-from tff_fair.runtime.starting import start_worker
-from tff_fair.runtime.supervision import WorkerLostError, supervised
-from tff_fair.runtime.workers import Worker, worker_pids
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+  from tff_fair.runtime.contexts import (
+    ClientCount,
+    compiles_natively,
+    count_clients,
+    stop,
+    use_default,
+    use_local,
+    use_workers,
+  )
+  from tff_fair.runtime.parts.cutting import in_parts_of
+  from tff_fair.runtime.starting import start_worker
+  from tff_fair.runtime.supervision import WorkerLostError, supervised
+  from tff_fair.runtime.workers import Worker, worker_pids
+else:
+  # By module. Only `contexts` imports TensorFlow Federated, which takes
+  # seconds; a program that starts workers does without it.
+  _PLACES = {
+    "parts.cutting": ("in_parts_of",),
+    "starting": ("start_worker",),
+    "supervision": ("WorkerLostError", "supervised"),
+    "workers": ("Worker", "worker_pids"),
+  }
+
+  def __getattr__(name: str) -> object:
+    """Imports what a name needs."""
+    if name not in __all__:
+      raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    place = next((p for p, names in _PLACES.items() if name in names), None)
+    module = importlib.import_module(f"{__name__}.{place or 'contexts'}")
+    return getattr(module, name)
+
 
 __all__ = [
   "ClientCount",

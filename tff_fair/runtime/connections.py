@@ -3,7 +3,6 @@
 import asyncio
 import concurrent.futures
 import contextlib
-import queue
 import threading
 import time
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from tff_fair.runtime import (
   resident_values,
   shared_memory,
   shared_values,
+  stubs,
   workers,
 )
 
@@ -27,6 +27,8 @@ _CHANNEL_OPTIONS = (
   ("grpc.max_reconnect_backoff_ms", 200),
   # Requests to workers must not go to a proxy that is set for the web.
   ("grpc.enable_http_proxy", 0),
+  # A connection that ends tells that the worker has ended, not of a long pause.
+  ("grpc.client_idle_timeout_ms", 2**31 - 1),
 )
 
 NO_WORKERS = (
@@ -36,29 +38,6 @@ NO_WORKERS = (
 
 # An executor takes eight threads and over 1 MB of the worker.
 _MAX_EXECUTORS = 16
-
-
-class _Stub(tff.framework.RemoteExecutorGrpcStub):
-  """TFF's stub, which does not wait until the worker has dropped a value."""
-
-  def __init__(self, channel: grpc.Channel) -> None:
-    super().__init__(channel)
-    self._disposals: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=self._dispose_in_turn, daemon=True).start()
-
-  def dispose(self, request: Any) -> None:
-    """Tells the worker to drop values, some time soon."""
-    self._disposals.put(request)
-
-  def close(self) -> None:
-    """Ends the thread that tells it."""
-    self._disposals.put(None)
-
-  def _dispose_in_turn(self) -> None:
-    while (request := self._disposals.get()) is not None:
-      # A worker that is gone has dropped everything.
-      with contextlib.suppress(grpc.RpcError, tff.framework.RetryableError):
-        super().dispose(request)
 
 
 class WorkerExecutors(tff.framework.ExecutorFactory):
@@ -73,18 +52,19 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     default_num_clients: int = 0,
     stream_structs: bool = False,
     plain: bool = False,
+    at_once: bool = True,
   ) -> None:
     """Connects to a worker.
 
     Args:
       address: Where the worker listens, as "host:port".
       process: The worker, if this program started it and can see it end.
-      timeout: Seconds within which any other worker has to answer, now and when
-        it was lost.
+      timeout: Seconds within which any other worker has to answer.
       default_num_clients: The number of clients where arguments tell none.
       stream_structs: Whether to send the parts of a structure one by one.
       plain: Whether to use TFF's own executors, which need no private names of
         TFF and are slower.
+      at_once: Whether to make sure that it answers, now.
 
     Raises:
       ConnectionError: If no worker answers in time.
@@ -97,24 +77,35 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     if not plain:
       private_tff.trace_for_listeners()
     self._connect(address, process)
+    if at_once:
+      self.create_executor({})
 
   def _connect(self, address: str, process: workers.Worker | None) -> None:
     self._address = address
     self._process = process
     self._executors: dict[int, tff.framework.RemoteExecutor] = {}
     self._channel = grpc.insecure_channel(address, _CHANNEL_OPTIONS)
-    stub_type = tff.framework.RemoteExecutorGrpcStub if self._plain else _Stub
+    stub_type: type[tff.framework.RemoteExecutorGrpcStub]
+    if self._plain:
+      stub_type = tff.framework.RemoteExecutorGrpcStub
+    else:
+      stub_type = stubs.RemoteStub if process is None else stubs.LocalStub
     self._stub = stub_type(self._channel)
-    self.create_executor({})
 
   def replace(self, process: workers.Worker) -> None:
     """Goes on with another worker, which this program has started.
 
     What the former one kept has ended with it, so nothing tells it to drop it.
     """
-    if isinstance(self._stub, _Stub):
-      self._stub.close()
+    self._forget()
     self._connect(process.address, process)
+    self.create_executor({})
+
+  def _forget(self) -> None:
+    """Stops to tell the worker to drop what it keeps."""
+    if isinstance(self._stub, stubs.LocalStub):
+      self._stub.is_lost = True
+      self._stub.close()
 
   def create_executor(
     self, cardinalities: tff.framework.CardinalitiesType
@@ -127,6 +118,9 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     """
     if self._closed:
       raise RuntimeError(NO_WORKERS)
+    if isinstance(self._stub, stubs.LocalStub) and self._stub.is_lost:
+      self._forget()
+      self._connect(self._address, self._process)
     num_clients = cardinalities.get(tff.CLIENTS, self._default_num_clients)
     executor = self._executors.pop(num_clients, None)
     if executor is None:
@@ -187,13 +181,12 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
   def close(self) -> None:
     """Frees the worker's memory, and leaves the worker.
 
-    The garbage collector closes the channel: the thread in which gRPC watches
-    its state for TFF would trip over a channel that is closed.
+    The garbage collector closes the channel.
     """
     self._closed = True
     for num_clients in list(self._executors):
       self.clean_up_executor({tff.CLIENTS: num_clients})
-    if isinstance(self._stub, _Stub):
+    if isinstance(self._stub, stubs.LocalStub):
       self._stub.close()
 
 
@@ -209,8 +202,13 @@ def close_all(
   closing = [threading.Thread(target=e.close, daemon=True) for e in executors]
   for thread in closing:
     thread.start()
+  join_all(closing, timeout=timeout)
+
+
+def join_all(threads: Sequence[threading.Thread], *, timeout: float) -> None:
+  """Waits for threads, so many seconds for them all."""
   deadline = time.monotonic() + timeout
-  for thread in closing:
+  for thread in threads:
     thread.join(max(0.0, deadline - time.monotonic()))
 
 

@@ -8,7 +8,7 @@ import atexit
 import contextlib
 import functools
 import os
-import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,9 +21,13 @@ from tff_fair.runtime import (
   private_tff,
   starting,
   supervised_contexts,
+  worker_addresses,
   workers,
 )
-from tff_fair.runtime.parts import cutting
+from tff_fair.runtime.parts import context as parts_context
+from tff_fair.runtime.parts import cutting, remote_worker, worker_pool
+
+_SECONDS_TO_CLOSE = 1.0
 
 
 def _compile_in_the_clear(comp: tff.Computation) -> Any:
@@ -134,62 +138,87 @@ def use_local(
 
 def use_workers(
   addresses: Sequence[str],
+  clients_per_part: int | None = None,
   *,
   num_subrounds: int | None = None,
   stream_structs: bool = False,
   timeout: float = 10.0,
+  straggler_timeout: float | None = None,
 ) -> None:
-  """Spreads the clients of each computation over several workers.
+  """Computes in several workers, each of which takes a part of the clients.
 
-  A worker is TFF's `worker_binary --port=...` on any host, or one that
-  `start_worker` started. They are left running. Whoever reaches the port of a
-  worker can make it do anything: docs/security.md tells how to keep others out.
+  A worker is `python -m binaries.worker` on any host, TFF's own `worker_binary
+  --port=...`, or one that `start_worker` started. They are left running.
+  Whoever reaches the port of a worker can make it do anything: docs/security.md
+  tells how to keep others out.
 
-  Computations may contain one aggregation, or several that do not depend on one
-  another. Replaces the context of an earlier `use_local` or `use_workers`.
+  Any free worker takes the next part. A result depends on the size of the parts
+  alone, so it is that of `use_local` with the same size, bit for bit, for any
+  number of workers. A worker that is lost is left out until it answers again,
+  and its part is computed by another one.
+
+  A computation that cannot be cut, because one of its sums depends on another,
+  is one part. Replaces the context of an earlier `use_local` or `use_workers`.
 
   Args:
     addresses: Where the workers listen, each as "host:port", an IPv6 address as
       "[address]:port", or as a worker of `start_worker` tells it.
-    num_subrounds: The number of parts into which to cut the clients; by default
-      one for each worker. More parts need less memory on the workers.
+    clients_per_part: The number of clients of a part, 32 by default. Smaller
+      parts need less memory on the workers. 0 never cuts.
+    num_subrounds: The number of parts, in the place of their size; the name of
+      earlier versions.
     stream_structs: Whether to send the parts of a structure one by one; needed
       where one message would pass 2 GiB.
-    timeout: Seconds within which each worker has to answer, now and when it was
-      lost in the middle of a round, which is then tried again.
+    timeout: Seconds within which each worker has to answer, now and while it
+      computes.
+    straggler_timeout: Seconds after which another worker computes a part, too,
+      that one has not ended; the first result counts. By default never.
 
   Raises:
-    ConnectionError: If a worker does not answer in time.
+    ConnectionError: If a worker does not answer now.
     TypeError: If `addresses` is a single string.
-    ValueError: If there are no addresses, or one is malformed or listed twice.
+    ValueError: If there are no addresses, one is malformed or listed twice, or
+      a number is out of range.
   """
-  _check_addresses(addresses)
-  if num_subrounds is not None and num_subrounds < 1:
-    raise ValueError(f"Expected num_subrounds of 1 or more: {num_subrounds}.")
+  worker_addresses.check(addresses)
+  if num_subrounds is not None:
+    _check_number("num_subrounds", num_subrounds, least=1)
+    warnings.warn(
+      "num_subrounds is now clients_per_part, the size of the parts instead of "
+      "their number; the old name will go.",
+      DeprecationWarning,
+      stacklevel=2,
+    )
+  clients_per_part = cutting.checked(clients_per_part)
   plain = not private_tff.check()
   with contextlib.ExitStack() as opened:
-    executors: list[connections.WorkerExecutors] = []
-    opened.callback(connections.close_all, executors)
+    members: list[remote_worker.RemoteWorker] = []
+    pool = worker_pool.WorkerPool(
+      members, timeout=timeout, straggler_timeout=straggler_timeout
+    )
+    opened.callback(pool.close)
     for address in addresses:
-      executors.append(
-        connections.WorkerExecutors(
-          address, timeout=timeout, stream_structs=stream_structs, plain=plain
+      connect = functools.partial(
+        connections.WorkerExecutors,
+        address,
+        timeout=timeout,
+        stream_structs=stream_structs,
+        plain=plain,
+      )
+      members.append(
+        remote_worker.RemoteWorker(
+          address,
+          connect=connect,
+          create_context=_create_context,
+          timeout=timeout,
         )
       )
-    contexts = []
-    for worker in executors:
-      context = connections.ConcurrentContext(_create_context(worker))
-      opened.callback(context.close)
-      contexts.append(context)
-    tff.backends.native.set_mergeable_comp_execution_context(
-      contexts, num_subrounds
+    context = parts_context.PartsContext(
+      pool, clients_per_part, num_parts=num_subrounds
     )
-    tff.framework.set_default_context(
-      supervised_contexts.RemoteContext(
-        tff.framework.get_context_stack().current
-      )
-    )
-    _replace_current(opened)
+    opened.callback(context.close, patience=_SECONDS_TO_CLOSE)
+    tff.framework.set_default_context(context)
+    _replace_current(opened, natively=True)
 
 
 _chosen: Any = None  # The context that the program has chosen.
@@ -304,25 +333,6 @@ def _replace_current(
   former.close()
 
 
-def _check_addresses(addresses: Sequence[str]) -> None:
-  if isinstance(addresses, str):
-    raise TypeError(
-      f"Expected a list of addresses, found a single string: {addresses!r}."
-    )
-  if not addresses:
-    raise ValueError("Expected the address of at least one worker, found none.")
-  for address in addresses:
-    match = re.fullmatch(
-      r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})", address
-    )
-    if address.startswith("unix:/"):  # A worker of this machine.
-      continue
-    if match is None or not 1 <= int(match[2]) <= 65535:
-      raise ValueError(
-        f'Expected the address of a worker as "host:port", found {address!r}.'
-      )
-  if len(set(addresses)) < len(addresses):
-    raise ValueError(
-      f"Expected each address once, found {list(addresses)}. `num_subrounds` "
-      "makes a worker do more than one part of a round."
-    )
+def _check_number(name: str, number: int, *, least: int) -> None:
+  if number < least:
+    raise ValueError(f"Expected {name} of {least} or more: {number}.")

@@ -43,32 +43,18 @@ class PrivateSocketError(OSError):
   """The kernel, or the container around, does not allow it; says why."""
 
 
-class PrivateSocket:
-  """A listening socket for one worker, and the way to it.
+class GivenSocket:
+  """A listening socket that one worker gets in the place of its own.
 
   Attributes:
     channel: The end of a connection that the worker's process takes over; see
       `become_worker`.
   """
 
-  def __init__(self) -> None:
-    """Starts to listen.
-
-    Raises:
-      PrivateSocketError: If this machine has no such sockets, or no /proc.
-    """
-    self._listening = socket.socket(socket.AF_UNIX)
+  def __init__(self, listening: socket.socket) -> None:
+    """Takes the socket, which stays open here, too."""
+    self._listening = listening
     self._ours, self.channel = socket.socketpair()
-    try:
-      self._way = _listen_without_a_name(self._listening)
-    except OSError as error:
-      self.close()
-      raise PrivateSocketError(str(error)) from error
-
-  @property
-  def address(self) -> str:
-    """Where gRPC reaches the worker."""
-    return f"unix:/proc/{os.getpid()}/fd/{self._way}"
 
   def give(self, keep_waiting: Callable[[], None]) -> None:
     """Waits until the worker listens, and has it listen on this socket.
@@ -93,15 +79,42 @@ class PrivateSocket:
       os.close(reports)
 
   def close(self) -> None:
-    """Leaves the socket to the worker, or to nobody."""
-    for each in (self._listening, self._ours, self.channel):
-      each.close()
+    """Leaves the worker alone."""
+    self._ours.close()
+    self.channel.close()
 
   def __enter__(self) -> Self:
     return self
 
   def __exit__(self, *exc_info: object) -> None:
     self.close()
+
+
+class PrivateSocket(GivenSocket):
+  """A Unix socket for one worker, and the way to it."""
+
+  def __init__(self) -> None:
+    """Starts to listen.
+
+    Raises:
+      PrivateSocketError: If this machine has no such sockets, or no /proc.
+    """
+    super().__init__(socket.socket(socket.AF_UNIX))
+    try:
+      self._way = _listen_without_a_name(self._listening)
+    except OSError as error:
+      self.close()
+      raise PrivateSocketError(str(error)) from error
+
+  @property
+  def address(self) -> str:
+    """Where gRPC reaches the worker."""
+    return f"unix:/proc/{os.getpid()}/fd/{self._way}"
+
+  def close(self) -> None:
+    """Leaves the socket to the worker, or to nobody."""
+    self._listening.close()
+    super().close()
 
 
 def _listen_without_a_name(listening: socket.socket) -> int:
@@ -121,10 +134,15 @@ def _listen_without_a_name(listening: socket.socket) -> int:
       way = os.open(name, os.O_PATH | os.O_NOFOLLOW)
     finally:
       os.close(folder)
-  # As gRPC's own: it accepts connections until nobody waits.
+  listen(listening)
+  return way
+
+
+def listen(listening: socket.socket) -> None:
+  """Listens on a socket as gRPC does on its own."""
+  # gRPC accepts connections until nobody waits.
   listening.setblocking(False)
   listening.listen(_BACKLOG)
-  return way
 
 
 def _answer(

@@ -9,7 +9,6 @@ TFF's own executor and stub in place, which compute the same and take longer.
 from __future__ import annotations
 
 import logging
-import pathlib
 import warnings
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -38,7 +37,6 @@ __all__ = [
   "send",
   "streams_structs",
   "trace_for_listeners",
-  "worker_binary",
 ]
 
 # Attributes that the runtime reads, calls or overrides.
@@ -189,19 +187,3 @@ def trace_for_listeners() -> None:
         yield None
 
   tracing.set_tracing_providers([Tracing()])
-
-
-def worker_binary() -> pathlib.Path:
-  """Returns the program of TFF's worker.
-
-  Raises:
-    FileNotFoundError: If this TFF has it somewhere else.
-  """
-  path = pathlib.Path(tff.__file__).parent / "data" / "worker_binary"
-  if not path.is_file():
-    raise FileNotFoundError(
-      f"Expected TensorFlow Federated to have its worker at {path}. Install "
-      "the wheel of version 0.87 for Linux, or start workers yourself and pass "
-      "their addresses to `use_workers`."
-    )
-  return path

@@ -68,17 +68,58 @@ def start_worker(
     except private_socket.PrivateSocketError as error:
       if private:
         raise
-      _warn_of_others(str(error))
+      warn_of_others(str(error))
   return _start_at_port(launch, port, deadline)
+
+
+def start_worker_on(
+  listening: socket.socket,
+  *,
+  address: str,
+  max_concurrent_computation_calls: int | None = None,
+  timeout: float = 60.0,
+) -> workers.Worker:
+  """Starts a worker that listens on a socket of this program.
+
+  Connections that come before the worker is there wait for it. The socket stays
+  open when the worker ends, so another worker can take over.
+
+  Args:
+    listening: The socket; it listens.
+    address: Where programs on this machine reach it.
+    max_concurrent_computation_calls: See `start_worker`.
+    timeout: Seconds within which the worker has to be ready.
+
+  Raises:
+    PrivateSocketError: If this system does not allow it.
+    RuntimeError: If the worker ends instead of getting ready.
+    TimeoutError: If it does not get ready in time.
+  """
+  launch = functools.partial(
+    workers.launch,
+    max_concurrent_computation_calls=max_concurrent_computation_calls,
+    environment={},
+  )
+  with private_socket.GivenSocket(listening) as given:
+    return _launch_with(given, address, launch, time.monotonic() + timeout)
 
 
 def _start_private(
   launch: Callable[..., workers.Worker], deadline: float
 ) -> workers.Worker:
   with private_socket.PrivateSocket() as private:
-    worker = launch(private.address, channel=private.channel.fileno())
-    with _stopped_on_error(worker):
-      private.give(lambda: _check_starting(worker, deadline))
+    return _launch_with(private, private.address, launch, deadline)
+
+
+def _launch_with(
+  given: private_socket.GivenSocket,
+  address: str,
+  launch: Callable[..., workers.Worker],
+  deadline: float,
+) -> workers.Worker:
+  worker = launch(address, channel=given.channel.fileno())
+  with _stopped_on_error(worker):
+    given.give(lambda: _check_starting(worker, deadline))
   return worker
 
 
@@ -96,7 +137,8 @@ def _start_at_port(
 
 
 @functools.cache  # Once a program.
-def _warn_of_others(reason: str) -> None:
+def warn_of_others(reason: str) -> None:
+  """Says that others reach the worker, because this system lets them."""
   print(
     "Other users of this machine, and hosts that reach it, can use the worker "
     "of this program and read its user's files: this system does not let it "

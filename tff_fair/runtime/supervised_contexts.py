@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, native, supervision, workers
+from tff_fair.runtime import connections, supervision, workers
 from tff_fair.runtime.parts import cutting, forms, local
 
 _MOST_LOST_IN_A_ROW = 3
@@ -185,29 +185,6 @@ class AsynchronousContext(tff.framework.AsyncContext):
       return self._context.invoke(comp, arg)
 
 
-class RemoteContext(tff.framework.SyncContext):
-  """Computes in workers of others, which it can leave but not replace."""
-
-  def __init__(self, context: tff.framework.SyncContext) -> None:
-    """Takes the context that computes."""
-    self._context = context
-
-  def invoke(self, comp: Any, arg: Any) -> Any:
-    """Computes `comp(arg)`.
-
-    Raises:
-      RuntimeError: If it has secure sums.
-      WorkerLostError: If it takes too long.
-    """
-    native.check_no_secure_sums(comp)
-    supervised = supervision.current()
-    if supervised is None:
-      return self._context.invoke(comp, arg)
-    supervised.check()
-    result = _in_thread(lambda: self._context.invoke(comp, arg))
-    return supervision.wait(result, supervised, _tell_of_silence)
-
-
 def _in_thread(compute: Callable[[], Any]) -> concurrent.futures.Future[Any]:
   """Computes in a thread of its own; returns the result to come."""
   result: concurrent.futures.Future[Any] = concurrent.futures.Future()
@@ -223,9 +200,3 @@ def _in_thread(compute: Callable[[], Any]) -> concurrent.futures.Future[Any]:
   # A daemon does not keep a program alive that waits no longer.
   threading.Thread(target=run, daemon=True).start()
   return result
-
-
-def _tell_of_silence(seconds: float) -> None:
-  raise supervision.WorkerLostError(
-    f"the workers did not answer for {seconds:.0f} s"
-  )

@@ -11,6 +11,7 @@ meaning that Python or the user gave them.
 import atexit
 import concurrent.futures
 import contextlib
+import importlib.util
 import os
 import pathlib
 import signal
@@ -20,7 +21,7 @@ import threading
 from collections.abc import Mapping
 from typing import Self
 
-from tff_fair.runtime import private_tff, worker_log
+from tff_fair.runtime import worker_log
 
 # A round allocates and frees the same large tensors over and over. By default
 # glibc returns their memory to the kernel at once, and every reuse pays its
@@ -107,6 +108,38 @@ class Worker:
     """Whether the process has not ended yet."""
     return self._process.poll() is None
 
+  def memory_bytes(self) -> int:
+    """Returns the memory that it takes; 0 after its end."""
+    return sum(
+      1024 * int(line.split()[1])
+      for line in self._status()
+      if line.startswith("VmRSS:")
+    )
+
+  def num_threads(self) -> int:
+    """Returns the number of its threads; 0 after its end."""
+    return sum(
+      int(line.split()[1])
+      for line in self._status()
+      if line.startswith("Threads:")
+    )
+
+  def num_sockets(self) -> int:
+    """Returns the number of its open sockets; 0 after its end."""
+    count = 0
+    with contextlib.suppress(OSError):
+      for descriptor in pathlib.Path(f"/proc/{self.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # It has just been closed.
+          count += os.readlink(descriptor).startswith("socket:")
+    return count
+
+  def _status(self) -> list[str]:
+    try:
+      text = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+    except OSError:
+      return []
+    return text.splitlines()
+
   def cpu_seconds(self) -> float:
     """Returns the processor time that it has used; 0 after its end."""
     try:
@@ -124,13 +157,17 @@ class Worker:
       patience: Seconds to wait for the end to show, when there are signs of it.
     """
     with contextlib.suppress(subprocess.TimeoutExpired):
-      status = self.wait(timeout=patience)
-      how = f"by {signal.Signals(-status).name}" if status < 0 else str(status)
+      self.wait(timeout=patience)
       raise RuntimeError(
-        f"The worker (process {self.pid}) has ended ({how}). If nobody ended "
-        "it, the machine may have run out of memory. Start another one to go "
-        "on."
+        f"{self.tell_of_end()} If nobody ended it, the machine may have run "
+        "out of memory. Start another one to go on."
       )
+
+  def tell_of_end(self) -> str:
+    """Waits for the end; returns a sentence that says how it came."""
+    status = self.wait()
+    how = f"by {signal.Signals(-status).name}" if status < 0 else str(status)
+    return f"The worker (process {self.pid}) has ended ({how})."
 
   def wait(self, timeout: float | None = None) -> int:
     """Waits for the end; returns the exit status, or minus the signal.
@@ -162,6 +199,29 @@ def worker_pids() -> tuple[int, ...]:
   return tuple(sorted(w.pid for w in _workers.copy() if w.is_running))
 
 
+def worker_binary() -> pathlib.Path:
+  """Returns the program of TFF's worker.
+
+  Imports no TFF, which takes seconds and as much memory as a worker.
+
+  Raises:
+    FileNotFoundError: If this TFF has it somewhere else.
+  """
+  spec = importlib.util.find_spec("tensorflow_federated")
+  if spec is None or spec.origin is None:
+    raise FileNotFoundError(
+      "TensorFlow Federated is not installed; its wheel has the worker."
+    )
+  path = pathlib.Path(spec.origin).parent / "data" / "worker_binary"
+  if not path.is_file():
+    raise FileNotFoundError(
+      f"Expected TensorFlow Federated to have its worker at {path}. Install "
+      "the wheel of version 0.87 for Linux, or start workers yourself and pass "
+      "their addresses to `use_workers`."
+    )
+  return path
+
+
 def launch(
   address: str,
   *,
@@ -188,7 +248,7 @@ def launch(
   merged = {**_WORKER_ENVIRONMENT, **os.environ, **environment}
   process = _spawn(
     [
-      str(private_tff.worker_binary()),
+      str(worker_binary()),
       f"--port={port or 0}",
       f"--max_concurrent_computation_calls={max_concurrent_computation_calls}",
     ],

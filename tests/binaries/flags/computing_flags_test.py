@@ -27,19 +27,31 @@ def test_without_flags_it_is_as_a_run_is_by_default():
 
 
 def test_texts_become_values():
-  assert options(
-    "--round_timeout=2.5", "--wandb=fair", "--nocompilation_cache"
-  ) == {"round_timeout": 2.5, "wandb": "fair", "compilation_cache": False}
-  assert options("--round_timeout=0", "--wandb=") == {
+  given = options(
+    "--round_timeout=2.5",
+    "--wandb=fair",
+    "--nocompilation_cache",
+    "--engine=workers",
+    "--straggler_timeout=60",
+  )
+  assert given == {
+    **options(),
+    "round_timeout": 2.5,
+    "wandb": "fair",
+    "compilation_cache": False,
+    "engine": "workers",
+    "straggler_timeout": 60.0,
+  }
+  assert options("--round_timeout=0", "--wandb=", "--straggler_timeout=0") == {
+    **options(),
     "round_timeout": 0.0,
-    "wandb": None,
-    "compilation_cache": True,
   }
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "-1", "", "x"])
-def test_only_a_number_of_seconds_is_a_timeout(text):
+@pytest.mark.parametrize("name", ["round_timeout", "straggler_timeout"])
+def test_only_a_number_of_seconds_is_a_timeout(name, text):
   with pytest.raises(
-    (UsageError, flags.IllegalFlagValueError), match="--round_timeout="
+    (UsageError, flags.IllegalFlagValueError), match=f"--{name}="
   ):
-    options(f"--round_timeout={text}")
+    options(f"--{name}={text}")

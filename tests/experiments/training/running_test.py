@@ -199,6 +199,49 @@ def test_workers_lost_again_and_again_end_a_run_that_goes_on(monkeypatch):
   assert experiments.run(SMALL, "run", progress=False).is_finished
 
 
+def kill_in_round_2(monkeypatch, worker):
+  """Kills a worker in the middle of the second round of runs to come."""
+  run_round = rounds.Rounds.run
+
+  def disturbed_round(self, state, round_num):
+    if round_num == 2:
+      os.kill(worker.pid, signal.SIGKILL)
+    return run_round(self, state, round_num)
+
+  monkeypatch.setattr(rounds.Rounds, "run", disturbed_round)
+
+
+def test_a_run_ends_with_the_same_bytes_whichever_workers_are_lost(
+  monkeypatch, capfd
+):
+  def go_on(workers, folder):
+    addresses = [worker.address for worker in workers]
+    runtime.use_workers(addresses, clients_per_part=2, timeout=1.0)
+    return experiments.run(SMALL, folder)
+
+  def tables(run):
+    names = ("metrics", "cohorts", "evaluations", "client_evaluations")
+    return [(run.path / f"{name}.csv").read_bytes() for name in names]
+
+  with runtime.start_worker() as first, runtime.start_worker() as second:
+    expected = tables(go_on([first, second], "undisturbed"))
+    with monkeypatch.context() as patched:
+      kill_in_round_2(patched, second)
+      assert tables(go_on([first, second], "one lost")) == expected
+    said = capfd.readouterr().err
+    assert said.count(f"The worker at {second.address}") == 1
+    with monkeypatch.context() as patched:
+      kill_in_round_2(patched, first)
+      with pytest.raises(
+        experiments.RunError,
+        match=r"^all lost: all workers are lost.*1 of 3 rounds are saved in",
+      ):
+        go_on([first], "all lost")
+  with runtime.start_worker() as third:
+    assert tables(go_on([third], "all lost")) == expected
+  runtime.use_local()
+
+
 def test_a_run_in_which_nobody_counts_says_so(capfd):
   run = experiments.run(SMALL.replace(client_learning_rate=3e38), "run")
   assert run.is_untrained
@@ -236,12 +279,13 @@ def test_an_error_leaves_nothing():
   with pytest.raises(experiments.SpecError, match="host:port") as raised:
     experiments.run(SMALL, workers=["nowhere"], progress=False)
   assert raised.value.field == "workers"
-  with pytest.raises(experiments.SpecError, match="two_phase"):
-    experiments.run(
-      SMALL.replace(algorithm="semi_vred", aggregation="two_phase"),
-      workers=["localhost:1"],
-      progress=False,
-    )
+  for engine, workers in (
+    ("workers", []),
+    ("local", ["localhost:1"]),
+    ("clouds", []),
+  ):
+    with pytest.raises(experiments.SpecError, match=engine):
+      experiments.run(SMALL, engine=engine, workers=workers, progress=False)
   assert os.listdir() == []
 
 

@@ -13,7 +13,7 @@ from tff_fair import files, runtime, summing
 from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import architecture, configuration, finding
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -21,6 +21,7 @@ from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
   client_data,
+  connecting,
   event_files,
   loop,
   population,
@@ -47,6 +48,8 @@ def run(
   *,
   progress: bool = True,
   workers: Sequence[str] = (),
+  engine: str | None = None,
+  straggler_timeout: float | None = None,
   command: str | None = None,
   wandb: str | None = None,
   pruning: loop.Pruning | None = None,
@@ -66,6 +69,10 @@ def run(
     progress: Whether to tell on stderr how the run gets on.
     workers: TFF workers to compute on, each as "host:port", from now on: as
       `tff_fair.runtime.use_workers` takes them.
+    engine: Where to compute: "local", in a worker on this machine; "workers",
+      in those of `workers`. By default as `workers` and earlier calls say.
+    straggler_timeout: Seconds after which another one of `workers` computes a
+      part, too, that one has not ended; by default never.
     command: The command line to note in the folder; by default one that starts
       the same run.
     wandb: A project of Weights & Biases, which gets the settings and the
@@ -93,8 +100,8 @@ def run(
   wandb_release.check_installed(wandb)
   paths = _paths(spec, output_dir)
   say = progress_report.say if progress else _say_nothing
-  plan = assembly.build(spec, _cache(spec, workers, compilation_cache))
-  _connect(workers, plan.aggregation)
+  plan = assembly.build(spec, _cache(spec, compilation_cache))
+  connecting.connect(engine, workers, straggler_timeout, plan.aggregation)
   population.check_data(plan.task)
   config = configuration.build(
     spec,
@@ -145,36 +152,9 @@ def _paths(
   return itertools.chain([first], others)
 
 
-def _connect(workers: Sequence[str], aggregation: str) -> None:
-  """Sets where computations run."""
-  if not workers:
-    runtime.use_default()
-    if aggregation == summing.SECURE and runtime.compiles_natively():
-      runtime.use_local(simulate_secure_sums=True)
-    return
-  if aggregation == summing.SECURE:
-    raise SpecError(
-      "workers",
-      f"cannot simulate the sums of aggregation={aggregation}; leave workers "
-      "out, or give another aggregation that the algorithm has.",
-    )
-  if aggregation == "two_phase":
-    raise SpecError(
-      "workers",
-      f"cannot sum with aggregation={aggregation}, where one sum depends on "
-      "another; give another aggregation that the algorithm has.",
-    )
-  try:
-    runtime.use_workers(workers)
-  except (ConnectionError, ValueError) as error:
-    raise SpecError("workers", str(error)) from error
-
-
-def _cache(
-  spec: RunSpec, workers: Sequence[str], is_wanted: bool
-) -> CompilationCache:
-  # Several workers and secure sums take computations in another form.
-  if not is_wanted or workers or spec.aggregation == summing.SECURE:
+def _cache(spec: RunSpec, is_wanted: bool) -> CompilationCache:
+  # Secure sums in the clear take computations in another form.
+  if not is_wanted or spec.aggregation == summing.SECURE:
     return NO_CACHE
   return of_user()
 

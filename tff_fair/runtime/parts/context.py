@@ -3,13 +3,14 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import math
 import threading
 from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import supervision
-from tff_fair.runtime.parts import cutting, rounds
+from tff_fair.runtime import connections, supervision
+from tff_fair.runtime.parts import cutting, forms, rounds
 from tff_fair.runtime.parts import engine as engines
 
 
@@ -20,15 +21,24 @@ class PartsContext(tff.framework.SyncContext):
   cut. It gives the same result in whichever worker.
   """
 
-  def __init__(self, engine: engines.Engine, clients_per_part: int) -> None:
+  def __init__(
+    self,
+    engine: engines.Engine,
+    clients_per_part: int,
+    *,
+    num_parts: int | None = None,
+  ) -> None:
     """Takes the engine.
 
     Args:
       engine: Computes the calls.
       clients_per_part: The size of parts; 0 never cuts.
+      num_parts: The number of parts, in the place of their size.
     """
     self._engine = engine
     self._clients_per_part = clients_per_part
+    self._num_parts = num_parts
+    self._is_closed = False
     self._loop = asyncio.new_event_loop()
     # A daemon does not keep a program alive that is interrupted in a round.
     self._thread = threading.Thread(target=self._run, daemon=True)
@@ -37,6 +47,7 @@ class PartsContext(tff.framework.SyncContext):
   def _run(self) -> None:
     with contextlib.closing(self._loop):
       self._loop.run_forever()
+      self._loop.run_until_complete(_cancel_others())
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Computes `comp(arg)`.
@@ -48,9 +59,9 @@ class PartsContext(tff.framework.SyncContext):
     if supervised is not None:
       supervised.check()
     future = self.submit(comp, arg)
-    if supervised is None:
-      return future.result()
     try:
+      if supervised is None:
+        return future.result()
       return supervision.wait(future, supervised, _tell_of_silence)
     except BaseException:
       future.cancel()  # Nobody waits for it any more.
@@ -58,12 +69,15 @@ class PartsContext(tff.framework.SyncContext):
 
   def submit(self, comp: Any, arg: Any) -> concurrent.futures.Future[Any]:
     """Starts to compute `comp(arg)`; returns the result to come."""
+    if self._is_closed:
+      raise RuntimeError(connections.NO_WORKERS)
     return asyncio.run_coroutine_threadsafe(
       self._compute(comp, arg), self._loop
     )
 
   async def _compute(self, comp: Any, arg: Any) -> Any:
-    cut = cutting.cut(comp, arg, self._clients_per_part)
+    part_size = self._part_size(forms.num_clients(comp, arg))
+    cut = cutting.cut(comp, arg, part_size)
     if cut is None:
       args = [] if comp.type_signature.parameter is None else [arg]
       return await self._engine.fetch(await self._engine.call(comp, *args))
@@ -71,10 +85,25 @@ class PartsContext(tff.framework.SyncContext):
       self._engine, cut.phases, arg, cut.clients_per_part
     )
 
+  def _part_size(self, num_clients: int) -> int:
+    """Returns how many of so many clients are a part; 0 if they are not cut."""
+    if self._num_parts is None:
+      return self._clients_per_part
+    return math.ceil(num_clients / self._num_parts)
+
   def close(self, *, patience: float = 0.0) -> None:
     """Ends the thread, and waits so many seconds for it."""
+    self._is_closed = True
     self._loop.call_soon_threadsafe(self._loop.stop)
     self._thread.join(timeout=patience)
+
+
+async def _cancel_others() -> None:
+  """Ends what nobody waits for any more; asyncio would tell of each task."""
+  others = asyncio.all_tasks() - {asyncio.current_task()}
+  for task in others:
+    task.cancel()
+  await asyncio.gather(*others, return_exceptions=True)
 
 
 def _tell_of_silence(seconds: float) -> None:

@@ -1,0 +1,129 @@
+"""How a program speaks to a worker: TFF's calls, and what a lost worker means.
+
+TFF itself asks a worker that is lost again and again. Here a worker of others
+that is lost is an error, and its connection is not used any more.
+"""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import tensorflow_federated as tff
+
+
+class _UnwatchedChannel:
+  """A channel whose state TFF does not watch.
+
+  The thread that watches it looks several times a second, and keeps the channel
+  open until the program ends.
+  """
+
+  def __init__(self, channel: grpc.Channel) -> None:
+    self._channel = channel
+
+  def subscribe(self, *_: Any, **__: Any) -> None:
+    """Does nothing: TFF's executors do not ask for the state."""
+
+  def __getattr__(self, name: str) -> Any:
+    """Returns what the channel has."""
+    return getattr(self._channel, name)
+
+
+class LocalStub(tff.framework.RemoteExecutorGrpcStub):
+  """TFF's stub, which does not wait until the worker has dropped a value.
+
+  Attributes:
+    is_lost: Whether the worker may be another one by now. Workers number what
+      they keep alike, so nobody tells the new one to drop anything.
+  """
+
+  def __init__(self, channel: grpc.Channel) -> None:
+    super().__init__(_UnwatchedChannel(channel))
+    self.is_lost = False
+    self._disposals: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=self._dispose_in_turn, daemon=True).start()
+
+  def dispose(self, request: Any) -> None:
+    """Tells the worker to drop values, some time soon."""
+    self._disposals.put(request)
+
+  def dispose_executor(self, request: Any) -> Any:
+    """Tells the worker to drop an executor, if it is still the same worker."""
+    return None if self.is_lost else super().dispose_executor(request)
+
+  def close(self) -> None:
+    """Ends the thread that tells it."""
+    self._disposals.put(None)
+
+  def _dispose_in_turn(self) -> None:
+    while (request := self._disposals.get()) is not None:
+      # A worker that is gone has dropped everything.
+      with contextlib.suppress(grpc.RpcError, tff.framework.RetryableError):
+        if not self.is_lost:
+          super().dispose(request)
+
+
+class RemoteStub(LocalStub):
+  """Speaks to a worker of others, and notices when it is lost."""
+
+  def __init__(self, channel: grpc.Channel) -> None:
+    super().__init__(channel)
+    self._was_ready = False
+    self._watched = channel
+    channel.subscribe(self._notice)
+
+  def close(self) -> None:
+    """Ends the thread that tells the worker to drop values, and the watch."""
+    super().close()
+    self._watched.unsubscribe(self._notice)
+
+  def _notice(self, state: grpc.ChannelConnectivity) -> None:
+    """Takes the states of the connection, in a thread of gRPC's."""
+    if state is grpc.ChannelConnectivity.READY:
+      self._was_ready = True
+    elif self._was_ready:
+      self.is_lost = True
+
+  def create_value(self, request: Any) -> Any:
+    """Creates a value, as the methods below."""
+    return self._ask(super().create_value, request)
+
+  def create_struct(self, request: Any) -> Any:
+    """Creates a structure."""
+    return self._ask(super().create_struct, request)
+
+  def create_call(self, request: Any) -> Any:
+    """Creates a call."""
+    return self._ask(super().create_call, request)
+
+  def create_selection(self, request: Any) -> Any:
+    """Creates a selection."""
+    return self._ask(super().create_selection, request)
+
+  def compute(self, request: Any) -> Any:
+    """Computes."""
+    return self._ask(super().compute, request)
+
+  def _ask(self, call: Callable[[Any], Any], request: Any) -> Any:
+    """Calls; TFF itself would ask a lost worker again and again.
+
+    Raises:
+      ConnectionError: If the worker is lost, or no longer knows this program.
+    """
+    try:
+      return call(request)
+    except tff.framework.RetryableError as error:
+      self.is_lost = True
+      raise ConnectionError(
+        "was lost" if _is_gone(error) else "was started again"
+      ) from error
+
+
+def _is_gone(error: Exception) -> bool:
+  return (
+    not isinstance(error, grpc.Call)
+    or error.code() is grpc.StatusCode.UNAVAILABLE
+  )

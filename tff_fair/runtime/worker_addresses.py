@@ -1,0 +1,91 @@
+"""The addresses of workers: are they valid, and does somebody answer there?
+
+Imports nothing that takes time, so that a program can tell of a wrong address
+before it loads TensorFlow.
+"""
+
+import contextlib
+import re
+import socket
+import time
+from collections.abc import Sequence
+
+_SECONDS_BETWEEN_TRIES = 0.1
+
+
+def check(addresses: Sequence[str]) -> None:
+  """Raises unless these are addresses of different workers.
+
+  Args:
+    addresses: Each as "host:port", an IPv6 address as "[address]:port", or
+      "unix:path" for a worker of this machine.
+
+  Raises:
+    TypeError: If it is a single string.
+    ValueError: If there is none, or one is malformed or listed twice.
+  """
+  if isinstance(addresses, str):
+    raise TypeError(
+      f"Expected a list of addresses, found a single string: {addresses!r}."
+    )
+  if not addresses:
+    raise ValueError("Expected the address of at least one worker, found none.")
+  for address in addresses:
+    if address.startswith("unix:/"):
+      continue
+    match = re.fullmatch(
+      r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})", address
+    )
+    if match is None or not 1 <= int(match[2]) <= 65535:
+      raise ValueError(
+        f'Expected the address of a worker as "host:port", found {address!r}.'
+      )
+  if len(set(addresses)) < len(addresses):
+    raise ValueError(
+      f"Expected each address once, found {list(addresses)}. "
+      "`clients_per_part` decides how many parts a worker computes."
+    )
+
+
+def check_reachable(addresses: Sequence[str], *, timeout: float) -> None:
+  """Raises unless somebody takes connections at all addresses.
+
+  Args:
+    addresses: Valid ones.
+    timeout: Seconds within which somebody has to, at all of them.
+
+  Raises:
+    ConnectionError: If nobody does.
+  """
+  deadline = time.monotonic() + timeout
+  for address in addresses:
+    while (problem := _problem(address, deadline)) is not None:
+      if time.monotonic() + _SECONDS_BETWEEN_TRIES > deadline:
+        raise ConnectionError(
+          f"No worker answers at {address} within {timeout:g} s ({problem}). "
+          "Start one there, or check the address and the network."
+        )
+      time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def _problem(address: str, deadline: float) -> str | None:
+  """Returns why nobody can be connected to, if so."""
+  patience = max(_SECONDS_BETWEEN_TRIES, deadline - time.monotonic())
+  try:
+    _connect(address, patience)
+  except OSError as error:
+    return error.strerror or "no answer"
+  return None
+
+
+def _connect(address: str, patience: float) -> None:
+  if address.startswith("unix:"):
+    with socket.socket(socket.AF_UNIX) as connection:
+      connection.settimeout(patience)
+      connection.connect(address.removeprefix("unix:"))
+    return
+  host, _, port = address.rpartition(":")
+  with contextlib.closing(
+    socket.create_connection((host.strip("[]"), int(port)), patience)
+  ):
+    pass
