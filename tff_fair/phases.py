@@ -7,58 +7,94 @@ them, is no such computation. Its two halves are, one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow_federated as tff
 
 
 class PhasedComputation(tff.framework.ConcreteComputation):
-  """A computation that can be called as it is, or in phases.
+  """A computation that can be called as it is, or in phases."""
 
-  Attributes:
-    phases: Computations in each of which no sum depends on another. The first
-      takes the arguments of this computation; each further one takes them too,
-      and after them the results of all phases before it, which are at the
-      server. The last one's result is that of this computation, up to rounding.
-  """
-
-  phases: tuple[tff.Computation, ...]
+  _build: Callable[[], Sequence[tff.Computation]]
+  _before: Callable[[Sequence[Any]], Sequence[Any]] | None
+  _after: Callable[[Sequence[Any], Any], Any] | None
 
   @classmethod
   def of(
-    cls, whole: tff.Computation, phases: Sequence[tff.Computation]
+    cls,
+    whole: tff.Computation,
+    build: Callable[[], Sequence[tff.Computation]],
+    *,
+    before: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
+    after: Callable[[Sequence[Any], Any], Any] | None = None,
   ) -> PhasedComputation:
     """Returns a computation with phases.
 
     Args:
       whole: The computation, a TFF computation that is traced.
-      phases: See the class.
-
-    Raises:
-      TypeError: If a phase does not take or return what it has to.
+      build: Returns `phases`. Called when somebody first asks for them: to
+        trace them takes about as long as to trace `whole`.
+      before: A Python function on values. From the arguments of `whole` it
+        makes those of the first phase; `None` leaves them as they are.
+      after: Likewise. It makes the result of `whole` from the arguments of
+        `whole` and the result of the last phase; `None` leaves it as it is.
     """
-    _check(whole, phases)
     phased = cls(
       computation_proto=tff.framework.serialize_computation(whole),
       context_stack=tff.framework.get_context_stack(),
       annotated_type=whole.type_signature,
     )
-    phased.phases = tuple(phases)
+    phased._build = build
+    phased._before = before
+    phased._after = after
     return phased
 
+  @functools.cached_property
+  def phases(self) -> tuple[tff.Computation, ...]:
+    """Computations in each of which no sum depends on another.
 
-def _check(whole: tff.Computation, phases: Sequence[tff.Computation]) -> None:
-  given = [*whole.type_signature.parameter]
-  for number, phase in enumerate(phases):
-    expected = tff.StructType(given)
-    found = phase.type_signature.parameter
-    if not tff.StructType([*found]).is_assignable_from(expected):
+    The first takes the arguments of this computation, or those that
+    `arguments` makes of them. Each further one takes them too, and after them
+    the results of all phases before it, which are at the server. The last
+    one's result is that of this computation, up to rounding, or what `result`
+    makes it of.
+
+    Raises:
+      TypeError: If a phase does not take or return what it has to.
+    """
+    phases = tuple(self._build())
+    self._check(phases)
+    return phases
+
+  def arguments(self, args: Sequence[Any]) -> Sequence[Any]:
+    """Returns the arguments of the first phase, from those of a call."""
+    return args if self._before is None else self._before(args)
+
+  def result(self, args: Sequence[Any], last: Any) -> Any:
+    """Returns the result of a call.
+
+    Args:
+      args: The arguments of the call.
+      last: The result of the last phase.
+    """
+    return last if self._after is None else self._after(args, last)
+
+  def _check(self, phases: Sequence[tff.Computation]) -> None:
+    given = [*self.type_signature.parameter]
+    if self._before is not None:
+      given = [*phases[0].type_signature.parameter]
+    for number, phase in enumerate(phases):
+      expected = tff.StructType(given)
+      found = tff.StructType([*phase.type_signature.parameter])
+      if not found.is_assignable_from(expected):
+        raise TypeError(
+          f"Expected phase {number} to take {expected}, found {found}."
+        )
+      given.append(phase.type_signature.result)
+    if not self.type_signature.result.is_assignable_from(given[-1]):
       raise TypeError(
-        f"Expected phase {number} to take {expected}, found {found}."
+        "Expected the last phase to return "
+        f"{self.type_signature.result}, found {given[-1]}."
       )
-    given.append(phase.type_signature.result)
-  if not whole.type_signature.result.is_assignable_from(given[-1]):
-    raise TypeError(
-      f"Expected the last phase to return {whole.type_signature.result}, found "
-      f"{given[-1]}."
-    )

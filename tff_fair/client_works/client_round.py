@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -26,6 +26,28 @@ Result: TypeAlias = tuple[
 ]
 
 
+class _Trained(NamedTuple):
+  """A client after training.
+
+  Attributes:
+    client_id: int64[]; 0 without examples.
+    num_examples: int64[], n_k.
+    hparams: The hyperparameters of the client optimizer this round.
+    trainable: theta_k, a flat tuple.
+    update: Delta_k, likewise.
+    measures: What was measured meanwhile.
+    metrics: The model's own, during training.
+  """
+
+  client_id: tf.Tensor
+  num_examples: tf.Tensor
+  hparams: Hparams
+  trainable: local_model.Trainable
+  update: list[tf.Tensor]
+  measures: local_training.Measures
+  metrics: types.TensorStructure
+
+
 @dataclasses.dataclass(frozen=True)
 class ClientRound:
   """One client's work in a round, inside a computation."""
@@ -38,20 +60,99 @@ class ClientRound:
 
   def run(self, state: local_training.RoundState, received: Any) -> Result:
     """Returns the client's result, and its terms of sums over all clients."""
-    model = self.model
+    weights, initial_loss = self._look_back(received)
+    before, gradient_norm = self._before_training(weights)
+    trained = self._train(state, weights)
+    loss, accuracy = self._loss_and_accuracy(
+      before, trained.trainable, trained.measures.tally
+    )
+    return self._result(
+      weights,
+      trained,
+      types.ClientSignals(
+        client_id=trained.client_id,
+        num_examples=tf.cast(trained.num_examples, tf.float32),
+        loss=loss,
+        accuracy=_without_nan(accuracy),
+        learning_rate=_learning_rate(trained.hparams),
+        effective_steps=-trained.measures.probe[0][0],
+        gradient_norm=gradient_norm,
+        initial_loss=initial_loss,
+      ),
+    )
+
+  def measure(
+    self, state: local_training.RoundState, received: Any
+  ) -> types.ClientSignals:
+    """Returns what the client knows before it trains.
+
+    These are the signals that `run` reports with `loss_at="before"`, but for
+    `effective_steps`, which only training tells: here it is 0.
+    """
+    weights, initial_loss = self._look_back(received)
+    before, gradient_norm = self._before_training(weights)
+    assert before is not None
+    return types.ClientSignals(
+      client_id=before.client_id,
+      num_examples=tf.cast(before.num_examples, tf.float32),
+      loss=before.loss,
+      accuracy=_without_nan(before.accuracy),
+      learning_rate=_learning_rate(self._hparams(state)),
+      effective_steps=tf.zeros([]),
+      gradient_norm=gradient_norm,
+      initial_loss=initial_loss,
+    )
+
+  def train(
+    self,
+    state: local_training.RoundState,
+    received: Any,
+    measured: types.ClientSignals,
+  ) -> Result:
+    """Returns the same as `run`, of a client that has measured already.
+
+    Args:
+      state: The state of the training at the server.
+      received: What the client received, as when it measured.
+      measured: What `measure` returned. A client whose loss is not finite there
+        does not count.
+    """
+    weights = self._current(received)
+    return self._result(weights, self._train(state, weights), measured)
+
+  def _current(self, received: Any) -> tff.learning.models.ModelWeights:
+    """Returns theta, of what the client received."""
+    return received["current"] if self._knows_initial_weights else received
+
+  @property
+  def _knows_initial_weights(self) -> bool:
+    return "initial_loss" in self.signals
+
+  def _look_back(
+    self, received: Any
+  ) -> tuple[tff.learning.models.ModelWeights, tf.Tensor]:
+    """Returns theta, and F_k(theta^0) if anybody asks."""
     initial_loss = tf.zeros([])
-    weights = received
-    if "initial_loss" in self.signals:
-      weights = received["current"]
+    if self._knows_initial_weights:
       initial_loss = self._evaluate(received["initial"]).loss
-    theta = local_model.flat(weights.trainable)
+    return self._current(received), initial_loss
 
-    before, gradient_norm = self._before_training(weights, theta)
-
-    model.receive(weights)
-    hparams = training_settings.decayed_hparams(
+  def _hparams(self, state: local_training.RoundState) -> Hparams:
+    """Returns the hyperparameters of the client optimizer this round."""
+    return training_settings.decayed_hparams(
       self.settings, state["optimizer"], state["round_num"]
     )
+
+  def _train(
+    self,
+    state: local_training.RoundState,
+    weights: tff.learning.models.ModelWeights,
+  ) -> _Trained:
+    """Returns the model after training, with what was measured meanwhile."""
+    model = self.model
+    theta = local_model.flat(weights.trainable)
+    model.receive(weights)
+    hparams = self._hparams(state)
     trained, measures = local_training.train(
       model,
       self.settings,
@@ -60,36 +161,43 @@ class ClientRound:
       theta,
       self.data,
     )
-    # Reported before any further pass makes the model forget them.
-    metrics = model.unfinalized_metrics(measures.tally.metrics)
-    loss, accuracy = self._loss_and_accuracy(
-      before, trained.trainable, measures.tally
-    )
-    # Delta_k = theta - theta_k
-    update = [w - v for w, v in zip(theta, trained.trainable, strict=True)]
-    num_examples = measures.tally.num_examples // training_settings.num_epochs(
-      self.settings, trained.client_id, state["round_num"]
-    )
-    counts = tf.logical_and(
-      finiteness.all_finite((loss, update)), num_examples > 0
-    )
-    signals = types.ClientSignals(
+    return _Trained(
       client_id=trained.client_id,
-      num_examples=tf.where(counts, tf.cast(num_examples, tf.float32), 0.0),
-      loss=loss,
-      accuracy=tf.where(tf.math.is_nan(accuracy), 0.0, accuracy),
-      learning_rate=_learning_rate(hparams),
-      effective_steps=-measures.probe[0][0],
-      gradient_norm=gradient_norm,
-      initial_loss=initial_loss,
+      num_examples=measures.tally.num_examples
+      // training_settings.num_epochs(
+        self.settings, trained.client_id, state["round_num"]
+      ),
+      hparams=hparams,
+      trainable=trained.trainable,
+      # Delta_k = theta - theta_k
+      update=[w - v for w, v in zip(theta, trained.trainable, strict=True)],
+      measures=measures,
+      # Reported before any further pass makes the model forget them.
+      metrics=model.unfinalized_metrics(measures.tally.metrics),
+    )
+
+  def _result(
+    self,
+    weights: tff.learning.models.ModelWeights,
+    trained: _Trained,
+    signals: types.ClientSignals,
+  ) -> Result:
+    """Returns the result of a client; without examples if it does not count."""
+    model = self.model
+    counts = tf.logical_and(
+      finiteness.all_finite((signals.loss, trained.update)),
+      trained.num_examples > 0,
     )
     result = tff.learning.templates.ClientResult(
-      tf.nest.pack_sequence_as(weights.trainable, update), signals
+      tf.nest.pack_sequence_as(weights.trainable, trained.update),
+      signals._replace(
+        num_examples=tf.where(counts, signals.num_examples, 0.0)
+      ),
     )
     # Metrics of a client that does not count would poison those of the round.
     metrics = tf.cond(
       counts,
-      lambda: metrics,
+      lambda: trained.metrics,
       lambda: model.unfinalized_metrics(model.empty_metrics()),
     )
     return result, collections.OrderedDict(
@@ -101,15 +209,16 @@ class ClientRound:
     return self.settings.batch_size and evaluation.EVALUATION_BATCH_SIZE
 
   def _before_training(
-    self,
-    weights: tff.learning.models.ModelWeights,
-    theta: local_model.Trainable,
+    self, weights: tff.learning.models.ModelWeights
   ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
     """Returns f_k and a_k before training, and G_k, if anybody asks."""
     if "gradient_norm" in self.signals:
       self.model.receive(weights)
       return evaluation.evaluate_with_gradient(
-        self.model, theta, self.data, self._evaluation_batch_size
+        self.model,
+        local_model.flat(weights.trainable),
+        self.data,
+        self._evaluation_batch_size,
       )
     before = None
     if self.settings.loss_at == "before":
@@ -151,3 +260,8 @@ def _learning_rate(hparams: Hparams) -> tf.Tensor:
   """Returns eta, float32[]; 0 where the optimizer has none."""
   rate = hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0)
   return tf.cast(rate, tf.float32)
+
+
+def _without_nan(accuracy: tf.Tensor) -> tf.Tensor:
+  """Returns a_k; 0 where the model has no notion of accuracy."""
+  return tf.where(tf.math.is_nan(accuracy), 0.0, accuracy)

@@ -5,7 +5,7 @@ f_k, a_k: loss and accuracy of theta over the local examples, before training
 """
 
 import collections
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +59,9 @@ def build_training(
   """
   state = build_state(optimizer)
   info = local_model.describe(model_fn)
-  work = _build_work(model_fn, info, optimizer, settings, signals, state.type)
+  work = build_client_computation(
+    client_round.ClientRound.run, model_fn, optimizer, settings, signals
+  )
 
   @tff.federated_computation
   def initialize() -> tff.Value:
@@ -220,42 +222,74 @@ def build_state(
   return StateComputations(initial_state, next_state, get_hparams, set_hparams)
 
 
-def _build_work(
+def received_type(
+  info: local_model.ModelInfo, signals: Collection[str]
+) -> tff.Type:
+  """Returns the type of what clients receive, W.
+
+  Args:
+    info: The facts about the model.
+    signals: As `build_training` takes them.
+  """
+  if "initial_loss" not in signals:
+    return info.weights_type
+  return tff.to_type(
+    collections.OrderedDict(
+      current=info.weights_type, initial=info.weights_type
+    )
+  )
+
+
+def build_client_computation(
+  run: Callable[..., Any],
   model_fn: local_model.ModelFn,
-  info: local_model.ModelInfo,
   optimizer: tff.learning.optimizers.Optimizer,
   settings: training_settings.TrainingSettings,
   signals: Collection[str],
-  state_type: tff.Type,
+  *further: tff.Type,
 ) -> tff.Computation:
-  """Builds one client's work: state, weights, data to result and tally."""
-  received_type = info.weights_type
-  if "initial_loss" in signals:
-    received_type = tff.to_type(
-      collections.OrderedDict(
-        current=info.weights_type, initial=info.weights_type
-      )
-    )
+  """Builds what one client does with its data.
+
+  Args:
+    run: Takes a `ClientRound`, the training's state, what the client received,
+      and the further arguments.
+    model_fn: As `build_training` takes it, and so are those that follow.
+    optimizer: The client optimizer.
+    settings: How clients train.
+    signals: The signals that the rule asks for.
+    *further: The types of further arguments.
+
+  Returns:
+    A `tff.Computation`: from state, what the client received, its data, and the
+    further arguments to the result of `run`.
+  """
+  info = local_model.describe(model_fn)
 
   @tff.tensorflow.computation(
-    state_type,
-    received_type,
-    batches.data_type(info.batch_spec, in_files=settings.data_in_files),
+    tff.to_type(
+      (
+        build_state(optimizer).type,
+        received_type(info, signals),
+        batches.data_type(info.batch_spec, in_files=settings.data_in_files),
+        *further,
+      )
+    )
   )
-  def work(
-    state: local_training.RoundState, received: Any, data: tf.data.Dataset
-  ) -> client_round.Result:
+  def work(arguments: tuple[Any, ...]) -> Any:
     model = local_model.instantiate(model_fn)
 
     @tracing.graph_function
-    def run(
-      state: local_training.RoundState, received: Any, data: tf.data.Dataset
-    ) -> client_round.Result:
+    def run_in_graph(
+      state: local_training.RoundState,
+      received: Any,
+      data: tf.data.Dataset,
+      *others: Any,
+    ) -> Any:
       client = client_round.ClientRound(
         model, optimizer, settings, signals, batches.ClientData(data)
       )
-      return client.run(state, received)
+      return run(client, state, received, *others)
 
-    return run(state, received, data)
+    return run_in_graph(*arguments)
 
   return work

@@ -15,6 +15,7 @@ from tff_fair.summing import (
   secure,
   stacked,
   streaming,
+  sum_phases,
   two_phase,
   ways,
 )
@@ -168,16 +169,56 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         "Expected updates that are structures of floats of known shapes, found "
         f"the type {value_type}."
       )
-    reader = scalars.ScalarReader.create(
+    reader = self._reader(weight_type, updates_checked=updates_checked)
+    process = self._build(reader, value_type, weight_type)
+    if self._defence is None:
+      return process
+    return self._defence.around(process, value_type, weight_type)
+
+  @property
+  def has_phases(self) -> bool:
+    """Whether `create_phases` can build the sum.
+
+    The rule must know its coefficients before it knows anything of the updates,
+    and nothing may come between the updates and their sum.
+    """
+    bounds_updates = self._defence and self._defence.sum_factory is None
+    return (
+      self._aggregation == TWO_PHASE
+      and self._rule.geometry is types.Geometry.NONE
+      and not bounds_updates
+    )
+
+  def create_phases(
+    self, value_type: tff.Type, weight_type: tff.Type
+  ) -> sum_phases.SumPhases:
+    """Creates the process of `create_for_rounds` in two phases.
+
+    Args:
+      value_type: The type of a client's update. Clients whose update is not
+        finite report no examples.
+      weight_type: The type of `ClientSignals`.
+    """
+    return sum_phases.build_sum_phases(
+      self._reader(weight_type, updates_checked=True),
+      value_type,
+      weight_type,
+      self._inner_sum,
+    )
+
+  def _reader(
+    self, weight_type: tff.Type, *, updates_checked: bool
+  ) -> scalars.ScalarReader:
+    return scalars.ScalarReader.create(
       self._rule,
       self._client_weighting,
       weight_type,
       updates_checked=updates_checked,
     )
-    process = self._build(reader, value_type, weight_type)
-    if self._defence is None:
-      return process
-    return self._defence.around(process, value_type, weight_type)
+
+  @property
+  def _inner_sum(self) -> tff.aggregators.UnweightedAggregationFactory:
+    return self._sum_factory or tff.aggregators.SumFactory()
 
   def _build(
     self,
@@ -208,10 +249,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     if self._aggregation == ways.STREAMING:
       return streaming.build_streaming(reader, value_type, weight_type)
     return two_phase.build_two_phase(
-      reader,
-      value_type,
-      weight_type,
-      self._sum_factory or tff.aggregators.SumFactory(),
+      reader, value_type, weight_type, self._inner_sum
     )
 
   def create(

@@ -174,6 +174,19 @@ class ScalarReader:
       1 - number,
     )
 
+  def signals(self, rows: ScalarRows) -> types.ClientSignals:
+    """Returns the signals of which `read` made rows, vectors.
+
+    Clients must have reported `ClientSignals`.
+    """
+    named = dict(
+      zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
+    )
+    return types.ClientSignals(
+      client_id=rows.client_id,
+      **{name: tf.cast(named[name], tf.float32) for name in _NUMERIC_SIGNALS},
+    )
+
   def unordered_cohort(self, rows: ScalarRows) -> types.Cohort:
     """Returns the rows as they came, with weights that are not normalized."""
     named = dict(
