@@ -1,13 +1,17 @@
 """Client work: local training and evaluation."""
 
 from tff_fair.client_works.attacks import Attack, build_attacked
+from tff_fair.client_works.method_work import MethodWork
 from tff_fair.client_works.own import build_from_computation
 from tff_fair.client_works.personal import build_personal_training
 from tff_fair.client_works.training import build_training
+from tff_fair.client_works.training_phases import TrainingPhases
 from tff_fair.client_works.training_settings import TrainingSettings, num_epochs
 
 __all__ = [
   "Attack",
+  "MethodWork",
+  "TrainingPhases",
   "TrainingSettings",
   "build_attacked",
   "build_from_computation",

@@ -18,6 +18,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import checks, types
+from tff_fair.client_works import training_phases
 from tff_fair.kernels import finiteness
 
 KINDS = ("bias", "scaling")
@@ -71,8 +72,28 @@ def build_attacked(
     A process of the same type. A client whose attack is not finite in float32
     reports `num_examples` 0, like a client that diverges.
   """
-  result_type: tff.Type = client_work.next.type_signature.result.result.member
-  attackers = tf.constant(sorted(attack.client_ids), tf.int64).numpy()
+  return tff.learning.templates.ClientWorkProcess(
+    client_work.initialize,
+    build_attacked_round(client_work.next, attack),
+    get_hparams_fn=client_work.get_hparams,
+    set_hparams_fn=client_work.set_hparams,
+  )
+
+
+def build_attacked_round(
+  round_of_clients: tff.Computation, attack: Attack
+) -> tff.Computation:
+  """Builds a round of client work in which some clients attack.
+
+  Args:
+    round_of_clients: Returns a `tff.templates.MeasuredProcessOutput` whose
+      `result` is the clients'.
+    attack: Who attacks, and how.
+
+  Returns:
+    A computation of the same type; see `build_attacked`.
+  """
+  result_type: tff.Type = round_of_clients.type_signature.result.result.member
 
   @tff.tensorflow.computation(result_type)
   def report(
@@ -81,42 +102,83 @@ def build_attacked(
     signals = types.ClientSignals(
       *(getattr(result.update_weight, name) for name in _FIELDS)
     )
-    attacks = tf.reduce_any(tf.equal(attackers, signals.client_id))
-    update = result.update
-    if attack.kind == "bias":
-      bias = tf.where(attacks, tf.constant(attack.strength, tf.float32), 0.0)
-      signals = signals._replace(
-        loss=signals.loss + bias, initial_loss=signals.initial_loss + bias
-      )
-    else:
-      update = tf.nest.map_structure(
-        lambda layer: tf.where(
-          attacks, tf.cast(attack.strength, layer.dtype) * layer, layer
-        ),
-        update,
-      )
-    counts = finiteness.all_finite(
-      (signals.loss, signals.initial_loss, tf.nest.flatten(update))
+    return tff.learning.templates.ClientResult(
+      *reported(result.update, signals, attack)
     )
-    signals = signals._replace(
-      num_examples=tf.where(counts, signals.num_examples, 0.0)
-    )
-    return tff.learning.templates.ClientResult(update, signals)
 
-  @tff.federated_computation(*client_work.next.type_signature.parameter)
-  def next_fn(
-    state: tff.Value, weights: tff.Value, data: tff.Value
-  ) -> tff.templates.MeasuredProcessOutput:
-    output = client_work.next(state, weights, data)
+  @tff.federated_computation(round_of_clients.type_signature.parameter)
+  def attacked(arguments: tff.Value) -> tff.templates.MeasuredProcessOutput:
+    output = round_of_clients(arguments)
     return tff.templates.MeasuredProcessOutput(
       output.state,
       tff.federated_map(report, output.result),
       output.measurements,
     )
 
-  return tff.learning.templates.ClientWorkProcess(
-    client_work.initialize,
-    next_fn,
-    get_hparams_fn=client_work.get_hparams,
-    set_hparams_fn=client_work.set_hparams,
+  return attacked
+
+
+def build_attacked_phases(
+  phases: training_phases.TrainingPhases, attack: Attack
+) -> training_phases.TrainingPhases:
+  """Builds client work in two phases in which some clients attack.
+
+  Args:
+    phases: The clients' work.
+    attack: Who attacks, and how.
+
+  Returns:
+    Phases of the same types. Clients report false losses in the first one,
+    false updates in the second.
+  """
+  if attack.kind == "bias":
+    return phases._replace(measure=_with_false_losses(phases.measure, attack))
+  return phases._replace(train=build_attacked_round(phases.train, attack))
+
+
+def _with_false_losses(
+  measure: tff.Computation, attack: Attack
+) -> tff.Computation:
+  """Returns the first phase of an attack on the losses."""
+
+  @tff.tensorflow.computation(measure.type_signature.result.member)
+  def report(signals: types.ClientSignals) -> types.ClientSignals:
+    return reported((), signals, attack)[1]
+
+  @tff.federated_computation(measure.type_signature.parameter)
+  def attacked(arguments: tff.Value) -> tff.Value:
+    return tff.federated_map(report, measure(arguments))
+
+  return attacked
+
+
+def reported(
+  update: types.TensorStructure, signals: types.ClientSignals, attack: Attack
+) -> tuple[types.TensorStructure, types.ClientSignals]:
+  """Returns what a client reports in the place of its update and signals.
+
+  Args:
+    update: Delta_k, a structure of tensors.
+    signals: Those of the client, scalars.
+    attack: Who attacks, and how.
+  """
+  attackers = tf.constant(sorted(attack.client_ids), tf.int64)
+  attacks = tf.reduce_any(tf.equal(attackers, signals.client_id))
+  if attack.kind == "bias":
+    bias = tf.where(attacks, tf.constant(attack.strength, tf.float32), 0.0)
+    signals = signals._replace(
+      loss=signals.loss + bias, initial_loss=signals.initial_loss + bias
+    )
+  else:
+    update = tf.nest.map_structure(
+      lambda layer: tf.where(
+        attacks, tf.cast(attack.strength, layer.dtype) * layer, layer
+      ),
+      update,
+    )
+  counts = finiteness.all_finite(
+    (signals.loss, signals.initial_loss, tf.nest.flatten(update))
+  )
+  return update, signals._replace(
+    num_examples=tf.where(counts, signals.num_examples, 0.0)
   )
