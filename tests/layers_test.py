@@ -73,12 +73,18 @@ LAYERS = {
       "tff_fair.client_works",
       "tff_fair.collecting",
       "tff_fair.kernels",
+      "tff_fair.phases",
       "tff_fair.tracing",
       *SHARED,
     ),
     TFF,
   ),
-  "tff_fair.composition": Layer((*MACHINERY, *PARTS), TFF),
+  "tff_fair.phased_rounds": Layer(
+    ("tff_fair.client_works", "tff_fair.phases", "tff_fair.summing"), TFF
+  ),
+  "tff_fair.composition": Layer(
+    (*MACHINERY, *PARTS, "tff_fair.phased_rounds"), TFF
+  ),
   "tff_fair.methods": Layer(
     (
       "tff_fair.composition",

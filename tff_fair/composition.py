@@ -16,6 +16,7 @@ from tff_fair import (
   distributors,
   finalizers,
   learning_rate_decay,
+  phased_rounds,
   privacy,
   summing,
   types,
@@ -166,20 +167,36 @@ def compose(
     _check_personal(factory, dp)
   info = local_model.describe(model_fn)
   settings = client_works.TrainingSettings(objective=objective, **training)
-  client_work = _build_client_work(
-    model_fn, factory, client_optimizer, settings, personal_lam, attack
+  _check_learning_rate(rule, client_optimizer, settings)
+  work = client_works.MethodWork(
+    model_fn=model_fn,
+    optimizer=client_optimizer,
+    settings=settings,
+    signals=rule.signals,
+    personal_lam=personal_lam,
+    attack=attack,
+    securely=factory.sums_securely,
   )
-  return _compose_parts(
-    info,
-    client_work,
+  parts = phased_rounds.RoundParts(
+    _build_distributor(info, rule),
+    work,
     factory,
     finalizer(info.weights_type, server_decay)
     if finalizer
     else finalizers.build_apply_direction(
       server_optimizer, info.weights_type, server_decay
     ),
-    with_initial_weights="initial_loss" in rule.signals,
-    updates_checked=True,
+  )
+  return phased_rounds.with_phases(
+    _compose_parts(
+      info,
+      parts.distributor,
+      work.build(),
+      factory,
+      parts.finalizer,
+      updates_checked=True,
+    ),
+    parts,
   )
 
 
@@ -222,6 +239,7 @@ def compose_client_work(
   info = local_model.describe(model_fn)
   return _compose_parts(
     info,
+    tff.learning.templates.build_broadcast_process(info.weights_type),
     client_work,
     factory,
     finalizers.build_apply_direction(
@@ -232,29 +250,27 @@ def compose_client_work(
 
 def _compose_parts(
   info: local_model.ModelInfo,
+  distributor: tff.learning.templates.DistributionProcess,
   client_work: tff.learning.templates.ClientWorkProcess,
   factory: summing.RuleFactory,
   finalizer: tff.learning.templates.FinalizerProcess,
   *,
-  with_initial_weights: bool = False,
   updates_checked: bool = False,
 ) -> LearningProcess:
   """Composes a process of its parts; see `compose_client_work`.
 
   Args:
     info: Of the model.
+    distributor: Sends the clients their weights.
     client_work: The clients' work.
     factory: Sums their updates.
     finalizer: The server step.
-    with_initial_weights: Whether clients receive those of the first round, too.
     updates_checked: See `tff_fair.summing.RuleFactory.create_for_rounds`.
   """
   result_type: Any = client_work.next.type_signature.result.result.member
   return tff.learning.templates.compose_learning_process(
     info.initial_weights,
-    distributors.build_with_initial_weights(info.weights_type)
-    if with_initial_weights
-    else tff.learning.templates.build_broadcast_process(info.weights_type),
+    distributor,
     client_work,
     factory.create_for_rounds(
       result_type.update,
@@ -281,16 +297,21 @@ def _check_personal(
       )
 
 
-def _build_client_work(
-  model_fn: ModelFn,
-  factory: summing.RuleFactory,
+def _build_distributor(
+  info: local_model.ModelInfo, rule: types.Rule
+) -> tff.learning.templates.DistributionProcess:
+  """Builds what sends the weights, those of the first round too if need be."""
+  if "initial_loss" in rule.signals:
+    return distributors.build_with_initial_weights(info.weights_type)
+  return tff.learning.templates.build_broadcast_process(info.weights_type)
+
+
+def _check_learning_rate(
+  rule: types.Rule,
   client_optimizer: Optimizer,
   settings: client_works.TrainingSettings,
-  personal_lam: float | None,
-  attack: client_works.Attack | None,
-) -> tff.learning.templates.ClientWorkProcess:
-  """Builds the client work of a rule; see `compose` for the arguments."""
-  rule = factory.rule
+) -> None:
+  """Raises if the client optimizer lacks a learning rate that is needed."""
   if (
     "learning_rate" in rule.signals or settings.learning_rate_decay is not None
   ) and learning_rate(client_optimizer) is None:
@@ -299,21 +320,6 @@ def _build_client_work(
       "A client optimizer with the hyperparameter learning_rate is needed, for "
       "its decay or because the method uses it; this one has none.",
     )
-  if personal_lam is None:
-    client_work = client_works.build_training(
-      model_fn,
-      client_optimizer,
-      settings,
-      signals=rule.signals,
-      securely=factory.sums_securely,
-    )
-  else:
-    client_work = client_works.build_personal_training(
-      model_fn, client_optimizer, settings, lam=personal_lam
-    )
-  if attack is None:
-    return client_work
-  return client_works.build_attacked(client_work, attack)
 
 
 def server_optimizer_or_default(optimizer: Optimizer | None) -> Optimizer:

@@ -1,12 +1,13 @@
 """Evaluates a model on many clients, as one federated computation."""
 
 import collections
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, collecting, tracing
+from tff_fair import checks, collecting, phases, tracing
 from tff_fair.client_works import (
   batches,
   evaluation,
@@ -122,24 +123,38 @@ def build_personal_evaluation(
 
   @tff.federated_computation(
     tff.FederatedType(info.weights_type, tff.SERVER),
+    tff.FederatedType(table_type, tff.CLIENTS),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def evaluate_own(
+    weights: tff.Value, own: tff.Value, data: tff.Value
+  ) -> tff.Value:
+    return collect(
+      tff.federated_map(
+        evaluate_client, (tff.federated_broadcast(weights), own, data)
+      )
+    )
+
+  @tff.federated_computation(
+    tff.FederatedType(info.weights_type, tff.SERVER),
     tff.FederatedType(table_type, tff.SERVER),
     tff.FederatedType(data_type, tff.CLIENTS),
   )
   def evaluate_clients(
     weights: tff.Value, table: tff.Value, data: tff.Value
   ) -> tff.Value:
-    return collect(
-      tff.federated_map(
-        evaluate_client,
-        (
-          tff.federated_broadcast(weights),
-          tff.federated_broadcast(table),
-          data,
-        ),
-      )
-    )
+    return evaluate_own(weights, tff.federated_broadcast(table), data)
 
-  return evaluate_clients
+  return phases.PhasedComputation.of(
+    evaluate_clients, lambda: [evaluate_own], before=_with_own_rows
+  )
+
+
+def _with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
+  """Returns the arguments of a personal evaluation, the table by client."""
+  weights, table, data = args
+  ids = [batches.client_id_of(d) for d in data]
+  return weights, personal_table.rows_of(table, ids), data
 
 
 def _evaluate(

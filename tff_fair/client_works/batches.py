@@ -135,6 +135,18 @@ def client_id(data: tf.data.Dataset) -> tf.Tensor:
   return ClientData(data.take(1)).client_id()
 
 
+def client_id_of(value: Any) -> int:
+  """Returns the id that the data of a client has; 0 without elements.
+
+  Args:
+    value: The data as TFF's contexts take it, outside of any graph: a dataset,
+      or a sequence of elements.
+  """
+  if isinstance(value, tf.data.Dataset):
+    return int(client_id(value))
+  return int(value[0][0]) if len(value) else 0
+
+
 def _reduce_iterated(
   data: tf.data.Dataset,
   carry: _Carry,

@@ -28,6 +28,7 @@ class MethodWork:
     personal_lam: Pull of the personal models towards the global one; `None`
       trains no personal models.
     attack: Which clients attack; `None` if nobody does.
+    securely: Whether what clients measure goes into secure sums, too.
   """
 
   model_fn: local_model.ModelFn
@@ -36,12 +37,17 @@ class MethodWork:
   signals: Collection[str]
   personal_lam: float | None = None
   attack: attacks.Attack | None = None
+  securely: bool = False
 
   def build(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process."""
     if self.personal_lam is None:
       process = training.build_training(
-        self.model_fn, self.optimizer, self.settings, signals=self.signals
+        self.model_fn,
+        self.optimizer,
+        self.settings,
+        signals=self.signals,
+        securely=self.securely,
       )
     else:
       process = personal.build_personal_training(

@@ -60,21 +60,9 @@ def build_personal_training(
     TypeError: If an argument has the wrong type.
     ValueError: If `lam` is negative.
   """
-  checks.check_number("lam", lam, minimum=0, in_float32=True)
   at_server = training.build_state(optimizer)
-  info = local_model.describe(model_fn)
-  row_spec = stacking.row_spec(
-    tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
-  )
-  work = _build_work(
-    model_fn,
-    info,
-    optimizer,
-    settings,
-    dataclasses.replace(settings, proximal_mu=lam),
-    at_server.type,
-    personal_table.table_type(row_spec),
-  )
+  row_spec = _row_spec(local_model.describe(model_fn))
+  round_of_own = build_personal_round(model_fn, optimizer, settings, lam=lam)
 
   @tff.tensorflow.computation
   def no_models() -> personal_table.Table:
@@ -87,52 +75,93 @@ def build_personal_training(
       tff.federated_eval(no_models, tff.SERVER),
     )
 
-  state_type = initialize.type_signature.result.member
-  get_hparams, set_hparams = _build_hparams(at_server, state_type)
+  @tff.federated_computation(*round_of_own.type_signature.parameter[:-1])
+  def next_fn(
+    state: tff.Value, weights: tff.Value, data: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
+    table = tff.federated_broadcast(state["personal"])
+    return round_of_own(state, weights, data, table)
+
+  get_hparams, set_hparams = _build_hparams(
+    at_server, initialize.type_signature.result.member
+  )
   return tff.learning.templates.ClientWorkProcess(
     initialize,
-    _build_next(info, at_server, state_type, row_spec, work),
+    next_fn,
     get_hparams_fn=get_hparams,
     set_hparams_fn=set_hparams,
   )
 
 
-def _build_next(
-  info: local_model.ModelInfo,
-  at_server: training.StateComputations,
-  state_type: tff.Type,
-  row_spec: tf.TensorSpec,
-  work: tff.Computation,
+def build_personal_round(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: training_settings.TrainingSettings,
+  *,
+  lam: float,
 ) -> tff.Computation:
-  """Builds a round: both trainings, and the table before and after them."""
+  """Builds a round of client work in which each client has its own model.
+
+  Args:
+    model_fn: As `build_personal_training` takes it, and so are those that
+      follow.
+    optimizer: The client optimizer.
+    settings: How clients train both models.
+    lam: Pull of the personal model towards the global one.
+
+  Returns:
+    A computation as the `next` of `build_personal_training`, with one argument
+    more, at clients: a table that has a client's personal model, if it has one.
+    The clients' new models are put into the table of the state, which it need
+    not have any other rows of.
+  """
+  checks.check_number("lam", lam, minimum=0, in_float32=True)
+  at_server = training.build_state(optimizer)
+  info = local_model.describe(model_fn)
+  row_spec = _row_spec(info)
+  table_type = personal_table.table_type(row_spec)
+  work = _build_work(
+    model_fn,
+    info,
+    optimizer,
+    settings,
+    dataclasses.replace(settings, proximal_mu=lam),
+    at_server.type,
+    table_type,
+  )
   _, weights_type, data_type, _ = work.type_signature.parameter
   _, tally_type, kept_type = work.type_signature.result
   end_round = training.build_end_of_round(info, at_server, tally_type)
   put_in = personal_table.build_update(row_spec, kept_type)
+  state_type = collections.OrderedDict(
+    training=at_server.type, personal=table_type
+  )
 
   @tff.federated_computation(
     tff.FederatedType(state_type, tff.SERVER),
     tff.FederatedType(weights_type, tff.CLIENTS),
     tff.FederatedType(data_type, tff.CLIENTS),
+    tff.FederatedType(table_type, tff.CLIENTS),
   )
-  def next_fn(
-    state: tff.Value, weights: tff.Value, data: tff.Value
+  def round_of_own(
+    state: tff.Value, weights: tff.Value, data: tff.Value, own: tff.Value
   ) -> tff.templates.MeasuredProcessOutput:
     result, tally, kept = tff.federated_map(
-      work,
-      (
-        tff.federated_broadcast(state["training"]),
-        weights,
-        data,
-        tff.federated_broadcast(state["personal"]),
-      ),
+      work, (tff.federated_broadcast(state["training"]), weights, data, own)
     )
     new_state, measurements = end_round(state["training"], tally)
     return tff.templates.MeasuredProcessOutput(
       _state(new_state, put_in(state["personal"], kept)), result, measurements
     )
 
-  return next_fn
+  return round_of_own
+
+
+def _row_spec(info: local_model.ModelInfo) -> tf.TensorSpec:
+  """Returns the spec of the trainable weights as a vector."""
+  return stacking.row_spec(
+    tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
+  )
 
 
 def _state(trained: tff.Value, personal: tff.Value) -> tff.Value:

@@ -2,13 +2,15 @@
 
 TFF's clients keep nothing between rounds, so the table is part of the process
 state. Where clients would keep their own models, this simulation broadcasts
-the table, and each client reads its own row and no other.
+the table, and each client reads its own row and no other. Cohorts that several
+calls share are sent the rows of their own clients alone.
 """
 
 import collections
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -90,6 +92,24 @@ def find(
   """
   matches = tf.equal(table["client_id"], client_id)
   return tf.reduce_any(matches), lambda: table["weights"][tf.argmax(matches)]
+
+
+def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
+  """Returns for each client the table of its row alone, or of none.
+
+  Args:
+    table: The table, of arrays. The rows share its memory.
+    client_ids: The clients.
+  """
+  ids, weights = (np.asarray(column) for column in table.values())
+  starts = np.searchsorted(ids, client_ids)
+  stops = np.searchsorted(ids, client_ids, side="right")
+  return [
+    collections.OrderedDict(
+      client_id=ids[start:stop], weights=weights[start:stop]
+    )
+    for start, stop in zip(starts, stops, strict=True)
+  ]
 
 
 def build_update(

@@ -1,0 +1,11 @@
+"""Rounds of a process in the form that workers can share.
+
+A cohort is cut into parts where no sum depends on another one. A round of a
+rule that needs the cohort's scalars first becomes two such rounds. A round with
+personal models becomes one that takes the models of its own clients alone.
+"""
+
+from tff_fair.phased_rounds.composing import with_phases
+from tff_fair.phased_rounds.round_parts import RoundParts
+
+__all__ = ["RoundParts", "with_phases"]

@@ -1,0 +1,70 @@
+"""What rounds in phases have in common with the process they belong to."""
+
+import collections
+from typing import Any, NamedTuple
+
+import tensorflow_federated as tff
+
+from tff_fair import client_works, summing
+
+
+class RoundParts(NamedTuple):
+  """What a process is composed of.
+
+  Attributes:
+    distributor: Sends the clients their weights.
+    work: The clients' work.
+    factory: Sums their updates.
+    finalizer: The server step.
+  """
+
+  distributor: tff.learning.templates.DistributionProcess
+  work: client_works.MethodWork
+  factory: summing.RuleFactory
+  finalizer: tff.learning.templates.FinalizerProcess
+
+
+def send(parts: RoundParts, state: Any) -> tff.templates.MeasuredProcessOutput:
+  """Returns what the distributor returns in a round.
+
+  Args:
+    parts: The parts of the process.
+    state: Its state before the round.
+  """
+  return parts.distributor.next(state.distributor, state.global_model_weights)
+
+
+def end_round(
+  parts: RoundParts,
+  state: Any,
+  sent: tff.templates.MeasuredProcessOutput,
+  trained: tff.templates.MeasuredProcessOutput,
+  summed: tff.templates.MeasuredProcessOutput,
+) -> tff.learning.templates.LearningProcessOutput:
+  """Returns state and metrics as `tff.learning.templates` composes them.
+
+  Args:
+    parts: The parts of the process.
+    state: Its state before the round.
+    sent: What the distributor returned.
+    trained: What the clients' work returned.
+    summed: What the aggregation returned.
+  """
+  stepped = parts.finalizer.next(
+    state.finalizer, state.global_model_weights, summed.result
+  )
+  return tff.learning.templates.LearningProcessOutput(
+    tff.federated_zip(
+      tff.learning.templates.LearningAlgorithmState(
+        stepped.result, sent.state, trained.state, summed.state, stepped.state
+      )
+    ),
+    tff.federated_zip(
+      collections.OrderedDict(
+        distributor=sent.measurements,
+        client_work=trained.measurements,
+        aggregator=summed.measurements,
+        finalizer=stepped.measurements,
+      )
+    ),
+  )

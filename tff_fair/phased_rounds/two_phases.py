@@ -1,0 +1,63 @@
+"""Rounds in two phases: all clients measure, then all clients train.
+
+  first:   the server broadcasts theta, clients evaluate it, and the rule
+           chooses their coefficients
+  second:  clients train, and scale their updates; the server sums and steps
+
+No sum of a phase depends on another one of that phase. Each takes O(d) memory.
+"""
+
+from typing import Any
+
+import tensorflow_federated as tff
+
+from tff_fair.phased_rounds import round_parts
+
+
+def can_build(parts: round_parts.RoundParts) -> bool:
+  """Returns whether a process has such rounds."""
+  return parts.work.has_phases and parts.factory.has_phases
+
+
+def build(
+  parts: round_parts.RoundParts, parameter: tff.Type
+) -> tuple[tff.Computation, tff.Computation]:
+  """Builds the two phases of a round.
+
+  Args:
+    parts: The parts of the process.
+    parameter: The parameter of its `next`: state and data.
+
+  Returns:
+    The phases, as `tff_fair.phases.PhasedComputation` has them.
+  """
+  work = parts.work.build_phases()
+  result_type: Any = work.train.type_signature.result.result.member
+  sums = parts.factory.create_phases(
+    result_type.update, result_type.update_weight
+  )
+
+  @tff.federated_computation(*parameter)
+  def choose(state: Any, data: Any) -> Any:
+    received = round_parts.send(parts, state).result
+    signals = work.measure(state.client_work, received, data)
+    return sums.choose(state.aggregator, signals)
+
+  @tff.federated_computation(*parameter, choose.type_signature.result)
+  def train(state: Any, data: Any, chosen: Any) -> Any:
+    sent = round_parts.send(parts, state)
+    trained = work.train(
+      state.client_work,
+      sent.result,
+      data,
+      tff.federated_map(sums.signals, chosen),
+    )
+    summed = sums.add(
+      state.aggregator,
+      trained.result.update,
+      trained.result.update_weight,
+      chosen,
+    )
+    return round_parts.end_round(parts, state, sent, trained, summed)
+
+  return choose, train
