@@ -62,6 +62,7 @@ TIERS = {
   "metrics/*": "pure",
   "optimizers/*": "tff",
   "privacy/*": "pure",
+  "phased_rounds/*": "tff",
   "runtime/*": "tff",
   "scripts/*": "program",
   "summing/*": "tff",

@@ -68,6 +68,11 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     self._check(phases)
     return phases
 
+  @property
+  def has_ends(self) -> bool:
+    """Whether `arguments` or `result` change anything."""
+    return self._before is not None or self._after is not None
+
   def arguments(self, args: Sequence[Any]) -> Sequence[Any]:
     """Returns the arguments of the first phase, from those of a call."""
     return args if self._before is None else self._before(args)

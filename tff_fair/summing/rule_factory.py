@@ -184,7 +184,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     """
     bounds_updates = self._defence and self._defence.sum_factory is None
     return (
-      self._aggregation == TWO_PHASE
+      self._aggregation == ways.TWO_PHASE
       and self._rule.geometry is types.Geometry.NONE
       and not bounds_updates
     )

@@ -9,6 +9,7 @@ no earlier program has kept what is made of them.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -206,7 +207,19 @@ class _Cut:
     except ValueError:  # One of its sums depends on another.
       return []
 
-  def phases(self) -> tuple[Phase, ...]:
+  @functools.cached_property
+  def ends(self) -> phases.PhasedComputation | None:
+    """The computation, if it has ends, see `ends_of`."""
+
+    def count() -> int:
+      comp = self._origin.traced()
+      return int(isinstance(comp, phases.PhasedComputation) and comp.has_ends)
+
+    return self._origin.traced() if self._origin.number("ends", count) else None
+
+  @functools.cached_property
+  def all_phases(self) -> tuple[Phase, ...]:
+    """The phases; none if it cannot be cut."""
     number = self._origin.number("phases", lambda: len(self._forms))
     return tuple(map(self._phase, range(number)))
 
@@ -219,7 +232,8 @@ class _Cut:
     def form() -> Any:
       return self._forms[number]
 
-    if number == 0:  # It has the parameter of the whole.
+    if number == 0 and self.ends is None:
+      # It has the parameter of the whole.
       return Phase(self._parameter, form, keep)
 
     def unchanged() -> tff.Computation:
@@ -230,20 +244,39 @@ class _Cut:
     return Phase(parameter, form, keep)
 
 
-_PHASES = "phases_of_tff_fair"
+_CUT = "cut_of_tff_fair"
 
 
 def phases_of(comp: tff.Computation) -> tuple[Phase, ...] | None:
   """Returns the phases of a computation; `None` if it cannot be cut."""
-  # They refer to the computation, so that they live as long as it does.
+  cut = _cut_of(comp)
+  return None if cut is None else cut.all_phases or None
+
+
+def ends_of(comp: tff.Computation) -> phases.PhasedComputation | None:
+  """Returns what makes arguments and result where phases have others.
+
+  Args:
+    comp: A computation that has phases.
+
+  Returns:
+    The computation as it was traced; `None` if the arguments of the first phase
+    and the result of the last one are its own.
+  """
+  cut = _cut_of(comp)
+  return None if cut is None else cut.ends
+
+
+def _cut_of(comp: tff.Computation) -> _Cut | None:
+  # Phases refer to the computation, so that they live as long as it does.
   known = vars(comp)
-  if _PHASES not in known:
-    known[_PHASES] = _find(comp)
-  found: tuple[Phase, ...] = known[_PHASES]
-  return found or None
+  if _CUT not in known:
+    known[_CUT] = _find(comp)
+  found: _Cut | None = known[_CUT]
+  return found
 
 
-def _find(comp: tff.Computation) -> tuple[Phase, ...]:
+def _find(comp: tff.Computation) -> _Cut | None:
   parameter = comp.type_signature.parameter
   if not isinstance(parameter, tff.StructType) or not all(
     isinstance(element, tff.FederatedType)
@@ -251,9 +284,9 @@ def _find(comp: tff.Computation) -> tuple[Phase, ...]:
     and element.all_equal is not (element.placement is tff.CLIENTS)
     for element in parameter
   ):
-    return ()
+    return None
   origin = getattr(comp, "origin", None) or _Traced(comp)
-  return _Cut(parameter, origin).phases()
+  return _Cut(parameter, origin)
 
 
 def num_clients(comp: tff.Computation, arg: Any) -> int:

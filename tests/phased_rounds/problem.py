@@ -1,0 +1,81 @@
+"""Rounds of the small problem in parts, beside the same rounds as a whole."""
+
+import numpy as np
+import tensorflow as tf
+
+from tests import small_problem
+from tff_fair import algorithms, runtime
+
+# AFL's ids run from 0 to the size of the population.
+POPULATION = 40
+COHORT = (12, 3, 8, 5, 31, 17, 2)
+
+
+def client(client_id, *, scale=1.0, size=8):
+  """A client's data, in two minibatches."""
+  rng = np.random.default_rng(client_id)
+  x = scale * rng.normal(size=(size, small_problem.NUM_FEATURES))
+  y = rng.integers(small_problem.NUM_CLASSES, size=size)
+  arrays = x.astype(np.float32), y.astype(np.int32)
+  return small_problem.whole(client_id, arrays)
+
+
+def diverging(client_id):
+  """A client whose loss is finite, and whose update is not.
+
+  The first step leads where the second one overflows.
+  """
+  return client(client_id, scale=1e30)
+
+
+def hostile():
+  """Clients that do not count; nobody has to train to see it."""
+  return [
+    client(20, scale=np.nan),
+    client(21, scale=3e38),
+    client(22).take(0),
+  ]
+
+
+def build(name, **options):
+  return algorithms.build(
+    name,
+    small_problem.functional_model(),
+    client_optimizer=small_problem.optimizer(),
+    batch_size=4,
+    num_clients=POPULATION,
+    **options,
+  )
+
+
+def run(process, state, clients, size):
+  """A round in parts of a size; 0 is a round as a whole."""
+  with runtime.in_parts_of(size):
+    return process.next(state, clients)
+
+
+def run_both(process, state, clients, size=3):
+  """The output of a round in parts, which is that of the whole round."""
+  parts = run(process, state, clients, size)
+  assert_close(parts, run(process, state, clients, 0))
+  return parts
+
+
+def assert_close(actual, expected):
+  tf.nest.assert_same_structure(actual, expected, check_types=True)
+  for a, b in zip(leaves(actual), leaves(expected), strict=True):
+    assert a.dtype == b.dtype
+    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+def assert_equal(actual, expected):
+  for a, b in zip(leaves(actual), leaves(expected), strict=True):
+    np.testing.assert_array_equal(a, b)
+
+
+def leaves(value):
+  return [np.asarray(leaf) for leaf in tf.nest.flatten(value)]
+
+
+def weights(output):
+  return small_problem.flat_weights(output.state)

@@ -1,0 +1,185 @@
+"""Tests of rounds in two phases against the same rounds as a whole."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import small_problem
+from tests.phased_rounds import problem
+from tff_fair import (
+  algorithms,
+  client_works,
+  composition,
+  phases,
+  summing,
+  types,
+)
+from tff_fair.hyperparameters import hparam
+from tff_fair.methods import fednova, vred
+from tff_fair.phased_rounds import round_parts, two_phases
+from tff_fair.runtime.parts import forms
+
+SCALAR = [
+  name
+  for name in algorithms.names()
+  if algorithms.get(name).aggregations[0] == "two_phase"
+]
+
+
+@functools.cache
+def afl():
+  process = problem.build("afl", hparams={"lambda_learning_rate": 0.5})
+  return process, process.initialize()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def processes_are_forgotten():
+  yield
+  afl.cache_clear()
+
+
+def test_these_rules_need_scalars_first():
+  assert SCALAR == ["afl", "delta_fl", "gifair", "fedfa", "semi_vred"]
+
+
+@pytest.mark.parametrize("name", SCALAR)
+def test_rounds_agree_with_those_of_the_whole(name):
+  process = problem.build(name)
+  assert len(forms.phases_of(process.next)) == 2
+  clients = [*map(problem.client, problem.COHORT)]
+  first = problem.run_both(process, process.initialize(), clients)
+  bad = problem.hostile()
+  mixed = [bad[0], *clients[:3], bad[1], clients[5], bad[2]]
+  second = problem.run_both(process, first.state, mixed)
+  assert second.metrics["aggregator"]["num_clients"] == 4
+  assert second.metrics["aggregator"]["num_clients_excluded"] == 3
+  problem.assert_equal(
+    second.state, problem.run(process, first.state, mixed[::-1], 7).state
+  )
+  nobody = problem.run_both(process, second.state, bad, size=1)
+  problem.assert_equal(nobody.state, second.state)
+
+
+def test_who_diverges_is_left_out_and_the_others_keep_their_coefficients():
+  process, start = afl()
+  good = [*map(problem.client, (3, 8, 5))]
+  mixed = [good[0], problem.diverging(30), *good[1:]]
+  without = problem.run(process, start, good, 0)
+  found = problem.run(process, start, mixed, 2)
+  measured = found.metrics["aggregator"]
+  assert measured["num_clients"] == 3
+  assert measured["num_clients_excluded"] == 1
+  assert measured["client_ids"].tolist() == [3, 5, 8]
+  # All lambda are equal at first: a quarter for each of four.
+  np.testing.assert_allclose(measured["coefficients"], 0.25)
+  theta = small_problem.flat_weights(start)
+  np.testing.assert_allclose(
+    problem.weights(found) - theta,
+    0.75 * (problem.weights(without) - theta),
+    rtol=1e-4,
+    atol=1e-7,
+  )
+  # Nothing remembers the client that diverged.
+  problem.assert_close(found.state.aggregator, without.state.aggregator)
+  problem.assert_close(
+    found.metrics["client_work"], without.metrics["client_work"]
+  )
+
+
+def test_a_round_in_which_all_diverge_changes_nothing():
+  process, start = afl()
+  clients = [problem.diverging(k) for k in range(3)]
+  output = problem.run(process, start, clients, 2)
+  assert output.metrics["aggregator"]["num_clients"] == 0
+  assert output.metrics["aggregator"]["num_clients_excluded"] == 3
+  problem.assert_equal(output.state, start)
+
+
+@pytest.mark.parametrize("kind", ["bias", "scaling"])
+def test_attackers_report_the_same(kind):
+  attack = client_works.Attack(kind=kind, strength=5.0, client_ids=(3, 31))
+  process = problem.build("semi_vred", attack=attack)
+  clients = [*map(problem.client, problem.COHORT)]
+  problem.run_both(process, process.initialize(), clients)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ManySignals(types.Rule):
+  """Uses all that clients know before they train."""
+
+  power: float = hparam(1.0, "Of the ratio of losses.")
+
+  signals = ("loss", "accuracy", "learning_rate", "gradient_norm")
+  signals += ("initial_loss",)
+
+  def coefficients(self, cohort, state):
+    raw = (
+      (cohort.loss / cohort.initial_loss) ** self.power
+      + cohort.gradient_norm * cohort.learning_rate
+      + cohort.accuracy
+    )
+    return types.RuleOutput(raw / tf.reduce_sum(raw), state)
+
+
+def test_a_rule_may_use_all_that_is_known_before_training():
+  process = composition.compose(
+    small_problem.keras_model,
+    _ManySignals(),
+    client_optimizer=small_problem.optimizer(),
+    batch_size=4,
+    learning_rate_decay=0.5,
+    local_epochs=(1, 3),
+  )
+  clients = [*map(problem.client, problem.COHORT[:5])]
+  first = problem.run_both(process, process.initialize(), clients)
+  problem.run_both(process, first.state, clients[1:])
+
+
+def parts_of(rule, *, loss_at="before", personal_lam=None, **options):
+  work = client_works.MethodWork(
+    model_fn=small_problem.functional_model(),
+    optimizer=small_problem.optimizer(),
+    settings=client_works.TrainingSettings(loss_at=loss_at),
+    signals=rule.signals,
+    personal_lam=personal_lam,
+  )
+  factory = summing.RuleFactory(rule, **options)
+  return round_parts.RoundParts(None, work, factory, None)
+
+
+@pytest.mark.parametrize(
+  ("has_phases", "rule", "options"),
+  [
+    (True, vred.SemiVRedRule(), {}),
+    (True, vred.VRedRule(), {"aggregation": "two_phase"}),
+    (True, vred.SemiVRedRule(), {"defence": summing.Defence(kind="median")}),
+    # Mergeable as it is, or kept for itself.
+    (False, vred.VRedRule(), {}),
+    (False, vred.SemiVRedRule(), {"aggregation": "stacked"}),
+    # Training comes first.
+    (False, vred.SemiVRedRule(), {"loss_at": "training"}),
+    (False, vred.SemiVRedRule(), {"loss_at": "after"}),
+    (False, fednova.FedNovaRule(), {"aggregation": "two_phase"}),
+    # Something stands between updates and their sum.
+    (False, vred.SemiVRedRule(), {"defence": summing.Defence(kind="clipping")}),
+    (False, vred.SemiVRedRule(), {"personal_lam": 0.1}),
+  ],
+)
+def test_who_has_two_phases(has_phases, rule, options):
+  assert two_phases.can_build(parts_of(rule, **options)) is has_phases
+
+
+def test_no_phase_is_built_before_somebody_asks(monkeypatch):
+  def fail(*_):
+    raise AssertionError("too early")
+
+  monkeypatch.setattr(two_phases, "build", fail)
+  process = problem.build("gifair")
+  assert isinstance(process.next, phases.PhasedComputation)
+  assert isinstance(process, tff.learning.templates.LearningProcess)
+  with pytest.raises(AssertionError, match="too early"):
+    _ = process.next.phases
