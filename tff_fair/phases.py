@@ -55,8 +55,8 @@ class PhasedComputation(tff.framework.ConcreteComputation):
   def phases(self) -> tuple[tff.Computation, ...]:
     """Computations in each of which no sum depends on another.
 
-    The first takes the arguments of this computation, or those that
-    `arguments` makes of them. Each further one takes them too, and after them
+    The first takes the arguments of this computation by the same names, or
+    those that `arguments` makes of them. Each further one takes them too, and after them
     the results of all phases before it, which are at the server. The last
     one's result is that of this computation, up to rounding, or what `result`
     makes it of.

@@ -23,16 +23,19 @@ def client(client_id, *, scale=1.0, size=8):
 def diverging(client_id):
   """A client whose loss is finite, and whose update is not.
 
-  The first step leads where the second one overflows.
+  A step leads where the next one overflows. The first one may be none: if the
+  model is right about its examples.
   """
-  return client(client_id, scale=1e30)
+  x = np.full((12, small_problem.NUM_FEATURES), 1e30, np.float32)
+  y = np.repeat(np.array([0, 1, 0], np.int32), 4)
+  return small_problem.whole(client_id, (x, y))
 
 
 def hostile():
   """Clients that do not count; nobody has to train to see it."""
   return [
     client(20, scale=np.nan),
-    client(21, scale=3e38),
+    client(21, scale=np.inf),
     client(22).take(0),
   ]
 

@@ -36,9 +36,9 @@ def build(
   )
 
   @tff.federated_computation(*parameter, work.type_signature.parameter[-1])
-  def next_fn(state: Any, data: Any, own: Any) -> Any:
+  def next_fn(state: Any, client_data: Any, own: Any) -> Any:
     sent = round_parts.send(parts, state)
-    trained = work(state.client_work, sent.result, data, own)
+    trained = work(state.client_work, sent.result, client_data, own)
     summed = aggregation.next(
       state.aggregator, trained.result.update, trained.result.update_weight
     )

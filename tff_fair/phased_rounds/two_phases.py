@@ -38,18 +38,18 @@ def build(
   )
 
   @tff.federated_computation(*parameter)
-  def choose(state: Any, data: Any) -> Any:
+  def choose(state: Any, client_data: Any) -> Any:
     received = round_parts.send(parts, state).result
-    signals = work.measure(state.client_work, received, data)
+    signals = work.measure(state.client_work, received, client_data)
     return sums.choose(state.aggregator, signals)
 
   @tff.federated_computation(*parameter, choose.type_signature.result)
-  def train(state: Any, data: Any, chosen: Any) -> Any:
+  def train(state: Any, client_data: Any, chosen: Any) -> Any:
     sent = round_parts.send(parts, state)
     trained = work.train(
       state.client_work,
       sent.result,
-      data,
+      client_data,
       tff.federated_map(sums.signals, chosen),
     )
     summed = sums.add(

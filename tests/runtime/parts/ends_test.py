@@ -1,0 +1,87 @@
+"""Tests of computations whose phases have other arguments, or other results."""
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tff_fair import compilation_cache, phases, runtime
+from tff_fair.compilation_cache import folder
+
+_SERVER = tff.FederatedType(np.int32, tff.SERVER)
+_CLIENTS = tff.FederatedType(np.int32, tff.CLIENTS)
+
+
+@tff.tensorflow.computation(np.int32, np.int32)
+def add(x, y):
+  return x + y
+
+
+@tff.federated_computation(_SERVER, _CLIENTS)
+def whole(start, values):
+  return tff.federated_map(add, (start, tff.federated_sum(values)))
+
+
+@tff.federated_computation(_CLIENTS, _CLIENTS)
+def pairs(values, own):
+  return tff.federated_sum(tff.federated_map(add, (values, own)))
+
+
+def halved(args):
+  """Has clients add what the server adds in the whole."""
+  start, values = args
+  share, rest = divmod(int(start), len(values))
+  return values, [share + rest, *[share] * (len(values) - 1)]
+
+
+def build():
+  return phases.PhasedComputation.of(
+    whole,
+    lambda: [pairs],
+    before=halved,
+    after=lambda args, last: np.int32(1000 * len(args) + last),
+  )
+
+
+def results(comp):
+  found = []
+  for size in (0, 2):
+    with runtime.in_parts_of(size):
+      found.append(comp(20, [1, 2, 3]))
+  return found
+
+
+def test_parts_have_arguments_and_results_of_their_own():
+  assert results(build()) == [26, 2026]
+
+
+def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
+  tmp_path.chmod(0o700)
+  built = []
+
+  def compiled():
+    cache = compilation_cache.CompilationCache(folder.Folder(tmp_path))
+    return cache.compiled("key", lambda: {"comp": built.append(1) or build()})
+
+  assert results(compiled()["comp"]) == [26, 2026]
+  assert len(built) == 1
+  assert results(compiled()["comp"]) == [26, 2026]
+  assert len(built) == 2  # Functions of Python are not kept.
+
+
+def test_a_phase_that_takes_something_else_is_named():
+  wrong = phases.PhasedComputation.of(whole, lambda: [pairs])
+  with pytest.raises(TypeError, match=r"phase 0 to take <.*@SERVER"):
+    _ = wrong.phases
+  other = tff.federated_computation(lambda x, y: (x, y), (_SERVER, _CLIENTS))
+  wrong = phases.PhasedComputation.of(whole, lambda: [other])
+  with pytest.raises(TypeError, match="last phase to return int32@SERVER"):
+    _ = wrong.phases
+
+
+def test_phases_are_built_once_and_late():
+  built = []
+  comp = phases.PhasedComputation.of(whole, lambda: built.append(1) or [whole])
+  assert not built
+  assert comp.phases == comp.phases == (whole,)
+  assert len(built) == 1
+  assert comp(1, [2, 3]) == 6
