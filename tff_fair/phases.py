@@ -56,10 +56,10 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     """Computations in each of which no sum depends on another.
 
     The first takes the arguments of this computation by the same names, or
-    those that `arguments` makes of them. Each further one takes them too, and after them
-    the results of all phases before it, which are at the server. The last
-    one's result is that of this computation, up to rounding, or what `result`
-    makes it of.
+    those that `arguments` makes of them. Each further one takes them too, and
+    after them the results of all phases before it, which are at the server. The
+    last one's result is that of this computation, up to rounding, or what
+    `result` makes it of.
 
     Raises:
       TypeError: If a phase does not take or return what it has to.

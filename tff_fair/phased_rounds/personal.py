@@ -30,12 +30,13 @@ def build(
     client's row, if it has one.
   """
   work = parts.work.build_personal_round()
+  *_, own_type = work.type_signature.parameter
   result_type: Any = work.type_signature.result.result.member
   aggregation = parts.factory.create_for_rounds(
     result_type.update, result_type.update_weight, updates_checked=True
   )
 
-  @tff.federated_computation(*parameter, work.type_signature.parameter[-1])
+  @tff.federated_computation(*parameter, own_type)
   def next_fn(state: Any, client_data: Any, own: Any) -> Any:
     sent = round_parts.send(parts, state)
     trained = work(state.client_work, sent.result, client_data, own)

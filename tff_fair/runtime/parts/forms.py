@@ -215,7 +215,11 @@ class _Cut:
       comp = self._origin.traced()
       return int(isinstance(comp, phases.PhasedComputation) and comp.has_ends)
 
-    return self._origin.traced() if self._origin.number("ends", count) else None
+    if not self._origin.number("ends", count):
+      return None
+    comp = self._origin.traced()
+    assert isinstance(comp, phases.PhasedComputation)
+    return comp
 
   @functools.cached_property
   def all_phases(self) -> tuple[Phase, ...]:
