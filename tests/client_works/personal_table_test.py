@@ -124,3 +124,18 @@ def test_an_empty_table_knows_nobody():
   for client_id in (0, 7):
     known, _ = personal_table.find(empty(), client_id)
     assert not known
+
+
+def test_a_client_gets_its_own_row_and_no_other():
+  rng = np.random.default_rng(1)
+  rows = {k: rng.normal(size=WIDTH).astype(np.float32) for k in IDS[:4]}
+  table = table_of(rows)
+  asked = [2**62, 7, -5, 2**62]
+  found = personal_table.rows_of(table, asked)
+  assert len(found) == len(asked)
+  for client_id, own in zip(asked, found, strict=True):
+    known = {client_id: rows[client_id]} if client_id in rows else {}
+    assert_same(own, known)
+    assert np.shares_memory(own["weights"], table["weights"]) == bool(known)
+  (own,) = personal_table.rows_of(table_of({}), [7])
+  assert_same(own, {})

@@ -101,7 +101,7 @@ def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
     table: The table, of arrays. The rows share its memory.
     client_ids: The clients.
   """
-  ids, weights = (np.asarray(column) for column in table.values())
+  ids, weights = (np.asarray(table[name]) for name in ("client_id", "weights"))
   starts = np.searchsorted(ids, client_ids)
   stops = np.searchsorted(ids, client_ids, side="right")
   return [

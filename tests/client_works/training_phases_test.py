@@ -1,0 +1,62 @@
+"""Tests of how a client finds what it has measured before it trains."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_fair import types
+from tff_fair.client_works import batches, training_phases
+
+LARGE = 2**40 + 1
+
+
+def cohort_of(client_id):
+  """Signals of a cohort: of the client at place k, 10 k and a bit more."""
+  places = np.arange(len(client_id), dtype=np.float32)
+  fields = types.ClientSignals._fields[1:]
+  columns = {name: 10 * places + i for i, name in enumerate(fields)}
+  return types.ClientSignals(
+    client_id=tf.constant(client_id, tf.int64),
+    **{k: tf.constant(v, tf.float32) for k, v in columns.items()},
+  )
+
+
+def own(client_id, cohort):
+  found = training_phases.own_signals(cohort, tf.constant(client_id, tf.int64))
+  return [x.numpy() for x in found]
+
+
+def test_a_client_finds_its_own_signals():
+  cohort = cohort_of([7, LARGE, 0])
+  assert own(LARGE, cohort) == [LARGE, *range(10, 17)]
+  assert own(0, cohort) == [0, *range(20, 27)]
+
+
+def test_a_client_that_comes_twice_finds_those_of_the_first_place():
+  assert own(7, cohort_of([3, 7, 7])) == own(7, cohort_of([3, 7]))
+
+
+@pytest.mark.parametrize("others", [[], [7, 8]])
+def test_a_client_that_nobody_knows_does_not_count(others):
+  client_id, num_examples, loss, *rest = own(5, cohort_of(others))
+  assert client_id == 5
+  assert num_examples == 0
+  assert np.isnan(loss)
+  assert rest == [0] * 5
+
+
+def test_only_training_tells_how_many_steps_it_took():
+  known = list(types.ClientSignals._fields)
+  known.remove("effective_steps")
+  assert training_phases.are_known_before(known)
+  assert training_phases.are_known_before(())
+  assert not training_phases.are_known_before(["loss", "effective_steps"])
+
+
+def test_the_id_of_data_in_any_form():
+  examples = tf.data.Dataset.from_tensors((tf.zeros([3, 2]), tf.zeros([3])))
+  data = types.client_dataset(LARGE, examples)
+  assert batches.client_id_of(data) == LARGE
+  assert batches.client_id_of(data.take(0)) == 0
+  assert batches.client_id_of([(LARGE, None), (LARGE, None)]) == LARGE
+  assert batches.client_id_of([]) == 0
