@@ -5,12 +5,11 @@ import tensorflow_federated as tff
 from tff_fair import phases
 from tff_fair.phased_rounds import personal, round_parts, two_phases
 
-LearningProcess = tff.learning.templates.LearningProcess
-
 
 def with_phases(
-  process: LearningProcess, parts: round_parts.RoundParts
-) -> LearningProcess:
+  process: tff.learning.templates.LearningProcess,
+  parts: round_parts.RoundParts,
+) -> tff.learning.templates.LearningProcess:
   """Returns a process whose `next` has phases where it can have some.
 
   Args:
