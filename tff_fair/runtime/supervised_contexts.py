@@ -74,10 +74,8 @@ class LocalContext(tff.framework.SyncContext):
       cut = cutting.cut(comp, arg, self._clients_per_part)
     if cut is None:
       return self._invoke_whole(comp, arg)
-    return cut.result(
-      local.compute(
-        self._invoke_whole, cut.phases, cut.arg, cut.clients_per_part
-      )
+    return local.compute(
+      self._invoke_whole, cut.phases, arg, cut.clients_per_part
     )
 
   def _invoke_whole(self, comp: Any, arg: Any) -> Any:

@@ -81,10 +81,8 @@ class PartsContext(tff.framework.SyncContext):
     if cut is None:
       args = [] if comp.type_signature.parameter is None else [arg]
       return await self._engine.fetch(await self._engine.call(comp, *args))
-    return cut.result(
-      await rounds.compute(
-        self._engine, cut.phases, cut.arg, cut.clients_per_part
-      )
+    return await rounds.compute(
+      self._engine, cut.phases, arg, cut.clients_per_part
     )
 
   def _part_size(self, num_clients: int) -> int:

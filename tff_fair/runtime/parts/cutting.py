@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
@@ -23,14 +22,10 @@ class Cut(NamedTuple):
   Attributes:
     phases: Its phases.
     clients_per_part: The size of the parts.
-    arg: The arguments of the first phase.
-    result: From the result of the last phase to that of the computation.
   """
 
   phases: Sequence[forms.Phase]
   clients_per_part: int
-  arg: tff.structure.Struct
-  result: Callable[[Any], Any]
 
 
 @contextlib.contextmanager
@@ -84,7 +79,7 @@ def cut(comp: tff.Computation, arg: Any, clients_per_part: int) -> Cut | None:
     return None
   phases = forms.phases_of(comp)
   if phases is not None:
-    return _cut(comp, arg, phases, size)
+    return Cut(phases, size)
   if not _has_told:
     _has_told = True
     _tell(
@@ -92,20 +87,6 @@ def cut(comp: tff.Computation, arg: Any, clients_per_part: int) -> Cut | None:
       f"of {size}: the sums over clients depend on one another."
     )
   return None
-
-
-def _cut(
-  comp: tff.Computation,
-  arg: tff.structure.Struct,
-  phases: Sequence[forms.Phase],
-  size: int,
-) -> Cut:
-  ends = forms.ends_of(comp)
-  if ends is None:
-    return Cut(phases, size, arg, lambda last: last)
-  given = [*arg]
-  first = tff.structure.Struct.unnamed(*ends.arguments(given))
-  return Cut(phases, size, first, functools.partial(ends.result, given))
 
 
 def _tell(line: str) -> None:

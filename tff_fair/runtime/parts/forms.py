@@ -164,6 +164,17 @@ class Phase:
     return tff.federated_map(merge_all, tff.federated_zip([*parts]))
 
 
+class Phases(tuple[Phase, ...]):
+  """The phases of a computation, in their order.
+
+  Attributes:
+    ends: The computation as it was traced, if it makes the arguments of the
+      first phase and the result of the last one in Python; else `None`.
+  """
+
+  ends: phases.PhasedComputation | None = None
+
+
 class _Traced:
   """The origin of a computation whose parts nobody keeps."""
 
@@ -207,9 +218,15 @@ class _Cut:
     except ValueError:  # One of its sums depends on another.
       return []
 
+  def phases(self) -> Phases:
+    number = self._origin.number("phases", lambda: len(self._forms))
+    found = Phases(map(self._phase, range(number)))
+    found.ends = self._ends
+    return found
+
   @functools.cached_property
-  def ends(self) -> phases.PhasedComputation | None:
-    """The computation, if it has ends, see `ends_of`."""
+  def _ends(self) -> phases.PhasedComputation | None:
+    """See `Phases`."""
 
     def count() -> int:
       comp = self._origin.traced()
@@ -221,12 +238,6 @@ class _Cut:
     assert isinstance(comp, phases.PhasedComputation)
     return comp
 
-  @functools.cached_property
-  def all_phases(self) -> tuple[Phase, ...]:
-    """The phases; none if it cannot be cut."""
-    number = self._origin.number("phases", lambda: len(self._forms))
-    return tuple(map(self._phase, range(number)))
-
   def _phase(self, number: int) -> Phase:
     def keep(
       name: str, build: Callable[[], tff.Computation]
@@ -236,8 +247,8 @@ class _Cut:
     def form() -> Any:
       return self._forms[number]
 
-    if number == 0 and self.ends is None:
-      # It has the parameter of the whole.
+    # The first one has the parameter of the whole.
+    if number == 0 and self._ends is None:
       return Phase(self._parameter, form, keep)
 
     def unchanged() -> tff.Computation:
@@ -248,39 +259,20 @@ class _Cut:
     return Phase(parameter, form, keep)
 
 
-_CUT = "cut_of_tff_fair"
+_PHASES = "phases_of_tff_fair"
 
 
-def phases_of(comp: tff.Computation) -> tuple[Phase, ...] | None:
+def phases_of(comp: tff.Computation) -> Phases | None:
   """Returns the phases of a computation; `None` if it cannot be cut."""
-  cut = _cut_of(comp)
-  return None if cut is None else cut.all_phases or None
-
-
-def ends_of(comp: tff.Computation) -> phases.PhasedComputation | None:
-  """Returns what makes arguments and result where phases have others.
-
-  Args:
-    comp: A computation that has phases.
-
-  Returns:
-    The computation as it was traced; `None` if the arguments of the first phase
-    and the result of the last one are its own.
-  """
-  cut = _cut_of(comp)
-  return None if cut is None else cut.ends
-
-
-def _cut_of(comp: tff.Computation) -> _Cut | None:
-  # Phases refer to the computation, so that they live as long as it does.
+  # They refer to the computation, so that they live as long as it does.
   known = vars(comp)
-  if _CUT not in known:
-    known[_CUT] = _find(comp)
-  found: _Cut | None = known[_CUT]
-  return found
+  if _PHASES not in known:
+    known[_PHASES] = _find(comp)
+  found: Phases = known[_PHASES]
+  return found or None
 
 
-def _find(comp: tff.Computation) -> _Cut | None:
+def _find(comp: tff.Computation) -> Phases:
   parameter = comp.type_signature.parameter
   if not isinstance(parameter, tff.StructType) or not all(
     isinstance(element, tff.FederatedType)
@@ -288,9 +280,9 @@ def _find(comp: tff.Computation) -> _Cut | None:
     and element.all_equal is not (element.placement is tff.CLIENTS)
     for element in parameter
   ):
-    return None
+    return Phases()
   origin = getattr(comp, "origin", None) or _Traced(comp)
-  return _Cut(parameter, origin)
+  return _Cut(parameter, origin).phases()
 
 
 def num_clients(comp: tff.Computation, arg: Any) -> int:

@@ -76,14 +76,17 @@ async def compute(
   Returns:
     The result.
   """
+  ends = phases.ends if isinstance(phases, forms.Phases) else None
+  args: Sequence[Any] = [*arg]
+  first = args if ends is None else ends.arguments(args)
   results: list[Any] = []
   for phase in phases:
-    given = [*arg, *results]
+    given = [*first, *results]
     result = await _compute_phase(
       engine, phase, given, clients_per_part, for_each
     )
     results.append(await engine.fetch(result))
-  return results[-1]
+  return results[-1] if ends is None else ends.result(args, results[-1])
 
 
 async def _compute_phase(
