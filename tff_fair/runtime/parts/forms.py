@@ -9,7 +9,6 @@ no earlier program has kept what is made of them.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
