@@ -11,6 +11,7 @@ needs it, and options are known without it.
 
 import types
 
+from tasks.client_source import ClientSource
 from tasks.data_error import DataError
 from tasks.from_client_data import from_client_data
 from tasks.model_choice import check_model, model_digest, with_model
@@ -36,6 +37,7 @@ from tasks.task import Objective, Split, Task
 from tff_fair import moved as _moved
 
 __all__ = [
+  "ClientSource",
   "DataError",
   "Objective",
   "Split",

@@ -222,22 +222,27 @@ class Task:
 
   def num_train_examples(self, client_id: int) -> int:
     """Returns how many training examples a client has, reading none."""
-    self._check_client_id(client_id)
+    self.check_client_id(client_id)
     return int(self.train.num_examples[client_id])
 
   def num_test_examples(self, client_id: int) -> int:
     """Returns how many test examples a client has, reading none."""
-    self._check_client_id(client_id)
+    self.check_client_id(client_id)
     return int(self.test.num_examples[client_id])
 
-  def _dataset(self, split: Split, client_id: int) -> "tf.data.Dataset":
-    self._check_client_id(client_id)
-    return one_element(split.load(client_id))
+  def check_client_id(self, client_id: int) -> None:
+    """Checks that there is a client.
 
-  def _check_client_id(self, client_id: int) -> None:
+    Raises:
+      ValueError: If there is none.
+    """
     # A negative id would silently take a client from the end.
     if not 0 <= client_id < self.num_clients:
       raise ValueError(
         f"Task {self.name} has no client {client_id}: its client ids run from "
         f"0 to {self.num_clients - 1}."
       )
+
+  def _dataset(self, split: Split, client_id: int) -> "tf.data.Dataset":
+    self.check_client_id(client_id)
+    return one_element(split.load(client_id))

@@ -155,6 +155,14 @@ def file_of(name: str) -> pathlib.Path:
   return pathlib.Path(spec.origin).resolve()
 
 
+def absolute(name: str) -> str:
+  """Returns the name by which other working directories find a function."""
+  if not is_name(name) or not _place(name).endswith(_SUFFIX):
+    return name
+  path = os.path.abspath(os.path.expanduser(_place(name)))
+  return f"{path}:{short_name(name)}"
+
+
 def blamed(
   name: str, path: pathlib.Path | None, error: BaseException
 ) -> UserCodeError:

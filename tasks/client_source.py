@@ -1,0 +1,121 @@
+"""Where clients' examples come from, as a value that travels to a worker.
+
+source = tasks.ClientSource(task="mnist", options={"num_clients": 100})
+x, y = source(7)
+
+The value holds names and numbers alone. Whoever calls it, in any process on any
+host, loads the task there, once for all clients.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import os
+import threading
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from tasks import registry
+from tasks.options import Value
+from tasks.own import functions
+from tasks.task import Arrays, Split, Task
+
+# A process that trains on two populations in turn keeps both.
+_NUM_CACHED_TASKS = 2
+# The clients whose examples decide a version, beside everybody's numbers.
+_NUM_CLIENTS_IN_VERSION = 8
+_using = threading.Lock()  # Tasks need not be safe for several threads.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClientSource:
+  """One half of a task's data, as the task's description.
+
+  Attributes:
+    task: The name of the task, as `tasks.load` takes it.
+    options: Options of the task by name; others have their defaults.
+    seed: The task's seed.
+    data_dir: The folder with the data files, the same on each host; None means
+      the place where the task's own loader keeps them.
+    split: Which half.
+  """
+
+  task: str
+  options: Mapping[str, Value] = dataclasses.field(
+    default_factory=dict, hash=False
+  )
+  seed: int = 0
+  data_dir: str | None = None
+  split: Literal["train", "test"] = "train"
+
+  def __post_init__(self) -> None:
+    # A worker may have another working directory.
+    if self.data_dir is not None:
+      path = os.path.expanduser(self.data_dir)
+      object.__setattr__(self, "data_dir", os.path.abspath(path))
+    object.__setattr__(self, "options", dict(self.options))
+    object.__setattr__(self, "task", functions.absolute(self.task))
+
+  def __call__(self, client_id: int) -> Arrays:
+    """Returns a client's whole arrays `(x, y)`, one row for each example.
+
+    They have the types and shapes of the task's `element_spec`. The first call
+    in a process loads the task.
+
+    Args:
+      client_id: The client's index in the task's `client_names`.
+
+    Raises:
+      ValueError: If there is no such client, or the task cannot be loaded.
+      tasks.DataError: If the data cannot be used (a ValueError too).
+    """
+    with _using:
+      task = self._load()
+      task.check_client_id(client_id)
+      return self._half(task).load(client_id)
+
+  @property
+  def version(self) -> str:
+    """A digest of the data as this process finds it, 64 hexadecimal digits.
+
+    It covers the number of examples of every client of this half, and the names
+    and examples of 8 clients, from the first to the last.
+
+    Raises:
+      ValueError: If the task cannot be loaded.
+      tasks.DataError: If the data cannot be used (a ValueError too).
+    """
+    with _using:
+      task = self._load()
+      return _digest(task, self._half(task))
+
+  def _load(self) -> Task:
+    options = tuple(sorted(self.options.items()))
+    return _task(self.task, options, self.seed, self.data_dir)
+
+  def _half(self, task: Task) -> Split:
+    return task.train if self.split == "train" else task.test
+
+
+@functools.lru_cache(_NUM_CACHED_TASKS)
+def _task(
+  name: str,
+  options: tuple[tuple[str, Value], ...],
+  seed: int,
+  data_dir: str | None,
+) -> Task:
+  return registry.load(name, data_dir=data_dir, seed=seed, **dict(options))
+
+
+def _digest(task: Task, split: Split) -> str:
+  numbers = np.ascontiguousarray(split.num_examples, "<i8")
+  content = hashlib.sha256(numbers.data)
+  chosen = np.linspace(0, len(numbers) - 1, _NUM_CLIENTS_IN_VERSION)
+  for client_id in np.unique(chosen.astype(int)).tolist():
+    content.update(f"\n{task.client_names[client_id]}\n".encode())
+    for array in split.load(client_id):
+      content.update(f"{array.dtype.str}{array.shape}".encode())
+      content.update(np.ascontiguousarray(array).data)
+  return content.hexdigest()
