@@ -27,6 +27,7 @@ WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "scipy", "sklearn", "tqdm")
 EVENTS = ("tensorboard",)
 # Those that only some users have: imported late.
 EXTRAS = ("distributed", "optuna", "submitit", "wandb")
+DASK = ("cloudpickle", "dask", "distributed")
 
 # Values that travel, and the checks of them.
 SHARED = ("tff_fair.checks", "tff_fair.hyperparameters", "tff_fair.types")
@@ -61,7 +62,10 @@ LAYERS = {
   "tff_fair.types": Layer(("tff_fair.hyperparameters",), TF),
   "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
   "tff_fair.phases": Layer(packages=TFF),
-  "tff_fair.runtime": Layer(("tff_fair.phases",), (*TFF, "grpc")),
+  "tff_fair.runtime": Layer(
+    ("tff_fair.phases", "tff_fair.version"),
+    (*TFF, "grpc", *DASK),
+  ),
   "tff_fair.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),
   "tff_fair.privacy": Layer(

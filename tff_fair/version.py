@@ -1,7 +1,9 @@
 """The version of this project."""
 
+import functools
 import importlib.metadata
 import pathlib
+import platform
 import tomllib
 
 _PROJECT = pathlib.Path(__file__).parents[1] / "pyproject.toml"
@@ -12,3 +14,18 @@ def find() -> str:
   if _PROJECT.exists():
     return str(tomllib.loads(_PROJECT.read_text())["project"]["version"])
   return importlib.metadata.version("tff-fair")
+
+
+@functools.cache
+def installed() -> dict[str, str]:
+  """Returns the versions of what two processes must share to work together.
+
+  Returns:
+    By name: this project, TensorFlow Federated, and Python without its last
+    number, which changes nothing here.
+  """
+  return {
+    "Python": ".".join(platform.python_version_tuple()[:2]),
+    "tff_fair": find(),
+    "tensorflow-federated": importlib.metadata.version("tensorflow-federated"),
+  }

@@ -6,13 +6,16 @@ import typing
 if typing.TYPE_CHECKING:
   from tff_fair.runtime.contexts import (
     ClientCount,
+    builds_data,
     compiles_natively,
     count_clients,
     stop,
+    use_dask,
     use_default,
     use_local,
     use_workers,
   )
+  from tff_fair.runtime.dask_engine.values import DataAtWorker
   from tff_fair.runtime.parts.cutting import in_parts_of
   from tff_fair.runtime.starting import start_worker
   from tff_fair.runtime.supervision import WorkerLostError, supervised
@@ -21,6 +24,7 @@ else:
   # By module. Only `contexts` imports TensorFlow Federated, which takes
   # seconds; a program that starts workers does without it.
   _PLACES = {
+    "dask_engine.values": ("DataAtWorker",),
     "parts.cutting": ("in_parts_of",),
     "starting": ("start_worker",),
     "supervision": ("WorkerLostError", "supervised"),
@@ -38,14 +42,17 @@ else:
 
 __all__ = [
   "ClientCount",
+  "DataAtWorker",
   "Worker",
   "WorkerLostError",
+  "builds_data",
   "compiles_natively",
   "count_clients",
   "in_parts_of",
   "start_worker",
   "stop",
   "supervised",
+  "use_dask",
   "use_default",
   "use_local",
   "use_workers",

@@ -7,9 +7,10 @@ for the thread that calls them.
 import atexit
 import contextlib
 import functools
+import importlib.util
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
@@ -105,15 +106,12 @@ def use_local(
       environment=worker_environment,
       timeout=timeout,
     )
-    worker = opened.enter_context(start())
-    executors = connections.WorkerExecutors(
-      worker.address,
-      process=worker,
+    worker, executors = _start_local(
+      opened,
+      start,
       default_num_clients=default_num_clients,
       stream_structs=stream_structs,
-      plain=not private_tff.check(),
     )
-    opened.callback(connections.close_all, [executors])
     context = _create_context(
       executors, simulate_secure_sums=simulate_secure_sums
     )
@@ -134,6 +132,47 @@ def use_local(
       else local
     )
     _replace_current(opened, worker, natively=not simulate_secure_sums)
+
+
+def open_local(
+  *,
+  max_concurrent_computation_calls: int,
+  worker_environment: Mapping[str, str],
+) -> supervised_contexts.LocalContext:
+  """Returns a context with a worker of its own, which is nobody's default.
+
+  The worker ends with this program. `use_local` tells of the arguments.
+
+  Raises:
+    RuntimeError: If the worker ends instead of getting ready.
+    TimeoutError: If it does not get ready in time.
+  """
+  start = functools.partial(
+    starting.start_worker,
+    max_concurrent_computation_calls=max_concurrent_computation_calls,
+    environment=worker_environment,
+  )
+  with contextlib.ExitStack() as opened:
+    worker, executors = _start_local(opened, start)
+    context = connections.ConcurrentContext(_create_context(executors))
+    opened.pop_all()
+  return supervised_contexts.LocalContext(
+    context, executors, worker, start, clients_per_part=0
+  )
+
+
+def _start_local(
+  opened: contextlib.ExitStack,
+  start: Callable[[], workers.Worker],
+  **options: Any,
+) -> tuple[workers.Worker, connections.WorkerExecutors]:
+  """Returns a worker of this program, and its executors; `opened` ends both."""
+  worker = opened.enter_context(start())
+  executors = connections.WorkerExecutors(
+    worker.address, process=worker, plain=not private_tff.check(), **options
+  )
+  opened.callback(connections.close_all, [executors])
+  return worker, executors
 
 
 def use_workers(
@@ -219,6 +258,81 @@ def use_workers(
     opened.callback(context.close, patience=_SECONDS_TO_CLOSE)
     tff.framework.set_default_context(context)
     _replace_current(opened, natively=True)
+
+
+class _DaskContext(parts_context.PartsContext):
+  """Computes in workers that run Python."""
+
+
+def use_dask(
+  client_or_address: Any = None,
+  clients_per_part: int | None = None,
+  *,
+  num_workers: int | None = None,
+  timeout: float = 10.0,
+  worker_timeout: float = 300.0,
+) -> Any:
+  """Computes in the workers of a Dask cluster, on any number of hosts.
+
+  Dask schedules the parts of a round, repeats what a lost worker had, and moves
+  partial sums from worker to worker. Results are those of `use_local` with the
+  same `clients_per_part`, bit for bit. Each Dask worker has a TFF runtime of
+  its own, in which as many clients run at a time as the Dask worker has
+  threads. docs/scaling.md tells how to start clusters.
+
+  Replaces the context of an earlier `use_local`, `use_workers` or `use_dask`.
+  A cluster that this function starts ends with the program at the latest, as
+  those workers do.
+
+  Args:
+    client_or_address: A `distributed.Client`, a cluster of Dask's, or the
+      address of a scheduler such as "tcp://host:8786"; by default a cluster
+      starts on this machine, of processes of one thread each.
+    clients_per_part: The most clients that one call computes; 0 never cuts a
+      cohort. By default 32.
+    num_workers: The number of workers to start on this machine; by default that
+      of its cores. Goes with no `client_or_address`.
+    timeout: Seconds within which the scheduler has to answer.
+    worker_timeout: Seconds to wait for a worker whenever there is none.
+
+  Returns:
+    The `distributed.Client`.
+
+  Raises:
+    ConnectionError: If the scheduler does not answer in time.
+    ModuleNotFoundError: If Dask is not installed.
+    ValueError: If a number is not valid, or a worker has another version of
+      Python, TensorFlow Federated or this project.
+  """
+  clients_per_part = cutting.checked(clients_per_part)
+  if num_workers is not None and (num_workers < 1 or client_or_address):
+    raise ValueError(
+      f"Found num_workers={num_workers}: expected 1 or more, and no other "
+      "cluster beside it."
+    )
+  if importlib.util.find_spec("distributed") is None:
+    raise ModuleNotFoundError(
+      "Dask is not installed; install it with "
+      'pip install "tff-fair[dask]", or pip install distributed cryptography.'
+    )
+  from tff_fair.runtime.dask_engine import clusters, engine  # noqa: PLC0415
+
+  with contextlib.ExitStack() as opened:
+    if client_or_address is None:
+      client_or_address = clusters.start_local(opened, num_workers)
+    client = clusters.connect(opened, client_or_address, timeout)
+    context = _DaskContext(
+      engine.DaskEngine(client, worker_timeout=worker_timeout), clients_per_part
+    )
+    opened.callback(context.close)
+    tff.framework.set_default_context(context)
+    _replace_current(opened)
+  return client
+
+
+def builds_data() -> bool:
+  """Returns whether workers can build clients' data: `DataAtWorker`s."""
+  return isinstance(_chosen, _DaskContext)
 
 
 _chosen: Any = None  # The context that the program has chosen.

@@ -1,0 +1,157 @@
+"""Connections to Dask's schedulers, and clusters of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dask
+import distributed
+
+from tff_fair import version
+from tff_fair.runtime.dask_engine import tasks
+
+_SECONDS_TO_CLOSE = 5.0
+# The programs of a user warn of graphs that should have been data. A state is
+# data of one round.
+_SETTINGS = {"distributed.admin.large-graph-warning-threshold": "2GB"}
+
+
+def connect(
+  opened: contextlib.ExitStack, scheduler: Any, timeout: float
+) -> distributed.Client:
+  """Returns a connection to a scheduler.
+
+  Args:
+    opened: Ends the connection.
+    scheduler: Its address, a cluster of Dask's, or a client, which stays open.
+    timeout: Seconds within which it has to answer.
+
+  Raises:
+    ConnectionError: If it does not answer in time.
+    ValueError: If its workers cannot work with this program.
+  """
+  opened.enter_context(dask.config.set(_SETTINGS))
+  if isinstance(scheduler, distributed.Client):
+    client = scheduler
+  else:
+    opened.enter_context(_quiet())
+    client = _client(scheduler, timeout)
+    opened.callback(client.close, timeout=_SECONDS_TO_CLOSE)
+  _check_versions(client)
+  return client
+
+
+def start_local(
+  opened: contextlib.ExitStack, num_workers: int | None
+) -> distributed.LocalCluster:
+  """Starts a scheduler and workers on this machine.
+
+  A worker is a process of one thread. This user's programs alone can reach
+  them, by keys of TLS that this program makes.
+
+  Args:
+    opened: Ends the cluster.
+    num_workers: The number of workers; by default that of the cores.
+  """
+  opened.enter_context(_quiet())
+  folder = opened.enter_context(
+    tempfile.TemporaryDirectory(
+      prefix="tff_fair_dask_", ignore_cleanup_errors=True
+    )
+  )
+  with _blocked(signal.SIGINT):
+    cluster = distributed.LocalCluster(
+      n_workers=num_workers or len(os.sched_getaffinity(0)),
+      threads_per_worker=1,
+      processes=True,
+      dashboard_address="127.0.0.1:0",
+      local_directory=folder,
+      security=_security(),
+      silence_logs=logging.CRITICAL,
+    )
+  opened.callback(cluster.close, timeout=_SECONDS_TO_CLOSE)
+  return cluster
+
+
+def _security() -> distributed.Security | None:
+  if importlib.util.find_spec("cryptography") is not None:
+    return distributed.Security.temporary()
+  print(
+    "Other users of this machine can use the Dask workers of this program and "
+    "read its user's files: the package cryptography is missing, which makes "
+    "keys against it. See docs/security.md.",
+    file=sys.stderr,
+    flush=True,
+  )
+  return None
+
+
+def _client(scheduler: Any, timeout: float) -> distributed.Client:
+  try:
+    return distributed.Client(scheduler, timeout=timeout, set_as_default=False)
+  # Whatever it is: addresses, certificates and protocols have errors of their
+  # own kinds.
+  except Exception as error:
+    raise ConnectionError(
+      f"No Dask scheduler answers at {scheduler} within {timeout:g} s "
+      f"({_first_line(error)}). Start one there, or check the address, the "
+      "network and the certificates."
+    ) from error
+
+
+def _check_versions(client: distributed.Client) -> None:
+  """Checks the workers that there are; others are checked as they begin.
+
+  Raises:
+    ValueError: If a worker has another version of something.
+  """
+  found = client.run(version.installed, on_error="return")
+  for worker, versions in found.items():
+    if isinstance(versions, Mapping):
+      problem = tasks.difference(version.installed(), versions)
+    else:
+      problem = f"cannot run tff_fair: {_first_line(versions)}"
+    if problem is not None:
+      raise ValueError(
+        f"The Dask worker {worker} {problem}. Install the same versions on "
+        "both."
+      )
+
+
+def _first_line(error: object) -> str:
+  name = type(error).__name__
+  return f"{name}: {error}".partition("\n")[0]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+  """Keeps Dask from writing what this program says itself."""
+  logger = logging.getLogger("distributed")
+  former = logger.level
+  logger.setLevel(logging.CRITICAL)
+  try:
+    yield
+  finally:
+    logger.setLevel(former)
+
+
+@contextlib.contextmanager
+def _blocked(number: signal.Signals) -> Iterator[None]:
+  """Keeps a signal from threads and processes that are started meanwhile.
+
+  Ctrl-C in a terminal reaches the program and all its processes. The program
+  may still need these.
+  """
+  former = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+  try:
+    yield
+  finally:
+    signal.pthread_sigmask(signal.SIG_SETMASK, former)

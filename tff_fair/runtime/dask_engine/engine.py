@@ -1,0 +1,226 @@
+"""The program's side: calls become tasks of a Dask scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import hashlib
+import uuid
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import cloudpickle
+import distributed
+import tensorflow_federated as tff
+
+from tff_fair import version
+from tff_fair.runtime import native, supervision
+from tff_fair.runtime.dask_engine import tasks, values
+
+_SECONDS_PER_LOOK = 1.0
+_Result = TypeVar("_Result")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+  """A value that Dask's workers hold, or will hold.
+
+  Attributes:
+    future: Dask's.
+    type_spec: The type of the value.
+  """
+
+  future: distributed.Future
+  type_spec: tff.Type
+
+
+class DaskEngine:
+  """Computes calls in Dask's workers; see `parts.engine.Engine`.
+
+  All values are results of tasks, so Dask can make again what a lost worker
+  held.
+  """
+
+  def __init__(
+    self, client: distributed.Client, *, worker_timeout: float
+  ) -> None:
+    """Takes the connection to the scheduler.
+
+    Args:
+      client: The connection.
+      worker_timeout: Seconds to wait for a worker while there is none.
+    """
+    self._client = client
+    self._worker_timeout = worker_timeout
+    self._versions = version.installed()
+    self._sent: weakref.WeakKeyDictionary[tff.Computation, _Computation] = (
+      weakref.WeakKeyDictionary()
+    )
+
+  async def put(self, value: Any, type_spec: tff.Type) -> _Held:
+    """Hands over a value that several calls take, and copies it to all workers.
+
+    Dask prefers workers that hold what a task takes.
+    """
+    packed = _pack(value, type_spec)
+    future = self._submit("tff-put", tasks.keep, packed)
+    await self._wait(future)
+    # Copies save time alone: whoever lacks one asks for it.
+    with contextlib.suppress(Exception):
+      await asyncio.to_thread(self._client.replicate, [future])
+    return _Held(future, type_spec)
+
+  async def call(self, comp: tff.Computation, *args: Any) -> _Held:
+    """Lets a worker compute `comp(*args)`, and does not wait for it."""
+    known = self._known(comp)
+    parameter = comp.type_signature.parameter
+    arg = None
+    if args:
+      whole = args[0] if len(args) == 1 else tff.structure.Struct.unnamed(*args)
+      arg = _packed_around_held(whole, parameter)
+    future = self._submit(
+      known.name, tasks.compute, self._versions, known.content, arg
+    )
+    return _Held(future, comp.type_signature.result)
+
+  async def fetch(self, result: _Held) -> Any:
+    """Returns the value of a call's result.
+
+    Raises:
+      WorkerLostError: If the scheduler is gone, or no worker is left.
+    """
+    await self._wait(result.future)
+    value = await asyncio.to_thread(self._result, result.future)
+    return values.in_containers(value, result.type_spec)
+
+  def _result(self, future: distributed.Future) -> Any:
+    """Returns the result of a task that has ended, or raises its error."""
+    if future.status != "error":
+      return self._reporting(future.result)
+    try:
+      return future.result()
+    except distributed.KilledWorker as error:
+      raise supervision.WorkerLostError(
+        f"{error.allowed_failures + 1} Dask workers in a row ended while they "
+        "computed the same part; their machines may have run out of memory"
+      ) from error
+
+  def _known(self, comp: tff.Computation) -> _Computation:
+    """Returns a computation that Dask has, after sending it if it has not."""
+    known = self._sent.get(comp)
+    if known is None:
+      content = native.compile_ahead(comp).content()
+      # Dask learns by the name how long its tasks take.
+      name = f"tff_{hashlib.sha256(content).hexdigest()[:8]}"
+      packed = tasks.Packed(cloudpickle.dumps(content))
+      held = self._submit("tff-computation", tasks.keep, packed)
+      known = self._sent[comp] = _Computation(name, held)
+    return known
+
+  def _submit(
+    self, name: str, function: Callable[..., Any], *args: Any
+  ) -> distributed.Future:
+    return self._reporting(
+      self._client.submit, function, *args, key=f"{name}-{uuid.uuid4().hex}"
+    )
+
+  async def _wait(self, future: distributed.Future) -> None:
+    """Waits until a task has ended.
+
+    Raises:
+      WorkerLostError: If the scheduler is gone, or no worker is left.
+    """
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(_: distributed.Future) -> None:
+      with contextlib.suppress(RuntimeError):  # Nobody waits any more.
+        loop.call_soon_threadsafe(ended.set)
+
+    future.add_done_callback(tell)
+    alone_since: float | None = None
+    while True:
+      try:
+        await asyncio.wait_for(ended.wait(), _SECONDS_PER_LOOK)
+      except TimeoutError:
+        pass
+      else:
+        return
+      workers = await asyncio.to_thread(self._reporting, self._client.nthreads)
+      if workers:
+        alone_since = None
+      elif alone_since is None:
+        alone_since = loop.time()
+        self._tell_of_waiting()
+      elif loop.time() - alone_since > self._worker_timeout:
+        raise supervision.WorkerLostError(
+          f"the Dask scheduler at {self._address} has had no worker for "
+          f"{self._worker_timeout:.0f} s"
+        )
+
+  def _tell_of_waiting(self) -> None:
+    if (supervised := supervision.current()) is not None:
+      supervised.say(
+        f"The Dask scheduler at {self._address} has no worker; waiting "
+        f"{self._worker_timeout:.0f} s for one."
+      )
+
+  def _reporting(
+    self, function: Callable[..., _Result], *args: Any, **options: Any
+  ) -> _Result:
+    """Calls a function of Dask's, which fails if the scheduler is gone."""
+    try:
+      return function(*args, **options)
+    except (
+      distributed.CancelledError,
+      distributed.comm.CommClosedError,
+      OSError,
+    ) as error:
+      raise supervision.WorkerLostError(
+        f"the Dask scheduler at {self._address} is gone"
+      ) from error
+
+  @property
+  def _address(self) -> str:
+    return str(self._client.scheduler.address)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Computation:
+  """A computation that Dask has.
+
+  Attributes:
+    name: What its tasks are called.
+    content: Holds the content, as `tasks.compute` takes it.
+  """
+
+  name: str
+  content: distributed.Future
+
+
+def _pack(value: Any, type_spec: tff.Type) -> tasks.Packed:
+  return tasks.Packed(cloudpickle.dumps(values.portable(value, type_spec)))
+
+
+def _packed_around_held(arg: Any, type_spec: tff.Type) -> Any:
+  """Returns an argument of `tasks.compute`.
+
+  Args:
+    arg: A value, or what workers hold, or a `Struct` of both.
+    type_spec: The type of the whole.
+  """
+  if isinstance(arg, _Held):
+    return arg.future  # Dask puts the value in its place.
+  if not isinstance(arg, tff.structure.Struct) or not _has_held(arg):
+    return _pack(arg, type_spec)
+  return [
+    _packed_around_held(part, part_type)
+    for part, part_type in zip(arg, type_spec, strict=True)
+  ]
+
+
+def _has_held(arg: Any) -> bool:
+  if isinstance(arg, tff.structure.Struct):
+    return any(map(_has_held, arg))
+  return isinstance(arg, _Held)

@@ -1,0 +1,84 @@
+"""The functions that Dask's workers run.
+
+Dask's scheduler unpickles tasks as well. So this module imports no TensorFlow,
+and values are in bytes that workers alone unpickle.
+"""
+
+import dataclasses
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from tff_fair import version
+
+
+@dataclasses.dataclass(frozen=True)
+class Packed:
+  """A value that a worker unpickles.
+
+  Attributes:
+    content: The pickle.
+  """
+
+  content: bytes
+
+
+class VersionError(RuntimeError):
+  """Program and worker have different versions of a package."""
+
+
+def keep(value: Packed) -> Any:
+  """Returns a value, so that Dask keeps it for other tasks."""
+  return unpack(value)
+
+
+def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
+  """Computes a call of a TFF computation.
+
+  Args:
+    versions: Those of the program, as `version.installed` returns them.
+    content: The computation, compiled.
+    arg: Its argument in portable form, see `values`. It may be
+      `Packed`, and so may parts of it.
+
+  Returns:
+    The result in portable form.
+
+  Raises:
+    VersionError: If this worker has other versions than the program.
+  """
+  version_error = difference(versions, version.installed())
+  if version_error:
+    raise VersionError(f"A Dask worker {version_error}.")
+  # It imports TensorFlow Federated.
+  from tff_fair.runtime.dask_engine import computing  # noqa: PLC0415
+
+  return computing.compute(content, unpack(arg))
+
+
+def unpack(value: Any) -> Any:
+  """Returns a value in which nothing is `Packed` any more."""
+  if isinstance(value, Packed):
+    return pickle.loads(value.content)
+  if isinstance(value, list):
+    return [unpack(part) for part in value]
+  return value
+
+
+def difference(
+  expected: Mapping[str, str], found: Mapping[str, str]
+) -> str | None:
+  """Returns in what a worker differs from the program, if it does.
+
+  Args:
+    expected: The program's versions.
+    found: The worker's.
+
+  Returns:
+    Words such as "has Python 3.10, and the program 3.11".
+  """
+  for name, of_program in expected.items():
+    of_worker = found.get(name, "none")
+    if of_worker != of_program:
+      return f"has {name} {of_worker}, and the program {of_program}"
+  return None

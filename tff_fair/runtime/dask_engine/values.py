@@ -1,0 +1,151 @@
+"""Values in a portable form, which Dask pickles and moves.
+
+A structure is a list of its parts, a value of clients a list of their values, a
+tensor an array, and a dataset the message that TFF makes of it. The type says
+the rest: names, and the containers in which TFF returns structures.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.runtime import private_tff
+
+# Datasets of clients that a worker keeps. One that comes again need not be
+# built again, and the worker's own runtime knows it.
+_MOST_DATASETS = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class DataAtWorker:
+  """Stands for a client's dataset, which the worker builds.
+
+  So data never pass through the program.
+
+  Attributes:
+    build: From a client's id to its dataset. It can be pickled and hashed.
+    client_id: The client's id.
+  """
+
+  build: Callable[[int], tf.data.Dataset]
+  client_id: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Dataset:
+  """A dataset as TFF's message."""
+
+  message: bytes
+
+
+def portable(value: Any, type_spec: tff.Type) -> Any:
+  """Returns the portable form of a value.
+
+  Args:
+    value: As TFF's contexts take and return it.
+    type_spec: Its type.
+
+  Raises:
+    TypeError: If the value is not of the type.
+  """
+  if isinstance(type_spec, tff.FederatedType):
+    if type_spec.all_equal:
+      return portable(value, type_spec.member)
+    return [portable(member, type_spec.member) for member in value]
+  if isinstance(type_spec, tff.StructType):
+    parts = tff.structure.from_container(value)
+    if len(parts) != len(type_spec):
+      raise TypeError(f"Expected a value of type {type_spec}, found {value!r}.")
+    return [
+      portable(part, part_type)
+      for part, part_type in zip(parts, type_spec, strict=True)
+    ]
+  if isinstance(type_spec, tff.SequenceType):
+    return _portable_sequence(value, type_spec)
+  # Eager tensors and variables.
+  return value.numpy() if hasattr(value, "numpy") else value
+
+
+def structured(value: Any, type_spec: tff.Type) -> Any:
+  """Returns a value as a context takes it, from its portable form."""
+  if isinstance(type_spec, tff.FederatedType):
+    if type_spec.all_equal:
+      return structured(value, type_spec.member)
+    return [structured(member, type_spec.member) for member in value]
+  if isinstance(type_spec, tff.StructType):
+    return tff.structure.Struct(
+      (name, structured(part, part_type))
+      for (name, part_type), part in zip(
+        tff.structure.iter_elements(type_spec), value, strict=True
+      )
+    )
+  if isinstance(value, DataAtWorker):
+    return _built(value)
+  if isinstance(value, _Dataset):
+    return _read(value, type_spec)
+  return value
+
+
+def in_containers(value: Any, type_spec: tff.Type) -> Any:
+  """Returns a value as contexts return it, from its portable form."""
+  if isinstance(type_spec, tff.FederatedType):
+    if type_spec.all_equal:
+      return in_containers(value, type_spec.member)
+    return [in_containers(member, type_spec.member) for member in value]
+  if isinstance(type_spec, tff.StructType):
+    names = tff.structure.name_list_with_nones(type_spec)
+    parts = [
+      in_containers(part, part_type)
+      for part, part_type in zip(value, type_spec, strict=True)
+    ]
+    return _contained(names, parts, type_spec.python_container)
+  if isinstance(value, _Dataset):
+    return _read(value, type_spec)
+  return value
+
+
+def _contained(
+  names: Iterable[str | None],
+  parts: list[Any],
+  container: Callable[..., Any] | None,
+) -> Any:
+  """Returns parts in the container that TFF would choose for them."""
+  if None in names:
+    return parts if container is list else (container or tuple)(parts)
+  by_name = collections.OrderedDict(zip(names, parts, strict=True))
+  if not by_name and container is None:
+    return ()
+  if hasattr(container, "_fields") or hasattr(container, "__attrs_attrs__"):
+    return container(**by_name)  # A named tuple, or a class of attrs.
+  return by_name if container is None else container(by_name.items())
+
+
+def _portable_sequence(value: Any, type_spec: tff.SequenceType) -> Any:
+  if isinstance(value, DataAtWorker):
+    return value
+  if not isinstance(value, tf.data.Dataset):  # A list of elements.
+    value = list(value)
+  message, _ = tff.framework.serialize_value(value, type_spec)
+  return _Dataset(message.SerializeToString())
+
+
+def _read(dataset: _Dataset, type_spec: tff.SequenceType) -> Any:
+  message = private_tff.executor_pb2.Value.FromString(dataset.message)
+  value, _ = tff.framework.deserialize_value(message, type_spec)
+  if isinstance(value, tf.data.Dataset):
+    # So the next message need not make the graph again, see `sending`.
+    value.serialized_graph = message.sequence.serialized_graph_def
+    value.element_type = type_spec.element
+  return value
+
+
+@functools.lru_cache(_MOST_DATASETS)
+def _built(data: DataAtWorker) -> tf.data.Dataset:
+  return data.build(data.client_id)
