@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -43,6 +44,23 @@ class _Dataset:
   """A dataset as TFF's message."""
 
   message: bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class _Graph:
+  """A dataset on its way to a worker, as `sending` takes it.
+
+  TensorFlow would need 15 ms to make a dataset of a graph, which nobody reads.
+  """
+
+  serialized_graph: bytes
+  element_type: tff.Type
+
+
+# Those of a cohort that comes again.
+_messages: weakref.WeakKeyDictionary[tf.data.Dataset, _Dataset] = (
+  weakref.WeakKeyDictionary()
+)
 
 
 def portable(value: Any, type_spec: tff.Type) -> Any:
@@ -89,7 +107,9 @@ def structured(value: Any, type_spec: tff.Type) -> Any:
   if isinstance(value, DataAtWorker):
     return _built(value)
   if isinstance(value, _Dataset):
-    return _read(value, type_spec)
+    message = private_tff.executor_pb2.Value.FromString(value.message)
+    graph = message.sequence.serialized_graph_def
+    return _Graph(graph, type_spec.element)
   return value
 
 
@@ -107,7 +127,8 @@ def in_containers(value: Any, type_spec: tff.Type) -> Any:
     ]
     return _contained(names, parts, type_spec.python_container)
   if isinstance(value, _Dataset):
-    return _read(value, type_spec)
+    message = private_tff.executor_pb2.Value.FromString(value.message)
+    return tff.framework.deserialize_value(message, type_spec)[0]
   return value
 
 
@@ -131,19 +152,15 @@ def _portable_sequence(value: Any, type_spec: tff.SequenceType) -> Any:
   if isinstance(value, DataAtWorker):
     return value
   if not isinstance(value, tf.data.Dataset):  # A list of elements.
-    value = list(value)
+    return _message(list(value), type_spec)
+  if value not in _messages:
+    _messages[value] = _message(value, type_spec)
+  return _messages[value]
+
+
+def _message(value: Any, type_spec: tff.SequenceType) -> _Dataset:
   message, _ = tff.framework.serialize_value(value, type_spec)
   return _Dataset(message.SerializeToString())
-
-
-def _read(dataset: _Dataset, type_spec: tff.SequenceType) -> Any:
-  message = private_tff.executor_pb2.Value.FromString(dataset.message)
-  value, _ = tff.framework.deserialize_value(message, type_spec)
-  if isinstance(value, tf.data.Dataset):
-    # So the next message need not make the graph again, see `sending`.
-    value.serialized_graph = message.sequence.serialized_graph_def
-    value.element_type = type_spec.element
-  return value
 
 
 @functools.lru_cache(_MOST_DATASETS)
