@@ -31,6 +31,7 @@ def main() -> None:
       RunFolder(output_dir).check_usable()
     spec = run_flags.spec()
     workers = run_flags.workers()
+    options = run_flags.COMPUTING.options()
     progress.say_on_screen("Loading TensorFlow Federated ...")
     train = experiments.run  # Imports it.
     garbage.spare_what_stays()
@@ -38,7 +39,7 @@ def main() -> None:
       spec,
       output_dir,
       workers=workers,
-      **run_flags.COMPUTING.options(),
+      **options,
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )

@@ -6,8 +6,10 @@ from typing import Any
 from absl import flags
 
 from binaries.command_line import UsageError
+from tff_fair.runtime.dask_engine import addresses
 
-ENGINES = ("local", "workers")
+ENGINES = ("local", "workers", "dask")
+_SECONDS_TO_ANSWER = 5.0
 
 
 class ComputingFlags:
@@ -48,9 +50,25 @@ class ComputingFlags:
       "engine",
       None,
       ENGINES,
-      "Where to compute: in a worker on this machine (local), or in the TFF "
-      "workers of --workers (workers). By default workers if there are any, "
-      "else local. It changes no result.",
+      "Where to compute: in a worker on this machine (local), in the TFF "
+      "workers of --workers (workers), or in the workers of a Dask cluster "
+      "(dask). By default workers if there are any, dask if there is a "
+      "--scheduler, else local. It changes no result.",
+      flag_values=namespace,
+    )
+    self._scheduler = flags.DEFINE_string(
+      "scheduler",
+      None,
+      "The Dask scheduler of --engine=dask, as tcp://host:port or "
+      "tls://host:port. Without it, Dask starts workers on this machine.",
+      flag_values=namespace,
+    )
+    self._dask_workers = flags.DEFINE_integer(
+      "dask_workers",
+      None,
+      "How many Dask workers to start on this machine, processes of some 700 "
+      "MB each; by default one for each core.",
+      lower_bound=1,
       flag_values=namespace,
     )
     self._straggler_timeout = flags.DEFINE_float(
@@ -64,6 +82,8 @@ class ComputingFlags:
     )
     self.names = (
       self._engine.name,
+      self._scheduler.name,
+      self._dask_workers.name,
       self._straggler_timeout.name,
       self._round_timeout.name,
       self._wandb.name,
@@ -77,12 +97,40 @@ class ComputingFlags:
       UsageError: If a value is not valid.
     """
     return {
-      "engine": self._engine.value,
+      **self._cluster(),
       "straggler_timeout": _seconds(self._straggler_timeout) or None,
       "round_timeout": _seconds(self._round_timeout),
       "wandb": self._wandb.value or None,
       "compilation_cache": bool(self._compilation_cache.value),
     }
+
+  def _cluster(self) -> dict[str, Any]:
+    """Returns where to compute; to find out takes no TensorFlow."""
+    engine, scheduler = self._engine.value, self._scheduler.value
+    number = self._dask_workers.value
+    if scheduler is not None and number is not None:
+      raise UsageError(
+        f"--dask_workers={number}: starts workers on this machine, and "
+        "--scheduler has its own; leave one of the two out."
+      )
+    if scheduler is not None or number is not None:
+      engine = engine or "dask"
+      if engine != "dask":
+        raise UsageError(
+          f"--engine={engine}: takes no Dask cluster; leave --scheduler and "
+          "--dask_workers out, or choose dask."
+        )
+    try:
+      if engine == "dask":
+        addresses.check_installed()
+    except ModuleNotFoundError as error:
+      raise UsageError(f"--engine=dask: {error}") from error
+    try:
+      if scheduler is not None:
+        addresses.check(scheduler, timeout=_SECONDS_TO_ANSWER)
+    except (ConnectionError, ValueError) as error:
+      raise UsageError(f"--scheduler={scheduler}: {error}") from error
+    return {"engine": engine, "scheduler": scheduler, "dask_workers": number}
 
 
 def _seconds(flag: flags.FlagHolder[float | None]) -> float | None:

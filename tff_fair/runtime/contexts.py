@@ -7,7 +7,6 @@ for the thread that calls them.
 import atexit
 import contextlib
 import functools
-import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from tff_fair.runtime import (
   worker_addresses,
   workers,
 )
+from tff_fair.runtime.dask_engine import addresses
 from tff_fair.runtime.parts import context as parts_context
 from tff_fair.runtime.parts import cutting, remote_worker, worker_pool
 
@@ -310,11 +310,7 @@ def use_dask(
       f"Found num_workers={num_workers}: expected 1 or more, and no other "
       "cluster beside it."
     )
-  if importlib.util.find_spec("distributed") is None:
-    raise ModuleNotFoundError(
-      "Dask is not installed; install it with "
-      'pip install "tff-fair[dask]", or pip install distributed cryptography.'
-    )
+  addresses.check_installed()
   from tff_fair.runtime.dask_engine import clusters, engine  # noqa: PLC0415
 
   with contextlib.ExitStack() as opened:

@@ -1,5 +1,6 @@
 """Runs: from settings to a folder of results."""
 
+import contextlib
 import errno
 import itertools
 import json
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow_federated as tff
 
+import tasks
 from tff_fair import files, runtime, summing
 from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
@@ -22,6 +24,7 @@ from tff_fair.experiments.training import (
   assembly,
   client_data,
   connecting,
+  data_at_workers,
   event_files,
   loop,
   population,
@@ -49,6 +52,8 @@ def run(
   progress: bool = True,
   workers: Sequence[str] = (),
   engine: str | None = None,
+  scheduler: str | None = None,
+  dask_workers: int | None = None,
   straggler_timeout: float | None = None,
   command: str | None = None,
   wandb: str | None = None,
@@ -70,7 +75,11 @@ def run(
     workers: TFF workers to compute on, each as "host:port", from now on: as
       `tff_fair.runtime.use_workers` takes them.
     engine: Where to compute: "local", in a worker on this machine; "workers",
-      in those of `workers`. By default as `workers` and earlier calls say.
+      in those of `workers`; "dask", in those of a Dask cluster. By default as
+      `workers` and earlier calls say.
+    scheduler: The Dask scheduler, as "tcp://host:port"; by default Dask starts
+      workers on this machine.
+    dask_workers: How many; by default one for each core.
     straggler_timeout: Seconds after which another one of `workers` computes a
       part, too, that one has not ended; by default never.
     command: The command line to note in the folder; by default one that starts
@@ -100,8 +109,16 @@ def run(
   wandb_release.check_installed(wandb)
   paths = _paths(spec, output_dir)
   say = progress_report.say if progress else _say_nothing
+  computing = connecting.Computing(
+    engine=engine,
+    workers=workers,
+    scheduler=scheduler,
+    dask_workers=dask_workers,
+    straggler_timeout=straggler_timeout,
+  )
+  computing.prepare(say)
   plan = assembly.build(spec, _cache(spec, compilation_cache))
-  connecting.connect(engine, workers, straggler_timeout, plan.aggregation)
+  computing.connect(plan.aggregation)
   population.check_data(plan.task)
   config = configuration.build(
     spec,
@@ -241,7 +258,7 @@ def _train(
     else f"{folder.path}: a new run."
   )
   with (
-    client_data.opened(plan.task) as (train_data, test_data),
+    _data(spec, plan.task) as (train_data, test_data),
     progress_report.follow(
       spec.total_rounds,
       completed_rounds=completed,
@@ -265,6 +282,15 @@ def _train(
       f"{folder.path}: {plan.selection.num_without_improvement} evaluations in "
       f"a row have not improved {_column(plan.selection)}; that is enough."
     )
+
+
+def _data(
+  spec: RunSpec, task: tasks.Task
+) -> contextlib.AbstractContextManager[data_at_workers.Halves]:
+  """Opens the training and the test data of a run's clients."""
+  if runtime.builds_data():
+    return contextlib.nullcontext(data_at_workers.halves(spec, task))
+  return client_data.opened(task)
 
 
 def _rounds(

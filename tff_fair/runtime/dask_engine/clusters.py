@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -45,8 +46,20 @@ def connect(
     opened.enter_context(_quiet())
     client = _client(scheduler, timeout)
     opened.callback(client.close, timeout=_SECONDS_TO_CLOSE)
-  _check_versions(client)
+  check_versions(client, version.installed())
+  # Held until then: Dask drops what nobody asks for any more.
+  opened.callback(_prepare_workers(client).clear)
   return client
+
+
+def _prepare_workers(client: distributed.Client) -> list[distributed.Future]:
+  """Lets workers import TensorFlow while the program prepares its own part."""
+  return [
+    client.submit(
+      tasks.prepare, key=f"tff-prepare-{uuid.uuid4().hex}", workers=[worker]
+    )
+    for worker in client.nthreads()
+  ]
 
 
 def start_local(
@@ -107,8 +120,14 @@ def _client(scheduler: Any, timeout: float) -> distributed.Client:
     ) from error
 
 
-def _check_versions(client: distributed.Client) -> None:
+def check_versions(
+  client: distributed.Client, expected: Mapping[str, str]
+) -> None:
   """Checks the workers that there are; others are checked as they begin.
+
+  Args:
+    client: The connection to their scheduler.
+    expected: The versions of the program.
 
   Raises:
     ValueError: If a worker has another version of something.
@@ -116,9 +135,9 @@ def _check_versions(client: distributed.Client) -> None:
   found = client.run(version.installed, on_error="return")
   for worker, versions in found.items():
     if isinstance(versions, Mapping):
-      problem = tasks.difference(version.installed(), versions)
+      problem = tasks.difference(expected, versions)
     else:
-      problem = f"cannot run tff_fair: {_first_line(versions)}"
+      problem = f"cannot import tff_fair ({_first_line(versions)})"
     if problem is not None:
       raise ValueError(
         f"The Dask worker {worker} {problem}. Install the same versions on "

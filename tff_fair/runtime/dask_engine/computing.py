@@ -36,9 +36,7 @@ def compute(content: bytes, arg: Any) -> Any:
   comp = _read(content)
   parameter = comp.type_signature.parameter
   given = None if parameter is None else values.structured(arg, parameter)
-  with _starting:
-    context = _context()
-  result = context.invoke(comp, given)
+  result = context().invoke(comp, given)
   return values.portable(result, comp.type_signature.result)
 
 
@@ -48,9 +46,14 @@ def _read(content: bytes) -> tff.Computation:
   return native.NativeComputation.read(content, lambda type_spec: type_spec)
 
 
+def context() -> tff.framework.SyncContext:
+  """Returns the context of this process; the first call starts its worker."""
+  with _starting:
+    return _context()
+
+
 @functools.cache
 def _context() -> tff.framework.SyncContext:
-  """Returns the context of this process; the first call starts its worker."""
   if supervision.current() is None:
     # For as long as this process lives: lost workers are replaced.
     contextlib.ExitStack().enter_context(

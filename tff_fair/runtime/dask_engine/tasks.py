@@ -32,6 +32,14 @@ def keep(value: Packed) -> Any:
   return unpack(value)
 
 
+def prepare() -> None:
+  """Gets ready to compute."""
+  # Imports TensorFlow Federated, as below.
+  from tff_fair.runtime.dask_engine import computing  # noqa: PLC0415
+
+  computing.context()
+
+
 def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
   """Computes a call of a TFF computation.
 
@@ -50,7 +58,6 @@ def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
   version_error = difference(versions, version.installed())
   if version_error:
     raise VersionError(f"A Dask worker {version_error}.")
-  # It imports TensorFlow Federated.
   from tff_fair.runtime.dask_engine import computing  # noqa: PLC0415
 
   return computing.compute(content, unpack(arg))

@@ -1,0 +1,322 @@
+"""Tests of computing in the workers of a Dask cluster."""
+
+import functools
+import os
+import pickle
+import signal
+import socket
+import threading
+import time
+
+import distributed
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import small_problem
+from tff_fair import algorithms, runtime, version
+from tff_fair.runtime.dask_engine import addresses, clusters, tasks, values
+
+CLIENTS_PER_PART = 2
+SECONDS_OF_WORK = 0.5
+ROW = tff.TensorType(np.float32, [3])
+AT_CLIENTS = tff.FederatedType(ROW, tff.CLIENTS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_execution_afterwards():
+  """Leaves to later tests what they expect: a local worker."""
+  yield
+  process.cache_clear()
+  runtime.use_local()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+  """A cluster of two workers, which the tests share."""
+  with distributed.LocalCluster(
+    n_workers=2, threads_per_worker=1, dashboard_address=None
+  ) as cluster:
+    yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+  """Computes in this cluster; returns the client."""
+  yield runtime.use_dask(cluster, CLIENTS_PER_PART, worker_timeout=60.0)
+  runtime.stop()
+
+
+@functools.cache
+def process(name):
+  return algorithms.build(
+    name,
+    small_problem.functional_model(),
+    client_optimizer=small_problem.optimizer(),
+    batch_size=small_problem.BATCH_SIZE,
+  )
+
+
+def two_rounds(name, clients):
+  output = process(name).next(process(name).initialize(), clients)
+  return output, process(name).next(output.state, clients)
+
+
+def assert_same(found, expected):
+  tf.nest.assert_same_structure(found, expected)
+  for a, b in zip(
+    tf.nest.flatten(found), tf.nest.flatten(expected), strict=True
+  ):
+    assert np.asarray(a).dtype == np.asarray(b).dtype
+    np.testing.assert_array_equal(a, b)
+
+
+# One method that streams, and one that collects the updates.
+@pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
+def test_rounds_are_those_of_a_local_worker_bit_for_bit(name, client):
+  del client
+  datasets = [*map(small_problem.whole, small_problem.CLIENT_IDS)]
+  references = [
+    runtime.DataAtWorker(small_problem.whole, client_id)
+    for client_id in small_problem.CLIENT_IDS
+  ]
+  found = [two_rounds(name, given) for given in (datasets, references)]
+  runtime.use_local(clients_per_part=CLIENTS_PER_PART)
+  expected = two_rounds(name, datasets)
+  for rounds in found:
+    assert type(rounds[1].state) is type(expected[1].state)
+    assert_same(rounds, expected)
+
+
+@tff.tensorflow.computation(ROW)
+def slow(x):
+  start = tf.timestamp()
+  return tf.while_loop(
+    lambda _: tf.timestamp() - start < SECONDS_OF_WORK,
+    lambda y: (tf.identity(y),),
+    (tf.sin(x),),
+  )[0]
+
+
+@tff.federated_computation(AT_CLIENTS)
+def slow_sum(rows):
+  return tff.federated_sum(tff.federated_map(slow, rows))
+
+
+@tff.federated_computation(AT_CLIENTS)
+def quick_sum(rows):
+  return tff.federated_sum(rows)
+
+
+def rows(number):
+  """Values whose sum depends on the order in which they are added."""
+  random = np.random.default_rng(number)
+  scales = 10.0 ** random.integers(-3, 4, size=(number, 1))
+  return [*(random.normal(size=(number, 3)) * scales).astype(np.float32)]
+
+
+def test_all_workers_compute_at_the_same_time(client):
+  quick_sum(rows(4))
+  start = time.monotonic()
+  slow_sum(rows(8))  # Four parts of two clients, one client at a time.
+  assert time.monotonic() - start < 8 * SECONDS_OF_WORK
+  log = client.run(lambda dask_worker: [*dask_worker.state.log])
+  for entries in log.values():
+    assert any("executing" in entry for entry in entries)
+
+
+def test_errors_of_a_computation_are_its_own(client):
+  del client
+
+  @tff.tensorflow.computation(np.float32)
+  def fail(x):
+    with tf.control_dependencies([tf.debugging.Assert(x < 0, ["on purpose"])]):
+      return tf.identity(x)
+
+  with pytest.raises(Exception, match="on purpose"):
+    fail(1.0)
+
+
+def build_none(client_id):
+  raise OSError(f"no file of client {client_id}")
+
+
+def test_errors_of_data_at_workers_are_their_own(client):
+  del client
+  clients = [runtime.DataAtWorker(build_none, 7)]
+  with pytest.raises(OSError, match="no file of client 7"):
+    process("fedavg").next(process("fedavg").initialize(), clients)
+
+
+def test_nothing_is_held_after_a_round(client):
+  quick_sum(rows(5))
+  held = client.run_on_scheduler(count_tasks)
+  quick_sum(rows(5))
+  deadline = time.monotonic() + 20.0
+  while client.run_on_scheduler(count_tasks) > held:
+    assert time.monotonic() < deadline
+    time.sleep(0.1)
+
+
+def count_tasks(dask_scheduler):
+  return len(dask_scheduler.tasks)
+
+
+def test_a_worker_that_is_killed_in_a_round_changes_nothing(client):
+  given = rows(8)
+  expected = slow_sum(given)
+  pids = client.run(os.getpid)
+
+  def kill():
+    time.sleep(1.5 * SECONDS_OF_WORK)
+    os.kill(min(pids.values()), signal.SIGKILL)
+
+  killing = threading.Thread(target=kill)
+  killing.start()
+  np.testing.assert_array_equal(slow_sum(given), expected)
+  killing.join()
+  assert min(pids.values()) not in client.run(os.getpid).values()
+
+
+# What needs no worker.
+
+
+@pytest.fixture
+def empty_cluster():
+  with distributed.LocalCluster(
+    n_workers=0, processes=False, protocol="tcp://", dashboard_address=None
+  ) as cluster:
+    yield cluster
+
+
+def test_without_a_worker_it_waits_and_then_tells(empty_cluster):
+  runtime.use_dask(empty_cluster.scheduler_address, worker_timeout=1.0)
+  said = []
+  with (
+    runtime.supervised(say=said.append),
+    pytest.raises(runtime.WorkerLostError, match="has had no worker for 1 s"),
+  ):
+    quick_sum(rows(2))
+  assert len(said) == 1
+  assert "has no worker" in said[0]
+
+
+def test_a_scheduler_that_goes_is_told(empty_cluster):
+  runtime.use_dask(empty_cluster.scheduler_address)
+  closing = threading.Timer(1.0, empty_cluster.close)
+  closing.start()
+  with pytest.raises(runtime.WorkerLostError, match="scheduler at .* is gone"):
+    quick_sum(rows(2))
+  closing.join()
+
+
+def test_a_scheduler_that_is_not_there_is_told():
+  with socket.create_server(("127.0.0.1", 0)) as silent:
+    port = silent.getsockname()[1]
+    start = time.monotonic()
+    with pytest.raises(ConnectionError, match=f"127.0.0.1:{port} within 1 s"):
+      runtime.use_dask(f"tcp://127.0.0.1:{port}", timeout=1.0)
+    assert time.monotonic() - start < 10.0
+  with pytest.raises(ConnectionError, match="Connection refused"):
+    addresses.check(f"tcp://127.0.0.1:{port}", timeout=1.0)
+
+
+@pytest.mark.parametrize(
+  "address", ["host", "host:1", "tcp://host", "tcp://host:0", "http://host:1"]
+)
+def test_what_is_no_address_is_told(address):
+  with pytest.raises(ValueError, match="tcp://host:port"):
+    addresses.check(address, timeout=1.0)
+
+
+def test_numbers_are_checked():
+  with pytest.raises(ValueError, match="clients_per_part"):
+    runtime.use_dask(clients_per_part=-1)
+  with pytest.raises(ValueError, match="num_workers=0"):
+    runtime.use_dask(num_workers=0)
+  with pytest.raises(ValueError, match="no other cluster"):
+    runtime.use_dask("tcp://127.0.0.1:1", num_workers=2)
+
+
+def test_without_dask_one_line_tells_what_to_install(monkeypatch):
+  monkeypatch.setattr(addresses.importlib.util, "find_spec", lambda _: None)
+  with pytest.raises(ModuleNotFoundError, match=r"tff-fair\[dask\]"):
+    runtime.use_dask("tcp://127.0.0.1:1")
+
+
+class _Client:
+  """A client whose one worker answers so."""
+
+  def __init__(self, answer):
+    self._answer = answer
+
+  def run(self, function, on_error):
+    assert function is version.installed
+    assert on_error == "return"
+    return {"tcp://10.0.0.1:1": self._answer}
+
+
+@pytest.mark.parametrize(
+  ("answer", "message"),
+  [
+    (
+      {"Python": "3.10", "tff_fair": "1"},
+      "10.0.0.1:1 has Python 3.10, and the",
+    ),
+    ({"Python": "3.11"}, "has tff_fair none, and the program 1"),
+    (
+      ModuleNotFoundError("No module named 'tff_fair'"),
+      "cannot import tff_fair",
+    ),
+  ],
+)
+def test_another_version_at_a_worker_is_told(answer, message):
+  expected = {"Python": "3.11", "tff_fair": "1"}
+  clusters.check_versions(_Client(dict(expected)), expected)
+  with pytest.raises(ValueError, match=message):
+    clusters.check_versions(_Client(answer), expected)
+
+
+def test_a_worker_that_comes_later_is_checked_too():
+  others = {**version.installed(), "tensorflow-federated": "0.1"}
+  with pytest.raises(tasks.VersionError, match="and the program 0.1"):
+    tasks.compute(others, b"", None)
+
+
+# Values on their way.
+
+FLOATS = tff.StructType([np.float32, tff.TensorType(np.float32, [2])])
+NAMED = tff.to_type(
+  {"a": np.int32, "b": [tff.TensorType(str), FLOATS], "c": ()}
+)
+
+
+def test_values_come_out_in_the_containers_of_their_type():
+  given = {"a": 3, "b": ["x", (np.float32(1), np.ones(2, np.float32))], "c": ()}
+  found = values.portable(given, NAMED)
+  found = pickle.loads(pickle.dumps(found))
+  contained = values.in_containers(found, NAMED)
+  assert [type(contained), type(contained["b"])] == [dict, list]
+  assert type(contained["b"][1]) is tuple
+  assert contained["c"] == ()
+  assert_same(contained, given)
+  struct = values.structured(found, NAMED)
+  assert tff.structure.name_list_with_nones(struct) == ["a", "b", "c"]
+  assert struct.b[1][0] == 1
+
+
+def test_a_value_of_another_size_is_refused():
+  with pytest.raises(TypeError, match="Expected a value of type"):
+    values.portable([1.0], FLOATS)
+
+
+def test_datasets_come_back_as_they_went():
+  dataset = tf.data.Dataset.range(5).batch(2)
+  type_spec = tff.SequenceType(tff.TensorType(np.int64, [None]))
+  message = pickle.loads(pickle.dumps(values.portable(dataset, type_spec)))
+  found = values.in_containers(message, type_spec)
+  assert [x.tolist() for x in found] == [[0, 1], [2, 3], [4]]
+  assert values.portable(dataset, type_spec) is values.portable(
+    dataset, type_spec
+  )
