@@ -27,7 +27,6 @@ WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "scipy", "sklearn", "tqdm")
 EVENTS = ("tensorboard",)
 # Those that only some users have: imported late.
 EXTRAS = ("distributed", "optuna", "submitit", "wandb")
-DASK = ("cloudpickle", "dask", "distributed")
 
 # Values that travel, and the checks of them.
 SHARED = ("tff_fair.checks", "tff_fair.hyperparameters", "tff_fair.types")
@@ -64,7 +63,7 @@ LAYERS = {
   "tff_fair.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
     ("tff_fair.phases", "tff_fair.version"),
-    (*TFF, "grpc", *DASK),
+    (*TFF, "grpc", "distributed"),
   ),
   "tff_fair.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),

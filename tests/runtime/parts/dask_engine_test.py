@@ -1,5 +1,6 @@
 """Tests of computing in the workers of a Dask cluster."""
 
+import collections
 import functools
 import os
 import pickle
@@ -206,7 +207,7 @@ def test_a_scheduler_that_goes_is_told(empty_cluster):
   runtime.use_dask(empty_cluster.scheduler_address)
   closing = threading.Timer(1.0, empty_cluster.close)
   closing.start()
-  with pytest.raises(runtime.WorkerLostError, match="scheduler at .* is gone"):
+  with pytest.raises(runtime.WorkerLostError, match=r"scheduler at .* is gone"):
     quick_sum(rows(2))
   closing.join()
 
@@ -280,7 +281,7 @@ def test_another_version_at_a_worker_is_told(answer, message):
 
 def test_a_worker_that_comes_later_is_checked_too():
   others = {**version.installed(), "tensorflow-federated": "0.1"}
-  with pytest.raises(tasks.VersionError, match="and the program 0.1"):
+  with pytest.raises(tasks.VersionError, match=r"and the program 0\.1"):
     tasks.compute(others, b"", None)
 
 
@@ -288,16 +289,21 @@ def test_a_worker_that_comes_later_is_checked_too():
 
 FLOATS = tff.StructType([np.float32, tff.TensorType(np.float32, [2])])
 NAMED = tff.to_type(
-  {"a": np.int32, "b": [tff.TensorType(str), FLOATS], "c": ()}
+  collections.OrderedDict(a=np.int32, b=[tff.TensorType(np.str_), FLOATS], c=())
 )
 
 
 def test_values_come_out_in_the_containers_of_their_type():
-  given = {"a": 3, "b": ["x", (np.float32(1), np.ones(2, np.float32))], "c": ()}
+  given = collections.OrderedDict(
+    a=3, b=["x", (np.float32(1), np.ones(2, np.float32))], c=()
+  )
   found = values.portable(given, NAMED)
   found = pickle.loads(pickle.dumps(found))
   contained = values.in_containers(found, NAMED)
-  assert [type(contained), type(contained["b"])] == [dict, list]
+  assert [type(contained), type(contained["b"])] == [
+    collections.OrderedDict,
+    list,
+  ]
   assert type(contained["b"][1]) is tuple
   assert contained["c"] == ()
   assert_same(contained, given)

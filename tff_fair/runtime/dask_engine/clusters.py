@@ -10,19 +10,19 @@ import signal
 import sys
 import tempfile
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import dask
 import distributed
 
 from tff_fair import version
 from tff_fair.runtime.dask_engine import tasks
 
 _SECONDS_TO_CLOSE = 5.0
-# The programs of a user warn of graphs that should have been data. A state is
-# data of one round.
-_SETTINGS = {"distributed.admin.large-graph-warning-threshold": "2GB"}
+# Dask warns of large values in tasks: they should be data that workers load. A
+# state is new in each round.
+_WARNING_OF_STATES = "Sending large graph"
 
 
 def connect(
@@ -39,7 +39,7 @@ def connect(
     ConnectionError: If it does not answer in time.
     ValueError: If its workers cannot work with this program.
   """
-  opened.enter_context(dask.config.set(_SETTINGS))
+  warnings.filterwarnings("ignore", message=_WARNING_OF_STATES)
   if isinstance(scheduler, distributed.Client):
     client = scheduler
   else:

@@ -11,9 +11,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import cloudpickle
 import distributed
 import tensorflow_federated as tff
+from distributed.protocol import pickle
 
 from tff_fair import version
 from tff_fair.runtime import native, supervision
@@ -114,7 +114,7 @@ class DaskEngine:
       content = native.compile_ahead(comp).content()
       # Dask learns by the name how long its tasks take.
       name = f"tff_{hashlib.sha256(content).hexdigest()[:8]}"
-      packed = tasks.Packed(cloudpickle.dumps(content))
+      packed = tasks.Packed(pickle.dumps(content))
       held = self._submit("tff-computation", tasks.keep, packed)
       known = self._sent[comp] = _Computation(name, held)
     return known
@@ -200,7 +200,7 @@ class _Computation:
 
 
 def _pack(value: Any, type_spec: tff.Type) -> tasks.Packed:
-  return tasks.Packed(cloudpickle.dumps(values.portable(value, type_spec)))
+  return tasks.Packed(pickle.dumps(values.portable(value, type_spec)))
 
 
 def _packed_around_held(arg: Any, type_spec: tff.Type) -> Any:
