@@ -2,10 +2,10 @@
 
 import ast
 
-import dask_jobqueue
 import pytest
 import yaml
 from absl import flags
+from dask_jobqueue.slurm import SLURMCluster
 from distributed.cli import dask_scheduler, dask_worker
 
 from binaries.flags import run_flags
@@ -86,7 +86,9 @@ def test_volumes_are_claimed_and_mounted(parts):
   assert ("PersistentVolumeClaim", claim) in parts
   assert mount["name"] == volume["name"]
   command = template["containers"][0]["command"]
-  assert any(w.startswith(f"--output_dir={mount['mountPath']}") for w in command)
+  assert any(
+    w.startswith(f"--output_dir={mount['mountPath']}") for w in command
+  )
 
 
 def test_only_these_pods_reach_each_other(parts):
@@ -117,7 +119,7 @@ def slurm_settings():
 
 
 def test_slurm_gets_a_job_that_starts_a_worker():
-  with dask_jobqueue.SLURMCluster(**slurm_settings()) as cluster:
+  with SLURMCluster(**slurm_settings()) as cluster:
     script = cluster.job_script()
     address = cluster.scheduler_address
   assert script.startswith("#!/usr/bin/env bash")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import socket
-from typing import TypeAlias
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,20 @@ from tasks import task as tasks_task
 from tff_fair import runtime
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import client_data, scoring
+
+
+class Clients(Protocol):
+  """Returns the data of clients by id, or what stands for it."""
+
+  def __call__(self, client_ids: client_data.Ids) -> list[Any]:
+    """See `client_data.ClientData`."""
+
+  def prepare(self, client_ids: client_data.Ids) -> None:
+    """Begins to load the data that the next calls ask for."""
+
+  def label_variance(self, client_id: int) -> float:
+    """Returns `scoring.variance` of a client. Labels must be numbers."""
+
 
 # A worker may serve several runs, each with two halves.
 _MOST_SOURCES = 8
@@ -94,13 +108,7 @@ class DataAtWorkers:
     return scoring.variance(self._split.load(client_id)[1])
 
 
-Halves: TypeAlias = (
-  "tuple[client_data.ClientData | DataAtWorkers,"
-  " client_data.ClientData | DataAtWorkers]"
-)
-
-
-def halves(spec: RunSpec, task: tasks.Task) -> Halves:
+def halves(spec: RunSpec, task: tasks.Task) -> tuple[Clients, Clients]:
   """Returns the training and the test data of a run's clients.
 
   Args:
@@ -111,7 +119,7 @@ def halves(spec: RunSpec, task: tasks.Task) -> Halves:
     tasks.DataError: If the data cannot be used.
   """
 
-  def half(name: str, split: tasks.Split) -> DataAtWorkers:
+  def half(name: Literal["train", "test"], split: tasks.Split) -> DataAtWorkers:
     source = tasks.ClientSource(
       task=spec.task,
       options=spec.task_options,

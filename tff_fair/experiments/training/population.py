@@ -12,7 +12,13 @@ import tff_fair
 from tff_fair import compilation_cache
 from tff_fair.experiments import scores
 from tff_fair.experiments.scores import ACCURACY, Score
-from tff_fair.experiments.training import client_data, loop, rounds, scoring
+from tff_fair.experiments.training import (
+  client_data,
+  data_at_workers,
+  loop,
+  rounds,
+  scoring,
+)
 
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300
@@ -44,7 +50,7 @@ def has_personal_models(
 
 def build_losses(
   task: tasks.Task,
-  train_data: client_data.ClientData,
+  train_data: data_at_workers.Clients,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
   """Returns a function from a state and clients to losses of its global model.
@@ -72,7 +78,7 @@ def build_evaluation(
   task: tasks.Task,
   process: tff.learning.templates.LearningProcess,
   *,
-  test_data: client_data.ClientData | None = None,
+  test_data: data_at_workers.Clients | None = None,
   client_ids: client_data.Ids | None = None,
   attackers: Sequence[int] = (),
   clients_per_call: int = _CLIENTS_PER_CALL,
@@ -164,7 +170,7 @@ def _parts(
 def _columns(
   evaluate_clients: tff.Computation,
   model: Sequence[object],
-  data: client_data.ClientData,
+  data: data_at_workers.Clients,
   parts: Sequence[np.ndarray],
 ) -> dict[str, np.ndarray]:
   """Returns the rows of clients, evaluated in parts, as columns."""

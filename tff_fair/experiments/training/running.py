@@ -286,7 +286,9 @@ def _train(
 
 def _data(
   spec: RunSpec, task: tasks.Task
-) -> contextlib.AbstractContextManager[data_at_workers.Halves]:
+) -> contextlib.AbstractContextManager[
+  tuple[data_at_workers.Clients, data_at_workers.Clients]
+]:
   """Opens the training and the test data of a run's clients."""
   if runtime.builds_data():
     return contextlib.nullcontext(data_at_workers.halves(spec, task))
@@ -297,7 +299,7 @@ def _rounds(
   spec: RunSpec,
   plan: assembly.Plan,
   sample: sampling.Sampler,
-  train_data: client_data.ClientData,
+  train_data: data_at_workers.Clients,
   follower: progress_report.Follower,
 ) -> rounds.Rounds:
   def prepare(round_num: int) -> None:
@@ -321,7 +323,7 @@ def _rounds(
 
 def _evaluation(
   plan: assembly.Plan,
-  test_data: client_data.ClientData,
+  test_data: data_at_workers.Clients,
   follower: progress_report.Follower,
 ) -> Callable[[rounds.State], loop.Evaluation]:
   evaluate = population.build_evaluation(

@@ -53,6 +53,8 @@ class DaskEngine:
       worker_timeout: Seconds to wait for a worker while there is none.
     """
     self._client = client
+    assert client.scheduler is not None  # It is connected.
+    self._address = client.scheduler.address
     self._worker_timeout = worker_timeout
     self._versions = version.installed()
     self._sent: weakref.WeakKeyDictionary[tff.Computation, _Computation] = (
@@ -172,18 +174,10 @@ class DaskEngine:
     """Calls a function of Dask's, which fails if the scheduler is gone."""
     try:
       return function(*args, **options)
-    except (
-      distributed.CancelledError,
-      distributed.comm.CommClosedError,
-      OSError,
-    ) as error:
+    except (distributed.CancelledError, OSError) as error:
       raise supervision.WorkerLostError(
         f"the Dask scheduler at {self._address} is gone"
       ) from error
-
-  @property
-  def _address(self) -> str:
-    return str(self._client.scheduler.address)
 
 
 @dataclasses.dataclass(frozen=True)

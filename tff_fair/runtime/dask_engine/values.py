@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -133,19 +133,23 @@ def in_containers(value: Any, type_spec: tff.Type) -> Any:
 
 
 def _contained(
-  names: Iterable[str | None],
-  parts: list[Any],
+  names: Sequence[str | None],
+  parts: Sequence[Any],
   container: Callable[..., Any] | None,
 ) -> Any:
   """Returns parts in the container that TFF would choose for them."""
-  if None in names:
-    return parts if container is list else (container or tuple)(parts)
-  by_name = collections.OrderedDict(zip(names, parts, strict=True))
-  if not by_name and container is None:
-    return ()
-  if hasattr(container, "_fields") or hasattr(container, "__attrs_attrs__"):
-    return container(**by_name)  # A named tuple, or a class of attrs.
-  return by_name if container is None else container(by_name.items())
+  named = [
+    (name, part)
+    for name, part in zip(names, parts, strict=True)
+    if name is not None
+  ]
+  if container is not None and (
+    hasattr(container, "_fields") or hasattr(container, "__attrs_attrs__")
+  ):
+    return container(**dict(named))  # A named tuple, or a class of attrs.
+  if not named:
+    return (container or tuple)(parts)
+  return (container or collections.OrderedDict)(named)
 
 
 def _portable_sequence(value: Any, type_spec: tff.SequenceType) -> Any:
