@@ -23,7 +23,8 @@ from tff_fair import algorithms, runtime, version
 from tff_fair.runtime.dask_engine import addresses, clusters, tasks, values
 
 CLIENTS_PER_PART = 2
-SECONDS_OF_WORK = 0.5
+SECONDS_OF_WORK = 0.3
+ANY_PORT = "127.0.0.1:0"
 ROW = tff.TensorType(np.float32, [3])
 AT_CLIENTS = tff.FederatedType(ROW, tff.CLIENTS)
 
@@ -40,7 +41,7 @@ def local_execution_afterwards():
 def cluster():
   """A cluster of two workers, which the tests share."""
   with distributed.LocalCluster(
-    n_workers=2, threads_per_worker=1, dashboard_address=None
+    n_workers=2, threads_per_worker=1, dashboard_address=ANY_PORT
   ) as cluster:
     yield cluster
 
@@ -120,9 +121,10 @@ def rows(number):
 
 
 def test_parts_are_spread_over_the_workers(client):
+  slow_sum(rows(2))  # Now both are ready.
   before = executed(client)
-  slow_sum(rows(8))  # Four parts of two clients.
-  assert all(len(executed(client)[w] - keys) >= 2 for w, keys in before.items())
+  slow_sum(rows(16))  # Eight parts of two clients.
+  assert all(executed(client)[w] - keys for w, keys in before.items())
 
 
 def executed(client):
@@ -193,7 +195,7 @@ def test_a_worker_that_is_killed_in_a_round_changes_nothing(client):
 @pytest.fixture
 def empty_cluster():
   with distributed.LocalCluster(
-    n_workers=0, processes=False, protocol="tcp://", dashboard_address=None
+    n_workers=0, processes=False, protocol="tcp://", dashboard_address=ANY_PORT
   ) as cluster:
     yield cluster
 

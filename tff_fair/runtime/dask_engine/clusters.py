@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import importlib.util
 import logging
@@ -9,6 +10,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
@@ -19,7 +21,7 @@ import distributed
 from tff_fair import version
 from tff_fair.runtime.dask_engine import tasks
 
-_SECONDS_TO_CLOSE = 5.0
+_SECONDS_TO_CLOSE = 3.0
 # Dask warns of large values in tasks: they should be data that workers load. A
 # state is new in each round.
 _WARNING_OF_STATES = "Sending large graph"
@@ -108,8 +110,22 @@ def _security() -> distributed.Security | None:
 
 
 def _client(scheduler: Any, timeout: float) -> distributed.Client:
+  found: concurrent.futures.Future[distributed.Client] = (
+    concurrent.futures.Future()
+  )
+
+  def connect() -> None:
+    try:
+      found.set_result(
+        distributed.Client(scheduler, timeout=timeout, set_as_default=False)
+      )
+    except BaseException as error:
+      found.set_exception(error)
+
+  # Where somebody listens and says nothing, Dask waits for ever.
+  threading.Thread(target=connect, daemon=True).start()
   try:
-    return distributed.Client(scheduler, timeout=timeout, set_as_default=False)
+    return found.result(timeout + _SECONDS_TO_CLOSE)
   # Whatever it is: addresses, certificates and protocols have errors of their
   # own kinds.
   except Exception as error:
@@ -146,8 +162,7 @@ def check_versions(
 
 
 def _first_line(error: object) -> str:
-  name = type(error).__name__
-  return f"{name}: {error}".partition("\n")[0]
+  return f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
 
 
 @contextlib.contextmanager
