@@ -121,7 +121,8 @@ def rows(number):
 
 
 def test_parts_are_spread_over_the_workers(client):
-  slow_sum(rows(2))  # Now both are ready.
+  while any(client.processing().values()):  # They get ready.
+    time.sleep(0.1)
   before = executed(client)
   slow_sum(rows(16))  # Eight parts of two clients.
   assert all(executed(client)[w] - keys for w, keys in before.items())
@@ -331,7 +332,8 @@ def test_datasets_come_back_as_they_went():
   type_spec = tff.SequenceType(tff.TensorType(np.int64, [None]))
   message = pickle.loads(pickle.dumps(values.portable(dataset, type_spec)))
   found = values.in_containers(message, type_spec)
-  assert [x.tolist() for x in found] == [[0, 1], [2, 3], [4]]
+  elements = [x.tolist() for x in found.as_numpy_iterator()]
+  assert elements == [[0, 1], [2, 3], [4]]
   assert values.portable(dataset, type_spec) is values.portable(
     dataset, type_spec
   )
@@ -375,7 +377,7 @@ def test_a_cluster_of_the_program_ends_with_it_and_is_its_own(
     address, pid = program.stdout.readline().split()
     # Others cannot connect, and Ctrl-C does not reach the worker.
     assert address.startswith("tls://127.0.0.1:")
-    assert blocked_signals(pid) & 1 << (signal.SIGINT - 1)
+    assert ignored_signals(pid) & 1 << (signal.SIGINT - 1)
     if is_killed:
       program.kill()
     else:
@@ -389,7 +391,7 @@ def test_a_cluster_of_the_program_ends_with_it_and_is_its_own(
     time.sleep(0.1)
 
 
-def blocked_signals(pid):
+def ignored_signals(pid):
   with open(f"/proc/{pid}/status") as status:
-    (line,) = (line for line in status if line.startswith("SigBlk:"))
+    (line,) = (line for line in status if line.startswith("SigIgn:"))
   return int(line.split()[1], 16)

@@ -48,6 +48,8 @@ def connect(
     opened.enter_context(_quiet())
     client = _client(scheduler, timeout)
     opened.callback(client.close, timeout=_SECONDS_TO_CLOSE)
+  if isinstance(scheduler, distributed.LocalCluster) and scheduler.processes:
+    client.register_plugin(WithoutCtrlC())
   check_versions(client, version.installed())
   # Held until then: Dask drops what nobody asks for any more.
   opened.callback(_prepare_workers(client).clear)
@@ -82,18 +84,29 @@ def start_local(
       prefix="tff_fair_dask_", ignore_cleanup_errors=True
     )
   )
-  with _blocked(signal.SIGINT):
-    cluster = distributed.LocalCluster(
-      n_workers=num_workers or len(os.sched_getaffinity(0)),
-      threads_per_worker=1,
-      processes=True,
-      dashboard_address="127.0.0.1:0",
-      local_directory=folder,
-      security=_security(),
-      silence_logs=logging.CRITICAL,
-    )
+  cluster = distributed.LocalCluster(
+    n_workers=num_workers or len(os.sched_getaffinity(0)),
+    threads_per_worker=1,
+    processes=True,
+    dashboard_address="127.0.0.1:0",
+    local_directory=folder,
+    security=_security(),
+    silence_logs=logging.CRITICAL,
+  )
   opened.callback(cluster.close, timeout=_SECONDS_TO_CLOSE)
   return cluster
+
+
+class WithoutCtrlC(distributed.WorkerPlugin):
+  """Leaves Ctrl-C to the program, which may still need its workers.
+
+  In a terminal it reaches all processes.
+  """
+
+  def setup(self, worker: distributed.Worker) -> None:
+    """Called in each worker as it starts."""
+    del worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _security() -> distributed.Security | None:
@@ -175,17 +188,3 @@ def _quiet() -> Iterator[None]:
     yield
   finally:
     logger.setLevel(former)
-
-
-@contextlib.contextmanager
-def _blocked(number: signal.Signals) -> Iterator[None]:
-  """Keeps a signal from threads and processes that are started meanwhile.
-
-  Ctrl-C in a terminal reaches the program and all its processes. The program
-  may still need these.
-  """
-  former = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
-  try:
-    yield
-  finally:
-    signal.pthread_sigmask(signal.SIG_SETMASK, former)
