@@ -30,6 +30,7 @@ TESTS = pathlib.Path(__file__).resolve().parent
 #   program  Whole programs and experiments, in a local worker too.
 TIERS = {
   # Files and folders of another tier than the folder around them.
+  "binaries/flags/dask_flags_test.py": "pure",
   "examples/clusters_test.py": "pure",
   "experiments/exporting/export_test.py": "program",
   "experiments/interruption_test.py": "program",
