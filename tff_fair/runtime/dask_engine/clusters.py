@@ -22,6 +22,7 @@ from tff_fair import version
 from tff_fair.runtime.dask_engine import tasks
 
 _SECONDS_TO_CLOSE = 3.0
+_SECONDS_TO_END = 30.0  # Of a cluster: busy workers are killed after four.
 # Dask warns of large values in tasks: they should be data that workers load. A
 # state is new in each round.
 _WARNING_OF_STATES = "Sending large graph"
@@ -93,8 +94,14 @@ def start_local(
     security=_security(),
     silence_logs=logging.CRITICAL,
   )
-  opened.callback(cluster.close, timeout=_SECONDS_TO_CLOSE)
+  opened.callback(_close, cluster)
   return cluster
+
+
+def _close(cluster: distributed.LocalCluster) -> None:
+  # Workers that are still there end with this program.
+  with contextlib.suppress(TimeoutError):
+    cluster.close(timeout=_SECONDS_TO_END)
 
 
 class WithoutCtrlC(distributed.WorkerPlugin):

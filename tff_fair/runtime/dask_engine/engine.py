@@ -134,21 +134,9 @@ class DaskEngine:
     Raises:
       WorkerLostError: If the scheduler is gone, or no worker is left.
     """
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-    def tell(_: distributed.Future) -> None:
-      with contextlib.suppress(RuntimeError):  # Nobody waits any more.
-        loop.call_soon_threadsafe(ended.set)
-
-    future.add_done_callback(tell)
+    loop = asyncio.get_running_loop()
     alone_since: float | None = None
-    while True:
-      try:
-        await asyncio.wait_for(ended.wait(), _SECONDS_PER_LOOK)
-      except TimeoutError:
-        pass
-      else:
-        return
+    while not await asyncio.to_thread(_has_ended, future):
       workers = await asyncio.to_thread(self._reporting, self._client.nthreads)
       if workers:
         alone_since = None
@@ -178,6 +166,17 @@ class DaskEngine:
       raise supervision.WorkerLostError(
         f"the Dask scheduler at {self._address} is gone"
       ) from error
+
+
+def _has_ended(future: distributed.Future) -> bool:
+  """Waits for a task, but not for long."""
+  try:
+    distributed.wait([future], timeout=_SECONDS_PER_LOOK)
+  except TimeoutError:
+    return False
+  except distributed.CancelledError:  # Whoever asks for the result gets it.
+    return True
+  return True
 
 
 @dataclasses.dataclass(frozen=True)
