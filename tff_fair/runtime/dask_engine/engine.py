@@ -171,11 +171,9 @@ class DaskEngine:
 def _has_ended(future: distributed.Future) -> bool:
   """Waits for a task, but not for long."""
   try:
-    distributed.wait([future], timeout=_SECONDS_PER_LOOK)
+    future.exception(timeout=_SECONDS_PER_LOOK)
   except TimeoutError:
     return False
-  except distributed.CancelledError:  # Whoever asks for the result gets it.
-    return True
   return True
 
 
