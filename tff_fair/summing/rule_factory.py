@@ -186,6 +186,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     return (
       self._aggregation == ways.TWO_PHASE
       and self._rule.geometry is types.Geometry.NONE
+      and self._dp is None
       and not bounds_updates
     )
 
