@@ -134,7 +134,6 @@ def _fresh_cohorts(
     client_optimizer=optimizer,
     batch_size=_BATCH_SIZE.value,
     loss_at="training",
-    data_in_files=True,
   )
   return {
     "fresh cohort": _fresh_rounds(

@@ -43,7 +43,6 @@ def main(argv: list[str]) -> None:
     model,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
     batch_size=16,
-    data_in_files=True,
     num_clients=task.num_clients,
     shuffle_seed=0,
   )

@@ -49,7 +49,6 @@ def _run(method: str, seed: int) -> dict[str, float]:
     client_optimizer=tff.learning.optimizers.build_sgdm(_LEARNING_RATE),
     hparams=_HPARAMS.get(method),
     batch_size=_BATCH_SIZE,
-    data_in_files=True,
     num_clients=task.num_clients,
     shuffle_seed=seed,
   )

@@ -46,7 +46,6 @@ class TrainingOptions(TypedDict, total=False):
   proximal_mu: float
   learning_rate_decay: float | None
   learning_rate_decay_kind: str
-  data_in_files: bool
 
 
 class BuildOptions(TrainingOptions, total=False):
@@ -125,8 +124,7 @@ def compose(
     **training: The attributes of `tff_fair.client_works.TrainingSettings`:
       `batch_size`, `local_epochs` (a number, or the least and the greatest that
       clients draw), `local_epochs_seed`, `loss_at`, `shuffle_seed`,
-      `proximal_mu`, `learning_rate_decay`, `learning_rate_decay_kind`,
-      `data_in_files`.
+      `proximal_mu`, `learning_rate_decay`, `learning_rate_decay_kind`.
 
   Returns:
     A `tff.learning.templates.LearningProcess` whose `next` has the type

@@ -24,7 +24,6 @@ def build_client_evaluation(
   model_fn: local_model.ModelFn,
   *,
   batch_size: int = evaluation.EVALUATION_BATCH_SIZE,
-  data_in_files: bool = False,
 ) -> tff.Computation:
   """Builds a computation that returns one row per client.
 
@@ -33,7 +32,6 @@ def build_client_evaluation(
       or a `tff.learning.models.FunctionalModel`.
     batch_size: The most examples in one forward pass. Elements of a client's
       data that are larger are sliced.
-    data_in_files: As the attribute of `tff_fair.client_works.TrainingSettings`.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->
@@ -50,7 +48,7 @@ def build_client_evaluation(
   """
   checks.check_integer("batch_size", batch_size, minimum=1)
   info = local_model.describe(model_fn)
-  data_type = batches.data_type(info.batch_spec, in_files=data_in_files)
+  data_type = batches.data_type(info.batch_spec)
 
   @tff.tensorflow.computation(info.weights_type, data_type)
   def evaluate_client(
@@ -78,14 +76,12 @@ def build_personal_evaluation(
   model_fn: local_model.ModelFn,
   *,
   batch_size: int = evaluation.EVALUATION_BATCH_SIZE,
-  data_in_files: bool = False,
 ) -> tff.Computation:
   """Builds a computation that evaluates each client's personal model.
 
   Args:
     model_fn: As the process was built with.
     batch_size: The most examples in one forward pass.
-    data_in_files: As the attribute of `tff_fair.client_works.TrainingSettings`.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, P@SERVER, {<int64, B>*}@CLIENTS> ->
@@ -100,7 +96,7 @@ def build_personal_evaluation(
   """
   checks.check_integer("batch_size", batch_size, minimum=1)
   info = local_model.describe(model_fn)
-  data_type = batches.data_type(info.batch_spec, in_files=data_in_files)
+  data_type = batches.data_type(info.batch_spec)
   specs = tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
   table_type = personal_table.table_type(stacking.row_spec(specs))
 

@@ -29,6 +29,23 @@ class ClientNames(Sequence[str]):
     self._text = bytes(text)
     self._ends = np.concatenate(pieces) if pieces else np.zeros(1, np.int64)
 
+  @classmethod
+  def of_text(cls, text: bytes, ends: np.ndarray) -> "ClientNames":
+    """Returns names from their parts.
+
+    Args:
+      text: All names, one after the other, in UTF-8.
+      ends: int64[n + 1], 0 and the place where each name ends.
+    """
+    names = cls(())
+    names._text, names._ends = text, ends
+    return names
+
+  @property
+  def parts(self) -> tuple[bytes, np.ndarray]:
+    """What `of_text` takes."""
+    return self._text, self._ends
+
   def take(self, positions: np.ndarray) -> "ClientNames":
     """Returns the names at some positions, in their order."""
     return ClientNames(self[int(k)] for k in positions)

@@ -1,8 +1,7 @@
 """Runs over a client's examples, batch by batch, inside a computation.
 
-An element of a client's data is `(client_id, examples)`, or, where examples may
-be in files, `(client_id, path, examples)`. Slicing whole arrays in a
-`tf.while_loop` costs far less than a `tf.data` pipeline of batches.
+An element of a client's data is `(client_id, examples)`. Slicing whole arrays
+in a `tf.while_loop` costs far less than a `tf.data` pipeline of batches.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +10,6 @@ from typing import Any, TypeAlias, TypeVar
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.client_works import example_files
 from tff_fair.tracing import graph_function
 from tff_fair.types import TensorStructure
 
@@ -24,21 +22,14 @@ _Carry = TypeVar("_Carry")
 _Examples = TypeVar("_Examples")
 
 
-def data_type(
-  batch_spec: TensorStructure, *, in_files: bool = False
-) -> tff.SequenceType:
+def data_type(batch_spec: TensorStructure) -> tff.SequenceType:
   """Returns the type of the result of `tff_fair.client_dataset`.
 
   Args:
     batch_spec: Structure of `tf.TensorSpec`, the model's `input_spec`.
-    in_files: Whether examples may be in files, see `example_files`.
   """
-  client_id, path = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.string)
-  return tff.SequenceType(
-    tff.types.tensorflow_to_type(
-      (client_id, path, batch_spec) if in_files else (client_id, batch_spec)
-    )
-  )
+  client_id = tf.TensorSpec([], tf.int64)
+  return tff.SequenceType(tff.types.tensorflow_to_type((client_id, batch_spec)))
 
 
 class ClientData:
@@ -53,30 +44,14 @@ class ClientData:
     """Reads the data if it is one element.
 
     Args:
-      data: Elements `(client_id, examples)` or `(client_id, path, examples)`.
+      data: Elements `(client_id, examples)`.
     """
     self._data = data
     self._is_single = tf.equal(data.cardinality(), 1)
-    self._single = self._with_examples(
-      tf.cond(
-        self._is_single,
-        data.get_single_element,
-        lambda: tf.nest.map_structure(_nothing, data.element_spec),
-      )
-    )
-
-  def _with_examples(self, element: tuple[Any, ...]) -> Element:
-    """Returns the id and the examples of an element, which may name a file."""
-    if len(element) == 2:
-      return element
-    client_id, path, examples = element
-    spec = self._data.element_spec[-1]
-    if not example_files.can_hold(spec):
-      return client_id, examples
-    return client_id, tf.cond(
-      tf.equal(path, ""),
-      lambda: examples,
-      lambda: example_files.read(path, spec),
+    self._single = tf.cond(
+      self._is_single,
+      data.get_single_element,
+      lambda: tf.nest.map_structure(_nothing, data.element_spec),
     )
 
   def reduce(
@@ -114,7 +89,7 @@ class ClientData:
       lambda: _reduce_iterated(
         self._data.repeat(epochs),
         carry,
-        lambda carry, e: traced_step(carry, self._with_examples(e)),
+        traced_step,
       ),
     )
 
@@ -139,9 +114,12 @@ def client_id_of(value: Any) -> int:
   """Returns the id that the data of a client has; 0 without elements.
 
   Args:
-    value: The data as TFF's contexts take it, outside of any graph: a dataset,
-      or a sequence of elements.
+    value: The data as contexts take it, outside of any graph: a dataset, a
+      sequence of elements, or what stands for data elsewhere and has their
+      `client_id`.
   """
+  if isinstance(known := getattr(value, "client_id", None), int):
+    return known
   if isinstance(value, tf.data.Dataset):
     return int(client_id(value))
   return int(value[0][0]) if len(value) else 0

@@ -1,15 +1,20 @@
-"""Clients whose examples the worker reads from files, in place of messages.
+"""Clients whose examples a worker takes out of files, in place of messages.
 
-A client's data is then one element `(client_id, path, examples)`. Where `path`
-is empty, the examples are those of the element. Else the element has none, and
-they are the bytes of a file: the arrays one after the other, row after row,
-without a header. The worker must be able to open it.
+A file has the rows of one array, of many clients, without a header; a client's
+rows lie one after the other.
+
+A client's data is a dataset of one element `(client_id, examples)`, as ever. A
+message has the graph of a dataset. Here that graph holds no examples: it maps
+files into the worker's memory (`ImmutableConst`) and takes the client's rows.
+So places alone travel, and the worker reads no more of a file than these rows.
+It must be able to open the file.
 
 No number is converted on the way: the same bits arrive either way.
 """
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,8 +22,20 @@ import tensorflow_federated as tff
 
 from tff_fair.types import TensorStructure
 
-# `tf.bitcast` makes these of bytes.
+# Floats and integers: any bits are a number.
 _KINDS = "fiu"
+
+
+class Place(NamedTuple):
+  """Where a client's rows of an array lie.
+
+  Attributes:
+    path: The file, as the worker finds it. It must stay as long as the data.
+    first_row: The first of the rows.
+  """
+
+  path: str
+  first_row: int
 
 
 def can_hold(batch_spec: TensorStructure) -> bool:
@@ -32,13 +49,18 @@ def can_hold(batch_spec: TensorStructure) -> bool:
     and spec.shape[1:].is_fully_defined()
     and spec.dtype.is_numpy_compatible
     and np.dtype(spec.dtype.as_numpy_dtype).kind in _KINDS
-    and _bytes_per_row(spec) > 0
+    and bytes_per_row(spec) > 0
     for spec in tf.nest.flatten(batch_spec)
   )
 
 
+def bytes_per_row(spec: tf.TensorSpec) -> int:
+  """Returns how many bytes of an array are one example's."""
+  return int(spec.shape[1:].num_elements() * spec.dtype.size)
+
+
 def contents(examples: Any, batch_spec: TensorStructure) -> list[np.ndarray]:
-  """Returns the bytes that a file of some examples consists of.
+  """Returns the bytes of some examples.
 
   Args:
     examples: Structure of arrays, with one row for each example.
@@ -67,111 +89,126 @@ def contents(examples: Any, batch_spec: TensorStructure) -> list[np.ndarray]:
   ]
 
 
-def read(path: tf.Tensor, batch_spec: TensorStructure) -> Any:
-  """Returns the examples in a file, in a graph.
-
-  Args:
-    path: string[], the file.
-    batch_spec: As it was written.
-
-  Returns:
-    Structure of tensors, one row for each example.
-  """
-  specs = tf.nest.flatten(batch_spec)
-  data = tf.io.decode_raw(tf.io.read_file(path), tf.uint8)
-  num_rows = tf.size(data, tf.int64) // sum(map(_bytes_per_row, specs))
-  arrays, start = [], tf.zeros([], tf.int64)
-  for spec in specs:
-    stop = start + num_rows * _bytes_per_row(spec)
-    arrays.append(_array(data[start:stop], num_rows, spec))
-    start = stop
-  return tf.nest.pack_sequence_as(batch_spec, arrays)
-
-
-def _array(data: tf.Tensor, num_rows: tf.Tensor, spec: tf.TensorSpec) -> Any:
-  shape: Sequence[Any] = [num_rows, *spec.shape[1:]]
-  size = spec.dtype.size
-  # `tf.bitcast` takes the bytes of a number along the last axis.
-  array = tf.bitcast(
-    tf.reshape(data, [*shape, size] if size > 1 else shape), spec.dtype
-  )
-  return tf.ensure_shape(array, [None, *spec.shape[1:]])
-
-
-def _bytes_per_row(spec: tf.TensorSpec) -> int:
-  return int(spec.shape[1:].num_elements() * spec.dtype.size)
-
-
 class InFiles:
   """Makes the data of clients whose examples are in files.
 
-  These datasets differ in an id and a path alone, so they share the parts of
-  their element, and the graph that a worker gets. To make both anew for each
-  client takes a millisecond of Python, as long as a small client trains.
+  The graphs of these datasets differ in an id and in places alone. TensorFlow
+  takes a millisecond to make the dataset and the graph of a client, as long as
+  a small client trains; here all share one graph, which is written anew.
   """
 
   def __init__(self, batch_spec: TensorStructure) -> None:
-    """Takes what the model takes."""
-    none = tf.nest.map_structure(
-      lambda spec: tf.zeros([0, *spec.shape[1:]], spec.dtype), batch_spec
-    )
-    self._none = tf.nest.flatten(none)
-    self._element_spec = (
-      tf.TensorSpec([], tf.int64),
-      tf.TensorSpec([], tf.string),
-      tf.nest.map_structure(tf.TensorSpec.from_tensor, none),
-    )
+    """Takes what the model takes; `can_hold` says that it fits."""
+    self._specs = tf.nest.flatten(batch_spec)
+    self._element_spec = (tf.TensorSpec([], tf.int64), batch_spec)
     self._element_type = tff.types.tensorflow_to_type(self._element_spec)
-    message, _ = tff.framework.serialize_value(
-      self._dataset(1, "path"), tff.SequenceType(self._element_type)
-    )
-    self._graph = tf.compat.v1.GraphDef.FromString(
-      message.sequence.serialized_graph_def
-    )
+    self._graph = _graph(self._specs)
     nodes = {node.name: node for node in self._graph.node}
-    (dataset,) = (n for n in self._graph.node if n.op == "TensorDataset")
-    self._client_id, self._path = (
-      nodes[name].attr["value"].tensor for name in dataset.input[:2]
-    )
+    self._client_id = _constant(nodes["client_id"])
+    self._arrays = [
+      _ArrayNodes(
+        file=nodes[f"file_{k}"],
+        begin=_constant(nodes[f"begin_{k}"]),
+        size=_constant(nodes[f"size_{k}"]),
+      )
+      for k in range(len(self._specs))
+    ]
 
-  def __call__(self, client_id: int, path: str) -> tf.data.Dataset:
+  def __call__(
+    self, client_id: int, num_rows: int, places: Sequence[Place]
+  ) -> tf.data.Dataset:
     """Returns the data of a client, a dataset of one element.
 
     Args:
       client_id: The client's id.
-      path: The file, as the worker finds it.
+      num_rows: Its number of examples, one or more.
+      places: Where its rows of each array lie, in the order of the flat spec.
 
     Returns:
       The dataset. Its attributes `serialized_graph` and `element_type` are what
       a message to a worker has, see `tff_fair.runtime.sending`.
     """
-    dataset = self._dataset(client_id, path)
-    self._client_id.int64_val[:] = [client_id]
-    self._path.string_val[:] = [path.encode()]
-    dataset.serialized_graph = self._graph.SerializeToString()
-    dataset.element_type = self._element_type
-    return dataset
+    self._client_id.tensor_content = _int64(client_id)
+    for nodes, place, spec in zip(
+      self._arrays, places, self._specs, strict=True
+    ):
+      nodes.file.attr["memory_region_name"].s = place.path.encode()
+      # The file may be longer.
+      nodes.file.attr["shape"].shape.dim[0].size = place.first_row + num_rows
+      row = spec.shape[1:]
+      nodes.begin.tensor_content = _int64(place.first_row, *(0 for _ in row))
+      nodes.size.tensor_content = _int64(num_rows, *row)
+    return _OneElement(
+      self._graph.SerializeToString(), self._element_spec, self._element_type
+    )
 
-  def _dataset(self, client_id: int, path: str) -> "_OneElement":
-    parts = (tf.constant(client_id, tf.int64), tf.constant(path), *self._none)
-    return _OneElement(parts, self._element_spec)
+
+class _ArrayNodes(NamedTuple):
+  """The parts of a graph that say where an array lies."""
+
+  file: Any
+  begin: Any
+  size: Any
+
+
+def _graph(specs: Sequence[tf.TensorSpec]) -> Any:
+  """Returns the graph of a dataset, with places to be filled in."""
+  with tf.Graph().as_default() as graph:
+    components = [tf.constant(0, tf.int64, name="client_id")]
+    for k, spec in enumerate(specs):
+      shape = [0, *spec.shape[1:]]
+      rows = tf.raw_ops.ImmutableConst(
+        dtype=spec.dtype,
+        shape=shape,
+        memory_region_name="",
+        name=f"file_{k}",
+      )
+      begin, size = (
+        tf.constant(shape, tf.int64, name=f"{name}_{k}")
+        for name in ("begin", "size")
+      )
+      # TensorFlow copies nothing where rows are multiples of 64 bytes.
+      components.append(tf.slice(rows, begin, size))
+    dataset = tf.raw_ops.TensorDataset(
+      components=components,
+      output_shapes=[[], *(spec.shape for spec in specs)],
+    )
+  graph_def = graph.as_graph_def()
+  result = graph_def.node.add(name="dataset", op="_Retval")
+  result.input.append(dataset.op.name)
+  result.attr["T"].type = tf.variant.as_datatype_enum
+  result.attr["index"].i = 0
+  return graph_def
+
+
+def _constant(node: Any) -> Any:
+  """Returns the value of a constant, to be written as `tensor_content`."""
+  tensor = node.attr["value"].tensor
+  tensor.ClearField("int64_val")
+  return tensor
+
+
+def _int64(*numbers: int) -> bytes:
+  return np.array(numbers, "<i8").tobytes()
 
 
 class _OneElement(tf.data.Dataset):
-  """`from_tensors`, of an element whose parts are tensors of known specs."""
-
-  serialized_graph: bytes
-  element_type: tff.Type
+  """A dataset by its graph; TensorFlow gets it only if somebody iterates."""
 
   def __init__(
-    self, parts: Sequence[tf.Tensor], element_spec: TensorStructure
+    self,
+    serialized_graph: bytes,
+    element_spec: TensorStructure,
+    element_type: tff.Type,
   ) -> None:
+    self.serialized_graph = serialized_graph
+    self.element_type = element_type
     self._element_spec = element_spec
-    super().__init__(
-      tf.raw_ops.TensorDataset(
-        components=parts, output_shapes=[part.shape for part in parts]
-      )
-    )
+    super().__init__(None)
+
+  @functools.cached_property
+  def _variant_tensor(self) -> tf.Tensor:
+    return tf.raw_ops.DatasetFromGraph(graph_def=self.serialized_graph)
 
   def _inputs(self) -> list[tf.data.Dataset]:
     return []  # It is made of no others.
@@ -179,17 +216,3 @@ class _OneElement(tf.data.Dataset):
   @property
   def element_spec(self) -> TensorStructure:
     return self._element_spec
-
-
-def in_messages(client_id: int, examples: tf.data.Dataset) -> tf.data.Dataset:
-  """Returns the data of a client whose examples travel in messages.
-
-  Args:
-    client_id: The client's id.
-    examples: As `tff_fair.client_dataset` takes them.
-  """
-  ids, paths = (
-    tf.data.Dataset.from_tensors(value).repeat()
-    for value in (tf.constant(client_id, tf.int64), "")
-  )
-  return tf.data.Dataset.zip((ids, paths, examples))

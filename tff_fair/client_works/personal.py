@@ -202,7 +202,7 @@ def _build_work(
   @tff.tensorflow.computation(
     state_type,
     info.weights_type,
-    batches.data_type(info.batch_spec, in_files=settings.data_in_files),
+    batches.data_type(info.batch_spec),
     table_type,
   )
   def work(

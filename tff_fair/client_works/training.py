@@ -270,7 +270,7 @@ def build_client_computation(
       (
         build_state(optimizer).type,
         received_type(info, signals),
-        batches.data_type(info.batch_spec, in_files=settings.data_in_files),
+        batches.data_type(info.batch_spec),
         *further,
       )
     )

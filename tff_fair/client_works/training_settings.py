@@ -39,9 +39,6 @@ class TrainingSettings:
     learning_rate_decay_kind: "exponential" or "inverse_time".
     objective: Function of a minibatch's mean loss to minimize; `None`
       is the loss itself. Signals leave it out.
-    data_in_files: Whether the worker may read clients' examples from files: a
-      client's data is then `(client_id, path, examples)`, see
-      `tff_fair.client_works.example_files`.
   """
 
   batch_size: int | None = None
@@ -53,7 +50,6 @@ class TrainingSettings:
   learning_rate_decay: float | None = None
   learning_rate_decay_kind: str = "exponential"
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None
-  data_in_files: bool = False
 
   def __post_init__(self) -> None:
     """Checks the settings.

@@ -16,6 +16,7 @@ if typing.TYPE_CHECKING:
     use_workers,
   )
   from tff_fair.runtime.dask_engine.values import DataAtWorker
+  from tff_fair.runtime.one_worker import in_worker
   from tff_fair.runtime.parts.cutting import in_parts_of
   from tff_fair.runtime.starting import start_worker
   from tff_fair.runtime.supervision import WorkerLostError, supervised
@@ -25,6 +26,7 @@ else:
   # seconds; a program that starts workers does without it.
   _PLACES = {
     "dask_engine.values": ("DataAtWorker",),
+    "one_worker": ("in_worker",),
     "parts.cutting": ("in_parts_of",),
     "starting": ("start_worker",),
     "supervision": ("WorkerLostError", "supervised"),
@@ -49,6 +51,7 @@ __all__ = [
   "compiles_natively",
   "count_clients",
   "in_parts_of",
+  "in_worker",
   "start_worker",
   "stop",
   "supervised",

@@ -26,44 +26,36 @@ def thread():
   thread.close()
 
 
-def path_and_rows(dataset):
-  ((client_id, path, (x, y)),) = dataset.as_numpy_iterator()
-  return int(client_id), path.decode(), x, y
+def is_in_file(dataset):
+  return hasattr(dataset, "serialized_graph")
 
 
-def held(task, client_id):
-  parts = example_files.contents(task.train.load(client_id), task.element_spec)
-  return b"".join(part.tobytes() for part in parts)
-
-
-def read(path):
-  with open(path, "rb") as file:
-    return file.read()
+def check(dataset, task, client_id):
+  """Checks that a dataset has the examples of a client."""
+  ((found_id, found),) = dataset.as_numpy_iterator()
+  assert found_id == client_id
+  for array, expected in zip(found, task.train.load(client_id), strict=True):
+    np.testing.assert_array_equal(array, expected)
 
 
 def test_clients_without_files_travel(task):
   data = client_data.ClientData(task.train, task.element_spec)
   first, second = data([5, 2])
   for client_id, dataset in ((5, first), (2, second)):
-    found_id, path, x, y = path_and_rows(dataset)
-    assert (found_id, path) == (client_id, "")
-    expected_x, expected_y = task.train.load(client_id)
-    np.testing.assert_array_equal(x, expected_x)
-    np.testing.assert_array_equal(y, expected_y)
+    assert not is_in_file(dataset)
+    check(dataset, task, client_id)
   assert data([2])[0] is second  # Built once.
 
 
 def test_clients_with_files_name_them(task, thread):
-  files = client_files.ClientFiles(most_bytes=2**30, most_files=100)
+  files = client_files.ClientFiles(most_bytes=2**30)
   data = client_data.ClientData(
     task.train, task.element_spec, files=files, thread=thread
   )
   first, second = data(np.array([5, 2]))
   for client_id, dataset in ((5, first), (2, second)):
-    found_id, path, x, _ = path_and_rows(dataset)
-    assert found_id == client_id
-    assert len(x) == 0
-    assert read(path) == held(task, client_id)
+    assert is_in_file(dataset)
+    check(dataset, task, client_id)
   # Known to the worker, if it comes again.
   assert data([2])[0] is second
 
@@ -80,33 +72,39 @@ def num_open_files(folder):
 
 def test_files_are_gone_when_nobody_uses_them(task, tmp_path, monkeypatch):
   monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-  files = client_files.ClientFiles(most_bytes=2**30, most_files=3)
+  monkeypatch.setattr(client_files, "_MOST_PARTS", 3)
+  size = sum(array.nbytes for array in task.train.load(0))
+  files = client_files.ClientFiles(most_bytes=4 * size)
   data = client_data.ClientData(task.train, task.element_spec, files=files)
-  paths = {}
-  for client_ids in ([0, 1], [2, 3], [4]):
+  for client_ids in ([0, 1], [2, 3], [4], [4, 0]):
     for client_id, dataset in zip(client_ids, data(client_ids), strict=True):
-      _, paths[client_id], *_ = path_and_rows(dataset)
-      assert read(paths[client_id]) == held(task, client_id)
-  assert num_open_files(tmp_path) == 3  # The last three.
+      assert is_in_file(dataset)
+      check(dataset, task, client_id)
+  assert 2 <= num_open_files(tmp_path) <= 8  # Two for each part.
   assert list(tmp_path.iterdir()) == []
   del data, files
   assert num_open_files(tmp_path) == 0
 
 
-@pytest.mark.parametrize("limits", [(2**30, 2), (2000, 100), (0, 100)])
-def test_who_finds_no_room_travels(task, limits):
-  files = client_files.ClientFiles(*limits)
+@pytest.mark.parametrize("most_bytes", [200_000, 0])
+def test_who_finds_no_room_travels(task, most_bytes):
+  files = client_files.ClientFiles(most_bytes)
   data = client_data.ClientData(task.train, task.element_spec, files=files)
   # The files of one call must all stay until the next.
-  clients = [path_and_rows(dataset) for dataset in data(range(7))]
-  in_files = [path for _, path, *_ in clients if path]
-  assert len(in_files) == len(set(in_files)) < 7
-  for client_id, path, x, y in clients:
-    if path:
-      assert read(path) == held(task, client_id)
-    else:
-      np.testing.assert_array_equal(y, task.train.load(client_id)[1])
-      assert len(x) == len(y) > 0
+  for _ in range(2):
+    clients = data(range(7))
+    assert sum(map(is_in_file, clients)) < 7
+    assert any(map(is_in_file, clients)) == bool(most_bytes)
+    for client_id, dataset in enumerate(clients):
+      check(dataset, task, client_id)
+
+
+def test_a_client_larger_than_a_file_has_its_own(task):
+  size = sum(array.nbytes for array in task.train.load(0))
+  files = client_files.ClientFiles(most_bytes=10 * size)
+  stored = [files.put(k, 1, [np.full(size, k, np.uint8)]) for k in range(3)]
+  assert len({id(client.part) for client in stored}) == 3
+  assert [files.get(k) for k in range(4)] == [*stored, None]
 
 
 def test_a_full_disk_is_no_error(task, monkeypatch):
@@ -115,9 +113,11 @@ def test_a_full_disk_is_no_error(task, monkeypatch):
     raise OSError(28, "No space left on device")
 
   monkeypatch.setattr(tempfile, "TemporaryFile", full)
-  files = client_files.ClientFiles(most_bytes=2**30, most_files=100)
+  files = client_files.ClientFiles(most_bytes=2**30)
   data = client_data.ClientData(task.train, task.element_spec, files=files)
-  assert path_and_rows(data([3])[0])[1] == ""
+  (dataset,) = data([3])
+  assert not is_in_file(dataset)
+  check(dataset, task, 3)
 
 
 def test_data_is_loaded_ahead_and_errors_come_when_it_is_needed(thread):
@@ -161,8 +161,9 @@ def test_without_a_worker_here_there_are_no_files(monkeypatch):
 
 
 def test_a_worker_that_cannot_read_files_gets_none(monkeypatch):
+  nowhere = (example_files.Place("/proc/nowhere", 0),)
   monkeypatch.setattr(
-    client_files.ClientFile, "path", property(lambda _: "/proc/nowhere")
+    client_files.StoredClient, "places", property(lambda _: nowhere)
   )
   assert client_files.open_files() is None
 
@@ -176,13 +177,12 @@ def test_a_round_is_the_same_bit_for_bit(task, algorithm):
     batch_size=8,
     local_epochs=2,
     shuffle_seed=0,
-    data_in_files=True,
     num_clients=task.num_clients,
   )
   states = []
   with client_data.opened(task) as (in_files, _):
     sent = client_data.ClientData(task.train, task.element_spec)
-    assert path_and_rows(in_files([0])[0])[1]
+    assert is_in_file(in_files([0])[0])
     for data in (in_files, sent):
       state = process.initialize()
       for client_ids in ([0, 3, 4], [1, 3, 6]):

@@ -21,7 +21,6 @@ def build_process(task, algorithm):
     task.model_fn,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
     batch_size=16,
-    data_in_files=True,
     num_clients=task.num_clients,
   )
 
@@ -160,7 +159,6 @@ def test_what_a_process_calls_its_model_is_evaluated(task, hparams):
     "afl",
     task.model_fn,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
-    data_in_files=True,
     num_clients=task.num_clients,
     hparams=hparams,
   )

@@ -5,6 +5,7 @@ setting behind them.
 """
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -32,6 +33,8 @@ from tff_fair.experiments.training import (
   scoring,
 )
 from tff_fair.experiments.training.selection import Selection
+from tff_fair.experiments.worker_data import reading
+from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.kernels import stacking
 
 _MOST_BYTES_IN_A_MESSAGE = 2**31  # Of protobuf's.
@@ -53,6 +56,7 @@ class Plan:
     selection: Finds the best evaluation; None if nobody asks.
     dp: The noise for differential privacy, if there is any.
     cache: What earlier programs have compiled.
+    worker_data: Files of the examples, if workers have them.
   """
 
   task: tasks.Task
@@ -66,23 +70,28 @@ class Plan:
   selection: Selection | None
   dp: privacy.DifferentialPrivacy | None
   cache: compilation_cache.CompilationCache
+  worker_data: WorkerData | None = None
 
 
 def build(
   spec: RunSpec,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
+  *,
+  worker_data: str | os.PathLike[str] | None = None,
 ) -> Plan:
   """Makes the parts of a run.
 
   Args:
     spec: The run.
     cache: What earlier programs have compiled.
+    worker_data: A folder of the examples, if workers have one.
 
   Raises:
     SpecError: If a setting does not go with the data or the method.
     tasks.DataError: If the data cannot be used.
   """
-  task = load_task(spec)
+  at_workers = WorkerData(worker_data) if worker_data is not None else None
+  task = load_task(spec, at_workers)
   _check_method(spec, task)
   clients_per_round = _clients_per_round(spec, task.num_clients)
   evaluated = _evaluated(spec, task.num_clients)
@@ -123,14 +132,14 @@ def build(
     else None,
     dp=dp,
     cache=cache,
+    worker_data=at_workers,
   )
 
 
 def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
   """Builds the process of a run for clients elsewhere.
 
-  Their data are `tff_fair.client_dataset`s, in no files of this machine, and
-  nobody attacks.
+  Nobody attacks.
 
   Args:
     spec: The run.
@@ -147,23 +156,30 @@ def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
     attack=None,
     dp=private_rounds.noise(spec, _clients_per_round(spec, task.num_clients)),
   )
-  return learning_process.build_now(
-    spec, task, {**chosen, "data_in_files": False}
-  )
+  return learning_process.build_now(spec, task, chosen)
 
 
-def load_task(spec: RunSpec) -> tasks.Task:
+def load_task(
+  spec: RunSpec, at_workers: WorkerData | None = None
+) -> tasks.Task:
   """Loads the task of a run, with the run's model.
+
+  Args:
+    spec: The run.
+    at_workers: Files of the examples, if workers have them.
 
   Raises:
     SpecError: If an option or the model does not go with the data.
     tasks.DataError: If the data cannot be used.
   """
   try:
-    task = tasks.load(
-      spec.task, data_dir=spec.data_dir, seed=spec.seed, **spec.task_options
-    )
-  except tasks.DataError:
+    if at_workers is not None:
+      task = reading.load_task(at_workers, spec)
+    else:
+      task = tasks.load(
+        spec.task, data_dir=spec.data_dir, seed=spec.seed, **spec.task_options
+      )
+  except (tasks.DataError, SpecError):
     raise
   except tasks.UserCodeError as error:
     raise SpecError("task", error.problem, value=spec.task) from error

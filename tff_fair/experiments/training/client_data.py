@@ -1,6 +1,6 @@
-"""The data of a run's clients, as processes with `data_in_files` take it.
+"""The data of a run's clients, as processes take it.
 
-Examples are in files that the worker reads, where it can, and travel in
+Examples are in files that the worker maps, where it can, and travel in
 messages where it cannot. One thread loads them, ahead of time if it is told.
 """
 
@@ -11,7 +11,6 @@ import contextlib
 import functools
 import queue
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -19,13 +18,18 @@ import numpy as np
 import tensorflow as tf
 
 import tasks
+import tff_fair
 from tasks import task as tasks_task
 from tff_fair.client_works import example_files
 from tff_fair.experiments.training import client_files, scoring
+from tff_fair.experiments.worker_data import half
+from tff_fair.experiments.worker_data.index import WorkerData
 
-# Of clients whose examples travel: to build a dataset takes as long as a
-# client's share of a small round.
+# To build the dataset of a client whose examples travel takes as long as its
+# share of a small round.
 _NUM_CACHED_DATASETS = 256
+# Datasets of files take a kilobyte. The worker knows those that come again.
+_NUM_CACHED_DATASETS_OF_FILES = 4096
 _SECONDS_TO_END = 2.0
 
 Ids: TypeAlias = Sequence[int] | np.ndarray
@@ -33,10 +37,10 @@ _Result = TypeVar("_Result")
 
 
 class _Client(NamedTuple):
-  """A client's data, and the file that it names, which must live as long."""
+  """A client's data, and the file that has it, which must live as long."""
 
   dataset: tf.data.Dataset
-  file: client_files.ClientFile | None
+  stored: client_files.StoredClient | half.ClientRows | None
 
 
 class _Reader:
@@ -68,6 +72,7 @@ class ClientData:
     *,
     files: client_files.ClientFiles | None = None,
     thread: LoadingThread | None = None,
+    at_workers: half.WorkerHalf | None = None,
   ) -> None:
     """Takes where data comes from, and where it goes.
 
@@ -76,22 +81,23 @@ class ClientData:
       spec: `Task.element_spec`.
       files: Room for files that the worker reads; by default examples travel.
       thread: Loads them; by default whoever asks does.
+      at_workers: Where the examples are, if workers have them; then nobody
+        loads them here.
     """
     self._read = _Reader(split, spec)
     self._spec = spec
+    self._at_workers = at_workers
     self._files = files if example_files.can_hold(spec) else None
-    if self._files is not None:
-      self._in_files = example_files.InFiles(spec)
+    if self._files is not None or at_workers is not None:
+      self._of_file = functools.lru_cache(_NUM_CACHED_DATASETS_OF_FILES)(
+        example_files.InFiles(spec)
+      )
     self._thread = thread
     self._half = object()  # What tells its files from those of the other.
     self._in_use: list[_Client] = []
     self._prepared: tuple[
       list[int], concurrent.futures.Future[list[_Client]]
     ] = ([], concurrent.futures.Future())
-    # A dataset that comes again is known to the worker.
-    self._of_files: weakref.WeakKeyDictionary[
-      client_files.ClientFile, tf.data.Dataset
-    ] = weakref.WeakKeyDictionary()
     self._sent = functools.lru_cache(_NUM_CACHED_DATASETS)(
       functools.partial(_load_to_send, self._read)
     )
@@ -127,39 +133,45 @@ class ClientData:
 
     Labels must be numbers.
     """
+    if self._at_workers is not None:
+      return self._at_workers.label_variance(client_id)
     return self._read.label_variances[client_id]
 
   def _load(self, client_ids: Sequence[int]) -> list[_Client]:
     return [self._client(client_id) for client_id in client_ids]
 
   def _client(self, client_id: int) -> _Client:
-    file = self._file(client_id)
-    if file is None:
+    stored = self._store(client_id)
+    if stored is None:
       return _Client(self._sent(client_id), None)
-    dataset = self._of_files.get(file)
-    if dataset is None:
-      dataset = self._in_files(client_id, file.path)
-      self._of_files[file] = dataset
-    return _Client(dataset, file)
+    dataset = self._of_file(client_id, stored.num_rows, stored.places)
+    return _Client(dataset, stored)
 
-  def _file(self, client_id: int) -> client_files.ClientFile | None:
-    """Returns the file of a client, `None` if the examples must travel."""
+  def _store(
+    self, client_id: int
+  ) -> client_files.StoredClient | half.ClientRows | None:
+    """Returns where a client's examples are; `None` if they must travel."""
+    if self._at_workers is not None:
+      return self._at_workers.rows(client_id)
     if self._files is None:
       return None
-    file = self._files.get((self._half, client_id))
-    if file is None:
+    stored = self._files.get((self._half, client_id))
+    if stored is None:
       arrays = self._read(client_id)
       try:
         contents = example_files.contents(arrays, self._spec)
       except (TypeError, ValueError):
         return None  # TFF will say what is wrong.
-      file = self._files.put((self._half, client_id), contents)
-    return file
+      stored = self._files.put(
+        (self._half, client_id), len(arrays[1]), contents
+      )
+    return stored
 
 
 def _load_to_send(read: _Reader, client_id: int) -> tf.data.Dataset:
-  examples = tasks_task.one_element(read(client_id))
-  return example_files.in_messages(client_id, examples)
+  return tff_fair.client_dataset(
+    client_id, tasks_task.one_element(read(client_id))
+  )
 
 
 class LoadingThread:
@@ -202,15 +214,30 @@ class LoadingThread:
 
 
 @contextlib.contextmanager
-def opened(task: tasks.Task) -> Iterator[tuple[ClientData, ClientData]]:
+def opened(
+  task: tasks.Task, at_workers: WorkerData | None = None
+) -> Iterator[tuple[ClientData, ClientData]]:
   """Yields the training and the test data of a task's clients, for a run.
 
   Computations must run where they will, see `tff_fair.runtime`.
+
+  Args:
+    task: The task.
+    at_workers: Files of its examples, if workers have them.
   """
-  files = client_files.open_files()
+  spec = task.element_spec
   with contextlib.closing(LoadingThread()) as thread:
-    train, test = (
-      ClientData(split, task.element_spec, files=files, thread=thread)
-      for split in (task.train, task.test)
-    )
+    if at_workers is None:
+      files = client_files.open_files()
+      train, test = (
+        ClientData(split, spec, files=files, thread=thread)
+        for split in (task.train, task.test)
+      )
+    else:
+      train, test = (
+        ClientData(
+          split, spec, thread=thread, at_workers=half.WorkerHalf(at_workers, n)
+        )
+        for n, split in (("train", task.train), ("test", task.test))
+      )
     yield train, test

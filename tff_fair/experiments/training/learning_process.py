@@ -144,7 +144,6 @@ def arguments(
     "dp": dp,
     "attack": attack,
     "defence": defence(spec),
-    "data_in_files": True,
     "batch_size": spec.batch_size,
     "shuffle_seed": spec.seed,
     "local_epochs": local_epochs(spec),

@@ -146,7 +146,7 @@ def _compiled(
   """Returns an evaluation: built now, or by an earlier program."""
   return cache.compiled(
     (build.__name__, task.model_parts),
-    lambda: {"evaluate": build(task.model, data_in_files=True)},
+    lambda: {"evaluate": build(task.model)},
   )["evaluate"]
 
 

@@ -38,6 +38,7 @@ from tff_fair.experiments.training import (
   wandb_release,
 )
 from tff_fair.experiments.training.selection import Selection
+from tff_fair.experiments.worker_data import checking
 
 _OUTPUTS = pathlib.Path("outputs")
 _FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
@@ -60,6 +61,7 @@ def run(
   pruning: loop.Pruning | None = None,
   compilation_cache: bool = True,
   round_timeout: float | None = None,
+  worker_data: str | os.PathLike[str] | None = None,
 ) -> Run:
   """Trains, evaluates and saves results; goes on with an interrupted run.
 
@@ -93,6 +95,9 @@ def run(
     round_timeout: Seconds after which a worker that has not computed a round,
       or an evaluation, is replaced; 0 is no limit. See
       `tff_fair.runtime.supervised` for what it is by default.
+    worker_data: A folder of the task's examples that each worker has at this
+      path, as `prepare_data --for_workers` writes it. This program then reads
+      its index alone, and only places travel. Decides no results.
 
   Returns:
     The finished run, or the pruned one.
@@ -117,9 +122,14 @@ def run(
     straggler_timeout=straggler_timeout,
   )
   computing.prepare(say)
-  plan = assembly.build(spec, _cache(spec, compilation_cache))
+  plan = assembly.build(
+    spec, _cache(spec, compilation_cache), worker_data=worker_data
+  )
   computing.connect(plan.aggregation)
-  population.check_data(plan.task)
+  if plan.worker_data is None:
+    population.check_data(plan.task)
+  else:
+    checking.check(plan.worker_data, workers)
   config = configuration.build(
     spec,
     clients_per_round=plan.clients_per_round,
@@ -258,7 +268,7 @@ def _train(
     else f"{folder.path}: a new run."
   )
   with (
-    _data(spec, plan.task) as (train_data, test_data),
+    _data(spec, plan) as (train_data, test_data),
     progress_report.follow(
       spec.total_rounds,
       completed_rounds=completed,

@@ -1,0 +1,223 @@
+"""Tests of clients' data in files that lie at the workers."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tasks
+import tff_fair
+from tff_fair import experiments
+from tff_fair.experiments import SpecError
+from tff_fair.experiments.training import assembly, client_data
+from tff_fair.experiments.worker_data import checking, half, index, writing
+
+SPEC = experiments.RunSpec(
+  task="digits",
+  task_options={"num_clients": 5, "model": "logistic_regression"},
+  seed=3,
+  algorithm="fedavg",
+  clients_per_round=3,
+  total_rounds=2,
+)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("data") / "of digits"
+  counts = []
+  task = assembly.load_task(SPEC)
+  data = writing.write(task, SPEC, folder, on_progress=counts.append)
+  assert sum(counts) == 10
+  return data
+
+
+@pytest.fixture
+def copied(written, tmp_path):
+  folder = tmp_path / "copy"
+  folder.mkdir()
+  for path in written.folder.iterdir():
+    (folder / path.name).write_bytes(path.read_bytes())
+  return index.WorkerData(folder)
+
+
+def no_task(*args, **kwargs):
+  del args, kwargs
+  raise AssertionError("The program reads the index alone.")
+
+
+def test_the_index_makes_the_same_task(written, monkeypatch):
+  expected = assembly.load_task(SPEC)
+  monkeypatch.setattr(tasks, "load", no_task)
+  task = assembly.load_task(SPEC, written)
+  for name in ("name", "description", "element_spec", "num_classes"):
+    assert getattr(task, name) == getattr(expected, name)
+  assert list(task.client_names) == list(expected.client_names)
+  for mine, theirs in zip(
+    task.keras_model_fn().get_weights(),
+    expected.keras_model_fn().get_weights(),
+    strict=True,
+  ):
+    assert mine.tobytes() == theirs.tobytes()
+  for split in index.SPLITS:
+    mine, theirs = getattr(task, split), getattr(expected, split)
+    np.testing.assert_array_equal(mine.num_examples, theirs.num_examples)
+    data = client_data.ClientData(
+      mine, task.element_spec, at_workers=half.WorkerHalf(written, split)
+    )
+    for client_id, dataset in enumerate(data(range(5))):
+      ((found_id, examples),) = dataset.as_numpy_iterator()
+      assert found_id == client_id
+      for found, here, array in zip(
+        examples, mine.load(client_id), theirs.load(client_id), strict=True
+      ):
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)
+        np.testing.assert_array_equal(here, array)
+
+
+def test_a_run_is_the_same_bit_for_bit(written, tmp_path, monkeypatch):
+  expected = experiments.run(SPEC, tmp_path / "expected", progress=False)
+  monkeypatch.setattr(tasks, "load", no_task)
+  found = experiments.run(
+    SPEC, tmp_path / "found", progress=False, worker_data=written.folder
+  )
+  for table in ("client_evaluations.csv", "cohorts.csv", "clients.csv"):
+    paths = [run.path / table for run in (expected, found)]
+    if paths[0].exists():
+      assert paths[0].read_bytes() == paths[1].read_bytes()
+  for mine, theirs in zip(
+    found.model().get_weights(), expected.model().get_weights(), strict=True
+  ):
+    assert mine.tobytes() == theirs.tobytes()
+
+
+def damage_nothing(data):
+  del data
+
+
+def remove(data):
+  (data.folder / "test_x.bin").unlink()
+
+
+def cut_off(data):
+  path = data.folder / "test_x.bin"
+  path.write_bytes(path.read_bytes()[:-1])
+
+
+def change_version(data):
+  path = data.folder / "test_x.bin"
+  content = path.read_bytes()
+  path.write_bytes(content[:-1] + (b"0" if content[-1:] != b"0" else b"1"))
+
+
+@pytest.mark.parametrize(
+  ("damage", "problem"),
+  [
+    (damage_nothing, None),
+    (remove, "is missing"),
+    (cut_off, "is shorter than the index says"),
+    (change_version, "is of another version"),
+  ],
+)
+def test_workers_without_the_data_are_named(copied, damage, problem):
+  damage(copied)
+  with tff_fair.runtime.start_worker(private=False) as worker:
+    for workers, host in (([], "this machine"), ([worker.address], None)):
+      if problem is None:
+        checking.check(copied, workers)
+        continue
+      with pytest.raises(SpecError) as caught:
+        checking.check(copied, workers)
+      (line,) = str(caught.value).splitlines()
+      assert (host or worker.address) in line
+      assert f"{copied.folder / 'test_x.bin'} {problem}" in line
+
+
+@pytest.mark.parametrize(
+  ("change", "name"),
+  [
+    ({"seed": 4}, "seed"),
+    ({"task_options": {"num_clients": 6}}, "task_option.num_clients"),
+    ({"task": "synthetic", "task_options": {}}, "task"),
+  ],
+)
+def test_another_task_is_refused(written, change, name):
+  with pytest.raises(SpecError, match=f"is of another task: {name} is "):
+    assembly.load_task(SPEC.replace(**change), written)
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "problem"),
+  [
+    ("index.json", None, "cannot be read"),
+    ("index.json", b"{", "is damaged"),
+    ("index.json", b'{"format": "2"}', "is not of this version"),
+    ("clients.npz", b"x", "is damaged"),
+    ("clients.npz", None, "cannot be read"),
+  ],
+)
+def test_a_damaged_index_is_one_line(copied, name, content, problem):
+  path = copied.folder / name
+  path.unlink()
+  if content is not None:
+    path.write_bytes(content)
+  with pytest.raises(SpecError, match=f"{name} {problem}") as caught:
+    assembly.load_task(SPEC, index.WorkerData(copied.folder))
+  assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_has_no_description_comes_from_the_task(copied):
+  path = copied.folder / "index.json"
+  content = json.loads(path.read_bytes())
+  content["model"] = None
+  path.write_text(json.dumps(content))
+  task = assembly.load_task(SPEC, index.WorkerData(copied.folder))
+  assert len(task.keras_model_fn().get_weights()) == 2
+
+
+def test_nothing_is_overwritten_unasked(copied, tmp_path):
+  task = assembly.load_task(SPEC)
+  with pytest.raises(SpecError, match="--overwrite replaces them"):
+    writing.write(task, SPEC, copied.folder)
+  (tmp_path / "mine").mkdir()
+  (tmp_path / "mine" / "file").touch()
+  with pytest.raises(SpecError, match="holds something else"):
+    writing.write(task, SPEC, tmp_path / "mine", overwrite=True)
+  again = writing.write(task, SPEC, copied.folder, overwrite=True)
+  assert again.version == copied.version
+  names = {path.name for path in tmp_path.iterdir()}
+  assert names == {"copy", "mine"}  # Nothing is left beside them.
+
+
+def test_a_failure_leaves_no_folder(tmp_path):
+  task = assembly.load_task(SPEC)
+
+  def interrupt(number):
+    del number
+    raise tasks.DataError("damaged")
+
+  with pytest.raises(tasks.DataError, match="damaged"):
+    writing.write(task, SPEC, tmp_path / "new", on_progress=interrupt)
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_variances_of_labels_are_known(tmp_path):
+  rng = np.random.default_rng(0)
+  path = tmp_path / "t.npz"
+  np.savez(
+    path,
+    x=rng.random((40, 3), np.float32),
+    y=rng.random(40).astype(np.float32),
+    client=np.arange(40) % 4,
+  )
+  spec = experiments.RunSpec(
+    task="arrays", task_options={"file": str(path)}, algorithm="fedavg"
+  )
+  task = assembly.load_task(spec)
+  assert task.num_classes is None
+  data = writing.write(task, spec, tmp_path / "folder")
+  for client_id in range(task.num_clients):
+    _, labels = task.test.load(client_id)
+    found = data.label_variance("test", client_id)
+    assert found == pytest.approx(float(np.var(labels, dtype=np.float64)))

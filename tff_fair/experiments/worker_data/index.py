@@ -1,0 +1,188 @@
+"""The index of a folder of worker data: all that the program reads of it.
+
+    index.json      what the data are, and of each file its place and checksum
+    clients.npz     names, numbers of examples, and variances of labels
+    train_x.bin     x of all clients, row after row; so train_y, test_x, test_y
+
+The version of the data is the SHA-256 of index.json. Each array's file ends
+with it, after its rows: a worker reads these 64 bytes to find whether it has
+the whole file and the same version. The checksums in the index are those of the
+rows, and of clients.npz, as they were written.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tasks
+from tasks.formats import client_names
+from tff_fair.experiments import spec_text
+from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments.spec import RunSpec
+
+INDEX, CLIENTS = "index.json", "clients.npz"
+FORMAT = "tff_fair worker data, 1"
+SPLITS = ("train", "test")
+ARRAYS = ("x", "y")
+# Hexadecimal digits at the end of each array's file.
+VERSION_BYTES = 64
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArrayFile:
+  """A file of the rows of all clients.
+
+  Attributes:
+    name: Its name in the folder.
+    dtype: The type of its numbers, as NumPy writes it.
+    shape: The shape of a row.
+    num_bytes: The size of all rows; the version follows them.
+    sha256: Of the rows.
+  """
+
+  name: str
+  dtype: str
+  shape: Sequence[int]
+  num_bytes: int
+  sha256: str
+
+
+class Client(NamedTuple):
+  """Where a client's rows are in each file of a half.
+
+  Attributes:
+    first_row: The first one.
+    num_rows: Their number.
+  """
+
+  first_row: int
+  num_rows: int
+
+
+class WorkerData:
+  """A folder that each worker has, as its index tells."""
+
+  def __init__(self, folder: str | os.PathLike[str]) -> None:
+    """Reads the index.
+
+    Args:
+      folder: The folder. Workers look for it by the same path.
+
+    Raises:
+      SpecError: If there is no index, or it is damaged or of another version.
+    """
+    path = os.path.abspath(os.path.expanduser(folder))
+    self.folder = pathlib.Path(path)
+    try:
+      content = (self.folder / INDEX).read_bytes()
+      self.index: Mapping[str, Any] = json.loads(content)
+    except OSError as error:
+      raise self.error(
+        f"{INDEX} cannot be read there: {error.strerror}; prepare_data "
+        "--for_workers writes such a folder."
+      ) from error
+    except ValueError as error:
+      raise self.error(
+        f"{INDEX} is damaged; write the folder again."
+      ) from error
+    if self.index.get("format") != FORMAT:
+      raise self.error(
+        f"{INDEX} is not of this version (expected {FORMAT!r}, found "
+        f"{self.index.get('format')!r}); write the folder again."
+      )
+    self.version = hashlib.sha256(content).hexdigest()
+
+  def error(self, problem: str) -> SpecError:
+    """Returns the error of a problem with this folder."""
+    return error(self.folder, problem)
+
+  def files(self, split: str) -> list[ArrayFile]:
+    """Returns the files of a half, x first."""
+    return [ArrayFile(**file) for file in self.index["files"][split]]
+
+  def path(self, file: ArrayFile) -> str:
+    """Returns where workers find a file."""
+    return str(self.folder / file.name)
+
+  def client(self, split: str, client_id: int) -> Client:
+    """Returns where a client's rows are."""
+    stop = int(self._ends[split][client_id])
+    num_rows = int(self.clients[split][client_id])
+    return Client(stop - num_rows, num_rows)
+
+  def label_variance(self, split: str, client_id: int) -> float:
+    """Returns `scoring.variance` of a client's labels, if they are numbers."""
+    return float(self.clients[f"{split}_label_variance"][client_id])
+
+  @functools.cached_property
+  def clients(self) -> Mapping[str, np.ndarray]:
+    """What is known of each client, by name.
+
+    Raises:
+      SpecError: If the file is missing or damaged.
+    """
+    path = self.folder / CLIENTS
+    try:
+      if hashlib.sha256(path.read_bytes()).hexdigest() != self.index["clients"]:
+        raise self.error(f"{CLIENTS} is damaged; copy or write it again.")
+      with np.load(path, allow_pickle=False) as content:
+        return dict(content)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+      if isinstance(error, SpecError):
+        raise
+      raise self.error(f"{CLIENTS} cannot be read: {error}.") from error
+
+  @functools.cached_property
+  def _ends(self) -> Mapping[str, np.ndarray]:
+    return {split: np.cumsum(self.clients[split]) for split in SPLITS}
+
+  @property
+  def client_names(self) -> client_names.ClientNames:
+    """The names of the clients, by id."""
+    return client_names.ClientNames.of_text(
+      self.clients["names"].tobytes(), self.clients["name_ends"]
+    )
+
+
+def error(folder: pathlib.Path, problem: str) -> SpecError:
+  """Returns the error of a problem with a folder."""
+  return SpecError("worker_data", problem, value=str(folder))
+
+
+def described(spec: RunSpec) -> dict[str, object]:
+  """Returns what decides the data of a run's task, by flat names."""
+  settings = spec.effective()
+  return {
+    "task": tasks.short_name(spec.task),
+    "seed": spec.seed,
+    "own_files": tasks.file_digest(spec.task),
+    **{
+      name: value
+      for name, value in settings.items()
+      if name.startswith(spec_text.TASK_OPTION)
+    },
+  }
+
+
+def check_described(data: WorkerData, spec: RunSpec) -> None:
+  """Checks that a folder is of a run's task, with its options and its seed.
+
+  Raises:
+    SpecError: If it is of another one; names the first difference.
+  """
+  wanted = json.loads(json.dumps(described(spec)))
+  found = data.index["made_of"]
+  for name in {**wanted, **found}:
+    if wanted.get(name) != found.get(name):
+      raise data.error(
+        f"is of another task: {name} is {found.get(name)!r} there, "
+        f"{wanted.get(name)!r} in the run; write the folder for this run."
+      )
