@@ -1,6 +1,7 @@
 """Downloads data, converts it to TFF's format, and shows what is there.
 
-What it writes is read by TFF's own loaders and by --data_dir of training.
+What it writes is read by TFF's own loaders and by --data_dir of training; what
+it writes for workers by --worker_data.
 """
 
 from typing import NoReturn
@@ -12,7 +13,13 @@ from tasks.conversions.request import ConversionRequest, RequestError
 from tasks.data_error import DataError
 from tasks.downloads import native as native_downloads
 from tasks.formats import inventory
-from tff_fair.experiments import amounts, interruption
+from tff_fair.experiments import (
+  RunSpec,
+  SpecError,
+  amounts,
+  interruption,
+  spec_text,
+)
 from tff_fair.experiments import progress as screen
 
 GROUPS = (data_flags, cut_flags)
@@ -24,6 +31,9 @@ _FLAGS = {"source_format": "convert", "sources": "source"}
 def main() -> None:
   """Does what the flags say."""
   action = data_flags.action()
+  if action == "for_workers":
+    _write_for_workers()
+    return
   flag, do = {
     "list": ("--data_dir", _list),
     "download": (f"--download={data_flags.data_set()}", _download),
@@ -97,6 +107,48 @@ def _convert() -> None:
     conversion.write_tables()
     for table in conversion.tables:
       print(f"Wrote {table}.")
+
+
+def _write_for_workers() -> None:
+  try:
+    spec = _described_run()
+    screen.say_on_screen("Loading TensorFlow Federated ...")
+    # Imported late: they import it.
+    from tff_fair.experiments.training import assembly  # noqa: PLC0415
+    from tff_fair.experiments.worker_data import writing  # noqa: PLC0415
+
+    task = assembly.load_task(spec)
+    with amounts.AmountProgress(
+      "Writing", 2 * task.num_clients, "clients"
+    ) as progress:
+      written = writing.write(
+        task,
+        spec,
+        data_flags.for_workers(),
+        overwrite=data_flags.overwrite(),
+        on_progress=progress.add,
+      )
+  except SpecError as error:
+    if error.field != "worker_data":
+      raise
+    raise command_line.UsageError(
+      f"--for_workers={error.value}: {error.problem}"
+    ) from error
+  print(
+    f"Wrote {written.folder}: {task.description}; version {written.version}"
+  )
+
+
+def _described_run() -> RunSpec:
+  """Returns a run on the task whose clients are written."""
+  name = data_flags.task()
+  data_dir = data_flags.given_data_dir()
+  return RunSpec(
+    task=name,
+    task_options=spec_text.parse_task_options(name, data_flags.task_options()),
+    seed=cut_flags.settings()["seed"],
+    data_dir=None if data_dir is None else str(data_dir),
+  )
 
 
 def _request() -> ConversionRequest:

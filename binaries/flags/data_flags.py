@@ -31,6 +31,27 @@ _DOWNLOAD = flags.DEFINE_enum(
   "command goes on where it was.",
   flag_values=NAMESPACE,
 )
+_FOR_WORKERS = flags.DEFINE_string(
+  "for_workers",
+  None,
+  "Write the clients of --task into this folder, as workers read them: copy it "
+  "to each host, or put it on a file system that all share, and train with "
+  "--worker_data. It must be new or empty.",
+  flag_values=NAMESPACE,
+)
+_TASK = flags.DEFINE_string(
+  "task",
+  None,
+  "The task whose clients are written for workers, as training takes it. "
+  "--data_dir and --seed are those of training, too.",
+  flag_values=NAMESPACE,
+)
+_TASK_OPTION = flags.DEFINE_multi_string(
+  "task_option",
+  [],
+  "An option of the task, as name=value",
+  flag_values=NAMESPACE,
+)
 _LIST = flags.DEFINE_boolean(
   "list",
   False,
@@ -72,7 +93,7 @@ _SHA256 = flags.DEFINE_string(
 
 
 def action() -> str:
-  """Returns "list", "download" or "convert".
+  """Returns "list", "download", "convert" or "for_workers".
 
   Raises:
     UsageError: If not exactly one is asked for.
@@ -81,12 +102,14 @@ def action() -> str:
     "list": _LIST.value,
     "download": _DOWNLOAD.value is not None,
     "convert": _CONVERT.value is not None,
+    "for_workers": _FOR_WORKERS.value is not None,
   }
   names = [name for name, is_wanted in wanted.items() if is_wanted]
   if len(names) != 1:
     raise UsageError(
       f"--{names[0] if names else 'list'}: give exactly one of --list, "
-      "--download=NAME and --convert=FORMAT; --help explains them."
+      "--download=NAME, --convert=FORMAT and --for_workers=DIR; --help "
+      "explains them."
     )
   return names[0]
 
@@ -100,6 +123,38 @@ def data_dir() -> pathlib.Path:
   if not _DATA_DIR.value:
     raise UsageError("--data_dir: is missing; name the directory of the data.")
   return command_line.path("data_dir", _DATA_DIR.value)
+
+
+def given_data_dir() -> pathlib.Path | None:
+  """Returns the directory of the data, if there is one."""
+  return data_dir() if _DATA_DIR.value else None
+
+
+def for_workers() -> pathlib.Path:
+  """Returns the folder to write for workers.
+
+  Raises:
+    UsageError: If its name is empty.
+  """
+  if not _FOR_WORKERS.value:
+    raise UsageError("--for_workers: is empty; name a folder.")
+  return command_line.path("for_workers", _FOR_WORKERS.value)
+
+
+def task() -> str:
+  """Returns the name of the task to write.
+
+  Raises:
+    UsageError: If there is none.
+  """
+  if not _TASK.value:
+    raise UsageError("--task: is missing; name the task to write for workers.")
+  return str(_TASK.value)
+
+
+def task_options() -> list[str]:
+  """Returns the options of the task, as name=value each."""
+  return list(_TASK_OPTION.value)
 
 
 def data_set() -> str:

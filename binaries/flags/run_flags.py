@@ -104,6 +104,13 @@ _WORKERS = flags.DEFINE_list(
   "TFF workers to compute on, as host:port,host:port; by default the program "
   "starts one on this machine.",
 )
+_WORKER_DATA = flags.DEFINE_string(
+  "worker_data",
+  None,
+  "A folder of the task's examples that each worker has at this path, as "
+  "prepare_data --for_workers writes it. This program then reads its index "
+  "alone, and only places travel. It changes no result.",
+)
 COMPUTING = ComputingFlags()
 _LIST = flags.DEFINE_flag(
   command_line.OptionalValueFlag(
@@ -122,7 +129,7 @@ GROUPS = (
   *map(_define_group, settings.GROUPS),
   command_line.Group(
     "Output: where results go, and where computations run.",
-    (_OUTPUT_DIR.name, _WORKERS.name, *COMPUTING.names),
+    (_OUTPUT_DIR.name, _WORKERS.name, _WORKER_DATA.name, *COMPUTING.names),
   ),
   command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),
 )
@@ -186,6 +193,19 @@ def workers() -> list[str]:
   except (ConnectionError, ValueError) as error:
     raise UsageError(f"--{_WORKERS.name}: {error}") from error
   return addresses
+
+
+def worker_data() -> pathlib.Path | None:
+  """Returns the folder that each worker has, if the user named one.
+
+  Raises:
+    UsageError: If the flag is empty, or names no such home directory.
+  """
+  if _WORKER_DATA.value is None:
+    return None
+  if not _WORKER_DATA.value:
+    raise UsageError("--worker_data: is empty; name a folder or leave it out.")
+  return command_line.path(_WORKER_DATA.name, _WORKER_DATA.value)
 
 
 def catalog_wanted() -> str | None:
