@@ -21,9 +21,8 @@ def test_direction_is_that_of_the_vectors(m, theta):
     updates, loss, n = cohorts.random(m, d=31, seed=seed)
     wanted = reference.fedmdfg(cohorts.clients(updates, loss, n), theta)
     found = direction(updates, loss, theta=theta)
-    np.testing.assert_allclose(
-      found, wanted, atol=1e-5 * np.linalg.norm(wanted)
-    )
+    tolerance = 1e-5 * float(np.linalg.norm(wanted))
+    np.testing.assert_allclose(found, wanted, atol=tolerance)
 
 
 def test_it_descends_for_all_and_more_where_losses_are_large():

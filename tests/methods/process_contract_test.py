@@ -265,7 +265,8 @@ def test_a_cohort_in_parts_gives_the_same_round(name):
     for n in ("client_ids", "coefficients")
   )
   np.testing.assert_array_equal(*ids)
-  np.testing.assert_allclose(*coefficients, rtol=1e-5, atol=1e-8)
+  of_parts, of_whole = coefficients
+  np.testing.assert_allclose(of_parts, of_whole, rtol=1e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)

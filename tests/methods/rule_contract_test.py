@@ -294,11 +294,15 @@ def assert_from_sums(rule):
   covariate = rule.covariate(as_they_come)
   x = np.zeros_like(e) if covariate is None else np.asarray(covariate)
   terms = rule.terms(as_they_come)
+  weight, scale, first, second = (
+    tf.constant(np.sum(values), tf.float64)
+    for values in (cohort.num_examples, e, e * x, e * x**2)
+  )
   sums = types.Sums(
-    *(
-      tf.constant(np.sum(values), tf.float64)
-      for values in (cohort.num_examples, e, e * x, e * x**2)
-    ),
+    weight,
+    scale,
+    first,
+    second,
     terms={n: tf.reduce_sum(values) for n, values in terms.items()},
   )
   output = rule.from_sums(sums)

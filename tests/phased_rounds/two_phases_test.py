@@ -99,8 +99,13 @@ class _ManySignals(types.Rule):
 
   power: float = hparam(1.0, "Of the ratio of losses.")
 
-  signals = ("loss", "accuracy", "learning_rate", "gradient_norm")
-  signals += ("initial_loss",)
+  signals = (
+    "loss",
+    "accuracy",
+    "learning_rate",
+    "gradient_norm",
+    "initial_loss",
+  )
 
   def coefficients(self, cohort, state):
     raw = (

@@ -61,7 +61,9 @@ def test_the_sum_is_of_clipped_updates_over_a_fixed_size(name):
   for client in clients:
     update = client.as_reference().update
     norm = np.linalg.norm(update)
-    scaled.append(update / norm * min(CLIP, 1 if "N" in name[6:7] else norm))
+    scaled.append(
+      update / norm * min(CLIP, 1 if "N" in name[6:7] else float(norm))
+    )
   output = rounds.run(create(name), clients)
   rounds.assert_same(output.result, np.sum(scaled, axis=0) / SIZE, 1e-5)
   assert output.measurements["num_clients"] == 3

@@ -44,6 +44,8 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
   assert secure.rounds[column].tolist() == streaming.rounds[column].tolist()
   # Nothing of single clients but who took part.
   cohorts, others = secure.cohorts, streaming.cohorts
+  assert cohorts is not None
+  assert others is not None
   assert cohorts[["coefficient", "loss", "excluded"]].isna().all(axis=None)
   assert cohorts["client_id"].tolist() == others["client_id"].tolist()
   assert not [n for n in secure.rounds if "coefficient" in n]
@@ -78,6 +80,7 @@ def test_a_private_run_tells_its_epsilon(tmp_path, capfd):
     algorithm="fedavg", client_weighting="uniform", dp_noise=2.0, dp_clip=0.5
   )
   run = experiments.run(spec, tmp_path / "private")
+  assert run.summary is not None
   spent = run.summary["privacy"]
   expected = privacy.epsilon(privacy.dp(2.0, 3, 0.5), num_clients=6, rounds=2)
   assert spent["epsilon"] == pytest.approx(expected)

@@ -58,9 +58,13 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
   tmp_path.chmod(0o700)
   built = []
 
+  def counted():
+    built.append(1)
+    return {"comp": build()}
+
   def compiled():
     cache = compilation_cache.CompilationCache(folder.Folder(tmp_path))
-    return cache.compiled("key", lambda: {"comp": built.append(1) or build()})
+    return cache.compiled("key", counted)
 
   assert results(compiled()["comp"]) == [26, 2026]
   assert len(built) == 1
@@ -80,7 +84,12 @@ def test_a_phase_that_takes_something_else_is_named():
 
 def test_phases_are_built_once_and_late():
   built = []
-  comp = phases.PhasedComputation.of(whole, lambda: built.append(1) or [whole])
+
+  def counted():
+    built.append(1)
+    return [whole]
+
+  comp = phases.PhasedComputation.of(whole, counted)
   assert not built
   assert comp.phases == comp.phases == (whole,)
   assert len(built) == 1

@@ -14,7 +14,7 @@ from tests import small_problem
 from tff_fair import algorithms, evaluation, runtime
 from tff_fair.experiments import settings
 from tff_fair.runtime import supervised_contexts
-from tff_fair.runtime.parts import cutting, engine
+from tff_fair.runtime.parts import cutting, engine, forms
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -177,7 +177,7 @@ def test_what_cannot_be_cut_is_told_once(monkeypatch, calls):
   monkeypatch.setattr(cutting, "_has_told", False)
   clients = [*map(client, range(5))]
   said = []
-  monkeypatch.setattr(cutting.forms, "phases_of", lambda _: None)
+  monkeypatch.setattr(forms, "phases_of", lambda _: None)
   calls.clear()
   with runtime.supervised(say=said.append):
     run("fedavg", clients, 2)

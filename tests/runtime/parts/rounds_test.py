@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 import tensorflow_federated as tff
@@ -12,7 +13,7 @@ from tff_fair.runtime.parts import local, rounds
 class Phase:
   """A phase whose computations are their names."""
 
-  is_at_clients = (False, True, True)
+  is_at_clients: tuple[bool, ...] = (False, True, True)
   server_type = None
   up_to_merge = "up_to_merge"
 
@@ -64,6 +65,10 @@ class AnyOrder(InTurn):
     return called(comp, *args)
 
 
+def phase(kind=Phase) -> Any:
+  return kind()
+
+
 def argument(num_clients):
   clients = [*range(num_clients)]
   return tff.structure.Struct.unnamed("state", clients, [-k for k in clients])
@@ -71,7 +76,7 @@ def argument(num_clients):
 
 def at_once(engine, num_clients, clients_per_part):
   return asyncio.run(
-    rounds.compute(engine, [Phase()], argument(num_clients), clients_per_part)
+    rounds.compute(engine, [phase()], argument(num_clients), clients_per_part)
   )
 
 
@@ -79,7 +84,7 @@ def in_turn(num_clients, clients_per_part, *, answer=called, more=()):
   return local.finished(
     rounds.compute(
       InTurn(answer),
-      [Phase(), *more],
+      [phase(), *more],
       argument(num_clients),
       clients_per_part,
       for_each=rounds.in_turn,
@@ -111,7 +116,7 @@ def test_a_further_phase_takes_the_results_of_those_before():
     is_at_clients = (False, True, True, False)
 
   first = in_turn(3, 2)
-  assert in_turn(3, 2, more=[Last()])[1] == ("state", first)
+  assert in_turn(3, 2, more=[phase(Last)])[1] == ("state", first)
 
 
 @pytest.mark.parametrize("num_parts", [2, 8, 9, 10, 17, 64, 65, 73])

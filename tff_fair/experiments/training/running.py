@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow_federated as tff
 
-import tasks
 from tff_fair import files, runtime, summing
 from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
@@ -295,14 +294,14 @@ def _train(
 
 
 def _data(
-  spec: RunSpec, task: tasks.Task
+  spec: RunSpec, plan: assembly.Plan
 ) -> contextlib.AbstractContextManager[
   tuple[data_at_workers.Clients, data_at_workers.Clients]
 ]:
   """Opens the training and the test data of a run's clients."""
-  if runtime.builds_data():
-    return contextlib.nullcontext(data_at_workers.halves(spec, task))
-  return client_data.opened(task)
+  if plan.worker_data is None and runtime.builds_data():
+    return contextlib.nullcontext(data_at_workers.halves(spec, plan.task))
+  return client_data.opened(plan.task, plan.worker_data)
 
 
 def _rounds(

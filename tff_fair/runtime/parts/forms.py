@@ -217,7 +217,7 @@ class _Cut:
     except ValueError:  # One of its sums depends on another.
       return []
 
-  def phases(self) -> Phases:
+  def all_phases(self) -> Phases:
     number = self._origin.number("phases", lambda: len(self._forms))
     found = Phases(map(self._phase, range(number)))
     found.ends = self._ends
@@ -281,7 +281,7 @@ def _find(comp: tff.Computation) -> Phases:
   ):
     return Phases()
   origin = getattr(comp, "origin", None) or _Traced(comp)
-  return _Cut(parameter, origin).phases()
+  return _Cut(parameter, origin).all_phases()
 
 
 def num_clients(comp: tff.Computation, arg: Any) -> int:
