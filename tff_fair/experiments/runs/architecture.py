@@ -63,7 +63,12 @@ class Architecture:
 
   @classmethod
   def of_task(cls, task: tasks.Task) -> Self:
-    """Describes the model of a task."""
+    """Describes the model of a task.
+
+    Layers have the names that they have in a new program, whatever this one has
+    built before: runs of one spec are the same files.
+    """
+    tf.keras.backend.reset_uids()
     try:
       trained = plain.describe(task.keras_model_fn(), TRAINED)
     except plain.NotPlainError:
