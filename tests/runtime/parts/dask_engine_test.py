@@ -120,6 +120,29 @@ def rows(number):
   return [*(random.normal(size=(number, 3)) * scales).astype(np.float32)]
 
 
+@tff.federated_computation(tff.FederatedType(ROW, tff.SERVER), AT_CLIENTS)
+def slow_sum_beside(row, rows):
+  return row, tff.federated_sum(tff.federated_map(slow, rows))
+
+
+def test_parts_are_spread_over_the_workers(client):
+  while any(client.processing().values()):  # They get ready.
+    time.sleep(0.1)
+  before = executed(client)
+  slow_sum_beside(rows(1)[0], rows(16))  # Eight parts of two clients.
+  for worker, keys in before.items():
+    assert len(executed(client)[worker] - keys) >= 3
+
+
+def executed(client):
+  """Returns the keys of the calls that each worker has begun."""
+  logs = client.run(lambda dask_worker: [*dask_worker.state.log])
+  return {
+    worker: {e[0] for e in log if "executing" in e and "tff_" in str(e[0])}
+    for worker, log in logs.items()
+  }
+
+
 def test_errors_of_a_computation_are_its_own(client):
   del client
 

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import uuid
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import distributed
@@ -57,6 +58,7 @@ class DaskEngine:
     self._address = client.scheduler.address
     self._worker_timeout = worker_timeout
     self._versions = version.installed()
+    self._turns: Iterator[str] = iter(())
     self._sent: weakref.WeakKeyDictionary[tff.Computation, _Computation] = (
       weakref.WeakKeyDictionary()
     )
@@ -64,7 +66,8 @@ class DaskEngine:
   async def put(self, value: Any, type_spec: tff.Type) -> _Held:
     """Hands over a value that several calls take, and copies it to all workers.
 
-    Dask prefers workers that hold what a task takes.
+    Dask prefers workers that hold what a task takes. Left to itself it may give
+    all parts to one of them, and move them after a second.
     """
     packed = _pack(value, type_spec)
     future = self._submit("tff-put", tasks.keep, packed)
@@ -72,6 +75,10 @@ class DaskEngine:
     # Copies save time alone: whoever lacks one asks for it.
     with contextlib.suppress(Exception):
       await asyncio.to_thread(self._client.replicate, [future])
+    workers = await asyncio.to_thread(self._reporting, self._client.nthreads)
+    self._turns = itertools.cycle(
+      [address for address, n in workers.items() for _ in range(n)]
+    )
     return _Held(future, type_spec)
 
   async def call(self, comp: tff.Computation, *args: Any) -> _Held:
@@ -79,11 +86,21 @@ class DaskEngine:
     known = self._known(comp)
     parameter = comp.type_signature.parameter
     arg = None
+    worker = None
     if args:
       whole = args[0] if len(args) == 1 else tff.structure.Struct.unnamed(*args)
       arg = _packed_around_held(whole, parameter)
+      # Merges are best where the sums are; parts take turns.
+      worker = next(self._turns, None) if _has_clients(whole) else None
     future = self._submit(
-      known.name, tasks.compute, self._versions, known.content, arg
+      known.name,
+      tasks.compute,
+      self._versions,
+      known.content,
+      arg,
+      # A wish: another one computes it where this one is gone, or is busy.
+      workers=worker and [worker],
+      allow_other_workers=worker is not None,
     )
     return _Held(future, comp.type_signature.result)
 
@@ -122,10 +139,14 @@ class DaskEngine:
     return known
 
   def _submit(
-    self, name: str, function: Callable[..., Any], *args: Any
+    self, name: str, function: Callable[..., Any], *args: Any, **options: Any
   ) -> distributed.Future:
     return self._reporting(
-      self._client.submit, function, *args, key=f"{name}-{uuid.uuid4().hex}"
+      self._client.submit,
+      function,
+      *args,
+      key=f"{name}-{uuid.uuid4().hex}",
+      **options,
     )
 
   async def _wait(self, future: distributed.Future) -> None:
@@ -188,6 +209,13 @@ class _Computation:
 
   name: str
   content: distributed.Future
+
+
+def _has_clients(arg: Any) -> bool:
+  """Returns whether an argument has values of clients: a list of some."""
+  if isinstance(arg, tff.structure.Struct):
+    return any(map(_has_clients, arg))
+  return isinstance(arg, list) and bool(arg)
 
 
 def _pack(value: Any, type_spec: tff.Type) -> tasks.Packed:
