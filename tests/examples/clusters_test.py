@@ -73,6 +73,8 @@ def test_the_program_takes_its_flags(parts, own_flags):
     "command"
   ]
   assert [python, module, name] == ["python", "-m", "binaries.train"]
+  for flag in flags.FLAGS:
+    flags.FLAGS[flag].unparse()  # Another test may have set it.
   assert flags.FLAGS([name, *words]) == [name]
   assert run_flags.spec().clients_per_round == 100
   assert flags.FLAGS["engine"].value == "dask"

@@ -24,6 +24,7 @@ DIRECTIONS: dict[str, Callable[..., np.ndarray]] = {
   name: method.direction for name, method in reference.METHODS.items()
 }
 DIRECTIONS["adafedadam"] = adafedadam_direction
+BY_PROGRAM = ("fedmgda_plus", "aaggff_s", "fedmdfg")
 
 
 def hparams_of(rule):
@@ -41,6 +42,7 @@ def in_reference(hparams):
     abs(hparams.get("t", 0)) < 100  # exp(t f) overflows.
     and hparams.get("lambda_learning_rate", 0) < 1  # Cohorts without weight.
     and hparams.get("order") != "random"  # Of TensorFlow's making.
+    and "loss_cap" not in hparams
   )
 
 
@@ -101,8 +103,8 @@ def assert_rounds_are_those_of_numpy(name, rule, m):
     clients = cohorts.clients(*known, client_id=client_id, **signals)
     arguments = (clients, memory) if stateful else (clients,)
     expected = DIRECTIONS[name](*arguments, **hparams)
-    # The program's reference solution is good to about 1e-8 itself.
-    tolerance = 1e-6 if name == "fedmgda_plus" else 1e-9
+    # The programs' reference solutions are good to about 1e-8 themselves.
+    tolerance = 1e-6 if name in BY_PROGRAM else 1e-9
     tolerance *= abs(expected).max()
     np.testing.assert_allclose(direction, expected, rtol=0, atol=tolerance)
     history.keep(round_num, client_id, known[0])

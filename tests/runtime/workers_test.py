@@ -85,8 +85,11 @@ def test_environment_of_the_caller_is_over_the_one_of_the_program(monkeypatch):
   assert environment["MALLOC_MMAP_MAX_"] == "7"
 
 
-def test_allocator_keeps_memory_by_default(worker):
-  environment = environment_of(worker)
+def test_allocator_keeps_memory_by_default(monkeypatch):
+  for name in [n for n in os.environ if n.startswith("MALLOC_")]:
+    monkeypatch.delenv(name)  # Dask sets some for the workers that it starts.
+  with runtime.start_worker() as worker:
+    environment = environment_of(worker)
   assert environment["MALLOC_ARENA_MAX"] == "1"
   assert environment["MALLOC_MMAP_MAX_"] == "0"
   assert int(environment["MALLOC_TRIM_THRESHOLD_"]) > 2**35

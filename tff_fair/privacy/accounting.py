@@ -14,7 +14,8 @@ its own, where neighbours differ in the presence of one client.
 from tff_fair import checks
 from tff_fair.privacy import differential
 
-FIXED_SIZE, POISSON = "fixed_size", "poisson"
+FIXED_SIZE = "fixed_size"
+POISSON = "poisson"
 
 
 def epsilon(

@@ -25,7 +25,8 @@ def test_every_setting_has_a_flag_with_its_default():
   assert {**values, **{n: f.default for n, f in fields.items()}} == values
   assert values.keys() - fields.keys() == {
     *("task_option", "hparam", "output_dir", "wandb", "workers", "list"),
-    *("compilation_cache", "round_timeout"),
+    *("compilation_cache", "round_timeout", "worker_data"),
+    *("engine", "scheduler", "dask_workers", "straggler_timeout"),
   }
 
 

@@ -252,7 +252,7 @@ def test_a_card_says_what_a_reader_needs(run, tmp_path):
     ("m.keras", {"client": "a", "all_clients": True}, "leave it out"),
     ("taken.keras", {}, "taken.keras: exists already"),
     ("folder", {}, "folder: exists already"),
-    ("folder", {"overwrite": True}, "other things than exported"),
+    ("folder", {"overwrite": True}, "other things than exports"),
     ("taken.keras/m.keras", {}, "taken.keras"),
   ],
 )

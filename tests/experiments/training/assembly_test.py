@@ -206,7 +206,7 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
     )
 
   monkeypatch.setattr(composition, "compose", compose)
-  monkeypatch.setattr(assembly, "load_task", lambda _: task)
+  monkeypatch.setattr(assembly, "load_task", lambda *_: task)
   rates = {}
   for given in (None, 0.25):
     spec = SMALL.replace(algorithm=algorithm, server_learning_rate=given)

@@ -59,7 +59,11 @@ CHANGES = {
   "attack_strength": {"attack": "bias", "attack_strength": 2.0},
   "defence": {"defence": "clipping"},
   "trimmed_share": {"defence": "trimmed_mean", "trimmed_share": 0.3},
+  "secure_bound": {"secure_bound": 8.0},
+  "dp_noise": {"dp_noise": 2.0},
+  "dp_clip": {"dp_clip": 0.25},
 }
+_PRIVATE = {"client_weighting": "uniform", "dp_noise": 1.0, "dp_clip": 0.5}
 # What the values above are compared with, where it is not `SPEC`.
 BASES = {
   "hparams": {"algorithm": "qfedavg"},
@@ -70,6 +74,9 @@ BASES = {
   "attack_share": {"attack": "bias", "attack_strength": 1.0},
   "attack_strength": {"attack": "bias", "attack_strength": 1.0},
   "trimmed_share": {"defence": "trimmed_mean"},
+  "secure_bound": {"aggregation": "secure"},
+  "dp_noise": _PRIVATE,
+  "dp_clip": _PRIVATE,
 }
 # Settings that are in no key, and why.
 NOT_IN_THE_KEY = {
@@ -117,11 +124,11 @@ def loaded_once(monkeypatch):
       RunSpec(task=task, model=model, task_options=dict(options), seed=seed)
     )
 
-  monkeypatch.setattr(
-    assembly,
-    "load_task",
-    lambda s: load_once(s.task, s.model, tuple(s.task_options.items()), s.seed),
-  )
+  def loaded(s, at_workers=None):
+    assert at_workers is None
+    return load_once(s.task, s.model, tuple(s.task_options.items()), s.seed)
+
+  monkeypatch.setattr(assembly, "load_task", loaded)
 
 
 def key(spec):
@@ -174,6 +181,7 @@ def test_every_optimizer_and_method_has_a_key_of_its_own():
 def other_value(h: hyperparameters.Hyperparameter):
   """Returns a valid value that is not the default."""
   candidates = (True, False, 1, 2, 0.25, 0.5, "random", "reverse", "uniform")
+  candidates += ("normal",)
   for value in candidates:
     try:
       checked = h.check(value)

@@ -76,14 +76,14 @@ def task():
 
 @pytest.fixture(autouse=True)
 def instead_of_digits(task, monkeypatch):
-  monkeypatch.setattr(assembly, "load_task", lambda _: task)
+  monkeypatch.setattr(assembly, "load_task", lambda *_: task)
 
 
 @pytest.fixture(scope="module")
 def run(task, tmp_path_factory):
   path = tmp_path_factory.mktemp("runs") / "ditto"
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(assembly, "load_task", lambda _: task)
+    patch.setattr(assembly, "load_task", lambda *_: task)
     return experiments.run(_SPEC, path, progress=False)
 
 

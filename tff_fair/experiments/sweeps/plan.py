@@ -29,7 +29,11 @@ _Hyperparameters = Mapping[str, Hyperparameter]
 # The fields that hold settings by name, with the beginnings of flat names.
 _FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
 # Settings that are younger than the names of folders.
-_LATER = ("defence", "trimmed_share", "model", "clients_per_part")
+_LATER = (
+  *("defence", "trimmed_share", "model", "clients_per_part"),
+  *("secure_bound", "dp_noise", "dp_clip"),
+)
+_LATER_HPARAMS = ("loss_cap",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +166,11 @@ def _as_json(run: PlannedRun) -> str:
   }
   fields |= names.former_interval(spec)
   defaults = methods.hyperparameters(spec.algorithm)
-  hparams = {n: spec.hparams.get(n, h.default) for n, h in defaults.items()}
+  hparams = {
+    name: spec.hparams.get(name, h.default)
+    for name, h in defaults.items()
+    if name not in _LATER_HPARAMS or name in spec.hparams
+  }
   return json.dumps([fields, options, hparams], default=str)
 
 

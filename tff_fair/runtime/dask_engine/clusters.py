@@ -85,6 +85,7 @@ def start_local(
       prefix="tff_fair_dask_", ignore_cleanup_errors=True
     )
   )
+  before = dict(os.environ)
   cluster = distributed.LocalCluster(
     n_workers=num_workers or len(os.sched_getaffinity(0)),
     threads_per_worker=1,
@@ -95,6 +96,9 @@ def start_local(
     silence_logs=logging.CRITICAL,
   )
   opened.callback(_close, cluster)
+  # Dask sets variables for its workers, of which some slow this program's own.
+  for name in os.environ.keys() - before.keys():
+    del os.environ[name]
   return cluster
 
 
