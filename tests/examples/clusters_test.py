@@ -1,11 +1,11 @@
 """Tests of the files that start trainings on clusters."""
 
 import ast
+import signal
 
 import pytest
 import yaml
 from absl import flags
-from dask_jobqueue.slurm import SLURMCluster
 from distributed.cli import dask_scheduler, dask_worker
 
 from binaries.flags import run_flags
@@ -13,6 +13,15 @@ from tests import code_blocks, source_tree
 
 MANIFEST = source_tree.ROOT / "examples" / "kubernetes.yaml"
 PAGE = source_tree.ROOT / "docs" / "scaling.md"
+
+
+def slurm_cluster(**options):
+  """Returns a cluster; importing its class replaces the handler of Ctrl-C."""
+  handler = signal.getsignal(signal.SIGINT)
+  from dask_jobqueue.slurm import SLURMCluster  # noqa: PLC0415
+
+  signal.signal(signal.SIGINT, handler)
+  return SLURMCluster(**options)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +130,7 @@ def slurm_settings():
 
 
 def test_slurm_gets_a_job_that_starts_a_worker():
-  with SLURMCluster(**slurm_settings()) as cluster:
+  with slurm_cluster(**slurm_settings()) as cluster:
     script = cluster.job_script()
     address = cluster.scheduler_address
   assert script.startswith("#!/usr/bin/env bash")
