@@ -170,8 +170,10 @@ def test_rules_that_need_scalars_first_have_two_phases():
     algorithm = algorithms.get(name)
     if algorithm.aggregations[0] == "two_phase":
       rule = algorithm.build.rule
-      required = issubclass(rule, population.PopulationRule)
-      made = rule(num_clients=3) if required else rule()
+      if issubclass(rule, population.PopulationRule):
+        made: types.Rule = rule(num_clients=3)
+      else:
+        made = rule()
       assert two_phases.can_build(parts_of(made))
       found.append(name)
   assert found == [

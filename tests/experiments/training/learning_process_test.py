@@ -180,8 +180,10 @@ def test_every_optimizer_and_method_has_a_key_of_its_own():
 
 def other_value(h: hyperparameters.Hyperparameter):
   """Returns a valid value that is not the default."""
-  candidates = (True, False, 1, 2, 0.25, 0.5, "random", "reverse", "uniform")
-  candidates += ("normal",)
+  candidates = (
+    *(True, False, 1, 2, 0.25, 0.5),
+    *("random", "reverse", "uniform", "normal"),
+  )
   for value in candidates:
     try:
       checked = h.check(value)
