@@ -160,11 +160,7 @@ def output_dir() -> pathlib.Path | None:
   Raises:
     UsageError: If the flag is empty, or names no such home directory.
   """
-  if _OUTPUT_DIR.value is None:
-    return None
-  if not _OUTPUT_DIR.value:
-    raise UsageError("--output_dir: is empty; name a folder or leave it out.")
-  return command_line.path(_OUTPUT_DIR.name, _OUTPUT_DIR.value)
+  return _folder(_OUTPUT_DIR)
 
 
 def workers() -> list[str]:
@@ -201,11 +197,15 @@ def worker_data() -> pathlib.Path | None:
   Raises:
     UsageError: If the flag is empty, or names no such home directory.
   """
-  if _WORKER_DATA.value is None:
+  return _folder(_WORKER_DATA)
+
+
+def _folder(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
+  if flag.value is None:
     return None
-  if not _WORKER_DATA.value:
-    raise UsageError("--worker_data: is empty; name a folder or leave it out.")
-  return command_line.path(_WORKER_DATA.name, _WORKER_DATA.value)
+  if not flag.value:
+    raise UsageError(f"--{flag.name}: is empty; name a folder or leave it out.")
+  return command_line.path(flag.name, flag.value)
 
 
 def catalog_wanted() -> str | None:

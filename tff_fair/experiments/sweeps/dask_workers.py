@@ -8,7 +8,6 @@ import contextlib
 import logging
 import os
 import pickle
-import signal
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ import distributed
 from tff_fair.experiments.sweeps import processes, remote
 from tff_fair.experiments.sweeps.executors import option_error
 from tff_fair.experiments.sweeps.jobs import LOST, Job
+from tff_fair.runtime.dask_engine import clusters
 
 _SCHEDULER = "scheduler"
 _SECONDS_TO_CONNECT = 10
@@ -106,7 +106,7 @@ class DaskWorkers:
         ) from error
       closing.callback(self._client.close)
       if is_local:
-        self._client.register_plugin(_WithoutCtrlC())
+        self._client.register_plugin(clusters.WithoutCtrlC())
       yield
 
   def has_room(self, num_running: int) -> bool:
@@ -224,14 +224,6 @@ def _errors_ignored() -> Iterator[None]:
   """For requests to a worker or a scheduler that may be gone."""
   with contextlib.suppress(Exception):
     yield
-
-
-class _WithoutCtrlC(distributed.WorkerPlugin):
-  """Leaves Ctrl-C, which reaches all programs of a terminal, to the sweep."""
-
-  def setup(self, worker: distributed.Worker) -> None:
-    del worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
