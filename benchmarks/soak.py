@@ -18,6 +18,7 @@ However it ends, all its processes are gone ten seconds later.
 The exit status is 1 if something broke. The folders of such runs are kept.
 """
 
+import argparse
 import collections
 import concurrent.futures
 import contextlib
@@ -31,20 +32,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-
-from absl import app, flags
+from collections.abc import Callable, Sequence
 
 from benchmarks import disturbed_program
 from benchmarks.disturbed_program import BrokenError, Ended, Program
-
-_SECONDS = flags.DEFINE_integer("seconds", 600, "About how long it takes.")
-_CASES = flags.DEFINE_integer("cases", 10**6, "The most disturbances.")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of kinds and moments.")
-_JOBS = flags.DEFINE_integer("jobs", 2, "Runs side by side.")
-_KINDS = flags.DEFINE_list(
-  "kinds", ["signal", "kill", "lost", "frozen", "full"], "What to do to runs."
-)
 
 _LONGEST = 300.0  # For what ends by itself.
 _SECONDS_OF_START = 8.0  # About; it imports and builds.
@@ -178,19 +169,46 @@ def _results(folder: pathlib.Path) -> list[bytes]:
   return [(folder / "run" / name).read_bytes() for name in _TABLES]
 
 
-class _Soak:
-  """What has come of the disturbances so far."""
+KINDS = tuple(_DISTURBANCES)
 
-  def __init__(self, place: pathlib.Path, deadline: float) -> None:
+
+class Soak:
+  """Disturbs runs, and keeps what has come of it.
+
+  Attributes:
+    counts: How often what came.
+    broken: What broke, a line each.
+  """
+
+  def __init__(
+    self,
+    place: pathlib.Path,
+    *,
+    kinds: Sequence[str] = KINDS,
+    seed: int = 0,
+    seconds: float = math.inf,
+    most: float = math.inf,
+  ) -> None:
+    """Trains a run that nobody disturbs.
+
+    Args:
+      place: An empty folder for the runs.
+      kinds: Names of disturbances, from which each draws.
+      seed: Seed of kinds and moments.
+      seconds: No disturbance begins later.
+      most: The most disturbances.
+    """
     self._place = place
-    self._deadline = deadline
+    self._kinds = list(kinds)
+    self._seed = seed
+    self._deadline = time.monotonic() + seconds
+    self._left = most
     self._locked = threading.Lock()
-    self._left = _CASES.value
     self.counts: collections.Counter[str] = collections.Counter()
     self.broken: list[str] = []
     undisturbed = self._folder("undisturbed")
-    if _finished(Program(undisturbed, None)):
-      self._expected = _results(undisturbed)
+    _finished(Program(undisturbed, None))
+    self._expected = _results(undisturbed)
 
   def _folder(self, name: str) -> pathlib.Path:
     folder = self._place / name
@@ -203,12 +221,12 @@ class _Soak:
       return self._left >= 0 and time.monotonic() < self._deadline
 
   def run(self, job: int) -> None:
-    """Disturbs runs one after the other."""
-    draw = random.Random(f"{_SEED.value} {job}")
+    """Disturbs runs one after the other; each job draws by its number."""
+    draw = random.Random(f"{self._seed} {job}")
     number = 0
     folder = self._folder(f"{job}-{number}")
     while self._take():
-      kind = draw.choice(_KINDS.value)
+      kind = draw.choice(self._kinds)
       try:
         came = _DISTURBANCES[kind](folder, draw)
         is_over = "finished" in came
@@ -232,14 +250,19 @@ class _Soak:
       self.counts[f"{kind}: {'BROKEN' if is_broken else came}"] += 1
 
 
-def main(argv: list[str]) -> None:
+def main(argv: Sequence[str] | None = None) -> int:
   """Disturbs runs for a while; prints what came of it how often."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
+  arguments = _arguments(argv)
   place = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
-  soak = _Soak(place, time.monotonic() + _SECONDS.value)
-  with concurrent.futures.ThreadPoolExecutor(_JOBS.value) as jobs:
-    for done in [jobs.submit(soak.run, job) for job in range(_JOBS.value)]:
+  soak = Soak(
+    place,
+    kinds=arguments.kinds,
+    seed=arguments.seed,
+    seconds=arguments.seconds,
+    most=arguments.cases,
+  )
+  with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as jobs:
+    for done in [jobs.submit(soak.run, job) for job in range(arguments.jobs)]:
       done.result()
   for came, count in sorted(soak.counts.items()):
     print(f"{count:5}  {came}")
@@ -247,9 +270,35 @@ def main(argv: list[str]) -> None:
     f"{soak.counts.total()} disturbances, {len(soak.broken)} broke something"
   )
   if soak.broken:
-    sys.exit(1)
+    return 1
   shutil.rmtree(place)
+  return 0
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+  parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+  parser.add_argument(
+    "--seconds", type=float, default=600, help="about how long it takes"
+  )
+  parser.add_argument(
+    "--cases", type=int, default=10**6, help="the most disturbances"
+  )
+  parser.add_argument("--seed", type=int, default=0)
+  parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
+  parser.add_argument(
+    "--kinds",
+    type=lambda names: names.split(","),
+    default=list(KINDS),
+    help="what to do to runs; by default " + ",".join(KINDS),
+  )
+  arguments = parser.parse_args(argv)
+  if unknown := sorted(set(arguments.kinds) - set(KINDS)):
+    parser.error(
+      f"--kinds: found {', '.join(unknown)}, expected some of "
+      f"{', '.join(KINDS)}"
+    )
+  return arguments
 
 
 if __name__ == "__main__":
-  app.run(main)
+  sys.exit(main())

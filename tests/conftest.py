@@ -89,6 +89,7 @@ TIERS = {
   "packaging_test.py": "program",
   "parsing_test.py": "pure",
   "site_test.py": "pure",
+  "soak_test.py": "program",
   "tiers_test.py": "program",
   "typed_values_test.py": "pure",
   "types_test.py": "pure",
