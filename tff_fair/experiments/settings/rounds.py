@@ -1,0 +1,123 @@
+"""The settings of cohorts, of the loop over rounds, and of evaluations."""
+
+import dataclasses
+from typing import Literal
+
+from tff_fair.experiments import declared
+from tff_fair.experiments.settings import bounds
+
+USUAL_COHORT = 10
+USUAL_PART = 32  # As `tff_fair.runtime` has it, which imports TensorFlow.
+USUAL_INTERVAL = 10  # In rounds, from one evaluation to the next.
+LEAST_EVALUATIONS = 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SamplingSettings:
+  """Sampling: which clients take part in a round, and how many at a time."""
+
+  sampling: Literal["uniform", "proportional", "all"] = declared.value(
+    "uniform",
+    "How a round draws its cohort, without replacement: uniform; "
+    "proportional to training examples, one client after the other; or all "
+    "clients in every round.",
+  )
+  clients_per_round: int | str | None = declared.value(
+    None,
+    "Size of the cohort, drawn anew each round; or a range as 5-15, from which "
+    f"each round draws its size. By default {USUAL_COHORT}, or all clients "
+    "where there are fewer.",
+    **bounds.A_RANGE,
+  )
+  clients_per_part: int = declared.value(
+    USUAL_PART,
+    "Cohorts of more clients are computed in parts of so many; 0 computes each "
+    "cohort as a whole. Parts bound the memory of a worker. Their size decides "
+    "the last digits of results, the number of workers does not.",
+    expects="0 or a positive integer",
+    is_valid=lambda number: number >= 0,
+  )
+  dropout: float = declared.value(
+    0.0,
+    "Probability that a drawn client does not report back, in [0, 1). Where "
+    "nobody would, one client of the cohort, drawn by lot, does.",
+    expects="a number in [0, 1)",
+    is_valid=lambda value: 0 <= value < 1,
+  )
+  dropout_kind: Literal["independent", "by_client"] = declared.value(
+    "independent",
+    "Whether clients drop out independently in each round, or by_client: each "
+    "client has a probability of its own for the whole run, drawn uniformly "
+    "from [0, 2p] for a --dropout p up to 1/2, from [2p - 1, 1] above.",
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoopSettings:
+  """Loop: rounds, checkpoints, and the seed."""
+
+  total_rounds: int = declared.positive_integer(100, "Number of rounds.")
+  rounds_per_evaluation: int | None = declared.positive_integer(
+    None,
+    "Every so many rounds, and before the first and after the last, the run "
+    "evaluates the model on the clients' test data. By default "
+    f"{USUAL_INTERVAL}. A run of few rounds evaluates {LEAST_EVALUATIONS} "
+    "times at least: by default, and where this is more than all its rounds.",
+  )
+  rounds_per_checkpoint: int = declared.positive_integer(
+    10,
+    "Every so many rounds, and whenever it ends by itself, the run saves its "
+    "state, to go on from there.",
+    decides=False,
+  )
+  seed: int = declared.value(
+    0,
+    "Seed of the task, the initial weights, the cohorts, the local order of "
+    "examples and all other draws. The same settings with the same seed give "
+    "the same results.",
+    **bounds.A_SEED,
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+  """Evaluation: of whom, and what follows from it."""
+
+  evaluation_clients: int | None = declared.positive_integer(
+    None,
+    "How many clients the run evaluates, drawn once, the same in all "
+    "evaluations and in the results at the end. By default all.",
+  )
+  criterion: Literal["mean", "worst_10"] | None = declared.value(
+    None,
+    "Keep the state at the evaluation with the largest mean accuracy over "
+    "clients, or mean over the worst 10 %, in best_checkpoint; of a "
+    "regression, with the smallest error. By default the run keeps its last "
+    "state alone.",
+  )
+  patience: int | None = declared.positive_integer(
+    None,
+    "End the run after so many evaluations in a row that did not improve the "
+    "--criterion. By default it goes on to the last round.",
+  )
+  measure_improvement: bool = declared.value(
+    False,
+    "Evaluate the model on the cohort's training data before and after each "
+    "round: improved_share in metrics.csv is the share of clients whose loss "
+    "did not rise, cohorts.csv has their losses.",
+  )
+
+
+def part_size(clients_per_part: int, largest_cohort: int | None) -> int:
+  """Returns the size of the parts of a run's cohorts.
+
+  Args:
+    clients_per_part: As the setting has it.
+    largest_cohort: The most clients of a round, if it is known.
+
+  Returns:
+    The size; 0 if every cohort is one part.
+  """
+  if largest_cohort is not None and largest_cohort <= clients_per_part:
+    return 0
+  return clients_per_part

@@ -1,0 +1,61 @@
+"""The settings of the task and of the method."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+from tasks.models import names as model_names
+from tff_fair.experiments import declared
+from tff_fair.typed_values import Value
+
+# The hyperparameter of methods that have a server step of their own.
+SERVER_RATE = "learning_rate"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+  """Task: data and model."""
+
+  task: str = declared.value(
+    "digits",
+    "Name of the task; --list shows all. Or a function of yours that returns a "
+    "task, as path/to/file.py:function or PACKAGE.MODULE:function.",
+  )
+  data_dir: str | None = declared.value(
+    None,
+    "Directory of the task's data files. By default the task's loader keeps "
+    "them where it always does; `digits` needs none.",
+  )
+  model: str | None = declared.value(
+    None,
+    "Another model for the task: one of "
+    f"{', '.join(model_names.ALL)}; or a function of yours that returns a "
+    "Keras model, named as a task's function. By default the task's own.",
+  )
+  task_options: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AlgorithmSettings:
+  """Algorithm: the method, and how it sees and sums the clients."""
+
+  algorithm: str = declared.value(
+    "adafed", "Name of the method; --list shows all."
+  )
+  hparams: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+  client_weighting: Literal["num_examples", "uniform"] = declared.value(
+    "num_examples",
+    "The weight of a client: its training examples, or the same for all.",
+  )
+  loss_at: Literal["before", "training", "after"] = declared.value(
+    "before",
+    "Where a client takes its loss: before local training, in a pass of its "
+    "own; during it, at no cost; or after it.",
+  )
+  aggregation: Literal["streaming", "two_phase", "stacked", "secure"] | None = (
+    declared.value(
+      None,
+      "How the server sums client updates; by default the cheapest way that "
+      "the method allows. --list shows all.",
+    )
+  )
