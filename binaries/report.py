@@ -1,7 +1,7 @@
 """Shows runs side by side on one HTML page.
 
-Give folders of runs, or folders above them. Runs that differ in the seed alone
-are one method. The page works offline, in print and without scripts.
+Give folders of runs, or folders above them. Runs that differ in their seeds
+alone are one method. The page works offline, in print and without scripts.
 """
 
 import signal

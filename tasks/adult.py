@@ -67,7 +67,7 @@ class _Table:
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -75,7 +75,8 @@ def load(
     config: Options of the task.
     data_dir: Directory of `adult.data` and `adult.test`, or of the same with
       the ending `.gz`, or of a folder `adult` that has them.
-    seed: Seed of the model.
+    seed: Not used: nothing about the data is random.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, features], y is int32[n], 1 above $50,000.
@@ -83,6 +84,7 @@ def load(
   Raises:
     DataError: If a file is missing or has a bad row; it names file and line.
   """
+  del seed
   if data_dir is None:
     raise DataError("there is no directory of Adult; name it as data_dir.")
   paths = [_find(data_dir, name) for name in ("adult.data", "adult.test")]
@@ -117,7 +119,9 @@ def load(
     test=test,
     element_spec=task.element_spec([num_features]),
     num_classes=2,
-    keras_model_fn=functools.partial(models.mlp, (num_features,), (), 2, seed),
+    keras_model_fn=functools.partial(
+      models.mlp, (num_features,), (), 2, model_seed
+    ),
     objective=models.class_objective(),
   )
 

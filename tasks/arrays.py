@@ -33,14 +33,15 @@ class Options(building.RowOptions):
 
 @data_error.named_by("file")
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
   Args:
     config: Options of the task.
     data_dir: The folder where a relative path of the file begins.
-    seed: Seed of the test shares, of the choice of clients and of the model.
+    seed: Seed of the test shares and of the choice of clients.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, ...], y is int32[n], or float32[n] where the label
@@ -78,7 +79,7 @@ def load(
     _labels(path, arrays["y"], clients),
     lambda rows: x[rows].astype(np.float32),
     x.shape[1:],
-    seed=seed,
+    seed=model_seed,
   )
 
 

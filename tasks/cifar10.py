@@ -37,7 +37,7 @@ class Options(central.ImageOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -47,7 +47,8 @@ def load(
       that folder itself), of one file `cifar10*.npz` with x_train, y_train,
       x_test, y_test, or of a folder `cifar10` that tensorflow-datasets
       prepared; the first of these that is there is read.
-    seed: Seed of the partition and the model.
+    seed: Seed of the partition.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, 32, 32, 3], y is int32[n].
@@ -59,7 +60,9 @@ def load(
   data = central.in_memory(
     "CIFAR-10", _read(data_dir), CLASS_NAMES, pixels=config.pixels
   )
-  return central.build_image_task("cifar10", config, data, seed=seed)
+  return central.build_image_task(
+    "cifar10", config, data, seed=seed, model_seed=model_seed
+  )
 
 
 def _read(

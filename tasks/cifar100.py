@@ -33,7 +33,7 @@ class Options(central.ImageOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -43,7 +43,8 @@ def load(
       folder itself), of a folder `cifar100` that tensorflow-datasets prepared,
       or of `cifar100.sqlite`, which TFF's loader downloads if nothing is there
       and which alone is read for partition "users". None means TFF's own cache.
-    seed: Seed of the partition and the model.
+    seed: Seed of the partition.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, 32, 32, 3], y is int32[n].
@@ -63,7 +64,9 @@ def load(
     pixels=config.pixels,
     users=users,
   )
-  return central.build_image_task("cifar100", config, data, seed=seed)
+  return central.build_image_task(
+    "cifar100", config, data, seed=seed, model_seed=model_seed
+  )
 
 
 def _central(

@@ -26,7 +26,7 @@ class Options(central.ModelOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -34,7 +34,8 @@ def load(
     config: Options of the task.
     data_dir: Directory of the folders train, valid and test, as published.
       Train and valid are the training data, test is the published test data.
-    seed: Seed of the partition and the model.
+    seed: Seed of the partition.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, 32, 32, 3], y is int32[n]. A client's
@@ -55,4 +56,6 @@ def load(
     cifar10.CLASS_NAMES,
     _IMAGE_SIZE,
   )
-  return central.build_image_task("cinic10", config, data, seed=seed)
+  return central.build_image_task(
+    "cinic10", config, data, seed=seed, model_seed=model_seed
+  )

@@ -106,7 +106,10 @@ def _task(
   seed: int,
   data_dir: str | None,
 ) -> Task:
-  return registry.load(name, data_dir=data_dir, seed=seed, **dict(options))
+  # Nobody asks for the model.
+  return registry.load(
+    name, data_dir=data_dir, seed=seed, model_seed=seed, **dict(options)
+  )
 
 
 def _digest(task: Task, split: Split) -> str:

@@ -57,7 +57,7 @@ class Options(central.ModelOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -65,7 +65,8 @@ def load(
     config: Options of the task.
     data_dir: Directory of the folder `images` and of the published lists, which
       may be in a folder `annotations`.
-    seed: Seed of the partition and the model.
+    seed: Seed of the partition.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, image_size, image_size, 3], y is int32[n]. A
@@ -84,7 +85,9 @@ def load(
     config.image_size,
     resize=True,
   )
-  return central.build_image_task("clothing1m", config, data, seed=seed)
+  return central.build_image_task(
+    "clothing1m", config, data, seed=seed, model_seed=model_seed
+  )
 
 
 def _listed(

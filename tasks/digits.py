@@ -45,14 +45,15 @@ class Options(central.CutOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
   Args:
     config: Options of the task.
     data_dir: Not used: the data is part of scikit-learn.
-    seed: Seed of the partition, the train and test split and the model.
+    seed: Seed of the partition and of the train and test split.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, 64] in [0, 1], y is int32[n] in 0 ... 9.
@@ -75,6 +76,9 @@ def load(
     class_names=tuple(map(str, range(_NUM_CLASSES))),
   )
   keras_model_fn = models.dense_classifier(
-    names.current("digits", config.model), data.x_shape, _NUM_CLASSES, seed
+    names.current("digits", config.model),
+    data.x_shape,
+    _NUM_CLASSES,
+    model_seed,
   )
   return central.build_task("digits", config, data, keras_model_fn, seed=seed)

@@ -73,7 +73,7 @@ class _Half:
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -81,7 +81,8 @@ def load(
     config: Options of the task.
     data_dir: Directory of `emnist_all.sqlite`, which TFF's loader downloads if
       it is not there; None means TFF's own cache, ~/.tff.
-    seed: Seed of the choice of writers and of the model.
+    seed: Seed of the choice of writers.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, 28, 28, 1] in [0, 1] with background 1 as TFF has
@@ -122,7 +123,7 @@ def load(
     element_spec=task.element_spec(_IMAGE_SHAPE),
     num_classes=num_classes,
     keras_model_fn=functools.partial(
-      _builder(config.model), num_classes=num_classes, seed=seed
+      _builder(config.model), num_classes=num_classes, seed=model_seed
     ),
     objective=models.class_objective(),
   )

@@ -49,7 +49,7 @@ class Options(central.ImageOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -57,7 +57,8 @@ def load(
     config: Options of the task.
     data_dir: Directory of the four idx files, or of a folder `fashion_mnist`
       that has them, or that tensorflow-datasets prepared.
-    seed: Seed of the partition and the model.
+    seed: Seed of the partition.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, 28, 28, 1], y is int32[n]: 0 T-shirt, 1 pullover
@@ -76,4 +77,6 @@ def load(
   if config.classes == "tops":
     # Pixels were standardized over all classes before.
     data = central.select_classes(data, _TOPS)
-  return central.build_image_task("fashion_mnist", config, data, seed=seed)
+  return central.build_image_task(
+    "fashion_mnist", config, data, seed=seed, model_seed=model_seed
+  )

@@ -32,7 +32,7 @@ class Options(central.ImageOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -41,7 +41,8 @@ def load(
     data_dir: Directory of EMNIST's four idx files `emnist-byclass-*`, or else
       of `emnist_all.sqlite`, which TFF's loader downloads if neither is there.
       None means TFF's own cache, ~/.tff.
-    seed: Seed of the partition and the model.
+    seed: Seed of the partition.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, 28, 28, 1], y is int32[n], 0 ... 9 for a ... j.
@@ -58,7 +59,9 @@ def load(
   data = central.in_memory(
     "EMNIST a ... j", halves, _LETTERS, pixels=config.pixels, users=users
   )
-  return central.build_image_task("femnist_skewed", config, data, seed=seed)
+  return central.build_image_task(
+    "femnist_skewed", config, data, seed=seed, model_seed=model_seed
+  )
 
 
 def _from_idx(

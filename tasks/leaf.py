@@ -68,14 +68,15 @@ class Options(options.TaskOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
   Args:
     config: Options of the task.
     data_dir: The folder.
-    seed: Seed of the choice of users, of the cut and of the model.
+    seed: Seed of the choice of users and of the cut.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, ...] of the shape that the first user's has, y is
@@ -118,7 +119,7 @@ def load(
     test=users.test,
     element_spec=task.element_spec(shape),
     num_classes=num_classes,
-    keras_model_fn=_keras_model_fn(config, shape, num_classes, seed),
+    keras_model_fn=_keras_model_fn(config, shape, num_classes, model_seed),
     objective=models.class_objective(),
   )
 

@@ -25,7 +25,7 @@ class Options(central.ImageOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
@@ -34,7 +34,8 @@ def load(
     data_dir: Directory of the four idx files, or of a folder `mnist` that has
       them, or that tensorflow-datasets prepared. For partition "users",
       QMNIST's two files of labels are beside them.
-    seed: Seed of the partition and the model.
+    seed: Seed of the partition.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, 28, 28, 1], y is int32[n].
@@ -50,4 +51,6 @@ def load(
   data = central.in_memory(
     "MNIST", halves, _CLASS_NAMES, pixels=config.pixels, users=users
   )
-  return central.build_image_task("mnist", config, data, seed=seed)
+  return central.build_image_task(
+    "mnist", config, data, seed=seed, model_seed=model_seed
+  )

@@ -57,6 +57,7 @@ class _TaskModule(Protocol):
     *,
     data_dir: pathlib.Path | None,
     seed: int,
+    model_seed: int,
   ) -> Task:
     """Builds the task; `config` is of the module's `Options`."""
 
@@ -140,6 +141,7 @@ def load(
   *,
   data_dir: str | os.PathLike[str] | None = None,
   seed: int = 0,
+  model_seed: int | None = None,
   **options: task_options.Value,
 ) -> Task:
   """Builds a task.
@@ -149,8 +151,10 @@ def load(
     data_dir: An existing directory with the data files of the task. None means
       the place where the task's own loader keeps them. Tasks whose data is part
       of an installed package read nothing there.
-    seed: Seed, at least 0, of everything random about the task: partition,
-      train and test split, choice of clients, initial weights of the model.
+    seed: Seed, at least 0, of everything random about the data: partition,
+      train and test split, choice of clients.
+    model_seed: Seed, at least 0, of the initial weights of the model; `None`
+      is `seed`.
     **options: Options of the task, see `option_defaults`.
 
   Returns:
@@ -162,10 +166,20 @@ def load(
     DataError: If the data cannot be used (a ValueError too).
   """
   module = _module(name)
-  if not isinstance(seed, numbers.Integral) or seed < 0:
-    raise ValueError(f"seed must be an integer of at least 0, found {seed!r}.")
+  if model_seed is None:
+    model_seed = seed
+  for given, value in (("seed", seed), ("model_seed", model_seed)):
+    if not isinstance(value, numbers.Integral) or value < 0:
+      raise ValueError(
+        f"{given} must be an integer of at least 0, found {value!r}."
+      )
   config = task_options.build(module.Options, options)
-  return module.load(config, data_dir=_directory(data_dir), seed=int(seed))
+  return module.load(
+    config,
+    data_dir=_directory(data_dir),
+    seed=int(seed),
+    model_seed=int(model_seed),
+  )
 
 
 def option_names(name: str) -> tuple[str, ...]:

@@ -79,14 +79,15 @@ class Options(options.TaskOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
   Args:
     config: Options of the task.
     data_dir: The folder of LEAF's JSON and of the file `glove`.
-    seed: Seed of the choice of accounts, of the cut and of the model.
+    seed: Seed of the choice of accounts and of the cut.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is int32[n, sequence_length], 0 at padding; y is int32[n], 1 for
@@ -128,7 +129,7 @@ def load(
       models.sentence_lstm,
       len(words) + _FIRST_WORD,
       2,
-      seed,
+      model_seed,
       embedding=embedding,
       embedding_size=config.embedding_size,
       num_layers=config.lstm_layers,

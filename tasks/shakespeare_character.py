@@ -95,6 +95,7 @@ def load(
   *,
   data_dir: pathlib.Path | None,
   seed: int,
+  model_seed: int,
 ) -> task.Task:
   """Builds the task.
 
@@ -103,7 +104,8 @@ def load(
     data_dir: Directory of `shakespeare.sqlite`, which TFF's loader downloads if
       it is not there; None means TFF's own cache, ~/.tff. With source "leaf",
       the folder of LEAF's `train` and `test`.
-    seed: Seed of the choice of roles and of the model.
+    seed: Seed of the choice of roles.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is int32[n, sequence_length]; y is int32[n], or with predict
@@ -148,7 +150,7 @@ def load(
     keras_model_fn=functools.partial(
       models.character_lstm,
       num_tokens,
-      seed,
+      model_seed,
       num_layers=config.lstm_layers,
       units=config.lstm_units,
       every_step=every,

@@ -45,6 +45,7 @@ def load(
   *,
   data_dir: pathlib.Path | None,
   seed: int,
+  model_seed: int,
 ) -> task.Task:
   """Builds the task.
 
@@ -53,7 +54,8 @@ def load(
     data_dir: Directory of `stackoverflow.sqlite`, `stackoverflow.word_count`
       and `stackoverflow.tag_count`; TFF's loaders download missing files.
       None means the places where they keep it.
-    seed: Seed of the choice of users, of the cut and of the model.
+    seed: Seed of the choice of users and of the cut.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is int32[n, max_words], the numbers 1 ... V of the known words
@@ -90,7 +92,7 @@ def load(
     ),
     num_classes=len(tags),
     keras_model_fn=functools.partial(
-      models.bag_of_words_regression, len(words), len(tags), seed
+      models.bag_of_words_regression, len(words), len(tags), model_seed
     ),
     objective=models.multi_label_objective(),
   )

@@ -55,6 +55,7 @@ def load(
   *,
   data_dir: pathlib.Path | None,
   seed: int,
+  model_seed: int,
 ) -> task.Task:
   """Builds the task.
 
@@ -63,7 +64,8 @@ def load(
     data_dir: Directory of `stackoverflow.sqlite` and
       `stackoverflow.word_count`; TFF's loaders download missing files. None
       means the places where they keep it.
-    seed: Seed of the choice of users, of the cut and of the model.
+    seed: Seed of the choice of users and of the cut.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x and y are int32[n, sequence_length], y is x one word later.
@@ -100,7 +102,7 @@ def load(
     keras_model_fn=functools.partial(
       models.word_lstm,
       num_tokens,
-      seed,
+      model_seed,
       embedding_size=config.embedding_size,
       num_layers=config.lstm_layers,
       units=config.lstm_units,

@@ -77,14 +77,15 @@ class Options(options.TaskOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
   Args:
     config: Options of the task.
     data_dir: Not used: the task makes its data, each client's on demand.
-    seed: Seed of the data, of the train and test split and of the model.
+    seed: Seed of the data and of the train and test split.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, dimensions], y is int32[n].
@@ -115,7 +116,7 @@ def load(
     element_spec=task.element_spec([config.dimensions]),
     num_classes=config.num_classes,
     keras_model_fn=functools.partial(
-      models.mlp, (config.dimensions,), (), config.num_classes, seed
+      models.mlp, (config.dimensions,), (), config.num_classes, model_seed
     ),
     objective=models.class_objective(),
   )

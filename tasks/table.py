@@ -81,14 +81,15 @@ class Options(building.RowOptions):
 
 @data_error.named_by("file")
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
   Args:
     config: Options of the task.
     data_dir: The folder where a relative path of the file begins.
-    seed: Seed of the test shares, of the choice of clients and of the model.
+    seed: Seed of the test shares and of the choice of clients.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, width], y is int32[n], or float32[n] where the
@@ -133,7 +134,7 @@ def load(
     of_label,
     encoder,
     [encoder.width],
-    seed=seed,
+    seed=model_seed,
     preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
     load_raw=functools.partial(features.raw_values, inputs),
   )

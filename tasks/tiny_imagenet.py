@@ -30,14 +30,15 @@ class Options(central.ModelOptions):
 
 
 def load(
-  config: Options, *, data_dir: pathlib.Path | None, seed: int
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task.
 
   Args:
     config: Options of the task.
     data_dir: Directory of the folder `tiny-imagenet-200`, or that folder.
-    seed: Seed of the partition and the model.
+    seed: Seed of the partition.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; x is float32[n, 64, 64, 3], y is int32[n] in the order of
@@ -62,7 +63,9 @@ def load(
     class_names,
     _IMAGE_SIZE,
   )
-  return central.build_image_task("tiny_imagenet", config, data, seed=seed)
+  return central.build_image_task(
+    "tiny_imagenet", config, data, seed=seed, model_seed=model_seed
+  )
 
 
 def _validation(

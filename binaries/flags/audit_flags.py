@@ -43,8 +43,8 @@ _DATA_DIR = flags.DEFINE_string(
 _SEED = flags.DEFINE_integer(
   "seed",
   0,
-  "Seed of the task, as in training: it decides which examples are test "
-  "examples.",
+  "Seed of the task, as in training (--data_seed, where it was given): it "
+  "decides which examples are test examples.",
   lower_bound=0,
   flag_values=NAMESPACE,
 )

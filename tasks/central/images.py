@@ -48,7 +48,12 @@ class ImageOptions(ModelOptions):
 
 
 def build_image_task(
-  name: str, config: ModelOptions, data: CentralData, *, seed: int
+  name: str,
+  config: ModelOptions,
+  data: CentralData,
+  *,
+  seed: int,
+  model_seed: int,
 ) -> task.Task:
   """Cuts images over clients and makes a task of them.
 
@@ -56,7 +61,8 @@ def build_image_task(
     name: Name of the task.
     config: How to cut, and the model.
     data: The images.
-    seed: Seed of the cut and of the model.
+    seed: Seed of the cut.
+    model_seed: Seed of the initial weights.
 
   Returns:
     The task; otherwise as `build_task`.
@@ -70,7 +76,7 @@ def build_image_task(
       config.model,
       (height, width, channels),
       len(data.class_names),
-      seed,
+      model_seed,
       config.initial_weights,
     ),
     seed=seed,

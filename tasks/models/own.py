@@ -49,6 +49,13 @@ class Make:
     self._arguments = arguments
     self._seed = seed
 
+  def of_seed(self, seed: int) -> "Make":
+    """Returns what makes the same model, of the weights of another seed."""
+    arguments = dict(self._arguments)
+    if "seed" in arguments:
+      arguments["seed"] = seed
+    return Make(self.name, self._function, arguments, self.wanted, seed)
+
   def __call__(self) -> tf.keras.Model:
     """Returns a new model with its weights."""
     model = self.unbuilt()

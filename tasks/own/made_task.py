@@ -2,9 +2,10 @@
 
     def load(*, num_clients: int = 10, seed: int) -> tasks.Task: ...
 
-`data_dir`, a `pathlib.Path` or None, and `seed` are given to a function that
-names them. Every other argument has an annotation that `tff_fair.typed_values`
-knows, and a default; "Args" in the docstring explains it.
+`data_dir`, a `pathlib.Path` or None, `seed`, and `model_seed`, the seed of the
+initial weights, are given to a function that names them. Every other argument
+has an annotation that `tff_fair.typed_values` knows, and a default; "Args" in
+the docstring explains it.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ from tasks.task import Split, Task
 from tff_fair import typed_values
 
 # Given to a function that names them; no options.
-_GIVEN = ("data_dir", "seed")
+_GIVEN = ("data_dir", "seed", "model_seed")
 _Read = TypeVar("_Read")
 _KINDS = "int, float, bool, str, Literal of texts, or one of these or None"
 
@@ -78,20 +79,23 @@ class MadeTask:
     *,
     data_dir: pathlib.Path | None,
     seed: int,
+    model_seed: int,
   ) -> Task:
     """Builds the task.
 
     Args:
       config: Options of the task.
       data_dir: The directory that the user named, if any.
-      seed: Seed of everything random, the initial weights too.
+      seed: Seed of everything random about the data.
+      model_seed: Seed of the initial weights, if the function leaves them to
+        chance or takes this seed.
 
     Raises:
       UserCodeError: If the function fails, or returns something else.
       DataError: If the function raises one, or cannot load its first client. So
         do the halves of the task later, if they cannot load a client.
     """
-    given = {"data_dir": data_dir, "seed": seed}
+    given = dict(zip(_GIVEN, (data_dir, seed, model_seed), strict=True))
     arguments = {**config.to_dict(), **{n: given[n] for n in self._given}}
     try:
       made = self._function(**arguments)
@@ -117,7 +121,12 @@ class MadeTask:
     from tasks.models import own  # noqa: PLC0415
 
     if isinstance(made.keras_model_fn, own.Make):
-      return made  # Of `tasks.from_client_data`.
+      # Of `tasks.from_client_data`, which the function told the one seed.
+      if model_seed == seed:
+        return made
+      return dataclasses.replace(
+        made, keras_model_fn=made.keras_model_fn.of_seed(model_seed)
+      )
     return dataclasses.replace(
       made,
       keras_model_fn=own.reliable(
@@ -125,7 +134,7 @@ class MadeTask:
         made.keras_model_fn,
         made.element_spec,
         made.num_classes,
-        seed=seed,
+        seed=model_seed,
       ),
     )
 

@@ -50,6 +50,8 @@ OTHERS = {
   "rounds_per_evaluation": (3, {}),
   "rounds_per_checkpoint": (4, {}),
   "seed": (0xFFFF_FFFF_FFFF, {}),
+  "data_seed": (0xFFFF_FFFF_FFFF, {}),
+  "model_seed": (5, {}),
   "evaluation_clients": (5, {}),
   "criterion": ("worst_10", {}),
   "patience": (2, {"criterion": "mean"}),
@@ -263,6 +265,23 @@ def test_a_default_that_is_given_is_no_difference():
     "algorithm": ("fedavg", "adafed"),
     "hparam.gamma": (None, 1.0),
   }
+
+
+def test_seeds_that_are_not_given_follow_the_seed():
+  spec = RunSpec(seed=3)
+  assert spec.seeds == (3, 3, 3)
+  assert str(spec.seeds) == "3"
+  assert spec.differences(spec.replace(data_seed=3, model_seed=3)) == {}
+  other = spec.replace(model_seed=7)
+  assert other.seeds == (3, 3, 7)
+  assert str(other.seeds) == "3 (model 7)"
+  assert other.differences(spec) == {"model_seed": (7, None)}
+  fixed = RunSpec(data_seed=3)
+  assert fixed.replace(seed=3).differences(spec) == {}
+  assert [run.seeds for run in fixed.vary(seed=[3, 4])] == [
+    (3, 3, 3),
+    (4, 3, 4),
+  ]
 
 
 def test_its_short_name():

@@ -165,13 +165,15 @@ class TestEveryTask:
 
   def test_seed_decides_weights(self, name):
     weights = _weights(_load(name, seed=3))
-    for found, same in zip(weights, _weights(_load(name, seed=3)), strict=True):
-      np.testing.assert_array_equal(found, same)
+    for seeds in ({"seed": 3}, {"seed": 4, "model_seed": 3}):
+      again = _weights(_load(name, **seeds))
+      for found, same in zip(weights, again, strict=True):
+        np.testing.assert_array_equal(found, same)
     other = _weights(_load(name, seed=4))
     assert not np.array_equal(weights[0], other[0])
 
   def test_seed_decides_clients(self, name):
-    first, second = _load(name, seed=3), _load(name, seed=3)
+    first, second = _load(name, seed=3), _load(name, seed=3, model_seed=4)
     assert first.client_names == second.client_names
     for client_id in range(first.num_clients):
       for found, same in zip(

@@ -18,6 +18,7 @@ from tff_fair.experiments import (
   declared,
   grids,
   number_range,
+  seeds,
   settings,
   spec_text,
 )
@@ -79,6 +80,11 @@ class RunSpec(
   def short_name(self) -> str:
     """The task and the method, as folders are called: "digits-adafed"."""
     return f"{tasks.short_name(self.task)}-{self.algorithm}"
+
+  @property
+  def seeds(self) -> seeds.Seeds:
+    """The seeds; those that are not given follow `seed`."""
+    return seeds.of_settings(vars(self))
 
   @property
   def evaluation_interval(self) -> int:
@@ -189,6 +195,7 @@ class RunSpec(
       **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
       "rounds_per_evaluation": self.evaluation_interval,
       "clients_per_part": self.part_size,
+      **self._own_seeds,
       **{
         f"{spec_text.HPARAM}{name}": value
         for name, value in self.all_hparams.items()
@@ -219,6 +226,16 @@ class RunSpec(
         hyperparameter.
     """
     return grids.vary(self, values)
+
+  @property
+  def _own_seeds(self) -> dict[str, Value]:
+    """The seeds that do not follow `seed`; None is one that does."""
+    values = dict(zip(seeds.NAMES, self.seeds, strict=True))
+    return {
+      name: None if value == self.seed else value
+      for name, value in values.items()
+      if name != "seed"
+    }
 
   def _checked_task_options(self) -> FrozenMapping:
     try:

@@ -24,6 +24,29 @@ def test_runs_that_differ_in_the_seed_alone_are_one_group(tmp_path):
   assert [run.seed for run in group.runs] == [2, 10]
 
 
+def test_runs_that_differ_in_any_of_the_seeds_are_one_group(tmp_path):
+  run_folders.make(tmp_path / "0")
+  for seed in (2, 1):
+    run_folders.make(tmp_path / f"m{seed}", model_seed=seed)
+    run_folders.make(tmp_path / f"d{seed}", data_seed=seed, model_seed=0)
+  (group,) = run_groups.group(found(tmp_path))
+  assert group.label == "fedavg"
+  assert [str(run.seeds) for run in group.runs] == [
+    "0",
+    "0 (model 1)",
+    "0 (model 2)",
+    "0 (data 1)",
+    "0 (data 2)",
+  ]
+
+
+def test_a_seed_that_is_given_as_it_would_follow_is_the_same_run(tmp_path):
+  run_folders.make(tmp_path / "0", seed=4)
+  run_folders.make(tmp_path / "1", seed=4, data_seed=4, model_seed=4)
+  with pytest.raises(RunError, match="is the same run as"):
+    run_groups.group(found(tmp_path))
+
+
 def test_a_label_has_what_differs_within_its_method(tmp_path):
   run_folders.make(tmp_path / "0", hparams={})
   for n, (q, rate) in enumerate([(10.0, 0.1), (2.0, 0.1), (2.0, 0.01)]):

@@ -50,6 +50,8 @@ def train(spec, path, workers, pruning=None, round_timeout=None):
     is_finished=not is_pruned,
     algorithm=spec.algorithm,
     seed=spec.seed,
+    data_seed=spec.data_seed,
+    model_seed=spec.model_seed,
     hparams=dict(spec.hparams),
     client_learning_rate=rate,
     batch_size=spec.batch_size,

@@ -184,6 +184,19 @@ def test_a_grid_is_tried_once(tmp_path, faked):
   assert len({str(dict(t.settings)) for t in found.trials}) == 6
 
 
+def test_a_trial_trains_all_seeds(tmp_path, faked):
+  space = {"gamma": [0.1, 1.0], "model_seed": [0, 1, 2]}
+  spec = SPEC.replace(data_seed=0)
+  found = search(tmp_path, space, spec, sampler="grid")
+  assert len(found.trials) == 2
+  assert faked.num_started == 6
+  assert [str(run.seeds) for run in found.runs(found.trials[0])] == [
+    "0",
+    "0 (model 1)",
+    "0 (model 2)",
+  ]
+
+
 def test_failures_are_told_and_tried_again(tmp_path, faked):
   space = {"client_learning_rate": Range(0.1, 50.0, is_logarithmic=True)}
   with pytest.raises(RunError, match=r"runs failed; the same .*: too fast"):

@@ -260,6 +260,17 @@ class TestSpecs:
       "term-seed=0",
     ]
 
+  def test_other_seeds_are_named_where_they_vary(self):
+    spec = RunSpec(algorithm="term", data_seed=0)
+    assert self.planned(*spec.vary(seed=[0, 1])) == [
+      "term-seed=0",
+      "term-seed=1",
+    ]
+    assert self.planned(*spec.vary(model_seed=[1, 0])) == [
+      "term-model_seed=1-seed=0",
+      "term-model_seed=0-seed=0",
+    ]
+
   def test_settings_that_only_some_methods_have_are_compared_among_them(self):
     assert self.planned(
       RunSpec(algorithm="adafed", hparams={"gamma": 2.0}),

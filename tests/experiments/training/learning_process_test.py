@@ -50,6 +50,7 @@ CHANGES = {
     "server_learning_rate_decay_kind": "inverse_time",
   },
   "seed": {"seed": 1},
+  "model_seed": {"model_seed": 1},
   "attack": {"attack": "scaling", "attack_strength": 1.0},
   "attack_share": {
     "attack": "bias",
@@ -80,7 +81,10 @@ BASES = {
 }
 # Settings that are in no key, and why.
 NOT_IN_THE_KEY = {
-  "data_dir": "Where files are; the parts of the model tell what was in them.",
+  **dict.fromkeys(
+    ("data_dir", "data_seed"),
+    "The parts of the model tell of the data.",
+  ),
   **dict.fromkeys(
     ("sampling", "clients_per_round", "dropout", "dropout_kind"),
     "Cohorts are arguments of a round.",
@@ -119,14 +123,20 @@ def loaded_once(monkeypatch):
   load = assembly.load_task
 
   @functools.cache
-  def load_once(task, model, options, seed):
+  def load_once(task, model, options, seeds):
     return load(
-      RunSpec(task=task, model=model, task_options=dict(options), seed=seed)
+      RunSpec(
+        task=task,
+        model=model,
+        task_options=dict(options),
+        data_seed=seeds.data,
+        model_seed=seeds.model,
+      )
     )
 
   def loaded(s, at_workers=None):
     assert at_workers is None
-    return load_once(s.task, s.model, tuple(s.task_options.items()), s.seed)
+    return load_once(s.task, s.model, tuple(s.task_options.items()), s.seeds)
 
   monkeypatch.setattr(assembly, "load_task", loaded)
 

@@ -138,6 +138,7 @@ def test_workers_without_the_data_are_named(copied, damage, problem):
   ("change", "name"),
   [
     ({"seed": 4}, "seed"),
+    ({"data_seed": 4}, "seed"),
     ({"task_options": {"num_clients": 6}}, "task_option.num_clients"),
     ({"task": "synthetic", "task_options": {}}, "task"),
   ],
@@ -174,6 +175,17 @@ def test_a_model_that_has_no_description_comes_from_the_task(copied):
   path.write_text(json.dumps(content))
   task = assembly.load_task(SPEC, index.WorkerData(copied.folder))
   assert len(task.keras_model_fn().get_weights()) == 2
+
+
+def test_other_weights_come_from_the_task(written):
+  spec = SPEC.replace(model_seed=SPEC.seed + 1)
+  found, expected = (
+    assembly.load_task(spec, data).keras_model_fn().get_weights()
+    for data in (written, None)
+  )
+  np.testing.assert_array_equal(found[0], expected[0])
+  first = assembly.load_task(SPEC, written).keras_model_fn().get_weights()
+  assert not np.array_equal(found[0], first[0])
 
 
 def test_nothing_is_overwritten_unasked(copied, tmp_path):

@@ -126,6 +126,56 @@ def test_what_a_function_returns_and_raises(function):
   assert command_line.line(raised.value) == f"--task: {name}: hospital C"
 
 
+MODELS = """
+import dataclasses
+import numpy as np
+import tensorflow as tf
+import tasks
+from tasks import models, task
+from tasks.models import own
+
+def build(num_classes):
+  return tf.keras.Sequential(
+    [tf.keras.layers.InputLayer([3]), tf.keras.layers.Dense(num_classes)]
+  )
+
+def mine(*, seed, model_seed, kind: str = "of chance"):
+  def load(client_id):
+    return np.full([2, 3], seed, np.float32), np.zeros(2, np.int32)
+
+  half = tasks.Split(num_examples=np.array([2]), load=load)
+  made = tasks.Task(
+    name="mine",
+    description=f"{seed} {model_seed}",
+    client_names=("all",),
+    train=half,
+    test=half,
+    element_spec=task.element_spec([3]),
+    num_classes=2,
+    keras_model_fn=lambda: build(2),
+    objective=models.class_objective(),
+  )
+  if kind == "of chance":
+    return made
+  model = own.fitting("m", build, made.element_spec, 2, seed=seed)
+  return dataclasses.replace(made, keras_model_fn=model)
+"""
+
+
+@pytest.mark.parametrize("kind", ["of chance", "of a helper"])
+def test_a_function_gets_the_seed_of_the_weights(function, kind):
+  name = function(MODELS)
+  first, other, same = (
+    tasks.load(name, seed=seed, model_seed=model_seed, kind=kind)
+    for seed, model_seed in ((1, None), (1, 2), (2, 2))
+  )
+  assert [t.description for t in (first, other)] == ["1 1", "1 2"]
+  assert first.train.load(0)[0][0, 0] == other.train.load(0)[0][0, 0] == 1
+  weights = [t.keras_model_fn().get_weights()[0] for t in (first, other, same)]
+  assert (weights[0] != weights[1]).any()
+  assert (weights[1] == weights[2]).all()
+
+
 CLIENTS = """
 import functools
 import numpy as np

@@ -175,7 +175,7 @@ class Choice:
 
 
 def by_seed(evaluated: Iterable[Evaluation]) -> Seeds:
-  """Returns the results of a method's clients by seed, to be paired.
+  """Returns the results of a method's clients by seeds, to be paired.
 
   Args:
     evaluated: One for each seed.
@@ -183,7 +183,7 @@ def by_seed(evaluated: Iterable[Evaluation]) -> Seeds:
   Raises:
     ArgumentError: As `Evaluation.left_out`.
   """
-  return {e.run.seed: e.clients() for e in evaluated}
+  return {e.run.seeds: e.clients() for e in evaluated}
 
 
 def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:

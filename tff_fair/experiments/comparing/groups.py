@@ -1,4 +1,4 @@
-"""Runs side by side: grouped by seed, labelled, and sorted by task."""
+"""Runs side by side: grouped over seeds, labelled, and sorted by task."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.configuration import FILE
 from tff_fair.experiments.runs.finding import natural_order
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.seeds import Seeds
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
 
 # Numbers in texts count by their value; see `natural_order`.
@@ -16,11 +17,11 @@ _Order = list[list[tuple[bool, float, str]]]
 
 
 class Group(NamedTuple):
-  """Runs that differ in the seed alone.
+  """Runs that differ in their seeds alone.
 
   Attributes:
     label: The method and the settings in which it differs from other groups.
-    runs: At least one, by ascending seed.
+    runs: At least one, by ascending seeds.
   """
 
   label: str
@@ -28,7 +29,7 @@ class Group(NamedTuple):
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
-  """Groups the runs that differ in the seed alone.
+  """Groups the runs that differ in their seeds alone.
 
   Args:
     runs: Any runs.
@@ -38,18 +39,18 @@ def group(runs: Sequence[Run]) -> list[Group]:
     by the values in which they differ.
 
   Raises:
-    RunError: If two runs are the same, seed included.
+    RunError: If two runs are the same, seeds included.
   """
-  same: dict[str, dict[int, Run]] = {}
+  same: dict[str, dict[Seeds, Run]] = {}
   for run in runs:
     key = json.dumps([run.name, run.settings], sort_keys=True)
     of_seeds = same.setdefault(key, {})
-    if run.seed in of_seeds:
+    if run.seeds in of_seeds:
       raise RunError(
-        f"{run.path}: is the same run as {of_seeds[run.seed].path}, seed "
+        f"{run.path}: is the same run as {of_seeds[run.seeds].path}, seed "
         "included; leave one of them out."
       )
-    of_seeds[run.seed] = run
+    of_seeds[run.seeds] = run
   members = [
     tuple(of_seeds[seed] for seed in sorted(of_seeds))
     for of_seeds in same.values()

@@ -40,6 +40,7 @@ import numpy as np
 from scipy import special
 
 from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.experiments.seeds import Seeds as RunSeeds
 from tff_fair.metrics.comparison import TIE
 from tff_fair.metrics.vectors import Vector
 
@@ -80,8 +81,8 @@ class Clients(NamedTuple):
 
 # A measure: takes clients and weights, float64[..., K], gives float64[...].
 Statistic = Callable[[Clients, Vector], Vector]
-# A method: by seed, the evaluations over which its measures are averaged.
-Seeds = Mapping[int, Sequence[Clients]]
+# A method: by seeds, the evaluations over which its measures are averaged.
+Seeds = Mapping[RunSeeds, Sequence[Clients]]
 
 
 @dataclasses.dataclass(frozen=True)

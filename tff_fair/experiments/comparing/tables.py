@@ -100,16 +100,16 @@ def _changes(
   chosen: Mapping[Run, Evaluation],
   score: Score,
 ) -> Table:
-  of_seeds = {run.seed: run for run in reference.runs}
+  of_seeds = {run.seeds: run for run in reference.runs}
   shown = measures.changes(score)
   rows, notes = [], []
   for group in groups:
     if group is reference:
       continue
     changes = [
-      _compare(chosen[of_seeds[run.seed]], chosen[run])
+      _compare(chosen[of_seeds[run.seeds]], chosen[run])
       for run in group.runs
-      if run.seed in of_seeds
+      if run.seeds in of_seeds
     ]
     if not changes:
       notes.append(
@@ -189,7 +189,7 @@ def run_notes(
     if not run.is_finished
   ]
   notes.append(marks.note({g.label: len(g.runs) for g in groups}))
-  seeds = {tuple(run.seed for run in group.runs) for group in groups}
+  seeds = {tuple(run.seeds for run in group.runs) for group in groups}
   if len(seeds) > 1:
     notes.append("Not all with the same seeds.")
   differing = [

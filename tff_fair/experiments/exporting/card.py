@@ -208,7 +208,7 @@ def _limits(subject: Subject) -> list[str]:
     )
   return [
     *found,
-    f"It is one run with the seed {run.seed}. Another seed gives another "
+    f"It is one run with the seed {run.seeds}. Another seed gives another "
     "model and other numbers.",
     "Fair means here that clients fare alike. The numbers say nothing about "
     "groups of people within a client.",

@@ -144,7 +144,7 @@ def draw(
   rows = f"clients, the {found.run.score.worst} at the end on top"
   return frame.drawing(
     identifier,
-    f"Coefficients, {found.method.label}, seed {found.run.seed}",
+    f"Coefficients, {found.method.label}, seed {found.run.seeds}",
     f"Rounds 1 to {found.num_rounds} from left to right; rows are "
     f"{rows if found.is_ordered else 'clients by number'}. Darker is a larger "
     "coefficient.",

@@ -42,7 +42,7 @@ def build_coefficients(
         task.clients,
         f"{task.identifier}-coefficients-{found.method.number}",
       ),
-      f"{found.method.label}, seed {found.run.seed}",
+      f"{found.method.label}, seed {found.run.seeds}",
       class_=f"m{found.method.number}",
     )
     for found in maps
@@ -84,8 +84,8 @@ def build_labels(task: TaskRuns) -> Section:
         title,
         [
           section.note(
-            f"Training labels of the clients with seed {run.seed}. Other seeds "
-            "may split the data differently."
+            f"Training labels of the clients with seed {run.seeds.data}. Other "
+            "seeds may split the data differently."
           ),
           section.charts(
             section.figure(

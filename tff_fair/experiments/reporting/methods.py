@@ -17,7 +17,7 @@ from tff_fair.experiments.spec_text import TASK_OPTION
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """Runs that differ in the seed alone.
+  """Runs that differ in their seeds alone.
 
   Attributes:
     label: The method, and the settings that set it apart on the page.

@@ -82,7 +82,7 @@ def _run(run: Run, known: Sequence[_Settings]) -> Markup:
   ]
   return element(
     "tr",
-    element("th", run.seed, scope="row"),
+    element("th", str(run.seeds), scope="row"),
     [
       element("td", cell, class_=_column_class(n))
       for n, cell in enumerate(cells, start=1)

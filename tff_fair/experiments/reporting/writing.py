@@ -25,8 +25,8 @@ def report(
 ) -> pathlib.Path:
   """Writes a page that shows runs side by side.
 
-  Runs that differ in the seed alone are one method of the page. The page works
-  offline, in print and without scripts.
+  Runs that differ in their seeds alone are one method of the page. The page
+  works offline, in print and without scripts.
 
   Args:
     runs: Runs, folders of runs, or folders above them; a run counts once.

@@ -15,7 +15,13 @@ from typing import Any
 
 import tasks
 from tff_fair import typed_values
-from tff_fair.experiments import number_range, scores, settings, spec_text
+from tff_fair.experiments import (
+  number_range,
+  scores,
+  seeds,
+  settings,
+  spec_text,
+)
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.typed_values import Value
@@ -155,6 +161,9 @@ def problems(content: Mapping[str, Any]) -> Iterator[str]:
   for name, kind in (("algorithm", str), ("task", str), ("seed", int)):
     if not isinstance(flags.get(name), kind):
       yield f"it has no {name}"
+  for name in seeds.NAMES:
+    if not isinstance(flags.get(name), int | None):
+      yield f"its {name} is no whole number"
   if not isinstance(flags.get("total_rounds"), int | None):
     yield "its total_rounds is no whole number"
   if not isinstance(flags.get(PART, 0), int):

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 import tasks
+from tff_fair.experiments import seeds
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, tables
 from tff_fair.experiments.runs.folder import RunFolder
@@ -31,7 +32,6 @@ if typing.TYPE_CHECKING:
   import tensorflow as tf
 
 ROUND = tables.ROUND  # The first column of the tables of rounds.
-SEED = "seed"
 
 _RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
 # What settings of other types raise.
@@ -44,7 +44,7 @@ _WRONG_SETTINGS = (
 )
 # Flags that decide nothing, and those that a setting holds under another name.
 _NO_SETTINGS = (
-  *("hparam", "task_option", "output_dir", "workers", SEED),
+  *("hparam", "task_option", "output_dir", "workers", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement"),
 )
 
@@ -87,8 +87,13 @@ class Run:
 
   @property
   def seed(self) -> int:
-    """Seed of everything random."""
-    return int(self.config["flags"][SEED])
+    """Seed of everything random that has no seed of its own."""
+    return self.seeds.draws
+
+  @property
+  def seeds(self) -> seeds.Seeds:
+    """The seeds, which tell it from the repetitions of the run."""
+    return seeds.of_settings(self.config["flags"])
 
   @property
   def score(self) -> Score:
@@ -130,7 +135,7 @@ class Run:
 
   @functools.cached_property
   def settings(self) -> Mapping[str, object]:
-    """All that decides the results but the seed.
+    """All that decides the results but the seeds.
 
     Flags under their names, hyperparameters as "hparam.NAME", options of the
     task as "task_option.NAME". Those without a value are left out.

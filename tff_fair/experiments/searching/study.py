@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from tff_fair import methods
-from tff_fair.experiments import spec_text
+from tff_fair.experiments import seeds, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.searching import space as spaces
 from tff_fair.experiments.searching.space import Dimension, Space
@@ -21,9 +21,8 @@ from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.setting_tables import WORKERS
 
-_SEED = "seed"
 # These make another question of a run, or decide none of its results.
-_NOT_SEARCHED = ("task", "data_dir", WORKERS, _SEED)
+_NOT_SEARCHED = ("task", "data_dir", WORKERS, *seeds.NAMES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Study:
     sweep: The sweep that it is of.
     method: The method.
     fixed: The settings that stay, by flat names as texts.
-    seeds: The seeds of each trial, as texts.
+    seeds: The seeds of each run of a trial, by name as texts.
     space: The settings to search; not empty.
   """
 
@@ -43,11 +42,11 @@ class Study:
   sweep: Sweep
   method: Method
   fixed: Mapping[str, str]
-  seeds: tuple[str, ...]
+  seeds: tuple[Mapping[str, str], ...]
   space: Space
 
   def runs(self, settings: Mapping[str, str]) -> list[PlannedRun]:
-    """Returns the runs of a trial, one for each seed.
+    """Returns the runs of a trial, one for each of the seeds.
 
     Args:
       settings: The texts of the settings of the space.
@@ -61,9 +60,9 @@ class Study:
         self.sweep,
         self.method,
         # In the order in which a sweep would name them.
-        {n: {**given, _SEED: seed}[n] for n in names.ordered([*given, _SEED])},
+        {n: {**given, **own}[n] for n in names.ordered([*given, *own])},
       )
-      for seed in self.seeds
+      for own in self.seeds
     ]
 
 
@@ -91,7 +90,7 @@ def _of_method(
   sweep: Sweep, method: Method, hparams: Mapping[str, object]
 ) -> Iterator[Study]:
   questions: dict[str, tuple[str, ...]] = {}
-  seeds: tuple[str, ...] = ("0",)
+  of_runs: dict[str, tuple[str, ...]] = {"seed": ("0",)}
   space: dict[str, Dimension] = {}
   for name, values in plan.grid_of(sweep, method, hparams).items():
     is_question = name in _NOT_SEARCHED or name.startswith(
@@ -106,8 +105,8 @@ def _of_method(
       space[name] = spaces.of_range(
         method.place, name, values, _annotation(method.algorithm, name)
       )
-    elif name == _SEED:
-      seeds = tuple(values)
+    elif name in seeds.NAMES:
+      of_runs[name] = tuple(values)
     elif is_question or len(values) == 1:
       questions[name] = tuple(values)
     else:
@@ -122,7 +121,11 @@ def _of_method(
     fixed = dict(zip(questions, combination, strict=True))
     own = {name: fixed[name] for name in names.ordered(told)}
     name = names.of_settings(method.algorithm, own)
-    yield Study(name, sweep, method, fixed, seeds, space)
+    own_seeds = tuple(
+      dict(zip(of_runs, values, strict=True))
+      for values in itertools.product(*of_runs.values())
+    )
+    yield Study(name, sweep, method, fixed, own_seeds, space)
 
 
 def _annotation(algorithm: str, name: str) -> object:

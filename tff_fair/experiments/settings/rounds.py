@@ -54,7 +54,7 @@ class SamplingSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoopSettings:
-  """Loop: rounds, checkpoints, and the seed."""
+  """Loop: rounds, checkpoints, and the seeds."""
 
   total_rounds: int = declared.positive_integer(100, "Number of rounds.")
   rounds_per_evaluation: int | None = declared.positive_integer(
@@ -75,6 +75,19 @@ class LoopSettings:
     "Seed of the task, the initial weights, the cohorts, the local order of "
     "examples and all other draws. The same settings with the same seed give "
     "the same results.",
+    **bounds.A_SEED,
+  )
+  data_seed: int | None = declared.value(
+    None,
+    "Seed of the task's data alone: of made-up data, of the cut over clients, "
+    "of the choice of clients and of the test examples. By default --seed.",
+    **bounds.A_SEED,
+  )
+  model_seed: int | None = declared.value(
+    None,
+    "Seed of the initial weights alone, and of a model's own dropout. By "
+    "default --seed. With --data_seed=0 and several of these, runs begin at "
+    "other weights and have the same clients.",
     **bounds.A_SEED,
   )
 

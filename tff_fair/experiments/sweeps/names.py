@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import tasks
 from tff_fair import typed_values
+from tff_fair.experiments import seeds, spec_text
 from tff_fair.experiments import settings as run_settings
-from tff_fair.experiments import spec_text
 from tff_fair.experiments.comparing import groups
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.typed_values import Value
@@ -87,7 +87,13 @@ def former_interval(spec: RunSpec) -> dict[str, Value]:
 
 def as_named(spec: RunSpec) -> dict[str, Value]:
   """Returns what decides a run, as folders have always called it."""
-  return {**spec.effective(), **former_interval(spec), **_as_given(spec)}
+  return {
+    **spec.effective(),
+    **former_interval(spec),
+    **_as_given(spec),
+    # Another seed may follow the seed in some of the runs.
+    **{name: getattr(spec, name) for name in seeds.NAMES},
+  }
 
 
 def _texts(spec: RunSpec) -> dict[str, str]:

@@ -32,8 +32,11 @@ _FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
 _LATER = (
   *("defence", "trimmed_share", "model", "clients_per_part"),
   *("secure_bound", "dp_noise", "dp_clip"),
+  *("data_seed", "model_seed"),
 )
 _LATER_HPARAMS = ("loss_cap",)
+# Those that are younger than the names of lists of runs.
+_LATER_THAN_SPECS = ("model", "data_seed", "model_seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +93,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
       f"{other.place}; leave one of them out."
     )
   named = _with_own_names([run for _, run in planned.values()], _as_json)
-  return sorted(named, key=lambda run: run.spec.seed)
+  return sorted(named, key=lambda run: run.spec.seeds)
 
 
 def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
@@ -126,7 +129,7 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
         (name, value)
         for name, value in names.as_named(run.spec).items()
         # Younger than the names of folders.
-        if name != "model" or value is not None
+        if name not in _LATER_THAN_SPECS or value is not None
       )
     ),
   )

@@ -177,7 +177,11 @@ def load_task(
       task = reading.load_task(at_workers, spec)
     else:
       task = tasks.load(
-        spec.task, data_dir=spec.data_dir, seed=spec.seed, **spec.task_options
+        spec.task,
+        data_dir=spec.data_dir,
+        seed=spec.seeds.data,
+        model_seed=spec.seeds.model,
+        **spec.task_options,
       )
   except (tasks.DataError, SpecError):
     raise
@@ -188,7 +192,7 @@ def load_task(
   if spec.model is None:
     return task
   try:
-    return tasks.with_model(task, spec.model, seed=spec.seed)
+    return tasks.with_model(task, spec.model, seed=spec.seeds.model)
   except tasks.UserCodeError as error:
     raise SpecError("model", error.problem, value=spec.model) from error
 

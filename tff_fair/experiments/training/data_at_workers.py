@@ -123,7 +123,7 @@ def halves(spec: RunSpec, task: tasks.Task) -> tuple[Clients, Clients]:
     source = tasks.ClientSource(
       task=spec.task,
       options=spec.task_options,
-      seed=spec.seed,
+      seed=spec.seeds.data,
       data_dir=None if spec.data_dir is None else str(spec.data_dir),
       split=name,
     )

@@ -162,7 +162,7 @@ def described(spec: RunSpec) -> dict[str, object]:
   settings = spec.effective()
   return {
     "task": tasks.short_name(spec.task),
-    "seed": spec.seed,
+    "seed": spec.seeds.data,
     "own_files": tasks.file_digest(spec.task),
     **{
       name: value
@@ -173,7 +173,7 @@ def described(spec: RunSpec) -> dict[str, object]:
 
 
 def check_described(data: WorkerData, spec: RunSpec) -> None:
-  """Checks that a folder is of a run's task, with its options and its seed.
+  """Checks that a folder is of a run's task, with its options and data seed.
 
   Raises:
     SpecError: If it is of another one; names the first difference.

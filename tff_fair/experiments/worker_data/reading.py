@@ -16,8 +16,8 @@ from tff_fair.experiments.worker_data.index import WorkerData
 def load_task(data: WorkerData, spec: RunSpec) -> tasks.Task:
   """Returns the task of a run; its clients' examples are those of a folder.
 
-  Where the index cannot describe the model, such as a user's own, the task
-  itself is loaded as well.
+  Where the index cannot describe the model, such as a user's own, or describes
+  one of other initial weights, the task itself is loaded as well.
 
   Args:
     data: The folder.
@@ -30,9 +30,15 @@ def load_task(data: WorkerData, spec: RunSpec) -> tasks.Task:
   """
   index.check_described(data, spec)
   train, test = (_split(data, name) for name in index.SPLITS)
-  if data.index["model"] is None:
+  # A folder is written for a run with one seed for all.
+  has_other_weights = spec.model is None and spec.seeds.model != spec.seeds.data
+  if data.index["model"] is None or has_other_weights:
     task = tasks.load(
-      spec.task, data_dir=spec.data_dir, seed=spec.seed, **spec.task_options
+      spec.task,
+      data_dir=spec.data_dir,
+      seed=spec.seeds.data,
+      model_seed=spec.seeds.model,
+      **spec.task_options,
     )
     for mine, theirs in ((train, task.train), (test, task.test)):
       if not np.array_equal(mine.num_examples, theirs.num_examples):

@@ -1,0 +1,37 @@
+"""The seeds of a run: of its draws, of the data, and of the initial weights."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+# The settings that hold them. Runs that differ in these alone are repetitions.
+NAMES = ("seed", "data_seed", "model_seed")
+
+
+class Seeds(NamedTuple):
+  """The seeds of a run; those that nobody gives follow the first.
+
+  Attributes:
+    draws: Of cohorts, the local order of examples, and all other draws.
+    data: Of the task's data.
+    model: Of the initial weights.
+  """
+
+  draws: int
+  data: int
+  model: int
+
+  def __str__(self) -> str:
+    """Returns them as text: "0", or "0 (model 3)" where they differ."""
+    others = [
+      f"{name} {seed}"
+      for name, seed in (("data", self.data), ("model", self.model))
+      if seed != self.draws
+    ]
+    return f"{self.draws} ({', '.join(others)})" if others else f"{self.draws}"
+
+
+def of_settings(settings: Mapping[str, Any]) -> Seeds:
+  """Returns the seeds among settings by name; runs of old have one alone."""
+  seed = int(settings["seed"])
+  given = (settings.get(name) for name in NAMES)
+  return Seeds(*(seed if other is None else int(other) for other in given))
