@@ -56,11 +56,17 @@ class Split:
     raw: Where the task has a `preprocessing`, maps a client id to the raw
       values that `load` makes x of, in the same order: columns as they are
       there, and the class numbers, or the labels in their own units.
+    true_labels: Where labels were replaced (`tasks.label_noise`), maps a client
+      id to the labels before that, in the order of `load`.
+    noise_levels: Where labels are noisy, the share of them that was drawn anew,
+      by client id, float64[num_clients].
   """
 
   num_examples: np.ndarray
   load: Callable[[int], Arrays]
   raw: Callable[[int], RawArrays] | None = None
+  true_labels: Callable[[int], np.ndarray] | None = None
+  noise_levels: np.ndarray | None = None
 
 
 def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
@@ -175,6 +181,16 @@ class Task:
   def num_clients(self) -> int:
     """Size of the population."""
     return len(self.client_names)
+
+  @property
+  def has_class_labels(self) -> bool:
+    """Whether an example has one class: neither a number nor several words."""
+    label = self.element_spec[1]
+    return (
+      self.num_classes is not None
+      and label.shape.rank == 1
+      and label.dtype.is_integer
+    )
 
   @functools.cached_property
   def model_fn(self) -> ModelFn:

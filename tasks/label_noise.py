@@ -1,0 +1,304 @@
+"""Wrong labels: an option of every task with class labels.
+
+Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
+Correction" (CVPR 2022). Client k is noisy with probability rho; its level is
+
+    mu_k ~ U(tau, 1) if client k is noisy, otherwise 0,
+
+and a share mu_k of its training labels, chosen at random, is replaced. rho is
+`noisy_clients`, tau is `least_label_noise`.
+
+- "symmetric", the paper's: each of these labels is drawn uniformly from all
+  classes. The true class is among them, so on average a share
+  mu_k (C - 1) / C of the labels is wrong, with C classes.
+- "pairwise": class c becomes class c + 1, and the last class the first. All
+  replaced labels are wrong.
+
+The share is exact up to rounding, as the paper has it. The authors' release
+replaces each label with probability mu_k instead. Test labels stay as they are.
+All draws depend on the task's seed and the client's id alone, so the order in
+which somebody asks for clients changes nothing.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+
+from tasks import options
+from tasks.cuts import seeding
+from tasks.task import Split, Task
+
+Kind = Literal["none", "symmetric", "pairwise"]
+
+_X = TypeVar("_X")
+# Keeps these draws apart from all others of a seed.
+_STREAM = int.from_bytes(b"nois")
+_LEVELS, _LABELS = 0, 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(options.TaskOptions):
+  """Options of every task with class labels.
+
+  Attributes:
+    label_noise: The kind of label noise. "none": all labels stay. "symmetric":
+      a noisy client has a share of its training labels drawn anew from all
+      classes, the true one among them, as in FedCorr. "pairwise": it has that
+      share of its labels moved to the next class.
+    noisy_clients: With label noise: the probability that a client is noisy.
+    least_label_noise: With label noise: the least share of labels that a noisy
+      client has replaced; its share is uniform from here to 1.
+  """
+
+  label_noise: Kind = "none"
+  noisy_clients: float = 0.4
+  least_label_noise: float = 0.5
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    for name in ("noisy_clients", "least_label_noise"):
+      self.require(name, 0 <= getattr(self, name) <= 1, "from 0 to 1")
+
+
+NAMES = tuple(options.annotations(Options))
+
+
+def draw_levels(
+  num_clients: int, noisy_clients: float, least: float, seed: int
+) -> np.ndarray:
+  """Draws each client's share of replaced labels, mu_k.
+
+  Args:
+    num_clients: Number of clients.
+    noisy_clients: rho, the probability that a client is noisy, in [0, 1].
+    least: tau, the least share of a noisy client, in [0, 1].
+    seed: Seed of the task.
+
+  Returns:
+    float64[num_clients] in [0, 1]; 0 for a clean client. A client's level does
+    not depend on the number of clients.
+  """
+  rng = seeding.generator((seed, _STREAM, _LEVELS))
+  is_noisy, level = rng.random([num_clients, 2]).T
+  return np.where(is_noisy < noisy_clients, least + (1 - least) * level, 0.0)
+
+
+def noisy_labels(
+  labels: np.ndarray,
+  kind: Kind,
+  level: float,
+  num_classes: int,
+  rng: np.random.Generator,
+) -> np.ndarray:
+  """Replaces a share of labels.
+
+  Args:
+    labels: Class numbers, int[n].
+    kind: How to replace them.
+    level: The share, in [0, 1]; `level * n` is rounded to an integer.
+    num_classes: Number of classes.
+    rng: Where the randomness comes from.
+
+  Returns:
+    New labels of the same type and shape.
+  """
+  chosen = rng.permutation(len(labels))[: round(level * len(labels))]
+  replaced = labels.copy()
+  if kind == "symmetric":
+    replaced[chosen] = rng.integers(num_classes, size=len(chosen))
+  elif kind == "pairwise":
+    replaced[chosen] = (labels[chosen] + 1) % num_classes
+  return replaced
+
+
+def with_noise(task: Task, config: Options, seed: int) -> Task:
+  """Returns a task in which some clients train on wrong labels.
+
+  Args:
+    task: The task.
+    config: Kind, probability and least share.
+    seed: Seed of the task.
+
+  Returns:
+    The task itself without label noise. Otherwise its training data have
+    `noise_levels` and `true_labels`; a client's labels are replaced when
+    somebody loads the client.
+
+  Raises:
+    ValueError: If the task has no class labels.
+  """
+  if config.label_noise == "none":
+    return task
+  if task.num_classes is None or not task.has_class_labels:
+    raise no_class_labels(task.name)
+  levels = draw_levels(
+    task.num_clients, config.noisy_clients, config.least_label_noise, seed
+  )
+  noise = functools.partial(
+    _noise,
+    kind=config.label_noise,
+    levels=levels,
+    num_classes=task.num_classes,
+    seed=seed,
+  )
+  return dataclasses.replace(
+    task,
+    description=(
+      f"{task.description}; {config.label_noise} label noise at "
+      f"{np.count_nonzero(levels):,} clients"
+    ),
+    train=dataclasses.replace(
+      _relabelled(task.train, noise), noise_levels=levels
+    ),
+  )
+
+
+def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
+  """Returns a task in which some clients train on other labels.
+
+  Methods that correct labels use it. `Task.train.true_labels` of the result are
+  those of `task`, or of the task that this one was made of.
+
+  Args:
+    task: A task with class labels.
+    labels: New training labels by client id, int[num_examples] each, in the
+      order of `task.train.load`. The other clients keep theirs.
+
+  Raises:
+    ValueError: If the task has no class labels, there is no such client, or
+      labels are of another number or no classes of the task.
+  """
+  if task.num_classes is None or not task.has_class_labels:
+    raise no_class_labels(task.name)
+  new = {client_id: np.array(y) for client_id, y in labels.items()}
+  for client_id, y in new.items():
+    task.check_client_id(client_id)
+    _check(y, int(task.train.num_examples[client_id]), task.num_classes)
+  return dataclasses.replace(
+    task, train=_relabelled(task.train, functools.partial(_given, new))
+  )
+
+
+def wrong_label_shares(split: Split) -> np.ndarray:
+  """Returns the share of wrong labels of each client, float64[num_clients].
+
+  It is 0 where nobody replaced labels. Otherwise this reads the data of every
+  client, one at a time.
+  """
+  shares = np.zeros(len(split.num_examples))
+  if split.true_labels is not None:
+    for client_id in range(len(shares)):
+      truth = split.true_labels(client_id)
+      shares[client_id] = np.mean(split.load(client_id)[1] != truth)
+  return shares
+
+
+def no_class_labels(name: str) -> ValueError:
+  """Returns the error of label noise in a task that has no class labels."""
+  return ValueError(
+    f"label_noise: the task {name} has no class labels (one class for each "
+    f"example); leave {', '.join(NAMES)} out."
+  )
+
+
+@functools.cache
+def added_to(own: type[options.TaskOptions]) -> type[options.TaskOptions]:
+  """Returns a task's options and those of label noise after them.
+
+  A user's task that has an option of such a name keeps its own options alone.
+
+  Args:
+    own: The options that the task itself has.
+  """
+  if set(NAMES) & set(options.annotations(own)):
+    return own
+  return dataclasses.make_dataclass(
+    own.__name__, [], bases=(Options, own), frozen=True, kw_only=True
+  )
+
+
+def check_none_given(name: str, given: Iterable[str]) -> None:
+  """Checks that nobody asks for label noise in a task without class labels.
+
+  Args:
+    name: The task.
+    given: Names of the options that somebody gives.
+
+  Raises:
+    ValueError: If one is of label noise.
+  """
+  if set(NAMES) & set(given):
+    raise no_class_labels(name)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Relabelled(Generic[_X]):
+  """Reads a client's x and y, and replaces y."""
+
+  read: Callable[[int], tuple[_X, np.ndarray]]
+  relabel: Callable[[int, np.ndarray], np.ndarray]
+
+  def __call__(self, client_id: int) -> tuple[_X, np.ndarray]:
+    x, y = self.read(client_id)
+    return x, self.relabel(client_id, y)
+
+
+@dataclasses.dataclass(frozen=True)
+class _LabelsOf:
+  """Reads a client's labels alone."""
+
+  read: Callable[[int], tuple[object, np.ndarray]]
+
+  def __call__(self, client_id: int) -> np.ndarray:
+    return self.read(client_id)[1]
+
+
+def _relabelled(
+  split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
+) -> Split:
+  return dataclasses.replace(
+    split,
+    load=_Relabelled(split.load, relabel),
+    raw=split.raw and _Relabelled(split.raw, relabel),
+    true_labels=split.true_labels or _LabelsOf(split.load),
+  )
+
+
+def _noise(
+  client_id: int,
+  labels: np.ndarray,
+  *,
+  kind: Kind,
+  levels: np.ndarray,
+  num_classes: int,
+  seed: int,
+) -> np.ndarray:
+  if not levels[client_id]:
+    return labels
+  rng = seeding.generator((seed, _STREAM, _LABELS, client_id))
+  level = float(levels[client_id])
+  return noisy_labels(labels, kind, level, num_classes, rng)
+
+
+def _given(
+  new: Mapping[int, np.ndarray], client_id: int, labels: np.ndarray
+) -> np.ndarray:
+  if client_id not in new:
+    return labels
+  return new[client_id].astype(labels.dtype)
+
+
+def _check(labels: np.ndarray, count: int, num_classes: int) -> None:
+  if labels.shape != (count,) or labels.dtype.kind not in "iu":
+    raise ValueError(
+      f"labels must be integers of shape [{count}], found {labels.dtype} of "
+      f"shape {list(labels.shape)}."
+    )
+  if ((labels < 0) | (labels >= num_classes)).any():
+    raise ValueError(
+      f"labels must be from 0 to {num_classes - 1}, found {labels.min()} to "
+      f"{labels.max()}."
+    )
