@@ -80,8 +80,9 @@ class ClientSource:
   def version(self) -> str:
     """A digest of the data as this process finds it, 64 hexadecimal digits.
 
-    It covers the number of examples of every client of this half, and the names
-    and examples of 8 clients, from the first to the last.
+    It covers the number of examples of every client of this half, its level of
+    label noise, and the names and examples of 8 clients, from the first to the
+    last.
 
     Raises:
       ValueError: If the task cannot be loaded.
@@ -115,6 +116,8 @@ def _task(
 def _digest(task: Task, split: Split) -> str:
   numbers = np.ascontiguousarray(split.num_examples, "<i8")
   content = hashlib.sha256(numbers.data)
+  if split.noise_levels is not None:
+    content.update(np.ascontiguousarray(split.noise_levels, "<f8").data)
   chosen = np.linspace(0, len(numbers) - 1, _NUM_CLIENTS_IN_VERSION)
   for client_id in np.unique(chosen.astype(int)).tolist():
     content.update(f"\n{task.client_names[client_id]}\n".encode())

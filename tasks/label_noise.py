@@ -182,18 +182,20 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
   )
 
 
-def wrong_label_shares(split: Split) -> np.ndarray:
-  """Returns the share of wrong labels of each client, float64[num_clients].
+def wrong_share(split: Split, client_id: int) -> float:
+  """Returns the share of a client's labels that are wrong, by loading it.
 
-  It is 0 where nobody replaced labels. Otherwise this reads the data of every
-  client, one at a time.
+  Args:
+    split: Half of a task's data.
+    client_id: Which client.
+
+  Returns:
+    A number in [0, 1]; 0 where nobody replaced labels.
   """
-  shares = np.zeros(len(split.num_examples))
-  if split.true_labels is not None:
-    for client_id in range(len(shares)):
-      truth = split.true_labels(client_id)
-      shares[client_id] = np.mean(split.load(client_id)[1] != truth)
-  return shares
+  if split.true_labels is None:
+    return 0.0
+  truth = split.true_labels(client_id)
+  return float(np.mean(split.load(client_id)[1] != truth))
 
 
 def no_class_labels(name: str) -> ValueError:

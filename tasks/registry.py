@@ -12,6 +12,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast
 
+from tasks import label_noise
 from tasks import options as task_options
 from tasks.data_error import DataError
 from tasks.models import names as model_names
@@ -44,6 +45,8 @@ _NAMES = (
   "table",
   "arrays",
 )
+# Their labels are several words or tags; all others may have noisy labels.
+_WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
 
 class _TaskModule(Protocol):
@@ -173,13 +176,16 @@ def load(
       raise ValueError(
         f"{given} must be an integer of at least 0, found {value!r}."
       )
-  config = task_options.build(module.Options, options)
-  return module.load(
+  config = task_options.build(_options_type(name, options), options)
+  task = module.load(
     config,
     data_dir=_directory(data_dir),
     seed=int(seed),
     model_seed=int(model_seed),
   )
+  if isinstance(config, label_noise.Options):
+    return label_noise.with_noise(task, config, int(seed))
+  return task
 
 
 def option_names(name: str) -> tuple[str, ...]:
@@ -189,17 +195,17 @@ def option_names(name: str) -> tuple[str, ...]:
 
 def option_defaults(name: str) -> dict[str, task_options.Value]:
   """Returns a task's options with their default values."""
-  return _module(name).Options().to_dict()
+  return _options_type(name)().to_dict()
 
 
 def option_types(name: str) -> Mapping[str, object]:
   """Returns the annotated type of each option of a task."""
-  return task_options.annotations(_module(name).Options)
+  return task_options.annotations(_options_type(name))
 
 
 def option_meanings(name: str) -> dict[str, str]:
   """Returns the meaning of each option of a task, in a sentence or more."""
-  return task_options.meanings(_module(name).Options)
+  return task_options.meanings(_options_type(name))
 
 
 def parse_options(
@@ -218,7 +224,9 @@ def parse_options(
   Raises:
     ValueError: If a text is no assignment, or its option or value is not valid.
   """
-  return task_options.parse(_module(name).Options, assignments)
+  texts = list(assignments)
+  given = [text.partition("=")[0] for text in texts]
+  return task_options.parse(_options_type(name, given), texts)
 
 
 def check_options(
@@ -237,8 +245,20 @@ def check_options(
     ValueError: If the task, an option or a value is not valid; it names the
       option.
   """
-  checked = task_options.build(_module(name).Options, options).to_dict()
+  options_type = _options_type(name, options)
+  checked = task_options.build(options_type, options).to_dict()
   return {option: checked[option] for option in options}
+
+
+def _options_type(
+  name: str, given: Iterable[str] = ()
+) -> type[task_options.TaskOptions]:
+  """Returns a task's options; checks that it can have the given ones."""
+  own = _module(name).Options
+  if name in _WITHOUT_CLASS_LABELS:
+    label_noise.check_none_given(name, given)
+    return own
+  return label_noise.added_to(own)  # type: ignore[arg-type]  # Classes hash.
 
 
 def _module(name: str) -> _TaskModule:

@@ -63,6 +63,7 @@ class MadeTask:
       for parameter in parameters.values()
       if parameter.name not in _GIVEN
     ]
+    self._arguments = [name for name, *_ in fields]
     meanings = options.explained(inspect.getdoc(function) or "", "Args")
     self.Options = dataclasses.make_dataclass(
       "Options",
@@ -96,7 +97,8 @@ class MadeTask:
         do the halves of the task later, if they cannot load a client.
     """
     given = dict(zip(_GIVEN, (data_dir, seed, model_seed), strict=True))
-    arguments = {**config.to_dict(), **{n: given[n] for n in self._given}}
+    arguments = {n: getattr(config, n) for n in self._arguments}
+    arguments |= {n: given[n] for n in self._given}
     try:
       made = self._function(**arguments)
     except DataError as error:

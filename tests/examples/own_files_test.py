@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tasks
+from tasks import label_noise
 from tests import source_tree
 from tff_fair.experiments import RunError, RunSpec, open_run, run
 from tff_fair.experiments.errors import FolderTakenError
@@ -14,7 +15,9 @@ MODEL = f"{FOLDER / 'own_model.py'}:build"
 
 
 def test_the_task_has_its_options():
-  assert tasks.option_defaults(TASK) == {"patients": 400, "shift": 1.5}
+  noise = label_noise.Options().to_dict()
+  own = {"patients": 400, "shift": 1.5}
+  assert tasks.option_defaults(TASK) == {**own, **noise}
   assert tasks.option_meanings(TASK)["shift"].startswith("How much larger")
 
 

@@ -183,6 +183,16 @@ class TestEveryTask:
       ):
         np.testing.assert_array_equal(found, same)
 
+  def test_class_labels_may_be_noisy(self, name):
+    declares = "label_noise" in tasks.option_names(name)
+    assert declares == _load(name).has_class_labels
+    if declares:
+      noisy = {"label_noise": "pairwise", "noisy_clients": 1.0}
+      task = _load(name, least_label_noise=1.0, **noisy)
+      truth = _load(name).train.load(0)[1]
+      found = task.train.load(0)[1]
+      np.testing.assert_array_equal(found, (truth + 1) % task.num_classes)
+
   @pytest.mark.parametrize("outside", [-1, "num_clients"])
   @pytest.mark.parametrize(
     "method",

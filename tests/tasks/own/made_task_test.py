@@ -6,11 +6,12 @@ import textwrap
 import warnings
 from typing import Literal
 
+import numpy as np
 import pytest
 
 import tasks
 from binaries import command_line
-from tasks import registry
+from tasks import label_noise, registry
 from tasks.own import installed, made_task
 
 FUNCTION = '''
@@ -57,12 +58,11 @@ def function(tmp_path, monkeypatch):
 
 def test_arguments_are_options(function):
   name = function()
-  assert tasks.option_names(name) == ("number", "share", "kind", "silent")
+  own = {"number": 3, "share": None, "kind": "one", "silent": False}
+  assert tasks.option_names(name) == (*own, *label_noise.NAMES)
   assert tasks.option_defaults(name) == {
-    "number": 3,
-    "share": None,
-    "kind": "one",
-    "silent": False,
+    **own,
+    **label_noise.Options().to_dict(),
   }
   assert tasks.option_types(name)["kind"] == Literal["one", "two"]
   meanings = tasks.option_meanings(name)
@@ -111,6 +111,12 @@ def test_arguments_that_can_be_no_options(function, arguments, expected):
   with pytest.raises(tasks.UserCodeError, match=expected):
     tasks.check_name(name)
   assert not tasks.is_task(name)
+
+
+def test_an_own_option_of_label_noise_is_the_functions(function):
+  name = function("def mine(*, noisy_clients: int = 2): ...")
+  assert tasks.option_defaults(name) == {"noisy_clients": 2}
+  assert tasks.check_options(name, {"noisy_clients": 5}) == {"noisy_clients": 5}
 
 
 def test_what_a_function_returns_and_raises(function):
@@ -174,6 +180,16 @@ def test_a_function_gets_the_seed_of_the_weights(function, kind):
   weights = [t.keras_model_fn().get_weights()[0] for t in (first, other, same)]
   assert (weights[0] != weights[1]).any()
   assert (weights[1] == weights[2]).all()
+
+
+def test_a_functions_labels_may_be_noisy(function):
+  name = function(CLIENTS)
+  noise = {"label_noise": "pairwise", "noisy_clients": 1.0}
+  task = tasks.load(name, least_label_noise=1.0, **noise)
+  np.testing.assert_array_equal(task.train.load(0)[1], [1, 1])
+  np.testing.assert_array_equal(task.test.load(0)[1], [0, 0])
+  with pytest.raises(tasks.DataError, match="client 'south'"):
+    task.train.load(1)
 
 
 CLIENTS = """

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tasks import label_noise
 from tff_fair import methods, typed_values
 from tff_fair.experiments import amounts, spec_text
 from tff_fair.experiments.errors import RunError, SpecError
@@ -35,8 +36,16 @@ _LATER = (
   *("data_seed", "model_seed"),
 )
 _LATER_HPARAMS = ("loss_cap",)
-# Those that are younger than the names of lists of runs.
-_LATER_THAN_SPECS = ("model", "data_seed", "model_seed")
+# The same where all settings of a run count: those that are not these.
+_LATER_DEFAULTS = {
+  "model": None,
+  "data_seed": None,
+  "model_seed": None,
+  **{
+    f"{spec_text.TASK_OPTION}{name}": default
+    for name, default in label_noise.Options().to_dict().items()
+  },
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,8 +137,7 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
       sorted(
         (name, value)
         for name, value in names.as_named(run.spec).items()
-        # Younger than the names of folders.
-        if name not in _LATER_THAN_SPECS or value is not None
+        if name not in _LATER_DEFAULTS or value != _LATER_DEFAULTS[name]
       )
     ),
   )

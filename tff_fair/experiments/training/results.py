@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 import tasks
+from tasks import label_noise
 from tasks.cuts import label_histogram
 from tff_fair import files, privacy
 from tff_fair.experiments import spread_noise, spreadsheets
@@ -98,12 +99,10 @@ def write(
 
 def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
   """Writes how many training examples of each class every client has."""
-  labels = task.element_spec[1]
   if (
     task.num_classes is None
+    or not task.has_class_labels
     or task.num_clients > _MOST_CLIENTS_WITH_LABELS
-    # A class for each example, not one for each word, nor several at once.
-    or not (labels.shape.rank == 1 and labels.dtype.is_integer)
   ):
     return
   counts = label_histogram.count_labels(task.train, task.num_classes)
@@ -125,6 +124,12 @@ def _clients(
       "num_train_examples": task.train.num_examples[ids],
     }
   )
+  if task.train.noise_levels is not None:
+    clients["label_noise"] = task.train.noise_levels[ids]
+    if len(ids) <= _MOST_CLIENTS_WITH_LABELS:
+      clients["wrong_labels"] = [
+        label_noise.wrong_share(task.train, client_id) for client_id in ids
+      ]
   clients["num_test_examples"] = rows.pop("num_examples").to_numpy()
   for name in rows:  # Loss, score, ...
     clients[f"test_{name}"] = rows[name].to_numpy()
