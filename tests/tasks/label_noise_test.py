@@ -10,6 +10,7 @@ import scipy.stats
 import tasks
 from tasks import label_noise
 from tests.tasks import tabular_data
+from tff_fair.experiments import RunSpec
 
 _OUTSIDE = 99  # A class that no noise draws: it tells which labels stay.
 
@@ -164,6 +165,20 @@ def test_levels_out_of_range(option, value):
 def test_levels_that_are_no_numbers(text):
   with pytest.raises(ValueError, match="noisy_clients must be a finite number"):
     tasks.parse_options("digits", [f"noisy_clients={text}"])
+
+
+def test_a_run_does_not_go_on_with_another_noise():
+  def spec(**options):
+    return RunSpec(task="digits", task_options=options)
+
+  before = spec(num_clients=5)
+  assert not before.differences(spec(num_clients=5, label_noise="none"))
+  assert before.differences(
+    spec(num_clients=5, label_noise="symmetric", noisy_clients=0.6)
+  ) == {
+    "task_option.label_noise": ("none", "symmetric"),
+    "task_option.noisy_clients": (0.4, 0.6),
+  }
 
 
 def test_workers_load_the_same_noise():

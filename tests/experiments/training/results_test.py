@@ -73,6 +73,8 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
   np.testing.assert_allclose(clients["test_accuracy"], ACCURACIES)
   np.testing.assert_allclose(clients["test_loss"], [0.1, 0.2, 0.3, 0.4, 0.5])
 
+  assert "label_noise" not in clients
+
   summary = json.loads(folder.summary.read_text())
   assert summary["rounds"] == 9
   assert summary["num_clients"] == 5
@@ -108,6 +110,22 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     # Something is drawn on it, in colours.
     assert np.ptp(image[..., :3], axis=2).max() > 0.5
   assert folder.is_finished
+
+
+def test_clients_have_their_label_noise(folder):
+  noise = {"label_noise": "pairwise", "noisy_clients": 0.5}
+  task = tasks.load("digits", num_clients=5, **noise)
+  found = columns(task, ACCURACIES)
+  evaluation = training_loop.Evaluation(population.summarize(found), found)
+  release_evaluations(folder, (1, evaluation))
+  run_results.write(folder, task)
+  clients = pd.read_csv(folder.clients, float_precision="round_trip")
+  levels = clients["label_noise"].to_numpy()
+  np.testing.assert_array_equal(levels, task.train.noise_levels)
+  assert 0 < np.count_nonzero(levels) < 5
+  counts = clients["num_train_examples"].to_numpy()
+  wrong = np.rint(levels * counts) / counts
+  np.testing.assert_allclose(clients["wrong_labels"], wrong, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["evaluations", "client_evaluations"])

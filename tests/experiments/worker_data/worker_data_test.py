@@ -20,6 +20,12 @@ SPEC = experiments.RunSpec(
   clients_per_round=3,
   total_rounds=2,
 )
+NOISY = {
+  **SPEC.task_options,
+  "label_noise": "pairwise",
+  "noisy_clients": 1.0,
+  "least_label_noise": 1.0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +147,36 @@ def test_workers_without_the_data_are_named(copied, damage, problem):
     ({"data_seed": 4}, "seed"),
     ({"task_options": {"num_clients": 6}}, "task_option.num_clients"),
     ({"task": "synthetic", "task_options": {}}, "task"),
+    ({"task_options": NOISY}, "task_option.label_noise"),
   ],
 )
 def test_another_task_is_refused(written, change, name):
   with pytest.raises(SpecError, match=f"is of another task: {name} is "):
     assembly.load_task(SPEC.replace(**change), written)
+
+
+def test_an_option_that_the_folders_version_lacked_has_its_default(copied):
+  path = copied.folder / index.INDEX
+  content = json.loads(path.read_text())
+  del content["made_of"]["task_option.label_noise"]
+  path.write_text(json.dumps(content))
+  older = index.WorkerData(copied.folder)
+  assert assembly.load_task(SPEC, older).num_clients == 5
+  with pytest.raises(SpecError, match="label_noise is 'none' there, 'pairwise"):
+    assembly.load_task(SPEC.replace(task_options=NOISY), older)
+
+
+def test_files_have_the_noisy_labels(tmp_path):
+  noisy = SPEC.replace(task_options=NOISY)
+  task = assembly.load_task(noisy)
+  data = writing.write(task, noisy, tmp_path / "noisy")
+  clean = assembly.load_task(SPEC)
+  found = assembly.load_task(noisy, data)
+  for k in range(5):
+    truth = clean.train.load(k)[1]
+    for mine in (task, found):
+      np.testing.assert_array_equal(mine.train.load(k)[1], (truth + 1) % 10)
+      np.testing.assert_array_equal(mine.test.load(k)[1], clean.test.load(k)[1])
 
 
 @pytest.mark.parametrize(
