@@ -82,6 +82,16 @@ LAYERS = {
     ),
     TFF,
   ),
+  "tff_fair.label_correction": Layer(
+    (
+      "tff_fair.client_works",
+      "tff_fair.collecting",
+      "tff_fair.evaluation",
+      "tff_fair.kernels",
+      "tff_fair.tracing",
+    ),
+    (*TFF, "scipy", "sklearn"),
+  ),
   "tff_fair.phased_rounds": Layer(
     ("tff_fair.client_works", "tff_fair.phases", "tff_fair.summing"), TFF
   ),

@@ -103,6 +103,7 @@ def train_weights(
   data: batches.ClientData,
   *,
   start: local_model.Trainable,
+  proximal_mu: tf.Tensor | None = None,
 ) -> local_model.Trainable:
   """Takes the same steps from other weights, and measures nothing.
 
@@ -114,6 +115,8 @@ def train_weights(
     received: What the proximal term pulls towards.
     data: The client's data.
     start: The trainable weights to start from, a flat tuple.
+    proximal_mu: float32[], the client's own weight of the proximal term; `None`
+      takes that of the settings.
 
   Returns:
     The trained weights.
@@ -125,6 +128,7 @@ def train_weights(
     state["round_num"],
     received,
     no_metrics=model.empty_metrics(),
+    proximal_mu=proximal_mu,
   )
   return _over_epochs(steps, state, start, data, ()).trainable
 
@@ -202,6 +206,7 @@ class _Steps:
     received: local_model.Trainable,
     probe_mu: float | tf.Tensor = 0.0,
     no_metrics: TensorStructure = (),
+    proximal_mu: tf.Tensor | None = None,
   ) -> None:
     self.settings = settings
     self.optimizer = optimizer
@@ -211,6 +216,7 @@ class _Steps:
     self._received = received
     self._probe_mu = probe_mu
     self._no_metrics = no_metrics
+    self._proximal_mu = proximal_mu
 
   def over_element(
     self, progress: Progress, element: batches.Element
@@ -243,9 +249,12 @@ class _Steps:
       objective=self.settings.objective,
     )
     mu = self.settings.proximal_mu
-    if mu:
+    if self._proximal_mu is not None or mu:
       gradients = _with_proximal(
-        mu, gradients, progress.trainable, self._received
+        mu if self._proximal_mu is None else self._proximal_mu,
+        gradients,
+        progress.trainable,
+        self._received,
       )
     new_state, trainable = self._next(
       progress.optimizer, progress.trainable, gradients

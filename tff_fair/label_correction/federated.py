@@ -1,0 +1,271 @@
+"""The computations of label correction over clients.
+
+A client trains the received model with a proximal weight of its own, and tells
+which distribution over the classes the model predicts for each of its examples.
+In a real federation these predictions stay at the client, which makes of them
+its mean dimension and its noise level, and sends those two numbers. Here the
+program keeps them for the client, as it keeps the client's data.
+"""
+
+import collections
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import collecting, evaluation, tracing
+from tff_fair.client_works import (
+  batches,
+  local_model,
+  local_training,
+  training_settings,
+)
+from tff_fair.kernels import finiteness, stacking
+
+_BATCH_SIZE = 512  # Examples in one forward pass.
+
+
+class Predictions(NamedTuple):
+  """What a model predicts for a client's examples, in their order.
+
+  Attributes:
+    client_id: int64[n], the same in all rows.
+    probabilities: float32[n, C], a distribution over the classes.
+  """
+
+  client_id: tf.Tensor
+  probabilities: tf.Tensor
+
+
+def build_predictions(
+  model_fn: local_model.ModelFn, *, num_classes: int, with_softmax: bool
+) -> tff.Computation:
+  """Builds a computation that returns one row per example.
+
+  Args:
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
+    num_classes: C, the size of the model's output.
+    with_softmax: Whether the model's outputs are logits, and not probabilities.
+
+  Returns:
+    A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->
+    <client_id=int64[N], probabilities=float32[N, C]>@SERVER): the weights and
+    the clients' data to rows, in ascending order of client id, those of a
+    client in the order of its examples.
+  """
+  info = local_model.describe(model_fn)
+  data_type = batches.data_type(info.batch_spec)
+
+  @tff.tensorflow.computation(info.weights_type, data_type)
+  def predict(weights: Any, data: tf.data.Dataset) -> Predictions:
+    model = local_model.instantiate(model_fn)
+
+    @tracing.graph_function
+    def run(weights: Any, data: tf.data.Dataset) -> Predictions:
+      model.receive(weights)
+      return _predictions(
+        model,
+        local_model.flat(weights.trainable),
+        batches.ClientData(data),
+        num_classes,
+        with_softmax,
+      )
+
+    return run(weights, data)
+
+  collect = _build_collect(num_classes)
+
+  @tff.federated_computation(
+    tff.FederatedType(info.weights_type, tff.SERVER),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def predict_at_clients(weights: tff.Value, data: tff.Value) -> tff.Value:
+    return collect(
+      tff.federated_map(predict, (tff.federated_broadcast(weights), data))
+    )
+
+  return predict_at_clients
+
+
+def build_round(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: training_settings.TrainingSettings,
+  *,
+  num_classes: int,
+  with_softmax: bool,
+) -> tff.Computation:
+  """Builds a round of FedAvg in which each client has its own proximal weight.
+
+  Args:
+    model_fn: As `build_predictions` takes it, and so are the last two.
+    optimizer: The client optimizer, started anew each round.
+    settings: How clients train. Its proximal weight is not used.
+    num_classes: C.
+    with_softmax: Whether the model's outputs are logits.
+
+  Returns:
+    A `tff.Computation` of type (<W@SERVER, int64@SERVER, {float32}@CLIENTS,
+    {<int64, B>*}@CLIENTS> -> <W, rows>@SERVER): the weights, the number of the
+    round, which decides the order of examples, the clients' proximal weights
+    and data, to the mean of the trained weights by examples, and the
+    predictions of each client's own trained model. A client whose weights are
+    not finite does not count in the mean; where nobody counts, it is the old
+    weights.
+  """
+  info = local_model.describe(model_fn)
+  data_type = batches.data_type(info.batch_spec)
+
+  @tff.tensorflow.computation(
+    info.weights_type, np.int64, np.float32, data_type
+  )
+  def train(
+    weights: Any, round_num: tf.Tensor, mu: tf.Tensor, data: tf.data.Dataset
+  ) -> tuple[Any, tf.Tensor, Predictions]:
+    model = local_model.instantiate(model_fn)
+    hparams = optimizer.get_hparams(
+      optimizer.initialize(tf.TensorSpec([], tf.float32))
+    )
+
+    @tracing.graph_function
+    def run(
+      weights: Any, round_num: tf.Tensor, mu: tf.Tensor, data: tf.data.Dataset
+    ) -> tuple[Any, tf.Tensor, Predictions]:
+      model.receive(weights)
+      theta = local_model.flat(weights.trainable)
+      client_data = batches.ClientData(data)
+      trained = local_training.train_weights(
+        model,
+        settings,
+        optimizer,
+        {"optimizer": hparams, "round_num": round_num},
+        theta,
+        client_data,
+        start=theta,
+        proximal_mu=mu,
+      )
+      found = _predictions(
+        model, trained, client_data, num_classes, with_softmax
+      )
+      counts = finiteness.all_finite(trained)
+      number = tf.shape(found.client_id)[0]
+      return (
+        _packed(
+          weights,
+          [tf.where(counts, v, w) for v, w in zip(trained, theta, strict=True)],
+        ).trainable,
+        tf.where(counts, tf.cast(number, tf.float32), 0.0),
+        found,
+      )
+
+    return run(weights, round_num, mu, data)
+
+  collect = _build_collect(num_classes)
+
+  @tff.tensorflow.computation(
+    info.weights_type, info.weights_type.trainable, np.float32
+  )
+  def finish(weights: Any, mean: Any, total: tf.Tensor) -> Any:
+    old, new = map(tf.nest.flatten, (weights.trainable, mean))
+    return _packed(
+      weights,
+      [tf.where(total > 0, v, w) for v, w in zip(new, old, strict=True)],
+    )
+
+  @tff.federated_computation(
+    tff.FederatedType(info.weights_type, tff.SERVER),
+    tff.FederatedType(np.int64, tff.SERVER),
+    tff.FederatedType(np.float32, tff.CLIENTS),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def run_round(
+    weights: tff.Value, round_num: tff.Value, mu: tff.Value, data: tff.Value
+  ) -> tff.Value:
+    trained, number, found = tff.federated_map(
+      train,
+      (
+        tff.federated_broadcast(weights),
+        tff.federated_broadcast(round_num),
+        mu,
+        data,
+      ),
+    )
+    new_weights = tff.federated_map(
+      finish,
+      (
+        weights,
+        tff.federated_mean(trained, weight=number),
+        tff.federated_sum(number),
+      ),
+    )
+    return tff.federated_zip((new_weights, collect(found)))
+
+  return run_round
+
+
+def _predictions(
+  model: local_model.LocalModel,
+  trainable: local_model.Trainable,
+  data: batches.ClientData,
+  num_classes: int,
+  with_softmax: bool,
+) -> Predictions:
+  """Returns the predictions for a client's examples, in a `tf.function`."""
+  metrics = model.empty_metrics()
+
+  def over_element(
+    rows: evaluation.Rows, element: batches.Element
+  ) -> evaluation.Rows:
+    client_id, examples = element
+
+    def over_batch(
+      rows: evaluation.Rows, batch: batches.Batch
+    ) -> evaluation.Rows:
+      output = model.forward(trainable, metrics, batch, training=False)
+      found = tf.cast(output.predictions, tf.float32)
+      if with_softmax:
+        found = tf.nn.softmax(found)
+      ids = tf.repeat(client_id, tf.shape(found)[0])
+      return evaluation.join_rows(rows, _columns(Predictions(ids, found)))
+
+    return batches.reduce_slices(examples, _BATCH_SIZE, rows, over_batch)
+
+  return Predictions(**data.reduce(_no_rows(num_classes), over_element))
+
+
+def _build_collect(num_classes: int) -> tff.Computation:
+  """Builds the computation that collects rows, sorted by client id."""
+  client_type = tff.types.tensorflow_to_type(
+    Predictions(
+      tf.TensorSpec([None], tf.int64),
+      tf.TensorSpec([None, num_classes], tf.float32),
+    )
+  )
+  return collecting.build_collect(
+    client_type,
+    zero=lambda: _no_rows(num_classes),
+    accumulate=lambda rows, found: evaluation.join_rows(rows, _columns(found)),
+    merge=evaluation.join_rows,
+    report=evaluation.sort_rows,
+  )
+
+
+def _no_rows(num_classes: int) -> evaluation.Rows:
+  return collections.OrderedDict(
+    client_id=stacking.no_rows(tf.TensorSpec([], tf.int64)),
+    probabilities=stacking.no_rows(tf.TensorSpec([num_classes], tf.float32)),
+  )
+
+
+def _columns(found: Predictions) -> evaluation.Rows:
+  return collections.OrderedDict(found._asdict())
+
+
+def _packed(weights: Any, trainable: Any) -> Any:
+  """Returns model weights with other trainable ones, given flat."""
+  return tff.learning.models.ModelWeights(
+    tf.nest.pack_sequence_as(weights.trainable, trainable),
+    weights.non_trainable,
+  )
