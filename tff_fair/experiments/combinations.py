@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from collections.abc import Iterator
 
@@ -64,6 +65,7 @@ def check(spec: RunSpec) -> None:
   _check_decays(spec)
   _check_attack(spec)
   _check_privacy(spec)
+  _check_correction(spec)
 
 
 def _check_server_step(spec: RunSpec) -> None:
@@ -157,6 +159,30 @@ def _check_privacy(spec: RunSpec) -> None:
     )
 
 
+def _check_correction(spec: RunSpec) -> None:
+  """Checks that nothing promises more than the correction of labels keeps."""
+  if spec.label_correction == "none":
+    return
+  for name, reason in (
+    ("dp_noise", "its noise would be on the rounds after the correction alone"),
+    ("attack", "attackers would be honest while labels are corrected"),
+  ):
+    if getattr(spec, name) != spec.fields()[name].default:
+      raise SpecError(
+        name,
+        f"does not go with label_correction={spec.label_correction}: {reason}; "
+        "leave one of the two out.",
+        value=getattr(spec, name),
+      )
+  if spec.aggregation == "secure":
+    raise SpecError(
+      "aggregation",
+      f"does not go with label_correction={spec.label_correction}, which asks "
+      "each client for its noise level; leave one of the two out.",
+      value=spec.aggregation,
+    )
+
+
 def old_names(spec: RunSpec) -> Iterator[str]:
   """Yields a line for each value that has another name by now."""
   for name, value in spec.task_options.items():
@@ -191,6 +217,10 @@ def without_effect(spec: RunSpec) -> Iterator[str]:
     ("dropout_kind", "dropout"),
     ("attack_share", "attack"),
     ("trimmed_share", "defence"),
+    *(
+      (f.name, "label_correction")
+      for f in dataclasses.fields(settings.CorrectionSettings)
+    ),
   ):
     if is_given(name) and not is_given(needed):
       yield f"{name}={getattr(spec, name)} has no effect without {needed}."

@@ -33,6 +33,7 @@ _MAPPINGS = ("hparams", "task_options")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSpec(
   # Fields come in the order of the last base first.
+  settings.CorrectionSettings,
   settings.PrivacySettings,
   settings.DefenceSettings,
   settings.AttackSettings,

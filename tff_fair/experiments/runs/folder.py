@@ -38,6 +38,8 @@ class RunFolder:
     self.best_checkpoint = path / "best_checkpoint"
     self.tensorboard = path / "tensorboard"
     self.wandb = path / "wandb"
+    self.label_correction = path / "label_correction.npz"
+    self.label_corrections = path / "label_correction.csv"
     self.clients = path / "clients.csv"
     self.labels = path / "labels.csv"
     self.distribution_plot = path / "accuracy_distribution.png"
@@ -67,6 +69,8 @@ class RunFolder:
         self.wandb,
         self.set_aside,
         self.error_plot,
+        self.label_correction,
+        self.label_corrections,
       }
     )
 
@@ -214,7 +218,7 @@ def take_folder(
     try:
       yield folder
     except BaseException:
-      if is_new and not folder.is_saved:
+      if is_new and not (folder.is_saved or folder.label_correction.exists()):
         folder.remove_leftovers()
         # The configuration last: without it, the rest is of no run.
         _remove(reversed(folder.files))

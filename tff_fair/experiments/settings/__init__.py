@@ -6,6 +6,7 @@ help texts are made from them.
 
 from typing import Any
 
+from tff_fair.experiments.settings.correction import CorrectionSettings
 from tff_fair.experiments.settings.protection import (
   AttackSettings,
   DefenceSettings,
@@ -44,6 +45,7 @@ GROUPS: tuple[type[Any], ...] = (
   AttackSettings,
   DefenceSettings,
   PrivacySettings,
+  CorrectionSettings,
 )
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
   "WITH_MOMENTUM",
   "AlgorithmSettings",
   "AttackSettings",
+  "CorrectionSettings",
   "DecayKind",
   "DefenceSettings",
   "EvaluationSettings",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tasks import label_noise
 from tff_fair import methods, typed_values
 from tff_fair.experiments import amounts, spec_text
+from tff_fair.experiments import settings as run_settings
 from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import names
@@ -34,6 +35,7 @@ _LATER = (
   *("defence", "trimmed_share", "model", "clients_per_part"),
   *("secure_bound", "dp_noise", "dp_clip"),
   *("data_seed", "model_seed"),
+  *(f.name for f in dataclasses.fields(run_settings.CorrectionSettings)),
 )
 _LATER_HPARAMS = ("loss_cap",)
 # The same where all settings of a run count: those that are not these.

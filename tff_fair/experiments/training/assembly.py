@@ -93,6 +93,7 @@ def build(
   at_workers = WorkerData(worker_data) if worker_data is not None else None
   task = load_task(spec, at_workers)
   _check_method(spec, task)
+  _check_correction(spec, task)
   clients_per_round = _clients_per_round(spec, task.num_clients)
   evaluated = _evaluated(spec, task.num_clients)
   attack = _attack(spec, task.num_clients, evaluated)
@@ -209,6 +210,32 @@ def _check_method(spec: RunSpec, task: tasks.Task) -> None:
       f"needs the accuracies of clients, and the label of {task.name} is a "
       "number; choose a method that needs losses alone.",
       value=spec.algorithm,
+    )
+
+
+def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
+  """Checks that the labels of a task can be corrected.
+
+  Raises:
+    SpecError: If they cannot.
+  """
+  if spec.label_correction == "none":
+    return
+  problem = None
+  if not task.has_class_labels or task.objective.activation == "sigmoid":
+    problem = (
+      f"the task {task.name} has no class labels (one class for each example); "
+      "leave label_correction out."
+    )
+  elif task.num_clients < 2:
+    problem = (
+      "the task has one client; expected a clean one beside a noisy one."
+    )
+  if problem is not None:
+    raise SpecError("label_correction", problem, value=spec.label_correction)
+  if spec.correction_cohort > task.num_clients:
+    raise _too_many(
+      "correction_cohort", spec.correction_cohort, task.num_clients
     )
 
 

@@ -96,7 +96,7 @@ def build_now(
     SpecError: If a setting does not go with the method.
   """
   built = {
-    name: _build_optimizer(*chosen[name])
+    name: build_optimizer(*chosen[name])
     for name in ("client_optimizer", "server_optimizer")
     if name in chosen
   }
@@ -198,9 +198,16 @@ def _build_error(spec: RunSpec, error: ValueError) -> SpecError:
   return SpecError("algorithm", str(error), value=spec.algorithm)
 
 
-def _build_optimizer(
+def build_optimizer(
   name: str, learning_rate: float, momentum: float | None
 ) -> tff.learning.optimizers.Optimizer:
+  """Returns an optimizer.
+
+  Args:
+    name: As the setting has it.
+    learning_rate: Its learning rate.
+    momentum: Its momentum, where it has one; `None` is the usual one.
+  """
   function = _OPTIMIZERS[name]
   ours, theirs = tff_fair.optimizers, tff.learning.optimizers
   build_optimizer = getattr(ours, function, None) or getattr(theirs, function)

@@ -59,6 +59,11 @@ class Process(Protocol):
   ) -> tff.learning.templates.LearningProcessOutput:
     """Runs a round; returns its `state` and `metrics`."""
 
+  def set_model_weights(
+    self, state: State, weights: tff.learning.models.ModelWeights
+  ) -> State:
+    """Returns the state with another model."""
+
 
 class Round(NamedTuple):
   """What came of a round.
@@ -97,6 +102,7 @@ class Rounds:
     watch: Watch = _unwatched,
     num_examples: np.ndarray | None = None,
     tell: Callable[[str], None] = _untold,
+    initial_weights: tff.learning.models.ModelWeights | None = None,
   ) -> None:
     """Takes the parts of a round.
 
@@ -113,6 +119,7 @@ class Rounds:
       watch: Surrounds the clients' work.
       num_examples: int[K], training examples of each client, if known.
       tell: Takes a few words about a round in which most did not count.
+      initial_weights: The model to begin with; by default the process's own.
     """
     self._process = process
     self._sample = sample
@@ -123,10 +130,14 @@ class Rounds:
     self._watch = watch
     self._num_examples = num_examples
     self._tell = tell
+    self._initial_weights = initial_weights
 
   def initial_state(self) -> State:
     """Returns the state before the first round."""
-    return self._process.initialize()
+    state = self._process.initialize()
+    if self._initial_weights is None:
+      return state
+    return self._process.set_model_weights(state, self._initial_weights)
 
   def run(self, state: State, round_num: int) -> Round:
     """Runs a round.

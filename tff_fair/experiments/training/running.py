@@ -14,6 +14,7 @@ from tff_fair import files, runtime, summing
 from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
+from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import architecture, configuration, finding
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
@@ -129,6 +130,7 @@ def run(
     population.check_data(plan.task)
   else:
     checking.check(plan.worker_data, workers)
+  stages.check(spec, plan)
   config = configuration.build(
     spec,
     clients_per_round=plan.clients_per_round,
@@ -266,6 +268,7 @@ def _train(
     if completed
     else f"{folder.path}: a new run."
   )
+  plan, weights = stages.correct(folder, spec, plan, say)
   with (
     _data(spec, plan) as (train_data, test_data),
     progress_report.follow(
@@ -276,7 +279,7 @@ def _train(
     ) as report_progress,
   ):
     loop.train(
-      _rounds(spec, plan, sample, train_data, report_progress),
+      _rounds(spec, plan, sample, train_data, report_progress, weights),
       schedule,
       evaluate=_evaluation(plan, test_data, report_progress),
       state_manager=release.open_checkpoints(folder),
@@ -310,6 +313,7 @@ def _rounds(
   sample: sampling.Sampler,
   train_data: data_at_workers.Clients,
   follower: progress_report.Follower,
+  initial_weights: tff.learning.models.ModelWeights | None,
 ) -> rounds.Rounds:
   def prepare(round_num: int) -> None:
     if round_num <= spec.total_rounds:
@@ -327,6 +331,7 @@ def _rounds(
     watch=follower.watch,
     num_examples=plan.task.train.num_examples,
     tell=follower.note,
+    initial_weights=initial_weights,
   )
 
 
@@ -377,6 +382,11 @@ def _remember_clients(folder: RunFolder, pruning: loop.Pruning) -> None:
 
 def _advice(folder: RunFolder, spec: RunSpec) -> str:
   if not folder.is_saved:
+    if folder.label_correction.exists():
+      return (
+        f"No round was complete; {folder.path} keeps the corrected labels so "
+        "far, and the same command goes on from there."
+      )
     return "No round was complete, nothing is kept."
   return (
     f"{release.last_saved_round(folder)} of {spec.total_rounds} rounds are "

@@ -1,0 +1,1 @@
+"""Correction of wrong labels before the first round of a run."""
