@@ -137,8 +137,10 @@ def write_table(folder: RunFolder, task: tasks.Task, record: Record) -> None:
   )
   if task.train.true_labels is not None:
     after = label_noise.with_labels(task, record.labels).train
-    table["wrong_before"] = label_noise.wrong_label_shares(task.train)
-    table["wrong_after"] = label_noise.wrong_label_shares(after)
+    for name, split in (("before", task.train), ("after", after)):
+      table[f"wrong_labels_{name}"] = [
+        label_noise.wrong_share(split, k) for k in range(task.num_clients)
+      ]
   files.write(folder.label_corrections, table.to_csv(index=False))
 
 

@@ -44,6 +44,10 @@ _LATER_DEFAULTS = {
   "data_seed": None,
   "model_seed": None,
   **{
+    f.name: f.default
+    for f in dataclasses.fields(run_settings.CorrectionSettings)
+  },
+  **{
     f"{spec_text.TASK_OPTION}{name}": default
     for name, default in label_noise.Options().to_dict().items()
   },
