@@ -94,6 +94,17 @@ def test_a_negative_mu_is_named(name):
 def test_personal_models_in_the_clear_go_with_nothing_that_hides(
   options, option
 ):
-  with pytest.raises(checks.OptionError, match="in the clear") as raised:
-    build("ditto", **options)
-  assert raised.value.option == option
+  for name, kept in (
+    ("ditto", {}),
+    ("fedavg", {"personal_lam": 0.0}),
+    ("fedavg", {"keeps_optimizer_state": True}),
+  ):
+    with pytest.raises(checks.OptionError, match="in the clear") as raised:
+      build(name, **kept, **options)
+    assert raised.value.option == option
+
+
+def test_ditto_has_its_pull_already():
+  with pytest.raises(checks.OptionError, match="and set lam") as raised:
+    build("ditto", personal_lam=0.1)
+  assert raised.value.option == "personal_lam"

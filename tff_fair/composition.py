@@ -60,6 +60,8 @@ class BuildOptions(TrainingOptions, total=False):
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
   secure_bound: float | None
   dp: privacy.DifferentialPrivacy | None
+  personal_lam: float | None
+  keeps_optimizer_state: bool
   attack: client_works.Attack | None
   defence: summing.Defence | None
 
@@ -84,9 +86,10 @@ def compose(
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
   secure_bound: float | None = None,
   dp: privacy.DifferentialPrivacy | None = None,
+  personal_lam: float | None = None,
+  keeps_optimizer_state: bool = False,
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   finalizer: Finalizer | None = None,
-  personal_lam: float | None = None,
   attack: client_works.Attack | None = None,
   defence: summing.Defence | None = None,
   **training: Unpack[TrainingOptions],
@@ -97,7 +100,8 @@ def compose(
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
     rule: Chooses the coefficients of the cohort.
-    client_optimizer: Trains at the clients; started anew each round.
+    client_optimizer: Trains at the clients; started anew each round, unless it
+      `keeps_optimizer_state`.
     server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
     server_learning_rate_decay: As `learning_rate_decay`, of the server's rate,
       where t is the number of steps that the server has taken; `None` keeps it.
@@ -113,11 +117,13 @@ def compose(
       sum; a client beyond it is left out. `None` is 1024.
     dp: Noise for differential privacy, see `tff_fair.privacy.dp`; `None` adds
       none.
+    personal_lam: Trains personal models beside the global one, with this pull
+      towards it (Ditto); `None` trains none.
+    keeps_optimizer_state: Whether a client's optimizer goes on from its state
+      in the client's last round, so that it keeps its momentum.
     objective: What clients minimize, from the mean loss of a minibatch; `None`
       is the loss itself.
     finalizer: Builds the server step; `None` applies the `server_optimizer`.
-    personal_lam: Trains personal models beside the global one, with this pull
-      towards it (Ditto); `None` trains none.
     attack: Which clients report something else than they found, for a study;
       `None` if nobody does.
     defence: Bounds what single updates can do; `None` trusts all that count.
@@ -161,8 +167,11 @@ def compose(
     dp=dp,
     defence=defence,
   )
-  if personal_lam is not None:
-    _check_personal(factory, dp)
+  kept = client_works.Keeping(
+    personal_lam=personal_lam, optimizer_state=keeps_optimizer_state
+  )
+  if kept:
+    _check_kept(factory, dp)
   info = local_model.describe(model_fn)
   settings = client_works.TrainingSettings(objective=objective, **training)
   _check_learning_rate(rule, client_optimizer, settings)
@@ -171,7 +180,7 @@ def compose(
     optimizer=client_optimizer,
     settings=settings,
     signals=rule.signals,
-    personal_lam=personal_lam,
+    kept=kept,
     attack=attack,
     securely=factory.sums_securely,
   )
@@ -279,10 +288,10 @@ def _compose_parts(
   )
 
 
-def _check_personal(
+def _check_kept(
   factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
 ) -> None:
-  """Raises if personal models would tell the server what a sum hides."""
+  """Raises if what clients keep would tell the server what a sum hides."""
   for option, is_given in (
     ("aggregation", factory.aggregation == summing.SECURE),
     ("dp", dp is not None),
@@ -290,8 +299,9 @@ def _check_personal(
     if is_given:
       raise checks.OptionError(
         option,
-        "The personal models of this method travel to the server in the clear, "
-        f"each by itself: leave {option} out, or take another method.",
+        "Clients keep personal models or momentum here. Both travel to the "
+        "server in the clear, those of each client by themselves: leave "
+        f"{option} out, or let clients keep nothing.",
       )
 
 

@@ -10,9 +10,10 @@ import tensorflow_federated as tff
 from tff_fair import checks, collecting, phases, tracing
 from tff_fair.client_works import (
   batches,
+  client_table,
   evaluation,
   local_model,
-  personal_table,
+  personal,
 )
 from tff_fair.kernels import stacking
 
@@ -98,13 +99,13 @@ def build_personal_evaluation(
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
   specs = tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
-  table_type = personal_table.table_type(stacking.row_spec(specs))
+  table_type = personal.columns(info.weights_type).type
 
   @tff.tensorflow.computation(info.weights_type, table_type, data_type)
   def evaluate_client(
-    weights: Any, table: personal_table.Table, data: tf.data.Dataset
+    weights: Any, table: client_table.Table, data: tf.data.Dataset
   ) -> evaluation.Evaluation:
-    known, row = personal_table.find(table, batches.client_id(data))
+    known, row = client_table.find(table, batches.client_id(data))
     trainable = tf.cond(
       known,
       lambda: stacking.unflatten_update(row(), specs),
@@ -150,7 +151,7 @@ def _with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
   """Returns the arguments of a personal evaluation, the table by client."""
   weights, table, data = args
   ids = [batches.client_id_of(d) for d in data]
-  return weights, personal_table.rows_of(table, ids), data
+  return weights, client_table.rows_of(table, ids), data
 
 
 def _evaluate(

@@ -45,8 +45,8 @@ _BEST = flags.DEFINE_boolean(
 _CLIENT = flags.DEFINE_string(
   "client",
   None,
-  "Name of the client whose personal model to write, of a run with Ditto. By "
-  "default it is the global model.",
+  "Name of the client whose personal model to write, of a run with ditto or "
+  "--personal_lam. By default it is the global model.",
   flag_values=NAMESPACE,
 )
 _ALL_CLIENTS = flags.DEFINE_boolean(

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.client_works import local_work
-from tff_fair import client_works, evaluation, types
+from tff_fair import client_works, evaluation
 from tff_fair.client_works import local_model, personal
 
 IDS = small_problem.CLIENT_IDS
@@ -135,25 +135,6 @@ def test_training_starts_from_the_clients_own_model(known):
   tf.nest.map_structure(
     np.testing.assert_array_equal, start, own if known else theta
   )
-
-
-@pytest.mark.parametrize(
-  ("num_examples", "row", "kept"),
-  [
-    (1.0, [1.0, 2.0], True),
-    (0.0, [1.0, 2.0], False),
-    (5.0, [1.0, np.nan], False),
-    (5.0, [np.inf, 2.0], False),
-  ],
-)
-def test_a_row_is_kept_if_its_client_counts(num_examples, row, kept):
-  signals = types.ClientSignals(
-    tf.constant(2**40, tf.int64), tf.constant(num_examples), *[tf.zeros([])] * 6
-  )
-  ids, rows = personal.row_to_keep(signals, tf.constant([row]))
-  assert ids.dtype == tf.int64
-  assert ids.numpy().tolist() == [2**40] * kept
-  assert rows.numpy().tolist() == [row] * kept
 
 
 def test_results_are_those_of_training_one_model():

@@ -40,11 +40,11 @@ def hostile():
   ]
 
 
-def build(name, **options):
+def build(name, *, client_optimizer=None, **options):
   return algorithms.build(
     name,
     small_problem.functional_model(),
-    client_optimizer=small_problem.optimizer(),
+    client_optimizer=client_optimizer or small_problem.optimizer(),
     batch_size=4,
     num_clients=POPULATION,
     **options,

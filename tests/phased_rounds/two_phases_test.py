@@ -130,16 +130,19 @@ def test_a_rule_may_use_all_that_is_known_before_training():
   problem.run_both(process, first.state, clients[1:])
 
 
-def parts_of(rule, *, loss_at="before", personal_lam=None, **options):
+def parts_of(rule, *, loss_at="before", kept=None, **options):
   work = client_works.MethodWork(
     model_fn=small_problem.functional_model(),
     optimizer=small_problem.optimizer(),
     settings=client_works.TrainingSettings(loss_at=loss_at),
     signals=rule.signals,
-    personal_lam=personal_lam,
+    kept=kept or client_works.Keeping(),
   )
   factory = summing.RuleFactory(rule, **options)
   return round_parts.RoundParts(None, work, factory, None)
+
+
+_PERSONAL = client_works.Keeping(personal_lam=0.1)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,8 @@ def parts_of(rule, *, loss_at="before", personal_lam=None, **options):
     (False, fednova.FedNovaRule(), {"aggregation": "two_phase"}),
     # Something stands between updates and their sum.
     (False, vred.SemiVRedRule(), {"defence": summing.Defence(kind="clipping")}),
-    (False, vred.SemiVRedRule(), {"personal_lam": 0.1}),
+    (True, vred.SemiVRedRule(), {"kept": _PERSONAL}),
+    (False, vred.VRedRule(), {"kept": _PERSONAL}),
   ],
 )
 def test_who_has_two_phases(has_phases, rule, options):

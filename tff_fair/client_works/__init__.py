@@ -1,15 +1,17 @@
 """Client work: local training and evaluation."""
 
 from tff_fair.client_works.attacks import Attack, build_attacked
+from tff_fair.client_works.keeping import Keeping
+from tff_fair.client_works.keeping_rounds import build_personal_training
 from tff_fair.client_works.method_work import MethodWork
 from tff_fair.client_works.own import build_from_computation
-from tff_fair.client_works.personal import build_personal_training
 from tff_fair.client_works.training import build_training
 from tff_fair.client_works.training_phases import TrainingPhases
 from tff_fair.client_works.training_settings import TrainingSettings, num_epochs
 
 __all__ = [
   "Attack",
+  "Keeping",
   "MethodWork",
   "TrainingPhases",
   "TrainingSettings",

@@ -36,6 +36,7 @@ class _Trained(NamedTuple):
     trainable: theta_k, a flat tuple.
     update: Delta_k, likewise.
     measures: What was measured meanwhile.
+    states: The optimizer's.
     metrics: The model's own, during training.
   """
 
@@ -45,6 +46,7 @@ class _Trained(NamedTuple):
   trainable: local_model.Trainable
   update: list[tf.Tensor]
   measures: local_training.Measures
+  states: local_training.OptimizerStates
   metrics: types.TensorStructure
 
 
@@ -58,15 +60,30 @@ class ClientRound:
   signals: Collection[str]
   data: batches.ClientData
 
-  def run(self, state: local_training.RoundState, received: Any) -> Result:
-    """Returns the client's result, and its terms of sums over all clients."""
+  def run(
+    self,
+    state: local_training.RoundState,
+    received: Any,
+    states: local_training.OptimizerStates | None = None,
+  ) -> tuple[Result, local_training.OptimizerStates]:
+    """Returns what the client reports, and its optimizer's states afterwards.
+
+    Args:
+      state: The state of the training at the server.
+      received: What the client received.
+      states: Those that the optimizer goes on from; `None` starts it anew.
+
+    Returns:
+      The client's result with its terms of sums over all clients, and the
+      optimizer's states after training.
+    """
     weights, initial_loss = self._look_back(received)
     before, gradient_norm = self._before_training(weights)
-    trained = self._train(state, weights)
+    trained = self._train(state, weights, states)
     loss, accuracy = self._loss_and_accuracy(
       before, trained.trainable, trained.measures.tally
     )
-    return self._result(
+    result = self._result(
       weights,
       trained,
       types.ClientSignals(
@@ -80,6 +97,7 @@ class ClientRound:
         initial_loss=initial_loss,
       ),
     )
+    return result, trained.states
 
   def measure(
     self, state: local_training.RoundState, received: Any
@@ -97,7 +115,7 @@ class ClientRound:
       num_examples=tf.cast(before.num_examples, tf.float32),
       loss=before.loss,
       accuracy=_without_nan(before.accuracy),
-      learning_rate=_learning_rate(self._hparams(state)),
+      learning_rate=_learning_rate(self.hparams(state)),
       effective_steps=tf.zeros([]),
       gradient_norm=gradient_norm,
       initial_loss=initial_loss,
@@ -108,7 +126,8 @@ class ClientRound:
     state: local_training.RoundState,
     received: Any,
     measured: types.ClientSignals,
-  ) -> Result:
+    states: local_training.OptimizerStates | None = None,
+  ) -> tuple[Result, local_training.OptimizerStates]:
     """Returns the same as `run`, of a client that has measured already.
 
     Args:
@@ -116,11 +135,13 @@ class ClientRound:
       received: What the client received, as when it measured.
       measured: What `measure` returned. A client whose loss is not finite there
         does not count.
+      states: As `run` takes them.
     """
-    weights = self._current(received)
-    return self._result(weights, self._train(state, weights), measured)
+    weights = self.current(received)
+    trained = self._train(state, weights, states)
+    return self._result(weights, trained, measured), trained.states
 
-  def _current(self, received: Any) -> tff.learning.models.ModelWeights:
+  def current(self, received: Any) -> tff.learning.models.ModelWeights:
     """Returns theta, of what the client received."""
     return received["current"] if self._knows_initial_weights else received
 
@@ -135,9 +156,9 @@ class ClientRound:
     initial_loss = tf.zeros([])
     if self._knows_initial_weights:
       initial_loss = self._evaluate(received["initial"]).loss
-    return self._current(received), initial_loss
+    return self.current(received), initial_loss
 
-  def _hparams(self, state: local_training.RoundState) -> Hparams:
+  def hparams(self, state: local_training.RoundState) -> Hparams:
     """Returns the hyperparameters of the client optimizer this round."""
     return training_settings.decayed_hparams(
       self.settings, state["optimizer"], state["round_num"]
@@ -147,12 +168,13 @@ class ClientRound:
     self,
     state: local_training.RoundState,
     weights: tff.learning.models.ModelWeights,
+    states: local_training.OptimizerStates | None,
   ) -> _Trained:
     """Returns the model after training, with what was measured meanwhile."""
     model = self.model
     theta = local_model.flat(weights.trainable)
     model.receive(weights)
-    hparams = self._hparams(state)
+    hparams = self.hparams(state)
     trained, measures = local_training.train(
       model,
       self.settings,
@@ -160,6 +182,7 @@ class ClientRound:
       {"optimizer": hparams, "round_num": state["round_num"]},
       theta,
       self.data,
+      states=states,
     )
     return _Trained(
       client_id=trained.client_id,
@@ -172,6 +195,9 @@ class ClientRound:
       # Delta_k = theta - theta_k
       update=[w - v for w, v in zip(theta, trained.trainable, strict=True)],
       measures=measures,
+      states=local_training.OptimizerStates(
+        trained.optimizer, measures.probe[1]
+      ),
       # Reported before any further pass makes the model forget them.
       metrics=model.unfinalized_metrics(measures.tally.metrics),
     )

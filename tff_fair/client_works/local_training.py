@@ -43,6 +43,18 @@ class Measures(NamedTuple):
   probe: tuple[local_model.Trainable, TensorStructure]
 
 
+class OptimizerStates(NamedTuple):
+  """The states of a client optimizer.
+
+  Attributes:
+    model: Its state for the trainable weights.
+    probe: Its state for the probe; see `Measures`.
+  """
+
+  model: TensorStructure
+  probe: TensorStructure
+
+
 class Progress(NamedTuple):
   """The state of local training between two steps.
 
@@ -68,6 +80,8 @@ def train(
   state: RoundState,
   received: local_model.Trainable,
   data: batches.ClientData,
+  *,
+  states: OptimizerStates | None = None,
 ) -> tuple[Progress, Measures]:
   """Takes one optimizer step per minibatch, over all epochs.
 
@@ -79,17 +93,21 @@ def train(
     received: theta, to start from, which the proximal term pulls towards, a
       flat tuple.
     data: The client's data.
+    states: Those that the optimizer goes on from; `None` starts it anew. The
+      hyperparameters are this round's in either case.
   """
   hparams = state["optimizer"]
   probe_hparams, probe_mu = probe_settings(settings.proximal_mu, hparams)
+  if states is None:
+    states = initial_states(optimizer, received)
   measures = Measures(
     tallies.start(model, with_hits=settings.loss_at == "training"),
-    (_PROBE, _optimizer_state(optimizer, _PROBE, probe_hparams)),
+    (_PROBE, optimizer.set_hparams(states.probe, probe_hparams)),
   )
   steps = _Steps(
     model, settings, optimizer, state["round_num"], received, probe_mu
   )
-  trained = _over_epochs(steps, state, received, data, measures)
+  trained = _over_epochs(steps, state, received, states.model, data, measures)
   assert isinstance(trained.measures, Measures)
   return trained, trained.measures
 
@@ -130,20 +148,23 @@ def train_weights(
     no_metrics=model.empty_metrics(),
     proximal_mu=proximal_mu,
   )
-  return _over_epochs(steps, state, start, data, ()).trainable
+  return _over_epochs(
+    steps, state, start, _initial_state(optimizer, start), data, ()
+  ).trainable
 
 
 def _over_epochs(
   steps: "_Steps",
   state: RoundState,
   start: local_model.Trainable,
+  optimizer_state: TensorStructure,
   data: batches.ClientData,
   measures: Measures | tuple[()],
 ) -> Progress:
   zero = tf.zeros([], tf.int64)
   first = Progress(
     start,
-    _optimizer_state(steps.optimizer, start, state["optimizer"]),
+    steps.optimizer.set_hparams(optimizer_state, state["optimizer"]),
     client_id=zero,
     num_elements=zero,
     measures=measures,
@@ -180,13 +201,26 @@ def probe_settings(
   return probe_hparams, mu * tf.cast(rate, tf.float32)
 
 
-def _optimizer_state(
-  optimizer: tff.learning.optimizers.Optimizer,
-  weights: tuple[tf.Tensor, ...],
-  hparams: Hparams,
+def initial_states(
+  optimizer: tff.learning.optimizers.Optimizer, weights: local_model.Trainable
+) -> OptimizerStates:
+  """Returns the states of an optimizer that starts anew.
+
+  Args:
+    optimizer: The client optimizer.
+    weights: Those it moves, a flat tuple.
+  """
+  return OptimizerStates(
+    _initial_state(optimizer, weights), _initial_state(optimizer, _PROBE)
+  )
+
+
+def _initial_state(
+  optimizer: tff.learning.optimizers.Optimizer, weights: tuple[tf.Tensor, ...]
 ) -> TensorStructure:
-  specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in weights)
-  return optimizer.set_hparams(optimizer.initialize(specs), hparams)
+  return optimizer.initialize(
+    tuple(tf.TensorSpec(w.shape, w.dtype) for w in weights)
+  )
 
 
 class _Steps:

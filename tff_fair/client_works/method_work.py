@@ -7,8 +7,9 @@ import tensorflow_federated as tff
 
 from tff_fair.client_works import (
   attacks,
+  keeping,
+  keeping_rounds,
   local_model,
-  personal,
   training,
   training_phases,
   training_settings,
@@ -25,8 +26,7 @@ class MethodWork:
     optimizer: The client optimizer.
     settings: How clients train.
     signals: The signals that the rule asks for.
-    personal_lam: Pull of the personal models towards the global one; `None`
-      trains no personal models.
+    kept: What clients keep from one round to the next.
     attack: Which clients attack; `None` if nobody does.
     securely: Whether what clients measure goes into secure sums, too.
   """
@@ -35,23 +35,27 @@ class MethodWork:
   optimizer: tff.learning.optimizers.Optimizer
   settings: training_settings.TrainingSettings
   signals: Collection[str]
-  personal_lam: float | None = None
+  kept: keeping.Keeping = dataclasses.field(default_factory=keeping.Keeping)
   attack: attacks.Attack | None = None
   securely: bool = False
 
   def build(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process."""
-    if self.personal_lam is None:
+    if self.kept:
+      process = keeping_rounds.build_keeping_training(
+        self.model_fn,
+        self.optimizer,
+        self.settings,
+        self.kept,
+        signals=self.signals,
+      )
+    else:
       process = training.build_training(
         self.model_fn,
         self.optimizer,
         self.settings,
         signals=self.signals,
         securely=self.securely,
-      )
-    else:
-      process = personal.build_personal_training(
-        self.model_fn, self.optimizer, self.settings, lam=self.personal_lam
       )
     if self.attack is None:
       return process
@@ -61,25 +65,40 @@ class MethodWork:
   def has_phases(self) -> bool:
     """Whether clients know all signals of the rule before they train."""
     return (
-      self.personal_lam is None
-      and self.settings.loss_at == "before"
+      self.settings.loss_at == "before"
       and training_phases.are_known_before(self.signals)
     )
 
   def build_phases(self) -> training_phases.TrainingPhases:
-    """Builds the phases of the process, if it has some."""
-    phases = training_phases.build_training_phases(
-      self.model_fn, self.optimizer, self.settings, signals=self.signals
-    )
+    """Builds the phases of the process, if it has some.
+
+    Where clients keep something, each phase takes what they keep, after their
+    data.
+    """
+    if self.kept:
+      phases = keeping_rounds.build_keeping_phases(
+        self.model_fn,
+        self.optimizer,
+        self.settings,
+        self.kept,
+        signals=self.signals,
+      )
+    else:
+      phases = training_phases.build_training_phases(
+        self.model_fn, self.optimizer, self.settings, signals=self.signals
+      )
     if self.attack is None:
       return phases
     return attacks.build_attacked_phases(phases, self.attack)
 
-  def build_personal_round(self) -> tff.Computation:
-    """Builds a round in which each client has its personal model."""
-    assert self.personal_lam is not None
-    round_of_own = personal.build_personal_round(
-      self.model_fn, self.optimizer, self.settings, lam=self.personal_lam
+  def build_round_of_own(self) -> tff.Computation:
+    """Builds a round in which each client has what it keeps."""
+    round_of_own = keeping_rounds.build_keeping_round(
+      self.model_fn,
+      self.optimizer,
+      self.settings,
+      self.kept,
+      signals=self.signals,
     )
     if self.attack is None:
       return round_of_own

@@ -59,9 +59,7 @@ def build_training(
   """
   state = build_state(optimizer)
   info = local_model.describe(model_fn)
-  work = build_client_computation(
-    client_round.ClientRound.run, model_fn, optimizer, settings, signals
-  )
+  work = build_client_computation(_run, model_fn, optimizer, settings, signals)
 
   @tff.federated_computation
   def initialize() -> tff.Value:
@@ -73,6 +71,15 @@ def build_training(
     get_hparams_fn=state.get_hparams,
     set_hparams_fn=state.set_hparams,
   )
+
+
+def _run(
+  client: client_round.ClientRound,
+  state: local_training.RoundState,
+  received: Any,
+) -> client_round.Result:
+  result, _ = client.run(state, received)
+  return result
 
 
 def _build_next(

@@ -66,30 +66,15 @@ def build_training_phases(
   state = training.build_state(optimizer)
   info = local_model.describe(model_fn)
   options = model_fn, optimizer, settings, signals
-  measure = training.build_client_computation(
-    client_round.ClientRound.measure, *options
-  )
+  measure = build_measure(*options)
   train = training.build_client_computation(_train, *options, cohort_type())
   end_round = training.build_end_of_round(
     info, state, train.type_signature.result[1]
   )
-  state_type, received_type, data_type = measure.type_signature.parameter
-  parameters = (
-    tff.FederatedType(state_type, tff.SERVER),
-    tff.FederatedType(received_type, tff.CLIENTS),
-    tff.FederatedType(data_type, tff.CLIENTS),
-  )
-
-  @tff.federated_computation(*parameters)
-  def measure_all(
-    state: tff.Value, received: tff.Value, data: tff.Value
-  ) -> tff.Value:
-    return tff.federated_map(
-      measure, (tff.federated_broadcast(state), received, data)
-    )
 
   @tff.federated_computation(
-    *parameters, tff.FederatedType(cohort_type(), tff.SERVER)
+    *measure.type_signature.parameter,
+    tff.FederatedType(cohort_type(), tff.SERVER),
   )
   def train_all(
     state: tff.Value, received: tff.Value, data: tff.Value, cohort: tff.Value
@@ -99,7 +84,41 @@ def build_training_phases(
     new_state, measurements = end_round(state, tally)
     return tff.templates.MeasuredProcessOutput(new_state, result, measurements)
 
-  return TrainingPhases(measure_all, train_all)
+  return TrainingPhases(measure, train_all)
+
+
+def build_measure(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: training_settings.TrainingSettings,
+  signals: Collection[str],
+) -> tff.Computation:
+  """Builds the first phase; see `TrainingPhases`.
+
+  Args:
+    model_fn: As `build_training_phases` takes it, and so are those that follow.
+    optimizer: The client optimizer.
+    settings: How clients train.
+    signals: The signals that the rule asks for.
+  """
+  measure = training.build_client_computation(
+    client_round.ClientRound.measure, model_fn, optimizer, settings, signals
+  )
+  state_type, received_type, data_type = measure.type_signature.parameter
+
+  @tff.federated_computation(
+    tff.FederatedType(state_type, tff.SERVER),
+    tff.FederatedType(received_type, tff.CLIENTS),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def measure_all(
+    state: tff.Value, received: tff.Value, data: tff.Value
+  ) -> tff.Value:
+    return tff.federated_map(
+      measure, (tff.federated_broadcast(state), received, data)
+    )
+
+  return measure_all
 
 
 def cohort_type() -> tff.Type:
@@ -150,4 +169,5 @@ def _train(
   cohort: types.ClientSignals,
 ) -> client_round.Result:
   measured = own_signals(cohort, client.data.client_id())
-  return client.train(state, received, measured)
+  result, _ = client.train(state, received, measured)
+  return result

@@ -47,6 +47,7 @@ def check(spec: RunSpec) -> None:
         f"found {optimizer or 'none'}.",
         value=momentum,
       )
+  _check_kept(spec)
   kind, decay = (
     "server_learning_rate_decay_kind",
     "server_learning_rate_decay",
@@ -66,6 +67,28 @@ def check(spec: RunSpec) -> None:
   _check_attack(spec)
   _check_privacy(spec)
   _check_correction(spec)
+
+
+def _check_kept(spec: RunSpec) -> None:
+  """Checks that clients have what they are to keep."""
+  if (
+    spec.client_momentum_kept
+    and spec.client_optimizer not in settings.WITH_MOMENTUM
+    and not spec.all_hparams.get("client_momentum")
+  ):
+    raise SpecError(
+      "client_momentum_kept",
+      f"expected client_optimizer to be {' or '.join(settings.WITH_MOMENTUM)}, "
+      f"found {spec.client_optimizer}.",
+      value=True,
+    )
+  if spec.personal_lam is not None and methods.sends_models(spec.algorithm):
+    raise SpecError(
+      "personal_lam",
+      f"{spec.algorithm} trains personal models already, with its "
+      "hyperparameter lam; leave personal_lam out.",
+      value=spec.personal_lam,
+    )
 
 
 def _check_server_step(spec: RunSpec) -> None:

@@ -10,6 +10,7 @@ from tff_fair.methods.registry import (
   load,
   names,
   reference,
+  sends_models,
   weighs_clients,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
   "load",
   "names",
   "reference",
+  "sends_models",
   "weighs_clients",
 ]

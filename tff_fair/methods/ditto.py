@@ -6,13 +6,14 @@ Personalization" (ICML 2021).
   v_k <- argmin F_k(v) + lam/2 ||v - theta||^2, beside FedAvg's theta
 
 `tff_fair.client_works.build_personal_training` trains the personal models v_k,
-`tff_fair.evaluation.build_personal_evaluation` evaluates them.
+`tff_fair.evaluation.build_personal_evaluation` evaluates them. The option
+`personal_lam` trains them beside the global model of any other method.
 """
 
 import dataclasses
 from typing import Unpack
 
-from tff_fair import composition
+from tff_fair import checks, composition
 from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.methods import building, fedavg
 
@@ -37,6 +38,11 @@ def build_ditto(
   **options: Unpack[composition.ComposeOptions],
 ) -> composition.LearningProcess:
   """Builds Ditto."""
-  return composition.compose(
-    model_fn, rule, personal_lam=personalization.lam, **options
-  )
+  if options.get("personal_lam") is not None:
+    raise checks.OptionError(
+      "personal_lam",
+      "Ditto trains personal models already, with its hyperparameter lam: "
+      "leave personal_lam out, and set lam.",
+    )
+  options["personal_lam"] = personalization.lam
+  return composition.compose(model_fn, rule, **options)

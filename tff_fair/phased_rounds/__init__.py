@@ -1,8 +1,8 @@
 """Rounds of a process in the form that workers can share.
 
 A cohort is cut into parts where no sum depends on another one. A round of a
-rule that needs the cohort's scalars first becomes two such rounds. A round with
-personal models becomes one that takes the models of its own clients alone.
+rule that needs the cohort's scalars first becomes two such rounds. Where
+clients keep something between rounds, the rows of the cohort alone travel.
 """
 
 from tff_fair.phased_rounds.composing import with_phases

@@ -1,9 +1,17 @@
 """Gives a process rounds in phases, if it has some."""
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
+
 import tensorflow_federated as tff
 
 from tff_fair import phases
-from tff_fair.phased_rounds import personal, round_parts, two_phases
+from tff_fair.phased_rounds import own_rows, round_parts, two_phases
+
+
+class _Ends(TypedDict, total=False):
+  before: Callable[[Sequence[Any]], Sequence[Any]]
+  after: Callable[[Sequence[Any], Any], Any]
 
 
 def with_phases(
@@ -18,16 +26,17 @@ def with_phases(
   """
   whole = process.next
   parameter = whole.type_signature.parameter
-  if parts.work.personal_lam is not None:
+  ends: _Ends = {}
+  if parts.work.kept:
+    ends["before"] = own_rows.with_own_rows
+    ends["after"] = own_rows.with_whole_tables
+  if two_phases.can_build(parts):
     whole = phases.PhasedComputation.of(
-      whole,
-      lambda: [personal.build(parts, parameter)],
-      before=personal.with_own_rows,
-      after=personal.with_whole_table,
+      whole, lambda: two_phases.build(parts, parameter), **ends
     )
-  elif two_phases.can_build(parts):
+  elif parts.work.kept:
     whole = phases.PhasedComputation.of(
-      whole, lambda: two_phases.build(parts, parameter)
+      whole, lambda: [own_rows.build(parts, parameter)], **ends
     )
   return tff.learning.templates.LearningProcess(
     process.initialize,

@@ -29,27 +29,36 @@ def build(
     parameter: The parameter of its `next`: state and data.
 
   Returns:
-    The phases, as `tff_fair.phases.PhasedComputation` has them.
+    The phases, as `tff_fair.phases.PhasedComputation` has them. Where clients
+    keep something, they take what these keep, after the data.
   """
   work = parts.work.build_phases()
   result_type: Any = work.train.type_signature.result.result.member
   sums = parts.factory.create_phases(
     result_type.update, result_type.update_weight
   )
+  given = [*tff.structure.iter_elements(parameter)]
+  if parts.work.kept:
+    *_, own_type = work.measure.type_signature.parameter
+    given.append(("own", own_type))
 
-  @tff.federated_computation(*parameter)
-  def choose(state: Any, client_data: Any) -> Any:
+  @tff.federated_computation(tff.StructType(given))
+  def choose(args: Any) -> Any:
+    state, *at_clients = args
     received = round_parts.send(parts, state).result
-    signals = work.measure(state.client_work, received, client_data)
+    signals = work.measure(state.client_work, received, *at_clients)
     return sums.choose(state.aggregator, signals)
 
-  @tff.federated_computation(*parameter, choose.type_signature.result)
-  def train(state: Any, client_data: Any, chosen: Any) -> Any:
+  @tff.federated_computation(
+    tff.StructType([*given, ("chosen", choose.type_signature.result)])
+  )
+  def train(args: Any) -> Any:
+    state, *at_clients, chosen = args
     sent = round_parts.send(parts, state)
     trained = work.train(
       state.client_work,
       sent.result,
-      client_data,
+      *at_clients,
       tff.federated_map(sums.signals, chosen),
     )
     summed = sums.add(

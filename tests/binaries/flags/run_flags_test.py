@@ -45,6 +45,7 @@ def test_texts_become_values():
     "--clients_per_round= 3 - 6 ",
     "--local_epochs=2-2",
     "--measure_improvement",
+    "--personal_lam=0",
     "--data_dir=somewhere",
   ) == RunSpec(
     algorithm="fedfv",
@@ -54,6 +55,7 @@ def test_texts_become_values():
     clients_per_round="3-6",
     local_epochs=2,
     measure_improvement=True,
+    personal_lam=0.0,
     data_dir="somewhere",
   )
   assert spec("--measure_improvement", "--nomeasure_improvement") == RunSpec()
@@ -96,6 +98,21 @@ def test_what_is_no_range_is_refused(text):
       ["--client_momentum=0.9", "--client_optimizer=adam"],
       SpecError,
       "client_optimizer to be momentum or nesterov, found adam",
+    ),
+    (
+      ["--client_momentum_kept", "--client_optimizer=adam"],
+      SpecError,
+      "client_optimizer to be momentum or nesterov, found adam",
+    ),
+    (
+      ["--personal_lam=0.1", "--algorithm=ditto"],
+      SpecError,
+      "ditto trains personal models already, with its hyperparameter lam",
+    ),
+    (
+      ["--personal_lam=-0.1"],
+      flags.IllegalFlagValueError,
+      "expected 0 or a positive number",
     ),
     (
       ["--server_momentum=0.5", "--client_optimizer=momentum"],

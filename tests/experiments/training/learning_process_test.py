@@ -31,8 +31,13 @@ CHANGES = {
   "client_weighting": {"client_weighting": "uniform"},
   "loss_at": {"loss_at": "training"},
   "aggregation": {"aggregation": "stacked"},
+  "personal_lam": {"personal_lam": 0.0},
   "client_optimizer": {"client_optimizer": "adam"},
   "client_momentum": {"client_optimizer": "momentum", "client_momentum": 0.5},
+  "client_momentum_kept": {
+    "client_optimizer": "momentum",
+    "client_momentum_kept": True,
+  },
   "client_learning_rate": {"client_learning_rate": 0.2},
   "batch_size": {"batch_size": 17},
   "local_epochs": {"local_epochs": 2},
@@ -69,6 +74,7 @@ _PRIVATE = {"client_weighting": "uniform", "dp_noise": 1.0, "dp_clip": 0.5}
 BASES = {
   "hparams": {"algorithm": "qfedavg"},
   "client_momentum": {"client_optimizer": "momentum"},
+  "client_momentum_kept": {"client_optimizer": "momentum"},
   "client_learning_rate_decay_kind": {"client_learning_rate_decay": 0.9},
   "server_momentum": {"server_optimizer": "momentum"},
   "server_learning_rate_decay_kind": {"server_learning_rate_decay": 0.9},

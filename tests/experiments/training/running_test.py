@@ -290,11 +290,20 @@ def test_an_error_leaves_nothing():
 
 
 @pytest.mark.parametrize(
-  ("algorithm", "hparams"),
-  [("fedavg", {}), ("afl", {"average_model": True}), ("ditto", {})],
+  "settings",
+  [
+    {},
+    {"algorithm": "afl", "hparams": {"average_model": True}},
+    {
+      "algorithm": "semi_vred",
+      "personal_lam": 0.1,
+      "client_optimizer": "momentum",
+      "client_momentum_kept": True,
+    },
+  ],
 )
-def test_the_trained_model_is_the_one_that_was_evaluated(algorithm, hparams):
-  spec = SMALL.replace(algorithm=algorithm, hparams=hparams, criterion="mean")
+def test_the_trained_model_is_the_one_that_was_evaluated(settings):
+  spec = SMALL.replace(**{"algorithm": "fedavg", **settings}, criterion="mean")
   run = experiments.run(spec, "run", progress=False)
   task = tasks.load("digits", **spec.task_options)
   evaluations = run.client_evaluations

@@ -26,8 +26,8 @@ def check(run: Run, weights: Weights, argument: str, value: object) -> None:
   if weights.personal is None:
     raise ArgumentError(
       argument,
-      f"the method {run.algorithm} trains no personal models, as ditto does; "
-      "leave it out.",
+      f"the run, with {run.algorithm}, trained no personal models, as ditto "
+      "does, and any method with personal_lam; leave it out.",
       value=value,
     )
 

@@ -1,10 +1,12 @@
 """The settings of the task and of the method."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Literal
 
 from tasks.models import names as model_names
+from tff_fair import checks
 from tff_fair.experiments import declared
 from tff_fair.typed_values import Value
 
@@ -58,4 +60,13 @@ class AlgorithmSettings:
       "How the server sums client updates; by default the cheapest way that "
       "the method allows. --list shows all.",
     )
+  )
+  personal_lam: float | None = declared.value(
+    None,
+    "Ditto's personal models beside the global one of any method: each client "
+    "trains one of its own, too, which this factor pulls towards the global "
+    "one. Results are those of personal models then, and of the global one "
+    "beside them. By default no personal models.",
+    expects="0 or a positive number (in float32)",
+    is_valid=lambda value: 0 <= checks.as_float32(value) < math.inf,
   )

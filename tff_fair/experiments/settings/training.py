@@ -42,6 +42,11 @@ class TrainingSettings:
   client_momentum: float | None = declared.value(
     None, f"Momentum of local training {_MOMENTUM_OF}", **_A_MOMENTUM
   )
+  client_momentum_kept: bool = declared.value(
+    False,
+    "Each client goes on with the momentum of its last round; by default its "
+    "momentum starts at zero in each round.",
+  )
   client_learning_rate: float = declared.positive_number(
     0.1, "Learning rate of local training."
   )

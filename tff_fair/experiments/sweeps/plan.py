@@ -36,6 +36,7 @@ _LATER = (
   *("secure_bound", "dp_noise", "dp_clip"),
   *("data_seed", "model_seed"),
   *(f.name for f in dataclasses.fields(run_settings.CorrectionSettings)),
+  *("personal_lam", "client_momentum_kept"),
 )
 _LATER_HPARAMS = ("loss_cap",)
 # The same where all settings of a run count: those that are not these.

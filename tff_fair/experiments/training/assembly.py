@@ -26,6 +26,7 @@ from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   costs,
+  kept_tables,
   learning_process,
   private_rounds,
   rounds,
@@ -103,6 +104,7 @@ def build(
     spec, task, aggregation=aggregation, attack=attack, dp=dp, cache=cache
   )
   _check_parts(spec, process, aggregation, clients_per_round)
+  kept_tables.check(spec, process, task.num_clients)
   return Plan(
     task=task,
     process=process,
@@ -361,7 +363,7 @@ def _epochs(spec: RunSpec) -> costs.Epochs:
 
   def of_clients(client_ids: Sequence[int], state: rounds.State) -> np.ndarray:
     client_work = state.client_work
-    # Where there are personal models, they are beside it.
+    # Where clients keep something, tables of it are beside it.
     round_num = client_work.get("training", client_work)["round_num"]
     return np.array(
       [int(client_works.num_epochs(training, k, round_num)) for k in client_ids]

@@ -2,8 +2,8 @@
 
 Counted is what the method needs, not how this implementation moves it: weights
 and scalars in their own types, without compression or protocol. The clients'
-metrics, which are for those who watch, and Ditto's personal models, which stay
-at their clients, are left out.
+metrics, which are for those who watch, and what clients keep for themselves, as
+personal models and momentum, are left out.
 
 Local operations are multiply-accumulates of the model, see
 `tff_fair.experiments.training.multiply_accumulates`.

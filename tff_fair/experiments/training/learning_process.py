@@ -36,6 +36,7 @@ _OPTIMIZERS: Mapping[str, str] = {
 # setting.
 _SETTINGS_OF_OPTIONS = {
   "dp": "dp_noise",
+  "keeps_optimizer_state": "client_momentum_kept",
   "learning_rate_decay": "client_learning_rate_decay",
 }
 
@@ -142,6 +143,8 @@ def arguments(
     "aggregation": aggregation,
     "secure_bound": spec.secure_bound,
     "dp": dp,
+    "personal_lam": spec.personal_lam,
+    "keeps_optimizer_state": spec.client_momentum_kept,
     "attack": attack,
     "defence": defence(spec),
     "batch_size": spec.batch_size,

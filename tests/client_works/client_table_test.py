@@ -1,16 +1,18 @@
-"""Tests of the table of personal models against dictionaries."""
+"""Tests of the tables of what clients keep, against dictionaries."""
 
 import functools
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.client_works import personal_table
+from tff_fair.client_works import client_table
 from tff_fair.kernels import stacking
 
 WIDTH = 3
 SPEC = tf.TensorSpec([WIDTH], tf.float32)
+COLUMNS = client_table.Columns("weights", SPEC)
 IDS = [2**62 + 1, 2**62, -5, 0, 7, 31, 12]
 
 
@@ -32,11 +34,11 @@ def assert_same(table, rows):
 @functools.cache
 def computations():
   """The table's computations, of the types they have in a process."""
-  empty = tff.tensorflow.computation(lambda: personal_table.empty(SPEC))
-  table_type = personal_table.table_type(SPEC)
+  empty = tff.tensorflow.computation(COLUMNS.empty)
+  table_type = COLUMNS.type
   assert empty.type_signature.result == table_type
   updated = tff.tensorflow.computation(
-    personal_table.updated,
+    client_table.updated,
     (
       table_type,
       tff.TensorType(np.int64, [None]),
@@ -63,7 +65,7 @@ def test_rows_are_put_in_by_id():
 
 def test_nobody_changes_nothing():
   rows = {5: [1, 2, 3], -2: [4, 5, 6]}
-  table = personal_table.updated(
+  table = client_table.updated(
     table_of(rows),
     tf.zeros([0], tf.int64),
     [tf.zeros([0, WIDTH])],
@@ -73,11 +75,11 @@ def test_nobody_changes_nothing():
 
 def rows_of(*trained):
   """What is collected of some clients: ids with rows, or none."""
-  rows = personal_table.no_rows(SPEC)
+  rows = client_table.no_rows(SPEC)
   for client in trained:
     ids = tf.constant([*client], tf.int64)
     matrix = np.reshape([*client.values()], [-1, WIDTH]).astype("f")
-    rows = personal_table.append(rows, (ids, tf.constant(matrix)))
+    rows = client_table.append(rows, (ids, tf.constant(matrix)))
   return rows
 
 
@@ -92,16 +94,13 @@ def test_rows_are_collected_with_their_ids():
   second = rows_of({2**40: [7, 8, 9]})
   assert as_dictionary(rows_of({}, {})) == []
   assert as_dictionary(first) == [(5, [1, 2, 3]), (-2, [4, 5, 6])]
-  merged = personal_table.merge(first, second)
+  merged = client_table.merge(first, second)
   assert as_dictionary(merged) == as_dictionary(first) + as_dictionary(second)
 
 
 def test_the_clients_rows_go_into_the_table():
-  trained_type = tff.to_type(
-    (tff.TensorType(np.int64, [None]), tff.TensorType(np.float32, [None, 3]))
-  )
-  update = personal_table.build_update(SPEC, trained_type)
-  assert update.type_signature.result.member == personal_table.table_type(SPEC)
+  update = client_table.build_update(COLUMNS)
+  assert update.type_signature.result.member == COLUMNS.type
   row = np.array([[7, 8, 9]], np.float32)
   none = (np.zeros(0, np.int64), np.zeros([0, WIDTH], np.float32))
   clients = [(np.int64([7]), row), none, (np.int64([-5]), row + 1)]
@@ -113,7 +112,7 @@ def test_the_clients_rows_go_into_the_table():
 def test_each_client_finds_its_own_row():
   rows = {k: [i, i + 0.5, -i] for i, k in enumerate(IDS[:-2], start=1)}
   for client_id in IDS:
-    known, row = personal_table.find(table_of(rows), client_id)
+    known, row = client_table.find(table_of(rows), client_id)
     assert known == (client_id in rows)
     if known:
       np.testing.assert_array_equal(row(), rows[client_id])
@@ -122,7 +121,7 @@ def test_each_client_finds_its_own_row():
 def test_an_empty_table_knows_nobody():
   empty, _ = computations()
   for client_id in (0, 7):
-    known, _ = personal_table.find(empty(), client_id)
+    known, _ = client_table.find(empty(), client_id)
     assert not known
 
 
@@ -131,11 +130,29 @@ def test_a_client_gets_its_own_row_and_no_other():
   rows = {k: rng.normal(size=WIDTH).astype(np.float32) for k in IDS[:4]}
   table = table_of(rows)
   asked = [2**62, 7, -5, 2**62]
-  found = personal_table.rows_of(table, asked)
+  found = client_table.rows_of(table, asked)
   assert len(found) == len(asked)
   for client_id, own in zip(asked, found, strict=True):
     known = {client_id: rows[client_id]} if client_id in rows else {}
     assert_same(own, known)
     assert np.shares_memory(own["weights"], table["weights"]) == bool(known)
-  (own,) = personal_table.rows_of(table_of({}), [7])
+  (own,) = client_table.rows_of(table_of({}), [7])
   assert_same(own, {})
+
+
+@pytest.mark.parametrize(
+  ("counts", "row", "kept"),
+  [
+    (True, [1.0, 2.0], True),
+    (False, [1.0, 2.0], False),
+    (True, [1.0, np.nan], False),
+    (True, [np.inf, 2.0], False),
+  ],
+)
+def test_a_row_is_kept_if_its_client_counts(counts, row, kept):
+  ids, rows = client_table.row_to_keep(
+    tf.constant(2**40, tf.int64), tf.constant(counts), tf.constant([row])
+  )
+  assert ids.dtype == tf.int64
+  assert ids.numpy().tolist() == [2**40] * kept
+  assert rows.numpy().tolist() == [row] * kept

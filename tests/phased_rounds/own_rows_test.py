@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tests.phased_rounds import problem
 from tff_fair import client_works, evaluation
-from tff_fair.phased_rounds import personal
+from tff_fair.phased_rounds import own_rows
 from tff_fair.runtime.parts import forms, local
 
 D = 18
@@ -43,12 +43,32 @@ def test_rounds_agree_with_those_of_the_whole(process):
   problem.assert_equal(problem.run(process, after, nobody, 3).state, after)
 
 
+@pytest.mark.parametrize("name", ["gifair", "fedmgda_plus"])
+def test_what_clients_keep_goes_with_phases_and_stacks(name):
+  # One in two phases, one whose sums a part stacks.
+  process = problem.build(
+    name,
+    client_optimizer=tff.learning.optimizers.build_sgdm(0.1, 0.9),
+    personal_lam=0.5,
+    keeps_optimizer_state=True,
+    attack=client_works.Attack(kind="bias", strength=3.0, client_ids=(31,)),
+  )
+  state = process.initialize()
+  for cohort in ((12, 3, 8, 5), (31, 3, 5, 17)):
+    clients = [*map(problem.client, cohort)]
+    state = problem.run_both(process, state, clients).state
+  seen = [3, 5, 8, 12, 17, 31]
+  for table in ("personal", "optimizer"):
+    assert state.client_work[table]["client_id"].tolist() == seen
+
+
 def test_a_part_gets_the_rows_of_its_own_clients():
   state = state_of([2, 5, 7, 9])
   clients = [*map(small_problem.whole, (5, 3, 12))]
   clients.append(problem.client(9))
-  sent, data, own = personal.with_own_rows([state, clients])
+  sent, data, own = own_rows.with_own_rows([state, clients])
   assert data is clients
+  own = [tables["personal"] for tables in own]
   assert [t["client_id"].tolist() for t in own] == [[5], [], [], [9]]
   assert [t["weights"].tolist() for t in own] == [
     [[5.0] * D],
@@ -65,7 +85,7 @@ def test_a_part_gets_the_rows_of_its_own_clients():
 def test_the_rows_of_a_cohort_go_into_the_whole_table():
   cohort = state_of([3, 5], factor=-1.0)
   output = tff.learning.templates.LearningProcessOutput(cohort, "metrics")
-  found = personal.with_whole_table([state_of([2, 5, 7]), []], output)
+  found = own_rows.with_whole_tables([state_of([2, 5, 7]), []], output)
   table = found.state.client_work["personal"]
   assert table["client_id"].tolist() == [2, 3, 5, 7]
   assert table["client_id"].dtype == np.int64

@@ -1,0 +1,180 @@
+"""Tests of momentum that clients keep, against local training in NumPy."""
+
+import asyncio
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tests.client_works import local_work
+from tff_fair import checks, client_works, optimizers
+from tff_fair.client_works import keeping_rounds
+
+ARRAYS = small_problem.client_arrays()
+RATE = small_problem.LEARNING_RATE
+RHO = 0.8
+COHORTS = ((12, 3), (8, 12), (3, 12, 8), (12,))
+OPTIMIZERS = {
+  "momentum": tff.learning.optimizers.build_sgdm(RATE, RHO),
+  "nesterov": optimizers.build_nesterov(RATE, RHO),
+}
+
+
+@functools.cache
+def build(name="momentum", *, personal_lam=None, **settings):
+  return keeping_rounds.build_keeping_training(
+    local_work.MODELS["functional"],
+    OPTIMIZERS[name],
+    client_works.TrainingSettings(
+      batch_size=4, learning_rate_decay=0.5, **settings
+    ),
+    client_works.Keeping(optimizer_state=True, personal_lam=personal_lam),
+  )
+
+
+def weights_of(theta):
+  kernel = theta[:15].reshape(small_problem.NUM_FEATURES, -1)
+  return tff.learning.models.ModelWeights(
+    (kernel.astype(np.float32), theta[15:].astype(np.float32)), ()
+  )
+
+
+@functools.cache
+def theta_of(round_num):
+  """What clients receive in a round; each round something else."""
+  noise = np.random.default_rng(round_num).normal(size=18, scale=0.3)
+  return (reference.initial_theta() + noise).astype(np.float32).astype(float)
+
+
+def run(process, state, cohort, round_num, data=small_problem.whole):
+  return process.next(
+    process.initialize() if state is None else state,
+    [weights_of(theta_of(round_num))] * len(cohort),
+    [data(k) for k in cohort],
+  )
+
+
+def step(name, velocity, gradient):
+  """The velocity after a step, and what the step is along."""
+  velocity = RHO * velocity + gradient
+  along = gradient + RHO * velocity if name == "nesterov" else velocity
+  return velocity, along
+
+
+def trained(name, theta, client_id, velocity, rate):
+  """The update and the velocity after a round."""
+  w = theta
+  for x, y in local_work.batches_of(ARRAYS[client_id], 4):
+    _, gradient = reference.loss_and_gradient(w, x, y)
+    velocity, along = step(name, velocity, gradient)
+    w = w - rate * along
+  return theta - w, velocity
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_momentum_goes_on_by_id_over_rounds(name):
+  process, state = build(name), None
+  velocities: dict[int, np.ndarray] = {}
+  unit: dict[int, float] = {}
+  for t, cohort in enumerate(COHORTS):
+    output = run(process, state, cohort, t)
+    state = output.state
+    for result, k in zip(output.result, cohort, strict=True):
+      # The rate is that of the round, wherever the momentum comes from.
+      update, velocities[k] = trained(
+        name, theta_of(t), k, velocities.get(k, 0.0), RATE * 0.5**t
+      )
+      np.testing.assert_allclose(
+        local_work.flat(result.update), update, atol=1e-5
+      )
+      way, unit[k] = 0.0, unit.get(k, 0.0)
+      for _ in local_work.batches_of(ARRAYS[k], 4):
+        unit[k], along = step(name, unit[k], 1.0)
+        way += along
+      assert result.update_weight.effective_steps == pytest.approx(way)
+  table = state["optimizer"]
+  assert table["client_id"].tolist() == sorted(velocities)
+  # Beside d: the probe's momentum, and two hyperparameters of each.
+  assert table["state"].shape == (3, 18 + 5)
+  first = {"momentum": 0, "nesterov": 2}[name]  # Sorted by name.
+  np.testing.assert_allclose(
+    table["state"][:, first : first + 18],
+    [velocities[k] for k in (3, 8, 12)],
+    atol=1e-5,
+  )
+
+
+def test_a_first_round_is_that_of_an_optimizer_that_starts_anew():
+  plain = local_work.build(
+    optimizer=OPTIMIZERS["momentum"], batch_size=4, learning_rate_decay=0.5
+  )
+  cohort, theta = (12, 3), weights_of(theta_of(0))
+  data = [small_problem.whole(k) for k in cohort]
+  kept = run(build(), None, cohort, 0)
+  new = local_work.run(plain, data, weights=theta)
+  tf.nest.map_structure(np.testing.assert_array_equal, kept.result, new.result)
+
+
+def not_a_number(client_id):
+  x, y = ARRAYS[client_id]
+  return small_problem.whole(client_id, (np.full_like(x, np.nan), y))
+
+
+def empty(client_id):
+  return small_problem.whole(client_id, ARRAYS[12]).take(0)
+
+
+@pytest.mark.parametrize("bad", [not_a_number, empty])
+def test_who_does_not_count_keeps_the_momentum_it_has(bad):
+  before = run(build(), None, (12, 3), 0).state
+  after = run(build(), before, (3, 8), 1, bad).state
+  tf.nest.map_structure(
+    np.testing.assert_array_equal, after["optimizer"], before["optimizer"]
+  )
+
+
+def test_personal_models_train_with_a_momentum_of_their_own():
+  process, state, v = build(personal_lam=0.7), None, theta_of(0)
+  for t in range(2):
+    state = run(process, state, (3,), t).state
+    velocity, theta = 0.0, theta_of(t)  # It starts anew.
+    for x, y in local_work.batches_of(ARRAYS[3], 4):
+      _, gradient = reference.loss_and_gradient(v, x, y)
+      velocity = RHO * velocity + gradient + 0.7 * (v - theta)
+      v = v - RATE * 0.5**t * velocity
+  assert list(state) == ["training", "personal", "optimizer"]
+  np.testing.assert_allclose(state["personal"]["weights"], [v], atol=1e-5)
+
+
+def test_state_survives_a_file(tmp_path):
+  process = build(personal_lam=0.7)
+  state = run(process, None, (12, 3), 0).state
+  manager = tff.program.FileProgramStateManager(tmp_path)
+  asyncio.run(manager.save(state, 1))
+  loaded = asyncio.run(manager.load(1, process.initialize()))
+  tf.nest.map_structure(
+    np.testing.assert_array_equal,
+    run(process, loaded, (3, 8), 1).state,
+    run(process, state, (3, 8), 1).state,
+  )
+
+
+@pytest.mark.parametrize(
+  ("optimizer", "found"),
+  [
+    (tff.learning.optimizers.build_sgdm(RATE), "nothing to keep"),
+    (tff.learning.optimizers.build_adam(RATE), "a state that counts steps"),
+  ],
+)
+def test_an_optimizer_without_a_momentum_is_named(optimizer, found):
+  with pytest.raises(checks.OptionError, match=found) as raised:
+    keeping_rounds.build_keeping_training(
+      local_work.MODELS["functional"],
+      optimizer,
+      client_works.TrainingSettings(batch_size=4),
+      client_works.Keeping(optimizer_state=True),
+    )
+  assert raised.value.option == "keeps_optimizer_state"

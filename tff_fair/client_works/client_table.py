@@ -1,0 +1,205 @@
+"""Tables at the server of what clients keep, one row per client seen so far.
+
+TFF's clients keep nothing between rounds, so these tables are part of the
+process state. Where clients would keep their rows themselves, this simulation
+broadcasts a table, and each client reads its own row and no other. Cohorts that
+several calls share are sent the rows of their own clients alone.
+"""
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import collecting
+from tff_fair.kernels import finiteness, stacking
+
+# `client_id`, and the column of rows.
+Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
+# The id, int64[n], and the row, float[n, d], of a client; n is 1, or 0 for a
+# client that keeps the row it has.
+Kept: TypeAlias = tuple[tf.Tensor, tf.Tensor]
+# Ids, int64[n], and rows, float[n, d], of the clients that are collected.
+Rows: TypeAlias = tuple[tf.Tensor, stacking.Stack]
+
+
+class Columns(NamedTuple):
+  """The columns of a table beside `client_id`: one, with the rows.
+
+  Attributes:
+    name: Its name.
+    row: The spec of a row, float[d].
+  """
+
+  name: str
+  row: tf.TensorSpec
+
+  @property
+  def type(self) -> tff.StructType:
+    """The type <client_id=int64[T], NAME=float[T, d]>; `client_id` ascends."""
+    return tff.types.tensorflow_to_type(
+      collections.OrderedDict(
+        [
+          ("client_id", tf.TensorSpec([None], tf.int64)),
+          (self.name, tf.TensorSpec([None, *self.row.shape], self.row.dtype)),
+        ]
+      )
+    )
+
+  def empty(self) -> Table:
+    """Returns the table of no client."""
+    return collections.OrderedDict(
+      [
+        ("client_id", stacking.no_rows(tf.TensorSpec([], tf.int64))),
+        (self.name, stacking.no_rows(self.row)),
+      ]
+    )
+
+
+def updated(
+  table: Table, client_id: tf.Tensor, rows: Sequence[tf.Tensor]
+) -> Table:
+  """Returns the table with the rows of some clients put in.
+
+  Args:
+    table: The table.
+    client_id: int64[m].
+    rows: Their rows in blocks, [m_i, d].
+  """
+  (id_name, known_ids), (rows_name, known_rows) = table.items()
+  others = tf.reduce_all(
+    tf.not_equal(known_ids[:, tf.newaxis], client_id[tf.newaxis, :]), axis=1
+  )
+  ids = tf.concat([tf.boolean_mask(known_ids, others), client_id], 0)
+  all_rows = tf.concat([tf.boolean_mask(known_rows, others), *rows], 0)
+  order = tf.argsort(ids, stable=True)
+  return collections.OrderedDict(
+    [
+      (id_name, tf.gather(ids, order)),
+      (rows_name, tf.gather(all_rows, order)),
+    ]
+  )
+
+
+def find(
+  table: Table, client_id: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[], tf.Tensor]]:
+  """Finds a client's row.
+
+  Args:
+    table: The table.
+    client_id: int64[].
+
+  Returns:
+    Whether it has one, bool[], and a function that returns the row, [d], which
+    may be called where it has one.
+  """
+  ids, rows = table.values()
+  matches = tf.equal(ids, client_id)
+  return tf.reduce_any(matches), lambda: rows[tf.argmax(matches)]
+
+
+def row_to_keep(
+  client_id: tf.Tensor, counts: tf.Tensor, row: tf.Tensor
+) -> Kept:
+  """Returns the row that goes into the table, if any does.
+
+  A client that does not count, or whose row is not finite, keeps the row that
+  it has.
+
+  Args:
+    client_id: int64[], the client's.
+    counts: bool[], whether it does.
+    row: float[1, d], the row after the round.
+
+  Returns:
+    The client's id, int64[n], and its row, float[n, d]; n is 1 or 0.
+  """
+  number = tf.cast(counts & finiteness.all_finite(row), tf.int32)
+  return (
+    tf.repeat(client_id[tf.newaxis], number),
+    tf.repeat(row, number, axis=0),
+  )
+
+
+def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
+  """Returns for each client the table of its row alone, or of none.
+
+  Args:
+    table: The table, of arrays. The rows share its memory.
+    client_ids: The clients.
+  """
+  columns = {name: np.asarray(column) for name, column in table.items()}
+  ids = columns["client_id"]
+  starts = np.searchsorted(ids, client_ids)
+  stops = np.searchsorted(ids, client_ids, side="right")
+  return [
+    collections.OrderedDict(
+      (name, column[start:stop]) for name, column in columns.items()
+    )
+    for start, stop in zip(starts, stops, strict=True)
+  ]
+
+
+def build_update(columns: Columns) -> tff.Computation:
+  """Builds the computation that puts the clients' rows into the table.
+
+  Args:
+    columns: Those of the table.
+
+  Returns:
+    A `tff.Computation` of type (<table@SERVER, kept@CLIENTS> -> table@SERVER).
+  """
+  row = columns.row
+  kept_type = tff.types.tensorflow_to_type(
+    (
+      tf.TensorSpec([None], tf.int64),
+      tf.TensorSpec([None, *row.shape], row.dtype),
+    )
+  )
+  collect = collecting.build_collect(
+    kept_type, zero=lambda: no_rows(row), accumulate=append, merge=merge
+  )
+  rows_type = collect.type_signature.result.member
+
+  @tff.tensorflow.computation(columns.type, rows_type)
+  def put_in(table: Table, rows: Rows) -> Table:
+    return updated(table, rows[0], stacking.blocks(rows[1]))
+
+  @tff.federated_computation(
+    tff.FederatedType(columns.type, tff.SERVER),
+    tff.FederatedType(kept_type, tff.CLIENTS),
+  )
+  def update(table: tff.Value, kept: tff.Value) -> tff.Value:
+    return tff.federated_map(put_in, (table, collect(kept)))
+
+  return update
+
+
+def no_rows(row_spec: tf.TensorSpec) -> Rows:
+  """Returns the rows of no client."""
+  no_ids = stacking.no_rows(tf.TensorSpec([], tf.int64))
+  return no_ids, stacking.empty_stack(row_spec)
+
+
+def append(rows: Rows, kept: Kept) -> Rows:
+  """Returns the rows, and after them those of one client, one or none."""
+  ids, stack = rows
+  client_id, row = kept
+  stack = tf.cond(
+    tf.size(client_id) > 0,
+    lambda: stacking.push(stack, row),
+    lambda: tf.nest.map_structure(tf.identity, stack),
+  )
+  return tf.concat([ids, client_id], 0), stack
+
+
+def merge(first: Rows, second: Rows) -> Rows:
+  """Returns the rows of `first`, then those of `second`."""
+  return (
+    tf.concat([first[0], second[0]], 0),
+    stacking.merge(first[1], second[1]),
+  )
