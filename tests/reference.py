@@ -175,6 +175,10 @@ def adafed(clients, gamma=1.0):
   return inverse / inverse.sum() @ np.stack(basis)
 
 
+def accumulated(clients):
+  return fedavg(clients) / small_problem.LEARNING_RATE
+
+
 def fednova(clients):
   p, _, updates = _arrays(clients)
   steps = np.array([c.effective_steps for c in clients])
@@ -408,6 +412,14 @@ def _adam_step(theta, g, memory):
   return theta - rate * m / (np.sqrt(v) + 1e-8)
 
 
+def _paper_adam_step(theta, g, memory):
+  t = memory["t"] = memory.get("t", 0) + 1
+  m = memory["m"] = 0.9 * memory.get("m", 0) + 0.1 * g
+  v = memory["v"] = 0.999 * memory.get("v", 0) + 0.001 * g**2
+  corrected = m / (1 - 0.9**t), v / (1 - 0.999**t)
+  return theta - 0.001 * corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
+
+
 def _momentum_step(theta, g, memory):
   velocity = memory["velocity"] = 0.5 * memory.get("velocity", 0) + g
   return theta - velocity
@@ -516,6 +528,7 @@ METHODS: Mapping[str, Method] = {
     _mixed(aaggff_d_mixing), stateful=True, variants=({"transform": "normal"},)
   ),
   "fedmdfg": Method(fedmdfg, variants=({"theta": 1.0}, {"theta": 89.0})),
+  "n_accadam": Method(accumulated, server=_paper_adam_step),
 }
 
 

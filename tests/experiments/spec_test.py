@@ -328,7 +328,9 @@ def test_a_run_of_few_rounds_is_evaluated_several_times(
 def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
   spec = RunSpec(algorithm=algorithm, server_learning_rate=0.25)
   hparams = methods.hyperparameters(algorithm)
-  assert spec.has_own_server_step == (algorithm in ("fedadam", "adafedadam"))
+  assert spec.has_own_server_step == (
+    algorithm in ("fedadam", "adafedadam", "n_accadam")
+  )
   assert spec.all_hparams == {
     name: 0.25 if name == "learning_rate" else hyperparameter.default
     for name, hyperparameter in hparams.items()

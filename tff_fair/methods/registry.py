@@ -68,6 +68,7 @@ _METHODS = (
   Method("aaggff_s", "AaggffSFactory", file="aaggff", weighs_clients=False),
   Method("aaggff_d", "AaggffDFactory", file="aaggff", weighs_clients=False),
   Method("fedmdfg", "FedMdfgFactory", weighs_clients=False),
+  Method("n_accadam"),
 )
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -133,6 +134,15 @@ def weighs_clients(name: str) -> bool:
   return _method(name).weighs_clients
 
 
+def sends_models(name: str) -> bool:
+  """Returns whether clients of a method send personal models to the server.
+
+  Raises:
+    OptionError: If there is no method of that name.
+  """
+  return _method(name).sends_models
+
+
 def get(name: str) -> Algorithm:
   """Returns a method; imports its file, and with it TensorFlow.
 
@@ -170,7 +180,8 @@ def build(
       `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
       and the greatest that clients draw, seeded by `local_epochs_seed`),
       `num_clients`, `aggregation`, `sum_factory`, `secure_bound`, `dp`,
-      `loss_at`, `shuffle_seed`, `proximal_mu`, `attack`, `defence`; see
+      `loss_at`, `shuffle_seed`, `proximal_mu`, `personal_lam`,
+      `keeps_optimizer_state`, `attack`, `defence`; see
       `tff_fair.algorithms.compose`.
 
   Returns:

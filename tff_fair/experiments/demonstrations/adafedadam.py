@@ -21,6 +21,8 @@ from tff_fair.experiments.demonstrations.demonstration import (
 )
 from tff_fair.finalizers import certain_adam
 from tff_fair.methods.adafedadam import AdaFedAdamRule
+from tff_fair.methods.n_accadam import NAccAdamRule
+from tff_fair.types import Rule
 
 if typing.TYPE_CHECKING:
   from matplotlib.figure import Figure
@@ -140,14 +142,42 @@ def _right_side(problem: _Problem, path: _Path) -> float:
   return float(room * scale / (settings.learning_rate * _NUM_STEPS))
 
 
+def _pseudo_gradient(
+  problem: _Problem, rule: Rule, num_steps: tuple[int, ...]
+) -> _PseudoGradient:
+  """Returns what a rule makes of clients with the same data.
+
+  Args:
+    problem: Their data.
+    rule: Sends a certainty beside its coefficients.
+    num_steps: Their local steps.
+  """
+
+  def of(x: np.ndarray) -> tuple[np.ndarray, float]:
+    updates = np.stack([problem.local(x, n) for n in num_steps])
+    ones = np.ones(len(num_steps))
+    output = rounds.apply(
+      rule,
+      updates,
+      problem.loss(x) * ones,
+      initial_loss=np.log(2) * ones,
+      gradient_norm=np.linalg.norm(problem.gradient(x)) * ones,
+      learning_rate=_LOCAL_RATE * ones,
+    )
+    certainty = float(output.for_finalizer["certainty"])
+    return output.coefficients.numpy() @ updates, certainty
+
+  return of
+
+
 def n_accadam_theorem_1() -> Demonstration:
   """Shows the bound for Adam on the accumulated updates of N steps."""
   problem = _problem()
-
-  def accumulated(n: int) -> _PseudoGradient:
-    return lambda x: (problem.local(x, n) / _LOCAL_RATE, 1.0)
-
-  paths = {n: _descend(problem, accumulated(n)) for n in (1, 5, 20)}
+  rule = NAccAdamRule()
+  paths = {
+    n: _descend(problem, _pseudo_gradient(problem, rule, (n,)))
+    for n in (1, 5, 20)
+  }
   checks = []
   for n, path in paths.items():
     # The proof's bound, before it is specialized to R_t = N.
@@ -176,25 +206,8 @@ def adafedadam_theorem_2() -> Demonstration:
   problem = _problem()
   rule = AdaFedAdamRule(alpha=0.0)
 
-  def pseudo_gradient(num_steps: tuple[int, ...]) -> _PseudoGradient:
-    def of(x: np.ndarray) -> tuple[np.ndarray, float]:
-      updates = np.stack([problem.local(x, n) for n in num_steps])
-      ones = np.ones(len(num_steps))
-      output = rounds.apply(
-        rule,
-        updates,
-        problem.loss(x) * ones,
-        initial_loss=np.log(2) * ones,
-        gradient_norm=np.linalg.norm(problem.gradient(x)) * ones,
-        learning_rate=_LOCAL_RATE * ones,
-      )
-      certainty = float(output.for_finalizer["certainty"])
-      return output.coefficients.numpy() @ updates, certainty
-
-    return of
-
   paths = {
-    name: _descend(problem, pseudo_gradient(num_steps))
+    name: _descend(problem, _pseudo_gradient(problem, rule, num_steps))
     for name, num_steps in (
       ("one step each", (1, 1, 1)),
       ("1, 4 and 9 steps", (1, 4, 9)),
