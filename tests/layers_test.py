@@ -96,7 +96,7 @@ LAYERS = {
     ("tff_fair.client_works", "tff_fair.phases", "tff_fair.summing"), TFF
   ),
   "tff_fair.composition": Layer(
-    (*MACHINERY, *PARTS, "tff_fair.phased_rounds"), TFF
+    (*MACHINERY, *PARTS, "tff_fair.optimizers", "tff_fair.phased_rounds"), TFF
   ),
   "tff_fair.methods": Layer(
     (

@@ -29,6 +29,7 @@ class Client:
   effective_steps: float
   gradient_norm: float
   initial_loss: float
+  learning_rate: float = small_problem.LEARNING_RATE
 
 
 def _split(theta):
@@ -88,6 +89,7 @@ def run_client(
     effective_steps=unit,
     gradient_norm=float(np.linalg.norm(gradient)),
     initial_loss=loss_and_gradient(initial_theta(), x, y)[0],
+    learning_rate=learning_rate,
   )
 
 
@@ -404,6 +406,27 @@ def fedmdfg(clients, theta=11.25):
   return d / np.linalg.norm(d) * np.linalg.norm(g.mean(axis=0))
 
 
+def searched_factor(clients, theta, d, server_rate, line_search):
+  """The factor of FedMDFG's step, from the losses where it would lead."""
+  data = small_problem.client_arrays()
+  movable = [c for c in clients if c.update.any()]
+  factors = [2.0**j for j in range(line_search, -line_search - 1, -1)]
+  totals = []
+  for factor in factors:
+    length = server_rate * factor
+    losses = [
+      loss_and_gradient(theta - length * d, *data[c.client_id])[0]
+      for c in movable
+    ]
+    if all(
+      c.loss - loss >= 1e-4 * length * (c.update @ d) / c.learning_rate
+      for c, loss in zip(movable, losses, strict=True)
+    ):
+      return factor
+    totals.append(sum(losses))
+  return factors[int(np.argmin(totals))]
+
+
 def _adam_step(theta, g, memory):
   t = memory["t"] = memory.get("t", 0) + 1
   m = memory["m"] = 0.9 * memory.get("m", 0) + 0.1 * g
@@ -527,28 +550,45 @@ METHODS: Mapping[str, Method] = {
   "aaggff_d": Method(
     _mixed(aaggff_d_mixing), stateful=True, variants=({"transform": "normal"},)
   ),
-  "fedmdfg": Method(fedmdfg, variants=({"theta": 1.0}, {"theta": 89.0})),
+  "fedmdfg": Method(
+    fedmdfg,
+    variants=({"line_search": 3}, {"theta": 1.0}, {"theta": 89.0}),
+  ),
   "n_accadam": Method(accumulated, server=_paper_adam_step),
 }
 
 
 def run(
-  name: str, cohorts, *, epochs=1, server_factor=lambda _: 1.0, **hparams
+  name: str,
+  cohorts,
+  *,
+  epochs=1,
+  client_factor=lambda _: 1.0,
+  server_factor=lambda _: 1.0,
+  line_search=0,
+  **hparams,
 ) -> np.ndarray:
   """The weights after one round per cohort, from the initial ones.
 
-  `server_factor` is what the server's step in round t is multiplied with.
+  `client_factor` is what the clients' learning rate in round t is multiplied
+  with, `server_factor` what the server's step is. `line_search` is FedMDFG's.
   """
   method = METHODS[name]
   theta, memory, server_memory = initial_theta(), {}, {}
   for t, cohort in enumerate(cohorts):
+    rate = client_factor(t) * small_problem.LEARNING_RATE
     clients = [
-      run_client(theta, k, epochs=epochs, **method.local) for k in cohort
+      run_client(theta, k, epochs=epochs, learning_rate=rate, **method.local)
+      for k in cohort
     ]
     if method.stateful:
       direction = method.direction(clients, memory, **hparams)
     else:
       direction = method.direction(clients, **hparams)
+    if line_search:
+      direction = direction * searched_factor(
+        clients, theta, direction, server_factor(t), line_search
+      )
     step = method.server(theta, direction, server_memory) - theta
     theta = theta + server_factor(t) * step
   return theta

@@ -116,7 +116,8 @@ class RuleOutput(NamedTuple):
     coefficients: float64[m], c_k, in the order of the cohort; with r remembered
       updates float64[m + r].
     state: The rule's state for the next round.
-    measurements: Scalars to report, by name.
+    measurements: Scalars to report, by name; or vectors [m], in the order of
+      the cohort.
     for_finalizer: Scalars that go to the finalizer beside the direction.
   """
 

@@ -8,6 +8,7 @@ from tff_fair.client_works.own import build_from_computation
 from tff_fair.client_works.training import build_training
 from tff_fair.client_works.training_phases import TrainingPhases
 from tff_fair.client_works.training_settings import TrainingSettings, num_epochs
+from tff_fair.client_works.trial_losses import TrialLosses, losses_of
 
 __all__ = [
   "Attack",
@@ -15,9 +16,11 @@ __all__ = [
   "MethodWork",
   "TrainingPhases",
   "TrainingSettings",
+  "TrialLosses",
   "build_attacked",
   "build_from_computation",
   "build_personal_training",
   "build_training",
+  "losses_of",
   "num_epochs",
 ]

@@ -162,14 +162,13 @@ def reported(
     signals: Those of the client, scalars.
     attack: Who attacks, and how.
   """
-  attackers = tf.constant(sorted(attack.client_ids), tf.int64)
-  attacks = tf.reduce_any(tf.equal(attackers, signals.client_id))
   if attack.kind == "bias":
-    bias = tf.where(attacks, tf.constant(attack.strength, tf.float32), 0.0)
+    bias = added_loss(signals.client_id, attack)
     signals = signals._replace(
       loss=signals.loss + bias, initial_loss=signals.initial_loss + bias
     )
   else:
+    attacks = _attacks(signals.client_id, attack)
     update = tf.nest.map_structure(
       lambda layer: tf.where(
         attacks, tf.cast(attack.strength, layer.dtype) * layer, layer
@@ -182,3 +181,22 @@ def reported(
   return update, signals._replace(
     num_examples=tf.where(counts, signals.num_examples, 0.0)
   )
+
+
+def added_loss(client_id: tf.Tensor, attack: Attack) -> tf.Tensor:
+  """Returns what a client adds to each loss that it reports, float32[].
+
+  Args:
+    client_id: int64[].
+    attack: Who attacks, and how.
+  """
+  if attack.kind != "bias":
+    return tf.zeros([])
+  strength = tf.constant(attack.strength, tf.float32)
+  return tf.where(_attacks(client_id, attack), strength, 0.0)
+
+
+def _attacks(client_id: tf.Tensor, attack: Attack) -> tf.Tensor:
+  """Returns whether a client attacks, bool[]."""
+  attackers = tf.constant(sorted(attack.client_ids), tf.int64)
+  return tf.reduce_any(tf.equal(attackers, client_id))

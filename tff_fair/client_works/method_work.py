@@ -1,7 +1,7 @@
 """The client work that a method asks for: in one piece, and for parts."""
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import tensorflow_federated as tff
 
@@ -13,6 +13,7 @@ from tff_fair.client_works import (
   training,
   training_phases,
   training_settings,
+  trial_losses,
 )
 
 
@@ -103,3 +104,16 @@ class MethodWork:
     if self.attack is None:
       return round_of_own
     return attacks.build_attacked_round(round_of_own, self.attack)
+
+  def build_trial_losses(self, factors: Sequence[float]) -> tff.Computation:
+    """Builds the losses after steps of several lengths.
+
+    Args:
+      factors: Of the length of the server's step.
+    """
+    return trial_losses.build_trial_losses(
+      self.model_fn,
+      factors,
+      batch_size=self.settings.batch_size,
+      attack=self.attack,
+    )

@@ -6,10 +6,12 @@ from tff_fair.finalizers.certain_adam import (
   CertainAdamSettings,
   build_certain_adam,
 )
+from tff_fair.finalizers.decaying import build_learning_rate
 
 __all__ = [
   "CertainAdamSettings",
   "build_apply_direction",
   "build_averaging",
   "build_certain_adam",
+  "build_learning_rate",
 ]

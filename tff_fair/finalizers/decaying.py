@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from tff_fair.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import TensorStructure
@@ -84,3 +85,28 @@ def with_decay(inner: ServerStep, decay: LearningRateDecay) -> ServerStep:
     )
 
   return ServerStep(initialize, step, get_hparams, set_hparams)
+
+
+def build_learning_rate(
+  finalizer: tff.learning.templates.FinalizerProcess,
+  decay: LearningRateDecay | None,
+) -> tff.Computation:
+  """Builds a computation from a finalizer's state to the rate of its next step.
+
+  Args:
+    finalizer: Has the hyperparameter `learning_rate`.
+    decay: What it was built with.
+
+  Returns:
+    A `tff.Computation` of the type (S -> float32).
+  """
+
+  @tff.tensorflow.computation(finalizer.initialize.type_signature.result.member)
+  def learning_rate(state: Any) -> tf.Tensor:
+    hparams = finalizer.get_hparams(state)
+    if decay is not None:
+      hparams = decay.apply(hparams, state["round_num"])
+    rate = hparams[tff.learning.optimizers.LEARNING_RATE_KEY]
+    return tf.cast(rate, tf.float32)
+
+  return learning_rate

@@ -15,24 +15,34 @@ those of the g_k are lambda_k + lambda_h h_k. Clients with Delta_k = 0 are left
 out. d = 0 if d* = 0, which here is ||d*|| <= 1e-6 mu: below, its direction is
 rounding.
 
-Left out of the paper's method: the clients' search for the length of the step,
-which here is the server's learning rate, and the gradients of the last cohort
-that its release remembers when cohorts change.
+With line_search = s > 0, clients report f_k(theta - eta_s 2^j d) for all j from
+s to -s. The server's step is eta_s 2^j d with the largest j such that for all k
+
+  f_k(theta) - f_k(theta - eta_s 2^j d) >= 1e-4 eta_s 2^j <Delta_k / eta, d>
+
+or, if there is none, with the least sum_k f_k; no step if none has losses that
+are finite for all k.
+
+Left out of the paper's method: the gradients of the last cohort that its
+release remembers when cohorts change.
 """
 
 import collections
 import dataclasses
 import math
+from typing import Unpack
 
 import tensorflow as tf
 
-from tff_fair import summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import composition, summing, types
+from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.kernels import min_norm_point
 from tff_fair.methods import building
 
 # ||d*||^2 / mu^2 at or below this is rounding, as is the sine of an angle.
 _NEGLIGIBLE = 1e-12
+# Of Armijo's condition: the share of the decrease that the slope promises.
+_SUFFICIENT = 1e-4
 
 
 def guidance(loss: tf.Tensor, counts: tf.Tensor, theta: float) -> tf.Tensor:
@@ -141,7 +151,85 @@ class FedMdfgRule(types.Rule):
     )
 
 
-build_fedmdfg = building.rule_builder(FedMdfgRule, "fedmdfg")
+class _RuleWithSlopes(FedMdfgRule):
+  """The same, for a search: reports <Delta_k / eta, d> as `slopes`."""
+
+  signals = (*FedMdfgRule.signals, "learning_rate")
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class; a client that is left out has no slope, NaN."""
+    output = super().coefficients(cohort, state)
+    slopes = tf.math.divide_no_nan(
+      tf.linalg.matvec(cohort.gram, output.coefficients), cohort.learning_rate
+    )
+    slopes = tf.where(cohort.squared_norm > 0, slopes, float("nan"))
+    return output._replace(
+      measurements={**output.measurements, "slopes": slopes}
+    )
+
+
+def chosen_step(trials: composition.Trials) -> composition.Choice:
+  """Returns the factor of the step, 2^j or 0; see this module.
+
+  Args:
+    trials: The clients' losses; those without a slope have no say.
+  """
+  has_say = ~tf.math.is_nan(trials.slope)[:, tf.newaxis]
+  promised = trials.slope[:, tf.newaxis] * trials.factor * trials.learning_rate
+  decrease = trials.loss[:, tf.newaxis] - trials.trial_loss
+  is_finite = tf.math.is_finite(trials.trial_loss)
+  is_sufficient = is_finite & (decrease >= _SUFFICIENT * promised)
+  suffices = tf.reduce_all(is_sufficient | ~has_say, axis=0)
+  can_be_taken = tf.reduce_all(is_finite | ~has_say, axis=0)
+
+  none = tf.zeros_like(trials.factor)
+  longest = tf.reduce_max(tf.where(suffices, trials.factor, none))
+  total = tf.reduce_sum(
+    tf.where(has_say & is_finite, trials.trial_loss, 0.0), axis=0
+  )
+  least = tf.argmin(tf.where(can_be_taken, total, float("inf")))
+  fallback = tf.where(can_be_taken, trials.factor, none)[least]
+  any_suffices = tf.reduce_any(suffices)
+  return composition.Choice(
+    tf.where(any_suffices, longest, fallback), any_suffices
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepSearch(Hyperparameters):
+  """The search for the length of the step."""
+
+  line_search: int = hparam(
+    0,
+    "Halvings and doublings of the server's step, s, that clients try in 2 s + "
+    "1 passes over their examples; 0 takes the step of the server's rate.",
+    minimum=0,
+    maximum=30,
+  )
+
+
+@building.builder(FedMdfgRule, StepSearch)
+def build_fedmdfg(
+  model_fn: composition.ModelFn,
+  rule: FedMdfgRule,
+  search: StepSearch,
+  **options: Unpack[composition.ComposeOptions],
+) -> composition.LearningProcess:
+  """Builds FedMDFG, with a search for the length of its step or without."""
+  steps = search.line_search
+  if steps == 0:
+    return composition.compose(model_fn, rule, **options)
+  return composition.compose(
+    model_fn,
+    _RuleWithSlopes(theta=rule.theta),
+    line_search=composition.LineSearch(
+      factors=tuple(2.0**j for j in range(steps, -steps - 1, -1)),
+      choose=chosen_step,
+    ),
+    **options,
+  )
 
 
 @summing.factory_of(FedMdfgRule)

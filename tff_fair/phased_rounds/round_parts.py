@@ -40,6 +40,7 @@ def end_round(
   sent: tff.templates.MeasuredProcessOutput,
   trained: tff.templates.MeasuredProcessOutput,
   summed: tff.templates.MeasuredProcessOutput,
+  **further: tff.Value,
 ) -> tff.learning.templates.LearningProcessOutput:
   """Returns state and metrics as `tff.learning.templates` composes them.
 
@@ -49,6 +50,7 @@ def end_round(
     sent: What the distributor returned.
     trained: What the clients' work returned.
     summed: What the aggregation returned.
+    **further: Measurements at the server beside those of the parts.
   """
   stepped = parts.finalizer.next(
     state.finalizer, state.global_model_weights, summed.result
@@ -65,6 +67,7 @@ def end_round(
         client_work=trained.measurements,
         aggregator=summed.measurements,
         finalizer=stepped.measurements,
+        **further,
       )
     ),
   )

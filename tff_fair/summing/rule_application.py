@@ -221,7 +221,8 @@ def _unless_empty(
       no_coefficients,
       tf.nest.map_structure(tf.identity, state),
       tuple(
-        tuple(tf.zeros([], value.dtype) for value in group.values())
+        # Scalars; or vectors, which have an entry for each client.
+        tuple(tf.zeros([0] * v.shape.rank, v.dtype) for v in group.values())
         for group in reported
       ),
     )

@@ -124,6 +124,7 @@ def build(
       loss_at=spec.loss_at,
       epochs=_epochs(spec),
       num_sums=_num_sums(spec, aggregation),
+      num_trials=_num_trials(spec),
       cache=cache,
     ),
     evaluated=evaluated,
@@ -326,6 +327,12 @@ def _num_sums(spec: RunSpec, aggregation: str) -> int:
   ):
     return 2
   return 1
+
+
+def _num_trials(spec: RunSpec) -> int:
+  """Returns the number of steps that a client tries in a line search."""
+  steps = int(spec.all_hparams.get("line_search", 0))
+  return 2 * steps + 1 if steps else 0
 
 
 def _check_parts(

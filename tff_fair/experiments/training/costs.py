@@ -44,14 +44,15 @@ class ClientCosts:
     operations_per_epoch: For each of its training examples, in an epoch.
     operations_besides: For each of its training examples, in passes that are
       made once in a round.
-    bytes_down_per_client: What it receives beside, for each of the clients that
-      report back.
+    bytes_down_later: What it receives beside, once it has trained.
+    bytes_down_per_client: Likewise, for each of the clients that report back.
   """
 
   bytes_down: int
   bytes_up: int
   operations_per_epoch: int
   operations_besides: int
+  bytes_down_later: int = 0
   bytes_down_per_client: int = 0
 
 
@@ -63,6 +64,7 @@ def build(
   loss_at: str,
   epochs: Epochs,
   num_sums: int = 1,
+  num_trials: int = 0,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Callable[[rounds.State, sampling.Cohort], Mapping[str, int]]:
   """Returns a function from the state before a round and its cohort to costs.
@@ -75,6 +77,7 @@ def build(
     epochs: Returns the local epochs of clients, by id, in the round after a
       state.
     num_sums: The number of sums that a client's update goes into.
+    num_trials: The number of steps that a client tries in a line search.
     cache: Knows the operations of models that were counted before.
   """
   costs = of_client(
@@ -83,6 +86,7 @@ def build(
     aggregation=aggregation,
     loss_at=loss_at,
     num_sums=num_sums,
+    num_trials=num_trials,
     cache=cache,
   )
   return lambda state, cohort: of_round(
@@ -100,6 +104,7 @@ def of_client(
   aggregation: str,
   loss_at: str,
   num_sums: int = 1,
+  num_trials: int = 0,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> ClientCosts:
   """Returns what a client of a process costs.
@@ -110,6 +115,7 @@ def of_client(
     aggregation: The way in which updates are summed.
     loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
     num_sums: The number of sums that a client's update goes into.
+    num_trials: The number of steps that a client tries in a line search.
     cache: Knows the operations of models that were counted before.
   """
   state_type = process.initialize.type_signature.result.member
@@ -126,14 +132,21 @@ def of_client(
   if with_initial_weights:
     # The gradient's pass tells the loss before training too.
     besides = per_example * (1 + _TRAINING_PASS + (loss_at == "after"))
+  of_update = _num_bytes(weights_type.trainable)
+  searches = num_trials > 0
   return ClientCosts(
     bytes_down=_num_bytes(weights_type) * (1 + with_initial_weights),
-    bytes_up=_num_bytes(weights_type.trainable) * num_sums
-    + sum(dtype.size for dtype in _SIGNALS),
+    # A search needs the direction and the server's rate, and brings an id and
+    # the losses.
+    bytes_down_later=(of_update + tf.float32.size) * searches,
+    bytes_up=of_update * num_sums
+    + sum(dtype.size for dtype in _SIGNALS)
+    + tf.int64.size * searches
+    + tf.float32.size * num_trials,
     operations_per_epoch=_TRAINING_PASS
     * per_example
     * (1 + with_personal_model),
-    operations_besides=besides,
+    operations_besides=besides + per_example * num_trials,
     # An id and a coefficient, of which the client picks its own.
     bytes_down_per_client=(tf.int64.size + tf.float64.size)
     * (aggregation == "two_phase"),
@@ -166,6 +179,7 @@ def of_round(
   return {
     "num_clients": num_clients,
     "bytes_down": len(cohort.drawn) * costs.bytes_down
+    + num_clients * costs.bytes_down_later
     + num_clients**2 * costs.bytes_down_per_client,
     "bytes_up": num_clients * costs.bytes_up,
     "local_operations": sum(

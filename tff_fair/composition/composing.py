@@ -1,11 +1,13 @@
 """Composes a learning process from a rule: what all methods share.
 
 One client work trains and reports signals, one aggregation factory applies the
-rule, one finalizer takes the server step.
+rule, one finalizer takes the server step. Before that step, clients may search
+for its length.
 """
 
+import functools
 from collections.abc import Callable
-from typing import Any, Required, TypeAlias, TypedDict, Unpack
+from typing import Any, Unpack
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -22,54 +24,16 @@ from tff_fair import (
   types,
 )
 from tff_fair.client_works import local_model
-
-ModelFn: TypeAlias = local_model.ModelFn
-Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
-LearningProcess: TypeAlias = tff.learning.templates.LearningProcess
-
-# From the type of the model's weights, and the decay of the learning rate, to a
-# finalizer for them.
-Finalizer: TypeAlias = Callable[
-  [tff.Type, learning_rate_decay.LearningRateDecay | None],
-  tff.learning.templates.FinalizerProcess,
-]
-
-
-class TrainingOptions(TypedDict, total=False):
-  """Options of local training; see `tff_fair.client_works.TrainingSettings`."""
-
-  batch_size: int | None
-  local_epochs: int | tuple[int, int]
-  local_epochs_seed: int
-  loss_at: str
-  shuffle_seed: int | None
-  proximal_mu: float
-  learning_rate_decay: float | None
-  learning_rate_decay_kind: str
-
-
-class BuildOptions(TrainingOptions, total=False):
-  """Options of every method; see `compose`."""
-
-  server_optimizer: Optimizer | None
-  server_learning_rate_decay: float | None
-  server_learning_rate_decay_kind: str
-  client_weighting: str
-  num_clients: int | None
-  aggregation: str | None
-  sum_factory: tff.aggregators.UnweightedAggregationFactory | None
-  secure_bound: float | None
-  dp: privacy.DifferentialPrivacy | None
-  personal_lam: float | None
-  keeps_optimizer_state: bool
-  attack: client_works.Attack | None
-  defence: summing.Defence | None
-
-
-class ComposeOptions(BuildOptions, total=False):
-  """What a builder hands on to `compose`: the options, and the optimizer."""
-
-  client_optimizer: Required[Optimizer]
+from tff_fair.composition import compatibility
+from tff_fair.composition.options import (
+  Finalizer,
+  LearningProcess,
+  ModelFn,
+  Optimizer,
+  TrainingOptions,
+)
+from tff_fair.optimizers import checking
+from tff_fair.phased_rounds import LineSearch
 
 
 def compose(
@@ -90,6 +54,7 @@ def compose(
   keeps_optimizer_state: bool = False,
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   finalizer: Finalizer | None = None,
+  line_search: LineSearch | None = None,
   attack: client_works.Attack | None = None,
   defence: summing.Defence | None = None,
   **training: Unpack[TrainingOptions],
@@ -124,6 +89,9 @@ def compose(
     objective: What clients minimize, from the mean loss of a minibatch; `None`
       is the loss itself.
     finalizer: Builds the server step; `None` applies the `server_optimizer`.
+    line_search: Chooses the length of the server's step by the losses that
+      clients would have after it. The rule must report `slopes`. `None` takes
+      the step of the server's rate.
     attack: Which clients report something else than they found, for a study;
       `None` if nobody does.
     defence: Bounds what single updates can do; `None` trusts all that count.
@@ -137,7 +105,8 @@ def compose(
     (<S@SERVER, {<int64, B>*}@CLIENTS> -> <state=S@SERVER, metrics=M@SERVER>);
     `tff_fair.client_dataset` makes a client's data. The metrics are
     `client_work` (`train`: the model's metrics during training), `aggregator`
-    (see `tff_fair.aggregators.RuleFactory`) and `finalizer`.
+    (see `tff_fair.aggregators.RuleFactory`) and `finalizer`; with a search
+    `line_search`, too, see `tff_fair.phased_rounds.with_line_search`.
 
   Raises:
     TypeError: If an argument has the wrong type.
@@ -145,19 +114,19 @@ def compose(
   """
   if num_clients is not None:
     checks.check_integer("num_clients", num_clients, minimum=1)
-  if server_optimizer is not None and finalizer is not None:
-    raise checks.OptionError(
-      "server_optimizer",
-      "This method has a server step of its own, set by its hyperparameters: "
-      "leave server_optimizer out.",
-    )
   server_decay = learning_rate_decay.build(
     "server_learning_rate_decay",
     server_learning_rate_decay,
     server_learning_rate_decay_kind,
   )
-  server_optimizer = server_optimizer_or_default(server_optimizer)
-  check_optimizer("client_optimizer", client_optimizer)
+  build_finalizer = finalizer or _apply(server_optimizer)
+  if finalizer is not None and server_optimizer is not None:
+    raise checks.OptionError(
+      "server_optimizer",
+      "This method has a server step of its own, set by its hyperparameters: "
+      "leave server_optimizer out.",
+    )
+  checking.check_optimizer("client_optimizer", client_optimizer)
   factory = summing.RuleFactory(
     rule,
     aggregation=aggregation,
@@ -171,10 +140,10 @@ def compose(
     personal_lam=personal_lam, optimizer_state=keeps_optimizer_state
   )
   if kept:
-    _check_kept(factory, dp)
+    compatibility.check_kept(factory, dp)
   info = local_model.describe(model_fn)
   settings = client_works.TrainingSettings(objective=objective, **training)
-  _check_learning_rate(rule, client_optimizer, settings)
+  compatibility.check_learning_rate(rule, client_optimizer, settings)
   work = client_works.MethodWork(
     model_fn=model_fn,
     optimizer=client_optimizer,
@@ -184,26 +153,56 @@ def compose(
     attack=attack,
     securely=factory.sums_securely,
   )
+  if line_search is not None:
+    compatibility.check_line_search(
+      server_optimizer,
+      settings,
+      has_own_step=finalizer is not None,
+      keeps_rows=bool(kept),
+    )
   parts = phased_rounds.RoundParts(
     _build_distributor(info, rule),
     work,
     factory,
-    finalizer(info.weights_type, server_decay)
-    if finalizer
-    else finalizers.build_apply_direction(
-      server_optimizer, info.weights_type, server_decay
-    ),
+    build_finalizer(info.weights_type, server_decay),
   )
-  return phased_rounds.with_phases(
-    _compose_parts(
-      info,
-      parts.distributor,
-      work.build(),
-      factory,
-      parts.finalizer,
-      updates_checked=True,
-    ),
+  return _compose_rounds(info, parts, line_search, server_decay)
+
+
+def _compose_rounds(
+  info: local_model.ModelInfo,
+  parts: phased_rounds.RoundParts,
+  line_search: LineSearch | None,
+  server_decay: learning_rate_decay.LearningRateDecay | None,
+) -> LearningProcess:
+  """Composes a process whose rounds workers can share.
+
+  Args:
+    info: Of the model.
+    parts: Of the process.
+    line_search: Between the sum and the server step, if there is one.
+    server_decay: What the finalizer was built with.
+  """
+  client_work = parts.work.build()
+  aggregation = _build_aggregation(
+    client_work, parts.factory, updates_checked=True
+  )
+  process = tff.learning.templates.compose_learning_process(
+    info.initial_weights,
+    parts.distributor,
+    client_work,
+    aggregation,
+    parts.finalizer,
+  )
+  if line_search is None:
+    return phased_rounds.with_phases(process, parts)
+  return phased_rounds.with_line_search(
+    process,
     parts,
+    line_search,
+    client_work=client_work,
+    aggregation=aggregation,
+    learning_rate=finalizers.build_learning_rate(parts.finalizer, server_decay),
   )
 
 
@@ -244,65 +243,42 @@ def compose_client_work(
       "tff_fair.aggregators.RuleFactory(rule)."
     )
   info = local_model.describe(model_fn)
-  return _compose_parts(
-    info,
+  return tff.learning.templates.compose_learning_process(
+    info.initial_weights,
     tff.learning.templates.build_broadcast_process(info.weights_type),
     client_work,
-    factory,
-    finalizers.build_apply_direction(
-      server_optimizer_or_default(server_optimizer), info.weights_type
-    ),
+    _build_aggregation(client_work, factory),
+    _apply(server_optimizer)(info.weights_type, None),
   )
 
 
-def _compose_parts(
-  info: local_model.ModelInfo,
-  distributor: tff.learning.templates.DistributionProcess,
+def _apply(server_optimizer: Optimizer | None) -> Finalizer:
+  """Returns what builds the finalizer of a server optimizer."""
+  return functools.partial(
+    finalizers.build_apply_direction,
+    checking.server_optimizer_or_default(server_optimizer),
+  )
+
+
+def _build_aggregation(
   client_work: tff.learning.templates.ClientWorkProcess,
   factory: summing.RuleFactory,
-  finalizer: tff.learning.templates.FinalizerProcess,
   *,
   updates_checked: bool = False,
-) -> LearningProcess:
-  """Composes a process of its parts; see `compose_client_work`.
+) -> tff.templates.AggregationProcess:
+  """Builds the sum of what the clients' work returns.
 
   Args:
-    info: Of the model.
-    distributor: Sends the clients their weights.
     client_work: The clients' work.
     factory: Sums their updates.
-    finalizer: The server step.
     updates_checked: See `tff_fair.summing.RuleFactory.create_for_rounds`.
   """
   result_type: Any = client_work.next.type_signature.result.result.member
-  return tff.learning.templates.compose_learning_process(
-    info.initial_weights,
-    distributor,
-    client_work,
-    factory.create_for_rounds(
-      result_type.update,
-      result_type.update_weight,
-      updates_checked=updates_checked,
-    ),
-    finalizer,
+  return factory.create_for_rounds(
+    result_type.update,
+    result_type.update_weight,
+    updates_checked=updates_checked,
   )
-
-
-def _check_kept(
-  factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
-) -> None:
-  """Raises if what clients keep would tell the server what a sum hides."""
-  for option, is_given in (
-    ("aggregation", factory.aggregation == summing.SECURE),
-    ("dp", dp is not None),
-  ):
-    if is_given:
-      raise checks.OptionError(
-        option,
-        "Clients keep personal models or momentum here. Both travel to the "
-        "server in the clear, those of each client by themselves: leave "
-        f"{option} out, or let clients keep nothing.",
-      )
 
 
 def _build_distributor(
@@ -312,89 +288,3 @@ def _build_distributor(
   if "initial_loss" in rule.signals:
     return distributors.build_with_initial_weights(info.weights_type)
   return tff.learning.templates.build_broadcast_process(info.weights_type)
-
-
-def _check_learning_rate(
-  rule: types.Rule,
-  client_optimizer: Optimizer,
-  settings: client_works.TrainingSettings,
-) -> None:
-  """Raises if the client optimizer lacks a learning rate that is needed."""
-  if (
-    "learning_rate" in rule.signals or settings.learning_rate_decay is not None
-  ) and learning_rate(client_optimizer) is None:
-    raise checks.OptionError(
-      "client_optimizer",
-      "A client optimizer with the hyperparameter learning_rate is needed, for "
-      "its decay or because the method uses it; this one has none.",
-    )
-
-
-def server_optimizer_or_default(optimizer: Optimizer | None) -> Optimizer:
-  """Returns a checked server optimizer; for `None` SGD of learning rate 1."""
-  if optimizer is None:
-    return tff.learning.optimizers.build_sgdm(1.0)
-  check_optimizer("server_optimizer", optimizer)
-  return optimizer
-
-
-def with_proximal_term(options: ComposeOptions, mu: float) -> ComposeOptions:
-  """Returns options with the `mu` of a method as their `proximal_mu`.
-
-  Args:
-    options: What a builder got.
-    mu: The method's own; 0 leaves the options as they are.
-
-  Raises:
-    OptionError: If the options have a proximal term too.
-  """
-  if mu == 0:
-    return options
-  if options.get("proximal_mu", 0) != 0:
-    raise checks.OptionError(
-      "proximal_mu",
-      f"This method's proximal term is its hyperparameter mu, here {mu:g}; "
-      f"found proximal_mu={options['proximal_mu']!r} beside it. Leave "
-      "proximal_mu out, and set mu.",
-    )
-  return {**options, "proximal_mu": mu}
-
-
-def check_optimizer(name: str, optimizer: Optimizer) -> None:
-  """Raises unless `optimizer` is a TFF optimizer that keeps its state.
-
-  Args:
-    name: The name of the option, for the error.
-    optimizer: The optimizer.
-
-  Raises:
-    TypeError: If it is no TFF optimizer.
-    OptionError: If `set_hparams` returns something else than its state.
-  """
-  if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
-    raise TypeError(
-      f"Expected `{name}` to be a tff.learning.optimizers.Optimizer, found "
-      f"{type(optimizer).__name__}. Build one with "
-      "tff.learning.optimizers.build_sgdm(learning_rate)."
-    )
-  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
-  same = optimizer.set_hparams(state, optimizer.get_hparams(state))
-  try:
-    tf.nest.assert_same_structure(state, same)
-  except (TypeError, ValueError) as error:
-    # TFF's Adafactor returns the hyperparameters alone.
-    raise checks.OptionError(
-      name,
-      f"The `{name}`, {type(optimizer).__name__}, cannot be used: its "
-      "set_hparams does not return a state as its initialize does. Take "
-      "another one, for instance tff.learning.optimizers.build_adam.",
-    ) from error
-
-
-def learning_rate(optimizer: Optimizer) -> float | None:
-  """Returns the learning rate of an optimizer, `None` if it has none."""
-  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
-  rate = optimizer.get_hparams(state).get(
-    tff.learning.optimizers.LEARNING_RATE_KEY
-  )
-  return None if rate is None else float(rate)

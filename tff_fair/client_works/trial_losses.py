@@ -1,0 +1,191 @@
+"""Losses after steps of several lengths along one direction.
+
+For each of some factors a, clients evaluate f_k(theta - eta_s a d), so that the
+server can choose one of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import collecting, tracing
+from tff_fair.client_works import attacks, batches, evaluation, local_model
+from tff_fair.kernels import stacking
+
+
+class TrialLosses(NamedTuple):
+  """The losses of r clients after t trial steps.
+
+  Attributes:
+    client_id: int64[r], in any order.
+    loss: float32[r, t], over a client's training examples.
+  """
+
+  client_id: tf.Tensor
+  loss: tf.Tensor
+
+
+def build_trial_losses(
+  model_fn: local_model.ModelFn,
+  factors: Sequence[float],
+  *,
+  batch_size: int | None = None,
+  attack: attacks.Attack | None = None,
+) -> tff.Computation:
+  """Builds the computation of the trial losses of a cohort.
+
+  Args:
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
+    factors: a, t of them.
+    batch_size: As clients train with; `None` takes elements of their data as
+      they are.
+    attack: Who adds something to the losses; `None` if nobody does.
+
+  Returns:
+    A `tff.Computation` of the type (<W@CLIENTS, W.trainable@CLIENTS,
+    float32@CLIENTS, D@CLIENTS> -> TrialLosses@SERVER), from the weights theta,
+    the direction d, the server's learning rate eta_s, and the data. A client
+    without examples has no row.
+  """
+  info = local_model.describe(model_fn)
+  arguments = (
+    info.weights_type,
+    info.weights_type.trainable,
+    tff.TensorType(np.float32),
+    batches.data_type(info.batch_spec),
+  )
+
+  @tff.tensorflow.computation(*arguments)
+  def of_client(
+    weights: tff.learning.models.ModelWeights,
+    direction: Any,
+    learning_rate: tf.Tensor,
+    data: tf.data.Dataset,
+  ) -> TrialLosses:
+    model = local_model.instantiate(model_fn)
+
+    @tracing.graph_function
+    def run_in_graph(
+      weights: tff.learning.models.ModelWeights,
+      direction: Any,
+      learning_rate: tf.Tensor,
+      data: tf.data.Dataset,
+    ) -> TrialLosses:
+      return _losses_of_client(
+        model,
+        weights,
+        direction,
+        learning_rate * tf.constant(factors, tf.float32),
+        batches.ClientData(data),
+        batch_size and evaluation.EVALUATION_BATCH_SIZE,
+        attack,
+      )
+
+    return run_in_graph(weights, direction, learning_rate, data)
+
+  collect = collecting.build_collect(
+    of_client.type_signature.result,
+    zero=lambda: TrialLosses(
+      stacking.no_rows(tf.TensorSpec([], tf.int64)),
+      stacking.no_rows(tf.TensorSpec([len(factors)], tf.float32)),
+    ),
+    accumulate=_concat,
+    merge=_concat,
+  )
+
+  @tff.federated_computation(
+    *[tff.FederatedType(a, tff.CLIENTS) for a in arguments]
+  )
+  def of_cohort(
+    weights: tff.Value,
+    direction: tff.Value,
+    learning_rate: tff.Value,
+    data: tff.Value,
+  ) -> tff.Value:
+    return collect(
+      tff.federated_map(of_client, (weights, direction, learning_rate, data))
+    )
+
+  return of_cohort
+
+
+def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
+  """Returns the losses of some clients.
+
+  Args:
+    client_ids: int64[m].
+    trials: Of r clients, among them, as a rule, these.
+
+  Returns:
+    float32[m, t], in the order of `client_ids`; NaN for a client that `trials`
+    does not have.
+  """
+  order = tf.argsort(trials.client_id, stable=True)
+  known = tf.gather(trials.client_id, order)
+  places = tf.searchsorted(known, client_ids)
+  # One more row, for those whose place is behind all others.
+  padded = tf.pad(known, [[0, 1]])
+  losses = tf.pad(tf.gather(trials.loss, order), [[0, 1], [0, 0]])
+  is_known = tf.logical_and(
+    places < tf.size(known), tf.equal(tf.gather(padded, places), client_ids)
+  )
+  found = tf.gather(losses, places)
+  return tf.where(is_known[:, tf.newaxis], found, float("nan"))
+
+
+def _losses_of_client(
+  model: local_model.LocalModel,
+  weights: tff.learning.models.ModelWeights,
+  direction: Any,
+  lengths: tf.Tensor,
+  data: batches.ClientData,
+  batch_size: int | None,
+  attack: attacks.Attack | None,
+) -> TrialLosses:
+  """Returns one row; none without examples.
+
+  Args:
+    model: The model.
+    weights: theta.
+    direction: d, a structure like the trainable weights.
+    lengths: float32[t], eta_s a.
+    data: The client's.
+    batch_size: The most examples in one forward pass.
+    attack: Who adds something to the losses.
+  """
+  model.receive(weights)
+  theta, d = map(local_model.flat, (weights.trainable, direction))
+
+  def after_step(length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    trainable = tuple(
+      w - tf.cast(length, w.dtype) * g for w, g in zip(theta, d, strict=True)
+    )
+    found = evaluation.evaluate(model, trainable, data, batch_size)
+    return found.client_id, found.num_examples, found.loss
+
+  # One after the other: steps read and write the model's variables.
+  client_ids, num_examples, losses = tf.map_fn(
+    after_step,
+    lengths,
+    fn_output_signature=(tf.int64, tf.int64, tf.float32),
+    parallel_iterations=1,
+  )
+  losses.set_shape(lengths.shape)
+  if attack is not None:
+    losses += attacks.added_loss(client_ids[0], attack)
+  number = tf.cast(num_examples[0] > 0, tf.int32)
+  return TrialLosses(
+    tf.repeat(client_ids[:1], number),
+    tf.repeat(losses[tf.newaxis], number, axis=0),
+  )
+
+
+def _concat(first: TrialLosses, second: TrialLosses) -> TrialLosses:
+  return TrialLosses(
+    tf.concat([first.client_id, second.client_id], 0),
+    tf.concat([first.loss, second.loss], 0),
+  )

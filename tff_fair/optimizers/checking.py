@@ -1,0 +1,70 @@
+"""Checks of the optimizers that a caller gives, and of what they have."""
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import checks
+
+_RATE = tff.learning.optimizers.LEARNING_RATE_KEY
+
+
+def check_optimizer(
+  name: str, optimizer: tff.learning.optimizers.Optimizer
+) -> None:
+  """Raises unless `optimizer` is a TFF optimizer that keeps its state.
+
+  Args:
+    name: The name of the option, for the error.
+    optimizer: The optimizer.
+
+  Raises:
+    TypeError: If it is no TFF optimizer.
+    OptionError: If `set_hparams` returns something else than its state.
+  """
+  if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
+    raise TypeError(
+      f"Expected `{name}` to be a tff.learning.optimizers.Optimizer, found "
+      f"{type(optimizer).__name__}. Build one with "
+      "tff.learning.optimizers.build_sgdm(learning_rate)."
+    )
+  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
+  same = optimizer.set_hparams(state, optimizer.get_hparams(state))
+  try:
+    tf.nest.assert_same_structure(state, same)
+  except (TypeError, ValueError) as error:
+    # TFF's Adafactor returns the hyperparameters alone.
+    raise checks.OptionError(
+      name,
+      f"The `{name}`, {type(optimizer).__name__}, cannot be used: its "
+      "set_hparams does not return a state as its initialize does. Take "
+      "another one, for instance tff.learning.optimizers.build_adam.",
+    ) from error
+
+
+def server_optimizer_or_default(
+  optimizer: tff.learning.optimizers.Optimizer | None,
+) -> tff.learning.optimizers.Optimizer:
+  """Returns a checked server optimizer; for `None` SGD of learning rate 1."""
+  if optimizer is None:
+    return tff.learning.optimizers.build_sgdm(1.0)
+  check_optimizer("server_optimizer", optimizer)
+  return optimizer
+
+
+def learning_rate(
+  optimizer: tff.learning.optimizers.Optimizer,
+) -> float | None:
+  """Returns the learning rate of an optimizer, `None` if it has none."""
+  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
+  rate = optimizer.get_hparams(state).get(_RATE)
+  return None if rate is None else float(rate)
+
+
+def is_plain_sgd(optimizer: tff.learning.optimizers.Optimizer) -> bool:
+  """Returns whether an optimizer knows a learning rate, and nothing else.
+
+  Its step is then the rate times the gradient. One with momentum has velocity
+  and momentum in its state, and an adaptive one its moments.
+  """
+  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
+  return isinstance(state, dict) and set(state) == {_RATE}
