@@ -87,7 +87,7 @@ def _write_extras(path, generator, num_clients, num_rounds, num_classes, skill):
       "round": np.repeat(rounds, size),
       "client_id": cohorts,
       "coefficient": coefficients,
-      "loss_before": 1.0,
+      "loss_before": 1 + cohorts / num_clients,
       "loss_after": 0.5,
     }
   ).to_csv(path / "cohorts.csv", index=False)
@@ -101,9 +101,13 @@ def _write_extras(path, generator, num_clients, num_rounds, num_classes, skill):
     }
   ).to_csv(path / "costs.csv", index=False)
   share = np.clip(generator.normal(0.6 + 0.2 * skill, 0.1, num_rounds), 0, 1)
-  pd.DataFrame({"round": rounds, "improved_share": share}).to_csv(
-    path / "metrics.csv", index=False
-  )
+  pd.DataFrame(
+    {
+      "round": rounds,
+      "improved_share": share,
+      "aggregator/direction_norm": 3.0 / rounds,
+    }
+  ).to_csv(path / "metrics.csv", index=False)
   pd.DataFrame(
     {"round": rounds, "round_seconds": 0.5, "evaluation_seconds": 0.1}
   ).to_csv(path / "timing.csv", index=False)

@@ -6,8 +6,10 @@ import pytest
 
 from tests.experiments import run_folders
 from tff_fair.experiments import scores
-from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing import client_statistics, measures
+from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.measures import Value
+from tff_fair.experiments.comparing.paired import Clients
 
 PERCENT = measures.MEASURES["mean"]
 LOWER = measures.MEASURES["std"]
@@ -15,8 +17,12 @@ LOWER = measures.MEASURES["std"]
 
 def test_all_statistics_of_a_summary_are_measures():
   summary = run_folders.summarize([0.1, 0.6], [1.0, 3.0])
-  columns = {measures.evaluation_column(name) for name in measures.MEASURES}
+  columns = {
+    measures.evaluation_column(name)
+    for name in measures.MEASURES.keys() - client_statistics.WITHOUT_COLUMN
+  }
   assert columns == summary.keys() - {"loss/weighted"}
+  assert measures.MEASURES.keys() > client_statistics.WITHOUT_COLUMN
 
 
 def test_measures_of_clients_are_those_of_their_evaluation():
@@ -28,6 +34,95 @@ def test_measures_of_clients_are_those_of_their_evaluation():
   assert found["mean"] == pytest.approx(0.4)
   assert found["weighted"] == pytest.approx(0.5)
   assert (found["loss"], found["loss_max"], found["loss_std"]) == (2, 3, 1)
+
+
+def of_clients(values, sizes, score=scores.ACCURACY):
+  clients = pd.DataFrame({"num_examples": sizes, "loss": 1.0})
+  clients[score.name] = np.asarray(values, np.float64)
+  for beside in score.beside:
+    clients[beside] = 0.5
+  return measures.of_clients(clients, score)
+
+
+# Tails of 5, 10, 20 and 30 % are whole numbers of examples; some clients are
+# counted in part.
+SIZES = [[5] * 20, [1, 2, 3, 4, 90] * 4, [*range(1, 20), 210]]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("score", [scores.ACCURACY, scores.RMSE])
+def test_by_examples_each_example_counts_as_one_client(sizes, score):
+  values = np.random.default_rng(0).random(20).round(1)  # With ties.
+  found = of_clients(values, sizes, score)
+  examples = np.repeat(values, sizes)
+  assert found["weighted_std"] == pytest.approx(np.std(examples), abs=1e-15)
+  worst_first = np.sort(examples)[:: 1 if score is scores.ACCURACY else -1]
+  for percent in (5, 10, 20, 30):
+    count = percent * sum(sizes) // 100
+    worst = np.mean(worst_first[:count])
+    assert found[f"weighted_worst_{percent}"] == pytest.approx(worst)
+    if len(set(sizes)) == 1:
+      assert found[f"worst_{percent}"] == pytest.approx(worst)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_errors_are_what_lacks_to_an_accuracy_of_1(sizes):
+  accuracies = np.random.default_rng(1).random(20)
+  found = of_clients(accuracies, sizes)
+  for prefix, errors in (
+    ("", 1 - accuracies),
+    ("weighted_", np.repeat(1 - accuracies, sizes)),
+  ):
+    assert found[f"{prefix}error"] == pytest.approx(np.mean(errors))
+    assert found[f"{prefix}error_relative_std"] == pytest.approx(
+      np.std(errors) / np.mean(errors)
+    )
+
+
+def test_clients_without_an_error_are_uniform():
+  for accuracies in ([1.0, 1.0, 1.0], [1.0]):
+    found = of_clients(accuracies, np.arange(1, 1 + len(accuracies)))
+    assert found["error"] == found["weighted_error"] == 0
+    assert found["error_relative_std"] == 0
+    assert found["weighted_error_relative_std"] == 0
+    assert found["weighted_worst_5"] == 1
+
+
+def test_a_tail_by_examples_is_of_as_many_clients_of_average_size():
+  # The worst 5 % of three clients are one: a third of the six examples.
+  found = of_clients([0.9, 0.3, 0.6], [3, 1, 2])
+  assert found["weighted_worst_5"] == pytest.approx((0.3 + 0.6) / 2)
+  assert found["worst_5"] == pytest.approx(0.3)
+
+
+def test_clients_drawn_twice_count_twice():
+  clients = measures.clients_of(
+    pd.DataFrame(
+      {
+        "client_id": range(4),
+        "num_examples": [1, 5, 2, 2],
+        "loss": 1.0,
+        "accuracy": [0.1, 0.9, 0.4, 0.7],
+      }
+    ),
+    scores.ACCURACY,
+  )
+  drawn = np.array([[2, 0, 1, 1], [0, 4, 0, 0]])
+  for name in client_statistics.WITHOUT_COLUMN:
+    statistic = measures.statistic(name)
+    for weights, found in zip(drawn, statistic(clients, drawn), strict=True):
+      again = [
+        np.repeat(values, weights) for values in clients if values is not None
+      ]
+      assert found == pytest.approx(
+        measures.of_statistic(name, Clients(*again), scores.ACCURACY)
+      )
+
+
+def test_an_rmse_is_an_error_itself():
+  with pytest.raises(ArgumentError, match="have RMSEs, and no such measure"):
+    measures.find("weighted_error_relative_std", scores.RMSE, "cars")
+  assert measures.find("weighted_std", scores.RMSE, "cars").scale == 1
 
 
 @pytest.mark.parametrize("name", ["mean", "worst_5", "jain", "entropy", "min"])

@@ -38,8 +38,11 @@ ALL = [
   "All measures",
   "Curves",
   "Accuracy and fairness",
+  "Mean and worst clients",
   "Accuracy over clients",
   "Improved clients",
+  "Losses of two clients",
+  "Length of the direction",
   "Coefficients over rounds",
   "Labels of the split",
   "Runs",
@@ -71,8 +74,13 @@ def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
     *("Accuracy over clients", "Left out", "Runs"),
   ]
   assert [words(item) for item in root.findall(".//ul[@class='note']/li")] == [
+    "Mean and worst clients: there is one method alone.",
     "Improved clients: no run has measured them (improved_share in "
     "metrics.csv).",
+    "Losses of two clients: no two clients of the first round have losses in "
+    "a later one (loss_before or loss in cohorts.csv).",
+    "Length of the direction: no run has measured it "
+    "(aggregator/direction_norm in metrics.csv).",
     "Coefficients over rounds: no run has recorded them (coefficient in "
     "cohorts.csv).",
     "Labels of the split: no run has counted them (labels.csv).",
@@ -94,7 +102,9 @@ def test_methods_without_some_data_are_named_where_they_are_missing(tmp_path):
     "Left out: term; no bytes communicated were counted.",
     "Left out: term; no local operations were counted.",
     "Left out: term; their runs have no coefficients in cohorts.csv.",
+    "Left out: term; their runs have no finite aggregator/direction_norm.",
     "Left out: term; their runs have no improved_share in metrics.csv.",
+    "Left out: term; their runs have no such losses in cohorts.csv.",
   ]
 
 
@@ -194,7 +204,8 @@ def test_tasks_are_sections_of_their_own(tmp_path):
 
 
 def test_the_contents_lead_to_all_sections(tmp_path):
-  report_runs.make(tmp_path / "run")
+  for algorithm in ("fedavg", "afl"):
+    report_runs.make(tmp_path / algorithm, algorithm=algorithm)
   _, root = build(tmp_path)
   links = {words(a): a.get("href")[1:] for a in root.findall(".//nav//a")}
   assert list(links) == ALL
@@ -238,7 +249,8 @@ def test_other_measures_fold(tmp_path):
   folds = root.findall(".//details")
   assert [words(fold.find("summary")) for fold in folds] == [
     *("Worst and best clients", "Percentiles and variance"),
-    *("Uniformity and loss", "Each client"),
+    *("Uniformity and loss", "By examples", "Error", "Each client"),
+    *("More curves, against rounds", "Error and its relative spread"),
   ]
   assert all(fold.get("open") is None for fold in folds)
   assert "10 %: 1 of 3 clients" in words(folds[0].find(".//caption"))

@@ -70,12 +70,12 @@ def test_each_measure_is_shown(task):
 
 
 def test_where_clients_attack_the_others_have_a_table(task):
-  assert len(heads(task, summary_section.build(task))) == 3
+  assert len(heads(task, summary_section.build(task))) == 5
   run = task.methods[0].runs[0]
   honest = run.evaluations.add_prefix("honest/").drop(columns="honest/round")
   run.__dict__["evaluations"] = pd.concat([run.evaluations, honest / 2], axis=1)
   found = heads(task, summary_section.build(task))
-  assert len(found) == 4
+  assert len(found) == 6
   assert found[0] == found[1]
   (method, _) = task.methods
   assert math.isnan(final_measures.of_method(method, "mean", "honest/").mean)

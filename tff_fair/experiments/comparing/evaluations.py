@@ -6,11 +6,12 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing import client_statistics, measures
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.paired import Clients, Seeds
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.scores import Score
 
 # Which evaluation of a run to compare, beside the number of its round.
 LAST, BEST = "last", "best"
@@ -43,13 +44,17 @@ class Evaluation:
     Raises:
       RunError: If the run does not have it.
     """
+    if name in client_statistics.WITHOUT_COLUMN:
+      score = self.run.score
+      found = [measures.of_statistic(name, c, score) for c in self.clients()]
+      return float(np.mean(found))
     values = measure_over_rounds(self.run, name, honest=self.honest)
     of_rounds = values.groupby(self.run.evaluations[ROUND]).first()
     return float(of_rounds.loc[list(self.rounds)].mean(skipna=False))
 
   def scores(self) -> pd.Series:
     """Returns the score of each client by its id, attackers included."""
-    table = self._of_round(self.round)
+    table = _of_round(self.run, self.round)
     return table.set_index("client_id")[self.run.score.name]
 
   def clients(self) -> list[Clients]:
@@ -59,18 +64,10 @@ class Evaluation:
       ArgumentError: As `left_out`.
     """
     left_out = self.left_out()
-    results = []
-    for round_num in self.rounds:
-      table = self._of_round(round_num)
-      table = table[~table["client_id"].isin(left_out)]
-      found = measures.clients_of(table, self.run.score)
-      clipped = found.score.clip(0, self.run.score.highest)
-      results.append(found._replace(score=clipped))
-    return results
-
-  def _of_round(self, round_num: int) -> pd.DataFrame:
-    table = self.run.client_evaluations
-    return table[table[ROUND] == round_num].sort_values("client_id")
+    return [
+      _clients(_of_round(self.run, number), left_out, self.run.score)
+      for number in self.rounds
+    ]
 
   def left_out(self) -> set[int]:
     """Returns the clients that are left out because they attack.
@@ -78,16 +75,7 @@ class Evaluation:
     Raises:
       ArgumentError: If the run does not say yet which do.
     """
-    if not self.honest or self.run.settings.get("attack", "none") == "none":
-      return set()
-    clients = self.run.clients
-    if clients is None:
-      raise ArgumentError(
-        "honest",
-        f"{self.run.path} does not say which clients attack as long as it is "
-        "not finished; leave it out.",
-      )
-    return set(clients["client_id"][clients["attacker"]])
+    return _attackers(self.run) if self.honest else set()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -195,12 +183,46 @@ def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:
     honest: Whether clients that attack are left out.
 
   Raises:
+    ArgumentError: As `Evaluation.left_out`.
     RunError: If the run does not have it.
   """
   table = run.evaluations
+  if name in client_statistics.WITHOUT_COLUMN:
+    left_out = _attackers(run) if honest else set()
+    of_rounds = {
+      number: measures.of_statistic(
+        name, _clients(clients, left_out, run.score), run.score
+      )
+      for number, clients in run.client_evaluations.groupby(ROUND)
+    }
+    return table[ROUND].map(of_rounds).astype(float)
   column = measures.evaluation_column(name, run.score)
   if honest and f"{_HONEST}{column}" in table:
     column = f"{_HONEST}{column}"
   if column not in table:
     raise RunError(f"{run.path / 'evaluations.csv'}: has no column {column!r}.")
   return table[column].astype(float)
+
+
+def _clients(table: pd.DataFrame, left_out: set[int], score: Score) -> Clients:
+  """Returns the results of all clients but some in one evaluation."""
+  kept = table[~table["client_id"].isin(left_out)].sort_values("client_id")
+  found = measures.clients_of(kept, score)
+  return found._replace(score=found.score.clip(0, score.highest))
+
+
+def _of_round(run: Run, round_num: int) -> pd.DataFrame:
+  table = run.client_evaluations
+  return table[table[ROUND] == round_num]
+
+
+def _attackers(run: Run) -> set[int]:
+  if run.settings.get("attack", "none") == "none":
+    return set()
+  if run.clients is None:
+    raise ArgumentError(
+      "honest",
+      f"{run.path} does not say which clients attack as long as it is not "
+      "finished; leave it out.",
+    )
+  return set(run.clients["client_id"][run.clients["attacker"]])

@@ -8,12 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tff_fair.experiments.comparing import client_statistics
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.paired import Clients, Statistic
 from tff_fair.experiments.scores import ACCURACY, R2, RMSE, Score
-from tff_fair.metrics import vectors
-from tff_fair.metrics.statistics import STATISTICS, TAIL_PERCENTS, tail_size
-from tff_fair.metrics.vectors import Vector
+from tff_fair.metrics.statistics import TAIL_PERCENTS, tail_size
 
 
 class Measure(NamedTuple):
@@ -66,10 +65,11 @@ def of(score: Score) -> Mapping[str, Measure]:
     "", score.higher_is_better, score.scale, digits=score.digits
   )
   relative = Measure("", False, 1.0, 4)
+  spread = of_client._replace(title="Std", higher_is_better=False)
   shown = {
     "mean": of_client._replace(title="Mean"),
     "weighted": of_client._replace(title="Weighted mean"),
-    "std": of_client._replace(title="Std", higher_is_better=False),
+    "std": spread,
     "variance": Measure("Variance", False, score.scale**2, score.digits),
     "min": of_client._replace(title="Min"),
     "max": of_client._replace(title="Max"),
@@ -86,10 +86,25 @@ def of(score: Score) -> Mapping[str, Measure]:
     "kl_uniform": relative._replace(title="KL to uniform"),
     "entropy": Measure("Entropy", True, 1.0, 4),
     "jain": Measure("Jain's index", True, 1.0, 4),
+    "weighted_std": spread._replace(title="Weighted std"),
+    **{
+      f"weighted_worst_{q}": of_client._replace(title=f"Weighted worst {q} %")
+      for q in TAIL_PERCENTS
+    },
     "loss": relative._replace(title="Loss"),
     "loss_std": relative._replace(title="Loss std"),
     "loss_max": relative._replace(title="Largest loss"),
   }
+  if score.name == ACCURACY.name:
+    error = of_client._replace(title="Error", higher_is_better=False)
+    shown |= {
+      "error": error,
+      "error_relative_std": relative._replace(title="Relative std of error"),
+      "weighted_error": error._replace(title="Weighted error"),
+      "weighted_error_relative_std": relative._replace(
+        title="Weighted relative std of error"
+      ),
+    }
   if R2 in score.beside:
     shown |= {
       "r2": Measure("Mean R²", True, 1.0, 4),
@@ -157,44 +172,6 @@ _COLUMNS = {
 }
 
 
-def _weighted(clients: Clients, weights: Vector) -> Vector:
-  return vectors.mean(clients.score, weights * clients.num_examples)
-
-
-def _loss(clients: Clients, weights: Vector) -> Vector:
-  return vectors.mean(clients.loss, weights)
-
-
-def _loss_std(clients: Clients, weights: Vector) -> Vector:
-  deviation = clients.loss - _loss(clients, weights)[..., None]
-  return np.sqrt(vectors.mean(np.square(deviation), weights))
-
-
-def _loss_max(clients: Clients, weights: Vector) -> Vector:
-  return np.asarray(np.where(weights > 0, clients.loss, -np.inf).max(-1))
-
-
-def _of_r2(name: str, clients: Clients, weights: Vector) -> Vector:
-  """Returns a statistic of R² over the clients that have it."""
-  if clients.r2 is None or not (known := ~np.isnan(clients.r2)).any():
-    return np.full(weights.shape[:-1], math.nan)
-  # Of mean 1, as the others were drawn, too.
-  of_known = weights[..., known]
-  of_known = of_known / of_known.mean(-1, keepdims=True)
-  return STATISTICS[name](clients.r2[known], of_known)
-
-
-_BESIDE_SCORE: Mapping[str, Statistic] = {
-  "weighted": _weighted,
-  "loss": _loss,
-  "loss_std": _loss_std,
-  "loss_max": _loss_max,
-  "r2": functools.partial(_of_r2, "mean"),
-  "r2_median": functools.partial(_of_r2, "percentile_50"),
-  "r2_min": functools.partial(_of_r2, "min"),
-}
-
-
 def statistic(name: str, score: Score = ACCURACY) -> Statistic:
   """Returns a measure as a function of weighted clients, not scaled.
 
@@ -202,10 +179,10 @@ def statistic(name: str, score: Score = ACCURACY) -> Statistic:
     name: One of the measures of the score.
     score: The score of the clients.
   """
-  if name in _BESIDE_SCORE:
-    return _BESIDE_SCORE[name]
-  of_score = score.statistics[name]
-  return lambda clients, weights: of_score(clients.score, weights)
+  beside = client_statistics.beside_score(score)
+  if name in beside:
+    return beside[name]
+  return client_statistics.of_score(name, score)
 
 
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
@@ -249,6 +226,13 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
   return Clients(table["client_id"].to_numpy(np.int64), *values)
 
 
+def of_statistic(name: str, clients: Clients, score: Score) -> float:
+  """Returns a measure of clients that all count once, not scaled."""
+  weights = np.ones_like(clients.score)
+  with np.errstate(invalid="ignore"):  # Losses and errors may be infinite.
+    return float(statistic(name, score)(clients, weights))
+
+
 def of_clients(
   clients: pd.DataFrame, score: Score = ACCURACY
 ) -> dict[str, float]:
@@ -260,20 +244,20 @@ def of_clients(
 
   Returns:
     Values by the names of the measures, not scaled. All clients count once but
-    in `weighted`.
+    in measures by examples.
 
   Raises:
     ValueError: If there are no clients, or a score is out of range.
   """
   numbered = clients.assign(client_id=np.arange(len(clients)))
   of_all = clients_of(numbered, score)
-  weights = np.ones_like(of_all.score)
-  beside = [name for name in of(score) if name in _BESIDE_SCORE]
-  with np.errstate(invalid="ignore"):  # Losses may be infinite.
-    return {
-      **score.summarize(of_all.score),
-      **{n: float(_BESIDE_SCORE[n](of_all, weights)) for n in beside},
-    }
+  return {
+    **score.summarize(of_all.score),
+    **{
+      name: of_statistic(name, of_all, score)
+      for name in client_statistics.beside_score(score)
+    },
+  }
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Value:

@@ -5,12 +5,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.comparing.measures import Measure
+from tff_fair.experiments.comparing import (
+  measures,
+)
 from tff_fair.experiments.reporting import (
   curve_lines,
   curves,
   line_chart,
+  measure_curves,
   scale,
   section,
   tails,
@@ -19,45 +21,13 @@ from tff_fair.experiments.reporting.curves import Curve
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments.reporting.measure_curves import Curves, Shown
 from tff_fair.experiments.reporting.methods import Method, TaskRuns
 from tff_fair.experiments.reporting.scale import Unit
 from tff_fair.experiments.reporting.section import Section
-from tff_fair.experiments.scores import R2, Score
+from tff_fair.experiments.scores import R2
 
 _TITLE = "Curves"
-
-
-class _Shown(NamedTuple):
-  """A measure over the evaluations to draw."""
-
-  title: str
-  column: str
-  measure: Measure
-  sign: str  # Follows its numbers.
-  tail: int | None  # Percent of the clients that it is about.
-
-
-def _shown(score: Score) -> list[_Shown]:
-  titles = {
-    "mean": f"Mean {score.noun}",
-    "std": "Standard deviation over clients",
-    "worst_10": f"{score.title} of the worst 10 %",
-    "best_10": f"{score.title} of the best 10 %",
-    "loss": "Mean loss",
-    "loss_max": "Loss of the worst client",
-    "r2_median": "Median R²",
-  }
-  return [
-    _Shown(
-      titles[name],
-      measures.evaluation_column(name, score),
-      measure,
-      score.sign if measure.scale == score.scale else "",
-      10 if name in ("worst_10", "best_10") else None,
-    )
-    for name, measure in measures.of(score).items()
-    if name in titles
-  ]
 
 
 class _Axis(NamedTuple):
@@ -98,7 +68,8 @@ def build(task: TaskRuns) -> Section:
       _TITLE,
       absence="each run was evaluated once; the tables have all there is",
     )
-  panels = {axis: _panel(task, axis) for axis in _AXES}
+  found = measure_curves.of_task(task)
+  panels = {axis: _panel(task, axis, found) for axis in _AXES}
   offered = {axis: panel for axis, panel in panels.items() if panel is not None}
   if not offered:
     return Section(_TITLE, absence="no finished run was evaluated")
@@ -119,6 +90,7 @@ def build(task: TaskRuns) -> Section:
         else None,
       ),
       _choice(task, offered) if len(offered) > 1 else offered.values(),
+      _more(task, found),
     ],
   )
 
@@ -163,7 +135,7 @@ def _button(task: TaskRuns, axis: _Axis, is_first: bool) -> list[Markup]:
   ]
 
 
-def _panel(task: TaskRuns, axis: _Axis) -> Markup | None:
+def _panel(task: TaskRuns, axis: _Axis, found: Curves) -> Markup | None:
   """Returns all charts against an axis; None if no method can be drawn."""
   costs = {
     method.number: curves.cumulated(method, axis.columns)
@@ -174,8 +146,10 @@ def _panel(task: TaskRuns, axis: _Axis) -> Markup | None:
   methods = [method for method in task.methods if method not in absent]
   figures = [
     figure
-    for shown in _shown(task.score)
-    if (figure := _figure(task, methods, shown, axis, costs)) is not None
+    for shown, of_methods in found.items()
+    if not shown.is_folded
+    and (figure := _figure(task, methods, shown, of_methods, axis, costs))
+    is not None
   ]
   if not figures:
     return None
@@ -187,17 +161,33 @@ def _panel(task: TaskRuns, axis: _Axis) -> Markup | None:
   )
 
 
+def _more(task: TaskRuns, found: Curves) -> Markup | None:
+  """Returns the other charts, which fold, against rounds alone."""
+  figures = [
+    figure
+    for shown, of_methods in found.items()
+    if shown.is_folded
+    and (figure := _figure(task, task.methods, shown, of_methods, _AXES[0], {}))
+    is not None
+  ]
+  if not figures:
+    return None
+  return section.fold("More curves, against rounds", section.charts(figures))
+
+
 def _figure(
   task: TaskRuns,
   methods: Sequence[Method],
-  shown: _Shown,
+  shown: Shown,
+  found: Mapping[int, Curve],
   axis: _Axis,
   costs: Mapping[int, Curve | None],
 ) -> Markup | None:
   lines = [
     line
     for method in methods
-    if (line := _line(method, shown, costs.get(method.number))) is not None
+    if (curve := found.get(method.number)) is not None
+    and (line := _line(method, shown, curve, costs.get(method.number))).x.size
   ]
   if not lines:
     return None
@@ -228,13 +218,11 @@ def _figure(
   return section.figure(chart, f"{shown.title}{tail}{unit_shown}")
 
 
-def _line(method: Method, shown: _Shown, cost: Curve | None) -> Line | None:
+def _line(
+  method: Method, shown: Shown, curve: Curve, cost: Curve | None
+) -> Line:
   """Returns the line of a method against its cost, or else the round."""
-  curve = curves.over_seeds(method, lambda run: run.evaluations, shown.column)
-  if curve is None:
-    return None
   x = (
     curve.rounds.astype(float) if cost is None else curves.against(curve, cost)
   )
-  line = curve_lines.line(method, curve, x, factor=shown.measure.scale)
-  return line if line.x.size else None
+  return curve_lines.line(method, curve, x, factor=shown.measure.scale)

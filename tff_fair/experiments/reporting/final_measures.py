@@ -2,7 +2,8 @@
 
 import math
 
-from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing import client_statistics, measures
+from tff_fair.experiments.comparing.evaluations import Evaluation
 from tff_fair.experiments.comparing.measures import Value
 from tff_fair.experiments.reporting.methods import Method
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -19,14 +20,18 @@ def of_method(
   Args:
     method: The method.
     name: Name of the measure.
-    prefix: Begins the name of its column in the table of evaluations.
+    prefix: Begins the name of its column in the table of evaluations; not for
+      measures that have none.
     score: The score of the runs.
 
   Returns:
     The value; NaN if a run does not have it.
   """
-  column = f"{prefix}{measures.evaluation_column(name, score)}"
-  values = [_of_run(run, column) for run in method.runs]
+  if name in client_statistics.WITHOUT_COLUMN:
+    values = [_of_clients(run, name) for run in method.runs]
+  else:
+    column = f"{prefix}{measures.evaluation_column(name, score)}"
+    values = [_of_run(run, column) for run in method.runs]
   return measures.over_seeds(measures.of(score)[name], values)
 
 
@@ -44,3 +49,11 @@ def _of_run(run: Run, column: str) -> float:
   if column not in table or table.empty:
     return math.nan
   return float(table.sort_values(ROUND)[column].iloc[-1])
+
+
+def _of_clients(run: Run, name: str) -> float:
+  rounds = run.client_evaluations[ROUND]
+  if rounds.empty:
+    return math.nan
+  last = Evaluation(run, (int(rounds.max()),), honest=False)
+  return last.measure(name)

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tff_fair.experiments.reporting import (
+  bar_section,
   client_section,
   coefficients,
   curve_section,
+  direction_section,
   document,
   improved_section,
+  loss_section,
   map_sections,
   run_section,
   search_section,
@@ -118,8 +121,11 @@ def _parts(
   charts = [
     curve_section.build(task),
     trade_off_section.build(task),
+    bar_section.build(task),
     client_section.build(task),
     improved_section.build(task),
+    loss_section.build(task),
+    direction_section.build(task),
     map_sections.build_coefficients(task, maps, shades),
     map_sections.build_labels(task),
     *search_section.build(task),

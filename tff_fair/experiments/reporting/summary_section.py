@@ -18,10 +18,20 @@ _PERCENTS = (5, 10, 20, 30)
 _TAILS = tuple(f"{end}_{q}" for end in ("worst", "best") for q in _PERCENTS)
 _ENDS = ("mean", "std", *_TAILS)
 _MORE = (
-  *("weighted", "variance", "min", "percentile_10", "percentile_50"),
+  *("variance", "min", "percentile_10", "percentile_50"),
   *("percentile_90", "max"),
 )
 _UNIFORMITY = ("relative_std", "angle", "kl_uniform", "entropy", "jain")
+_BY_EXAMPLES = (
+  *("weighted", "weighted_std"),
+  *(f"weighted_worst_{q}" for q in _PERCENTS),
+)
+# Of accuracies alone.
+_ERROR = tuple(
+  f"{by}{name}"
+  for by in ("", "weighted_")
+  for name in ("error", "error_relative_std")
+)
 _LOSS = ("loss", "loss_std", "loss_max")
 _R2 = ("r2", "r2_median", "r2_min")  # Of errors alone.
 _MAX_CLIENTS = 10  # A column for each has room.
@@ -34,6 +44,7 @@ def build(task: TaskRuns) -> Section:
   score = task.score
   squared = f"; variance in {score.sign.strip()}²" if score.sign else ""
   more = f" ({score.sign.strip()}{squared})" if score.sign else ""
+  error = [name for name in _ERROR if name in task.measures]
   r2 = [name for name in _R2 if name in task.measures]
   return Section(
     "All measures",
@@ -70,6 +81,25 @@ def build(task: TaskRuns) -> Section:
           (*_UNIFORMITY, *_LOSS),
         ),
       ),
+      section.fold(
+        "By examples",
+        _table(
+          task,
+          f"Test {score.noun}, clients weighted by their test examples"
+          f"{score.in_brackets}",
+          _BY_EXAMPLES,
+        ),
+      ),
+      section.fold(
+        "Error",
+        _table(
+          task,
+          f"Test error, which is 100 − {score.noun}{score.in_brackets}",
+          error,
+        ),
+      )
+      if error
+      else None,
       section.fold("R²", _table(task, "Test R² over clients", r2))
       if r2
       else None,

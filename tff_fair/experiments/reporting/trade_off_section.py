@@ -1,6 +1,8 @@
 """Section: score against fairness, and the methods that no other beats."""
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,16 +22,45 @@ from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
 
 _MAX_NAMES = 10
+_PAIRS = (("mean", "std"), ("mean", "worst_10"))
+# The axes of Figure 3 of Ju et al., "Accelerating Fair Federated Learning:
+# Adaptive Federated Adam".
+_ERROR_PAIRS = (
+  ("error", "error_relative_std"),
+  ("weighted_error", "weighted_error_relative_std"),
+)
+
+
+class _Axis(NamedTuple):
+  """A measure as an axis of a chart.
+
+  Attributes:
+    name: The name of the measure.
+    measure: The measure.
+    title: Its name in words.
+    unit: Follows its numbers.
+    in_brackets: The unit after its title.
+    limit: Its largest value.
+  """
+
+  name: str
+  measure: Measure
+  title: str
+  unit: str
+  in_brackets: str
+  limit: float
+
+  @property
+  def sign(self) -> int:
+    """1 where more is better, otherwise -1."""
+    return 1 if self.measure.higher_is_better else -1
 
 
 def build(task: TaskRuns) -> Section:
-  """Returns the section: the mean score against std and worst 10 %."""
+  """Returns the section: mean against std and worst 10 %, error and spread."""
   title = f"{task.score.title} and fairness"
-  figures = [
-    figure
-    for name in ("std", "worst_10")
-    if (figure := _figure(task, name)) is not None
-  ]
+  figures = _figures(task, _PAIRS)
+  errors = _figures(task, _ERROR_PAIRS)
   if not figures:
     return Section(title, absence=f"no run has finite {task.score.plural}")
   return Section(
@@ -48,71 +79,101 @@ def build(task: TaskRuns) -> Section:
         " Where a name has no room, look up the symbol in the legend.",
       ),
       section.charts(figures),
+      section.fold(
+        "Error and its relative spread",
+        section.note(
+          "The error is 100 − accuracy. On the left clients count the same, on "
+          "the right they count by their test examples."
+        ),
+        section.charts(errors),
+      )
+      if errors
+      else None,
     ],
   )
 
 
-def _figure(task: TaskRuns, name: str) -> Markup | None:
-  score, mean, measure = task.score, task.measures["mean"], task.measures[name]
+def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Markup]:
+  """Returns the charts of pairs of measures that the runs have."""
+  figures = [
+    _figure(task, x, y)
+    for x, y in pairs
+    if x in task.measures and y in task.measures
+  ]
+  return [figure for figure in figures if figure is not None]
+
+
+def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
+  x, y = _axis(task, x_name), _axis(task, y_name)
   points = [
     point
     for method in task.methods
-    if np.isfinite((point := _point(task, method, name)).x + point.y)
+    if np.isfinite((point := _point(task, method, x, y)).x + point.y)
   ]
   if not points:
     return None
   front = scatter_chart.pareto_front(
-    [_sign(mean) * point.x for point in points],
-    [_sign(measure) * point.y for point in points],
+    [x.sign * point.x for point in points],
+    [y.sign * point.y for point in points],
   )
   names = ", ".join(points[place].label for place in front)
   if len(front) > _MAX_NAMES:
     names = f"{len(front)} of {len(points)} methods"
-  up = "up" if measure.higher_is_better else "down"
-  right = "right" if mean.higher_is_better else "left"
-  title = f"{measure.title} against mean {score.noun}"
+  up = "up" if y.measure.higher_is_better else "down"
+  right = "right" if x.measure.higher_is_better else "left"
+  against = x.title[0].lower() + x.title[1:]
   chart = scatter_chart.draw(
     points,
     Frame(
-      _scale([(point.x, point.x_spread) for point in points], score.limit),
-      _scale([(point.y, point.y_spread) for point in points], score.limit),
-      x_label=f"mean {score.noun}{score.in_brackets}",
+      _scale([(point.x, point.x_spread) for point in points], x.limit),
+      _scale([(point.y, point.y_spread) for point in points], y.limit),
+      x_label=f"{against}{x.in_brackets}",
     ),
-    identifier=f"{task.identifier}-mean-{name}",
-    title=title,
+    identifier=f"{task.identifier}-{x.name}-{y.name}",
+    title=f"{y.title} against {against}",
     description=f"Better is {right} and {up}. Pareto front: {names}.",
     front=front,
   )
   return section.figure(
     chart,
-    f"{measure.title} of {score.noun} over clients{score.in_brackets}, better "
-    f"{up} and {right}",
+    f"{y.title}{y.in_brackets}, better {up} and {right}",
     f"Pareto front: {names}.",
   )
 
 
-def _sign(measure: Measure) -> int:
-  return 1 if measure.higher_is_better else -1
+def _axis(task: TaskRuns, name: str) -> _Axis:
+  score, measure = task.score, task.measures[name]
+  titles = {
+    "mean": f"Mean {score.noun}",
+    "std": f"Std of {score.noun} over clients",
+    "worst_10": f"Worst 10 % of {score.noun} over clients",
+  }
+  title = titles.get(name, measure.title)
+  if measure.scale == score.scale:
+    return _Axis(
+      name, measure, title, score.sign, score.in_brackets, score.limit
+    )
+  return _Axis(name, measure, title, "", "", math.inf)
 
 
-def _point(task: TaskRuns, method: Method, name: str) -> Point:
-  x, y = (
-    final_measures.of_method(method, n, score=task.score)
-    for n in ("mean", name)
+def _point(task: TaskRuns, method: Method, x: _Axis, y: _Axis) -> Point:
+  at, up = (
+    final_measures.of_method(method, axis.name, score=task.score)
+    for axis in (x, y)
   )
   texts = [
-    f"{measure.words} {measures.value_text(measure, value)}{task.score.sign}"
-    for n, value in (("mean", x), (name, y))
-    for measure in [task.measures[n]]
+    f"{axis.measure.words} {measures.value_text(axis.measure, value)}"
+    f"{axis.unit}"
+    for axis, value in ((x, at), (y, up))
   ]
   return Point(
     method.label,
     method.number,
     method.style,
-    x.mean,
-    y.mean,
-    x.std or 0.0,
-    y.std or 0.0,
+    at.mean,
+    up.mean,
+    at.std or 0.0,
+    up.std or 0.0,
     ", ".join(texts),
   )
 
