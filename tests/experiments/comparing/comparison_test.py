@@ -371,3 +371,60 @@ def test_a_run_that_diverged_is_the_worst(of_errors):
   assert afl["mean"] == math.inf
   assert math.isnan(afl["std"])
   assert (afl["wins"], afl["losses"]) == (1, 2)
+
+
+NAMES = ("error", "error_relative_std", "weighted_std", "weighted_worst_10")
+
+
+def test_measures_without_a_column_come_from_the_clients(folder):
+  path = folder / "term-1" / "client_evaluations.csv"
+  table = pd.read_csv(path)
+  table["num_examples"] = [1, 2, 7] * 2
+  table.to_csv(path, index=False)
+  frame = compare(
+    folder / "term-1", columns=NAMES, round="best", criterion="weighted_error"
+  )
+  errors, examples = np.array([0.4, 0.4, 0.1]), np.repeat([0.4, 0.1], [3, 7])
+  assert frame.iloc[0, 3 : 3 + 2 * len(NAMES) : 2].tolist() == pytest.approx(
+    [
+      100 * errors.mean(),
+      round(errors.std() / errors.mean(), 4),
+      round(100 * examples.std(), 2),
+      # A third of ten examples: all of the two clients, a third of another.
+      round(100 * (3 * 0.6 + 0.9 / 3) / (3 + 1 / 3), 2),
+    ]
+  )
+
+
+def test_measures_without_a_column_have_differences_and_averages(folder):
+  frame = compare(
+    folder, columns=NAMES, last=2, baseline="fedavg", criterion="error"
+  ).set_index("method")
+  term, fedavg = frame.loc["term"], frame.loc["fedavg"]
+  assert term["error_difference"] == pytest.approx(
+    term["error"] - fedavg["error"]
+  )
+  # Of both evaluations, errors of 80 % in the first.
+  assert term["error_last_2"] == pytest.approx((80 + term["error"]) / 2)
+
+
+def test_attackers_are_left_out_of_measures_without_a_column(tmp_path):
+  path = run_folders.make(
+    tmp_path / "run", [(1, (0.2, 0.4, 0.9))], attack="bias"
+  )
+  clients = "client_id,attacker\n0,True\n1,False\n2,False\n"
+  (path / "clients.csv").write_text(clients)
+  table = pd.read_csv(path / "evaluations.csv")
+  table["honest/accuracy/mean"] = 0.65
+  table.to_csv(path / "evaluations.csv", index=False)
+  frame = compare(path, columns=["mean", "error"], honest=True)
+  assert frame[["mean", "error"]].iloc[0].tolist() == pytest.approx([65, 35])
+
+
+def test_errors_of_a_regression_are_refused_in_one_line(tmp_path):
+  run_folders.make(tmp_path / "run", [(1, (2.0, 4.0))], score=RMSE)
+  with pytest.raises(
+    ValueError, match=r"'error': digits.* have RMSEs"
+  ) as found:
+    compare(tmp_path, columns=["mean", "error"])
+  assert "\n" not in str(found.value)

@@ -8,10 +8,8 @@ definitions. Here are, for n_k test examples of client k and accuracies a_k:
   error         T(1 - a, w)   the share of examples that the model gets wrong
   loss, R^2     T(losses, w), T(R^2, w)
 
-So the worst q % by examples are the first m / K of all examples, m = ceil(q K /
-100), where examples are in the order of their client's score and one client
-may be counted in part. Where all clients have as many examples, each measure by
-examples equals the one by clients.
+Where all clients have as many examples, each measure by examples equals the one
+by clients; `tff_fair.metrics.fairness_summary` tells what their tails are.
 """
 
 import functools

@@ -1,0 +1,233 @@
+"""Tests of the sections in the form of the papers' figures."""
+
+import math
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.experiments import report_runs, run_folders
+from tff_fair.experiments.reporting import (
+  bar_section,
+  direction_section,
+  loss_section,
+  measure_curves,
+  methods,
+  trade_off_section,
+)
+from tff_fair.experiments.runs.finding import find, open_run
+from tff_fair.experiments.scores import RMSE
+
+
+def task_of(folder):
+  (task,) = methods.arrange(find([folder]))
+  return task
+
+
+def drawn(section, task):
+  assert section.body, section.absence
+  return ET.fromstring(section.markup(task))
+
+
+def texts(element, tag):
+  return ["".join(found.itertext()) for found in element.iter(tag)]
+
+
+# Rounds, clients and losses of a cohort.
+COHORTS = [
+  (1, 0, 2.0),
+  (1, 1, 5.0),
+  (1, 2, 1.0),
+  (1, 3, 9.0),  # Never again.
+  (2, 2, 0.5),
+  (2, 1, ""),  # Did not count.
+  (2, 4, 99.0),  # Not in the first round.
+  (3, 1, 4.0),
+  (3, 4, 98.0),
+  (4, 0, 1.5),
+  (4, 1, "inf"),
+]
+
+
+def with_cohorts(path, rows=COHORTS, **columns):
+  table = pd.DataFrame(rows, columns=["round", "client_id", "loss_before"])
+  table.assign(**columns).to_csv(path / "cohorts.csv", index=False)
+  return path
+
+
+def test_the_clients_with_the_extreme_losses_of_the_first_round(tmp_path):
+  run = open_run(with_cohorts(run_folders.make(tmp_path / "run")))
+  high, low = loss_section.extremes(run)
+  assert (high.client, low.client) == (1, 2)
+  assert dict(high.of_rounds) == {1: 5.0, 3: 4.0}
+  assert dict(low.of_rounds) == {1: 1.0, 2: 0.5}
+
+
+@pytest.mark.parametrize(
+  ("rows", "found"),
+  [
+    # Of equal ones, the first and the next.
+    ([(n, k, 1.0) for n in (1, 2) for k in (5, 3, 4)], (4, 3)),
+    ([(n, 7, 1.0) for n in (1, 2)], None),  # One client.
+    ([(1, 0, 1.0), (1, 1, 2.0)], None),  # One round.
+    ([(n, k, "") for n in (1, 2) for k in (0, 1)], None),
+    ([(n, k, "nan") for n in (1, 2) for k in (0, 1)], None),
+    ([(n, k, 1.0) for n in (2, 3) for k in (0, 1)], None),  # No first round.
+  ],
+)
+def test_losses_that_are_hard_to_tell(tmp_path, rows, found):
+  run = open_run(with_cohorts(run_folders.make(tmp_path / "run"), rows))
+  losses = loss_section.extremes(run)
+  assert (losses and tuple(of.client for of in losses)) == found
+
+
+def test_runs_without_measured_losses_have_those_of_the_method(tmp_path):
+  path = run_folders.make(tmp_path / "run")
+  losses = pd.DataFrame(COHORTS)[2]
+  run = open_run(with_cohorts(path, loss_before="", loss=losses))
+  assert loss_section.extremes(run)[0].client == 1
+  path = run_folders.make(tmp_path / "old")
+  assert loss_section.extremes(open_run(path)) is None
+
+
+def test_losses_are_drawn_to_one_scale(tmp_path):
+  for number, factor in enumerate((1, 10)):
+    rows = [(n, k, factor * (k + 1) / n) for n in (1, 2, 3) for k in (0, 1)]
+    path = run_folders.make(tmp_path / f"{number}", algorithm=f"m{number}")
+    with_cohorts(path, rows)
+  task = task_of(tmp_path)
+  root = drawn(loss_section.build(task), task)
+  figures = root.findall(".//figure")
+  assert [figure.find(".//p").text for figure in figures] == [
+    "Client 1: 2.00 → 0.67; Client 0: 1.00 → 0.33",
+    "Client 1: 20.00 → 6.67; Client 0: 10.00 → 3.33",
+  ]
+  axes = [
+    [text.text for text in figure.iter("text") if text.get("class") is None]
+    for figure in figures
+  ]
+  assert axes[0] == axes[1]
+  dashes = [
+    path.get("stroke-dasharray")
+    for path in figures[0].iter("path")
+    if path.get("class") == "line"
+  ]
+  assert dashes == [None, "4 3"]
+
+
+def line_ends(root):
+  """Returns the last numbers of the lines, from the description."""
+  (words,) = texts(root, "desc")
+  return dict(re.findall(r"(\w+) ([\d.]+)[,.]", words.partition(": ")[2]))
+
+
+def test_directions_are_shown_relative_to_the_longest(tmp_path):
+  norms = {
+    "a": [2.0, 8.0, 4.0],
+    "b": [1e-9, 5e-10, 1e-10],
+    "c": ["inf", 4.0, 3.0],
+    "d": [0.0, 0.0, 0.0],
+    "e": ["", "", ""],
+  }
+  for name, values in norms.items():
+    path = run_folders.make(tmp_path / name, algorithm=name)
+    pd.DataFrame(
+      {"round": [1, 2, 3], "aggregator/direction_norm": values}
+    ).to_csv(path / "metrics.csv", index=False)
+  task = task_of(tmp_path)
+  root = drawn(direction_section.build(task), task)
+  assert line_ends(root) == {"a": "0.50", "b": "0.10", "c": "0.75"}
+  assert "Left out: d, e; their runs have no finite" in texts(root, "p")[-1]
+
+
+def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
+  scores = {"a": (0.2, 0.6, 0.7, 0.9), "b" * 60: (0.0, 0.0, 0.0, 0.0)}
+  for name, values in scores.items():
+    for seed in (0, 1):
+      found = np.array(values) * (1 - seed / 10)
+      run_folders.make(
+        tmp_path / f"{name}{seed}",
+        [(1, tuple(found))],
+        algorithm=name,
+        seed=seed,
+      )
+  task = task_of(tmp_path)
+  root = drawn(bar_section.build(task), task)
+  figures = root.findall(".//figure")
+  assert texts(root, "strong") == [
+    "Mean (%)",
+    "Worst 10 %: 1 of 4 clients (%)",
+    "Worst 20 %: 1 of 4 clients (%)",
+  ]
+  mean = np.mean([0.6, 0.54]) * 100
+  assert [f"{mean:.2f}", "0.00"] == [
+    text.text for text in figures[0].iter("text") if text.text.count(".") == 1
+  ]
+  tips = [title for title in texts(figures[0], "title") if ": " in title]
+  assert tips == ["a: mean 57.00 ± 4.24 %", f"{'b' * 60}: mean 0.00 ± 0.00 %"]
+  # Long names are cut.
+  assert f"{'b' * 27}…" in texts(figures[0], "text")
+  ticks = [
+    [
+      text.text
+      for text in figure.iter("text")
+      if text.get("class") is None and (text.text or "").isdigit()
+    ]
+    for figure in figures
+  ]
+  assert ticks[0] == ticks[1] == ticks[2]
+
+
+def test_what_diverged_has_no_bar(tmp_path):
+  run_folders.make(tmp_path / "a", [(1, (1.0, 3.0))], score=RMSE)
+  run_folders.make(
+    tmp_path / "b", [(1, (1.0, math.inf))], algorithm="afl", score=RMSE
+  )
+  task = task_of(tmp_path)
+  root = drawn(bar_section.build(task), task)
+  assert "afl: mean inf" in texts(root, "title")
+  bars = [p for p in root.iter("path") if p.get("class") == "bars"]
+  assert len(bars) == 3
+
+
+def test_the_front_of_error_and_its_spread(tmp_path):
+  # The first is better in the error, the second in its relative spread, the
+  # third in neither.
+  for name, values in (
+    ("a", (1.0, 0.9)),
+    ("b", (0.8, 0.75)),
+    ("c", (0.2, 0.8)),
+  ):
+    run_folders.make(tmp_path / name, [(1, values)], algorithm=name)
+  task = task_of(tmp_path)
+  root = drawn(trade_off_section.build(task), task)
+  (fold,) = root.findall(".//details")
+  assert [
+    figure.find("p[@class='note']").text for figure in fold.iter("figure")
+  ] == ["Pareto front: b, a."] * 2
+  (tip,) = {t for t in texts(fold, "title") if t.startswith("a: error")}
+  assert tip == "a: error 5.00 %, relative std of error 1.0000"
+
+
+def test_an_rmse_has_no_error_of_its_own(tmp_path):
+  report_runs.make(tmp_path / "a", score=RMSE, num_rounds=3)
+  task = task_of(tmp_path)
+  assert drawn(trade_off_section.build(task), task).findall(".//details") == []
+  shown = {shown.name for shown in measure_curves.of_task(task)}
+  assert {"worst_20", "worst_30", "r2_median"} < shown
+  assert "error_relative_std" not in shown
+
+
+def test_the_curve_of_the_error_s_spread_is_that_of_each_evaluation(tmp_path):
+  values = {1: (0.5, 0.7), 2: (0.6, 1.0), 5: (1.0, 1.0)}
+  run_folders.make(tmp_path / "run", list(values.items()))
+  task = task_of(tmp_path)
+  (curve,) = (
+    found[0]
+    for shown, found in measure_curves.of_task(task).items()
+    if shown.name == "error_relative_std"
+  )
+  assert list(curve.rounds) == list(values)
+  assert curve.mean == pytest.approx([0.1 / 0.4, 0.2 / 0.2, 0])
