@@ -11,16 +11,18 @@ NAME = "server_learning_rate_decay"
 
 
 @pytest.mark.parametrize(
-  ("r", "kind", "rates"),
+  ("r", "kind", "rounds", "rates"),
   [
-    (0.5, "exponential", [8, 4, 2, 1]),
-    (1, "exponential", [8, 8, 8, 8]),
-    (0.5, "inverse_time", [8, 8 / 1.5, 4, 8 / 2.5]),
-    (0, "inverse_time", [8, 8, 8, 8]),
+    (0.5, "exponential", 1, [8, 4, 2, 1]),
+    (1, "exponential", 1, [8, 8, 8, 8]),
+    (0.5, "inverse_time", 1, [8, 8 / 1.5, 4, 8 / 2.5]),
+    (0, "inverse_time", 1, [8, 8, 8, 8]),
+    (0.5, "exponential", 2, [8, 8, 4, 4, 2]),
+    (0.5, "inverse_time", 3, [8, 8, 8, 8 / 1.5]),
   ],
 )
-def test_the_rate_of_each_round(r, kind, rates):
-  decay = learning_rate_decay.build(NAME, r, kind)
+def test_the_rate_of_each_round(r, kind, rounds, rates):
+  decay = learning_rate_decay.build(NAME, r, kind, rounds)
   hparams = collections.OrderedDict(
     learning_rate=tf.constant(8.0), momentum=tf.constant(0.9)
   )
@@ -51,6 +53,14 @@ def test_nothing_is_built_of_nothing():
 def test_what_is_wrong_is_named(r, kind, error, message):
   with pytest.raises(error, match=message):
     learning_rate_decay.build(NAME, r, kind)
+
+
+@pytest.mark.parametrize(
+  ("rounds", "error"), [(0, ValueError), (1.5, TypeError), (True, TypeError)]
+)
+def test_the_rate_decays_once_in_a_number_of_rounds(rounds, error):
+  with pytest.raises(error, match=f"{NAME}_rounds"):
+    learning_rate_decay.build(NAME, 0.5, "exponential", rounds)
 
 
 def test_without_a_learning_rate_there_is_nothing_to_decay():

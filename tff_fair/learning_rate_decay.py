@@ -1,7 +1,9 @@
 """A learning rate that decays from round to round, at clients or at the server.
 
-exponential   eta_t = eta r^t
-inverse_time  eta_t = eta / (1 + r t)
+exponential   eta_t = eta r^s
+inverse_time  eta_t = eta / (1 + r s)
+
+s = floor(t / n): the rate decays once in n rounds, by default in each.
 """
 
 import collections
@@ -28,11 +30,13 @@ class LearningRateDecay:
   Attributes:
     r: In (0, 1] for exponential decay, 0 or more for inverse time.
     kind: "exponential" or "inverse_time".
+    rounds: n, in how many rounds the rate decays once.
     option: The name of the option that asks for it.
   """
 
   r: float
   kind: str
+  rounds: int = 1
   option: str = "learning_rate_decay"
 
   def apply(self, hparams: Hparams, round_num: tf.Tensor) -> Hparams:
@@ -52,26 +56,32 @@ class LearningRateDecay:
         f"An optimizer with the hyperparameter {key} is needed for its decay; "
         f"this one has {', '.join(hparams) or 'none'}.",
       )
-    r, t = tf.constant(self.r, tf.float32), tf.cast(round_num, tf.float32)
-    factor = tf.pow(r, t) if self.kind == "exponential" else 1.0 / (1.0 + r * t)
+    # The graph of a decay in each round stays as it was.
+    steps = round_num if self.rounds == 1 else round_num // self.rounds
+    r, s = tf.constant(self.r, tf.float32), tf.cast(steps, tf.float32)
+    factor = tf.pow(r, s) if self.kind == "exponential" else 1.0 / (1.0 + r * s)
     rate = hparams[key]
     decayed = rate * tf.cast(factor, rate.dtype)
     return collections.OrderedDict([*hparams.items(), (key, decayed)])
 
 
-def build(name: str, r: float | None, kind: str) -> LearningRateDecay | None:
-  """Builds the decay that two options describe, `name` and `<name>_kind`.
+def build(
+  name: str, r: float | None, kind: str, rounds: int = 1
+) -> LearningRateDecay | None:
+  """Builds a decay of the options `name`, `<name>_kind` and `<name>_rounds`.
 
   Args:
     name: The caller's name of `r`.
     r: See `LearningRateDecay`; `None` is no decay.
     kind: "exponential" or "inverse_time".
+    rounds: See `LearningRateDecay`.
 
   Raises:
     TypeError: If an option has the wrong type.
     OptionError: If an option has a wrong value.
   """
   checks.check_choice(f"{name}_kind", kind, KINDS)
+  checks.check_integer(f"{name}_rounds", rounds, minimum=1)
   if r is None:
     return None
   exponential = kind == "exponential"
@@ -83,4 +93,4 @@ def build(name: str, r: float | None, kind: str) -> LearningRateDecay | None:
     exclude_minimum=exponential,
     in_float32=True,
   )
-  return LearningRateDecay(r=r, kind=kind, option=name)
+  return LearningRateDecay(r=r, kind=kind, rounds=rounds, option=name)

@@ -121,6 +121,7 @@ def test_neutral_decays_keep_the_rate(kind, decay):
       ValueError,
     ),
     ({"learning_rate_decay_kind": "linear"}, ValueError),
+    ({"learning_rate_decay_rounds": 0}, ValueError),
   ],
 )
 def test_bad_decays_are_named(settings, error):

@@ -37,6 +37,8 @@ class TrainingSettings:
       eta / (1 + r t), for "inverse_time". `None` keeps it. Rounds t are counted
       from 0, those in which any client counted.
     learning_rate_decay_kind: "exponential" or "inverse_time".
+    learning_rate_decay_rounds: In how many rounds n the rate decays once: t is
+      then floor(t / n).
     objective: Function of a minibatch's mean loss to minimize; `None`
       is the loss itself. Signals leave it out.
   """
@@ -49,6 +51,7 @@ class TrainingSettings:
   proximal_mu: float = 0.0
   learning_rate_decay: float | None = None
   learning_rate_decay_kind: str = "exponential"
+  learning_rate_decay_rounds: int = 1
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None
 
   def __post_init__(self) -> None:
@@ -137,4 +140,5 @@ def _decay(
     "learning_rate_decay",
     settings.learning_rate_decay,
     settings.learning_rate_decay_kind,
+    settings.learning_rate_decay_rounds,
   )

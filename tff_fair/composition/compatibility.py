@@ -49,8 +49,9 @@ def check_line_search(
   if has_own_step or keeps_rows:
     raise checks.OptionError(
       "line_search",
-      "A line search goes with SGD at the server and clients that keep nothing: "
-      "leave it out, or finalizer, personal_lam and keeps_optimizer_state.",
+      "A line search goes with SGD at the server, and clients that keep "
+      "nothing: leave it out, or finalizer, personal_lam and "
+      "keeps_optimizer_state.",
     )
   if server_optimizer and not checking.is_plain_sgd(server_optimizer):
     raise checks.OptionError(

@@ -37,6 +37,7 @@ class TrainingOptions(TypedDict, total=False):
   proximal_mu: float
   learning_rate_decay: float | None
   learning_rate_decay_kind: str
+  learning_rate_decay_rounds: int
 
 
 class BuildOptions(TrainingOptions, total=False):

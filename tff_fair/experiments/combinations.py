@@ -237,6 +237,7 @@ def without_effect(spec: RunSpec) -> Iterator[str]:
     )
   for name, needed in (
     ("client_learning_rate_decay_kind", "client_learning_rate_decay"),
+    ("client_learning_rate_decay_rounds", "client_learning_rate_decay"),
     ("dropout_kind", "dropout"),
     ("attack_share", "attack"),
     ("trimmed_share", "defence"),

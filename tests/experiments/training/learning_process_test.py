@@ -46,6 +46,10 @@ CHANGES = {
     "client_learning_rate_decay": 0.9,
     "client_learning_rate_decay_kind": "inverse_time",
   },
+  "client_learning_rate_decay_rounds": {
+    "client_learning_rate_decay": 0.9,
+    "client_learning_rate_decay_rounds": 2,
+  },
   "server_optimizer": {"server_optimizer": "adam"},
   "server_momentum": {"server_optimizer": "momentum", "server_momentum": 0.5},
   "server_learning_rate": {"server_learning_rate": 0.5},
@@ -76,6 +80,7 @@ BASES = {
   "client_momentum": {"client_optimizer": "momentum"},
   "client_momentum_kept": {"client_optimizer": "momentum"},
   "client_learning_rate_decay_kind": {"client_learning_rate_decay": 0.9},
+  "client_learning_rate_decay_rounds": {"client_learning_rate_decay": 0.9},
   "server_momentum": {"server_optimizer": "momentum"},
   "server_learning_rate_decay_kind": {"server_learning_rate_decay": 0.9},
   "attack_share": {"attack": "bias", "attack_strength": 1.0},

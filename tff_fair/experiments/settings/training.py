@@ -72,6 +72,9 @@ class TrainingSettings:
   client_learning_rate_decay_kind: DecayKind = declared.value(
     "exponential", "Whether the decay is a factor (exponential) or r."
   )
+  client_learning_rate_decay_rounds: int = declared.positive_integer(
+    1, "In how many rounds the client learning rate decays once."
+  )
   server_optimizer: OptimizerName | None = declared.value(
     None,
     "Applies the direction of a round. By default sgd, or the method's own "

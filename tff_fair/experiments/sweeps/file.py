@@ -4,10 +4,12 @@ A file's settings for one method replace its settings for all methods; those
 that the caller adds (`with_settings`) replace both.
 
 A file with `extends = "other"` is laid over another file: its title and its
-settings replace the other's, and so do its methods, where it has any.
+settings replace the other's, and so do its methods, where it has any. With
+`extends = ["one", "other"]` the other lies over the one, and the file over both.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -153,14 +155,18 @@ def _read(
     if not own.methods:
       raise RunError(f"{place}: expected one [[methods]] or more.")
     return own
-  name = content["extends"]
-  other = _read(
-    _find(name, path.parent, included, place),
-    f"{place}: extends {name}",
-    included,
-    extending=(*extending, path.resolve()),
+  names = content["extends"]
+  others = (
+    _read(
+      _find(name, path.parent, included, place),
+      f"{place}: extends {name}",
+      included,
+      extending=(*extending, path.resolve()),
+    )
+    for name in (names if isinstance(names, list) and names else [names])
   )
-  return _laid_over(own, other)
+  base = functools.reduce(lambda below, over: _laid_over(over, below), others)
+  return _laid_over(own, base)
 
 
 def _own(content: Mapping[str, object], place: str) -> Sweep:

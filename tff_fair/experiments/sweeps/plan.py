@@ -37,6 +37,7 @@ _LATER = (
   *("data_seed", "model_seed"),
   *(f.name for f in dataclasses.fields(run_settings.CorrectionSettings)),
   *("personal_lam", "client_momentum_kept"),
+  "client_learning_rate_decay_rounds",
 )
 _LATER_HPARAMS = ("loss_cap",)
 # The same where all settings of a run count: those that are not these.

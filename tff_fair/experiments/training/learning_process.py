@@ -153,6 +153,7 @@ def arguments(
     "local_epochs_seed": spec.seed,
     "learning_rate_decay": spec.client_learning_rate_decay,
     "learning_rate_decay_kind": spec.client_learning_rate_decay_kind,
+    "learning_rate_decay_rounds": spec.client_learning_rate_decay_rounds,
     "server_learning_rate_decay": spec.server_learning_rate_decay,
     "server_learning_rate_decay_kind": (
       spec.server_learning_rate_decay_kind or "exponential"
