@@ -1,3 +1,5 @@
+import functools
+import math
 import re
 
 import pytest
@@ -12,17 +14,23 @@ PAPERS = ("adafed", "adafedadam", "fedfv", "fedmgda_plus", "semi_vred")
 OTHERS = ("attacks_and_defences",)
 
 
+@functools.cache
+def planned_runs(name):
+  """Returns an included sweep and its runs."""
+  with sweep_arguments.given(f"--file={name}"):
+    sweep = sweep_flags.sweep()
+  return sweep, sweep_plan.expand(sweep)
+
+
 def test_each_paper_with_experiments_has_files():
-  kinds = "_(table|figure|emnist|interpol|bias|scaling)"
+  kinds = "_(table|figure|grid|emnist|interpol|bias|scaling)"
   names = {re.split(kinds, name)[0] for name in FILES}
   assert names == {*PAPERS, *OTHERS}
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_all_runs_of_an_included_file_are_valid(name):
-  with sweep_arguments.given(f"--file={name}"):
-    sweep = sweep_flags.sweep()
-  planned = sweep_plan.expand(sweep)
+  sweep, planned = planned_runs(name)
   assert sweep.title
   assert {run.method for run in planned} == {m.name for m in sweep.methods}
   assert len({run.spec.seed for run in planned}) >= 3
@@ -33,3 +41,66 @@ def test_an_included_file_says_what_it_is(name):
   first = (sweep_flags.FILES / f"{name}.toml").read_text().split("\n", 1)[0]
   assert first.startswith("# ")
   assert len(first) <= 80
+
+
+# Training examples of a client, on average, in the files of the papers whose
+# methods make updates unit vectors and whose server step is not printed.
+EXAMPLES = {
+  "adafed_figure_2_cifar10": 400,
+  "adafed_figure_2_cifar100": 5000,
+  "adafed_table_1_setup_1": 400,
+  "adafed_table_1_setup_2": 5000,
+  "adafed_table_2_setup_1": 5000,
+  "adafed_table_2_setup_2": 1000,
+  "adafed_table_3_original": 197,
+  "adafed_table_3_skewed": 700,
+  "adafed_table_4_setup_1": 4000,
+  "adafed_table_4_setup_1_slow_decay": 4000,
+  "adafed_table_4_setup_2": 8000,
+  "adafed_table_7": 5600,
+  "adafed_table_9": 5000,
+  "fedfv_figure_2_cifar10": 400,
+  "fedfv_figure_2_mnist": 240,
+  "fedfv_table_2": 400,
+  "fedfv_table_2_logits": 400,
+  "fedfv_table_2_small": 100,
+  "fedfv_table_3": 5600,
+  "fedfv_table_3_keras_weights": 5600,
+  "fedfv_table_3_logits": 5600,
+  "fedfv_table_3_mlp": 5600,
+  "fedmgda_plus_bias_attack": 16281,
+  "fedmgda_plus_emnist": 197,
+}
+# Printed in the slides' Table 8, and those in its setting; and grids of both.
+PRINTED = ("fedmgda_plus_table_8", "fedmgda_plus_scaling_attack")
+OF_THAT_SETTING = ("fedmgda_plus_interpolation",)
+UNIT_UPDATES = ("fedmgda_plus", "mgda_prox", "fedavg_n")
+
+
+def test_the_step_of_unit_updates_follows_one_rule():
+  named = {*PRINTED, *OF_THAT_SETTING, *OTHERS}
+  for name in FILES:
+    for run in () if name in named else planned_runs(name)[1]:
+      spec = run.spec
+      if spec.algorithm not in UNIT_UPDATES or "_grid" in name:
+        continue
+      steps = math.ceil(EXAMPLES[name] / spec.batch_size) * spec.local_epochs
+      length = spec.client_learning_rate * steps
+      nearest = min((0.1, 1.0), key=lambda step: abs(math.log(step / length)))
+      assert (spec.server_learning_rate or 1.0) == nearest, name
+
+
+def test_each_cifar_file_of_adafed_says_how_it_reads_its_counts():
+  of_cifar = [
+    name
+    for name in FILES
+    if name.startswith("adafed_")
+    and planned_runs(name)[1][0].spec.task in ("cifar10", "cifar100")
+  ]
+  assert len(of_cifar) >= 18
+  for name in of_cifar:
+    text = (sweep_flags.FILES / f"{name}.toml").read_text().replace("\n# ", " ")
+    run = planned_runs(name)[1][0].spec
+    is_cut = run.task_options.get("test_data") == "local"
+    assert "40,000 training and 10,000 test images are read as " in text, name
+    assert ("a cut of 80/20" in text) == is_cut, name

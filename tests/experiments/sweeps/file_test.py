@@ -236,6 +236,18 @@ dropout = 0.5
     assert sweep.common["dropout"] == ["0.1"]
     assert len(sweep.methods) == 2
 
+  def test_of_several_others_the_later_lies_over_the_earlier(self, files, read):
+    files(
+      setting=f'title = "S"\n[flags]\nbatch_size = 1\nseed = 4\n{METHOD}',
+      methods=f"[grid]\nseed = [5, 6]\n{METHOD.replace('fedavg', 'term')}",
+      child='extends = ["setting", "methods"]\n[flags]\nbatch_size = 2',
+    )
+    sweep = read("child")
+    assert sweep.title == "S"
+    assert sweep.common == {"batch_size": ["2"], "seed": ["5", "6"]}
+    assert sweep.varying == {"seed"}
+    assert [method.name for method in sweep.methods] == ["term"]
+
   @pytest.mark.parametrize(
     "name",
     ["sibling", "sibling.toml", "below/other.toml", "below/other", "included1"],
@@ -265,6 +277,7 @@ dropout = 0.5
         "child.toml: extends 'nowhere', but there is no such file; give",
       ),
       ({"child": "extends = 5"}, "extends must name a file, found 5"),
+      ({"child": "extends = []"}, "extends must name a file, found []"),
       ({"child": 'extends = ""'}, "extends must name a file, found ''"),
       (
         {"child": 'extends = "child"'},
