@@ -92,6 +92,7 @@ TIERS = {
   "moved_test.py": "pure",
   "packaging_test.py": "program",
   "parsing_test.py": "pure",
+  "reproduction_index_test.py": "pure",
   "site_test.py": "pure",
   "soak_test.py": "program",
   "tiers_test.py": "program",

@@ -1,0 +1,148 @@
+"""The index of docs/reproduction.md has each item, and commands that parse."""
+
+import re
+import shlex
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from binaries.flags import run_flags, sweep_flags
+from tests.binaries import sweep_arguments
+from tests.source_tree import ROOT
+from tff_fair.experiments import demonstrations
+from tff_fair.experiments.sweeps import plan as sweep_plan
+
+PAGE = ROOT / "docs" / "reproduction.md"
+KINDS = (
+  "Table",
+  "Figure",
+  "Algorithm",
+  "Theorem",
+  "Lemma",
+  "Remark",
+  "Example",
+)
+
+# The numbered items of the papers. Where AdaFed and Semi-VRed number remarks
+# and lemmas that are about others' work or cost alone, they are left out.
+ITEMS = {
+  "FedFV": {
+    "Table": range(1, 5),
+    "Figure": range(1, 3),
+    "Algorithm": range(1, 4),
+    "Theorem": range(1, 5),
+  },
+  "AdaFed": {
+    "Table": range(1, 20),
+    "Figure": range(1, 8),
+    "Algorithm": (1,),
+    "Theorem": ("4.1", "5.1", "5.3", "5.4", "5.5", "A.1", "A.2", "A.4"),
+    "Lemma": ("A.3",),
+    "Remark": ("5.2",),
+  },
+  "AdaFedAdam": {
+    "Table": range(1, 8),
+    "Figure": range(1, 7),
+    "Algorithm": range(1, 6),
+    "Theorem": (1, 2),
+    "Lemma": (3,),
+  },
+  "Semi-VRed": {
+    "Table": range(1, 7),
+    "Figure": (1, 2),
+    "Lemma": (1, 2, 3),
+    "Remark": (1,),
+    "Example": (1,),
+  },
+  "FedMGDA+": {"Table": (8,), "Algorithm": (1,), "Theorem": (1, 2)},
+}
+# The slides number neither their figures nor the table of EMNIST.
+NAMED = (
+  *("EMNIST", "interpolation", "bias attack", "scaling attack"),
+  *("fairness", "improved participants"),
+)
+# Named ablations and settings of the appendices.
+APPENDICES = {"AdaFed": ("Appendix E",), "Semi-VRed": ("grids",)}
+STATUS = re.compile(r"met|in part|differs|not run|not shown|no experiment")
+NEEDS_A_REASON = ("not run", "not shown", "differs")
+
+
+def rows():
+  """Returns the cells of the index, row by row."""
+  page = PAGE.read_text()
+  lines = page[page.index("\n|") + 1 : page.index("\n<!--")].splitlines()
+  assert set(lines[1]) == set("|-")
+  return [
+    [cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]
+  ]
+
+
+def paper_of(row):
+  return row[0].partition(",")[0]
+
+
+def commands():
+  return sorted({c for row in rows() for c in re.findall(r"`([^`]+)`", row[1])})
+
+
+def test_each_row_is_whole():
+  for row in rows():
+    assert len(row) == 5, row
+    assert all(row), row
+    assert paper_of(row) in ITEMS, row
+
+
+@pytest.mark.parametrize("paper", ITEMS)
+def test_each_numbered_item_of_a_paper_has_a_row(paper):
+  found = set()
+  for row in rows():
+    if paper_of(row) == paper:
+      found |= set(re.findall(rf"({'|'.join(KINDS)}) ([A\d.]*\d)", row[0]))
+  expected = {
+    (kind, str(number))
+    for kind, numbers in ITEMS[paper].items()
+    for number in numbers
+  }
+  assert found == expected
+
+
+def test_what_has_no_number_has_a_row():
+  for name in NAMED:
+    assert any(paper_of(r) == "FedMGDA+" and name in r[0] for r in rows()), name
+  for paper, names in APPENDICES.items():
+    for name in names:
+      assert any(paper_of(r) == paper and name in r[0] for r in rows()), name
+
+
+def test_each_row_says_how_ours_compares():
+  for item, command, status, seeds, _ in rows():
+    match = STATUS.match(status)
+    assert match, (item, status)
+    if match[0] in NEEDS_A_REASON:
+      assert re.match(rf"{match[0]}: \w", status), (item, status)
+    if match[0] in ("in part", "differs"):
+      assert "seed" in seeds, (item, seeds)
+    if command == "–":
+      assert match[0] in ("not shown", "no experiment"), item
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_of_the_index_is_valid(command):
+  program, *arguments = shlex.split(command)
+  if program.startswith("--"):
+    with sweep_arguments.given(program, *arguments):
+      assert sweep_plan.expand(sweep_flags.sweep())
+  elif program == "train":
+    with flagsaver.flagsaver():
+      flags.FLAGS(["train", *arguments])
+      assert run_flags.spec()
+  else:
+    assert program == "demonstrate"
+    assert len(arguments) == 1
+    assert arguments[0] in demonstrations.NAMES
+
+
+def test_each_demonstration_stands_in_the_index():
+  shown = {c.split()[1] for c in commands() if c.startswith("demonstrate ")}
+  assert shown == set(demonstrations.NAMES)
