@@ -31,6 +31,8 @@ OTHERS = {
   "client_learning_rate": (0.01, {}),
   "batch_size": (2**31 - 1, {}),
   "local_epochs": ("1-5", {}),
+  "local_steps": ("1-5", {}),
+  "proximal_mu": (0.5, {}),
   "client_learning_rate_decay": (0.9, {}),
   "client_learning_rate_decay_kind": ("inverse_time", {}),
   "client_learning_rate_decay_rounds": (10, {}),
@@ -267,6 +269,32 @@ def test_a_default_that_is_given_is_no_difference():
     "algorithm": ("fedavg", "adafed"),
     "hparam.gamma": (None, 1.0),
   }
+
+
+@pytest.mark.parametrize(
+  ("values", "field", "said"),
+  [
+    (
+      {"local_steps": 5, "local_epochs": 2},
+      "local_steps",
+      "local_epochs, which is 2; leave one of the two out",
+    ),
+    (
+      {"algorithm": "fedprox", "proximal_mu": 0.1},
+      "proximal_mu",
+      "of fedprox is its hyperparameter mu, here 0.01; leave proximal_mu out",
+    ),
+    ({"proximal_mu": -1.0}, "proximal_mu", r"a number in \[0, inf\)"),
+    ({"local_steps": "0-3"}, "local_steps", "5 or 5-15"),
+  ],
+)
+def test_local_work_that_does_not_go_together(values, field, said):
+  with pytest.raises(SpecError, match=said) as caught:
+    RunSpec(**values)
+  assert caught.value.field == field
+  # A method's own term may be left out.
+  RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
+  RunSpec(local_steps=(3, 5), local_epochs=1)
 
 
 def test_seeds_that_are_not_given_follow_the_seed():

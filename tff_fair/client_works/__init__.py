@@ -7,7 +7,11 @@ from tff_fair.client_works.method_work import MethodWork
 from tff_fair.client_works.own import build_from_computation
 from tff_fair.client_works.training import build_training
 from tff_fair.client_works.training_phases import TrainingPhases
-from tff_fair.client_works.training_settings import TrainingSettings, num_epochs
+from tff_fair.client_works.training_settings import (
+  TrainingSettings,
+  num_epochs,
+  num_trained_examples,
+)
 from tff_fair.client_works.trial_losses import TrialLosses, losses_of
 
 __all__ = [
@@ -23,4 +27,5 @@ __all__ = [
   "build_training",
   "losses_of",
   "num_epochs",
+  "num_trained_examples",
 ]

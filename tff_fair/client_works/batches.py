@@ -93,6 +93,44 @@ class ClientData:
       ),
     )
 
+  def reduce_while(
+    self,
+    carry: _Carry,
+    step: Callable[[_Carry, Element], _Carry],
+    left: Callable[[_Carry], tf.Tensor],
+  ) -> _Carry:
+    """Runs over all elements again and again, as long as work is left.
+
+    Args:
+      carry: The first argument of the first `step`, a structure of tensors.
+      step: From carry and element to carry.
+      left: From carry to the work that is left, int64[].
+
+    Returns:
+      The result of the last `step`. A run that leaves as much as before is the
+      last one, too: there are no examples.
+    """
+
+    def run_over(before: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
+      del before
+      return left(carry), self.reduce(carry, step)
+
+    return tf.while_loop(
+      lambda before, carry: (left(carry) > 0) & (left(carry) < before),
+      run_over,
+      (left(carry) + 1, carry),
+      parallel_iterations=1,
+    )[1]
+
+  def num_rows(self) -> tf.Tensor:
+    """Returns the number of rows of all elements together, int64[]."""
+    return self.reduce(
+      tf.zeros([], tf.int64),
+      lambda number, element: (
+        number + tf.cast(num_examples(element[1]), tf.int64)
+      ),
+    )
+
   def client_id(self) -> tf.Tensor:
     """Returns the client's id, int64[]; 0 without elements."""
     return tf.cond(
@@ -165,6 +203,7 @@ def reduce_slices(
   carry: _Carry,
   step: Callable[[_Carry, _Examples], _Carry],
   order: tf.Tensor | None = None,
+  is_wanted: Callable[[_Carry], tf.Tensor] | None = None,
 ) -> _Carry:
   """Calls `step` for each minibatch of some examples.
 
@@ -175,12 +214,18 @@ def reduce_slices(
     carry: The first argument of the first `step`, a structure of tensors.
     step: From carry and minibatch to carry.
     order: int32[n], the order to take the examples in, or `None`.
+    is_wanted: From carry to a bool[], whether a further step is wanted; `None`
+      wants all.
 
   Returns:
     The result of the last `step`.
   """
   if batch_size is None:
-    return step(carry, examples)
+    if is_wanted is None:
+      return step(carry, examples)
+    return tf.cond(
+      is_wanted(carry), lambda: step(carry, examples), lambda: carry
+    )
   size = num_examples(examples)
   batch_size = min(batch_size, tf.int32.max)  # No data is larger.
 
@@ -195,8 +240,13 @@ def reduce_slices(
       batch = tf.nest.map_structure(lambda x: tf.gather(x, places), examples)
     return stop, step(carry, batch)
 
+  def goes_on(start: tf.Tensor, carry: _Carry) -> tf.Tensor:
+    if is_wanted is None:
+      return start < size
+    return (start < size) & is_wanted(carry)
+
   return tf.while_loop(
-    lambda start, _: start < size,
+    goes_on,
     slice_and_step,
     (tf.constant(0), carry),
     parallel_iterations=1,

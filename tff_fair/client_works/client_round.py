@@ -186,10 +186,7 @@ class ClientRound:
     )
     return _Trained(
       client_id=trained.client_id,
-      num_examples=measures.tally.num_examples
-      // training_settings.num_epochs(
-        self.settings, trained.client_id, state["round_num"]
-      ),
+      num_examples=self._num_examples(trained.client_id, state, measures),
       hparams=hparams,
       trainable=trained.trainable,
       # Delta_k = theta - theta_k
@@ -200,6 +197,20 @@ class ClientRound:
       ),
       # Reported before any further pass makes the model forget them.
       metrics=model.unfinalized_metrics(measures.tally.metrics),
+    )
+
+  def _num_examples(
+    self,
+    client_id: tf.Tensor,
+    state: local_training.RoundState,
+    measures: local_training.Measures,
+  ) -> tf.Tensor:
+    """Returns n_k, int64[]."""
+    if self.settings.local_steps is not None:
+      # Steps may end amid the data, and see no example at all, or some twice.
+      return self.data.num_rows()
+    return measures.tally.num_examples // training_settings.num_epochs(
+      self.settings, client_id, state["round_num"]
     )
 
   def _result(

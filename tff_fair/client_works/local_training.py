@@ -10,7 +10,11 @@ import tensorflow_federated as tff
 
 from tff_fair.client_works import batches, local_model
 from tff_fair.client_works import tally as tallies
-from tff_fair.client_works.training_settings import TrainingSettings, num_epochs
+from tff_fair.client_works.training_settings import (
+  TrainingSettings,
+  num_epochs,
+  num_steps,
+)
 from tff_fair.learning_rate_decay import Hparams
 from tff_fair.tracing import with_autograph
 from tff_fair.types import TensorStructure
@@ -64,6 +68,7 @@ class Progress(NamedTuple):
     client_id: int64[]; 0 without examples.
     num_elements: int64[], elements of the data seen, over all epochs.
     measures: What is measured beside it; `()` where nobody asks.
+    steps_left: int64[], steps to take; `()` where epochs count.
   """
 
   trainable: local_model.Trainable
@@ -71,6 +76,7 @@ class Progress(NamedTuple):
   client_id: tf.Tensor
   num_elements: tf.Tensor
   measures: Measures | tuple[()]
+  steps_left: tf.Tensor | tuple[()] = ()
 
 
 def train(
@@ -83,7 +89,7 @@ def train(
   *,
   states: OptimizerStates | None = None,
 ) -> tuple[Progress, Measures]:
-  """Takes one optimizer step per minibatch, over all epochs.
+  """Takes one optimizer step per minibatch, over all epochs or local steps.
 
   Args:
     model: The model, which has received its weights.
@@ -107,7 +113,7 @@ def train(
   steps = _Steps(
     model, settings, optimizer, state["round_num"], received, probe_mu
   )
-  trained = _over_epochs(steps, state, received, states.model, data, measures)
+  trained = _over_all(steps, state, received, states.model, data, measures)
   assert isinstance(trained.measures, Measures)
   return trained, trained.measures
 
@@ -148,12 +154,12 @@ def train_weights(
     no_metrics=model.empty_metrics(),
     proximal_mu=proximal_mu,
   )
-  return _over_epochs(
+  return _over_all(
     steps, state, start, _initial_state(optimizer, start), data, ()
   ).trainable
 
 
-def _over_epochs(
+def _over_all(
   steps: "_Steps",
   state: RoundState,
   start: local_model.Trainable,
@@ -169,11 +175,19 @@ def _over_epochs(
     num_elements=zero,
     measures=measures,
   )
+  settings = steps.settings
   # Asked for only where somebody draws: it takes a look at the data.
-  is_drawn = isinstance(steps.settings.local_epochs, tuple)
+  is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
   client_id = data.client_id() if is_drawn else zero
-  epochs = num_epochs(steps.settings, client_id, state["round_num"])
-  return data.reduce(first, steps.over_element, epochs)
+  most = num_steps(settings, client_id, state["round_num"])
+  if most is None:
+    epochs = num_epochs(settings, client_id, state["round_num"])
+    return data.reduce(first, steps.over_element, epochs)
+  return data.reduce_while(
+    first._replace(steps_left=tf.cast(most, tf.int64)),
+    steps.over_element,
+    lambda progress: progress.steps_left,
+  )
 
 
 def probe_settings(
@@ -270,7 +284,12 @@ class _Steps:
       client_id=client_id, num_elements=progress.num_elements + 1
     )
     return batches.reduce_slices(
-      examples, self.settings.batch_size, progress, self._step, order
+      examples,
+      self.settings.batch_size,
+      progress,
+      self._step,
+      order,
+      None if self.settings.local_steps is None else _has_steps_left,
     )
 
   def _step(self, progress: Progress, batch: batches.Batch) -> Progress:
@@ -298,6 +317,8 @@ class _Steps:
         tallies.add(measures.tally, batch, output),
         self._moved_probe(*measures.probe),
       )
+    if self.settings.local_steps is not None:
+      progress = progress._replace(steps_left=progress.steps_left - 1)
     return progress._replace(
       trainable=trainable, optimizer=new_state, measures=measures
     )
@@ -308,6 +329,10 @@ class _Steps:
     gradient = _with_proximal(self._probe_mu, (tf.ones([]),), weight, _PROBE)
     new_state, moved = self._next(state, weight, gradient)
     return moved, new_state
+
+
+def _has_steps_left(progress: Progress) -> tf.Tensor:
+  return progress.steps_left > 0
 
 
 def _with_proximal(

@@ -21,6 +21,10 @@ class TrainingSettings:
       sliced. `None` takes each element as one minibatch.
     local_epochs: How often a client runs over its data: a number, or (least,
       greatest), between which each client draws one in each round.
+    local_steps: How many minibatches a client trains on, in the place of
+      `local_epochs`: a number, or (least, greatest), likewise. Beyond one run
+      over its data it begins the next. The number of examples that it reports
+      is then that of its rows. `None` counts epochs.
     local_epochs_seed: Seed of these draws, which depend on it, the client's id
       and the number of rounds in which any client counted. Nothing else is
       drawn from it.
@@ -45,6 +49,7 @@ class TrainingSettings:
 
   batch_size: int | None = None
   local_epochs: int | tuple[int, int] = 1
+  local_steps: int | tuple[int, int] | None = None
   local_epochs_seed: int = 0
   loss_at: str = "before"
   shuffle_seed: int | None = None
@@ -63,7 +68,16 @@ class TrainingSettings:
     """
     if self.batch_size is not None:
       checks.check_integer("batch_size", self.batch_size, minimum=1)
-    self._check_local_epochs()
+    checks.check_integer("local_epochs_seed", self.local_epochs_seed, minimum=0)
+    _check_drawn("local_epochs", self.local_epochs)
+    if self.local_steps is not None:
+      _check_drawn("local_steps", self.local_steps)
+      if self.local_epochs != 1:
+        raise checks.OptionError(
+          "local_steps",
+          f"Found local_steps={self.local_steps!r} beside "
+          f"local_epochs={self.local_epochs!r}. Leave one of the two out.",
+        )
     checks.check_choice("loss_at", self.loss_at, LOSS_AT)
     checks.check_number(
       "proximal_mu", self.proximal_mu, minimum=0, in_float32=True
@@ -78,23 +92,29 @@ class TrainingSettings:
           "client's data is a minibatch already. Shuffle the dataset instead.",
         )
 
-  def _check_local_epochs(self) -> None:
-    checks.check_integer("local_epochs_seed", self.local_epochs_seed, minimum=0)
-    if not isinstance(self.local_epochs, tuple):
-      checks.check_integer("local_epochs", self.local_epochs, minimum=1)
-      return
-    if len(self.local_epochs) != 2:
-      raise checks.OptionError(
-        "local_epochs",
-        "Expected local_epochs to be an integer or (least, greatest), found "
-        f"{self.local_epochs!r}.",
-      )
-    least, greatest = self.local_epochs
-    try:
-      checks.check_integer("the least local_epochs", least, minimum=1)
-      checks.check_integer("the greatest local_epochs", greatest, minimum=least)
-    except checks.OptionError as error:
-      raise checks.OptionError("local_epochs", str(error)) from error
+
+def _check_drawn(name: str, value: int | tuple[int, int]) -> None:
+  """Checks a number, or the least and the greatest that are drawn.
+
+  Raises:
+    TypeError: If it is of the wrong type.
+    OptionError: If it is out of range.
+  """
+  if not isinstance(value, tuple):
+    checks.check_integer(name, value, minimum=1)
+    return
+  if len(value) != 2:
+    raise checks.OptionError(
+      name,
+      f"Expected {name} to be an integer or (least, greatest), found "
+      f"{value!r}.",
+    )
+  least, greatest = value
+  try:
+    checks.check_integer(f"the least {name}", least, minimum=1)
+    checks.check_integer(f"the greatest {name}", greatest, minimum=least)
+  except checks.OptionError as error:
+    raise checks.OptionError(name, str(error)) from error
 
 
 def num_epochs(
@@ -112,10 +132,63 @@ def num_epochs(
   Returns:
     The number; an int64[] where it is drawn.
   """
-  if not isinstance(settings.local_epochs, tuple):
-    return settings.local_epochs
+  return _drawn(settings, settings.local_epochs, client_id, round_num)
+
+
+def num_steps(
+  settings: TrainingSettings,
+  client_id: int | tf.Tensor,
+  round_num: int | tf.Tensor,
+) -> int | tf.Tensor | None:
+  """Returns on how many minibatches a client trains in a round.
+
+  Args:
+    settings: How to train.
+    client_id: int64[].
+    round_num: int64[], t.
+
+  Returns:
+    The number; an int64[] where it is drawn, `None` where epochs count.
+  """
+  if settings.local_steps is None:
+    return None
+  return _drawn(settings, settings.local_steps, client_id, round_num)
+
+
+def num_trained_examples(
+  settings: TrainingSettings,
+  num_examples: int,
+  client_id: int,
+  round_num: int | tf.Tensor,
+) -> int:
+  """Returns on how many examples a client trains in a round, all passes.
+
+  Args:
+    settings: How to train.
+    num_examples: n_k, in one element.
+    client_id: The client's.
+    round_num: t.
+  """
+  steps = num_steps(settings, client_id, round_num)
+  if steps is None:
+    return num_examples * int(num_epochs(settings, client_id, round_num))
+  if num_examples == 0:
+    return 0
+  batch_size = settings.batch_size or num_examples
+  passes, more = divmod(int(steps), -(-num_examples // batch_size))
+  return passes * num_examples + min(more * batch_size, num_examples)
+
+
+def _drawn(
+  settings: TrainingSettings,
+  number: int | tuple[int, int],
+  client_id: int | tf.Tensor,
+  round_num: int | tf.Tensor,
+) -> int | tf.Tensor:
+  if not isinstance(number, tuple):
+    return number
   return batches.drawn_between(
-    *settings.local_epochs, settings.local_epochs_seed, client_id, round_num
+    *number, settings.local_epochs_seed, client_id, round_num
   )
 
 

@@ -97,8 +97,9 @@ def compose(
     defence: Bounds what single updates can do; `None` trusts all that count.
     **training: The attributes of `tff_fair.client_works.TrainingSettings`:
       `batch_size`, `local_epochs` (a number, or the least and the greatest that
-      clients draw), `local_epochs_seed`, `loss_at`, `shuffle_seed`,
-      `proximal_mu`, `learning_rate_decay`, `learning_rate_decay_kind`.
+      clients draw) or `local_steps` (likewise), `local_epochs_seed`, `loss_at`,
+      `shuffle_seed`, `proximal_mu`, `learning_rate_decay`,
+      `learning_rate_decay_kind`.
 
   Returns:
     A `tff.learning.templates.LearningProcess` whose `next` has the type

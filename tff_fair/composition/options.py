@@ -31,6 +31,7 @@ class TrainingOptions(TypedDict, total=False):
 
   batch_size: int | None
   local_epochs: int | tuple[int, int]
+  local_steps: int | tuple[int, int] | None
   local_epochs_seed: int
   loss_at: str
   shuffle_seed: int | None

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Iterator
 
 import tasks
-from tff_fair import methods
+from tff_fair import methods, typed_values
 from tff_fair.experiments import settings
 from tff_fair.experiments.errors import SpecError
 
@@ -62,6 +62,7 @@ def check(spec: RunSpec) -> None:
       "does not say what is to improve; give criterion, mean or worst_10.",
       value=spec.patience,
     )
+  _check_local_work(spec)
   _check_server_step(spec)
   _check_decays(spec)
   _check_attack(spec)
@@ -88,6 +89,25 @@ def _check_kept(spec: RunSpec) -> None:
       f"{spec.algorithm} trains personal models already, with its "
       "hyperparameter lam; leave personal_lam out.",
       value=spec.personal_lam,
+    )
+
+
+def _check_local_work(spec: RunSpec) -> None:
+  usual = spec.fields()["local_epochs"].default
+  if spec.local_steps is not None and spec.local_epochs != usual:
+    raise SpecError(
+      "local_steps",
+      f"takes the place of local_epochs, which is {spec.local_epochs}; leave "
+      "one of the two out.",
+      value=spec.local_steps,
+    )
+  mu = spec.all_hparams.get("mu", 0)
+  if spec.proximal_mu and mu:
+    raise SpecError(
+      "proximal_mu",
+      f"the proximal term of {spec.algorithm} is its hyperparameter mu, here "
+      f"{typed_values.text(mu)}; leave proximal_mu out, and set mu.",
+      value=spec.proximal_mu,
     )
 
 

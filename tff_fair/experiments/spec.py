@@ -26,7 +26,7 @@ from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.frozen_mapping import FrozenMapping
 from tff_fair.typed_values import Value
 
-_RANGES = ("local_epochs", "clients_per_round")
+_RANGES = ("local_epochs", "local_steps", "clients_per_round")
 _MAPPINGS = ("hparams", "task_options")
 
 

@@ -178,10 +178,10 @@ def build(
     **options: Options that hold for every method: `server_optimizer`,
       `server_learning_rate_decay`, `server_learning_rate_decay_kind`,
       `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
-      and the greatest that clients draw, seeded by `local_epochs_seed`),
-      `num_clients`, `aggregation`, `sum_factory`, `secure_bound`, `dp`,
-      `loss_at`, `shuffle_seed`, `proximal_mu`, `personal_lam`,
-      `keeps_optimizer_state`, `attack`, `defence`; see
+      and the greatest that clients draw, seeded by `local_epochs_seed`) or
+      `local_steps` (likewise), `num_clients`, `aggregation`, `sum_factory`,
+      `secure_bound`, `dp`, `loss_at`, `shuffle_seed`, `proximal_mu`,
+      `personal_lam`, `keeps_optimizer_state`, `attack`, `defence`; see
       `tff_fair.algorithms.compose`.
 
   Returns:

@@ -47,6 +47,7 @@ def test_texts_become_values():
     "--measure_improvement",
     "--personal_lam=0",
     "--data_dir=somewhere",
+    "--model_seed=3",
   ) == RunSpec(
     algorithm="fedfv",
     hparams={"tau": 1, "order": "random"},
@@ -57,7 +58,9 @@ def test_texts_become_values():
     measure_improvement=True,
     personal_lam=0.0,
     data_dir="somewhere",
+    model_seed=3,
   )
+  assert spec("--local_steps=3-3").local_steps == 3
   assert spec("--measure_improvement", "--nomeasure_improvement") == RunSpec()
 
 
@@ -88,6 +91,11 @@ def test_what_is_no_range_is_refused(text):
       ["--server_learning_rate_decay_kind=linear"],
       flags.IllegalFlagValueError,
       "one of exponential, inverse_time",
+    ),
+    (
+      ["--local_steps=3", "--local_epochs=2"],
+      SpecError,
+      "the place of local_epochs, which is 2",
     ),
     (
       ["--client_momentum=0.5"],

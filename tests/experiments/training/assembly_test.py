@@ -108,9 +108,37 @@ def test_every_optimizer_can_be_built(built):
 
 
 def test_the_seed_is_that_of_all_draws(built):
-  found = built(SMALL.replace(seed=7, local_epochs="1-3"))
+  found = built(SMALL.replace(seed=7, local_epochs="1-3", proximal_mu=0.5))
   assert found["shuffle_seed"] == found["local_epochs_seed"] == 7
   assert found["local_epochs"] == (1, 3)
+  assert found["local_steps"] is None
+  assert found["proximal_mu"] == 0.5
+  found = built(SMALL.replace(seed=7, local_steps="2-5"))
+  assert (found["local_epochs"], found["local_steps"]) == (1, (2, 5))
+
+
+def test_data_weights_and_draws_have_their_own_seeds(built):
+  first = assembly.load_task(SMALL)
+  data = assembly.load_task(SMALL.replace(data_seed=1))
+  model = assembly.load_task(SMALL.replace(model_seed=1))
+  draws = SMALL.replace(seed=1, data_seed=0, model_seed=0)
+
+  def parts(task):
+    weights, *_ = task.keras_model_fn().get_weights()
+    return task.train.load(0)[0].tobytes(), weights.tobytes()
+
+  examples, weights = parts(first)
+  assert parts(assembly.load_task(draws)) == (examples, weights)
+  assert parts(data)[0] != examples
+  assert parts(data)[1] == weights
+  assert parts(model)[0] == examples
+  assert parts(model)[1] != weights
+  assert built(draws)["shuffle_seed"] == 1
+  chosen = SMALL.replace(task_options={"num_clients": 6}, model="mlp_128")
+  assert (
+    parts(assembly.load_task(chosen.replace(seed=3, model_seed=0)))[1]
+    == parts(assembly.load_task(chosen))[1]
+  )
 
 
 @pytest.mark.parametrize(

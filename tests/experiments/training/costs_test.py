@@ -41,7 +41,7 @@ def of_client(task, algorithm, aggregation="streaming", loss_at="before"):
     ("fedavg", {"loss_at": "training"}, {"operations_besides": 0}),
     ("fedavg", {"loss_at": "after"}, {}),
     ("fedavg", {"aggregation": "two_phase"}, {"bytes_down_per_client": 16}),
-    ("ditto", {}, {"operations_per_epoch": 6 * NUM_PRODUCTS}),
+    ("ditto", {}, {"operations_of_training": 6 * NUM_PRODUCTS}),
     (
       "adafedadam",
       {},
@@ -54,7 +54,7 @@ def test_what_a_client_costs(task, algorithm, changes, expected):
     **{
       "bytes_down": NUM_BYTES,
       "bytes_up": NUM_BYTES + SIGNALS,
-      "operations_per_epoch": 3 * NUM_PRODUCTS,
+      "operations_of_training": 3 * NUM_PRODUCTS,
       "operations_besides": NUM_PRODUCTS,
       **expected,
     }
@@ -65,7 +65,7 @@ def test_what_a_round_costs():
   client = costs.ClientCosts(
     bytes_down=1000,
     bytes_up=100,
-    operations_per_epoch=10**12,
+    operations_of_training=10**12,
     operations_besides=7,
     bytes_down_per_client=16,
   )
@@ -73,7 +73,7 @@ def test_what_a_round_costs():
     client,
     sampling.Cohort([1, 2, 5], [1, 5]),
     np.array([10**6, 3]),
-    np.array([10, 2]),
+    np.array([10**7, 6]),
   )
   assert found == {
     "num_clients": 2,

@@ -41,6 +41,8 @@ CHANGES = {
   "client_learning_rate": {"client_learning_rate": 0.2},
   "batch_size": {"batch_size": 17},
   "local_epochs": {"local_epochs": 2},
+  "local_steps": {"local_steps": 2},
+  "proximal_mu": {"proximal_mu": 0.5},
   "client_learning_rate_decay": {"client_learning_rate_decay": 0.9},
   "client_learning_rate_decay_kind": {
     "client_learning_rate_decay": 0.9,

@@ -168,6 +168,8 @@ def _training(subject: Subject) -> list[str]:
 
 def _settings(run: Run) -> Mapping[str, str]:
   found = {name: run.flags.get(name) for name in _SHOWN}
+  if run.spec.local_steps is not None:
+    del found["local_epochs"]  # Steps take their place.
   rows = {name: typed_values.text(v) for name, v in found.items()}
   rows |= {
     name: value

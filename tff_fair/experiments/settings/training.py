@@ -1,6 +1,7 @@
 """The settings of the clients' local steps and the server's."""
 
 import dataclasses
+import math
 from typing import Literal
 
 from tff_fair import checks
@@ -14,6 +15,7 @@ OptimizerName = Literal[
   "adagrad",
   "adam",
   "adamw",
+  "amsgrad",
   "rmsprop",
   "yogi",
 ]
@@ -62,6 +64,22 @@ class TrainingSettings:
     "which each client draws anew in each round, as devices of unequal speed "
     "would.",
     **bounds.A_RANGE,
+  )
+  local_steps: int | str | None = declared.value(
+    None,
+    "How many minibatches a client trains on in a round, in the place of "
+    "epochs; or a range as 1-5, from which each client draws. Beyond one run "
+    "over its data it begins the next, in a new order. By default epochs "
+    "count.",
+    **bounds.A_RANGE,
+  )
+  proximal_mu: float = declared.value(
+    0.0,
+    "Weight mu of the proximal term mu/2 ||w - theta||^2 in each client's "
+    "loss, which holds it near the server, for any method; 0 adds none. "
+    "FedProx has its own, the hyperparameter mu.",
+    expects="a number in [0, inf) (in float32)",
+    is_valid=lambda value: 0 <= checks.as_float32(value) < math.inf,
   )
   client_learning_rate_decay: float | None = declared.value(
     None,

@@ -5,7 +5,7 @@ that the caller adds (`with_settings`) replace both.
 
 A file with `extends = "other"` is laid over another file: its title and its
 settings replace the other's, and so do its methods, where it has any. With
-`extends = ["one", "other"]` the other lies over the one, and the file over both.
+`extends = ["one", "other"]` the other lies over the one, the file over both.
 """
 
 import dataclasses

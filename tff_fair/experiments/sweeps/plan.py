@@ -31,24 +31,22 @@ _Hyperparameters = Mapping[str, Hyperparameter]
 # The fields that hold settings by name, with the beginnings of flat names.
 _FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
 # Settings that are younger than the names of folders.
+_YOUNGEST = (
+  *("data_seed", "model_seed", "local_steps", "proximal_mu"),
+  *("personal_lam", "client_momentum_kept"),
+  "client_learning_rate_decay_rounds",
+  *(f.name for f in dataclasses.fields(run_settings.CorrectionSettings)),
+)
 _LATER = (
   *("defence", "trimmed_share", "model", "clients_per_part"),
   *("secure_bound", "dp_noise", "dp_clip"),
-  *("data_seed", "model_seed"),
-  *(f.name for f in dataclasses.fields(run_settings.CorrectionSettings)),
-  *("personal_lam", "client_momentum_kept"),
-  "client_learning_rate_decay_rounds",
+  *_YOUNGEST,
 )
 _LATER_HPARAMS = ("loss_cap",)
-# The same where all settings of a run count: those that are not these.
-_LATER_DEFAULTS = {
+# Those that are younger than the names of lists of runs, with their defaults.
+_LATER_THAN_LISTS = {
   "model": None,
-  "data_seed": None,
-  "model_seed": None,
-  **{
-    f.name: f.default
-    for f in dataclasses.fields(run_settings.CorrectionSettings)
-  },
+  **{name: RunSpec.fields()[name].default for name in _YOUNGEST},
   **{
     f"{spec_text.TASK_OPTION}{name}": default
     for name, default in label_noise.Options().to_dict().items()
@@ -145,7 +143,7 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
       sorted(
         (name, value)
         for name, value in names.as_named(run.spec).items()
-        if name not in _LATER_DEFAULTS or value != _LATER_DEFAULTS[name]
+        if name not in _LATER_THAN_LISTS or value != _LATER_THAN_LISTS[name]
       )
     ),
   )

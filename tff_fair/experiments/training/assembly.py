@@ -122,7 +122,7 @@ def build(
       process,
       aggregation=aggregation,
       loss_at=spec.loss_at,
-      epochs=_epochs(spec),
+      trained_examples=_trained_examples(spec, task),
       num_sums=_num_sums(spec, aggregation),
       num_trials=_num_trials(spec),
       cache=cache,
@@ -361,11 +361,10 @@ def _check_parts(
     )
 
 
-def _epochs(spec: RunSpec) -> costs.Epochs:
-  """Returns a function from clients and a state to their epochs after it."""
+def _trained_examples(spec: RunSpec, task: tasks.Task) -> costs.TrainedExamples:
+  """Returns a function from clients and a state to their examples after it."""
   training = client_works.TrainingSettings(
-    local_epochs=learning_process.local_epochs(spec),
-    local_epochs_seed=spec.seed,
+    batch_size=spec.batch_size, **learning_process.local_work(spec)
   )
 
   def of_clients(client_ids: Sequence[int], state: rounds.State) -> np.ndarray:
@@ -373,7 +372,13 @@ def _epochs(spec: RunSpec) -> costs.Epochs:
     # Where clients keep something, tables of it are beside it.
     round_num = client_work.get("training", client_work)["round_num"]
     return np.array(
-      [int(client_works.num_epochs(training, k, round_num)) for k in client_ids]
+      [
+        client_works.num_trained_examples(
+          training, int(task.train.num_examples[k]), k, round_num
+        )
+        for k in client_ids
+      ],
+      np.int64,
     )
 
   return of_clients

@@ -25,8 +25,9 @@ import tff_fair
 from tff_fair import compilation_cache
 from tff_fair.experiments.training import multiply_accumulates, rounds, sampling
 
-# From clients and a state to the clients' epochs in the round after it.
-Epochs = Callable[[Sequence[int], rounds.State], np.ndarray]
+# From clients and a state to the number of examples that each client trains on
+# in the round after it: one that comes again counts again.
+TrainedExamples = Callable[[Sequence[int], rounds.State], np.ndarray]
 
 _TRAINING_PASS = 3  # In forward passes.
 _SIGNALS = tff_fair.ClientSignals(
@@ -41,7 +42,7 @@ class ClientCosts:
   Attributes:
     bytes_down: What it receives.
     bytes_up: What it sends, if it reports back.
-    operations_per_epoch: For each of its training examples, in an epoch.
+    operations_of_training: For each example that it trains on, each time.
     operations_besides: For each of its training examples, in passes that are
       made once in a round.
     bytes_down_later: What it receives beside, once it has trained.
@@ -50,7 +51,7 @@ class ClientCosts:
 
   bytes_down: int
   bytes_up: int
-  operations_per_epoch: int
+  operations_of_training: int
   operations_besides: int
   bytes_down_later: int = 0
   bytes_down_per_client: int = 0
@@ -62,7 +63,7 @@ def build(
   *,
   aggregation: str,
   loss_at: str,
-  epochs: Epochs,
+  trained_examples: TrainedExamples,
   num_sums: int = 1,
   num_trials: int = 0,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
@@ -74,8 +75,8 @@ def build(
     process: The learning process, as `tff_fair.algorithms.build` returns it.
     aggregation: The way in which updates are summed.
     loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
-    epochs: Returns the local epochs of clients, by id, in the round after a
-      state.
+    trained_examples: Returns on how many examples clients train, by id, in
+      the round after a state.
     num_sums: The number of sums that a client's update goes into.
     num_trials: The number of steps that a client tries in a line search.
     cache: Knows the operations of models that were counted before.
@@ -93,7 +94,7 @@ def build(
     costs,
     cohort,
     task.train.num_examples[cohort.reporting],
-    epochs(cohort.reporting, state),
+    trained_examples(cohort.reporting, state),
   )
 
 
@@ -143,7 +144,7 @@ def of_client(
     + sum(dtype.size for dtype in _SIGNALS)
     + tf.int64.size * searches
     + tf.float32.size * num_trials,
-    operations_per_epoch=_TRAINING_PASS
+    operations_of_training=_TRAINING_PASS
     * per_example
     * (1 + with_personal_model),
     operations_besides=besides + per_example * num_trials,
@@ -157,7 +158,7 @@ def of_round(
   costs: ClientCosts,
   cohort: sampling.Cohort,
   num_examples: np.ndarray,
-  epochs: np.ndarray,
+  trained_examples: np.ndarray,
 ) -> Mapping[str, int]:
   """Returns what a round costs.
 
@@ -168,14 +169,13 @@ def of_round(
     costs: What a client costs.
     cohort: The clients of the round.
     num_examples: int[m], training examples of those that report back.
-    epochs: int[m], their local epochs.
+    trained_examples: int[m], how many they train on; see `TrainedExamples`.
 
   Returns:
     `num_clients` that reported back, and `bytes_down`, `bytes_up` and
     `local_operations` of all clients together.
   """
   num_clients = len(cohort.reporting)
-  per_example = costs.operations_besides + costs.operations_per_epoch * epochs
   return {
     "num_clients": num_clients,
     "bytes_down": len(cohort.drawn) * costs.bytes_down
@@ -183,9 +183,9 @@ def of_round(
     + num_clients**2 * costs.bytes_down_per_client,
     "bytes_up": num_clients * costs.bytes_up,
     "local_operations": sum(
-      n * operations
-      for n, operations in zip(
-        num_examples.tolist(), per_example.tolist(), strict=True
+      n * costs.operations_besides + trained * costs.operations_of_training
+      for n, trained in zip(
+        num_examples.tolist(), trained_examples.tolist(), strict=True
       )
     ),
   }

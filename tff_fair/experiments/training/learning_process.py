@@ -29,6 +29,7 @@ _OPTIMIZERS: Mapping[str, str] = {
   "adagrad": "build_adagrad",
   "adam": "build_adam",
   "adamw": "build_adamw",
+  "amsgrad": "build_amsgrad",
   "rmsprop": "build_rmsprop",
   "yogi": "build_yogi",
 }
@@ -149,8 +150,8 @@ def arguments(
     "defence": defence(spec),
     "batch_size": spec.batch_size,
     "shuffle_seed": spec.seed,
-    "local_epochs": local_epochs(spec),
-    "local_epochs_seed": spec.seed,
+    "proximal_mu": spec.proximal_mu,
+    **local_work(spec),
     "learning_rate_decay": spec.client_learning_rate_decay,
     "learning_rate_decay_kind": spec.client_learning_rate_decay_kind,
     "learning_rate_decay_rounds": spec.client_learning_rate_decay_rounds,
@@ -161,9 +162,19 @@ def arguments(
   }
 
 
-def local_epochs(spec: RunSpec) -> int | tuple[int, int]:
-  """Returns the epochs of a client in a round, or the range they are of."""
-  least, most = number_range.bounds(spec.local_epochs)
+def local_work(spec: RunSpec) -> dict[str, Any]:
+  """Returns how long clients train, as `tff_fair.algorithms.build` takes it."""
+  return {
+    "local_epochs": _number_or_range(spec.local_epochs),
+    "local_steps": None
+    if spec.local_steps is None
+    else _number_or_range(spec.local_steps),
+    "local_epochs_seed": spec.seed,
+  }
+
+
+def _number_or_range(value: number_range.Value) -> int | tuple[int, int]:
+  least, most = number_range.bounds(value)
   return least if least == most else (least, most)
 
 
