@@ -1,5 +1,6 @@
 """Tests that the key of a process knows all settings that decide it."""
 
+import dataclasses
 import functools
 import typing
 
@@ -115,6 +116,10 @@ NOT_IN_THE_KEY = {
     "The loop decides what is called, and how often.",
   ),
   "evaluation_clients": "They are an argument of an evaluation.",
+  **{
+    field.name: "Labels are corrected before the first round."
+    for field in dataclasses.fields(settings.CorrectionSettings)
+  },
 }
 
 

@@ -28,9 +28,10 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks import label_noise
-from tff_fair import client_works, runtime
+from tff_fair import runtime
 from tff_fair.compilation_cache import CompilationCache
 from tff_fair.experiments import interruption
+from tff_fair.experiments.correcting import computations
 from tff_fair.experiments.correcting import record as records
 from tff_fair.experiments.correcting.record import Record
 from tff_fair.experiments.errors import SpecError
@@ -42,7 +43,7 @@ from tff_fair.experiments.training import (
   learning_process,
   sampling,
 )
-from tff_fair.label_correction import dimension, federated, relabelling
+from tff_fair.label_correction import dimension, relabelling
 
 # Keep what is drawn from one seed apart, here and from `sampling`.
 _ITERATIONS, _FINETUNING = 101, 102
@@ -134,7 +135,7 @@ class _Stages:
     self._initial = initial
     self._cohort = cohort
     self._cache = cache
-    self._round, self._predict = _computations(spec, task, cache)
+    self._round, self._predict = computations.build(spec, task, cache)
 
   def packed(self, weights: Sequence[np.ndarray]) -> Weights:
     """Returns model weights, given the trainable ones flat."""
@@ -197,7 +198,10 @@ class _Stages:
     clean = np.flatnonzero(record.levels <= spec.correction_clean)
     size = min(self._cohort, len(clean))
     process = learning_process.build(
-      _finetuning(spec), task, aggregation="streaming", cache=self._cache
+      computations.finetuning(spec),
+      task,
+      aggregation="streaming",
+      cache=self._cache,
     )
     state = process.set_model_weights(
       process.initialize(), self.packed(record.weights)
@@ -248,70 +252,6 @@ class _Stages:
       part = ids[start : start + _CLIENTS_PER_CALL]
       found += _by_client(self._predict(weights, train_data(part)))
     return found
-
-
-def _computations(
-  spec: RunSpec, task: tasks.Task, cache: CompilationCache
-) -> tuple[tff.Computation, tff.Computation]:
-  """Returns the round and the predictions: built now, or earlier."""
-  assert task.num_classes is not None
-  settings = client_works.TrainingSettings(
-    batch_size=spec.batch_size,
-    local_epochs=learning_process.local_epochs(spec),
-    local_epochs_seed=spec.seed,
-    shuffle_seed=spec.seed,
-  )
-  optimizer = (
-    spec.client_optimizer,
-    spec.client_learning_rate,
-    spec.client_momentum,
-  )
-  num_classes = task.num_classes
-  with_softmax = task.objective.activation == "softmax"
-
-  def build() -> dict[str, tff.Computation]:
-    return {
-      "round": federated.build_round(
-        task.model,
-        learning_process.build_optimizer(*optimizer),
-        settings,
-        num_classes=num_classes,
-        with_softmax=with_softmax,
-      ),
-      "predictions": federated.build_predictions(
-        task.model, num_classes=num_classes, with_softmax=with_softmax
-      ),
-    }
-
-  found = cache.compiled(
-    (
-      "label_correction",
-      settings,
-      optimizer,
-      num_classes,
-      with_softmax,
-      task.model_parts,
-    ),
-    build,
-  )
-  return found["round"], found["predictions"]
-
-
-def _finetuning(spec: RunSpec) -> RunSpec:
-  """Returns FedAvg with the run's clients, and nothing of its method."""
-  return spec.replace(
-    algorithm="fedavg",
-    hparams={},
-    aggregation=None,
-    loss_at="training",
-    defence="none",
-    client_learning_rate_decay=None,
-    server_optimizer=None,
-    server_momentum=None,
-    server_learning_rate=None,
-    server_learning_rate_decay=None,
-    server_learning_rate_decay_kind=None,
-  )
 
 
 def _by_client(
