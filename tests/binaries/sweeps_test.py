@@ -23,7 +23,7 @@ def planned_runs(name):
 
 
 def test_each_paper_with_experiments_has_files():
-  kinds = "_(table|figure|grid|emnist|interpol|bias|scaling)"
+  kinds = "_(table|figure|grid|emnist|interpol|improved|bias|scaling)"
   names = {re.split(kinds, name)[0] for name in FILES}
   assert names == {*PAPERS, *OTHERS}
 

@@ -9,7 +9,6 @@ from tff_fair.experiments import scores
 from tff_fair.experiments.comparing import client_statistics, measures
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.measures import Value
-from tff_fair.experiments.comparing.paired import Clients
 
 PERCENT = measures.MEASURES["mean"]
 LOWER = measures.MEASURES["std"]
@@ -93,30 +92,6 @@ def test_a_tail_by_examples_is_of_as_many_clients_of_average_size():
   found = of_clients([0.9, 0.3, 0.6], [3, 1, 2])
   assert found["weighted_worst_5"] == pytest.approx((0.3 + 0.6) / 2)
   assert found["worst_5"] == pytest.approx(0.3)
-
-
-def test_clients_drawn_twice_count_twice():
-  clients = measures.clients_of(
-    pd.DataFrame(
-      {
-        "client_id": range(4),
-        "num_examples": [1, 5, 2, 2],
-        "loss": 1.0,
-        "accuracy": [0.1, 0.9, 0.4, 0.7],
-      }
-    ),
-    scores.ACCURACY,
-  )
-  drawn = np.array([[2, 0, 1, 1], [0, 4, 0, 0]])
-  for name in client_statistics.WITHOUT_COLUMN:
-    statistic = measures.statistic(name)
-    for weights, found in zip(drawn, statistic(clients, drawn), strict=True):
-      again = [
-        np.repeat(values, weights) for values in clients if values is not None
-      ]
-      assert found == pytest.approx(
-        measures.of_statistic(name, Clients(*again), scores.ACCURACY)
-      )
 
 
 def test_an_rmse_is_an_error_itself():

@@ -45,9 +45,19 @@ def test_a_measure_of_drawn_clients_is_that_of_their_copies(name):
   assert found.shape == (20,)
   for value, times in zip(found, counts.astype(int), strict=True):
     accuracy, loss, examples = (np.repeat(v, times) for v in one[1:4])
+    errors, by_examples = (
+      1 - accuracy,
+      np.repeat(1 - accuracy, examples.astype(int)),
+    )
+    summary = metrics.fairness_summary(accuracy, examples)
     expected = {
+      **{f"weighted_{name}": value for name, value in summary.items()},
       **metrics.fairness_summary(accuracy),
       "weighted": np.average(accuracy, weights=examples),
+      "error": errors.mean(),
+      "error_relative_std": errors.std() / errors.mean(),
+      "weighted_error": by_examples.mean(),
+      "weighted_error_relative_std": by_examples.std() / by_examples.mean(),
       "loss": loss.mean(),
       "loss_std": loss.std(),
       "loss_max": loss.max(),

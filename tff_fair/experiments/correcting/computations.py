@@ -26,9 +26,8 @@ def build(
   assert task.num_classes is not None
   settings = client_works.TrainingSettings(
     batch_size=spec.batch_size,
-    local_epochs=learning_process.local_epochs(spec),
-    local_epochs_seed=spec.seed,
     shuffle_seed=spec.seed,
+    **learning_process.local_work(spec),
   )
   optimizer = (
     spec.client_optimizer,
@@ -74,7 +73,11 @@ def finetuning(spec: RunSpec) -> RunSpec:
     aggregation=None,
     loss_at="training",
     defence="none",
+    personal_lam=None,
+    client_momentum_kept=False,
+    proximal_mu=0.0,
     client_learning_rate_decay=None,
+    client_learning_rate_decay_rounds=1,
     server_optimizer=None,
     server_momentum=None,
     server_learning_rate=None,
