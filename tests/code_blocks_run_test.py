@@ -10,7 +10,7 @@ import pytest
 from tests import code_blocks, page_script
 from tests.source_tree import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # The set-up's notes on what it has installed, and of which file.
 LONG = ("experiments.md",)
 INSTALLED = ("requirements.txt", "pyproject.toml")

@@ -10,7 +10,7 @@ import pytest
 from tests.source_tree import ROOT
 
 README = ROOT / "README.md"
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SWEEPS = {path.stem for path in (ROOT / "binaries" / "sweeps").glob("*.toml")}
 
 _FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

@@ -13,7 +13,10 @@ from tff_fair import methods, typed_values
 
 ROOT = pathlib.Path(__file__).parents[2]
 # The documents, and what they show or link to.
-DOCUMENTS = ("*.md", "*.cff", "docs/*.*", "docs/site/*.css", "examples/*.*")
+DOCUMENTS = (
+  *("*.md", "*.cff", "docs/*.*", "docs/reproduction/*.md", "docs/site/*.css"),
+  "examples/*.*",
+)
 # What has public names, beside the methods.
 MODULES = (
   "tff_fair",
