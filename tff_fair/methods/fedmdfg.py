@@ -30,7 +30,7 @@ release remembers when cohorts change.
 import collections
 import dataclasses
 import math
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import tensorflow as tf
 
@@ -134,7 +134,7 @@ class FedMdfgRule(types.Rule):
     exclude_maximum=True,
   )
 
-  signals = ("loss",)
+  signals: ClassVar[tuple[str, ...]] = ("loss",)
   geometry = types.Geometry.GRAM
 
   def coefficients(
@@ -151,7 +151,7 @@ class FedMdfgRule(types.Rule):
     )
 
 
-class _RuleWithSlopes(FedMdfgRule):
+class SearchingFedMdfgRule(FedMdfgRule):
   """The same, for a search: reports <Delta_k / eta, d> as `slopes`."""
 
   signals = (*FedMdfgRule.signals, "learning_rate")
@@ -223,7 +223,7 @@ def build_fedmdfg(
     return composition.compose(model_fn, rule, **options)
   return composition.compose(
     model_fn,
-    _RuleWithSlopes(theta=rule.theta),
+    SearchingFedMdfgRule(theta=rule.theta),
     line_search=composition.LineSearch(
       factors=tuple(2.0**j for j in range(steps, -steps - 1, -1)),
       choose=chosen_step,

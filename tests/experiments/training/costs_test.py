@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,7 +22,9 @@ def task():
   return tasks.load("digits", num_clients=7, model="logistic_regression")
 
 
-def of_client(task, algorithm, aggregation="streaming", loss_at="before"):
+def of_client(
+  task, algorithm, aggregation="streaming", loss_at="before", **options
+):
   process = tff_fair.algorithms.build(
     algorithm,
     task.model_fn,
@@ -30,7 +34,7 @@ def of_client(task, algorithm, aggregation="streaming", loss_at="before"):
     loss_at=loss_at,
   )
   return costs.of_client(
-    task, process, aggregation=aggregation, loss_at=loss_at
+    task, process, aggregation=aggregation, loss_at=loss_at, **options
   )
 
 
@@ -61,12 +65,23 @@ def test_what_a_client_costs(task, algorithm, changes, expected):
   )
 
 
+def test_a_search_sends_the_direction_and_brings_the_losses_of_its_steps(task):
+  with_search = of_client(task, "fedavg", num_trials=7)
+  assert with_search == dataclasses.replace(
+    of_client(task, "fedavg"),
+    bytes_down_later=NUM_BYTES + 4,
+    bytes_up=NUM_BYTES + SIGNALS + 8 + 7 * 4,
+    operations_besides=(1 + 7) * NUM_PRODUCTS,
+  )
+
+
 def test_what_a_round_costs():
   client = costs.ClientCosts(
     bytes_down=1000,
     bytes_up=100,
     operations_of_training=10**12,
     operations_besides=7,
+    bytes_down_later=500,
     bytes_down_per_client=16,
   )
   found = costs.of_round(
@@ -77,7 +92,7 @@ def test_what_a_round_costs():
   )
   assert found == {
     "num_clients": 2,
-    "bytes_down": 3000 + 2 * 32,
+    "bytes_down": 3000 + 2 * 500 + 2 * 32,
     "bytes_up": 200,
     # Beyond 64 bits.
     "local_operations": 10**6 * (10**13 + 7) + 3 * (2 * 10**12 + 7),

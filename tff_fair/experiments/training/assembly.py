@@ -331,8 +331,8 @@ def _num_sums(spec: RunSpec, aggregation: str) -> int:
 
 def _num_trials(spec: RunSpec) -> int:
   """Returns the number of steps that a client tries in a line search."""
-  steps = int(spec.all_hparams.get("line_search", 0))
-  return 2 * steps + 1 if steps else 0
+  steps = spec.all_hparams.get("line_search")
+  return 2 * steps + 1 if isinstance(steps, int) and steps > 0 else 0
 
 
 def _check_parts(
