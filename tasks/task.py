@@ -58,7 +58,7 @@ class Split:
       there, and the class numbers, or the labels in their own units.
     true_labels: Where labels were replaced (`tasks.label_noise`), maps a client
       id to the labels before that, in the order of `load`.
-    noise_levels: Where labels are noisy, the share of them that was drawn anew,
+    noise_levels: Where labels are noisy, the share of them that was replaced,
       by client id, float64[num_clients].
   """
 
