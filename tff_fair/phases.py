@@ -20,6 +20,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
   _build: Callable[[], Sequence[tff.Computation]]
   _before: Callable[[Sequence[Any]], Sequence[Any]] | None
   _after: Callable[[Sequence[Any], Any], Any] | None
+  _build_uncut: Callable[[], tff.Computation] | None
 
   @classmethod
   def of(
@@ -29,6 +30,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     *,
     before: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
     after: Callable[[Sequence[Any], Any], Any] | None = None,
+    uncut: Callable[[], tff.Computation] | None = None,
   ) -> PhasedComputation:
     """Returns a computation with phases.
 
@@ -40,6 +42,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
         makes those of the first phase; `None` leaves them as they are.
       after: Likewise. It makes the result of `whole` from the arguments of
         `whole` and the result of the last phase; `None` leaves it as it is.
+      uncut: Returns `uncut`, if there is one.
     """
     phased = cls(
       computation_proto=tff.framework.serialize_computation(whole),
@@ -49,6 +52,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     phased._build = build
     phased._before = before
     phased._after = after
+    phased._build_uncut = uncut
     return phased
 
   @functools.cached_property
@@ -67,6 +71,11 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     phases = tuple(self._build())
     self._check(phases)
     return phases
+
+  @functools.cached_property
+  def uncut(self) -> tff.Computation | None:
+    """All phases in one computation, from `arguments` to before `result`."""
+    return None if self._build_uncut is None else self._build_uncut()
 
   @property
   def has_ends(self) -> bool:

@@ -25,6 +25,11 @@ def table_of(rows):
   }
 
 
+def table_as_rows(table):
+  ids, rows = table.values()
+  return dict(zip(ids.tolist(), rows, strict=True))
+
+
 def assert_same(table, rows):
   for name, column in table_of(rows).items():
     np.testing.assert_array_equal(table[name], column)
@@ -58,7 +63,10 @@ def test_rows_are_put_in_by_id():
   for _ in range(12):
     ids = rng.permutation(IDS)[: rng.integers(0, len(IDS))]
     rows = rng.normal(size=(len(ids), WIDTH)).astype(np.float32)
+    before = table
     table = updated(table, ids, [rows[:2], rows[2:]])
+    others = table_of(dict(zip(ids.tolist(), rows, strict=True)))
+    assert_same(client_table.put_in(before, others), table_as_rows(table))
     expected.update(zip(ids.tolist(), rows, strict=True))
     assert_same(table, expected)
 

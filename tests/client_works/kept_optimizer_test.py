@@ -76,7 +76,8 @@ def trained(name, theta, client_id, velocity, rate):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_momentum_goes_on_by_id_over_rounds(name):
-  process, state = build(name), None
+  process = build(name)
+  state = process.initialize()
   velocities: dict[int, np.ndarray] = {}
   unit: dict[int, float] = {}
   for t, cohort in enumerate(COHORTS):
@@ -137,7 +138,8 @@ def test_who_does_not_count_keeps_the_momentum_it_has(bad):
 
 
 def test_personal_models_train_with_a_momentum_of_their_own():
-  process, state, v = build(personal_lam=0.7), None, theta_of(0)
+  process, v = build(personal_lam=0.7), theta_of(0)
+  state = process.initialize()
   for t in range(2):
     state = run(process, state, (3,), t).state
     velocity, theta = 0.0, theta_of(t)  # It starts anew.

@@ -53,13 +53,25 @@ def test_what_clients_keep_goes_with_phases_and_stacks(name):
     keeps_optimizer_state=True,
     attack=client_works.Attack(kind="bias", strength=3.0, client_ids=(31,)),
   )
-  state = process.initialize()
+  own = own_rows.OwnRowsProcess(process, process.next.uncut, 0)
+  state = own.initialize()
   for cohort in ((12, 3, 8, 5), (31, 3, 5, 17)):
     clients = [*map(problem.client, cohort)]
+    whole = problem.run(process, state, clients, 0)
+    problem.assert_equal(own.next(state, clients), whole)
     state = problem.run_both(process, state, clients).state
   seen = [3, 5, 8, 12, 17, 31]
   for table in ("personal", "optimizer"):
     assert state.client_work[table]["client_id"].tolist() == seen
+
+
+def test_larger_cohorts_are_the_runtimes_to_cut():
+  class Process:
+    def next(self, state, clients):
+      return state, len(clients)
+
+  own = own_rows.OwnRowsProcess(Process(), None, 2)
+  assert own.next("state", [1, 2, 3]) == ("state", 3)
 
 
 def test_a_part_gets_the_rows_of_its_own_clients():

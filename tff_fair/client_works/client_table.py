@@ -144,6 +144,27 @@ def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
   ]
 
 
+def put_in(table: Table, others: Table) -> Table:
+  """Returns a table with the rows of another one put in, as `updated` does.
+
+  Args:
+    table: The table, of arrays. It is copied once, since it may be large.
+    others: Another one, of different clients or the same.
+  """
+  id_name, rows_name = table
+  known, rows, new, new_rows = (
+    np.asarray(column) for t in (table, others) for column in t.values()
+  )
+  ids = np.union1d(known, new)
+  if len(ids) == len(known):
+    all_rows = np.array(rows)
+  else:
+    all_rows = np.empty([len(ids), *rows.shape[1:]], rows.dtype)
+    all_rows[np.searchsorted(ids, known)] = rows
+  all_rows[np.searchsorted(ids, new)] = new_rows
+  return collections.OrderedDict([(id_name, ids), (rows_name, all_rows)])
+
+
 def build_update(columns: Columns) -> tff.Computation:
   """Builds the computation that puts the clients' rows into the table.
 

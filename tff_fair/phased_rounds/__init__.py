@@ -13,11 +13,13 @@ from tff_fair.phased_rounds.line_search import (
   Trials,
   with_line_search,
 )
+from tff_fair.phased_rounds.own_rows import OwnRowsProcess
 from tff_fair.phased_rounds.round_parts import RoundParts
 
 __all__ = [
   "Choice",
   "LineSearch",
+  "OwnRowsProcess",
   "RoundParts",
   "Trials",
   "with_line_search",

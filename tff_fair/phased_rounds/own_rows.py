@@ -6,10 +6,10 @@ way, in the place of T d for each call.
 """
 
 import collections
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.client_works import batches, client_table
@@ -18,6 +18,36 @@ from tff_fair.phased_rounds import round_parts
 # In the state of client work in which clients keep something, all but this is
 # tables.
 _TRAINING = "training"
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnRowsProcess:
+  """A process in which the rows of a cohort alone travel in every round.
+
+  Results are those of the process, bit for bit, and sooner: to move a table of
+  84 MB there and back took as long as the rest of a round of Ditto.
+
+  Attributes:
+    process: The process.
+    next_of_own: A round as `build` returns it.
+    clients_per_part: The most clients of a part; 0 never cuts. The runtime cuts
+      larger cohorts, and then moves no other rows anyway.
+  """
+
+  process: tff.learning.templates.LearningProcess
+  next_of_own: tff.Computation
+  clients_per_part: int
+
+  def initialize(self) -> Any:
+    """Returns the state before the first round."""
+    return self.process.initialize()
+
+  def next(self, state: Any, client_data: Sequence[Any]) -> Any:
+    """Runs a round; returns its `state` and `metrics`."""
+    if 0 < self.clients_per_part < len(client_data):
+      return self.process.next(state, client_data)
+    args = [state, client_data]
+    return with_whole_tables(args, self.next_of_own(*with_own_rows(args)))
 
 
 def build(
@@ -90,18 +120,13 @@ def with_whole_tables(args: Sequence[Any], last: Any) -> Any:
   client_work = collections.OrderedDict(
     [
       *of_cohort.items(),
-      *((n, _joined(table, of_cohort[n])) for n, table in before.items()),
+      *(
+        (n, client_table.put_in(table, of_cohort[n]))
+        for n, table in before.items()
+      ),
     ]
   )
   return last._replace(state=last.state._replace(client_work=client_work))
-
-
-def _joined(
-  before: client_table.Table, of_cohort: client_table.Table
-) -> client_table.Table:
-  client_id, rows = of_cohort.values()
-  table = client_table.updated(before, client_id, [rows])
-  return tf.nest.map_structure(lambda column: column.numpy(), table)
 
 
 def _tables(state: tff.structure.Struct) -> Mapping[str, client_table.Table]:

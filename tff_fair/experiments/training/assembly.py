@@ -58,6 +58,7 @@ class Plan:
     dp: The noise for differential privacy, if there is any.
     cache: What earlier programs have compiled.
     worker_data: Files of the examples, if workers have them.
+    next_of_own: See `learning_process.Built`.
   """
 
   task: tasks.Task
@@ -72,6 +73,7 @@ class Plan:
   dp: privacy.DifferentialPrivacy | None
   cache: compilation_cache.CompilationCache
   worker_data: WorkerData | None = None
+  next_of_own: tff.Computation | None = None
 
 
 def build(
@@ -100,7 +102,7 @@ def build(
   attack = _attack(spec, task.num_clients, evaluated)
   aggregation = _aggregation(spec)
   dp = private_rounds.noise(spec, clients_per_round)
-  process = learning_process.build(
+  process, next_of_own = learning_process.build(
     spec, task, aggregation=aggregation, attack=attack, dp=dp, cache=cache
   )
   _check_parts(spec, process, aggregation, clients_per_round)
@@ -137,6 +139,7 @@ def build(
     dp=dp,
     cache=cache,
     worker_data=at_workers,
+    next_of_own=next_of_own,
   )
 
 

@@ -1,7 +1,9 @@
 """The learning process of a run: built now, or by an earlier program."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
@@ -42,6 +44,22 @@ _SETTINGS_OF_OPTIONS = {
 }
 
 
+_NEXT_OF_OWN = "next_of_own"
+
+
+class Built(NamedTuple):
+  """The process of a run.
+
+  Attributes:
+    process: The process.
+    next_of_own: Where clients keep something, the round of
+      `tff_fair.phased_rounds.OwnRowsProcess`.
+  """
+
+  process: tff.learning.templates.LearningProcess
+  next_of_own: tff.Computation | None
+
+
 def build(
   spec: RunSpec,
   task: tasks.Task,
@@ -50,8 +68,8 @@ def build(
   attack: client_works.Attack | None = None,
   dp: privacy.DifferentialPrivacy | None = None,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
-) -> tff.learning.templates.LearningProcess:
-  """Returns the process of a run.
+) -> Built:
+  """Returns the process of a run, and its round with the rows of a cohort.
 
   Args:
     spec: The run.
@@ -68,7 +86,9 @@ def build(
 
   def computations() -> compilation_cache.Computations:
     process = build_now(spec, task, chosen)
+    uncut = getattr(process.next, "uncut", None)
     return {
+      **({} if uncut is None else {_NEXT_OF_OWN: uncut}),
       "initialize_fn": process.initialize,
       "next_fn": process.next,
       "get_model_weights": process.get_model_weights,
@@ -77,11 +97,13 @@ def build(
       "set_hparams_fn": process.set_hparams,
     }
 
-  return tff.learning.templates.LearningProcess(
+  compiled = {
     **cache.compiled(
       ("process", spec.algorithm, chosen, task.model_parts), computations
     )
-  )
+  }
+  next_of_own = compiled.pop(_NEXT_OF_OWN, None)
+  return Built(tff.learning.templates.LearningProcess(**compiled), next_of_own)
 
 
 def build_now(

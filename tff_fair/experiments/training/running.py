@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow_federated as tff
 
-from tff_fair import files, runtime, summing
+from tff_fair import files, phased_rounds, runtime, summing
 from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
@@ -319,8 +319,13 @@ def _rounds(
     if round_num <= spec.total_rounds:
       train_data.prepare(sample(round_num).reporting)
 
+  process: rounds.Process = plan.process
+  if plan.next_of_own is not None:
+    process = phased_rounds.OwnRowsProcess(
+      plan.process, plan.next_of_own, spec.clients_per_part
+    )
   return rounds.Rounds(
-    plan.process,
+    process,
     sample=sample,
     train_data=train_data,
     costs=plan.costs,
