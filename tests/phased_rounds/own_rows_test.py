@@ -134,7 +134,7 @@ def test_personal_models_are_evaluated_in_parts():
   whole = evaluate(weights, table, clients)
   context = tff.framework.get_context_stack().current
   parts = local.compute(  # One worker computes evaluations as a whole.
-    context.invoke,
+    lambda comp, arg: lambda: context.invoke(comp, arg),
     forms.phases_of(evaluate),
     tff.structure.Struct.unnamed(weights, table, clients),
     2,

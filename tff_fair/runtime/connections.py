@@ -2,11 +2,10 @@
 
 import asyncio
 import concurrent.futures
-import contextlib
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 import grpc
 import tensorflow_federated as tff
@@ -17,8 +16,11 @@ from tff_fair.runtime import (
   shared_memory,
   shared_values,
   stubs,
+  threads,
   workers,
 )
+
+_Result = TypeVar("_Result")
 
 _CHANNEL_OPTIONS = (
   ("grpc.max_receive_message_length", -1),
@@ -178,6 +180,11 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     if executor is not None:
       executor.close()
 
+  def check_running(self) -> None:
+    """Raises a `RuntimeError` if this program's worker has ended."""
+    if self._process is not None:
+      self._process.check_running(patience=1.0)
+
   def close(self) -> None:
     """Frees the worker's memory, and leaves the worker.
 
@@ -222,20 +229,20 @@ class ConcurrentContext(tff.framework.AsyncContext):
   def __init__(self, context: tff.framework.AsyncExecutionContext) -> None:
     """Takes the context that computes."""
     self._context = context
-    self._loop = asyncio.new_event_loop()
-    # A daemon does not keep a program alive that is interrupted in a round.
-    self._thread = threading.Thread(target=self._run, daemon=True)
-    self._thread.start()
-
-  def _run(self) -> None:
-    with contextlib.closing(self._loop):
-      self._loop.run_forever()
+    self._thread = threads.LoopThread()
 
   def submit(self, comp: Any, arg: Any) -> concurrent.futures.Future[Any]:
     """Starts to compute `comp(arg)`; returns the result to come."""
-    return asyncio.run_coroutine_threadsafe(
-      self._context.invoke(comp, arg), self._loop
-    )
+    return self.run(self._context.invoke(comp, arg))
+
+  def run(
+    self, work: Coroutine[Any, Any, _Result]
+  ) -> concurrent.futures.Future[_Result]:
+    """Starts other work in its thread; returns the result to come.
+
+    Executors are used in one thread alone.
+    """
+    return self._thread.submit(work)
 
   async def invoke(self, comp: Any, arg: Any) -> Any:
     """Computes `comp(arg)`."""
@@ -243,5 +250,4 @@ class ConcurrentContext(tff.framework.AsyncContext):
 
   def close(self, *, patience: float = 0.0) -> None:
     """Ends the thread, and waits so many seconds for it."""
-    self._loop.call_soon_threadsafe(self._loop.stop)
-    self._thread.join(timeout=patience)
+    self._thread.close(patience=patience)

@@ -25,8 +25,8 @@ from tff_fair.runtime import (
   workers,
 )
 from tff_fair.runtime.dask_engine import addresses
+from tff_fair.runtime.parts import calls, cutting, remote_worker, worker_pool
 from tff_fair.runtime.parts import context as parts_context
-from tff_fair.runtime.parts import cutting, remote_worker, worker_pool
 
 _SECONDS_TO_CLOSE = 1.0
 
@@ -39,13 +39,12 @@ def _compile_in_the_clear(comp: tff.Computation) -> Any:
 
 def _create_context(
   executors: connections.WorkerExecutors,
-  *,
-  simulate_secure_sums: bool = False,
+  compile_now: Callable[[tff.Computation], Any] = native.compile_now,
 ) -> tff.framework.AsyncExecutionContext:
   """Creates a context as TFF's native backend does."""
   return tff.framework.AsyncExecutionContext(
     executors,
-    _compile_in_the_clear if simulate_secure_sums else native.compile_now,
+    compile_now,
     transform_args=tff.tensorflow.transform_args,
     transform_result=tff.tensorflow.transform_result,
   )
@@ -112,15 +111,17 @@ def use_local(
       default_num_clients=default_num_clients,
       stream_structs=stream_structs,
     )
-    context = _create_context(
-      executors, simulate_secure_sums=simulate_secure_sums
+    compile_now = (
+      _compile_in_the_clear if simulate_secure_sums else native.compile_now
     )
+    context = _create_context(executors, compile_now)
     local = supervised_contexts.LocalContext(
       connections.ConcurrentContext(context),
       executors,
       worker,
       start,
       clients_per_part,
+      part_calls=calls.Calls(executors, compile_now),
     )
     # Runs first: closing must not wait for a round that nobody awaits any more.
     opened.callback(local.close)

@@ -31,6 +31,7 @@ except ImportError:
 __all__ = [
   "check",
   "executor_pb2",
+  "fetch",
   "new_request",
   "pair",
   "remote_executor",
@@ -103,7 +104,7 @@ def _missing_names() -> Iterator[str]:
   if executor_pb2 is None:
     yield "module executor_pb2"
     return
-  for name in ("CreateStructRequest", "CreateValueRequest"):
+  for name in ("ComputeRequest", "CreateStructRequest", "CreateValueRequest"):
     if not hasattr(executor_pb2, name):
       yield f"executor_pb2.{name}"
   for path in _OF_VALUES:
@@ -145,6 +146,16 @@ def send(
   """Sends a request to the worker, and returns the value there."""
   reference = executor._stub.create_value(request).value_ref
   return remote_executor.RemoteValue(reference, type_spec, executor)
+
+
+def fetch(
+  executor: tff.framework.RemoteExecutor, value: remote_executor.RemoteValue
+) -> executor_pb2.Value:
+  """Returns a value of the worker as the message in which it comes."""
+  request = executor_pb2.ComputeRequest(
+    executor=executor._executor_id, value_ref=value.reference
+  )
+  return executor._stub.compute(request).value
 
 
 def pair(

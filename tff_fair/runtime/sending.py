@@ -21,7 +21,11 @@ class SendingExecutor(tff.framework.RemoteExecutor):
   async def create_value(
     self, value: Any, type_spec: tff.Type | None = None
   ) -> Any:
-    """Sends a value, and returns it in the worker."""
+    """Sends a value, or what `keep` returned; returns it in the worker."""
+    if isinstance(value, executor_pb2.Value):
+      request = private_tff.new_request(self)
+      request.value.CopyFrom(value)
+      return private_tff.send(self, request, type_spec)
     if isinstance(value, tff.Computation) or (
       private_tff.streams_structs(self)
       and isinstance(type_spec, tff.StructType)
@@ -30,6 +34,15 @@ class SendingExecutor(tff.framework.RemoteExecutor):
     request = private_tff.new_request(self)
     write(request.value, value, tff.to_type(type_spec))
     return private_tff.send(self, request, type_spec)
+
+  async def keep(self, value: Any) -> Any:
+    """Returns a value of the worker for `create_value`, of any executor.
+
+    As a message it is neither taken apart here nor put together again.
+    """
+    if private_tff.streams_structs(self):
+      return await value.compute()
+    return private_tff.fetch(self, value)
 
 
 def write(message: executor_pb2.Value, value: Any, type_spec: tff.Type) -> None:

@@ -102,6 +102,12 @@ def may_be_large(tensor_type: tff.TensorType) -> bool:
 
 
 @functools.lru_cache(_MOST_COMPUTATIONS)
+def num_large(type_spec: tff.Type) -> int:
+  """Returns how many tensors of a result may be worth sharing."""
+  return sum(map(may_be_large, tensor_types(type_spec)))
+
+
+@functools.lru_cache(_MOST_COMPUTATIONS)
 def build_reader(
   type_spec: tff.FederatedType, shared: tuple[bool, ...]
 ) -> tff.Computation:

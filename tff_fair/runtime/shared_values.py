@@ -40,9 +40,11 @@ class SharingExecutor(resident_values.ResidentExecutor):
     self, value: Any, type_spec: tff.Type | None = None
   ) -> Any:
     """Returns the value in the worker."""
-    if not isinstance(
-      type_spec, tff.FederatedType
-    ) or not shared_tensors.is_at_server(type_spec):
+    if (
+      isinstance(value, private_tff.executor_pb2.Value)
+      or not isinstance(type_spec, tff.FederatedType)
+      or not shared_tensors.is_at_server(type_spec)
+    ):
       return await super().create_value(value, type_spec)
     leaves = [*shared_tensors.leaves(value, type_spec.member)]
     shared = tuple(
@@ -87,14 +89,10 @@ class SharingExecutor(resident_values.ResidentExecutor):
 
   async def _compute(self, value_ref: Any, type_spec: tff.Type) -> Any:
     """Returns a value of the worker, as numbers of this program."""
-    if private_tff.streams_structs(self) or not shared_tensors.is_at_server(
-      type_spec
-    ):
+    if not self._shares(type_spec):
       return await super()._compute(value_ref, type_spec)
     tensor_types = [*shared_tensors.tensor_types(type_spec)]
     may_be_large = [*map(shared_tensors.may_be_large, tensor_types)]
-    if not any(may_be_large) or not shared_memory.has_room(sum(may_be_large)):
-      return await super()._compute(value_ref, type_spec)
     files = [
       shared_memory.SharedFile() if is_candidate else None
       for is_candidate in may_be_large
@@ -118,6 +116,21 @@ class SharingExecutor(resident_values.ResidentExecutor):
       for leaf, file, tensor_type in zip(sent, files, tensor_types, strict=True)
     ]
     return shared_tensors.structured(iter(leaves), type_spec)
+
+  async def keep(self, value: Any) -> Any:
+    """Returns a value of the worker for `create_value`, as `sending` does."""
+    if self._shares(value.type_signature):
+      return await value.compute()
+    return await super().keep(value)
+
+  def _shares(self, type_spec: tff.Type) -> bool:
+    """Returns whether arrays of a result may be shared."""
+    if private_tff.streams_structs(self) or not shared_tensors.is_at_server(
+      type_spec
+    ):
+      return False
+    num_large = shared_tensors.num_large(type_spec)
+    return num_large > 0 and shared_memory.has_room(num_large)
 
   async def _send(self, comp: tff.Computation) -> Any:
     """Returns a computation in the worker."""

@@ -7,7 +7,7 @@ that is lost is an error, and its connection is not used any more.
 import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import grpc
@@ -59,11 +59,30 @@ class LocalStub(tff.framework.RemoteExecutorGrpcStub):
     self._disposals.put(None)
 
   def _dispose_in_turn(self) -> None:
-    while (request := self._disposals.get()) is not None:
-      # A worker that is gone has dropped everything.
-      with contextlib.suppress(grpc.RpcError, tff.framework.RetryableError):
-        if not self.is_lost:
-          super().dispose(request)
+    has_ended = False
+    while not has_ended:
+      waiting = [self._disposals.get()]
+      with contextlib.suppress(queue.Empty):
+        while True:
+          waiting.append(self._disposals.get_nowait())
+      has_ended = None in waiting
+      for request in _joined(waiting):
+        # A worker that is gone has dropped everything.
+        with contextlib.suppress(grpc.RpcError, tff.framework.RetryableError):
+          if not self.is_lost:
+            super().dispose(request)
+
+
+def _joined(requests: Sequence[Any]) -> Iterable[Any]:
+  """Returns one request to drop values for each executor; `None`s are none."""
+  by_executor: dict[str, Any] = {}
+  for request in requests:
+    if request is None:
+      continue
+    joined = by_executor.setdefault(request.executor.id, request)
+    if joined is not request:
+      joined.value_ref.extend(request.value_ref)
+  return by_executor.values()
 
 
 class RemoteStub(LocalStub):

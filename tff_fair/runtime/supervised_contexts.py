@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, supervision, workers
-from tff_fair.runtime.parts import cutting, forms, local
+from tff_fair.runtime import connections, supervision, threads, workers
+from tff_fair.runtime.parts import calls, cutting, forms, local
 
 _MOST_LOST_IN_A_ROW = 3
 _SECONDS_TO_END = 0.5
@@ -37,6 +37,8 @@ class LocalContext(tff.framework.SyncContext):
     worker: workers.Worker,
     start: Callable[[], workers.Worker],
     clients_per_part: int,
+    *,
+    part_calls: calls.Calls | None = None,
   ) -> None:
     """Takes what it needs.
 
@@ -46,8 +48,12 @@ class LocalContext(tff.framework.SyncContext):
       worker: The worker.
       start: Starts another one like it.
       clients_per_part: The most clients of a part; 0 never cuts.
+      part_calls: Makes the calls of parts, by the executors, in the thread of
+        the context; by default the context makes them.
     """
     self._context = context
+    self._part_calls = part_calls
+    self._under_way: list[concurrent.futures.Future[Any]] = []
     self._executors = executors
     self._worker = worker
     self._start = start
@@ -74,20 +80,55 @@ class LocalContext(tff.framework.SyncContext):
       cut = cutting.cut(comp, arg, self._clients_per_part)
     if cut is None:
       return self._invoke_whole(comp, arg)
-    return local.compute(
-      self._invoke_whole, cut.phases, arg, cut.clients_per_part
-    )
+    try:
+      return local.compute(
+        self._begin_part, cut.phases, arg, cut.clients_per_part
+      )
+    finally:
+      for future in self._under_way:  # Nobody waits for it any more.
+        future.cancel()
 
   def _invoke_whole(self, comp: Any, arg: Any) -> Any:
     """Computes in one call, which is repeated if its worker is lost."""
+    return self._begin(lambda: self._context.submit(comp, arg))()
+
+  def _begin_part(self, comp: Any, arg: Any) -> Callable[[], Any]:
+    """Begins a call of a part; returns what waits for its result."""
+    if (part_calls := self._part_calls) is None:
+      return self._begin(lambda: self._context.submit(comp, arg))
+    return self._begin(lambda: self._context.run(part_calls.call(comp, arg)))
+
+  def _begin(
+    self, submit: Callable[[], concurrent.futures.Future[Any]]
+  ) -> Callable[[], Any]:
+    """Begins a call; returns what waits for its result, and may repeat it."""
     if self._is_closed:
       raise RuntimeError(connections.NO_WORKERS)
     if self._is_abandoned:  # In the middle of what nobody waited for.
       self._replace()
+    if (supervised := supervision.current()) is not None:
+      supervised.check()
+    future, worker = self._submitted(submit), self._worker
+    return lambda: self._result(submit, future, worker)
+
+  def _submitted(
+    self, submit: Callable[[], concurrent.futures.Future[Any]]
+  ) -> concurrent.futures.Future[Any]:
+    future = submit()
+    self._under_way = [f for f in self._under_way if not f.done()]
+    self._under_way.append(future)
+    return future
+
+  def _result(
+    self,
+    submit: Callable[[], concurrent.futures.Future[Any]],
+    future: concurrent.futures.Future[Any],
+    worker: workers.Worker,
+  ) -> Any:
+    """Waits for a result; repeats the call if its worker is lost."""
     supervised = supervision.current()
     if supervised is None:
-      return self._context.submit(comp, arg).result()
-    supervised.check()
+      return future.result()
     lost: _LostError | None = None
     for _ in range(_MOST_LOST_IN_A_ROW):
       try:
@@ -97,7 +138,9 @@ class LocalContext(tff.framework.SyncContext):
             "computes this again, with the same result."
           )
           self._replace()
-        return self._wait(self._context.submit(comp, arg), supervised)
+        if worker is not self._worker:  # It was lost, with this call or before.
+          future, worker = self._submitted(submit), self._worker
+        return self._wait(future, supervised)
       except _LostError as error:
         lost = error
     raise supervision.WorkerLostError(
@@ -145,6 +188,8 @@ class LocalContext(tff.framework.SyncContext):
 
   def _replace(self) -> None:
     self._worker.stop()
+    # Other calls fail with it, and must not take the new one for theirs.
+    concurrent.futures.wait(self._under_way, timeout=_SECONDS_TO_END)
     try:
       self._worker = self._start()
       self._executors.replace(self._worker)
@@ -177,26 +222,9 @@ class AsynchronousContext(tff.framework.AsyncContext):
     if asyncio.iscoroutine(arg):
       arg = await arg
     return await asyncio.wrap_future(
-      _in_thread(lambda: self._invoke(comp, arg))
+      threads.in_thread(lambda: self._invoke(comp, arg))
     )
 
   def _invoke(self, comp: Any, arg: Any) -> Any:
     with self._lock:
       return self._context.invoke(comp, arg)
-
-
-def _in_thread(compute: Callable[[], Any]) -> concurrent.futures.Future[Any]:
-  """Computes in a thread of its own; returns the result to come."""
-  result: concurrent.futures.Future[Any] = concurrent.futures.Future()
-
-  def run() -> None:
-    # Nobody may wait for it any more.
-    with contextlib.suppress(concurrent.futures.InvalidStateError):
-      try:
-        result.set_result(compute())
-      except BaseException as error:
-        result.set_exception(error)
-
-  # A daemon does not keep a program alive that waits no longer.
-  threading.Thread(target=run, daemon=True).start()
-  return result

@@ -13,7 +13,8 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tff_fair import algorithms, evaluation, runtime
 from tff_fair.experiments import settings
-from tff_fair.runtime import supervised_contexts
+from tff_fair.runtime import private_tff, supervised_contexts
+from tff_fair.runtime.parts import calls as part_calls
 from tff_fair.runtime.parts import cutting, engine, forms
 
 
@@ -77,13 +78,14 @@ def num_datasets(arg):
 def calls(monkeypatch):
   """The numbers of clients in each call that a worker gets."""
   found = []
-  invoke = supervised_contexts.LocalContext._invoke_whole
+  for name in ("_invoke_whole", "_begin_part"):
+    call = getattr(supervised_contexts.LocalContext, name)
 
-  def record(self, comp, arg):
-    found.append(num_datasets(arg))
-    return invoke(self, comp, arg)
+    def record(self, comp, arg, *, call=call):
+      found.append(num_datasets(arg))
+      return call(self, comp, arg)
 
-  monkeypatch.setattr(supervised_contexts.LocalContext, "_invoke_whole", record)
+    monkeypatch.setattr(supervised_contexts.LocalContext, name, record)
   return found
 
 
@@ -135,14 +137,18 @@ def test_clients_that_do_not_count_and_some_that_come_twice(name):
   )
 
 
-def test_a_part_whose_worker_is_lost_is_computed_again(monkeypatch, calls):
+@pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
+@pytest.mark.parametrize("num_called", [2, 3, 4])
+def test_parts_whose_worker_is_lost_are_computed_again(
+  name, num_called, monkeypatch, calls
+):
   clients = [*map(client, range(7))]
-  expected = run("fedavg", clients, 3)
+  expected = run(name, clients, 3)
   said, lost = [], []
   invoke = supervised_contexts.LocalContext._wait
 
   def lose_one(self, future, supervised):
-    if len(calls) == 2 and not lost:
+    if len(calls) == num_called and not lost:
       lost.append(self.worker.pid)
       os.kill(self.worker.pid, signal.SIGKILL)
     return invoke(self, future, supervised)
@@ -150,11 +156,45 @@ def test_a_part_whose_worker_is_lost_is_computed_again(monkeypatch, calls):
   monkeypatch.setattr(supervised_contexts.LocalContext, "_wait", lose_one)
   calls.clear()
   with runtime.supervised(say=said.append):
-    found = run("fedavg", clients, 3)
+    found = run(name, clients, 3)
   assert_equal(found, expected)
   assert len(lost) == 1
   assert [line.startswith(f"The worker (process {lost[0]})") for line in said]
   assert calls == [3, 3, 1, 0]
+
+
+def test_an_error_in_a_part_leaves_the_worker_of_use():
+  clients = [*map(client, range(7))]
+  expected = run("fedavg", clients, 3)
+  (worker,) = runtime.worker_pids()
+  wrong = tf.data.Dataset.from_tensors({"x": [[1.0]]})
+  with pytest.raises(Exception, match=r"(?i)type|shape|struct"):
+    run("fedavg", [*clients[:4], wrong, *clients[4:]], 3)
+  assert_equal(run("fedavg", clients, 3), expected)
+  assert runtime.worker_pids() == (worker,)
+
+
+@pytest.mark.parametrize("most_bytes", [0, 2**40])
+@pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
+def test_calls_under_way_together_and_alone_are_equal(
+  name, most_bytes, monkeypatch
+):
+  clients = [*map(client, range(20))]
+  expected = run(name, clients, 2)
+  monkeypatch.setattr(part_calls, "_MOST_BYTES_BESIDE_OTHERS", most_bytes)
+  assert_equal(run(name, clients, 2), expected)
+
+
+def test_without_private_names_of_tff_parts_are_equal(monkeypatch):
+  clients = [*map(client, range(20))]
+  expected = run("fedmgda_plus", clients, 2)
+  try:
+    monkeypatch.setattr(private_tff, "check", lambda: False)
+    runtime.use_local()
+    assert_equal(run("fedmgda_plus", clients, 2), expected)
+  finally:
+    monkeypatch.undo()
+    runtime.use_local()
 
 
 def test_values_of_a_program_are_computed_in_parts():

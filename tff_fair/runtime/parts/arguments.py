@@ -12,6 +12,8 @@ from typing import Any
 
 import tensorflow_federated as tff
 
+from tff_fair.runtime import private_tff
+
 
 class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
   """A value, or a structure of values, that goes to each worker once.
@@ -23,7 +25,8 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
     """Takes the value.
 
     Args:
-      value: As TFF's contexts take it, an `Argument`, or a `Struct` of such.
+      value: As TFF's contexts take it, as `SendingExecutor.keep` returns it, an
+        `Argument`, or a `Struct` of such.
       type_spec: Its type.
     """
     self._value = value
@@ -49,6 +52,15 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
       return {tff.CLIENTS: len(self._value)}
     return {}
 
+  def fetch(self) -> Any:
+    """Returns the value as TFF's contexts return results."""
+    value = self._value
+    if _is_message(value):
+      value, _ = tff.framework.deserialize_value(value, self._type_spec)
+    return tff.tensorflow.transform_result(
+      tff.types.type_to_py_container(value, self._type_spec)
+    )
+
   async def ingest(self, executor: Any) -> Any:
     """Returns the value in the worker of an executor."""
     if executor not in self._sent:
@@ -56,6 +68,8 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
     return self._sent[executor]
 
   async def _send(self, executor: Any) -> Any:
+    if _is_message(self._value):
+      return await executor.create_value(self._value, self._type_spec)
     if not _is_structure(self._value, self._type_spec):
       # As TFF's contexts do with what a user gave.
       value = tff.tensorflow.transform_args(self._value)
@@ -86,6 +100,11 @@ def of_call(comp: tff.Computation, args: Sequence[Any]) -> Any:
   return tff.structure.Struct.unnamed(
     *(of(arg, element) for arg, element in zip(args, parameter, strict=True))
   )
+
+
+def _is_message(value: Any) -> bool:
+  message = private_tff.executor_pb2
+  return message is not None and isinstance(value, message.Value)
 
 
 def _is_structure(value: Any, type_spec: tff.Type) -> bool:

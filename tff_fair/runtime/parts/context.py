@@ -1,15 +1,12 @@
 """A context that computes on an engine of several workers."""
 
-import asyncio
 import concurrent.futures
-import contextlib
 import math
-import threading
 from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, supervision
+from tff_fair.runtime import connections, supervision, threads
 from tff_fair.runtime.parts import cutting, forms, rounds
 from tff_fair.runtime.parts import engine as engines
 
@@ -39,15 +36,7 @@ class PartsContext(tff.framework.SyncContext):
     self._clients_per_part = clients_per_part
     self._num_parts = num_parts
     self._is_closed = False
-    self._loop = asyncio.new_event_loop()
-    # A daemon does not keep a program alive that is interrupted in a round.
-    self._thread = threading.Thread(target=self._run, daemon=True)
-    self._thread.start()
-
-  def _run(self) -> None:
-    with contextlib.closing(self._loop):
-      self._loop.run_forever()
-      self._loop.run_until_complete(_cancel_others())
+    self._thread = threads.LoopThread()
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Computes `comp(arg)`.
@@ -71,9 +60,7 @@ class PartsContext(tff.framework.SyncContext):
     """Starts to compute `comp(arg)`; returns the result to come."""
     if self._is_closed:
       raise RuntimeError(connections.NO_WORKERS)
-    return asyncio.run_coroutine_threadsafe(
-      self._compute(comp, arg), self._loop
-    )
+    return self._thread.submit(self._compute(comp, arg))
 
   async def _compute(self, comp: Any, arg: Any) -> Any:
     part_size = self._part_size(forms.num_clients(comp, arg))
@@ -94,16 +81,7 @@ class PartsContext(tff.framework.SyncContext):
   def close(self, *, patience: float = 0.0) -> None:
     """Ends the thread, and waits so many seconds for it."""
     self._is_closed = True
-    self._loop.call_soon_threadsafe(self._loop.stop)
-    self._thread.join(timeout=patience)
-
-
-async def _cancel_others() -> None:
-  """Ends what nobody waits for any more; asyncio would tell of each task."""
-  others = asyncio.all_tasks() - {asyncio.current_task()}
-  for task in others:
-    task.cancel()
-  await asyncio.gather(*others, return_exceptions=True)
+    self._thread.close(patience=patience)
 
 
 def _tell_of_silence(seconds: float) -> None:

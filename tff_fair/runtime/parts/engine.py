@@ -1,5 +1,6 @@
 """An engine: where the calls that make up a round are computed."""
 
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
 import tensorflow_federated as tff
@@ -27,8 +28,8 @@ class Engine(Protocol):
       What stands for the value as an argument of `call`.
     """
 
-  async def call(self, comp: tff.Computation, *args: Any) -> Any:
-    """Computes `comp(*args)` in any one worker.
+  def call(self, comp: tff.Computation, *args: Any) -> Awaitable[Any]:
+    """Computes `comp(*args)` in any one worker; may begin before an await.
 
     Args:
       comp: As TFF traced it. An engine is called with the same objects again

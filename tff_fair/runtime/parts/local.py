@@ -1,44 +1,61 @@
 """Rounds in parts in one worker: one part after the other."""
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, TypeAlias
 
 import tensorflow_federated as tff
 
+from tff_fair.runtime import threads
 from tff_fair.runtime.parts import arguments, forms, rounds
 
-# Computes a computation with its argument, and waits for the result.
-Invoke = Callable[[tff.Computation, Any], Any]
+# Begins to compute a computation with its argument; returns what waits for the
+# result and returns it.
+Begin: TypeAlias = Callable[[tff.Computation, Any], Callable[[], Any]]
+
+# The worker gets so many parts before it has ended one.
+_NUM_AHEAD = 1
 
 
 class _LocalEngine:
-  """Computes each call at once, so that nothing has to wait for anything."""
+  """Waits in the thread that calls, so that no await has to wait."""
 
-  def __init__(self, invoke: Invoke) -> None:
-    self._invoke = invoke
+  def __init__(self, begin: Begin) -> None:
+    self._begin = begin
 
   async def put(self, value: Any, type_spec: tff.Type) -> Any:
     return arguments.of(value, type_spec)
 
-  async def call(self, comp: tff.Computation, *args: Any) -> Any:
-    return self._invoke(comp, arguments.of_call(comp, args))
+  def call(self, comp: tff.Computation, *args: Any) -> Awaitable[Any]:
+    return _Begun(self._begin(comp, arguments.of_call(comp, args)))
 
   async def fetch(self, result: Any) -> Any:
-    return result
+    return result.fetch() if isinstance(result, arguments.Argument) else result
+
+
+class _Begun:
+  """A call that has begun."""
+
+  def __init__(self, wait: Callable[[], Any]) -> None:
+    self._wait = wait
+
+  def __await__(self) -> Generator[None, None, Any]:
+    yield from ()
+    return self._wait()
 
 
 def compute(
-  invoke: Invoke,
+  begin: Begin,
   phases: Sequence[forms.Phase],
   arg: tff.structure.Struct,
   clients_per_part: int,
 ) -> Any:
   """Computes a computation in one worker, part by part.
 
-  The sums of a group of parts are merged before the next group is computed.
+  The sums of a group of parts are merged before the next group is computed,
+  except for the part that has begun already.
 
   Args:
-    invoke: Computes a call there.
+    begin: Begins a call there.
     phases: Those of the computation.
     arg: Its arguments, one for each element of its parameter.
     clients_per_part: The size of the parts.
@@ -46,22 +63,14 @@ def compute(
   Returns:
     The result.
   """
-  engine = _LocalEngine(invoke)
-  return finished(
+  # Without an event loop, this works in a notebook, which has one already.
+  return threads.finished(
     rounds.compute(
-      engine, phases, arg, clients_per_part, for_each=rounds.in_turn
+      _LocalEngine(begin),
+      phases,
+      arg,
+      clients_per_part,
+      for_each=rounds.in_turn,
+      num_ahead=_NUM_AHEAD,
     )
   )
-
-
-def finished(coroutine: Coroutine[Any, Any, Any]) -> Any:
-  """Returns the result of a coroutine that never has to wait.
-
-  It needs no event loop: it runs in the thread that called, as a single call
-  does.
-  """
-  try:
-    coroutine.send(None)
-  except StopIteration as result:
-    return result.value
-  raise RuntimeError("A call of the local engine has to wait.")

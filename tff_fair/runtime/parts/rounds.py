@@ -63,6 +63,7 @@ async def compute(
   clients_per_part: int,
   *,
   for_each: ForEach = at_once,
+  num_ahead: int = 0,
 ) -> Any:
   """Computes a computation on an engine, part by part.
 
@@ -72,6 +73,8 @@ async def compute(
     arg: Its arguments, one for each element of its parameter.
     clients_per_part: The size of the parts; the last one may be smaller.
     for_each: How to go through parts: `at_once` or `in_turn`.
+    num_ahead: How many parts are called ahead of the one that is waited for, on
+      an engine that begins a call at once.
 
   Returns:
     The result.
@@ -83,7 +86,7 @@ async def compute(
   for phase in phases:
     given = [*first, *results]
     result = await _compute_phase(
-      engine, phase, given, clients_per_part, for_each
+      engine, phase, given, clients_per_part, for_each, num_ahead
     )
     results.append(await engine.fetch(result))
   return results[-1] if ends is None else ends.result(args, results[-1])
@@ -95,21 +98,28 @@ async def _compute_phase(
   given: Sequence[Any],
   clients_per_part: int,
   for_each: ForEach,
+  num_ahead: int,
 ) -> Any:
   by_place: dict[bool, list[Any]] = {False: [], True: []}
   for value, at_clients in zip(given, phase.is_at_clients, strict=True):
     by_place[at_clients].append(value)
   server = await engine.put(_struct(by_place[False]), phase.server_type)
-  parts = [*_parts(by_place[True], clients_per_part)]
   nobody = _struct([[] for _ in by_place[True]])
+
+  to_call = dict(enumerate(_parts(by_place[True], clients_per_part)))
+  tree = _tree(len(to_call))
+  called: dict[int, Awaitable[Any]] = {}
 
   async def summed(node: _Node) -> Any:
     if isinstance(node, int):
-      return await engine.call(phase.up_to_merge, server, parts[node])
+      for number in range(node, node + num_ahead + 1):
+        if number in to_call:
+          part = to_call.pop(number)
+          called[number] = engine.call(phase.up_to_merge, server, part)
+      return await called.pop(node)
     sums = _struct(await for_each(summed, node))
     return await engine.call(phase.merge(len(node)), sums)
 
-  tree = _tree(len(parts))
   sums = _struct(await for_each(summed, tree))
   return await engine.call(phase.finish(len(tree)), server, nobody, sums)
 

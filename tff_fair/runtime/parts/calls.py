@@ -1,0 +1,128 @@
+"""Calls of parts in one worker, of which several may be under way.
+
+While the worker computes a call, the program sends the arguments of the next
+one. Sums stay as the messages in which they come: nobody needs their numbers
+before all parts are merged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_fair.runtime import connections, sending, threads
+from tff_fair.runtime.parts import arguments
+
+# A call that takes more than this computes alone, because the worker keeps the
+# updates of a part to the end of its call. Others fill the cores that the end
+# of the call before leaves idle.
+_MOST_BYTES_BESIDE_OTHERS = 64 * 2**20
+
+
+# Of a computation: by how it is compiled, what it is compiled to. TFF hashes a
+# computation by all of its content, so that a dictionary of such is slow.
+_COMPILED = "compiled_for_parts_of_tff_fair"
+
+
+class _Compiled(NamedTuple):
+  """A computation as the worker takes it.
+
+  Attributes:
+    computation: The computation.
+    num_bytes: The size of its arguments at the server.
+  """
+
+  computation: tff.Computation
+  num_bytes: float
+
+
+class Calls:
+  """Makes calls in one worker."""
+
+  def __init__(
+    self,
+    executors: connections.WorkerExecutors,
+    compile_now: Callable[[tff.Computation], tff.Computation],
+  ) -> None:
+    """Takes what it needs.
+
+    Args:
+      executors: Those of the worker; nobody else's thread may use them.
+      compile_now: Returns a computation as the worker takes it.
+    """
+    self._executors = executors
+    self._compile_now = compile_now
+    self._alone = asyncio.Lock()
+
+  async def call(self, comp: tff.Computation, arg: Any) -> arguments.Argument:
+    """Computes `comp(arg)`.
+
+    Args:
+      comp: One of `forms.Phase`.
+      arg: As `arguments.of_call` returns it.
+
+    Returns:
+      The result, for further calls and for `fetch`.
+    """
+    compiled, num_bytes = self._compile(comp)
+    argument = arguments.of(arg, comp.type_signature.parameter)
+    executor = self._executors.create_executor(argument.cardinality)
+    try:
+      function = await executor.create_value(compiled, compiled.type_signature)
+      remote = await argument.ingest(executor)
+      num_clients = argument.cardinality.get(tff.CLIENTS, 1)
+      async with self._turn(num_clients * num_bytes):
+        # The worker answers when it has computed.
+        result = await asyncio.wrap_future(
+          threads.in_thread(
+            lambda: threads.finished(executor.create_call(function, remote))
+          )
+        )
+      if isinstance(executor, sending.SendingExecutor):
+        kept = await executor.keep(result)
+      else:
+        kept = await result.compute()
+    except tff.framework.RetryableError:
+      self._executors.check_running()
+      raise
+    return arguments.Argument(kept, comp.type_signature.result)
+
+  def _compile(self, comp: tff.Computation) -> _Compiled:
+    known = vars(comp).setdefault(_COMPILED, {})
+    if self._compile_now not in known:
+      known[self._compile_now] = _Compiled(
+        self._compile_now(comp), _num_bytes(comp.type_signature.parameter)
+      )
+    found: _Compiled = known[self._compile_now]
+    return found
+
+  def _turn(
+    self, num_bytes: float
+  ) -> contextlib.AbstractAsyncContextManager[Any]:
+    """Returns when a call that takes so much may begin."""
+    if num_bytes <= _MOST_BYTES_BESIDE_OTHERS:
+      return contextlib.nullcontext()
+    return self._alone
+
+
+def _num_bytes(type_spec: tff.Type) -> float:
+  """Returns the size of tensors at the server; infinite if nobody knows it."""
+  if isinstance(type_spec, tff.StructType):
+    return sum(map(_num_bytes, type_spec))
+  if isinstance(type_spec, tff.FederatedType):
+    at_server = type_spec.placement is tff.SERVER
+    return _num_bytes(type_spec.member) if at_server else 0
+  if not isinstance(type_spec, tff.TensorType):
+    return math.inf
+  shape, dtype = type_spec.shape, np.dtype(type_spec.dtype)
+  if shape is None or None in shape:
+    return math.inf
+  if not issubclass(dtype.type, (np.number, np.bool_)):
+    return 0  # Texts are short.
+  return math.prod(shape) * dtype.itemsize
