@@ -33,7 +33,7 @@ def test_all_runs_of_an_included_file_are_valid(name):
   sweep, planned = planned_runs(name)
   assert sweep.title
   assert {run.method for run in planned} == {m.name for m in sweep.methods}
-  assert len({run.spec.seed for run in planned}) >= 3
+  assert len({run.spec.seeds for run in planned}) >= 3
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -130,6 +130,7 @@ def test_fednova_divides_by_the_steps():
   )
   sizes = [len(small_problem.client_arrays()[k][1]) for k in ids]
   updates, drawn = [], []
+  used: list[tuple[np.ndarray, np.ndarray]]
   for client_id, size in zip(ids, sizes, strict=True):
     trained = client_works.num_trained_examples(settings, size, client_id, 0)
     minibatches = passes(client_id)

@@ -68,7 +68,7 @@ class Progress(NamedTuple):
     client_id: int64[]; 0 without examples.
     num_elements: int64[], elements of the data seen, over all epochs.
     measures: What is measured beside it; `()` where nobody asks.
-    steps_left: int64[], steps to take; `()` where epochs count.
+    steps_left: int64[], steps to take; 0 where epochs count.
   """
 
   trainable: local_model.Trainable
@@ -76,7 +76,7 @@ class Progress(NamedTuple):
   client_id: tf.Tensor
   num_elements: tf.Tensor
   measures: Measures | tuple[()]
-  steps_left: tf.Tensor | tuple[()] = ()
+  steps_left: tf.Tensor
 
 
 def train(
@@ -174,6 +174,7 @@ def _over_all(
     client_id=zero,
     num_elements=zero,
     measures=measures,
+    steps_left=zero,
   )
   settings = steps.settings
   # Asked for only where somebody draws: it takes a look at the data.

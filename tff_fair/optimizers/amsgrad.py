@@ -55,9 +55,13 @@ class _AmsGrad(tff.learning.optimizers.Optimizer):
       (w, *moments)
       if g is None
       else _step(
-        *(w, g, moments),
-        *(tf.cast(h, w.dtype) for h in (rate, beta_1, beta_2)),
-        tf.cast(state["epsilon"], w.dtype),
+        w,
+        g,
+        moments,
+        rate=tf.cast(rate, w.dtype),
+        beta_1=tf.cast(beta_1, w.dtype),
+        beta_2=tf.cast(beta_2, w.dtype),
+        epsilon=tf.cast(state["epsilon"], w.dtype),
       )
       for w, g, *moments in zip(
         *map(tf.nest.flatten, (weights, gradients)),
@@ -129,6 +133,7 @@ def _step(
   weight: tf.Tensor,
   gradient: tf.Tensor,
   moments: list[tf.Tensor],
+  *,
   rate: tf.Tensor,
   beta_1: tf.Tensor,
   beta_2: tf.Tensor,

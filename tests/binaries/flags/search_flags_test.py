@@ -60,7 +60,8 @@ def test_a_file_says_how_to_search(file):
     "qfedavg-num_clients=10",
     "qfedavg-num_clients=20",
   ]
-  assert {one.seeds for one in studies} == {("0", "1")}
+  for one in studies:
+    assert one.seeds == ({"seed": "0"}, {"seed": "1"})
   assert {name: str(d) for name, d in studies[2].space.items()} == {
     "hparam.q": "0:5",
     "client_learning_rate": "0.001:1:log",
@@ -87,7 +88,7 @@ def test_the_command_line_replaces_what_a_file_says(file):
   assert (settings.trials, settings.objectives) == (4, ("std",))
   assert (settings.sampler, settings.pruner) == ("random", "median")
   (one,) = study.of_sweep(sweep)
-  assert one.seeds == ("3",)
+  assert one.seeds == ({"seed": "3"},)
   assert one.space["batch_size"].range == Range(1, 64, is_logarithmic=True)
   assert one.space["batch_size"].is_integer
   assert one.space["client_learning_rate"].choices == ("0.1", "0.2")
