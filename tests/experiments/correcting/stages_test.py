@@ -147,9 +147,6 @@ def test_without_correction_nothing_changes(tmp_path):
     ),
     ({"attack": "scaling", "attack_strength": -1.0}, "attack", "honest"),
     ({"aggregation": "secure"}, "aggregation", "noise level"),
-    ({"correction_share": 1.5}, "correction_share", r"\[0, 1\]"),
-    ({"correction_neighbors": 1}, "correction_neighbors", "2 or more"),
-    ({"label_correction": "other"}, "label_correction", "fedcorr"),
   ],
 )
 def test_what_does_not_go_together_is_an_error(changes, field, words):

@@ -1,8 +1,12 @@
 """The computations of the stages, from the settings of a run."""
 
+import dataclasses
+from typing import NamedTuple
+
 import tensorflow_federated as tff
 
 import tasks
+import tff_fair
 from tff_fair import client_works
 from tff_fair.compilation_cache import CompilationCache
 from tff_fair.experiments.spec import RunSpec
@@ -10,77 +14,85 @@ from tff_fair.experiments.training import learning_process
 from tff_fair.label_correction import federated
 
 
+class Computations(NamedTuple):
+  """What the stages compute over clients.
+
+  Attributes:
+    correct: A round of the first stage, as `federated.build_round` returns it.
+    predict: As `federated.build_predictions` returns it.
+    initialize: These four are of FedAvg's learning process, for the second
+      stage.
+    next: Runs a round.
+    set_model_weights: From a state and weights to a state.
+    get_model_weights: From a state to weights.
+  """
+
+  correct: tff.Computation
+  predict: tff.Computation
+  initialize: tff.Computation
+  next: tff.Computation
+  set_model_weights: tff.Computation
+  get_model_weights: tff.Computation
+
+
 def build(
   spec: RunSpec, task: tasks.Task, cache: CompilationCache
-) -> tuple[tff.Computation, tff.Computation]:
-  """Returns the round of the first stage, and the predictions.
+) -> Computations:
+  """Returns the computations: built now, or by an earlier program.
+
+  Clients train as in the run, but at a rate that stays.
 
   Args:
-    spec: The run, whose clients train.
-    task: The model.
+    spec: The run.
+    task: The model, and the number of clients.
     cache: What earlier programs have compiled.
-
-  Returns:
-    What `federated.build_round` and `federated.build_predictions` return.
   """
   assert task.num_classes is not None
-  settings = client_works.TrainingSettings(
-    batch_size=spec.batch_size,
-    shuffle_seed=spec.seed,
-    **learning_process.local_work(spec),
+  chosen = learning_process.arguments(
+    spec, task.num_clients, "streaming", attack=None
   )
-  optimizer = (
-    spec.client_optimizer,
-    spec.client_learning_rate,
-    spec.client_momentum,
-  )
+  work = {
+    field.name: chosen[field.name]
+    for field in dataclasses.fields(client_works.TrainingSettings)
+    if field.name in chosen and "decay" not in field.name
+  } | {"loss_at": "training"}
+  weighting, optimizer = chosen["client_weighting"], chosen["client_optimizer"]
   num_classes = task.num_classes
   with_softmax = task.objective.activation == "softmax"
 
   def build_now() -> dict[str, tff.Computation]:
-    return {
-      "round": federated.build_round(
+    client_optimizer = learning_process.build_optimizer(*optimizer)
+    fedavg = tff_fair.algorithms.build(
+      "fedavg",
+      task.model,
+      client_optimizer=client_optimizer,
+      client_weighting=weighting,
+      **work,
+    )
+    return Computations(
+      correct=federated.build_round(
         task.model,
-        learning_process.build_optimizer(*optimizer),
-        settings,
+        client_optimizer,
+        client_works.TrainingSettings(**work),
         num_classes=num_classes,
         with_softmax=with_softmax,
       ),
-      "predictions": federated.build_predictions(
+      predict=federated.build_predictions(
         task.model, num_classes=num_classes, with_softmax=with_softmax
       ),
-    }
+      initialize=fedavg.initialize,
+      next=fedavg.next,
+      set_model_weights=fedavg.set_model_weights,
+      get_model_weights=fedavg.get_model_weights,
+    )._asdict()
 
-  found = cache.compiled(
-    (
-      "label_correction",
-      settings,
-      optimizer,
-      num_classes,
-      with_softmax,
-      task.model_parts,
-    ),
-    build_now,
+  key = (
+    "label_correction",
+    work,
+    weighting,
+    optimizer,
+    num_classes,
+    with_softmax,
+    task.model_parts,
   )
-  return found["round"], found["predictions"]
-
-
-def finetuning(spec: RunSpec) -> RunSpec:
-  """Returns FedAvg with the run's clients, and nothing of its method."""
-  return spec.replace(
-    algorithm="fedavg",
-    hparams={},
-    aggregation=None,
-    loss_at="training",
-    defence="none",
-    personal_lam=None,
-    client_momentum_kept=False,
-    proximal_mu=0.0,
-    client_learning_rate_decay=None,
-    client_learning_rate_decay_rounds=1,
-    server_optimizer=None,
-    server_momentum=None,
-    server_learning_rate=None,
-    server_learning_rate_decay=None,
-    server_learning_rate_decay_kind=None,
-  )
+  return Computations(**cache.compiled(key, build_now))

@@ -40,7 +40,6 @@ from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
   client_data,
-  learning_process,
   sampling,
 )
 from tff_fair.label_correction import dimension, relabelling
@@ -134,8 +133,7 @@ class _Stages:
     self._task = task
     self._initial = initial
     self._cohort = cohort
-    self._cache = cache
-    self._round, self._predict = computations.build(spec, task, cache)
+    self._computations = computations.build(spec, task, cache)
 
   def packed(self, weights: Sequence[np.ndarray]) -> Weights:
     """Returns model weights, given the trainable ones flat."""
@@ -154,7 +152,7 @@ class _Stages:
     with client_data.opened(task) as (train_data, _):
       for cohort in self._cohorts(record.iterations):
         interruption.check()
-        weights, rows = self._round(
+        weights, rows = self._computations.correct(
           weights,
           record.iterations,
           [mu[k] for k in cohort],
@@ -197,22 +195,17 @@ class _Stages:
       return dataclasses.replace(record, is_done=True)
     clean = np.flatnonzero(record.levels <= spec.correction_clean)
     size = min(self._cohort, len(clean))
-    process = learning_process.build(
-      computations.finetuning(spec),
-      task,
-      aggregation="streaming",
-      cache=self._cache,
-    )
-    state = process.set_model_weights(
-      process.initialize(), self.packed(record.weights)
+    fedavg = self._computations
+    state = fedavg.set_model_weights(
+      fedavg.initialize(), self.packed(record.weights)
     )
     with client_data.opened(task) as (train_data, _):
       for round_num in range(spec.correction_finetuning):
         interruption.check()
         random = sampling.generator(spec.seed, _FINETUNING, round_num)
         cohort = np.sort(random.choice(clean, size, replace=False)).tolist()
-        state = process.next(state, train_data(cohort)).state
-      weights = process.get_model_weights(state)
+        state = fedavg.next(state, train_data(cohort)).state
+      weights = fedavg.get_model_weights(state)
       found = self._predictions(weights, record.is_noisy, train_data)
     labels = {
       k: relabelling.relabelled(
@@ -250,7 +243,8 @@ class _Stages:
     for start in range(0, len(ids), _CLIENTS_PER_CALL):
       interruption.check()
       part = ids[start : start + _CLIENTS_PER_CALL]
-      found += _by_client(self._predict(weights, train_data(part)))
+      rows = self._computations.predict(weights, train_data(part))
+      found += _by_client(rows)
     return found
 
 
