@@ -11,7 +11,10 @@ from tff_fair.experiments.sweeps import plan as sweep_plan
 FILES = sweep_flags.included_files()
 PAPERS = ("adafed", "adafedadam", "fedfv", "fedmgda_plus", "semi_vred")
 # Experiments of our own.
-OTHERS = ("attacks_and_defences",)
+OTHERS = (
+  "attacks_and_defences",
+  *(f"since_2021_{task}" for task in ("digits", "fashion_mnist", "synthetic")),
+)
 
 
 @functools.cache

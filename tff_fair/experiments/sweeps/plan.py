@@ -42,7 +42,7 @@ _LATER = (
   *("secure_bound", "dp_noise", "dp_clip"),
   *_YOUNGEST,
 )
-_LATER_HPARAMS = ("loss_cap",)
+_LATER_HPARAMS = ("loss_cap", "line_search")
 # Those that are younger than the names of lists of runs, with their defaults.
 _LATER_THAN_LISTS = {
   "model": None,
