@@ -100,7 +100,8 @@ def test_losses_are_drawn_to_one_scale(tmp_path):
   task = task_of(tmp_path)
   root = drawn(loss_section.build(task), task)
   figures = root.findall(".//figure")
-  assert [figure.find(".//p").text for figure in figures] == [
+  ends = [figure.find(".//p").text for figure in figures]
+  assert [" ".join(text.split()) for text in ends] == [
     "Client 1: 2.00 → 0.67; Client 0: 1.00 → 0.33",
     "Client 1: 20.00 → 6.67; Client 0: 10.00 → 3.33",
   ]

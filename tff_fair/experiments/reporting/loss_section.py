@@ -151,7 +151,9 @@ def _figure(
   task: TaskRuns, method: Method, lines: Sequence[Line], frame: Frame
 ) -> Markup:
   ends = "; ".join(
-    f"{line.label}: {number_text(line.y[0], 2)} → {number_text(line.y[-1], 2)}"
+    # A no-break space on each side of the arrow.
+    f"{line.label}: {number_text(line.y[0], 2)}\u00a0→\u00a0"
+    f"{number_text(line.y[-1], 2)}"
     for line in lines
   )
   chart = line_chart.draw(

@@ -82,8 +82,8 @@ def build(task: TaskRuns) -> Section:
       section.fold(
         "Error and its relative spread",
         section.note(
-          "The error is 100 − accuracy. On the left clients count the same, on "
-          "the right they count by their test examples."
+          "The error is 100 − accuracy. In the first chart clients count the "
+          "same, in the second they count by their test examples."
         ),
         section.charts(errors),
       )
