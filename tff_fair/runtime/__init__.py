@@ -4,41 +4,52 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-  from tff_fair.runtime.contexts import (
+  from tff_fair.runtime.chosen_context import (
     ClientCount,
+    ask_workers,
     builds_data,
     compiles_natively,
     count_clients,
     stop,
-    use_dask,
-    use_default,
-    use_local,
-    use_workers,
   )
+  from tff_fair.runtime.dask_contexts import use_dask
   from tff_fair.runtime.dask_engine.values import DataAtWorker
+  from tff_fair.runtime.local_contexts import use_default, use_local
   from tff_fair.runtime.one_worker import in_worker
   from tff_fair.runtime.parts.cutting import in_parts_of
   from tff_fair.runtime.starting import start_worker
   from tff_fair.runtime.supervision import WorkerLostError, supervised
   from tff_fair.runtime.workers import Worker, worker_pids
+  from tff_fair.runtime.workers_contexts import use_workers
 else:
-  # By module. Only `contexts` imports TensorFlow Federated, which takes
+  # By module. Those of contexts import TensorFlow Federated, which takes
   # seconds; a program that starts workers does without it.
   _PLACES = {
+    "chosen_context": (
+      "ClientCount",
+      "ask_workers",
+      "builds_data",
+      "compiles_natively",
+      "count_clients",
+      "stop",
+    ),
+    "dask_contexts": ("use_dask",),
     "dask_engine.values": ("DataAtWorker",),
+    "local_contexts": ("use_default", "use_local"),
     "one_worker": ("in_worker",),
     "parts.cutting": ("in_parts_of",),
     "starting": ("start_worker",),
     "supervision": ("WorkerLostError", "supervised"),
     "workers": ("Worker", "worker_pids"),
+    "workers_contexts": ("use_workers",),
   }
 
   def __getattr__(name: str) -> object:
     """Imports what a name needs."""
     if name not in __all__:
       raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = next((p for p, names in _PLACES.items() if name in names), None)
-    module = importlib.import_module(f"{__name__}.{place or 'contexts'}")
+    place = next(p for p, names in _PLACES.items() if name in names)
+    module = importlib.import_module(f"{__name__}.{place}")
     return getattr(module, name)
 
 
@@ -47,6 +58,7 @@ __all__ = [
   "DataAtWorker",
   "Worker",
   "WorkerLostError",
+  "ask_workers",
   "builds_data",
   "compiles_natively",
   "count_clients",

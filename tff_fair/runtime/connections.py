@@ -4,13 +4,14 @@ import asyncio
 import concurrent.futures
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import grpc
 import tensorflow_federated as tff
 
 from tff_fair.runtime import (
+  native,
   private_tff,
   resident_values,
   shared_memory,
@@ -195,6 +196,24 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       self.clean_up_executor({tff.CLIENTS: num_clients})
     if isinstance(self._stub, stubs.LocalStub):
       self._stub.close()
+
+
+def execution_context(
+  executors: WorkerExecutors,
+  compile_now: Callable[[tff.Computation], Any] = native.compile_now,
+) -> tff.framework.AsyncExecutionContext:
+  """Returns a context that computes by executors, as TFF's native one does.
+
+  Args:
+    executors: Those of a worker.
+    compile_now: Returns a computation as the worker takes it.
+  """
+  return tff.framework.AsyncExecutionContext(
+    executors,
+    compile_now,
+    transform_args=tff.tensorflow.transform_args,
+    transform_result=tff.tensorflow.transform_result,
+  )
 
 
 def close_all(

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, native, private_tff
+from tff_fair.runtime import connections, private_tff
 
 
 @contextlib.contextmanager
@@ -26,12 +26,7 @@ def in_worker(address: str, *, timeout: float = 10.0) -> Iterator[None]:
   with contextlib.ExitStack() as opened:
     opened.callback(connections.close_all, [executors])
     context = connections.ConcurrentContext(
-      tff.framework.AsyncExecutionContext(
-        executors,
-        native.compile_now,
-        transform_args=tff.tensorflow.transform_args,
-        transform_result=tff.tensorflow.transform_result,
-      )
+      connections.execution_context(executors)
     )
     opened.callback(context.close)
     opened.enter_context(

@@ -5,7 +5,6 @@ processes on this machine is started and ended with the sweep.
 """
 
 import contextlib
-import logging
 import os
 import pickle
 import time
@@ -92,17 +91,22 @@ class DaskWorkers:
       ArgumentError: If nobody answers at the address.
     """
     with contextlib.ExitStack() as closing:
-      address = self._options.get(_SCHEDULER)
-      is_local = address is None
+      cluster = self._options.get(_SCHEDULER)
+      is_local = cluster is None
       if is_local:
-        address = closing.enter_context(_local_cluster(self._jobs or 1))
+        # A worker that starts anew would import the user's script, too.
+        closing.enter_context(processes.without_main())
+        # Runs are processes of their own, so their memory is not the worker's.
+        cluster = clusters.start_local(
+          closing, self._jobs or 1, limits_memory=False
+        )
       try:
         self._client = distributed.Client(
-          address, timeout=_SECONDS_TO_CONNECT, set_as_default=False
+          cluster, timeout=_SECONDS_TO_CONNECT, set_as_default=False
         )
       except (OSError, ValueError) as error:
         raise option_error(
-          _SCHEDULER, address, f"no scheduler of Dask answers there: {error}."
+          _SCHEDULER, cluster, f"no scheduler of Dask answers there: {error}."
         ) from error
       closing.callback(self._client.close)
       if is_local:
@@ -224,21 +228,3 @@ def _errors_ignored() -> Iterator[None]:
   """For requests to a worker or a scheduler that may be gone."""
   with contextlib.suppress(Exception):
     yield
-
-
-@contextlib.contextmanager
-def _local_cluster(num_workers: int) -> Iterator[str]:
-  """Yields the address of a cluster of processes on this machine."""
-  # A worker that starts anew would import the user's script, too.
-  with (
-    processes.without_main(),
-    distributed.LocalCluster(
-      n_workers=num_workers,
-      threads_per_worker=1,
-      processes=True,
-      memory_limit=None,  # Runs are processes of their own.
-      dashboard_address="127.0.0.1:0",
-      silence_logs=logging.CRITICAL,
-    ) as cluster,
-  ):
-    yield cluster.scheduler_address

@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 
 from tff_fair import runtime
 from tff_fair.experiments.errors import SpecError
-from tff_fair.experiments.worker_data import index
+from tff_fair.experiments.worker_data import at_host, index
 from tff_fair.experiments.worker_data.index import ArrayFile, WorkerData
 
 
@@ -22,8 +22,8 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
 
   Args:
     data: The folder.
-    workers: Addresses of TFF workers; without any, it is the worker that this
-      program computes in.
+    workers: Addresses of TFF workers; without any, it is the workers of Dask,
+      or the one worker, that this program computes in.
 
   Raises:
     SpecError: If one has not; names the host and the file.
@@ -31,22 +31,39 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
   """
   files = [file for split in index.SPLITS for file in data.files(split)]
   addresses = list(workers)
-  if not addresses:
+  if runtime.builds_data():
+    _check_hosts(data, files)
+  elif not addresses:
     _check(data, files, "this machine")
   for address in addresses:
     with runtime.in_worker(address):
       _check(data, files, address)
 
 
+def _check_hosts(data: WorkerData, files: Iterable[ArrayFile]) -> None:
+  """Checks each worker that runs Python."""
+  found = runtime.ask_workers(
+    at_host.problem,
+    [(data.path(file), file.num_bytes) for file in files],
+    data.version,
+  )
+  for host, problem in found.items():
+    if problem is not None:
+      raise _error(data, host, problem)
+
+
+def _error(data: WorkerData, host: str, problem: str) -> SpecError:
+  return SpecError(
+    "worker_data",
+    f"{host}: {problem}; copy the folder there, as a whole.",
+    value=str(data.folder),
+  )
+
+
 def _check(data: WorkerData, files: Iterable[ArrayFile], host: str) -> None:
   for file in files:
     if (problem := _problem(data, file)) is not None:
-      raise SpecError(
-        "worker_data",
-        f"{host}: {data.path(file)} {problem}; copy the folder there, as a "
-        "whole.",
-        value=str(data.folder),
-      )
+      raise _error(data, host, f"{data.path(file)} {problem}")
 
 
 def _problem(data: WorkerData, file: ArrayFile) -> str | None:
@@ -56,11 +73,11 @@ def _problem(data: WorkerData, file: ArrayFile) -> str | None:
   except Exception as error:
     if not _is_of_file(error):
       raise
-    return "is shorter than the index says, or cannot be read"
+    return at_host.IS_SHORTER
   if not exists:
-    return "is missing"
+    return at_host.IS_MISSING
   if found != data.version.encode():
-    return "is of another version"
+    return at_host.IS_ANOTHER
   return None
 
 

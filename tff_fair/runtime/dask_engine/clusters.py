@@ -68,7 +68,10 @@ def _prepare_workers(client: distributed.Client) -> list[distributed.Future]:
 
 
 def start_local(
-  opened: contextlib.ExitStack, num_workers: int | None
+  opened: contextlib.ExitStack,
+  num_workers: int | None,
+  *,
+  limits_memory: bool = True,
 ) -> distributed.LocalCluster:
   """Starts a scheduler and workers on this machine.
 
@@ -78,6 +81,8 @@ def start_local(
   Args:
     opened: Ends the cluster.
     num_workers: The number of workers; by default that of the cores.
+    limits_memory: Whether Dask divides the machine's memory among the workers,
+      and starts one anew that takes more.
   """
   opened.enter_context(_quiet())
   folder = opened.enter_context(
@@ -90,6 +95,7 @@ def start_local(
     n_workers=num_workers or len(os.sched_getaffinity(0)),
     threads_per_worker=1,
     processes=True,
+    memory_limit="auto" if limits_memory else None,
     dashboard_address="127.0.0.1:0",
     local_directory=folder,
     security=_security(),

@@ -9,7 +9,7 @@ from typing import Any
 import distributed
 import tensorflow_federated as tff
 
-from tff_fair.runtime import contexts, native, supervision
+from tff_fair.runtime import local_contexts, native, supervision
 from tff_fair.runtime.dask_engine import values
 
 # A run has some for its rounds and some for its evaluations.
@@ -59,7 +59,7 @@ def _context() -> tff.framework.SyncContext:
     contextlib.ExitStack().enter_context(
       supervision.supervised(say=logging.getLogger("distributed").warning)
     )
-  return contexts.open_local(
+  return local_contexts.open_local(
     max_concurrent_computation_calls=distributed.get_worker().state.nthreads,
     worker_environment=_ENVIRONMENT,
   )

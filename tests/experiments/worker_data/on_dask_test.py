@@ -1,0 +1,95 @@
+"""Tests of clients' data in files, in parts and on a Dask cluster."""
+
+import distributed
+import pytest
+
+from tff_fair import experiments, runtime
+from tff_fair.experiments import SpecError
+from tff_fair.experiments.training import assembly
+from tff_fair.experiments.worker_data import at_host, checking, writing
+
+SPEC = experiments.RunSpec(
+  task="digits",
+  task_options={"num_clients": 5, "model": "logistic_regression"},
+  seed=3,
+  algorithm="fedavg",
+  clients_per_round=5,
+  clients_per_part=2,
+  total_rounds=1,
+)
+TABLES = ("client_evaluations.csv", "clients.csv")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("data") / "digits"
+  return writing.write(assembly.load_task(SPEC), SPEC, folder)
+
+
+def tables(folder):
+  return [(folder / name).read_bytes() for name in TABLES]
+
+
+def test_parts_on_dask_and_here_are_the_same_bit_for_bit(written, tmp_path):
+  experiments.run(
+    SPEC, tmp_path / "here", progress=False, worker_data=written.folder
+  )
+  expected = tables(tmp_path / "here")
+  with distributed.LocalCluster(
+    n_workers=1, threads_per_worker=1, dashboard_address=":0"
+  ) as cluster:
+    experiments.run(
+      SPEC,
+      tmp_path / "dask",
+      progress=False,
+      worker_data=written.folder,
+      scheduler=cluster.scheduler_address,
+      engine="dask",
+    )
+    assert tables(tmp_path / "dask") == expected
+    runtime.use_dask(cluster)
+    try:
+      checking.check(written)
+      missing = written.folder / "test_x.bin"
+      content = missing.read_bytes()
+      missing.unlink()
+      with pytest.raises(SpecError) as caught:
+        checking.check(written)
+      missing.write_bytes(content)
+      (address,) = cluster.scheduler_info["workers"]
+    finally:
+      runtime.stop()
+  (line,) = str(caught.value).splitlines()
+  assert f"{address}: {missing} is missing; copy the folder there" in line
+
+
+def test_a_worker_that_is_dead_at_the_start_is_one_line(written, tmp_path):
+  with runtime.start_worker(private=False) as worker:
+    address = worker.address
+  with pytest.raises(ConnectionError, match=f"answers at {address}") as caught:
+    experiments.run(
+      SPEC,
+      tmp_path / "found",
+      progress=False,
+      worker_data=written.folder,
+      workers=[address],
+    )
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("content", "problem"),
+  [
+    (b"rows" + b"v" * 4, None),
+    (b"rows" + b"w" * 4, at_host.IS_ANOTHER),
+    (b"rows" + b"v" * 5, at_host.IS_ANOTHER),
+    (b"rows" + b"v" * 3, at_host.IS_SHORTER),
+    (b"", at_host.IS_SHORTER),
+  ],
+)
+def test_a_host_looks_at_the_end_of_each_file(content, problem, tmp_path):
+  path = str(tmp_path / "file")
+  assert at_host.problem([(path, 4)], "vvvv") == f"{path} is missing"
+  (tmp_path / "file").write_bytes(content)
+  found = at_host.problem([(path, 4)], "vvvv")
+  assert found == (problem and f"{path} {problem}")

@@ -1,0 +1,167 @@
+"""The context that a program has chosen, until another one or its end.
+
+TFF keeps one default context per thread. This is the one that `use_local`,
+`use_workers` or `use_dask` set last, in whichever thread.
+"""
+
+import atexit
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow_federated as tff
+
+from tff_fair.runtime import connections, supervised_contexts, workers
+
+_current = contextlib.ExitStack()  # Closes the default context.
+
+
+class _Choice(NamedTuple):
+  """What a program has chosen.
+
+  Attributes:
+    context: The context; `None` if it has chosen none.
+    worker: Where it computes, if in one worker of this program.
+    natively: Whether that takes computations in the form in which workers of
+      this machine take them as they are.
+    ask: See `ask_workers`; `None` if workers run no Python.
+  """
+
+  context: Any = None
+  worker: workers.Worker | None = None
+  natively: bool = True
+  ask: Callable[..., Mapping[str, Any]] | None = None
+
+
+_choice = _Choice()
+
+
+def replace(
+  opened: contextlib.ExitStack,
+  worker: workers.Worker | None = None,
+  *,
+  natively: bool = False,
+  ask: Callable[..., Mapping[str, Any]] | None = None,
+) -> None:
+  """Chooses TFF's current context, and closes the one of before.
+
+  Args:
+    opened: Closes the context.
+    worker: See `_Choice`, also for the others.
+    natively: Likewise.
+    ask: Likewise.
+  """
+  global _choice  # noqa: PLW0603
+  context = tff.framework.get_context_stack().current
+  _choice = _Choice(context, worker, natively, ask)
+  former = _current.pop_all()
+  _current.enter_context(opened.pop_all())
+  former.close()
+
+
+def use() -> bool:
+  """Makes it the default of this thread; returns whether there is one."""
+  if _is_chosen():
+    tff.framework.set_default_context(_choice.context)
+  return _is_chosen()
+
+
+def _is_chosen() -> bool:
+  # Calls in a federated context do not return values.
+  return _choice.context is not None and not isinstance(
+    _choice.context, tff.program.FederatedContext
+  )
+
+
+def compiles_natively() -> bool:
+  """Returns whether `use_default` leads to the native form of computations.
+
+  Several workers on Dask, and secure sums in the clear, need another form.
+  """
+  return _choice.natively or not _is_chosen()
+
+
+def builds_data() -> bool:
+  """Returns whether workers can build clients' data: `DataAtWorker`s."""
+  return _choice.ask is not None
+
+
+def ask_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
+  """Returns what a function returns in each worker that there is.
+
+  Args:
+    function: Of a module that workers can import.
+    *args: Its arguments.
+
+  Returns:
+    By the worker's address.
+
+  Raises:
+    RuntimeError: If workers run no Python; see `builds_data`.
+  """
+  if _choice.ask is None:
+    raise RuntimeError("Only the workers of `use_dask` run Python.")
+  return dict(_choice.ask(function, *args))
+
+
+class ClientCount(NamedTuple):
+  """How far the worker of this program is.
+
+  Attributes:
+    begun: How many clients have begun since it started; each pass over a
+      client's data counts.
+    at_a_time: How many work at the same time, or fewer; without limit if it is
+      not positive.
+  """
+
+  begun: int
+  at_a_time: int
+
+
+def count_clients() -> ClientCount | None:
+  """Returns how far the worker is; `None` where several workers compute.
+
+  May be asked from another thread, in the middle of a round.
+  """
+  worker = _choice.worker
+  if isinstance(_choice.context, supervised_contexts.LocalContext):
+    worker = _choice.context.worker
+  if worker is None:
+    return None
+  return ClientCount(worker.clients_begun(), worker.clients_at_a_time)
+
+
+@atexit.register
+def stop() -> None:
+  """Stops the workers that this program started, and leaves the others.
+
+  Happens by itself at the end of the program.
+  """
+  global _choice  # noqa: PLW0603
+  _choice = _Choice()
+  _current.close()
+  workers.stop_workers()
+  # Lets go of the context of before, which may be TFF's own: that one can end
+  # its worker as long as the interpreter is whole.
+  tff.framework.set_default_context(_NoWorkers())
+
+
+class _NoWorkers(tff.framework.SyncContext):
+  """The context of a program that has stopped its workers."""
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    del comp, arg
+    raise RuntimeError(connections.NO_WORKERS)
+
+
+def _forget() -> None:
+  global _choice  # noqa: PLW0603
+  _choice = _Choice()
+  # Not even closed: gRPC's connections are of no use in the child of a fork.
+  _current.pop_all()
+  atexit.unregister(stop)
+
+
+# The workers of a program are not those of its forked children.
+os.register_at_fork(after_in_child=_forget)
