@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Iterable
 
 import pytest
 from absl import flags
@@ -26,7 +27,7 @@ KINDS = (
 
 # The numbered items of the papers. Where AdaFed and Semi-VRed number remarks
 # and lemmas that are about others' work or cost alone, they are left out.
-ITEMS = {
+ITEMS: dict[str, dict[str, Iterable[object]]] = {
   "FedFV": {
     "Table": range(1, 5),
     "Figure": range(1, 3),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ class TestLabels:
 
 
 def _load(name, directory, **options):
-  given = {
+  given: dict[str, dict[str, Any]] = {
     "digits": {"num_clients": 6},
     "synthetic": {"num_clients": 6},
     "table": {"file": "patients.csv", "client": "clinic", "label": "ill"},
@@ -182,7 +183,7 @@ def test_a_run_does_not_go_on_with_another_noise():
 
 
 def test_workers_load_the_same_noise():
-  options = {"num_clients": 40, "label_noise": "pairwise"}
+  options: dict[str, Any] = {"num_clients": 40, "label_noise": "pairwise"}
 
   def source(**others):
     return tasks.ClientSource(task="digits", options={**options, **others})
@@ -208,6 +209,7 @@ class TestCorrectedLabels:
     given = {1: (1 - y).astype(np.int64)}
     corrected = tasks.label_noise.with_labels(task, given)
     given[1][:] = 7  # The task has its own.
+    assert corrected.train.raw is not None
     for found in (corrected.train.load(1)[1], corrected.train.raw(1)[1]):
       np.testing.assert_array_equal(found, 1 - y)
       assert found.dtype == np.int32
@@ -223,6 +225,7 @@ class TestCorrectedLabels:
     noisy = _load("synthetic", directory, **options)
     truth = _load("synthetic", directory).train.load(2)[1]
     corrected = label_noise.with_labels(noisy, {2: truth})
+    assert corrected.train.true_labels is not None
     np.testing.assert_array_equal(corrected.train.true_labels(2), truth)
     assert label_noise.wrong_share(noisy.train, 2) > 0
     assert label_noise.wrong_share(corrected.train, 2) == 0

@@ -7,6 +7,7 @@ from scipy import stats
 from tff_fair import metrics
 from tff_fair.experiments.comparing import measures, paired
 from tff_fair.experiments.comparing.paired import Clients, Record
+from tff_fair.experiments.seeds import Seeds
 
 MEAN = measures.statistic("mean")
 
@@ -213,10 +214,12 @@ def test_common_seeds_and_clients_count():
 
 
 def test_without_common_seeds_there_is_no_difference():
-  found = paired.difference(MEAN, {0: [clients([0.5])]}, {1: [clients([0.4])]})
+  first, second = Seeds(0, 0, 0), Seeds(1, 1, 1)
+  method, baseline = {first: [clients([0.5])]}, {second: [clients([0.4])]}
+  found = paired.difference(MEAN, method, baseline)
   assert math.isnan(found.estimate)
   assert (found.num_seeds, found.num_clients) == (0, 0)
-  assert paired.record({0: [clients([0.5])]}, {}) == Record(0, 0, 0)
+  assert paired.record(method, {}) == Record(0, 0, 0)
 
 
 def test_seeds_with_other_clients_share_no_variance():

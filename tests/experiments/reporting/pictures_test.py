@@ -59,7 +59,9 @@ def with_cohorts(path, rows=COHORTS, **columns):
 
 def test_the_clients_with_the_extreme_losses_of_the_first_round(tmp_path):
   run = open_run(with_cohorts(run_folders.make(tmp_path / "run")))
-  high, low = loss_section.extremes(run)
+  extremes = loss_section.extremes(run)
+  assert extremes is not None
+  high, low = extremes
   assert (high.client, low.client) == (1, 2)
   assert dict(high.of_rounds) == {1: 5.0, 3: 4.0}
   assert dict(low.of_rounds) == {1: 1.0, 2: 0.5}
@@ -87,7 +89,9 @@ def test_runs_without_measured_losses_have_those_of_the_method(tmp_path):
   path = run_folders.make(tmp_path / "run")
   losses = pd.DataFrame(COHORTS)[2]
   run = open_run(with_cohorts(path, loss_before="", loss=losses))
-  assert loss_section.extremes(run)[0].client == 1
+  extremes = loss_section.extremes(run)
+  assert extremes is not None
+  assert extremes[0].client == 1
   path = run_folders.make(tmp_path / "old")
   assert loss_section.extremes(open_run(path)) is None
 
