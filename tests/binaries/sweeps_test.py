@@ -26,7 +26,9 @@ def planned_runs(name):
 
 
 def test_each_paper_with_experiments_has_files():
-  kinds = "_(table|figure|grid|emnist|interpol|improved|bias|scaling)"
+  kinds = (
+    "_(table|figure|grid|loss_point|emnist|interpol|improved|bias|scaling)"
+  )
   names = {re.split(kinds, name)[0] for name in FILES}
   assert names == {*PAPERS, *OTHERS}
 
