@@ -97,7 +97,7 @@ def test_an_interrupted_correction_goes_on_with_the_same_bytes(
 
 def test_another_method_begins_with_the_same_labels(finished, tmp_path):
   run = experiments.run(
-    SPEC.replace(algorithm="adafed"), tmp_path / "run", progress=False
+    SPEC.replace(algorithm="term"), tmp_path / "run", progress=False
   )
   assert tables(run)[0] == tables(finished)[0]
   firsts = [
