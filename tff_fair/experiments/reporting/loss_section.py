@@ -14,7 +14,7 @@ import pandas as pd
 from tff_fair.experiments.reporting import curve_lines, line_chart, section
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
-from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import Method, TaskRuns
 from tff_fair.experiments.reporting.scale import number_text
 from tff_fair.experiments.reporting.section import Section
@@ -64,9 +64,8 @@ def build(task: TaskRuns) -> Section:
       section.note(
         "Training losses before the round, in the rounds in which the client "
         "took part; of the first seed. Solid: the client with the largest loss "
-        "in the first round. Dashed: the one with the smallest. Runs without ",
-        element("code", "--measure_improvement"),
-        " have the losses that the method used.",
+        "in the first round. Dashed: the one with the smallest. Runs that "
+        "did not measure them have the losses that the method used."
       ),
       section.charts(
         [
