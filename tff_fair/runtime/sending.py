@@ -6,6 +6,7 @@ each level. For a state of some megabytes, these copies take most of the time.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,23 @@ from tff_fair.runtime import private_tff
 from tff_fair.runtime.private_tff import executor_pb2
 
 
+@dataclasses.dataclass(frozen=True)
+class Kept:
+  """A value of a worker, which goes there again.
+
+  Attributes:
+    message: The value as it came.
+    type_spec: Its type.
+  """
+
+  message: executor_pb2.Value
+  type_spec: tff.Type
+
+  def value(self) -> Any:
+    """Returns the value as executors return it."""
+    return tff.framework.deserialize_value(self.message, self.type_spec)[0]
+
+
 class SendingExecutor(tff.framework.RemoteExecutor):
   """Sends the same messages as `tff.framework.RemoteExecutor`."""
 
@@ -22,9 +40,9 @@ class SendingExecutor(tff.framework.RemoteExecutor):
     self, value: Any, type_spec: tff.Type | None = None
   ) -> Any:
     """Sends a value, or what `keep` returned; returns it in the worker."""
-    if isinstance(value, executor_pb2.Value):
+    if isinstance(value, Kept):
       request = private_tff.new_request(self)
-      request.value.CopyFrom(value)
+      request.value.CopyFrom(value.message)
       return private_tff.send(self, request, type_spec)
     if isinstance(value, tff.Computation) or (
       private_tff.streams_structs(self)
@@ -42,7 +60,7 @@ class SendingExecutor(tff.framework.RemoteExecutor):
     """
     if private_tff.streams_structs(self):
       return await value.compute()
-    return private_tff.fetch(self, value)
+    return Kept(private_tff.fetch(self, value), value.type_signature)
 
 
 def write(message: executor_pb2.Value, value: Any, type_spec: tff.Type) -> None:

@@ -11,6 +11,7 @@ keep the rounds before it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,45 @@ from tff_fair.runtime import (
   shared_memory,
   shared_tensors,
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class _KeptInFiles(sending.Kept):
+  """A value, some of whose tensors are in files.
+
+  Attributes:
+    message: Of all its tensors; it has no row of those in files.
+    files: For each tensor its file, if it is in one.
+    leaves_type: The type of the message.
+  """
+
+  files: Sequence[shared_memory.SharedFile | None]
+  leaves_type: tff.Type
+
+  def value(self) -> Any:
+    """Returns the value; its arrays are views of the files."""
+    sent, _ = tff.framework.deserialize_value(self.message, self.leaves_type)
+    tensor_types = shared_tensors.tensor_types(self.type_spec)
+    leaves = [
+      leaf if file is None else file.read(tensor_type.dtype, tensor_type.shape)
+      for leaf, file, tensor_type in zip(
+        sent, self.files, tensor_types, strict=True
+      )
+    ]
+    return shared_tensors.structured(iter(leaves), self.type_spec)
+
+  def paths(self) -> sending.Kept:
+    """Returns the tensors, with paths in the place of those in files."""
+    message = type(self.message)()
+    message.CopyFrom(self.message)
+    (leaves,) = message.federated.value
+    for element, file in zip(leaves.struct.element, self.files, strict=True):
+      if file is not None:
+        path, _ = tff.framework.serialize_value(
+          file.path, tff.TensorType(np.str_)
+        )
+        element.value.CopyFrom(path)
+    return sending.Kept(message, self.leaves_type)
 
 
 class SharingExecutor(resident_values.ResidentExecutor):
@@ -40,8 +80,10 @@ class SharingExecutor(resident_values.ResidentExecutor):
     self, value: Any, type_spec: tff.Type | None = None
   ) -> Any:
     """Returns the value in the worker."""
+    if isinstance(value, _KeptInFiles):
+      return await self._read(value.paths(), value.type_spec, value.files)
     if (
-      isinstance(value, private_tff.executor_pb2.Value)
+      isinstance(value, sending.Kept)
       or not isinstance(type_spec, tff.FederatedType)
       or not shared_tensors.is_at_server(type_spec)
     ):
@@ -56,20 +98,34 @@ class SharingExecutor(resident_values.ResidentExecutor):
       _file_with(leaf) if is_shared else None
       for leaf, is_shared in zip(leaves, shared, strict=True)
     ]
+    paths = [
+      leaf if file is None else file.path
+      for leaf, file in zip(leaves, files, strict=True)
+    ]
+    return await self._read(paths, type_spec, files)
+
+  async def _read(
+    self,
+    paths: Any,
+    type_spec: tff.FederatedType,
+    files: Sequence[shared_memory.SharedFile | None],
+  ) -> Any:
+    """Returns the value that has some of its tensors in files.
+
+    Args:
+      paths: Its tensors, with paths in the place of those in files.
+      type_spec: Its type.
+      files: For each tensor its file, if it is in one.
+    """
+    shared = tuple(file is not None for file in files)
     key = (type_spec, shared)
     if key not in self._readers:
       self._readers[key] = await self._send(
         shared_tensors.build_reader(type_spec, shared)
       )
     reader = self._readers[key]
-    paths = await super().create_value(
-      [
-        leaf if file is None else file.path
-        for leaf, file in zip(leaves, files, strict=True)
-      ],
-      reader.type_signature.parameter,
-    )
-    return _with_files(await super().create_call(reader, paths), files)
+    sent = await super().create_value(paths, reader.type_signature.parameter)
+    return _with_files(await super().create_call(reader, sent), files)
 
   async def create_call(self, comp: Any, arg: Any = None) -> Any:
     """Calls a function; the result keeps the files it is computed from."""
@@ -91,6 +147,10 @@ class SharingExecutor(resident_values.ResidentExecutor):
     """Returns a value of the worker, as numbers of this program."""
     if not self._shares(type_spec):
       return await super()._compute(value_ref, type_spec)
+    return (await self._written(value_ref, type_spec)).value()
+
+  async def _written(self, value_ref: Any, type_spec: tff.Type) -> _KeptInFiles:
+    """Returns a value of the worker, its large tensors in files."""
     tensor_types = [*shared_tensors.tensor_types(type_spec)]
     may_be_large = [*map(shared_tensors.may_be_large, tensor_types)]
     files = [
@@ -108,19 +168,17 @@ class SharingExecutor(resident_values.ResidentExecutor):
     )
     arg = private_tff.pair(self, value_ref, type_spec, paths)
     written = await super().create_call(writer, arg)
-    sent = await super()._compute(written.reference, written.type_signature)
-    leaves = [
-      leaf
-      if file is None or not file.num_bytes
-      else file.read(tensor_type.dtype, tensor_type.shape)
-      for leaf, file, tensor_type in zip(sent, files, tensor_types, strict=True)
-    ]
-    return shared_tensors.structured(iter(leaves), type_spec)
+    return _KeptInFiles(
+      private_tff.fetch(self, written),
+      type_spec,
+      [file if file is not None and file.num_bytes else None for file in files],
+      written.type_signature,
+    )
 
   async def keep(self, value: Any) -> Any:
     """Returns a value of the worker for `create_value`, as `sending` does."""
     if self._shares(value.type_signature):
-      return await value.compute()
+      return await self._written(value.reference, value.type_signature)
     return await super().keep(value)
 
   def _shares(self, type_spec: tff.Type) -> bool:

@@ -66,7 +66,7 @@ def test_parts_on_dask_and_here_are_the_same_bit_for_bit(written, tmp_path):
 def test_a_worker_that_is_dead_at_the_start_is_one_line(written, tmp_path):
   with runtime.start_worker(private=False) as worker:
     address = worker.address
-  with pytest.raises(ConnectionError, match=f"answers at {address}") as caught:
+  with pytest.raises(SpecError, match=f"answers at {address}") as caught:
     experiments.run(
       SPEC,
       tmp_path / "found",

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import private_tff
+from tff_fair.runtime import sending
 
 
 class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
@@ -55,8 +55,8 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
   def fetch(self) -> Any:
     """Returns the value as TFF's contexts return results."""
     value = self._value
-    if _is_message(value):
-      value, _ = tff.framework.deserialize_value(value, self._type_spec)
+    if isinstance(value, sending.Kept):
+      value = value.value()
     return tff.tensorflow.transform_result(
       tff.types.type_to_py_container(value, self._type_spec)
     )
@@ -68,7 +68,7 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
     return self._sent[executor]
 
   async def _send(self, executor: Any) -> Any:
-    if _is_message(self._value):
+    if isinstance(self._value, sending.Kept):
       return await executor.create_value(self._value, self._type_spec)
     if not _is_structure(self._value, self._type_spec):
       # As TFF's contexts do with what a user gave.
@@ -100,11 +100,6 @@ def of_call(comp: tff.Computation, args: Sequence[Any]) -> Any:
   return tff.structure.Struct.unnamed(
     *(of(arg, element) for arg, element in zip(args, parameter, strict=True))
   )
-
-
-def _is_message(value: Any) -> bool:
-  message = private_tff.executor_pb2
-  return message is not None and isinstance(value, message.Value)
 
 
 def _is_structure(value: Any, type_spec: tff.Type) -> bool:
