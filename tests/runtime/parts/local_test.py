@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tff_fair import algorithms, evaluation, runtime
 from tff_fair.experiments import settings
-from tff_fair.runtime import private_tff, supervised_contexts
+from tff_fair.runtime import private_tff, shared_values, supervised_contexts
 from tff_fair.runtime.parts import calls as part_calls
 from tff_fair.runtime.parts import cutting, engine, forms
 
@@ -183,6 +183,42 @@ def test_calls_under_way_together_and_alone_are_equal(
   expected = run(name, clients, 2)
   monkeypatch.setattr(part_calls, "_MOST_BYTES_BESIDE_OTHERS", most_bytes)
   assert_equal(run(name, clients, 2), expected)
+
+
+NUM_LARGE = 2_000_000  # Such an array is in a file.
+
+
+@tff.tensorflow.computation(np.float32)
+def large(x):
+  return tf.fill([NUM_LARGE], x), 2 * x
+
+
+@tff.federated_computation(
+  tff.FederatedType(np.float32, tff.SERVER),
+  tff.FederatedType(np.float32, tff.CLIENTS),
+)
+def large_sums(at_server, rows):
+  sums = tff.federated_sum(tff.federated_map(large, rows))
+  return tff.federated_zip((sums, at_server))
+
+
+def test_large_sums_go_back_as_their_files(monkeypatch):
+  kept = []
+  keep = shared_values.SharingExecutor.keep
+
+  async def record(self, value):
+    kept.append(await keep(self, value))
+    return kept[-1]
+
+  monkeypatch.setattr(shared_values.SharingExecutor, "keep", record)
+  with runtime.in_parts_of(1):
+    ((whole, small), at_server) = large_sums(7.0, [*map(float, range(10))])
+  np.testing.assert_array_equal(whole, np.full(NUM_LARGE, 45, np.float32))
+  assert (small, at_server) == (90, 7)
+  assert len(kept) == 10 + 2 + 1  # Parts, groups of them, and the result.
+  for value in kept:
+    assert value.message.ByteSize() < 1000
+    assert [file is not None for file in value.files][:2] == [True, False]
 
 
 def test_without_private_names_of_tff_parts_are_equal(monkeypatch):
