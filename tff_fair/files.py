@@ -13,6 +13,8 @@ import stat
 import tempfile
 from collections.abc import Iterator
 
+# Begins the names of folders where files are written before they are moved.
+STAGING = ".incomplete-"
 # Other names of open files, which nobody can replace.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
 _KINDS = {
@@ -53,7 +55,7 @@ def replacement(
   try:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
-      prefix=".incomplete-", dir=place.parent, ignore_cleanup_errors=True
+      prefix=STAGING, dir=place.parent, ignore_cleanup_errors=True
     ) as staging:
       staged = pathlib.Path(staging) / path.name
       yield staged

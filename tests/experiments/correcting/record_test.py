@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import tasks
+from tff_fair import files
 from tff_fair.experiments import RunError
 from tff_fair.experiments.correcting import record as records
 from tff_fair.experiments.runs.folder import RunFolder
@@ -75,6 +76,14 @@ def test_a_saved_record_comes_back_bit_for_bit(folder):
     )
   assert loaded.weights[0].tobytes() == expected.weights[0].tobytes()
   assert [p.name for p in folder.path.iterdir()] == ["label_correction.npz"]
+
+
+def test_what_a_killed_run_was_writing_goes(folder):
+  staging = folder.path / f"{files.STAGING}abc"
+  staging.mkdir()
+  (staging / folder.label_correction.name).write_bytes(b"half")
+  folder.remove_leftovers()
+  assert not list(folder.path.iterdir())
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "text", "empty"])

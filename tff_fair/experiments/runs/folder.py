@@ -132,6 +132,7 @@ class RunFolder:
     """
     for folder in (self.path, self.checkpoints, self.best_checkpoint):
       _remove(folder.glob("*_temp[0-9]*"))
+    _remove(self.path.glob(f"{files.STAGING}*"))
 
   def check_free(self) -> None:
     """Checks that no finished run, and nothing else, is in the folder.
