@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tff_fair import experiments
+from tff_fair import compilation_cache, experiments
 from tff_fair.experiments import RunError, RunSpec, SpecError
 from tff_fair.experiments.correcting import record as records
 from tff_fair.experiments.correcting import stages
@@ -63,11 +63,12 @@ def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):
   is_noisy = table["noisy"]
   assert (table["noise_level"][~is_noisy] == 0).all()
   assert (table["labels_changed"][~is_noisy] == 0).all()
-  plan, weights = stages.correct(
-    RunFolder(finished.path), SPEC, assembly.build(SPEC), print
-  )
+  plan = assembly.build(SPEC, compilation_cache.of_user())
+  plan, weights = stages.correct(RunFolder(finished.path), SPEC, plan, print)
   state = plan.process.set_model_weights(plan.process.initialize(), weights)
-  evaluate = population.build_evaluation(plan.task, plan.process)
+  evaluate = population.build_evaluation(
+    plan.task, plan.process, cache=plan.cache
+  )
   first = finished.client_evaluations.query("round == 0")["loss"]
   np.testing.assert_array_equal(
     first.to_numpy(np.float32), evaluate(state).clients["loss"]
