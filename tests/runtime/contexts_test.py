@@ -22,9 +22,8 @@ def local_execution_afterwards():
 
 
 @pytest.fixture(scope="module")
-def two_workers():
-  with runtime.start_worker() as first, runtime.start_worker() as second:
-    yield [first.address, second.address]
+def two_addresses(two_workers):
+  return [worker.address for worker in two_workers]
 
 
 @tff.tensorflow.computation(np.float32)
@@ -129,7 +128,7 @@ def test_runtime_replaced_in_another_thread_is_told():
     sum_of_successors([1.0])
 
 
-def test_two_workers_work_at_the_same_time(two_workers, tmp_path):
+def test_two_addresses_work_at_the_same_time(two_addresses, tmp_path):
   """Each of two clients waits for a sign that the other one gives."""
 
   @tff.tensorflow.computation(np.int32)
@@ -160,38 +159,38 @@ def test_two_workers_work_at_the_same_time(two_workers, tmp_path):
     add = tff.tensorflow.computation(lambda x, y: x + y)
     return tff.federated_map(add, (start, met))
 
-  runtime.use_workers(two_workers, clients_per_part=1)
+  runtime.use_workers(two_addresses, clients_per_part=1)
   assert count_met(0, [0, 1]) == 2
 
 
-def test_clients_of_several_workers_are_not_counted(two_workers):
+def test_clients_of_several_workers_are_not_counted(two_addresses):
   runtime.use_local()
   assert runtime.count_clients() is not None
-  runtime.use_workers(two_workers)
+  runtime.use_workers(two_addresses)
   assert runtime.count_clients() is None
 
 
-def test_workers_started_elsewhere_are_left_running(two_workers):
-  runtime.use_workers(two_workers)
+def test_workers_started_elsewhere_are_left_running(two_addresses):
+  runtime.use_workers(two_addresses)
   assert sum_of_successors([1.0, 2.0, 3.0]) == 9.0
   runtime.use_local()
-  runtime.use_workers(two_workers[:1])
+  runtime.use_workers(two_addresses[:1])
   assert sum_of_successors([1.0, 2.0, 3.0]) == 9.0
 
 
-def test_proxy_of_the_web_is_not_used(two_workers, monkeypatch):
+def test_proxy_of_the_web_is_not_used(two_addresses, monkeypatch):
   monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-  runtime.use_workers(two_workers)
+  runtime.use_workers(two_addresses)
   assert sum_of_successors([1.0, 2.0]) == 5.0
 
 
-def test_unreachable_worker_is_named(two_workers):
+def test_unreachable_worker_is_named(two_addresses):
   with socket.socket() as silent:
     silent.bind(("127.0.0.1", 0))  # Refuses connections.
     address = f"127.0.0.1:{silent.getsockname()[1]}"
-    runtime.use_workers(two_workers)
+    runtime.use_workers(two_addresses)
     with pytest.raises(ConnectionError, match=f"{address} within 0.5 s"):
-      runtime.use_workers([two_workers[0], address], timeout=0.5)
+      runtime.use_workers([two_addresses[0], address], timeout=0.5)
   assert sum_of_successors([1.0, 2.0]) == 5.0  # As before.
 
 

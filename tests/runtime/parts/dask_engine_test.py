@@ -1,7 +1,6 @@
 """Tests of computing in the workers of a Dask cluster."""
 
 import collections
-import functools
 import importlib.util
 import os
 import pickle
@@ -19,7 +18,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem, source_tree
-from tff_fair import algorithms, runtime, version
+from tests.runtime.parts.processes import process
+from tff_fair import runtime, version
 from tff_fair.runtime.dask_engine import addresses, clusters, tasks, values
 
 CLIENTS_PER_PART = 2
@@ -51,16 +51,6 @@ def client(cluster):
   """Computes in this cluster; returns the client."""
   yield runtime.use_dask(cluster, CLIENTS_PER_PART, worker_timeout=60.0)
   runtime.stop()
-
-
-@functools.cache
-def process(name):
-  return algorithms.build(
-    name,
-    small_problem.functional_model(),
-    client_optimizer=small_problem.optimizer(),
-    batch_size=small_problem.BATCH_SIZE,
-  )
 
 
 def two_rounds(name, first, second):

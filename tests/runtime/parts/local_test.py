@@ -11,7 +11,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import algorithms, evaluation, runtime
+from tests.runtime.parts.processes import process
+from tff_fair import evaluation, runtime
 from tff_fair.experiments import settings
 from tff_fair.runtime import private_tff, shared_values, supervised_contexts
 from tff_fair.runtime.parts import calls as part_calls
@@ -23,16 +24,6 @@ def processes_are_forgotten():
   yield
   process.cache_clear()
   initial.cache_clear()
-
-
-@functools.cache
-def process(name):
-  return algorithms.build(
-    name,
-    small_problem.functional_model(),
-    client_optimizer=small_problem.optimizer(),
-    batch_size=small_problem.BATCH_SIZE,
-  )
 
 
 @functools.cache

@@ -27,12 +27,6 @@ def local_execution_afterwards():
   runtime.use_local()
 
 
-@pytest.fixture(scope="module")
-def two_workers():
-  with runtime.start_worker() as first, runtime.start_worker() as second:
-    yield [first, second]
-
-
 @tff.tensorflow.computation(tff.TensorType(np.float32, [3]))
 def work(x):
   start = tf.timestamp()
