@@ -14,7 +14,7 @@ from unittest import mock
 from tensorflow.python.grappler import tf_optimizer
 
 from tests import small_problem
-from tff_fair import client_works
+from tff_fair.client_works import training
 
 
 @contextlib.contextmanager
@@ -25,17 +25,22 @@ def built_once() -> Iterator[None]:
   same arguments give the same work, and the same graph the same optimized one,
   bit for bit: so tests meet what they would meet without this.
   """
-  build, optimize = client_works.build_training, tf_optimizer.OptimizeGraph
+  build, optimize = training.build_training, tf_optimizer.OptimizeGraph
   works: dict[Any, Any] = {}
   graphs: dict[Any, bytes] = {}
 
   def build_training(
-    model_fn: Any, optimizer: Any, settings: Any, *, signals: Any = ()
+    model_fn: Any,
+    optimizer: Any,
+    settings: Any,
+    *,
+    signals: Any = (),
+    **kw: Any,
   ) -> Any:
     # The models and the optimizer are in the key, so that they live as long.
-    key = (model_fn, optimizer, settings, frozenset(signals))
+    key = (model_fn, optimizer, settings, frozenset(signals), *kw.items())
     if key not in works:
-      works[key] = build(model_fn, optimizer, settings, signals=signals)
+      works[key] = build(model_fn, optimizer, settings, signals=signals, **kw)
     return works[key]
 
   def optimize_graph(config: Any, graph: Any) -> Any:
@@ -53,7 +58,7 @@ def built_once() -> Iterator[None]:
   }
   with (
     mock.patch.multiple(small_problem, **once),
-    mock.patch.object(client_works, "build_training", build_training),
+    mock.patch.object(training, "build_training", build_training),
     mock.patch.object(tf_optimizer, "OptimizeGraph", optimize_graph),
   ):
     yield
