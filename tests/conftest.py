@@ -41,6 +41,7 @@ TIERS = {
   "experiments/worker_data/*": "program",
   "label_correction/federated_test.py": "tff",
   "methods/*process*_test.py": "tff",
+  "methods/fedmdfg_search_test.py": "tff",
   "methods/guide_test.py": "program",
   "compilation_cache/cache_test.py": "tff",
   "runtime/allocator_test.py": "pure",

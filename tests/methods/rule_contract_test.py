@@ -20,7 +20,7 @@ from tests.methods.settings import (
   rules_of,
 )
 from tff_fair import checks, hyperparameters, methods, types
-from tff_fair.methods import fedfv
+from tff_fair.methods import fedfv, fedmdfg
 
 
 def test_every_rule_is_covered():
@@ -33,6 +33,8 @@ def test_every_rule_is_covered():
     and member.__module__ == module.name
     and not inspect.isabstract(member)
   }
+  # That of a search is a part of its method; it says with NaN who has no slope.
+  found.remove(fedmdfg.SearchingFedMdfgRule)
   assert set(RULE_CLASSES.values()) == found
   assert set(EXTRA) <= set(RULE_CLASSES)
 
