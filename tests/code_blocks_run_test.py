@@ -11,8 +11,9 @@ from tests import code_blocks, page_script
 from tests.source_tree import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Their runs take minutes; other tests run what they show, bit by bit.
+LONG = ("experiments.md", "own_data.md", "privacy.md")
 # The set-up's notes on what it has installed, and of which file.
-LONG = ("experiments.md",)
 INSTALLED = ("requirements.txt", "pyproject.toml")
 
 
