@@ -46,6 +46,17 @@ def whole(client_id: int, arrays=None) -> tf.data.Dataset:
   return types.client_dataset(client_id, tf.data.Dataset.from_tensors(arrays))
 
 
+def not_a_number(client_id: int) -> tf.data.Dataset:
+  """A client whose features are no numbers, so that it does not count."""
+  x, y = client_arrays()[client_id]
+  return whole(client_id, (np.full_like(x, np.nan), y))
+
+
+def empty(client_id: int) -> tf.data.Dataset:
+  """A client without examples, and so without its id."""
+  return whole(client_id, client_arrays()[12]).take(0)
+
+
 def batched(client_id: int, batch_size: int = BATCH_SIZE) -> tf.data.Dataset:
   """A client's data in minibatches, for processes built without a size."""
   arrays = client_arrays()[client_id]

@@ -119,16 +119,9 @@ def test_a_first_round_is_that_of_an_optimizer_that_starts_anew():
   tf.nest.map_structure(np.testing.assert_array_equal, kept.result, new.result)
 
 
-def not_a_number(client_id):
-  x, y = ARRAYS[client_id]
-  return small_problem.whole(client_id, (np.full_like(x, np.nan), y))
-
-
-def empty(client_id):
-  return small_problem.whole(client_id, ARRAYS[12]).take(0)
-
-
-@pytest.mark.parametrize("bad", [not_a_number, empty])
+@pytest.mark.parametrize(
+  "bad", [small_problem.not_a_number, small_problem.empty]
+)
 def test_who_does_not_count_keeps_the_momentum_it_has(bad):
   before = run(build(), None, (12, 3), 0).state
   after = run(build(), before, (3, 8), 1, bad).state

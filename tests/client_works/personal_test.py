@@ -153,16 +153,9 @@ def test_results_are_those_of_training_one_model():
   )
 
 
-def not_a_number(client_id):
-  x, y = ARRAYS[client_id]
-  return small_problem.whole(client_id, (np.full_like(x, np.nan), y))
-
-
-def empty(client_id):
-  return small_problem.whole(client_id, ARRAYS[12]).take(0)
-
-
-@pytest.mark.parametrize("bad", [not_a_number, empty])
+@pytest.mark.parametrize(
+  "bad", [small_problem.not_a_number, small_problem.empty]
+)
 def test_clients_that_do_not_count_keep_their_models(bad):
   before = run_rounds(build())
   state = run(build(), before, (3, 12), 9, bad).state
@@ -255,7 +248,9 @@ def test_evaluation_takes_each_clients_own_model(model):
     weights.non_trainable,
   )
   rows = evaluate(
-    weights, state["personal"], [*map(small_problem.whole, IDS), empty(77)]
+    weights,
+    state["personal"],
+    [*map(small_problem.whole, IDS), small_problem.empty(77)],
   )
   ids = sorted(IDS)
   assert rows["client_id"].tolist() == ids

@@ -320,17 +320,12 @@ def _infinite_loss(client_id):
   return small_problem.whole(client_id, (x * np.float32(3.4e38), y))
 
 
-def _empty(client_id):
-  arrays = small_problem.client_arrays()[12]
-  return small_problem.whole(client_id, arrays).take(0)
-
-
 @pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
 def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
   process = build(name, aggregation=aggregation)
   first, expected, *_ = rounds(name, aggregation)
   good = [small_problem.whole(k) for k in cohorts_of(name)[1]]
-  bad = [_not_a_number(3), _infinite_loss(8), _empty(25)]
+  bad = [_not_a_number(3), _infinite_loss(8), small_problem.empty(25)]
   mixed = process.next(
     first.state, [bad[0], good[0], bad[1], *good[1:], bad[2]]
   )
@@ -348,7 +343,9 @@ def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
 def test_a_round_without_clients_changes_nothing(name, aggregation):
   process = build(name, aggregation=aggregation)
   start = rounds(name, aggregation)[0].state
-  after, metrics = process.next(start, [_not_a_number(3), _empty(8)])
+  after, metrics = process.next(
+    start, [_not_a_number(3), small_problem.empty(8)]
+  )
   assert metrics["aggregator"]["num_clients"] == 0
   assert metrics["aggregator"]["direction_norm"] == 0
   for a, b in zip(leaves(after), leaves(start), strict=True):

@@ -1,7 +1,8 @@
 """The client work that a method asks for: in one piece, and for parts."""
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
 import tensorflow_federated as tff
 
@@ -15,6 +16,8 @@ from tff_fair.client_works import (
   training_settings,
   trial_losses,
 )
+
+_Built = TypeVar("_Built")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,13 +46,7 @@ class MethodWork:
   def build(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process."""
     if self.kept:
-      process = keeping_rounds.build_keeping_training(
-        self.model_fn,
-        self.optimizer,
-        self.settings,
-        self.kept,
-        signals=self.signals,
-      )
+      process = self._keeping(keeping_rounds.build_keeping_training)
     else:
       process = training.build_training(
         self.model_fn,
@@ -77,13 +74,7 @@ class MethodWork:
     data.
     """
     if self.kept:
-      phases = keeping_rounds.build_keeping_phases(
-        self.model_fn,
-        self.optimizer,
-        self.settings,
-        self.kept,
-        signals=self.signals,
-      )
+      phases = self._keeping(keeping_rounds.build_keeping_phases)
     else:
       phases = training_phases.build_training_phases(
         self.model_fn, self.optimizer, self.settings, signals=self.signals
@@ -94,13 +85,7 @@ class MethodWork:
 
   def build_round_of_own(self) -> tff.Computation:
     """Builds a round in which each client has what it keeps."""
-    round_of_own = keeping_rounds.build_keeping_round(
-      self.model_fn,
-      self.optimizer,
-      self.settings,
-      self.kept,
-      signals=self.signals,
-    )
+    round_of_own = self._keeping(keeping_rounds.build_keeping_round)
     if self.attack is None:
       return round_of_own
     return attacks.build_attacked_round(round_of_own, self.attack)
@@ -116,4 +101,14 @@ class MethodWork:
       factors,
       batch_size=self.settings.batch_size,
       attack=self.attack,
+    )
+
+  def _keeping(self, build: Callable[..., _Built]) -> _Built:
+    """Calls what builds a form of the work in which clients keep something."""
+    return build(
+      self.model_fn,
+      self.optimizer,
+      self.settings,
+      self.kept,
+      signals=self.signals,
     )
