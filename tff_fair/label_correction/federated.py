@@ -117,6 +117,53 @@ def build_round(
   """
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
+  train = _build_training(
+    model_fn, optimizer, settings, num_classes, with_softmax
+  )
+  finish = _build_finish(info.weights_type)
+  collect = _build_collect(num_classes)
+
+  @tff.federated_computation(
+    tff.FederatedType(info.weights_type, tff.SERVER),
+    tff.FederatedType(np.int64, tff.SERVER),
+    tff.FederatedType(np.float32, tff.CLIENTS),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def run_round(
+    weights: tff.Value, round_num: tff.Value, mu: tff.Value, data: tff.Value
+  ) -> tff.Value:
+    trained, number, found = tff.federated_map(
+      train,
+      (
+        tff.federated_broadcast(weights),
+        tff.federated_broadcast(round_num),
+        mu,
+        data,
+      ),
+    )
+    new_weights = tff.federated_map(
+      finish,
+      (
+        weights,
+        tff.federated_mean(trained, weight=number),
+        tff.federated_sum(number),
+      ),
+    )
+    return tff.federated_zip((new_weights, collect(found)))
+
+  return run_round
+
+
+def _build_training(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: training_settings.TrainingSettings,
+  num_classes: int,
+  with_softmax: bool,
+) -> tff.Computation:
+  """Builds a client's part: its weights, how much they count, predictions."""
+  info = local_model.describe(model_fn)
+  data_type = batches.data_type(info.batch_spec)
 
   @tff.tensorflow.computation(
     info.weights_type, np.int64, np.float32, data_type
@@ -162,11 +209,13 @@ def build_round(
 
     return run(weights, round_num, mu, data)
 
-  collect = _build_collect(num_classes)
+  return train
 
-  @tff.tensorflow.computation(
-    info.weights_type, info.weights_type.trainable, np.float32
-  )
+
+def _build_finish(weights_type: Any) -> tff.Computation:
+  """Builds the server's part: the mean, or the old weights if nobody counts."""
+
+  @tff.tensorflow.computation(weights_type, weights_type.trainable, np.float32)
   def finish(weights: Any, mean: Any, total: tf.Tensor) -> Any:
     old, new = map(tf.nest.flatten, (weights.trainable, mean))
     return _packed(
@@ -174,35 +223,7 @@ def build_round(
       [tf.where(total > 0, v, w) for v, w in zip(new, old, strict=True)],
     )
 
-  @tff.federated_computation(
-    tff.FederatedType(info.weights_type, tff.SERVER),
-    tff.FederatedType(np.int64, tff.SERVER),
-    tff.FederatedType(np.float32, tff.CLIENTS),
-    tff.FederatedType(data_type, tff.CLIENTS),
-  )
-  def run_round(
-    weights: tff.Value, round_num: tff.Value, mu: tff.Value, data: tff.Value
-  ) -> tff.Value:
-    trained, number, found = tff.federated_map(
-      train,
-      (
-        tff.federated_broadcast(weights),
-        tff.federated_broadcast(round_num),
-        mu,
-        data,
-      ),
-    )
-    new_weights = tff.federated_map(
-      finish,
-      (
-        weights,
-        tff.federated_mean(trained, weight=number),
-        tff.federated_sum(number),
-      ),
-    )
-    return tff.federated_zip((new_weights, collect(found)))
-
-  return run_round
+  return finish
 
 
 def _predictions(
