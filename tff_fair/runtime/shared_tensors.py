@@ -13,6 +13,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.runtime import native
+
 # Arrays of 4 MB and less travel as fast in messages.
 _LEAST_BYTES = 6 * 2**20
 # TensorFlow writes no larger ones in one piece.
@@ -143,7 +145,7 @@ def build_reader(
   def read_at_server(leaves: tff.Value) -> tff.Value:
     return tff.federated_map(read, leaves)
 
-  return _compiled(read_at_server)
+  return native.to_native(read_at_server)
 
 
 def _read(path: tf.Tensor, tensor_type: tff.TensorType) -> tf.Tensor:
@@ -189,12 +191,7 @@ def build_writer(type_spec: tff.Type) -> tff.Computation:
 
     return tff.federated_map(write, arg)
 
-  return _compiled(write_at_server)
-
-
-def _compiled(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation as a worker takes it."""
-  return tff.backends.native.desugar_and_transform_to_native(comp)
+  return native.to_native(write_at_server)
 
 
 @tf.function(autograph=False)

@@ -1,7 +1,9 @@
 """Tests of the order in which parts are merged, on engines of pure Python."""
 
 import asyncio
+import gc
 import random
+import weakref
 from typing import Any
 
 import pytest
@@ -215,3 +217,31 @@ def test_a_call_that_fails_ends_the_others():
   with pytest.raises(RuntimeError, match="on purpose"):
     at_once(Failing(), 5, 1)
   assert len(ended) == 4
+
+
+@pytest.mark.parametrize("num_parts", [1, 3, 73])
+def test_nothing_waits_for_the_collector(num_parts):
+  class Value:
+    """What a worker keeps as long as the program has this."""
+
+  class Keeps(InTurn):
+    async def put(self, value, type_spec):
+      del value, type_spec
+      put.append(weakref.ref(found := Value()))
+      return found
+
+  put: list[weakref.ref[Value]] = []
+  gc.disable()
+  try:
+    threads.finished(
+      rounds.compute(
+        Keeps(lambda comp, *_: comp),
+        [phase()],
+        argument(num_parts),
+        1,
+        for_each=rounds.in_turn,
+      )
+    )
+    assert [ref() for ref in put] == [None]
+  finally:
+    gc.enable()

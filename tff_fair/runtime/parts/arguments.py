@@ -91,7 +91,7 @@ def of_call(comp: tff.Computation, args: Sequence[Any]) -> Any:
   """Returns the argument of a computation, as TFF's contexts take it.
 
   Args:
-    comp: One of `forms.Phase`.
+    comp: One of `phase.Phase`.
     args: One for each element of its parameter; see `engine.Engine.call`.
   """
   parameter = comp.type_signature.parameter

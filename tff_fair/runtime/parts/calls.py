@@ -1,8 +1,8 @@
 """Calls of parts in one worker, of which several may be under way.
 
 While the worker computes a call, the program sends the arguments of the next
-one. Sums stay as the messages in which they come: nobody needs their numbers
-before all parts are merged.
+one, unless both are large. Sums stay as the messages in which they come: nobody
+needs their numbers before all parts are merged.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tff_fair.runtime import connections, sending, threads
 from tff_fair.runtime.parts import arguments
 
 # A call that takes more than this computes alone, because the worker keeps the
-# updates of a part to the end of its call. Others fill the cores that the end
-# of the call before leaves idle.
-_MOST_BYTES_BESIDE_OTHERS = 64 * 2**20
+# updates of a part until it has sent what they sum to. Others fill the cores
+# that the end of the call before leaves idle.
+_MOST_BYTES_BESIDE_OTHERS = 32 * 2**20
 
 
 # Of a computation: by how it is compiled, what it is compiled to. TFF hashes a
@@ -64,7 +64,7 @@ class Calls:
     """Computes `comp(arg)`.
 
     Args:
-      comp: One of `forms.Phase`.
+      comp: One of `phase.Phase`.
       arg: As `arguments.of_call` returns it.
 
     Returns:
@@ -72,26 +72,31 @@ class Calls:
     """
     compiled, num_bytes = self._compile(comp)
     argument = arguments.of(arg, comp.type_signature.parameter)
+    num_clients = argument.cardinality.get(tff.CLIENTS, 1)
+    async with self._turn(num_clients * num_bytes):
+      kept = await self._computed(compiled, argument)
+    return arguments.Argument(kept, comp.type_signature.result)
+
+  async def _computed(
+    self, comp: tff.Computation, argument: arguments.Argument
+  ) -> Any:
+    """Returns the result of a compiled computation, as `keep` returns it."""
     executor = self._executors.create_executor(argument.cardinality)
     try:
-      function = await executor.create_value(compiled, compiled.type_signature)
+      function = await executor.create_value(comp, comp.type_signature)
       remote = await argument.ingest(executor)
-      num_clients = argument.cardinality.get(tff.CLIENTS, 1)
-      async with self._turn(num_clients * num_bytes):
-        # The worker answers when it has computed.
-        result = await asyncio.wrap_future(
-          threads.in_thread(
-            lambda: threads.finished(executor.create_call(function, remote))
-          )
+      # The worker answers when it has computed.
+      result = await asyncio.wrap_future(
+        threads.in_thread(
+          lambda: threads.finished(executor.create_call(function, remote))
         )
+      )
       if isinstance(executor, sending.SendingExecutor):
-        kept = await executor.keep(result)
-      else:
-        kept = await result.compute()
+        return await executor.keep(result)
+      return await result.compute()
     except tff.framework.RetryableError:
       self._executors.check_running()
       raise
-    return arguments.Argument(kept, comp.type_signature.result)
 
   def _compile(self, comp: tff.Computation) -> _Compiled:
     known = vars(comp).setdefault(_COMPILED, {})

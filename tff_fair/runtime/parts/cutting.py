@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import supervision
 from tff_fair.runtime.parts import engine, forms
+from tff_fair.runtime.parts.phase import Phase
 
 _size: int | None = None  # In `in_parts_of`.
 _has_told = False
@@ -24,7 +25,7 @@ class Cut(NamedTuple):
     clients_per_part: The size of the parts.
   """
 
-  phases: Sequence[forms.Phase]
+  phases: Sequence[Phase]
   clients_per_part: int
 
 

@@ -35,7 +35,7 @@ class Engine(Protocol):
       comp: As TFF traced it. An engine is called with the same objects again
         and again; it compiles and sends each once.
       *args: The argument if there is one, as TFF's contexts take it, for a
-        computation of the user's. For one of `forms.Phase` one for each element
+        computation of the user's. For one of `phase.Phase` one for each element
         of its parameter: a value, what `put` or another `call` returned, or a
         `Struct` of such.
 

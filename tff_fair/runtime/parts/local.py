@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 import tensorflow_federated as tff
 
 from tff_fair.runtime import threads
-from tff_fair.runtime.parts import arguments, forms, rounds
+from tff_fair.runtime.parts import arguments, rounds
+from tff_fair.runtime.parts.phase import Phase
 
 # Begins to compute a computation with its argument; returns what waits for the
 # result and returns it.
@@ -45,7 +46,7 @@ class _Begun:
 
 def compute(
   begin: Begin,
-  phases: Sequence[forms.Phase],
+  phases: Sequence[Phase],
   arg: tff.structure.Struct,
   clients_per_part: int,
 ) -> Any:

@@ -14,6 +14,7 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime.parts import engine as engines
 from tff_fair.runtime.parts import forms
+from tff_fair.runtime.parts.phase import Phase
 
 # Parts that one call merges. More take long to compile, the more so for stacked
 # updates; and so few sums wait at the same time.
@@ -58,7 +59,7 @@ async def in_turn(
 
 async def compute(
   engine: engines.Engine,
-  phases: Sequence[forms.Phase],
+  phases: Sequence[Phase],
   arg: tff.structure.Struct,
   clients_per_part: int,
   *,
@@ -94,7 +95,7 @@ async def compute(
 
 async def _compute_phase(
   engine: engines.Engine,
-  phase: forms.Phase,
+  phase: Phase,
   given: Sequence[Any],
   clients_per_part: int,
   for_each: ForEach,
@@ -105,23 +106,51 @@ async def _compute_phase(
     by_place[at_clients].append(value)
   server = await engine.put(_struct(by_place[False]), phase.server_type)
   nobody = _struct([[] for _ in by_place[True]])
+  parts = [*_parts(by_place[True], clients_per_part)]
+  sums = _Sums(engine, phase, server, parts, for_each, num_ahead)
+  tree = _tree(len(parts))
+  return await engine.call(
+    phase.finish(len(tree)), server, nobody, await sums.of_each(tree)
+  )
 
-  to_call = dict(enumerate(_parts(by_place[True], clients_per_part)))
-  tree = _tree(len(to_call))
-  called: dict[int, Awaitable[Any]] = {}
 
-  async def summed(node: _Node) -> Any:
-    if isinstance(node, int):
-      for number in range(node, node + num_ahead + 1):
-        if number in to_call:
-          part = to_call.pop(number)
-          called[number] = engine.call(phase.up_to_merge, server, part)
-      return await called.pop(node)
-    sums = _struct(await for_each(summed, node))
-    return await engine.call(phase.merge(len(node)), sums)
+class _Sums:
+  """What the parts of a phase sum.
 
-  sums = _struct(await for_each(summed, tree))
-  return await engine.call(phase.finish(len(tree)), server, nobody, sums)
+  No function that refers to itself: with it, the worker's values would wait for
+  Python's collector, and the worker for memory.
+  """
+
+  def __init__(
+    self,
+    engine: engines.Engine,
+    phase: Phase,
+    server: Any,
+    parts: Sequence[tff.structure.Struct],
+    for_each: ForEach,
+    num_ahead: int,
+  ) -> None:
+    self._engine = engine
+    self._phase = phase
+    self._server = server
+    self._to_call = dict(enumerate(parts))
+    self._called: dict[int, Awaitable[Any]] = {}
+    self._for_each = for_each
+    self._num_ahead = num_ahead
+
+  async def of_each(self, nodes: Sequence[_Node]) -> tff.structure.Struct:
+    return _struct(await self._for_each(self._of, nodes))
+
+  async def _of(self, node: _Node) -> Any:
+    if not isinstance(node, int):
+      sums = await self.of_each(node)
+      return await self._engine.call(self._phase.merge(len(node)), sums)
+    for number in range(node, node + self._num_ahead + 1):
+      if number in self._to_call:
+        self._called[number] = self._engine.call(
+          self._phase.up_to_merge, self._server, self._to_call.pop(number)
+        )
+    return await self._called.pop(node)
 
 
 def _parts(
