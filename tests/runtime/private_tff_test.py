@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.runtime import private_tff, resident_values, stubs
+from tff_fair.runtime import native, private_tff, resident_values, stubs
 
 NUMBERS = tff.FederatedType(tff.TensorType(np.float32, [2]), tff.CLIENTS)
 
@@ -147,6 +147,49 @@ def test_tff_tells_of_its_calls_whoever_listens(monkeypatch):
   before = tracing._global_tracing_providers
   private_tff.trace_for_listeners()
   assert tracing._global_tracing_providers is before
+
+
+@tff.tensorflow.computation([tff.TensorType(np.float32, [None, 5])] * 3)
+def joined(rows):
+  folded = tf.constant(2.0) * tf.constant(3.0)
+  return tf.concat([*rows], 0)[:2] * folded
+
+
+def test_the_optimizer_gets_no_shapes_to_fill_and_makes_the_same_graph(
+  monkeypatch,
+):
+  module: Any = vars(private_tff)["graph_optimizations"]
+  optimizer = getattr(module.tf_optimizer, "_optimizer", module.tf_optimizer)
+  graphs = []
+
+  class Recorder:
+    def OptimizeGraph(self, config, graph):  # noqa: N802
+      result = optimizer.OptimizeGraph(config, graph)
+      graphs.append((graph, result.SerializeToString(deterministic=True)))
+      return result
+
+  monkeypatch.setattr(module, "tf_optimizer", Recorder())
+  tff.backends.native.desugar_and_transform_to_native(joined)
+  native.to_native(joined)
+  native.to_native(joined)  # Not around itself.
+  assert isinstance(module.tf_optimizer._optimizer, Recorder)
+  shapes = [
+    [
+      len(tensor.tensor_shape.dim)
+      for signature in graph.signature_def.values()
+      for tensor in signature.inputs.values()
+    ]
+    for graph, _ in graphs
+  ]
+  assert shapes == [[2, 2, 2], [0, 0, 0], [0, 0, 0]]
+  assert len({result for _, result in graphs}) == 1
+
+
+@pytest.mark.parametrize("module", [None, types.ModuleType("renamed")])
+def test_an_optimizer_that_is_gone_is_no_error(module, monkeypatch):
+  monkeypatch.setattr(private_tff, "graph_optimizations", module)
+  found = native.to_native(joined).type_signature
+  assert found.is_equivalent_to(joined.type_signature)
 
 
 def test_modules_that_are_gone_do_not_stop_the_import(monkeypatch):

@@ -156,6 +156,6 @@ def _start_local(
 
 
 def _compile_in_the_clear(comp: tff.Computation) -> Any:
-  return tff.backends.native.desugar_and_transform_to_native(
+  return native.to_native(
     tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
   )

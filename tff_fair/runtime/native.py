@@ -12,6 +12,8 @@ from typing import Protocol
 
 import tensorflow_federated as tff
 
+from tff_fair.runtime import private_tff
+
 _SECURE_INTRINSICS = (b"federated_secure_sum", b"federated_secure_modular_sum")
 
 
@@ -102,6 +104,12 @@ def compile_now(comp: tff.Computation) -> tff.Computation:
     return tff.framework.deserialize_computation(
       tff.framework.serialize_computation(comp)
     )
+  return to_native(comp)
+
+
+def to_native(comp: tff.Computation) -> tff.Computation:
+  """Returns a computation as TFF's native backend leaves it."""
+  private_tff.optimize_without_inputs()
   return tff.backends.native.desugar_and_transform_to_native(comp)
 
 

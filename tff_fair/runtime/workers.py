@@ -21,7 +21,7 @@ import threading
 from collections.abc import Mapping
 from typing import Self
 
-from tff_fair.runtime import worker_log
+from tff_fair.runtime import process_status, worker_log
 
 # A round allocates and frees the same large tensors over and over. By default
 # glibc returns their memory to the kernel at once, and every reuse pays its
@@ -110,45 +110,19 @@ class Worker:
 
   def memory_bytes(self) -> int:
     """Returns the memory that it takes; 0 after its end."""
-    return sum(
-      1024 * int(line.split()[1])
-      for line in self._status()
-      if line.startswith("VmRSS:")
-    )
+    return process_status.memory_bytes(self.pid)
 
   def num_threads(self) -> int:
     """Returns the number of its threads; 0 after its end."""
-    return sum(
-      int(line.split()[1])
-      for line in self._status()
-      if line.startswith("Threads:")
-    )
+    return process_status.num_threads(self.pid)
 
   def num_sockets(self) -> int:
     """Returns the number of its open sockets; 0 after its end."""
-    count = 0
-    with contextlib.suppress(OSError):
-      for descriptor in pathlib.Path(f"/proc/{self.pid}/fd").iterdir():
-        with contextlib.suppress(OSError):  # It has just been closed.
-          count += os.readlink(descriptor).startswith("socket:")
-    return count
-
-  def _status(self) -> list[str]:
-    try:
-      text = pathlib.Path(f"/proc/{self.pid}/status").read_text()
-    except OSError:
-      return []
-    return text.splitlines()
+    return process_status.num_sockets(self.pid)
 
   def cpu_seconds(self) -> float:
     """Returns the processor time that it has used; 0 after its end."""
-    try:
-      stat = pathlib.Path(f"/proc/{self.pid}/stat").read_text()
-    except OSError:
-      return 0.0
-    # The name of the program, the second field, may hold spaces.
-    user, system = stat.rpartition(") ")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return process_status.cpu_seconds(self.pid)
 
   def check_running(self, *, patience: float = 0.0) -> None:
     """Raises a `RuntimeError` that says how, if the process has ended.

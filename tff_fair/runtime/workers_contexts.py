@@ -73,7 +73,12 @@ def use_workers(
       stacklevel=2,
     )
   clients_per_part = cutting.checked(clients_per_part)
-  plain = not private_tff.check()
+  connect = functools.partial(
+    _remote_worker,
+    timeout=timeout,
+    stream_structs=stream_structs,
+    plain=not private_tff.check(),
+  )
   with contextlib.ExitStack() as opened:
     members: list[remote_worker.RemoteWorker] = []
     pool = worker_pool.WorkerPool(
@@ -81,27 +86,32 @@ def use_workers(
     )
     opened.callback(pool.close)
     for address in addresses:
-      connect = functools.partial(
-        connections.WorkerExecutors,
-        address,
-        timeout=timeout,
-        stream_structs=stream_structs,
-        plain=plain,
-      )
-      members.append(
-        remote_worker.RemoteWorker(
-          address,
-          connect=connect,
-          create_context=connections.execution_context,
-          timeout=timeout,
-        )
-      )
+      members.append(connect(address))
     context = parts_context.PartsContext(
       pool, clients_per_part, num_parts=num_subrounds
     )
     opened.callback(context.close, patience=_SECONDS_TO_CLOSE)
     tff.framework.set_default_context(context)
     chosen_context.replace(opened, natively=True)
+
+
+def _remote_worker(
+  address: str, *, timeout: float, stream_structs: bool, plain: bool
+) -> remote_worker.RemoteWorker:
+  """Returns a worker that is reached now; see `use_workers`."""
+  connect = functools.partial(
+    connections.WorkerExecutors,
+    address,
+    timeout=timeout,
+    stream_structs=stream_structs,
+    plain=plain,
+  )
+  return remote_worker.RemoteWorker(
+    address,
+    connect=connect,
+    create_context=connections.execution_context,
+    timeout=timeout,
+  )
 
 
 def _check_number(name: str, number: int, *, least: int) -> None:

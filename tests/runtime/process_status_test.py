@@ -1,0 +1,52 @@
+"""Tests of what Linux tells of a process."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tff_fair.runtime import process_status
+
+SELF = os.getpid()
+
+
+def test_memory_grows_with_what_a_process_holds():
+  before = process_status.memory_bytes(SELF)
+  held = bytearray(os.urandom(2**26))
+  assert process_status.memory_bytes(SELF) >= before + 2**25
+  assert len(held) == 2**26
+
+
+def test_a_thread_and_a_socket_count():
+  threads = process_status.num_threads(SELF)
+  sockets = process_status.num_sockets(SELF)
+  ended = threading.Event()
+  thread = threading.Thread(target=ended.wait)
+  with socket.socket():
+    thread.start()
+    assert process_status.num_threads(SELF) == threads + 1
+    assert process_status.num_sockets(SELF) == sockets + 1
+    ended.set()
+    thread.join()
+  assert process_status.num_sockets(SELF) == sockets
+
+
+def test_processor_time_is_that_of_the_kernel():
+  times = os.times()
+  found = process_status.cpu_seconds(SELF)
+  assert found == pytest.approx(times.user + times.system, abs=0.1)
+
+
+def test_a_process_that_has_ended_has_nothing():
+  process = subprocess.Popen([sys.executable, "-c", ""])
+  process.wait()
+  for tell in (
+    process_status.memory_bytes,
+    process_status.num_threads,
+    process_status.num_sockets,
+    process_status.cpu_seconds,
+  ):
+    assert tell(process.pid) == 0
