@@ -58,7 +58,10 @@ LAYERS = {
   "tff_fair.metrics": Layer(packages=("numpy", "scipy")),
   "tff_fair.kernels": Layer(packages=TF),
   "tff_fair.tracing": Layer(packages=TF),
-  "tff_fair.types": Layer(("tff_fair.hyperparameters",), TF),
+  "tff_fair.client_data": Layer(packages=TF),
+  "tff_fair.types": Layer(
+    ("tff_fair.client_data", "tff_fair.hyperparameters"), TF
+  ),
   "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
   "tff_fair.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
@@ -77,7 +80,6 @@ LAYERS = {
       "tff_fair.collecting",
       "tff_fair.kernels",
       "tff_fair.phases",
-      "tff_fair.tracing",
       *SHARED,
     ),
     TFF,
@@ -88,7 +90,6 @@ LAYERS = {
       "tff_fair.collecting",
       "tff_fair.evaluation",
       "tff_fair.kernels",
-      "tff_fair.tracing",
     ),
     (*TFF, "scipy", "sklearn"),
   ),

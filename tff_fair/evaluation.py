@@ -7,12 +7,13 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, collecting, phases, tracing
+from tff_fair import checks, collecting, phases
 from tff_fair.client_works import (
   batches,
   client_table,
   evaluation,
   local_model,
+  model_info,
   personal,
 )
 from tff_fair.kernels import stacking
@@ -48,7 +49,7 @@ def build_client_evaluation(
     ValueError: If `batch_size` is below 1.
   """
   checks.check_integer("batch_size", batch_size, minimum=1)
-  info = local_model.describe(model_fn)
+  info = model_info.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
 
   @tff.tensorflow.computation(info.weights_type, data_type)
@@ -96,7 +97,7 @@ def build_personal_evaluation(
     ValueError: If `batch_size` is below 1.
   """
   checks.check_integer("batch_size", batch_size, minimum=1)
-  info = local_model.describe(model_fn)
+  info = model_info.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
   specs = tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
   table_type = personal.columns(info.weights_type).type
@@ -161,17 +162,17 @@ def _evaluate(
   data: tf.data.Dataset,
 ) -> evaluation.Evaluation:
   """Evaluates one client, inside a computation."""
-  model = local_model.instantiate(model_fn)
 
-  @tracing.graph_function
-  def run(weights: Any, data: tf.data.Dataset) -> evaluation.Evaluation:
+  def run(
+    model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
+  ) -> evaluation.Evaluation:
     model.receive(weights)
     trainable = local_model.flat(weights.trainable)
     return evaluation.evaluate(
       model, trainable, batches.ClientData(data), batch_size
     )
 
-  return run(weights, data)
+  return local_model.in_graph(model_fn, run)(weights, data)
 
 
 def _build_collect(row_type: tff.Type) -> tff.Computation:

@@ -1,4 +1,4 @@
-"""Tests of running over slices of examples, and of their shuffling."""
+"""Tests of running over slices of examples, and of their order in training."""
 
 import collections
 
@@ -55,41 +55,6 @@ def test_without_a_batch_size_all_examples_are_one_batch():
     examples, None, 10, lambda seen, batch: seen + len(batch[1])
   )
   assert size == 15
-
-
-def shuffled(size, seed, *salts):
-  return batches.shuffled(
-    tf.constant(size), seed, *(tf.constant(s, tf.int64) for s in salts)
-  ).numpy()
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 100])
-@pytest.mark.parametrize("seed", [0, 2**31, 2**32 - 1, 2**63, 2**64 - 1, 2**90])
-def test_shuffled_is_a_permutation(size, seed):
-  places = shuffled(size, seed, 2**40 + 1, -1, 0)
-  assert places.dtype == np.int32
-  np.testing.assert_array_equal(np.sort(places), np.arange(size))
-
-
-def test_shuffled_depends_on_seed_and_all_salts():
-  settings = [
-    (seed, client, round_num, epoch)
-    for seed in (0, 1, 2**32)
-    for client in (0, 5, 2**40, -5)
-    for round_num in (0, 1)
-    for epoch in (0, 1)
-  ]
-  orders = {tuple(shuffled(50, *setting)) for setting in settings}
-  assert len(orders) == len(settings)
-  again = {tuple(shuffled(50, *setting)) for setting in settings}
-  assert again == orders
-
-
-def test_places_are_about_equally_likely():
-  firsts = [shuffled(4, 7, i)[0] for i in range(800)]
-  counts = np.bincount(firsts, minlength=4)
-  # Five standard deviations.
-  assert np.all(np.abs(counts - 200) < 5 * np.sqrt(800 * 0.25 * 0.75))
 
 
 SHUFFLED = {"batch_size": 4, "shuffle_seed": 3}

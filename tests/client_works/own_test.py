@@ -14,10 +14,10 @@ from tff_fair import (
   client_works,
   composition,
 )
-from tff_fair.client_works import batches, local_model
+from tff_fair.client_works import batches, model_info
 
 MODEL = small_problem.functional_model()
-INFO = local_model.describe(MODEL)
+INFO = model_info.describe(MODEL)
 DATA_TYPE = batches.data_type(INFO.batch_spec)
 IDS = small_problem.CLIENT_IDS
 BROKEN = IDS[2]

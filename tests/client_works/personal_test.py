@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tests.client_works import local_work
 from tff_fair import client_works, evaluation
-from tff_fair.client_works import local_model, personal
+from tff_fair.client_works import model_info, personal
 
 IDS = small_problem.CLIENT_IDS
 ARRAYS = small_problem.client_arrays()
@@ -240,7 +240,7 @@ def test_evaluation_takes_each_clients_own_model(model):
   )
   state, theta = run_rounds(build(model), COHORTS[:2]), theta_of(20)
   models = models_after(COHORTS[:2])
-  weights = local_model.describe(local_work.MODELS[model]).initial_weights()
+  weights = model_info.describe(local_work.MODELS[model]).initial_weights()
   weights = tff.learning.models.ModelWeights(
     tf.nest.pack_sequence_as(
       weights.trainable, tf.nest.flatten(weights_of(theta).trainable)

@@ -22,6 +22,8 @@ UNOPTIMIZED.graph_options.rewrite_options.disable_meta_optimizer = True
 
 mapreduce = tff.backends.mapreduce
 
+pytestmark = pytest.mark.usefixtures("built_once")
+
 
 @functools.cache
 def next_of(name, aggregation):

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from tff_fair import types
+from tff_fair import tracing, types
 
 
 @functools.cache
@@ -31,7 +31,9 @@ def _traced(rule, known_names, remembers):
   def run(known, state):
     return rule.coefficients(types.Cohort(**known), state)
 
-  return tf.function(run, input_signature=[known_specs, state_specs])
+  # As processes trace rules: without AutoGraph.
+  signature = [known_specs, state_specs]
+  return tracing.graph_function(run, input_signature=signature)
 
 
 def apply(rule, cohort, state=None) -> types.RuleOutput:

@@ -1,5 +1,7 @@
 """Aggregation over two workers, in parts: the same result."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ FACTORIES = {
 }
 
 
+@functools.cache
 def create(factory):
   return factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
 

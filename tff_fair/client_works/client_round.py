@@ -17,6 +17,8 @@ from tff_fair.client_works import (
   training_settings,
 )
 from tff_fair.client_works import tally as tallies
+from tff_fair.client_works.optimizer_states import OptimizerStates
+from tff_fair.client_works.training_state import RoundState
 from tff_fair.kernels import finiteness
 from tff_fair.learning_rate_decay import Hparams
 
@@ -46,7 +48,7 @@ class _Trained(NamedTuple):
   trainable: local_model.Trainable
   update: list[tf.Tensor]
   measures: local_training.Measures
-  states: local_training.OptimizerStates
+  states: OptimizerStates
   metrics: types.TensorStructure
 
 
@@ -62,10 +64,10 @@ class ClientRound:
 
   def run(
     self,
-    state: local_training.RoundState,
+    state: RoundState,
     received: Any,
-    states: local_training.OptimizerStates | None = None,
-  ) -> tuple[Result, local_training.OptimizerStates]:
+    states: OptimizerStates | None = None,
+  ) -> tuple[Result, OptimizerStates]:
     """Returns what the client reports, and its optimizer's states afterwards.
 
     Args:
@@ -92,16 +94,14 @@ class ClientRound:
         loss=loss,
         accuracy=_without_nan(accuracy),
         learning_rate=_learning_rate(trained.hparams),
-        effective_steps=-trained.measures.probe[0][0],
+        effective_steps=trained.measures.probe.effective_steps,
         gradient_norm=gradient_norm,
         initial_loss=initial_loss,
       ),
     )
     return result, trained.states
 
-  def measure(
-    self, state: local_training.RoundState, received: Any
-  ) -> types.ClientSignals:
+  def measure(self, state: RoundState, received: Any) -> types.ClientSignals:
     """Returns what the client knows before it trains.
 
     These are the signals that `run` reports with `loss_at="before"`, but for
@@ -123,11 +123,11 @@ class ClientRound:
 
   def train(
     self,
-    state: local_training.RoundState,
+    state: RoundState,
     received: Any,
     measured: types.ClientSignals,
-    states: local_training.OptimizerStates | None = None,
-  ) -> tuple[Result, local_training.OptimizerStates]:
+    states: OptimizerStates | None = None,
+  ) -> tuple[Result, OptimizerStates]:
     """Returns the same as `run`, of a client that has measured already.
 
     Args:
@@ -158,7 +158,7 @@ class ClientRound:
       initial_loss = self._evaluate(received["initial"]).loss
     return self.current(received), initial_loss
 
-  def hparams(self, state: local_training.RoundState) -> Hparams:
+  def hparams(self, state: RoundState) -> Hparams:
     """Returns the hyperparameters of the client optimizer this round."""
     return training_settings.decayed_hparams(
       self.settings, state["optimizer"], state["round_num"]
@@ -166,9 +166,9 @@ class ClientRound:
 
   def _train(
     self,
-    state: local_training.RoundState,
+    state: RoundState,
     weights: tff.learning.models.ModelWeights,
-    states: local_training.OptimizerStates | None,
+    states: OptimizerStates | None,
   ) -> _Trained:
     """Returns the model after training, with what was measured meanwhile."""
     model = self.model
@@ -192,9 +192,7 @@ class ClientRound:
       # Delta_k = theta - theta_k
       update=[w - v for w, v in zip(theta, trained.trainable, strict=True)],
       measures=measures,
-      states=local_training.OptimizerStates(
-        trained.optimizer, measures.probe[1]
-      ),
+      states=OptimizerStates(trained.optimizer, measures.probe.optimizer),
       # Reported before any further pass makes the model forget them.
       metrics=model.unfinalized_metrics(measures.tally.metrics),
     )
@@ -202,7 +200,7 @@ class ClientRound:
   def _num_examples(
     self,
     client_id: tf.Tensor,
-    state: local_training.RoundState,
+    state: RoundState,
     measures: local_training.Measures,
   ) -> tf.Tensor:
     """Returns n_k, int64[]."""
@@ -287,10 +285,7 @@ class ClientRound:
         self.model, trainable, self.data, self._evaluation_batch_size
       )
       return after.loss, after.accuracy
-    return (
-      tallies.mean_loss(tally),
-      tallies.accuracy(self.model, tally),
-    )
+    return tallies.mean_loss(tally), tallies.accuracy(self.model, tally)
 
 
 def _learning_rate(hparams: Hparams) -> tf.Tensor:

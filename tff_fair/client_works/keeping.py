@@ -17,9 +17,10 @@ from tff_fair.client_works import (
   client_table,
   kept_optimizer,
   local_model,
-  local_training,
+  optimizer_states,
   personal,
   training_phases,
+  training_state,
 )
 
 PERSONAL = "personal"
@@ -82,7 +83,7 @@ class Keeping:
   def run(
     self,
     client: client_round.ClientRound,
-    state: local_training.RoundState,
+    state: training_state.RoundState,
     received: Any,
     own: Own,
     cohort: types.ClientSignals | None = None,
@@ -101,7 +102,7 @@ class Keeping:
       states = kept_optimizer.states_to_start_from(
         own[OPTIMIZER],
         client.data.client_id(),
-        local_training.initial_states(
+        optimizer_states.initial_states(
           client.optimizer, local_model.flat(weights.trainable)
         ),
       )

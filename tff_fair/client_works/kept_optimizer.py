@@ -18,7 +18,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import checks, types
-from tff_fair.client_works import client_table, local_training
+from tff_fair.client_works import client_table, optimizer_states
 from tff_fair.kernels import stacking
 
 
@@ -37,7 +37,7 @@ def columns(
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   with tf.Graph().as_default():
     theta = [tf.zeros(s.shape, s.dtype) for s in tf.nest.flatten(specs)]
-    states = local_training.initial_states(optimizer, tuple(theta))
+    states = optimizer_states.initial_states(optimizer, tuple(theta))
     hparams = tf.nest.flatten(optimizer.get_hparams(states.model))
     leaves = _leaves(states)
     kept = len(tf.nest.flatten(states.model)) - len(hparams)
@@ -57,8 +57,8 @@ def columns(
 def states_to_start_from(
   table: client_table.Table,
   client_id: tf.Tensor,
-  new: local_training.OptimizerStates,
-) -> local_training.OptimizerStates:
+  new: optimizer_states.OptimizerStates,
+) -> optimizer_states.OptimizerStates:
   """Returns the optimizer's states before training.
 
   Args:
@@ -75,7 +75,7 @@ def states_to_start_from(
 
 
 def states_to_keep(
-  states: local_training.OptimizerStates, signals: types.ClientSignals
+  states: optimizer_states.OptimizerStates, signals: types.ClientSignals
 ) -> client_table.Kept:
   """Returns the row of a client after training, if the client counts.
 
@@ -90,7 +90,7 @@ def states_to_keep(
   )
 
 
-def _leaves(states: local_training.OptimizerStates) -> list[tf.Tensor]:
+def _leaves(states: optimizer_states.OptimizerStates) -> list[tf.Tensor]:
   return [*map(tf.convert_to_tensor, tf.nest.flatten(states))]
 
 

@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 from tff_fair.client_works import (
   attacks,
   keeping,
+  keeping_phases,
   keeping_rounds,
   local_model,
   training,
@@ -74,7 +75,7 @@ class MethodWork:
     data.
     """
     if self.kept:
-      phases = self._keeping(keeping_rounds.build_keeping_phases)
+      phases = self._keeping(keeping_phases.build_keeping_phases)
     else:
       phases = training_phases.build_training_phases(
         self.model_fn, self.optimizer, self.settings, signals=self.signals

@@ -25,6 +25,7 @@ from tff_fair.client_works import (
   client_table,
   local_model,
   local_training,
+  training_state,
 )
 from tff_fair.kernels import stacking
 
@@ -43,7 +44,7 @@ def columns(weights_type: tff.Type) -> client_table.Columns:
 def train(
   client: client_round.ClientRound,
   lam: float,
-  state: local_training.RoundState,
+  state: training_state.RoundState,
   weights: tff.learning.models.ModelWeights,
   table: client_table.Table,
   signals: types.ClientSignals,

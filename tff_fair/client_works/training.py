@@ -6,22 +6,21 @@ f_k, a_k: loss and accuracy of theta over the local examples, before training
 
 import collections
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import tracing, types
+from tff_fair import types
 from tff_fair.client_works import (
   batches,
   client_round,
   local_model,
-  local_training,
+  model_info,
   secure_tally,
   training_settings,
+  training_state,
 )
-from tff_fair.learning_rate_decay import Hparams
 
 
 def build_training(
@@ -57,8 +56,8 @@ def build_training(
   Raises:
     TypeError: If an argument has the wrong type.
   """
-  state = build_state(optimizer)
-  info = local_model.describe(model_fn)
+  state = training_state.build_state(optimizer)
+  info = model_info.describe(model_fn)
   work = build_client_computation(_run, model_fn, optimizer, settings, signals)
 
   @tff.federated_computation
@@ -75,7 +74,7 @@ def build_training(
 
 def _run(
   client: client_round.ClientRound,
-  state: local_training.RoundState,
+  state: training_state.RoundState,
   received: Any,
 ) -> client_round.Result:
   result, _ = client.run(state, received)
@@ -83,8 +82,8 @@ def _run(
 
 
 def _build_next(
-  info: local_model.ModelInfo,
-  at_server: "StateComputations",
+  info: model_info.ModelInfo,
+  at_server: training_state.StateComputations,
   work: tff.Computation,
   securely: bool,
 ) -> tff.Computation:
@@ -112,8 +111,8 @@ def _build_next(
 
 
 def build_end_of_round(
-  info: local_model.ModelInfo,
-  at_server: "StateComputations",
+  info: model_info.ModelInfo,
+  at_server: training_state.StateComputations,
   tally: tff.Type,
   *,
   securely: bool = False,
@@ -156,81 +155,8 @@ def build_end_of_round(
   return end_round
 
 
-class StateComputations(NamedTuple):
-  """The computations on the state at the server.
-
-  Attributes:
-    initial: Returns the state before the first round, S.
-    next: From state and the number of clients that counted to state.
-    get_hparams: From state to the optimizer's hyperparameters, H.
-    set_hparams: From state and hyperparameters to state.
-  """
-
-  initial: tff.Computation
-  next: tff.Computation
-  get_hparams: tff.Computation
-  set_hparams: tff.Computation
-
-  @property
-  def type(self) -> tff.Type:
-    """The type of the state, S."""
-    return self.initial.type_signature.result
-
-
-def build_state(
-  optimizer: tff.learning.optimizers.Optimizer,
-) -> StateComputations:
-  """Builds the computations on the state of the training.
-
-  Args:
-    optimizer: The client optimizer, whose hyperparameters the state has.
-
-  Raises:
-    TypeError: If it is no optimizer of TFF.
-  """
-  if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
-    raise TypeError(
-      "Expected `client_optimizer` to be a tff.learning.optimizers.Optimizer, "
-      f"found {type(optimizer).__name__}. Build one with "
-      "tff.learning.optimizers.build_sgdm(learning_rate)."
-    )
-
-  @tff.tensorflow.computation
-  def initial_state() -> types.TensorStructure:
-    specs = tf.TensorSpec([], tf.float32)
-    return collections.OrderedDict(
-      optimizer=optimizer.get_hparams(optimizer.initialize(specs)),
-      round_num=tf.constant(0, tf.int64),
-    )
-
-  state_type = initial_state.type_signature.result
-
-  @tff.tensorflow.computation(state_type, np.int32)
-  def next_state(
-    state: local_training.RoundState, num_counted: tf.Tensor
-  ) -> types.TensorStructure:
-    return collections.OrderedDict(
-      optimizer=state["optimizer"],
-      round_num=state["round_num"] + tf.cast(num_counted > 0, tf.int64),
-    )
-
-  @tff.tensorflow.computation(state_type)
-  def get_hparams(state: local_training.RoundState) -> Hparams:
-    return state["optimizer"]
-
-  @tff.tensorflow.computation(state_type, state_type["optimizer"])
-  def set_hparams(
-    state: local_training.RoundState, hparams: Hparams
-  ) -> types.TensorStructure:
-    return collections.OrderedDict(
-      optimizer=hparams, round_num=state["round_num"]
-    )
-
-  return StateComputations(initial_state, next_state, get_hparams, set_hparams)
-
-
 def received_type(
-  info: local_model.ModelInfo, signals: Collection[str]
+  info: model_info.ModelInfo, signals: Collection[str]
 ) -> tff.Type:
   """Returns the type of what clients receive, W.
 
@@ -270,12 +196,24 @@ def build_client_computation(
     A `tff.Computation`: from state, what the client received, its data, and the
     further arguments to the result of `run`.
   """
-  info = local_model.describe(model_fn)
+  info = model_info.describe(model_fn)
+
+  def run_client(
+    model: local_model.LocalModel,
+    state: training_state.RoundState,
+    received: Any,
+    data: tf.data.Dataset,
+    *others: Any,
+  ) -> Any:
+    client = client_round.ClientRound(
+      model, optimizer, settings, signals, batches.ClientData(data)
+    )
+    return run(client, state, received, *others)
 
   @tff.tensorflow.computation(
     tff.to_type(
       (
-        build_state(optimizer).type,
+        training_state.build_state(optimizer).type,
         received_type(info, signals),
         batches.data_type(info.batch_spec),
         *further,
@@ -283,20 +221,6 @@ def build_client_computation(
     )
   )
   def work(arguments: tuple[Any, ...]) -> Any:
-    model = local_model.instantiate(model_fn)
-
-    @tracing.graph_function
-    def run_in_graph(
-      state: local_training.RoundState,
-      received: Any,
-      data: tf.data.Dataset,
-      *others: Any,
-    ) -> Any:
-      client = client_round.ClientRound(
-        model, optimizer, settings, signals, batches.ClientData(data)
-      )
-      return run(client, state, received, *others)
-
-    return run_in_graph(*arguments)
+    return local_model.in_graph(model_fn, run_client)(*arguments)
 
   return work

@@ -13,9 +13,10 @@ from tff_fair import types
 from tff_fair.client_works import (
   client_round,
   local_model,
-  local_training,
+  model_info,
   training,
   training_settings,
+  training_state,
 )
 
 # Those that only training tells.
@@ -63,8 +64,8 @@ def build_training_phases(
     signals the server does not have reports `num_examples` 0, as does one whose
     update is not finite. `effective_steps` is 0 for all.
   """
-  state = training.build_state(optimizer)
-  info = local_model.describe(model_fn)
+  state = training_state.build_state(optimizer)
+  info = model_info.describe(model_fn)
   options = model_fn, optimizer, settings, signals
   measure = build_measure(*options)
   train = training.build_client_computation(_train, *options, cohort_type())
@@ -164,7 +165,7 @@ def own_signals(
 
 def _train(
   client: client_round.ClientRound,
-  state: local_training.RoundState,
+  state: training_state.RoundState,
   received: Any,
   cohort: types.ClientSignals,
 ) -> client_round.Result:

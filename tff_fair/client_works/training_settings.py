@@ -6,7 +6,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tff_fair import checks, learning_rate_decay
-from tff_fair.client_works import batches
+from tff_fair.client_works import seeded_draws
 from tff_fair.learning_rate_decay import Hparams
 
 LOSS_AT = ("before", "training", "after")
@@ -187,7 +187,7 @@ def _drawn(
 ) -> int | tf.Tensor:
   if not isinstance(number, tuple):
     return number
-  return batches.drawn_between(
+  return seeded_draws.drawn_between(
     *number, settings.local_epochs_seed, client_id, round_num
   )
 

@@ -11,8 +11,14 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import collecting, tracing
-from tff_fair.client_works import attacks, batches, evaluation, local_model
+from tff_fair import collecting
+from tff_fair.client_works import (
+  attacks,
+  batches,
+  evaluation,
+  local_model,
+  model_info,
+)
 from tff_fair.kernels import stacking
 
 
@@ -51,7 +57,7 @@ def build_trial_losses(
     the direction d, the server's learning rate eta_s, and the data. A client
     without examples has no row.
   """
-  info = local_model.describe(model_fn)
+  info = model_info.describe(model_fn)
   arguments = (
     info.weights_type,
     info.weights_type.trainable,
@@ -59,33 +65,26 @@ def build_trial_losses(
     batches.data_type(info.batch_spec),
   )
 
-  @tff.tensorflow.computation(*arguments)
-  def of_client(
+  def run(
+    model: local_model.LocalModel,
     weights: tff.learning.models.ModelWeights,
     direction: Any,
     learning_rate: tf.Tensor,
     data: tf.data.Dataset,
   ) -> TrialLosses:
-    model = local_model.instantiate(model_fn)
+    return _losses_of_client(
+      model,
+      weights,
+      direction,
+      learning_rate * tf.constant(factors, tf.float32),
+      batches.ClientData(data),
+      batch_size and evaluation.EVALUATION_BATCH_SIZE,
+      attack,
+    )
 
-    @tracing.graph_function
-    def run_in_graph(
-      weights: tff.learning.models.ModelWeights,
-      direction: Any,
-      learning_rate: tf.Tensor,
-      data: tf.data.Dataset,
-    ) -> TrialLosses:
-      return _losses_of_client(
-        model,
-        weights,
-        direction,
-        learning_rate * tf.constant(factors, tf.float32),
-        batches.ClientData(data),
-        batch_size and evaluation.EVALUATION_BATCH_SIZE,
-        attack,
-      )
-
-    return run_in_graph(weights, direction, learning_rate, data)
+  @tff.tensorflow.computation(tff.to_type(arguments))
+  def of_client(arguments: tuple[Any, ...]) -> TrialLosses:
+    return local_model.in_graph(model_fn, run)(*arguments)
 
   collect = collecting.build_collect(
     of_client.type_signature.result,

@@ -23,7 +23,7 @@ from tff_fair import (
   summing,
   types,
 )
-from tff_fair.client_works import local_model
+from tff_fair.client_works import model_info
 from tff_fair.composition import compatibility
 from tff_fair.composition.options import (
   Finalizer,
@@ -71,17 +71,13 @@ def compose(
     server_learning_rate_decay: As `learning_rate_decay`, of the server's rate,
       where t is the number of steps that the server has taken; `None` keeps it.
     server_learning_rate_decay_kind: "exponential" or "inverse_time".
-    client_weighting: What p_k is: "num_examples", n_k over its sum in the
-      cohort, or "uniform", 1/m.
+    client_weighting: As `tff_fair.aggregators.RuleFactory` takes it.
     num_clients: Size of the population, for methods that need to know it.
-    aggregation: How updates are summed: "streaming", "two_phase", "stacked" or
-      "secure"; `None` takes the cheapest the rule allows.
-    sum_factory: Sums scaled updates in the two-phase way, and all that clients
-      send in the secure way; must return a sum, no mean.
-    secure_bound: The largest absolute value in what a client adds to a secure
-      sum; a client beyond it is left out. `None` is 1024.
-    dp: Noise for differential privacy, see `tff_fair.privacy.dp`; `None` adds
-      none.
+    aggregation: How updates are summed; as `RuleFactory` takes it, and so are
+      the next three.
+    sum_factory: Sums scaled updates, or all that clients send.
+    secure_bound: The largest absolute value in a secure sum.
+    dp: Noise for differential privacy; `None` adds none.
     personal_lam: Trains personal models beside the global one, with this pull
       towards it (Ditto); `None` trains none.
     keeps_optimizer_state: Whether a client's optimizer goes on from its state
@@ -94,12 +90,9 @@ def compose(
       the step of the server's rate.
     attack: Which clients report something else than they found, for a study;
       `None` if nobody does.
-    defence: Bounds what single updates can do; `None` trusts all that count.
-    **training: The attributes of `tff_fair.client_works.TrainingSettings`:
-      `batch_size`, `local_epochs` (a number, or the least and the greatest that
-      clients draw) or `local_steps` (likewise), `local_epochs_seed`, `loss_at`,
-      `shuffle_seed`, `proximal_mu`, `learning_rate_decay`,
-      `learning_rate_decay_kind`.
+    defence: Bounds what single updates can do, as `RuleFactory` takes it.
+    **training: The attributes of `tff_fair.client_works.TrainingSettings` but
+      `objective`.
 
   Returns:
     A `tff.learning.templates.LearningProcess` whose `next` has the type
@@ -120,13 +113,7 @@ def compose(
     server_learning_rate_decay,
     server_learning_rate_decay_kind,
   )
-  build_finalizer = finalizer or _apply(server_optimizer)
-  if finalizer is not None and server_optimizer is not None:
-    raise checks.OptionError(
-      "server_optimizer",
-      "This method has a server step of its own, set by its hyperparameters: "
-      "leave server_optimizer out.",
-    )
+  build_finalizer = _server_step(finalizer, server_optimizer)
   checking.check_optimizer("client_optimizer", client_optimizer)
   factory = summing.RuleFactory(
     rule,
@@ -142,7 +129,7 @@ def compose(
   )
   if kept:
     compatibility.check_kept(factory, dp)
-  info = local_model.describe(model_fn)
+  info = model_info.describe(model_fn)
   settings = client_works.TrainingSettings(objective=objective, **training)
   compatibility.check_learning_rate(rule, client_optimizer, settings)
   work = client_works.MethodWork(
@@ -171,7 +158,7 @@ def compose(
 
 
 def _compose_rounds(
-  info: local_model.ModelInfo,
+  info: model_info.ModelInfo,
   parts: phased_rounds.RoundParts,
   line_search: LineSearch | None,
   server_decay: learning_rate_decay.LearningRateDecay | None,
@@ -243,7 +230,7 @@ def compose_client_work(
       f"{type(factory).__name__}. Make one of a rule of your own with "
       "tff_fair.aggregators.RuleFactory(rule)."
     )
-  info = local_model.describe(model_fn)
+  info = model_info.describe(model_fn)
   return tff.learning.templates.compose_learning_process(
     info.initial_weights,
     tff.learning.templates.build_broadcast_process(info.weights_type),
@@ -251,6 +238,25 @@ def compose_client_work(
     _build_aggregation(client_work, factory),
     _apply(server_optimizer)(info.weights_type, None),
   )
+
+
+def _server_step(
+  finalizer: Finalizer | None, server_optimizer: Optimizer | None
+) -> Finalizer:
+  """Returns what builds the server step: the method's own, or an optimizer's.
+
+  Raises:
+    OptionError: If there are both.
+  """
+  if finalizer is None:
+    return _apply(server_optimizer)
+  if server_optimizer is not None:
+    raise checks.OptionError(
+      "server_optimizer",
+      "This method has a server step of its own, set by its hyperparameters: "
+      "leave server_optimizer out.",
+    )
+  return finalizer
 
 
 def _apply(server_optimizer: Optimizer | None) -> Finalizer:
@@ -283,7 +289,7 @@ def _build_aggregation(
 
 
 def _build_distributor(
-  info: local_model.ModelInfo, rule: types.Rule
+  info: model_info.ModelInfo, rule: types.Rule
 ) -> tff.learning.templates.DistributionProcess:
   """Builds what sends the weights, those of the first round too if need be."""
   if "initial_loss" in rule.signals:

@@ -109,33 +109,10 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
       & (search.steps_since_best < _PATIENCE)
     )
 
-  def advance(search: _Search) -> tuple[_Search]:
-    following = _newton_step(problem, search.iterate, search.regularization)
-    # The factorization fails, with NaN, only where the matrix is singular to
-    # rounding: try again with a larger diagonal.
-    succeeded = tf.reduce_all(tf.math.is_finite(tf.concat(following[:4], 0)))
-    iterate = tf.nest.map_structure(
-      lambda new, old: tf.where(succeeded, new, old), following, search.iterate
-    )
-    gap = _iterate_gap(problem, iterate)
-    better = gap < search.best_gap
-    return (
-      _Search(
-        iterate=iterate,
-        best_t=tf.where(better, iterate.t, search.best_t),
-        best_gap=tf.where(better, gap, search.best_gap),
-        steps_since_best=tf.where(better, 0, search.steps_since_best + 1),
-        regularization=tf.where(
-          succeeded, search.regularization, 100.0 * search.regularization
-        ),
-        steps=search.steps + 1,
-      ),
-    )
-
   start = _starting_point(problem)
   (search,) = tf.while_loop(
     unfinished,
-    advance,
+    lambda search: (_advanced(problem, search),),
     (
       _Search(
         iterate=start,
@@ -148,6 +125,29 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
     ),
   )
   return search.best_t, search.steps
+
+
+def _advanced(problem: Problem, search: _Search) -> _Search:
+  """Returns the search after a Newton step."""
+  following = _newton_step(problem, search.iterate, search.regularization)
+  # The factorization fails, with NaN, only where the matrix is singular to
+  # rounding: try again with a larger diagonal.
+  succeeded = tf.reduce_all(tf.math.is_finite(tf.concat(following[:4], 0)))
+  iterate = tf.nest.map_structure(
+    lambda new, old: tf.where(succeeded, new, old), following, search.iterate
+  )
+  gap = _iterate_gap(problem, iterate)
+  better = gap < search.best_gap
+  return _Search(
+    iterate=iterate,
+    best_t=tf.where(better, iterate.t, search.best_t),
+    best_gap=tf.where(better, gap, search.best_gap),
+    steps_since_best=tf.where(better, 0, search.steps_since_best + 1),
+    regularization=tf.where(
+      succeeded, search.regularization, 100.0 * search.regularization
+    ),
+    steps=search.steps + 1,
+  )
 
 
 def _starting_point(problem: Problem) -> _Iterate:

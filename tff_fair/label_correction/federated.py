@@ -14,11 +14,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import collecting, evaluation, tracing
+from tff_fair import collecting, evaluation
 from tff_fair.client_works import (
   batches,
   local_model,
   local_training,
+  model_info,
   training_settings,
 )
 from tff_fair.kernels import finiteness, stacking
@@ -55,25 +56,24 @@ def build_predictions(
     the clients' data to rows, in ascending order of client id, those of a
     client in the order of its examples.
   """
-  info = local_model.describe(model_fn)
+  info = model_info.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
+
+  def run(
+    model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
+  ) -> Predictions:
+    model.receive(weights)
+    return _predictions(
+      model,
+      local_model.flat(weights.trainable),
+      batches.ClientData(data),
+      num_classes,
+      with_softmax,
+    )
 
   @tff.tensorflow.computation(info.weights_type, data_type)
   def predict(weights: Any, data: tf.data.Dataset) -> Predictions:
-    model = local_model.instantiate(model_fn)
-
-    @tracing.graph_function
-    def run(weights: Any, data: tf.data.Dataset) -> Predictions:
-      model.receive(weights)
-      return _predictions(
-        model,
-        local_model.flat(weights.trainable),
-        batches.ClientData(data),
-        num_classes,
-        with_softmax,
-      )
-
-    return run(weights, data)
+    return local_model.in_graph(model_fn, run)(weights, data)
 
   collect = _build_collect(num_classes)
 
@@ -115,10 +115,10 @@ def build_round(
     not finite does not count in the mean; where nobody counts, it is the old
     weights.
   """
-  info = local_model.describe(model_fn)
+  info = model_info.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
   train = _build_training(
-    model_fn, optimizer, settings, num_classes, with_softmax
+    model_fn, info, optimizer, settings, num_classes, with_softmax
   )
   finish = _build_finish(info.weights_type)
   collect = _build_collect(num_classes)
@@ -156,14 +156,49 @@ def build_round(
 
 def _build_training(
   model_fn: local_model.ModelFn,
+  info: model_info.ModelInfo,
   optimizer: tff.learning.optimizers.Optimizer,
   settings: training_settings.TrainingSettings,
   num_classes: int,
   with_softmax: bool,
 ) -> tff.Computation:
   """Builds a client's part: its weights, how much they count, predictions."""
-  info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
+
+  def run(
+    model: local_model.LocalModel,
+    weights: Any,
+    round_num: tf.Tensor,
+    mu: tf.Tensor,
+    data: tf.data.Dataset,
+  ) -> tuple[Any, tf.Tensor, Predictions]:
+    model.receive(weights)
+    theta = local_model.flat(weights.trainable)
+    client_data = batches.ClientData(data)
+    hparams = optimizer.get_hparams(
+      optimizer.initialize(tf.TensorSpec([], tf.float32))
+    )
+    trained = local_training.train_weights(
+      model,
+      settings,
+      optimizer,
+      {"optimizer": hparams, "round_num": round_num},
+      theta,
+      client_data,
+      start=theta,
+      proximal_mu=mu,
+    )
+    found = _predictions(model, trained, client_data, num_classes, with_softmax)
+    counts = finiteness.all_finite(trained)
+    number = tf.shape(found.client_id)[0]
+    return (
+      _packed(
+        weights,
+        [tf.where(counts, v, w) for v, w in zip(trained, theta, strict=True)],
+      ).trainable,
+      tf.where(counts, tf.cast(number, tf.float32), 0.0),
+      found,
+    )
 
   @tff.tensorflow.computation(
     info.weights_type, np.int64, np.float32, data_type
@@ -171,43 +206,7 @@ def _build_training(
   def train(
     weights: Any, round_num: tf.Tensor, mu: tf.Tensor, data: tf.data.Dataset
   ) -> tuple[Any, tf.Tensor, Predictions]:
-    model = local_model.instantiate(model_fn)
-    hparams = optimizer.get_hparams(
-      optimizer.initialize(tf.TensorSpec([], tf.float32))
-    )
-
-    @tracing.graph_function
-    def run(
-      weights: Any, round_num: tf.Tensor, mu: tf.Tensor, data: tf.data.Dataset
-    ) -> tuple[Any, tf.Tensor, Predictions]:
-      model.receive(weights)
-      theta = local_model.flat(weights.trainable)
-      client_data = batches.ClientData(data)
-      trained = local_training.train_weights(
-        model,
-        settings,
-        optimizer,
-        {"optimizer": hparams, "round_num": round_num},
-        theta,
-        client_data,
-        start=theta,
-        proximal_mu=mu,
-      )
-      found = _predictions(
-        model, trained, client_data, num_classes, with_softmax
-      )
-      counts = finiteness.all_finite(trained)
-      number = tf.shape(found.client_id)[0]
-      return (
-        _packed(
-          weights,
-          [tf.where(counts, v, w) for v, w in zip(trained, theta, strict=True)],
-        ).trainable,
-        tf.where(counts, tf.cast(number, tf.float32), 0.0),
-        found,
-      )
-
-    return run(weights, round_num, mu, data)
+    return local_model.in_graph(model_fn, run)(weights, round_num, mu, data)
 
   return train
 

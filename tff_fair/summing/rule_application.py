@@ -61,15 +61,7 @@ def apply_rule(
 
   def apply() -> types.RuleOutput:
     order = tf.argsort(rows.client_id, stable=True)
-    cohort = reader.unordered_cohort(
-      rows._replace(
-        client_id=tf.gather(rows.client_id, order),
-        columns=tf.gather(rows.columns, order),
-      )
-    )
-    cohort = cohort._replace(
-      weight=cohort.weight / tf.reduce_sum(cohort.weight)
-    )
+    cohort = _ordered_cohort(reader, rows, order)
     arrival = tf.math.invert_permutation(order)
     if gram is not None:
       kept = tf.range(num_clients, num_clients + num_remembered)
@@ -100,6 +92,19 @@ def apply_rule(
 
   no_coefficients = tf.zeros([num_clients + num_remembered], tf.float64)
   return _unless_empty(num_clients > 0, apply, no_coefficients, state)
+
+
+def _ordered_cohort(
+  reader: scalars.ScalarReader, rows: scalars.ScalarRows, order: tf.Tensor
+) -> types.Cohort:
+  """Returns what the rows tell, in another order; weights sum to 1."""
+  cohort = reader.unordered_cohort(
+    rows._replace(
+      client_id=tf.gather(rows.client_id, order),
+      columns=tf.gather(rows.columns, order),
+    )
+  )
+  return cohort._replace(weight=cohort.weight / tf.reduce_sum(cohort.weight))
 
 
 def round_output(

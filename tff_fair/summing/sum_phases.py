@@ -66,20 +66,9 @@ def build_sum_phases(
     ),
     tff.SERVER,
   )
-  weights_type = tff.FederatedType(weight_type, tff.CLIENTS)
-  compute = tff.tensorflow.computation
-  read_signals = compute(lambda weight: reader.read((), weight), weight_type)
-
-  @tff.federated_computation(state_type, weights_type)
-  def choose(state: Any, weight: Any) -> Any:
-    rows = local.collect(tff.federated_map(read_signals, weight))
-    output = tff.federated_map(local.apply_rule, (state["rule"], rows))
-    return tff.federated_zip(
-      collections.OrderedDict(rows=rows, coefficients=output.coefficients)
-    )
-
+  choose = _build_choose(reader, local, state_type, weight_type)
   chosen_type = choose.type_signature.result
-  finish = compute(
+  finish = tff.tensorflow.computation(
     lambda state, rows, chosen, total, measurements: finish_round(
       reader, state, rows, chosen, total, measurements
     ),
@@ -95,7 +84,7 @@ def build_sum_phases(
   @tff.federated_computation(
     state_type,
     tff.FederatedType(value_type, tff.CLIENTS),
-    weights_type,
+    tff.FederatedType(weight_type, tff.CLIENTS),
     chosen_type,
   )
   def add(state: Any, update: Any, weight: Any, chosen: Any) -> Any:
@@ -123,10 +112,34 @@ def build_sum_phases(
       measurements,
     )
 
-  signals = compute(
+  signals = tff.tensorflow.computation(
     lambda chosen: reader.signals(chosen["rows"]), chosen_type.member
   )
   return SumPhases(choose, add, signals)
+
+
+def _build_choose(
+  reader: scalars.ScalarReader,
+  local: two_phase.LocalComputations,
+  state_type: tff.FederatedType,
+  weight_type: tff.Type,
+) -> tff.Computation:
+  """Builds the first phase; see `SumPhases`."""
+  read_signals = tff.tensorflow.computation(
+    lambda weight: reader.read((), weight), weight_type
+  )
+
+  @tff.federated_computation(
+    state_type, tff.FederatedType(weight_type, tff.CLIENTS)
+  )
+  def choose(state: Any, weight: Any) -> Any:
+    rows = local.collect(tff.federated_map(read_signals, weight))
+    output = tff.federated_map(local.apply_rule, (state["rule"], rows))
+    return tff.federated_zip(
+      collections.OrderedDict(rows=rows, coefficients=output.coefficients)
+    )
+
+  return choose
 
 
 def finish_round(

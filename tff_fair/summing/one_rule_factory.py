@@ -1,0 +1,71 @@
+"""Makes a factory of one rule, whose constructor takes its hyperparameters."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypedDict, TypeVar, Unpack
+
+import tensorflow_federated as tff
+
+from tff_fair import hyperparameters, privacy, types
+from tff_fair.summing.defences import Defence
+from tff_fair.summing.rule_factory import RuleFactory
+
+
+class FactoryOptions(TypedDict, total=False):
+  """Options of every factory; see `RuleFactory`."""
+
+  aggregation: str | None
+  client_weighting: str
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+  secure_bound: float | None
+  dp: privacy.DifferentialPrivacy | None
+  defence: Defence | None
+
+
+_Factory = TypeVar("_Factory", bound=type[RuleFactory])
+
+
+def factory_of(
+  rule_class: type[types.Rule],
+) -> Callable[[_Factory], _Factory]:
+  """Makes a subclass of `RuleFactory` the factory of one rule.
+
+  Its constructor takes the rule's hyperparameters and the options of
+  `RuleFactory`, as keywords; its documentation lists them.
+
+  Args:
+    rule_class: The rule, a dataclass.
+  """
+  declared = hyperparameters.of(rule_class)
+  names = [h.name for h in declared]
+
+  def initialize(self: RuleFactory, **options: Unpack[FactoryOptions]) -> None:
+    keywords: dict[str, Any] = dict(options)
+    hparams = {name: keywords.pop(name) for name in names if name in keywords}
+    RuleFactory.__init__(self, rule_class(**hparams), **keywords)
+
+  signature = hyperparameters.add_to_signature(
+    inspect.signature(initialize), declared
+  )
+  vars(initialize)["__signature__"] = signature
+  initialize.__name__ = "__init__"
+  initialize.__doc__ = "\n".join(
+    filter(
+      None,
+      [
+        "Initializes the factory.\n\nArgs:",
+        hyperparameters.document(declared),
+        "  **options: As those of `RuleFactory`.",
+      ],
+    )
+  )
+  needs = f"Needs the signals {', '.join(rule_class.signals)}."
+
+  def decorate(factory: _Factory) -> _Factory:
+    initialize.__qualname__ = f"{factory.__name__}.__init__"
+    factory.__init__ = initialize  # type: ignore[assignment,method-assign]
+    if rule_class.signals:
+      factory.__doc__ = f"{inspect.getdoc(factory)}\n\n{needs}"
+    return factory
+
+  return decorate
