@@ -101,33 +101,30 @@ def from_client_data(
     num_classes = None
   elif num_classes is None:
     num_classes = _num_classes((h for k in names for h in counted[k]), name)
-  splits = [
+  train_half, test_half = (
     native_clients.split(
       half,
       names,
       {k: counted[k][place].number for k in names},
-      functools.partial(
-        _to_arrays,
-        num_classes=num_classes,
-      ),
+      functools.partial(_to_arrays, num_classes=num_classes),
       source=f"{name}, {title}",
     )
     for place, (half, title) in enumerate(
       zip(halves, ("train", "test"), strict=True)
     )
-  ]
+  )
   left_out = len(everyone) - len(names)
   of_others = f" ({left_out:,} without train or test examples left out)"
   description = (
     f"{len(names):,} clients{of_others if left_out else ''}, "
-    f"{count_examples(splits[0], splits[1])}"
+    f"{count_examples(train_half, test_half)}"
   )
   return Task(
     name=name,
     description=description,
     client_names=names,
-    train=splits[0],
-    test=splits[1],
+    train=train_half,
+    test=test_half,
     element_spec=reading.spec,
     num_classes=num_classes,
     keras_model_fn=own.fitting(

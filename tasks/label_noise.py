@@ -22,18 +22,18 @@ which somebody asks for clients changes nothing.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import numpy as np
 
 from tasks import options
 from tasks.cuts import seeding
+from tasks.relabelling import relabelled
 from tasks.task import Split, Task
 
 Kind = Literal["none", "symmetric", "pairwise"]
 
-_X = TypeVar("_X")
 # Keeps these draws apart from all others of a seed.
 _STREAM = int.from_bytes(b"nois")
 _LEVELS, _LABELS = 0, 1
@@ -151,7 +151,7 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
       f"{np.count_nonzero(levels):,} clients"
     ),
     train=dataclasses.replace(
-      _relabelled(task.train, noise), noise_levels=levels
+      relabelled(task.train, noise), noise_levels=levels
     ),
   )
 
@@ -178,7 +178,7 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
     task.check_client_id(client_id)
     _check(y, int(task.train.num_examples[client_id]), task.num_classes)
   return dataclasses.replace(
-    task, train=_relabelled(task.train, functools.partial(_given, new))
+    task, train=relabelled(task.train, functools.partial(_given, new))
   )
 
 
@@ -234,39 +234,6 @@ def check_none_given(name: str, given: Iterable[str]) -> None:
   """
   if set(NAMES) & set(given):
     raise no_class_labels(name)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Relabelled(Generic[_X]):
-  """Reads a client's x and y, and replaces y."""
-
-  read: Callable[[int], tuple[_X, np.ndarray]]
-  relabel: Callable[[int, np.ndarray], np.ndarray]
-
-  def __call__(self, client_id: int) -> tuple[_X, np.ndarray]:
-    x, y = self.read(client_id)
-    return x, self.relabel(client_id, y)
-
-
-@dataclasses.dataclass(frozen=True)
-class _LabelsOf:
-  """Reads a client's labels alone."""
-
-  read: Callable[[int], tuple[object, np.ndarray]]
-
-  def __call__(self, client_id: int) -> np.ndarray:
-    return self.read(client_id)[1]
-
-
-def _relabelled(
-  split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
-) -> Split:
-  return dataclasses.replace(
-    split,
-    load=_Relabelled(split.load, relabel),
-    raw=split.raw and _Relabelled(split.raw, relabel),
-    true_labels=split.true_labels or _LabelsOf(split.load),
-  )
 
 
 def _noise(

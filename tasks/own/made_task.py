@@ -99,20 +99,7 @@ class MadeTask:
     given = dict(zip(_GIVEN, (data_dir, seed, model_seed), strict=True))
     arguments = {n: getattr(config, n) for n in self._arguments}
     arguments |= {n: given[n] for n in self._given}
-    try:
-      made = self._function(**arguments)
-    except DataError as error:
-      raise DataError(f"{self._name}: {error}", setting="task") from error
-    except UserCodeError as error:
-      raise UserCodeError(self._name, str(error)) from error
-    except Exception as error:
-      raise functions.blamed(self._name, self._path, error) from error
-    if not isinstance(made, Task):
-      raise UserCodeError(
-        self._name,
-        f"expected a tasks.Task, found {type(made).__name__} "
-        f"({' '.join(repr(made).split())[:60]}).",
-      )
+    made = self._called(arguments)
     made = dataclasses.replace(
       made,
       train=self._blamed(made.train, made.client_names),
@@ -139,6 +126,24 @@ class MadeTask:
         seed=model_seed,
       ),
     )
+
+  def _called(self, arguments: Mapping[str, object]) -> Task:
+    """Returns the task that the function makes; see `load` for the errors."""
+    try:
+      made = self._function(**arguments)
+    except DataError as error:
+      raise DataError(f"{self._name}: {error}", setting="task") from error
+    except UserCodeError as error:
+      raise UserCodeError(self._name, str(error)) from error
+    except Exception as error:
+      raise functions.blamed(self._name, self._path, error) from error
+    if not isinstance(made, Task):
+      raise UserCodeError(
+        self._name,
+        f"expected a tasks.Task, found {type(made).__name__} "
+        f"({' '.join(repr(made).split())[:60]}).",
+      )
+    return made
 
   def _blamed(self, half: Split, clients: Sequence[str]) -> Split:
     """Returns a half whose errors name the function and the client."""

@@ -124,27 +124,10 @@ def build_task(
     preprocessing: How raw values become x.
     load_raw: Maps positions of rows to their raw values, by column.
   """
-
-  def split(half: population.ClientRows) -> task.Split:
-    def load(client_id: int) -> task.Arrays:
-      rows = half.of(client_id)
-      return load_x(rows), labels.y[rows]
-
-    def raw(client_id: int) -> task.RawArrays:
-      assert load_raw is not None
-      rows = half.of(client_id)
-      y = labels.y[rows]
-      if labels.class_names is None:
-        y = y * labels.scale + labels.mean
-      return load_raw(rows), y
-
-    return task.Split(
-      num_examples=half.sizes.astype(np.int64),
-      load=load,
-      raw=raw if load_raw else None,
-    )
-
-  train, test = split(clients.train), split(clients.test)
+  train, test = (
+    _split(half, labels, load_x, load_raw)
+    for half in (clients.train, clients.test)
+  )
   classes = labels.num_classes
   return task.Task(
     name=name,
@@ -171,4 +154,31 @@ def build_task(
     label_scale=labels.scale,
     class_names=labels.class_names,
     preprocessing=preprocessing,
+  )
+
+
+def _split(
+  half: population.ClientRows,
+  labels: Labels,
+  load_x: Callable[[np.ndarray], np.ndarray],
+  load_raw: Callable[[np.ndarray], dict[str, np.ndarray]] | None,
+) -> task.Split:
+  """Returns half of a task's data; see `build_task`."""
+
+  def load(client_id: int) -> task.Arrays:
+    rows = half.of(client_id)
+    return load_x(rows), labels.y[rows]
+
+  def raw(client_id: int) -> task.RawArrays:
+    assert load_raw is not None
+    rows = half.of(client_id)
+    y = labels.y[rows]
+    if labels.class_names is None:
+      y = y * labels.scale + labels.mean
+    return load_raw(rows), y
+
+  return task.Split(
+    num_examples=half.sizes.astype(np.int64),
+    load=load,
+    raw=raw if load_raw else None,
   )

@@ -48,7 +48,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
   "stackoverflow_tag": {"synthetic": True},
   "stackoverflow_word": {"synthetic": True, "lstm_units": 8},
   "synthetic": {},
-  "sent140": {"lstm_units": 8},
+  "sent140": {"lstm_units": 8, "lstm_layers": 1},
   "adult": {},
   "leaf": {},
   "table": {"file": "patients.csv", "client": "clinic", "label": "ill"},
