@@ -10,19 +10,20 @@ from typing import NamedTuple, NoReturn
 
 from absl import flags
 
-from binaries import streams
+from binaries import flagfile_names, streams
 from tasks import DataError
 from tff_fair import typed_values
-from tff_fair.experiments import RunError, SpecError, interruption
+from tff_fair.experiments import (
+  RunError,
+  SpecError,
+  interruption,
+  spec_text,
+)
 
-_FLAGFILES = pathlib.Path(__file__).parent / "flagfiles"
-_FLAGFILE_SUFFIX = ".flags"
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
 _LONGEST_NAME = 255  # In bytes, of a file or folder on Linux.
 _SHOWN = 60  # Letters of a path that is too long.
 _HELP_NAMES = ("help", "helpshort", "helpfull")
-
-_FLAGS_OF_MAPPINGS = {"hparams": "hparam", "task_options": "task_option"}
 
 
 class Group(NamedTuple):
@@ -128,7 +129,7 @@ def line(error: Exception) -> str:
     return f"--{flag}: {error}"
   if not isinstance(error, SpecError):
     return str(error)
-  words = [f"--{_FLAGS_OF_MAPPINGS.get(error.field, error.field)}"]
+  words = [f"--{spec_text.FLAG_NAMES.get(error.field, error.field)}"]
   if error.key is not None:
     words.append(error.key)
   if error.value is not None:
@@ -137,6 +138,19 @@ def line(error: Exception) -> str:
       str(error.value) if error.key is None else typed_values.text(error.value)
     )
   return f"{'='.join(words)}: {error.problem}"
+
+
+def folder(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
+  """Returns the folder that a flag names, if the user gave it.
+
+  Raises:
+    UsageError: If it is empty, or `path` refuses it.
+  """
+  if flag.value is None:
+    return None
+  if not flag.value:
+    raise UsageError(f"--{flag.name}: is empty; name a folder or leave it out.")
+  return path(flag.name, flag.value)
 
 
 def path(flag: str, text: str) -> pathlib.Path:
@@ -183,11 +197,6 @@ def flag_values(
   }
 
 
-def included_flagfiles() -> tuple[str, ...]:
-  """Returns the names under which `--flagfile` knows the included files."""
-  return tuple(sorted(p.stem for p in _FLAGFILES.glob(f"*{_FLAGFILE_SUFFIX}")))
-
-
 def _parse(
   argv: Sequence[str], groups: Groups, namespace: flags.FlagValues
 ) -> list[str]:
@@ -200,7 +209,7 @@ def _parse(
   # Flags may also come after other words.
   namespace.set_gnu_getopt()
   try:
-    words = _with_values_joined(_with_included_flagfiles(argv), namespace)
+    words = _with_values_joined(flagfile_names.with_paths(argv), namespace)
     return list(namespace(words)[1:])
   except flags.UnrecognizedFlagError as error:
     names = sorted(flag_values(groups, namespace))
@@ -211,24 +220,12 @@ def _parse(
   except flags.CantOpenFlagFileError as error:
     raise UsageError(
       f"--flagfile: {str(error).rpartition('flagfile: ')[2]}; give the path of "
-      f"a file, or one of the included {', '.join(included_flagfiles())}."
+      f"a file, or one of the included {', '.join(flagfile_names.included())}."
     ) from error
   except UnicodeDecodeError as error:
     raise UsageError("--flagfile: the file is not a text file.") from error
   except (flags.Error, ValueError) as error:
     raise UsageError(str(error).removeprefix("flag ")) from error
-
-
-def _with_included_flagfiles(argv: Sequence[str]) -> list[str]:
-  """Replaces the name of an included flagfile by its path."""
-  flag, words = "flagfile", list(argv)
-  for place, word in enumerate(words):
-    name, equals, value = word.partition("=")
-    if name.lstrip("-") == flag and equals:
-      words[place] = f"{name}={_flagfile_path(value)}"
-    elif place and words[place - 1].lstrip("-") == flag:
-      words[place] = _flagfile_path(word)
-  return words
 
 
 def _with_values_joined(
@@ -246,12 +243,6 @@ def _with_values_joined(
     else:
       words.append(word)
   return words
-
-
-def _flagfile_path(name: str) -> str:
-  if name in included_flagfiles() and not pathlib.Path(name).exists():
-    return str(_FLAGFILES / f"{name}{_FLAGFILE_SUFFIX}")
-  return name
 
 
 def _flags_of(
@@ -281,7 +272,7 @@ def _help(
     _wrap(
       "Read flags from a file, one a line; flags that come later on the "
       "command line replace them. Instead of a path, the name of an included "
-      f"one: {', '.join(included_flagfiles())}."
+      f"one: {', '.join(flagfile_names.included())}."
     ),
     "  --help",
     _wrap("Show this and exit."),

@@ -114,10 +114,10 @@ def _write_for_workers() -> None:
     spec = _described_run()
     screen.say_on_screen("Loading TensorFlow Federated ...")
     # Imported late: they import it.
-    from tff_fair.experiments.training import assembly  # noqa: PLC0415
+    from tff_fair.experiments.training import task_loading  # noqa: PLC0415
     from tff_fair.experiments.worker_data import writing  # noqa: PLC0415
 
-    task = assembly.load_task(spec)
+    task = task_loading.load(spec)
     with amounts.AmountProgress(
       "Writing", 2 * task.num_clients, "clients"
     ) as progress:

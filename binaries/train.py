@@ -39,7 +39,6 @@ def main() -> None:
       spec,
       output_dir,
       workers=workers,
-      worker_data=run_flags.worker_data(),
       **options,
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),

@@ -5,6 +5,7 @@ from typing import Any
 
 from absl import flags
 
+from binaries import command_line
 from binaries.command_line import UsageError
 from tff_fair.runtime.dask_engine import addresses
 
@@ -80,7 +81,16 @@ class ComputingFlags:
       lower_bound=0.0,
       flag_values=namespace,
     )
+    self._worker_data = flags.DEFINE_string(
+      "worker_data",
+      None,
+      "A folder of the task's examples that each worker has at this path, as "
+      "prepare_data --for_workers writes it. This program then reads its index "
+      "alone, and only places travel. It changes no result.",
+      flag_values=namespace,
+    )
     self.names = (
+      self._worker_data.name,
       self._engine.name,
       self._scheduler.name,
       self._dask_workers.name,
@@ -102,6 +112,7 @@ class ComputingFlags:
       "round_timeout": _seconds(self._round_timeout),
       "wandb": self._wandb.value or None,
       "compilation_cache": bool(self._compilation_cache.value),
+      "worker_data": command_line.folder(self._worker_data),
     }
 
   def _cluster(self) -> dict[str, Any]:

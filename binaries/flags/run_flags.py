@@ -104,13 +104,6 @@ _WORKERS = flags.DEFINE_list(
   "TFF workers to compute on, as host:port,host:port; by default the program "
   "starts one on this machine.",
 )
-_WORKER_DATA = flags.DEFINE_string(
-  "worker_data",
-  None,
-  "A folder of the task's examples that each worker has at this path, as "
-  "prepare_data --for_workers writes it. This program then reads its index "
-  "alone, and only places travel. It changes no result.",
-)
 COMPUTING = ComputingFlags()
 _LIST = flags.DEFINE_flag(
   command_line.OptionalValueFlag(
@@ -129,7 +122,7 @@ GROUPS = (
   *map(_define_group, settings.GROUPS),
   command_line.Group(
     "Output: where results go, and where computations run.",
-    (_OUTPUT_DIR.name, _WORKERS.name, _WORKER_DATA.name, *COMPUTING.names),
+    (_OUTPUT_DIR.name, _WORKERS.name, *COMPUTING.names),
   ),
   command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),
 )
@@ -160,7 +153,7 @@ def output_dir() -> pathlib.Path | None:
   Raises:
     UsageError: If the flag is empty, or names no such home directory.
   """
-  return _folder(_OUTPUT_DIR)
+  return command_line.folder(_OUTPUT_DIR)
 
 
 def workers() -> list[str]:
@@ -189,23 +182,6 @@ def workers() -> list[str]:
   except (ConnectionError, ValueError) as error:
     raise UsageError(f"--{_WORKERS.name}: {error}") from error
   return addresses
-
-
-def worker_data() -> pathlib.Path | None:
-  """Returns the folder that each worker has, if the user named one.
-
-  Raises:
-    UsageError: If the flag is empty, or names no such home directory.
-  """
-  return _folder(_WORKER_DATA)
-
-
-def _folder(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
-  if flag.value is None:
-    return None
-  if not flag.value:
-    raise UsageError(f"--{flag.name}: is empty; name a folder or leave it out.")
-  return command_line.path(flag.name, flag.value)
 
 
 def catalog_wanted() -> str | None:

@@ -172,12 +172,10 @@ def output_dir() -> pathlib.Path:
   Raises:
     UsageError: If it cannot be one.
   """
-  if _OUTPUT_DIR.value is None:
-    path = file()
-    return _OUTPUTS / (path.stem if path else "sweep")
-  if not _OUTPUT_DIR.value:
-    raise UsageError("--output_dir: is empty; name a folder or leave it out.")
-  path = command_line.path("output_dir", _OUTPUT_DIR.value)
+  path = command_line.folder(_OUTPUT_DIR)
+  if path is None:
+    sweep = file()
+    return _OUTPUTS / (sweep.stem if sweep else "sweep")
   if path.exists() and not path.is_dir():
     raise UsageError(f"--output_dir={path}: is not a folder.")
   return path

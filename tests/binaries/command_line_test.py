@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from binaries import command_line
+from binaries import command_line, flagfile_names
 from binaries.flags import run_flags
 from tests import source_tree
 
@@ -153,7 +153,7 @@ def test_help_says_what_such_words_are(program):
   )
 
 
-FLAGFILES = command_line.included_flagfiles()
+FLAGFILES = flagfile_names.included()
 
 
 def test_there_are_flagfiles():

@@ -1,21 +1,13 @@
-"""Tests of runs as values: what is valid, text forms, differences, grids."""
+"""Tests of runs as values: what is valid, text forms, differences."""
 
 import dataclasses
 import json
 import pickle
-import sys
 from typing import Any
 
 import pytest
 
-from tff_fair import methods
-from tff_fair.experiments import (
-  RunSpec,
-  SpecError,
-  combinations,
-  settings,
-  spec_text,
-)
+from tff_fair.experiments import RunSpec, SpecError, settings
 
 # A valid value of each setting that is not its default, with what it needs.
 OTHERS = {
@@ -178,41 +170,6 @@ def test_a_wrong_value_is_an_error_that_names_its_field(name, value, expected):
   assert str(raised.value).startswith(name)
 
 
-def test_decays_of_the_other_kind_have_no_upper_bound():
-  for side in ("client", "server"):
-    name = f"{side}_learning_rate_decay"
-    kind = {f"{name}_kind": "inverse_time"}
-    assert getattr(RunSpec(**{name: 5}, **kind), name) == 5.0
-    with pytest.raises(SpecError, match=r"\[0, inf\)") as raised:
-      RunSpec(**{name: -0.5}, **kind)
-    assert raised.value.field == name
-
-
-def test_a_bias_is_not_negative_and_a_scaling_may_be():
-  with pytest.raises(SpecError, match=r"\[0, inf\) for bias") as raised:
-    RunSpec(attack="bias", attack_strength=-1)
-  assert (raised.value.field, raised.value.value) == ("attack_strength", -1.0)
-  assert RunSpec(attack="scaling", attack_strength=-1).attack_strength == -1.0
-
-
-@pytest.mark.parametrize(
-  ("name", "values", "expected"),
-  [
-    ("dp_noise", {}, "client_weighting=uniform"),
-    ("sampling", {"sampling": "proportional"}, "do not depend on the data"),
-    ("clients_per_round", {"clients_per_round": "2-4"}, "cohorts of one size"),
-  ],
-)
-def test_noise_needs_cohorts_of_one_size_that_weigh_alike(
-  name, values, expected
-):
-  with pytest.raises(SpecError, match=expected) as raised:
-    RunSpec(dp_noise=1.0, dp_clip=0.5, **values)
-  assert raised.value.field == name
-  spec = RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
-  assert (spec.dp_noise, spec.dp_clip) == (1.0, 0.5)
-
-
 def test_an_error_says_which_hyperparameter_and_survives_pickling():
   with pytest.raises(SpecError) as raised:
     RunSpec(hparams={"gamma": "x"})
@@ -289,32 +246,6 @@ def test_a_default_that_is_given_is_no_difference():
   }
 
 
-@pytest.mark.parametrize(
-  ("values", "field", "said"),
-  [
-    (
-      {"local_steps": 5, "local_epochs": 2},
-      "local_steps",
-      "local_epochs, which is 2; leave one of the two out",
-    ),
-    (
-      {"algorithm": "fedprox", "proximal_mu": 0.1},
-      "proximal_mu",
-      "of fedprox is its hyperparameter mu, here 0.01; leave proximal_mu out",
-    ),
-    ({"proximal_mu": -1.0}, "proximal_mu", r"a number in \[0, inf\)"),
-    ({"local_steps": "0-3"}, "local_steps", "5 or 5-15"),
-  ],
-)
-def test_local_work_that_does_not_go_together(values, field, said):
-  with pytest.raises(SpecError, match=said) as caught:
-    RunSpec(**values)
-  assert caught.value.field == field
-  # A method's own term may be left out.
-  RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
-  RunSpec(local_steps=(3, 5), local_epochs=1)
-
-
 def test_seeds_that_are_not_given_follow_the_seed():
   spec = RunSpec(seed=3)
   assert spec.seeds == (3, 3, 3)
@@ -370,140 +301,6 @@ def test_a_run_of_few_rounds_is_evaluated_several_times(
   assert spec.rounds_per_evaluation == given
   same = spec.replace(rounds_per_evaluation=interval)
   assert spec.differences(same) == {}
-
-
-@pytest.mark.parametrize("algorithm", methods.names())
-def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
-  spec = RunSpec(algorithm=algorithm, server_learning_rate=0.25)
-  hparams = methods.hyperparameters(algorithm)
-  assert spec.has_own_server_step == (
-    algorithm in ("fedadam", "adafedadam", "n_accadam")
-  )
-  assert spec.all_hparams == {
-    name: 0.25 if name == "learning_rate" else hyperparameter.default
-    for name, hyperparameter in hparams.items()
-  }
-  if not spec.has_own_server_step:
-    return
-  same = RunSpec(algorithm=algorithm, hparams={"learning_rate": 0.25})
-  assert same.all_hparams == spec.all_hparams
-  # A folder holds both.
-  both = spec.replace(hparams={"learning_rate": 0.25})
-  assert both.differences(spec) == {}
-  with pytest.raises(SpecError, match=r"given as 0\.5; leave one"):
-    spec.replace(hparams={"learning_rate": 0.5})
-  with pytest.raises(SpecError, match="has a server step of its own") as found:
-    RunSpec(algorithm=algorithm, server_optimizer="sgd")
-  assert found.value.field == "server_optimizer"
-
-
-@pytest.mark.parametrize(
-  ("given", "lines"),
-  [
-    ({}, []),
-    (
-      {"client_weighting": "uniform", "algorithm": "fedfv"},
-      [
-        "client_weighting=uniform has no effect: fedfv does not use the "
-        "weights of clients."
-      ],
-    ),
-    ({"client_weighting": "uniform", "algorithm": "fedavg"}, []),
-    (
-      {"dropout_kind": "by_client", "attack_share": 0.2},
-      [
-        "dropout_kind=by_client has no effect without dropout.",
-        "attack_share=0.2 has no effect without attack.",
-      ],
-    ),
-    ({"dropout_kind": "by_client", "dropout": 0.2}, []),
-    (
-      {"client_learning_rate_decay_kind": "inverse_time"},
-      [
-        "client_learning_rate_decay_kind=inverse_time has no effect without "
-        "client_learning_rate_decay."
-      ],
-    ),
-    (
-      {
-        "task": "mnist",
-        "task_options": {"initial_weights": "pytorch"},
-        "model": "mlp",
-      },
-      [
-        "task_option.initial_weights has no effect: model=mlp takes the place "
-        "of the task's model."
-      ],
-    ),
-  ],
-)
-def test_settings_without_effect_are_named(given, lines):
-  assert list(combinations.without_effect(RunSpec(**given))) == lines
-
-
-@pytest.fixture
-def own(tmp_path, monkeypatch):
-  """Writes a file with a task and a model; returns its path."""
-  monkeypatch.setattr(sys, "path", list(sys.path))
-  path = tmp_path / "own.py"
-  path.write_text("def load(*, number: int = 3): ...\ndef build(): ...\n")
-  return path
-
-
-def test_a_users_task_and_model_are_settings_like_others(own):
-  spec = RunSpec(
-    task=f"{own}:load",
-    model=f"{own}:build",
-    task_options={"number": 4},
-    algorithm="fedavg",
-  )
-  assert spec.short_name == "load-fedavg"
-  assert RunSpec.from_dict(spec.to_dict()) == spec
-  assert RunSpec.from_toml(spec.to_toml()) == spec
-  assert spec.effective()["task_option.number"] == 4
-  assert spec.differences(spec.replace(task_options={})) == {
-    "task_option.number": (4, 3)
-  }
-  assert f"--model={own}:build" in spec_text.command(spec)
-  assert spec_text.parse_task_options(f"{own}:load", ["number=5"]) == {
-    "number": 5
-  }
-  assert [s.task_options["number"] for s in spec.vary(number=[1, 2])] == [1, 2]
-
-
-@pytest.mark.parametrize(
-  ("field", "name", "message"),
-  [
-    ("task", "digit", "unknown task; valid tasks: digits, .* leaf"),
-    ("task", "{own}:absent", "own.py has no absent; it has build, load"),
-    ("task", "{own}", "unknown task"),
-    ("model", "digit", "unknown model; valid models: linear, .* function of"),
-    ("model", "{own}:absent", "own.py has no absent; it has build, load"),
-    ("model", "absent.py:build", "there is no file absent.py in /.*"),
-  ],
-)
-def test_a_task_or_model_that_is_not_there(own, field, name, message):
-  name = name.format(own=own)
-  with pytest.raises(SpecError, match=message) as caught:
-    RunSpec(**{field: name})
-  assert (caught.value.field, caught.value.value) == (field, name)
-
-
-def test_a_model_is_given_once():
-  with pytest.raises(SpecError, match="as logistic_regression; leave one of"):
-    RunSpec(model="mlp", task_options={"model": "logistic_regression"})
-
-
-def test_an_old_name_is_the_new_one_and_is_told():
-  new, usual, old = (
-    RunSpec(task_options=options)
-    for options in ({"model": "mlp_64"}, {}, {"model": "mlp"})
-  )
-  assert old.differences(new) == old.differences(usual) == {}
-  assert old.task_options == {"model": "mlp"}
-  (line,) = combinations.old_names(old)
-  assert line.startswith("task_option.model=mlp is mlp_64, as it always was")
-  assert not [*combinations.old_names(new), *combinations.old_names(usual)]
 
 
 @pytest.mark.parametrize(

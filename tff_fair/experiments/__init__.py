@@ -24,7 +24,7 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.reporting.writing import report
   from tff_fair.experiments.searching.search import search
   from tff_fair.experiments.sweeps.ranges import Range
-  from tff_fair.experiments.sweeps.runner import sweep
+  from tff_fair.experiments.sweeps.sweeping import sweep
   from tff_fair.experiments.training.running import run
 else:
   # Imported when somebody asks for them: what they are built on takes seconds.
@@ -38,7 +38,7 @@ else:
     "report": "tff_fair.experiments.reporting.writing",
     "run": "tff_fair.experiments.training.running",
     "search": "tff_fair.experiments.searching.search",
-    "sweep": "tff_fair.experiments.sweeps.runner",
+    "sweep": "tff_fair.experiments.sweeps.sweeping",
   }
 
   def __getattr__(name: str) -> object:

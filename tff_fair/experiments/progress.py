@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, Self
 
 import tqdm
@@ -22,6 +22,9 @@ from tff_fair.experiments import long_work
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.training.loop import Evaluation
+
+# Takes a line for whoever watches, as `say` does.
+Say = Callable[[str], None]
 
 # Without a terminal, there is a line for each evaluation and one in so long.
 _SECONDS_PER_LINE = 30.0

@@ -18,7 +18,9 @@ if typing.TYPE_CHECKING:
 
 # Before the names of hyperparameters and task options among flat names.
 HPARAM, TASK_OPTION = "hparam.", "task_option."
-_TABLES = {"hparams": HPARAM, "task_options": TASK_OPTION}
+# The same by the fields that hold them, and the flags.
+PREFIXES = {"hparams": HPARAM, "task_options": TASK_OPTION}
+FLAG_NAMES = {field: prefix[:-1] for field, prefix in PREFIXES.items()}
 
 
 def flag(name: str, text: str) -> str:
@@ -28,7 +30,7 @@ def flag(name: str, text: str) -> str:
     name: Its flat name: that of a field, "hparam.NAME" or "task_option.NAME".
     text: Its value, as text.
   """
-  for prefix in _TABLES.values():
+  for prefix in PREFIXES.values():
     if name.startswith(prefix):
       return f"--{prefix[:-1]}={name.removeprefix(prefix)}={text}"
   return f"--{name}={text}"
@@ -130,7 +132,7 @@ def texts(spec: RunSpec) -> dict[str, str]:
     for name, field in spec.fields().items()
     if getattr(spec, name) != field.default
   }
-  for field_name, prefix in _TABLES.items():
+  for field_name, prefix in PREFIXES.items():
     for name, value in getattr(spec, field_name).items():
       values[f"{prefix}{name}"] = value
   return {name: typed_values.text(value) for name, value in values.items()}
@@ -141,9 +143,9 @@ def to_toml(values: Mapping[str, object]) -> str:
   lines = [
     f"{name} = {_toml(value)}"
     for name, value in values.items()
-    if value is not None and name not in _TABLES
+    if value is not None and name not in PREFIXES
   ]
-  for name in _TABLES:
+  for name in PREFIXES:
     table = values.get(name)
     if isinstance(table, Mapping) and table:
       lines += ["", f"[{name}]"]
@@ -164,7 +166,7 @@ def from_toml(text: str) -> dict[str, object]:
     values = parsing.parse_toml(text)
   except parsing.ParseError as error:
     raise ValueError(f"The settings of a run are no TOML: {error}.") from error
-  for name in _TABLES:
+  for name in PREFIXES:
     if isinstance(values.get(name), dict):
       # TOML has no value for none.
       values[name] = {

@@ -1,4 +1,5 @@
 import inspect
+import pathlib
 
 import pytest
 from absl import flags
@@ -33,6 +34,7 @@ def test_texts_become_values():
     "--nocompilation_cache",
     "--engine=workers",
     "--straggler_timeout=60",
+    "--worker_data=data",
   )
   assert given == {
     **options(),
@@ -41,6 +43,7 @@ def test_texts_become_values():
     "compilation_cache": False,
     "engine": "workers",
     "straggler_timeout": 60.0,
+    "worker_data": pathlib.Path("data"),
   }
   assert options("--round_timeout=0", "--wandb=", "--straggler_timeout=0") == {
     **options(),
@@ -55,3 +58,8 @@ def test_only_a_number_of_seconds_is_a_timeout(name, text):
     (UsageError, flags.IllegalFlagValueError), match=f"--{name}="
   ):
     options(f"--{name}={text}")
+
+
+def test_a_folder_without_a_name_is_none():
+  with pytest.raises(UsageError, match="--worker_data: is empty; name a"):
+    options("--worker_data=")

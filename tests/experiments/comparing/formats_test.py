@@ -12,8 +12,9 @@ from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.latex import latex
 from tff_fair.experiments.comparing.marks import BEST, SECOND
 from tff_fair.experiments.comparing.measures import Value
-from tff_fair.experiments.comparing.paired import Difference, Record
+from tff_fair.experiments.comparing.paired import Difference
 from tff_fair.experiments.comparing.table import Contrast, Row, Table
+from tff_fair.experiments.comparing.wins import Record
 
 HARD = r"Δ-FL_α & 5 % #1 {x} \y ~^ <a|b> $2 *"
 

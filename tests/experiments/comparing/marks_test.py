@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from tff_fair.experiments.comparing import marks, measures
+from tff_fair.experiments.comparing.client_results import Clients
 from tff_fair.experiments.comparing.marks import BEST, SECOND
-from tff_fair.experiments.comparing.paired import Clients
 
 MEAN = measures.MEASURES["mean"]
 NOISE = np.random.default_rng(0).standard_normal((10, 5, 30)) * 0.01

@@ -4,26 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.experiments.comparing.made_results import clients, seeds
 from tff_fair import metrics
 from tff_fair.experiments.comparing import measures, paired
-from tff_fair.experiments.comparing.paired import Clients, Record
 from tff_fair.experiments.seeds import Seeds
 
 MEAN = measures.statistic("mean")
-
-
-def clients(accuracies, ids=None, losses=None):
-  accuracy = np.asarray(accuracies, np.float64)
-  return Clients(
-    np.arange(accuracy.size) if ids is None else np.asarray(ids),
-    accuracy,
-    1 - accuracy if losses is None else np.asarray(losses, np.float64),
-    np.arange(1.0, accuracy.size + 1),
-  )
-
-
-def seeds(*accuracies):
-  return {seed: [clients(values)] for seed, values in enumerate(accuracies)}
 
 
 def random_seeds(num_seeds, num_clients, seed=0):
@@ -210,7 +196,6 @@ def test_common_seeds_and_clients_count():
   found = paired.difference(MEAN, method, baseline)
   assert found.estimate == pytest.approx(((0.5 - 0.4) + (0.7 - 0.5)) / 2)
   assert (found.num_seeds, found.num_clients) == (1, 2)
-  assert paired.record(method, baseline) == Record(2, 0, 0)
 
 
 def test_without_common_seeds_there_is_no_difference():
@@ -219,7 +204,6 @@ def test_without_common_seeds_there_is_no_difference():
   found = paired.difference(MEAN, method, baseline)
   assert math.isnan(found.estimate)
   assert (found.num_seeds, found.num_clients) == (0, 0)
-  assert paired.record(method, {}) == Record(0, 0, 0)
 
 
 def test_seeds_with_other_clients_share_no_variance():
@@ -239,12 +223,6 @@ def test_evaluations_are_averaged():
   baseline = {0: [clients([0.2, 0.2]), clients([0.4, 0.4])]}
   found = paired.difference(MEAN, method, baseline)
   assert found.estimate == pytest.approx(0.65 - 0.3)
-
-
-def test_a_record_counts_each_client_once():
-  method = seeds([0.5, 0.5, 0.1, 0.3], [0.9, 0.5, 0.1, 0.3 + 1e-9])
-  baseline = seeds([0.6, 0.5, 0.2, 0.3], [0.3, 0.5, 0.2, 0.3])
-  assert paired.record(method, baseline) == Record(wins=1, ties=2, losses=1)
 
 
 def test_a_measure_that_remembers_gives_the_same():

@@ -12,7 +12,7 @@ from tff_fair.experiments import RunError, RunSpec, SpecError
 from tff_fair.experiments.correcting import record as records
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import assembly, population
+from tff_fair.experiments.training import assembly, population, task_loading
 
 SPEC = RunSpec(
   task_options={
@@ -158,12 +158,12 @@ def test_what_does_not_go_together_is_an_error(changes, field, words):
 
 
 def test_a_task_without_class_labels_is_an_error(monkeypatch):
-  load = assembly.load_task
+  load = task_loading.load
 
   def load_regression(*arguments):
     return dataclasses.replace(load(*arguments), num_classes=None)
 
-  monkeypatch.setattr(assembly, "load_task", load_regression)
+  monkeypatch.setattr(task_loading, "load", load_regression)
   with pytest.raises(SpecError, match="digits has no class labels") as raised:
     assembly.build(SPEC)
   assert raised.value.field == "label_correction"

@@ -16,14 +16,18 @@ def accuracy(rate, number):
   return 0.9 / (1 + abs(np.log10(rate) + 1)) * number / ROUNDS[-1]
 
 
-def train(spec, path, workers, pruning=None, round_timeout=None):
+def train(
+  spec, path, workers, pruning=None, round_timeout=None, worker_data=None
+):
   """Writes a run; one with a rate above 5 fails."""
   del workers
   path = pathlib.Path(path)
   with path.with_name("trained.txt").open("a") as file:
     file.write(f"{path.name}\n")
   if round_timeout is not None:
-    path.with_name("round_timeout.txt").write_text(str(round_timeout))
+    path.with_name("round_timeout.txt").write_text(
+      f"{round_timeout} {worker_data}"
+    )
   rate = spec.client_learning_rate
   if rate > 5:
     raise ValueError("too fast")

@@ -77,9 +77,9 @@ def test_an_interrupted_search_ends_as_one_that_was_not(
     assert again == (tmp_path / "whole" / record.RECORD_FILE).read_text()
 
 
-def test_rounds_of_all_runs_may_take_as_long_as_the_user_says(tmp_path):
-  search(tmp_path, trials=1, round_timeout=7.5)
-  assert (tmp_path / "round_timeout.txt").read_text() == "7.5"
+def test_all_runs_are_computed_as_the_user_says(tmp_path):
+  search(tmp_path, trials=1, round_timeout=7.5, worker_data="data")
+  assert (tmp_path / "round_timeout.txt").read_text() == "7.5 data"
 
 
 def test_a_search_learns(tmp_path):

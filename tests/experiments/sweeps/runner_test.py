@@ -88,9 +88,12 @@ def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
   assert "--seed=7" in shown[shown.index("alone: ") :]
 
 
-def test_rounds_of_all_runs_may_take_as_long_as_the_user_says(tmp_path):
-  (run,) = sweep([SPEC], tmp_path, progress=False, round_timeout=7.5)
-  assert "round_timeout: 7.5\n" in (run.path / "log.txt").read_text()
+def test_all_runs_are_computed_as_the_user_of_python_says(tmp_path):
+  (run,) = sweep(
+    [SPEC], tmp_path, progress=False, round_timeout=7.5, worker_data="data"
+  )
+  said = (run.path / "log.txt").read_text()
+  assert "round_timeout: 7.5\nworker_data: data\n" in said
 
 
 def test_a_program_says_how_mistakes_are_told(tmp_path):

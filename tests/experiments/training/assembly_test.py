@@ -9,7 +9,11 @@ import tensorflow_federated as tff
 
 from tff_fair import composition, finalizers, methods
 from tff_fair.experiments import RunSpec, SpecError, settings
-from tff_fair.experiments.training import assembly, learning_process
+from tff_fair.experiments.training import (
+  assembly,
+  learning_process,
+  task_loading,
+)
 
 # The second step under gradients of one, from 0, with learning rate 0.5, for a
 # momentum of m.
@@ -49,7 +53,7 @@ def built(monkeypatch):
       "tff_fair.algorithms.build",
       lambda *_, **options: found.update(options),
     )
-    task = assembly.load_task(spec)
+    task = task_loading.load(spec)
     arguments = learning_process.arguments(
       spec, task.num_clients, "streaming", None
     )
@@ -115,30 +119,8 @@ def test_the_seed_is_that_of_all_draws(built):
   assert found["proximal_mu"] == 0.5
   found = built(SMALL.replace(seed=7, local_steps="2-5"))
   assert (found["local_epochs"], found["local_steps"]) == (1, (2, 5))
-
-
-def test_data_weights_and_draws_have_their_own_seeds(built):
-  first = assembly.load_task(SMALL)
-  data = assembly.load_task(SMALL.replace(data_seed=1))
-  model = assembly.load_task(SMALL.replace(model_seed=1))
-  draws = SMALL.replace(seed=1, data_seed=0, model_seed=0)
-
-  def parts(task):
-    weights, *_ = task.keras_model_fn().get_weights()
-    return task.train.load(0)[0].tobytes(), weights.tobytes()
-
-  examples, weights = parts(first)
-  assert parts(assembly.load_task(draws)) == (examples, weights)
-  assert parts(data)[0] != examples
-  assert parts(data)[1] == weights
-  assert parts(model)[0] == examples
-  assert parts(model)[1] != weights
-  assert built(draws)["shuffle_seed"] == 1
-  chosen = SMALL.replace(task_options={"num_clients": 6}, model="mlp_128")
-  assert (
-    parts(assembly.load_task(chosen.replace(seed=3, model_seed=0)))[1]
-    == parts(assembly.load_task(chosen))[1]
-  )
+  others = built(SMALL.replace(seed=7, data_seed=0, model_seed=0))
+  assert others["shuffle_seed"] == 7
 
 
 @pytest.mark.parametrize(
@@ -169,51 +151,13 @@ def test_an_error_of_a_builder_is_one_of_the_setting_behind_it(
   )
 
 
-@pytest.mark.parametrize(
-  ("changes", "clients_per_round"),
-  [
-    ({}, 6),
-    ({"task_options": {}}, 10),
-    ({"clients_per_round": (2, 4)}, "2-4"),
-    ({"sampling": "all"}, 6),
-    ({"sampling": "all", "clients_per_round": 6}, 6),
-  ],
-)
-def test_the_size_of_cohorts(changes, clients_per_round):
-  plan = assembly.build(SMALL.replace(**changes))
-  assert plan.clients_per_round == clients_per_round
-
-
-def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
-  plan = assembly.build(
-    SMALL.replace(
-      attack="scaling",
-      attack_strength=-5,
-      attack_share=0.3,
-      evaluation_clients=4,
-    )
-  )
-  assert len(plan.attackers) == 2
-  assert len(plan.evaluated) == 4
-  with pytest.raises(SpecError, match="an honest one beside it") as raised:
-    assembly.build(
-      RunSpec(
-        task_options={"num_clients": 1},
-        algorithm="fedavg",
-        attack="bias",
-        attack_strength=1,
-      )
-    )
-  assert raised.value.field == "attack"
-
-
 class ComposedError(Exception):
   """Holds the server step that a method has composed."""
 
 
 @pytest.fixture(scope="module")
 def task():
-  return assembly.load_task(SMALL)
+  return task_loading.load(SMALL)
 
 
 @pytest.mark.parametrize("algorithm", methods.names())
@@ -234,7 +178,7 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
     )
 
   monkeypatch.setattr(composition, "compose", compose)
-  monkeypatch.setattr(assembly, "load_task", lambda *_: task)
+  monkeypatch.setattr(task_loading, "load", lambda *_: task)
   rates = {}
   for given in (None, 0.25):
     spec = SMALL.replace(algorithm=algorithm, server_learning_rate=given)
@@ -245,16 +189,3 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
     rates[given] = float(hparams["learning_rate"])
   own = methods.hyperparameters(algorithm).get("learning_rate")
   assert rates == pytest.approx({None: own.default if own else 1, 0.25: 0.25})
-
-
-def test_updates_of_a_part_that_pass_a_message_are_refused(monkeypatch):
-  spec = SMALL.replace(
-    algorithm="fedmgda_plus", clients_per_round=6, clients_per_part=4
-  )
-  # A logistic regression of the digits, and what four of its updates take.
-  num_bytes = 4 * (64 * 10 + 10) * 4
-  monkeypatch.setattr(assembly, "_MOST_BYTES_IN_A_MESSAGE", num_bytes)
-  with pytest.raises(SpecError, match="take smaller parts, a smaller model"):
-    assembly.build(spec)
-  monkeypatch.setattr(assembly, "_MOST_BYTES_IN_A_MESSAGE", num_bytes + 1)
-  assert assembly.build(spec).aggregation == "stacked"

@@ -16,6 +16,7 @@ from tff_fair.experiments.training import (
   client_data,
   population,
   sampling,
+  task_loading,
 )
 
 SPEC = RunSpec(
@@ -138,7 +139,7 @@ class Asked(compilation_cache.CompilationCache):
 @pytest.fixture(autouse=True)
 def loaded_once(monkeypatch):
   """Loads tasks that differ; most settings leave the task alone."""
-  load = assembly.load_task
+  load = task_loading.load
 
   @functools.cache
   def load_once(task, model, options, seeds):
@@ -156,7 +157,7 @@ def loaded_once(monkeypatch):
     assert at_workers is None
     return load_once(s.task, s.model, tuple(s.task_options.items()), s.seeds)
 
-  monkeypatch.setattr(assembly, "load_task", loaded)
+  monkeypatch.setattr(task_loading, "load", loaded)
 
 
 def key(spec):

@@ -21,7 +21,7 @@ from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import RMSE
-from tff_fair.experiments.training import assembly, running
+from tff_fair.experiments.training import remaining_rounds, task_loading
 from tff_fair.experiments.training.selection import Selection
 
 _SPEC = RunSpec(
@@ -76,14 +76,14 @@ def task():
 
 @pytest.fixture(autouse=True)
 def instead_of_digits(task, monkeypatch):
-  monkeypatch.setattr(assembly, "load_task", lambda *_: task)
+  monkeypatch.setattr(task_loading, "load", lambda *_: task)
 
 
 @pytest.fixture(scope="module")
 def run(task, tmp_path_factory):
   path = tmp_path_factory.mktemp("runs") / "ditto"
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(assembly, "load_task", lambda *_: task)
+    patch.setattr(task_loading, "load", lambda *_: task)
     return experiments.run(_SPEC, path, progress=False)
 
 
@@ -218,6 +218,6 @@ def test_a_run_that_goes_on_remembers_its_smallest_error(tmp_path):
     score=RMSE,
   )
   found = Selection("mean", patience=2, score=RMSE)
-  running._remember_evaluations(RunFolder(path), found)
+  remaining_rounds.recall_evaluations(RunFolder(path), found)
   assert (found.round_num, found.value) == (4, 30.0)
   assert found.num_without_improvement == 1

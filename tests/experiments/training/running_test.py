@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pandas as pd
@@ -18,19 +17,11 @@ import pytest
 import tasks
 import tff_fair
 from tests import source_tree
+from tests.experiments.training.small_run import SMALL
 from tff_fair import experiments, runtime
-from tff_fair.experiments import RunSpec, interruption
+from tff_fair.experiments import interruption
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import exclusion, rounds
-
-SMALL = RunSpec(
-  task_options={"num_clients": 6, "model": "logistic_regression"},
-  algorithm="fedavg",
-  clients_per_round=4,
-  total_rounds=3,
-  rounds_per_evaluation=2,
-)
-
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -149,97 +140,6 @@ def test_ctrl_c_saves_and_the_same_call_goes_on(monkeypatch):
   run = experiments.run(SMALL, "run", progress=False)
   assert accuracies(run) == accuracies(whole)
   assert run.summary == whole.summary
-
-
-def test_workers_that_are_killed_or_freeze_change_no_result(monkeypatch, capfd):
-  undisturbed = experiments.run(SMALL, "undisturbed", progress=False)
-  run_round = rounds.Rounds.run
-
-  def disturbed_round(self, state, round_num):
-    signals = {2: signal.SIGKILL, 3: signal.SIGSTOP}
-    if round_num in signals:
-      # Before the round, or in the middle of it: the sooner comes first.
-      worker = max(runtime.worker_pids())
-      delay = 0.02 * (round_num - 2)
-      threading.Timer(delay, os.kill, (worker, signals[round_num])).start()
-      time.sleep(0.01)
-    return run_round(self, state, round_num)
-
-  monkeypatch.setattr(rounds.Rounds, "run", disturbed_round)
-  runtime.use_local()
-  run = experiments.run(SMALL, "run", round_timeout=10.0)
-  for table in ("metrics", "cohorts", "evaluations", "client_evaluations"):
-    same = [(r.path / f"{table}.csv").read_bytes() for r in (undisturbed, run)]
-    assert same[0] == same[1]
-  assert run.summary == undisturbed.summary
-  lines = [
-    line
-    for line in capfd.readouterr().err.splitlines()
-    if line.startswith("The worker (process")
-  ]
-  assert "was killed; the machine may have run out of memory" in lines[0]
-  assert all("computes this again, with the same result" in n for n in lines)
-
-
-def test_workers_lost_again_and_again_end_a_run_that_goes_on(monkeypatch):
-  run_round = rounds.Rounds.run
-
-  def lost(self, state, round_num):
-    if round_num == 2:
-      raise runtime.WorkerLostError("3 workers in a row were lost")
-    return run_round(self, state, round_num)
-
-  with monkeypatch.context() as patched:
-    patched.setattr(rounds.Rounds, "run", lost)
-    with pytest.raises(
-      experiments.RunError,
-      match=r"^run: 3 workers .* lost\. 1 of 3 rounds are saved in run; ",
-    ):
-      experiments.run(SMALL, "run", progress=False)
-  assert experiments.run(SMALL, "run", progress=False).is_finished
-
-
-def kill_in_round_2(monkeypatch, worker):
-  """Kills a worker in the middle of the second round of runs to come."""
-  run_round = rounds.Rounds.run
-
-  def disturbed_round(self, state, round_num):
-    if round_num == 2:
-      os.kill(worker.pid, signal.SIGKILL)
-    return run_round(self, state, round_num)
-
-  monkeypatch.setattr(rounds.Rounds, "run", disturbed_round)
-
-
-def test_a_run_ends_with_the_same_bytes_whichever_workers_are_lost(
-  monkeypatch, capfd
-):
-  def go_on(workers, folder):
-    addresses = [worker.address for worker in workers]
-    runtime.use_workers(addresses, clients_per_part=2, timeout=1.0)
-    return experiments.run(SMALL, folder)
-
-  def tables(run):
-    names = ("metrics", "cohorts", "evaluations", "client_evaluations")
-    return [(run.path / f"{name}.csv").read_bytes() for name in names]
-
-  with runtime.start_worker() as first, runtime.start_worker() as second:
-    expected = tables(go_on([first, second], "undisturbed"))
-    with monkeypatch.context() as patched:
-      kill_in_round_2(patched, second)
-      assert tables(go_on([first, second], "one lost")) == expected
-    said = capfd.readouterr().err
-    assert said.count(f"The worker at {second.address}") == 1
-    with monkeypatch.context() as patched:
-      kill_in_round_2(patched, first)
-      with pytest.raises(
-        experiments.RunError,
-        match=r"^all lost: all workers are lost.*1 of 3 rounds are saved in",
-      ):
-        go_on([first], "all lost")
-  with runtime.start_worker() as third:
-    assert tables(go_on([third], "all lost")) == expected
-  runtime.use_local()
 
 
 def test_a_run_in_which_nobody_counts_says_so(capfd):

@@ -5,7 +5,7 @@ import pytest
 
 from tff_fair import experiments, runtime
 from tff_fair.experiments import SpecError
-from tff_fair.experiments.training import assembly
+from tff_fair.experiments.training import task_loading
 from tff_fair.experiments.worker_data import at_host, checking, writing
 
 SPEC = experiments.RunSpec(
@@ -23,7 +23,7 @@ TABLES = ("client_evaluations.csv", "clients.csv")
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
   folder = tmp_path_factory.mktemp("data") / "digits"
-  return writing.write(assembly.load_task(SPEC), SPEC, folder)
+  return writing.write(task_loading.load(SPEC), SPEC, folder)
 
 
 def tables(folder):

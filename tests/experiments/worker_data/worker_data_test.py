@@ -9,7 +9,7 @@ import tasks
 import tff_fair
 from tff_fair import experiments
 from tff_fair.experiments import SpecError
-from tff_fair.experiments.training import assembly, client_data
+from tff_fair.experiments.training import client_data, task_loading
 from tff_fair.experiments.worker_data import checking, half, index, writing
 
 SPEC = experiments.RunSpec(
@@ -32,7 +32,7 @@ NOISY = {
 def written(tmp_path_factory):
   folder = tmp_path_factory.mktemp("data") / "of digits"
   counts = []
-  task = assembly.load_task(SPEC)
+  task = task_loading.load(SPEC)
   data = writing.write(task, SPEC, folder, on_progress=counts.append)
   assert sum(counts) == 10
   return data
@@ -53,9 +53,9 @@ def no_task(*args, **kwargs):
 
 
 def test_the_index_makes_the_same_task(written, monkeypatch):
-  expected = assembly.load_task(SPEC)
+  expected = task_loading.load(SPEC)
   monkeypatch.setattr(tasks, "load", no_task)
-  task = assembly.load_task(SPEC, written)
+  task = task_loading.load(SPEC, written)
   for name in ("name", "description", "element_spec", "num_classes"):
     assert getattr(task, name) == getattr(expected, name)
   assert list(task.client_names) == list(expected.client_names)
@@ -152,7 +152,7 @@ def test_workers_without_the_data_are_named(copied, damage, problem):
 )
 def test_another_task_is_refused(written, change, name):
   with pytest.raises(SpecError, match=f"is of another task: {name} is "):
-    assembly.load_task(SPEC.replace(**change), written)
+    task_loading.load(SPEC.replace(**change), written)
 
 
 def test_an_option_that_the_folders_version_lacked_has_its_default(copied):
@@ -161,17 +161,17 @@ def test_an_option_that_the_folders_version_lacked_has_its_default(copied):
   del content["made_of"]["task_option.label_noise"]
   path.write_text(json.dumps(content))
   older = index.WorkerData(copied.folder)
-  assert assembly.load_task(SPEC, older).num_clients == 5
+  assert task_loading.load(SPEC, older).num_clients == 5
   with pytest.raises(SpecError, match="label_noise is 'none' there, 'pairwise"):
-    assembly.load_task(SPEC.replace(task_options=NOISY), older)
+    task_loading.load(SPEC.replace(task_options=NOISY), older)
 
 
 def test_files_have_the_noisy_labels(tmp_path):
   noisy = SPEC.replace(task_options=NOISY)
-  task = assembly.load_task(noisy)
+  task = task_loading.load(noisy)
   data = writing.write(task, noisy, tmp_path / "noisy")
-  clean = assembly.load_task(SPEC)
-  found = assembly.load_task(noisy, data)
+  clean = task_loading.load(SPEC)
+  found = task_loading.load(noisy, data)
   for k in range(5):
     truth = clean.train.load(k)[1]
     for mine in (task, found):
@@ -195,7 +195,7 @@ def test_a_damaged_index_is_one_line(copied, name, content, problem):
   if content is not None:
     path.write_bytes(content)
   with pytest.raises(SpecError, match=f"{name} {problem}") as caught:
-    assembly.load_task(SPEC, index.WorkerData(copied.folder))
+    task_loading.load(SPEC, index.WorkerData(copied.folder))
   assert "\n" not in str(caught.value)
 
 
@@ -204,23 +204,23 @@ def test_a_model_that_has_no_description_comes_from_the_task(copied):
   content = json.loads(path.read_bytes())
   content["model"] = None
   path.write_text(json.dumps(content))
-  task = assembly.load_task(SPEC, index.WorkerData(copied.folder))
+  task = task_loading.load(SPEC, index.WorkerData(copied.folder))
   assert len(task.keras_model_fn().get_weights()) == 2
 
 
 def test_other_weights_come_from_the_task(written):
   spec = SPEC.replace(model_seed=SPEC.seed + 1)
   found, expected = (
-    assembly.load_task(spec, data).keras_model_fn().get_weights()
+    task_loading.load(spec, data).keras_model_fn().get_weights()
     for data in (written, None)
   )
   np.testing.assert_array_equal(found[0], expected[0])
-  first = assembly.load_task(SPEC, written).keras_model_fn().get_weights()
+  first = task_loading.load(SPEC, written).keras_model_fn().get_weights()
   assert not np.array_equal(found[0], first[0])
 
 
 def test_nothing_is_overwritten_unasked(copied, tmp_path):
-  task = assembly.load_task(SPEC)
+  task = task_loading.load(SPEC)
   with pytest.raises(SpecError, match="--overwrite replaces them"):
     writing.write(task, SPEC, copied.folder)
   (tmp_path / "mine").mkdir()
@@ -234,7 +234,7 @@ def test_nothing_is_overwritten_unasked(copied, tmp_path):
 
 
 def test_a_failure_leaves_no_folder(tmp_path):
-  task = assembly.load_task(SPEC)
+  task = task_loading.load(SPEC)
 
   def interrupt(number):
     del number
@@ -257,7 +257,7 @@ def test_variances_of_labels_are_known(tmp_path):
   spec = experiments.RunSpec(
     task="arrays", task_options={"file": str(path)}, algorithm="fedavg"
   )
-  task = assembly.load_task(spec)
+  task = task_loading.load(spec)
   assert task.num_classes is None
   data = writing.write(task, spec, tmp_path / "folder")
   for client_id in range(task.num_clients):

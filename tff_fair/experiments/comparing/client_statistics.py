@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tff_fair.experiments.comparing.paired import Clients, Statistic
+from tff_fair.experiments.comparing.client_results import Clients, Statistic
 from tff_fair.experiments.scores import ACCURACY, R2, Score
 from tff_fair.metrics import statistics, vectors
 from tff_fair.metrics.statistics import STATISTICS, TAIL_PERCENTS

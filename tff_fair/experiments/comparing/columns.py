@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tff_fair.experiments.comparing import measures, noise, paired
+from tff_fair.experiments.comparing import client_results, measures, noise
 from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.comparing.client_results import Seeds, Statistic
 from tff_fair.experiments.comparing.evaluations import Evaluation
 from tff_fair.experiments.comparing.measures import Measure
-from tff_fair.experiments.comparing.paired import Seeds, Statistic
 from tff_fair.experiments.scores import ACCURACY, Score
 
 CLIENTS = "clients"  # Stands for a column for each client.
@@ -36,7 +36,9 @@ class Column(NamedTuple):
 
   def seeds(self, method: Seeds) -> Seeds:
     """Returns the results of a method that the column is about."""
-    return method if self.client is None else paired.only(method, [self.client])
+    if self.client is None:
+      return method
+    return client_results.only(method, [self.client])
 
 
 def build(

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tff_fair.experiments.comparing import client_statistics, measures
 from tff_fair.experiments.comparing.argument_error import ArgumentError
-from tff_fair.experiments.comparing.paired import Clients, Seeds
+from tff_fair.experiments.comparing.client_results import Clients, Seeds
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import Score

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from tff_fair import typed_values
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs.configuration import FILE
 from tff_fair.experiments.runs.finding import natural_order
+from tff_fair.experiments.runs.own_files import FILE
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.seeds import Seeds
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from tff_fair.experiments.comparing import measures, paired
+from tff_fair.experiments.comparing.client_results import Seeds, Statistic
 from tff_fair.experiments.comparing.measures import Measure
-from tff_fair.experiments.comparing.paired import Difference, Seeds, Statistic
+from tff_fair.experiments.comparing.paired import Difference
 
 BEST, SECOND = 1, 2
 NEEDED_SEEDS = 2

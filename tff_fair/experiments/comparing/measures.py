@@ -10,7 +10,7 @@ import pandas as pd
 
 from tff_fair.experiments.comparing import client_statistics
 from tff_fair.experiments.comparing.argument_error import ArgumentError
-from tff_fair.experiments.comparing.paired import Clients, Statistic
+from tff_fair.experiments.comparing.client_results import Clients, Statistic
 from tff_fair.experiments.scores import ACCURACY, R2, RMSE, Score
 from tff_fair.metrics.statistics import TAIL_PERCENTS, tail_size
 

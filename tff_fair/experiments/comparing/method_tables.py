@@ -11,12 +11,13 @@ from tff_fair.experiments.comparing import (
   marks,
   measures,
   paired,
+  wins,
 )
+from tff_fair.experiments.comparing.client_results import Seeds, Statistic
 from tff_fair.experiments.comparing.columns import Column
 from tff_fair.experiments.comparing.evaluations import Evaluation
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure
-from tff_fair.experiments.comparing.paired import Seeds, Statistic
 from tff_fair.experiments.comparing.table import RECORD, Contrast, Row, Table
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import Score
@@ -110,7 +111,7 @@ class Contents:
     ]
     rows = []
     for (group, method), *cells in zip(others, *contrasts, strict=True):
-      row = (*cells, paired.record(method, baseline, self.score))
+      row = (*cells, wins.record(method, baseline, self.score))
       num_seeds = len(method.keys() & baseline.keys())
       rows.append(Row(group.label, num_seeds, row, (None,) * len(row)))
     suffix = self._suffix()

@@ -33,14 +33,18 @@ are of 1946, the correction for several comparisons is Holm's (1979).
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import special
 
-from tff_fair.experiments.scores import ACCURACY, Score
-from tff_fair.experiments.seeds import Seeds as RunSeeds
+from tff_fair.experiments.comparing import client_results
+from tff_fair.experiments.comparing.client_results import (
+  Clients,
+  Pair,
+  Seeds,
+  Statistic,
+)
 from tff_fair.metrics.comparison import TIE
 from tff_fair.metrics.vectors import Vector
 
@@ -51,38 +55,6 @@ _MAX_DRAWS, _MIN_DRAWS = 1000, 200
 _DRAWN_CLIENTS = 200_000  # With many clients, fewer draws do.
 # Variances that rounding alone may leave, relative to squares of the values.
 _ROUNDING = 1e-24
-
-
-class Clients(NamedTuple):
-  """The results of the clients in one evaluation of a run.
-
-  Attributes:
-    ids: int64[K], ascending, each once.
-    score: float64[K], the values of their `scores.Score`.
-    loss: float64[K]; NaN and infinity are allowed.
-    num_examples: float64[K], above 0.
-    r2: float64[K], R² where the score is an error; NaN for a client that has
-      none. None where the score is an accuracy.
-  """
-
-  ids: np.ndarray
-  score: Vector
-  loss: Vector
-  num_examples: Vector
-  r2: Vector | None = None
-
-  def only(self, ids: np.ndarray) -> "Clients":
-    """Returns those of some ids."""
-    kept = np.isin(self.ids, ids)
-    if kept.all():
-      return self  # As `remembering` knows it.
-    return Clients(*(v if v is None else v[kept] for v in self))
-
-
-# A measure: takes clients and weights, float64[..., K], gives float64[...].
-Statistic = Callable[[Clients, Vector], Vector]
-# A method: by seeds, the evaluations over which its measures are averaged.
-Seeds = Mapping[RunSeeds, Sequence[Clients]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,14 +89,6 @@ class Difference:
     )
 
 
-class Record(NamedTuple):
-  """How many clients are better off with a method, as well off, worse off."""
-
-  wins: int
-  ties: int
-  losses: int
-
-
 def difference(
   statistic: Statistic,
   method: Seeds,
@@ -142,7 +106,7 @@ def difference(
     baseline: The same of the baseline.
     confidence: Of the interval, in (0, 1).
   """
-  pairs = _pairs(method, baseline)
+  pairs = client_results.pairs(method, baseline)
   if not pairs:
     return Difference(math.nan, math.nan, math.nan, math.nan, 0, 0)
   ids = np.unique(np.concatenate([pair.ids for pair in pairs]))
@@ -187,36 +151,6 @@ def remembering(statistic: Statistic) -> Statistic:
   return remembered
 
 
-def record(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Record:
-  """Returns how many clients win, tie and lose, by their score.
-
-  A client counts once, by the mean of its differences over the common seeds and
-  their evaluations. Differences of float32's rounding are ties, and so is one
-  from infinity to infinity.
-
-  Args:
-    method: Evaluations of the method by seed.
-    baseline: The same of the baseline.
-    score: Their score.
-  """
-  changes: dict[int, list[tuple[float, float]]] = {}
-  with np.errstate(invalid="ignore"):
-    for pair in _pairs(method, baseline):
-      before, after = (
-        np.mean([e.score for e in evaluations], 0)
-        for evaluations in (pair.baseline, pair.method)
-      )
-      of_pair = zip(after - before, score.tie(before, after), strict=True)
-      for client, change in zip(pair.ids.tolist(), of_pair, strict=True):
-        changes.setdefault(client, []).append(change)
-    means = np.array([np.mean(found, 0) for found in changes.values()])
-    differences, limits = means.reshape(-1, 2).T
-  rises = int((differences > limits).sum())
-  falls = int((differences < -limits).sum())
-  wins, losses = (rises, falls) if score.higher_is_better else (falls, rises)
-  return Record(wins, differences.size - wins - losses, losses)
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
   """Returns p-values corrected for being several, after Holm (1979).
 
@@ -235,52 +169,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
   return [float(value) for value in corrected]
 
 
-def only(method: Seeds, ids: Sequence[int]) -> Seeds:
-  """Returns the results of some clients, in the seeds that have them.
-
-  Args:
-    method: Evaluations by seed.
-    ids: The clients.
-  """
-  kept = {
-    seed: [evaluation.only(np.array(ids)) for evaluation in evaluations]
-    for seed, evaluations in method.items()
-  }
-  return {
-    s: found for s, found in kept.items() if all(e.ids.size for e in found)
-  }
-
-
-class _Pair(NamedTuple):
-  """Evaluations of both methods for one seed, with the same clients."""
-
-  ids: np.ndarray
-  method: Sequence[Clients]
-  baseline: Sequence[Clients]
-
-  def change(self, statistic: Statistic, weights: Vector) -> Vector:
-    return np.asarray(
-      np.mean([statistic(e, weights) for e in self.method], 0)
-      - np.mean([statistic(e, weights) for e in self.baseline], 0)
-    )
-
-
-def _pairs(method: Seeds, baseline: Seeds) -> list[_Pair]:
-  pairs = []
-  for seed in sorted(method.keys() & baseline.keys()):
-    every = [*method[seed], *baseline[seed]]
-    ids = functools.reduce(np.intersect1d, [e.ids for e in every])
-    if ids.size:
-      one, other = (
-        [e.only(ids) for e in evaluations]
-        for evaluations in (method[seed], baseline[seed])
-      )
-      pairs.append(_Pair(ids, one, other))
-  return pairs
-
-
 def _variance_by_clients(
-  statistic: Statistic, pairs: Sequence[_Pair], ids: np.ndarray
+  statistic: Statistic, pairs: Sequence[Pair], ids: np.ndarray
 ) -> float:
   """Returns the clients' part of the variance, V_clients."""
   counts = _counts(ids.size)

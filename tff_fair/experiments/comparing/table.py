@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tff_fair.experiments.comparing.measures import Measure, Value, value_text
-from tff_fair.experiments.comparing.paired import Difference, Record
+from tff_fair.experiments.comparing.paired import Difference
+from tff_fair.experiments.comparing.wins import Record
 
 RECORD = "record"  # In the name of a column of records: the place of each kind.
 

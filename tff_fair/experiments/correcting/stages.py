@@ -19,7 +19,7 @@ iteration, or after its first stage, and ends with the same results.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -35,6 +35,7 @@ from tff_fair.experiments.correcting import computations
 from tff_fair.experiments.correcting import record as records
 from tff_fair.experiments.correcting.record import Record
 from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
@@ -48,7 +49,6 @@ from tff_fair.label_correction import dimension, relabelling
 _ITERATIONS, _FINETUNING = 101, 102
 _CLIENTS_PER_CALL = 50  # What one call takes to the worker at a time.
 
-Say = Callable[[str], None]
 Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 

@@ -5,6 +5,7 @@ Direction" (TMLR 2024).
 """
 
 import typing
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -58,10 +59,6 @@ def adafed_figure_1() -> Demonstration:
     name: np.array([abs(path[-1, 0] - path[-1, 1]) for path in of_rule])
     for name, of_rule in paths.items()
   }
-  # The front: f_1 and f_2 on the segment between the optima.
-  front = np.array(
-    [_losses(np.array([x, 0.0])) for x in np.linspace(-1, 1, 101)]
-  )
   off_front = max(
     abs(np.sqrt(2 * path[-1]).sum() - 2)
     for of_rule in paths.values()
@@ -77,16 +74,7 @@ def adafed_figure_1() -> Demonstration:
 
   def draw(figure: "Figure") -> None:
     left, middle, right = figure.subplots(1, 3)
-    left.plot(*front.T, color=demonstration.QUIET, label="Pareto front")
-    for (name, of_rule), color in zip(
-      paths.items(), (demonstration.FIRST, demonstration.SECOND), strict=True
-    ):
-      for number, path in enumerate(of_rule):
-        label = None if number else name
-        left.plot(*path.T, color=color, linewidth=1, label=label)
-        left.plot(*path[-1], "o", color=color)
-    left.set(title="(a)", xlabel="loss of client 1", ylabel="loss of client 2")
-    left.legend()
+    _draw_paths(left, paths)
     _draw_hull(middle, raw, bent, "(b) lengths differ")
     _draw_hull(right, normed, even, "(c) lengths are 1")
 
@@ -119,6 +107,25 @@ def adafed_figure_1() -> Demonstration:
     ],
     draw,
   )
+
+
+def _draw_paths(
+  axes: "Axes", paths: Mapping[str, Sequence[np.ndarray]]
+) -> None:
+  # The front: f_1 and f_2 on the segment between the optima.
+  front = np.array(
+    [_losses(np.array([x, 0.0])) for x in np.linspace(-1, 1, 101)]
+  )
+  axes.plot(*front.T, color=demonstration.QUIET, label="Pareto front")
+  for (name, of_rule), color in zip(
+    paths.items(), (demonstration.FIRST, demonstration.SECOND), strict=True
+  ):
+    for number, path in enumerate(of_rule):
+      label = None if number else name
+      axes.plot(*path.T, color=color, linewidth=1, label=label)
+      axes.plot(*path[-1], "o", color=color)
+  axes.set(title="(a)", xlabel="loss of client 1", ylabel="loss of client 2")
+  axes.legend()
 
 
 def _angle(first: np.ndarray, second: np.ndarray) -> float:

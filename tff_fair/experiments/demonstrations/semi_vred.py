@@ -4,7 +4,9 @@ Malekmohammadi, Shaloudegi, Hu, Yu, "Towards Fair Federated Learning by
 (Semi-)Variance Reduction", Section 4.3.2.
 """
 
+import functools
 import typing
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.optimize
@@ -20,6 +22,16 @@ if typing.TYPE_CHECKING:
   from matplotlib.figure import Figure
 
 _BETA = 2.0
+# Example 1: all clients but the first have a share alpha / 2 of class 1, and
+# the first has that share of class 2.
+_NUM_CLIENTS, _ALPHA = 20, 0.1
+_SHARES = np.array(
+  [
+    [1 - _ALPHA / 2, _ALPHA / 2],
+    *[[_ALPHA / 2, 1 - _ALPHA / 2]] * (_NUM_CLIENTS - 1),
+  ]
+)
+_STEP = 1e-5  # Of difference quotients.
 
 
 def _objective(loss: np.ndarray) -> float:
@@ -85,76 +97,30 @@ def semi_vred_lemma_3() -> Demonstration:
 
 def semi_vred_example_1() -> Demonstration:
   """Shows that a minority class gains where one client holds it."""
-  n, alpha = 20, 0.1
-  shares = np.full((n, 2), [alpha / 2, 1 - alpha / 2])
-  shares[0] = shares[0, ::-1]
-  # Classes at -1 and 1 with unit variance, a logistic model of slope 2.
-  grid, weights = np.polynomial.hermite_e.hermegauss(60)
-  weights = weights / weights.sum()
-
-  def of_classes(threshold: float) -> np.ndarray:
-    first = np.logaddexp(0, 2 * (grid - 1 - threshold)) @ weights
-    second = np.logaddexp(0, -2 * (grid + 1 - threshold)) @ weights
-    return np.array([first, second])
-
-  def slopes(threshold: float) -> np.ndarray:
-    h = 1e-5
-    difference = of_classes(threshold + h) - of_classes(threshold - h)
-    return np.asarray(difference / (2 * h))
-
-  def objective(threshold: float) -> float:
-    return _objective(shares @ of_classes(threshold))
-
-  def mean(threshold: float) -> float:
-    return float(np.mean(shares @ of_classes(threshold)))
-
   ends = {
     name: scipy.optimize.minimize_scalar(
       function, bounds=(-5, 5), method="bounded", options={"xatol": 1e-10}
     ).x
-    for name, function in (("FedAvg", mean), ("Semi-VRed", objective))
+    for name, function in (
+      ("FedAvg", _example_mean),
+      ("Semi-VRed", _example_objective),
+    )
   }
-  factor = _BETA * (n - 1) ** 2 * (1 - alpha) ** 2 / n**3
-  differences, gradients = [], []
-  for threshold in np.linspace(ends["FedAvg"], ends["Semi-VRed"], 9):
-    first, second = of_classes(threshold)
-    of_equation = mean(threshold) + factor * (first - second) ** 2
-    differences.append(abs(objective(threshold) - of_equation))
-    found = rounds.direction(
-      SemiVRedRule(beta=_BETA),
-      (shares @ slopes(threshold))[:, None],
-      shares @ of_classes(threshold),
-    )[0]
-    h = 1e-5
-    numeric = (objective(threshold + h) - objective(threshold - h)) / (2 * h)
-    gradients.append(abs(found - numeric))
-  losses = {name: of_classes(end) for name, end in ends.items()}
-
-  def draw(figure: "Figure") -> None:
-    axes = figure.subplots()
-    places = np.arange(2)
-    for shift, (name, color) in enumerate(
-      (("FedAvg", demonstration.FIRST), ("Semi-VRed", demonstration.SECOND))
-    ):
-      axes.bar(
-        places + 0.4 * shift - 0.2, losses[name], 0.4, color=color, label=name
-      )
-    axes.set_xticks(places, ["class 1, of one client", "class 2, of others"])
-    axes.set(ylabel="loss at the minimum")
-    axes.legend()
-
+  thresholds = np.linspace(ends["FedAvg"], ends["Semi-VRed"], 9)
+  losses = {name: _class_losses(end) for name, end in ends.items()}
   return Demonstration(
     "Semi-VRed, Example 1: the class that one of twenty clients holds",
-    f"n = {n}, alpha = {alpha:g}, beta = {_BETA:g}; one threshold is learned.",
+    f"n = {_NUM_CLIENTS}, alpha = {_ALPHA:g}, beta = {_BETA:g}; one threshold "
+    "is learned.",
     [
       at_most(
         "The objective is Eq. 21 where class 1 does worse; largest difference:",
-        max(differences),
+        max(map(_error_of_equation, thresholds)),
         1e-12,
       ),
       at_most(
         "The rule's direction is its gradient; largest difference:",
-        max(gradients),
+        max(map(_error_of_direction, thresholds)),
         1e-7,
       ),
       at_most(
@@ -168,5 +134,66 @@ def semi_vred_example_1() -> Demonstration:
         float(-np.diff(losses["FedAvg"])[0]),
       ),
     ],
-    draw,
+    functools.partial(_draw_losses, losses),
   )
+
+
+@functools.cache
+def _normal_quadrature() -> tuple[np.ndarray, np.ndarray]:
+  """Returns points and weights of an expectation over a standard normal."""
+  points, weights = np.polynomial.hermite_e.hermegauss(60)
+  return points, weights / weights.sum()
+
+
+def _class_losses(threshold: float) -> np.ndarray:
+  """Returns the loss of a logistic model of slope 2 on either class.
+
+  Their inputs are normal, of unit variance, around -1 and 1.
+  """
+  grid, weights = _normal_quadrature()
+  first = np.logaddexp(0, 2 * (grid - 1 - threshold)) @ weights
+  second = np.logaddexp(0, -2 * (grid + 1 - threshold)) @ weights
+  return np.array([first, second])
+
+
+def _example_objective(threshold: float) -> float:
+  return _objective(_SHARES @ _class_losses(threshold))
+
+
+def _example_mean(threshold: float) -> float:
+  return float(np.mean(_SHARES @ _class_losses(threshold)))
+
+
+def _error_of_equation(threshold: float) -> float:
+  """Returns how far the objective is from Eq. 21."""
+  factor = _BETA * (_NUM_CLIENTS - 1) ** 2 * (1 - _ALPHA) ** 2 / _NUM_CLIENTS**3
+  first, second = _class_losses(threshold)
+  of_equation = _example_mean(threshold) + factor * (first - second) ** 2
+  return abs(_example_objective(threshold) - of_equation)
+
+
+def _error_of_direction(threshold: float) -> float:
+  """Returns how far the rule's direction is from the objective's gradient."""
+  after, before = threshold + _STEP, threshold - _STEP
+  slopes = (_class_losses(after) - _class_losses(before)) / (2 * _STEP)
+  found = rounds.direction(
+    SemiVRedRule(beta=_BETA),
+    (_SHARES @ slopes)[:, None],
+    _SHARES @ _class_losses(threshold),
+  )[0]
+  numeric = _example_objective(after) - _example_objective(before)
+  return float(abs(found - numeric / (2 * _STEP)))
+
+
+def _draw_losses(losses: Mapping[str, np.ndarray], figure: "Figure") -> None:
+  axes = figure.subplots()
+  places = np.arange(2)
+  for shift, (name, color) in enumerate(
+    (("FedAvg", demonstration.FIRST), ("Semi-VRed", demonstration.SECOND))
+  ):
+    axes.bar(
+      places + 0.4 * shift - 0.2, losses[name], 0.4, color=color, label=name
+    )
+  axes.set_xticks(places, ["class 1, of one client", "class 2, of others"])
+  axes.set(ylabel="loss at the minimum")
+  axes.legend()

@@ -97,7 +97,7 @@ def _in_folder(run: Run) -> dict[str, int]:
 
 def _of_task(run: Run) -> dict[str, int]:
   # Imported late: it imports TensorFlow Federated.
-  from tff_fair.experiments.training import assembly  # noqa: PLC0415
+  from tff_fair.experiments.training import task_loading  # noqa: PLC0415
 
-  found = assembly.load_task(run.spec).client_names
+  found = task_loading.load(run.spec).client_names
   return {name: client_id for client_id, name in enumerate(found)}

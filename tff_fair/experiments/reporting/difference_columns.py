@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from tff_fair.experiments.comparing import marks, table
 from tff_fair.experiments.comparing.measures import Measure
-from tff_fair.experiments.comparing.paired import Difference, Record
+from tff_fair.experiments.comparing.paired import Difference
 from tff_fair.experiments.comparing.table import Contrast, Row
+from tff_fair.experiments.comparing.wins import Record
 from tff_fair.experiments.reporting import tables
 from tff_fair.experiments.reporting.markup import Markup, element
 from tff_fair.experiments.reporting.methods import Method

@@ -25,7 +25,6 @@ class Unit(NamedTuple):
   name: str = ""
 
 
-PERCENT = Unit(0.01, "%")
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _POWERS = ("", "thousand", "million", "10⁹", "10¹²", "10¹⁵", "10¹⁸")
 

@@ -89,17 +89,6 @@ def build(task: TaskRuns, baseline: str | None = None) -> Section:
   )
 
 
-def check_baseline(tasks: Sequence[TaskRuns], name: str) -> None:
-  """Checks that every task has a method of that label or name.
-
-  Raises:
-    ArgumentError: If one has none, or more than one.
-  """
-  for task in tasks:
-    if task.methods:
-      _baseline([Group(m.label, m.runs) for m in task.methods], name)
-
-
 def _chosen(task: TaskRuns) -> dict[Run, Evaluation]:
   choice = Choice(unfinished=True)
   found = {run: choice.of(run) for run in task.runs}

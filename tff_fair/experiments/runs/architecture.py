@@ -19,7 +19,7 @@ import tensorflow as tf
 from tasks.models import plain
 from tff_fair import files, parsing
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration
+from tff_fair.experiments.runs import configuration, own_files
 from tff_fair.experiments.runs.folder import RunFolder
 
 if typing.TYPE_CHECKING:
@@ -164,10 +164,10 @@ def _find_in_folder(architecture: Architecture) -> Found:
 
 def _find_by_task(run: Run) -> Found:
   # Imported late: it imports TensorFlow Federated.
-  from tff_fair.experiments.training import assembly  # noqa: PLC0415
+  from tff_fair.experiments.training import task_loading  # noqa: PLC0415
 
-  configuration.check_own_files(run.config, run.spec)
-  task = assembly.load_task(run.spec)
+  own_files.check(run.config.get(configuration.OWN_FILES, {}), run.spec)
+  task = task_loading.load(run.spec)
   architecture = Architecture.of_task(task)
   trained = architecture.trained
   build: KerasModelFn = task.keras_model_fn

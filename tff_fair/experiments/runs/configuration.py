@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tasks
-from tff_fair import typed_values
 from tff_fair.experiments import (
   number_range,
   scores,
@@ -22,7 +21,7 @@ from tff_fair.experiments import (
   settings,
   spec_text,
 )
-from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import own_files
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.typed_values import Value
 
@@ -31,20 +30,14 @@ Configuration = Mapping[str, Mapping[str, Any]]
 COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
 FLAGS, HPARAMS = "flags", "hparams"
 OWN_FILES, DIRECTORY = "own_files", "directory"
-FILE = "_file"  # After the name of a setting: the version of a user's file.
 INTERVAL = "rounds_per_evaluation"
 PART = "clients_per_part"
 # What settings were before there were flags for them, where that is not the
 # default of today.
 FORMER: Mapping[str, Value] = {PART: 0}
 SCORE = "score"  # Of the data; without it, the score is the accuracy.
-# Flags that hold `name=value` texts, by the field that is a mapping.
-_MAPPINGS = {"task_options": "task_option", "hparams": "hparam"}
-_FLAGS_WITHOUT_FIELD = ("output_dir", "workers", *_MAPPINGS.values())
-_LISTS = ("workers", *_MAPPINGS.values())  # Flags that hold texts.
-# What a run may have anew where it goes on.
-_FREE_GROUPS = (COMMAND, SPEC)
-_SHORT = 8  # Letters of a digest that people see.
+_LISTS = ("workers", *spec_text.FLAG_NAMES.values())  # Flags that hold texts.
+FLAGS_WITHOUT_FIELD = ("output_dir", *_LISTS)
 _SCORES = tuple(scores.BY_NAME)
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
 
@@ -75,7 +68,7 @@ def build(
   """
   values = spec.to_dict()
   flags = {
-    _MAPPINGS.get(name, name): spec_text.assignments(value)
+    spec_text.FLAG_NAMES.get(name, name): spec_text.assignments(value)
     if isinstance(value, Mapping)
     else value
     for name, value in values.items()
@@ -91,7 +84,7 @@ def build(
   data = {"description": description}
   if score is not scores.ACCURACY:  # All runs had it before there were others.
     data[SCORE] = score.name
-  own = own_files(spec)
+  own = own_files.digests(spec)
   return {
     # Where paths of a user's files begin.
     COMMAND: {**line, DIRECTORY: os.getcwd()} if own else line,
@@ -105,47 +98,6 @@ def build(
     },
     **({OWN_FILES: own} if own else {}),
   }
-
-
-def own_files(spec: RunSpec) -> dict[str, str]:
-  """Returns digests of the user's files that make a run's task or model.
-
-  Raises:
-    tasks.UserCodeError: If there is no such file any more.
-  """
-  digests = {
-    "task": tasks.file_digest(spec.task),
-    "model": None if spec.model is None else tasks.model_digest(spec.model),
-  }
-  return {name: digest for name, digest in digests.items() if digest}
-
-
-def check_own_files(saved: Configuration, spec: RunSpec) -> None:
-  """Checks that the user's files are those that a saved run was made with.
-
-  Args:
-    saved: The configuration of the run.
-    spec: The run.
-
-  Raises:
-    RunError: If they have changed.
-  """
-  for text in _other_versions(saved, own_files(spec), spec):
-    raise RunError(f"the run was made with {text}; put that version back.")
-
-
-def _other_versions(
-  saved: Configuration, now: Mapping[str, str], spec: RunSpec
-) -> Iterator[str]:
-  before = saved.get(OWN_FILES, {})
-  for name in sorted(before.keys() & now.keys()):
-    if before[name] != now[name]:
-      yield f"another version of the file of {name}={getattr(spec, name)}"
-
-
-def short_digests(own: Mapping[str, str]) -> dict[str, str]:
-  """Returns digests of files as settings: `task_file`, `model_file`."""
-  return {f"{name}{FILE}": digest[:_SHORT] for name, digest in own.items()}
 
 
 def problems(content: Mapping[str, Any]) -> Iterator[str]:
@@ -217,66 +169,6 @@ def read_resolved(configuration: Configuration) -> RunSpec:
   )
 
 
-def differences(saved: Configuration, present: Configuration) -> Iterator[str]:
-  """Yields where two configurations are not of the same run, as texts.
-
-  Raises:
-    ValueError: If the saved one is not that of a run which this version knows.
-  """
-  before, now = read_resolved(saved), read_resolved(present)
-  for name, values in before.differences(now).items():
-    if name == INTERVAL and _has_former_interval(saved, read_spec(present)):
-      continue
-    if name == PART and _has_former_parts(saved, read_spec(present)):
-      continue
-    yield _difference(name, *map(typed_values.text, values))
-  for text in _other_versions(saved, present.get(OWN_FILES, {}), now):
-    yield f"{text} (to go on, put that version back)"
-  for group in sorted((saved.keys() | present.keys()) - set(_FREE_GROUPS)):
-    if group not in (HPARAMS, OWN_FILES):
-      yield from _differences_of_groups(
-        group, saved.get(group, {}), present.get(group, {})
-      )
-
-
-def differences_from(
-  saved: Configuration, spec: RunSpec, num_clients: int | None = None
-) -> dict[str, tuple[Value, Value]]:
-  """Returns where a saved run differs from one that has not been started.
-
-  Args:
-    saved: The configuration of the saved run.
-    spec: The other run.
-    num_clients: The size of the saved run's population, where it is known.
-
-  Returns:
-    The saved and the other value, by flat name.
-
-  Raises:
-    ValueError: If the saved one is not that of a run which this version knows.
-  """
-  found = read_spec(saved).differences(spec)
-  if _has_former_interval(saved, spec):
-    found.pop(INTERVAL, None)
-  if _has_former_parts(saved, spec):
-    found.pop(PART, None)
-  for name in ("clients_per_round", "aggregation"):
-    if name in found:
-      # Saved is also what followed from the task and the method.
-      value, other = saved[FLAGS].get(name), getattr(spec, name)
-      is_unknown = SPEC not in saved and other is None
-      if other == value or (
-        is_unknown and _may_follow(name, value, spec, num_clients)
-      ):
-        del found[name]
-  before = short_digests(saved.get(OWN_FILES, {}))
-  now = short_digests(own_files(spec))
-  for name in before.keys() & now.keys():
-    if before[name] != now[name]:
-      found[name] = before[name], now[name]
-  return found
-
-
 def evaluation_interval(configuration: Configuration) -> int:
   """Returns the rounds from one evaluation of a run to the next.
 
@@ -314,46 +206,3 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
           yield f"its {name} holds other values than texts"
       elif not isinstance(value, str | int | float | None):
         yield f"its {name} is neither a number nor a text"
-
-
-def _has_former_interval(saved: Configuration, spec: RunSpec) -> bool:
-  """Returns whether a saved run evaluates as earlier versions run a spec."""
-  former = spec.rounds_per_evaluation or settings.USUAL_INTERVAL
-  return evaluation_interval(saved) == former
-
-
-def _has_former_parts(saved: Configuration, spec: RunSpec) -> bool:
-  """Returns whether a saved run has no parts, and a spec does not ask."""
-  return (
-    PART not in saved.get(FLAGS, {})
-    and spec.clients_per_part == settings.USUAL_PART
-  )
-
-
-def _may_follow(
-  name: str, value: object, spec: RunSpec, num_clients: int | None
-) -> bool:
-  """Returns whether a setting may come to a value where nobody gives it."""
-  if name == "aggregation" or spec.sampling == "all":
-    return True
-  if num_clients is not None:
-    return value == min(settings.USUAL_COHORT, num_clients)
-  return isinstance(value, int) and value <= settings.USUAL_COHORT
-
-
-def _differences_of_groups(
-  group: str, saved: Mapping[str, object], present: Mapping[str, object]
-) -> Iterator[str]:
-  compared: tuple[str, ...] = ()
-  if group == FLAGS:
-    # A flag that is no field is one of another version.
-    compared = (*RunSpec.fields(), *_FLAGS_WITHOUT_FIELD)
-  for name in sorted((saved.keys() | present.keys()) - set(compared)):
-    before, now = saved.get(name), present.get(name)
-    if before != now:
-      title = name if group == FLAGS else f"{group} {name}"
-      yield _difference(title, before, now)
-
-
-def _difference(name: str, before: object, now: object) -> str:
-  return f"{name}={before} (here {now})"

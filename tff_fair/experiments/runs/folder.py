@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tff_fair import files, parsing
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
-from tff_fair.experiments.runs import checkpoints, claim
-from tff_fair.experiments.runs import configuration as configurations
+from tff_fair.experiments.runs import checkpoints, claim, differences
 from tff_fair.experiments.runs.configuration import Configuration
 from tff_fair.experiments.scores import Score
 
@@ -264,17 +263,16 @@ def _check_same(
 ) -> None:
   present = json.loads(json.dumps(configuration))
   try:
-    differences = list(
-      configurations.differences(parsing.parse_json(text), present)
-    )
+    saved = parsing.parse_json(text)
+    found = list(differences.of_configurations(saved, present))
   except (ValueError, TypeError, AttributeError) as error:
     raise FolderTakenError(
       f"{path}: its config.json is not that of a run; choose another folder, "
       "or move it away."
     ) from error
-  if differences:
+  if found:
     raise FolderTakenError(
-      f"{path}: holds an unfinished run with {', '.join(differences)}; choose "
+      f"{path}: holds an unfinished run with {', '.join(found)}; choose "
       "another folder, or finish that run with the settings it has."
     )
 

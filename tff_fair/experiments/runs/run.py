@@ -18,14 +18,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import tasks
 from tff_fair.experiments import seeds
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration, tables
+from tff_fair.experiments.runs import (
+  configuration,
+  differences,
+  settings,
+  tables,
+)
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
 from tff_fair.typed_values import Value
 
 if typing.TYPE_CHECKING:
@@ -41,11 +44,6 @@ _WRONG_SETTINGS = (
   OverflowError,
   TypeError,
   ValueError,
-)
-# Flags that decide nothing, and those that a setting holds under another name.
-_NO_SETTINGS = (
-  *("hparam", "task_option", "output_dir", "workers", *seeds.NAMES),
-  *("rounds_per_checkpoint", "measure_improvement"),
 )
 
 
@@ -116,22 +114,12 @@ class Run:
   @functools.cached_property
   def flags(self) -> Mapping[str, Any]:
     """All flags; those that the program did not have yet, by their defaults."""
-    fields = RunSpec.fields().values()
-    return {
-      **{field.name: field.default for field in fields},
-      **configuration.FORMER,
-      "task_option": [],
-      **self.config["flags"],
-    }
+    return settings.flags(self.config)
 
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
     """The options of the task: how its data is cut, and its model."""
-    options = (text.partition("=") for text in self.flags["task_option"])
-    return {
-      name: str(tasks.current_option(self.task, name, value))
-      for name, _, value in options
-    }
+    return settings.task_options(self.config)
 
   @functools.cached_property
   def settings(self) -> Mapping[str, object]:
@@ -140,31 +128,7 @@ class Run:
     Flags under their names, hyperparameters as "hparam.NAME", options of the
     task as "task_option.NAME". Those without a value are left out.
     """
-    # A flag that the program did not have yet has the field's default.
-    later = {
-      name: field.default
-      for name, field in RunSpec.fields().items()
-      if name not in self.flags
-    }
-    # Runs whose cohorts are one part do not differ in it.
-    later[configuration.PART] = configuration.part_size(self.config)
-    return {
-      **{
-        name: value
-        for name, value in {**self.flags, **later}.items()
-        if name not in _NO_SETTINGS and value not in (None, False, [])
-      },
-      **{f"{TASK_OPTION}{n}": value for n, value in self.task_options.items()},
-      **{
-        f"{HPARAM}{name}": value
-        for name, value in self.config.get("hparams", {}).items()
-        if value is not None
-      },
-      # Runs of two versions of a user's file are no seeds of one.
-      **configuration.short_digests(
-        self.config.get(configuration.OWN_FILES, {})
-      ),
-    }
+    return settings.deciding(self.config)
 
   def differences(self, spec: RunSpec) -> dict[str, tuple[Value, Value]]:
     """Returns where this run differs from another in what decides results.
@@ -183,7 +147,7 @@ class Run:
     if self.summary is not None and self.spec.evaluation_clients is None:
       num_clients = self.summary.get("num_clients")
     with self._reading_settings():
-      return configuration.differences_from(self.config, spec, num_clients)
+      return differences.from_spec(self.config, spec, num_clients)
 
   def weights(self, *, best: bool = False) -> list[np.ndarray]:
     """Returns the weights of the trained model; imports TensorFlow.

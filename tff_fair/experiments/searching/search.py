@@ -65,6 +65,7 @@ def search(
   jobs: int = 1,
   progress: bool = True,
   round_timeout: float | None = None,
+  worker_data: str | os.PathLike[str] | None = None,
 ) -> Search:
   """Searches the settings of a method; goes on with an interrupted search.
 
@@ -94,6 +95,7 @@ def search(
     progress: Whether to show on stderr how the search gets on.
     round_timeout: Seconds that a round of a run may take, as
       `experiments.run` takes it.
+    worker_data: A folder of the runs' examples, likewise.
 
   Returns:
     The search, with all its trials.
@@ -127,17 +129,14 @@ def search(
     folder,
     executor=Processes(jobs),
     progress=progress,
-    options={"round_timeout": round_timeout},
+    options={"round_timeout": round_timeout, "worker_data": worker_data},
   )
   searcher = Searcher([one], chosen, runner)
   failures = searcher.carry_out()
   if failures:
-    told = "; ".join(
-      f"{f.run.name}: {f.reason} (log: {f.log})" for f in failures
-    )
     raise RunError(
       f"{folder}: {len(failures)} runs failed; the same call tries them again. "
-      f"{told}"
+      f"{'; '.join(map(str, failures))}"
     )
   return Search(folder, chosen, tuple(searcher.trials[one.name]))
 

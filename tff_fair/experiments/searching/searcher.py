@@ -95,8 +95,7 @@ class Searcher:
           run = self._running.pop(ended.job.name)
           if ended.status:
             self._failed.add(run.name)
-            reason = run_logs.last_line(ended.job.log)
-            self.failures.append(Failure(run, reason, ended.job.log))
+            self.failures.append(Failure.of(run, ended.job.log))
     except interruption.Interrupted as interrupted:
       ended_trials = sum(
         trial.outcome.state != RUNNING for trial in self._all_trials()

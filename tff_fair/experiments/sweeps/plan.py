@@ -13,12 +13,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tasks import label_noise
-from tff_fair import methods, typed_values
+from tff_fair import methods
 from tff_fair.experiments import amounts, spec_text
 from tff_fair.experiments import settings as run_settings
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import names
+from tff_fair.experiments.sweeps import names, reading
 from tff_fair.experiments.sweeps.file import Method, Sweep
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
@@ -28,8 +28,6 @@ from tff_fair.typed_values import Value
 # All that decides the results of a run.
 Identity = frozenset[tuple[str, Value]]
 _Hyperparameters = Mapping[str, Hyperparameter]
-# The fields that hold settings by name, with the beginnings of flat names.
-_FLAT = {"hparams": spec_text.HPARAM, "task_options": spec_text.TASK_OPTION}
 # Settings that are younger than the names of folders.
 _YOUNGEST = (
   *("data_seed", "model_seed", "local_steps", "proximal_mu"),
@@ -258,7 +256,7 @@ def run_of(
   return PlannedRun(
     name=names.of_settings(method.algorithm, told),
     method=method.name,
-    spec=_spec(method, settings),
+    spec=reading.spec(method, settings),
     settings=settings,
   )
 
@@ -276,55 +274,3 @@ def _choices(
       )
     choices[name] = values
   return choices
-
-
-def _spec(method: Method, settings: Mapping[str, str]) -> RunSpec:
-  """Reads the settings of a run."""
-  fields = RunSpec.fields()
-  task = settings.get("task", str(fields["task"].default))
-  try:
-    spec = RunSpec.from_dict(
-      {
-        "algorithm": method.algorithm,
-        "hparams": spec_text.parse_hparams(
-          method.algorithm, _assignments(spec_text.HPARAM, settings)
-        ),
-        "task_options": spec_text.parse_task_options(
-          task, _assignments(spec_text.TASK_OPTION, settings)
-        ),
-        **{
-          name: fields[name].parse(text)
-          for name, text in settings.items()
-          if name in fields
-        },
-      }
-    )
-    _check_aggregation(spec)
-  except SpecError as error:
-    prefix = _FLAT.get(error.field, error.field)
-    name = f"{prefix}{error.key or ''}".removesuffix(".")
-    found = "" if error.value is None else f"={typed_values.text(error.value)}"
-    raise RunError(f"{method.place}: {name}{found}: {error.problem}") from error
-  return spec
-
-
-def _assignments(prefix: str, settings: Mapping[str, str]) -> list[str]:
-  """Returns the settings of a prefix as `name=value` texts."""
-  return [
-    f"{name.removeprefix(prefix)}={text}"
-    for name, text in settings.items()
-    if name.startswith(prefix)
-  ]
-
-
-def _check_aggregation(spec: RunSpec) -> None:
-  if spec.aggregation is None:
-    return
-  # Imports TensorFlow; few sweeps name a way to sum.
-  valid = methods.get(spec.algorithm).aggregations
-  if spec.aggregation not in valid:
-    raise SpecError(
-      "aggregation",
-      f"not possible for {spec.algorithm}; valid: {', '.join(valid)}.",
-      value=spec.aggregation,
-    )

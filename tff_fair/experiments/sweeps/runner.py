@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import os
 import pathlib
 import sys
 from collections.abc import (
@@ -15,7 +14,7 @@ from collections.abc import (
   Mapping,
   Sequence,
 )
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import tqdm
 
@@ -24,15 +23,8 @@ from tff_fair.experiments import amounts, garbage, interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import fairness_table, finding
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import (
-  dispatch,
-  executors,
-  plan,
-  run_logs,
-  states,
-)
+from tff_fair.experiments.sweeps import dispatch, run_logs, states
 from tff_fair.experiments.sweeps.dispatch import Executor, StartedRun
 from tff_fair.experiments.sweeps.jobs import Ended, Job
 from tff_fair.experiments.sweeps.plan import PlannedRun
@@ -53,6 +45,15 @@ class Failure(NamedTuple):
   reason: str
   log: pathlib.Path
 
+  @classmethod
+  def of(cls, run: PlannedRun, log: pathlib.Path) -> Self:
+    """Returns the failure that the log of a run tells of."""
+    return cls(run, run_logs.last_line(log), log)
+
+  def __str__(self) -> str:
+    """Returns a few words for the user."""
+    return f"{self.run.name}: {self.reason} (log: {self.log})"
+
 
 def train(
   spec: RunSpec, path: pathlib.Path, workers: Sequence[str], **options: Any
@@ -72,76 +73,6 @@ def train(
 
   run = running.run(spec, path, workers=workers, **options)
   print(fairness_table.describe(run.summary) if run.summary else "Pruned.")
-
-
-def sweep(
-  specs: Iterable[RunSpec],
-  output_dir: str | os.PathLike[str],
-  jobs: int | None = None,
-  progress: bool = True,
-  round_timeout: float | None = None,
-  *,
-  executor: str = executors.LOCAL,
-  executor_options: Mapping[str, object] | None = None,
-) -> list[Run]:
-  """Trains runs, each in a folder of its own.
-
-      runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
-
-  A run's folder is named after its method and the settings in which the runs
-  differ. Called again, the sweep keeps finished runs, and goes on with
-  interrupted ones.
-
-  Args:
-    specs: The runs, such as those of `RunSpec.vary`. Identical runs are run
-      once.
-    output_dir: Folder of the runs' folders; it may exist.
-    jobs: How many runs go on side by side, at most, each in a process of its
-      own. By default one on this machine, and on a cluster as many as it takes.
-    progress: Whether to show on stderr how the sweep gets on.
-    round_timeout: Seconds that a round of a run may take, as
-      `experiments.run` takes it.
-    executor: Where runs are carried out: "local", "submitit" (Slurm) or "dask".
-      On a cluster, all hosts need the folder under the same path.
-    executor_options: Options of a cluster by name: those of submitit, such as
-      `slurm_partition`, or Dask's `scheduler`; and `restarts`, how often a run
-      goes on by itself after its job was lost.
-
-  Returns:
-    The finished runs in the order of `specs`.
-
-  Raises:
-    ValueError: If `jobs` is not positive, or the executor or an option of it is
-      not valid.
-    RunError: If a folder holds another run, or if a run fails; then the other
-      runs have come to their end.
-    Interrupted: If Ctrl-C or SIGTERM came; the runs have then saved their
-      rounds, and the same call goes on from there.
-  """
-  if jobs is not None and jobs < 1:
-    raise ValueError(f"jobs must be a positive integer, found {jobs!r}.")
-  planned = plan.of_specs(list(specs))
-  folder = pathlib.Path(output_dir)
-  carried_out_by = executors.create(
-    executor, executor_options or {}, folder=folder, jobs=jobs
-  )
-  once = list({run.name: run for run in planned}.values())
-  runner = Runner(
-    folder,
-    executor=carried_out_by,
-    progress=progress,
-    options={"round_timeout": round_timeout},
-  )
-  failures = runner.carry_out(once, runner.states(once))
-  if failures:
-    told = "; ".join(
-      f"{f.run.name}: {f.reason} (log: {f.log})" for f in failures
-    )
-    raise RunError(
-      f"{folder}: {len(failures)} of {len(once)} runs failed; the same call "
-      f"tries them again. {told}"
-    )
-  return [finding.open_run(folder / run.name) for run in planned]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,9 +154,8 @@ class Runner:
         of_names = {run.name: run for run in unfinished}
         for ended in all_ended:
           if ended.status:
-            log = ended.job.log
             run = of_names[ended.job.name]
-            failures.append(Failure(run, run_logs.last_line(log), log))
+            failures.append(Failure.of(run, ended.job.log))
     except interruption.Interrupted as interrupted:
       # Asked of the folders: the signal may come before a run is counted.
       num_finished = len(planned) - sum(

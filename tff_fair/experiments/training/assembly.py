@@ -1,7 +1,6 @@
 """The parts of a run, made from its settings: task, process, sampling, attack.
 
-Problems that show only with the data or with the process are errors of the
-setting behind them.
+Problems that show only with the process are errors of the setting behind them.
 """
 
 import dataclasses
@@ -21,24 +20,21 @@ from tff_fair import (
   typed_values,
   types,
 )
-from tff_fair.experiments import number_range, settings
-from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments import number_range
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   costs,
-  kept_tables,
   learning_process,
+  message_limits,
   private_rounds,
+  resolving,
   rounds,
   sampling,
   scoring,
+  task_loading,
 )
 from tff_fair.experiments.training.selection import Selection
-from tff_fair.experiments.worker_data import reading
 from tff_fair.experiments.worker_data.index import WorkerData
-from tff_fair.kernels import stacking
-
-_MOST_BYTES_IN_A_MESSAGE = 2**31  # Of protobuf's.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,19 +90,18 @@ def build(
     tasks.DataError: If the data cannot be used.
   """
   at_workers = WorkerData(worker_data) if worker_data is not None else None
-  task = load_task(spec, at_workers)
-  _check_method(spec, task)
-  _check_correction(spec, task)
-  clients_per_round = _clients_per_round(spec, task.num_clients)
-  evaluated = _evaluated(spec, task.num_clients)
-  attack = _attack(spec, task.num_clients, evaluated)
-  aggregation = _aggregation(spec)
+  task = task_loading.load(spec, at_workers)
+  resolving.check(spec, task)
+  clients_per_round = resolving.clients_per_round(spec, task.num_clients)
+  evaluated = resolving.evaluated(spec, task.num_clients)
+  attack = resolving.attack(spec, task.num_clients, evaluated)
+  aggregation = resolving.aggregation(spec)
   dp = private_rounds.noise(spec, clients_per_round)
   process, next_of_own = learning_process.build(
     spec, task, aggregation=aggregation, attack=attack, dp=dp, cache=cache
   )
-  _check_parts(spec, process, aggregation, clients_per_round)
-  kept_tables.check(spec, process, task.num_clients)
+  message_limits.check_parts(spec, process, aggregation, clients_per_round)
+  message_limits.check_tables(spec, process, task.num_clients)
   return Plan(
     task=task,
     process=process,
@@ -155,168 +150,14 @@ def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
     SpecError: If a setting does not go with the data or the method.
     tasks.DataError: If the data cannot be used.
   """
-  task = load_task(spec)
+  task = task_loading.load(spec)
+  aggregation = resolving.aggregation(spec)
+  clients_per_round = resolving.clients_per_round(spec, task.num_clients)
+  dp = private_rounds.noise(spec, clients_per_round)
   chosen = learning_process.arguments(
-    spec,
-    task.num_clients,
-    _aggregation(spec),
-    attack=None,
-    dp=private_rounds.noise(spec, _clients_per_round(spec, task.num_clients)),
+    spec, task.num_clients, aggregation, attack=None, dp=dp
   )
   return learning_process.build_now(spec, task, chosen)
-
-
-def load_task(
-  spec: RunSpec, at_workers: WorkerData | None = None
-) -> tasks.Task:
-  """Loads the task of a run, with the run's model.
-
-  Args:
-    spec: The run.
-    at_workers: Files of the examples, if workers have them.
-
-  Raises:
-    SpecError: If an option or the model does not go with the data.
-    tasks.DataError: If the data cannot be used.
-  """
-  try:
-    if at_workers is not None:
-      task = reading.load_task(at_workers, spec)
-    else:
-      task = tasks.load(
-        spec.task,
-        data_dir=spec.data_dir,
-        seed=spec.seeds.data,
-        model_seed=spec.seeds.model,
-        **spec.task_options,
-      )
-  except (tasks.DataError, SpecError):
-    raise
-  except tasks.UserCodeError as error:
-    raise SpecError("task", error.problem, value=spec.task) from error
-  except ValueError as error:
-    raise SpecError("task_options", str(error)) from error
-  if spec.model is None:
-    return task
-  try:
-    return tasks.with_model(task, spec.model, seed=spec.seeds.model)
-  except tasks.UserCodeError as error:
-    raise SpecError("model", error.problem, value=spec.model) from error
-
-
-def _check_method(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that the clients of a task have all that the method asks for.
-
-  Raises:
-    SpecError: If they do not.
-  """
-  if task.num_classes is None and methods.get(spec.algorithm).needs_accuracy:
-    raise SpecError(
-      "algorithm",
-      f"needs the accuracies of clients, and the label of {task.name} is a "
-      "number; choose a method that needs losses alone.",
-      value=spec.algorithm,
-    )
-
-
-def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that the labels of a task can be corrected.
-
-  Raises:
-    SpecError: If they cannot.
-  """
-  if spec.label_correction == "none":
-    return
-  problem = None
-  if not task.has_class_labels or task.objective.activation == "sigmoid":
-    problem = (
-      f"the task {task.name} has no class labels (one class for each example); "
-      "leave label_correction out."
-    )
-  elif task.num_clients < 2:
-    problem = (
-      "the task has one client; expected a clean one beside a noisy one."
-    )
-  if problem is not None:
-    raise SpecError("label_correction", problem, value=spec.label_correction)
-  if spec.correction_cohort > task.num_clients:
-    raise _too_many(
-      "correction_cohort", spec.correction_cohort, task.num_clients
-    )
-
-
-def _clients_per_round(spec: RunSpec, num_clients: int) -> number_range.Value:
-  value = spec.clients_per_round
-  if spec.sampling == "all":
-    if value not in (None, num_clients):
-      raise SpecError(
-        "clients_per_round",
-        f"sampling=all takes all {num_clients} clients in every round; leave "
-        "one of the two out.",
-        value=value,
-      )
-    return num_clients
-  if value is None:
-    return min(settings.USUAL_COHORT, num_clients)
-  if number_range.bounds(value)[1] > num_clients:
-    raise _too_many("clients_per_round", value, num_clients)
-  return value
-
-
-def _evaluated(spec: RunSpec, num_clients: int) -> np.ndarray:
-  number = spec.evaluation_clients
-  if number is not None and number > num_clients:
-    raise _too_many("evaluation_clients", number, num_clients)
-  return sampling.evaluated_clients(spec.seed, num_clients, number)
-
-
-def _too_many(field: str, value: object, num_clients: int) -> SpecError:
-  return SpecError(
-    field,
-    f"the task has {num_clients} clients; expected 1 to {num_clients}.",
-    value=value,
-  )
-
-
-def _attack(
-  spec: RunSpec, num_clients: int, evaluated: np.ndarray
-) -> client_works.Attack | None:
-  if spec.attack == "none" or spec.attack_strength is None:
-    return None
-  if num_clients < 2:
-    raise SpecError(
-      "attack",
-      "the task has one client; expected an honest one beside it.",
-      value=spec.attack,
-    )
-  ids = sampling.attackers(spec.seed, num_clients, spec.attack_share).tolist()
-  if set(evaluated.tolist()) <= set(ids):
-    raise SpecError(
-      "attack",
-      "every client that the run evaluates attacks; evaluate more clients, or "
-      "choose another seed.",
-      value=spec.attack,
-    )
-  return client_works.Attack(
-    kind=spec.attack, strength=spec.attack_strength, client_ids=tuple(ids)
-  )
-
-
-def _aggregation(spec: RunSpec) -> str:
-  valid = methods.get(spec.algorithm).aggregations
-  defence = learning_process.defence(spec)
-  usual = valid[0]
-  # A defence that takes the place of a sum finds one in this way alone.
-  if defence and defence.sum_factory and summing.TWO_PHASE in valid:
-    usual = summing.TWO_PHASE
-  chosen = usual if spec.aggregation is None else spec.aggregation
-  if chosen not in valid:
-    raise SpecError(
-      "aggregation",
-      f"not possible for {spec.algorithm}; valid: {', '.join(valid)}.",
-      value=chosen,
-    )
-  return str(chosen)
 
 
 def _num_sums(spec: RunSpec, aggregation: str) -> int:
@@ -336,32 +177,6 @@ def _num_trials(spec: RunSpec) -> int:
   """Returns the number of steps that a client tries in a line search."""
   steps = spec.all_hparams.get("line_search")
   return 2 * steps + 1 if isinstance(steps, int) and steps > 0 else 0
-
-
-def _check_parts(
-  spec: RunSpec,
-  process: tff.learning.templates.LearningProcess,
-  aggregation: str,
-  clients_per_round: number_range.Value,
-) -> None:
-  """Checks that the updates which a part collects fit into a message."""
-  largest = number_range.bounds(clients_per_round)[1]
-  part = settings.part_size(spec.clients_per_part, largest)
-  if aggregation != summing.STACKED or not part:
-    return
-  weights = process.initialize.type_signature.result.member.global_model_weights
-  update = stacking.row_spec(
-    tff.types.type_to_tf_tensor_specs(weights.trainable)
-  )
-  num_bytes = update.shape.num_elements() * update.dtype.size
-  if part * num_bytes >= _MOST_BYTES_IN_A_MESSAGE:
-    raise SpecError(
-      "clients_per_part",
-      f"the {part} updates of a part, of {num_bytes / 2**20:,.0f} MiB each, "
-      "pass the 2 GiB of a message; take smaller parts, a smaller model, a "
-      "method that does not stack updates, or 0, which cuts nothing.",
-      value=part,
-    )
 
 
 def _trained_examples(spec: RunSpec, task: tasks.Task) -> costs.TrainedExamples:

@@ -78,13 +78,7 @@ def write(
     **results,
   }
   if selection is not None and selection.round_num is not None:
-    path = release.best_checkpoint(folder, selection.round_num)
-    summary["best"] = {
-      "checkpoint": str(path.relative_to(folder.path)),
-      "round": selection.round_num,
-      "criterion": selection.criterion,
-      "value": selection.value,
-    }
+    summary["best"] = _best(folder, selection, selection.round_num)
   if dp is not None:
     summary[private_rounds.PRIVACY] = private_rounds.account(
       dp, num_clients=task.num_clients, rounds=rounds
@@ -95,6 +89,19 @@ def write(
   # All at once, as the last file: it says that the run is finished.
   files.write(folder.summary, json.dumps(summary, indent=2) + "\n")
   return summary
+
+
+def _best(
+  folder: RunFolder, selection: Selection, round_num: int
+) -> dict[str, object]:
+  """Returns where the state at the best evaluation is, and its value."""
+  path = release.best_checkpoint(folder, round_num)
+  return {
+    "checkpoint": str(path.relative_to(folder.path)),
+    "round": round_num,
+    "criterion": selection.criterion,
+    "value": selection.value,
+  }
 
 
 def _write_labels(folder: RunFolder, task: tasks.Task) -> None:

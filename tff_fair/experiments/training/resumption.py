@@ -49,11 +49,7 @@ def go_back(
   completed = 0
   doubts: dict[int, str] = {}
   for round_num in reversed(release.saved_rounds(folder)):
-    doubt = release.find_damage(folder, round_num)
-    if doubt is not None:
-      doubts[round_num] = f"its state is damaged: {doubt}"
-      continue
-    doubt = _missing_rows(
+    doubt = _damage(folder, round_num) or _missing_rows(
       folder,
       rows,
       round_num,
@@ -69,6 +65,23 @@ def go_back(
     doubts[round_num] = doubt
   if doubts and not completed:
     raise _nothing_whole(folder, doubts)
+  _set_aside(folder, doubts, completed, say)
+  release.remove_later_best_states(folder, completed, keeps_aside=bool(doubts))
+  # From the beginning, the evaluation before training comes again, too.
+  last_kept = completed or -1
+  for table in folder.round_tables:
+    release.keep_rounds(table, last_kept)
+  event_files.keep_rounds(folder, last_kept)
+  return completed
+
+
+def _set_aside(
+  folder: RunFolder,
+  doubts: Mapping[int, str],
+  completed: int,
+  say: Callable[[str], None],
+) -> None:
+  """Moves away the states of rounds that are not whole, and says why."""
   for round_num, doubt in doubts.items():
     state = checkpoints.path(folder.checkpoints, round_num)
     place = folder.move_aside(state)
@@ -77,13 +90,6 @@ def go_back(
       f"in {place.relative_to(folder.path)} now, and the run goes on from "
       f"round {completed}."
     )
-  release.remove_later_best_states(folder, completed, keeps_aside=bool(doubts))
-  # From the beginning, the evaluation before training comes again, too.
-  last_kept = completed or -1
-  for table in folder.round_tables:
-    release.keep_rounds(table, last_kept)
-  event_files.keep_rounds(folder, last_kept)
-  return completed
 
 
 def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
@@ -96,6 +102,12 @@ def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
     "is missing, or start anew in another folder; to start anew in this one, "
     f"move {folder.checkpoints} away."
   )
+
+
+def _damage(folder: RunFolder, saved: int) -> str | None:
+  """Returns how the state of a saved round is damaged, if it is."""
+  found = release.find_damage(folder, saved)
+  return None if found is None else f"its state is damaged: {found}"
 
 
 def _missing_rows(

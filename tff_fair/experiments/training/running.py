@@ -1,49 +1,42 @@
 """Runs: from settings to a folder of results."""
 
-import contextlib
 import errno
 import itertools
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow_federated as tff
 
-from tff_fair import files, phased_rounds, runtime, summing
+from tff_fair import files, runtime, summing
 from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import architecture, configuration, finding
+from tff_fair.experiments.progress import Say
+from tff_fair.experiments.runs import configuration, finding
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
-from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
-  client_data,
   connecting,
-  data_at_workers,
   event_files,
   loop,
   population,
   private_rounds,
   release,
+  remaining_rounds,
   results,
-  resumption,
-  rounds,
-  sampling,
   scoring,
   wandb_release,
 )
-from tff_fair.experiments.training.selection import Selection
 from tff_fair.experiments.worker_data import checking
 
 _OUTPUTS = pathlib.Path("outputs")
 _FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
-
-Say = Callable[[str], None]
 
 
 def run(
@@ -149,13 +142,7 @@ def run(
     take_folder(paths, config, say) as folder,
     runtime.in_parts_of(configuration.clients_per_part(folder.configuration())),
   ):
-    say(assembly.describe(spec, plan))
-    if plan.aggregation == summing.SECURE:
-      say(private_rounds.SIMULATED)
-    for line in (
-      *combinations.old_names(spec),
-      *combinations.without_effect(spec),
-    ):
+    for line in _introduction(spec, plan):
       say(line)
     with wandb_release.logging_to(wandb, folder, spec, say) as also:
       _complete(folder, spec, plan, say, progress, also, pruning)
@@ -187,6 +174,15 @@ def _cache(spec: RunSpec, is_wanted: bool) -> CompilationCache:
   return of_user()
 
 
+def _introduction(spec: RunSpec, plan: assembly.Plan) -> Iterator[str]:
+  """Yields what a user is to know of a run before it begins."""
+  yield assembly.describe(spec, plan)
+  if plan.aggregation == summing.SECURE:
+    yield private_rounds.SIMULATED
+  yield from combinations.old_names(spec)
+  yield from combinations.without_effect(spec)
+
+
 def _complete(
   folder: RunFolder,
   spec: RunSpec,
@@ -199,7 +195,7 @@ def _complete(
   """Runs the rounds that are left, and writes the results."""
   try:
     folder.pruned.unlink(missing_ok=True)
-    _train(folder, spec, plan, say, progress, also, pruning)
+    remaining_rounds.train(folder, spec, plan, say, progress, also, pruning)
     if pruning is not None and pruning.is_pruned:
       last = release.last_saved_round(folder)
       files.write(folder.pruned, json.dumps({"rounds": last}) + "\n")
@@ -231,161 +227,8 @@ def _complete(
     ) from error
 
 
-def _train(
-  folder: RunFolder,
-  spec: RunSpec,
-  plan: assembly.Plan,
-  say: Say,
-  progress: bool,
-  also: Sequence[tff.program.ReleaseManager],
-  pruning: loop.Pruning | None,
-) -> None:
-  sample = sampling.Sampler(plan.cohorts, plan.task.train.num_examples)
-  schedule = loop.Schedule(
-    spec.total_rounds,
-    configuration.evaluation_interval(folder.configuration()),
-    spec.rounds_per_checkpoint,
-  )
-  folder.remove_leftovers()
-  completed = resumption.go_back(
-    folder,
-    total_rounds=schedule.total_rounds,
-    rounds_per_evaluation=schedule.rounds_per_evaluation,
-    num_reporting=lambda round_num: len(sample(round_num).reporting),
-    num_evaluated=len(plan.evaluated),
-    say=say,
-  )
-  if pruning is not None:
-    _remember_clients(folder, pruning)
-  best_manager = None
-  if plan.selection is not None:
-    _remember_evaluations(folder, plan.selection)
-    best_manager = release.open_best_checkpoints(folder)
-  if not folder.model.exists():
-    architecture.Architecture.of_task(plan.task).write(folder.model)
-  say(
-    f"{folder.path}: going on after round {completed}."
-    if completed
-    else f"{folder.path}: a new run."
-  )
-  plan, weights = stages.correct(folder, spec, plan, say)
-  with (
-    _data(spec, plan) as (train_data, test_data),
-    progress_report.follow(
-      spec.total_rounds,
-      completed_rounds=completed,
-      count=runtime.count_clients,
-      is_silent=not progress,
-    ) as report_progress,
-  ):
-    loop.train(
-      _rounds(spec, plan, sample, train_data, report_progress, weights),
-      schedule,
-      evaluate=_evaluation(plan, test_data, report_progress),
-      state_manager=release.open_checkpoints(folder),
-      releases=release.open_releases(folder, also),
-      report_progress=report_progress,
-      selection=plan.selection,
-      best_manager=best_manager,
-      pruning=pruning,
-    )
-  if plan.selection is not None and plan.selection.is_exhausted:
-    say(
-      f"{folder.path}: {plan.selection.num_without_improvement} evaluations in "
-      f"a row have not improved {_column(plan.selection)}; that is enough."
-    )
-
-
-def _data(
-  spec: RunSpec, plan: assembly.Plan
-) -> contextlib.AbstractContextManager[
-  tuple[data_at_workers.Clients, data_at_workers.Clients]
-]:
-  """Opens the training and the test data of a run's clients."""
-  if plan.worker_data is None and runtime.builds_data():
-    return contextlib.nullcontext(data_at_workers.halves(spec, plan.task))
-  return client_data.opened(plan.task, plan.worker_data)
-
-
-def _rounds(
-  spec: RunSpec,
-  plan: assembly.Plan,
-  sample: sampling.Sampler,
-  train_data: data_at_workers.Clients,
-  follower: progress_report.Follower,
-  initial_weights: tff.learning.models.ModelWeights | None,
-) -> rounds.Rounds:
-  def prepare(round_num: int) -> None:
-    if round_num <= spec.total_rounds:
-      train_data.prepare(sample(round_num).reporting)
-
-  process: rounds.Process = plan.process
-  if plan.next_of_own is not None:
-    process = phased_rounds.OwnRowsProcess(
-      plan.process, plan.next_of_own, spec.clients_per_part
-    )
-  return rounds.Rounds(
-    process,
-    sample=sample,
-    train_data=train_data,
-    costs=plan.costs,
-    losses=population.build_losses(plan.task, train_data, plan.cache)
-    if spec.measure_improvement
-    else None,
-    prepare=prepare,
-    watch=follower.watch,
-    num_examples=plan.task.train.num_examples,
-    tell=follower.note,
-    initial_weights=initial_weights,
-  )
-
-
-def _evaluation(
-  plan: assembly.Plan,
-  test_data: data_at_workers.Clients,
-  follower: progress_report.Follower,
-) -> Callable[[rounds.State], loop.Evaluation]:
-  evaluate = population.build_evaluation(
-    plan.task,
-    plan.process,
-    test_data=test_data,
-    client_ids=plan.evaluated,
-    attackers=plan.attackers,
-    cache=plan.cache,
-  )
-  # The global model is evaluated, too.
-  has_personal = population.has_personal_models(plan.process)
-  passes = 2 if has_personal else 1
-
-  def watched(state: rounds.State) -> loop.Evaluation:
-    with follower.watch("evaluation", len(plan.evaluated), passes):
-      return evaluate(state)
-
-  return watched
-
-
-def _remember_evaluations(folder: RunFolder, selection: Selection) -> None:
-  rows = finding.open_run(folder.path).evaluations
-  column = _column(selection)
-  if column not in rows and len(rows):
-    raise RunError(f"{folder.evaluations}: has no column {column!r}.")
-  for row in rows.to_dict("records"):
-    if row[ROUND] > 0:
-      selection.add(int(row[ROUND]), {selection.criterion: row[column]})
-
-
-def _column(selection: Selection) -> str:
-  """Returns the column of evaluations that a selection follows."""
-  return f"{selection.score.name}/{selection.criterion}"
-
-
-def _remember_clients(folder: RunFolder, pruning: loop.Pruning) -> None:
-  rows = finding.open_run(folder.path).client_evaluations
-  for round_num, clients in rows[rows[ROUND] > 0].groupby(ROUND):
-    pruning.add(int(round_num), {n: clients[n].to_numpy() for n in clients})
-
-
 def _advice(folder: RunFolder, spec: RunSpec) -> str:
+  """Returns how to go on with a run that came to no end."""
   if not folder.is_saved:
     if folder.label_correction.exists():
       return (

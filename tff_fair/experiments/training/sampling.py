@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 KINDS = ("uniform", "proportional", "all")
-DROPOUT_KINDS = ("independent", "by_client")
 
 # Keep what is drawn from one seed apart.
 _COHORTS, _SIZES, _DROPOUTS, _DROPOUT_RATES = 1, 2, 3, 4

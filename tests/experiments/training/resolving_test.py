@@ -1,0 +1,91 @@
+import types
+
+import numpy as np
+import pytest
+
+from tff_fair.experiments import RunSpec, SpecError
+from tff_fair.experiments.training import resolving
+
+SPEC = RunSpec(algorithm="fedavg")
+
+
+@pytest.mark.parametrize(
+  ("changes", "num_clients", "clients_per_round"),
+  [
+    ({}, 6, 6),
+    ({}, 30, 10),
+    ({"clients_per_round": (2, 4)}, 6, "2-4"),
+    ({"sampling": "all"}, 6, 6),
+    ({"sampling": "all", "clients_per_round": 6}, 6, 6),
+  ],
+)
+def test_the_size_of_cohorts(changes, num_clients, clients_per_round):
+  spec = SPEC.replace(**changes)
+  found = resolving.clients_per_round(spec, num_clients)
+  assert found == clients_per_round
+
+
+@pytest.mark.parametrize(
+  ("changes", "words"),
+  [
+    ({"clients_per_round": 7}, "has 6 clients; expected 1 to 6"),
+    ({"clients_per_round": (2, 7)}, "has 6 clients; expected 1 to 6"),
+    ({"sampling": "all", "clients_per_round": 5}, "takes all 6 clients"),
+  ],
+)
+def test_cohorts_that_the_task_does_not_have(changes, words):
+  with pytest.raises(SpecError, match=words) as raised:
+    resolving.clients_per_round(SPEC.replace(**changes), 6)
+  assert raised.value.field == "clients_per_round"
+
+
+def test_the_evaluated_clients():
+  assert resolving.evaluated(SPEC, 3).tolist() == [0, 1, 2]
+  some = SPEC.replace(evaluation_clients=4)
+  assert len(set(resolving.evaluated(some, 6).tolist())) == 4
+  with pytest.raises(SpecError, match="1 to 3") as raised:
+    resolving.evaluated(some, 3)
+  assert raised.value.field == "evaluation_clients"
+
+
+def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
+  spec = SPEC.replace(attack="scaling", attack_strength=-5, attack_share=0.3)
+  found = resolving.attack(spec, 6, np.arange(6))
+  assert (found.kind, found.strength, len(found.client_ids)) == (
+    *("scaling", -5),
+    2,
+  )
+  assert resolving.attack(SPEC, 6, np.arange(6)) is None
+  for num_clients, evaluated, words in (
+    (1, [0], "an honest one beside it"),
+    (6, found.client_ids, "every client that the run evaluates attacks"),
+  ):
+    with pytest.raises(SpecError, match=words) as raised:
+      resolving.attack(spec, num_clients, np.array(evaluated))
+    assert raised.value.field == "attack"
+
+
+@pytest.mark.parametrize(
+  ("changes", "aggregation"),
+  [
+    ({}, "streaming"),
+    ({"aggregation": "stacked"}, "stacked"),
+    # A defence that takes the place of a sum.
+    ({"defence": "median"}, "two_phase"),
+  ],
+)
+def test_the_way_to_sum(changes, aggregation):
+  assert resolving.aggregation(SPEC.replace(**changes)) == aggregation
+
+
+def test_a_method_that_cannot_sum_so():
+  spec = RunSpec(algorithm="fedmgda_plus", aggregation="streaming")
+  with pytest.raises(SpecError, match="not possible for fedmgda_plus; valid"):
+    resolving.aggregation(spec)
+
+
+def test_a_method_that_needs_accuracies_needs_classes():
+  task = types.SimpleNamespace(name="prices", num_classes=None)
+  resolving.check(SPEC, task)
+  with pytest.raises(SpecError, match="the label of prices is a number"):
+    resolving.check(RunSpec(algorithm="fedfa"), task)

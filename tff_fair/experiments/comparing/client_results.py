@@ -1,0 +1,110 @@
+"""Results of clients by seed, and those of two methods in pairs."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_fair.experiments.seeds import Seeds as RunSeeds
+from tff_fair.metrics.vectors import Vector
+
+
+class Clients(NamedTuple):
+  """The results of the clients in one evaluation of a run.
+
+  Attributes:
+    ids: int64[K], ascending, each once.
+    score: float64[K], the values of their `scores.Score`.
+    loss: float64[K]; NaN and infinity are allowed.
+    num_examples: float64[K], above 0.
+    r2: float64[K], R² where the score is an error; NaN for a client that has
+      none. None where the score is an accuracy.
+  """
+
+  ids: np.ndarray
+  score: Vector
+  loss: Vector
+  num_examples: Vector
+  r2: Vector | None = None
+
+  def only(self, ids: np.ndarray) -> "Clients":
+    """Returns those of some ids."""
+    kept = np.isin(self.ids, ids)
+    if kept.all():
+      return self  # As `paired.remembering` knows it.
+    return Clients(*(v if v is None else v[kept] for v in self))
+
+
+# A measure: takes clients and weights, float64[..., K], gives float64[...].
+Statistic = Callable[[Clients, Vector], Vector]
+# A method: by seeds, the evaluations over which its measures are averaged.
+Seeds = Mapping[RunSeeds, Sequence[Clients]]
+
+
+def only(method: Seeds, ids: Sequence[int]) -> Seeds:
+  """Returns the results of some clients, in the seeds that have them.
+
+  Args:
+    method: Evaluations by seed.
+    ids: The clients.
+  """
+  kept = {
+    seed: [evaluation.only(np.array(ids)) for evaluation in evaluations]
+    for seed, evaluations in method.items()
+  }
+  return {
+    s: found for s, found in kept.items() if all(e.ids.size for e in found)
+  }
+
+
+class Pair(NamedTuple):
+  """Evaluations of two methods for one seed, with the same clients.
+
+  Attributes:
+    ids: int64[K], the clients, ascending.
+    method: Evaluations of the method.
+    baseline: The same of the baseline.
+  """
+
+  ids: np.ndarray
+  method: Sequence[Clients]
+  baseline: Sequence[Clients]
+
+  def change(self, statistic: Statistic, weights: Vector) -> Vector:
+    """Returns a measure of the method minus that of the baseline.
+
+    Args:
+      statistic: The measure; of several evaluations, its mean.
+      weights: float64[..., K], of the clients.
+
+    Returns:
+      float64[...].
+    """
+    return np.asarray(
+      np.mean([statistic(e, weights) for e in self.method], 0)
+      - np.mean([statistic(e, weights) for e in self.baseline], 0)
+    )
+
+
+def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
+  """Returns what two methods have in common: a pair for each such seed.
+
+  Only seeds that both have count, by ascending seed, and in each the clients
+  that all evaluations of both have.
+
+  Args:
+    method: Evaluations of the method by seed.
+    baseline: The same of the baseline.
+  """
+  found = []
+  for seed in sorted(method.keys() & baseline.keys()):
+    every = [*method[seed], *baseline[seed]]
+    ids = functools.reduce(np.intersect1d, [e.ids for e in every])
+    if ids.size:
+      one, other = (
+        [e.only(ids) for e in evaluations]
+        for evaluations in (method[seed], baseline[seed])
+      )
+      found.append(Pair(ids, one, other))
+  return found

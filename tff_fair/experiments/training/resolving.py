@@ -1,0 +1,156 @@
+"""What the settings of a run come to with its task.
+
+The size of cohorts, the clients to evaluate, the attackers, the way to sum:
+where nobody has set one, it follows from the task and the method. A setting
+that does not go with them is an error.
+"""
+
+import numpy as np
+
+import tasks
+from tff_fair import client_works, methods, summing
+from tff_fair.experiments import number_range, settings
+from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.training import learning_process, sampling
+
+
+def check(spec: RunSpec, task: tasks.Task) -> None:
+  """Checks that a task has all that the method and the correction ask for.
+
+  Raises:
+    SpecError: If it does not.
+  """
+  if task.num_classes is None and methods.get(spec.algorithm).needs_accuracy:
+    raise SpecError(
+      "algorithm",
+      f"needs the accuracies of clients, and the label of {task.name} is a "
+      "number; choose a method that needs losses alone.",
+      value=spec.algorithm,
+    )
+  _check_correction(spec, task)
+
+
+def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
+  """Checks that the labels of a task can be corrected.
+
+  Raises:
+    SpecError: If they cannot.
+  """
+  if spec.label_correction == "none":
+    return
+  problem = None
+  if not task.has_class_labels or task.objective.activation == "sigmoid":
+    problem = (
+      f"the task {task.name} has no class labels (one class for each example); "
+      "leave label_correction out."
+    )
+  elif task.num_clients < 2:
+    problem = (
+      "the task has one client; expected a clean one beside a noisy one."
+    )
+  if problem is not None:
+    raise SpecError("label_correction", problem, value=spec.label_correction)
+  if spec.correction_cohort > task.num_clients:
+    raise _too_many(
+      "correction_cohort", spec.correction_cohort, task.num_clients
+    )
+
+
+def clients_per_round(spec: RunSpec, num_clients: int) -> number_range.Value:
+  """Returns the size of cohorts, or a range of sizes.
+
+  Raises:
+    SpecError: If the task has fewer clients.
+  """
+  value = spec.clients_per_round
+  if spec.sampling == "all":
+    if value not in (None, num_clients):
+      raise SpecError(
+        "clients_per_round",
+        f"sampling=all takes all {num_clients} clients in every round; leave "
+        "one of the two out.",
+        value=value,
+      )
+    return num_clients
+  if value is None:
+    return min(settings.USUAL_COHORT, num_clients)
+  if number_range.bounds(value)[1] > num_clients:
+    raise _too_many("clients_per_round", value, num_clients)
+  return value
+
+
+def evaluated(spec: RunSpec, num_clients: int) -> np.ndarray:
+  """Returns the clients to evaluate, int64[n], in ascending order.
+
+  Raises:
+    SpecError: If the task has fewer clients.
+  """
+  number = spec.evaluation_clients
+  if number is not None and number > num_clients:
+    raise _too_many("evaluation_clients", number, num_clients)
+  return sampling.evaluated_clients(spec.seed, num_clients, number)
+
+
+def _too_many(field: str, value: object, num_clients: int) -> SpecError:
+  return SpecError(
+    field,
+    f"the task has {num_clients} clients; expected 1 to {num_clients}.",
+    value=value,
+  )
+
+
+def attack(
+  spec: RunSpec, num_clients: int, evaluated: np.ndarray
+) -> client_works.Attack | None:
+  """Returns which clients attack, and how; None if nobody does.
+
+  Args:
+    spec: The run.
+    num_clients: The number of the task's clients.
+    evaluated: The clients that the run evaluates.
+
+  Raises:
+    SpecError: If no honest client is left, or none of those evaluated.
+  """
+  if spec.attack == "none" or spec.attack_strength is None:
+    return None
+  if num_clients < 2:
+    raise SpecError(
+      "attack",
+      "the task has one client; expected an honest one beside it.",
+      value=spec.attack,
+    )
+  ids = sampling.attackers(spec.seed, num_clients, spec.attack_share).tolist()
+  if set(evaluated.tolist()) <= set(ids):
+    raise SpecError(
+      "attack",
+      "every client that the run evaluates attacks; evaluate more clients, or "
+      "choose another seed.",
+      value=spec.attack,
+    )
+  return client_works.Attack(
+    kind=spec.attack, strength=spec.attack_strength, client_ids=tuple(ids)
+  )
+
+
+def aggregation(spec: RunSpec) -> str:
+  """Returns the way in which a run sums client updates.
+
+  Raises:
+    SpecError: If the method cannot sum as the run asks.
+  """
+  valid = methods.get(spec.algorithm).aggregations
+  defence = learning_process.defence(spec)
+  usual = valid[0]
+  # A defence that takes the place of a sum finds one in this way alone.
+  if defence and defence.sum_factory and summing.TWO_PHASE in valid:
+    usual = summing.TWO_PHASE
+  chosen = usual if spec.aggregation is None else spec.aggregation
+  if chosen not in valid:
+    raise SpecError(
+      "aggregation",
+      f"not possible for {spec.algorithm}; valid: {', '.join(valid)}.",
+      value=chosen,
+    )
+  return str(chosen)

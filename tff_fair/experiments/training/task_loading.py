@@ -1,0 +1,46 @@
+"""The task of a run, with the run's model.
+
+Problems that show only with the data are errors of the setting behind them.
+"""
+
+import tasks
+from tff_fair.experiments.errors import SpecError
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.worker_data import reading
+from tff_fair.experiments.worker_data.index import WorkerData
+
+
+def load(spec: RunSpec, at_workers: WorkerData | None = None) -> tasks.Task:
+  """Loads the task of a run, with the run's model.
+
+  Args:
+    spec: The run.
+    at_workers: Files of the examples, if workers have them.
+
+  Raises:
+    SpecError: If an option or the model does not go with the data.
+    tasks.DataError: If the data cannot be used.
+  """
+  try:
+    if at_workers is not None:
+      task = reading.load_task(at_workers, spec)
+    else:
+      task = tasks.load(
+        spec.task,
+        data_dir=spec.data_dir,
+        seed=spec.seeds.data,
+        model_seed=spec.seeds.model,
+        **spec.task_options,
+      )
+  except (tasks.DataError, SpecError):
+    raise
+  except tasks.UserCodeError as error:
+    raise SpecError("task", error.problem, value=spec.task) from error
+  except ValueError as error:
+    raise SpecError("task_options", str(error)) from error
+  if spec.model is None:
+    return task
+  try:
+    return tasks.with_model(task, spec.model, seed=spec.seeds.model)
+  except tasks.UserCodeError as error:
+    raise SpecError("model", error.problem, value=spec.model) from error
