@@ -12,7 +12,10 @@ from tests.source_tree import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Their runs take minutes; other tests run what they show, bit by bit.
-LONG = ("experiments.md", "own_data.md", "privacy.md")
+LONG = (
+  *("audit.md", "experiments.md", "methods.md", "own_data.md", "privacy.md"),
+  "tasks.md",
+)
 # The set-up's notes on what it has installed, and of which file.
 INSTALLED = ("requirements.txt", "pyproject.toml")
 

@@ -1,5 +1,6 @@
 """The tiers of the tests, and the worker of those that need one."""
 
+import contextlib
 import fnmatch
 import gc
 import os
@@ -31,11 +32,16 @@ TESTS = pathlib.Path(__file__).resolve().parent
 TIERS = {
   # Files and folders of another tier than the folder around them.
   "binaries/flags/dask_flags_test.py": "pure",
+  "client_works/proximal_term_test.py": "pure",
+  "client_works/seeded_draws_test.py": "pure",
   "examples/clusters_test.py": "pure",
   "experiments/exporting/export_test.py": "program",
   "experiments/interruption_test.py": "program",
   "experiments/training/exclusion_test.py": "pure",
+  "experiments/training/message_limits_test.py": "pure",
+  "experiments/training/resolving_test.py": "pure",
   "experiments/training/scoring_test.py": "pure",
+  "experiments/training/task_loading_test.py": "pure",
   "experiments/training/*": "program",
   "experiments/correcting/stages_test.py": "program",
   "experiments/worker_data/*": "program",
@@ -46,12 +52,14 @@ TIERS = {
   "compilation_cache/cache_test.py": "tff",
   "runtime/allocator_test.py": "pure",
   "runtime/parts/rounds_test.py": "pure",
+  "runtime/process_status_test.py": "pure",
   "runtime/program_end_test.py": "program",
   "tasks/conversions/*": "pure",
   "tasks/cuts/*": "pure",
   "tasks/downloads/*": "pure",
   "tasks/formats/*": "pure",
   "tasks/label_noise_test.py": "pure",
+  "tasks/relabelling_test.py": "pure",
   "tasks/models/described_test.py": "pure",
   "tasks/models/plain_test.py": "pure",
   "tasks/own/*": "pure",
@@ -80,6 +88,7 @@ TIERS = {
   "cases_test.py": "pure",
   "checks_test.py": "pure",
   "citation_test.py": "pure",
+  "client_data_test.py": "pure",
   "code_blocks_test.py": "pure",
   "collecting_test.py": "tff",
   "composition_test.py": "tff",
@@ -106,6 +115,14 @@ OTHERS = "program"
 _LONGEST_FIRST = ("program", "tff", "pure")
 # A process that began one of these last would keep the others waiting.
 _LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
+# Computations that TensorFlow optimizes, as it does for users: each method with
+# each way of summing and each setting, and whoever reports nonsense. Programs,
+# too. In other files that would take a third of the time.
+_OPTIMIZED_FILES = (
+  "methods/process_contract_test.py",
+  "aggregators/hostile_signals_test.py",
+  "runtime/private_tff_test.py",
+)
 
 
 def tier_of(path: pathlib.Path) -> str:
@@ -148,15 +165,32 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module")
-def local_execution():
+def local_execution(request):
   """Runs computations in a local worker; the first test that needs it waits.
 
   A worker keeps all computations that it has seen, gigabytes of them: so each
   file has one of its own.
   """
-  tff_fair.runtime.use_local()
-  yield
-  tff_fair.runtime.stop()
+  from tests import shared_parts  # noqa: PLC0415  It imports TFF.
+
+  with shared_parts.types_read_once(), contextlib.ExitStack() as opened:
+    if not _optimizes(request):
+      opened.enter_context(shared_parts.unoptimized())
+    tff_fair.runtime.use_local()
+    opened.callback(tff_fair.runtime.stop)
+    yield
+
+
+def _optimizes(request: pytest.FixtureRequest) -> bool:
+  """Returns whether computations of a file are optimized as those of users.
+
+  Where nobody leaves out the longest tests, all are.
+  """
+  return (
+    "not long" not in request.config.getoption("markexpr")
+    or tier_of(request.path) != "tff"
+    or request.path.relative_to(TESTS).as_posix() in _OPTIMIZED_FILES
+  )
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ CASES = {
   ),
 }
 WRITE = {"choose_and_compare", "first_fair_model"}
-LONG = {"choose_and_compare", "own_client_work", "own_data"}
+LONG = {"choose_and_compare", "own_client_work", "own_data", "stock_tff"}
 
 
 def marked_processes(mark: str) -> list[str]:

@@ -177,8 +177,9 @@ def test_links_to_the_commands_work(project, tmp_path, name, started):
   link.symlink_to(project.root / name)
   result = project.run(cwd=tmp_path, command=str(link), arguments=["--seed=1"])
   assert result.returncode == 0, result.stderr
-  *_, last = project.log.read_text().splitlines()
-  assert last.startswith(f"python {started}")
+  commands = project.log.read_text().splitlines()
+  # The type checker runs beside the tests.
+  assert sum(c.startswith(f"python {started}") for c in commands) == 1
 
 
 def test_changed_requirements_are_installed_anew(project):
