@@ -22,6 +22,7 @@ MODULES = (
   "tff_fair",
   "tff_fair.algorithms",
   "tff_fair.aggregators",
+  "tff_fair.client_data",
   "tff_fair.client_works",
   "tff_fair.composition",
   "tff_fair.evaluation",
