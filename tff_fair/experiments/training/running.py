@@ -1,13 +1,12 @@
 """Runs: from settings to a folder of results."""
 
+import contextlib
 import errno
 import itertools
 import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
-
-import tensorflow_federated as tff
 
 from tff_fair import files, runtime, summing
 from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
@@ -144,8 +143,13 @@ def run(
   ):
     for line in _introduction(spec, plan):
       say(line)
-    with wandb_release.logging_to(wandb, folder, spec, say) as also:
-      _complete(folder, spec, plan, say, progress, also, pruning)
+    with (
+      wandb_release.logging_to(wandb, folder, spec, say) as also,
+      _advising(folder, spec),
+    ):
+      folder.pruned.unlink(missing_ok=True)
+      remaining_rounds.train(folder, spec, plan, say, progress, also, pruning)
+      _write_results(folder, spec, plan, say, pruning)
     say(
       f"{folder.path}: pruned; the run promised too little."
       if folder.is_pruned
@@ -183,34 +187,36 @@ def _introduction(spec: RunSpec, plan: assembly.Plan) -> Iterator[str]:
   yield from combinations.without_effect(spec)
 
 
-def _complete(
+def _write_results(
   folder: RunFolder,
   spec: RunSpec,
   plan: assembly.Plan,
   say: Say,
-  progress: bool,
-  also: Sequence[tff.program.ReleaseManager],
   pruning: loop.Pruning | None,
 ) -> None:
-  """Runs the rounds that are left, and writes the results."""
+  """Writes what comes of a run that has trained; of a pruned one, its end."""
+  if pruning is not None and pruning.is_pruned:
+    last = release.last_saved_round(folder)
+    files.write(folder.pruned, json.dumps({"rounds": last}) + "\n")
+    return
+  event_files.write_hparams(folder, spec, scoring.score_of(plan.task))
+  interruption.check()
+  summary = results.write(
+    folder,
+    plan.task,
+    selection=plan.selection,
+    attackers=plan.attackers,
+    dp=plan.dp,
+  )
+  if private_rounds.PRIVACY in summary:
+    say(private_rounds.describe(summary[private_rounds.PRIVACY]))
+
+
+@contextlib.contextmanager
+def _advising(folder: RunFolder, spec: RunSpec) -> Iterator[None]:
+  """Has whatever ends a run too early say how to go on with it."""
   try:
-    folder.pruned.unlink(missing_ok=True)
-    remaining_rounds.train(folder, spec, plan, say, progress, also, pruning)
-    if pruning is not None and pruning.is_pruned:
-      last = release.last_saved_round(folder)
-      files.write(folder.pruned, json.dumps({"rounds": last}) + "\n")
-      return
-    event_files.write_hparams(folder, spec, scoring.score_of(plan.task))
-    interruption.check()
-    summary = results.write(
-      folder,
-      plan.task,
-      selection=plan.selection,
-      attackers=plan.attackers,
-      dp=plan.dp,
-    )
-    if private_rounds.PRIVACY in summary:
-      say(private_rounds.describe(summary[private_rounds.PRIVACY]))
+    yield
   except interruption.Interrupted as interrupted:
     interrupted.advice = _advice(folder, spec)
     raise
