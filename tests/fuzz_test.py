@@ -1,9 +1,12 @@
 """A short run of `benchmarks.fuzz`: nothing hostile escapes."""
 
+import random
+
 import pytest
 
 from benchmarks import fuzz
 from benchmarks.fuzzing import case
+from tff_fair import algorithms
 
 
 @pytest.mark.parametrize(
@@ -13,6 +16,19 @@ def test_nothing_escapes(kind, most):
   found = fuzz.fuzz(kind, seed=16, seconds=120, most=most)
   assert not found.escaped
   assert found.num_cases > most / 10
+
+
+def test_nothing_escapes_from_secure_sums(monkeypatch):
+  choose = random.Random.choice
+
+  def choice(self, values):
+    return "secure" if "secure" in values else choose(self, values)
+
+  monkeypatch.setattr(algorithms, "names", lambda: ("fedavg_n",))
+  monkeypatch.setattr(random.Random, "choice", choice)
+  found = fuzz.fuzz("clients", seed=16, seconds=120, most=10)
+  assert not found.escaped
+  assert found.num_cases == 10
 
 
 def test_what_escapes_is_told_and_is_the_status(monkeypatch, capsys):

@@ -4,7 +4,8 @@ import collections
 import functools
 import pathlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -47,23 +48,29 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
     folder: Not used.
   """
   del folder
-  # Its worker ends with the program, which may have further use for it.
-  tff_fair.runtime.use_default()
-  while True:
-    name = rng.choice(algorithms.names())
-    ways = algorithms.get(name).aggregations
-    way = rng.choice(ways)
-    kinds = ["clipping", "zeroing"]
-    if way == "two_phase":
-      kinds += ["median", "trimmed_mean"]
-    defence = rng.choice([None, None, rng.choice(kinds)])
-    for _ in range(_COHORTS):
-      reports = _reports(rng)
-      yield Case(
-        room=name,
-        name=f"{way}, defence {defence}, {reports}",
-        run=functools.partial(_outcome, name, way, defence, reports),
-      )
+  tff_fair.runtime.use_local(simulate_secure_sums=True)
+  try:
+    while True:
+      name = rng.choice(algorithms.names())
+      way = rng.choice(algorithms.get(name).aggregations)
+      defence = rng.choice([None, None, rng.choice(_defences(way))])
+      for _ in range(_COHORTS):
+        reports = _reports(rng)
+        yield Case(
+          room=name,
+          name=f"{way}, defence {defence}, {reports}",
+          run=functools.partial(_outcome, name, way, defence, reports),
+        )
+  finally:
+    # The program may have further use for a worker, which ends with it.
+    tff_fair.runtime.use_local()
+
+
+def _defences(way: str) -> Sequence[str | None]:
+  if way == "secure":
+    return [None]  # It has bounds of its own.
+  sums = ["median", "trimmed_mean"] if way == "two_phase" else []
+  return ["clipping", "zeroing", *sums]
 
 
 @functools.cache
@@ -114,7 +121,7 @@ def _outcome(name: str, way: str, defence: str | None, reports: Reports) -> End:
     raise EscapeError("the direction or the state is not finite")
   if output.measurements["num_clients_excluded"] == 0:
     return End.ACCEPTED
-  counted = set(output.measurements["client_ids"].tolist())
+  counted = _counted(process, reports, output.measurements)
   # An adaptive bound sees the norms of all.
   if counted and defence not in ("clipping", "zeroing"):
     without = _round(
@@ -128,6 +135,23 @@ def _outcome(name: str, way: str, defence: str | None, reports: Reports) -> End:
     if not all(np.array_equal(x, y) for x, y in pairs):
       raise EscapeError("a client that is left out changes the round")
   return End.REFUSED
+
+
+def _counted(
+  process: tff.templates.AggregationProcess,
+  reports: Reports,
+  measurements: Mapping[str, Any],
+) -> set[int]:
+  """Returns the ids of the clients that counted in a round."""
+  if "client_ids" in measurements:
+    return set(measurements["client_ids"].tolist())
+  # Of secure sums the server learns their number alone. Whether a client counts
+  # there depends on its own report.
+  return {
+    int(report[1].client_id)
+    for report in reports
+    if _round(process, [report]).measurements["num_clients_excluded"] == 0
+  }
 
 
 def _round(

@@ -267,4 +267,11 @@ def connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
       yield connection
   except sqlite3.Error as error:
-    raise DataError(f"{path}: is damaged: SQLite says: {error}.") from error
+    raise DataError(
+      f"{path}: is damaged: SQLite says: {' '.join(str(error).split())}."
+    ) from error
+  except UnicodeDecodeError as error:
+    # SQLite quotes the file in its error, which Python cannot read then.
+    raise DataError(
+      f"{path}: is damaged: its tables or columns have names that are no text."
+    ) from error

@@ -144,6 +144,9 @@ def test_a_missing_package_is_told_in_a_line(monkeypatch):
   [
     ("[search]\nnumber = 3", "search: .*unknown 'number'; valid: trials, "),
     ("search = 3", "search must be a table"),
+    ("[search]\nsampler = ['tpe']", r"sampler=.'tpe'.: expected a text"),
+    ("[search]\npruner = {a = 1}", "pruner=.*: expected a text"),
+    ("[search]\nobjective = 3", "objective=3: expected a text"),
     ('[range]\nbatch_size = "4"', "batch_size=4: expected LOW:HIGH"),
     ('[range]\nseed = "0:4"\n[grid]\nseed = [1]', "seed has values of a grid"),
   ],

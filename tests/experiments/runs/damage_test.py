@@ -113,6 +113,27 @@ def _with_flag(**flags):
       r"costs\.csv: has no column 'round'",
     ),
     (
+      _overwrite("labels.csv", b"client_id,0,1\n0,3,inf\n"),
+      r"labels\.csv: row 1 has no amount under '1': inf",
+    ),
+    (
+      _overwrite("costs.csv", b"round,num_clients\n1,2\n2,-1\n"),
+      r"costs\.csv: row 2 has no amount under 'num_clients': -1",
+    ),
+    (
+      _overwrite("labels.csv", b"client_id,0,1,0\n0,3,4,5\n"),
+      r"labels\.csv: has two columns '0'",
+    ),
+    (
+      # Pandas alone would take minutes to tell these titles apart.
+      _overwrite("labels.csv", b"client_id" + b",1" * 300_000),
+      r"labels\.csv: has two columns '1'",
+    ),
+    (
+      _overwrite("labels.csv", b"client_id," + b"9" * 200_000 + b"\n"),
+      r"labels\.csv: is no table: field larger than field limit",
+    ),
+    (
       _overwrite("labels.csv", b""),
       r"labels\.csv: is no table: No col",
     ),

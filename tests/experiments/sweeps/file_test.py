@@ -276,6 +276,11 @@ dropout = 0.5
         {"child": 'extends = "nowhere"'},
         "child.toml: extends 'nowhere', but there is no such file; give",
       ),
+      (
+        {"child": f'extends = "{"x" * 300}"'},
+        "x', but there is no such file; give its path",
+      ),
+      ({"child": 'extends = "a\\u0000b"'}, "b', but there is no such file"),
       ({"child": "extends = 5"}, "extends must name a file, found 5"),
       ({"child": "extends = []"}, "extends must name a file, found []"),
       ({"child": 'extends = ""'}, "extends must name a file, found ''"),

@@ -59,6 +59,23 @@ class TestCheck:
     with pytest.raises(tasks.DataError, match=f"{_NAME}: is damaged"):
       _find(emnist_file.path)
 
+  @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+      # SQLite quotes the name of a table in its error.
+      (b"tableexamplesexamples", b"tableex\xdcmplesexamples"),
+      (b"CREATE TABLE examples (split", b"CREATE TABLE examples (\xdcplit"),
+    ],
+  )
+  def test_names_that_are_no_text(self, emnist_file, old, new):
+    content = emnist_file.path.read_bytes()
+    assert len(new) == len(old)
+    assert old in content
+    emnist_file.path.write_bytes(content.replace(old, new))
+    with pytest.raises(tasks.DataError, match=f"{_NAME}: is damaged: ") as e:
+      _find(emnist_file.path)
+    assert "\n" not in str(e.value)
+
   def test_missing_table(self, emnist_file):
     emnist_file.execute("DROP TABLE client_metadata")
     with pytest.raises(

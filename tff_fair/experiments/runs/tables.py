@@ -4,6 +4,7 @@ A row of a table is known by its keys: whole numbers such as a round and the id
 of a client. No two rows have the same keys.
 """
 
+import csv
 import io
 import pathlib
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ ROUND, CLIENT = "round", "client_id"
 NAME = "client"  # The column of the clients' names, which may be any text.
 _ATTACKER = "attacker"  # True or False.
 _LARGEST_KEY = 2**31 - 1
+_LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
 _SHOWN = 40  # Letters of a cell that is wrong.
 
 
@@ -32,6 +34,8 @@ class Kind(NamedTuple):
     full: Other columns that it must have, with a number in each row.
     required: Columns that it must have, whose cells may be empty.
     is_numeric: Whether the columns hold nothing but numbers, names apart.
+    has_amounts: Whether these numbers are counts, bytes or seconds: finite, and
+      0 or more.
   """
 
   name: str
@@ -39,6 +43,7 @@ class Kind(NamedTuple):
   full: tuple[str, ...] = ()
   required: tuple[str, ...] = ()
   is_numeric: bool = True
+  has_amounts: bool = False
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -64,9 +69,9 @@ def client_evaluations(score: Score) -> Kind:
 # A method may report all kinds of values, and a client any reason.
 METRICS = Kind("metrics.csv", (ROUND,), is_numeric=False)
 COHORTS = Kind("cohorts.csv", (ROUND, CLIENT), is_numeric=False)
-TIMING = Kind("timing.csv", (ROUND,))
-COSTS = Kind("costs.csv", (ROUND,))
-LABELS = Kind("labels.csv", (CLIENT,))
+TIMING = Kind("timing.csv", (ROUND,), has_amounts=True)
+COSTS = Kind("costs.csv", (ROUND,), has_amounts=True)
+LABELS = Kind("labels.csv", (CLIENT,), has_amounts=True)
 CLIENTS = Kind("clients.csv", (CLIENT,))
 
 
@@ -110,6 +115,8 @@ def read(
     table[column] = _whole_numbers(path, table, column)
   _check_unique(path, table, kind.keys)
   _check_numbers(path, table, kind)
+  if kind.has_amounts:
+    _check_amounts(path, table)
   if _ATTACKER in table and table[_ATTACKER].dtype != bool:
     raise RunError(
       f"{path}: has other values than True and False under {_ATTACKER!r}."
@@ -142,6 +149,7 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
   if (place := content.find(b"\0")) >= 0:
     row = content[:place].count(b"\n")
     raise RunError(f"{path}: is no table: row {row} holds zero bytes.")
+  _check_titles(path, content)
   try:
     table = pd.read_csv(
       io.BytesIO(content),
@@ -158,6 +166,20 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
       f"{path}: is no table: its rows have more cells than titles."
     )
   return table
+
+
+def _check_titles(path: pathlib.Path, content: bytes) -> None:
+  """Checks that titles differ; pandas makes new ones, in quadratic time."""
+  line = content.partition(b"\n")[0].decode(errors="replace")
+  try:
+    titles = next(csv.reader([line]), [])
+  except csv.Error as error:
+    raise RunError(f"{path}: is no table: {error}.") from error
+  seen: set[str] = set()
+  for title in titles:
+    if title in seen:
+      raise RunError(f"{path}: has two columns {_cell(title)!r}.")
+    seen.add(title)
 
 
 def _check_columns(
@@ -215,6 +237,19 @@ def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
         f"{_cell(cells.iloc[row])}."
       )
     table[column] = values
+
+
+def _check_amounts(path: pathlib.Path, table: pd.DataFrame) -> None:
+  """Checks that numbers are finite, and 0 or more; cells may be empty."""
+  for column in table.columns:
+    values = table[column].astype(np.float64)
+    wrong = values.notna() & ~values.between(0, _LARGEST_AMOUNT)
+    if wrong.any():
+      row = int(wrong.argmax())
+      raise RunError(
+        f"{path}: row {row + 1} has no amount under {column!r}: "
+        f"{_cell(table[column].iloc[row])}."
+      )
 
 
 def _cell(value: object) -> str:

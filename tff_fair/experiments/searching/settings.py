@@ -54,6 +54,10 @@ class SearchSettings:
         raise ArgumentError(
           name, f"expected an integer from {least} on.", value=value
         )
+    for name in ("sampler", "objective", "pruner"):
+      value = getattr(self, name)
+      if not isinstance(value, str):
+        raise ArgumentError(name, "expected a text.", value=value)
     for name, valid in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
       value = getattr(self, name)
       if value == "cmaes":

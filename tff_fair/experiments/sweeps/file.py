@@ -10,6 +10,7 @@ settings replace the other's, and so do its methods, where it has any. With
 
 import dataclasses
 import functools
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -227,7 +228,8 @@ def _find(
   if included is not None and pathlib.PurePath(name).name == name:
     places.append(included / f"{name}{SUFFIX}")
   for path in places:
-    if path.is_file():
+    # Unlike `Path.is_file`, it takes any text, such as one too long for a path.
+    if os.path.isfile(path):
       return path
   raise RunError(
     f"{place}: extends {name!r}, but there is no such file; give its path from "
