@@ -24,6 +24,7 @@ _KINDS = {
   stat.S_IFIFO: "pipe",
   stat.S_IFSOCK: "socket",
 }
+_OF_NO_KIND = "special file"
 
 
 class _FileTakenError(FileExistsError):
@@ -112,10 +113,31 @@ def check_regular(path: pathlib.Path) -> None:
       f"{path}: cannot be written: {error.strerror or error}."
     ) from error
   if not stat.S_ISREG(mode):
-    kind = _KINDS.get(stat.S_IFMT(mode), "special file")
+    kind = _KINDS.get(stat.S_IFMT(mode), _OF_NO_KIND)
     raise _FileTakenError(
       f"{path}: is a {kind}; only a regular file can be written or replaced."
     )
+
+
+def special_kind(path: pathlib.Path) -> str | None:
+  """Returns what a path leads to if it is neither a file nor a folder.
+
+  Whoever reads a pipe, or some devices, may wait for ever.
+
+  Returns:
+    "pipe", "device", "socket" or "special file"; `None` for files and folders,
+    and where there is nothing.
+
+  Raises:
+    OSError: If nobody can tell.
+  """
+  try:
+    mode = path.stat().st_mode
+  except FileNotFoundError:
+    return None
+  if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+    return None
+  return _KINDS.get(stat.S_IFMT(mode), _OF_NO_KIND)
 
 
 def write(path: pathlib.Path, text: str) -> None:

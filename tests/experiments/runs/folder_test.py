@@ -143,6 +143,24 @@ def test_a_config_that_is_none_is_left_alone(path, text):
   assert (path / "config.json").read_bytes() == text
 
 
+@pytest.mark.parametrize(
+  "name", ["evaluations.csv", "config.json", "checkpoints/program_state_3/a"]
+)
+def test_a_run_with_a_pipe_is_left_alone(path, name):
+  interrupted_run(path)
+  (path / name).unlink(missing_ok=True)
+  os.mkfifo(path / name)
+  before = everything_in(path)
+  with pytest.raises(errors.RunError, match=f"{path}: {name} is a pipe, no fi"):
+    run_folder.RunFolder(path).check_usable()
+  with (
+    pytest.raises(errors.RunError, match="nothing was changed"),
+    run_folder.take_folder([path], CONFIGURATION),
+  ):
+    pass
+  assert everything_in(path) == before
+
+
 def test_states_of_a_run_without_its_config_are_left_alone(path):
   folder = interrupted_run(path)
   folder.config.write_text("")

@@ -1,6 +1,7 @@
 """Tests of clients' data in files that lie at the workers."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -138,6 +139,14 @@ def test_workers_without_the_data_are_named(copied, damage, problem):
       (line,) = str(caught.value).splitlines()
       assert (host or worker.address) in line
       assert f"{copied.folder / 'test_x.bin'} {problem}" in line
+
+
+def test_this_machine_waits_for_no_pipe(copied):
+  path = copied.folder / "test_x.bin"
+  path.unlink()
+  os.mkfifo(path)
+  with pytest.raises(SpecError, match=r"machine: .*test_x\.bin is no file"):
+    checking.check(copied)
 
 
 @pytest.mark.parametrize(

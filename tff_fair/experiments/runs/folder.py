@@ -138,7 +138,8 @@ class RunFolder:
 
     Raises:
       FolderTakenError: If something is.
-      RunError: If nobody can look into the folder.
+      RunError: If nobody can look into the folder, or something in it is
+        neither a file nor a folder.
     """
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
@@ -155,6 +156,13 @@ class RunFolder:
         f"{self.path}: holds {found[0]} of no run that could go on; choose "
         "another folder, or move it away."
       )
+    for path in self.path.rglob("*") if has_config else ():
+      # A run that is killed or copied leaves none. To read it may never end.
+      if kind := files.special_kind(path):
+        raise RunError(
+          f"{self.path}: {path.relative_to(self.path)} is a {kind}, no file of "
+          "a run; nothing was changed. Put the file back that was there."
+        )
 
   def check_usable(self) -> None:
     """Checks what can be known of the folder before anything slow is done.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 IS_MISSING = "is missing"
 IS_SHORTER = "is shorter than the index says, or cannot be read"
+IS_NO_FILE = "is no file"  # Whoever reads a pipe or a device waits for ever.
 IS_ANOTHER = "is of another version"
 
 
@@ -19,6 +20,8 @@ def problem(files: Sequence[tuple[str, int]], version: str) -> str | None:
   for path, num_bytes in files:
     if not os.path.exists(path):
       return f"{path} {IS_MISSING}"
+    if not os.path.isfile(path):
+      return f"{path} {IS_NO_FILE}"
     try:
       with pathlib.Path(path).open("rb") as file:
         file.seek(num_bytes)

@@ -1,9 +1,10 @@
 """Checks that workers have the data of a folder, in the version of its index.
 
-A worker maps each file, as long as the index says, and reads the version at its
-end. This finds files that are missing, cut off or of another version. Bytes
-that changed since they were written are not found: to read all of them would
-take a worker as long as training.
+A TFF worker maps each file, as long as the index says, and reads the version at
+its end. This machine and Dask's workers read the version in Python. This finds
+files that are missing, cut off or of another version. Bytes that changed since
+they were written are not found: to read all of them would take a worker as long
+as training.
 """
 
 from collections.abc import Iterable
@@ -30,40 +31,33 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
     ConnectionError: If one does not answer.
   """
   files = [file for split in index.SPLITS for file in data.files(split)]
-  addresses = list(workers)
+  sizes = [(data.path(file), file.num_bytes) for file in files]
   if runtime.builds_data():
-    _check_hosts(data, files)
-  elif not addresses:
-    _check(data, files, "this machine")
-  for address in addresses:
-    with runtime.in_worker(address):
-      _check(data, files, address)
+    asked = runtime.ask_workers(at_host.problem, sizes, data.version)
+    for host, problem in asked.items():
+      _raise(data, host, problem)
+  elif not (addresses := list(workers)):
+    _raise(data, "this machine", at_host.problem(sizes, data.version))
+  else:
+    for address in addresses:
+      with runtime.in_worker(address):
+        _check(data, files, address)
 
 
-def _check_hosts(data: WorkerData, files: Iterable[ArrayFile]) -> None:
-  """Checks each worker that runs Python."""
-  found = runtime.ask_workers(
-    at_host.problem,
-    [(data.path(file), file.num_bytes) for file in files],
-    data.version,
-  )
-  for host, problem in found.items():
-    if problem is not None:
-      raise _error(data, host, problem)
-
-
-def _error(data: WorkerData, host: str, problem: str) -> SpecError:
-  return SpecError(
-    "worker_data",
-    f"{host}: {problem}; copy the folder there, as a whole.",
-    value=str(data.folder),
-  )
+def _raise(data: WorkerData, host: str, problem: str | None) -> None:
+  """Raises a `SpecError` if a host has a problem."""
+  if problem is not None:
+    raise SpecError(
+      "worker_data",
+      f"{host}: {problem}; copy the folder there, as a whole.",
+      value=str(data.folder),
+    )
 
 
 def _check(data: WorkerData, files: Iterable[ArrayFile], host: str) -> None:
   for file in files:
-    if (problem := _problem(data, file)) is not None:
-      raise _error(data, host, f"{data.path(file)} {problem}")
+    problem = _problem(data, file)
+    _raise(data, host, problem and f"{data.path(file)} {problem}")
 
 
 def _problem(data: WorkerData, file: ArrayFile) -> str | None:
