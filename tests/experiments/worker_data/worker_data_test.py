@@ -1,7 +1,9 @@
 """Tests of clients' data in files that lie at the workers."""
 
+import hashlib
 import json
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from tff_fair.experiments import SpecError
 from tff_fair.experiments.training import client_data, task_loading
 from tff_fair.experiments.worker_data import checking, half, index, writing
 
+A_PIPE = b"a pipe"
 SPEC = experiments.RunSpec(
   task="digits",
   task_options={"num_clients": 5, "model": "logistic_regression"},
@@ -46,6 +49,16 @@ def copied(written, tmp_path):
   for path in written.folder.iterdir():
     (folder / path.name).write_bytes(path.read_bytes())
   return index.WorkerData(folder)
+
+
+def write_index(folder, content):
+  """Writes an index, and its version at the end of each file of rows."""
+  text = json.dumps(content).encode()
+  (folder / index.INDEX).write_bytes(text)
+  version = hashlib.sha256(text).hexdigest().encode()
+  for path in folder.glob("*.bin"):
+    rows = path.read_bytes()[: -index.VERSION_BYTES]
+    path.write_bytes(rows + version)
 
 
 def no_task(*args, **kwargs):
@@ -168,7 +181,7 @@ def test_an_option_that_the_folders_version_lacked_has_its_default(copied):
   path = copied.folder / index.INDEX
   content = json.loads(path.read_text())
   del content["made_of"]["task_option.label_noise"]
-  path.write_text(json.dumps(content))
+  write_index(copied.folder, content)
   older = index.WorkerData(copied.folder)
   assert task_loading.load(SPEC, older).num_clients == 5
   with pytest.raises(SpecError, match="label_noise is 'none' there, 'pairwise"):
@@ -194,6 +207,10 @@ def test_files_have_the_noisy_labels(tmp_path):
     ("index.json", None, "cannot be read"),
     ("index.json", b"{", "is damaged"),
     ("index.json", b'{"format": "2"}', "is not of this version"),
+    ("index.json", b"[]", "is not of this version"),
+    ("index.json", b"[" * 100_000, "is damaged: its JSON is nested too deeply"),
+    ("index.json", A_PIPE, "is a pipe, no file"),
+    ("clients.npz", A_PIPE, "is a pipe, no file"),
     ("clients.npz", b"x", "is damaged"),
     ("clients.npz", None, "cannot be read"),
   ],
@@ -201,18 +218,43 @@ def test_files_have_the_noisy_labels(tmp_path):
 def test_a_damaged_index_is_one_line(copied, name, content, problem):
   path = copied.folder / name
   path.unlink()
-  if content is not None:
+  if content == A_PIPE:
+    os.mkfifo(path)
+  elif content is not None:
     path.write_bytes(content)
   with pytest.raises(SpecError, match=f"{name} {problem}") as caught:
     task_loading.load(SPEC, index.WorkerData(copied.folder))
   assert "\n" not in str(caught.value)
 
 
+def test_clients_that_are_no_arrays_are_one_line(copied):
+  content = json.loads((copied.folder / "index.json").read_bytes())
+  path = copied.folder / "clients.npz"
+  header = b"{'descr': (((".ljust(20)
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("names.npy", b"\x93NUMPY\1\0\x14\0" + header)
+  content["clients"] = hashlib.sha256(path.read_bytes()).hexdigest()
+  write_index(copied.folder, content)
+  with pytest.raises(SpecError, match=r"clients\.npz: is ") as caught:
+    task_loading.load(SPEC, index.WorkerData(copied.folder))
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  "change", [{"made_of": 3}, {"model": 3}, {"files": {}}, {"num_classes": -1}]
+)
+def test_a_changed_index_is_of_another_version_than_its_files(copied, change):
+  path = copied.folder / "index.json"
+  path.write_text(json.dumps({**json.loads(path.read_bytes()), **change}))
+  with pytest.raises(SpecError, match=r"bin is .* version than index\.json"):
+    task_loading.load(SPEC, index.WorkerData(copied.folder))
+
+
 def test_a_model_that_has_no_description_comes_from_the_task(copied):
   path = copied.folder / "index.json"
   content = json.loads(path.read_bytes())
   content["model"] = None
-  path.write_text(json.dumps(content))
+  write_index(copied.folder, content)
   task = task_loading.load(SPEC, index.WorkerData(copied.folder))
   assert len(task.keras_model_fn().get_weights()) == 2
 

@@ -16,14 +16,14 @@ import hashlib
 import json
 import os
 import pathlib
-import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import tasks
-from tasks.formats import client_names
+from tasks.formats import client_names, npz
+from tff_fair import files, parsing
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
@@ -81,24 +81,21 @@ class WorkerData:
     """
     path = os.path.abspath(os.path.expanduser(folder))
     self.folder = pathlib.Path(path)
+    content = self._read(INDEX)
     try:
-      content = (self.folder / INDEX).read_bytes()
-      self.index: Mapping[str, Any] = json.loads(content)
-    except OSError as error:
+      self.index: Mapping[str, Any] = parsing.parse_json(content)
+    except parsing.ParseError as error:
       raise self.error(
-        f"{INDEX} cannot be read there: {error.strerror}; prepare_data "
-        "--for_workers writes such a folder."
+        f"{INDEX} is damaged: {error}; write the folder again."
       ) from error
-    except ValueError as error:
-      raise self.error(
-        f"{INDEX} is damaged; write the folder again."
-      ) from error
-    if self.index.get("format") != FORMAT:
+    found = self.index.get("format") if isinstance(self.index, dict) else None
+    if found != FORMAT:
       raise self.error(
         f"{INDEX} is not of this version (expected {FORMAT!r}, found "
-        f"{self.index.get('format')!r}); write the folder again."
+        f"{found!r}); write the folder again."
       )
     self.version = hashlib.sha256(content).hexdigest()
+    self._check_files_here()
 
   def error(self, problem: str) -> SpecError:
     """Returns the error of a problem with this folder."""
@@ -129,20 +126,57 @@ class WorkerData:
     Raises:
       SpecError: If the file is missing or damaged.
     """
-    path = self.folder / CLIENTS
+    found = hashlib.sha256(self._read(CLIENTS)).hexdigest()
+    if found != self.index["clients"]:
+      raise self.error(f"{CLIENTS} is damaged; copy or write it again.")
     try:
-      if hashlib.sha256(path.read_bytes()).hexdigest() != self.index["clients"]:
-        raise self.error(f"{CLIENTS} is damaged; copy or write it again.")
-      with np.load(path, allow_pickle=False) as content:
-        return dict(content)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-      if isinstance(error, SpecError):
-        raise
-      raise self.error(f"{CLIENTS} cannot be read: {error}.") from error
+      return npz.read(
+        self.folder / CLIENTS,
+        ["names", "name_ends", *SPLITS],
+        what="list of clients",
+        optional=[f"{split}_label_variance" for split in SPLITS],
+      )
+    except tasks.DataError as error:
+      raise self.error(str(error)) from error
 
   @functools.cached_property
   def _ends(self) -> Mapping[str, np.ndarray]:
     return {split: np.cumsum(self.clients[split]) for split in SPLITS}
+
+  def _read(self, name: str) -> bytes:
+    path = self.folder / name
+    try:
+      if kind := files.special_kind(path):
+        raise self.error(f"{name} is a {kind}, no file.")
+      return path.read_bytes()
+    except OSError as error:
+      raise self.error(
+        f"{name} cannot be read there: {error.strerror}; prepare_data "
+        "--for_workers writes such a folder."
+      ) from error
+
+  def _check_files_here(self) -> None:
+    """Checks that files of rows that lie beside the index have its version.
+
+    So a damaged index is found before anybody reads more of it. A host that
+    computes nothing needs no such files.
+    """
+    for path in self.folder.glob("*.bin"):
+      if not path.is_file():
+        continue
+      try:
+        with path.open("rb") as file:
+          file.seek(max(0, path.stat().st_size - VERSION_BYTES))
+          found = file.read()
+      except OSError as error:
+        raise self.error(
+          f"{path.name} cannot be read there: {error.strerror}."
+        ) from error
+      if found != self.version.encode():
+        raise self.error(
+          f"{path.name} is cut off, or of another version than {INDEX}; copy "
+          "the folder again, as a whole."
+        )
 
   @property
   def client_names(self) -> client_names.ClientNames:
