@@ -141,7 +141,7 @@ def special_kind(path: pathlib.Path) -> str | None:
 
 
 def write(path: pathlib.Path, text: str) -> None:
-  """Writes a text file, in the place of one that may be there.
+  """Writes a text file in UTF-8, in the place of one that may be there.
 
   Raises:
     OSError: If the file cannot be written, or something else than a file is in
@@ -150,7 +150,7 @@ def write(path: pathlib.Path, text: str) -> None:
   check_regular(path)
   place = _place(path)
   unfinished = place.with_name(f"{place.name}.unfinished")
-  unfinished.write_text(text)
+  unfinished.write_text(text, encoding="utf-8")
   sync(unfinished)
   os.replace(unfinished, place)
   sync(place.parent)

@@ -120,7 +120,7 @@ def write_index(
   folder: pathlib.Path, rows: Iterator[tuple[int, str, str]]
 ) -> None:
   """Writes which file of a folder is whose: id, name and file of clients."""
-  with (folder / INDEX).open("w", newline="") as file:
+  with (folder / INDEX).open("w", encoding="utf-8", newline="") as file:
     writer = csv.writer(file)
     writer.writerow(INDEX_COLUMNS)
     writer.writerows(rows)

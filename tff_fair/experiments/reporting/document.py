@@ -30,7 +30,7 @@ def build(
     refresh_seconds: How often the page loads itself anew; by default, never.
   """
   style = style_sheet.text(num_methods)
-  script = _SCRIPT.read_text()
+  script = _SCRIPT.read_text("utf-8")
   page = element(
     "html",
     _head(title, style, script, refresh_seconds),

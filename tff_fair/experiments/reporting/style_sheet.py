@@ -16,7 +16,7 @@ def text(num_methods: int) -> str:
   Args:
     num_methods: The largest number of methods of a task.
   """
-  files = [(_FOLDER / f"{name}.css").read_text() for name in _FILES]
+  files = [(_FOLDER / f"{name}.css").read_text("utf-8") for name in _FILES]
   numbered = [*_looks(), *_choices(num_methods)]
   return "\n".join([*files, *numbered])
 

@@ -209,7 +209,7 @@ class _Task:
       error = self._future.exception(timeout=_SECONDS_FOR_RESULT)
       if isinstance(error, distributed.scheduler.KilledWorker):
         return LOST
-      with self._job.log.open("a") as file:
+      with self._job.log.open("a", encoding="utf-8") as file:
         file.write(f"{' '.join(str(error).split())}\n")
       return _FAILED
     is_there = self._worker in self._workers.workers()

@@ -147,7 +147,7 @@ def _read(
   if path.resolve() in extending:
     raise RunError(f"{place}: the files extend each other in a circle.")
   try:
-    content = parsing.parse_toml(path.read_text())
+    content = parsing.parse_toml(path.read_bytes())
   except (OSError, ValueError) as error:
     raise RunError(f"{place}: {error}") from error
   _check_names(place, content, _KEYS)

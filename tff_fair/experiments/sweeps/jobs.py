@@ -1,5 +1,6 @@
 """A run as a process carries it out: locally or on a cluster, the same way."""
 
+import io
 import os
 import pathlib
 import sys
@@ -72,10 +73,12 @@ class Ended(NamedTuple):
 
 
 def write_output_to(log: str | os.PathLike[str]) -> None:
-  """Has this process write its output to the end of a file."""
+  """Has this process write its output to the end of a file, in UTF-8."""
   descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
   for stream in (sys.stdout, sys.stderr):
     os.dup2(descriptor, stream.fileno())
+    if isinstance(stream, io.TextIOWrapper):
+      stream.reconfigure(encoding="utf-8")
   os.close(descriptor)
 
 

@@ -60,7 +60,7 @@ def as_seen(ended: Ended) -> Ended:
         os.listdir(folder.path)  # Has a network disk look anew.
     if is_there:
       return ended
-    with ended.job.log.open("a") as log:
+    with ended.job.log.open("a", encoding="utf-8") as log:
       log.write(
         f"{folder.path}: is not finished here, but its job says so; the hosts "
         "of a sweep need a file system that they share.\n"

@@ -42,6 +42,6 @@ def keep(folder: pathlib.Path) -> None:
 
 def last_line(log: pathlib.Path) -> str:
   """Returns the last line of a run's output."""
-  lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+  lines = log.read_text("utf-8", "replace").split("\n") if log.exists() else []
   said = (line.strip() for line in reversed(lines) if line.strip())
   return next(said, "no output")

@@ -246,7 +246,7 @@ class _SubmittedRun:
     return LOST if is_cut_off else _FAILED
 
   def _note(self, text: str) -> None:
-    with self._job.log.open("a") as file:
+    with self._job.log.open("a", encoding="utf-8") as file:
       file.write(f"{text}\n")
 
   def _tidy(self) -> None:
