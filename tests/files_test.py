@@ -107,8 +107,8 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(
   path = tmp_path / "table.csv"
   path.write_text("whole")
 
-  def write_half(self, text):
-    with self.open("w") as file:
+  def write_half(self, text, encoding=None):
+    with self.open("w", encoding=encoding) as file:
       file.write(text[:2])
     raise OSError("no space left")
 
