@@ -128,6 +128,15 @@ def test_clients_have_their_label_noise(folder):
   np.testing.assert_allclose(clients["wrong_labels"], wrong, rtol=1e-12)
 
 
+def test_a_link_to_nothing_does_not_matter(folder, task):
+  found = columns(task, ACCURACIES)
+  evaluation = training_loop.Evaluation(population.summarize(found), found)
+  release_evaluations(folder, (5, evaluation))
+  (folder.path / "notes.txt").symlink_to("nothing")
+  run_results.write(folder, task)
+  assert folder.is_finished
+
+
 @pytest.mark.parametrize("name", ["evaluations", "client_evaluations"])
 def test_a_damaged_table_is_named_and_no_run_is_finished(folder, task, name):
   found = columns(task, ACCURACIES)

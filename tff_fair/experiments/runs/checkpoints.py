@@ -11,7 +11,7 @@ import json
 import pathlib
 from typing import Any
 
-from tff_fair import parsing
+from tff_fair import files, parsing
 from tff_fair.experiments.errors import RunError
 
 PREFIX = "program_state_"  # Before the round. It is TFF's own default.
@@ -78,6 +78,10 @@ def check(state: pathlib.Path) -> bool:
     RunError: If a file cannot be read at present.
   """
   try:
+    for file in state.rglob("*"):
+      if kind := files.special_kind(file):
+        # To read it may never end.
+        raise DamageError(state, f"{file.name} is a {kind}")
     if (state / CHECKSUMS).exists():
       _check_against(state, _read_checksums(state))
       return True

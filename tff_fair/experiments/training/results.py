@@ -85,7 +85,8 @@ def write(
     )
   _write_labels(folder, task)
   for path in folder.path.glob("*.*"):
-    files.sync(path)
+    if path.is_file():  # No link to nothing, whosever it is.
+      files.sync(path)
   # All at once, as the last file: it says that the run is finished.
   files.write(folder.summary, json.dumps(summary, indent=2) + "\n")
   return summary
