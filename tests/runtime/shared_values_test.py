@@ -2,6 +2,7 @@
 
 import collections
 import gc
+import mmap
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from benchmarks import measure
 from tff_fair import runtime
 from tff_fair.runtime import (
   resident_values,
+  shared_layout,
   shared_memory,
   shared_tensors,
   shared_values,
@@ -56,12 +58,17 @@ def state_of(num_rows):
   )
 
 
+@pytest.fixture
+def sharing_bytes():
+  return shared_layout._LEAST_BYTES
+
+
 @pytest.fixture(
   autouse=True, params=[2**16, 2**19], ids=["all large", "some large"]
 )
 def sharing(request, monkeypatch):
   """A new worker, which shares smaller arrays than usual."""
-  monkeypatch.setattr(shared_tensors, "_LEAST_BYTES", request.param)
+  monkeypatch.setattr(shared_layout, "_LEAST_BYTES", request.param)
   forget_computations()
   runtime.use_local()
   yield
@@ -71,6 +78,8 @@ def sharing(request, monkeypatch):
 
 def forget_computations():
   """They have the size of large arrays in them."""
+  shared_layout.may_have_file.cache_clear()
+  shared_layout.packs.cache_clear()
   shared_tensors.build_reader.cache_clear()
   shared_tensors.build_writer.cache_clear()
 
@@ -104,6 +113,44 @@ def test_values_are_those_of_messages(monkeypatch):
     ):
       assert type(a) is type(b)
       assert getattr(a, "dtype", None) == getattr(b, "dtype", None)
+
+
+PACK = tff.FederatedType(
+  tff.StructType([tff.TensorType(np.float32, [None, WIDTH])] * 3), tff.SERVER
+)
+
+
+@tff.tensorflow.computation(PACK.member)
+def more_rows(rows):
+  return rows[0] + 1, tf.concat([rows[1], rows[1]], 0), rows[2]
+
+
+@tff.federated_computation(PACK)
+def next_rows(rows):
+  return tff.federated_map(more_rows, rows)
+
+
+@pytest.mark.parametrize("num_rows", [(0, 2, 0), (3, 3, 1), (4, 9, 0)])
+def test_many_small_arrays_are_in_one_file(num_rows, sharing_bytes):
+  rng = np.random.default_rng(0)
+  rows = [rng.normal(size=(n, WIDTH)).astype(np.float32) for n in num_rows]
+  found = next_rows(rows)
+  wanted = [rows[0] + 1, np.concatenate([rows[1]] * 2), rows[2]]
+  tf.nest.map_structure(np.testing.assert_array_equal, [*found], wanted)
+  small = [array for array in found if array.nbytes < sharing_bytes]
+  in_file = sum(array.nbytes for array in small) >= sharing_bytes
+  assert {is_mapped(array) for array in small if array.size} <= {in_file}
+  again = next_rows(found)
+  np.testing.assert_array_equal(again[1], np.concatenate([rows[1]] * 4))
+  assert all(
+    is_mapped(array) for array in again if array.nbytes >= sharing_bytes
+  )
+
+
+def is_mapped(array):
+  while isinstance(array, np.ndarray):
+    array = array.base
+  return isinstance(array, memoryview | mmap.mmap)
 
 
 def test_large_arrays_stay_in_the_file_that_the_worker_wrote():

@@ -22,6 +22,7 @@ from tff_fair.runtime import (
   private_tff,
   resident_values,
   sending,
+  shared_layout,
   shared_memory,
   shared_tensors,
 )
@@ -32,8 +33,9 @@ class _KeptInFiles(sending.Kept):
   """A value, some of whose tensors are in files.
 
   Attributes:
-    message: Of all its tensors; it has no row of those in files.
-    files: For each tensor its file, if it is in one.
+    message: The leaves, as the computation of `shared_tensors.build_writer`
+      returned them.
+    files: For each leaf its file, if it has one.
     leaves_type: The type of the message.
   """
 
@@ -43,17 +45,11 @@ class _KeptInFiles(sending.Kept):
   def value(self) -> Any:
     """Returns the value; its arrays are views of the files."""
     sent, _ = tff.framework.deserialize_value(self.message, self.leaves_type)
-    tensor_types = shared_tensors.tensor_types(self.type_spec)
-    leaves = [
-      leaf if file is None else file.read(tensor_type.dtype, tensor_type.shape)
-      for leaf, file, tensor_type in zip(
-        sent, self.files, tensor_types, strict=True
-      )
-    ]
-    return shared_tensors.structured(iter(leaves), self.type_spec)
+    tensors = shared_layout.unpacked(sent, self.files, self.type_spec)
+    return shared_layout.structured(iter(tensors), self.type_spec)
 
   def paths(self) -> sending.Kept:
-    """Returns the tensors, with paths in the place of those in files."""
+    """Returns the leaves, with paths in the place of those in files."""
     message = type(self.message)()
     message.CopyFrom(self.message)
     (leaves,) = message.federated.value
@@ -85,12 +81,12 @@ class SharingExecutor(resident_values.ResidentExecutor):
     if (
       isinstance(value, sending.Kept)
       or not isinstance(type_spec, tff.FederatedType)
-      or not shared_tensors.is_at_server(type_spec)
+      or not shared_layout.is_at_server(type_spec)
     ):
       return await super().create_value(value, type_spec)
-    leaves = [*shared_tensors.leaves(value, type_spec.member)]
+    leaves = [*shared_layout.leaves(value, type_spec.member)]
     shared = tuple(
-      map(_is_large, leaves, shared_tensors.tensor_types(type_spec))
+      map(_is_large, leaves, shared_layout.tensor_types(type_spec))
     )
     if not any(shared) or not shared_memory.has_room(sum(shared)):
       return await super().create_value(value, type_spec)
@@ -151,11 +147,9 @@ class SharingExecutor(resident_values.ResidentExecutor):
 
   async def _written(self, value_ref: Any, type_spec: tff.Type) -> _KeptInFiles:
     """Returns a value of the worker, its large tensors in files."""
-    tensor_types = [*shared_tensors.tensor_types(type_spec)]
-    may_be_large = [*map(shared_tensors.may_be_large, tensor_types)]
     files = [
-      shared_memory.SharedFile() if is_candidate else None
-      for is_candidate in may_be_large
+      shared_memory.SharedFile() if may_have_file else None
+      for may_have_file in shared_layout.may_have_file(type_spec)
     ]
     if type_spec not in self._writers:
       self._writers[type_spec] = await self._send(
@@ -183,12 +177,12 @@ class SharingExecutor(resident_values.ResidentExecutor):
 
   def _shares(self, type_spec: tff.Type) -> bool:
     """Returns whether arrays of a result may be shared."""
-    if private_tff.streams_structs(self) or not shared_tensors.is_at_server(
+    if private_tff.streams_structs(self) or not shared_layout.is_at_server(
       type_spec
     ):
       return False
-    num_large = shared_tensors.num_large(type_spec)
-    return num_large > 0 and shared_memory.has_room(num_large)
+    num_files = sum(shared_layout.may_have_file(type_spec))
+    return num_files > 0 and shared_memory.has_room(num_files)
 
   async def _send(self, comp: tff.Computation) -> Any:
     """Returns a computation in the worker."""
@@ -203,7 +197,7 @@ class SharingExecutor(resident_values.ResidentExecutor):
 
 def _is_large(value: Any, tensor_type: tff.TensorType) -> bool:
   """Returns whether a value is an array that is worth sharing."""
-  return sending.is_array(value, tensor_type) and shared_tensors.is_large(
+  return sending.is_array(value, tensor_type) and shared_layout.is_large(
     value.nbytes
   )
 
