@@ -140,6 +140,17 @@ def special_kind(path: pathlib.Path) -> str | None:
   return _KINDS.get(stat.S_IFMT(mode), _OF_NO_KIND)
 
 
+def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
+  """Yields each `special_kind` in a folder, after the path of whatever it is.
+
+  Raises:
+    OSError: If nobody can tell.
+  """
+  for path in folder.rglob("*"):
+    if kind := special_kind(path):
+      yield path, kind
+
+
 def write(path: pathlib.Path, text: str) -> None:
   """Writes a text file in UTF-8, in the place of one that may be there.
 

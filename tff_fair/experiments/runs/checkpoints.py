@@ -78,10 +78,9 @@ def check(state: pathlib.Path) -> bool:
     RunError: If a file cannot be read at present.
   """
   try:
-    for file in state.rglob("*"):
-      if kind := files.special_kind(file):
-        # To read it may never end.
-        raise DamageError(state, f"{file.name} is a {kind}")
+    for file, kind in files.special_files(state):
+      # To read it may never end.
+      raise DamageError(state, f"{file.name} is a {kind}")
     if (state / CHECKSUMS).exists():
       _check_against(state, _read_checksums(state))
       return True

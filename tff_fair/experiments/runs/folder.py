@@ -143,6 +143,7 @@ class RunFolder:
     """
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
+      special = [*files.special_files(self.path)] if has_config else []
     except OSError as error:
       raise _unusable(self.path, error) from error
     if is_finished:
@@ -156,13 +157,12 @@ class RunFolder:
         f"{self.path}: holds {found[0]} of no run that could go on; choose "
         "another folder, or move it away."
       )
-    for path in self.path.rglob("*") if has_config else ():
+    for path, kind in special:
       # A run that is killed or copied leaves none. To read it may never end.
-      if kind := files.special_kind(path):
-        raise RunError(
-          f"{self.path}: {path.relative_to(self.path)} is a {kind}, no file of "
-          "a run; nothing was changed. Put the file back that was there."
-        )
+      raise RunError(
+        f"{self.path}: {path.relative_to(self.path)} is a {kind}, no file of a "
+        "run; nothing was changed. Put the file back that was there."
+      )
 
   def check_usable(self) -> None:
     """Checks what can be known of the folder before anything slow is done.
