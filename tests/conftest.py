@@ -36,6 +36,7 @@ TIERS = {
   "client_works/seeded_draws_test.py": "pure",
   "examples/clusters_test.py": "pure",
   "experiments/exporting/export_test.py": "program",
+  "experiments/importing_test.py": "program",
   "experiments/interruption_test.py": "program",
   "experiments/training/exclusion_test.py": "pure",
   "experiments/training/message_limits_test.py": "pure",

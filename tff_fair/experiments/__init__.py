@@ -10,7 +10,7 @@ TensorFlow is imported when something trains.
 import importlib
 import typing
 
-from tff_fair.experiments import garbage
+from tff_fair.experiments import importing
 from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.runs.finding import open_run
 from tff_fair.experiments.runs.run import Run
@@ -44,7 +44,7 @@ else:
   def __getattr__(name: str) -> object:
     """Imports the function or class of that name."""
     if name in _MODULES:
-      with garbage.uncollected():
+      with importing.quick():
         module = importlib.import_module(_MODULES[name])
       return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,8 +14,6 @@ their dimensions, and wrong labels from right ones by their losses. Choices:
 import warnings
 
 import numpy as np
-from sklearn import exceptions
-from sklearn import mixture as sklearn_mixture
 
 _LEAST_VARIANCE = 1e-6  # After standardization.
 _TOLERANCE = 1e-8  # Of the mean log-likelihood.
@@ -47,9 +45,12 @@ def _is_upper(numbers: np.ndarray) -> np.ndarray:
   spread = scaled.std()
   if spread == 0:
     return np.zeros(len(numbers), bool)
+  # Every run imports this module; few need scikit-learn, which takes long.
+  from sklearn import exceptions, mixture  # noqa: PLC0415
+
   points = ((scaled - scaled.mean()) / spread)[:, np.newaxis]
   start = _two_means(points[:, 0])
-  fitted = sklearn_mixture.GaussianMixture(
+  fitted = mixture.GaussianMixture(
     2,
     tol=_TOLERANCE,
     reg_covar=_LEAST_VARIANCE,

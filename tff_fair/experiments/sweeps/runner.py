@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import tqdm
 
 from tff_fair import files
-from tff_fair.experiments import amounts, garbage, interruption
+from tff_fair.experiments import amounts, garbage, importing, interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import fairness_table, finding
 from tff_fair.experiments.runs.folder import RunFolder
@@ -67,7 +67,7 @@ def train(
     **options: As `running.run` takes them.
   """
   # Imports TensorFlow, unless this process is a fork that has it.
-  with garbage.uncollected():
+  with importing.quick():
     from tff_fair.experiments.training import running  # noqa: PLC0415
   garbage.spare_what_stays()
 

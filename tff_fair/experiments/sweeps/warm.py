@@ -1,8 +1,8 @@
 """The slow imports of a run, for processes to fork from."""
 
-from tff_fair.experiments import garbage
+from tff_fair.experiments import garbage, importing
 
-with garbage.uncollected():
+with importing.quick():
   import matplotlib.figure  # noqa: F401
   import sklearn.datasets  # noqa: F401
   import tensorflow_federated  # noqa: F401

@@ -58,17 +58,16 @@ class RowsReleaseManager(tff.program.ReleaseManager):
 
 
 class _PlotsAhead(tff.program.ReleaseManager):
-  """Gets ready to draw as soon as there is a curve to draw.
+  """Gets ready to draw with the first evaluation, that before training.
 
   The loop releases while it computes the next round, which mostly waits for the
   worker; at the end of the run, nothing would hide the time.
   """
 
   async def release(self, value: object, key: int) -> None:
-    """Imports what drawing needs, after the evaluation before training."""
-    del value
-    if key:
-      plots.prepare()
+    """Imports what drawing needs, once."""
+    del value, key
+    plots.prepare()
 
 
 def open_releases(
