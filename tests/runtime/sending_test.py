@@ -1,4 +1,4 @@
-"""Tests of what is sent to a worker: the very messages of TFF."""
+"""Tests of what is sent to a worker and comes back: TFF's very messages."""
 
 import collections
 import resource
@@ -35,7 +35,7 @@ def message_of(value, type_spec):
   return message
 
 
-@pytest.mark.parametrize(
+VALUES = pytest.mark.parametrize(
   ("value", "type_spec"),
   [
     (np.ones([4, 3], np.float32), FLOATS),
@@ -65,10 +65,33 @@ def message_of(value, type_spec):
   ],
   ids=str,
 )
+
+
+@VALUES
 def test_a_message_is_that_of_tff(value, type_spec):
   type_spec = tff.to_type(type_spec)
   expected, _ = tff.framework.serialize_value(value, type_spec)
   assert message_of(value, type_spec) == expected
+
+
+def described(value):
+  if isinstance(value, tff.structure.Struct):
+    return [(n, described(v)) for n, v in tff.structure.iter_elements(value)]
+  if isinstance(value, list):
+    return [*map(described, value)]
+  return type(value), getattr(value, "dtype", None), np.asarray(value).tolist()
+
+
+@VALUES
+def test_a_message_is_read_as_by_tff(value, type_spec):
+  type_spec = tff.to_type(type_spec)
+  message, _ = tff.framework.serialize_value(value, type_spec)
+  if isinstance(type_spec, tff.FederatedType) and not message.federated.value:
+    with pytest.raises(ValueError, match="no data"):
+      sending.read(message, type_spec)
+    return
+  expected, _ = tff.framework.deserialize_value(message, type_spec)
+  assert described(sending.read(message, type_spec)) == described(expected)
 
 
 def test_datasets_are_sent():

@@ -156,11 +156,11 @@ def send(
 
 
 def fetch(
-  executor: tff.framework.RemoteExecutor, value: remote_executor.RemoteValue
+  executor: tff.framework.RemoteExecutor, reference: executor_pb2.ValueRef
 ) -> executor_pb2.Value:
   """Returns a value of the worker as the message in which it comes."""
   request = executor_pb2.ComputeRequest(
-    executor=executor._executor_id, value_ref=value.reference
+    executor=executor._executor_id, value_ref=reference
   )
   return executor._stub.compute(request).value
 

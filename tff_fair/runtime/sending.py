@@ -30,7 +30,7 @@ class Kept:
 
   def value(self) -> Any:
     """Returns the value as executors return it."""
-    return tff.framework.deserialize_value(self.message, self.type_spec)[0]
+    return read(self.message, self.type_spec)
 
 
 class SendingExecutor(tff.framework.RemoteExecutor):
@@ -53,6 +53,12 @@ class SendingExecutor(tff.framework.RemoteExecutor):
     write(request.value, value, tff.to_type(type_spec))
     return private_tff.send(self, request, type_spec)
 
+  async def _compute(self, value_ref: Any, type_spec: tff.Type) -> Any:
+    """Returns a value of the worker."""
+    if private_tff.streams_structs(self):
+      return await super()._compute(value_ref, type_spec)
+    return read(private_tff.fetch(self, value_ref), type_spec)
+
   async def keep(self, value: Any) -> Any:
     """Returns a value of the worker for `create_value`, of any executor.
 
@@ -60,7 +66,31 @@ class SendingExecutor(tff.framework.RemoteExecutor):
     """
     if private_tff.streams_structs(self):
       return await value.compute()
-    return Kept(private_tff.fetch(self, value), value.type_signature)
+    return Kept(private_tff.fetch(self, value.reference), value.type_signature)
+
+
+def read(message: executor_pb2.Value, type_spec: tff.Type) -> Any:
+  """Returns a value as executors return it, read from its message.
+
+  TFF makes the types of all parts anew, and looks whether they fit.
+
+  Args:
+    message: The value.
+    type_spec: Its type.
+  """
+  if isinstance(type_spec, tff.FederatedType) and message.federated.value:
+    members = message.federated.value
+    if type_spec.all_equal:
+      return read(members[0], type_spec.member)
+    return [read(member, type_spec.member) for member in members]
+  if isinstance(type_spec, tff.StructType):
+    return tff.structure.Struct(
+      (element.name or None, read(element.value, element_type))
+      for element, element_type in zip(
+        message.struct.element, type_spec, strict=True
+      )
+    )
+  return tff.framework.deserialize_value(message, type_spec)[0]
 
 
 def write(message: executor_pb2.Value, value: Any, type_spec: tff.Type) -> None:

@@ -44,7 +44,7 @@ class _KeptInFiles(sending.Kept):
 
   def value(self) -> Any:
     """Returns the value; its arrays are views of the files."""
-    sent, _ = tff.framework.deserialize_value(self.message, self.leaves_type)
+    sent = sending.read(self.message, self.leaves_type)
     tensors = shared_layout.unpacked(sent, self.files, self.type_spec)
     return shared_layout.structured(iter(tensors), self.type_spec)
 
@@ -163,7 +163,7 @@ class SharingExecutor(resident_values.ResidentExecutor):
     arg = private_tff.pair(self, value_ref, type_spec, paths)
     written = await super().create_call(writer, arg)
     return _KeptInFiles(
-      private_tff.fetch(self, written),
+      private_tff.fetch(self, written.reference),
       type_spec,
       [file if file is not None and file.num_bytes else None for file in files],
       written.type_signature,
