@@ -116,7 +116,8 @@ LAYERS = {
   "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.moved")),
   "tff_fair.rules": Layer(("tff_fair.methods", "tff_fair.moved")),
   "tff_fair.experiments": Layer(
-    ("tff_fair", "tasks"), (*WITHOUT_FLAGS, *EVENTS, *EXTRAS)
+    ("tff_fair", "tasks"),
+    (*WITHOUT_FLAGS, "tensorflow_probability", *EVENTS, *EXTRAS),
   ),
   "tff_fair": Layer(("tff_fair",)),
   "tasks": Layer(
