@@ -16,8 +16,6 @@ def quick() -> Iterator[None]:
   asks for them, but only if it comes before TensorFlow.
   """
   if "tensorflow" not in sys.modules:
-    # Whoever needs it will say that it is missing.
-    with contextlib.suppress(ImportError):
-      import tensorflow_probability  # noqa: F401, PLC0415
+    import tensorflow_probability  # noqa: F401, PLC0415
   with garbage.uncollected():
     yield
