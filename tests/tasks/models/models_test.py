@@ -109,6 +109,9 @@ def _baseline(model_id, only_digits):
   [("cnn", "cnn"), ("cnn_dropout", "cnn_dropout"), ("mlp", "2nn")],
 )
 def test_emnist_models_are_those_of_the_baselines(model, model_id, only_digits):
+  # Keras clips probabilities below 1e-7, and so the baselines' loss. There are
+  # weights that give such.
+  tf.keras.utils.set_random_seed(0)
   baseline = _baseline(model_id, only_digits)
   task = tasks.load(
     "emnist_character", synthetic=True, only_digits=only_digits, model=model
