@@ -53,6 +53,23 @@ def test_a_table_that_an_earlier_version_began_keeps_its_columns(tmp_path):
   )
 
 
+def test_a_table_without_its_first_title_is_told_in_one_line(tmp_path):
+  path = tmp_path / "cohorts.csv"
+  path.write_bytes(b"sound,client_id,loss\r\n3,7,0.5\r\n")
+  with pytest.raises(RunError, match=r"cohorts\.csv has rows without a round"):
+    release.count_rows(path)
+
+
+def test_a_table_goes_on_with_the_columns_of_runs_alone(tmp_path):
+  path = tmp_path / "cohorts.csv"
+  content = b"round,cliant_id,loss\r\n3,7,0.5\r\n"
+  path.write_bytes(content)
+  columns = {"client_id": np.array([2]), "loss": np.array([1.0])}
+  with pytest.raises(RunError, match=r"cohorts\.csv: has a column 'cliant_id'"):
+    release_to(release.RowsReleaseManager(path), (4, columns))
+  assert path.read_bytes() == content
+
+
 def test_a_cell_of_nothing_is_empty(tmp_path):
   path = tmp_path / "cohorts.csv"
   columns = {"client_id": np.array([0, 2]), "loss": np.array([None, 0.5])}

@@ -43,6 +43,9 @@ class RowsReleaseManager(tff.program.ReleaseManager):
 
     A cell that is `None` is left empty. A file that an earlier version began
     keeps the columns that it has.
+
+    Raises:
+      RunError: If the file has a column that is not of this table.
     """
     with self._path.open("a+", newline="") as file:
       writer = csv.writer(file)
@@ -52,6 +55,11 @@ class RowsReleaseManager(tff.program.ReleaseManager):
       else:
         file.seek(0)
         names = [n for n in next(csv.reader(file)) if n != ROUND]
+        for unknown in (n for n in names if n not in value):
+          raise RunError(
+            f"{self._path}: has a column {unknown!r}, which runs do not write; "
+            "put the file back as it was."
+          )
         file.seek(0, os.SEEK_END)
       columns = (np.asarray(value[name]).tolist() for name in names)
       writer.writerows([key, *row] for row in zip(*columns, strict=True))
@@ -285,6 +293,8 @@ def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
   if rows and not rows[-1].endswith(b"\n"):
     rows.pop()
   try:
+    if rows and header.split(b",")[0].strip() != ROUND.encode():
+      raise ValueError("The first column is not the round.")
     return header, [(int(row.split(b",")[0]), row) for row in rows]
   except ValueError as error:
     raise RunError(
