@@ -143,7 +143,8 @@ class RunFolder:
     """
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
-      special = [*files.special_files(self.path)] if has_config else []
+      goes_on = has_config and not is_finished
+      special = [*files.special_files(self.path)] if goes_on else []
     except OSError as error:
       raise _unusable(self.path, error) from error
     if is_finished:
