@@ -1,6 +1,6 @@
 """Looks for hostile input that escapes: a traceback, or more than one line.
 
-  python -m benchmarks.fuzz --seconds=600 --what=flags,files,runs,clients
+  python -m benchmarks.fuzz --seconds=600 --what=flags,files,runs,models,clients
 
 Prints how many cases there were of each kind, how they ended, and what escaped;
 the exit status is 1 if anything did. The same seed gives the same cases, as
@@ -41,11 +41,19 @@ def _runs(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
   return runs.cases(rng, folder)
 
 
+def _models(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
+  # Likewise.
+  from benchmarks.fuzzing import models  # noqa: PLC0415
+
+  return models.cases(rng, folder)
+
+
 # A kind yields cases without end, from a random generator and an empty folder.
 KINDS: dict[str, Cases] = {
   "flags": flags.cases,
   "files": files.cases,
   "runs": _runs,
+  "models": _models,
   "clients": _clients,
 }
 

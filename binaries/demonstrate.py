@@ -33,7 +33,7 @@ def main(*names: str) -> None:
     try:
       found.save(path)
     except OSError as error:
-      raise command_line.UsageError(f"--output={path}: {error}") from error
+      raise command_line.UsageError(f"--output={error}") from error
     progress.say(f"{path}: written.")
   if not found.holds:
     sys.exit(1)

@@ -43,6 +43,10 @@ def _open() -> serving.Service:
       f"--{flag}: cannot listen there: {error.strerror or error}. Choose "
       "another address or port; --port=0 is a free one."
     ) from error
+  except UnicodeError as error:
+    raise command_line.UsageError(
+      f"--host={worker_flags.host()!a:.60}: is no name of a host: {error}."
+    ) from error
   except ValueError as error:
     raise command_line.UsageError(
       f"--memory_limit: {error}; give a higher limit."

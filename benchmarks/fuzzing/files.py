@@ -34,10 +34,13 @@ from tasks.formats import (
   sqlite_file,
 )
 from tff_fair.experiments import RunError, RunSpec, SpecError
+from tff_fair.experiments.auditing import results_file
+from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.sweeps import file as sweep_file
 
 _LABELS = np.arange(12, dtype=np.int32) % 3
 _SPLITS = ("train", "test")
+_ERRORS = (tasks.DataError, ArgumentError, RequestError, RunError, SpecError)
 _PLAY = b"First Citizen:\nSpeak.\n\nAll:\nSpeak, speak.\n\n" * 4
 _POST = (
   '<row Id="{0}" PostTypeId="1" CreationDate="201{0}-01-01T00:00:00.000" '
@@ -92,7 +95,7 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
 def _outcome(kind: Kind, content: bytes, folder: pathlib.Path) -> End:
   try:
     _read(kind, content, folder)
-  except (tasks.DataError, RequestError, RunError, SpecError) as error:
+  except _ERRORS as error:
     return one_line(str(error))
   except ValueError as error:
     # As `RunSpec.from_toml` and `tasks.load` say it.
@@ -130,6 +133,7 @@ def _kinds() -> list[Kind]:
     ),
     Kind("datasets/tags.tar.bz2", _tar, functools.partial(_unpack, 2)),
     Kind("tags.sqlite.lzma", _lzma, functools.partial(_unpack, 1)),
+    Kind("results.csv", _results, results_file.read),
     Kind("sweep.toml", _sweep, sweep_file.read),
     Kind("run.toml", _run, lambda path: RunSpec.from_toml(_text(path))),
   ]
@@ -213,6 +217,10 @@ def _tar() -> bytes:
 
 def _lzma() -> bytes:
   return lzma.compress(_sqlite())
+
+
+def _results() -> bytes:
+  return b"client,n,correct,loss\nnorth,40,10,0.5\nsouth,50,45,0.25\n"
 
 
 def _sweep() -> bytes:

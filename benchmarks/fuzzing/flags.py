@@ -4,42 +4,86 @@ import contextlib
 import io
 import pathlib
 import random
+import socket
 import types
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
 from absl import flags as absl_flags
 
 from benchmarks.fuzzing import damage
 from benchmarks.fuzzing.case import Case, End, EscapeError, one_line, short
-from binaries import command_line, compare, prepare_data, report, sweep, train
+from binaries import (
+  audit,
+  command_line,
+  compare,
+  demonstrate,
+  export,
+  prepare_data,
+  report,
+  sweep,
+  train,
+  worker,
+)
 from binaries.flags import (
+  audit_flags,
   compare_flags,
   data_flags,
+  demonstrate_flags,
+  export_flags,
   report_flags,
   run_flags,
   sweep_flags,
+  worker_flags,
 )
-from tff_fair.experiments import RunError
+from tff_fair import experiments
+from tff_fair.experiments import Audit, RunError, demonstrations
+from tff_fair.runtime import serving
 
-# Program, the groups of its flags, their namespace, words that are no flags,
-# and flags that keep it from starting work or the network.
-_PROGRAMS: tuple[
-  tuple[types.ModuleType, command_line.Groups, absl_flags.FlagValues, str, str],
-  ...,
-] = (
-  (train, run_flags.GROUPS, absl_flags.FLAGS, "", "list"),
-  (sweep, sweep.GROUPS, sweep_flags.NAMESPACE, "", "wandb"),
-  (compare, (compare_flags,), compare_flags.NAMESPACE, "RUN ...", ""),
-  (report, report.GROUPS, report_flags.NAMESPACE, "RUN ...", "watch"),
-  (
+_getaddrinfo = socket.getaddrinfo
+
+
+class _Program(NamedTuple):
+  """A program.
+
+  Attributes:
+    module: Its module.
+    groups: The groups of its flags.
+    namespace: Theirs.
+    arguments: What words that are no flags stand for.
+    never: Flags that have it wait, work or use the network.
+  """
+
+  module: types.ModuleType
+  groups: command_line.Groups
+  namespace: absl_flags.FlagValues
+  arguments: str = ""
+  never: Sequence[str] = ()
+
+  @property
+  def name(self) -> str:
+    """Its name."""
+    return self.module.__name__.rpartition(".")[2]
+
+
+_PROGRAMS = (
+  _Program(train, run_flags.GROUPS, absl_flags.FLAGS, never=["list"]),
+  _Program(sweep, sweep.GROUPS, sweep_flags.NAMESPACE, never=["wandb"]),
+  _Program(compare, (compare_flags,), compare_flags.NAMESPACE, "RUN ..."),
+  _Program(report, report.GROUPS, report_flags.NAMESPACE, "RUN ...", ["watch"]),
+  _Program(
     prepare_data,
     prepare_data.GROUPS,
     data_flags.NAMESPACE,
-    "",
-    "download",
+    never=["download"],
   ),
+  _Program(audit, audit.GROUPS, audit_flags.NAMESPACE),
+  _Program(export, export.GROUPS, export_flags.NAMESPACE, "RUN"),
+  _Program(
+    demonstrate, demonstrate.GROUPS, demonstrate_flags.NAMESPACE, "[NAME]"
+  ),
+  _Program(worker, worker.GROUPS, worker_flags.NAMESPACE),
 )
 _VALUES = (
   *("", " ", "=", "a=b", "=1", "--", "-", ",", "none", "None", "true", "é"),
@@ -61,19 +105,27 @@ _VALUES = (
   *("file.toml/x", "digits", "fedavg", "adafed", "leaf", "mean", "best", "sgd"),
   *("seed=1,2", "hparam.q=1", "hparam.q=nan", "task_option.num_clients=3"),
   *("total_rounds=1:5", "dropout=0:1:log"),
+  *("results.csv", "a.png", "a.keras", "~nobody/a.png", "\0.svg", "a\n.png"),
+  *("::1", "a..b", "fe80::1%eth9", "4G", "9" * 400 + "T", "folder/a.png"),
 )
 # Longer than a path may be, and than numbers that Python reads.
 _LONG = ("9" * 5000, "1" + "0" * 400, "seed=" + "9" * 5000, "x" * 70_000)
+_RESULTS = "client,n,correct\nnorth,40,10\nsouth,50,45\n"
 _PATHS = (
   "data_dir",
   "file",
   "flagfile",
+  "model",
   "output",
   "output_dir",
+  "results",
   "runs",
   "source",
 )
-_WORDS = ("absent", "", "--", "-x", "folder", "file.toml", "\0")
+_WORDS = (
+  *("absent", "", "--", "-x", "folder", "file.toml", "\0"),
+  *("adafed_figure_1", "9" * 5000),
+)
 
 
 def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
@@ -84,41 +136,34 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
     folder: An empty folder, in which the programs run.
   """
   (folder / "folder").mkdir()
+  (folder / "results.csv").write_text(_RESULTS)
   with contextlib.chdir(folder):
     while True:
-      module, groups, namespace, words, never = rng.choice(_PROGRAMS)
+      program = rng.choice(_PROGRAMS)
       content = damage.toml(rng)
-      arguments = _arguments(rng, groups, namespace, never.split())
-      if words:
+      arguments = _arguments(rng, program)
+      if program.arguments:
         arguments += rng.choices(_WORDS, k=rng.randrange(3))
-      if module is sweep:
+      if program.module is sweep:
         arguments += ["--dry_run", "--file=file.toml"][: rng.choice([1, 2])]
 
       def run(
-        module: types.ModuleType = module,
-        groups: command_line.Groups = groups,
-        namespace: absl_flags.FlagValues = namespace,
-        words: str = words,
+        program: _Program = program,
         arguments: Sequence[str] = tuple(arguments),
         content: bytes = content,
       ) -> End:
         pathlib.Path("file.toml").write_bytes(content)
-        return _outcome(module, groups, namespace, words, arguments)
+        return _outcome(program, arguments)
 
-      name = module.__name__.rpartition(".")[2]
-      yield Case(room=name, name=short(" ".join(arguments)), run=run)
+      yield Case(room=program.name, name=short(" ".join(arguments)), run=run)
 
 
-def _arguments(
-  rng: random.Random,
-  groups: command_line.Groups,
-  namespace: absl_flags.FlagValues,
-  never: Sequence[str],
-) -> list[str]:
+def _arguments(rng: random.Random, program: _Program) -> list[str]:
+  namespace = program.namespace
   names = [
     name
-    for name in sorted(command_line.flag_values(groups, namespace))
-    if name not in never
+    for name in sorted(command_line.flag_values(program.groups, namespace))
+    if name not in program.never
   ]
   arguments = []
   for _ in range(rng.choice([1, 1, 2, 3, 6])):
@@ -135,31 +180,25 @@ def _arguments(
   return arguments
 
 
-def _outcome(
-  module: types.ModuleType,
-  groups: command_line.Groups,
-  namespace: absl_flags.FlagValues,
-  words: str,
-  arguments: Sequence[str],
-) -> End:
-  """Runs a program in this process; training itself is left out."""
-  for name in namespace:
-    namespace[name].unparse()  # An earlier case may have set it.
+def _outcome(program: _Program, arguments: Sequence[str]) -> End:
+  """Runs a program in this process; what takes long is left out."""
+  for name in program.namespace:
+    program.namespace[name].unparse()  # An earlier case may have set it.
   stdout, stderr = io.StringIO(), io.StringIO()
   status: object = None
   with (
     contextlib.redirect_stdout(stdout),
     contextlib.redirect_stderr(stderr),
-    mock.patch.object(train, "experiments", _WITHOUT_RUNS),
+    _without_long_work(),
   ):
     try:
       command_line.run(
-        module.main,
-        description=str(module.__doc__),
-        groups=groups,
-        arguments=words,
-        argv=[f"{module.__name__.rpartition('.')[2]}.py", *arguments],
-        namespace=namespace,
+        program.module.main,
+        description=str(program.module.__doc__),
+        groups=program.groups,
+        arguments=program.arguments,
+        argv=[f"{program.name}.py", *arguments],
+        namespace=program.namespace,
       )
     except SystemExit as end:
       status = end.code
@@ -174,9 +213,30 @@ def _outcome(
   return one_line(lines[-1] if lines else "")
 
 
-def _no_run(*_: object, **__: object) -> NoReturn:
+@contextlib.contextmanager
+def _without_long_work() -> Iterator[None]:
+  """Has programs end where TensorFlow would load, or the network would ask."""
+  # To look `run` up in the real one would load TensorFlow.
+  without_runs = types.SimpleNamespace(run=_end, RunError=RunError)
+  with (
+    mock.patch.object(train, "experiments", without_runs),
+    mock.patch.object(audit, "audit", _audit),
+    mock.patch.object(demonstrations, "demonstrate", _end),
+    mock.patch.object(serving.Service, "_start", _end),
+    mock.patch.object(socket, "getaddrinfo", _numbers_of_hosts),
+  ):
+    yield
+
+
+def _end(*_: object, **__: object) -> NoReturn:
   raise SystemExit(0)
 
 
-# To look `run` up in the real one would load TensorFlow.
-_WITHOUT_RUNS = types.SimpleNamespace(run=_no_run, RunError=RunError)
+def _audit(**arguments: Any) -> Audit:
+  return experiments.audit(**arguments) if "results" in arguments else _end()
+
+
+def _numbers_of_hosts(host: str, *args: Any, **keywords: Any) -> Any:
+  """Asks no server for the names of hosts."""
+  keywords["flags"] = keywords.get("flags", 0) | socket.AI_NUMERICHOST
+  return _getaddrinfo(host, *args, **keywords)

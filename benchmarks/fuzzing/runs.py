@@ -25,8 +25,7 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
     rng: Draws them.
     folder: An empty folder to work in.
   """
-  sample = folder / "sample"
-  experiments.run(_SAMPLE, sample, progress=False)
+  sample = train(folder / "sample").path
   while True:
     seed = rng.getrandbits(32)
     yield Case(
@@ -34,6 +33,11 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
       name=f"seed {seed}",
       run=functools.partial(_outcome, sample, folder / "damaged", seed),
     )
+
+
+def train(path: pathlib.Path) -> experiments.Run:
+  """Returns a run that is small enough to be damaged often."""
+  return experiments.run(_SAMPLE, path, progress=False)
 
 
 def _outcome(sample: pathlib.Path, folder: pathlib.Path, seed: int) -> End:

@@ -4,6 +4,7 @@ import pathlib
 
 from absl import flags
 
+from binaries import command_line
 from binaries.command_line import UsageError
 
 # These flags share names, not meanings, with those of other programs.
@@ -30,11 +31,12 @@ def output() -> pathlib.Path | None:
   """Returns the file of the drawing, if there is to be one.
 
   Raises:
-    UsageError: If it is there already, or its name says no kind of drawing.
+    UsageError: If it is there already, or no path, or its name says no kind of
+      drawing.
   """
   if _OUTPUT.value is None:
     return None
-  path = pathlib.Path(_OUTPUT.value).expanduser()
+  path = command_line.path("output", _OUTPUT.value)
   if path.suffix not in _KINDS:
     raise UsageError(
       f"--output={path}: expected a file whose name ends in "

@@ -1,5 +1,6 @@
 """Worker: where it listens, and how long it lives."""
 
+import math
 import re
 
 from absl import flags
@@ -69,11 +70,14 @@ def memory_limit() -> int | None:
     return None
   text = _MEMORY_LIMIT.value.strip()
   match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-  if match is None or not float(match[1]):
+  found = 0.0
+  if match is not None:
+    found = float(match[1]) * _UNITS[match[2].upper()]
+  if not 0 < found < math.inf:
     raise UsageError(
       f"--memory_limit={text}: expected a number of bytes, such as 4G or 512M."
     )
-  return int(float(match[1]) * _UNITS[match[2].upper()])
+  return int(found)
 
 
 def ends_with_parent() -> bool:

@@ -128,7 +128,7 @@ def _from_pickle(
       name: np.asarray(batch[key], np.int64)
       for name, (key, _) in kind.labels.items()
     }
-  except (TypeError, KeyError, ValueError, OverflowError) as error:
+  except (TypeError, LookupError, ValueError, OverflowError) as error:
     raise DataError(
       f"{path}: is no CIFAR batch: expected data and "
       f"{', '.join(key.decode() for key, _ in kind.labels.values())}."

@@ -95,6 +95,9 @@ def test_a_reader_that_has_gone_leaves_no_traceback():
     (">/dev/full", 1, "catalog: cannot write its output: .* No space left"),
     (">&-", 0, ""),
     ("2>&- >/dev/null", 0, ""),
+    ("2>/dev/full", 0, ""),
+    (">/dev/full 2>/dev/full", 1, ""),
+    ("<&- >&- 2>&-", 0, ""),
     ("| cat", 0, ""),
   ],
 )
@@ -102,7 +105,9 @@ def test_the_output_may_be_full_closed_or_ascii(redirection, status, told):
   """A program without TensorFlow, as it starts in a second."""
   code = (
     "from binaries import command_line\n"
+    "from tff_fair.experiments import progress\n"
     "def main():\n"
+    "  progress.say('Progress of the work.')\n"
     "  print('3.2\\u00b0 ± 1 ' * 9000)\n"
     "command_line.run(main, description='', groups=(), argv=['catalog'])\n"
   )
@@ -116,8 +121,11 @@ def test_the_output_may_be_full_closed_or_ascii(redirection, status, told):
     timeout=60,
   )
   assert result.returncode == status, result.stderr
-  assert re.match(f"{told}.*$", result.stderr)
-  assert result.stderr.count("\n") == (1 if told else 0)
+  said = "" if "2>" in redirection else "Progress of the work.\n"
+  assert result.stderr.startswith(said)
+  error = result.stderr.removeprefix(said)
+  assert re.match(f"{told}.*$", error)
+  assert error.count("\n") == (1 if told else 0)
   assert result.stdout[:7] in ("", "3.2? ? ")
 
 

@@ -48,7 +48,10 @@ def test_a_demonstration_is_printed_and_drawn(program, tmp_path):
     (("nothing",), "'nothing': expected one demonstration of adafed_figure_1"),
     ((NAME, NAME), "expected one demonstration"),
     ((NAME, "--output=a.txt"), "--output=a.txt: expected a file whose name"),
-    ((NAME, "--output=no/such/a.png"), "--output=no/such/a.png: "),
+    ((NAME, "--output=/proc/no/a.png"), "is another name of an open"),
+    ((NAME, "--output=~no_such_user/a.png"), "there is no such home directory"),
+    ((NAME, f"--output={'a' * 300}.png"), "File name too long"),
+    ((NAME, "--output=a\0.png"), "is no path"),
   ],
 )
 def test_mistakes_are_one_line(program, words, said):

@@ -55,6 +55,29 @@ def test_what_belongs_to_another_user_is_not_read(path, monkeypatch):
   assert folder.read("a") is None
 
 
+def test_what_takes_the_place_of_the_folder_meanwhile_is_left_alone(
+  path, tmp_path, monkeypatch
+):
+  """Where others may write to the folder around it."""
+  precious = tmp_path / "precious"
+  precious.mkdir()
+  (precious / "file").write_bytes(bytes(1000))
+  folder = Folder(path, most_bytes=200)
+  folder.write("a", b"first")
+  fstat = os.fstat
+
+  def swap(descriptor):
+    monkeypatch.setattr(os, "fstat", fstat)
+    path.rename(tmp_path / "moved")
+    path.symlink_to(precious)
+    return fstat(descriptor)
+
+  monkeypatch.setattr(os, "fstat", swap)
+  folder.write("b", b"second")
+  assert [file.name for file in precious.iterdir()] == ["file"]
+  assert {p.name for p in (tmp_path / "moved").iterdir()} == {"a", "b"}
+
+
 def test_links_are_not_followed(path, tmp_path):
   folder = Folder(path)
   folder.write("a", b"content")
@@ -125,7 +148,7 @@ def test_a_full_disk_leaves_nothing(path, monkeypatch):
   folder = Folder(path)
   folder.write("a", b"content")
 
-  def fail(*_):
+  def fail(*_, **__):
     raise OSError(28, "No space left on device")
 
   monkeypatch.setattr(os, "replace", fail)

@@ -100,3 +100,7 @@ def test_the_command_line_gives_what_is_no_default():
     "--workers=a:1,b:2",
   ]
   assert spec_text.command(RunSpec()) == "python -m binaries.train"
+  options = {"compilation_cache": False, "engine": None, "round_timeout": 7.5}
+  assert spec_text.command(RunSpec(), options=options).endswith(
+    "binaries.train --nocompilation_cache --round_timeout=7.5"
+  )

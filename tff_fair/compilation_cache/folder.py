@@ -11,7 +11,7 @@ import hashlib
 import os
 import pathlib
 import stat
-import tempfile
+import uuid
 from collections.abc import Iterator
 
 _MOST_BYTES = 256 * 2**20
@@ -60,17 +60,22 @@ class Folder:
       return
     with contextlib.suppress(OSError):
       self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-      with self._opened():
-        # Readable for the user alone; another program may write the same.
-        descriptor, unfinished = tempfile.mkstemp(dir=self._path)
+      # By its descriptor: where others may write to the folder around it, the
+      # path may lead to another one by now.
+      with self._opened() as folder:
+        # Another program may write the same.
+        unfinished = f"{name}.{uuid.uuid4().hex}"
+        descriptor = os.open(
+          unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder
+        )
         try:
           with open(descriptor, "wb") as file:
             file.write(hashlib.sha256(content).digest() + content)
-          os.replace(unfinished, self._path / name)
+          os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
-          os.unlink(unfinished)
+          os.unlink(unfinished, dir_fd=folder)
           raise
-        self._remove_old()
+        self._remove_old(folder)
 
   @contextlib.contextmanager
   def _opened(self) -> Iterator[int]:
@@ -88,17 +93,20 @@ class Folder:
     finally:
       os.close(descriptor)
 
-  def _remove_old(self) -> None:
+  def _remove_old(self, folder: int) -> None:
     """Removes the files that take too much room together."""
     files = sorted(
-      ((entry.stat(), entry.path) for entry in os.scandir(self._path)),
+      (
+        (os.stat(name, dir_fd=folder, follow_symlinks=False), name)
+        for name in os.listdir(folder)
+      ),
       key=lambda file: file[0].st_mtime_ns,
     )
     excess = sum(status.st_size for status, _ in files) - self._most_bytes
-    for status, path in files:
+    for status, name in files:
       if excess <= 0:
         return
-      os.unlink(path)
+      os.unlink(name, dir_fd=folder)
       excess -= status.st_size
 
 

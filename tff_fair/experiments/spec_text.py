@@ -107,7 +107,10 @@ def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
 
 
 def command(
-  spec: RunSpec, output_dir: str | None = None, workers: Sequence[str] = ()
+  spec: RunSpec,
+  output_dir: str | None = None,
+  workers: Sequence[str] = (),
+  options: Mapping[str, object] | None = None,
 ) -> str:
   """Returns the command line of a run: what differs from the defaults.
 
@@ -115,6 +118,8 @@ def command(
     spec: The run.
     output_dir: The folder that the user chose, if any.
     workers: The addresses of TFF workers.
+    options: How it is computed, as `experiments.run` takes it; those that are
+      `None` or `True`, as by default, are left out.
   """
   values = texts(spec)
   if output_dir is not None:
@@ -122,6 +127,11 @@ def command(
   if workers:
     values["workers"] = typed_values.text(list(workers))
   words = [flag(name, text) for name, text in values.items()]
+  for name, value in (options or {}).items():
+    if value is False:
+      words.append(f"--no{name}")
+    elif value is not None and value is not True:
+      words.append(flag(name, str(value)))
   return shlex.join(["python", "-m", "binaries.train", *words])
 
 

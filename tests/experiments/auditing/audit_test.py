@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from tff_fair import experiments, metrics
+from tff_fair.experiments.auditing import audit
 
 
 def results(tmp_path, clients, column="correct"):
@@ -103,6 +104,14 @@ def test_nothing_is_overwritten_unasked(tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(experiments.RunError, match="is no folder"):
     found.write(tmp_path / "file")
+
+
+def test_a_folder_that_nobody_may_write_to_is_refused_before_the_work(
+  tmp_path,
+):
+  (tmp_path / "file").touch()
+  with pytest.raises(experiments.RunError, match="cannot be written to"):
+    audit.check_folder(tmp_path / "file" / "audit", overwrite=True)
 
 
 def test_a_long_list_of_clients_is_cut_on_the_page_alone(tmp_path):

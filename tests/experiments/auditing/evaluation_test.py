@@ -1,6 +1,7 @@
 """Tests of audits of models, on a small task against plain NumPy."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pandas as pd
@@ -203,6 +204,9 @@ def test_bad_models_and_tasks_are_one_line(tmp_path):
   (tmp_path / "m.keras").write_text("no model")
   with pytest.raises(ValueError, match="cannot be loaded as a Keras model"):
     experiments.audit(tmp_path / "m.keras", make_task())
+  os.mkfifo(tmp_path / "pipe.keras")
+  with pytest.raises(ValueError, match="is a pipe, no file"):
+    experiments.audit(tmp_path / "pipe.keras", make_task())
   with pytest.raises(ValueError, match=r"holds no saved_model\.pb"):
     experiments.audit(tmp_path, make_task())
   broken = dense(3)

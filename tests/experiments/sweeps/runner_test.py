@@ -75,7 +75,7 @@ def test_nothing_is_said_without_progress(tmp_path, capfd):
 def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
   specs = SPEC.vary(seed=[7, 8, 0])
   with pytest.raises(RunError) as error:
-    sweep(specs, tmp_path)
+    sweep(specs, tmp_path, round_timeout=7.5, worker_data="my data")
   said = str(error.value)
   assert "2 of 3 runs failed; the same call tries them again." in said
   log = tmp_path / "fedavg-seed=7.log"
@@ -85,7 +85,9 @@ def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
   shown = capsys.readouterr().err
   assert "1/3 fedavg-seed=7: FAILED (status 2, " in shown
   assert "2/3 fedavg-seed=8: FAILED (killed by signal 9, " in shown
-  assert "--seed=7" in shown[shown.index("alone: ") :]
+  alone = shown[shown.index("alone: ") :].partition("\n")[0]
+  assert "--seed=7" in alone
+  assert alone.endswith(" --round_timeout=7.5 '--worker_data=my data'")
 
 
 def test_all_runs_are_computed_as_the_user_of_python_says(tmp_path):

@@ -226,7 +226,8 @@ def test_of_the_best_states_those_of_saved_rounds_are_kept(folder):
   manager = release.open_best_checkpoints(folder)
   for version in (2, 4, 9):
     asyncio.run(manager.save({"weights": np.arange(3.0)}, version))
-  release.remove_later_best_states(folder, 8, keeps_aside=False)
+  later = release.later_best_states(folder, 8)
+  release.remove_states(folder, later, keeps_aside=False)
   kept = [path.name for path in folder.best_checkpoint.iterdir()]
   assert kept == [release.best_checkpoint(folder, 4).name]
   loaded = asyncio.run(

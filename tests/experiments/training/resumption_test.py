@@ -71,6 +71,11 @@ def go_back(folder, rounds_per_evaluation=2):
   )
 
 
+def leave_what_a_kill_leaves(folder):
+  """Leaves a table that the killed run was writing."""
+  (folder.path / "metrics.csv_temp1234").write_text(table(1))
+
+
 def everything_in(path):
   """Returns the contents of all files by their paths below one."""
   return {
@@ -82,6 +87,7 @@ def everything_in(path):
 
 def check_stops(folder, match):
   """Checks that the run stops in a line, and changes nothing."""
+  leave_what_a_kill_leaves(folder)
   before = everything_in(folder.path)
   with pytest.raises(RunError, match=match) as info:
     go_back(folder)
@@ -106,6 +112,12 @@ def test_a_killed_run_goes_on_from_its_last_state(folder, capsys):
   check_whole(folder, 6)
   assert release.saved_rounds(folder) == [3, 6]
   assert capsys.readouterr().err == ""
+
+
+def test_what_a_kill_left_goes_as_the_run_goes_on(folder):
+  leave_what_a_kill_leaves(folder)
+  assert go_back(folder) == 6
+  assert not list(folder.path.glob("*_temp*"))
 
 
 def test_a_new_run_begins(tmp_path):
@@ -335,6 +347,14 @@ def test_an_evaluation_before_training_that_lost_rows_is_missed(folder, rows):
   shutil.rmtree(folder.checkpoints / "program_state_6")
   with pytest.raises(RunError, match=r"of the . rows of round 0"):
     go_back(folder, rounds_per_evaluation=4)
+
+
+def test_best_states_that_nobody_can_list_change_nothing(folder):
+  shutil.rmtree(folder.best_checkpoint)
+  folder.best_checkpoint.write_text("no folder")
+  # Of round 6, so that it would be set aside.
+  (folder.checkpoints / "program_state_6" / "saved_model.pb").unlink()
+  check_stops(folder, "best_checkpoint: cannot be read: Not a directory")
 
 
 def test_a_best_state_that_the_run_never_saved_comes_again(folder):

@@ -1,8 +1,10 @@
 """Tests of clients' data in files that lie at the workers."""
 
+import contextlib
 import hashlib
 import json
 import os
+import signal
 import zipfile
 
 import numpy as np
@@ -13,7 +15,13 @@ import tff_fair
 from tff_fair import experiments
 from tff_fair.experiments import SpecError
 from tff_fair.experiments.training import client_data, task_loading
-from tff_fair.experiments.worker_data import checking, half, index, writing
+from tff_fair.experiments.worker_data import (
+  at_host,
+  checking,
+  half,
+  index,
+  writing,
+)
 
 A_PIPE = b"a pipe"
 SPEC = experiments.RunSpec(
@@ -57,7 +65,7 @@ def write_index(folder, content):
   (folder / index.INDEX).write_bytes(text)
   version = hashlib.sha256(text).hexdigest().encode()
   for path in folder.glob("*.bin"):
-    rows = path.read_bytes()[: -index.VERSION_BYTES]
+    rows = path.read_bytes()[: -at_host.VERSION_BYTES]
     path.write_bytes(rows + version)
 
 
@@ -160,6 +168,65 @@ def test_this_machine_waits_for_no_pipe(copied):
   os.mkfifo(path)
   with pytest.raises(SpecError, match=r"machine: .*test_x\.bin is no file"):
     checking.check(copied)
+
+
+def test_a_pipe_at_a_worker_is_waited_for_some_time(copied, monkeypatch):
+  monkeypatch.setattr(checking, "_SECONDS_TO_READ", 1.0)
+  path = copied.folder / "test_x.bin"
+  path.unlink()
+  os.mkfifo(path)
+  with (
+    tff_fair.runtime.start_worker(private=False) as worker,
+    pytest.raises(SpecError, match="be read in time, as a pipe") as caught,
+  ):
+    checking.check(copied, [worker.address])
+  assert f"{worker.address}: {path} cannot" in str(caught.value)
+
+
+def test_a_worker_that_freezes_at_the_check_is_one_line(copied, monkeypatch):
+  monkeypatch.setattr(checking, "_SECONDS_TO_READ", 1.0)
+  exists = checking._exists
+
+  def freeze(path):
+    os.kill(worker.pid, signal.SIGSTOP)
+    return exists(path)
+
+  monkeypatch.setattr(checking, "_exists", freeze)
+  with (
+    tff_fair.runtime.start_worker(private=False) as worker,
+    pytest.raises(SpecError, match="does not answer for 10 s") as caught,
+  ):
+    checking.check(copied, [worker.address])
+  assert worker.address in str(caught.value)
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_wrong_label_is_named_with_its_place(copied, tmp_path, is_remote):
+  path = copied.folder / "train_y.bin"
+  client = copied.client("train", 2)
+  content = bytearray(path.read_bytes())
+  (file,) = [f for f in copied.files("train") if f.name == path.name]
+  size = np.dtype(file.dtype).itemsize
+  content[(client.first_row + 3) * size] = 77
+  path.write_bytes(content)
+  with contextlib.ExitStack() as stack:
+    stack.callback(tff_fair.runtime.use_local)
+    workers, host = [], "this machine"
+    if is_remote:
+      worker = stack.enter_context(tff_fair.runtime.start_worker(private=False))
+      workers, host = [worker.address], worker.address
+    with pytest.raises(SpecError) as caught:
+      experiments.run(
+        SPEC,
+        tmp_path / "run",
+        progress=False,
+        worker_data=copied.folder,
+        workers=workers,
+      )
+  (line,) = str(caught.value).splitlines()
+  name = copied.client_names[2]
+  assert f"{host}: {path} has the label 77 in row 4 of client {name}, " in line
+  assert "the classes are 0 to 9" in line
 
 
 @pytest.mark.parametrize(

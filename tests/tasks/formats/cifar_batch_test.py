@@ -1,5 +1,6 @@
 import pickle
 
+import numpy as np
 import pytest
 
 import tasks
@@ -20,6 +21,7 @@ class _Malicious:
     (b"", "no pickle"),
     (b"<html>", "no pickle"),
     (pickle.dumps(3), "expected data and labels"),
+    (pickle.dumps(np.zeros(3)), "expected data and labels"),
     (pickled(data=pixels(1)), "expected data and labels"),
     (pickled(data=pixels(1), labels=["cat"]), "expected data and labels"),
     (pickled(data=pixels(1), labels=[1, 2]), r"uint8\[1, 3072\], expected"),

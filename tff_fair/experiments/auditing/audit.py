@@ -24,6 +24,7 @@ from tff_fair.experiments.auditing import (
 )
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.runs.folder import RunFolder
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -172,11 +173,12 @@ def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that an audit may be written into a folder.
 
   Raises:
-    RunError: If it is no folder, or holds one of the files already and nobody
-      allows to replace it.
+    RunError: If it is no folder, or nobody may write to it, or it holds one of
+      the files already and nobody allows to replace it.
   """
   if os.path.lexists(folder) and not folder.is_dir():
     raise RunError(f"{folder}: is no folder; name another.")
+  RunFolder(folder).check_writable()
   for name in (CLIENTS, SUMMARY, PAGE):
     if os.path.lexists(folder / name) and not overwrite:
       raise RunError(

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import tasks
+from tff_fair import files
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 
 Columns = Mapping[str, np.ndarray]
@@ -139,6 +140,8 @@ def _load(path: pathlib.Path) -> Model:
 
   if not path.exists():
     raise problem("there is no such file or folder.")
+  if kind := files.special_kind(path):  # To read it may never end.
+    raise problem(f"is a {kind}, no file.")
   if path.is_dir() and not (path / "saved_model.pb").exists():
     raise problem(
       "holds no saved_model.pb; name a .keras file, or the folder of a "

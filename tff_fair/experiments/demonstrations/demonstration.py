@@ -5,6 +5,8 @@ import pathlib
 import typing
 from collections.abc import Callable, Sequence
 
+from tff_fair import files
+
 if typing.TYPE_CHECKING:
   import numpy as np
   from matplotlib.axes import Axes
@@ -83,11 +85,15 @@ class Demonstration:
     """Writes the drawing.
 
     Args:
-      path: A file whose name ends in .png, .svg or .pdf.
+      path: A file whose name ends in .png, .svg or .pdf; it replaces another.
+
+    Raises:
+      OSError: If it cannot be written.
     """
     # No pyplot: it would look for a display.
     from matplotlib import figure  # noqa: PLC0415
 
     drawing = figure.Figure(figsize=(9, 4), layout="constrained")
     self.draw(drawing)
-    drawing.savefig(path, dpi=_DOTS_PER_INCH)
+    with files.replacement(path, overwrite=True) as staged:
+      drawing.savefig(staged, dpi=_DOTS_PER_INCH)

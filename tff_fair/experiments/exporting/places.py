@@ -136,12 +136,14 @@ def _is_export(folder: pathlib.Path) -> bool:
     )
   if not (folder / INDEX).is_file():
     return False
-  with (folder / INDEX).open(newline="") as file:
-    header, *rows = csv.reader(file)
+  with (folder / INDEX).open(encoding="utf-8", newline="") as file:
+    try:
+      rows = [tuple(row) for row in csv.reader(file) if row]
+    except (csv.Error, UnicodeDecodeError):
+      return False
   ours = {INDEX, *(row[-1] for row in rows)}
   return (
-    tuple(header) == INDEX_COLUMNS
-    and {p.name for p in folder.iterdir()} <= ours
+    rows[:1] == [INDEX_COLUMNS] and {p.name for p in folder.iterdir()} <= ours
   )
 
 

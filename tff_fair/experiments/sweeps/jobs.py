@@ -4,7 +4,7 @@ import io
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tasks import DataError
@@ -32,6 +32,7 @@ class Job(NamedTuple):
     workers: The hosts that compute it; none means this one.
     train: Trains a run: takes its spec, folder and workers.
     describe: Returns the line that tells of a mistake of the user.
+    options: How it is computed, for the command line that does the same.
   """
 
   name: str
@@ -41,6 +42,7 @@ class Job(NamedTuple):
   workers: Sequence[str]
   train: Callable[[RunSpec, pathlib.Path, Sequence[str]], object]
   describe: Callable[[Exception], str] = str
+  options: Mapping[str, object] | None = None
 
 
 class Ended(NamedTuple):

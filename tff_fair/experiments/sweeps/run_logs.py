@@ -22,7 +22,7 @@ def tell(ended: Ended) -> str:
       f"{job.name}: {pruned if run.is_pruned else ''}"
       f"{run.score.describe(found)} ({time})"
     )
-  alone = spec_text.command(job.spec, str(job.path), job.workers)
+  alone = spec_text.command(job.spec, str(job.path), job.workers, job.options)
   return (
     f"{job.name}: FAILED ({ended.how}, {time}): {last_line(job.log)}\n"
     f"  log: {job.log}\n  alone: {alone}"

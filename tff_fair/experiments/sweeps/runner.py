@@ -243,6 +243,7 @@ class Runner:
       train=functools.partial(train, **self.options, **options),
       workers=run.workers,
       describe=self.describe,
+      options=self.options,
     )
 
   def say(self, text: str, bar: tqdm.tqdm | None = None) -> None:

@@ -7,7 +7,7 @@ import logging
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -220,23 +220,34 @@ def find_damage(folder: RunFolder, round_num: int) -> str | None:
   return None
 
 
-def remove_later_best_states(
-  folder: RunFolder, last_round: int, *, keeps_aside: bool
+def later_best_states(folder: RunFolder, last_round: int) -> list[pathlib.Path]:
+  """Returns the states at best evaluations after a round.
+
+  Raises:
+    RunError: If nobody can look into their folder.
+  """
+  return [
+    best_checkpoint(folder, round_num)
+    for round_num in checkpoints.rounds(folder.best_checkpoint)
+    if round_num > last_round
+  ]
+
+
+def remove_states(
+  folder: RunFolder, states: Iterable[pathlib.Path], *, keeps_aside: bool
 ) -> None:
-  """Removes the states of later rounds at best evaluations: they come again.
+  """Removes states of rounds that will come again.
 
   Args:
     folder: The folder of a run that goes on.
-    last_round: The round from which it goes on.
+    states: The states.
     keeps_aside: Whether to move them into `RunFolder.set_aside`.
   """
-  for version in checkpoints.rounds(folder.best_checkpoint):
-    if version <= last_round:
-      continue
+  for state in states:
     if keeps_aside:
-      folder.move_aside(best_checkpoint(folder, version))
+      folder.move_aside(state)
     else:
-      shutil.rmtree(best_checkpoint(folder, version))
+      shutil.rmtree(state)
 
 
 def count_rows(path: pathlib.Path) -> collections.Counter[int]:

@@ -58,8 +58,8 @@ def train(
     configuration.evaluation_interval(folder.configuration()),
     spec.rounds_per_checkpoint,
   )
-  folder.remove_leftovers()
   completed = _go_back(folder, plan, schedule, sample, say)
+  folder.pruned.unlink(missing_ok=True)
   if pruning is not None:
     _recall_clients(folder, pruning)
   best_manager = None

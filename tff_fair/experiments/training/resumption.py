@@ -65,8 +65,11 @@ def go_back(
     doubts[round_num] = doubt
   if doubts and not completed:
     raise _nothing_whole(folder, doubts)
+  later_best = release.later_best_states(folder, completed)
+  # Nothing was changed so far.
+  folder.remove_leftovers()
   _set_aside(folder, doubts, completed, say)
-  release.remove_later_best_states(folder, completed, keeps_aside=bool(doubts))
+  release.remove_states(folder, later_best, keeps_aside=bool(doubts))
   # From the beginning, the evaluation before training comes again, too.
   last_kept = completed or -1
   for table in folder.round_tables:

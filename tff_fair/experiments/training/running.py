@@ -13,7 +13,7 @@ from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.correcting import stages
-from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import configuration, finding
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
@@ -32,7 +32,7 @@ from tff_fair.experiments.training import (
   scoring,
   wandb_release,
 )
-from tff_fair.experiments.worker_data import checking
+from tff_fair.experiments.worker_data import checking, labels
 
 _OUTPUTS = pathlib.Path("outputs")
 _FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
@@ -146,8 +146,8 @@ def run(
     with (
       wandb_release.logging_to(wandb, folder, spec, say) as also,
       _advising(folder, spec),
+      _blaming_labels(plan, workers),
     ):
-      folder.pruned.unlink(missing_ok=True)
       remaining_rounds.train(folder, spec, plan, say, progress, also, pruning)
       _write_results(folder, spec, plan, say, pruning)
     say(
@@ -231,6 +231,22 @@ def _advising(folder: RunFolder, spec: RunSpec) -> Iterator[None]:
     raise RunError(
       f"{folder.path}: {full[0]}; make room. {_advice(folder, spec)}"
     ) from error
+
+
+@contextlib.contextmanager
+def _blaming_labels(
+  plan: assembly.Plan, workers: Sequence[str]
+) -> Iterator[None]:
+  """Has an error that wrong labels at the workers may cause name them."""
+  try:
+    yield
+  except (RunError, SpecError, runtime.WorkerLostError):
+    raise
+  # TensorFlow's error comes from a worker, as a text of gRPC's.
+  except Exception:
+    if plan.worker_data is not None:
+      labels.check(plan.worker_data, workers)
+    raise
 
 
 def _advice(folder: RunFolder, spec: RunSpec) -> str:

@@ -7,7 +7,8 @@ they were written are not found: to read all of them would take a worker as long
 as training.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -16,6 +17,9 @@ from tff_fair import runtime
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.worker_data import at_host, index
 from tff_fair.experiments.worker_data.index import ArrayFile, WorkerData
+
+# A few bytes of each file.
+_SECONDS_TO_READ = 30.0
 
 
 def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
@@ -27,8 +31,7 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
       or the one worker, that this program computes in.
 
   Raises:
-    SpecError: If one has not; names the host and the file.
-    ConnectionError: If one does not answer.
+    SpecError: If one has not, or does not answer; names the host and the file.
   """
   files = [file for split in index.SPLITS for file in data.files(split)]
   sizes = [(data.path(file), file.num_bytes) for file in files]
@@ -40,8 +43,23 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
     _raise(data, "this machine", at_host.problem(sizes, data.version))
   else:
     for address in addresses:
-      with runtime.in_worker(address):
+      with at_worker(address):
         _check(data, files, address)
+
+
+@contextlib.contextmanager
+def at_worker(address: str) -> Iterator[None]:
+  """Computes what is called within in a TFF worker, which may read files.
+
+  Raises:
+    SpecError: If it does not answer.
+    TimeoutError: If a computation takes long, as one that reads a pipe does.
+  """
+  try:
+    with runtime.in_worker(address, call_timeout=_SECONDS_TO_READ):
+      yield
+  except ConnectionError as error:
+    raise SpecError("workers", str(error)) from error
 
 
 def _raise(data: WorkerData, host: str, problem: str | None) -> None:
@@ -64,6 +82,8 @@ def _problem(data: WorkerData, file: ArrayFile) -> str | None:
   try:
     exists = _exists(data.path(file))
     found = _version(data.path(file), file.num_bytes) if exists else b""
+  except TimeoutError:
+    return at_host.IS_NOT_READ
   except Exception as error:
     if not _is_of_file(error):
       raise
@@ -97,7 +117,7 @@ def _version(path: str, num_bytes: int) -> bytes:
   def last_bytes() -> tf.Tensor:
     content = tf.raw_ops.ImmutableConst(
       dtype=tf.uint8,
-      shape=[num_bytes + index.VERSION_BYTES],
+      shape=[num_bytes + at_host.VERSION_BYTES],
       memory_region_name=path,
     )
     return content[num_bytes:]

@@ -27,13 +27,12 @@ from tff_fair import files, parsing
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.worker_data import at_host
 
 INDEX, CLIENTS = "index.json", "clients.npz"
 FORMAT = "tff_fair worker data, 1"
 SPLITS = ("train", "test")
 ARRAYS = ("x", "y")
-# Hexadecimal digits at the end of each array's file.
-VERSION_BYTES = 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,6 +114,12 @@ class WorkerData:
     num_rows = int(self.clients[split][client_id])
     return Client(stop - num_rows, num_rows)
 
+  def owner(self, split: str, row: int) -> tuple[int, int]:
+    """Returns whose row it is: the client's id, and its number of the row."""
+    ends = self._ends[split]
+    client_id = int(np.searchsorted(ends, row, side="right"))
+    return client_id, row - self.client(split, client_id).first_row
+
   def label_variance(self, split: str, client_id: int) -> float:
     """Returns `scoring.variance` of a client's labels, if they are numbers."""
     return float(self.clients[f"{split}_label_variance"][client_id])
@@ -165,14 +170,13 @@ class WorkerData:
       if not path.is_file():
         continue
       try:
-        with path.open("rb") as file:
-          file.seek(max(0, path.stat().st_size - VERSION_BYTES))
-          found = file.read()
+        rows = max(0, path.stat().st_size - at_host.VERSION_BYTES)
+        found = at_host.after_rows(path, rows)
       except OSError as error:
         raise self.error(
           f"{path.name} cannot be read there: {error.strerror}."
         ) from error
-      if found != self.version.encode():
+      if found != self.version:
         raise self.error(
           f"{path.name} is cut off, or of another version than {INDEX}; copy "
           "the folder again, as a whole."
