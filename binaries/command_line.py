@@ -89,6 +89,7 @@ def run(
   status = 0
   try:
     with interruption.raised(owns_process=True):
+      _check_place()
       words = _parse(argv, groups, namespace)
       if words and not arguments:
         raise UsageError(
@@ -119,6 +120,21 @@ def run(
     print(f"{program}: cannot write its output: {error}.", file=sys.stderr)
     status = 1
   sys.exit(status)
+
+
+def _check_place() -> None:
+  """Checks that the working directory is there, which libraries ask for.
+
+  Raises:
+    UsageError: If somebody has removed it.
+  """
+  try:
+    os.getcwd()
+  except OSError as error:
+    raise UsageError(
+      f"the working directory is gone ({error.strerror}); change to another "
+      "one."
+    ) from error
 
 
 def line(error: Exception) -> str:

@@ -271,3 +271,30 @@ def test_what_cannot_be_written_is_refused(
     "taken.keras",
   ]
   assert (tmp_path / "taken.keras").read_text() == "mine"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff", b'"', b"a\0b\n"])
+def test_a_folder_whose_list_of_clients_is_damaged_is_not_replaced(
+  run, tmp_path, content
+):
+  folder = tmp_path / "folder"
+  folder.mkdir()
+  (folder / places.INDEX).write_bytes(content)
+  with pytest.raises(ArgumentError, match="other things than exports"):
+    experiments.export(run, folder, all_clients=True, overwrite=True)
+  assert (folder / places.INDEX).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+  ("name", "value"), [("x_dtype", "none such"), ("activation", "none such")]
+)
+def test_a_damaged_description_of_the_model_is_one_line(
+  run, tmp_path, name, value
+):
+  copied = tmp_path / "run"
+  shutil.copytree(run.path, copied)
+  path = copied / "model.json"
+  path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+  with pytest.raises(experiments.RunError, match="describes no model") as error:
+    experiments.export(copied, tmp_path / "model.keras")
+  assert "\n" not in str(error.value)

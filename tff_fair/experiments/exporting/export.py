@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import typing
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tff_fair import files
 from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import (
   card,
   formats,
@@ -17,6 +20,7 @@ from tff_fair.experiments.exporting import (
   places,
 )
 from tff_fair.experiments.runs import architecture, finding, trained_model
+from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 
 if typing.TYPE_CHECKING:
@@ -100,7 +104,9 @@ def export(
     personal.check(run, weights, "client", client)
     client_id = personal.find(run, client)
   found = architecture.find(run)
-  writer = formats.Writer(found, kind)
+  with _blaming_description(run):
+    writer = formats.Writer(found, kind)
+    writer.predictor.assign(weights.of_model(client_id))
   with places.written(output, overwrite=overwrite) as staged:
     if all_clients:
       _write_all(run, weights, writer, staged)
@@ -123,6 +129,28 @@ def export(
   place = places.card_of(output)
   files.write(place, text)
   return Exported(output, place, weights.round_num, writer.notes)
+
+
+@contextlib.contextmanager
+def _blaming_description(run: Run) -> Iterator[None]:
+  """Has Keras' errors name the description of the model, if it is from there.
+
+  Raises:
+    RunError: If the described model cannot be built, or has other weights.
+  """
+  try:
+    yield
+  except ArgumentError:
+    raise
+  except (AttributeError, LookupError, TypeError, ValueError) as error:
+    path = RunFolder(run.path).model
+    if not path.exists():
+      raise
+    reason = " ".join(str(error).split())[:200]
+    raise RunError(
+      f"{path}: describes no model of this run ({reason}); restore it, or move "
+      "it away: then the model comes from the task."
+    ) from error
 
 
 def _write_all(

@@ -25,8 +25,8 @@ from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
 from tff_fair.hyperparameters import Hyperparameter
 from tff_fair.typed_values import Value
 
-# All that decides the results of a run.
-Identity = frozenset[tuple[str, Value]]
+# All that decides the results of a run: names and values.
+Identity = tuple[tuple[str, ...], tuple[Value, ...]]
 _Hyperparameters = Mapping[str, Hyperparameter]
 # Settings that are younger than the names of folders.
 _YOUNGEST = (
@@ -150,7 +150,12 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
 
 
 def _identity(spec: RunSpec) -> Identity:
-  return frozenset(spec.effective().items())
+  # Of 100,000 runs, sets of pairs would take most of the memory.
+  names_and_values = sorted(spec.effective().items())
+  return (
+    tuple(name for name, _ in names_and_values),
+    tuple(value for _, value in names_and_values),
+  )
 
 
 def _with_own_names(
