@@ -249,19 +249,31 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
 
 
 @pytest.mark.parametrize(
-  "error",
+  ("error", "problem"),
   [
-    OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
-    tf.errors.ResourceExhaustedError(None, None, "a; No space left on device"),
+    (
+      OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+      "No space left on device; make room",
+    ),
+    (
+      tf.errors.ResourceExhaustedError(None, None, "No space left on device"),
+      "No space left on device; make room",
+    ),
+    (
+      OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
+      "Too many open files; allow more of them (ulimit -n)",
+    ),
   ],
 )
-def test_a_full_disk_is_told_in_one_line(program, monkeypatch, error):
+def test_what_the_system_lacks_is_told_in_one_line(
+  program, monkeypatch, error, problem
+):
   monkeypatch.setattr(resumption, "go_back", mock.Mock(side_effect=error))
   outcome = program(*SMALL, "--output_dir=run")
   assert outcome.status == 2
   assert outcome.stderr.splitlines()[-1] == (
-    "train: --output_dir=run: No space left on device; make room. No round was "
-    "complete, nothing is kept."
+    f"train: --output_dir=run: {problem}. No round was complete, nothing is "
+    "kept."
   )
   assert os.listdir() == []
 

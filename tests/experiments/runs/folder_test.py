@@ -278,6 +278,13 @@ def test_a_failure_that_is_killed_leaves_what_can_start_again(
   assert removed[-1] == folder.config
 
 
+def test_the_failure_counts_and_not_that_nobody_can_clean_up(path, monkeypatch):
+  error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+  monkeypatch.setattr(run_folder, "_remove", mock.Mock(side_effect=error))
+  folder = fail_in(path, RuntimeError(), saved=False)
+  assert folder.config.exists()  # The rest stays that of a run.
+
+
 def test_a_config_for_which_there_is_no_room_leaves_nothing(path, monkeypatch):
   no_space = OSError(errno.ENOSPC, "No space left on device")
   monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=no_space))

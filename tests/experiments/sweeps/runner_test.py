@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 
@@ -12,7 +13,13 @@ from tests import source_tree
 from tests.experiments.sweeps import fake_training
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.sweeps import plan, processes, runner, sweep
+from tff_fair.experiments.sweeps import (
+  plan,
+  processes,
+  run_logs,
+  runner,
+  sweep,
+)
 
 SPEC = RunSpec(algorithm="fedavg", total_rounds=2)
 SCRIPT = """
@@ -204,3 +211,16 @@ def test_runs_are_asked_to_end_when_the_script_is(start, tmp_path):
 
 def _states(folder, specs):
   return runner.Runner(folder).states(plan.of_specs(specs))
+
+
+@pytest.mark.parametrize(
+  ("free", "said"), [(0, "its log found no room in "), (10**9, "no output")]
+)
+def test_a_log_on_a_full_disk_says_why_it_is_empty(
+  tmp_path, monkeypatch, free, said
+):
+  usage = types.SimpleNamespace(free=free)
+  monkeypatch.setattr(run_logs.shutil, "disk_usage", lambda _: usage)
+  found = run_logs.last_line(tmp_path / "run.log")
+  assert said in found
+  assert ("room" in found) == (free == 0)

@@ -228,9 +228,11 @@ def take_folder(
       yield folder
     except BaseException:
       if is_new and not (folder.is_saved or folder.label_correction.exists()):
-        folder.remove_leftovers()
-        # The configuration last: without it, the rest is of no run.
-        _remove(reversed(folder.files))
+        # What ended the run counts, not what is in the way of this.
+        with contextlib.suppress(OSError):
+          folder.remove_leftovers()
+          # The configuration last: without it, the rest is of no run.
+          _remove(reversed(folder.files))
       raise
 
 

@@ -3,10 +3,14 @@
 import contextlib
 import os
 import pathlib
+import shutil
 
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.sweeps.jobs import Ended
+
+# A block of usual file systems, in bytes.
+_LEAST_ROOM = 4096
 
 
 def tell(ended: Ended) -> str:
@@ -44,4 +48,11 @@ def last_line(log: pathlib.Path) -> str:
   """Returns the last line of a run's output."""
   lines = log.read_text("utf-8", "replace").split("\n") if log.exists() else []
   said = (line.strip() for line in reversed(lines) if line.strip())
-  return next(said, "no output")
+  return next(said, _no_output(log.parent))
+
+
+def _no_output(folder: pathlib.Path) -> str:
+  with contextlib.suppress(OSError):
+    if shutil.disk_usage(folder).free < _LEAST_ROOM:
+      return f"no output; its log found no room in {folder}"
+  return "no output"

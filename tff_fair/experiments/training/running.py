@@ -35,7 +35,16 @@ from tff_fair.experiments.training import (
 from tff_fair.experiments.worker_data import checking, labels
 
 _OUTPUTS = pathlib.Path("outputs")
-_FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
+# What the system lacks, as TensorFlow's errors say it, too, and the way out.
+_WAYS_OUT = {
+  **dict.fromkeys(
+    map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"
+  ),
+  **dict.fromkeys(
+    map(os.strerror, (errno.EMFILE, errno.ENFILE)),
+    "allow more of them (ulimit -n)",
+  ),
+}
 
 
 def run(
@@ -226,10 +235,12 @@ def _advising(folder: RunFolder, spec: RunSpec) -> Iterator[None]:
     ) from error
   except Exception as error:
     # TensorFlow has errors of its own for it, of several kinds.
-    if not (full := [text for text in _FULL if text in str(error)]):
+    lacking = [text for text in _WAYS_OUT if text in str(error)]
+    if not lacking:
       raise
     raise RunError(
-      f"{folder.path}: {full[0]}; make room. {_advice(folder, spec)}"
+      f"{folder.path}: {lacking[0]}; {_WAYS_OUT[lacking[0]]}. "
+      f"{_advice(folder, spec)}"
     ) from error
 
 
