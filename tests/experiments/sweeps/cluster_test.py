@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.experiments.sweeps import slow_training
+from tests.experiments.sweeps import fake_slurm, slow_training
 from tff_fair.experiments import RunSpec, interruption
 from tff_fair.experiments.runs import claim
 from tff_fair.experiments.sweeps import (
@@ -26,15 +26,18 @@ SPECS = RunSpec(algorithm="fedavg", total_rounds=slow_training.ROUNDS).vary(
 SLOW = "fedavg-seed=1"
 EXECUTORS = [
   ("submitit", {"cluster": "local", "restarts": 1}),
+  ("submitit", {"cluster": "slurm", "restarts": 1}),
   ("dask", {"restarts": 1}),
 ]
 
 
 @pytest.fixture(autouse=True)
-def fake(monkeypatch):
+def fake(monkeypatch, tmp_path_factory):
+  fake_slurm.install(tmp_path_factory.mktemp("slurm"), monkeypatch)
   monkeypatch.setattr(runner, "train", slow_training.train)
   monkeypatch.setattr(processes, "_PRELOADED", slow_training.__name__)
   monkeypatch.setattr(submitit_jobs.SubmititJobs, "seconds_per_look", 0.2)
+  monkeypatch.setattr(submitit_jobs, "_SECONDS_UNTIL_WRITTEN", 1.0)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,12 @@ from tff_fair.experiments.sweeps import (
 ON_THIS_MACHINE = {"cluster": "local"}
 
 
+@pytest.fixture(autouse=True)
+def no_slurm(monkeypatch):
+  """Hides the commands of a machine that has Slurm."""
+  monkeypatch.setenv("PATH", "")
+
+
 def create(name, options, jobs=None):
   return executors.create(name, options, folder=pathlib.Path("none"), jobs=jobs)
 

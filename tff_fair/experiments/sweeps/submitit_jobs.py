@@ -18,7 +18,7 @@ import submitit
 
 from tff_fair import typed_values
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.sweeps import processes, remote
+from tff_fair.experiments.sweeps import processes, remote, slurm_queue
 from tff_fair.experiments.sweeps.executors import option_error
 from tff_fair.experiments.sweeps.jobs import LOST, Job
 
@@ -29,6 +29,10 @@ _SECONDS_UNTIL_WRITTEN = 15.0
 _SECONDS_PER_QUESTION = 2.0
 # submitit takes these when it makes an executor, the others later.
 _OF_EXECUTOR = ("max_num_timeout", "max_pickle_size_gb", "python")
+# The sweep goes on with a run whose job is lost. Slurm would start it again,
+# too, and two jobs would work for one run.
+_ADDITIONAL = "slurm_additional_parameters"
+_STARTED_ONCE = {"no-requeue": True}
 # Several tasks would all begin the same run.
 _OF_TASKS = {"nodes", "tasks_per_node", "ntasks_per_node"}
 _FAILED = 1
@@ -67,6 +71,7 @@ class SubmititJobs:
     self._options = dict(options)
     self._jobs = jobs
     self._executor: submitit.AutoExecutor | None = None
+    self._queue = slurm_queue.Watcher()
     self._last_question = 0.0
 
   def __str__(self) -> str:
@@ -130,6 +135,8 @@ class SubmititJobs:
         f"{_last_words(str(error))}; if it limits the number of jobs, give a "
         "smaller number of jobs."
       ) from error
+    if isinstance(submitted, submitit.SlurmJob):
+      submitted.watcher = self._queue
     return _SubmittedRun(job, submitted, self)
 
   def may_ask(self) -> bool:
@@ -148,7 +155,9 @@ class SubmititJobs:
     )
 
   def _make(self, folder: pathlib.Path) -> submitit.AutoExecutor:
-    options = {"name": "tff-fair", **self._options}
+    options = {"name": "tff-fair", _ADDITIONAL: {}, **self._options}
+    if isinstance(given := options[_ADDITIONAL], Mapping):
+      options[_ADDITIONAL] = {**_STARTED_ONCE, **given}
     cluster = options.pop(_CLUSTER, None)
     of_executor = {
       name: options.pop(name)

@@ -1,0 +1,47 @@
+"""Stands for Slurm's commands: a job is a process, whose number is its own.
+
+Like many clusters it keeps no accounts: there is no `sacct`.
+"""
+
+import os
+
+# A job that Slurm starts again would work beside the one that the sweep starts.
+# It lasts until its program has acted upon a signal.
+_SBATCH = """
+grep -q -e '^#SBATCH --no-requeue$' "$1" || exit 1
+job='trap : TERM; export SLURM_JOB_ID=$$; . "$0"'
+setsid sh -c "$job" "$1" >/dev/null 2>&1 &
+echo $! >> {folder}/jobs
+echo "Submitted batch job $!"
+"""
+_SRUN = """
+while true; do
+  case $1 in
+    --unbuffered) shift ;;
+    --*) shift 2 ;;
+    *) exec "$@" ;;
+  esac
+done
+"""
+# A process that has ended has no command line, even if nobody has asked for it.
+_SQUEUE = """
+for job in $(cat {folder}/jobs); do
+  if grep -q . /proc/$job/cmdline 2>/dev/null; then echo "$job|RUNNING"; fi
+done
+"""
+_SCANCEL = 'kill -TERM "-$1"'
+
+
+def install(folder, monkeypatch):
+  """Makes the commands those that programs find."""
+  commands = {
+    "sbatch": _SBATCH,
+    "srun": _SRUN,
+    "squeue": _SQUEUE,
+    "scancel": _SCANCEL,
+  }
+  for name, text in commands.items():
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text.replace('{folder}', str(folder))}\n")
+    path.chmod(0o755)
+  monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
