@@ -4,7 +4,7 @@ submitit asks Slurm's accounts (`sacct`), which many clusters do not keep: a job
 that died would seem to go on for ever. Every cluster has a queue.
 """
 
-from submitit.core import core
+from submitit.slurm import slurm
 
 # Slurm's controller answers all programs of a cluster.
 _SECONDS_BETWEEN_QUESTIONS = 30
@@ -20,7 +20,7 @@ _UNKNOWN = "UNKNOWN"
 _STATE = "State"
 
 
-class Watcher(core.InfoWatcher):
+class Watcher(slurm.SlurmInfoWatcher):
   """Asks for all jobs of a user at once, and not too often."""
 
   def __init__(self) -> None:
