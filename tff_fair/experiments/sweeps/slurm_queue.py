@@ -25,10 +25,14 @@ class Watcher(slurm.SlurmInfoWatcher):
 
   def __init__(self) -> None:
     super().__init__(delay_s=_SECONDS_BETWEEN_QUESTIONS)
+    self._job_ids: set[str] = set()
 
-  def _make_command(self) -> list[str] | None:
-    if not self._registered - self._finished:
-      return None
+  def register_job(self, job_id: str) -> None:
+    """Notes a job that somebody asks for."""
+    super().register_job(job_id)
+    self._job_ids.add(job_id)
+
+  def _make_command(self) -> list[str]:
     return ["squeue", "--me", "--states=all", "--noheader", "--format=%i|%T"]
 
   def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
@@ -37,7 +41,7 @@ class Watcher(slurm.SlurmInfoWatcher):
     states = dict(line.split("|", 1) for line in text.split())
     return {
       job_id: {_STATE: states.get(job_id, _FORGOTTEN)}
-      for job_id in self._registered
+      for job_id in self._job_ids
     }
 
   def get_state(self, job_id: str, mode: str = "standard") -> str:
