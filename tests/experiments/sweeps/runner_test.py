@@ -1,6 +1,7 @@
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -209,10 +210,6 @@ def test_runs_are_asked_to_end_when_the_script_is(start, tmp_path):
   assert log.read_text().splitlines()[-1] == "Interrupted."
 
 
-def _states(folder, specs):
-  return runner.Runner(folder).states(plan.of_specs(specs))
-
-
 @pytest.mark.parametrize(
   ("free", "said"), [(0, "its log found no room in "), (10**9, "no output")]
 )
@@ -220,7 +217,11 @@ def test_a_log_on_a_full_disk_says_why_it_is_empty(
   tmp_path, monkeypatch, free, said
 ):
   usage = types.SimpleNamespace(free=free)
-  monkeypatch.setattr(run_logs.shutil, "disk_usage", lambda _: usage)
+  monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
   found = run_logs.last_line(tmp_path / "run.log")
   assert said in found
   assert ("room" in found) == (free == 0)
+
+
+def _states(folder, specs):
+  return runner.Runner(folder).states(plan.of_specs(specs))
