@@ -206,7 +206,9 @@ def test_a_failed_install_is_repeated(project):
 )
 def test_an_interrupted_install_is_repeated(project, number):
   half = project.venv / "half a package"
-  process = project.start(PIP=f"touch '{half}'; sleep 60")
+  # One process, as pip is. The signal may find another that is about to end;
+  # bash then takes it for answered, and goes on.
+  process = project.start(PIP=f": > '{half}'; exec sleep 60")
   try:
     deadline = time.monotonic() + 30
     while not half.exists():
