@@ -3,8 +3,8 @@
 States and updates pass through the program each round, copied several times on
 their way. By default glibc takes blocks of this size from the kernel and
 returns them at once, and every reuse pays its page faults again, a large part
-of the time that a state of some megabytes takes. The worker gets the same
-settings from its environment.
+of the time that a state of some megabytes takes. The worker gets its settings,
+with more than one arena, from its environment.
 """
 
 import ctypes
