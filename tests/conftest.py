@@ -42,6 +42,7 @@ TIERS = {
   "experiments/training/message_limits_test.py": "pure",
   "experiments/training/resolving_test.py": "pure",
   "experiments/training/scoring_test.py": "pure",
+  "experiments/training/table_files_test.py": "pure",
   "experiments/training/task_loading_test.py": "pure",
   "experiments/training/*": "program",
   "experiments/correcting/stages_test.py": "program",

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
@@ -72,6 +73,48 @@ def test_each_evaluation_has_a_histogram_over_clients(folder):
   assert read(folder.tensorboard / "test").Tags()["tensors"] == [
     "accuracy/mean"
   ]
+
+
+def test_numbers_are_those_that_tff_writes(tmp_path):
+  value = {
+    "train": {"loss": np.float32(0.1), "steps": np.int64(2**40), "done": True},
+    "nan": np.nan,
+    "text": "not a number",
+    "many": np.array([0.5, 2.0, np.inf], np.float64)[:2],
+    "empty": (),
+  }
+  found = {}
+  for name, make in (
+    ("ours", event_files.NumbersReleaseManager),
+    ("theirs", tff.program.TensorBoardReleaseManager),
+  ):
+    manager = make(tmp_path / name)
+    for key in (3, 4):
+      asyncio.run(manager.release(value, key))
+    manager._summary_writer = manager._writer = None  # Closes the file.
+    reader = read(tmp_path / name)
+    found[name] = {
+      tag: (
+        reader.summary_metadata[tag].SerializeToString(),
+        [
+          (
+            e.step,
+            e.tensor_proto.dtype,
+            tf.make_ndarray(e.tensor_proto).tolist(),
+          )
+          for e in reader.Tensors(tag)
+        ],
+      )
+      for tag in reader.Tags()["tensors"]
+    }
+  assert sorted(found["ours"]) == [
+    "many",
+    "nan",
+    "train/done",
+    "train/loss",
+    "train/steps",
+  ]
+  assert str(found["ours"]) == str(found["theirs"])  # NaN is no NaN's equal.
 
 
 def test_a_diverged_model_has_no_histogram(folder):

@@ -25,63 +25,11 @@ def release_to(manager, *values):
   asyncio.run(run())
 
 
-def test_rows_are_appended_exactly(tmp_path):
-  path = tmp_path / "clients.csv"
-  loss = np.array([0.1, np.nan, 1e-30], np.float32)
-  columns = {"client_id": np.array([0, 2, 3]), "loss": loss}
-  release_to(release.RowsReleaseManager(path), (4, columns))
-  # As a run that goes on.
-  release_to(release.RowsReleaseManager(path), (8, columns))
-  header, *rows = path.read_text().splitlines()
-  assert header == "round,client_id,loss"
-  assert [row.split(",")[0] for row in rows] == ["4"] * 3 + ["8"] * 3
-  read = [float(row.split(",")[2]) for row in rows[3:]]
-  np.testing.assert_array_equal(np.array(read, np.float32), loss)
-
-
-def test_a_table_that_an_earlier_version_began_keeps_its_columns(tmp_path):
-  path = tmp_path / "cohorts.csv"
-  path.write_bytes(b"round,coefficient,client_id\r\n3,0.5,7\r\n")
-  columns = {
-    "client_id": np.array([0, 2]),
-    "coefficient": np.array([0.25, 0.75]),
-    "loss": np.array([1.0, 2.0]),
-  }
-  release_to(release.RowsReleaseManager(path), (4, columns))
-  assert path.read_bytes() == (
-    b"round,coefficient,client_id\r\n3,0.5,7\r\n4,0.25,0\r\n4,0.75,2\r\n"
-  )
-
-
 def test_a_table_without_its_first_title_is_told_in_one_line(tmp_path):
   path = tmp_path / "cohorts.csv"
   path.write_bytes(b"sound,client_id,loss\r\n3,7,0.5\r\n")
   with pytest.raises(RunError, match=r"cohorts\.csv has rows without a round"):
     release.count_rows(path)
-
-
-def test_a_table_goes_on_with_the_columns_of_runs_alone(tmp_path):
-  path = tmp_path / "cohorts.csv"
-  content = b"round,cliant_id,loss\r\n3,7,0.5\r\n"
-  path.write_bytes(content)
-  columns = {"client_id": np.array([2]), "loss": np.array([1.0])}
-  with pytest.raises(RunError, match=r"cohorts\.csv: has a column 'cliant_id'"):
-    release_to(release.RowsReleaseManager(path), (4, columns))
-  assert path.read_bytes() == content
-
-
-def test_a_cell_of_nothing_is_empty(tmp_path):
-  path = tmp_path / "cohorts.csv"
-  columns = {"client_id": np.array([0, 2]), "loss": np.array([None, 0.5])}
-  release_to(release.RowsReleaseManager(path), (4, columns))
-  assert path.read_text().split() == ["round,client_id,loss", "4,0,", "4,2,0.5"]
-
-
-def test_columns_of_different_lengths_are_an_error(tmp_path):
-  manager = release.RowsReleaseManager(tmp_path / "clients.csv")
-  columns = {"client_id": np.arange(3), "loss": np.zeros(2)}
-  with pytest.raises(ValueError, match="shorter"):
-    release_to(manager, (1, columns))
 
 
 def test_metrics_go_to_a_table_and_to_tensorboard(folder):

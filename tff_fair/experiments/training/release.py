@@ -1,15 +1,13 @@
-"""Where the results of rounds go: tables and TensorBoard, by TFF's managers."""
+"""Where the results of rounds go: tables, TensorBoard and saved states."""
 
 import collections
 import contextlib
-import csv
 import logging
 import os
 import pathlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -22,47 +20,11 @@ from tff_fair.experiments.training import (
   loop,
   plots,
   rounds,
+  table_files,
 )
 
-ROUND = "round"  # The first column of every table.
 # One to go on from, and the one before, should that be damaged.
 _NUM_CHECKPOINTS = 2
-
-
-class RowsReleaseManager(tff.program.ReleaseManager):
-  """Appends columns to a CSV file, one row per entry, each with its key.
-
-  `tff.program.CSVFileReleaseManager` writes one row per key.
-  """
-
-  def __init__(self, path: pathlib.Path) -> None:
-    self._path = path
-
-  async def release(self, value: Mapping[str, np.ndarray], key: int) -> None:
-    """Appends `value`, columns of equal length, under the round `key`.
-
-    A cell that is `None` is left empty. A file that an earlier version began
-    keeps the columns that it has.
-
-    Raises:
-      RunError: If the file has a column that is not of this table.
-    """
-    with self._path.open("a+", newline="") as file:
-      writer = csv.writer(file)
-      names = list(value)
-      if file.tell() == 0:
-        writer.writerow([ROUND, *names])
-      else:
-        file.seek(0)
-        names = [n for n in next(csv.reader(file)) if n != ROUND]
-        for unknown in (n for n in names if n not in value):
-          raise RunError(
-            f"{self._path}: has a column {unknown!r}, which runs do not write; "
-            "put the file back as it was."
-          )
-        file.seek(0, os.SEEK_END)
-      columns = (np.asarray(value[name]).tolist() for name in names)
-      writer.writerows([key, *row] for row in zip(*columns, strict=True))
 
 
 class _PlotsAhead(tff.program.ReleaseManager):
@@ -88,30 +50,27 @@ def open_releases(
     also: Take the summaries of evaluations as well.
   """
 
-  def table(path: pathlib.Path) -> tff.program.ReleaseManager:
-    return tff.program.CSVFileReleaseManager(path, key_fieldname=ROUND)
-
   def table_and_events(
     path: pathlib.Path, events: str
   ) -> tff.program.ReleaseManager:
     return tff.program.GroupingReleaseManager(
       [
-        table(path),
-        tff.program.TensorBoardReleaseManager(folder.tensorboard / events),
+        table_files.RowReleaseManager(path),
+        event_files.NumbersReleaseManager(folder.tensorboard / events),
       ]
     )
 
   return loop.Releases(
     metrics=table_and_events(folder.metrics, "train"),
-    timing=table(folder.timing),
-    costs=table(folder.costs),
-    cohorts=RowsReleaseManager(folder.cohorts),
+    timing=table_files.RowReleaseManager(folder.timing),
+    costs=table_files.RowReleaseManager(folder.costs),
+    cohorts=table_files.RowsReleaseManager(folder.cohorts),
     summary=tff.program.GroupingReleaseManager(
       [table_and_events(folder.evaluations, "test"), *also, _PlotsAhead()]
     ),
     clients=tff.program.GroupingReleaseManager(
       [
-        RowsReleaseManager(folder.client_evaluations),
+        table_files.RowsReleaseManager(folder.client_evaluations),
         event_files.HistogramReleaseManager(folder.tensorboard / "clients"),
       ]
     ),
@@ -304,7 +263,7 @@ def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
   if rows and not rows[-1].endswith(b"\n"):
     rows.pop()
   try:
-    if rows and header.split(b",")[0].strip() != ROUND.encode():
+    if rows and header.split(b",")[0].strip() != table_files.ROUND.encode():
       raise ValueError("The first column is not the round.")
     return header, [(int(row.split(b",")[0]), row) for row in rows]
   except ValueError as error:

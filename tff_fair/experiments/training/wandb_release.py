@@ -7,8 +7,10 @@ changes a run. WANDB_MODE=offline keeps all on this machine.
 import contextlib
 import importlib.util
 import json
+import typing
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from typing import SupportsFloat
 
 import tensorflow_federated as tff
 
@@ -16,6 +18,7 @@ from tff_fair import files, parsing
 from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.training import naming
 
 # Says in the folder of a run which run of Weights & Biases is the same.
 _SAME_RUN = "run.json"
@@ -71,7 +74,11 @@ class WandbReleaseManager(tff.program.ReleaseManager):
     """
     if self._is_open:
       with self._warning():
-        self._run.log(dict(_flat(value)), step=key)
+        numbers = {
+          name: float(typing.cast(SupportsFloat, leaf))
+          for name, leaf in naming.leaves(value)
+        }
+        self._run.log(numbers, step=key)
 
   def close(self, *, is_complete: bool) -> None:
     """Ends the run of Weights & Biases."""
@@ -127,13 +134,3 @@ def _id(folder: RunFolder, project: str) -> str:
   path.parent.mkdir(exist_ok=True)
   files.write(path, json.dumps({_PROJECT: project, _ID: new}) + "\n")
   return new
-
-
-def _flat(
-  value: Mapping[str, object], prefix: str = ""
-) -> Iterator[tuple[str, float]]:
-  for name, item in value.items():
-    if isinstance(item, Mapping):
-      yield from _flat(item, f"{prefix}{name}/")
-    else:
-      yield f"{prefix}{name}", float(item)  # type: ignore[arg-type]
