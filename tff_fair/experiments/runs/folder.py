@@ -127,8 +127,7 @@ class RunFolder:
   def remove_leftovers(self) -> None:
     """Removes what a killed run was in the middle of writing.
 
-    TFF and tables write under a name such as metrics.csv_temp1234 and then
-    rename it.
+    TFF writes under a name such as metrics.csv_temp1234 and then renames it.
     """
     for folder in (self.path, self.checkpoints, self.best_checkpoint):
       _remove(folder.glob("*_temp[0-9]*"))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_fair import files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.training import naming
 
@@ -59,13 +60,13 @@ class RowReleaseManager(tff.program.ReleaseManager):
     if self._path.exists():
       with self._path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    # Under a name as TFF's, that is removed should this be killed.
-    widened = self._path.with_name(f"{self._path.name}_temp0")
-    with widened.open("w", newline="", encoding="utf-8") as file:
+    with (
+      files.replacement(self._path, overwrite=True) as place,
+      place.open("w", newline="", encoding="utf-8") as file,
+    ):
       writer = csv.DictWriter(file, names)
       writer.writeheader()
       writer.writerows(rows)
-    os.replace(widened, self._path)
 
 
 class RowsReleaseManager(tff.program.ReleaseManager):

@@ -7,10 +7,9 @@ changes a run. WANDB_MODE=offline keeps all on this machine.
 import contextlib
 import importlib.util
 import json
-import typing
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import SupportsFloat
+from typing import SupportsFloat, cast
 
 import tensorflow_federated as tff
 
@@ -75,7 +74,7 @@ class WandbReleaseManager(tff.program.ReleaseManager):
     if self._is_open:
       with self._warning():
         numbers = {
-          name: float(typing.cast(SupportsFloat, leaf))
+          name: float(cast(SupportsFloat, leaf))
           for name, leaf in naming.leaves(value)
         }
         self._run.log(numbers, step=key)
