@@ -89,6 +89,20 @@ def contents(examples: Any, batch_spec: TensorStructure) -> list[np.ndarray]:
   ]
 
 
+class RowsInFiles(NamedTuple):
+  """Where a client's examples are.
+
+  Attributes:
+    client_id: The client's id.
+    num_rows: Its number of examples.
+    places: Where its rows of each array lie.
+  """
+
+  client_id: int
+  num_rows: int
+  places: Sequence[Place]
+
+
 class InFiles:
   """Makes the data of clients whose examples are in files.
 
@@ -126,7 +140,8 @@ class InFiles:
 
     Returns:
       The dataset. Its attributes `serialized_graph` and `element_type` are what
-      a message to a worker has, see `tff_fair.runtime.sending`.
+      a message to a worker has, see `tff_fair.runtime.sending`. Where one graph
+      takes the data of all clients, `rows_in_files` is enough.
     """
     self._client_id.tensor_content = _int64(client_id)
     for nodes, place, spec in zip(
@@ -139,7 +154,10 @@ class InFiles:
       nodes.begin.tensor_content = _int64(place.first_row, *(0 for _ in row))
       nodes.size.tensor_content = _int64(num_rows, *row)
     return _OneElement(
-      self._graph.SerializeToString(), self._element_spec, self._element_type
+      self._graph.SerializeToString(),
+      self._element_spec,
+      self._element_type,
+      RowsInFiles(client_id, num_rows, places),
     )
 
 
@@ -167,8 +185,9 @@ def _graph(specs: Sequence[tf.TensorSpec]) -> Any:
         tf.constant(shape, tf.int64, name=f"{name}_{k}")
         for name in ("begin", "size")
       )
-      # TensorFlow copies nothing where rows are multiples of 64 bytes.
-      components.append(tf.slice(rows, begin, size))
+      # A copy: TensorFlow writes the results of an operation into a tensor that
+      # nobody else needs, and whoever writes into mapped memory crashes.
+      components.append(tf.raw_ops.DeepCopy(x=tf.slice(rows, begin, size)))
     dataset = tf.raw_ops.TensorDataset(
       components=components,
       output_shapes=[[], *(spec.shape for spec in specs)],
@@ -200,9 +219,12 @@ class _OneElement(tf.data.Dataset):
     serialized_graph: bytes,
     element_spec: TensorStructure,
     element_type: tff.Type,
+    rows_in_files: RowsInFiles,
   ) -> None:
     self.serialized_graph = serialized_graph
     self.element_type = element_type
+    self.rows_in_files = rows_in_files
+    self.client_id = rows_in_files.client_id
     self._element_spec = element_spec
     super().__init__(None)
 
