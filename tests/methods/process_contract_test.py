@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.runtime.one_graph import ways
 from tff_fair import algorithms, runtime
 from tff_fair.methods import population
 
@@ -221,6 +222,20 @@ def test_type_signature(name):
 def test_agrees_with_numpy_over_rounds(name, aggregation):
   *_, last = rounds(name, aggregation)
   assert_same(weights(last), numpy_run(name, cohorts_of(name)), 1e-5)
+
+
+@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+def test_a_round_is_one_graph_and_tffs_executors_compute_the_same_bits(
+  name, aggregation
+):
+  process, cohort = build(name, aggregation=aggregation), cohorts_of(name)[0]
+  state = _initial_state(process)
+  with ways.counted() as graphs:
+    process.next(state, [*map(small_problem.whole, cohort)])
+  assert graphs == [True]
+  with ways.by_executors():
+    expected = run.__wrapped__(process, cohorts_of(name))
+  ways.assert_same_bits(rounds(name, aggregation), expected)
 
 
 @pytest.mark.parametrize(("name", "hparams", "has_options"), VARIANTS)

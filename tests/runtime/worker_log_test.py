@@ -97,3 +97,12 @@ def test_a_worker_says_when_clients_begin(name, passes):
     after = runtime.count_clients()
     assert after.begun - before.begun == passes * num_clients
     assert after.at_a_time == before.at_a_time >= 1
+
+
+def test_signs_of_graphs_count_and_datasets_of_files_do_not(monkeypatch):
+  sign = worker_log.SIGN_OF_CLIENT.encode() + b"\n"
+  of_file = BEGUN + b";x;%s;0:0\n" % worker_log.NO_SIGN_OF_CLIENT.encode()
+  received = of_file.replace(b"Send", b"Recv")
+  lines = of_file + sign + received + of_file + sign
+  text, num_begun = read([lines], {}, monkeypatch)
+  assert (text, num_begun) == ("", 2)

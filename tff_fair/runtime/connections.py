@@ -95,6 +95,11 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       stub_type = stubs.RemoteStub if process is None else stubs.LocalStub
     self._stub = stub_type(self._channel)
 
+  @property
+  def writes_values(self) -> bool:
+    """Whether its executors write each value into one message themselves."""
+    return not self._plain and not self._stream_structs
+
   def replace(self, process: workers.Worker) -> None:
     """Goes on with another worker, which this program has started.
 

@@ -17,7 +17,7 @@ from tff_fair.runtime import (
   supervised_contexts,
   workers,
 )
-from tff_fair.runtime.parts import calls, cutting
+from tff_fair.runtime.parts import cutting
 
 
 def use_local(
@@ -81,14 +81,8 @@ def use_local(
     compile_now = (
       _compile_in_the_clear if simulate_secure_sums else native.compile_now
     )
-    context = connections.execution_context(executors, compile_now)
     local = supervised_contexts.LocalContext(
-      connections.ConcurrentContext(context),
-      executors,
-      worker,
-      start,
-      clients_per_part,
-      part_calls=calls.Calls(executors, compile_now),
+      executors, worker, start, clients_per_part, compile_now=compile_now
     )
     # Runs first: closing must not wait for a round that nobody awaits any more.
     opened.callback(local.close)
@@ -132,12 +126,9 @@ def open_local(
   )
   with contextlib.ExitStack() as opened:
     worker, executors = _start_local(opened, start)
-    context = connections.ConcurrentContext(
-      connections.execution_context(executors)
-    )
     opened.pop_all()
   return supervised_contexts.LocalContext(
-    context, executors, worker, start, clients_per_part=0
+    executors, worker, start, clients_per_part=0
   )
 
 

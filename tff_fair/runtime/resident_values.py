@@ -20,6 +20,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.runtime import private_tff, sending
+from tff_fair.runtime.one_graph import client_values
 
 # The limits for the values that one executor keeps in its worker. Each part of
 # a cohort is one.
@@ -101,14 +102,18 @@ def _lasting_parts(value: Any, type_spec: tff.Type | None) -> Sequence[Any]:
   """Returns the objects a value consists of; none if it never comes again."""
   if isinstance(value, tff.Computation):
     return [value]
-  if (
+  if isinstance(value, client_values.ClientValues):
+    clients = value.values
+  elif (
     isinstance(type_spec, tff.FederatedType)
     and type_spec.placement is tff.CLIENTS
     and isinstance(value, (list, tuple))
-    and all(isinstance(part, tf.data.Dataset) for part in value)
   ):
-    return value
-  return []
+    clients = value
+  else:
+    return []
+  of_data = all(isinstance(client, tf.data.Dataset) for client in clients)
+  return clients if of_data else []
 
 
 def _num_bytes(value: Any, type_spec: tff.Type | None) -> int:

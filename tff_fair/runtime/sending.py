@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_fair.runtime import private_tff
+from tff_fair.runtime.one_graph import client_values
 from tff_fair.runtime.private_tff import executor_pb2
 
 
@@ -106,6 +107,8 @@ def write(message: executor_pb2.Value, value: Any, type_spec: tff.Type) -> None:
   """
   if isinstance(type_spec, tff.FederatedType):
     _write_federated(message, value, type_spec)
+  elif isinstance(value, client_values.ClientValues):
+    _write_client_values(message, value, type_spec)
   elif isinstance(type_spec, tff.StructType):
     _write_struct(message, value, type_spec)
   elif isinstance(type_spec, tff.TensorType) and is_array(value, type_spec):
@@ -128,6 +131,22 @@ def _write_federated(
   message.federated.type.CopyFrom(tff.types.serialize_type(type_spec).federated)
   for member in members:
     write(message.federated.value.add(), member, type_spec.member)
+
+
+def _write_client_values(
+  message: executor_pb2.Value,
+  values: client_values.ClientValues,
+  type_spec: tff.StructType,
+) -> None:
+  for column, column_type in zip(values.sent(), type_spec, strict=True):
+    part = message.struct.element.add().value
+    if isinstance(column, np.ndarray):
+      write(part, column, column_type)
+    else:
+      text_type = tff.types.serialize_type(column_type).tensor
+      part.array.dtype = text_type.dtype
+      part.array.shape.dim.append(len(column))
+      part.array.string_list.value.extend(column)
 
 
 def _write_struct(

@@ -26,6 +26,7 @@ from tff_fair.runtime import (
   shared_memory,
   shared_tensors,
 )
+from tff_fair.runtime.one_graph import client_values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,7 @@ class SharingExecutor(resident_values.ResidentExecutor):
     if isinstance(value, _KeptInFiles):
       return await self._read(value.paths(), value.type_spec, value.files)
     if (
-      isinstance(value, sending.Kept)
+      isinstance(value, (sending.Kept, client_values.ClientValues))
       or not isinstance(type_spec, tff.FederatedType)
       or not shared_layout.is_at_server(type_spec)
     ):

@@ -6,12 +6,18 @@ import contextlib
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, supervision, threads, workers
+from tff_fair.runtime import (
+  connections,
+  native,
+  supervision,
+  threads,
+  workers,
+)
 from tff_fair.runtime.parts import calls, cutting, forms, local
 
 _MOST_LOST_IN_A_ROW = 3
@@ -32,27 +38,24 @@ class LocalContext(tff.framework.SyncContext):
 
   def __init__(
     self,
-    context: connections.ConcurrentContext,
     executors: connections.WorkerExecutors,
     worker: workers.Worker,
     start: Callable[[], workers.Worker],
     clients_per_part: int,
     *,
-    part_calls: calls.Calls | None = None,
+    compile_now: Callable[[tff.Computation], Any] = native.compile_now,
   ) -> None:
     """Takes what it needs.
 
     Args:
-      context: Computes by the executors.
       executors: Those of the worker.
       worker: The worker.
       start: Starts another one like it.
       clients_per_part: The most clients of a part; 0 never cuts.
-      part_calls: Makes the calls of parts, by the executors, in the thread of
-        the context; by default the context makes them.
+      compile_now: Returns a computation as the worker takes it.
     """
-    self._context = context
-    self._part_calls = part_calls
+    self._thread = threads.LoopThread()
+    self._calls = calls.Calls(executors, compile_now, worker.clients_at_a_time)
     self._under_way: list[concurrent.futures.Future[Any]] = []
     self._executors = executors
     self._worker = worker
@@ -90,18 +93,20 @@ class LocalContext(tff.framework.SyncContext):
 
   def _invoke_whole(self, comp: Any, arg: Any) -> Any:
     """Computes in one call, which is repeated if its worker is lost."""
-    return self._begin(lambda: self._context.submit(comp, arg))()
+    return self._begin(self._calls.invoke, comp, arg)()
 
   def _begin_part(self, comp: Any, arg: Any) -> Callable[[], Any]:
     """Begins a call of a part; returns what waits for its result."""
-    if (part_calls := self._part_calls) is None:
-      return self._begin(lambda: self._context.submit(comp, arg))
-    return self._begin(lambda: self._context.run(part_calls.call(comp, arg)))
+    return self._begin(self._calls.call, comp, arg)
 
   def _begin(
-    self, submit: Callable[[], concurrent.futures.Future[Any]]
+    self, call: Callable[..., Coroutine[Any, Any, Any]], comp: Any, arg: Any
   ) -> Callable[[], Any]:
     """Begins a call; returns what waits for its result, and may repeat it."""
+
+    def submit() -> concurrent.futures.Future[Any]:
+      return self._thread.submit(call(comp, arg))
+
     if self._is_closed:
       raise RuntimeError(connections.NO_WORKERS)
     if self._is_abandoned:  # In the middle of what nobody waited for.
@@ -203,7 +208,7 @@ class LocalContext(tff.framework.SyncContext):
     self._worker.stop()
     # It may still prepare a computation that nobody waits for any more; Python
     # aborts if TensorFlow works while it ends.
-    self._context.close(patience=_SECONDS_TO_CLOSE)
+    self._thread.close(patience=_SECONDS_TO_CLOSE)
 
 
 class AsynchronousContext(tff.framework.AsyncContext):

@@ -25,7 +25,15 @@ _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _MODULES = "TF_CPP_VMODULE"
 _SENDS = "sendrecv_ops=2"
 
-_BEGUN = re.compile(rb"\bsendrecv_ops\.cc:\d+\] Send ")
+# A graph for all clients (`one_graph.mapped_files`) writes the sign itself, and
+# hands over datasets of files by this name.
+SIGN_OF_CLIENT = "tff_fair: a client begins"
+NO_SIGN_OF_CLIENT = "rows_of_a_file"
+
+_OURS = re.compile(
+  rb"\bsendrecv_ops\.cc:\d+\] (?P<what>Send|Recv) |^%s$"
+  % SIGN_OF_CLIENT.encode()
+)
 # The heads of TensorFlow's notes; the second is gRPC's, which it never filters.
 _HEAD = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: ([IWEF]) ")
 _OTHER_HEAD = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ ")
@@ -120,8 +128,9 @@ class WorkerLog:
 
   def _passes(self, line: bytes) -> bool:
     """Returns whether a line is for the user; counts it if it is a sign."""
-    if _BEGUN.search(line):
-      self._num_begun += 1
+    if ours := _OURS.search(line):
+      of_file = b";%s;" % NO_SIGN_OF_CLIENT.encode() in line
+      self._num_begun += ours["what"] != b"Recv" and not of_file
       self._is_wanted = True
       return False
     if head := _HEAD.match(line):

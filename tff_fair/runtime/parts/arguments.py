@@ -36,6 +36,11 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
     )
 
   @property
+  def value(self) -> Any:
+    """The value, as it was given."""
+    return self._value
+
+  @property
   def type_signature(self) -> tff.Type:
     """The type of the value."""
     return self._type_spec

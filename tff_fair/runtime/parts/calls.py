@@ -1,7 +1,8 @@
-"""Calls of parts in one worker, of which several may be under way.
+"""Calls in one worker, of which several may be under way.
 
-While the worker computes a call, the program sends the arguments of the next
-one, unless both are large. Sums stay as the messages in which they come: nobody
+A computation over clients becomes one graph, if it can. While the worker
+computes a call of a part, the program sends the arguments of the next one,
+unless both are large. Sums stay as the messages in which they come: nobody
 needs their numbers before all parts are merged.
 """
 
@@ -11,12 +12,13 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, sending, threads
+from tff_fair.runtime import connections, native, sending, threads
+from tff_fair.runtime.one_graph import conversion
 from tff_fair.runtime.parts import arguments
 
 # A call that takes more than this computes alone, because the worker keeps the
@@ -24,22 +26,12 @@ from tff_fair.runtime.parts import arguments
 # that the end of the call before leaves idle.
 _MOST_BYTES_BESIDE_OTHERS = 32 * 2**20
 
+_NO_LIMIT = 1024
+
 
 # Of a computation: by how it is compiled, what it is compiled to. TFF hashes a
 # computation by all of its content, so that a dictionary of such is slow.
 _COMPILED = "compiled_for_parts_of_tff_fair"
-
-
-class _Compiled(NamedTuple):
-  """A computation as the worker takes it.
-
-  Attributes:
-    computation: The computation.
-    num_bytes: The size of its arguments at the server.
-  """
-
-  computation: tff.Computation
-  num_bytes: float
 
 
 class Calls:
@@ -49,16 +41,35 @@ class Calls:
     self,
     executors: connections.WorkerExecutors,
     compile_now: Callable[[tff.Computation], tff.Computation],
+    clients_at_a_time: int,
   ) -> None:
     """Takes what it needs.
 
     Args:
       executors: Those of the worker; nobody else's thread may use them.
       compile_now: Returns a computation as the worker takes it.
+      clients_at_a_time: How many clients work at the same time; without limit
+        if it is not positive.
     """
     self._executors = executors
     self._compile_now = compile_now
+    self._clients_at_a_time = (
+      clients_at_a_time if clients_at_a_time > 0 else _NO_LIMIT
+    )
+    self._context = connections.execution_context(executors, self._compile)
     self._alone = asyncio.Lock()
+
+  async def invoke(self, comp: tff.Computation, arg: Any) -> Any:
+    """Returns `comp(arg)`, as TFF's contexts do.
+
+    Args:
+      comp: Any computation.
+      arg: Its argument, as TFF hands it to a context.
+    """
+    graph = self._as_one_graph(comp, arg)
+    if graph is None:
+      return await self._context.invoke(comp, arg)
+    return (await self._call(*graph, comp.type_signature.result)).fetch()
 
   async def call(self, comp: tff.Computation, arg: Any) -> arguments.Argument:
     """Computes `comp(arg)`.
@@ -70,12 +81,29 @@ class Calls:
     Returns:
       The result, for further calls and for `fetch`.
     """
-    compiled, num_bytes = self._compile(comp)
+    parameter = comp.type_signature.parameter
+    given = arguments.of(arg, parameter)
+    num_clients = given.cardinality.get(tff.CLIENTS, 1)
+    async with self._turn(num_clients * _num_bytes(parameter)):
+      called, sent = self._as_one_graph(comp, arg) or (comp, given)
+      return await self._call(called, sent, comp.type_signature.result)
+
+  def _as_one_graph(
+    self, comp: tff.Computation, arg: Any
+  ) -> conversion.OneGraph | None:
+    """Returns a call as one of a graph; `None` if it cannot be one."""
+    if not self._executors.writes_values or (
+      self._compile_now is not native.compile_now
+    ):
+      return None
+    return conversion.of(comp, arg, self._compile, self._clients_at_a_time)
+
+  async def _call(
+    self, comp: tff.Computation, arg: Any, result_type: tff.Type
+  ) -> arguments.Argument:
     argument = arguments.of(arg, comp.type_signature.parameter)
-    num_clients = argument.cardinality.get(tff.CLIENTS, 1)
-    async with self._turn(num_clients * num_bytes):
-      kept = await self._computed(compiled, argument)
-    return arguments.Argument(kept, comp.type_signature.result)
+    kept = await self._computed(self._compile(comp), argument)
+    return arguments.Argument(kept, result_type)
 
   async def _computed(
     self, comp: tff.Computation, argument: arguments.Argument
@@ -98,13 +126,11 @@ class Calls:
       self._executors.check_running()
       raise
 
-  def _compile(self, comp: tff.Computation) -> _Compiled:
+  def _compile(self, comp: tff.Computation) -> tff.Computation:
     known = vars(comp).setdefault(_COMPILED, {})
     if self._compile_now not in known:
-      known[self._compile_now] = _Compiled(
-        self._compile_now(comp), _num_bytes(comp.type_signature.parameter)
-      )
-    found: _Compiled = known[self._compile_now]
+      known[self._compile_now] = self._compile_now(comp)
+    found: tff.Computation = known[self._compile_now]
     return found
 
   def _turn(

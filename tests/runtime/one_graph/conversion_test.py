@@ -1,0 +1,233 @@
+"""Tests of computations that become one graph, in a worker."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import small_problem
+from tests.runtime.one_graph import ways
+from tff_fair import algorithms, runtime
+from tff_fair.runtime.one_graph import conversion
+
+FLOATS = tff.TensorType(np.float32, [2])
+DATA = tff.SequenceType(tff.TensorType(np.float32, [None]))
+
+compute = tff.tensorflow.computation
+
+
+@compute(DATA)
+def total(data):
+  return tf.reduce_sum(data.get_single_element())
+
+
+@compute(np.float32, np.float32)
+def difference(x, y):
+  return x - y
+
+
+@compute(np.float32, np.float32)
+def add(x, y):
+  return x + y
+
+
+@compute(np.float32)
+def same(x):
+  return x
+
+
+@compute
+def zero():
+  return np.float32(0)
+
+
+def aggregate(values, accumulate=add, report=same):
+  return tff.federated_aggregate(values, zero(), accumulate, add, report)
+
+
+def dataset(*values):
+  return tf.data.Dataset.from_tensors(np.array(values, np.float32))
+
+
+CLIENTS = [dataset(1e8, 1), dataset(1), dataset(-1e8), dataset(0.1, 0.2)]
+
+AT_SERVER = tff.FederatedType(np.float32, tff.SERVER)
+AT_CLIENTS = tff.FederatedType(DATA, tff.CLIENTS)
+
+
+@tff.federated_computation(AT_CLIENTS)
+def sums(data):
+  return aggregate(tff.federated_map(total, data))
+
+
+@tff.federated_computation(AT_SERVER, AT_CLIENTS)
+def in_two_loops(offset, data):
+  """The second sum depends on the first, and on what clients keep."""
+  totals = tff.federated_map(total, data)
+  first = aggregate(totals)
+  shifted = tff.federated_map(
+    difference, (totals, tff.federated_broadcast(first))
+  )
+  second = aggregate(shifted)
+  third = aggregate(
+    tff.federated_map(add, (shifted, tff.federated_broadcast(second)))
+  )
+  result = tff.federated_zip(
+    collections.OrderedDict(first=first, second=second, third=third)
+  )
+  return result, tff.federated_map(add, (offset, third))
+
+
+def test_values_are_added_in_the_order_of_the_clients():
+  found, expected = ways.both(lambda: sums(CLIENTS))
+  ways.assert_same_bits(found, expected)
+  values = [np.float32(1e8) + np.float32(1), 1.0, -1e8, np.float32(0.1) + 0.2]
+  order = np.float32(0)
+  for value in values:
+    order += np.float32(value)
+  assert found == order
+  # These numbers tell the order.
+  assert sums(CLIENTS[::-1]) != found
+
+
+@pytest.mark.parametrize("num_clients", [0, 1, 2, 3, 50])
+def test_any_number_of_clients(num_clients):
+  clients = (CLIENTS * 20)[:num_clients]
+  ways.assert_same_bits(*ways.both(lambda: in_two_loops(0.5, clients)))
+
+
+def test_sums_that_depend_on_one_another():
+  found, expected = ways.both(lambda: in_two_loops(0.5, CLIENTS))
+  ways.assert_same_bits(found, expected)
+  result, last = found
+  totals = np.array([1e8 + 1, 1, -1e8, 0.3])
+  np.testing.assert_allclose(result["first"], totals.sum(), atol=8)
+  np.testing.assert_allclose(last, result["third"] + 0.5)
+
+
+def test_a_graph_is_built_once_for_all_numbers_of_clients(monkeypatch):
+  built = []
+  build = conversion._build
+
+  def count(*args):
+    built.append(1)
+    return build(*args)
+
+  monkeypatch.setattr(conversion, "_build", count)
+
+  @tff.federated_computation(AT_CLIENTS)
+  def anew(data):
+    return aggregate(tff.federated_map(total, data))
+
+  for number in (1, 4, 2):
+    anew(CLIENTS[:number])
+  assert built == [1]
+
+
+def test_clients_may_have_tensors():
+  @compute(FLOATS, tff.TensorType(np.int64, [None]))
+  def weigh(x, places):
+    return tf.reduce_sum(x) * tf.cast(tf.reduce_sum(places), tf.float32)
+
+  @tff.federated_computation(
+    tff.FederatedType(FLOATS, tff.CLIENTS),
+    tff.FederatedType(tff.TensorType(np.int64, [None]), tff.CLIENTS),
+  )
+  def weighed(x, places):
+    return aggregate(tff.federated_map(weigh, (x, places)))
+
+  x = [np.array([0.1, k], np.float32) for k in range(3)]
+  places = [np.arange(k) for k in range(3)]
+  ways.assert_same_bits(*ways.both(lambda: weighed(x, places)))
+
+
+@pytest.mark.parametrize("model", ["keras_model", "functional_model"])
+def test_models_with_variables_are_left_to_the_executors(model):
+  build = getattr(small_problem, model)
+  process = algorithms.build(
+    "fedavg",
+    build if model == "keras_model" else build(),
+    client_optimizer=small_problem.optimizer(),
+    batch_size=small_problem.BATCH_SIZE,
+  )
+  clients = [*map(small_problem.whole, small_problem.CLIENT_IDS)]
+  state = process.initialize()
+  with ways.counted() as graphs:
+    process.next(state, clients)
+  assert graphs == [model == "functional_model"]
+
+
+def test_random_numbers_of_a_generator_are_left_to_the_executors():
+  @compute(DATA)
+  def noisy(data):
+    return total(data) + 0 * tf.random.uniform([])
+
+  @tff.federated_computation(AT_CLIENTS)
+  def sum_noisy(data):
+    return aggregate(tff.federated_map(noisy, data))
+
+  with ways.counted() as graphs:
+    found = sum_noisy(CLIENTS)
+  assert graphs == [False]
+  assert found == sums(CLIENTS)
+
+
+@pytest.mark.parametrize(
+  "clients",
+  [[[np.float32([1, 2])], [np.float32([3])]], [dataset(6), [np.float32([])]]],
+)
+def test_data_as_lists_is_left_to_the_executors(clients):
+  with ways.counted() as graphs:
+    found = sums(clients)
+  assert graphs == [False]
+  assert found == 6
+
+
+def test_an_error_of_a_client_comes_out():
+  @compute(DATA)
+  def checked(data):
+    value = total(data)
+    with tf.control_dependencies([tf.debugging.assert_less(value, 9.0)]):
+      return tf.identity(value)
+
+  @tff.federated_computation(AT_CLIENTS)
+  def sum_checked(data):
+    return aggregate(tff.federated_map(checked, data))
+
+  assert sum_checked([dataset(1), dataset(2)]) == 3
+  with pytest.raises(Exception, match="assert"):
+    sum_checked([dataset(1), dataset(10)])
+  assert sum_checked([dataset(1), dataset(2)]) == 3
+
+
+def test_progress_counts_the_clients_of_a_graph():
+  before = runtime.count_clients().begun
+  with ways.counted() as graphs:
+    sums(CLIENTS)
+  assert graphs == [True]
+  assert runtime.count_clients().begun == before + len(CLIENTS)
+
+
+def test_loops_of_several_functions_do_not_mix():
+  @compute(DATA)
+  def count_down(data):
+    return tf.while_loop(
+      lambda x: x > 0, lambda x: x - 1, [total(data)], parallel_iterations=1
+    )[0]
+
+  @compute(np.float32)
+  def halve(x):
+    return tf.while_loop(lambda x: x > 1, lambda x: x / 2, [x])[0]
+
+  @tff.federated_computation(AT_CLIENTS)
+  def loops(data):
+    left = tff.federated_map(count_down, data)
+    summed = aggregate(left, report=halve)
+    return tff.federated_map(halve, summed), aggregate(
+      tff.federated_map(halve, tff.federated_map(total, data)), report=halve
+    )
+
+  clients = [dataset(5.5), dataset(7.25, 1), dataset(300)]
+  ways.assert_same_bits(*ways.both(lambda: loops(clients)))

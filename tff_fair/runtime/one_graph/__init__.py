@@ -1,0 +1,1 @@
+"""Computations over clients as a single graph of TensorFlow."""

@@ -1,0 +1,238 @@
+"""Values of clients on their way to a graph, which takes those of all clients.
+
+They have two forms. As `Texts`, a client's data is the graph of its dataset,
+and a tensor its message. Where the rows of all clients are in files, places
+alone travel, and the graph maps each file once: to make a dataset of its own
+graph takes a client as long as a forward pass of a small model.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.runtime.one_graph import inlining, mapped_files
+
+# From the number of a client to its value, in a graph.
+OfClient: TypeAlias = Callable[[tf.Tensor], inlining.Value]
+
+_TEXTS = tff.TensorType(np.str_, [None])
+
+
+class Form(abc.ABC):
+  """How values of clients of a certain type are sent."""
+
+  def __init__(self, member: tff.Type) -> None:
+    """Takes the type of each client's value."""
+    self._member = member
+
+  @property
+  @abc.abstractmethod
+  def sent_type(self) -> tff.StructType:
+    """The type of what is sent; the first of all has a row for each client."""
+
+  @abc.abstractmethod
+  def can_send(self, values: Sequence[Any]) -> bool:
+    """Returns whether values have this form.
+
+    Args:
+      values: One for each client, as TFF's contexts take them.
+    """
+
+  @abc.abstractmethod
+  def sent(self, values: Sequence[Any]) -> Sequence[Any]:
+    """Returns what is sent: columns of texts, and arrays."""
+
+  @abc.abstractmethod
+  def read(self, sent: inlining.Value) -> OfClient:
+    """Reads what was sent, in a graph, before any loop over clients."""
+
+
+class Texts(Form):
+  """A text for each dataset and tensor of a value."""
+
+  @property
+  def sent_type(self) -> tff.StructType:
+    """A column for each dataset and tensor."""
+    return tff.StructType([_TEXTS] * len(inlining.leaf_types(self._member)))
+
+  def can_send(self, values: Sequence[Any]) -> bool:
+    """Returns whether all are datasets, arrays, and structures of such."""
+    specs: list[Any] = []  # Clients mostly have data of one spec.
+    return all(_is_of(value, self._member, specs) for value in values)
+
+  def sent(self, values: Sequence[Any]) -> Sequence[Sequence[bytes]]:
+    """Returns the columns."""
+    rows = [[*map(_text, _leaves(value))] for value in values]
+    columns = [*zip(*rows, strict=True)]
+    return columns or [()] * len(self.sent_type)
+
+  def read(self, sent: inlining.Value) -> OfClient:
+    """Reads each text where its client works."""
+    types = inlining.leaf_types(self._member)
+
+    def of_client(client: tf.Tensor) -> inlining.Value:
+      texts = [column[client] for column in sent]
+      return inlining.packed(map(_from_text, texts, types), self._member)
+
+    return of_client
+
+
+class RowsInFiles(Form):
+  """Numbers that say where a client's rows are, and the files."""
+
+  @property
+  def _arrays(self) -> Sequence[tff.TensorType]:
+    """The types of the arrays; a client's id comes before them."""
+    return inlining.leaf_types(self._member.element)[1:]
+
+  @property
+  def sent_type(self) -> tff.StructType:
+    """The numbers of each client, and for each array the files."""
+    numbers = tff.TensorType(np.int64, [None, 2 + 2 * len(self._arrays)])
+    return tff.StructType([numbers, *[_TEXTS] * len(self._arrays)])
+
+  def can_send(self, values: Sequence[Any]) -> bool:
+    """Returns whether all are datasets that say where their rows are."""
+    return (
+      isinstance(self._member, tff.SequenceType)
+      and len(values) > 0
+      and all(
+        hasattr(value, "rows_in_files")
+        and self._member.element.is_assignable_from(value.element_type)
+        for value in values
+      )
+    )
+
+  def sent(self, values: Sequence[Any]) -> Sequence[Any]:
+    """Returns the numbers, and for each array the graphs of its files."""
+    clients = [value.rows_in_files for value in values]
+    columns = [[c.client_id for c in clients], [c.num_rows for c in clients]]
+    graphs = []
+    for index, array in enumerate(self._arrays):
+      ends: dict[str, int] = {}  # By path.
+      for client in clients:
+        path, first_row = client.places[index]
+        ends[path] = max(ends.get(path, 0), first_row + client.num_rows)
+      numbers = {path: number for number, path in enumerate(ends)}
+      columns += [
+        [numbers[client.places[index].path] for client in clients],
+        [client.places[index].first_row for client in clients],
+      ]
+      graphs.append(
+        [mapped_files.graph_of(p, end, array) for p, end in ends.items()]
+      )
+    return [np.array(columns, np.int64).T, *graphs]
+
+  def read(self, sent: inlining.Value) -> OfClient:
+    """Maps the files."""
+    numbers, *graphs = sent
+    files = [*map(mapped_files.mapped, graphs, self._arrays)]
+
+    def of_client(client: tf.Tensor) -> inlining.Value:
+      with tf.control_dependencies([mapped_files.tell_that_client_begins()]):
+        client_id, num_rows, *places = tf.unstack(numbers[client])
+      rows = [
+        mapped_files.rows(of_array, file, first_row, num_rows, array)
+        for of_array, file, first_row, array in zip(
+          files, places[::2], places[1::2], self._arrays, strict=True
+        )
+      ]
+      return tf.raw_ops.TensorDataset(
+        components=[client_id, *rows],
+        output_shapes=[[], *(array.shape for array in self._arrays)],
+      )
+
+    return of_client
+
+
+# By name. The first one that can send values does.
+FORMS: Mapping[str, type[Form]] = {"files": RowsInFiles, "texts": Texts}
+
+
+class ClientValues(NamedTuple):
+  """The values of some clients, which are converted when they are sent.
+
+  Attributes:
+    values: One for each client.
+    member: The type of each.
+    form_name: The name of their form.
+  """
+
+  values: Sequence[Any]
+  member: tff.Type
+  form_name: str
+
+  def sent(self) -> Sequence[Any]:
+    """Returns what is sent."""
+    return FORMS[self.form_name](self.member).sent(self.values)
+
+
+def of(values: Any, member: tff.Type) -> ClientValues | None:
+  """Returns values in the form in which they are sent; `None` if in none.
+
+  Args:
+    values: Those of the clients, as TFF's contexts take them.
+    member: The type of each.
+  """
+  if not isinstance(values, (list, tuple)):
+    return None
+  for name, form in FORMS.items():
+    if form(member).can_send(values):
+      return ClientValues(values, member, name)
+  return None
+
+
+def _is_of(value: Any, type_spec: tff.Type, specs: list[Any]) -> bool:
+  """Returns whether a value has a type; `specs` are known to be of it."""
+  if isinstance(type_spec, tff.StructType):
+    try:
+      members = tff.structure.from_container(value)
+    except TypeError:
+      return False
+    return len(members) == len(type_spec) and all(
+      _is_of(member, part, specs)
+      for member, part in zip(members, type_spec, strict=True)
+    )
+  if isinstance(type_spec, tff.TensorType):
+    return isinstance(value, np.ndarray) and type_spec.is_assignable_from(
+      tff.TensorType(value.dtype.type, value.shape)
+    )
+  if not isinstance(value, tf.data.Dataset):
+    return False
+  if value.element_spec not in specs:
+    found = tff.types.tensorflow_to_type(value.element_spec)
+    if not type_spec.element.is_assignable_from(found):
+      return False
+    specs.append(value.element_spec)
+  return True
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+  if isinstance(value, (tf.data.Dataset, np.ndarray)):
+    yield value
+  else:
+    for member in tff.structure.from_container(value):
+      yield from _leaves(member)
+
+
+def _text(leaf: Any) -> bytes:
+  if isinstance(leaf, np.ndarray):
+    return bytes(tf.make_tensor_proto(leaf).SerializeToString())
+  if hasattr(leaf, "serialized_graph"):
+    return bytes(leaf.serialized_graph)
+  variant = tf.data.experimental.to_variant(leaf)
+  # As TFF does.
+  return bytes(tf.raw_ops.DatasetToGraphV2(input_dataset=variant).numpy())
+
+
+def _from_text(text: tf.Tensor, type_spec: tff.Type) -> tf.Tensor:
+  if isinstance(type_spec, tff.SequenceType):
+    return tf.raw_ops.DatasetFromGraph(graph_def=text)
+  tensor = tf.io.parse_tensor(text, type_spec.dtype)
+  return tf.ensure_shape(tensor, type_spec.shape)

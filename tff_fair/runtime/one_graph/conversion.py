@@ -1,0 +1,232 @@
+"""Makes one graph of a computation over clients.
+
+TFF's worker computes each client, and each sum of two, in calls of their own,
+which its threads hand to each other. For small models this takes as long as the
+arithmetic, and the worker keeps all values of clients until the last call ends.
+Here a computation of TFF becomes another one: a single graph of TensorFlow,
+with loops over the clients. It computes the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.runtime import native
+from tff_fair.runtime.one_graph import (
+  client_values,
+  inlining,
+  loops,
+  steps,
+)
+from tff_fair.runtime.parts import arguments
+
+_Compile: TypeAlias = Callable[[tff.Computation], tff.Computation]
+
+# Of a computation: its graphs, by name.
+_KNOWN = "one_graph_of_tff_fair"
+
+
+class OneGraph(NamedTuple):
+  """A computation as one graph, with its argument.
+
+  Attributes:
+    computation: Takes the same arguments, but for values at clients, in whose
+      place it takes what is sent of them to the server; returns the same.
+    argument: Its argument.
+  """
+
+  computation: tff.Computation
+  argument: Any
+
+
+class _CannotSendError(Exception):
+  """Values of clients that have none of the forms."""
+
+
+def of(
+  comp: tff.Computation,
+  arg: Any,
+  compile_now: _Compile,
+  clients_at_a_time: int,
+) -> OneGraph | None:
+  """Returns a call of a computation as one of a graph, if it can be one.
+
+  It cannot if clients have variables or anything else in TensorFlow's graphs
+  that lasts from call to call, and if it does not sum over clients.
+
+  Args:
+    comp: The computation.
+    arg: Its argument as TFF hands it to a context, or with an `Argument` in
+      some places.
+    compile_now: Returns a computation as the worker takes it.
+    clients_at_a_time: How many clients may work at the same time.
+  """
+  parameter = comp.type_signature.parameter
+  if not _has_clients(parameter):
+    return None
+  found: list[client_values.ClientValues] = []
+  try:
+    sent = _sent(arg, parameter, found)
+  except _CannotSendError:
+    return None
+  if len({len(clients.values) for clients in found}) > 1:
+    return None  # TFF tells of it.
+  forms = [clients.form_name for clients in found]
+  name = f"one graph: {', '.join(forms)}; {clients_at_a_time} at a time"
+  known = vars(comp).setdefault(_KNOWN, {})
+  if name not in known:
+
+    @functools.cache
+    def build() -> tff.Computation | None:
+      try:
+        return _build(compile_now(comp), forms, clients_at_a_time)
+      except inlining.NotOneGraphError:
+        return None
+      # TensorFlow refuses graphs by errors of many classes.
+      except Exception as error:
+        warnings.warn(
+          "The worker computes one client after the other, which takes longer: "
+          f"{type(error).__name__}: {error}",
+          RuntimeWarning,
+          stacklevel=2,
+        )
+        return None
+
+    known[name] = _kept(comp, name, build)
+  return None if known[name] is None else OneGraph(known[name], sent)
+
+
+def _kept(
+  comp: tff.Computation, name: str, build: Callable[[], tff.Computation | None]
+) -> tff.Computation | None:
+  """Returns what this program builds, or an earlier one has built."""
+  origin = getattr(comp, "origin", None)
+  if origin is None:
+    return build()
+  if not origin.number(name, lambda: int(build() is not None)):
+    return None
+  kept: tff.Computation = origin.computation(name, build)
+  return kept
+
+
+def _sent(
+  value: Any, type_spec: tff.Type, found: list[client_values.ClientValues]
+) -> Any:
+  """Returns what is sent of an argument; adds what it finds of clients."""
+  if not _has_clients(type_spec):
+    return value
+  if isinstance(value, arguments.Argument):
+    value = value.value
+  if isinstance(type_spec, tff.StructType):
+    members = tff.structure.from_container(value)
+    return tff.structure.Struct.unnamed(
+      *(
+        _sent(member, part, found)
+        for member, part in zip(members, type_spec, strict=True)
+      )
+    )
+  clients = client_values.of(value, type_spec.member)
+  if clients is None:
+    raise _CannotSendError
+  found.append(clients)
+  return clients
+
+
+def _has_clients(type_spec: tff.Type | None) -> bool:
+  if isinstance(type_spec, tff.StructType):
+    return any(map(_has_clients, type_spec))
+  return (
+    isinstance(type_spec, tff.FederatedType)
+    and type_spec.placement is tff.CLIENTS
+    and not type_spec.all_equal
+  )
+
+
+def _build(
+  compiled: tff.Computation, form_names: Sequence[str], clients_at_a_time: int
+) -> tff.Computation:
+  plan = steps.read(tff.framework.serialize_computation(compiled))
+  at_clients = [step.type_spec for step in plan.arguments if step.at_clients]
+  forms = [
+    client_values.FORMS[name](member)
+    for name, member in zip(form_names, at_clients, strict=True)
+  ]
+  parameter = compiled.type_signature.parameter
+  result_type = compiled.type_signature.result
+  sent_type = _sent_type(parameter, iter(forms))
+
+  @tff.tensorflow.computation([t.member for t in _flat(sent_type)])
+  def compute(args: Any) -> Any:
+    values = [_tuples(arg) for arg in args]
+    result = loops.add(plan, values, forms, clients_at_a_time=clients_at_a_time)
+    return _named(result, result_type)
+
+  @tff.federated_computation(sent_type)
+  def compute_at_server(arg: Any) -> Any:
+    zipped = tff.federated_zip([*_flat_values(arg, sent_type)])
+    return _split(tff.federated_map(compute, zipped), result_type)
+
+  return native.compile_ahead(compute_at_server)
+
+
+def _sent_type(
+  type_spec: tff.Type, forms: Iterator[client_values.Form]
+) -> tff.Type:
+  """Returns the type of what is sent of an argument."""
+  if isinstance(type_spec, tff.StructType):
+    return tff.StructType([_sent_type(part, forms) for part in type_spec])
+  if type_spec.placement is tff.CLIENTS:
+    return tff.FederatedType(next(forms).sent_type, tff.SERVER)
+  return type_spec
+
+
+def _flat(type_spec: tff.Type) -> list[tff.FederatedType]:
+  """Returns the placed types within a type."""
+  if isinstance(type_spec, tff.StructType):
+    return [placed for part in type_spec for placed in _flat(part)]
+  return [type_spec]
+
+
+def _flat_values(value: Any, type_spec: tff.Type) -> Iterator[Any]:
+  if isinstance(type_spec, tff.StructType):
+    for index, part in enumerate(type_spec):
+      yield from _flat_values(value[index], part)
+  else:
+    yield value
+
+
+def _tuples(value: Any) -> inlining.Value:
+  """Returns a value of TFF's as one of tuples."""
+  if tf.is_tensor(value):
+    return value
+  return tuple(map(_tuples, tff.structure.from_container(value)))
+
+
+def _named(value: inlining.Value, type_spec: tff.Type) -> Any:
+  """Returns a value of tuples as one of TFF's."""
+  if isinstance(type_spec, tff.FederatedType):
+    return _named(value, type_spec.member)
+  if isinstance(type_spec, tff.StructType):
+    return tff.structure.Struct(
+      (name, _named(member, part))
+      for member, (name, part) in zip(
+        value, tff.structure.iter_elements(type_spec), strict=True
+      )
+    )
+  return value
+
+
+def _split(value: Any, type_spec: tff.Type) -> Any:
+  """Returns a placed structure as the structure of placed values of a type."""
+  if not isinstance(type_spec, tff.StructType):
+    return value
+  return tff.structure.Struct(
+    (name, _split(value[index], part))
+    for index, (name, part) in enumerate(tff.structure.iter_elements(type_spec))
+  )

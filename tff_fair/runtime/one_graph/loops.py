@@ -1,0 +1,206 @@
+"""Adds the steps of a computation to one TensorFlow graph.
+
+Each aggregate is a loop over the clients. Iterations overlap: the next clients
+work while one before them does, and their values are added in the clients'
+order. So sums are those of TFF's own executors, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.runtime.one_graph import client_values, inlining, steps
+
+# For each tensor of a value that clients keep from one loop to the next.
+_Arrays = Sequence[tf.TensorArray]
+
+
+def add(
+  plan: steps.Plan,
+  arguments: Sequence[inlining.Value],
+  forms: Sequence[client_values.Form],
+  *,
+  clients_at_a_time: int,
+) -> inlining.Value:
+  """Adds a computation to the graph.
+
+  Args:
+    plan: The computation.
+    arguments: For each of its arguments the value; for those at clients what
+      was sent of them.
+    forms: For those at clients their forms.
+    clients_at_a_time: How many clients may work at the same time.
+
+  Returns:
+    The result.
+  """
+  return _Graph(plan, arguments, forms, clients_at_a_time).result()
+
+
+class _Graph:
+  """What is in the graph so far."""
+
+  def __init__(
+    self,
+    plan: steps.Plan,
+    arguments: Sequence[inlining.Value],
+    forms: Sequence[client_values.Form],
+    clients_at_a_time: int,
+  ) -> None:
+    self._result = plan.result
+    self._needed = plan.needed
+    self._clients_at_a_time = clients_at_a_time
+    self.at_server: dict[steps.Step, inlining.Value] = {}
+    # Of arguments at clients, and of what clients keep for a later loop.
+    self.of_client: dict[steps.Step, client_values.OfClient] = {}
+    remaining = iter(forms)
+    for step, value in zip(plan.arguments, arguments, strict=True):
+      if step.at_clients:
+        self.of_client[step] = next(remaining).read(value)
+        self._num_clients = tf.shape(value[0])[0]
+      else:
+        self.at_server[step] = value
+
+  def result(self) -> inlining.Value:
+    last = max((step.loops for step in self._needed), default=0)
+    for number in range(last + 1):
+      self._add_server_steps(number)
+      if number < last:
+        self._add_loop(number)
+    return self._values(self._result)
+
+  def _values(self, placed: steps.Placed) -> inlining.Value:
+    if isinstance(placed, tuple):
+      return tuple(map(self._values, placed))
+    return self.at_server[placed]
+
+  def _add_server_steps(self, loops: int) -> None:
+    for step in self._needed:
+      if step.loops == loops and not step.at_clients and step.function:
+        values = [self.at_server[source] for source in step.sources]
+        self.at_server[step] = step.function(*values)
+
+  def _add_loop(self, number: int) -> None:
+    """Runs over the clients, for all sums that only wait for this loop."""
+    sums = [
+      step
+      for step in self._needed
+      if isinstance(step, steps.Summed) and step.loops == number + 1
+    ]
+    kept = self._kept_after(number)
+    num_clients = self._num_clients
+    zeros = [inlining.leaves(self.at_server[s.sources[1]]) for s in sums]
+    arrays = [_arrays(step.type_spec, num_clients) for step in kept]
+
+    def body(
+      client: tf.Tensor,
+      accumulators: Sequence[Sequence[tf.Tensor]],
+      arrays: Sequence[_Arrays],
+    ) -> Any:
+      values = _ClientValues(self, client)
+      return (
+        client + 1,
+        [
+          inlining.leaves(
+            step.accumulate(
+              (
+                inlining.packed(accumulator, step.type_spec),
+                values[step.sources[0]],
+              )
+            )
+          )
+          for step, accumulator in zip(sums, accumulators, strict=True)
+        ],
+        [
+          [
+            array.write(client, tensor)
+            for array, tensor in zip(
+              of_step, inlining.leaves(values[step]), strict=True
+            )
+          ]
+          for step, of_step in zip(kept, arrays, strict=True)
+        ],
+      )
+
+    _, totals, written = tf.while_loop(
+      lambda client, *_: client < num_clients,
+      body,
+      (tf.constant(0), zeros, arrays),
+      shape_invariants=(
+        tf.TensorShape([]),
+        [_shapes(step.type_spec) for step in sums],
+        [[tf.TensorShape(None)] * len(of_step) for of_step in arrays],
+      ),
+      parallel_iterations=self._clients_at_a_time,
+    )
+    for step, total in zip(sums, totals, strict=True):
+      self.at_server[step] = inlining.packed(total, step.type_spec)
+    for kept_step, of_step in zip(kept, written, strict=True):
+      self.of_client[kept_step] = _reader(of_step, kept_step.type_spec)
+
+  def _kept_after(self, number: int) -> Sequence[steps.Step]:
+    """Returns the values of clients in a loop that later ones take."""
+    later = [s for s in self._needed if s.at_clients and s.loops > number]
+    taken = dict.fromkeys(source for step in later for source in step.sources)
+    return [
+      step
+      for step in taken
+      if step.at_clients
+      and step.loops == number
+      and not isinstance(step, (steps.Argument, steps.Sent))
+    ]
+
+
+class _ClientValues:
+  """The values of one client in a loop."""
+
+  def __init__(self, graph: _Graph, client: tf.Tensor) -> None:
+    self._graph = graph
+    self._client = client
+    self._values: dict[steps.Step, inlining.Value] = {}
+
+  def __getitem__(self, step: steps.Step) -> inlining.Value:
+    if step not in self._values:
+      self._values[step] = self._value(step)
+    return self._values[step]
+
+  def _value(self, step: steps.Step) -> inlining.Value:
+    if not step.at_clients:
+      return self._graph.at_server[step]
+    if isinstance(step, steps.Sent):
+      return self._graph.at_server[step.sources[0]]
+    if step in self._graph.of_client:
+      return self._graph.of_client[step](self._client)
+    assert step.function is not None
+    return step.function(*(self[source] for source in step.sources))
+
+
+def _reader(arrays: _Arrays, type_spec: tff.Type) -> client_values.OfClient:
+  def of_client(client: tf.Tensor) -> inlining.Value:
+    return inlining.packed((a.read(client) for a in arrays), type_spec)
+
+  return of_client
+
+
+def _arrays(type_spec: tff.Type, num_clients: tf.Tensor) -> _Arrays:
+  return [
+    tf.TensorArray(
+      _dtype(leaf), num_clients, infer_shape=False, clear_after_read=False
+    )
+    for leaf in inlining.leaf_types(type_spec)
+  ]
+
+
+def _dtype(leaf: tff.Type) -> Any:
+  if not isinstance(leaf, tff.TensorType):
+    raise inlining.NotOneGraphError("data that clients keep")
+  return tf.string if leaf.dtype is np.str_ else leaf.dtype
+
+
+def _shapes(type_spec: tff.Type) -> list[tf.TensorShape]:
+  return [tf.TensorShape(leaf.shape) for leaf in inlining.leaf_types(type_spec)]
