@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tests.runtime.one_graph import ways
 from tff_fair import algorithms, runtime
+from tff_fair.runtime import process_status
 from tff_fair.runtime.one_graph import conversion
 
 FLOATS = tff.TensorType(np.float32, [2])
@@ -143,20 +144,69 @@ def test_clients_may_have_tensors():
   ways.assert_same_bits(*ways.both(lambda: weighed(x, places)))
 
 
-@pytest.mark.parametrize("model", ["keras_model", "functional_model"])
-def test_models_with_variables_are_left_to_the_executors(model):
-  build = getattr(small_problem, model)
+@pytest.mark.parametrize("name", ["fedavg", "ditto", "semi_vred"])
+def test_keras_models_are_variables_of_each_client(name):
   process = algorithms.build(
-    "fedavg",
-    build if model == "keras_model" else build(),
+    name,
+    small_problem.keras_model,
     client_optimizer=small_problem.optimizer(),
     batch_size=small_problem.BATCH_SIZE,
   )
   clients = [*map(small_problem.whole, small_problem.CLIENT_IDS)]
   state = process.initialize()
+  ways.assert_same_bits(*ways.both(lambda: process.next(state, clients)))
+
+
+def test_processes_of_stock_tff_are_one_graph():
+  process = tff.learning.algorithms.build_weighted_fed_avg(
+    small_problem.keras_model, small_problem.optimizer()
+  )
+  clients = [
+    tf.data.Dataset.from_tensor_slices(arrays).batch(3)
+    for arrays in small_problem.client_arrays().values()
+  ]
+  state = process.initialize()
+  ways.assert_same_bits(*ways.both(lambda: process.next(state, clients)))
+
+
+def counting(size):
+  """A client's work that fails if it meets the variable of another client."""
+
+  @compute(DATA)
+  def count(data):
+    counter = tf.Variable(tf.zeros([size]), name="counter")
+    value = total(data)
+    with tf.control_dependencies([counter.assign_add(tf.fill([size], value))]):
+      first = counter.read_value()
+    with tf.control_dependencies([counter.assign(2 * first)]):
+      return counter.read_value()[0]
+
+  @tff.federated_computation(AT_CLIENTS)
+  def sum_counts(data):
+    return aggregate(tff.federated_map(count, data))
+
+  return sum_counts
+
+
+def test_a_variable_begins_anew_for_each_client_and_each_call():
+  count = counting(1)
+  clients = [dataset(k) for k in range(40)]
+  for _ in range(3):
+    found, expected = ways.both(lambda: count(clients))
+    assert found == expected == 2 * sum(range(40))
+
+
+def test_variables_of_clients_are_dropped():
+  count = counting(2**20)  # 4 MiB.
+  clients = [dataset(k) for k in range(32)]
+  (pid,) = runtime.worker_pids()
   with ways.counted() as graphs:
-    process.next(state, clients)
-  assert graphs == [model == "functional_model"]
+    count(clients)
+    before = process_status.memory_bytes(pid)
+    for _ in range(4):  # 512 MiB if they stayed.
+      assert count(clients) == 2 * sum(range(32))
+  assert graphs == [True] * 5
+  assert process_status.memory_bytes(pid) - before < 200 * 2**20
 
 
 def test_random_numbers_of_a_generator_are_left_to_the_executors():

@@ -57,8 +57,8 @@ def of(
 ) -> OneGraph | None:
   """Returns a call of a computation as one of a graph, if it can be one.
 
-  It cannot if clients have variables or anything else in TensorFlow's graphs
-  that lasts from call to call, and if it does not sum over clients.
+  It cannot if anything but variables of a client keeps a state in TensorFlow's
+  graphs, such as random generators, and if it does not sum over clients.
 
   Args:
     comp: The computation.

@@ -14,15 +14,17 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.runtime.one_graph import own_variables
+
 # A computation as TFF serializes it.
 Message: TypeAlias = Any
 Value: TypeAlias = Any
 # From a value, or from nothing, to a value.
 Function: TypeAlias = Callable[..., Value]
 
-# Operations with a state that lasts as long as one run of what calls them. All
-# others with a state are variables, tables, random generators and the like:
-# in a loop, clients would share them.
+# Operations with a state that lasts as long as one run of what calls them, or
+# is in a variable (`own_variables`). All others with a state are tables, random
+# generators and the like: in a loop, clients would share them.
 _OWN_STATE = (
   "Assert",
   "Case",
@@ -40,6 +42,14 @@ _OF_DATASETS = (
   "Optional",
 )
 
+_OF_VARIABLES = (
+  "Assign",
+  "ReadVariable",
+  "Resource",
+  "VarIs",
+  "VariableShape",
+  own_variables.HANDLE,
+)
 
 _numbers = itertools.count()
 
@@ -98,12 +108,14 @@ def _value_of(message: Message, known: Mapping[str, Value]) -> Value:
 def _inlined(message: Message) -> Function:
   """Returns a function that adds the graph of a TensorFlow computation."""
   program = message.tensorflow
-  if program.initialize_op:
-    raise NotOneGraphError("variables")
   result_type = tff.types.deserialize_type(message.type).result
   graph_def = tf.compat.v1.GraphDef()
   program.graph_def.Unpack(graph_def)
   _check_keeps_nothing(graph_def)
+  variables = own_variables.handles(graph_def)
+  if variables:
+    initializer = program.initialize_op
+    graph_def = own_variables.with_own(graph_def, initializer)
 
   def add(*args: Value) -> Value:
     inputs: dict[str, tf.Tensor] = {}
@@ -118,38 +130,42 @@ def _inlined(message: Message) -> Function:
     inputs |= {
       f"^{name.split(':')[0]}": tensor for name, tensor in inputs.items()
     }
-    results = _names(program.result)
+    names = _names(program.result)
     outputs = tf.graph_util.import_graph_def(
       _with_own_frames(graph_def, f"_inlined_{next(_numbers)}"),
       inputs,
-      results,
+      [*names, *(f"{variable}:0" for variable in variables)],
       name="inlined",
     )
-    found = dict(zip(results, outputs, strict=True))
-    result = _result(program.result, found)
-    for tensor, leaf in zip(
-      leaves(result), leaf_types(result_type), strict=True
-    ):
+    results = outputs[: len(names)]
+    if variables:
+      made = outputs[len(names) :]
+      results = [*own_variables.dropped_after(results, made)]
+    for tensor, leaf in zip(results, leaf_types(result_type), strict=True):
       if isinstance(leaf, tff.TensorType):
         tensor.set_shape(leaf.shape)
-    return result
+    return _result(program.result, iter(results))
 
   return add
 
 
 def _check_keeps_nothing(graph_def: Any) -> None:
+  """Raises a `NotOneGraphError` if something lasts longer than a call."""
   operations = tf.Graph()
-  nodes = itertools.chain(
-    graph_def.node, *(f.node_def for f in graph_def.library.function)
-  )
   own = {function.signature.name for function in graph_def.library.function}
-  for name in {node.op for node in nodes} - own:
+  in_functions = {
+    node.op
+    for function in graph_def.library.function
+    for node in function.node_def
+  }
+  for name in {node.op for node in graph_def.node} | in_functions - own:
+    if name in own or not operations.op_def_for_type(name).is_stateful:
+      continue
     if (
-      operations.op_def_for_type(name).is_stateful
-      and name not in _OWN_STATE
+      name not in _OWN_STATE
       and "Dataset" not in name
-      and not name.startswith(_OF_DATASETS)
-    ):
+      and not name.startswith((*_OF_DATASETS, *_OF_VARIABLES))
+    ) or (name == own_variables.HANDLE and name in in_functions):
       raise NotOneGraphError(f"operation {name}, which keeps a state")
 
 
@@ -189,10 +205,10 @@ def _name(binding: Any) -> str:
   return str(binding.tensor.tensor_name)
 
 
-def _result(binding: Any, found: Mapping[str, tf.Tensor]) -> Value:
+def _result(binding: Any, tensors: Iterator[tf.Tensor]) -> Value:
   if binding.WhichOneof("binding") != "struct":
-    return found[_name(binding)]
-  return tuple(_result(element, found) for element in binding.struct.element)
+    return next(tensors)
+  return tuple(_result(element, tensors) for element in binding.struct.element)
 
 
 def leaves(value: Value) -> list[tf.Tensor]:

@@ -1,0 +1,84 @@
+"""Variables of a graph that is part of another graph, anew each time it runs.
+
+TFF runs the graph of a client in a session for it alone: first what initializes
+its variables, then the rest. In a loop over clients, all would share them. Here
+each run of the graph makes variables without a name, which nobody else can
+find, and drops them in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+# The operation that makes a variable.
+HANDLE = "VarHandleOp"
+# TensorFlow's name for those without one, `ResourceHandle::ANONYMOUS_NAME`.
+_ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+
+
+def handles(graph_def: Any) -> list[str]:
+  """Returns the names of the nodes that make variables."""
+  return [node.name for node in graph_def.node if node.op == HANDLE]
+
+
+def with_own(graph_def: Any, initializer: str) -> Any:
+  """Returns a graph whose variables are its own and ready before all else.
+
+  Args:
+    graph_def: The graph.
+    initializer: The name of the operation that initializes all variables.
+  """
+  changed = type(graph_def)()
+  changed.CopyFrom(graph_def)
+  before = _ancestors(graph_def, initializer)
+  names = set(handles(graph_def))
+  for node in changed.node:
+    if node.name in names:
+      node.attr["shared_name"].s = _ANONYMOUS
+    elif node.name not in before:
+      for place, name in enumerate(node.input):
+        if name.removesuffix(":0") in names:
+          node.input[place] = _ready(name.removesuffix(":0"))
+  for name in sorted(names):
+    ready = changed.node.add(name=_ready(name), op="Identity")
+    ready.input.extend([name, f"^{initializer}"])
+    ready.attr["T"].type = tf.resource.as_datatype_enum
+  return changed
+
+
+def _ready(name: str) -> str:
+  return f"{name}/ready"
+
+
+def _ancestors(graph_def: Any, name: str) -> set[str]:
+  """Returns the names of a node and of all that come before it."""
+  inputs = {node.name: [*map(_node, node.input)] for node in graph_def.node}
+  found: set[str] = set()
+  remaining = [name]
+  while remaining:
+    node = remaining.pop()
+    if node not in found:
+      found.add(node)
+      remaining += inputs[node]
+  return found
+
+
+def _node(name: str) -> str:
+  """Returns the node of an input."""
+  return name.removeprefix("^").split(":")[0]
+
+
+def dropped_after(
+  results: Sequence[tf.Tensor], variables: Iterable[tf.Tensor]
+) -> Iterator[tf.Tensor]:
+  """Yields results, once variables are dropped that they were computed from."""
+  with tf.control_dependencies(results):
+    dropped = [
+      tf.raw_ops.DestroyResourceOp(resource=v, ignore_lookup_error=True)
+      for v in variables
+    ]
+  with tf.control_dependencies(dropped):
+    yield from [*map(tf.identity, results)]
