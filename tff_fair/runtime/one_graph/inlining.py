@@ -114,8 +114,9 @@ def _inlined(message: Message) -> Function:
   _check_keeps_nothing(graph_def)
   variables = own_variables.handles(graph_def)
   if variables:
-    initializer = program.initialize_op
-    graph_def = own_variables.with_own(graph_def, initializer)
+    if not program.initialize_op:
+      raise NotOneGraphError("variables that nobody initializes")
+    graph_def = own_variables.with_own(graph_def, program.initialize_op)
 
   def add(*args: Value) -> Value:
     inputs: dict[str, tf.Tensor] = {}

@@ -17,6 +17,7 @@ import tensorflow as tf
 HANDLE = "VarHandleOp"
 # TensorFlow's name for those without one, `ResourceHandle::ANONYMOUS_NAME`.
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+_RESOURCE = tf.resource.as_datatype_enum
 
 
 def handles(graph_def: Any) -> list[str]:
@@ -34,19 +35,29 @@ def with_own(graph_def: Any, initializer: str) -> Any:
   changed = type(graph_def)()
   changed.CopyFrom(graph_def)
   before = _ancestors(graph_def, initializer)
-  names = set(handles(graph_def))
+  made = set(handles(graph_def))
+  passed_on = {
+    node.name
+    for node in graph_def.node
+    if node.name in before and _passes_on(node)
+  }
   for node in changed.node:
-    if node.name in names:
+    if node.name in made:
       node.attr["shared_name"].s = _ANONYMOUS
     elif node.name not in before:
       for place, name in enumerate(node.input):
-        if name.removesuffix(":0") in names:
+        if name.removesuffix(":0") in made | passed_on:
           node.input[place] = _ready(name.removesuffix(":0"))
-  for name in sorted(names):
+  for name in sorted(made | passed_on):
     ready = changed.node.add(name=_ready(name), op="Identity")
     ready.input.extend([name, f"^{initializer}"])
-    ready.attr["T"].type = tf.resource.as_datatype_enum
+    ready.attr["T"].type = _RESOURCE
   return changed
+
+
+def _passes_on(node: Any) -> bool:
+  """Returns whether a node returns the variable that it takes."""
+  return "T" in node.attr and node.attr["T"].type == _RESOURCE
 
 
 def _ready(name: str) -> str:
