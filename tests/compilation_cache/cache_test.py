@@ -28,7 +28,7 @@ class Unknown(NamedTuple):
   tff.SequenceType(np.float32), collections.OrderedDict(a=[np.float32])
 )
 def one_client(data, server):
-  total = data.reduce(0.0, lambda x, y: x + y)
+  total = tf.reduce_sum(data.batch(8).get_single_element())
   return State([total, total], (server["a"][0],), {"b": total}, (), total)
 
 
