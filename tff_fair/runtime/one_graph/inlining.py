@@ -86,24 +86,47 @@ def function_of(message: Message, known: Mapping[str, Value]) -> Function:
 
 def _value_of(message: Message, known: Mapping[str, Value]) -> Value:
   """Returns what an expression without placements stands for."""
+  return expression(message, known, _value_of_call)
+
+
+def _value_of_call(message: Message, known: Mapping[str, Value]) -> Value:
+  function = function_of(message.call.function, known)
+  if message.call.HasField("argument"):
+    return function(_value_of(message.call.argument, known))
+  return function()
+
+
+def expression(
+  message: Message,
+  known: Mapping[str, Value],
+  of_call: Callable[[Message, Mapping[str, Value]], Value],
+) -> Value:
+  """Returns what an expression stands for.
+
+  Args:
+    message: The expression.
+    known: What the names in it stand for.
+    of_call: Returns what a call in it stands for.
+
+  Raises:
+    NotOneGraphError: If it has anything else in it.
+  """
   kind = message.WhichOneof("computation")
   if kind == "reference":
     return known[message.reference.name]
   if kind == "selection":
-    return _value_of(message.selection.source, known)[message.selection.index]
+    selection = message.selection
+    return expression(selection.source, known, of_call)[selection.index]
   if kind == "struct":
     elements = message.struct.element
-    return tuple(_value_of(element.value, known) for element in elements)
+    return tuple(expression(e.value, known, of_call) for e in elements)
   if kind == "block":
     known = {**known}
     for local in message.block.local:
-      known[local.name] = _value_of(local.value, known)
-    return _value_of(message.block.result, known)
+      known[local.name] = expression(local.value, known, of_call)
+    return expression(message.block.result, known, of_call)
   if kind == "call":
-    function = function_of(message.call.function, known)
-    if message.call.HasField("argument"):
-      return function(_value_of(message.call.argument, known))
-    return function()
+    return of_call(message, known)
   raise NotOneGraphError(f"an expression of kind {kind}")
 
 

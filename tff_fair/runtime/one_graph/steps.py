@@ -143,21 +143,10 @@ def _is_at_clients(placed: Placed) -> bool:
 
 def _read(message: inlining.Message, known: Mapping[str, Placed]) -> Placed:
   """Returns the steps that an expression stands for."""
-  kind = message.WhichOneof("computation")
-  if kind == "reference":
-    return known[message.reference.name]
-  if kind == "selection":
-    return _read(message.selection.source, known)[message.selection.index]
-  if kind == "struct":
-    elements = message.struct.element
-    return tuple(_read(element.value, known) for element in elements)
-  if kind == "block":
-    known = {**known}
-    for local in message.block.local:
-      known[local.name] = _read(local.value, known)
-    return _read(message.block.result, known)
-  if kind != "call":
-    raise inlining.NotOneGraphError(f"an expression of kind {kind}")
+  return inlining.expression(message, known, _read_call)
+
+
+def _read_call(message: inlining.Message, known: Mapping[str, Placed]) -> Step:
   type_spec = tff.types.deserialize_type(message.type)
   call = message.call
   if call.function.WhichOneof("computation") == "intrinsic":
@@ -172,9 +161,7 @@ def _read_intrinsic(
   call: Any, member: tff.Type, known: Mapping[str, Placed]
 ) -> Step:
   uri, argument = call.function.intrinsic.uri, call.argument
-  if uri in _ZIPS:
-    return _joined(_read(argument, known))
-  if uri in _STAYS:
+  if uri in (*_ZIPS, *_STAYS):
     return _joined(_read(argument, known))
   if uri in _SENDS:
     source = _joined(_read(argument, known))
