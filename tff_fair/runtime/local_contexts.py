@@ -22,6 +22,7 @@ from tff_fair.runtime.parts import cutting
 
 def use_local(
   *,
+  exact: bool = False,
   clients_per_part: int | None = None,
   default_num_clients: int = 0,
   max_concurrent_computation_calls: int | None = None,
@@ -38,6 +39,8 @@ def use_local(
   worker that it started.
 
   Args:
+    exact: Whether to leave each computation to TFF's own executors: nothing is
+      rewritten, cut or kept. Several times slower; a way to check a doubt.
     clients_per_part: Cohorts of more clients are computed in parts of so many,
       one part after the other; by default 32, and 0 never cuts. A result
       depends on it, in its last digits. It bounds the memory of the worker.
@@ -60,8 +63,16 @@ def use_local(
   Raises:
     RuntimeError: If the worker ends instead of getting ready.
     TimeoutError: If it does not get ready in time.
-    ValueError: If `clients_per_part` is below 0.
+    ValueError: If `clients_per_part` is below 0, or asks for parts beside
+      `exact`.
   """
+  if exact:
+    if clients_per_part:
+      raise ValueError(
+        "Expected no clients_per_part with exact=True, which cuts nothing: "
+        f"{clients_per_part}."
+      )
+    clients_per_part = 0
   clients_per_part = cutting.checked(clients_per_part)
   if keep_memory:
     allocator.keep_freed_memory()
@@ -77,6 +88,7 @@ def use_local(
       start,
       default_num_clients=default_num_clients,
       stream_structs=stream_structs,
+      plain=exact,
     )
     compile_now = (
       _compile_in_the_clear if simulate_secure_sums else native.compile_now
@@ -135,12 +147,17 @@ def open_local(
 def _start_local(
   opened: contextlib.ExitStack,
   start: Callable[[], workers.Worker],
+  *,
+  plain: bool = False,
   **options: Any,
 ) -> tuple[workers.Worker, connections.WorkerExecutors]:
   """Returns a worker of this program, and its executors; `opened` ends both."""
   worker = opened.enter_context(start())
   executors = connections.WorkerExecutors(
-    worker.address, process=worker, plain=not private_tff.check(), **options
+    worker.address,
+    process=worker,
+    plain=plain or not private_tff.check(),
+    **options,
   )
   opened.callback(connections.close_all, [executors])
   return worker, executors
