@@ -13,6 +13,10 @@ from typing import Any
 
 import tensorflow_federated as tff
 
+# The name of an operation in the merge of an aggregate that parts of the
+# clients may share: its zero is neutral, and its merge fits its accumulate.
+WRITTEN_FOR_PARTS = "aggregate_for_parts_of_tff_fair"
+
 
 class PhasedComputation(tff.framework.ConcreteComputation):
   """A computation that can be called as it is, or in phases."""
