@@ -123,11 +123,14 @@ def cohorts_of_unequal_size():
 def not_a_number_times_zero():
   zero = compute(lambda: np.float32(0))
 
+  @federated(np.float32)
+  def nothing(x):
+    return times(x, zero())
+
   @federated(FLOAT, FLOAT_AT_SERVER)
   def sums(x, y):
     del y
-    none = tff.federated_broadcast(tff.federated_value(zero(), tff.SERVER))
-    return tff.federated_sum(tff.federated_map(times, (x, none)))
+    return tff.federated_sum(tff.federated_map(nothing, x))
 
   return [sums(scalars([np.nan] + [1.0] * n), 0.0) for n in (1, 40)]
 
@@ -153,21 +156,17 @@ def division_by_a_constant():
 
 @case
 def a_common_factor_of_two_products():
-  negate = compute(lambda x: x * 1.7, np.float32)
+  @federated(np.float32, np.float32, np.float32)
+  def both(x, y, scale):
+    return add_floats(times(x, scale), times(y, scale))
 
-  @federated(FLOAT, FLOAT_AT_SERVER)
-  def sums(x, scale):
-    sent = tff.federated_broadcast(scale)
-    scaled = tff.federated_map(times, (x, sent))
-    again = tff.federated_map(times, (tff.federated_map(negate, x), sent))
-    both = tff.federated_map(add_floats, (scaled, again))
-    return tff.federated_sum(both)
+  @federated(FLOAT, FLOAT, FLOAT)
+  def sums(x, y, scale):
+    zipped = tff.federated_zip((x, y, scale))
+    return tff.federated_sum(tff.federated_map(both, zipped))
 
-  rng = np.random.default_rng(1)
-  return [
-    sums(scalars(rng.normal(size=7)), np.float32(rng.normal()))
-    for _ in range(8)
-  ]
+  draws = np.random.default_rng(1).normal(size=[20, 3, 5])
+  return [sums(*map(scalars, draw)) for draw in draws]
 
 
 @case
@@ -234,7 +233,7 @@ def a_zero_that_is_not_neutral():
 @case
 def a_merge_that_does_not_fit():
   none = compute(lambda: np.int32(0))
-  larger = compute(lambda x, y: tf.maximum(x, y), (np.int32, np.int32))
+  larger = compute(lambda x, y: tf.where(x > y, x, y), (np.int32, np.int32))
   same = compute(lambda x: x, np.int32)
 
   @federated(INT, INT_AT_SERVER)
