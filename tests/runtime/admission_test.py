@@ -1,0 +1,143 @@
+"""Tests of the rule that says what the runtime may rewrite."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import collecting
+from tff_fair.runtime import admission
+
+compute = tff.tensorflow.computation
+
+FLOATS = tff.FederatedType(np.float32, tff.CLIENTS)
+
+
+def test_pure_operations_are_functions_of_their_arguments():
+  graph = tf.Graph()
+  for name in admission._PURE:
+    found = graph.op_def_for_type(name)
+    assert not found.is_stateful, name
+    for arg in (*found.input_arg, *found.output_arg):
+      assert not arg.is_ref, name
+      assert arg.type != tf.resource.as_datatype_enum, name
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    "CacheDatasetV2",
+    "EagerPyFunc",
+    "Empty",
+    "HashTableV2",
+    "ImmutableConst",
+    "MatchingFiles",
+    "PrintV2",
+    "PyFuncStateless",
+    "RandomUniform",
+    "ReadFile",
+    "ReduceDataset",
+    "ShuffleDatasetV3",
+    "StatefulUniform",
+    "Timestamp",
+    "WriteFile",
+  ],
+)
+def test_what_draws_reads_or_writes_is_not_known(name):
+  graph_def = tf.compat.v1.GraphDef()
+  graph_def.node.add(name="x", op=name)
+  with pytest.raises(admission.NotAdmittedError, match=name):
+    admission.check_graph(graph_def)
+
+
+def test_functions_of_a_graph_are_looked_into():
+  @tf.function
+  def noisy():
+    return tf.random.uniform([])
+
+  with tf.Graph().as_default() as graph:
+    noisy()
+  with pytest.raises(admission.NotAdmittedError, match="RandomUniform"):
+    admission.check_graph(graph.as_graph_def())
+
+
+def test_sums_of_tff_and_aggregates_for_parts_are_cut():
+  collect = collecting.build_collect(
+    tff.TensorType(np.float32),
+    zero=lambda: tf.zeros([]),
+    accumulate=lambda a, x: a + x,
+    merge=lambda a, b: a + b,
+  )
+
+  @tff.federated_computation(FLOATS)
+  def sums(x):
+    return (
+      tff.federated_sum(x),
+      tff.federated_mean(x),
+      tff.federated_max(x),
+      collect(x),
+    )
+
+  admission.check_aggregates(sums)
+
+
+def test_other_aggregates_are_not_cut():
+  add = compute(lambda a, x: a + x, (np.float32, np.float32))
+  same = compute(lambda x: x, np.float32)
+  one = compute(lambda: np.float32(1))
+
+  @tff.federated_computation(FLOATS)
+  def sums(x):
+    return tff.federated_aggregate(x, one(), add, add, same)
+
+  with pytest.raises(admission.NotAdmittedError, match="zero"):
+    admission.check_aggregates(sums)
+
+
+NUMBERS = tf.data.Dataset.range(4)
+
+
+@pytest.mark.parametrize(
+  ("dataset", "expected"),
+  [
+    (NUMBERS.map(lambda x: 2 * x).batch(2).repeat(2).prefetch(1), True),
+    (NUMBERS.shuffle(4, seed=1), False),
+    (NUMBERS.cache(), False),
+    (NUMBERS.map(lambda x: x + tf.random.uniform([], 0, 9, tf.int64)), False),
+  ],
+)
+def test_datasets_that_are_the_same_each_time_are_kept(dataset, expected):
+  graph = tf.raw_ops.DatasetToGraphV2(
+    input_dataset=tf.data.experimental.to_variant(dataset)
+  )
+  assert admission.may_keep(graph.numpy()) is expected
+
+
+@pytest.mark.parametrize(
+  ("value", "expected"),
+  [
+    (np.zeros(2, np.float32), True),
+    (np.array(1, np.float32), True),
+    (np.float32(1), False),
+    ([1.0, 2.0], False),
+    (np.zeros(2, np.float64), False),
+    (np.zeros(2, ">f4"), False),
+    (np.ma.zeros(2, np.float32), False),
+    (np.array(["a", "b"], object), False),
+    (np.zeros([2, 1], np.float32), False),
+  ],
+)
+def test_plain_arrays(value, expected):
+  type_spec = tff.TensorType(np.float32, value.shape if expected else [2])
+  assert admission.is_plain_array(value, type_spec) is expected
+
+
+def test_a_name_of_a_field_is_no_intrinsic():
+  field = tff.StructType([("federated_secure_sum", np.int32)])
+
+  @tff.federated_computation(tff.FederatedType(field, tff.CLIENTS))
+  def sums(x):
+    return tff.federated_sum(x)
+
+  assert not admission.has_intrinsic(sums, ["federated_secure_sum"])
+  assert admission.has_intrinsic(sums, ["federated_sum"])
