@@ -71,20 +71,23 @@ class Pair(NamedTuple):
   method: Sequence[Clients]
   baseline: Sequence[Clients]
 
-  def change(self, statistic: Statistic, weights: Vector) -> Vector:
-    """Returns a measure of the method minus that of the baseline.
+  def values(
+    self, statistic: Statistic, weights: Vector
+  ) -> tuple[Vector, Vector]:
+    """Returns a measure of the method, and that of the baseline.
 
     Args:
       statistic: The measure; of several evaluations, its mean.
       weights: float64[..., K], of the clients.
 
     Returns:
-      float64[...].
+      float64[...], twice.
     """
-    return np.asarray(
-      np.mean([statistic(e, weights) for e in self.method], 0)
-      - np.mean([statistic(e, weights) for e in self.baseline], 0)
+    method, baseline = (
+      np.mean([statistic(e, weights) for e in evaluations], 0)
+      for evaluations in (self.method, self.baseline)
     )
+    return method, baseline
 
 
 def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
