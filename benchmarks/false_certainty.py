@@ -1,8 +1,8 @@
 r"""How often identical methods are called different.
 
-Two methods train alike: they differ by chance alone. Client k has the true
-accuracy p_k, drawn once for a pair from a beta distribution of mean 0.7 and
-standard deviation 0.17. In each seed s, each method has
+Methods train alike: they differ by chance alone. Client k has the true accuracy
+p_k, drawn once for five methods, ten pairs, from a beta distribution of mean
+0.7 and standard deviation 0.17. In each seed s, each method has
 
   c ~ Binomial(n, sigmoid(logit(p_k) + 0.2 u_s + 0.3 v_sk))
 
@@ -14,10 +14,11 @@ those of an evaluation. The differences are those of the project's tables.
 
 It prints percentages of pairs: with p below 0.05, below 0.005, and with an
 interval without width; of single clients, percentages of clients. With a gain,
-all clients of one method are so much more accurate: a share below 0.05 is then
-the power.
+all clients of the first method of a pair are so much more accurate: a share
+below 0.05 is then the power.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -32,49 +33,50 @@ _PAIRS = flags.DEFINE_integer("pairs", 1000, "Pairs of methods in each row.")
 _GAIN = flags.DEFINE_float("gain", 0.0, "True difference of the accuracies.")
 _SEEDS = flags.DEFINE_multi_integer("seeds", [2, 3, 5, 10], "Seeds of a run.")
 _CLIENTS = flags.DEFINE_multi_integer("clients", [4, 20, 100], "Clients.")
-_SIZES = flags.DEFINE_multi_integer("sizes", [6, 24, 200], "Test examples.")
+_SIZES = flags.DEFINE_multi_integer("sizes", [6, 200], "Test examples.")
 
 MEASURES = ("mean", "worst_10", "std")
 CLIENT = "client"
 LEVELS = (0.05, 0.005)
+_METHODS = 5  # Drawn together: each is in four pairs, and computed once.
 _SINGLE_CLIENTS = 4  # Of a pair: more hardly add to what these tell.
 _BETA = (4.2, 1.8)  # Of the true accuracies.
 _OF_RUN, _OF_CLIENT = 0.2, 0.3
 
 
 def methods(
-  generator: np.random.Generator,
-  num_seeds: int,
-  num_clients: int,
-  size: int,
-  gain: float = 0.0,
-) -> tuple[Seeds, Seeds]:
-  """Returns the results of two methods.
+  generator: np.random.Generator, num_seeds: int, num_clients: int, size: int
+) -> list[Seeds]:
+  """Returns the results of methods that differ by chance.
 
   Args:
     generator: Of all draws.
-    num_seeds: How many seeds both have.
+    num_seeds: How many seeds each has.
     num_clients: How many clients, the same in all seeds.
     size: Test examples of each client.
-    gain: By how much the first is more accurate, for each client; as far as
-      accuracies end at 1.
   """
-  shape = (2, num_seeds, num_clients)
-  odds = generator.beta(*_BETA, num_clients).clip(0.001, 0.999)
-  logits = np.log(odds / (1 - odds)) + _OF_CLIENT * generator.normal(size=shape)
+  shape = (_METHODS, num_seeds, num_clients)
+  shares = generator.beta(*_BETA, num_clients).clip(0.001, 0.999)
+  logits = np.log(shares / (1 - shares))
+  logits = logits + _OF_CLIENT * generator.normal(size=shape)
   logits += _OF_RUN * generator.normal(size=(*shape[:2], 1))
-  accuracy = 1 / (1 + np.exp(-logits))
-  accuracy[0] = (accuracy[0] + gain).clip(0, 1)
-  correct = generator.binomial(size, accuracy).astype(np.float32)
-  measured = (correct / np.float32(size)).astype(np.float64)
-  one, other = (
+  correct = generator.binomial(size, 1 / (1 + np.exp(-logits)))
+  measured = (correct.astype(np.float32) / np.float32(size)).astype(np.float64)
+  return [
     {
-      RunSeeds(seed, seed, seed): [_clients(values, size)]
-      for seed, values in enumerate(of_method)
+      RunSeeds(seed, seed, seed): [_clients(accuracy, size)]
+      for seed, accuracy in enumerate(of_method)
     }
     for of_method in measured
-  )
-  return one, other
+  ]
+
+
+def gaining(method: Seeds, gain: float) -> Seeds:
+  """Returns a method with all accuracies so much higher, at most 1."""
+  return {
+    seed: [e._replace(score=np.minimum(e.score + gain, 1.0)) for e in found]
+    for seed, found in method.items()
+  }
 
 
 def _clients(accuracy: np.ndarray, size: int) -> Clients:
@@ -83,24 +85,34 @@ def _clients(accuracy: np.ndarray, size: int) -> Clients:
 
 
 def differences(
-  pairs: Sequence[tuple[Seeds, Seeds]],
-) -> Mapping[str, list[Difference]]:
-  """Returns the differences of the pairs, by measure, and of single clients."""
-  found = {
-    name: [
-      paired.difference(measures.statistic(name), one, other)
-      for one, other in pairs
+  drawn: Sequence[Seeds], gain: float = 0.0
+) -> dict[str, list[Difference]]:
+  """Returns the differences of all pairs, by measure, and of single clients.
+
+  Args:
+    drawn: Methods.
+    gain: By how much the first method of a pair is more accurate.
+  """
+  better = [gaining(method, gain) for method in drawn] if gain else drawn
+  places = list(itertools.combinations(range(len(drawn)), 2))
+  found: dict[str, list[Difference]] = {}
+  for name in MEASURES:
+    statistic = paired.remembering(measures.statistic(name))
+    found[name] = [
+      paired.difference(statistic, better[one], drawn[other])
+      for one, other in places
     ]
-    for name in MEASURES
-  }
   mean = measures.statistic("mean")
-  found[CLIENT] = [
-    paired.difference(
-      mean, *(client_results.only(method, [client]) for method in pair)
+  found[CLIENT] = []
+  for client in range(_SINGLE_CLIENTS):
+    firsts, seconds = (
+      [client_results.only(method, [client]) for method in methods_of_pairs]
+      for methods_of_pairs in (better, drawn)
     )
-    for pair in pairs
-    for client in range(_SINGLE_CLIENTS)
-  ]
+    found[CLIENT] += [
+      paired.difference(mean, firsts[one], seconds[other])
+      for one, other in places
+    ]
   return found
 
 
@@ -133,8 +145,10 @@ def rows(
       for size in sizes:
         row = (num_seeds, num_clients, size)
         generator = np.random.default_rng(row)
-        pairs = [methods(generator, *row, gain) for _ in range(num_pairs)]
-        found = differences(pairs)
+        found: dict[str, list[Difference]] = {}
+        while len(found.get(MEASURES[0], [])) < num_pairs:
+          for name, more in differences(methods(generator, *row), gain).items():
+            found.setdefault(name, []).extend(more)
         yield row, {name: shares(values) for name, values in found.items()}
 
 

@@ -30,9 +30,11 @@ class Clients(NamedTuple):
 
   def only(self, ids: np.ndarray) -> "Clients":
     """Returns those of some ids."""
+    if np.array_equal(self.ids, ids):
+      return self  # As `paired.remembering` knows it.
     kept = np.isin(self.ids, ids)
     if kept.all():
-      return self  # As `paired.remembering` knows it.
+      return self
     return Clients(*(v if v is None else v[kept] for v in self))
 
 
@@ -90,6 +92,13 @@ class Pair(NamedTuple):
     return method, baseline
 
 
+def _common(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
+  """Returns the ids in both; each is ascending, and as a rule they agree."""
+  if np.array_equal(ids, others):
+    return ids
+  return np.intersect1d(ids, others)
+
+
 def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
   """Returns what two methods have in common: a pair for each such seed.
 
@@ -103,7 +112,7 @@ def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
   found = []
   for seed in sorted(method.keys() & baseline.keys()):
     every = [*method[seed], *baseline[seed]]
-    ids = functools.reduce(np.intersect1d, [e.ids for e in every])
+    ids = functools.reduce(_common, [e.ids for e in every])
     if ids.size:
       one, other = (
         [e.only(ids) for e in evaluations]

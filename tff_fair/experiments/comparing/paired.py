@@ -9,7 +9,8 @@ Two things are samples: the seeds, and the clients. Their parts of D's variance
 are estimated apart and added:
 
   V_seeds = (sum_s (D_s - D)^2 / (S - 1) + h^2 / 6) / S
-  V_clients = max(K / (K - 1) mean_{s != s'} cov(D_s*, D_s'*), W / S - V_seeds)
+  V_clients = max(0, K / (K - 1) mean_{s != s'} cov(D_s*, D_s'*),
+                  W / S - V_seeds)
   W = K / (K - 1) mean_s var(D_s*)
 
 D_s* is D_s over K clients drawn with replacement, the same draw for both
