@@ -39,15 +39,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tff_fair.metrics import noise, vectors
-from tff_fair.metrics.statistics import STATISTICS, Statistic
+from tff_fair.metrics.comparison import TIE
+from tff_fair.metrics.statistics import LARGEST, STATISTICS, Statistic
 from tff_fair.metrics.vectors import Vector
 
 CONFIDENCE = 0.95
 
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
 _DRAWN_CLIENTS = 10_000_000  # With many clients, fewer draws do.
-# Statistics of accuracies that may exceed 1; none is below 0.
-_UNBOUNDED = ("angle", "entropy", "kl_uniform", "relative_std")
+_ROUNDING = 4 * TIE  # Of draws, relative to their size.
 
 
 class Interval(NamedTuple):
@@ -138,7 +138,7 @@ def fairness_intervals(
     seed=seed,
   )
   return {
-    name: Interval(*np.clip(interval, 0, _upper_bound(name)).tolist())
+    name: Interval(*np.clip(interval, 0, LARGEST.get(name, 1.0)).tolist())
     for name, interval in found.items()
   }
 
@@ -165,8 +165,8 @@ def bootstrap_intervals(
     seed: Seed of the draws.
 
   Returns:
-    The intervals by name. Those of one client, and of values that are not
-    finite, are NaN.
+    The intervals by name. Those of one client, of values that are not finite,
+    and of draws that are all the same, are NaN.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1 or out of range, or if
@@ -220,12 +220,10 @@ def _reach(drawn: np.ndarray, num_clients: int, confidence: float) -> Vector:
   if num_clients < 2:
     return np.full(drawn.shape[1], math.nan)
   t = float(special.stdtrit(num_clients - 1, (1 + confidence) / 2))
-  inflated = drawn.var(axis=0, ddof=1) * num_clients / (num_clients - 1)
-  return np.asarray(t * np.sqrt(inflated))
-
-
-def _upper_bound(name: str) -> float:
-  return math.inf if name in _UNBOUNDED else 1.0
+  variance = drawn.var(axis=0, ddof=1) * num_clients / (num_clients - 1)
+  # Draws that are all the same say nothing of what other clients would show.
+  varies = variance > (_ROUNDING * np.abs(drawn).max(axis=0)) ** 2
+  return np.where(varies, t * np.sqrt(variance), math.nan)
 
 
 def _check_confidence(confidence: float) -> None:

@@ -129,6 +129,18 @@ STATISTICS: Mapping[str, Statistic] = {
   "entropy": _entropy,
 }
 
+# The largest values of those that are in no unit of the clients' values, and of
+# those whose bound is not that of these; accuracies are 1 at most.
+LARGEST: Mapping[str, float] = {
+  "std": 0.5,
+  "variance": 0.25,
+  "angle": 90.0,
+  "jain": 1.0,
+  **dict.fromkeys(
+    ("relative_std", "error_relative_std", "kl_uniform", "entropy"), math.inf
+  ),
+}
+
 # The same of errors: the worst are the largest.
 ERROR_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,

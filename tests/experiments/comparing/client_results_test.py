@@ -27,8 +27,8 @@ def test_pairs_have_the_seeds_and_clients_that_all_evaluations_have():
   assert (first.ids.tolist(), second.ids.tolist()) == ([5], [8])
   assert [e.score.tolist() for e in first.method] == [[0.7], [0.1]]
   assert [e.score.tolist() for e in second.baseline] == [[0.2]]
-  change = first.change(lambda e, w: (w * e.score).sum(-1), np.ones((3, 1)))
-  np.testing.assert_allclose(change, [0.4 - 0.5] * 3)
+  values = first.values(lambda e, w: (w * e.score).sum(-1), np.ones((3, 1)))
+  np.testing.assert_allclose(values, [[0.4] * 3, [0.5] * 3])
 
 
 def test_seeds_without_any_of_some_clients_are_left_out():

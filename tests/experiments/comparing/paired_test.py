@@ -92,9 +92,8 @@ def test_both_parts_of_the_variance_are_those_of_an_analysis_of_variance():
   noise = (rest**2).sum() / (3 * 49)
   of_clients = max(0.0, by_client.var(ddof=1) - noise / 4) / 50
   of_seeds = by_seed.var(ddof=1) / 4
-  variance = of_clients + of_seeds
-  freedom = variance**2 / (of_clients**2 / 49 + of_seeds**2 / 3)
-  reach = stats.t.ppf(0.975, freedom) * math.sqrt(variance)
+  # Four seeds have three degrees of freedom, however many the clients have.
+  reach = stats.t.ppf(0.975, 3) * math.sqrt(of_clients + of_seeds)
   found = paired.difference(MEAN, method, baseline)
   assert found.high - found.estimate == pytest.approx(reach, rel=0.1)
   assert found.estimate - found.low == pytest.approx(reach, rel=0.1)
@@ -150,13 +149,18 @@ def test_nothing_is_known_of_one_client_in_one_seed():
   assert all(math.isnan(v) for v in (found.low, found.high, found.p_value))
 
 
+def is_unknown(found):
+  return all(map(math.isnan, (found.low, found.high, found.p_value)))
+
+
 @pytest.mark.parametrize("num_seeds", [1, 3])
-def test_ties_are_sure(num_seeds):
-  same = seeds(*[[0.2, 0.5, 0.9]] * num_seeds)
+@pytest.mark.parametrize("values", [[0.2, 0.5, 0.9], [1.0] * 3])
+def test_what_does_not_vary_is_no_evidence(num_seeds, values):
+  same = seeds(*[values] * num_seeds)
   for name in measures.MEASURES:
     found = paired.difference(measures.statistic(name), same, same)
-    assert (found.estimate, found.low, found.high) == (0, 0, 0)
-    assert found.p_value == 1
+    assert found.estimate == 0
+    assert is_unknown(found)
 
 
 def test_a_difference_without_spread_is_not_sure():
@@ -164,7 +168,106 @@ def test_a_difference_without_spread_is_not_sure():
   low, high = seeds([0.5] * 3, [0.5] * 3), seeds([0.6] * 3, [0.6] * 3)
   found = paired.difference(MEAN, high, low)
   assert found.estimate == pytest.approx(0.1)
-  assert math.isnan(found.p_value)
+  assert is_unknown(found)
+
+
+def rounded(correct, num_examples=12):
+  """Returns accuracies as an evaluation in float32 has them."""
+  return np.asarray(correct, np.float32) / np.float32(num_examples)
+
+
+def test_seeds_on_one_value_of_a_grid_leave_the_clients_variance():
+  # Three clients of 12 examples: both seeds have four more of 36 right.
+  method = seeds(rounded([9, 6, 11]), rounded([8, 8, 7]))
+  baseline = seeds(rounded([5, 7, 10]), rounded([4, 6, 9]))
+  changes = np.array([[4, -1, 1], [4, 2, -2]]) / 12
+  found = paired.difference(MEAN, method, baseline)
+  assert found.estimate == pytest.approx(4 / 36)
+  # W / S, and Student's t with one degree of freedom.
+  floor = changes.var(1, ddof=1).mean() / 3 / 2
+  assert found.error**2 == pytest.approx(floor, rel=0.1)
+  assert found.freedom == 1
+  expected = 2 * stats.t.sf(found.estimate / found.error, 1)
+  assert found.p_value == pytest.approx(expected)
+  assert found.low < 0 < found.high
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_float32_rounding_is_no_variance(scale):
+  # One client, whose accuracies differ by the same eighth but for rounding.
+  eps = np.finfo(np.float32).eps
+  method = seeds([0.625 * scale], [0.625 * scale * (1 + eps)])
+  baseline = seeds([0.5 * scale], [0.5 * scale])
+  assert is_unknown(paired.difference(MEAN, method, baseline))
+  # What is more than rounding counts, in any unit.
+  method = seeds([0.625 * scale], [0.625 * scale * (1 + 1e-4)])
+  assert paired.difference(MEAN, method, baseline).low > 0
+
+
+def test_three_thirds_of_float32_are_no_variance():
+  method = seeds(rounded([11]), rounded([7]))
+  baseline = seeds(rounded([7]), rounded([3]))
+  assert is_unknown(paired.difference(MEAN, method, baseline))
+
+
+def test_the_step_of_a_grid_is_in_the_standard_error():
+  changes = np.array([1, 1, 1, 1, 2]) / 6
+  error, freedom = paired.standard_error(changes, np.zeros((5, 5)), 1, 1e-7)
+  expected = (changes.var(ddof=1) + 1 / 6**2 / 6) / 5
+  assert error**2 == pytest.approx(expected)
+  assert freedom == 4
+  # Values that all differ are on no grid that shows.
+  apart = changes + np.arange(5) / 50
+  error, _ = paired.standard_error(apart, np.zeros((5, 5)), 1, 1e-7)
+  assert error == pytest.approx(stats.sem(apart))
+
+
+def test_freedom_is_satterthwaites_and_at_most_that_of_the_seeds():
+  changes = np.array([-1.0, 1.0, 3.0])
+  covariance = np.full((3, 3), 5.0)
+  error, freedom = paired.standard_error(changes, covariance, 3, 1e-7)
+  of_seeds, of_clients = 4 / 3, 5.0
+  assert error**2 == pytest.approx(of_seeds + of_clients)
+  expected = min(2, error**4 / (of_seeds**2 / 2 + of_clients**2 / 2))
+  assert freedom == pytest.approx(expected)
+  # With two clients, there is one degree and little more.
+  _, freedom = paired.standard_error(changes, covariance, 2, 1e-7)
+  assert freedom == pytest.approx(error**4 / (of_seeds**2 / 2 + of_clients**2))
+  assert freedom < 2
+
+
+@pytest.mark.parametrize(
+  ("name", "most"),
+  [("mean", 1), ("min", 1), ("std", 0.5), ("jain", 1), ("angle", 90)],
+)
+def test_intervals_end_at_what_is_possible(name, most):
+  measure = measures.MEASURES[name]
+  assert measure.span == most
+  method, baseline = (
+    seeds([0.1, 0.9], [0.5, 0.4]),
+    seeds([0.9, 0.2], [0.2, 0.3]),
+  )
+  found = paired.difference(
+    measures.statistic(name), method, baseline, span=measure.span
+  )
+  assert -most <= found.low <= found.estimate <= found.high <= most
+  scaled = found.scaled(measure.scale)
+  assert scaled.high <= most * measure.scale
+  assert math.isinf(measures.MEASURES["loss"].span)
+
+
+def test_an_interval_has_the_correction_of_its_p_value():
+  found = paired.difference(MEAN, *random_seeds(4, 30))
+  for factor in (1, 2, 0.05 / found.p_value):
+    widened = found.corrected(factor)
+    level = 1 - 0.05 / factor
+    expected = stats.t.interval(
+      level, found.freedom, found.estimate, found.error
+    )
+    assert (widened.low, widened.high) == pytest.approx(expected)
+  # Where the corrected p-value is 0.05, the interval ends at 0.
+  end = min(abs(widened.low), abs(widened.high))
+  assert end == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -251,17 +354,18 @@ def test_differences_are_scaled():
 
 
 @pytest.mark.parametrize(
-  ("p_values", "corrected"),
+  ("p_values", "factors"),
   [
     ([], []),
-    ([0.04], [0.04]),
+    ([0.04], [1]),
     # Holm's own steps: 3 x 0.01, 2 x 0.02, 1 x 0.03, never falling.
-    ([0.03, 0.01, 0.02], [0.04, 0.03, 0.04]),
-    ([0.5, 0.6], [1.0, 1.0]),
-    ([math.nan, 0.02, 0.03], [math.nan, 0.04, 0.04]),
-    ([math.nan], [math.nan]),
-    ([0.0, 0.0], [0.0, 0.0]),
+    ([0.03, 0.01, 0.02], [4 / 3, 3, 2]),
+    ([0.5, 0.6], [2, 5 / 3]),
+    # One without a p-value counts, and may be any.
+    ([math.nan, 0.02, 0.03], [1, 3, 2]),
+    ([math.nan], [1]),
+    ([0.0, 0.0], [2, 1]),
   ],
 )
-def test_holm(p_values, corrected):
-  assert paired.holm(p_values) == pytest.approx(corrected, nan_ok=True)
+def test_holm(p_values, factors):
+  assert paired.holm_factors(p_values) == pytest.approx(factors)

@@ -1,5 +1,6 @@
 """Tests of the verdict: its sentences, marks and differences."""
 
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -169,3 +170,60 @@ def test_a_single_method_is_compared_with_nothing(tmp_path):
   root = build(tmp_path)
   assert "Δ" not in words(root)
   assert sentences(root) == []
+
+
+def test_a_verdict_claims_no_more_than_the_marks(tmp_path):
+  # Two seeds of three clients that agree by chance, as in float32.
+  for algorithm, accuracies in {
+    "fedavg": ((5, 7, 10), (4, 6, 9)),
+    "fedfv": ((9, 6, 11), (8, 8, 7)),
+  }.items():
+    for seed, correct in enumerate(accuracies):
+      values = np.array(correct, np.float32) / np.float32(12)
+      run_folders.make(
+        tmp_path / f"{algorithm}-{seed}",
+        [(4, tuple(values.astype(float)))],
+        algorithm=algorithm,
+        seed=seed,
+      )
+  root = build(tmp_path)
+  assert bold(root, "Mean") == {"fedavg", "fedfv"}
+  assert not any("All other methods" in text for text in sentences(root))
+  assert column(root, "Δ Mean")["fedfv"].get("class") == "difference untold"
+
+
+def test_a_verdict_is_not_about_methods_that_are_not_compared(tmp_path):
+  make(tmp_path, {"fedavg": 0.5, "adafed": 0.7})
+  make(tmp_path, {"afl": 0.6}, seeds=1)
+  said = sentences(build(tmp_path))[0]
+  assert "but for afl" in said
+  assert "fedavg" not in said
+
+
+def test_saturated_columns_have_no_interval(tmp_path):
+  for algorithm in ("fedavg", "afl"):
+    for seed in range(2):
+      run_folders.make(
+        tmp_path / f"{algorithm}-{seed}",
+        [(4, (1.0, 1.0, 1.0))],
+        algorithm=algorithm,
+        seed=seed,
+      )
+  cell = column(build(tmp_path), "Δ Mean")["afl"]
+  assert words(cell) == "+0.00"
+  assert cell.get("class") == "difference untold"
+
+
+def test_a_difference_is_grey_where_its_interval_has_0(tmp_path):
+  # Alone, some p-values are below 0.05; three methods need 0.017.
+  for place in range(8):
+    folder = tmp_path / str(place)
+    gain = 0.01 * place
+    make(folder, {"fedavg": 0.5, "afl": 0.5 + gain, "term": 0.5}, 3)
+    make(folder, {"adafed": 0.5 + gain}, 3, 0.02)
+    cells = column(build(folder), "Δ Mean")
+    for name in ("afl", "term", "adafed"):
+      interval = re.search(r"\[(.*?), (.*?)\]", words(cells[name]))
+      low, high = (float(end.replace("−", "-")) for end in interval.groups())
+      is_clear = cells[name].get("class") == "difference"
+      assert is_clear == (low > 0 or high < 0)

@@ -30,9 +30,11 @@ class Clients(NamedTuple):
 
   def only(self, ids: np.ndarray) -> "Clients":
     """Returns those of some ids."""
+    if np.array_equal(self.ids, ids):
+      return self  # As `paired.remembering` knows it.
     kept = np.isin(self.ids, ids)
     if kept.all():
-      return self  # As `paired.remembering` knows it.
+      return self
     return Clients(*(v if v is None else v[kept] for v in self))
 
 
@@ -71,20 +73,30 @@ class Pair(NamedTuple):
   method: Sequence[Clients]
   baseline: Sequence[Clients]
 
-  def change(self, statistic: Statistic, weights: Vector) -> Vector:
-    """Returns a measure of the method minus that of the baseline.
+  def values(
+    self, statistic: Statistic, weights: Vector
+  ) -> tuple[Vector, Vector]:
+    """Returns a measure of the method, and that of the baseline.
 
     Args:
       statistic: The measure; of several evaluations, its mean.
       weights: float64[..., K], of the clients.
 
     Returns:
-      float64[...].
+      float64[...], twice.
     """
-    return np.asarray(
-      np.mean([statistic(e, weights) for e in self.method], 0)
-      - np.mean([statistic(e, weights) for e in self.baseline], 0)
+    method, baseline = (
+      np.mean([statistic(e, weights) for e in evaluations], 0)
+      for evaluations in (self.method, self.baseline)
     )
+    return method, baseline
+
+
+def _common(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
+  """Returns the ids in both; each is ascending, and as a rule they agree."""
+  if np.array_equal(ids, others):
+    return ids
+  return np.intersect1d(ids, others)
 
 
 def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
@@ -100,7 +112,7 @@ def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
   found = []
   for seed in sorted(method.keys() & baseline.keys()):
     every = [*method[seed], *baseline[seed]]
-    ids = functools.reduce(np.intersect1d, [e.ids for e in every])
+    ids = functools.reduce(_common, [e.ids for e in every])
     if ids.size:
       one, other = (
         [e.only(ids) for e in evaluations]

@@ -79,9 +79,10 @@ def compare(
     degrade, and by how much, and the change of the mean. Then, for each
     measure, the paired difference to the baseline NAME_difference, its interval
     NAME_difference_low and _high, its p-value _p and that after Holm's
-    correction _p_holm (see `paired`), and the wins, ties and losses by client.
-    `attrs["notes"]` has sentences about runs
-    that are left out, settings that differ, and methods with one seed.
+    correction _p_holm (see `paired`), which the interval has as well; and the
+    wins, ties and losses by client. Interval and p-values are missing where
+    nothing varies. `attrs["notes"]` has sentences about runs that are left out,
+    settings that differ, and methods with one seed.
 
   Raises:
     ValueError: If an argument is not valid, or there is nothing to compare.

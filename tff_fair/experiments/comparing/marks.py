@@ -78,12 +78,13 @@ def _marks(
   compared = [p for p, d in differences.items() if d.num_seeds >= NEEDED_SEEDS]
   if len({shown[place] for place in (best, *compared)}) < 2:
     return nothing
-  p_values = paired.holm([differences[place].p_value for place in compared])
+  p_values = [differences[place].p_value for place in compared]
+  factors = paired.holm_factors(p_values)
   told_apart = {
     place
-    for place, p_value in zip(compared, p_values, strict=True)
+    for place, factor, p_value in zip(compared, factors, p_values, strict=True)
     # Where nothing varies there is no p-value, and nothing to tell them apart.
-    if p_value < LEVEL and shown[place] > shown[best]
+    if factor * p_value < LEVEL and shown[place] > shown[best]
   }
   found = list(nothing)
   for place in (best, *compared):

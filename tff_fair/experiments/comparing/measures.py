@@ -12,7 +12,7 @@ from tff_fair.experiments.comparing import client_statistics
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.client_results import Clients, Statistic
 from tff_fair.experiments.scores import ACCURACY, R2, RMSE, Score
-from tff_fair.metrics.statistics import TAIL_PERCENTS, tail_size
+from tff_fair.metrics.statistics import LARGEST, TAIL_PERCENTS, tail_size
 
 
 class Measure(NamedTuple):
@@ -24,6 +24,7 @@ class Measure(NamedTuple):
     scale: The factor for a table: 100 for percent.
     digits: Digits after the point in a table.
     is_signed: Whether a table shows the sign of positive numbers as well.
+    span: By how much two values may differ at most, not scaled.
   """
 
   title: str
@@ -31,6 +32,7 @@ class Measure(NamedTuple):
   scale: float = 100.0
   digits: int = 2
   is_signed: bool = False
+  span: float = math.inf
 
   @property
   def words(self) -> str:
@@ -111,7 +113,22 @@ def of(score: Score) -> Mapping[str, Measure]:
       "r2_median": Measure("Median R²", True, 1.0, 4),
       "r2_min": Measure("Lowest R²", True, 1.0, 4),
     }
-  return shown
+  return {
+    name: measure._replace(span=_largest(name, score))
+    for name, measure in shown.items()
+  }
+
+
+def _largest(name: str, score: Score) -> float:
+  """Returns the largest value of a measure; none whose span counts is below 0.
+
+  Popoviciu's inequality bounds a std by half the range.
+  """
+  name = name.removeprefix("weighted_")
+  if name in ("loss", "loss_std", "loss_max", "r2", "r2_median", "r2_min"):
+    return math.inf
+  of_score = {"std": score.highest / 2, "variance": score.highest**2 / 4}
+  return {**LARGEST, **of_score}.get(name, score.highest)
 
 
 MEASURES: Mapping[str, Measure] = of(ACCURACY)

@@ -118,8 +118,9 @@ class Contents:
     caption = (
       f"{self._what()}{clients} against {reference.label}, "
       f"{self.score.in_unit}: paired differences{self._tails()}; "
-      f"[{paired.CONFIDENCE:.0%} intervals] over seeds and clients; p "
-      "after Holm's correction for the methods; wins, ties, losses by client"
+      f"[{paired.CONFIDENCE:.0%} intervals] over seeds and clients, and p, "
+      "both after Holm's correction for the methods; wins, ties, losses by "
+      "client"
     )
     return Table(
       self.task,
@@ -207,12 +208,12 @@ def _contrasts(
   known = paired.remembering(statistic)
   differences = [
     paired.difference(
-      known, column.seeds(method), column.seeds(baseline)
+      known,
+      column.seeds(method),
+      column.seeds(baseline),
+      span=column.measure.span,
     ).scaled(column.measure.scale)
     for method in methods
   ]
-  p_values = paired.holm([difference.p_value for difference in differences])
-  return [
-    Contrast(difference, p_value)
-    for difference, p_value in zip(differences, p_values, strict=True)
-  ]
+  factors = paired.holm_factors([found.p_value for found in differences])
+  return list(map(Contrast.among_several, differences, factors))

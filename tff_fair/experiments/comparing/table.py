@@ -18,12 +18,19 @@ class Contrast(NamedTuple):
   """A difference to a baseline, among several.
 
   Attributes:
-    difference: Scaled for a table.
+    difference: Scaled for a table; its interval has the correction of `p_holm`.
     p_holm: Its p-value, corrected for the number of methods; or NaN.
   """
 
   difference: Difference
   p_holm: float
+
+  @classmethod
+  def among_several(cls, difference: Difference, factor: float) -> "Contrast":
+    """Returns the contrast whose p-value a correction multiplies."""
+    return cls(
+      difference.corrected(factor), min(factor * difference.p_value, 1.0)
+    )
 
 
 Cell = Value | Contrast | Record

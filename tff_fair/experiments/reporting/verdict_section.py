@@ -60,7 +60,7 @@ def build(task: TaskRuns, baseline: str | None = None) -> Section:
     _TITLE,
     [
       _notes(run_tables.run_notes(groups, chosen)),
-      _sentences(task, rows) if has_marks else None,
+      _sentences(task, rows, groups) if has_marks else None,
       tables.draw(
         _caption(task, len(methods)),
         methods,
@@ -146,14 +146,16 @@ def _notes(notes: Sequence[str]) -> Child:
   )
 
 
-def _sentences(task: TaskRuns, rows: Sequence[Row]) -> Markup:
+def _sentences(
+  task: TaskRuns, rows: Sequence[Row], groups: Sequence[Group]
+) -> Markup:
   """Returns which methods are best, for each measure."""
   parts = []
   all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
   for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
     best = [row for row in rows if row.marks[place] == marks.BEST]
     if best:
-      said = _best(task, name, place, best, len(rows))
+      said = _best(task, name, place, best, groups)
       parts += [element("dt", words), element("dd", said)]
   return element("dl", parts, class_="verdict")
 
@@ -163,7 +165,7 @@ def _best(
   name: str,
   place: int,
   best: Sequence[Row],
-  num_methods: int,
+  groups: Sequence[Group],
 ) -> list[Child]:
   measure = task.measures[name]
   values = {row.label: measures.Value(*row.cells[place]) for row in best}
@@ -173,12 +175,28 @@ def _best(
   sign = task.score.sign.replace(" ", "\N{NO-BREAK SPACE}")
   said: list[Child] = [element("strong", first), f" {mean}{sign}. "]
   if not others:
-    said.append("All other methods clearly differ from it.")
-  elif len(values) == num_methods:
+    unknown = ", ".join(_not_compared(first, groups))
+    said.append(
+      f"All other methods clearly differ from it, but for {unknown}: too few "
+      "seeds in common."
+      if unknown
+      else "All other methods clearly differ from it."
+    )
+  elif len(values) == len(groups):
     said.append("No method clearly differs from it.")
   else:
     said.append(f"No clear difference to {', '.join(others)}.")
   return said
+
+
+def _not_compared(best: str, groups: Sequence[Group]) -> list[str]:
+  """Returns the methods with too few seeds in common with the best."""
+  seeds = {group.label: {run.seeds for run in group.runs} for group in groups}
+  return [
+    label
+    for label, found in seeds.items()
+    if len(found & seeds[best]) < marks.NEEDED_SEEDS
+  ]
 
 
 def _explanation(
@@ -206,10 +224,12 @@ def _explanation(
     notes.append(
       section.note(
         f"Δ: the method minus {baseline}, over the same seeds and clients, "
-        f"with its {confidence} interval over both. A difference is clear "
-        f"where p < {marks.LEVEL:.2g} after Holm’s correction for the methods; "
-        "others are grey. Clients: how many are better off, as well off, and "
-        f"worse off than with {baseline}. ",
+        f"with its {confidence} interval over both. Holm’s correction for the "
+        "methods is in the interval, too: a difference is clear where it "
+        f"leaves out 0, that is where p < {marks.LEVEL:.2g}; others are grey. "
+        "Bold has a correction of its own, since it compares with the best. "
+        "Clients: how many are better off, as well off, and worse off than "
+        f"with {baseline}. ",
         method_tables.interval_note(seeds),
       )
     )

@@ -1,0 +1,185 @@
+r"""How often identical methods are called different.
+
+Methods train alike: they differ by chance alone. Client k has the true accuracy
+p_k, drawn once for five methods, ten pairs, from a beta distribution of mean
+0.7 and standard deviation 0.17. In each seed s, each method has
+
+  c ~ Binomial(n, sigmoid(logit(p_k) + 0.2 u_s + 0.3 v_sk))
+
+of n test examples right, u and v standard normal: some runs end better than
+others, for all clients and for each. The accuracies c / n are float32, as
+those of an evaluation. The differences are those of the project's tables.
+
+  python -m benchmarks.false_certainty [--pairs=1000] [--gain=0.0]
+
+It prints percentages of pairs: with p below 0.05, below 0.005, and with an
+interval without width; of single clients, percentages of clients. With a gain,
+all clients of the first method of a pair are so much more accurate: a share
+below 0.05 is then the power.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from absl import app, flags
+
+from tff_fair.experiments.comparing import client_results, measures, paired
+from tff_fair.experiments.comparing.client_results import Clients, Seeds
+from tff_fair.experiments.comparing.paired import Difference
+from tff_fair.experiments.seeds import Seeds as RunSeeds
+
+_PAIRS = flags.DEFINE_integer("pairs", 1000, "Pairs of methods in each row.")
+_GAIN = flags.DEFINE_float("gain", 0.0, "True difference of the accuracies.")
+_SEEDS = flags.DEFINE_multi_integer("seeds", [2, 3, 5, 10], "Seeds of a run.")
+_CLIENTS = flags.DEFINE_multi_integer("clients", [4, 20, 100], "Clients.")
+_SIZES = flags.DEFINE_multi_integer("sizes", [6, 200], "Test examples.")
+
+MEASURES = ("mean", "worst_10", "std")
+CLIENT = "client"
+LEVELS = (0.05, 0.005)
+_METHODS = 5  # Drawn together: each is in four pairs, and computed once.
+_SINGLE_CLIENTS = 4  # Of a pair: more hardly add to what these tell.
+_BETA = (4.2, 1.8)  # Of the true accuracies.
+_OF_RUN, _OF_CLIENT = 0.2, 0.3
+
+
+def methods(
+  generator: np.random.Generator, num_seeds: int, num_clients: int, size: int
+) -> list[Seeds]:
+  """Returns the results of methods that differ by chance.
+
+  Args:
+    generator: Of all draws.
+    num_seeds: How many seeds each has.
+    num_clients: How many clients, the same in all seeds.
+    size: Test examples of each client.
+  """
+  shape = (_METHODS, num_seeds, num_clients)
+  shares = generator.beta(*_BETA, num_clients).clip(0.001, 0.999)
+  logits = np.log(shares / (1 - shares))
+  logits = logits + _OF_CLIENT * generator.normal(size=shape)
+  logits += _OF_RUN * generator.normal(size=(*shape[:2], 1))
+  correct = generator.binomial(size, 1 / (1 + np.exp(-logits)))
+  measured = (correct.astype(np.float32) / np.float32(size)).astype(np.float64)
+  return [
+    {
+      RunSeeds(seed, seed, seed): [_clients(accuracy, size)]
+      for seed, accuracy in enumerate(of_method)
+    }
+    for of_method in measured
+  ]
+
+
+def gaining(method: Seeds, gain: float) -> Seeds:
+  """Returns a method with all accuracies so much higher, at most 1."""
+  return {
+    seed: [e._replace(score=np.minimum(e.score + gain, 1.0)) for e in found]
+    for seed, found in method.items()
+  }
+
+
+def _clients(accuracy: np.ndarray, size: int) -> Clients:
+  ids = np.arange(accuracy.size)
+  return Clients(ids, accuracy, 1 - accuracy, np.full(ids.size, float(size)))
+
+
+def differences(
+  drawn: Sequence[Seeds], gain: float = 0.0
+) -> dict[str, list[Difference]]:
+  """Returns the differences of all pairs, by measure, and of single clients.
+
+  Args:
+    drawn: Methods.
+    gain: By how much the first method of a pair is more accurate.
+  """
+  better = [gaining(method, gain) for method in drawn] if gain else drawn
+  places = list(itertools.combinations(range(len(drawn)), 2))
+  found: dict[str, list[Difference]] = {}
+  for name in MEASURES:
+    statistic = paired.remembering(measures.statistic(name))
+    found[name] = [
+      paired.difference(statistic, better[one], drawn[other])
+      for one, other in places
+    ]
+  mean = measures.statistic("mean")
+  found[CLIENT] = []
+  for client in range(_SINGLE_CLIENTS):
+    firsts, seconds = (
+      [client_results.only(method, [client]) for method in methods_of_pairs]
+      for methods_of_pairs in (better, drawn)
+    )
+    found[CLIENT] += [
+      paired.difference(mean, firsts[one], seconds[other])
+      for one, other in places
+    ]
+  return found
+
+
+def shares(found: Sequence[Difference]) -> tuple[float, ...]:
+  """Returns the shares with p below each level, and of no width."""
+  p_values = np.array([d.p_value for d in found])
+  # float32 rounds accuracies by up to 6e-8.
+  widths = np.array([d.high - d.low for d in found])
+  return (
+    *(float((p_values < level).mean()) for level in LEVELS),
+    float((widths < 1e-6).mean()),
+  )
+
+
+def rows(
+  num_pairs: int,
+  seeds: Sequence[int],
+  clients: Sequence[int],
+  sizes: Sequence[int],
+  gain: float = 0.0,
+) -> Iterator[tuple[tuple[int, int, int], Mapping[str, tuple[float, ...]]]]:
+  """Simulates; each row has draws of its own, whatever the others are.
+
+  Yields:
+    The numbers of seeds, clients and test examples, and the shares of each
+    measure.
+  """
+  for num_seeds in seeds:
+    for num_clients in clients:
+      for size in sizes:
+        row = (num_seeds, num_clients, size)
+        generator = np.random.default_rng(row)
+        found: dict[str, list[Difference]] = {}
+        while len(found.get(MEASURES[0], [])) < num_pairs:
+          for name, more in differences(methods(generator, *row), gain).items():
+            found.setdefault(name, []).extend(more)
+        yield row, {name: shares(values) for name, values in found.items()}
+
+
+def main(argv: list[str]) -> None:
+  """Prints the table, as Markdown."""
+  if len(argv) > 1:
+    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
+  names = (*MEASURES, CLIENT)
+  head = ["seeds", "clients", "examples", *names]
+  print(f"| {' | '.join(head)} |")
+  print(f"|{'---:|' * len(head)}", flush=True)
+  worst = {name: np.zeros(len(LEVELS) + 1) for name in names}
+  found = rows(
+    _PAIRS.value, _SEEDS.value, _CLIENTS.value, _SIZES.value, _GAIN.value
+  )
+  for row, of_row in found:
+    print(_line(list(map(str, row)), of_row), flush=True)
+    for name in names:
+      worst[name] = np.maximum(worst[name], of_row[name])
+  print(_line(["largest", "", ""], worst))
+
+
+def _line(
+  first: Sequence[str], of_row: Mapping[str, Sequence[float] | np.ndarray]
+) -> str:
+  cells = [
+    "{:.1f}, {:.2f}, {:.1f}".format(*(100 * share for share in values))
+    for values in of_row.values()
+  ]
+  return f"| {' | '.join([*first, *cells])} |"
+
+
+if __name__ == "__main__":
+  app.run(main)

@@ -1,0 +1,43 @@
+"""A short run of `benchmarks.false_certainty`: chance is not called certain."""
+
+import numpy as np
+import pytest
+
+from benchmarks import false_certainty
+
+NUM_PAIRS = 200
+# Shares of p < 0.05 and p < 0.005 that chance alone exceeds in 1 of 1,000 runs
+# of so many pairs, where the shares are these levels.
+ALLOWED = (0.105, 0.025)
+
+
+@pytest.mark.parametrize(
+  ("num_seeds", "num_clients", "size"),
+  [(2, 4, 6), (2, 20, 200), (3, 20, 6), (5, 4, 24)],
+)
+def test_identical_methods_are_rarely_called_different(
+  num_seeds, num_clients, size
+):
+  ((_, found),) = false_certainty.rows(
+    NUM_PAIRS, [num_seeds], [num_clients], [size]
+  )
+  assert found.keys() == {*false_certainty.MEASURES, false_certainty.CLIENT}
+  for *of_levels, without_width in found.values():
+    assert all(np.less_equal(of_levels, ALLOWED))
+    assert without_width == 0
+
+
+def test_a_large_difference_is_found():
+  ((_, found),) = false_certainty.rows(40, [5], [30], [20], gain=0.2)
+  assert found["mean"][0] >= 0.9
+
+
+def test_simulated_accuracies_are_on_the_grid_of_float32():
+  methods = false_certainty.methods(np.random.default_rng(0), 3, 5, 6)
+  found = [clients for m in methods for (clients,) in m.values()]
+  assert len(found) == 3 * len(methods)
+  for clients in found:
+    correct = np.rint(clients.score * 6)
+    rounded = (correct / 6).astype(np.float32).astype(np.float64)
+    np.testing.assert_array_equal(clients.score, rounded)
+    assert clients.num_examples.tolist() == [6] * 5
