@@ -144,7 +144,7 @@ def build_personal_evaluation(
     return evaluate_own(weights, tff.federated_broadcast(table), data)
 
   return phases.PhasedComputation.of(
-    evaluate_clients, lambda: [evaluate_own], before=_with_own_rows
+    evaluate_clients, lambda: [evaluate_own], ends=_ENDS
   )
 
 
@@ -153,6 +153,9 @@ def _with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
   weights, table, data = args
   ids = [batches.client_id_of(d) for d in data]
   return weights, client_table.rows_of(table, ids), data
+
+
+_ENDS = phases.Ends(_with_own_rows, phases.last, phases.once)
 
 
 def _evaluate(

@@ -19,6 +19,10 @@ _OFF = ("0", "false", "no", "off")
 Computations = Mapping[str, tff.Computation]
 
 
+# Of a text in a file: without it, the file is damaged.
+_END = "\n"
+
+
 class CompilationCache:
   """What earlier programs have built and compiled, by what decides it."""
 
@@ -75,16 +79,34 @@ class CompilationCache:
       key: As in `compiled`.
       count: Counts it.
     """
-    name = self._name("number", key)
+    return int(self.text(key, lambda: str(count()), is_known=str.isdecimal))
+
+  def text(
+    self,
+    key: object,
+    find: Callable[[], str],
+    *,
+    is_known: Callable[[str], bool] = str.isprintable,
+  ) -> str:
+    """Returns a text that an earlier program or this one has found.
+
+    Args:
+      key: As in `compiled`.
+      find: Finds it.
+      is_known: Whether a text can be what was found.
+    """
+    name = self._name("text", key)
     if self._files is None or name is None:
-      return count()
+      return find()
     content = self._files.read(name)
     if content is not None:
-      with contextlib.suppress(ValueError):
-        return int(content)
-    counted = count()
-    self._write(name, str(counted).encode())
-    return counted
+      with contextlib.suppress(UnicodeDecodeError):
+        text, end, _ = content.decode().partition(_END)
+        if end and is_known(text):
+          return text
+    found = find()
+    self._write(name, f"{found}{_END}".encode())
+    return found
 
   def _name(self, kind: str, key: object) -> str | None:
     """Returns the name of a file; `None` if nobody knows what decides it."""
@@ -125,8 +147,8 @@ class _Origin:
     found = self._cache.compiled((self._key, name), lambda: {name: build()})
     return found[name]
 
-  def number(self, name: str, count: Callable[[], int]) -> int:
-    return self._cache.number((self._key, name), count)
+  def text(self, name: str, find: Callable[[], str]) -> str:
+    return self._cache.text((self._key, name), find)
 
 
 NO_CACHE = CompilationCache(None)

@@ -24,24 +24,17 @@ def with_phases(
   parameter = whole.type_signature.parameter
   kept = bool(parts.work.kept)
   build_uncut = functools.cache(lambda: own_rows.build(parts, parameter))
-  before = own_rows.with_own_rows if kept else _unchanged
-  after = own_rows.with_whole_tables if kept else _last
+  uncut = build_uncut if kept else None
   if two_phases.can_build(parts):
     whole = phases.PhasedComputation.of(
       whole,
       lambda: two_phases.build(parts, parameter),
-      before=lambda args: two_phases.with_all_clients(before(args)),
-      after=lambda args, last: after(args, last["output"]),
-      again=two_phases.without_those_that_failed,
-      uncut=build_uncut if kept else None,
+      ends=_OF_BOTH if kept else two_phases.ENDS,
+      uncut=uncut,
     )
   elif kept:
     whole = phases.PhasedComputation.of(
-      whole,
-      lambda: [build_uncut()],
-      before=before,
-      after=after,
-      uncut=build_uncut,
+      whole, lambda: [build_uncut()], ends=own_rows.ENDS, uncut=uncut
     )
   return tff.learning.templates.LearningProcess(
     process.initialize,
@@ -53,10 +46,12 @@ def with_phases(
   )
 
 
-def _unchanged(args: Sequence[Any]) -> Sequence[Any]:
-  return args
+def _before_both(args: Sequence[Any]) -> Sequence[Any]:
+  return two_phases.ENDS.before(own_rows.ENDS.before(args))
 
 
-def _last(args: Sequence[Any], last: Any) -> Any:
-  del args
-  return last
+def _after_both(args: Sequence[Any], last: Any) -> Any:
+  return own_rows.ENDS.after(args, two_phases.ENDS.after(args, last))
+
+
+_OF_BOTH = phases.Ends(_before_both, _after_both, two_phases.ENDS.again)

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow_federated as tff
 
+from tff_fair import phases
 from tff_fair.client_works import batches, client_table
 from tff_fair.phased_rounds import round_parts
 
@@ -131,6 +132,9 @@ def with_whole_tables(args: Sequence[Any], last: Any) -> Any:
     ]
   )
   return last._replace(state=last.state._replace(client_work=client_work))
+
+
+ENDS = phases.Ends(with_own_rows, with_whole_tables, phases.once)
 
 
 def _tables(state: tff.structure.Struct) -> Mapping[str, client_table.Table]:

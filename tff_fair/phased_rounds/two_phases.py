@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_fair import phases
 from tff_fair.phased_rounds import round_parts
 from tff_fair.summing import sum_phases
 
@@ -106,3 +107,12 @@ def without_those_that_failed(
     return None
   *args, left_out = first
   return [*args, np.concatenate([left_out, last["left_out"]])]
+
+
+def output_of(args: Sequence[Any], last: Any) -> Any:
+  """Returns the output of the round, from the result of the last phase."""
+  del args
+  return last["output"]
+
+
+ENDS = phases.Ends(with_all_clients, output_of, without_those_that_failed)

@@ -37,8 +37,8 @@ class Origin(Protocol):
       build: Makes it.
     """
 
-  def number(self, name: str, count: Callable[[], int]) -> int:
-    """Returns a number about the computation, likewise."""
+  def text(self, name: str, find: Callable[[], str]) -> str:
+    """Returns a text about the computation, likewise."""
 
 
 class NativeComputation(tff.framework.ConcreteComputation):

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from tff_fair import compilation_cache, phases, runtime
+from tff_fair import compilation_cache, evaluation, phases, runtime
 from tff_fair.compilation_cache import folder
+from tff_fair.phased_rounds import composing, own_rows, two_phases
+from tff_fair.runtime.parts import forms
 
 _SERVER = tff.FederatedType(np.int32, tff.SERVER)
 _CLIENTS = tff.FederatedType(np.int32, tff.CLIENTS)
@@ -33,12 +35,15 @@ def halved(args):
   return values, [share + rest, *[share] * (len(values) - 1)]
 
 
+def with_thousands(args, last):
+  return np.int32(1000 * len(args) + last)
+
+
 def build():
   return phases.PhasedComputation.of(
     whole,
     lambda: [pairs],
-    before=halved,
-    after=lambda args, last: np.int32(1000 * len(args) + last),
+    ends=phases.Ends(halved, with_thousands, phases.once),
   )
 
 
@@ -70,6 +75,26 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
   assert len(built) == 1
   assert results(compiled()["comp"]) == [26, 2026]
   assert len(built) == 2  # Functions of Python are not kept.
+
+
+@pytest.mark.parametrize(
+  "ends",
+  [
+    phases.NO_ENDS,
+    two_phases.ENDS,
+    own_rows.ENDS,
+    composing._OF_BOTH,
+    evaluation._ENDS,
+  ],
+)
+def test_a_later_program_knows_our_functions_by_their_names(ends):
+  assert forms.named(forms.name_of(ends)) == ends
+
+
+def test_functions_of_others_have_no_name():
+  ends = phases.Ends(halved, with_thousands, phases.once)
+  assert forms.name_of(ends) == ""
+  assert forms.named("os:system os:system os:system") is None
 
 
 def test_a_phase_that_takes_something_else_is_named():

@@ -10,7 +10,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_fair.runtime import threads
-from tff_fair.runtime.parts import rounds
+from tff_fair.runtime.parts import forms, rounds
 
 
 class Phase:
@@ -79,7 +79,9 @@ def argument(num_clients):
 
 def at_once(engine, num_clients, clients_per_part):
   return asyncio.run(
-    rounds.compute(engine, [phase()], argument(num_clients), clients_per_part)
+    rounds.compute(
+      engine, forms.Phases([phase()]), argument(num_clients), clients_per_part
+    )
   )
 
 
@@ -87,7 +89,7 @@ def in_turn(num_clients, clients_per_part, *, answer=called, more=()):
   return threads.finished(
     rounds.compute(
       InTurn(answer),
-      [phase(), *more],
+      forms.Phases([phase(), *more]),
       argument(num_clients),
       clients_per_part,
       for_each=rounds.in_turn,
@@ -175,7 +177,7 @@ def test_parts_called_ahead_are_merged_likewise(num_parts, num_ahead):
   found = threads.finished(
     rounds.compute(
       engine,
-      [phase()],
+      forms.Phases([phase()]),
       argument(num_parts),
       1,
       for_each=rounds.in_turn,
@@ -236,7 +238,7 @@ def test_nothing_waits_for_the_collector(num_parts):
     threads.finished(
       rounds.compute(
         Keeps(lambda comp, *_: comp),
-        [phase()],
+        forms.Phases([phase()]),
         argument(num_parts),
         1,
         for_each=rounds.in_turn,

@@ -109,7 +109,7 @@ def _kept(
   origin = getattr(comp, "origin", None)
   if origin is None:
     return build()
-  if not origin.number(name, lambda: int(build() is not None)):
+  if origin.text(name, lambda: "no" if build() is None else "yes") == "no":
     return None
   kept: tff.Computation = origin.computation(name, build)
   return kept

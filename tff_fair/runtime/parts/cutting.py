@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
 from tff_fair.runtime import admission, supervision
 from tff_fair.runtime.parts import engine, forms
-from tff_fair.runtime.parts.phase import Phase
 
 _size: int | None = None  # In `in_parts_of`.
 _has_told = False
@@ -24,7 +23,7 @@ class Cut(NamedTuple):
     clients_per_part: The size of the parts.
   """
 
-  phases: Sequence[Phase]
+  phases: forms.Phases
   clients_per_part: int
 
 

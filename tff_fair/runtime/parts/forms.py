@@ -7,6 +7,8 @@ where no earlier program has kept what is made of them.
 from __future__ import annotations
 
 import functools
+import importlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,17 +19,19 @@ from tff_fair.runtime import admission, native
 from tff_fair.runtime.one_graph import steps
 from tff_fair.runtime.parts.phase import Phase
 
+# The name of a function of a module.
+_OURS = re.compile(r"tff_fair(\.\w+)*:\w+")
+
 
 class Phases(tuple[Phase, ...]):
   """The phases of a computation, in their order; none if it cannot be cut.
 
   Attributes:
-    ends: The computation as it was traced, if it makes the arguments of the
-      first phase and the result of the last one in Python; else `None`.
+    ends: What a call does before the first phase and after the last.
     why_none: What keeps the computation from being cut.
   """
 
-  ends: phases.PhasedComputation | None = None
+  ends: phases.Ends = phases.NO_ENDS
   why_none: str = ""
 
 
@@ -47,9 +51,9 @@ class _Traced:
     comp = build()
     return comp if native.has_secure_sums(comp) else native.compile_ahead(comp)
 
-  def number(self, name: str, count: Callable[[], int]) -> int:
+  def text(self, name: str, find: Callable[[], str]) -> str:
     del name
-    return count()
+    return find()
 
 
 class _Cut:
@@ -96,36 +100,29 @@ class _Cut:
       steps.check_is_cut(steps.read(message))
 
   def all_phases(self) -> Phases:
-    why_none = ""
-
-    def count() -> int:
-      nonlocal why_none
+    def find() -> str:
+      """Returns the number of phases, or why there is none."""
       try:
         self._check()
       except admission.NotAdmittedError as error:
-        why_none = str(error)
-        return 0
-      return len(self._forms)
+        return str(error)
+      return str(len(self._forms))
 
-    number = self._origin.number("phases", count)
-    found = Phases(map(self._phase, range(number)))
+    text = self._origin.text("phases", find)
+    found = Phases(map(self._phase, range(int(text) if text.isdigit() else 0)))
     found.ends = self._ends
-    found.why_none = why_none or "an earlier program found so"
+    found.why_none = text
     return found
 
   @functools.cached_property
-  def _ends(self) -> phases.PhasedComputation | None:
-    """See `Phases`."""
-
-    def count() -> int:
+  def _ends(self) -> phases.Ends:
+    def traced() -> phases.Ends:
       comp = self._origin.traced()
-      return int(isinstance(comp, phases.PhasedComputation) and comp.has_ends)
+      is_phased = isinstance(comp, phases.PhasedComputation)
+      return comp.ends if is_phased else phases.NO_ENDS
 
-    if not self._origin.number("ends", count):
-      return None
-    comp = self._origin.traced()
-    assert isinstance(comp, phases.PhasedComputation)
-    return comp
+    found = named(self._origin.text("ends", lambda: name_of(traced())))
+    return traced() if found is None else found
 
   def _phase(self, number: int) -> Phase:
     def keep(
@@ -137,7 +134,7 @@ class _Cut:
       return self._forms[number]
 
     # The first one has the parameter of the whole.
-    if number == 0 and self._ends is None:
+    if number == 0 and self._ends.before is phases.unchanged:
       return Phase(self._parameter, form, keep)
 
     def unchanged() -> tff.Computation:
@@ -174,6 +171,24 @@ def _find(comp: tff.Computation) -> Phases:
     return found
   origin = getattr(comp, "origin", None) or _Traced(comp)
   return _Cut(parameter, origin).all_phases()
+
+
+def name_of(ends: phases.Ends) -> str:
+  """Returns the names of functions of ours; "" if one is none of them."""
+  names = [f"{f.__module__}:{f.__qualname__}" for f in ends]
+  ours = all(_OURS.fullmatch(name) for name in names)
+  return " ".join(names) if ours else ""
+
+
+def named(text: str) -> phases.Ends | None:
+  """Returns the functions that `name_of` has named, if it has."""
+  names = text.split()
+  if not names or not all(map(_OURS.fullmatch, names)):
+    return None
+  places = [name.split(":") for name in names]
+  return phases.Ends(
+    *(getattr(importlib.import_module(module), f) for module, f in places)
+  )
 
 
 def _has_results_at_clients(type_spec: tff.Type) -> bool:

@@ -1,13 +1,12 @@
 """Rounds in parts in one worker: one part after the other."""
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeAlias
 
 import tensorflow_federated as tff
 
 from tff_fair.runtime import threads
-from tff_fair.runtime.parts import arguments, rounds
-from tff_fair.runtime.parts.phase import Phase
+from tff_fair.runtime.parts import arguments, forms, rounds
 
 # Begins to compute a computation with its argument; returns what waits for the
 # result and returns it.
@@ -46,7 +45,7 @@ class _Begun:
 
 def compute(
   begin: Begin,
-  phases: Sequence[Phase],
+  phases: forms.Phases,
   arg: tff.structure.Struct,
   clients_per_part: int,
 ) -> Any:

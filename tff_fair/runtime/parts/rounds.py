@@ -59,7 +59,7 @@ async def in_turn(
 
 async def compute(
   engine: engines.Engine,
-  phases: Sequence[Phase],
+  phases: forms.Phases,
   arg: tff.structure.Struct,
   clients_per_part: int,
   *,
@@ -80,21 +80,17 @@ async def compute(
   Returns:
     The result.
   """
-  ends = phases.ends if isinstance(phases, forms.Phases) else None
   args: Sequence[Any] = [*arg]
-  given: Sequence[Any] | None = args if ends is None else ends.arguments(args)
-  while given is not None:
-    first, results = given, list[Any]()
+  first: Sequence[Any] | None = phases.ends.before(args)
+  while first is not None:
+    results: list[Any] = []
     for phase in phases:
       result = await _compute_phase(
         engine, phase, [*first, *results], clients_per_part, for_each, num_ahead
       )
       results.append(await engine.fetch(result))
-    if ends is None:
-      return results[-1]
-    given = ends.arguments_again(first, results[-1])
-  assert ends is not None
-  return ends.result(args, results[-1])
+    first = phases.ends.again(first, results[-1])
+  return phases.ends.after(args, results[-1])
 
 
 async def _compute_phase(
