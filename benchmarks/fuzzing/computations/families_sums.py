@@ -140,7 +140,7 @@ def secure(rng: random.Random, folder: pathlib.Path) -> Subject:
     comp=traced(body, *types),
     options=options,
     arguments=lambda rng, n: [
-      [dtype(rng.randint(0, 10)) for _ in range(n)],
+      [np.asarray(rng.randint(0, 10), dtype) for _ in range(n)],
       dtype(3),
     ],
   )
@@ -359,15 +359,24 @@ def across(rng: random.Random, folder: pathlib.Path) -> Subject:
       ],
     )
   )
-  zero = tff.tensorflow.computation(lambda: tf.constant(c))
+  # A constant of one computation, which another one takes as an argument.
+  constant = tff.tensorflow.computation(lambda _: tf.constant(c), np.float32)
+  pair = tff.tensorflow.computation(lambda x: (x, tf.constant(d)), np.float32)
+  swapped = tff.tensorflow.computation(
+    lambda x: (x[1], x[0]), tff.to_type((np.float32, np.float32))
+  )
 
   def body(value: Any, state: Any) -> Any:
     sent = tff.federated_broadcast(state)
-    given = tff.federated_value(np.float32(d), tff.CLIENTS)
-    made = tff.federated_map(first, (value, rng.choice([sent, given])))
-    made = tff.federated_map(second, (made, rng.choice([value, made, sent])))
+    made_there = tff.federated_map(constant, value)
+    at_server = tff.federated_map(constant, state)
+    choices = [sent, made_there, tff.federated_broadcast(at_server)]
+    made = tff.federated_map(first, (value, rng.choice(choices)))
+    made = tff.federated_map(second, (made, rng.choice([value, *choices])))
+    both = tff.federated_map(swapped, tff.federated_map(pair, made))
+    if rng.random() < 0.5:
+      made = tff.federated_map(rng.choice([first, second]), both)
     total = tff.federated_sum(made)
-    at_server = tff.federated_eval(zero, tff.SERVER)
     ended = tff.federated_map(first, (total, at_server))
     return total, tff.federated_map(second, (ended, state)), ended
 
@@ -377,7 +386,7 @@ def across(rng: random.Random, folder: pathlib.Path) -> Subject:
   special = [np.nan, np.inf, -np.inf, 1.0, 0.1, 3.0, -0.0, 1e-40, 5.0]
 
   def number(rng: random.Random) -> Any:
-    return np.float32(rng.choice(special))
+    return np.asarray(rng.choice(special), np.float32)
 
   return Subject(
     room="across",

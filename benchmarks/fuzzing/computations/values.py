@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -149,6 +149,11 @@ def numbers(
     array = array.copy()
     array.reshape(-1)[rng.randrange(array.size)] = rng.choice(_SPECIAL)
   return array
+
+
+def array_of(dtype: Any) -> Callable[[Any], np.ndarray]:
+  """Returns what makes an array, also of a single number."""
+  return lambda number: np.asarray(number, dtype)
 
 
 def in_a_form(rng: random.Random, array: np.ndarray) -> Any:
