@@ -256,7 +256,9 @@ def _personal_arguments(num_clients: int) -> Sequence[Any]:
     [np.ones([2, 1], np.float32), np.zeros([1], np.float32)], []
   )
   clients = [
-    collections.OrderedDict(train_data=_data(c), test_data=_data(c + 1))
+    collections.OrderedDict(
+      train_data=_data(c).unbatch(), test_data=_data(c + 1).unbatch()
+    )
     for c in range(num_clients)
   ]
   return [weights, clients]
@@ -334,9 +336,9 @@ def _histogram() -> Stock:
     return [[numbers(client) for client in range(num_clients)]]
 
   def step(state: Any, clients: Any) -> tuple[Any, Any]:
-    output = process.next(state, clients)
+    state, decoder = process.next(state, clients)
     # The decoder is an object; its tables are the result.
-    return output.state, output.state
+    return state, (state, decoder)
 
   return Stock(process.initialize, step, arguments, _SECURE)
 
@@ -469,12 +471,6 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
   ),
   "secure mean": _aggregating(
     tff.learning.secure_aggregator, is_weighted=True, options=_SECURE
-  ),
-  "secure, distributed DP": _aggregating(
-    lambda: tff.learning.ddp_secure_aggregator(0.1, 50),
-    _MATRIX,
-    options=_SECURE,
-    is_random=True,
   ),
   "hierarchical histogram": _histogram,
   "IBLT": _computing(
