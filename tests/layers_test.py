@@ -50,7 +50,7 @@ LAYERS = {
   "tff_fair.checks": Layer(),
   "tff_fair.files": Layer(),
   "tff_fair.parsing": Layer(),
-  "tff_fair.collecting": Layer(packages=TFF),
+  "tff_fair.collecting": Layer(("tff_fair.phases",), TFF),
   "tff_fair.typed_values": Layer(),
   "tff_fair.hyperparameters": Layer(
     ("tff_fair.checks", "tff_fair.typed_values")

@@ -7,7 +7,10 @@ several workers can share the clients.
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
 import tensorflow_federated as tff
+
+from tff_fair import phases
 
 
 def build_collect(
@@ -26,7 +29,8 @@ def build_collect(
       rows as there may be clients, as `stacking.no_rows` does.
     accumulate: From accumulator and client to accumulator, one client after the
       other.
-    merge: From two accumulators to one.
+    merge: From two accumulators to one; it fits `accumulate`, and changes
+      nothing where one of them is zero. So the runtime may cut the clients.
     report: From the last accumulator to the result, R; `None` returns it as it
       is.
 
@@ -37,7 +41,14 @@ def build_collect(
   nobody = compute(zero)
   accumulator_type = nobody.type_signature.result
   add_client = compute(accumulate, (accumulator_type, client_type))
-  add_accumulator = compute(merge, (accumulator_type, accumulator_type))
+
+  def merge_parts(first: Any, second: Any) -> Any:
+    return tf.nest.map_structure(
+      lambda tensor: tf.identity(tensor, name=phases.WRITTEN_FOR_PARTS),
+      merge(first, second),
+    )
+
+  add_accumulator = compute(merge_parts, (accumulator_type, accumulator_type))
   finish = compute(report or _unchanged, accumulator_type)
 
   @tff.federated_computation(tff.FederatedType(client_type, tff.CLIENTS))

@@ -13,6 +13,10 @@ from typing import Any
 
 import tensorflow_federated as tff
 
+# The name of an operation in the merge of an aggregate that parts of the
+# clients may share: its zero is neutral, and its merge fits its accumulate.
+WRITTEN_FOR_PARTS = "aggregate_for_parts_of_tff_fair"
+
 
 class PhasedComputation(tff.framework.ConcreteComputation):
   """A computation that can be called as it is, or in phases."""
@@ -20,6 +24,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
   _build: Callable[[], Sequence[tff.Computation]]
   _before: Callable[[Sequence[Any]], Sequence[Any]] | None
   _after: Callable[[Sequence[Any], Any], Any] | None
+  _again: Callable[[Sequence[Any], Any], Sequence[Any] | None] | None
   _build_uncut: Callable[[], tff.Computation] | None
 
   @classmethod
@@ -30,6 +35,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     *,
     before: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
     after: Callable[[Sequence[Any], Any], Any] | None = None,
+    again: Callable[[Sequence[Any], Any], Sequence[Any] | None] | None = None,
     uncut: Callable[[], tff.Computation] | None = None,
   ) -> PhasedComputation:
     """Returns a computation with phases.
@@ -42,6 +48,9 @@ class PhasedComputation(tff.framework.ConcreteComputation):
         makes those of the first phase; `None` leaves them as they are.
       after: Likewise. It makes the result of `whole` from the arguments of
         `whole` and the result of the last phase; `None` leaves it as it is.
+      again: Likewise. From the arguments of the first phase and the result of
+        the last one it makes those with which all phases run once more, or
+        `None` if the result stands.
       uncut: Returns `uncut`, if there is one.
     """
     phased = cls(
@@ -52,6 +61,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     phased._build = build
     phased._before = before
     phased._after = after
+    phased._again = again
     phased._build_uncut = uncut
     return phased
 
@@ -86,6 +96,17 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     """Returns the arguments of the first phase, from those of a call."""
     return args if self._before is None else self._before(args)
 
+  def arguments_again(
+    self, first: Sequence[Any], last: Any
+  ) -> Sequence[Any] | None:
+    """Returns with which arguments all phases run once more, if they do.
+
+    Args:
+      first: The arguments of the first phase.
+      last: The result of the last phase.
+    """
+    return None if self._again is None else self._again(first, last)
+
   def result(self, args: Sequence[Any], last: Any) -> Any:
     """Returns the result of a call.
 
@@ -107,7 +128,10 @@ class PhasedComputation(tff.framework.ConcreteComputation):
           f"Expected phase {number} to take {expected}, found {found}."
         )
       given.append(phase.type_signature.result)
-    if not self.type_signature.result.is_assignable_from(given[-1]):
+    if (
+      self._after is None
+      and not self.type_signature.result.is_assignable_from(given[-1])
+    ):
       raise TypeError(
         "Expected the last phase to return "
         f"{self.type_signature.result}, found {given[-1]}."

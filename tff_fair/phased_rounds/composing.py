@@ -1,19 +1,13 @@
 """Gives a process rounds in phases, if it has some."""
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow_federated as tff
 
 from tff_fair import phases
 from tff_fair.phased_rounds import own_rows, round_parts, two_phases
-
-
-class _Ends(TypedDict, total=False):
-  before: Callable[[Sequence[Any]], Sequence[Any]]
-  after: Callable[[Sequence[Any], Any], Any]
-  uncut: Callable[[], tff.Computation]
 
 
 def with_phases(
@@ -28,18 +22,27 @@ def with_phases(
   """
   whole = process.next
   parameter = whole.type_signature.parameter
-  ends: _Ends = {}
+  kept = bool(parts.work.kept)
   build_uncut = functools.cache(lambda: own_rows.build(parts, parameter))
-  if parts.work.kept:
-    ends["before"] = own_rows.with_own_rows
-    ends["after"] = own_rows.with_whole_tables
-    ends["uncut"] = build_uncut
+  before = own_rows.with_own_rows if kept else _unchanged
+  after = own_rows.with_whole_tables if kept else _last
   if two_phases.can_build(parts):
     whole = phases.PhasedComputation.of(
-      whole, lambda: two_phases.build(parts, parameter), **ends
+      whole,
+      lambda: two_phases.build(parts, parameter),
+      before=lambda args: two_phases.with_all_clients(before(args)),
+      after=lambda args, last: after(args, last["output"]),
+      again=two_phases.without_those_that_failed,
+      uncut=build_uncut if kept else None,
     )
-  elif parts.work.kept:
-    whole = phases.PhasedComputation.of(whole, lambda: [build_uncut()], **ends)
+  elif kept:
+    whole = phases.PhasedComputation.of(
+      whole,
+      lambda: [build_uncut()],
+      before=before,
+      after=after,
+      uncut=build_uncut,
+    )
   return tff.learning.templates.LearningProcess(
     process.initialize,
     whole,
@@ -48,3 +51,12 @@ def with_phases(
     get_hparams_fn=process.get_hparams,
     set_hparams_fn=process.set_hparams,
   )
+
+
+def _unchanged(args: Sequence[Any]) -> Sequence[Any]:
+  return args
+
+
+def _last(args: Sequence[Any], last: Any) -> Any:
+  del args
+  return last

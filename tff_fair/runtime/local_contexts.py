@@ -91,7 +91,7 @@ def use_local(
       plain=exact,
     )
     compile_now = (
-      _compile_in_the_clear if simulate_secure_sums else native.compile_now
+      native.in_the_clear if simulate_secure_sums else native.compile_now
     )
     local = supervised_contexts.LocalContext(
       executors, worker, start, clients_per_part, compile_now=compile_now
@@ -161,9 +161,3 @@ def _start_local(
   )
   opened.callback(connections.close_all, [executors])
   return worker, executors
-
-
-def _compile_in_the_clear(comp: tff.Computation) -> Any:
-  return native.to_native(
-    tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
-  )

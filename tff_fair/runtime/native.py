@@ -12,9 +12,13 @@ from typing import Protocol
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import private_tff
+from tff_fair.runtime import admission, private_tff
 
-_SECURE_INTRINSICS = (b"federated_secure_sum", b"federated_secure_modular_sum")
+_SECURE_INTRINSICS = (
+  "federated_secure_modular_sum",
+  "federated_secure_sum",
+  "federated_secure_sum_bitwidth",
+)
 
 
 class Origin(Protocol):
@@ -113,13 +117,26 @@ def to_native(comp: tff.Computation) -> tff.Computation:
   return tff.backends.native.desugar_and_transform_to_native(comp)
 
 
+def in_the_clear(comp: tff.Computation) -> tff.Computation:
+  """Returns a computation as `compile_now` does, secure sums in the clear."""
+  if isinstance(comp, NativeComputation):
+    return comp
+  return to_native(
+    tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
+  )
+
+
+def has_secure_sums(comp: tff.Computation) -> bool:
+  """Returns whether a computation has secure sums."""
+  return admission.has_intrinsic(comp, _SECURE_INTRINSICS)
+
+
 def check_no_secure_sums(comp: tff.Computation) -> None:
   """Raises a `RuntimeError` if a computation has secure sums.
 
   A worker would say that it does not know an intrinsic, in many lines.
   """
-  content = tff.framework.serialize_computation(comp).SerializeToString()
-  if any(intrinsic in content for intrinsic in _SECURE_INTRINSICS):
+  if has_secure_sums(comp):
     raise RuntimeError(
       "TensorFlow Federated runs secure sums where they are deployed, not "
       "here. To simulate them in the clear, which protects nothing, call "

@@ -14,18 +14,24 @@ from __future__ import annotations
 import collections
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import private_tff, sending
+from tff_fair.runtime import admission, private_tff, sending
 from tff_fair.runtime.one_graph import client_values
 
+# Of `tf.data.experimental.ExternalStatePolicy`.
+_FAIL = 2
 # The limits for the values that one executor keeps in its worker. Each part of
 # a cohort is one.
 _MOST_VALUES = 128
 _MOST_BYTES = 256 * 2**20
+
+
+# What a value is, by identity of its parts.
+_Key: TypeAlias = tuple[Any, ...]
 
 
 class ResidentExecutor(sending.SendingExecutor):
@@ -35,9 +41,7 @@ class ResidentExecutor(sending.SendingExecutor):
     """Takes the arguments of `tff.framework.RemoteExecutor`."""
     super().__init__(*args, **kwargs)
     # By identity, the most recently used last.
-    self._seen: collections.OrderedDict[tuple[int, ...], _Seen] = (
-      collections.OrderedDict()
-    )
+    self._seen: collections.OrderedDict[_Key, _Seen] = collections.OrderedDict()
 
   async def create_value(
     self, value: Any, type_spec: tff.Type | None = None
@@ -46,7 +50,8 @@ class ResidentExecutor(sending.SendingExecutor):
     parts = _lasting_parts(value, type_spec)
     if not parts:
       return await super().create_value(value, type_spec)
-    key = tuple(map(id, parts))
+    # The same datasets have two forms: with one graph for all clients, and not.
+    key = (type(value).__name__, type_spec, *map(id, parts))
     seen = self._seen.pop(key, None)
     if seen is None or not seen.is_of(parts):
       # Once is no reason to keep it: most cohorts never come again.
@@ -57,7 +62,7 @@ class ResidentExecutor(sending.SendingExecutor):
       remote = await super().create_value(value, type_spec)
       if seen.num_bytes is None:
         seen.num_bytes = _num_bytes(value, type_spec)
-        if seen.num_bytes <= _MOST_BYTES:
+        if seen.num_bytes <= _MOST_BYTES and all(map(_may_keep, parts)):
           seen.remote = remote
     self._remember(key, seen)
     return remote
@@ -67,7 +72,7 @@ class ResidentExecutor(sending.SendingExecutor):
     self._seen.clear()
     super().close()
 
-  def _remember(self, key: tuple[int, ...], seen: _Seen) -> None:
+  def _remember(self, key: _Key, seen: _Seen) -> None:
     self._seen[key] = seen
     while len(self._seen) > _MOST_VALUES or self._num_bytes() > _MOST_BYTES:
       self._seen.popitem(last=False)
@@ -114,6 +119,21 @@ def _lasting_parts(value: Any, type_spec: tff.Type | None) -> Sequence[Any]:
     return []
   of_data = all(isinstance(client, tf.data.Dataset) for client in clients)
   return clients if of_data else []
+
+
+def _may_keep(part: Any) -> bool:
+  """Returns whether a part is the same at each call, however it is used."""
+  if isinstance(part, tff.Computation) or hasattr(part, "rows_in_files"):
+    return True
+  # TensorFlow refuses to serialize what depends on variables and tables.
+  variant = tf.data.experimental.to_variant(part)
+  try:
+    graph = tf.raw_ops.DatasetToGraphV2(
+      input_dataset=variant, external_state_policy=_FAIL
+    )
+  except tf.errors.OpError:
+    return False
+  return admission.may_keep(graph.numpy())
 
 
 def _num_bytes(value: Any, type_spec: tff.Type | None) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_fair.runtime import private_tff
+from tff_fair.runtime import admission, private_tff
 from tff_fair.runtime.one_graph import client_values
 from tff_fair.runtime.private_tff import executor_pb2
 
@@ -111,7 +111,7 @@ def write(message: executor_pb2.Value, value: Any, type_spec: tff.Type) -> None:
     _write_client_values(message, value, type_spec)
   elif isinstance(type_spec, tff.StructType):
     _write_struct(message, value, type_spec)
-  elif isinstance(type_spec, tff.TensorType) and is_array(value, type_spec):
+  elif admission.is_plain_array(value, type_spec) and value.ndim > 0:
     _write_array(message, value)
   elif isinstance(type_spec, tff.SequenceType) and _brings_graph(
     value, type_spec
@@ -164,19 +164,6 @@ def _write_struct(
     if name is not None:
       element.name = name
     write(element.value, member, member_type)
-
-
-def is_array(value: Any, type_spec: tff.TensorType) -> bool:
-  """Returns whether a value is an array of numbers of the very type."""
-  return (
-    isinstance(value, np.ndarray)
-    and value.ndim > 0
-    and value.dtype.isnative
-    and issubclass(value.dtype.type, (np.number, np.bool_))
-    and type_spec.is_assignable_from(
-      tff.TensorType(value.dtype.type, value.shape)
-    )
-  )
 
 
 def _write_array(message: executor_pb2.Value, value: np.ndarray) -> None:

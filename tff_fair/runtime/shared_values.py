@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_fair.runtime import (
+  admission,
   private_tff,
   resident_values,
   sending,
@@ -198,9 +199,9 @@ class SharingExecutor(resident_values.ResidentExecutor):
 
 def _is_large(value: Any, tensor_type: tff.TensorType) -> bool:
   """Returns whether a value is an array that is worth sharing."""
-  return sending.is_array(value, tensor_type) and shared_layout.is_large(
-    value.nbytes
-  )
+  return admission.is_plain_array(
+    value, tensor_type
+  ) and shared_layout.is_large(value.nbytes)
 
 
 def _file_with(array: np.ndarray) -> shared_memory.SharedFile:

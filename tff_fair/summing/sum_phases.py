@@ -4,22 +4,24 @@
            train
   second:  d = sum_k (c_k Delta_k) over the clients that count after training
 
-The rule's state and measurements are those of the clients that count in the
-end. Where all clients of the first phase do, the round is that of
+Where all clients of the first phase count in the end, the round is that of
 `two_phase`. A client that does not, because its update is not finite, takes no
-part in d, and the others keep the coefficients that they have by then: nobody
-could choose new ones without a third phase, or all updates.
+part in d. But the others have coefficients that were chosen with it. So the
+second phase names such clients, and both phases run once more without them.
 """
 
 import collections
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
 from tff_fair.summing import rule_application, scalars, two_phase
 
+# The ids of some clients, at the server.
+LEFT_OUT = tff.FederatedType(tff.TensorType(np.int64, [None]), tff.SERVER)
 # `rows`, the rows of the cohort; `coefficients`, float64[m], in their order.
 Chosen = collections.OrderedDict[str, Any]
 
@@ -30,13 +32,17 @@ class SumPhases(NamedTuple):
   Attributes:
     choose: A computation of the type (<S@SERVER, W@CLIENTS> -> C@SERVER): from
       the state, and the signals of clients, to their coefficients.
-    add: Of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> -> M): from the
-      same and the updates to the same as `next` of the whole process.
+    add: Of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> -> <M, L>):
+      from the same and the updates to the same as `next` of the whole process,
+      and the ids of the clients that do not count any more, `LEFT_OUT`.
+    leave_out: Of the type (<W, L> -> W): a client's signals, with which it does
+      not count if its id is among some.
     signals: Of the type (C -> ClientSignals): the cohort's signals, vectors.
   """
 
   choose: tff.Computation
   add: tff.Computation
+  leave_out: tff.Computation
   signals: tff.Computation
 
 
@@ -81,6 +87,9 @@ def build_sum_phases(
     ),
   )
 
+  rows_type = chosen_type.member["rows"]
+  missing = tff.tensorflow.computation(ids_missing, (rows_type, rows_type))
+
   @tff.federated_computation(
     state_type,
     tff.FederatedType(value_type, tff.CLIENTS),
@@ -94,28 +103,26 @@ def build_sum_phases(
       local.scale, (update, row, known["rows"], known["coefficients"])
     )
     total = sum_process.next(state["sum"], scaled)
+    rows = local.collect(row)
     rule_state, result, measurements = tff.federated_map(
-      finish,
-      (
-        state["rule"],
-        local.collect(row),
-        chosen,
-        total.result,
-        total.measurements,
-      ),
+      finish, (state["rule"], rows, chosen, total.result, total.measurements)
     )
-    return tff.templates.MeasuredProcessOutput(
+    output = tff.templates.MeasuredProcessOutput(
       tff.federated_zip(
         collections.OrderedDict(rule=rule_state, sum=total.state)
       ),
       result,
       measurements,
     )
+    return output, tff.federated_map(missing, (chosen["rows"], rows))
 
   signals = tff.tensorflow.computation(
     lambda chosen: reader.signals(chosen["rows"]), chosen_type.member
   )
-  return SumPhases(choose, add, signals)
+  leave_out = tff.tensorflow.computation(
+    without, (weight_type, LEFT_OUT.member)
+  )
+  return SumPhases(choose, add, leave_out, signals)
 
 
 def _build_choose(
@@ -168,6 +175,32 @@ def finish_round(
     output._replace(coefficients=used),
     direction,
     sum_measurements,
+  )
+
+
+def without(
+  signals: types.ClientSignals, left_out: tf.Tensor
+) -> types.ClientSignals:
+  """Returns a client's signals, with no examples if it is left out.
+
+  Args:
+    signals: Scalars.
+    left_out: int64[n], ids of clients.
+  """
+  is_out = tf.reduce_any(tf.equal(left_out, signals.client_id))
+  none = tf.zeros_like(signals.num_examples)
+  return signals._replace(
+    num_examples=tf.where(is_out, none, signals.num_examples)
+  )
+
+
+def ids_missing(
+  chosen: scalars.ScalarRows, rows: scalars.ScalarRows
+) -> tf.Tensor:
+  """Returns the clients that have a row in `chosen` alone, int64[n]."""
+  found = tf.equal(chosen.client_id[:, None], rows.client_id[None, :])
+  return tf.boolean_mask(
+    chosen.client_id, tf.logical_not(tf.reduce_any(found, axis=1))
   )
 
 

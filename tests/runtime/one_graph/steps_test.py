@@ -6,8 +6,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.runtime.one_graph import conversion_test as computations
-from tff_fair.runtime import native
-from tff_fair.runtime.one_graph import inlining, steps
+from tff_fair.runtime import admission, native
+from tff_fair.runtime.one_graph import steps
 
 AT_CLIENTS = tff.FederatedType(np.float32, tff.CLIENTS)
 
@@ -93,13 +93,13 @@ def without_a_place(value):
   ],
 )
 def test_what_cannot_be_one_graph_says_why(comp, reason):
-  with pytest.raises(inlining.NotOneGraphError, match=reason):
+  with pytest.raises(admission.NotAdmittedError, match=reason):
     read(comp)
 
 
 def test_other_intrinsics_are_named():
   message = tff.framework.serialize_computation(secure)
-  with pytest.raises(inlining.NotOneGraphError, match="secure_sum"):
+  with pytest.raises(admission.NotAdmittedError, match="secure_sum"):
     steps.read(message)
 
 
@@ -112,5 +112,5 @@ def test_what_keeps_a_state_is_named():
   def sum_noisy(values):
     return computations.aggregate(tff.federated_map(noisy, values))
 
-  with pytest.raises(inlining.NotOneGraphError, match="RandomStandardNormal"):
-    read(sum_noisy)
+  with pytest.raises(admission.NotAdmittedError, match="RandomStandardNormal"):
+    steps.check_is_one_graph(read(sum_noisy))

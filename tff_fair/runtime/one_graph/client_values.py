@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import inlining, mapped_files
 
 # From the number of a client to its value, in a graph.
@@ -30,6 +31,11 @@ class Form(abc.ABC):
   def __init__(self, member: tff.Type) -> None:
     """Takes the type of each client's value."""
     self._member = member
+
+  @property
+  def makes_datasets(self) -> bool:
+    """Whether a value has datasets, whose graphs may be any."""
+    return False
 
   @property
   @abc.abstractmethod
@@ -64,13 +70,23 @@ class Texts(Form):
   def can_send(self, values: Sequence[Any]) -> bool:
     """Returns whether all are datasets, arrays, and structures of such."""
     specs: list[Any] = []  # Clients mostly have data of one spec.
-    return all(_is_of(value, self._member, specs) for value in values)
+    return len(self.sent_type) > 0 and all(
+      _is_of(value, self._member, specs) for value in values
+    )
 
   def sent(self, values: Sequence[Any]) -> Sequence[Sequence[bytes]]:
     """Returns the columns."""
     rows = [[*map(_text, _leaves(value))] for value in values]
     columns = [*zip(*rows, strict=True)]
     return columns or [()] * len(self.sent_type)
+
+  @property
+  def makes_datasets(self) -> bool:
+    """Whether a value has datasets, whose graphs may be any."""
+    return any(
+      isinstance(leaf, tff.SequenceType)
+      for leaf in inlining.leaf_types(self._member)
+    )
 
   def read(self, sent: inlining.Value) -> OfClient:
     """Reads each text where its client works."""
@@ -200,9 +216,7 @@ def _is_of(value: Any, type_spec: tff.Type, specs: list[Any]) -> bool:
       for member, part in zip(members, type_spec, strict=True)
     )
   if isinstance(type_spec, tff.TensorType):
-    return isinstance(value, np.ndarray) and type_spec.is_assignable_from(
-      tff.TensorType(value.dtype.type, value.shape)
-    )
+    return admission.is_plain_array(value, type_spec)
   if not isinstance(value, tf.data.Dataset):
     return False
   if value.element_spec not in specs:

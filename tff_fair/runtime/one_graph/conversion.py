@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import native
+from tff_fair.runtime import admission, native
 from tff_fair.runtime.one_graph import (
   client_values,
   inlining,
@@ -86,8 +86,8 @@ def of(
     def build() -> tff.Computation | None:
       try:
         return _build(compile_now(comp), forms, clients_at_a_time)
-      except inlining.NotOneGraphError:
-        return None
+      except admission.NotAdmittedError as error:
+        admission.log("a computation does not become one graph", error)
       # TensorFlow refuses graphs by errors of many classes.
       except Exception as error:
         warnings.warn(
@@ -96,7 +96,7 @@ def of(
           RuntimeWarning,
           stacklevel=2,
         )
-        return None
+      return None
 
     known[name] = _kept(comp, name, build)
   return None if known[name] is None else OneGraph(known[name], sent)
@@ -152,11 +152,16 @@ def _build(
   compiled: tff.Computation, form_names: Sequence[str], clients_at_a_time: int
 ) -> tff.Computation:
   plan = steps.read(tff.framework.serialize_computation(compiled))
-  at_clients = [step.type_spec for step in plan.arguments if step.at_clients]
+  steps.check_is_one_graph(plan)
+  at_clients = [step for step in plan.arguments if step.at_clients]
   forms = [
-    client_values.FORMS[name](member)
-    for name, member in zip(form_names, at_clients, strict=True)
+    client_values.FORMS[name](step.type_spec)
+    for name, step in zip(form_names, at_clients, strict=True)
   ]
+  for form, step in zip(forms, at_clients, strict=True):
+    # Each loop would make datasets anew, and they may shuffle as they are read.
+    if form.makes_datasets and len(steps.loops_that_read(plan, step)) > 1:
+      raise admission.NotAdmittedError("datasets that two sums read")
   parameter = compiled.type_signature.parameter
   result_type = compiled.type_signature.result
   sent_type = _sent_type(parameter, iter(forms))

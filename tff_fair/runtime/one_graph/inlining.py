@@ -8,59 +8,25 @@ names of fields are in the types.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import own_variables
 
-# A computation as TFF serializes it.
-Message: TypeAlias = Any
 Value: TypeAlias = Any
 # From a value, or from nothing, to a value.
 Function: TypeAlias = Callable[..., Value]
 
-# Operations with a state that lasts as long as one run of what calls them, or
-# is in a variable (`own_variables`). All others with a state are tables, random
-# generators and the like: in a loop, clients would share them.
-_OWN_STATE = (
-  "Assert",
-  "Case",
-  "If",
-  "Print",
-  "PrintV2",
-  "StatefulPartitionedCall",
-  "While",
-)
-_OF_DATASETS = (
-  "AnonymousIterator",
-  "DeleteIterator",
-  "IteratorGetNext",
-  "MakeIterator",
-  "Optional",
-)
-
-# It runs in tf.data's own executor, which takes a tenth longer in one graph.
-_REDUCE = "ReduceDataset"
-_OF_VARIABLES = (
-  "Assign",
-  "ReadVariable",
-  "Resource",
-  "VarIs",
-  "VariableShape",
-  own_variables.HANDLE,
-)
-
 _numbers = itertools.count()
 
 
-class NotOneGraphError(Exception):
-  """What a computation has, with which it cannot be one graph."""
-
-
-def function_of(message: Message, known: Mapping[str, Value]) -> Function:
+def function_of(
+  message: admission.Message, known: Mapping[str, Value]
+) -> Function:
   """Returns a function on values from a function without placements.
 
   Args:
@@ -68,7 +34,7 @@ def function_of(message: Message, known: Mapping[str, Value]) -> Function:
     known: The values that names in it stand for.
 
   Raises:
-    NotOneGraphError: If it has anything else in it.
+    NotAdmittedError: If it has anything else in it.
   """
   kind = message.WhichOneof("computation")
   if kind == "tensorflow":
@@ -81,15 +47,17 @@ def function_of(message: Message, known: Mapping[str, Value]) -> Function:
       return _value_of(lambda_message.result, {**known, **dict(named)})
 
     return call
-  raise NotOneGraphError(f"a function of kind {kind}")
+  raise admission.NotAdmittedError(f"a function of kind {kind}")
 
 
-def _value_of(message: Message, known: Mapping[str, Value]) -> Value:
+def _value_of(message: admission.Message, known: Mapping[str, Value]) -> Value:
   """Returns what an expression without placements stands for."""
   return expression(message, known, _value_of_call)
 
 
-def _value_of_call(message: Message, known: Mapping[str, Value]) -> Value:
+def _value_of_call(
+  message: admission.Message, known: Mapping[str, Value]
+) -> Value:
   function = function_of(message.call.function, known)
   if message.call.HasField("argument"):
     return function(_value_of(message.call.argument, known))
@@ -97,9 +65,9 @@ def _value_of_call(message: Message, known: Mapping[str, Value]) -> Value:
 
 
 def expression(
-  message: Message,
+  message: admission.Message,
   known: Mapping[str, Value],
-  of_call: Callable[[Message, Mapping[str, Value]], Value],
+  of_call: Callable[[admission.Message, Mapping[str, Value]], Value],
 ) -> Value:
   """Returns what an expression stands for.
 
@@ -109,7 +77,7 @@ def expression(
     of_call: Returns what a call in it stands for.
 
   Raises:
-    NotOneGraphError: If it has anything else in it.
+    NotAdmittedError: If it has anything else in it.
   """
   kind = message.WhichOneof("computation")
   if kind == "reference":
@@ -127,29 +95,29 @@ def expression(
     return expression(message.block.result, known, of_call)
   if kind == "call":
     return of_call(message, known)
-  raise NotOneGraphError(f"an expression of kind {kind}")
+  raise admission.NotAdmittedError(f"an expression of kind {kind}")
 
 
-def _inlined(message: Message) -> Function:
+def _inlined(message: admission.Message) -> Function:
   """Returns a function that adds the graph of a TensorFlow computation."""
   program = message.tensorflow
-  result_type = tff.types.deserialize_type(message.type).result
+  function_type = tff.types.deserialize_type(message.type)
   graph_def = tf.compat.v1.GraphDef()
   program.graph_def.Unpack(graph_def)
-  _check_keeps_nothing(graph_def)
   variables = own_variables.handles(graph_def)
   if variables:
     if not program.initialize_op:
-      raise NotOneGraphError("variables that nobody initializes")
+      raise admission.NotAdmittedError("variables without an initializer")
     graph_def = own_variables.with_own(graph_def, program.initialize_op)
 
   def add(*args: Value) -> Value:
     inputs: dict[str, tf.Tensor] = {}
     for arg in args:
-      # In a loop, an input must be a tensor of the loop's own graph.
+      named = _tensors(program.parameter, arg)
+      types = leaf_types(function_type.parameter)
       inputs |= {
-        name: tf.identity(value)
-        for name, value in _tensors(program.parameter, arg)
+        name: _bordered(value, leaf)
+        for (name, value), leaf in zip(named, types, strict=True)
       }
     if program.session_token_tensor_name:
       inputs[program.session_token_tensor_name] = tf.constant("")
@@ -163,39 +131,46 @@ def _inlined(message: Message) -> Function:
       [*names, *(f"{variable}:0" for variable in variables)],
       name="inlined",
     )
-    results = outputs[: len(names)]
-    if variables:
-      made = outputs[len(names) :]
-      results = [*own_variables.dropped_after(results, made)]
-    for tensor, leaf in zip(results, leaf_types(result_type), strict=True):
-      if isinstance(leaf, tff.TensorType):
-        tensor.set_shape(leaf.shape)
+    result_types = leaf_types(function_type.result)
+    results = _all_or_none(
+      [*map(_bordered, outputs[: len(names)], result_types)],
+      outputs[len(names) :],
+    )
     return _result(program.result, iter(results))
 
   return add
 
 
-def _check_keeps_nothing(graph_def: Any) -> None:
-  """Raises a `NotOneGraphError` if clients would share something."""
-  known = tf.Graph()
-  own = {function.signature.name for function in graph_def.library.function}
-  in_functions = {
-    node.op
-    for function in graph_def.library.function
-    for node in function.node_def
-  }
-  operations = {node.op for node in graph_def.node} | in_functions
-  if _REDUCE in operations:
-    raise NotOneGraphError("`Dataset.reduce`")
-  for name in operations:
-    if name in own or not known.op_def_for_type(name).is_stateful:
-      continue
-    if (
-      name not in _OWN_STATE
-      and "Dataset" not in name
-      and not name.startswith((*_OF_DATASETS, *_OF_VARIABLES))
-    ) or (name == own_variables.HANDLE and name in in_functions):
-      raise NotOneGraphError(f"operation {name}, which keeps a state")
+def _bordered(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
+  """Returns a value as TensorFlow's optimizer sees it in a session of TFF's.
+
+  There the optimizer knows nothing of it but the type: it works within a
+  computation. Across several it would take 0 times NaN for 0, divide by the
+  product with a reciprocal, and add in another order. It does not look behind a
+  placeholder, and behind an identity it does.
+  """
+  if not isinstance(leaf, tff.TensorType):
+    return tf.identity(value)  # Of a loop's own graph, as inputs must be.
+  return tf.compat.v1.placeholder_with_default(value, leaf.shape)
+
+
+def _all_or_none(
+  results: Sequence[tf.Tensor], variables: Sequence[tf.Tensor]
+) -> Sequence[tf.Tensor]:
+  """Returns results that come once all of them are computed.
+
+  So a result that fails is not passed over where another one alone is used.
+  Variables that they were computed from are dropped.
+  """
+  if len(results) < 2 and not variables:
+    return results
+  with tf.control_dependencies(results):
+    last = [
+      tf.raw_ops.DestroyResourceOp(resource=v, ignore_lookup_error=True)
+      for v in variables
+    ] or [tf.no_op()]
+  with tf.control_dependencies(last):
+    return [*map(tf.identity, results)]
 
 
 def _with_own_frames(graph_def: Any, suffix: str) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import client_values, inlining, steps
 
 # For each tensor of a value that clients keep from one loop to the next.
@@ -81,9 +82,13 @@ class _Graph:
 
   def _add_server_steps(self, loops: int) -> None:
     for step in self._needed:
-      if step.loops == loops and not step.at_clients and step.function:
+      if (
+        step.loops == loops
+        and not step.at_clients
+        and isinstance(step, (steps.Applied, steps.Joined))
+      ):
         values = [self.at_server[source] for source in step.sources]
-        self.at_server[step] = step.function(*values)
+        self.at_server[step] = _computed(step, values)
 
   def _add_loop(self, number: int) -> None:
     """Runs over the clients, for all sums that only wait for this loop."""
@@ -96,6 +101,7 @@ class _Graph:
     num_clients = self._num_clients
     zeros = [inlining.leaves(self.at_server[s.sources[1]]) for s in sums]
     arrays = [_arrays(step.type_spec, num_clients) for step in kept]
+    accumulates = [inlining.function_of(s.accumulate, {}) for s in sums]
 
     def body(
       client: tf.Tensor,
@@ -107,14 +113,16 @@ class _Graph:
         client + 1,
         [
           inlining.leaves(
-            step.accumulate(
+            add_client(
               (
                 inlining.packed(accumulator, step.type_spec),
                 values[step.sources[0]],
               )
             )
           )
-          for step, accumulator in zip(sums, accumulators, strict=True)
+          for step, add_client, accumulator in zip(
+            sums, accumulates, accumulators, strict=True
+          )
         ],
         [
           [
@@ -176,8 +184,16 @@ class _ClientValues:
       return self._graph.at_server[step.sources[0]]
     if step in self._graph.of_client:
       return self._graph.of_client[step](self._client)
-    assert step.function is not None
-    return step.function(*(self[source] for source in step.sources))
+    assert isinstance(step, (steps.Applied, steps.Joined))
+    return _computed(step, [self[source] for source in step.sources])
+
+
+def _computed(
+  step: steps.Applied | steps.Joined, values: Sequence[inlining.Value]
+) -> inlining.Value:
+  if isinstance(step, steps.Joined):
+    return tuple(values)
+  return inlining.function_of(step.function, {})(*values)
 
 
 def _reader(arrays: _Arrays, type_spec: tff.Type) -> client_values.OfClient:
@@ -198,7 +214,7 @@ def _arrays(type_spec: tff.Type, num_clients: tf.Tensor) -> _Arrays:
 
 def _dtype(leaf: tff.Type) -> Any:
   if not isinstance(leaf, tff.TensorType):
-    raise inlining.NotOneGraphError("data that clients keep")
+    raise admission.NotAdmittedError("data that clients keep")
   return tf.string if leaf.dtype is np.str_ else leaf.dtype
 
 

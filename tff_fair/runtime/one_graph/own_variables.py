@@ -2,19 +2,18 @@
 
 TFF runs the graph of a client in a session for it alone: first what initializes
 its variables, then the rest. In a loop over clients, all would share them. Here
-each run of the graph makes variables without a name, which nobody else can
+each run of the graph makes variables without a name, which no other run can
 find, and drops them in the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-# The operation that makes a variable.
-HANDLE = "VarHandleOp"
+from tff_fair.runtime import admission
+
 # TensorFlow's name for those without one, `ResourceHandle::ANONYMOUS_NAME`.
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 _RESOURCE = tf.resource.as_datatype_enum
@@ -22,7 +21,7 @@ _RESOURCE = tf.resource.as_datatype_enum
 
 def handles(graph_def: Any) -> list[str]:
   """Returns the names of the nodes that make variables."""
-  return [node.name for node in graph_def.node if node.op == HANDLE]
+  return [node.name for node in graph_def.node if node.op == admission.VARIABLE]
 
 
 def with_own(graph_def: Any, initializer: str) -> Any:
@@ -80,16 +79,3 @@ def _ancestors(graph_def: Any, name: str) -> set[str]:
 def _node(name: str) -> str:
   """Returns the node of an input."""
   return name.removeprefix("^").split(":")[0]
-
-
-def dropped_after(
-  results: Sequence[tf.Tensor], variables: Iterable[tf.Tensor]
-) -> Iterator[tf.Tensor]:
-  """Yields results, once variables are dropped that they were computed from."""
-  with tf.control_dependencies(results):
-    dropped = [
-      tf.raw_ops.DestroyResourceOp(resource=v, ignore_lookup_error=True)
-      for v in variables
-    ]
-  with tf.control_dependencies(dropped):
-    yield from [*map(tf.identity, results)]

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import tensorflow_federated as tff
 
+from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import inlining
 
 # A step, or a tuple of placed values.
@@ -37,14 +38,12 @@ class Step:
     at_clients: Whether each client has its own.
     loops: How many loops over the clients have run before it is known.
     sources: The steps whose values it takes.
-    function: From these values to its own, for steps of this class.
   """
 
   type_spec: tff.Type
   at_clients: bool
   loops: int
   sources: Sequence[Step] = ()
-  function: inlining.Function | None = None
 
 
 class Argument(Step):
@@ -55,6 +54,21 @@ class Sent(Step):
   """A value of the server, which each client gets."""
 
 
+class Joined(Step):
+  """A tuple of the values of its sources."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Applied(Step):
+  """The result of a function, of its source if it has one.
+
+  Attributes:
+    function: The function, as TFF serializes it.
+  """
+
+  function: admission.Message
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Summed(Step):
   """An aggregate of the clients' values, one after the other.
@@ -62,10 +76,11 @@ class Summed(Step):
   Its sources are the client's value and the first accumulator.
 
   Attributes:
-    accumulate: From an accumulator and a client's value to the next one.
+    accumulate: From an accumulator and a client's value to the next one, as TFF
+      serializes it.
   """
 
-  accumulate: inlining.Function
+  accumulate: admission.Message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +112,7 @@ class Plan:
     return [*found]
 
 
-def read(message: inlining.Message) -> Plan:
+def read(message: admission.Message) -> Plan:
   """Returns the steps of a computation.
 
   Args:
@@ -105,11 +120,11 @@ def read(message: inlining.Message) -> Plan:
       parameter is made of placed values.
 
   Raises:
-    NotOneGraphError: If it has other intrinsics or anything that cannot be in
-      one graph, does not sum over clients, or returns values at clients.
+    NotAdmittedError: If it has other intrinsics or parameters, does not sum
+      over clients, or returns values at clients.
   """
   if message.WhichOneof("computation") != "lambda":
-    raise inlining.NotOneGraphError("no argument")
+    raise admission.NotAdmittedError("no argument")
   function = getattr(message, "lambda")
   parameter_type = tff.types.deserialize_type(message.type).parameter
   arguments: list[Argument] = []
@@ -118,10 +133,10 @@ def read(message: inlining.Message) -> Plan:
     if isinstance(type_spec, tff.StructType):
       return tuple(map(place, type_spec))
     if not isinstance(type_spec, tff.FederatedType):
-      raise inlining.NotOneGraphError("an argument without a place")
+      raise admission.NotAdmittedError("an argument without a place")
     at_clients = type_spec.placement is tff.CLIENTS
     if at_clients and type_spec.all_equal:
-      raise inlining.NotOneGraphError("one argument for all clients")
+      raise admission.NotAdmittedError("one argument for all clients")
     arguments.append(Argument(type_spec.member, at_clients, loops=0))
     return arguments[-1]
 
@@ -129,10 +144,50 @@ def read(message: inlining.Message) -> Plan:
   result = _read(function.result, {function.parameter_name: placed})
   plan = Plan(arguments, result)
   if not any(isinstance(step, Summed) for step in plan.needed):
-    raise inlining.NotOneGraphError("no sum over clients")
+    raise admission.NotAdmittedError("no sum over clients")
   if _is_at_clients(result):
-    raise inlining.NotOneGraphError("results at clients")
+    raise admission.NotAdmittedError("results at clients")
   return plan
+
+
+def check_is_one_graph(plan: Plan) -> None:
+  """Checks that a computation means the same as one graph.
+
+  Raises:
+    NotAdmittedError: If clients or calls would share something.
+  """
+  for step in plan.needed:
+    for function in _functions(step):
+      admission.check_function(function)
+
+
+def loops_that_read(plan: Plan, argument: Argument) -> set[int]:
+  """Returns the numbers of the loops over clients that read an argument."""
+  return {
+    step.loops - isinstance(step, Summed)
+    for step in plan.needed
+    if argument in step.sources
+  }
+
+
+def check_is_cut(plan: Plan) -> None:
+  """Checks that a computation means the same in parts, and then merged.
+
+  Each part and the merge compute anew all that the server does before a sum.
+
+  Raises:
+    NotAdmittedError: If that may not be the same each time.
+  """
+  for step in plan.needed:
+    if not step.at_clients and step.loops == 0:
+      for function in _functions(step):
+        admission.check_function(function)
+
+
+def _functions(step: Step) -> Sequence[admission.Message]:
+  if isinstance(step, Applied):
+    return [step.function]
+  return [step.accumulate] if isinstance(step, Summed) else []
 
 
 def _is_at_clients(placed: Placed) -> bool:
@@ -141,12 +196,12 @@ def _is_at_clients(placed: Placed) -> bool:
   return any(map(_is_at_clients, placed))
 
 
-def _read(message: inlining.Message, known: Mapping[str, Placed]) -> Placed:
+def _read(message: admission.Message, known: Mapping[str, Placed]) -> Placed:
   """Returns the steps that an expression stands for."""
   return inlining.expression(message, known, _read_call)
 
 
-def _read_call(message: inlining.Message, known: Mapping[str, Placed]) -> Step:
+def _read_call(message: admission.Message, known: Mapping[str, Placed]) -> Step:
   type_spec = tff.types.deserialize_type(message.type)
   call = message.call
   if call.function.WhichOneof("computation") == "intrinsic":
@@ -154,7 +209,7 @@ def _read_call(message: inlining.Message, known: Mapping[str, Placed]) -> Step:
   # Of no place; the first accumulator is such a value.
   args = [call.argument] if call.HasField("argument") else []
   sources = [_joined(_read(arg, known)) for arg in args]
-  return _applied(inlining.function_of(call.function, {}), sources, type_spec)
+  return _applied(call.function, sources, type_spec)
 
 
 def _read_intrinsic(
@@ -168,35 +223,27 @@ def _read_intrinsic(
     return Sent(source.type_spec, True, source.loops, [source])
   if uri in (*_APPLIES, *_MAPS):
     function, value = _elements(argument, 2)
-    return _applied(
-      inlining.function_of(function, {}), [_joined(_read(value, known))], member
-    )
+    return _applied(function, [_joined(_read(value, known))], member)
   if uri in _AGGREGATES:
     value, zero, accumulate, _, report = _elements(argument, 5)
     summed = _summed(
       _joined(_read(value, known)), _joined(_read(zero, known)), accumulate
     )
-    return _applied(inlining.function_of(report, {}), [summed], member)
-  raise inlining.NotOneGraphError(f"intrinsic {uri}")
+    return _applied(report, [summed], member)
+  raise admission.NotAdmittedError(f"intrinsic {uri}")
 
 
-def _elements(argument: inlining.Message, number: int) -> Sequence[Any]:
+def _elements(argument: admission.Message, number: int) -> Sequence[Any]:
   elements = [element.value for element in argument.struct.element]
   if len(elements) != number:
-    raise inlining.NotOneGraphError("arguments in another form")
+    raise admission.NotAdmittedError("arguments in another form")
   return elements
 
 
 def _applied(
-  function: inlining.Function, sources: Sequence[Step], type_spec: tff.Type
-) -> Step:
-  return Step(
-    type_spec,
-    any(source.at_clients for source in sources),
-    max((source.loops for source in sources), default=0),
-    sources,
-    function,
-  )
+  function: admission.Message, sources: Sequence[Step], type_spec: tff.Type
+) -> Applied:
+  return Applied(*_after(sources, type_spec), sources, function=function)
 
 
 def _joined(placed: Placed) -> Step:
@@ -205,17 +252,25 @@ def _joined(placed: Placed) -> Step:
     return placed
   sources = [*map(_joined, placed)]
   type_spec = tff.StructType([source.type_spec for source in sources])
-  return _applied(lambda *values: values, sources, type_spec)
+  return Joined(*_after(sources, type_spec), sources)
 
 
-def _summed(value: Step, zero: Step, accumulate: inlining.Message) -> Summed:
+def _after(
+  sources: Sequence[Step], type_spec: tff.Type
+) -> tuple[tff.Type, bool, int]:
+  """Returns type, place and loops of a step that takes these sources."""
+  at_clients = any(source.at_clients for source in sources)
+  return type_spec, at_clients, max((s.loops for s in sources), default=0)
+
+
+def _summed(value: Step, zero: Step, accumulate: admission.Message) -> Summed:
   if zero.loops:
-    raise inlining.NotOneGraphError("a first accumulator that is a sum")
+    raise admission.NotAdmittedError("a first accumulator that is a sum")
   accumulator_type, _ = tff.types.deserialize_type(accumulate.type).parameter
   return Summed(
     accumulator_type,
     False,
     value.loops + 1,
     [value, zero],
-    accumulate=inlining.function_of(accumulate, {}),
+    accumulate=accumulate,
   )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import supervision
+from tff_fair.runtime import admission, supervision
 from tff_fair.runtime.parts import engine, forms
 from tff_fair.runtime.parts.phase import Phase
 
@@ -79,20 +78,16 @@ def cut(comp: tff.Computation, arg: Any, clients_per_part: int) -> Cut | None:
   if not size or num_clients <= size:
     return None
   phases = forms.phases_of(comp)
-  if phases is not None:
+  if phases:
     return Cut(phases, size)
-  if not _has_told:
+  admission.log(
+    f"one worker computes all {num_clients} clients", phases.why_none
+  )
+  supervised = supervision.current()
+  if supervised is not None and not _has_told:
     _has_told = True
-    _tell(
+    supervised.say(
       f"One worker computes all {num_clients} clients of a cohort, not parts "
-      f"of {size}: the sums over clients depend on one another."
+      f"of {size}: {phases.why_none}."
     )
   return None
-
-
-def _tell(line: str) -> None:
-  supervised = supervision.current()
-  if supervised is None:
-    warnings.warn(line, RuntimeWarning, stacklevel=4)
-  else:
-    supervised.say(line)

@@ -13,19 +13,22 @@ from typing import Any
 import tensorflow_federated as tff
 
 from tff_fair import phases
-from tff_fair.runtime import native
+from tff_fair.runtime import admission, native
+from tff_fair.runtime.one_graph import steps
 from tff_fair.runtime.parts.phase import Phase
 
 
 class Phases(tuple[Phase, ...]):
-  """The phases of a computation, in their order.
+  """The phases of a computation, in their order; none if it cannot be cut.
 
   Attributes:
     ends: The computation as it was traced, if it makes the arguments of the
       first phase and the result of the last one in Python; else `None`.
+    why_none: What keeps the computation from being cut.
   """
 
   ends: phases.PhasedComputation | None = None
+  why_none: str = ""
 
 
 class _Traced:
@@ -41,7 +44,8 @@ class _Traced:
     self, name: str, build: Callable[[], tff.Computation]
   ) -> tff.Computation:
     del name
-    return build()
+    comp = build()
+    return comp if native.has_secure_sums(comp) else native.compile_ahead(comp)
 
   def number(self, name: str, count: Callable[[], int]) -> int:
     del name
@@ -64,17 +68,49 @@ class _Cut:
 
   @functools.cached_property
   def _forms(self) -> Sequence[Any]:
-    """The mergeable forms of the phases; none if one of them has none."""
+    """The mergeable forms of the phases."""
     compile_form = tff.backends.native.compile_to_mergeable_comp_form
+    return [*map(compile_form, self._computations)]
+
+  def _check(self) -> None:
+    """Checks that the phases, in parts, mean the same as the computation.
+
+    Raises:
+      NotAdmittedError: If they may not.
+    """
+    for comp in self._computations:
+      admission.check_aggregates(comp)
+      if _has_results_at_clients(comp.type_signature.result):
+        raise admission.NotAdmittedError("results at clients")
     try:
-      return [*map(compile_form, self._computations)]
-    except ValueError:  # One of its sums depends on another.
-      return []
+      number = len(self._forms)
+    except ValueError as error:
+      raise admission.NotAdmittedError(
+        "sums over clients that depend on one another"
+      ) from error
+    except Exception as error:  # TFF's, of many classes.
+      raise admission.NotAdmittedError(f"{type(error).__name__}") from error
+    for phase in map(self._phase, range(number)):
+      compiled = native.in_the_clear(phase.up_to_merge)
+      message = tff.framework.serialize_computation(compiled)
+      steps.check_is_cut(steps.read(message))
 
   def all_phases(self) -> Phases:
-    number = self._origin.number("phases", lambda: len(self._forms))
+    why_none = ""
+
+    def count() -> int:
+      nonlocal why_none
+      try:
+        self._check()
+      except admission.NotAdmittedError as error:
+        why_none = str(error)
+        return 0
+      return len(self._forms)
+
+    number = self._origin.number("phases", count)
     found = Phases(map(self._phase, range(number)))
     found.ends = self._ends
+    found.why_none = why_none or "an earlier program found so"
     return found
 
   @functools.cached_property
@@ -115,14 +151,14 @@ class _Cut:
 _PHASES = "phases_of_tff_fair"
 
 
-def phases_of(comp: tff.Computation) -> Phases | None:
-  """Returns the phases of a computation; `None` if it cannot be cut."""
+def phases_of(comp: tff.Computation) -> Phases:
+  """Returns the phases of a computation; none if it cannot be cut."""
   # They refer to the computation, so that they live as long as it does.
   known = vars(comp)
   if _PHASES not in known:
     known[_PHASES] = _find(comp)
   found: Phases = known[_PHASES]
-  return found or None
+  return found
 
 
 def _find(comp: tff.Computation) -> Phases:
@@ -133,9 +169,20 @@ def _find(comp: tff.Computation) -> Phases:
     and element.all_equal is not (element.placement is tff.CLIENTS)
     for element in parameter
   ):
-    return Phases()
+    found = Phases()
+    found.why_none = f"a parameter of the type {parameter}"
+    return found
   origin = getattr(comp, "origin", None) or _Traced(comp)
   return _Cut(parameter, origin).all_phases()
+
+
+def _has_results_at_clients(type_spec: tff.Type) -> bool:
+  if isinstance(type_spec, tff.StructType):
+    return any(map(_has_results_at_clients, type_spec))
+  return (
+    isinstance(type_spec, tff.FederatedType)
+    and type_spec.placement is tff.CLIENTS
+  )
 
 
 def num_clients(comp: tff.Computation, arg: Any) -> int:
@@ -144,21 +191,23 @@ def num_clients(comp: tff.Computation, arg: Any) -> int:
   Args:
     comp: The computation.
     arg: Its argument, as TFF hands it to a context.
+
+  Returns:
+    The number; 0 if arguments are of different numbers, which TFF refuses.
   """
   parameter = comp.type_signature.parameter
   if not isinstance(parameter, tff.StructType) or arg is None:
     return 0
   values = tff.structure.from_container(arg)
-  return max(
-    (
-      len(value)
-      for element, value in zip(parameter, values, strict=True)
-      if isinstance(element, tff.FederatedType)
-      and element.placement is tff.CLIENTS
-      and isinstance(value, (list, tuple))
-    ),
-    default=0,
-  )
+  found = {
+    len(value)
+    for element, value in zip(parameter, values, strict=True)
+    if isinstance(element, tff.FederatedType)
+    and element.placement is tff.CLIENTS
+    and not element.all_equal
+    and isinstance(value, (list, tuple))
+  }
+  return found.pop() if len(found) == 1 else 0
 
 
 def returns_rows(result: tff.Type) -> bool:

@@ -82,15 +82,19 @@ async def compute(
   """
   ends = phases.ends if isinstance(phases, forms.Phases) else None
   args: Sequence[Any] = [*arg]
-  first = args if ends is None else ends.arguments(args)
-  results: list[Any] = []
-  for phase in phases:
-    given = [*first, *results]
-    result = await _compute_phase(
-      engine, phase, given, clients_per_part, for_each, num_ahead
-    )
-    results.append(await engine.fetch(result))
-  return results[-1] if ends is None else ends.result(args, results[-1])
+  given: Sequence[Any] | None = args if ends is None else ends.arguments(args)
+  while given is not None:
+    first, results = given, list[Any]()
+    for phase in phases:
+      result = await _compute_phase(
+        engine, phase, [*first, *results], clients_per_part, for_each, num_ahead
+      )
+      results.append(await engine.fetch(result))
+    if ends is None:
+      return results[-1]
+    given = ends.arguments_again(first, results[-1])
+  assert ends is not None
+  return ends.result(args, results[-1])
 
 
 async def _compute_phase(

@@ -1,0 +1,383 @@
+"""Tests that the runtime gives what TFF's own executors give, case by case.
+
+Each case is a function that makes a small program and returns its results. It
+runs under `use_local(exact=True)` first, then under `use_local()`.
+"""
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import runtime
+
+compute = tff.tensorflow.computation
+federated = tff.federated_computation
+
+INT = tff.FederatedType(np.int32, tff.CLIENTS)
+FLOAT = tff.FederatedType(np.float32, tff.CLIENTS)
+INT_AT_SERVER = tff.FederatedType(np.int32, tff.SERVER)
+FLOAT_AT_SERVER = tff.FederatedType(np.float32, tff.SERVER)
+DATA = tff.SequenceType(np.float32)
+
+CASES = {}
+SIZES = (1, 31, 32, 33, 70)
+
+
+def case(function):
+  CASES[function.__name__] = function
+  return function
+
+
+@compute(np.int32, np.int32)
+def add(x, y):
+  return x + y
+
+
+@compute(np.float32, np.float32)
+def add_floats(x, y):
+  return x + y
+
+
+@compute(np.float32, np.float32)
+def times(x, y):
+  return x * y
+
+
+@compute(np.float32, np.float32)
+def over(x, y):
+  return x / y
+
+
+@compute(DATA)
+def last(data):
+  return data.reduce(np.float32(0), lambda _, x: x)
+
+
+@compute(DATA)
+def total(data):
+  return tf.reduce_sum(data.batch(100).get_single_element())
+
+
+def scalars(values, dtype=np.float32):
+  return [np.array(value, dtype) for value in values]
+
+
+@case
+def a_mask_that_the_server_draws():
+  @compute
+  def draw():
+    return tf.random.uniform([], maxval=1_000_000, dtype=tf.int32)
+
+  @compute(np.int32, np.int32, np.int32)
+  def unmask(masked, number, mask):
+    return masked - number * mask
+
+  @federated(INT, INT_AT_SERVER)
+  def masked_sum(x, number):
+    mask = tff.federated_eval(draw, tff.SERVER)
+    masked = tff.federated_map(add, (x, tff.federated_broadcast(mask)))
+    return tff.federated_map(unmask, (tff.federated_sum(masked), number, mask))
+
+  return [masked_sum(scalars([1] * n, np.int32), n) for n in SIZES]
+
+
+@case
+def results_at_clients():
+  @federated(INT, INT_AT_SERVER)
+  def both(x, y):
+    sums = tff.federated_map(add, (x, tff.federated_broadcast(y)))
+    return sums, tff.federated_sum(sums)
+
+  return [both([np.int32(i) for i in range(n)], 1) for n in SIZES]
+
+
+@case
+def arrays_in_the_other_byte_order():
+  @federated(tff.FederatedType(tff.TensorType(np.int32, [3]), tff.CLIENTS))
+  def sums(x):
+    return tff.federated_sum(x)
+
+  arrays = [np.arange(i, i + 3, dtype=">i4") for i in range(4)]
+  same = compute(lambda x: x + 1, tff.TensorType(np.int32, [3]))
+  return [sums(arrays), same(arrays[2])]
+
+
+@case
+def cohorts_of_unequal_size():
+  @federated(INT, INT, INT_AT_SERVER)
+  def sums(x, y, z):
+    del z
+    return tff.federated_sum(x), tff.federated_sum(y)
+
+  ones = scalars([1] * 64, np.int32)
+  return [
+    outcome(sums, ones[:m], ones[:n], 0)
+    for m, n in ((32, 64), (64, 32), (3, 4), (33, 0), (40, 40))
+  ]
+
+
+@case
+def not_a_number_times_zero():
+  zero = compute(lambda: np.float32(0))
+
+  @federated(np.float32)
+  def nothing(x):
+    return times(x, zero())
+
+  @federated(FLOAT, FLOAT_AT_SERVER)
+  def sums(x, y):
+    del y
+    return tff.federated_sum(tff.federated_map(nothing, x))
+
+  return [sums(scalars([np.nan] + [1.0] * n), 0.0) for n in (1, 40)]
+
+
+@case
+def division_by_a_constant():
+  three = compute(lambda: np.float32(3))
+  over_rows = compute(
+    lambda x, y: x / y, (tff.TensorType(np.float32, [50]), np.float32)
+  )
+
+  @federated(tff.TensorType(np.float32, [50]))
+  def divide(x):
+    return over_rows(x, three())
+
+  @federated(tff.FederatedType(tff.TensorType(np.float32, [50]), tff.CLIENTS))
+  def sums(x):
+    return tff.federated_sum(tff.federated_map(divide, x))
+
+  draws = np.random.default_rng(0).normal(size=[5, 50]).astype(np.float32)
+  return sums([*draws])
+
+
+@case
+def a_common_factor_of_two_products():
+  @federated(np.float32, np.float32, np.float32)
+  def both(x, y, scale):
+    return add_floats(times(x, scale), times(y, scale))
+
+  @federated(FLOAT, FLOAT, FLOAT)
+  def sums(x, y, scale):
+    zipped = tff.federated_zip((x, y, scale))
+    return tff.federated_sum(tff.federated_map(both, zipped))
+
+  draws = np.random.default_rng(1).normal(size=[20, 3, 5])
+  return [sums(*map(scalars, draw)) for draw in draws]
+
+
+@case
+def a_dataset_that_reads_a_variable():
+  @federated(tff.FederatedType(DATA, tff.CLIENTS))
+  def sums(data):
+    return tff.federated_sum(tff.federated_map(total, data))
+
+  variable = tf.Variable(0.0)
+  numbers = tf.data.Dataset.from_tensor_slices(np.arange(3, dtype=np.float32))
+  clients = [numbers.map(lambda x: x + variable)] * 2
+  results = []
+  for value in range(5):
+    variable.assign(value)
+    results.append(sums(clients))
+  return results
+
+
+@case
+def a_dataset_that_shuffles():
+  head = compute(
+    lambda data: data.take(1).batch(1).get_single_element()[0], DATA
+  )
+
+  @federated(tff.FederatedType(DATA, tff.CLIENTS))
+  def first(data):
+    return tff.federated_sum(tff.federated_map(head, data))
+
+  numbers = tf.data.Dataset.from_tensor_slices(np.arange(50, dtype=np.float32))
+  clients = [numbers.shuffle(50, seed=3)]
+  return [first(clients) for _ in range(5)]
+
+
+@case
+def a_half_that_fails():
+  halves = compute(lambda x: (x + 1, 6 // x), np.int32)
+
+  @federated(INT, INT_AT_SERVER)
+  def sums(x, y):
+    del y
+    pair = tff.federated_map(halves, x)
+    return tff.federated_sum(
+      tff.federated_map(compute(lambda p: p[0], (np.int32, np.int32)), pair)
+    )
+
+  return [
+    outcome(sums, scalars(values, np.int32), 0) for values in ([1, 2], [1, 0])
+  ]
+
+
+@case
+def a_zero_that_is_not_neutral():
+  ten = compute(lambda: np.int32(10))
+  same = compute(lambda x: x, np.int32)
+
+  @federated(INT, INT_AT_SERVER)
+  def sums(x, y):
+    del y
+    return tff.federated_aggregate(x, ten(), add, add, same)
+
+  return [sums(scalars([1] * n, np.int32), 0) for n in SIZES]
+
+
+@case
+def a_merge_that_does_not_fit():
+  none = compute(lambda: np.int32(0))
+  larger = compute(lambda x, y: tf.where(x > y, x, y), (np.int32, np.int32))
+  same = compute(lambda x: x, np.int32)
+
+  @federated(INT, INT_AT_SERVER)
+  def sums(x, y):
+    del y
+    return tff.federated_aggregate(x, none(), add, larger, same)
+
+  return [sums(scalars([1] * n, np.int32), 0) for n in SIZES]
+
+
+@case
+def texts_as_objects():
+  length = compute(
+    lambda x: tf.reduce_sum(tf.strings.length(x)), tff.TensorType(np.str_, [2])
+  )
+
+  @federated(tff.FederatedType(tff.TensorType(np.str_, [2]), tff.CLIENTS))
+  def lengths(x):
+    return tff.federated_sum(tff.federated_map(length, x))
+
+  return lengths([np.array(["ab", "c"], object), np.array([b"d", b""], object)])
+
+
+@case
+def masked_arrays():
+  @federated(tff.FederatedType(tff.TensorType(np.int32, [2]), tff.CLIENTS))
+  def sums(x):
+    return tff.federated_sum(x)
+
+  masked = np.ma.array(np.array([1, 2], np.int32), mask=[True, False])
+  same = compute(lambda x: x + 1, tff.TensorType(np.int32, [2]))
+  return [sums([masked, masked]), same(masked)]
+
+
+@case
+def a_field_with_the_name_of_a_secure_sum():
+  field = [("federated_secure_sum_x", np.int32)]
+
+  @federated(tff.FederatedType(tff.StructType(field), tff.CLIENTS))
+  def sums(x):
+    return tff.federated_sum(x)
+
+  values = [{"federated_secure_sum_x": np.array(i, np.int32)} for i in range(3)]
+  return dict(sums(values))
+
+
+@case
+def an_empty_structure():
+  @federated(tff.FederatedType(tff.StructType([]), tff.CLIENTS), INT)
+  def sums(x, y):
+    del x
+    return tff.federated_sum(y)
+
+  return sums([()] * 40, scalars([1] * 40, np.int32))
+
+
+@case
+def nested_parameters():
+  @federated(tff.StructType([("x", INT), ("y", [("z", INT_AT_SERVER)])]))
+  def sums(arg):
+    return tff.federated_sum(arg.x), arg.y.z
+
+  return sums({"x": scalars([1] * 40, np.int32), "y": {"z": 7}})
+
+
+@case
+def clients_that_draw_and_write_a_variable():
+  @compute(np.float32)
+  def count(x):
+    variable = tf.Variable(x)
+    with tf.control_dependencies([variable.assign_add(2.0)]):
+      return variable.read_value()
+
+  @federated(FLOAT, FLOAT_AT_SERVER)
+  def sums(x, y):
+    del y
+    return tff.federated_sum(tff.federated_map(count, x))
+
+  return [sums(scalars([1.0] * n), 0.0) for n in SIZES]
+
+
+def outcome(comp, *args):
+  """Returns a result, or the class of an error."""
+  try:
+    return comp(*args)
+  except Exception as error:
+    return type(error).__name__
+
+
+@pytest.fixture(scope="module")
+def expected():
+  runtime.use_local(exact=True)
+  found = {name: function() for name, function in CASES.items()}
+  runtime.use_local()
+  return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_the_executors(expected, name):
+  found = CASES[name]()
+  tf.nest.assert_same_structure(found, expected[name], check_types=True)
+  for a, b in zip(
+    tf.nest.flatten(found), tf.nest.flatten(expected[name]), strict=True
+  ):
+    np.testing.assert_array_equal(a, b)
+    assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+def test_the_same_datasets_in_both_forms_of_a_cohort():
+  """With a default number of clients, one executor takes both."""
+  data = tff.FederatedType(DATA, tff.CLIENTS)
+
+  @federated(data)
+  def one_graph(clients):
+    return tff.federated_sum(tff.federated_map(total, clients))
+
+  @federated(data)
+  def executors(clients):
+    return tff.federated_sum(tff.federated_map(last, clients))
+
+  numbers = np.arange(4, dtype=np.float32)
+  clients = [tf.data.Dataset.from_tensor_slices(numbers)] * 3
+  try:
+    runtime.use_local(default_num_clients=3)
+    for _ in range(3):
+      assert one_graph(clients) == 18.0
+      assert executors(clients) == 9.0
+  finally:
+    runtime.use_local()
+
+
+def test_the_log_names_what_keeps_a_computation_as_it_is(caplog):
+  noisy = compute(lambda x: x + tf.random.normal([]), np.float32)
+
+  @federated(FLOAT, FLOAT)
+  def sums(x, y):
+    del y
+    return tff.federated_sum(tff.federated_map(noisy, x))
+
+  with caplog.at_level(logging.DEBUG, logger="tff_fair.runtime"):
+    sums(scalars([1.0]), scalars([1.0]))
+  assert any("RandomStandardNormal" in r.getMessage() for r in caplog.records)
+
+
+def test_parts_beside_the_executors_alone_are_refused():
+  with pytest.raises(ValueError, match="exact=True"):
+    runtime.use_local(exact=True, clients_per_part=4)

@@ -1,0 +1,360 @@
+"""Which computations the runtime may rewrite: one rule.
+
+A context may compute all clients in one graph, cut a cohort into parts, or keep
+a value in the worker. That means what TFF means only where each operation that
+is moved, or computed more than once, gives the same each time and does nothing
+else. So the rule is a list of operations that are known to be like that. What
+is not on it is left to TFF's executors, and a line of the log at the level of
+debugging names it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import phases
+
+# A computation as TFF serializes it.
+Message: TypeAlias = Any
+
+_LOG = logging.getLogger(__name__)
+
+
+def _names(text: str) -> frozenset[str]:
+  return frozenset(text.split())
+
+
+# Sums of TFF's that have a neutral zero, and what moves values.
+_MERGEABLE = _names(
+  """
+  federated_apply federated_broadcast federated_eval_at_clients
+  federated_eval_at_server federated_map federated_map_all_equal federated_max
+  federated_mean federated_min federated_secure_modular_sum federated_secure_sum
+  federated_secure_sum_bitwidth federated_sum federated_value_at_clients
+  federated_value_at_server federated_weighted_mean federated_zip_at_clients
+  federated_zip_at_server
+  """
+)
+_AGGREGATE = "federated_aggregate"
+
+# TensorFlow says of these that they have a state. They fail, or they call
+# functions, whose operations must be known, too.
+_OF_CONTROL = _names(
+  """
+  Assert Case CheckNumerics CheckNumericsV2 DeviceIndex If
+  StatefulPartitionedCall StatelessRandomGetAlg While
+  """
+)
+# Variables that a graph makes and initializes are its own in each run.
+VARIABLE = "VarHandleOp"
+_OF_VARIABLES = _names(
+  """
+  AssignAddVariableOp AssignSubVariableOp AssignVariableOp ReadVariableOp
+  ResourceApplyAdaMax ResourceApplyAdadelta ResourceApplyAdagrad
+  ResourceApplyAdagradV2 ResourceApplyAdam ResourceApplyAdamWithAmsgrad
+  ResourceApplyCenteredRMSProp ResourceApplyFtrl ResourceApplyFtrlV2
+  ResourceApplyGradientDescent ResourceApplyKerasMomentum ResourceApplyMomentum
+  ResourceApplyRMSProp ResourceGather ResourceGatherNd ResourceScatterAdd
+  ResourceScatterDiv ResourceScatterMax ResourceScatterMin ResourceScatterMul
+  ResourceScatterNdAdd ResourceScatterNdMax ResourceScatterNdMin
+  ResourceScatterNdSub ResourceScatterNdUpdate ResourceScatterSub
+  ResourceScatterUpdate ResourceSparseApplyAdagrad ResourceSparseApplyAdagradV2
+  ResourceSparseApplyKerasMomentum ResourceSparseApplyMomentum
+  ResourceSparseApplyRMSProp ResourceStridedSliceAssign VarHandleOp
+  VarIsInitializedOp VariableShape
+  """
+)
+# Datasets that give the same elements in the same order each time. Left out:
+# those that shuffle, draw, cache or read files; and `ReduceDataset`, which runs
+# in tf.data's own executor and takes a tenth longer in one graph.
+_OF_DATASETS = _names(
+  """
+  AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 BatchDataset
+  BatchDatasetV2 ConcatenateDataset DatasetCardinality DatasetToSingleElement
+  DeleteIterator FilterDataset FlatMapDataset InterleaveDataset IteratorGetNext
+  IteratorGetNextAsOptional IteratorGetNextSync MakeIterator MapDataset
+  ModelDataset OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone
+  OptionsDataset PaddedBatchDatasetV2 PrefetchDataset RangeDataset RepeatDataset
+  ScanDataset ShardDataset SkipDataset TakeDataset TakeWhileDataset
+  TensorDataset TensorSliceDataset UnbatchDataset WindowDataset ZipDataset
+  """
+)
+# Arguments and results of graphs.
+_OF_GRAPHS = frozenset(
+  ("Placeholder", "PlaceholderWithDefault", "_Arg", "_Retval")
+)
+# Functions of their arguments, as TensorFlow declares them. The last few are
+# made by its optimizer.
+_PURE = _names(
+  """
+  Abs AccumulateNV2 Acos Acosh Add AddN AddV2 AdjustContrastv2 AdjustHue
+  AdjustSaturation All Angle Any ApproxTopK ApproximateEqual ArgMax ArgMin
+  AsString Asin Asinh Atan Atan2 Atanh AudioSpectrogram AvgPool AvgPool3D
+  AvgPool3DGrad AvgPoolGrad BandedTriangularSolve BatchMatMul BatchMatMulV2
+  BatchMatMulV3 BatchToSpace BatchToSpaceND BesselI0 BesselI0e BesselI1
+  BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0
+  BesselY1 Betainc BiasAdd BiasAddGrad BiasAddV1 Bincount Bitcast BitwiseAnd
+  BitwiseOr BitwiseXor BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2
+  BroadcastArgs BroadcastGradientArgs BroadcastTo Bucketize
+  CSRSparseMatrixComponents CSRSparseMatrixToDense
+  CSRSparseMatrixToSparseTensor CTCBeamSearchDecoder CTCGreedyDecoder CTCLoss
+  CTCLossV2 Cast Ceil Cholesky CholeskyGrad ClipByValue
+  CombinedNonMaxSuppression Complex ComplexAbs Concat ConcatOffset ConcatV2
+  Conj ConjugateTranspose Const ControlTrigger Conv Conv2D
+  Conv2DBackpropFilter Conv2DBackpropFilterV2 Conv2DBackpropInput
+  Conv2DBackpropInputV2 Conv3D Conv3DBackpropFilterV2 Conv3DBackpropInputV2
+  Cos Cosh CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage Cross
+  Cumprod Cumsum CumulativeLogsumexp DataFormatDimMap DataFormatVecPermute
+  Dawsn DecodeAndCropJpeg DecodeBase64 DecodeBmp DecodeCSV DecodeCompressed
+  DecodeGif DecodeImage DecodeJSONExample DecodeJpeg DecodePaddedRaw DecodePng
+  DecodeRaw DecodeWav DenseBincount DenseCountSparseOutput
+  DenseToCSRSparseMatrix DenseToDenseSetOperation DenseToSparseSetOperation
+  DepthToSpace DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter
+  DepthwiseConv2dNativeBackpropInput DeserializeManySparse DeserializeSparse
+  Diag DiagPart Digamma Dilation2D Dilation2DBackpropFilter
+  Dilation2DBackpropInput Div DivNoNan DrawBoundingBoxes DrawBoundingBoxesV2
+  DynamicPartition DynamicStitch EditDistance Eig Einsum Elu EluGrad
+  EmptyTensorList EncodeBase64 EncodePng EncodeWav EnsureShape Enter Equal Erf
+  Erfc Erfinv EuclideanNorm Exit Exp ExpandDims Expint Expm1 ExtractGlimpse
+  ExtractGlimpseV2 ExtractImagePatches ExtractJpegShape ExtractVolumePatches
+  FFT FFT2D FFT3D FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient
+  FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsGradient
+  FakeQuantWithMinMaxVarsPerChannel FakeQuantWithMinMaxVarsPerChannelGradient
+  Fill Fingerprint Floor FloorDiv FloorMod FresnelCos FresnelSin
+  FusedBatchNorm FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3
+  FusedBatchNormV2 FusedBatchNormV3 FusedPadConv2D FusedResizeAndPadConv2D
+  GRUBlockCell GRUBlockCellGrad Gather GatherNd GatherV2 Greater GreaterEqual
+  HSVToRGB HistogramFixedWidth IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D
+  Identity IdentityN Igamma IgammaGradA Igammac Imag
+  ImageProjectiveTransformV2 ImageProjectiveTransformV3 InTopK InTopKV2 Inv
+  InvGrad Invert InvertPermutation IsFinite IsInf IsNan IsotonicRegression
+  L2Loss LRN LRNGrad LSTMBlockCell LSTMBlockCellGrad LeakyRelu LeakyReluGrad
+  LeftShift Less LessEqual Lgamma LinSpace ListDiff Log Log1p
+  LogMatrixDeterminant LogSoftmax LogicalAnd LogicalNot LogicalOr LoopCond
+  LowerBound Lu MatMul MatrixBandPart MatrixDeterminant MatrixDiag
+  MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3
+  MatrixInverse MatrixLogarithm MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3
+  MatrixSolve MatrixSolveLs MatrixSquareRoot MatrixTriangularSolve Max MaxPool
+  MaxPool3D MaxPool3DGrad MaxPool3DGradGrad MaxPoolGrad MaxPoolGradGrad
+  MaxPoolGradGradV2 MaxPoolGradGradWithArgmax MaxPoolGradV2
+  MaxPoolGradWithArgmax MaxPoolV2 MaxPoolWithArgmax Maximum Mean Merge Mfcc
+  Min Minimum MirrorPad MirrorPadGrad Mod Mul MulNoNan Ndtri Neg NextAfter
+  NextIteration NoOp NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3
+  NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps
+  NotEqual NthElement OneHot OnesLike Pack Pad PadV2 ParallelConcat
+  ParallelDynamicStitch ParseExample ParseExampleV2 ParseSequenceExample
+  ParseSequenceExampleV2 ParseSingleExample ParseSingleSequenceExample
+  ParseTensor PartitionedCall Polygamma PopulationCount Pow PreventGradient
+  Prod Qr RFFT RFFT2D RFFT3D RGBToHSV RaggedBincount RaggedCountSparseOutput
+  RaggedCross RaggedFillEmptyRows RaggedFillEmptyRowsGrad RaggedGather
+  RaggedRange RaggedTensorFromVariant RaggedTensorToSparse
+  RaggedTensorToTensor RaggedTensorToVariant RaggedTensorToVariantGradient
+  RandomGammaGrad Range Rank Real RealDiv Reciprocal ReciprocalGrad ReduceJoin
+  RegexFullMatch RegexReplace Relu Relu6 Relu6Grad ReluGrad Reshape ResizeArea
+  ResizeBicubic ResizeBicubicGrad ResizeBilinear ResizeBilinearGrad
+  ResizeNearestNeighbor ResizeNearestNeighborGrad Reverse ReverseSequence
+  ReverseV2 RightShift Rint Roll Round Rsqrt RsqrtGrad ScaleAndTranslate
+  ScaleAndTranslateGrad ScatterNd ScatterNdNonAliasingAdd SegmentMax
+  SegmentMaxV2 SegmentMean SegmentMin SegmentMinV2 SegmentProd SegmentProdV2
+  SegmentSum SegmentSumV2 Select SelectV2 SelfAdjointEigV2 Selu SeluGrad
+  SerializeManySparse SerializeSparse SerializeTensor SetSize Shape ShapeN
+  Sigmoid SigmoidGrad Sign Sin Sinh Size Slice Snapshot SobolSample Softmax
+  SoftmaxCrossEntropyWithLogits Softplus SoftplusGrad Softsign SoftsignGrad
+  SpaceToBatch SpaceToBatchND SpaceToDepth SparseAdd SparseAddGrad
+  SparseBincount SparseConcat SparseCountSparseOutput SparseCross
+  SparseCrossHashed SparseCrossV2 SparseDenseCwiseAdd SparseDenseCwiseDiv
+  SparseDenseCwiseMul SparseFillEmptyRows SparseFillEmptyRowsGrad SparseMatMul
+  SparseMatrixAdd SparseMatrixMatMul SparseMatrixMul SparseMatrixNNZ
+  SparseMatrixOrderingAMD SparseMatrixSoftmax SparseMatrixSoftmaxGrad
+  SparseMatrixSparseCholesky SparseMatrixSparseMatMul SparseMatrixTranspose
+  SparseMatrixZeros SparseReduceMax SparseReduceMaxSparse SparseReduceSum
+  SparseReduceSumSparse SparseReorder SparseReshape SparseSegmentMean
+  SparseSegmentMeanGrad SparseSegmentMeanGradV2
+  SparseSegmentMeanWithNumSegments SparseSegmentSqrtN SparseSegmentSqrtNGrad
+  SparseSegmentSqrtNGradV2 SparseSegmentSqrtNWithNumSegments SparseSegmentSum
+  SparseSegmentSumGrad SparseSegmentSumGradV2 SparseSegmentSumWithNumSegments
+  SparseSlice SparseSliceGrad SparseSoftmax
+  SparseSoftmaxCrossEntropyWithLogits SparseSparseMaximum SparseSparseMinimum
+  SparseSplit SparseTensorDenseAdd SparseTensorDenseMatMul
+  SparseTensorToCSRSparseMatrix SparseToDense SparseToSparseSetOperation
+  Spence Split SplitV Sqrt SqrtGrad Square SquaredDifference Squeeze
+  StatelessCase StatelessIf StatelessMultinomial
+  StatelessParameterizedTruncatedNormal StatelessRandomBinomial
+  StatelessRandomGammaV2 StatelessRandomGammaV3 StatelessRandomGetKeyCounter
+  StatelessRandomGetKeyCounterAlg StatelessRandomNormal
+  StatelessRandomNormalV2 StatelessRandomPoisson StatelessRandomUniform
+  StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2
+  StatelessRandomUniformInt StatelessRandomUniformIntV2
+  StatelessRandomUniformV2 StatelessSampleDistortedBoundingBox
+  StatelessShuffle StatelessTruncatedNormal StatelessTruncatedNormalV2
+  StatelessWhile StaticRegexFullMatch StaticRegexReplace StopGradient
+  StridedSlice StridedSliceGrad StringFormat StringJoin StringLength
+  StringLower StringNGrams StringSplit StringSplitV2 StringStrip
+  StringToHashBucket StringToHashBucketFast StringToHashBucketStrong
+  StringToNumber StringUpper Sub Substr Sum Svd Switch Tan Tanh TanhGrad
+  TensorListConcat TensorListConcatLists TensorListConcatV2
+  TensorListElementShape TensorListFromTensor TensorListGather
+  TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack
+  TensorListPushBackBatch TensorListReserve TensorListResize TensorListScatter
+  TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem
+  TensorListSplit TensorListStack TensorScatterAdd TensorScatterMax
+  TensorScatterMin TensorScatterSub TensorScatterUpdate
+  TensorStridedSliceUpdate Tile ToBool TopKV2 Transpose TridiagonalMatMul
+  TridiagonalSolve TruncateDiv TruncateMod UnicodeDecode
+  UnicodeDecodeWithOffsets UnicodeEncode UnicodeScript UnicodeTranscode Unique
+  UniqueV2 UniqueWithCounts UniqueWithCountsV2 Unpack UnravelIndex
+  UnsortedSegmentJoin UnsortedSegmentMax UnsortedSegmentMin
+  UnsortedSegmentProd UnsortedSegmentSum UpperBound Where Xdivy Xlog1py Xlogy
+  ZerosLike Zeta _FusedBatchNormEx _FusedBatchNormGradEx _FusedConv2D
+  _FusedConv3D _FusedDepthwiseConv2dNative _FusedMatMul FakeParam
+  """
+)
+_KNOWN = _PURE | _OF_CONTROL | _OF_VARIABLES | _OF_DATASETS | _OF_GRAPHS
+
+
+class NotAdmittedError(Exception):
+  """What a computation has, with which the runtime leaves it as it is."""
+
+
+def check_graph(graph_def: Any) -> None:
+  """Checks that each run of a graph gives the same and does nothing else.
+
+  Args:
+    graph_def: A graph of TensorFlow, with its functions.
+
+  Raises:
+    NotAdmittedError: If one of its operations is not known to.
+  """
+  functions = graph_def.library.function
+  _check_operations((node.op for node in graph_def.node), functions)
+  for function in functions:
+    operations = {node.op for node in function.node_def}
+    if VARIABLE in operations:  # Nothing at the top initializes it.
+      raise NotAdmittedError(f"operation {VARIABLE} in a function")
+    _check_operations(operations, functions)
+
+
+def _check_operations(operations: Iterable[str], functions: Any) -> None:
+  called = {function.signature.name for function in functions}
+  unknown = {*operations} - _KNOWN - called
+  if unknown:
+    raise NotAdmittedError(f"operation {min(unknown)}")
+
+
+def check_function(message: Message) -> None:
+  """Checks all graphs of TensorFlow in a function, likewise."""
+  for part in _parts(message):
+    if part.WhichOneof("computation") == "tensorflow":
+      graph_def = tf.compat.v1.GraphDef()
+      part.tensorflow.graph_def.Unpack(graph_def)
+      check_graph(graph_def)
+
+
+def check_aggregates(comp: tff.Computation) -> None:
+  """Checks that a computation sums so that parts of its clients can be merged.
+
+  Args:
+    comp: As TFF traced it.
+
+  Raises:
+    NotAdmittedError: If a zero may not be neutral, or a merge may not fit its
+      accumulate: each part begins with the zero, and TFF never merges.
+  """
+  for part in _parts(tff.framework.serialize_computation(comp)):
+    kind = part.WhichOneof("computation")
+    if kind == "intrinsic" and part.intrinsic.uri not in (
+      _MERGEABLE | {_AGGREGATE}
+    ):
+      raise NotAdmittedError(f"intrinsic {part.intrinsic.uri}")
+    if (
+      kind == "call"
+      and part.call.function.WhichOneof("computation") == "intrinsic"
+      and part.call.function.intrinsic.uri == _AGGREGATE
+      and not _is_written_for_parts(part.call.argument)
+    ):
+      raise NotAdmittedError(
+        "federated_aggregate with a zero that may not be neutral"
+      )
+
+
+def _is_written_for_parts(argument: Message) -> bool:
+  """Returns whether the merge among an aggregate's arguments says so."""
+  elements = argument.struct.element
+  if len(elements) != 5:
+    return False
+  return (
+    phases.WRITTEN_FOR_PARTS.encode() in elements[3].value.SerializeToString()
+  )
+
+
+def has_intrinsic(comp: tff.Computation, uris: Iterable[str]) -> bool:
+  """Returns whether a computation uses one of some intrinsics of TFF's."""
+  message = tff.framework.serialize_computation(comp)
+  content = message.SerializeToString()
+  if not any(uri.encode() in content for uri in uris):
+    return False  # Mostly so; a name of a field may have the same letters.
+  return any(part.intrinsic.uri in uris for part in _parts(message))
+
+
+def _parts(message: Message) -> Iterator[Message]:
+  """Yields a computation and all computations within it."""
+  remaining = [message]
+  while remaining:
+    part = remaining.pop()
+    yield part
+    match part.WhichOneof("computation"):
+      case "lambda":
+        remaining.append(getattr(part, "lambda").result)
+      case "block":
+        remaining += [local.value for local in part.block.local]
+        remaining.append(part.block.result)
+      case "call":
+        remaining.append(part.call.function)
+        if part.call.HasField("argument"):
+          remaining.append(part.call.argument)
+      case "selection":
+        remaining.append(part.selection.source)
+      case "struct":
+        remaining += [element.value for element in part.struct.element]
+
+
+def is_plain_array(value: Any, type_spec: tff.Type) -> bool:
+  """Returns whether a value is the bytes of numbers of the very type.
+
+  Masked arrays, texts and bytes in the other order are TFF's to convert.
+  """
+  return (
+    isinstance(type_spec, tff.TensorType)
+    and type(value) is np.ndarray
+    and value.dtype.isnative
+    and issubclass(value.dtype.type, (np.number, np.bool_))
+    and type_spec.is_assignable_from(
+      tff.TensorType(value.dtype.type, value.shape)
+    )
+  )
+
+
+def may_keep(dataset_graph: bytes) -> bool:
+  """Returns whether a worker may keep a dataset, and iterate it again.
+
+  Args:
+    dataset_graph: Its graph, as TFF sends it.
+  """
+  graph_def = tf.compat.v1.GraphDef.FromString(dataset_graph)
+  try:
+    check_graph(graph_def)
+  except NotAdmittedError as error:
+    log("a dataset is sent each time", error)
+    return False
+  return True
+
+
+def log(line: str, reason: object) -> None:
+  """Notes what the runtime leaves as it is, and why."""
+  _LOG.debug("%s: %s", line, reason)
