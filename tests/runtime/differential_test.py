@@ -1,12 +1,9 @@
 """Computations give what TFF's own executors give: a short run of the fuzz."""
 
-import random
-
 import pytest
 
 from benchmarks import fuzz
-from benchmarks.fuzzing import computations
-from benchmarks.fuzzing.computations import contexts, stock, subject
+from benchmarks.fuzzing.computations import contexts, stock
 
 # Processes that are built and compiled soon.
 _QUICK = (

@@ -34,6 +34,9 @@ class Options(NamedTuple):
   default_num_clients: int = 0
 
 
+PLAIN = Options()
+
+
 class HangError(Exception):
   """A call did not end."""
 

@@ -159,9 +159,7 @@ def lists(rng: random.Random, folder: pathlib.Path) -> Subject:
   types = tff.FederatedType(sequence, tff.CLIENTS), placed
 
   def one(rng: random.Random) -> Any:
-    rows = [
-      element(rng.randint(0, 5)) for _ in range(rng.choice([0, 1, 2, 4]))
-    ]
+    rows = [element(rng.randint(0, 5)) for _ in range(rng.choice([0, 1, 2, 4]))]
     if rows and rng.random() < 0.5:
       return rows
     dtype = tf.string if element is np.str_ else element

@@ -296,8 +296,9 @@ def containers(rng: random.Random, folder: pathlib.Path) -> Subject:
       results.append(tff.federated_broadcast(state))
     return values.Attributes(*(results * 2)[:2])
 
-  types = tff.FederatedType(type_spec, tff.CLIENTS), tff.FederatedType(
-    type_spec, tff.SERVER
+  types = (
+    tff.FederatedType(type_spec, tff.CLIENTS),
+    tff.FederatedType(type_spec, tff.SERVER),
   )
   return Subject(
     room="containers",

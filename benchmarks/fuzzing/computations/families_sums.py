@@ -1,5 +1,8 @@
 """Families of computations about sums: what is summed, how, and from where."""
 
+# Functions of one kind take the same arguments.
+# ruff: noqa: ARG005
+
 from __future__ import annotations
 
 import collections
@@ -56,8 +59,9 @@ def aggregates(rng: random.Random, folder: pathlib.Path) -> Subject:
       at_server,
     )
 
-  types = tff.FederatedType(dtype, tff.CLIENTS), tff.FederatedType(
-    dtype, tff.SERVER
+  types = (
+    tff.FederatedType(dtype, tff.CLIENTS),
+    tff.FederatedType(dtype, tff.SERVER),
   )
   return Subject(
     room="aggregates",
@@ -92,8 +96,9 @@ def collecting(rng: random.Random, folder: pathlib.Path) -> Subject:
       at_server,
     )
 
-  types = tff.FederatedType(dtype, tff.CLIENTS), tff.FederatedType(
-    np.int32, tff.SERVER
+  types = (
+    tff.FederatedType(dtype, tff.CLIENTS),
+    tff.FederatedType(np.int32, tff.SERVER),
   )
   return Subject(
     room="collecting",
@@ -132,8 +137,9 @@ def secure(rng: random.Random, folder: pathlib.Path) -> Subject:
       total = tff.federated_sum(value)
     return total, tff.federated_sum(value), at_server
 
-  types = tff.FederatedType(dtype, tff.CLIENTS), tff.FederatedType(
-    dtype, tff.SERVER
+  types = (
+    tff.FederatedType(dtype, tff.CLIENTS),
+    tff.FederatedType(dtype, tff.SERVER),
   )
   return Subject(
     room="secure",
@@ -168,9 +174,7 @@ def selected(rng: random.Random, folder: pathlib.Path) -> Subject:
 
     return add(data)
 
-  kind = (
-    tff.federated_secure_select if is_secure else tff.federated_select
-  )
+  kind = tff.federated_secure_select if is_secure else tff.federated_select
 
   def body(keys: Any, table: Any, most: Any) -> Any:
     slices = kind(keys, most, table, select)
@@ -220,8 +224,9 @@ def dependent(rng: random.Random, folder: pathlib.Path) -> Subject:
       state=total, all=results, sent=tff.federated_sum(value), before=state
     )
 
-  types = tff.FederatedType(dtype, tff.CLIENTS), tff.FederatedType(
-    dtype, tff.SERVER
+  types = (
+    tff.FederatedType(dtype, tff.CLIENTS),
+    tff.FederatedType(dtype, tff.SERVER),
   )
   return Subject(
     room="dependent sums",
@@ -380,8 +385,9 @@ def across(rng: random.Random, folder: pathlib.Path) -> Subject:
     ended = tff.federated_map(first, (total, at_server))
     return total, tff.federated_map(second, (ended, state)), ended
 
-  types = tff.FederatedType(np.float32, tff.CLIENTS), tff.FederatedType(
-    np.float32, tff.SERVER
+  types = (
+    tff.FederatedType(np.float32, tff.CLIENTS),
+    tff.FederatedType(np.float32, tff.SERVER),
   )
   special = [np.nan, np.inf, -np.inf, 1.0, 0.1, 3.0, -0.0, 1e-40, 5.0]
 

@@ -1,5 +1,8 @@
 """Random functions of TensorFlow."""
 
+# Functions of one kind take the same arguments.
+# ruff: noqa: ARG005
+
 from __future__ import annotations
 
 import collections
@@ -230,7 +233,7 @@ _OF_INTEGERS: Sequence[_Change] = (
   lambda rng, x: x + _small(rng, x),
   lambda rng, x: x * _small(rng, x),
   lambda rng, x: x // _small(rng, x) if rng.random() < 0.3 else x,
-  lambda rng, x: _checked(rng, x),
+  _checked,
   lambda _, x: tf.cast(x, tf.float32),
 )
 _OF_COMPLEX: Sequence[_Change] = (
@@ -250,7 +253,7 @@ _OF_FLOATS: Sequence[_Change] = (
   lambda rng, x: x * _number(rng, x) * _number(rng, x),
   lambda rng, x: tf.maximum(x, _number(rng, x)),
   lambda _, x: tf.abs(x),
-  lambda rng, x: _checked(rng, x),
+  _checked,
   lambda _, x: tf.cast(x, tf.float64),
   lambda _, x: tf.cast(x, tf.float32),
 )

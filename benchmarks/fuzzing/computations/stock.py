@@ -41,13 +41,11 @@ class Stock(NamedTuple):
   start: Callable[[], Any]
   step: Callable[..., tuple[Any, Any]]
   arguments: Callable[[int], Sequence[Any]]
-  options: contexts.Options = contexts.Options()
+  options: contexts.Options = contexts.PLAIN
   is_random: bool = False
 
 
-def differences(
-  name: str, num_clients: int, both: contexts.Both
-) -> list[str]:
+def differences(name: str, num_clients: int, both: contexts.Both) -> list[str]:
   """Returns how the rounds of a process differ between the contexts.
 
   Args:
@@ -128,9 +126,7 @@ def _model() -> tff.learning.models.FunctionalModel:
 
 
 def _keras_model() -> Any:
-  layer = tf.keras.layers.Dense(
-    1, kernel_initializer="ones", input_shape=(2,)
-  )
+  layer = tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(2,))
   return tff.learning.models.from_keras_model(
     tf.keras.Sequential([layer]),
     loss=tf.keras.losses.MeanSquaredError(),
@@ -173,7 +169,7 @@ def _aggregating(
   value_type: tff.Type = _FLOATS,
   *,
   is_weighted: bool = False,
-  options: contexts.Options = contexts.Options(),
+  options: contexts.Options = contexts.PLAIN,
   is_random: bool = False,
 ) -> Callable[[], Stock]:
   def make() -> Stock:
@@ -214,7 +210,7 @@ def _value(value_type: tff.Type, client: int) -> Any:
 def _computing(
   build: Callable[[], Any],
   arguments: Callable[[int], Sequence[Any]],
-  options: contexts.Options = contexts.Options(),
+  options: contexts.Options = contexts.PLAIN,
 ) -> Callable[[], Stock]:
   def make() -> Stock:
     comp = build()
@@ -244,7 +240,7 @@ def _personal() -> Any:
   return tff.learning.algorithms.build_personalization_eval_computation(
     _keras_model,
     collections.OrderedDict(plain=lambda: tune),
-    lambda model, data: collections.OrderedDict(
+    lambda _, data: collections.OrderedDict(
       num=data.reduce(0, lambda n, row: n + tf.shape(row["x"])[0])
     ),
     max_num_clients=100,
@@ -270,14 +266,11 @@ def _recon() -> Any:
     shared = tf.keras.layers.Dense(2, kernel_initializer="ones")
     local = tf.keras.layers.Dense(1, kernel_initializer="ones")
     keras = tf.keras.Model(inputs, local(shared(inputs)))
-    return (
-      tff.learning.models.ReconstructionModel
-      .from_keras_model_and_layers(
-        keras_model=keras,
-        global_layers=[shared],
-        local_layers=[local],
-        input_spec=_SPEC,
-      )
+    return tff.learning.models.ReconstructionModel.from_keras_model_and_layers(
+      keras_model=keras,
+      global_layers=[shared],
+      local_layers=[local],
+      input_spec=_SPEC,
     )
 
   return tff.learning.algorithms.build_fed_recon(
@@ -287,8 +280,7 @@ def _recon() -> Any:
     server_optimizer_fn=_sgd(1.0),
     client_optimizer_fn=_sgd(),
     reconstruction_optimizer_fn=_sgd(),
-    dataset_split_fn=tff.learning.models.ReconstructionModel
-    .simple_dataset_split_fn,
+    dataset_split_fn=tff.learning.models.ReconstructionModel.simple_dataset_split_fn,
   )
 
 
@@ -356,7 +348,7 @@ _quantiles = functools.partial(
 def _measured() -> Any:
   return _A.add_measurements(
     _A.SumFactory(),
-    client_measurement_fn=lambda value: collections.OrderedDict(
+    client_measurement_fn=lambda _: collections.OrderedDict(
       num=tff.federated_sum(tff.federated_value(1, tff.CLIENTS))
     ),
     server_measurement_fn=lambda value: collections.OrderedDict(same=value),
@@ -394,9 +386,7 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
   "sum of integers": _aggregating(_A.SumFactory, _INTEGERS),
   "mean": _aggregating(_A.MeanFactory, is_weighted=True),
   "unweighted mean": _aggregating(_A.UnweightedMeanFactory),
-  "clipping": _aggregating(
-    lambda: _A.clipping_factory(1.0, _A.SumFactory())
-  ),
+  "clipping": _aggregating(lambda: _A.clipping_factory(1.0, _A.SumFactory())),
   "adaptive clipping": _aggregating(
     lambda: _A.clipping_factory(_quantiles(), _A.SumFactory())
   ),
@@ -410,11 +400,13 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
   "concat": _aggregating(lambda: _A.concat_factory(_A.SumFactory())),
   "measurements": _aggregating(_measured),
   "Hadamard": _aggregating(
-    lambda: _A.HadamardTransformFactory(_A.SumFactory()), _MATRIX,
+    lambda: _A.HadamardTransformFactory(_A.SumFactory()),
+    _MATRIX,
     is_random=True,
   ),
   "Fourier": _aggregating(
-    lambda: _A.DiscreteFourierTransformFactory(_A.SumFactory()), _MATRIX,
+    lambda: _A.DiscreteFourierTransformFactory(_A.SumFactory()),
+    _MATRIX,
     is_random=True,
   ),
   "modular clipping": _aggregating(
@@ -442,7 +434,8 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
     is_random=True,
   ),
   "encoded sum": _aggregating(
-    lambda: _A.EncodedSumFactory.quantize_above_threshold(4, 2), _MATRIX,
+    lambda: _A.EncodedSumFactory.quantize_above_threshold(4, 2),
+    _MATRIX,
     is_random=True,
   ),
   "compression": _aggregating(
@@ -452,7 +445,8 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
     is_random=True,
   ),
   "reservoir sampling": _aggregating(
-    lambda: _A.UnweightedReservoirSamplingFactory(sample_size=100), _MATRIX,
+    lambda: _A.UnweightedReservoirSamplingFactory(sample_size=100),
+    _MATRIX,
     is_random=True,
   ),
   "secure sum": _aggregating(
