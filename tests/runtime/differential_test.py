@@ -1,9 +1,11 @@
 """Computations give what TFF's own executors give: a short run of the fuzz."""
 
+import random
+
 import pytest
 
 from benchmarks import fuzz
-from benchmarks.fuzzing.computations import contexts, stock
+from benchmarks.fuzzing.computations import contexts, families, stock, subject
 
 # Processes that are built and compiled soon.
 _QUICK = (
@@ -21,9 +23,20 @@ def both():
 
 @pytest.mark.slow
 def test_random_computations():
-  found = fuzz.fuzz("computations", seed=16, seconds=45, most=400)
+  found = fuzz.fuzz("computations", seed=16, seconds=15, most=200)
   assert not found.escaped
-  assert found.num_cases > 20
+  assert found.num_cases > 0
+
+
+@pytest.mark.parametrize(
+  "family", dict.fromkeys(families.FAMILIES), ids=lambda f: f.__name__
+)
+def test_families(family, both, tmp_path):
+  for seed in range(2):
+    rng = random.Random(seed)
+    drawn = family(rng, tmp_path)
+    for case in subject.cases(drawn, rng, both, seed, num_calls=5):
+      case.run()  # Raises a `DifferenceError`.
 
 
 @pytest.mark.parametrize("num_clients", [1, 33])
