@@ -23,7 +23,7 @@ def both():
 
 @pytest.mark.slow
 def test_random_computations():
-  found = fuzz.fuzz("computations", seed=16, seconds=15, most=200)
+  found = fuzz.fuzz("computations", seed=16, seconds=10, most=200)
   assert not found.escaped
   assert found.num_cases > 0
 
@@ -32,10 +32,10 @@ def test_random_computations():
   "family", dict.fromkeys(families.FAMILIES), ids=lambda f: f.__name__
 )
 def test_families(family, both, tmp_path):
-  for seed in range(2):
+  for seed in [0]:
     rng = random.Random(seed)
     drawn = family(rng, tmp_path)
-    for case in subject.cases(drawn, rng, both, seed, num_calls=5):
+    for case in subject.cases(drawn, rng, both, seed, num_calls=8):
       case.run()  # Raises a `DifferenceError`.
 
 
