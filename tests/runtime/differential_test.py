@@ -32,7 +32,7 @@ def test_random_computations():
   "family", dict.fromkeys(families.FAMILIES), ids=lambda f: f.__name__
 )
 def test_families(family, both, tmp_path):
-  for seed in [0]:
+  for seed in [1]:
     rng = random.Random(seed)
     drawn = family(rng, tmp_path)
     for case in subject.cases(drawn, rng, both, seed, num_calls=8):
