@@ -1,6 +1,12 @@
 """Looks for hostile input that escapes: a traceback, or more than one line.
 
-  python -m benchmarks.fuzz --seconds=600 --what=flags,files,runs,models,clients
+  python -m benchmarks.fuzz --seconds=600 --kind=flags,files,runs,models,clients
+  python -m benchmarks.fuzz --seconds=600 --kind=computations
+
+The kind `computations` looks for results that TFF's own executors would not
+give; each names the seed that repeats it:
+
+  python -m benchmarks.fuzzing.computations SEED
 
 Prints how many cases there were of each kind, how they ended, and what escaped;
 the exit status is 1 if anything did. The same seed gives the same cases, as
@@ -48,6 +54,13 @@ def _models(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
   return models.cases(rng, folder)
 
 
+def _computations(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
+  # Likewise.
+  from benchmarks.fuzzing import computations  # noqa: PLC0415
+
+  return computations.cases(rng, folder)
+
+
 # A kind yields cases without end, from a random generator and an empty folder.
 KINDS: dict[str, Cases] = {
   "flags": flags.cases,
@@ -55,6 +68,7 @@ KINDS: dict[str, Cases] = {
   "runs": _runs,
   "models": _models,
   "clients": _clients,
+  "computations": _computations,
 }
 
 
@@ -73,6 +87,14 @@ class Found(NamedTuple):
   def num_cases(self) -> int:
     """The number of cases."""
     return sum(self.counts.values())
+
+  def total(self) -> str:
+    """Returns a line for all rooms together."""
+    ends: collections.Counter[str] = collections.Counter()
+    for (_, end), count in self.counts.items():
+      ends[end] += count
+    counts = ", ".join(f"{count:,} {end}" for end, count in ends.items())
+    return f"  {'all':28} {counts}"
 
   def table(self) -> str:
     """Returns a line for each room."""
@@ -114,7 +136,10 @@ def fuzz(
         end = _ESCAPED
         *_, last = traceback.extract_tb(error.__traceback__)
         place = f"{pathlib.Path(last.filename).name}:{last.lineno}"
-        way = f"{case.room}: {type(error).__name__} in {place}"
+        # A difference knows its way; others are told apart by their place.
+        way = getattr(
+          error, "way", f"{case.room}: {type(error).__name__} in {place}"
+        )
         escaped.setdefault(way, f"{short(str(error))} [{case.name}]")
       counts[case.room, end] += 1
     del cases  # Leaves the folder, if it went there.
@@ -130,11 +155,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     "--seconds", type=float, default=60.0, help="of each kind"
   )
   parser.add_argument("--seed", type=int, default=0)
-  parser.add_argument("--what", default=",".join(KINDS))
+  parser.add_argument(
+    "--kind",
+    "--what",
+    default=",".join(KINDS),
+    help="kinds, with commas between them",
+  )
   arguments = parser.parse_args(argv)
-  kinds = arguments.what.split(",")
+  kinds = arguments.kind.split(",")
   if unknown := [kind for kind in kinds if kind not in KINDS]:
-    parser.error(f"--what={unknown[0]}: unknown; valid: {', '.join(KINDS)}")
+    parser.error(f"--kind={unknown[0]}: unknown; valid: {', '.join(KINDS)}")
   status = 0
   for kind in kinds:
     found = fuzz(kind, seed=arguments.seed, seconds=arguments.seconds)
@@ -143,6 +173,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     print(f"{kind}: {found.num_cases:,} cases, {num_escaped:,} escaped")
     print(found.table())
+    if kind == "computations":
+      print(found.total())
     for way, example in found.escaped.items():
       print(f"  {_ESCAPED} {way}: {example}")
       status = 1

@@ -12,6 +12,12 @@ class End(enum.Enum):
 
   ACCEPTED = "accepted"
   REFUSED = "refused in one line"
+  # A computation had the same outcome in both contexts, and became this.
+  ONE_GRAPH = "one graph"
+  CUT = "cut"
+  EXECUTORS = "by executors"
+  BOTH_FAIL = "both fail"
+  BOTH_FAIL_OTHERWISE = "both fail, by other errors"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,476 @@
+"""TFF's own processes by name, for three rounds under both contexts."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from benchmarks.fuzzing.computations import comparing, contexts
+
+SIZES = (1, 31, 32, 33, 70)
+_ROUNDS = 3
+_SECURE = contexts.Options(simulate_secure_sums=True)
+_SPEC = collections.OrderedDict(
+  x=tf.TensorSpec([None, 2], tf.float32), y=tf.TensorSpec([None, 1], tf.float32)
+)
+_FLOATS = tff.to_type(
+  collections.OrderedDict(a=tff.TensorType(np.float32, [3]), b=np.float32)
+)
+_MATRIX = tff.TensorType(np.float32, [4])
+_INTEGERS = tff.TensorType(np.int32, [4])
+
+
+class Stock(NamedTuple):
+  """A process, or a computation, of TFF's.
+
+  Attributes:
+    start: Returns the first state; `None` if there is none.
+    step: From a state and the clients' arguments to the next state and the
+      whole output.
+    arguments: From a number of clients to the arguments.
+    options: Those of the contexts.
+    is_random: Whether each call gives another result.
+  """
+
+  start: Callable[[], Any]
+  step: Callable[..., tuple[Any, Any]]
+  arguments: Callable[[int], Sequence[Any]]
+  options: contexts.Options = contexts.PLAIN
+  is_random: bool = False
+
+
+def differences(name: str, num_clients: int, both: contexts.Both) -> list[str]:
+  """Returns how the rounds of a process differ between the contexts.
+
+  Args:
+    name: One of `NAMES`.
+    num_clients: How many clients take part.
+    both: The contexts.
+  """
+  stock = _built(name)
+  args = stock.arguments(num_clients)
+
+  def rounds() -> list[Any]:
+    outputs, state = [], stock.start()
+    for _ in range(_ROUNDS):
+      state, output = stock.step(state, *args)
+      outputs.append(output)
+    return outputs
+
+  exact, other = both.call(rounds, stock.options)
+  if exact.error is not None or other.error is not None:
+    if exact.error is not None and other.error is not None:
+      return []
+    return [f"{name}: {exact.error or other.error!r}"]
+  values = (exact.value, other.value)
+  if stock.is_random:
+    # The kinds and the sizes of what it returns do not depend on chance.
+    values = tuple(_shapes(value) for value in values)
+  return [
+    f"{name}, {num_clients} clients: {difference}"
+    for difference in comparing.differences(*values, rounds=True)
+  ]
+
+
+def fails(name: str, num_clients: int, both: contexts.Both) -> bool:
+  """Returns whether a process fails in the exact context: a faulty test."""
+  stock = _built(name)
+  args = stock.arguments(num_clients)
+  exact, _ = both.call(lambda: stock.step(stock.start(), *args), stock.options)
+  return exact.error is not None
+
+
+@functools.cache
+def _built(name: str) -> Stock:
+  return NAMES[name]()
+
+
+def _shapes(value: Any) -> Any:
+  return [np.shape(leaf) for leaf in tf.nest.flatten(value)]
+
+
+def _model() -> tff.learning.models.FunctionalModel:
+  """Returns a linear model."""
+  weights = ((np.ones([2, 1], np.float32), np.zeros([1], np.float32)), ())
+
+  @tf.function
+  def predict(weights: Any, x: Any, training: bool) -> Any:
+    del training
+    (kernel, bias), _ = weights
+    return x @ kernel + bias
+
+  @tf.function
+  def loss(output: Any, label: Any, sample_weight: Any = None) -> Any:
+    del sample_weight
+    return tf.reduce_mean(tf.square(output - label))
+
+  def metrics() -> Any:
+    return collections.OrderedDict(mse=tf.keras.metrics.MeanSquaredError())
+
+  start, update, end = tff.learning.metrics.create_functional_metric_fns(
+    metrics
+  )
+  return tff.learning.models.FunctionalModel(
+    initial_weights=weights,
+    predict_on_batch_fn=predict,
+    loss_fn=loss,
+    metrics_fns=(start, update, end),
+    input_spec=_SPEC,
+  )
+
+
+def _keras_model() -> Any:
+  layer = tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(2,))
+  return tff.learning.models.from_keras_model(
+    tf.keras.Sequential([layer]),
+    loss=tf.keras.losses.MeanSquaredError(),
+    input_spec=_SPEC,
+    metrics=[tf.keras.metrics.MeanSquaredError()],
+  )
+
+
+def _data(client: int) -> tf.data.Dataset:
+  draws = np.random.default_rng(client)
+  num = 1 + client % 4
+  x = draws.normal(size=[num, 2]).astype(np.float32)
+  data = collections.OrderedDict(x=x, y=x[:, :1] + 1)
+  return tf.data.Dataset.from_tensor_slices(data).batch(2)
+
+
+def _clients(num_clients: int) -> Sequence[Any]:
+  return [[_data(client) for client in range(num_clients)]]
+
+
+def _learning(build: Callable[[], Any]) -> Callable[[], Stock]:
+  def make() -> Stock:
+    process = build()
+
+    def step(state: Any, clients: Any) -> tuple[Any, Any]:
+      output = process.next(state, clients)
+      return output.state, output
+
+    return Stock(process.initialize, step, _clients)
+
+  return make
+
+
+def _sgd(rate: float = 0.1) -> Any:
+  return tff.learning.optimizers.build_sgdm(rate, momentum=0.9)
+
+
+def _aggregating(
+  build: Callable[[], Any],
+  value_type: tff.Type = _FLOATS,
+  *,
+  is_weighted: bool = False,
+  options: contexts.Options = contexts.PLAIN,
+  is_random: bool = False,
+) -> Callable[[], Stock]:
+  def make() -> Stock:
+    factory = build()
+    if is_weighted:
+      process = factory.create(value_type, tff.TensorType(np.float32))
+    else:
+      process = factory.create(value_type)
+
+    def arguments(num_clients: int) -> Sequence[Any]:
+      clients = [_value(value_type, client) for client in range(num_clients)]
+      weights = [np.asarray(1 + c % 3, np.float32) for c in range(num_clients)]
+      return [clients, weights] if is_weighted else [clients]
+
+    def step(state: Any, *args: Any) -> tuple[Any, Any]:
+      output = process.next(state, *args)
+      return output.state, output
+
+    return Stock(process.initialize, step, arguments, options, is_random)
+
+  return make
+
+
+def _value(value_type: tff.Type, client: int) -> Any:
+  draws = np.random.default_rng(client)
+
+  def of(part: tff.Type) -> Any:
+    if isinstance(part, tff.StructType):
+      return collections.OrderedDict(
+        (name, of(member)) for name, member in tff.structure.to_elements(part)
+      )
+    numbers = draws.integers(-4, 5, part.shape) / 2.0
+    return np.asarray(numbers).astype(part.dtype)
+
+  return of(value_type)
+
+
+def _computing(
+  build: Callable[[], Any],
+  arguments: Callable[[int], Sequence[Any]],
+  options: contexts.Options = contexts.PLAIN,
+) -> Callable[[], Stock]:
+  def make() -> Stock:
+    comp = build()
+    return Stock(
+      lambda: None, lambda _, *args: (None, comp(*args)), arguments, options
+    )
+
+  return make
+
+
+def _eval_arguments(num_clients: int) -> Sequence[Any]:
+  return [_eval().initialize(), *_clients(num_clients)]
+
+
+@functools.cache
+def _eval() -> Any:
+  return tff.learning.algorithms.build_fed_eval(_model())
+
+
+def _personal() -> Any:
+  def tune(model: Any, train: Any, test: Any, context: Any = None) -> Any:
+    del train, context
+    num = test.reduce(0, lambda n, row: n + tf.shape(row["x"])[0])
+    with tf.control_dependencies([model.trainable_variables[0].read_value()]):
+      return collections.OrderedDict(num=tf.identity(num))
+
+  return tff.learning.algorithms.build_personalization_eval_computation(
+    _keras_model,
+    collections.OrderedDict(plain=lambda: tune),
+    lambda _, data: collections.OrderedDict(
+      num=data.reduce(0, lambda n, row: n + tf.shape(row["x"])[0])
+    ),
+    max_num_clients=100,
+  )
+
+
+def _personal_arguments(num_clients: int) -> Sequence[Any]:
+  weights = tff.learning.models.ModelWeights(
+    [np.ones([2, 1], np.float32), np.zeros([1], np.float32)], []
+  )
+  clients = [
+    collections.OrderedDict(
+      train_data=_data(c).unbatch(), test_data=_data(c + 1).unbatch()
+    )
+    for c in range(num_clients)
+  ]
+  return [weights, clients]
+
+
+def _recon() -> Any:
+  def model() -> Any:
+    inputs = tf.keras.Input([2])
+    shared = tf.keras.layers.Dense(2, kernel_initializer="ones")
+    local = tf.keras.layers.Dense(1, kernel_initializer="ones")
+    keras = tf.keras.Model(inputs, local(shared(inputs)))
+    return tff.learning.models.ReconstructionModel.from_keras_model_and_layers(
+      keras_model=keras,
+      global_layers=[shared],
+      local_layers=[local],
+      input_spec=_SPEC,
+    )
+
+  return tff.learning.algorithms.build_fed_recon(
+    model,
+    loss_fn=tf.keras.losses.MeanSquaredError,
+    metrics_fn=lambda: [tf.keras.metrics.MeanSquaredError()],
+    server_optimizer_fn=_sgd(1.0),
+    client_optimizer_fn=_sgd(),
+    reconstruction_optimizer_fn=_sgd(),
+    dataset_split_fn=tff.learning.models.ReconstructionModel.simple_dataset_split_fn,
+  )
+
+
+def _kmeans() -> Stock:
+  process = tff.learning.algorithms.build_fed_kmeans(
+    2, (2,), random_seed=(1, 2)
+  )
+
+  def arguments(num_clients: int) -> Sequence[Any]:
+    def points(client: int) -> tf.data.Dataset:
+      draws = np.random.default_rng(client)
+      return tf.data.Dataset.from_tensor_slices(
+        draws.integers(0, 9, [1 + client % 4, 2]).astype(np.float32)
+      )
+
+    return [[points(client) for client in range(num_clients)]]
+
+  def step(state: Any, clients: Any) -> tuple[Any, Any]:
+    output = process.next(state, clients)
+    return output.state, output
+
+  return Stock(process.initialize, step, arguments)
+
+
+def _texts(num_clients: int) -> Sequence[Any]:
+  words = ["a", "hello", "b", "word"]
+  return [
+    [
+      tf.data.Dataset.from_tensor_slices(words[: 1 + c % 4]).batch(2)
+      for c in range(num_clients)
+    ]
+  ]
+
+
+def _histogram() -> Stock:
+  process = tff.analytics.build_hierarchical_histogram_process(
+    0.0, 8.0, 4, clip_mechanism="distinct"
+  )
+
+  def arguments(num_clients: int) -> Sequence[Any]:
+    def numbers(client: int) -> tf.data.Dataset:
+      found = np.arange(1 + client % 5, dtype=np.float32)
+      return tf.data.Dataset.from_tensor_slices(found)
+
+    return [[numbers(client) for client in range(num_clients)]]
+
+  def step(state: Any, clients: Any) -> tuple[Any, Any]:
+    state, decoder = process.next(state, clients)
+    # The decoder is an object; its tables are the result.
+    return state, (state, decoder)
+
+  return Stock(process.initialize, step, arguments, _SECURE)
+
+
+_A = tff.aggregators
+_L = tff.learning.algorithms
+_quantiles = functools.partial(
+  _A.PrivateQuantileEstimationProcess.no_noise,
+  2.0,
+  0.5,
+  0.2,
+)
+
+
+def _measured() -> Any:
+  return _A.add_measurements(
+    _A.SumFactory(),
+    client_measurement_fn=lambda _: collections.OrderedDict(
+      num=tff.federated_sum(tff.federated_value(1, tff.CLIENTS))
+    ),
+    server_measurement_fn=lambda value: collections.OrderedDict(same=value),
+  )
+
+
+NAMES: Mapping[str, Callable[[], Stock]] = {
+  "weighted_fed_avg": _learning(
+    lambda: _L.build_weighted_fed_avg(_model(), _sgd(), _sgd(1.0))
+  ),
+  "weighted_fed_avg of Keras": _learning(
+    lambda: _L.build_weighted_fed_avg(_keras_model, _sgd(), _sgd(1.0))
+  ),
+  "unweighted_fed_avg": _learning(
+    lambda: _L.build_unweighted_fed_avg(_model(), _sgd())
+  ),
+  "weighted_fed_prox": _learning(
+    lambda: _L.build_weighted_fed_prox(_model(), 0.1, _sgd())
+  ),
+  "unweighted_fed_prox": _learning(
+    lambda: _L.build_unweighted_fed_prox(_model(), 0.1, _sgd())
+  ),
+  "fed_sgd": _learning(lambda: _L.build_fed_sgd(_model(), _sgd())),
+  "weighted_mime_lite": _learning(
+    lambda: _L.build_weighted_mime_lite(_model(), _sgd())
+  ),
+  "unweighted_mime_lite": _learning(
+    lambda: _L.build_unweighted_mime_lite(_model(), _sgd())
+  ),
+  "fed_recon": _learning(_recon),
+  "fed_eval": _learning(_eval),
+  "fed_kmeans": _kmeans,
+  "personalization_eval": _computing(_personal, _personal_arguments),
+  "sum": _aggregating(_A.SumFactory),
+  "sum of integers": _aggregating(_A.SumFactory, _INTEGERS),
+  "mean": _aggregating(_A.MeanFactory, is_weighted=True),
+  "unweighted mean": _aggregating(_A.UnweightedMeanFactory),
+  "clipping": _aggregating(lambda: _A.clipping_factory(1.0, _A.SumFactory())),
+  "adaptive clipping": _aggregating(
+    lambda: _A.clipping_factory(_quantiles(), _A.SumFactory())
+  ),
+  "zeroing": _aggregating(
+    lambda: _A.zeroing_factory(2.0, _A.MeanFactory()), is_weighted=True
+  ),
+  "adaptive zeroing": _aggregating(
+    lambda: _A.zeroing_factory(_quantiles(), _A.SumFactory())
+  ),
+  "robust": _aggregating(tff.learning.robust_aggregator, is_weighted=True),
+  "concat": _aggregating(lambda: _A.concat_factory(_A.SumFactory())),
+  "measurements": _aggregating(_measured),
+  "Hadamard": _aggregating(
+    lambda: _A.HadamardTransformFactory(_A.SumFactory()),
+    _MATRIX,
+    is_random=True,
+  ),
+  "Fourier": _aggregating(
+    lambda: _A.DiscreteFourierTransformFactory(_A.SumFactory()),
+    _MATRIX,
+    is_random=True,
+  ),
+  "modular clipping": _aggregating(
+    lambda: _A.modular_clipping.ModularClippingSumFactory(
+      -3, 4, _A.SumFactory()
+    ),
+    _INTEGERS,
+  ),
+  "DP, fixed": _aggregating(
+    lambda: _A.DifferentiallyPrivateFactory.gaussian_fixed(0.0, 8.0, 1.0)
+  ),
+  "DP, fixed, noisy": _aggregating(
+    lambda: _A.DifferentiallyPrivateFactory.gaussian_fixed(1.0, 8.0, 1.0),
+    is_random=True,
+  ),
+  "DP, adaptive": _aggregating(
+    lambda: _A.DifferentiallyPrivateFactory.gaussian_adaptive(0.1, 50.0),
+    is_random=True,
+  ),
+  "DP, tree": _aggregating(
+    lambda: _A.DifferentiallyPrivateFactory.tree_aggregation(
+      1.0, 8.0, 1.0, _MATRIX, noise_seed=1
+    ),
+    _MATRIX,
+    is_random=True,
+  ),
+  "encoded sum": _aggregating(
+    lambda: _A.EncodedSumFactory.quantize_above_threshold(4, 2),
+    _MATRIX,
+    is_random=True,
+  ),
+  "compression": _aggregating(
+    tff.learning.compression_aggregator,
+    tff.TensorType(np.float32, [4]),
+    is_weighted=True,
+    is_random=True,
+  ),
+  "reservoir sampling": _aggregating(
+    lambda: _A.UnweightedReservoirSamplingFactory(sample_size=100),
+    _MATRIX,
+    is_random=True,
+  ),
+  "secure sum": _aggregating(
+    lambda: _A.SecureSumFactory(4, -4), _INTEGERS, options=_SECURE
+  ),
+  "secure sum of floats": _aggregating(
+    lambda: _A.SecureSumFactory(4.0, -4.0), options=_SECURE
+  ),
+  "secure sum, adaptive": _aggregating(
+    lambda: _A.SecureSumFactory(_quantiles()), options=_SECURE
+  ),
+  "secure modular sum": _aggregating(
+    lambda: _A.SecureModularSumFactory(1000, symmetric_range=True),
+    _INTEGERS,
+    options=_SECURE,
+  ),
+  "secure mean": _aggregating(
+    tff.learning.secure_aggregator, is_weighted=True, options=_SECURE
+  ),
+  "hierarchical histogram": _histogram,
+  "IBLT": _computing(
+    lambda: tff.analytics.heavy_hitters.iblt.build_iblt_computation(
+      capacity=10, string_max_bytes=10, seed=1
+    ),
+    _texts,
+  ),
+}

@@ -1,0 +1,293 @@
+"""Random types, and random values of them in all the forms that users give."""
+
+from __future__ import annotations
+
+import collections
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+import ml_dtypes
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+INTEGERS = (
+  *(np.int8, np.int16, np.int32, np.int64),
+  *(np.uint8, np.uint16, np.uint32, np.uint64),
+)
+FLOATS = (np.float32, np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+COMPLEX = (np.complex64, np.complex128)
+NUMBERS = (*INTEGERS, *FLOATS, *COMPLEX)
+DTYPES = (np.bool_, np.str_, *NUMBERS)
+_SHAPES = ((), (), (), (3,), (2, 2), (None,), (0,), (1, None))
+_SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 0.1)
+
+
+class Pair(NamedTuple):
+  """A named tuple in a type."""
+
+  first: Any
+  second: Any
+
+
+@attrs.define
+class Attributes:
+  """A class of attrs in a type."""
+
+  left: Any
+  right: Any
+
+
+def tensor_type(
+  rng: random.Random, dtypes: Sequence[Any] = DTYPES
+) -> tff.TensorType:
+  """Draws the type of a tensor."""
+  return tff.TensorType(rng.choice(dtypes), rng.choice(_SHAPES))
+
+
+def member_type(
+  rng: random.Random,
+  dtypes: Sequence[Any] = DTYPES,
+  *,
+  depth: int = 2,
+  sequences: bool = False,
+) -> tff.Type:
+  """Draws a type without placements."""
+  kind = rng.random()
+  if sequences and kind < 0.25:
+    return tff.SequenceType(
+      tff.TensorType(rng.choice(dtypes), rng.choice([(), (), (2,), (None,)]))
+      if rng.random() < 0.5
+      else collections.OrderedDict(
+        x=tff.TensorType(rng.choice(dtypes), ()),
+        y=tff.TensorType(rng.choice(dtypes), (2,)),
+      )
+    )
+  if depth == 0 or kind < 0.6:
+    return tensor_type(rng, dtypes)
+
+  def part() -> tff.Type:
+    return member_type(rng, dtypes, depth=depth - 1, sequences=sequences)
+
+  containers = [
+    lambda: collections.OrderedDict(b=part(), a=part()),
+    lambda: {"a": part()},
+    lambda: (part(),),
+    lambda: [part(), part()],
+    lambda: (),
+    lambda: Pair(part(), part()),
+    lambda: Attributes(part(), part()),
+    lambda: tff.StructType([("x", part()), (None, part())]),
+    lambda: collections.OrderedDict(federated_secure_sum_x=part()),
+  ]
+  # TFF's own context mostly cannot take apart a structure with and without
+  # names, and refuses a name like that of a secure sum.
+  weights = [3, 2, 2, 2, 1, 2, 2, 0, 0.3]
+  return tff.to_type(rng.choices(containers, weights)[0]())
+
+
+def value(
+  rng: random.Random, type_spec: tff.Type, *, is_wild: bool = False
+) -> Any:
+  """Draws a value of a type.
+
+  Args:
+    rng: Draws it.
+    type_spec: The type.
+    is_wild: Whether numbers may be NaN and infinite, and arrays in forms in
+      which TFF's own values never are.
+  """
+  if isinstance(type_spec, tff.StructType):
+    return _structure(
+      type_spec, [value(rng, part, is_wild=is_wild) for part in type_spec]
+    )
+  if isinstance(type_spec, tff.SequenceType):
+    return sequence(rng, type_spec.element, is_wild=is_wild)
+  array = numbers(rng, type_spec, is_wild=is_wild)
+  return in_a_form(rng, array) if is_wild and rng.random() < 0.3 else array
+
+
+def _structure(type_spec: tff.StructType, members: list[Any]) -> Any:
+  if isinstance(type_spec, tff.types.StructWithPythonType):
+    container = type_spec.python_container
+    if container in (list, tuple):
+      return container(members)
+    if container in (Pair, Attributes):
+      return container(*members)
+    names = tff.structure.name_list(type_spec)
+    return container(zip(names, members, strict=True))
+  names = tff.structure.name_list_with_nones(type_spec)
+  return tff.structure.Struct(zip(names, members, strict=True))
+
+
+def numbers(
+  rng: random.Random, type_spec: tff.TensorType, *, is_wild: bool = False
+) -> np.ndarray:
+  """Draws an array: of small integers, so that sums of them do not round."""
+  shape = [
+    rng.choice([0, 1, 2, 3]) if size is None else size
+    for size in type_spec.shape
+  ]
+  draws = np.random.default_rng(rng.getrandbits(32))
+  dtype = np.dtype(type_spec.dtype)
+  if type_spec.dtype is np.str_:
+    texts = [b"", b"a", b"text", b"\xc3\xa9", b"much longer than others", b"z "]
+    chosen = draws.choice(len(texts), shape)
+    array = np.empty(shape, object)
+    array[...] = np.array(texts, object)[chosen]
+    return array
+  if dtype.kind == "b":
+    return np.asarray(draws.integers(0, 2, shape), np.bool_)
+  if dtype.kind == "u":
+    return np.asarray(draws.integers(0, 9, shape)).astype(dtype)
+  array = np.asarray(draws.integers(-8, 9, shape)).astype(dtype)
+  if dtype.kind == "c":
+    array = array + dtype.type(1j) * draws.integers(-3, 4, shape).astype(dtype)
+    array = np.asarray(array, dtype)
+  if is_wild and array.size and dtype.kind not in "iub" and rng.random() < 0.3:
+    array = array.copy()
+    array.reshape(-1)[rng.randrange(array.size)] = rng.choice(_SPECIAL)
+  return array
+
+
+def array_of(dtype: Any) -> Callable[[Any], np.ndarray]:
+  """Returns what makes an array, also of a single number."""
+  return lambda number: np.asarray(number, dtype)
+
+
+def in_a_form(rng: random.Random, array: np.ndarray) -> Any:
+  """Returns an array as one of the things that TFF takes for it."""
+  form = rng.choice(_FORMS)
+  with np.errstate(all="ignore"):
+    return form(array)
+
+
+def _masked(array: np.ndarray) -> Any:
+  mask = np.zeros(array.shape, bool)
+  mask.reshape(-1)[::2] = True
+  return np.ma.masked_array(array, mask)  # type: ignore[no-untyped-call]
+
+
+def _strided(array: np.ndarray) -> np.ndarray:
+  if not array.ndim:
+    return np.stack([array, array])[1]
+  return np.repeat(array, 2, axis=0)[::2]
+
+
+def _fixed_text(array: np.ndarray) -> np.ndarray:
+  return array.astype("S") if array.dtype == object else array
+
+
+def _unicode(array: np.ndarray) -> np.ndarray:
+  if array.dtype != object:
+    return array
+  return np.char.decode(array.astype("S"), "utf8").astype(np.str_)
+
+
+def _objects_of_str(array: np.ndarray) -> np.ndarray:
+  return _unicode(array).astype(object) if array.dtype == object else array
+
+
+class _Subclass(np.ndarray):
+  """An array of a class of its own."""
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+  array = array.copy()
+  array.flags.writeable = False
+  return array
+
+
+_FORMS = (
+  lambda array: array,
+  lambda array: array,
+  lambda array: array[()],  # A scalar, of no dimensions.
+  lambda array: array.tolist(),  # Numbers of Python, and lists of such.
+  lambda array: array.astype(array.dtype.newbyteorder(">")),
+  _strided,
+  lambda array: array[::-1] if array.ndim else array,
+  np.asfortranarray,
+  _masked,
+  _fixed_text,
+  _unicode,
+  _objects_of_str,
+  tf.constant,
+  lambda array: array.view(_Subclass),
+  _read_only,
+)
+
+
+def sequence(
+  rng: random.Random, element: tff.Type, *, is_wild: bool = False
+) -> Any:
+  """Draws a dataset, or a list, of elements of a type."""
+  num = rng.choice([0, 1, 2, 3, 5])
+  tensor = isinstance(element, tff.TensorType)
+  rows = [_row(rng, element) for _ in range(num)]
+  if num and is_wild and rng.random() < 0.3:
+    return rows
+  leaves = [element] if tensor else [*element]
+  shapes: Any = [tf.TensorSpec(t.shape, _tf_dtype(t)) for t in leaves]
+  if not tensor:
+    names = tff.structure.name_list(element)
+    shapes = collections.OrderedDict(zip(names, shapes, strict=True))
+  else:
+    (shapes,) = shapes
+  fixed = tensor and None not in element.shape
+  if num and (fixed or not tensor):
+    data = tf.data.Dataset.from_tensor_slices(
+      tf.nest.map_structure(lambda *x: tf.stack(x), *rows)
+    )
+    if rng.random() < 0.5:
+      return _changed(rng, data)
+    return data
+  return _without_rows(shapes)
+
+
+def _without_rows(specs: Any) -> tf.data.Dataset:
+  empty = tf.nest.map_structure(
+    lambda s: (
+      tf.zeros([0, *(n or 0 for n in s.shape)], s.dtype)
+      if s.dtype != tf.string
+      else tf.constant([], tf.string, [0, *(n or 0 for n in s.shape)])
+    ),
+    specs,
+  )
+  return tf.data.Dataset.from_tensor_slices(empty)
+
+
+def _row(rng: random.Random, element: tff.Type) -> Any:
+  if isinstance(element, tff.TensorType):
+    return numbers(rng, element)
+  return collections.OrderedDict(
+    (name, numbers(rng, part))
+    for name, part in tff.structure.to_elements(element)
+  )
+
+
+def _tf_dtype(tensor: tff.TensorType) -> Any:
+  return tf.string if tensor.dtype is np.str_ else tensor.dtype
+
+
+def _changed(rng: random.Random, data: tf.data.Dataset) -> tf.data.Dataset:
+  for _ in range(rng.randint(1, 3)):
+    data = rng.choice(
+      [
+        lambda d: d.shuffle(4, seed=3),
+        lambda d: d.shuffle(4, seed=3, reshuffle_each_iteration=True),
+        lambda d: d.cache(),
+        lambda d: d.repeat(2),
+        lambda d: d.take(2),
+        lambda d: d.skip(1),
+        lambda d: d.map(lambda x: x),
+        lambda d: d.batch(2).unbatch(),
+        lambda d: d.prefetch(1),
+        lambda d: d.concatenate(d),
+        lambda d: d.filter(lambda *_: True),
+        lambda d: d.enumerate().map(lambda _, x: x),
+        lambda d: d.interleave(tf.data.Dataset.from_tensors, cycle_length=2),
+      ]
+    )(data)
+  return data

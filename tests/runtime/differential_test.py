@@ -1,0 +1,55 @@
+"""Computations give what TFF's own executors give: a short run of the fuzz."""
+
+import random
+
+import pytest
+
+from benchmarks import fuzz
+from benchmarks.fuzzing.computations import contexts, families, stock, subject
+
+# Processes that are built and compiled soon.
+_QUICK = (
+  *("sum", "sum of integers", "mean", "clipping", "adaptive clipping"),
+  *("zeroing", "concat", "measurements", "modular clipping", "secure sum"),
+)
+
+
+@pytest.fixture(scope="module")
+def both():
+  opened = contexts.Both()
+  yield opened
+  opened.close()
+
+
+@pytest.mark.slow
+def test_random_computations():
+  found = fuzz.fuzz("computations", seed=16, seconds=10, most=200)
+  assert not found.escaped
+  assert found.num_cases > 0
+
+
+@pytest.mark.parametrize(
+  "family", dict.fromkeys(families.FAMILIES), ids=lambda f: f.__name__
+)
+def test_families(family, both, tmp_path):
+  for seed in range(2):
+    rng = random.Random(seed)
+    drawn = family(rng, tmp_path)
+    for case in subject.cases(drawn, rng, both, seed, num_calls=5):
+      case.run()  # Raises a `DifferenceError`.
+
+
+@pytest.mark.parametrize("num_clients", [1, 33])
+@pytest.mark.parametrize("name", _QUICK)
+def test_processes(name, num_clients, both):
+  assert not stock.fails(name, num_clients, both)
+  assert not stock.differences(name, num_clients, both)
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("name", stock.NAMES)
+def test_all_processes(name, both):
+  for num_clients in stock.SIZES:
+    assert not stock.fails(name, num_clients, both)
+    assert not stock.differences(name, num_clients, both)
