@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 
@@ -7,8 +8,13 @@ import pytest
 
 from tests import source_tree
 from tests.experiments import run_folders
+from tff_fair.experiments import scores
 from tff_fair.experiments.comparing import (
   compare,
+  measures,
+  method_tables,
+  paired,
+  table,
 )
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
@@ -190,14 +196,32 @@ def test_many_clients_have_no_columns(tmp_path):
     compare(tmp_path, columns=["mean", "clients"])
 
 
-def test_all_columns_are_printed(folder):
+def test_ten_columns_are_printed_by_name_and_the_others_counted(folder):
   frame = compare(folder, baseline="fedavg", columns=["mean", "std", "jain"])
-  text = repr(frame)
-  assert "..." not in text
-  for name in frame.columns:
-    assert name in text
-    assert name in frame._repr_html_()
+  assert frame.index[0] == "fedavg"
+  assert frame.loc["fedavg", "mean"] == frame["mean"].iloc[0]
+  shown = frame._shown()
+  assert [*shown.columns[:4]] == ["seeds", "mean", "std", "jain"]
+  assert shown.shape[1] == 10
+  for text in (repr(frame), frame._repr_html_()):
+    assert "..." not in text
+    assert all(name in text for name in shown.columns)
+    assert f"{frame.shape[1] - 10} more columns" in text
   assert type(frame.T) is pd.DataFrame
+
+
+def verdict(estimate, p_holm):
+  found = paired.Difference(estimate, 1.0, 4.0, 5, 20)
+  row = table.Row("fedfv", 5, (table.Contrast(found, p_holm),), (None,))
+  measure = measures.of(scores.ACCURACY)["worst_10"]
+  return method_tables.verdict([measure], [row], "fedavg")
+
+
+def test_a_sentence_says_which_methods_differ_from_the_baseline():
+  assert "fedfv is clearly better than fedavg" in verdict(3.0, 0.01)
+  assert "fedfv is clearly worse than fedavg" in verdict(-3.0, 0.01)
+  for p_holm in (0.2, math.nan):
+    assert verdict(3.0, p_holm).startswith("No method clearly differs from")
 
 
 def test_unfinished_runs_take_part_if_asked(folder):

@@ -19,8 +19,11 @@ from tff_fair.experiments.runs.run import Run
 COLUMNS = ("mean", "std", "worst_10", "best_10")
 
 
+_MOST_SHOWN = 10
+
+
 class Comparison(pd.DataFrame):
-  """A data frame that prints all its columns, below each other if need be.
+  """A data frame that prints ten columns, and how many more there are.
 
   What is selected or computed from it is a plain data frame.
   """
@@ -29,14 +32,23 @@ class Comparison(pd.DataFrame):
   def _constructor(self) -> type[pd.DataFrame]:
     return pd.DataFrame
 
+  def _shown(self) -> pd.DataFrame:
+    spread = [c for c in self.columns if c.endswith("_std_over_seeds")]
+    known = pd.DataFrame(self).drop(columns=["task", "method", *spread])
+    return known.iloc[:, :_MOST_SHOWN]
+
+  def _more(self) -> str:
+    number = self.shape[1] - self._shown().shape[1]
+    return f"{number} more columns: see .columns"
+
   def __repr__(self) -> str:
     with pd.option_context("display.max_columns", None):
-      return super().__repr__()
+      return f"{self._shown()!r}\n{self._more()}"
 
   def _repr_html_(self) -> str | None:
     """Returns it as notebooks show it."""
     with pd.option_context("display.max_columns", None):
-      return super()._repr_html_()
+      return f"{self._shown()._repr_html_()}<p>{self._more()}</p>"
 
 
 def compare(
@@ -69,7 +81,8 @@ def compare(
       compare and without round 0, as columns NAME_last_K.
 
   Returns:
-    One row for each method of each task: task, method, seeds, then for each
+    One row for each method of each task, by its name, the baseline first: task,
+    method, seeds, then for each
     measure NAME its mean over seeds and their standard deviation,
     NAME_std_over_seeds (missing where there is one seed); a client is called
     client_NAME. Accuracies are in percent, errors of regressions in units of
@@ -112,6 +125,7 @@ def compare(
     baseline,
     notes=left_out,
   )
-  frame = Comparison(formats.frame(found, is_rounded=True))
+  rows = formats.frame(found, is_rounded=True)
+  frame = Comparison(rows.set_index(pd.Index(rows["method"], name=None)))
   frame.attrs["notes"] = [note for table in found for note in table.notes]
   return frame

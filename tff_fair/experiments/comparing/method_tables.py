@@ -102,11 +102,12 @@ class Contents:
       for group, method in zip(self.groups, self._seeds, strict=True)
       if method.keys() & baseline.keys() and group is not reference
     ]
+    measured = [c for c in self._columns.values() if c.statistic]
     contrasts = [
       _contrasts(
         column, column.statistic, [method for _, method in others], baseline
       )
-      for column in self._columns.values()
+      for column in measured
       if column.statistic
     ]
     rows = []
@@ -134,8 +135,9 @@ class Contents:
         f"{RECORD}{suffix}": _RECORD,
       },
       tuple(rows),
-      tuple(
-        filter(None, [interval_note({r.label: r.num_seeds for r in rows})])
+      (
+        *filter(None, [interval_note({r.label: r.num_seeds for r in rows})]),
+        verdict([c.measure for c in measured], rows, reference.label),
       ),
     )
 
@@ -181,6 +183,37 @@ class Contents:
       return ""  # Attackers may be more in one run than in another.
     text = measures.tail_sizes(self.names, sizes.pop())
     return f"; {text}" if text else ""
+
+
+def verdict(
+  columns: Sequence[Measure], rows: Sequence[Row], baseline: str
+) -> str:
+  """Returns in a sentence which methods clearly differ from a baseline.
+
+  Args:
+    columns: The measures of the columns of differences.
+    rows: The methods, with a `Contrast` for each of them.
+    baseline: The label of the baseline.
+  """
+  found = []
+  for row in rows:
+    ways: dict[str, list[str]] = {"better": [], "worse": []}
+    for measure, cell in zip(columns, row.cells, strict=False):
+      if isinstance(cell, Contrast) and cell.p_holm < 1 - paired.CONFIDENCE:
+        rises = cell.difference.estimate > 0
+        way = "better" if rises is measure.higher_is_better else "worse"
+        ways[way].append(measure.title)
+    found += [
+      f"{row.label} is clearly {way} than {baseline}: {', '.join(titles)}."
+      for way, titles in ways.items()
+      if titles
+    ]
+  if found:
+    return " ".join(found)
+  return (
+    f"No method clearly differs from {baseline} in any column: these runs give "
+    "no reason for another one."
+  )
 
 
 def interval_note(num_seeds: Mapping[str, int]) -> str:

@@ -44,9 +44,9 @@ def build(
     notes: Sentences to add to those about the runs.
 
   Returns:
-    For each task a table; with `choice.last`, one of averages; with a baseline,
-    that of suffering clients, and one of paired differences for each of the
-    former.
+    For each task a table, the baseline first; with `choice.last`, one of
+    averages; with a baseline, that of suffering clients, and one of paired
+    differences for each of the former.
 
   Raises:
     ArgumentError: If there is nothing to compare, if the baseline is not one of
@@ -68,6 +68,9 @@ def build(
   tables = []
   for task, members in run_groups.by_task(list(chosen)).items():
     groups = run_groups.group(members)
+    if baseline is not None:
+      reference = find_baseline(groups, baseline)
+      groups.sort(key=lambda group: group is not reference)
     contents = [Contents(task, groups, columns, chosen)]
     if choice.last is not None:
       averages = {run: choice.average(chosen[run]) for run in members}
@@ -80,7 +83,6 @@ def build(
     )
     tables += [first, *others]
     if baseline is not None:
-      reference = find_baseline(groups, baseline)
       score = contents[0].score
       caption = (
         f"{clients} against {reference.label}, {_units(score)}; suffering are "
