@@ -51,6 +51,7 @@ TIERS = {
   "methods/fedmdfg_search_test.py": "tff",
   "methods/guide_test.py": "program",
   "compilation_cache/cache_test.py": "tff",
+  "compilation_cache/programs_test.py": "program",
   "runtime/allocator_test.py": "pure",
   "runtime/parts/rounds_test.py": "pure",
   "runtime/process_status_test.py": "pure",

@@ -16,7 +16,6 @@ from tff_fair.compilation_cache import (
   surroundings,
 )
 
-
 pytestmark = pytest.mark.usefixtures("all_code_known")
 
 

@@ -257,14 +257,19 @@ def _functions(value: Any) -> Iterator[types.FunctionType]:
     else [value]
   )
   for part in parts:
-    for _ in range(9):  # Wrapped at most so often.
-      if isinstance(part, types.FunctionType):
-        yield part
-      elif not isinstance(
-        part, functools.partial | functools._lru_cache_wrapper
-      ):
-        break
-      part = getattr(part, "func", None) or getattr(part, "__wrapped__", None)
+    yield from _layers(part)
+
+
+def _layers(value: Any) -> Iterator[types.FunctionType]:
+  """Yields a function and those that it wraps."""
+  for _ in range(9):  # At most so many.
+    if isinstance(value, types.FunctionType):
+      yield value
+    elif not isinstance(
+      value, functools.partial | functools._lru_cache_wrapper
+    ):
+      return
+    value = getattr(value, "func", None) or getattr(value, "__wrapped__", None)
 
 
 def _is_foreign(function: types.FunctionType) -> bool:

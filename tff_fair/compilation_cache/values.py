@@ -13,6 +13,7 @@ import hashlib
 import struct
 import sys
 import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,27 +46,33 @@ def _text(value: object) -> str:
 
 def _content(value: Any) -> str:
   kind = type(value)
-  if kind in (type(None), bool, str, bytes, tf.TensorSpec):
-    return repr(value)
-  if kind is int:
-    return f"{value:x}"
-  if kind is float:
-    return struct.pack("<d", value).hex()
-  if kind in (list, tuple):
-    return ", ".join(map(_text, value))
-  if kind is np.ndarray or (
-    isinstance(value, np.generic) and kind is value.dtype.type
-  ):
-    return _of_array(value)
-  if kind in (dict, collections.OrderedDict) and not _attributes(value):
-    return _content([*value.items()])
-  if kind is functools.partial and not _attributes(value):
-    return _content([value.func, value.args, value.keywords])
-  if kind is types.FunctionType:
-    return _of_function(value)
+  if isinstance(value, np.generic) and kind is value.dtype.type:
+    return _of_array(np.asarray(value))
   if dataclasses.is_dataclass(kind):
     return _of_dataclass(value)
-  raise _unknown(value)
+  if kind not in _CONTENTS:
+    raise _unknown(value)
+  return _CONTENTS[kind](value)
+
+
+def _of_float(value: float) -> str:
+  return struct.pack("<d", value).hex()
+
+
+def _of_sequence(value: Sequence[object]) -> str:
+  return ", ".join(map(_text, value))
+
+
+def _of_mapping(value: Mapping[Any, object]) -> str:
+  if _attributes(value):
+    raise _unknown(value)
+  return _of_sequence([*value.items()])
+
+
+def _of_partial(value: functools.partial[object]) -> str:
+  if _attributes(value):
+    raise _unknown(value)
+  return _of_sequence([value.func, value.args, value.keywords])
 
 
 def _of_array(value: np.ndarray) -> str:
@@ -92,7 +99,7 @@ def _of_function(value: types.FunctionType) -> str:
     raise _unknown(value) from None
   given = [value.__defaults__, value.__kwdefaults__, held, _attributes(value)]
   names = [value.__module__, value.__qualname__]
-  return _content([*names, _of_code(value.__code__), *given])
+  return _of_sequence([*names, _of_code(value.__code__), *given])
 
 
 def _of_code(code: types.CodeType) -> str:
@@ -131,7 +138,7 @@ def _of_dataclass(value: Any) -> str:
   ):
     raise _unknown(value)
   fields = {name: getattr(value, name) for name in names}
-  return f"{kind.__module__}.{kind.__qualname__}:{_content(fields)}"
+  return f"{kind.__module__}.{kind.__qualname__}:{_of_mapping(fields)}"
 
 
 def _attributes(value: object) -> dict[str, object]:
@@ -141,3 +148,17 @@ def _attributes(value: object) -> dict[str, object]:
 def _unknown(value: object) -> TypeError:
   # Without its `repr`, which is code of the user.
   return TypeError(f"A {type(value).__name__} may stand for anything.")
+
+
+_CONTENTS: Mapping[type[object], Callable[[Any], str]] = {
+  **dict.fromkeys((type(None), bool, str, bytes, tf.TensorSpec), repr),
+  int: hex,
+  float: _of_float,
+  list: _of_sequence,
+  tuple: _of_sequence,
+  dict: _of_mapping,
+  collections.OrderedDict: _of_mapping,
+  functools.partial: _of_partial,
+  np.ndarray: _of_array,
+  types.FunctionType: _of_function,
+}
