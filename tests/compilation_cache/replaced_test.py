@@ -11,6 +11,7 @@ import tasks
 import tff_fair
 from tasks import models
 from tff_fair.compilation_cache import folder, keys, known_code, replaced
+from tff_fair.experiments import interruption
 from tff_fair.methods import ditto, fedavg, fedprox
 
 
@@ -54,6 +55,13 @@ def test_the_code_of_a_function_counts(monkeypatch):
   monkeypatch.setattr(models, "mlp", other)
   with pytest.raises(TypeError, match="mlp may stand for anything"):
     replaced.check()
+
+
+def test_what_ours_sets_itself_is_not_replaced(monkeypatch):
+  before = keys.digest(1)
+  # As `interruption.recorded` sets it.
+  monkeypatch.setattr(interruption._State, "owns_process", True)
+  assert keys.digest(1) == before
 
 
 def test_new_names_change_nothing(monkeypatch):

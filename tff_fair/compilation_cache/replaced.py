@@ -19,7 +19,7 @@ import inspect
 import operator
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tff_fair.compilation_cache import known_code
@@ -218,8 +218,23 @@ def _changed(
       name in found
       and name != "__doc__"
       and not _is_constant(found[name], constant)
+      and not (owner is not None and _sets_attribute(codes, name))
     ):
       yield name
+
+
+def _sets_attribute(
+  codes: Mapping[str, Sequence[types.CodeType]], name: str
+) -> bool:
+  """Returns whether some code of a module sets an attribute of a name."""
+  return any(
+    code.co_names[argument] == name
+    for same_name in codes.values()
+    for code in same_name
+    if name in code.co_names
+    for instruction, argument in _instructions(code)
+    if instruction == "STORE_ATTR"
+  )
 
 
 def _defines(
