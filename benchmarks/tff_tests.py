@@ -86,7 +86,7 @@ def run_here(
     log: Takes the outcomes, as absl writes them.
   """
   # Last: it must not find what is installed.
-  sys.meta_path.append(_OfCheckout(checkout))  # type: ignore[arg-type]
+  sys.meta_path.append(_OfCheckout(checkout))
   # It ends TFF's own worker, too, at the end of a program.
   importlib.import_module("tff_fair")
   importlib.import_module(f"{_PACKAGE}.python.core.backends.test")
