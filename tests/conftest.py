@@ -12,8 +12,7 @@ import pytest
 
 import tff_fair  # Imports TensorFlow Federated for those alone that need it.
 
-# Tests leave nothing in the user's folders, and replace parts of the library,
-# which the key of a compiled computation does not know.
+# Tests leave nothing in the user's folders.
 _CACHE_VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
 os.environ[_CACHE_VARIABLE] = "0"
 
@@ -52,6 +51,7 @@ TIERS = {
   "methods/fedmdfg_search_test.py": "tff",
   "methods/guide_test.py": "program",
   "compilation_cache/cache_test.py": "tff",
+  "compilation_cache/programs_test.py": "program",
   "runtime/allocator_test.py": "pure",
   "runtime/parts/rounds_test.py": "pure",
   "runtime/process_status_test.py": "pure",
@@ -215,11 +215,23 @@ def shared_caches(tmp_path_factory):
 
 
 @pytest.fixture
-def compiled_once(monkeypatch, shared_caches):
+def all_code_known(monkeypatch):
+  """Has computations kept although tests are no code of ours.
+
+  For tests that replace nothing that decides a computation.
+  """
+  from tff_fair.compilation_cache import known_code  # noqa: PLC0415
+
+  monkeypatch.setattr(known_code, "has_others", lambda: False)
+
+
+@pytest.fixture
+def compiled_once(monkeypatch, shared_caches, all_code_known):
   """Has runs, and programs that tests start, share what they compile.
 
   For tests that replace nothing that decides a computation.
   """
+  del all_code_known
   for name, value in shared_caches.items():
     monkeypatch.setenv(name, value)
 

@@ -15,6 +15,8 @@ from tff_fair.compilation_cache import cache, entries, folder, keys
 from tff_fair.runtime import native
 from tff_fair.runtime.parts import forms
 
+pytestmark = pytest.mark.usefixtures("all_code_known")
+
 State = tff.learning.templates.LearningAlgorithmState
 
 

@@ -1,6 +1,8 @@
 """Tests of what decides a computation, as text."""
 
+import collections
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -8,7 +10,13 @@ import tensorflow as tf
 
 from tasks import models
 from tff_fair import client_works
-from tff_fair.compilation_cache import keys
+from tff_fair.compilation_cache import (
+  keys,
+  known_code,
+  surroundings,
+)
+
+pytestmark = pytest.mark.usefixtures("all_code_known")
 
 
 def attack(**changes):
@@ -25,6 +33,9 @@ def values():
     functools.partial(models.mlp, (4,), (), 2, seed=1),
     models.class_objective(),
     attack(),
+    np.float32(0.5),
+    float("nan"),
+    collections.OrderedDict(a=1),
   ]
 
 
@@ -64,10 +75,51 @@ def test_equal_values_have_equal_keys():
     (attack(), attack(strength=2.0)),
     (attack(), attack(kind="scaling")),
     (attack(), attack(client_ids=(1, 3))),
+    (np.float32(1), np.float64(1)),
+    (np.float64(1), 1.0),
+    (np.zeros([2, 3]), np.zeros([2, 3], order="F")),
+    (np.arange(3), np.arange(6)[::2]),
+    ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    ({"a": 1}, collections.OrderedDict(a=1)),
+    (float("inf"), float("-inf")),
   ],
 )
 def test_different_values_have_different_keys(first, second):
   assert keys.digest(first) != keys.digest(second)
+
+
+def of_text(text, module=client_works):
+  """Returns what a text of Python gives, as if a file of ours held it."""
+  names = vars(module)
+  return eval(compile(text, module.__file__, "eval"), names)
+
+
+def test_functions_on_one_line_have_keys_of_their_own():
+  first, second, third = of_text("[lambda: 1, lambda: 2, lambda: [1.0]]")
+  assert len({keys.digest(f) for f in (first, second, third)}) == 3
+  assert keys.digest(first) == keys.digest(of_text("lambda: 1"))
+
+
+def with_attribute(value):
+  object.__setattr__(value, "hidden", 1)
+  return value
+
+
+def within_itself():
+  value = []
+  value.append(value)
+  return value
+
+
+class Lying(int):
+  """A number that says it is another one."""
+
+  def __repr__(self):
+    return "1"
+
+
+def derived(kind, *args):
+  return type("Derived", (kind,), {})(*args)
 
 
 class Ours:
@@ -94,6 +146,27 @@ def of_a_user():
     functools.partial(of_a_user),
     functools.partial(models.mlp, of_a_user),
     [{"a": (of_a_user,)}],
+    Lying(2),
+    *(
+      derived(kind, *args)
+      for kind, *args in [
+        *((int, 1), (str, "a"), (float, 1.0), (bytes, b"a"), (list, [1])),
+        *((tuple, [1]), (dict, {"a": 1}), (functools.partial, attack)),
+        (tf.TensorSpec, [2]),
+      ]
+    ),
+    collections.defaultdict(attack, a=1),
+    types.MappingProxyType({"a": 1}),
+    with_attribute(collections.OrderedDict(a=1)),
+    with_attribute(attack()),
+    with_attribute(functools.partial(models.mlp, (4,))),
+    attack().__eq__,
+    np.array([object()]),
+    np.zeros([2], [("a", np.int32)]),
+    np.zeros([2]).view(np.recarray),
+    np.ma.zeros([2]),
+    within_itself(),
+    types.FunctionType(models.mlp.__code__, {}),
   ],
 )
 def test_what_may_stand_for_anything_has_no_key(value):
@@ -109,17 +182,26 @@ def test_what_surrounds_a_program_is_in_the_key(monkeypatch):
     lambda: monkeypatch.setattr(keys, "SOURCES", "others"),
     lambda: monkeypatch.setattr(tf, "__version__", "2.14.2"),
     lambda: monkeypatch.setattr("sys.version", "3.12"),
-    lambda: monkeypatch.setattr(keys, "_instructions", lambda: "flags: avx"),
+    lambda: monkeypatch.setattr(
+      surroundings, "_instructions", lambda: "flags: avx"
+    ),
     lambda: monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "7"),
+    lambda: monkeypatch.setenv("OMP_NUM_THREADS", "7"),
+    lambda: monkeypatch.setattr(tf.keras.backend, "epsilon", lambda: 1e-3),
+    lambda: monkeypatch.setattr(
+      tf.keras.backend, "image_data_format", lambda: "channels_first"
+    ),
+    lambda: monkeypatch.setattr(tf.config.optimizer, "get_jit", lambda: "on"),
     lambda: monkeypatch.setattr(tf.keras.backend, "floatx", lambda: "float64"),
   ):
     change()
     assert keys.digest(1) != before
     monkeypatch.undo()
+    monkeypatch.setattr(known_code, "has_others", lambda: False)
 
 
 def test_a_change_of_a_file_of_ours_changes_the_sources(monkeypatch, tmp_path):
-  monkeypatch.setattr(keys, "_folders", lambda: [tmp_path])
+  monkeypatch.setattr(known_code, "folders", lambda: [tmp_path])
   file = tmp_path / "part" / "rule.py"
   file.parent.mkdir()
   found = [keys.of_sources()]

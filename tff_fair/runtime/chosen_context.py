@@ -155,8 +155,26 @@ class _NoWorkers(tff.framework.SyncContext):
     raise RuntimeError(connections.NO_WORKERS)
 
 
+class _OfParent(tff.framework.SyncContext):
+  """The context of the child of a fork, whose calls would wait for ever."""
+
+  def __init__(self, former: object) -> None:
+    # Kept: gRPC's connections may not even be closed here.
+    self._former = former
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    del comp, arg
+    raise RuntimeError(
+      "The worker belongs to the process that this one was forked from. Call "
+      "tff_fair.runtime.use_local() here for another one."
+    )
+
+
 def _forget() -> None:
   global _choice  # noqa: PLW0603
+  current = tff.framework.get_context_stack().current
+  if _choice.context is not None and current is _choice.context:
+    tff.framework.set_default_context(_OfParent(current))
   _choice = _Choice()
   # Not even closed: gRPC's connections are of no use in the child of a fork.
   _current.pop_all()

@@ -124,6 +124,9 @@ NOT_IN_THE_KEY = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("all_code_known")
+
+
 class FoundError(Exception):
   """Holds a key."""
 

@@ -59,6 +59,7 @@ def test_parts_have_arguments_and_results_of_their_own():
   assert results(build()) == [26, 2026]
 
 
+@pytest.mark.usefixtures("all_code_known")
 def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
   tmp_path.chmod(0o700)
   built = []

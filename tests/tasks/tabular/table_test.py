@@ -208,6 +208,7 @@ def test_a_seed_decides_the_test_rows(path):
   )
 
 
+@pytest.mark.usefixtures("all_code_known")
 def test_what_is_compiled_can_be_kept(path):
   from tff_fair.compilation_cache import keys  # noqa: PLC0415
 

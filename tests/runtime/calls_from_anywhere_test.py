@@ -1,0 +1,150 @@
+"""Calls from threads, coroutines and forks, and after errors and switches."""
+
+import asyncio
+import concurrent.futures
+import os
+import select
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import runtime
+
+pytestmark = pytest.mark.timeout(120)
+_SECONDS = 40
+
+
+@tff.tensorflow.computation(tff.SequenceType(np.float32))
+def total_of(data):
+  return data.reduce(np.float32(0), lambda s, x: s + x)
+
+
+@tff.federated_computation(
+  tff.FederatedType(tff.SequenceType(np.float32), tff.CLIENTS)
+)
+def total(data):
+  return tff.federated_sum(tff.federated_map(total_of, data))
+
+
+@tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+def mean(values):
+  return tff.federated_mean(values)
+
+
+@tff.tensorflow.computation(np.float32)
+def positive(x):
+  with tf.control_dependencies([tf.debugging.assert_positive(x)]):
+    return tf.identity(x)
+
+
+@tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+def total_of_positive(values):
+  return tff.federated_sum(tff.federated_map(positive, values))
+
+
+def datasets(*numbers):
+  return [
+    tf.data.Dataset.from_tensor_slices(np.float32([n, 1])) for n in numbers
+  ]
+
+
+@pytest.fixture
+def local():
+  runtime.use_local()
+  yield
+  runtime.use_local()
+
+
+@pytest.mark.usefixtures("local")
+def test_threads_get_their_own_results():
+  def compute(k):
+    runtime.use_default()
+    if k % 2:
+      return total(datasets(k, k))
+    return mean([np.float32(k), np.float32(k + 2)])
+
+  with concurrent.futures.ThreadPoolExecutor(6) as pool:
+    found = [*pool.map(compute, range(18), timeout=_SECONDS)]
+  assert found == [2 * k + 2 if k % 2 else k + 1 for k in range(18)]
+
+
+@pytest.mark.usefixtures("local")
+def test_a_function_of_a_graph_may_call():
+  def inner():
+    runtime.use_default()
+    return np.float32(mean([1.0, 3.0]))
+
+  outer = tf.function(lambda: tf.py_function(inner, [], tf.float32))
+  assert outer().numpy() == 2
+
+
+@pytest.mark.usefixtures("local")
+def test_a_coroutine_may_call():
+  async def compute(k):
+    return total(datasets(k))
+
+  async def compute_all():
+    return await asyncio.gather(*map(compute, range(3)))
+
+  assert asyncio.run(compute_all()) == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("local")
+def test_references_are_awaited_together():
+  runtime.use_local(asynchronous=True)
+
+  async def compute():
+    references = [total(datasets(k)) for k in range(4)]
+    return await asyncio.gather(
+      *(tff.program.materialize_value(r) for r in references)
+    )
+
+  assert asyncio.run(compute()) == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("local")
+def test_an_error_leaves_the_next_call_as_it_was():
+  for _ in range(2):
+    assert total_of_positive([1.0, 2.0]) == 3
+    with pytest.raises(Exception, match="> 0"):
+      total_of_positive([1.0, -2.0])
+  assert total(datasets(1, 2)) == 5
+
+
+@pytest.mark.usefixtures("local")
+def test_values_and_data_outlive_contexts():
+  data = datasets(1, 2)
+  value = total(data)
+  for use in (
+    lambda: runtime.use_local(exact=True),
+    tff.backends.native.set_sync_local_cpp_execution_context,
+    runtime.use_local,
+  ):
+    use()
+    assert total(data) == value == 5
+    assert mean([value, value]) == value
+
+
+@pytest.mark.usefixtures("local")
+def test_a_fork_leaves_the_worker_to_its_parent():
+  assert total(datasets(1)) == 2
+  reading, writing = os.pipe()
+  child = os.fork()
+  if child == 0:
+    try:
+      mean([1.0, 2.0])
+      os.write(writing, b"computed")
+    except BaseException as error:
+      os.write(writing, str(error).encode())
+    os._exit(0)
+  os.close(writing)
+  with open(reading, "rb") as answers:
+    ready, _, _ = select.select([answers], [], [], _SECONDS)
+    if not ready:
+      os.kill(child, 9)
+    os.waitpid(child, 0)
+    assert ready, "The child hangs."
+    assert b"forked from" in answers.read()
+  assert total(datasets(3)) == 4
