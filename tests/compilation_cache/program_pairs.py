@@ -255,12 +255,6 @@ def a_variable(n):
 
 
 @way
-def a_constant_of_ours(n):
-  cache.VARIABLE = "V" * n
-  return "key", lambda: len(cache.VARIABLE)
-
-
-@way
 def a_function_of_ours(n):
   folder.of_user = lambda: n
   return "key", folder.of_user

@@ -10,9 +10,9 @@ import tensorflow_federated as tff
 import tasks
 import tff_fair
 from tasks import models
-from tff_fair.compilation_cache import folder, keys, known_code, replaced
+from tff_fair.compilation_cache import keys, known_code, replaced
 from tff_fair.experiments import interruption
-from tff_fair.methods import ditto, fedavg, fedprox
+from tff_fair.methods import ditto, fedavg
 
 
 def mine(*args, **kwargs):
@@ -24,13 +24,9 @@ def mine(*args, **kwargs):
   ("owner", "name", "value"),
   [
     (models, "mlp", mine),
-    (models, "mlp", models.fedavg_cnn),
     (ditto, "build_ditto", mine),
-    (ditto, "build_ditto", fedprox.build_fedprox),
-    (ditto, "fedavg", fedprox),
     (fedavg.FedAvgRule, "coefficients", mine),
     (tasks.Task, "model", property(mine)),
-    (folder, "_MOST_BYTES", 7),
     (tf.nn, "relu", mine),
     (tf.keras.layers.Dense, "call", mine),
     (tff, "federated_sum", mine),
