@@ -81,7 +81,8 @@ def gaining(method: Seeds, gain: float) -> Seeds:
 
 def _clients(accuracy: np.ndarray, size: int) -> Clients:
   ids = np.arange(accuracy.size)
-  return Clients(ids, accuracy, 1 - accuracy, np.full(ids.size, float(size)))
+  sizes = np.full(ids.size, float(size))
+  return Clients(ids, accuracy, np.subtract(1.0, accuracy), sizes)
 
 
 def differences(

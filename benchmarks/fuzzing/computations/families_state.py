@@ -20,7 +20,7 @@ _AT_SERVER = tff.FederatedType(np.int32, tff.SERVER)
 
 def _arguments(rng: random.Random, num_clients: int) -> Sequence[Any]:
   # Those of NumPy's scalars make no graph.
-  make = np.int32 if rng.random() < 0.2 else values.array_of(np.int32)
+  make: Any = np.int32 if rng.random() < 0.2 else values.array_of(np.int32)
   of_clients = [make(rng.randint(-5, 9)) for _ in range(num_clients)]
   return [of_clients, np.int32(rng.randint(0, 4))]
 

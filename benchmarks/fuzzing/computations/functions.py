@@ -1,7 +1,6 @@
 """Random functions of TensorFlow."""
 
 # Functions of one kind take the same arguments.
-# ruff: noqa: ARG005
 
 from __future__ import annotations
 
@@ -275,16 +274,13 @@ def _combined(
   found = []
   for x, y in rng.sample(pairs, min(2, len(pairs))):
     c = _small(rng, x)
-    found.append(
-      rng.choice(
-        [
-          lambda x=x, y=y: x + y,
-          lambda x=x, y=y: x * y,
-          lambda x=x, y=y: x - y,
-          lambda x=x, y=y, c=c: x + (y + c),
-          lambda x=x, y=y, c=c: x * c + y * c,
-          lambda x=x, y=y, c=c: (x * c) / c if x.dtype.is_floating else x - c,
-        ]
-      )()
-    )
+    ways: list[Callable[[Any, Any, Any], Any]] = [
+      lambda x, y, _: x + y,
+      lambda x, y, _: x * y,
+      lambda x, y, _: x - y,
+      lambda x, y, c: x + (y + c),
+      lambda x, y, c: x * c + y * c,
+      lambda x, _, c: (x * c) / c if x.dtype.is_floating else x - c,
+    ]
+    found.append(rng.choice(ways)(x, y, c))
   return found

@@ -167,7 +167,7 @@ def in_a_form(rng: random.Random, array: np.ndarray) -> Any:
 def _masked(array: np.ndarray) -> Any:
   mask = np.zeros(array.shape, bool)
   mask.reshape(-1)[::2] = True
-  return np.ma.masked_array(array, mask)  # type: ignore[no-untyped-call]
+  return np.ma.masked_array(array, mask)
 
 
 def _strided(array: np.ndarray) -> np.ndarray:
