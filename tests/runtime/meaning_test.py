@@ -5,6 +5,8 @@ runs under `use_local(exact=True)` first, then under `use_local()`.
 """
 
 import logging
+import pathlib
+import tempfile
 
 import numpy as np
 import pytest
@@ -313,6 +315,57 @@ def clients_that_draw_and_write_a_variable():
     return tff.federated_sum(tff.federated_map(count, x))
 
   return [sums(scalars([1.0] * n), 0.0) for n in SIZES]
+
+
+def lines_of(path):
+  return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def printing(path):
+  """Returns a computation that appends a line to a file."""
+
+  @compute(np.int32)
+  def say(x):
+    line = tf.print("called", output_stream=f"file://{path}")
+    with tf.control_dependencies([line]):
+      return tf.identity(x), x + 1
+
+  return say
+
+
+@case
+def effects_beside_a_result_that_is_not_used():
+  second = compute(lambda pair: pair[1], (np.int32, np.int32))
+  counts = []
+  with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, "lines")
+    say = printing(path)
+
+    @federated(INT, INT_AT_SERVER)
+    def sums(x, y):
+      said = tff.federated_map(second, tff.federated_map(say, x))
+      at_server = tff.federated_map(second, tff.federated_map(say, y))
+      return tff.federated_sum(said), at_server
+
+    for n in (0, 3, 40):
+      counts.append((sums(scalars([1] * n, np.int32), 5), lines_of(path)))
+  return counts
+
+
+@case
+def effects_at_the_server_before_a_sum():
+  second = compute(lambda pair: pair[1], (np.int32, np.int32))
+  with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, "lines")
+    say = printing(path)
+
+    @federated(INT, INT_AT_SERVER)
+    def sums(x, y):
+      sent = tff.federated_map(second, tff.federated_map(say, y))
+      both = tff.federated_map(add, (x, tff.federated_broadcast(sent)))
+      return tff.federated_sum(both), sent
+
+    return sums(scalars([1] * 70, np.int32), 5), lines_of(path)
 
 
 def outcome(comp, *args):
