@@ -106,7 +106,10 @@ def test_mistakes_on_the_command_line_are_told(arguments, message):
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
-    (["--algorithms=fedawg"], "--algorithms: unknown algorithm 'fedawg'; va"),
+    (
+      ["--algorithms=fedawg"],
+      "--algorithms: unknown algorithm 'fedawg'; did you mean fedavg",
+    ),
     (["--algorithms=fedavg", "--grid=hparam.q=1"], "--grid: hparam.q is no hy"),
     (["--algorithms=term", "--flag=hparam.t=x"], "--algorithms: hparam.t=x: "),
   ],

@@ -15,7 +15,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_fair import parsing
+from tff_fair import methods, parsing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import setting_tables
 from tff_fair.experiments.sweeps.setting_tables import Grid
@@ -95,13 +95,15 @@ class Sweep:
     Raises:
       RunError: If the sweep has no method of a name.
     """
+    wanted = {*names, *map(methods.understood, names)}
     for name in names:
-      if not any(name in (m.name, m.algorithm) for m in self.methods):
+      meant = {name, methods.understood(name)}
+      if not any({m.name, m.algorithm} & meant for m in self.methods):
         valid = dict.fromkeys(m.algorithm for m in self.methods)
         raise RunError(
           f"{place}={name}: is not in the file; it has {', '.join(valid)}."
         )
-    chosen = (m for m in self.methods if {m.name, m.algorithm} & set(names))
+    chosen = (m for m in self.methods if {m.name, m.algorithm} & wanted)
     return dataclasses.replace(self, methods=tuple(chosen))
 
 
@@ -112,8 +114,9 @@ def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
     algorithms: Names of methods, which may be unknown.
     place: Their place, for errors.
   """
-  methods = [Method(name, name, {}, place) for name in algorithms]
-  return Sweep(None, tuple(methods), {}, {}, frozenset(), place)
+  named = map(methods.understood, algorithms)
+  chosen = tuple(Method(name, name, {}, place) for name in named)
+  return Sweep(None, chosen, {}, {}, frozenset(), place)
 
 
 def read(
@@ -181,16 +184,14 @@ def _own(content: Mapping[str, object], place: str) -> Sweep:
   entries = content.get("methods", [])
   if not isinstance(entries, list):
     raise RunError(f"{place}: expected one [[methods]] or more.")
-  methods = tuple(
+  own = tuple(
     _method(f"{place}: [[methods]] number {number}", entry)
     for number, entry in enumerate(entries, 1)
   )
   search = content.get("search", {})
   if not isinstance(search, dict):
     raise RunError(f"{place}: search must be a table, found {search!r}.")
-  return Sweep(
-    title, methods, common, {}, frozenset(grid), place, search=search
-  )
+  return Sweep(title, own, common, {}, frozenset(grid), place, search=search)
 
 
 def _varying(
@@ -240,6 +241,8 @@ def _find(
 def _method(place: str, entry: Any) -> Method:
   _check_names(place, entry, _METHOD_KEYS)
   algorithm = entry.get("algorithm")
+  if isinstance(algorithm, str):
+    algorithm = methods.understood(algorithm)
   name = entry.get("name", algorithm)
   for key, value in (("algorithm", algorithm), ("name", name)):
     if not isinstance(value, str) or not value:
