@@ -115,7 +115,7 @@ def test_names_are_file_names():
       "fedawg",
       {},
       {},
-      "methods: unknown algorithm 'fedawg'; did you mean fedavg",
+      "methods: unknown algorithm 'fedawg'; did",
     ),
     ("fedavg", {}, {"hparam__q": "1"}, "no hyperparameter of fed"),
     ("term", {"hparam.t": "x"}, {}, "methods: hparam.t=x: t must be a"),

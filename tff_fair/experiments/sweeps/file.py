@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tff_fair import methods, parsing
+from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import setting_tables
 from tff_fair.experiments.sweeps.setting_tables import Grid
 
@@ -105,6 +107,31 @@ class Sweep:
         )
     chosen = (m for m in self.methods if {m.name, m.algorithm} & wanted)
     return dataclasses.replace(self, methods=tuple(chosen))
+
+  def over(self, base: RunSpec) -> "Sweep":
+    """Returns the sweep with a run's settings wherever it has none.
+
+    Hyperparameters of the run are for its own method.
+    """
+    texts = spec_text.texts(base)
+    texts.pop("algorithm", None)
+    settings = {name: [text] for name, text in texts.items()}
+    own = {
+      name: settings.pop(name)
+      for name in texts
+      if name.startswith(spec_text.HPARAM)
+    }
+    own = {n: values for n, values in own.items() if n not in self.common}
+    return dataclasses.replace(
+      self,
+      common={**settings, **self.common},
+      methods=tuple(
+        dataclasses.replace(method, grid={**own, **method.grid})
+        if method.algorithm == base.algorithm
+        else method
+        for method in self.methods
+      ),
+    )
 
 
 def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
