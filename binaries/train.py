@@ -32,7 +32,6 @@ def main() -> None:
     spec = run_flags.spec()
     workers = run_flags.workers()
     options = run_flags.COMPUTING.options()
-    progress.say_on_screen("Loading TensorFlow Federated ...")
     if options["worker_data"] is None:
       task_loading.load_ahead(spec)
     train = experiments.run  # Imports it.

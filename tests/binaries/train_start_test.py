@@ -1,8 +1,12 @@
 """How training starts: mistakes are told before TensorFlow is imported."""
 
 import json
+import os
+import pty
 import subprocess
 import sys
+
+import pytest
 
 from tests import source_tree
 
@@ -36,7 +40,7 @@ KINDS = {
   "--task=table --task_option=file=none.csv": "none.csv: there is no such file",
   TABLE: "no column 'client' (client). It has ward",
   f"{TABLE} --task_option=client=ward": "column 'day' holds dates",
-  f"{TABLE} --task_option=client=ward --task_option=ignore=day": "no column left",
+  f"{TABLE} --task_option=client=ward --task_option=ignore=day": "no column l",
   "--task=mnist": "data_dir is not given",
   "--task=mnist --data_dir=.": "has no MNIST; expected train-images",
   "--task=cifar10 --data_dir=.": "CIFAR-10",
@@ -61,3 +65,36 @@ def test_mistakes_are_told_before_tensorflow_is_imported(tmp_path):
     assert line.count("\n") == 1
     assert expected in line
   assert not is_imported
+
+
+@pytest.mark.parametrize(
+  ("words", "told"),
+  [
+    (["-m", "binaries.train"], "Loading TensorFlow Federated ..."),
+    (["/bin/tff-fair-train", "--seed=1"], "Loading TensorFlow Federated ..."),
+    (["-m", "binaries.train", "--help"], ""),
+    (["-m", "binaries.compare", "outputs"], ""),
+  ],
+)
+def test_a_first_line_is_there_before_any_import(words, told):
+  code = (
+    "import sys; before = set(sys.modules)\n"
+    f"sys.orig_argv = ['python', *{words}]; sys.argv = {words[:1]}\n"
+    "import binaries\n"
+    "print(*({'numpy', 'absl', 'tasks'} & (set(sys.modules) - before)))"
+  )
+  ours, theirs = pty.openpty()  # A terminal.
+  done = subprocess.run(
+    [sys.executable, "-c", code],
+    cwd=source_tree.ROOT,
+    stdout=subprocess.PIPE,
+    stderr=theirs,
+    check=True,
+  )
+  os.write(theirs, b".\n")
+  assert os.read(ours, 1000).decode().split("\r\n")[0].rstrip(".") == (
+    told.rstrip(".")
+  )
+  assert done.stdout == b"\n"
+  os.close(ours)
+  os.close(theirs)
