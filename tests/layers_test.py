@@ -35,6 +35,7 @@ MACHINERY = (
   "tff_fair.kernels",
   "tff_fair.learning_rate_decay",
   "tff_fair.privacy",
+  "tff_fair.spelling",
   "tff_fair.tracing",
   "tff_fair.typed_values",
   *SHARED,

@@ -1,6 +1,8 @@
 """Names that people spell in their own way."""
 
 import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
 
 from tff_fair import aggregators, algorithms, checks, spelling
 from tff_fair.experiments import RunSpec, SpecError, spec_text
@@ -72,3 +74,37 @@ def test_an_attribute_in_the_wrong_case_is_guessed(module, name, meant):
 def test_nothing_is_guessed_where_nothing_is_similar():
   assert spelling.guesses("client", ["patient", "clinic", "ward"]) == []
   assert spelling.guesses("Größe", ["alter", "größe"]) == ["größe"]
+
+
+def _refused(call, message):
+  with pytest.raises(TypeError, match=message):
+    call()
+
+
+def test_a_keyword_that_no_builder_has_is_told_before_a_model_is_built():
+  def model_fn():
+    pytest.fail("built")
+
+  sgd = tff.learning.optimizers.build_sgdm(0.1)
+  _refused(
+    lambda: algorithms.build(
+      "AdaFed", model_fn, client_optimizer=sgd, batchsize=3
+    ),
+    "'batchsize'; did you mean batch_size",
+  )
+  _refused(
+    lambda: algorithms.build_adafed(model_fn, client_optimizer=sgd, gama=3),
+    "'gama'; did you mean gamma",
+  )
+
+
+def test_a_keras_model_is_no_model_fn():
+  layer = tf.keras.layers.Dense(2, input_shape=(4,))
+  _refused(
+    lambda: algorithms.build(
+      "fedavg",
+      tf.keras.Sequential([layer]),
+      client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
+    ),
+    "`model_fn` to be a function .*found Sequential.*from_keras_model",
+  )
