@@ -4,6 +4,9 @@ import os
 import signal
 import sys
 
+_TRAINING = ("binaries.train", "tff-fair-train")
+_SHOWING = ("--help", "--list")  # Imports no TensorFlow.
+
 
 def _is_starting() -> bool:
   """Returns whether one of the programs has started this process."""
@@ -11,6 +14,20 @@ def _is_starting() -> bool:
   # Python calls it -m as long as it looks for the module.
   return started == "-m" or started.startswith("tff-fair-")
 
+
+def _is_waited_for() -> bool:
+  """Returns whether who sits at a terminal has to wait for TensorFlow."""
+  words = [os.path.basename(word) for word in sys.orig_argv]
+  return (
+    any(name in words for name in _TRAINING)
+    and not any(word.startswith(_SHOWING) for word in words)
+    and sys.stderr is not None
+    and sys.stderr.isatty()
+  )
+
+
+if _is_starting() and _is_waited_for():
+  print("Loading TensorFlow Federated ...", file=sys.stderr, flush=True)
 
 # Imports come first, which take a second: Ctrl-C then ends the process. Python
 # would raise an error in the middle of an import, or discard it.

@@ -3,7 +3,7 @@
 import textwrap
 
 import tasks
-from tff_fair import methods, typed_values
+from tff_fair import methods, spelling, typed_values
 from tff_fair.experiments import spec_text
 
 
@@ -41,15 +41,18 @@ def check_name(name: str) -> None:
   Raises:
     ValueError: If it is not; lists the names.
   """
-  if name in methods.names():
+  if methods.understood(name) in methods.names():
     return
   try:
     tasks.check_name(name)
   except tasks.UserCodeError as error:
     raise ValueError(error.problem) from error
   except tasks.UnknownTaskError:
+    near = spelling.guesses(name, [*tasks.names(), *methods.names()])
     raise ValueError(
-      f"unknown name; the tasks are {', '.join(tasks.names())}, and the "
+      f"unknown name; did you mean {' or '.join(near)}?"
+      if near
+      else f"unknown name; the tasks are {', '.join(tasks.names())}, and the "
       f"algorithms are {', '.join(methods.names())}."
     ) from None
 
@@ -59,6 +62,7 @@ def entry(name: str) -> str:
 
   Imports no TensorFlow.
   """
+  name = methods.understood(name)
   if name not in methods.names():
     types, defaults = tasks.option_types(name), tasks.option_defaults(name)
     lines = [f"Options of --task={name}, as --task_option=NAME=VALUE"]

@@ -12,7 +12,7 @@ from absl import flags
 
 from binaries import flagfile_names, streams
 from tasks import DataError
-from tff_fair import typed_values
+from tff_fair import spelling, typed_values
 from tff_fair.experiments import (
   RunError,
   SpecError,
@@ -62,6 +62,7 @@ def run(
   arguments: str = "",
   argv: Sequence[str] | None = None,
   namespace: flags.FlagValues = flags.FLAGS,
+  elsewhere: Callable[[str], str | None] | None = None,
 ) -> NoReturn:
   """Parses the flags, calls `main` and exits.
 
@@ -79,6 +80,8 @@ def run(
       with.
     namespace: Where the flags are defined; a program with a namespace of its
       own may give its flags the names that others give to theirs.
+    elsewhere: Says of the name of a flag that the program lacks, where it
+      belongs.
 
   Raises:
     SystemExit: Always.
@@ -90,7 +93,7 @@ def run(
   try:
     with interruption.raised(owns_process=True):
       _check_place()
-      words = _parse(argv, groups, namespace)
+      words = parse(argv, groups, namespace, elsewhere)
       if words and not arguments:
         raise UsageError(
           f"{words[0]!r}: every argument must be a flag, as --name=value; "
@@ -213,10 +216,23 @@ def flag_values(
   }
 
 
-def _parse(
-  argv: Sequence[str], groups: Groups, namespace: flags.FlagValues
+def parse(
+  argv: Sequence[str],
+  groups: Groups,
+  namespace: flags.FlagValues,
+  elsewhere: Callable[[str], str | None] | None = None,
 ) -> list[str]:
-  """Sets the flags; returns the words that are none."""
+  """Sets the flags; returns the words that are none.
+
+  Args:
+    argv: As for `run`, as are the others.
+    groups: The groups of flags.
+    namespace: Where they are defined.
+    elsewhere: Where other flags belong.
+
+  Raises:
+    UsageError: If a flag is unknown, or its value wrong.
+  """
   for name in _HELP_NAMES:
     if name not in namespace:
       flags.DEFINE_boolean(
@@ -228,10 +244,13 @@ def _parse(
     words = _with_values_joined(flagfile_names.with_paths(argv), namespace)
     return list(namespace(words)[1:])
   except flags.UnrecognizedFlagError as error:
-    names = sorted(flag_values(groups, namespace))
-    valid = ", ".join(f"--{name}" for name in [*names, "flagfile", "help"])
+    name = error.flagname
+    known = [*flag_values(groups, namespace), "flagfile", "help"]
+    near = " or ".join(f"--{other}" for other in spelling.guesses(name, known))
+    advice = f"did you mean {near}?" if near else "--help shows all."
+    hint = elsewhere(name) if elsewhere else None
     raise UsageError(
-      f"--{error.flagname}: {error}. Valid flags: {valid}."
+      f"--{name}: {hint or f'there is no such flag; {advice}'}"
     ) from error
   except flags.CantOpenFlagFileError as error:
     raise UsageError(

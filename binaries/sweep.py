@@ -138,6 +138,7 @@ def run() -> NoReturn:
     description=str(__doc__),
     groups=GROUPS,
     namespace=sweep_flags.NAMESPACE,
+    elsewhere=sweep_flags.of_training,
   )
 
 

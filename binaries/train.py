@@ -13,7 +13,7 @@ from tff_fair import experiments
 from tff_fair.experiments import garbage, interruption, progress
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import exclusion
+from tff_fair.experiments.training import exclusion, task_loading
 
 # The exit status of a run in which no client counted.
 _STATUS_UNTRAINED = 3
@@ -32,7 +32,8 @@ def main() -> None:
     spec = run_flags.spec()
     workers = run_flags.workers()
     options = run_flags.COMPUTING.options()
-    progress.say_on_screen("Loading TensorFlow Federated ...")
+    if options["worker_data"] is None:
+      task_loading.load_ahead(spec)
     train = experiments.run  # Imports it.
     garbage.spare_what_stays()
     run = train(

@@ -68,8 +68,9 @@ def load(
 def _read(
   data_dir: pathlib.Path | None,
 ) -> tuple[LabeledImages, LabeledImages]:
-  data_dir = places.require(data_dir, what="CIFAR-10")
   kind = cifar_batch.CIFAR10
+  files = f"{' or '.join(kind.folders)}, or cifar10*.npz"
+  data_dir = places.require(data_dir, what="CIFAR-10", files=files)
   if folder := cifar.find(data_dir, kind):
     return cifar.read(folder, kind)
   if npz := sorted(data_dir.glob("cifar10*.npz")):
@@ -82,6 +83,6 @@ def _read(
   if directory := prepared.find(data_dir, "cifar10"):
     return prepared.read(directory)
   raise DataError(
-    f"{data_dir}: has no CIFAR-10; expected {' or '.join(kind.folders)}, "
-    "cifar10*.npz, or cifar10/ as tensorflow-datasets prepares it."
+    f"{data_dir}: has no CIFAR-10; expected {files}, or cifar10/ as "
+    f"tensorflow-datasets prepares it; see {places.PAGE}."
   )

@@ -45,7 +45,8 @@ def load(
     DataError: If a folder is missing or has no images.
     ValueError: If the data cannot be cut as the options say.
   """
-  root = places.require(data_dir, what="CINIC-10")
+  files = "folders train, valid and test"
+  root = places.require(data_dir, what="CINIC-10", files=files)
   train, valid, test = (
     image_folders.class_folders(root, half, cifar10.CLASS_NAMES)
     for half in ("train", "valid", "test")

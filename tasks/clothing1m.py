@@ -76,7 +76,8 @@ def load(
     DataError: If a list is missing or damaged.
     ValueError: If the data cannot be cut as the options say.
   """
-  root = places.require(data_dir, what="Clothing1M")
+  files = f"the folder images and {', '.join((*_TRAIN, *_TEST))}"
+  root = places.require(data_dir, what="Clothing1M", files=files)
   lists = root / _LISTS_FOLDER if (root / _LISTS_FOLDER).is_dir() else root
   data = central.on_disk(
     "Clothing1M",

@@ -20,6 +20,7 @@ from tasks.own import functions, installed
 from tasks.own.functions import UserCodeError
 from tasks.own.made_task import MadeTask
 from tasks.task import Task
+from tff_fair import spelling
 
 Value = task_options.Value
 
@@ -45,6 +46,12 @@ _NAMES = (
   "table",
   "arrays",
 )
+# The task that reads a file of a user's, and its options beside the file.
+_OF_TABLES = ("client=COLUMN", "label=COLUMN")
+_READERS = {
+  **dict.fromkeys((".csv", ".parquet"), ("table", _OF_TABLES)),
+  ".npz": ("arrays", ()),
+}
 # Their labels are several words or tags; all others may have noisy labels.
 _WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
@@ -69,13 +76,23 @@ class UnknownTaskError(ValueError):
   """There is no task of a name.
 
   Attributes:
-    problem: What is valid.
+    problem: What the name may mean, or what is valid.
   """
 
   def __init__(self, name: str) -> None:
-    valid = f"valid tasks: {', '.join(names())}."
-    self.problem = f"unknown task; {valid}"
-    super().__init__(f"unknown task {name!r}; {valid}")
+    what, advice = "unknown task", spelling.advice(name, names(), "tasks")
+    if reader := _READERS.get(_ending(name)):
+      what = f"is a file, which the task {reader[0]} reads"
+      options = [f"file={name}", *reader[1]]
+      shown = " ".join(f"--task_option={option}" for option in options)
+      advice = f"give --task={reader[0]} {shown} (docs/own_data.md)."
+    self.problem = f"{what}; {advice}"
+    super().__init__(f"{what} {name!r}; {advice}")
+
+
+def _ending(file: str) -> str:
+  """Returns what kind of file a name says that it is: ".csv"."""
+  return pathlib.PurePath(file.lower().removesuffix(".gz")).suffix
 
 
 def names() -> tuple[str, ...]:

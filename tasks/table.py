@@ -108,9 +108,8 @@ def load(
     texts={config.client, config.split or config.client},
     categories=names,
     exact={config.label},
+    complete=roles,
   )
-  for name in roles:
-    _check_complete(table, name, found[name])
   is_open = [config.label] if config.kind == "auto" else []
   reading.tell_strays(table, {name: found[name] for name in [*is_open, *names]})
   clients = _clients(config, table, found, seed)
@@ -154,8 +153,7 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
     "features": _names(config.features),
     "ignore": _names(config.ignore),
   }
-  for option, names in given.items():
-    reading.check_names(table, names, option)
+  reading.check_names(table, given)
   if config.features:
     # Each once, in the order in which they were given.
     return list(dict.fromkeys(given["features"]))
@@ -167,22 +165,6 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
       f"{table.path}: there is no column left to predict {config.label!r} from."
     )
   return left
-
-
-def _check_complete(
-  table: reading.Table, name: str, column: columns.Column
-) -> None:
-  is_missing = (
-    np.isnan(column.values)
-    if isinstance(column, columns.Numbers)
-    else column.codes < 0
-  )
-  if is_missing.any():
-    place = table.place(int(is_missing.argmax()))
-    raise DataError(
-      f"{table.path}: column {name!r}, {place}: is empty. Fill it in, or take "
-      "the row out."
-    )
 
 
 def _clients(

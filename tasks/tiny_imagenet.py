@@ -48,7 +48,8 @@ def load(
     DataError: If a folder or a list is missing or damaged.
     ValueError: If the data cannot be cut as the options say.
   """
-  root = places.require(data_dir, what="Tiny ImageNet")
+  files = f"the folder {_FOLDER}"
+  root = places.require(data_dir, what="Tiny ImageNet", files=files)
   if (root / _FOLDER).is_dir():
     root = root / _FOLDER
   class_names = tuple(

@@ -107,6 +107,7 @@ TIERS = {
   "reproduction_index_test.py": "pure",
   "site_test.py": "pure",
   "soak_test.py": "program",
+  "spelling_test.py": "pure",
   "tiers_test.py": "program",
   "typed_values_test.py": "pure",
   "types_test.py": "pure",

@@ -12,6 +12,8 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tff_fair import spelling
+
 Value = int | float | str | bool | None
 
 # The types of values, in words.
@@ -99,12 +101,12 @@ def parse_assignments(
 def check_names(
   names: Iterable[str], valid: Iterable[str], *, what: str
 ) -> None:
-  """Raises `ValueError` that lists the valid names if one of `names` is not."""
+  """Raises `ValueError` if one of `names` is not valid; says which are."""
   valid = list(valid)
   if unknown := [name for name in names if name not in valid]:
     raise ValueError(
       f"unknown {what} {', '.join(map(repr, unknown))}; "
-      f"valid {what}s: {', '.join(valid) or 'none'}."
+      f"{spelling.advice(unknown[0], valid, f'{what}s')}"
     )
 
 

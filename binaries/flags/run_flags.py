@@ -1,5 +1,6 @@
 """The flags of a run, made from the settings that `RunSpec` declares."""
 
+import copy
 import dataclasses
 import pathlib
 from typing import Any
@@ -128,15 +129,15 @@ GROUPS = (
 )
 
 
-def spec() -> RunSpec:
+def spec(namespace: flags.FlagValues = flags.FLAGS) -> RunSpec:
   """Returns the run that the flags describe.
 
   Raises:
     SpecError: If a value is not valid.
   """
-  values = {name: flags.FLAGS[name].value for name in RunSpec.fields()}
+  values = {name: namespace[name].value for name in RunSpec.fields()}
   options, hparams = (
-    flags.FLAGS[name].value for name, _ in _ASSIGNMENTS.values()
+    namespace[name].value for name, _ in _ASSIGNMENTS.values()
   )
   return RunSpec.from_dict(
     {
@@ -145,6 +146,41 @@ def spec() -> RunSpec:
       "hparams": spec_text.parse_hparams(values["algorithm"], hparams),
     }
   )
+
+
+def decides(name: str) -> bool:
+  """Returns whether a flag of that name is one of `spec`."""
+  names = (name for name, _ in _ASSIGNMENTS.values())
+  return name in RunSpec.fields() or name in names
+
+
+def spec_of_file(name: str) -> RunSpec:
+  """Returns the run that a file of flags describes.
+
+  Args:
+    name: Its path, or the name of an included one. What the file says of the
+      folder of results does not count.
+
+  Raises:
+    UsageError: If a line is no such flag, or its value wrong.
+    SpecError: If a value is not valid.
+  """
+  # As they are before the command line of a program sets them.
+  namespace = copy.deepcopy(flags.FLAGS)
+  for flag in namespace:
+    namespace[flag].unparse()
+  words = command_line.parse(["", f"--flagfile={name}"], GROUPS, namespace)
+  others = [
+    flag
+    for flag in command_line.flag_values(GROUPS, namespace)
+    if namespace[flag].present and not decides(flag)
+  ]
+  if words:
+    raise UsageError(f"{words[0][:40]!r}: expected lines as --name=value.")
+  for flag in others:
+    if flag != _OUTPUT_DIR.name:
+      raise UsageError(f"--{flag}: is no setting of a run; leave it out.")
+  return spec(namespace)
 
 
 def output_dir() -> pathlib.Path | None:

@@ -5,10 +5,13 @@ import pathlib
 
 from absl import flags
 
-from binaries import command_line
+from binaries import command_line, flagfile_names
 from binaries.command_line import UsageError
+from binaries.flags import run_flags
 from binaries.flags.computing_flags import ComputingFlags
+from tff_fair.experiments import RunError, RunSpec, SpecError, spec_text
 from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.runs import finding
 from tff_fair.experiments.sweeps import executors, setting_tables
 from tff_fair.experiments.sweeps import file as sweep_file
 from tff_fair.experiments.sweeps.dispatch import Executor
@@ -26,6 +29,14 @@ _FILE = flags.DEFINE_string(
   None,
   "A TOML file that says what to run (docs/experiments.md): its path, or the "
   "name of an included one.",
+  flag_values=NAMESPACE,
+)
+_BASE = flags.DEFINE_string(
+  "base",
+  None,
+  "A file of flags of training, or the folder of a run: its settings hold for "
+  "all runs, its hyperparameters for its own method, which is the one to run "
+  "if no other is named. A --file, --flag, --grid or --range replaces them.",
   flag_values=NAMESPACE,
 )
 _ALGORITHMS = flags.DEFINE_list(
@@ -119,12 +130,12 @@ def sweep() -> sweep_file.Sweep:
   """
   varying = setting_tables.joined(
     setting_tables.varying("--grid", _grid()),
-    setting_tables.drawn("--range", dict(_assignments("range", _RANGE.value))),
+    setting_tables.drawn("--range", dict(_settings("range", _RANGE.value))),
     "--range",
     "a --grid",
   )
-  fixed = setting_tables.fixed("--flag", _settings())
-  path = file()
+  fixed = setting_tables.fixed("--flag", dict(_settings("flag", _FLAG.value)))
+  path, over = file(), base()
   chosen = tuple(name for name in _ALGORITHMS.value if name)
   if path is not None:
     described = sweep_file.read(path, included=FILES, place=f"--file={path}")
@@ -132,11 +143,54 @@ def sweep() -> sweep_file.Sweep:
       described = described.only(chosen, "--algorithms")
   elif chosen:
     described = sweep_file.of_methods(chosen, "--algorithms")
+  elif over is not None:
+    described = sweep_file.of_methods([over.algorithm], "--base")
   else:
     raise UsageError(
-      "--algorithms: is missing; name the methods to run, or give a --file."
+      "--algorithms: is missing; name the methods to run, or give a --file or "
+      "a --base."
     )
+  if over is not None:
+    described = described.over(over)
   return described.with_settings(fixed, varying, "--grid")
+
+
+def base() -> RunSpec | None:
+  """Returns the run whose settings hold where the sweep has none, if any.
+
+  Raises:
+    UsageError: If there is no such run or file, or it cannot be used.
+  """
+  if _BASE.value is None:
+    return None
+  place = f"--base={_BASE.value}"
+  path = command_line.path("base", _BASE.value)
+  if not path.exists() and _BASE.value not in flagfile_names.included():
+    raise UsageError(
+      f"{place}: there is no such file or folder; give a file of flags of "
+      "training, or the folder of a run."
+    )
+  try:
+    if path.is_dir():
+      first, *others = finding.find([path])
+      if others:
+        raise UsageError(
+          f"holds {1 + len(others)} runs; name one of them, as {first.path}."
+        )
+      return first.spec
+    return run_flags.spec_of_file(str(path))
+  except (UsageError, SpecError, RunError) as error:
+    raise UsageError(f"{place}: {command_line.line(error)}") from error
+
+
+def of_training(name: str) -> str | None:
+  """Returns how a sweep takes a flag of training; None of other flags."""
+  if not run_flags.decides(name) or name == "algorithm":
+    return None
+  return (
+    f"is a flag of training; give it as --flag={name}=..., several values as "
+    f"--grid={name}=...,..., and a file of such flags as --base=FILE."
+  )
 
 
 def file() -> pathlib.Path | None:
@@ -242,12 +296,19 @@ def validation_fraction() -> float:
 
 def _grid() -> dict[str, list[str]]:
   return {
-    name: text.split(",") for name, text in _assignments("grid", _GRID.value)
+    name: text.split(",") for name, text in _settings("grid", _GRID.value)
   }
 
 
-def _settings() -> dict[str, str]:
-  return dict(_assignments("flag", _FLAG.value))
+def _settings(flag: str, texts: list[str]) -> list[tuple[str, str]]:
+  """Reads settings; task_option=NAME=VALUE, as training has it, is one, too."""
+  for prefix in spec_text.PREFIXES.values():
+    word = f"{prefix[:-1]}="
+    texts = [
+      prefix + text.removeprefix(word) if text.startswith(word) else text
+      for text in texts
+    ]
+  return _assignments(flag, texts)
 
 
 def _assignments(flag: str, texts: list[str]) -> list[tuple[str, str]]:

@@ -26,16 +26,16 @@ def find_and_read(
   Raises:
     DataError: If it is not there, or damaged.
   """
-  data_dir = places.require(data_dir, what=what)
+  files = f"{_names('train', 'images')[1]} and its three companions"
+  data_dir = places.require(data_dir, what=what, files=files)
   for directory in (data_dir, data_dir / name):
     if is_there(directory):
       return directory, read_halves(directory, what=what)
   directory_of_version = prepared.find(data_dir, name)
   if directory_of_version is None:
     raise DataError(
-      f"{data_dir}: has no {what}; expected {_names('train', 'images')[1]} and "
-      f"its three companions there or in {name}/, or {name}/ as "
-      "tensorflow-datasets prepares it."
+      f"{data_dir}: has no {what}; expected {files} there or in {name}/, or "
+      f"{name}/ as tensorflow-datasets prepares it; see {places.PAGE}."
     )
   return directory_of_version, prepared.read(directory_of_version)
 

@@ -5,20 +5,26 @@ from collections.abc import Sequence
 
 from tasks.data_error import DataError
 
+PAGE = "docs/tasks.md"  # Which files each task reads.
 
-def require(data_dir: pathlib.Path | None, *, what: str) -> pathlib.Path:
+
+def require(
+  data_dir: pathlib.Path | None, *, what: str, files: str
+) -> pathlib.Path:
   """Returns the directory that the user named.
 
   Args:
     data_dir: The directory, if there is one.
     what: Name of the data, for the error message.
+    files: The files that it consists of, for the same.
 
   Raises:
     DataError: If no directory was named.
   """
   if data_dir is None:
     raise DataError(
-      f"data_dir is not given: name the directory that has {what}."
+      f"data_dir is not given: name the directory that has {what} ({files}); "
+      f"see {PAGE}."
     )
   return data_dir
 
@@ -39,4 +45,6 @@ def first_existing(
   for name in names:
     if (directory / name).exists():
       return directory / name
-  raise DataError(f"{directory}: has no {what}; expected {' or '.join(names)}.")
+  raise DataError(
+    f"{directory}: has no {what}; expected {' or '.join(names)}; see {PAGE}."
+  )

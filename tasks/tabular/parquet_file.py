@@ -55,6 +55,7 @@ class ParquetFile:
         texts.
     """
     texts = {*texts, *self._categories}
+    self._check_kinds([name for name in names if name not in texts])
     batches = self._file.iter_batches(_ROWS_OF_A_PIECE, columns=list(names))
     while True:
       with source_file.damage_named(self.path):
@@ -68,6 +69,25 @@ class ParquetFile:
           for name in names
         },
       )
+
+  def _check_kinds(self, names: Sequence[str]) -> None:
+    """Checks that columns have numbers or texts; names all that have not."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    faults = []
+    for name in names:
+      kind = self._file.schema_arrow.field(name).type
+      has_words = pa.types.is_boolean(kind) or pa.types.is_dictionary(kind)
+      if has_words or _is_text(kind) or _is_number(kind):
+        continue
+      is_time = pa.types.is_temporal(kind)
+      what = "dates or times" if is_time else f"values of {kind}"
+      faults.append(
+        f"column {name!r} holds {what}, which are neither numbers nor texts. "
+        f"{text_checks.leave_out(name)}, or make numbers of it."
+      )
+    if faults:
+      raise DataError(f"{self.path}: {' '.join(faults)}")
 
   def _piece(
     self, name: str, array: "pa.Array", is_text: bool
@@ -85,16 +105,8 @@ class ParquetFile:
         return _codes(array)[0], words
       if pa.types.is_dictionary(kind) or _is_text(kind):
         return _codes(array)
-      if _is_number(kind):
-        numbers = array if pa.types.is_floating(kind) else _floats(array)
-        return numbers.to_numpy(zero_copy_only=False).astype(np.float64)
-    what = (
-      "dates or times" if pa.types.is_temporal(kind) else f"values of {kind}"
-    )
-    raise DataError(
-      f"{self.path}: column {name!r} holds {what}, which are neither numbers "
-      f"nor texts. {text_checks.leave_out(name)}, or make numbers of it."
-    )
+      numbers = array if pa.types.is_floating(kind) else _floats(array)
+      return numbers.to_numpy(zero_copy_only=False).astype(np.float64)
 
 
 def _opened(path: pathlib.Path) -> "parquet.ParquetFile":

@@ -1,6 +1,5 @@
 """Reads the columns of a table."""
 
-import difflib
 import os
 import pathlib
 from collections import Counter
@@ -13,8 +12,11 @@ from tasks import notices
 from tasks.data_error import DataError
 from tasks.formats import source_file
 from tasks.tabular import columns, csv_file, parquet_file, text_checks
+from tff_fair import spelling
 
 _MOST_NAMES_SHOWN = 20
+# What is wrong with columns, and how to mend it, by their names.
+_Faults = dict[str, str]
 
 
 class Table(Protocol):
@@ -73,18 +75,28 @@ def opened(path: pathlib.Path) -> Table:
   return table
 
 
-def check_names(table: Table, names: Sequence[str], option: str) -> None:
-  """Raises `DataError` if a table lacks a column that an option names."""
-  for name in names:
-    if name in table.names and name:
-      continue
-    known = [known for known in table.names if known]
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f" Is it {' or '.join(map(repr, near))}?" if near else ""
-    if len(known) == 1:
-      hint += " Commas must separate the columns."
+def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
+  """Checks that a table has all columns that options name.
+
+  Args:
+    table: The table.
+    wanted: Names of columns by option.
+
+  Raises:
+    DataError: If it lacks some; names them all.
+  """
+  known = [name for name in table.names if name]
+  missing = []
+  for option, names in wanted.items():
+    for name in names:
+      if name not in known:
+        near = " or ".join(map(repr, spelling.guesses(name, known)))
+        hint = f"; did you mean {near}?" if near else ""
+        missing.append(f"{name!r} ({option}{hint})")
+  if missing:
+    advice = " Commas must separate the columns." if len(known) == 1 else ""
     raise DataError(
-      f"{table.path}: there is no column {name!r} ({option}).{hint} It has "
+      f"{table.path}: there is no column {', '.join(missing)}.{advice} It has "
       f"{_shown(known)}."
     )
 
@@ -101,6 +113,7 @@ def read(
   texts: Collection[str],
   categories: Collection[str],
   exact: Collection[str],
+  complete: Collection[str] = (),
 ) -> dict[str, columns.Column]:
   """Reads columns, in one pass through the file, or in two.
 
@@ -111,22 +124,33 @@ def read(
     categories: Those of them whose texts, if they have some, are categories.
     exact: Those of them whose numbers, if they have some, are float64, not
       float32.
+    complete: Those of them in which nothing may be missing.
 
   Returns:
     Columns by name. One of numbers has nothing but numbers and missing values.
 
   Raises:
-    DataError: If a field cannot be read, or a column that is to have categories
-      has other texts; it names column and row.
+    DataError: If a field cannot be read or is missing, or a column that is to
+      have categories has other texts; it names all such columns, and a row of
+      each.
   """
   gathered: dict[str, columns.Gatherer] = {}
-  mixed = _gather(table, names, texts, categories, exact, gathered)
+  faults: _Faults = {}
+  mixed = _gather(table, names, texts, categories, exact, gathered, faults)
   if mixed:
     # Once more, because numbers are no longer as they were written.
-    _gather(table, mixed, mixed, categories, exact, gathered)
+    _gather(table, mixed, mixed, categories, exact, gathered, faults)
   for name in categories:
-    _check_categories(table, name, gathered[name])
-  return {name: gathered.pop(name).column() for name in names}
+    if name not in faults:
+      _check_categories(table, name, gathered[name], faults)
+  found = {n: gathered.pop(n).column() for n in names if n not in faults}
+  for name in complete:
+    if name in found:
+      _check_complete(table, name, found[name], faults)
+  if faults:
+    told = " ".join(faults[name] for name in names if name in faults)
+    raise DataError(f"{table.path}: {told[0].lower()}{told[1:]}")
+  return found
 
 
 def _gather(
@@ -136,12 +160,15 @@ def _gather(
   categories: Collection[str],
   exact: Collection[str],
   gathered: dict[str, columns.Gatherer],
+  faults: _Faults,
 ) -> list[str]:
   """Gathers columns; returns those of numbers that are texts after all."""
   mixed: list[str] = []
   start = 0
   for num_rows, pieces in table.pieces(names, texts):
     for name, piece in pieces.items():
+      if name in faults:
+        continue
       if piece is None or name in mixed:
         mixed += [name] if name not in mixed else []
         gathered.pop(name, None)
@@ -151,9 +178,11 @@ def _gather(
         found.add(*piece)
         # At once: a million different texts would fill the memory.
         if name in categories and len(found.values) > text_checks.MOST:
-          _check_categories(table, name, found)
+          _check_categories(table, name, found, faults)
+          gathered.pop(name)
+      elif not _is_finite(table, name, piece, start, faults):
+        gathered.pop(name, None)
       else:
-        _check_finite(table, name, piece, start)
         numbers = gathered.setdefault(
           name, columns.NumberGatherer(is_exact=name in exact)
         )
@@ -163,30 +192,47 @@ def _gather(
   return mixed
 
 
-def _check_finite(
-  table: Table, name: str, values: np.ndarray, start: int
-) -> None:
+def _is_finite(
+  table: Table, name: str, values: np.ndarray, start: int, faults: _Faults
+) -> bool:
   infinite = np.abs(values) > np.finfo(np.float32).max  # False for NaN.
   if infinite.any():
     row = int(np.argmax(infinite))
-    raise DataError(
-      f"{table.path}: column {name!r}, {table.place(start + row)}: "
-      f"{values[row]:g} is infinite, or too large for float32. Leave the field "
-      "empty, or the column out."
+    faults[name] = (
+      f"Column {name!r}, {table.place(start + row)}: {values[row]:g} is "
+      "infinite, or too large for float32. Leave the field empty, or the "
+      "column out."
+    )
+  return name not in faults
+
+
+def _check_complete(
+  table: Table, name: str, column: columns.Column, faults: _Faults
+) -> None:
+  is_missing = (
+    np.isnan(column.values)
+    if isinstance(column, columns.Numbers)
+    else column.codes < 0
+  )
+  if is_missing.any():
+    place = table.place(int(is_missing.argmax()))
+    faults[name] = (
+      f"Column {name!r}, {place}: is empty. Fill it in, or take the row out."
     )
 
 
-def _check_categories(table: Table, name: str, found: columns.Gatherer) -> None:
+def _check_categories(
+  table: Table, name: str, found: columns.Gatherer, faults: _Faults
+) -> None:
   if not isinstance(found, columns.TextGatherer):
     return
   refusal = text_checks.refusal(found.values, found.num_texts)
   if refusal is None:
     return
   place = table.place(found.first_row(refusal.example))
-  raise DataError(
-    f"{table.path}: column {name!r} {refusal.problem}, such as "
-    f"{refusal.example[:60]!r} in {place}. {text_checks.leave_out(name)}, or "
-    f"{refusal.remedy}."
+  faults[name] = (
+    f"Column {name!r} {refusal.problem}, such as {refusal.example[:60]!r} in "
+    f"{place}. {text_checks.leave_out(name)}, or {refusal.remedy}."
   )
 
 

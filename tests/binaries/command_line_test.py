@@ -234,7 +234,7 @@ def test_a_flagfile_of_the_user_goes_before_an_included_one(parse):
 @pytest.mark.parametrize(
   ("arguments", "beginning", "words"),
   [
-    (["--algoritm=x"], "--algoritm: ", ["mean: algorithm", "--aggregation"]),
+    (["--algoritm=x"], "--algoritm: ", ["did you mean --algorithm?"]),
     (["--batch_size=x"], "--batch_size=x: ", []),
     (["--batch_size=0"], "--batch_size=0: ", ["[1, 2147483647]"]),
     (["--batch_size=2147483648"], "--batch_size=2147483648: ", ["2147483647]"]),

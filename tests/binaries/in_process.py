@@ -16,7 +16,7 @@ class Outcome(NamedTuple):
   stderr: str
 
 
-def run(module, namespace, *words, arguments=""):
+def run(module, namespace, *words, arguments="", elsewhere=None):
   """Runs the program that a module holds; returns what a shell would see."""
   for name in namespace:
     namespace[name].unparse()  # An earlier run may have set it.
@@ -33,5 +33,6 @@ def run(module, namespace, *words, arguments=""):
       arguments=arguments,
       argv=[pathlib.Path(module.__file__).name, *words],
       namespace=namespace,
+      elsewhere=elsewhere,
     )
   return Outcome(exit_info.value.code, stdout.getvalue(), stderr.getvalue())

@@ -218,7 +218,7 @@ def test_tables_of_posts(prepare, tmp_path):
       "--download=emnist --data_dir=. --sha256=abc",
       "--sha256=abc: expected 64 hexadecimal digits",
     ),
-    ("--sorce=x", "--sorce: Unknown command line flag 'sorce'"),
+    ("--sorce=x", "--sorce: there is no such flag; did you mean --source?"),
   ],
 )
 def test_mistakes_are_one_line(prepare, arguments, beginning, tmp_path):

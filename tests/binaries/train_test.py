@@ -61,7 +61,8 @@ def check_refused(outcome, beginning, *words):
 @pytest.mark.parametrize(
   ("arguments", "beginning", "words"),
   [
-    ("--task=digit", "--task=digit: ", tasks.names()),
+    ("--task=heart", "--task=heart: ", tasks.names()),
+    ("--task=digit", "--task=digit: ", ["did you mean digits?"]),
     ("--task_option=clients=3", "--task_option: ", ["num_clients"]),
     ("--task_option=num_clients=0", "--task_option: ", ["at least 1"]),
     ("--task_option=partition=x", "--task_option: ", ["shards", "dirichlet"]),

@@ -107,8 +107,9 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
 @pytest.mark.parametrize(
   ("name", "value", "expected"),
   [
-    ("task", "digit", "valid tasks: digits"),
-    ("algorithm", "fair", "valid algorithms: "),
+    ("task", "heart", "valid tasks: digits"),
+    ("task", "digit", "did you mean digits"),
+    ("algorithm", "heart", "valid algorithms: "),
     ("data_dir", 3, "expected a text or none, found 3"),
     ("client_weighting", "x", "one of num_examples, uniform"),
     ("loss_at", None, "one of before, training, after"),
@@ -221,7 +222,7 @@ def test_texts_come_back_from_toml_and_json():
   ("text", "message"),
   [
     ("seed = ", "no TOML"),
-    ("sed = 1", "sed: there is no such setting; valid: task, "),
+    ("sed = 1", "sed: there is no such setting; did you mean seed"),
     ("hparams = 3", "hparams: expected a mapping"),
     ("[seed]\nx = 1", "seed: "),
   ],

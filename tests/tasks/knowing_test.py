@@ -104,5 +104,5 @@ def test_reads_no_data():
   [tasks.option_meanings, lambda name: tasks.check_options(name, {})],
 )
 def test_rejects_unknown_task(function):
-  with pytest.raises(ValueError, match="unknown task 'digit'; valid tasks: d"):
+  with pytest.raises(ValueError, match="unknown task 'digit'; did you mean d"):
     function("digit")

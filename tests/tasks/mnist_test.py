@@ -80,7 +80,9 @@ class TestMadeUpFiles:
 
 class TestBadFiles:
   def test_no_directory_given(self):
-    with pytest.raises(tasks.DataError, match="name the directory that has MN"):
+    with pytest.raises(
+      tasks.DataError, match=r"has MNIST \(train-images-idx3.* docs/tasks\.md"
+    ):
       tasks.load("mnist")
 
   def test_nothing_there(self, tmp_path):

@@ -250,5 +250,20 @@ class TestEveryTask:
 )
 def test_rejects_unknown_task(function):
   valid = ", ".join(tasks.names())
-  with pytest.raises(ValueError, match=f"'digit'; valid tasks: {valid}"):
-    function("digit")
+  with pytest.raises(ValueError, match=f"'heart'; valid tasks: {valid}"):
+    function("heart")
+
+
+@pytest.mark.parametrize(
+  ("file", "options"),
+  [
+    ("hosp.csv", "--task=table --task_option=file=hosp.csv"),
+    ("data/hosp.csv.gz", "--task=table --task_option=file=data/hosp.csv.gz"),
+    ("hosp.Parquet", "--task=table --task_option=file=hosp.Parquet"),
+    ("hosp.npz", "--task=arrays --task_option=file=hosp.npz"),
+  ],
+)
+def test_a_file_names_the_task_that_reads_it(file, options):
+  with pytest.raises(tasks.UnknownTaskError) as raised:
+    tasks.check_name(file)
+  assert options in raised.value.problem

@@ -32,7 +32,7 @@ __all__ += list(_PLACES)
 def __getattr__(name: str) -> Any:
   if name in _PLACES:
     return load(_PLACES[name], name)
-  return moved.load(f"{__name__}.{name}")
+  return moved.load(f"{__name__}.{name}", known=__all__)
 
 
 def __dir__() -> list[str]:

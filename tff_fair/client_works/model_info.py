@@ -42,11 +42,18 @@ def describe(model_fn: ModelFn) -> ModelInfo:
   """
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     return _describe_functional(model_fn)
-  if not callable(model_fn):
+  is_keras = isinstance(model_fn, tf.keras.Model)  # It can be called, too.
+  if is_keras or not callable(model_fn):
+    advice = (
+      " Build the Keras model in a function, and have it return "
+      "tff.learning.models.from_keras_model(model, ...)."
+    )
     raise TypeError(
       "Expected `model_fn` to be a function that returns a "
       "tff.learning.models.VariableModel, or a "
       f"tff.learning.models.FunctionalModel, found {type(model_fn).__name__}."
+      + advice
+      * is_keras
     )
   # A graph of its own keeps the variables out of the caller's.
   with tf.Graph().as_default():

@@ -1,6 +1,10 @@
 """Composes learning processes: what all methods share."""
 
-from tff_fair.composition.composing import compose, compose_client_work
+from tff_fair.composition.composing import (
+  check_keywords,
+  compose,
+  compose_client_work,
+)
 from tff_fair.composition.options import (
   BuildOptions,
   ComposeOptions,
@@ -29,6 +33,7 @@ __all__ = [
   "Optimizer",
   "TrainingOptions",
   "Trials",
+  "check_keywords",
   "check_optimizer",
   "compose",
   "compose_client_work",

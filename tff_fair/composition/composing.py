@@ -6,7 +6,8 @@ for its length.
 """
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any, Unpack
 
 import tensorflow as tf
@@ -20,6 +21,7 @@ from tff_fair import (
   learning_rate_decay,
   phased_rounds,
   privacy,
+  spelling,
   summing,
   types,
 )
@@ -106,6 +108,7 @@ def compose(
     TypeError: If an argument has the wrong type.
     OptionError: If an argument has a wrong value; a `ValueError`.
   """
+  check_keywords(training)
   if num_clients is not None:
     checks.check_integer("num_clients", num_clients, minimum=1)
   server_decay = learning_rate_decay.build(
@@ -155,6 +158,26 @@ def compose(
     build_finalizer(info.weights_type, server_decay),
   )
   return _compose_rounds(info, parts, line_search, server_decay)
+
+
+def check_keywords(
+  given: Iterable[str], hyperparameters: Iterable[str] = ()
+) -> None:
+  """Checks that keywords are options, or hyperparameters of a method.
+
+  Raises:
+    TypeError: If one is neither; names the nearest.
+  """
+  parameters = inspect.signature(compose).parameters.values()
+  known = [
+    *hyperparameters,
+    *(p.name for p in parameters if p.kind == p.KEYWORD_ONLY),
+    *TrainingOptions.__annotations__,
+  ]
+  for name in given:
+    if name not in known:
+      advice = spelling.advice(name, known, "keywords")
+      raise TypeError(f"unknown keyword {name!r}; {advice}")
 
 
 def _compose_rounds(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tasks
-from tff_fair import methods
+from tff_fair import methods, spelling
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import SpecError
 
@@ -22,7 +22,10 @@ _MODEL = "model"
 def vary(spec: RunSpec, values: Mapping[str, object]) -> list[RunSpec]:
   """Returns the runs of a grid; see `RunSpec.vary`."""
   found = {name: choices(name, value) for name, value in values.items()}
-  algorithms = found.get("algorithm", [spec.algorithm])
+  algorithms = [
+    methods.understood(str(name))
+    for name in found.get("algorithm", [spec.algorithm])
+  ]
   known_tasks = found.get("task", [spec.task])
   grid = {
     _flat_name(name, spec, algorithms, known_tasks, chosen): chosen
@@ -96,6 +99,10 @@ def _flat_name(
   ):
     if name.removeprefix(prefix) in valid:
       return f"{prefix}{name.removeprefix(prefix)}"
+  if near := spelling.guesses(name, [*fields, *hparams, *options]):
+    raise SpecError(
+      name, f"there is no such setting; did you mean {' or '.join(near)}?"
+    )
   raise SpecError(
     name,
     "there is no such setting; valid are the fields "
@@ -116,7 +123,7 @@ def _is_option(task: str, name: str, value: object) -> bool:
 
 def _combined(spec: RunSpec, values: Mapping[str, Any]) -> RunSpec:
   fields = {n: v for n, v in values.items() if "." not in n}
-  algorithm = fields.get("algorithm", spec.algorithm)
+  algorithm = methods.understood(str(fields.get("algorithm", spec.algorithm)))
   hparams = {**fields.pop("hparams", spec.hparams)}
   options = {**fields.pop("task_options", spec.task_options)}
   for name, value in values.items():

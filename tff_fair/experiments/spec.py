@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import tasks
-from tff_fair import methods
+from tff_fair import methods, spelling
 from tff_fair.experiments import (
   combinations,
   declared,
@@ -67,6 +67,8 @@ class RunSpec(
         object.__setattr__(self, name, field.check(value))
       except ValueError as error:
         raise SpecError(name, f"{error}.") from None
+    algorithm = methods.understood(self.algorithm)
+    object.__setattr__(self, "algorithm", algorithm)
     object.__setattr__(self, "task_options", self._checked_task_options())
     object.__setattr__(self, "hparams", self._checked_hparams())
     self._check_model()
@@ -154,7 +156,8 @@ class RunSpec(
     for name in values:
       if name not in names:
         raise SpecError(
-          name, f"there is no such setting; valid: {', '.join(names)}."
+          name,
+          f"there is no such setting; {spelling.advice(name, names, 'names')}",
         )
     return cls(**values)
 
@@ -260,9 +263,7 @@ class RunSpec(
   def _checked_hparams(self) -> FrozenMapping:
     if self.algorithm not in methods.names():
       raise SpecError(
-        "algorithm",
-        f"unknown algorithm; valid algorithms: {', '.join(methods.names())}.",
-        value=self.algorithm,
+        "algorithm", methods.unknown(self.algorithm), value=self.algorithm
       )
     valid = methods.hyperparameters(self.algorithm)
     checked = {}

@@ -53,6 +53,7 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
       or its value is of another type.
   """
   values: dict[str, Value] = {}
+  algorithm = methods.understood(algorithm)
   if algorithm not in methods.names():
     return values
   valid = methods.hyperparameters(algorithm)

@@ -11,6 +11,8 @@ from tff_fair.methods.registry import (
   names,
   reference,
   sends_models,
+  understood,
+  unknown,
   weighs_clients,
 )
 
@@ -25,5 +27,7 @@ __all__ = [
   "names",
   "reference",
   "sends_models",
+  "understood",
+  "unknown",
   "weighs_clients",
 ]

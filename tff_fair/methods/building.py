@@ -94,6 +94,7 @@ def builder(
       client_optimizer: composition.Optimizer,
       **options: Unpack[BuildOptions],
     ) -> LearningProcess:
+      composition.check_keywords(options, names)
       others: dict[str, Any] = dict(options)
       values = {name: others.pop(name) for name in names if name in others}
       settings = [_instance(c, {**others, **values, **fixed}) for c in classes]

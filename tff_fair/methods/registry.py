@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Unpack
 
-from tff_fair import checks
+from tff_fair import checks, spelling
 from tff_fair.methods import reading
 
 if typing.TYPE_CHECKING:
@@ -104,16 +104,29 @@ def names() -> tuple[str, ...]:
   return tuple(METHODS)
 
 
+def understood(name: str) -> str:
+  """Returns the name of the method that a user's spelling means.
+
+  "FedMGDA+" is fedmgda_plus; a name that means no method stays as it is.
+  """
+  return spelling.understood(name, METHODS)
+
+
+def unknown(name: str) -> str:
+  """Returns what to say of a name that means no method."""
+  advice = spelling.advice(name, METHODS, "algorithms")
+  return f"unknown algorithm {name!r}; {advice}"
+
+
 def hyperparameters(name: str) -> Mapping[str, Hyperparameter]:
   """Returns the hyperparameters of a method by name; imports no TensorFlow.
 
   Raises:
     OptionError: If there is no method of that name.
   """
-  module = _method(name).module
-  return MappingProxyType(
-    {h.name: h for h in reading.hyperparameters(module, f"build_{name}")}
-  )
+  method = _method(name)
+  found = reading.hyperparameters(method.module, f"build_{method.name}")
+  return MappingProxyType({h.name: h for h in found})
 
 
 def reference(name: str) -> str:
@@ -151,9 +164,10 @@ def get(name: str) -> Algorithm:
   """
   from tff_fair import summing  # noqa: PLC0415
 
-  build_method = load(_method(name).module, f"build_{name}")
+  method = _method(name)
+  build_method = load(method.module, f"build_{method.name}")
   ways = summing.supported_aggregations(build_method.rule)
-  if _method(name).sends_models:
+  if method.sends_models:
     ways = tuple(way for way in ways if way != summing.SECURE)
   return Algorithm(build_method, ways)
 
@@ -169,7 +183,7 @@ def build(
   """Builds the learning process of a method.
 
   Args:
-    name: One of `names()`.
+    name: One of `names()`; papers' spellings, as "FedMGDA+", are understood.
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
     client_optimizer: Trains at the clients.
@@ -213,9 +227,7 @@ def load(module: str, attribute: str) -> Any:
 
 
 def _method(name: str) -> Method:
-  if name not in METHODS:
-    raise checks.OptionError(
-      "name",
-      f"Unknown algorithm {name!r}; the algorithms are {', '.join(names())}.",
-    )
-  return METHODS[name]
+  method = METHODS.get(understood(name))
+  if method is None:
+    raise checks.OptionError("name", unknown(name))
+  return method

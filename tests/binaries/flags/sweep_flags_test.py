@@ -4,6 +4,7 @@ from binaries import sweep as sweep_program
 from binaries.command_line import UsageError
 from binaries.flags import sweep_flags
 from tests.binaries import in_process, sweep_arguments
+from tests.experiments import run_folders
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import plan as sweep_plan
 
@@ -72,6 +73,142 @@ def test_the_command_line_replaces_what_a_file_says(file):
   assert planned[1].spec.hparams == {"q": 2.0}
 
 
+BASE = """
+# A table of a user's.
+--task=table
+--task_option=file=hosp.csv
+--task_option=client=hospital
+--algorithm=AdaFed
+--hparam=gamma=2
+--total_rounds=7
+--measure_improvement
+--output_dir=outputs/hosp
+"""
+
+
+@pytest.fixture(params=["flags", "run"])
+def base(request, tmp_path):
+  """Gives a sweep the file of flags of a training, or the run of one."""
+  if request.param == "flags":
+    path = tmp_path / "hosp.flags"
+    path.write_text(BASE)
+  else:
+    path = tmp_path / "outputs" / "hosp"
+    run_folders.make(
+      path,
+      task="table",
+      task_option=["file=hosp.csv", "client=hospital"],
+      algorithm="adafed",
+      hparams={"gamma": 2.0},
+      total_rounds=7,
+      measure_improvement=True,
+    )
+  return f"--base={path}"
+
+
+def test_a_training_is_the_base_of_a_sweep(base):
+  planned = sweep_plan.expand(
+    read(base, "--algorithms=fedavg,adafed", "--grid=seed=0,1")
+  )
+  assert [run.name for run in planned] == [
+    "fedavg-seed=0",
+    "adafed-gamma=2-seed=0",
+    "fedavg-seed=1",
+    "adafed-gamma=2-seed=1",
+  ]
+  assert {
+    (spec.task, spec.total_rounds, spec.measure_improvement)
+    for spec in (run.spec for run in planned)
+  } == {("table", 7, True)}
+  for run in planned:
+    assert run.spec.task_options == {"file": "hosp.csv", "client": "hospital"}
+  assert planned[0].spec.hparams == {}
+  assert planned[1].spec.hparams == {"gamma": 2.0}
+
+
+def test_a_base_alone_has_a_method(base):
+  (run,) = sweep_plan.expand(read(base))
+  assert (run.spec.algorithm, run.spec.hparams) == ("adafed", {"gamma": 2.0})
+
+
+def test_all_that_a_sweep_says_replaces_its_base(base, file):
+  planned = sweep_plan.expand(
+    read(base, file, "--flag=task_option=client=ward", "--grid=seed=3")
+  )
+  assert {run.spec.total_rounds for run in planned} == {5}
+  assert {run.spec.task_options["client"] for run in planned} == {"ward"}
+  (run,) = sweep_plan.expand(read(base, "--flag=hparam=gamma=3"))
+  assert run.spec.hparams == {"gamma": 3.0}
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    ("--task=tabel", "--task=tabel: unknown task; did you mean table"),
+    ("--algorithm=fedavg\n--hparam=q=1", "--hparam=q=1: unknown"),
+    ("--rounds=3", "--rounds: there is no such flag"),
+    ("--engine=local", "--engine: is no setting of a run"),
+    ("clinic,age", "'clinic,age': expected lines as --name=value"),
+    ("--total_rounds=0", "total_rounds"),
+  ],
+)
+def test_a_mistake_in_a_base_names_it(tmp_path, content, message):
+  path = tmp_path / "hosp.flags"
+  path.write_text(content)
+  with pytest.raises(UsageError) as error:
+    read(f"--base={path}")
+  assert str(error.value).startswith(f"--base={path}: ")
+  assert message in str(error.value)
+
+
+def test_a_base_is_one_run(tmp_path):
+  for seed in (0, 1):
+    run_folders.make(tmp_path / f"fedavg-{seed}", seed=seed)
+  with pytest.raises(UsageError, match=r"holds 2 runs; .* as .*0"):
+    read(f"--base={tmp_path}")
+  with pytest.raises(UsageError, match="there is no such file or folder"):
+    read("--base=nowhere")
+
+
+def test_an_option_may_be_written_as_in_training():
+  sweep = read(
+    "--algorithms=term",
+    "--flag=task_option=file=a=b.csv",
+    "--flag=task_option=client=ward",
+    "--grid=hparam=t=1,2",
+  )
+  assert sweep.final == {
+    "task_option.file": ["a=b.csv"],
+    "task_option.client": ["ward"],
+    "hparam.t": ["1", "2"],
+  }
+
+
+def test_a_file_of_training_s_flags_is_sent_to_base(tmp_path):
+  path = tmp_path / "hosp.flags"
+  path.write_text(BASE)
+  for word in (f"--flagfile={path}", "--task_option=file=hosp.csv"):
+    outcome = in_process.run(
+      sweep_program,
+      sweep_flags.NAMESPACE,
+      word,
+      elsewhere=sweep_flags.of_training,
+    )
+    assert outcome.status == 2
+    (line,) = outcome.stderr.splitlines()
+    assert line.startswith("sweep: --task")
+    assert "--base=FILE" in line
+
+
+def test_an_unknown_flag_names_the_nearest_alone():
+  outcome = in_process.run(
+    sweep_program, sweep_flags.NAMESPACE, "--algoritms=fedavg"
+  )
+  assert outcome.status == 2
+  assert "did you mean --algorithms?" in outcome.stderr
+  assert outcome.stderr.count("--") == 2
+
+
 def test_an_included_file_is_known_by_its_name():
   assert read("--file=adafed_table_15").title.startswith("AdaFed, Table 15")
 
@@ -106,7 +243,10 @@ def test_mistakes_on_the_command_line_are_told(arguments, message):
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
-    (["--algorithms=fedawg"], "--algorithms: unknown algorithm 'fedawg'; va"),
+    (
+      ["--algorithms=fedawg"],
+      "--algorithms: unknown algorithm 'fedawg'; did",
+    ),
     (["--algorithms=fedavg", "--grid=hparam.q=1"], "--grid: hparam.q is no hy"),
     (["--algorithms=term", "--flag=hparam.t=x"], "--algorithms: hparam.t=x: "),
   ],

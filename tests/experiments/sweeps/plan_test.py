@@ -111,7 +111,12 @@ def test_names_are_file_names():
 @pytest.mark.parametrize(
   ("algorithms", "settings", "grid", "message"),
   [
-    ("fedawg", {}, {}, "methods: unknown algorithm 'fedawg'; valid"),
+    (
+      "fedawg",
+      {},
+      {},
+      "methods: unknown algorithm 'fedawg'; did",
+    ),
     ("fedavg", {}, {"hparam__q": "1"}, "no hyperparameter of fed"),
     ("term", {"hparam.t": "x"}, {}, "methods: hparam.t=x: t must be a"),
     ("term", {"hparam.t": "nan"}, {}, "methods: hparam.t=nan: t must be a"),

@@ -1,3 +1,4 @@
+import tasks
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.training import task_loading
 
@@ -28,3 +29,21 @@ def test_data_and_weights_have_their_own_seeds():
     parts(task_loading.load(chosen.replace(seed=3, model_seed=0)))[1]
     == parts(task_loading.load(chosen))[1]
   )
+
+
+def test_a_task_that_is_loaded_ahead_is_for_the_next_run_alone(monkeypatch):
+  loaded = []
+
+  def load(name, **options):
+    loaded.append(name)
+    return tasks_load(name, **options)
+
+  tasks_load = tasks.load
+  monkeypatch.setattr(tasks, "load", load)
+  task_loading.load_ahead(SMALL)
+  first = task_loading.load(SMALL)
+  assert len(loaded) == 1
+  assert task_loading.load(SMALL) is not first
+  task_loading.load_ahead(SMALL)
+  assert task_loading.load(SMALL.replace(seed=1)).num_clients == 6
+  assert len(loaded) == 4

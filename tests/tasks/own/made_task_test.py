@@ -271,7 +271,7 @@ def test_an_installed_package_adds_tasks(function, points):
   assert tasks.short_name("theirs") == "theirs"
   with pytest.raises(tasks.UserCodeError, match="no module no_such_package"):
     tasks.option_names("broken")
-  with pytest.raises(ValueError, match=r"'their'; valid tasks: .* theirs"):
+  with pytest.raises(ValueError, match=r"'their'; did you mean theirs"):
     tasks.load("their")
 
 

@@ -234,17 +234,60 @@ def test_a_place_is_named(write):
 
 def test_names_of_columns(write):
   table = reading.opened(write(GOOD))
-  reading.check_names(table, ["age", "kind"], "features")
+  reading.check_names(table, {"features": ["age", "kind"]})
   for name, message in [
-    ("Age", r"no column 'Age' \(features\). Is it 'age'\? It has client, age"),
+    ("Age", r"'Age' \(features; did you mean 'age'\?\). It has client, age"),
     ("zzzzzz", r"no column 'zzzzzz' \(features\). It has client, age, kind"),
     ("", "no column ''"),
   ]:
     with pytest.raises(tasks.DataError, match=message):
-      reading.check_names(table, [name], "features")
+      reading.check_names(table, {"features": [name]})
   table = reading.opened(write(GOOD.replace(",", ";")))
   with pytest.raises(tasks.DataError, match="Commas must separate the columns"):
-    reading.check_names(table, ["client"], "client")
+    reading.check_names(table, {"client": ["client"]})
+
+
+def test_all_names_that_are_missing_are_told_at_once(write):
+  table = reading.opened(write(GOOD))
+  with pytest.raises(tasks.DataError) as caught:
+    reading.check_names(
+      table, {"client": ["hospital"], "label": ["lable"], "ignore": ["ages"]}
+    )
+  for told in (
+    "'hospital' (client),",  # Nothing is like it.
+    "'lable' (label; did you mean 'label'?)",
+    "'ages' (ignore; did you mean 'age'?)",
+  ):
+    assert told in str(caught.value)
+
+
+def test_all_columns_that_cannot_be_used_are_told_at_once(write):
+  lines = ["client,day,name,size,label,age"]
+  lines += [
+    f"{'' if k == 3 else k % 2},2020-01-{k % 28 + 1:02},note {k},"
+    f"{'1e99' if k == 4 else k},{'' if k == 5 else 'ny'[k % 2]},{k}"
+    for k in range(60)
+  ]
+  table = reading.opened(write("\n".join(lines)))
+  with pytest.raises(tasks.DataError) as caught:
+    reading.read(
+      table,
+      table.names,
+      texts=["client"],
+      categories=["day", "name", "size", "age"],
+      exact=["label"],
+      complete=["client", "label"],
+    )
+  told = str(caught.value)
+  for name, place in (
+    ("client", "line 5 "),
+    ("day", "line 2 "),
+    ("name", "line 2 "),
+    ("size", "line 6 "),
+    ("label", "line 7 "),
+  ):
+    assert re.search(rf"olumn '{name}'[^.]*{place}", told)
+  assert "'age'" not in told
 
 
 def test_located(tmp_path, monkeypatch):
@@ -300,6 +343,10 @@ def test_reads_a_parquet_file(frame, tmp_path):
   [
     ({"x": pd.Timestamp("2020-01-01")}, "column 'x' holds dates or times, wh"),
     ({"x": [[1]] * 40}, r"column 'x' holds values of list<.*ignore=x"),
+    (
+      {"x": pd.Timestamp("2020-01-01"), "text": [[1]] * 40},
+      r"column 'x' holds dates .* column 'text' holds values of list",
+    ),
     ({"x": [np.inf] * 40}, r"column 'x', row 1 \(counted from 1\): inf is inf"),
     ({"x": [f"a{k}" for k in range(40)] * 1}, None),
   ],
@@ -313,7 +360,7 @@ def test_columns_of_a_parquet_file_that_are_no_features(
     assert len(read(path, "x", (), "x")["x"].values) == 40
     return
   with pytest.raises(tasks.DataError, match=message):
-    read(path, "x", (), "x")
+    read(path, ["x", "text"], (), ["x", "text"])
 
 
 def test_an_index_without_a_name_is_no_column(frame, tmp_path):

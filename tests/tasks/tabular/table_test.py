@@ -57,9 +57,7 @@ def test_features_and_ignored_columns(path):
   with pytest.raises(tasks.DataError, match="no column left to predict 'ill'"):
     columns(ignore="age,smoker,blood group")
   for option in ("client", "label", "features", "ignore", "split"):
-    with pytest.raises(
-      tasks.DataError, match=rf"no column 'aged' \({option}\)"
-    ):
+    with pytest.raises(tasks.DataError, match=rf"no column 'aged' \({option};"):
       columns(**{option: "aged"})
 
 

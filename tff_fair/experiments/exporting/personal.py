@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing
 from collections.abc import Iterable, Mapping
 
+from tff_fair import spelling
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 
 if typing.TYPE_CHECKING:
@@ -43,10 +43,10 @@ def find(run: Run, name: str) -> int:
   if name not in known:
     known = _of_task(run)
   if name not in known:
-    near = difflib.get_close_matches(name, known, n=3)
-    hint = f"the nearest: {', '.join(near)}" if near else "see clients.csv"
+    near = " or ".join(spelling.guesses(name, known))
+    hint = f"did you mean {near}?" if near else "see clients.csv."
     raise ArgumentError(
-      "client", f"there is no such client; {hint}.", value=name
+      "client", f"there is no such client; {hint}", value=name
     )
   return known[name]
 

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from tff_fair.experiments import seeds
 from tff_fair.experiments.errors import RunError
@@ -32,6 +31,7 @@ from tff_fair.experiments.spec import RunSpec
 from tff_fair.typed_values import Value
 
 if typing.TYPE_CHECKING:
+  import pandas as pd
   import tensorflow as tf
 
 ROUND = tables.ROUND  # The first column of the tables of rounds.
@@ -261,6 +261,8 @@ class Run:
     """Names of the clients by their ids; the ids where there are no names."""
     if self.clients is not None and "client" in self.clients:
       return self.clients.set_index("client_id")["client"].astype(str)
+    import pandas as pd  # noqa: PLC0415
+
     ids = np.unique(self.client_evaluations["client_id"])
     return pd.Series(ids.astype(str), ids)
 
@@ -281,6 +283,8 @@ class Run:
       return tables.read_whole(self.path, kind)
     table = self._read(kind)
     if table is None:
+      import pandas as pd  # noqa: PLC0415
+
       return pd.DataFrame({name: [] for name in kind.columns})
     return table
 

@@ -4,18 +4,23 @@ A row of a table is known by its keys: whole numbers such as a round and the id
 of a client. No two rows have the same keys.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import pathlib
+import typing
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.scores import Score
+
+if typing.TYPE_CHECKING:
+  import pandas as pd
 
 ROUND, CLIENT = "round", "client_id"
 NAME = "client"  # The column of the clients' names, which may be any text.
@@ -150,6 +155,8 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
     row = content[:place].count(b"\n")
     raise RunError(f"{path}: is no table: row {row} holds zero bytes.")
   _check_titles(path, content)
+  import pandas as pd  # noqa: PLC0415  It takes as long as all others.
+
   try:
     table = pd.read_csv(
       io.BytesIO(content),
@@ -194,6 +201,8 @@ def _whole_numbers(
   path: pathlib.Path, table: pd.DataFrame, column: str
 ) -> pd.Series:
   """Returns a column of keys as int64."""
+  import pandas as pd  # noqa: PLC0415
+
   values = pd.to_numeric(table[column], errors="coerce").astype(np.float64)
   fits = values.between(0, _LARGEST_KEY) & (values % 1 == 0)
   if not fits.all():
@@ -221,6 +230,8 @@ def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
 
   Numbers that stand among texts become numbers.
   """
+  import pandas as pd  # noqa: PLC0415
+
   for column in table.columns if kind.is_numeric else kind.full:
     cells, is_full = table[column], column in kind.full
     is_number = cells.dtype.kind in "iuf"  # As pandas has read it: most are.

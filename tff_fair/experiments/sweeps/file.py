@@ -15,8 +15,10 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_fair import parsing
+from tff_fair import methods, parsing
+from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import setting_tables
 from tff_fair.experiments.sweeps.setting_tables import Grid
 
@@ -95,14 +97,41 @@ class Sweep:
     Raises:
       RunError: If the sweep has no method of a name.
     """
+    wanted = {*names, *map(methods.understood, names)}
     for name in names:
-      if not any(name in (m.name, m.algorithm) for m in self.methods):
+      meant = {name, methods.understood(name)}
+      if not any({m.name, m.algorithm} & meant for m in self.methods):
         valid = dict.fromkeys(m.algorithm for m in self.methods)
         raise RunError(
           f"{place}={name}: is not in the file; it has {', '.join(valid)}."
         )
-    chosen = (m for m in self.methods if {m.name, m.algorithm} & set(names))
+    chosen = (m for m in self.methods if {m.name, m.algorithm} & wanted)
     return dataclasses.replace(self, methods=tuple(chosen))
+
+  def over(self, base: RunSpec) -> "Sweep":
+    """Returns the sweep with a run's settings wherever it has none.
+
+    Hyperparameters of the run are for its own method.
+    """
+    texts = spec_text.texts(base)
+    texts.pop("algorithm", None)
+    settings = {name: [text] for name, text in texts.items()}
+    own = {
+      name: settings.pop(name)
+      for name in texts
+      if name.startswith(spec_text.HPARAM)
+    }
+    own = {n: values for n, values in own.items() if n not in self.common}
+    return dataclasses.replace(
+      self,
+      common={**settings, **self.common},
+      methods=tuple(
+        dataclasses.replace(method, grid={**own, **method.grid})
+        if method.algorithm == base.algorithm
+        else method
+        for method in self.methods
+      ),
+    )
 
 
 def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
@@ -112,8 +141,9 @@ def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
     algorithms: Names of methods, which may be unknown.
     place: Their place, for errors.
   """
-  methods = [Method(name, name, {}, place) for name in algorithms]
-  return Sweep(None, tuple(methods), {}, {}, frozenset(), place)
+  named = map(methods.understood, algorithms)
+  chosen = tuple(Method(name, name, {}, place) for name in named)
+  return Sweep(None, chosen, {}, {}, frozenset(), place)
 
 
 def read(
@@ -181,16 +211,14 @@ def _own(content: Mapping[str, object], place: str) -> Sweep:
   entries = content.get("methods", [])
   if not isinstance(entries, list):
     raise RunError(f"{place}: expected one [[methods]] or more.")
-  methods = tuple(
+  own = tuple(
     _method(f"{place}: [[methods]] number {number}", entry)
     for number, entry in enumerate(entries, 1)
   )
   search = content.get("search", {})
   if not isinstance(search, dict):
     raise RunError(f"{place}: search must be a table, found {search!r}.")
-  return Sweep(
-    title, methods, common, {}, frozenset(grid), place, search=search
-  )
+  return Sweep(title, own, common, {}, frozenset(grid), place, search=search)
 
 
 def _varying(
@@ -240,6 +268,8 @@ def _find(
 def _method(place: str, entry: Any) -> Method:
   _check_names(place, entry, _METHOD_KEYS)
   algorithm = entry.get("algorithm")
+  if isinstance(algorithm, str):
+    algorithm = methods.understood(algorithm)
   name = entry.get("name", algorithm)
   for key, value in (("algorithm", algorithm), ("name", name)):
     if not isinstance(value, str) or not value:

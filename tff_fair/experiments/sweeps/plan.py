@@ -195,12 +195,9 @@ def _as_json(run: PlannedRun) -> str:
 
 
 def _hyperparameters(method: Method) -> _Hyperparameters:
-  valid = methods.names()
-  if method.algorithm not in valid:
-    raise RunError(
-      f"{method.place}: unknown algorithm {method.algorithm!r}; valid: "
-      f"{', '.join(valid)}."
-    )
+  name = method.algorithm
+  if name not in methods.names():
+    raise RunError(f"{method.place}: {methods.unknown(name)}")
   return methods.hyperparameters(method.algorithm)
 
 

@@ -8,7 +8,7 @@ the task; `plan` checks that.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tff_fair import typed_values
+from tff_fair import spelling, typed_values
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
@@ -162,9 +162,10 @@ def _check(place: str, name: str, text: str) -> None:
   valid = RunSpec.fields()
   if name not in valid:
     names = sorted({*valid, WORKERS} - _NOT_HERE.keys())
+    names += ["hparam.NAME", "task_option.NAME"]
     raise RunError(
-      f"{place}: is no setting of a run; valid: {', '.join(names)}, "
-      "hparam.NAME, task_option.NAME."
+      f"{place}: is no setting of a run; "
+      f"{spelling.advice(name, names, 'settings')}"
     )
   try:
     valid[name].parse(text)

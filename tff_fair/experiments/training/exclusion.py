@@ -4,12 +4,17 @@ The aggregation leaves out a client without examples, and one whose update, loss
 or other signals are not finite. It tells who counted.
 """
 
+from __future__ import annotations
+
 import collections
+import typing
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+
+if typing.TYPE_CHECKING:
+  import pandas as pd
 
 NO_EXAMPLES = "no examples"
 NOT_FINITE = "not finite"

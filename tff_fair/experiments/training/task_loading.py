@@ -4,10 +4,31 @@ Problems that show only with the data are errors of the setting behind them.
 """
 
 import tasks
+from tff_fair.experiments import importing
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.worker_data import reading
 from tff_fair.experiments.worker_data.index import WorkerData
+
+# What `load_ahead` has loaded, for the next call of `load`.
+_ahead: dict[RunSpec, tasks.Task] = {}
+
+
+def load_ahead(spec: RunSpec) -> None:
+  """Loads the task of a run that follows, and keeps it for this run.
+
+  A task reads its data before it imports TensorFlow. So a program that calls
+  this first tells in a second of data that cannot be used.
+
+  Args:
+    spec: The run.
+
+  Raises:
+    SpecError, tasks.DataError: As `load`.
+  """
+  _ahead.clear()
+  with importing.quick():
+    _ahead[spec] = load(spec)
 
 
 def load(spec: RunSpec, at_workers: WorkerData | None = None) -> tasks.Task:
@@ -21,6 +42,9 @@ def load(spec: RunSpec, at_workers: WorkerData | None = None) -> tasks.Task:
     SpecError: If an option or the model does not go with the data.
     tasks.DataError: If the data cannot be used.
   """
+  task = _ahead.pop(spec, None)
+  if task is not None and at_workers is None:
+    return task
   try:
     if at_workers is not None:
       task = reading.load_task(at_workers, spec)

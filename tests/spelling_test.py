@@ -1,0 +1,113 @@
+"""Names that people spell in their own way."""
+
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import aggregators, algorithms, checks, spelling
+from tff_fair.experiments import RunSpec, SpecError, spec_text
+
+
+@pytest.mark.parametrize(
+  ("spelled", "name"),
+  [
+    ("FedFV", "fedfv"),
+    ("FedMGDA+", "fedmgda_plus"),
+    ("fedmgda+", "fedmgda_plus"),
+    ("fedmgda", "fedmgda"),
+    ("Semi-VRed", "semi_vred"),
+    ("AdaFed", "adafed"),
+    ("fedavg_n", "fedavg_n"),
+  ],
+)
+def test_the_spellings_of_papers_are_understood_everywhere(spelled, name):
+  assert algorithms.get(spelled) == algorithms.get(name)
+  assert algorithms.hyperparameters(spelled) == algorithms.hyperparameters(name)
+  assert RunSpec(algorithm=spelled) == RunSpec(algorithm=name)
+  assert [run.algorithm for run in RunSpec().vary(algorithm=[spelled])] == [
+    name
+  ]
+
+
+def test_hyperparameters_of_such_a_spelling_are_read():
+  assert spec_text.parse_hparams("AdaFed", ["gamma=2"]) == {"gamma": 2.0}
+  (run,) = RunSpec(algorithm="AdaFed").vary(gamma=2.0)
+  assert run.hparams == {"gamma": 2.0}
+
+
+def test_each_method_is_spelled_in_a_way_of_its_own():
+  for name in algorithms.names():
+    for spelled in (name.upper(), name.replace("_", "-")):
+      assert spelling.understood(spelled, algorithms.names()) == name
+
+
+@pytest.mark.parametrize("name", ["fedawg", "qfedag"])
+def test_a_guess_stands_in_the_place_of_the_list(name):
+  for raised, call in (
+    (checks.OptionError, lambda: algorithms.hyperparameters(name)),
+    (SpecError, lambda: RunSpec(algorithm=name)),
+  ):
+    with pytest.raises(raised, match=r"did you mean q?fedavg") as error:
+      call()
+    assert "aaggff_d" not in str(error.value)
+
+
+def test_all_names_are_listed_where_nothing_is_similar():
+  with pytest.raises(SpecError) as error:
+    RunSpec(algorithm="fairness")
+  assert ", ".join(algorithms.names()) in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("module", "name", "meant"),
+  [
+    (aggregators, "FedMGDAPlusFactory", "FedMgdaPlusFactory"),
+    (aggregators, "AdaFedFactry", "AdaFedFactory"),
+    (algorithms, "build_FedFV", "build_fedfv"),
+  ],
+)
+def test_an_attribute_in_the_wrong_case_is_guessed(module, name, meant):
+  with pytest.raises(AttributeError, match=f"did you mean {meant}"):
+    getattr(module, name)
+
+
+def test_nothing_is_guessed_where_nothing_is_similar():
+  assert spelling.guesses("client", ["patient", "clinic", "ward"]) == []
+  assert spelling.guesses("Größe", ["alter", "größe"]) == ["größe"]
+
+
+def _refused(call, message):
+  with pytest.raises(TypeError, match=message):
+    call()
+
+
+def test_a_keyword_that_no_builder_has_is_told_before_a_model_is_built():
+  def model_fn():
+    pytest.fail("built")
+
+  sgd = tff.learning.optimizers.build_sgdm(0.1)
+  _refused(
+    lambda: algorithms.build(
+      "AdaFed",
+      model_fn,
+      client_optimizer=sgd,
+      **{"batchsize": 3},
+    ),
+    "'batchsize'; did you mean batch_size",
+  )
+  _refused(
+    lambda: algorithms.build_adafed(model_fn, client_optimizer=sgd, gama=3),
+    "'gama'; did you mean gamma",
+  )
+
+
+def test_a_keras_model_is_no_model_fn():
+  layer = tf.keras.layers.Dense(2, input_shape=(4,))
+  _refused(
+    lambda: algorithms.build(
+      "fedavg",
+      tf.keras.Sequential([layer]),
+      client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
+    ),
+    "`model_fn` to be a function .*found Sequential.*from_keras_model",
+  )

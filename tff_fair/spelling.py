@@ -1,0 +1,54 @@
+"""Names as people spell them: understood, or guessed at.
+
+A name is understood where case, "-", "_" and "+" for "plus" are all that it
+differs in from one that there is: "FedMGDA+" is fedmgda_plus.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+# Of two names with this share of letters in common, one may mean the other.
+_SIMILAR = 0.75
+_MOST_GUESSES = 3
+
+
+def understood(name: str, known: Iterable[str]) -> str:
+  """Returns the known name that a name spells; if there is none, the name."""
+  known = list(known)
+  if name in known:
+    return name
+  found = [other for other in known if _plain(other) == _plain(name)]
+  return found[0] if len(found) == 1 else name
+
+
+def guesses(name: str, known: Iterable[str]) -> list[str]:
+  """Returns the known names that a name may mean, the nearest first."""
+  by_spelling: dict[str, list[str]] = {}
+  for other in known:
+    by_spelling.setdefault(_plain(other), []).append(other)
+  near = difflib.get_close_matches(
+    _plain(name), by_spelling, n=_MOST_GUESSES, cutoff=_SIMILAR
+  )
+  return [other for spelling in near for other in by_spelling[spelling]]
+
+
+def advice(name: str, known: Iterable[str], what: str) -> str:
+  """Returns what to say of a name that there is not.
+
+  Args:
+    name: The name.
+    known: Those that there are.
+    what: What they are called, in the plural.
+
+  Returns:
+    What it may mean; where nothing is similar, all names.
+  """
+  known = list(known)
+  if near := guesses(name, known):
+    return f"did you mean {' or '.join(near)}?"
+  return f"valid {what}: {', '.join(known) or 'none'}."
+
+
+def _plain(name: str) -> str:
+  letters = name.casefold().replace("+", "plus")
+  return "".join(letter for letter in letters if letter.isalnum())
