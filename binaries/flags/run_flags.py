@@ -14,10 +14,8 @@ from tff_fair.experiments.declared import Declared
 from tff_fair.runtime import worker_addresses
 
 _SECONDS_TO_ANSWER = 2.0
-# What trains if the flags name no experiment, an included flagfile; another
-# repetition is no other experiment.
+# What trains if the flags name no experiment, an included flagfile.
 _FIRST_LOOK = "synthetic"
-_REPETITIONS = ("seed", "model_seed")
 
 # Flags that give a mapping name by name, by the name of its field.
 _ASSIGNMENTS = {
@@ -143,7 +141,7 @@ GROUPS = (
 
 def names_experiment() -> bool:
   """Returns whether the flags say what to train, beyond seeds."""
-  names = set(command_line.flag_values(_OF_SPEC)) - set(_REPETITIONS)
+  names = set(command_line.flag_values(_OF_SPEC)) - set(spec_text.REPETITIONS)
   return any(flags.FLAGS[name].present for name in names)
 
 
