@@ -28,8 +28,8 @@ _TITLES = {
 _COLUMN = "accuracy/worst_10"
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 396, 44, 262
 _WIDTH, _HEIGHT = 496, 306
-_MOST = 60  # Percent at the top.
-_STEP = 20
+_MOST = 40  # Percent at the top.
+_STEP = 10
 _LINE = 15  # The least height between two names.
 
 _STYLE = """\
