@@ -1,10 +1,14 @@
 """Trains one fair algorithm on one task, and shows how fair the result is.
 
-Without flags: AdaFed on handwritten digits, in less than a minute.
+Without flags it trains FedFV on Synthetic(1, 1) and FedAvg beside it, as
+--flagfile=synthetic --baseline=fedavg does.
 """
 
+import functools
+import pathlib
 import shlex
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 from binaries import command_line
@@ -29,6 +33,8 @@ def main() -> None:
   try:
     if output_dir is not None:
       RunFolder(output_dir).check_usable()
+    baseline = run_flags.baseline()
+    run_flags.take_first_look()
     spec = run_flags.spec()
     workers = run_flags.workers()
     options = run_flags.COMPUTING.options()
@@ -36,11 +42,13 @@ def main() -> None:
       task_loading.load_ahead(spec)
     train = experiments.run  # Imports it.
     garbage.spare_what_stays()
-    run = train(
+    compute = functools.partial(train, workers=workers, **options)
+    beside = None
+    if baseline is not None and baseline != spec.algorithm:
+      beside = _baseline(compute, spec.with_algorithm(baseline), output_dir)
+    run = compute(
       spec,
       output_dir,
-      workers=workers,
-      **options,
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )
@@ -51,6 +59,33 @@ def main() -> None:
   if run.is_untrained:
     progress.say(f"{run.path}: {exclusion.advise(run.cohorts)}")
     sys.exit(_STATUS_UNTRAINED)
+  if beside is not None:
+    found = fairness_table.gain(
+      run.summary or {}, beside.summary or {}, name="FedAvg"
+    )
+    print(f"\n{found}")
+
+
+def _baseline(
+  compute: Callable[..., experiments.Run],
+  spec: experiments.RunSpec,
+  output_dir: pathlib.Path | None,
+) -> experiments.Run:
+  """Returns the run beside another one, trained unless it is there.
+
+  Args:
+    compute: Trains.
+    spec: The run.
+    output_dir: The folder of the other one; by default each has its own name.
+  """
+  if output_dir is None:
+    return compute(spec)
+  folder = output_dir.with_name(f"{output_dir.name}-{spec.algorithm}")
+  if RunFolder(folder).is_finished:
+    found = experiments.open_run(folder)
+    if not found.differences(spec):
+      return found
+  return compute(spec, folder)
 
 
 def run() -> NoReturn:

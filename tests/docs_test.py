@@ -81,6 +81,7 @@ def test_sweep_files_in_commands_are_there(page):
 # Studies of our own; docs/comparison.md has their tables.
 _OF_NO_PAPER = {
   "attacks_and_defences",
+  "first_look",
   "since_2021_digits",
   "since_2021_fashion_mnist",
   "since_2021_synthetic",
@@ -143,8 +144,19 @@ def test_anchors_are_those_of_headings(tmp_path, text, expected):
   assert anchors(page) == expected
 
 
+def test_the_map_of_the_folder_names_all_its_pages():
+  index = ROOT / "docs" / "index.md"
+  pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {index.name}
+  assert pages <= {link.partition("#")[0] for link in links(index)}
+
+
+def test_the_page_of_decisions_is_short():
+  page = ROOT / "docs" / "which_method.md"
+  assert len(page.read_text().splitlines()) <= 60
+
+
 def test_readme_is_short():
-  assert len(README.read_text().splitlines()) <= 150
+  assert len(README.read_text().splitlines()) <= 180
 
 
 def test_readme_has_the_table_of_methods_between_its_markers():

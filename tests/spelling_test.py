@@ -91,7 +91,7 @@ def test_a_keyword_that_no_builder_has_is_told_before_a_model_is_built():
       "AdaFed",
       model_fn,
       client_optimizer=sgd,
-      **{"batchsize": 3},
+      batchsize=3,  # type: ignore[call-arg]
     ),
     "'batchsize'; did you mean batch_size",
   )

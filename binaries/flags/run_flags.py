@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import flags
 
-from binaries import catalog, command_line
+from binaries import catalog, command_line, flagfile_names
 from binaries.command_line import UsageError
 from binaries.flags.computing_flags import ComputingFlags
 from tff_fair.experiments import RunSpec, settings, spec_text
@@ -15,6 +15,8 @@ from tff_fair.experiments.declared import Declared
 from tff_fair.runtime import worker_addresses
 
 _SECONDS_TO_ANSWER = 2.0
+# What trains if the flags name no experiment, an included flagfile.
+_FIRST_LOOK = "synthetic"
 
 # Flags that give a mapping name by name, by the name of its field.
 _ASSIGNMENTS = {
@@ -99,6 +101,14 @@ _OUTPUT_DIR = flags.DEFINE_string(
   "which then goes on. By default outputs/TASK-ALGORITHM, or the first of "
   "TASK-ALGORITHM-2, -3, ... that is free.",
 )
+_BASELINE = flags.DEFINE_enum(
+  "baseline",
+  None,
+  ("fedavg", "none"),
+  "Whether to train FedAvg beside the method, in the same setting and a folder "
+  "with its name, and say what the worst clients have of both. By default only "
+  "if the flags name no experiment.",
+)
 _WORKERS = flags.DEFINE_list(
   "workers",
   [],
@@ -119,14 +129,36 @@ _LIST = flags.DEFINE_flag(
   )
 )
 
+_OF_SPEC = tuple(map(_define_group, settings.GROUPS))
 GROUPS = (
-  *map(_define_group, settings.GROUPS),
+  *_OF_SPEC,
   command_line.Group(
     "Output: where results go, and where computations run.",
-    (_OUTPUT_DIR.name, _WORKERS.name, *COMPUTING.names),
+    (_OUTPUT_DIR.name, _BASELINE.name, _WORKERS.name, *COMPUTING.names),
   ),
   command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),
 )
+
+
+def names_experiment() -> bool:
+  """Returns whether the flags say what to train, beyond seeds."""
+  names = set(command_line.flag_values(_OF_SPEC)) - set(spec_text.REPETITIONS)
+  return any(flags.FLAGS[name].present for name in names)
+
+
+def baseline() -> str | None:
+  """Returns the method to train beside the run, if any."""
+  chosen = _BASELINE.value
+  if chosen is None:
+    return None if names_experiment() else "fedavg"
+  return None if chosen == "none" else str(chosen)
+
+
+def take_first_look() -> None:
+  """Sets the flags of the first look, unless they name an experiment."""
+  if not names_experiment():
+    words = flagfile_names.with_paths(["train", f"--flagfile={_FIRST_LOOK}"])
+    flags.FLAGS(words)
 
 
 def spec(namespace: flags.FlagValues = flags.FLAGS) -> RunSpec:

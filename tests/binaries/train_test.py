@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import sys
 from unittest import mock
 
@@ -16,6 +17,7 @@ import tensorflow as tf
 
 import tasks
 import tff_fair
+from binaries.flags import run_flags
 from tff_fair import runtime
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import population, resumption
@@ -312,6 +314,48 @@ def test_results_are_there_for_honest_clients_alone(program):
   best = trained["accuracy/mean"].idxmax()
   assert summary["best"]["round"] == evaluations["round"][best]
   assert (folder.path / summary["best"]["checkpoint"]).exists()
+
+
+def test_without_flags_it_trains_a_baseline_and_says_what_was_gained(
+  program, monkeypatch
+):
+  pathlib.Path("look.flags").write_text("\n".join([*SMALL, "--algorithm=vred"]))
+  monkeypatch.setattr(run_flags, "_FIRST_LOOK", "look.flags")
+  outcome = program("--output_dir=run")
+  assert outcome.status == 0
+  assert pd.read_csv("run-fedavg/metrics.csv")["round"].tolist() == [1, 2, 3]
+  *_, hardly, empty, last = outcome.stdout.splitlines()
+  assert re.fullmatch(
+    r"The worst 10 % of the clients get \d+ %; with FedAvg \d+ %\.", last
+  )
+  assert (empty, last) != (hardly, "")
+  # The baseline that is there is taken again.
+  shutil.rmtree("run")
+  again = program("--output_dir=run")
+  assert again.stdout == outcome.stdout
+  assert "run-fedavg" not in again.stderr
+  assert program("--baseline=none", "--output_dir=alone").stdout == (
+    outcome.stdout.removesuffix(f"\n{last}\n")
+  )
+  assert not pathlib.Path("alone-fedavg").exists()
+
+
+def test_a_run_near_plain_weights_says_so(program):
+  strong, weak = (
+    program(*SMALL, "--algorithm=semi_vred", f"--hparam=beta={beta}")
+    for beta in (1.0, 1e-5)
+  )
+  told = "In no round did a client's coefficient differ from its plain weight"
+  assert strong.status == weak.status == 0
+  assert told not in strong.stdout
+  assert told in weak.stdout
+  changes = [
+    json.loads(pathlib.Path(path, "summary.json").read_text())[
+      "coefficient_change"
+    ]
+    for path in ("outputs/digits-semi_vred", "outputs/digits-semi_vred-2")
+  ]
+  assert changes[0] > 0.01 > changes[1] > 0
 
 
 @pytest.fixture

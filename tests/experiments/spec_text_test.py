@@ -99,8 +99,10 @@ def test_the_command_line_gives_what_is_no_default():
     "--output_dir=out",
     "--workers=a:1,b:2",
   ]
-  assert spec_text.command(RunSpec()) == "python -m binaries.train"
+  assert (
+    spec_text.command(RunSpec()) == "python -m binaries.train --task=digits"
+  )
   options = {"compilation_cache": False, "engine": None, "round_timeout": 7.5}
   assert spec_text.command(RunSpec(), options=options).endswith(
-    "binaries.train --nocompilation_cache --round_timeout=7.5"
+    "--task=digits --nocompilation_cache --round_timeout=7.5"
   )

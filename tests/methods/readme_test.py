@@ -1,33 +1,39 @@
 """README's table of methods says what the registry says."""
 
 import re
+from typing import NamedTuple
 
 from tests import source_tree
-from tff_fair import methods, typed_values
+from tff_fair import aggregators, methods, typed_values
 
-# README's letter for the ways to sum that a method allows, the default first.
+# README's words for the ways to sum that a method allows, the default first.
 SUMS = {
-  ("streaming", "two_phase", "stacked", "secure"): "S",
-  ("streaming", "two_phase", "stacked"): "P",
-  ("two_phase", "stacked"): "C",
-  ("stacked",): "G",
+  ("streaming", "two_phase", "stacked", "secure"): "any",
+  ("streaming", "two_phase", "stacked"): "not secure",
+  ("two_phase", "stacked"): "two-phase, stacked",
+  ("stacked",): "stacked",
 }
 
 
-def table() -> dict[str, tuple[str, str]]:
-  """Returns the hyperparameters and the sums of each method in README."""
+class Row(NamedTuple):
+  """What README says of a method."""
+
+  hparams: str
+  sums: str
+  factory: str
+
+
+def table() -> dict[str, Row]:
+  """Returns the rows of README's table by method."""
   text = (source_tree.ROOT / "README.md").read_text()
   rows = re.search(r"<!-- methods -->\n(.*?)<!-- /methods -->", text, re.S)
   assert rows is not None
-  found: dict[str, tuple[str, str]] = {}
+  found: dict[str, Row] = {}
   for line in rows[1].splitlines()[2:]:
-    names, _, hparams, sums = (cell.strip() for cell in line.split("|")[1:-1])
-    letters = sums.split(", ")
-    each = re.findall(r"`(\w+)`", names)
-    assert len(letters) in (1, len(each)), line
-    for place, name in enumerate(each):
+    names, _, *cells = (cell.strip() for cell in line.split("|")[1:-1])
+    for name in re.findall(r"`(\w+)`", names):
       assert name not in found, name
-      found[name] = (hparams, letters[min(place, len(letters) - 1)])
+      found[name] = Row(*cells)
   return found
 
 
@@ -36,8 +42,8 @@ def test_every_method_is_there_once():
 
 
 def test_hyperparameters_and_defaults_are_those_of_the_registry():
-  for name, (hparams, _) in table().items():
-    said = re.findall(r"`(\w+)` ([^,]+)", hparams)
+  for name, row in table().items():
+    said = re.findall(r"`(\w+)` ([^,]+)", row.hparams)
     declared = methods.hyperparameters(name)
     assert [n for n, _ in said] == list(declared), name
     for n, value in said:
@@ -48,5 +54,14 @@ def test_hyperparameters_and_defaults_are_those_of_the_registry():
 
 
 def test_sums_are_those_of_the_registry():
-  for name, (_, sums) in table().items():
-    assert sums == SUMS[methods.get(name).aggregations], name
+  for name, row in table().items():
+    assert row.sums == SUMS[methods.get(name).aggregations], name
+
+
+def test_factories_are_those_of_the_registry():
+  for name, row in table().items():
+    assert (row.factory == "yes") == bool(methods.METHODS[name].factory), name
+  factories = [m.factory for m in methods.METHODS.values() if m.factory]
+  assert set(factories) <= set(aggregators.__all__)
+  text = (source_tree.ROOT / "README.md").read_text()
+  assert f"({len(factories)} methods have one)" in text

@@ -178,6 +178,13 @@ class RunSpec(
     """Returns the run with some settings replaced."""
     return dataclasses.replace(self, **values)
 
+  def with_algorithm(self, algorithm: str) -> Self:
+    """Returns the run with another method, at its default hyperparameters."""
+    rate = None if self.has_own_server_step else self.server_learning_rate
+    return self.replace(
+      algorithm=algorithm, hparams={}, server_learning_rate=rate
+    )
+
   def differences(self, other: "RunSpec") -> dict[str, tuple[Value, Value]]:
     """Returns where another run differs in what decides results.
 

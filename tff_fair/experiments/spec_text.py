@@ -107,6 +107,10 @@ def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
     raise SpecError("task_options", str(error)) from error
 
 
+# Flags that name no experiment: another repetition is the same one.
+REPETITIONS = ("seed", "model_seed")
+
+
 def command(
   spec: RunSpec,
   output_dir: str | None = None,
@@ -123,6 +127,9 @@ def command(
       `None` or `True`, as by default, are left out.
   """
   values = texts(spec)
+  if values.keys() <= set(REPETITIONS):
+    # Flags that name no experiment train another one, the first look.
+    values = {"task": spec.task, **values}
   if output_dir is not None:
     values["output_dir"] = output_dir
   if workers:

@@ -6,6 +6,7 @@ from absl.testing import flagsaver
 
 from binaries import command_line
 from binaries.flags import run_flags
+from tests import source_tree
 from tff_fair.experiments import RunSpec, SpecError
 
 
@@ -15,8 +16,46 @@ def spec(*arguments):
     return run_flags.spec()
 
 
+FIRST_LOOK = RunSpec(
+  task="synthetic",
+  task_options={"test_fraction": 0.4},
+  algorithm="fedfv",
+  sampling="all",
+  total_rounds=50,
+  data_seed=0,
+)
+
+
 def test_without_flags_it_is_the_default_run():
   assert spec() == RunSpec()
+
+
+@pytest.mark.parametrize(
+  ("arguments", "expected", "baseline"),
+  [
+    ([], FIRST_LOOK, "fedavg"),
+    (["--seed=3"], FIRST_LOOK.replace(seed=3), "fedavg"),
+    (["--output_dir=run"], FIRST_LOOK, "fedavg"),
+    (["--baseline=none"], FIRST_LOOK, None),
+    (["--flagfile=binaries/flagfiles/synthetic.flags"], FIRST_LOOK, None),
+    (["--algorithm=adafed"], RunSpec(), None),
+    (["--task_option=num_clients=12"], None, None),
+    (["--algorithm=term", "--baseline=fedavg"], None, "fedavg"),
+  ],
+)
+def test_without_an_experiment_the_first_look_trains(
+  arguments, expected, baseline, monkeypatch
+):
+  monkeypatch.chdir(source_tree.ROOT)
+  with flagsaver.flagsaver():
+    flags.FLAGS(["train", *arguments])
+    assert run_flags.baseline() == baseline
+    run_flags.take_first_look()
+    found = run_flags.spec()
+  assert (found == FIRST_LOOK.replace(seed=found.seed)) == (
+    expected not in (None, RunSpec())
+  )
+  assert expected in (None, found)
 
 
 def test_every_setting_has_a_flag_with_its_default():
@@ -24,7 +63,15 @@ def test_every_setting_has_a_flag_with_its_default():
   fields = RunSpec.fields()
   assert {**values, **{n: f.default for n, f in fields.items()}} == values
   assert values.keys() - fields.keys() == {
-    *("task_option", "hparam", "output_dir", "wandb", "workers", "list"),
+    *(
+      "task_option",
+      "hparam",
+      "output_dir",
+      "baseline",
+      "wandb",
+      "workers",
+      "list",
+    ),
     *("compilation_cache", "round_timeout", "worker_data"),
     *("engine", "scheduler", "dask_workers", "straggler_timeout"),
   }

@@ -74,3 +74,17 @@ def test_errors_are_in_units_of_the_label_with_r2_below():
     *("best", "5", "%", "40.00", "relative", "std", "0.1846"),
   ]
   assert last == "R²: mean 0.2500, median 0.5000, lowest -0.1250"
+
+
+def test_the_gain_is_of_the_worst_clients():
+  mine, theirs = (
+    {"test_accuracy": metrics.fairness_summary(values)}
+    for values in (ACCURACIES, [0.0, *ACCURACIES[1:]])
+  )
+  assert fairness_table.gain(mine, theirs, "FedAvg") == (
+    "The worst 10 % of the clients get 10 %; with FedAvg 0 %."
+  )
+  errors = {"test_rmse": metrics.error_summary([40.0, 63.0])}
+  assert fairness_table.gain(errors, errors, "FedAvg") == (
+    "The worst 10 % of the clients have an RMSE of 63.00; with FedAvg 63.00."
+  )

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from tff_fair.experiments import scores, spread_noise
+from tff_fair.experiments import coefficient_change, scores, spread_noise
 from tff_fair.experiments.scores import Score
 
 # Each column of the table: titles, names of the summary.
@@ -54,7 +54,8 @@ def describe(summary: Mapping[str, Any]) -> str:
 
   Returns:
     A title, the fairness table, and the noise in the spread where it is known;
-    where clients attack, the same of the honest ones alone.
+    where clients attack, the same of the honest ones alone. Where the method
+    hardly changed the clients' weights, a sentence that says so.
   """
   score = _score(summary)
   text = (
@@ -67,7 +68,38 @@ def describe(summary: Mapping[str, Any]) -> str:
       f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
       f"{_results(honest, score)}{_noise(honest)}"
     )
+  if hardly := coefficient_change.sentence(summary):
+    text += f"\n\n{_filled(hardly)}"
   return text
+
+
+def gain(
+  summary: Mapping[str, Any], baseline: Mapping[str, Any], name: str
+) -> str:
+  """Returns what the worst clients have of a method, and of a baseline.
+
+  Args:
+    summary: `Run.summary` of a finished run.
+    baseline: That of another run, of the same task.
+    name: How to call the other one.
+
+  Returns:
+    "The worst 10 % of the clients get 35 %; with FedAvg 0 %."
+  """
+  score = _score(summary)
+  key = f"test_{score.name}"
+  mine, theirs = (found[key]["worst_10"] for found in (summary, baseline))
+  # Of percents, the whole ones are enough.
+  text = _whole if score is scores.ACCURACY else score.number
+  get = "get" if score.higher_is_better else f"have an {score.noun} of"
+  return (
+    f"The worst 10 % of the clients {get} {text(mine)}; with {name} "
+    f"{text(theirs)}."
+  )
+
+
+def _whole(share: float) -> str:
+  return f"{100 * share:.0f} %"
 
 
 def _score(summary: Mapping[str, Any]) -> Score:
@@ -124,7 +156,11 @@ def _noise(summary: Mapping[str, Any]) -> str:
   if not (noise := summary.get(spread_noise.KEY)):
     return ""
   told = spread_noise.sentence(summary["test_accuracy"]["std"], noise)
-  return "\n\n" + textwrap.fill(told, _WIDTH, break_on_hyphens=False)
+  return f"\n\n{_filled(told)}"
+
+
+def _filled(text: str) -> str:
+  return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
 
 
 def _format(name: str, value: float, score: Score) -> str:

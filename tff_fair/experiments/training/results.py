@@ -13,10 +13,15 @@ import tasks
 from tasks import label_noise
 from tasks.cuts import label_histogram
 from tff_fair import files, privacy
-from tff_fair.experiments import spread_noise, spreadsheets
+from tff_fair.experiments import (
+  coefficient_change,
+  spread_noise,
+  spreadsheets,
+)
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score
+from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   plots,
   private_rounds,
@@ -33,6 +38,7 @@ def write(
   folder: RunFolder,
   task: tasks.Task,
   *,
+  spec: RunSpec | None = None,
   selection: Selection | None = None,
   attackers: Sequence[int] = (),
   dp: privacy.DifferentialPrivacy | None = None,
@@ -42,6 +48,7 @@ def write(
   Args:
     folder: The folder with the tables of all rounds.
     task: Knows the clients' names and numbers of examples.
+    spec: The run; without it, nothing is said of its coefficients.
     selection: Knows the best evaluation, if somebody asked for it.
     attackers: The clients that attack.
     dp: The noise for differential privacy, if there was any.
@@ -82,6 +89,12 @@ def write(
   if dp is not None:
     summary[private_rounds.PRIVACY] = private_rounds.account(
       dp, num_clients=task.num_clients, rounds=rounds
+    )
+  if spec is not None:
+    summary[coefficient_change.KEY] = coefficient_change.of_run(
+      spec,
+      tables.read_whole(folder.path, tables.COHORTS),
+      task.train.num_examples,
     )
   _write_labels(folder, task)
   for path in folder.path.glob("*.*"):

@@ -213,6 +213,7 @@ def _write_results(
   summary = results.write(
     folder,
     plan.task,
+    spec=spec,
     selection=plan.selection,
     attackers=plan.attackers,
     dp=plan.dp,
