@@ -3,8 +3,8 @@
 Methods that aim at uniform performance across clients, each a TFF learning
 process built from federated computations, and the parts they are made of.
 
-TensorFlow tells of hardware that it has not found, and of each session. If it
-is imported after this package, it tells nothing, unless the user has set
+TensorFlow logs missing hardware, and each session. Where a program imports this
+package first, TensorFlow logs neither, unless the user has set
 TF_CPP_MIN_LOG_LEVEL.
 """
 

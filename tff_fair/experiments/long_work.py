@@ -1,8 +1,8 @@
 """Says how far a long piece of work is: clients done, time spent, time left.
 
-A worker tells when a client begins, not when it is done. Clients wait for one
-another: so many work at the same time, and the others of those that have begun
-are done.
+A worker reports when a client begins, not when it is done. A fixed number of
+clients work at the same time. So all that have begun are done, but for that
+many.
 """
 
 import dataclasses

@@ -110,7 +110,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     self.create_executor({})
 
   def _forget(self) -> None:
-    """Stops to tell the worker to drop what it keeps."""
+    """Sends the worker no more requests to drop values: they ended with it."""
     if isinstance(self._stub, stubs.LocalStub):
       self._stub.is_lost = True
       self._stub.close()

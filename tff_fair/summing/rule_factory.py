@@ -113,10 +113,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
   @property
   def sums_securely(self) -> bool:
-    """Whether no number of a client may leave it in the clear.
+    """Whether each number that a client sends goes into a secure sum.
 
-    `tff.aggregators.SumFactory` in the place of the secure sum says that it
-    may: it is for tests.
+    With `tff.aggregators.SumFactory` in the place of the secure sum, for tests,
+    they do not.
     """
     return self._aggregation == ways.SECURE and not isinstance(
       self._sum_factory, tff.aggregators.SumFactory

@@ -85,8 +85,8 @@ def _of_clients(
   if ids.size > MAX_CLIENTS:
     raise ArgumentError(
       "columns",
-      f"{task}: a column for each client is there for {MAX_CLIENTS} clients at "
-      f"most; leave {CLIENTS} out.",
+      f"{task}: a table has columns for {MAX_CLIENTS} clients at most; leave "
+      f"{CLIENTS} out.",
       value=CLIENTS,
     )
   names = {

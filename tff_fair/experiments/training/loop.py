@@ -126,7 +126,8 @@ def train(
   """Trains up to the last round, from the last saved one.
 
   A new run evaluates the model before training as well: that is round 0. It is
-  a point to compare with, never the best, nor one that wears out patience.
+  a point to compare with. It is never the best round, and early stopping does
+  not count it.
 
   Args:
     training: The rounds.

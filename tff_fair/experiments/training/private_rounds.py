@@ -14,9 +14,9 @@ SIMULATED = (
   "nothing here."
 )
 _ASSUMPTION = (
-  "Of the trained models alone, for who knows neither cohorts nor seed: "
-  "cohorts of fixed size, drawn uniformly without replacement; neighbours "
-  "differ in the data of one client."
+  "An attacker sees the trained models, and neither the cohorts nor the seed. "
+  "Cohorts have a fixed size and are drawn uniformly without replacement; "
+  "neighbours differ in the data of one client."
 )
 
 

@@ -224,7 +224,7 @@ def _write_results(
 
 @contextlib.contextmanager
 def _advising(folder: RunFolder, spec: RunSpec) -> Iterator[None]:
-  """Has whatever ends a run too early say how to go on with it."""
+  """Adds to an error that ends a run how the user goes on with the run."""
   try:
     yield
   except interruption.Interrupted as interrupted:
