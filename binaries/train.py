@@ -1,7 +1,7 @@
 """Trains one fair algorithm on one task, and shows how fair the result is.
 
 Without flags it trains FedFV on Synthetic(1, 1) and FedAvg beside it, as
---flagfile=synthetic --baseline=fedavg does.
+--flagfile=synthetic_fedfv --baseline=fedavg does.
 """
 
 import functools

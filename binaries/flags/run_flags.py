@@ -16,7 +16,7 @@ from tff_fair.runtime import worker_addresses
 
 _SECONDS_TO_ANSWER = 2.0
 # What trains if the flags name no experiment, an included flagfile.
-_FIRST_LOOK = "synthetic"
+_FIRST_LOOK = "synthetic_fedfv"
 
 # Flags that give a mapping name by name, by the name of its field.
 _ASSIGNMENTS = {

@@ -81,14 +81,19 @@ def test_the_program_shows_the_entry_of_a_name(program, name):
   assert program("--seed=1", "--list", name, "--batch_size=3") == expected
 
 
-@pytest.mark.parametrize("words", [["--list=digit"], ["--list", "digit"]])
+@pytest.mark.parametrize("words", [["--list=xyz"], ["--list", "xyz"]])
 def test_an_unknown_name_is_one_line_with_the_names(program, words):
   outcome = program(*words)
   assert (outcome.status, outcome.stdout) == (2, "")
   (line,) = outcome.stderr.splitlines()
-  assert line.startswith("train: --list=digit: unknown name; the tasks are ")
+  assert line.startswith("train: --list=xyz: unknown name; the tasks are ")
   for name in NAMES:
     assert name in line
+
+
+def test_a_near_name_is_guessed(program):
+  (line,) = program("--list=digit").stderr.splitlines()
+  assert line == "train: --list=digit: unknown name; did you mean digits?"
 
 
 def test_a_word_after_the_name_is_still_a_mistake(program):

@@ -268,7 +268,7 @@ def test_clients_have_columns(program, tmp_path):
   run_folders.make(tmp_path / "many", [(1, [0.5] * 11)])
   status, _, err = program("many", "--columns=clients")
   assert status == 2
-  assert "--columns=clients: digits, 11 clients: a column for each" in err
+  assert "--columns=clients: digits, 11 clients: a table has columns for" in err
 
 
 @pytest.mark.usefixtures("runs")

@@ -13,6 +13,7 @@ PAPERS = ("adafed", "adafedadam", "fedfv", "fedmgda_plus", "semi_vred")
 # Experiments of our own.
 OTHERS = (
   "attacks_and_defences",
+  "first_look",
   *(f"since_2021_{task}" for task in ("digits", "fashion_mnist", "synthetic")),
 )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -38,16 +39,39 @@ def check() -> None:
     return
   for title, module in [*sys.modules.items()]:
     if title.partition(".")[0] in _PACKAGES:
+      found = [*_values(vars(module))]
+      known = _checked.get(title, [])
+      if len(found) == len(known) and all(map(operator.is_, found, known)):
+        continue
       for name in _foreign(vars(module)):
         raise TypeError(f"{title}.{name} may stand for anything.")
+      _checked[title] = found
+
+
+# What names of modules and their classes stood for when they were checked.
+_checked: dict[str, list[Any]] = {}
+
+
+def _values(namespace: Mapping[str, Any]) -> Iterator[Any]:
+  """Yields what names of a module and of its classes stand for."""
+  for value in [*namespace.values()]:
+    yield value
+    if _is_class_of(namespace, value):
+      yield from _values(vars(value))
+
+
+def _is_class_of(namespace: Mapping[str, Any], value: Any) -> bool:
+  """Returns whether a value is a class that a module defines."""
+  return isinstance(value, type) and (
+    value.__module__ == namespace.get("__name__")
+  )
 
 
 def _foreign(namespace: Mapping[str, Any]) -> Iterator[str]:
   """Yields names of a module or class that stand for functions of a user."""
   for name, value in [*namespace.items()]:
-    if isinstance(value, type):
-      if value.__module__ == namespace.get("__name__"):
-        yield from (f"{name}.{member}" for member in _foreign(vars(value)))
+    if _is_class_of(namespace, value):
+      yield from (f"{name}.{member}" for member in _foreign(vars(value)))
     elif any(map(_is_foreign, _functions(value))):
       yield name
 

@@ -60,6 +60,11 @@ def replace(
   former.close()
 
 
+def keep() -> contextlib.ExitStack:
+  """Leaves the context open when another one is chosen; returns its end."""
+  return _current.pop_all()
+
+
 def use() -> bool:
   """Makes it the default of this thread; returns whether there is one."""
   if _is_chosen():

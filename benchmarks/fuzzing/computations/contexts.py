@@ -70,7 +70,7 @@ class _Side:
     self._open()
     self._context = tff.framework.get_context_stack().current
     # The next one to open closes it no more.
-    self._opened = chosen_context._current.pop_all()
+    self._opened = chosen_context.keep()
     self._thread = concurrent.futures.ThreadPoolExecutor(1)
 
   def call(

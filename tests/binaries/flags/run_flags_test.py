@@ -37,7 +37,7 @@ def test_without_flags_it_is_the_default_run():
     (["--seed=3"], FIRST_LOOK.replace(seed=3), "fedavg"),
     (["--output_dir=run"], FIRST_LOOK, "fedavg"),
     (["--baseline=none"], FIRST_LOOK, None),
-    (["--flagfile=binaries/flagfiles/synthetic.flags"], FIRST_LOOK, None),
+    (["--flagfile=binaries/flagfiles/synthetic_fedfv.flags"], FIRST_LOOK, None),
     (["--algorithm=adafed"], RunSpec(), None),
     (["--task_option=num_clients=12"], None, None),
     (["--algorithm=term", "--baseline=fedavg"], None, "fedavg"),
