@@ -42,14 +42,16 @@ def test_each_method_is_spelled_in_a_way_of_its_own():
 
 
 @pytest.mark.parametrize("name", ["fedawg", "qfedag"])
-def test_a_guess_stands_in_the_place_of_the_list(name):
+def test_a_guess_stands_before_the_list(name):
   for raised, call in (
     (checks.OptionError, lambda: algorithms.hyperparameters(name)),
     (SpecError, lambda: RunSpec(algorithm=name)),
   ):
     with pytest.raises(raised, match=r"did you mean q?fedavg") as error:
       call()
-    assert "aaggff_d" not in str(error.value)
+    assert str(error.value).index("did you mean") < str(error.value).index(
+      "valid"
+    )
 
 
 def test_all_names_are_listed_where_nothing_is_similar():

@@ -32,21 +32,27 @@ def guesses(name: str, known: Iterable[str]) -> list[str]:
   return [other for spelling in near for other in by_spelling[spelling]]
 
 
-def advice(name: str, known: Iterable[str], what: str) -> str:
+def advice(
+  name: str, known: Iterable[str], what: str, *, always_all: bool = False
+) -> str:
   """Returns what to say of a name that there is not.
 
   Args:
     name: The name.
     known: Those that there are.
     what: What they are called, in the plural.
+    always_all: Whether to name all of them beside a guess, too.
 
   Returns:
     What it may mean; where nothing is similar, all names.
   """
   known = list(known)
+  guess = ""
   if near := guesses(name, known):
-    return f"did you mean {' or '.join(near)}?"
-  return f"valid {what}: {', '.join(known) or 'none'}."
+    guess = f"did you mean {' or '.join(near)}?"
+  if guess and not always_all:
+    return guess
+  return f"{guess} valid {what}: {', '.join(known) or 'none'}.".lstrip()
 
 
 def _plain(name: str) -> str:

@@ -106,7 +106,7 @@ def check_names(
   if unknown := [name for name in names if name not in valid]:
     raise ValueError(
       f"unknown {what} {', '.join(map(repr, unknown))}; "
-      f"{spelling.advice(unknown[0], valid, f'{what}s')}"
+      f"{spelling.advice(unknown[0], valid, f'{what}s', always_all=True)}"
     )
 
 

@@ -114,7 +114,7 @@ def understood(name: str) -> str:
 
 def unknown(name: str) -> str:
   """Returns what to say of a name that means no method."""
-  advice = spelling.advice(name, METHODS, "algorithms")
+  advice = spelling.advice(name, METHODS, "algorithms", always_all=True)
   return f"unknown algorithm {name!r}; {advice}"
 
 

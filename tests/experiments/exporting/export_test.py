@@ -248,7 +248,7 @@ def test_a_card_says_what_a_reader_needs(run, tmp_path):
     ("m.keras", {"format": "onnx"}, "unknown; valid: keras"),
     ("m.keras", {"format": "tflite"}, "name it m.tflite"),
     ("model", {"format": "keras"}, "name it model.keras"),
-    ("m.keras", {"client": "client_77"}, "no such client; the nearest"),
+    ("m.keras", {"client": "client_77"}, "no such client; did you mean"),
     ("m.keras", {"client": "a", "all_clients": True}, "leave it out"),
     ("taken.keras", {}, "taken.keras: exists already"),
     ("folder", {}, "folder: exists already"),
