@@ -135,7 +135,7 @@ def rows(
   sizes: Sequence[int],
   gain: float = 0.0,
 ) -> Iterator[tuple[tuple[int, int, int], Mapping[str, tuple[float, ...]]]]:
-  """Simulates; each row has draws of its own, whatever the others are.
+  """Simulates; each row has the same draws, with or without the others.
 
   Yields:
     The numbers of seeds, clients and test examples, and the shares of each

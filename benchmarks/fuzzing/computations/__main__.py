@@ -12,7 +12,7 @@ for text in sys.argv[1:]:
     for case in drawing.of_seed(int(text), pathlib.Path(folder), both):
       try:
         print(f"{case.name}: {case.run().value}")
-      # Whatever escapes is told.
+      # The report names each error that escapes.
       except Exception as error:
         print(f"{case.name}: {getattr(error, 'way', type(error))}: {error}")
   both.close()
