@@ -55,7 +55,8 @@ class Browser:
     return _send(f"{self.url}/{command}", method, values)
 
   def open(self, url: str) -> None:
-    """Shows a page."""
+    """Shows a page, anew where it is shown already."""
+    self.send("url", url="about:blank")
     self.send("url", url=url)
 
   def run(self, script: str) -> Any:

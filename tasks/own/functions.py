@@ -259,7 +259,7 @@ def _module_or_error(
 def _forget_neighbours(path: pathlib.Path) -> None:
   """Has a file that changed import its neighbours anew: they may have, too."""
   files = {str(file) for file in sources.files(path)}
-  for title, module in list(sys.modules.items()):
+  for title, module in sys.modules.copy().items():
     file = getattr(module, "__file__", None)
     if file in files and title != "__main__":
       del sys.modules[title]

@@ -1,10 +1,8 @@
 """Tests of what Linux tells of a process."""
 
 import os
-import socket
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -21,17 +19,28 @@ def test_memory_grows_with_what_a_process_holds():
 
 
 def test_a_thread_and_a_socket_count():
-  threads = process_status.num_threads(SELF)
-  sockets = process_status.num_sockets(SELF)
-  ended = threading.Event()
-  thread = threading.Thread(target=ended.wait)
-  with socket.socket():
-    thread.start()
-    assert process_status.num_threads(SELF) == threads + 1
-    assert process_status.num_sockets(SELF) == sockets + 1
-    ended.set()
-    thread.join()
-  assert process_status.num_sockets(SELF) == sockets
+  program = """
+import socket, sys, threading
+held = socket.socket() if sys.argv[1] == "more" else None
+if held:
+  threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+  found = {}
+  for kind in ("less", "more"):
+    with subprocess.Popen(
+      [sys.executable, "-c", program, kind],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+    ) as process:
+      assert process.stdout.readline() == b"ready\n"
+      found[kind] = [
+        process_status.num_threads(process.pid),
+        process_status.num_sockets(process.pid),
+      ]
+      process.stdin.close()
+  assert found["more"] == [number + 1 for number in found["less"]]
 
 
 def test_processor_time_is_that_of_the_kernel():

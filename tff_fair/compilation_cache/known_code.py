@@ -48,7 +48,7 @@ def has_others() -> bool:
     return True  # A console, or `python -c`.
   return not all(
     is_known(file)
-    for name, module in [*sys.modules.items()]
+    for name, module in sys.modules.copy().items()
     if (file := getattr(module, "__file__", None)) is not None
     and not name.startswith(_GENERATED)
   )

@@ -37,7 +37,7 @@ def check() -> None:
   """
   if not known_code.has_others():
     return
-  for title, module in [*sys.modules.items()]:
+  for title, module in sys.modules.copy().items():
     if title.partition(".")[0] in _PACKAGES:
       found = [*_values(vars(module))]
       known = _checked.get(title, [])
