@@ -1,9 +1,14 @@
 """Calls from threads, coroutines and forks, and after errors and switches."""
 
 import asyncio
+import collections
 import concurrent.futures
+import itertools
 import os
 import select
+import signal
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -114,6 +119,46 @@ def test_an_error_leaves_the_next_call_as_it_was():
 
 
 @pytest.mark.usefixtures("local")
+def test_an_interrupted_call_leaves_the_next_one_as_it_was():
+  def wait(x):
+    def step(i, x):
+      return i + 1, tf.sin(x)
+
+    return tf.while_loop(lambda i, _: i < 10**5, step, (0, x))[1]
+
+  waiting = tff.tensorflow.computation(wait, np.float32)
+
+  @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+  def long(values):
+    return tff.federated_sum(tff.federated_map(waiting, values))
+
+  assert total_of_positive([1.0, 2.0]) == 3
+  timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+  timer.start()
+  with pytest.raises(KeyboardInterrupt):
+    collections.deque(map(long, itertools.repeat([1.0] * 8)))
+  assert total_of_positive([1.0, 2.0]) == 3
+  assert total(datasets(1, 2)) == 5
+
+
+@pytest.mark.usefixtures("local")
+@pytest.mark.filterwarnings(
+  "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)
+def test_the_end_of_a_thread_is_not_that_of_the_worker():
+  def compute():
+    runtime.use_default()
+    found.append(mean([1.0, 2.0]))
+    sys.exit(1)
+
+  found: list[float] = []
+  thread = threading.Thread(target=compute)
+  thread.start()
+  thread.join()
+  assert [*found, mean([3.0, 4.0])] == [1.5, 3.5]
+
+
+@pytest.mark.usefixtures("local")
 def test_values_and_data_outlive_contexts():
   data = datasets(1, 2)
   value = total(data)
@@ -127,15 +172,13 @@ def test_values_and_data_outlive_contexts():
     assert mean([value, value]) == value
 
 
-@pytest.mark.usefixtures("local")
-def test_a_fork_leaves_the_worker_to_its_parent():
-  assert total(datasets(1)) == 2
+def in_a_child(work):
+  """Returns the text that a function returns or raises in a forked child."""
   reading, writing = os.pipe()
   child = os.fork()
   if child == 0:
     try:
-      mean([1.0, 2.0])
-      os.write(writing, b"computed")
+      os.write(writing, str(work()).encode())
     except BaseException as error:
       os.write(writing, str(error).encode())
     os._exit(0)
@@ -146,5 +189,19 @@ def test_a_fork_leaves_the_worker_to_its_parent():
       os.kill(child, 9)
     os.waitpid(child, 0)
     assert ready, "The child hangs."
-    assert b"forked from" in answers.read()
+    return answers.read().decode()
+
+
+@pytest.mark.usefixtures("local")
+def test_a_fork_leaves_the_worker_to_its_parent():
+  assert total(datasets(1)) == 2
+  assert "forked from" in in_a_child(lambda: mean([1.0, 2.0]))
+  assert total(datasets(3)) == 4
+
+
+@pytest.mark.usefixtures("local")
+def test_a_forked_child_has_no_worker_of_its_own():
+  """In it, gRPC fails, hangs, or ends the process."""
+  assert total(datasets(1)) == 2
+  assert "forked from" in in_a_child(runtime.use_local)
   assert total(datasets(3)) == 4

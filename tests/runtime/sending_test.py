@@ -207,9 +207,10 @@ def test_rounds_leave_nothing_in_the_worker():
       return int(pages.read().split()[1]) * resource.getpagesize()
 
   weights, seen = np.zeros(size, np.float32), []
-  for _ in range(20):
+  for _ in range(40):
     weights, number = step(weights, [np.float32(1)] * num_clients)
     assert number == num_clients
     seen.append(resident_bytes())
-  assert weights[-1] == 20.0
-  assert seen[-1] - seen[9] < 5 * num_clients * weights.nbytes
+  assert weights[-1] == 40.0
+  # The heap fills up to its size; half of what the last 20 rounds collected.
+  assert seen[-1] - seen[19] < 10 * num_clients * weights.nbytes

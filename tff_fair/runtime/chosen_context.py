@@ -169,10 +169,7 @@ class _OfParent(tff.framework.SyncContext):
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     del comp, arg
-    raise RuntimeError(
-      "The worker belongs to the process that this one was forked from. Call "
-      "tff_fair.runtime.use_local() here for another one."
-    )
+    raise RuntimeError(connections.FORKED)
 
 
 def _forget() -> None:

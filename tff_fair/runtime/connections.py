@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -38,6 +39,14 @@ NO_WORKERS = (
   "There are no workers to compute with: they were stopped, or replaced in "
   "another thread. Call `tff_fair.runtime.use_local` or `use_workers`."
 )
+
+FORKED = (
+  "This process was forked from one that had a worker, and gRPC's connections "
+  'do not survive that. Start it with multiprocessing\'s "spawn", or fork '
+  "before the first call of `tff_fair.runtime.use_local`."
+)
+# The processes that connected: this one, and those that it was forked from.
+_connected: set[int] = set()
 
 # An executor takes eight threads and over 1 MB of the worker.
 _MAX_EXECUTORS = 16
@@ -84,6 +93,9 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       self.create_executor({})
 
   def _connect(self, address: str, process: workers.Worker | None) -> None:
+    _connected.add(os.getpid())
+    if len(_connected) > 1:
+      raise RuntimeError(FORKED)
     self._address = address
     self._process = process
     self._executors: dict[int, tff.framework.RemoteExecutor] = {}
