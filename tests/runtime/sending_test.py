@@ -214,3 +214,29 @@ def test_rounds_leave_nothing_in_the_worker():
   assert weights[-1] == 40.0
   # The heap fills up to its size; half of what the last 20 rounds collected.
   assert seen[-1] - seen[19] < 10 * num_clients * weights.nbytes
+
+
+@pytest.mark.parametrize("id_dtype", [np.int64, None])
+def test_data_of_another_type_is_named_with_the_way_to_make_it(id_dtype):
+  """What TFF's own data, or a table that is not batched, looks like."""
+  runtime.use_local()
+  batch_type = tff.StructType(
+    [tff.TensorType(np.float32, [None, 2]), tff.TensorType(np.int32, [None])]
+  )
+  element = tff.StructType([id_dtype, batch_type]) if id_dtype else batch_type
+
+  @tff.federated_computation(
+    tff.FederatedType(tff.SequenceType(element), tff.CLIENTS)
+  )
+  def take(data):
+    return data
+
+  examples = tf.data.Dataset.from_tensor_slices(
+    (np.zeros([3, 2]), np.zeros([3], np.int32))
+  )
+  way = "client_dataset" if id_dtype else "tf.cast"
+  for data, found in ((examples, "('float64[2]', 'int32')"), ((), "tuple")):
+    with pytest.raises(TypeError) as caught:
+      take([data])
+    for part in (str(element), found, way):
+      assert part in str(caught.value)

@@ -120,7 +120,7 @@ def to_native(comp: tff.Computation) -> tff.Computation:
 def in_the_clear(comp: tff.Computation) -> tff.Computation:
   """Returns a computation as `compile_now` does, secure sums in the clear."""
   if isinstance(comp, NativeComputation):
-    return comp
+    return compile_now(comp)  # It had none when it was compiled.
   return to_native(
     tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
   )

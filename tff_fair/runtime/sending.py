@@ -7,9 +7,11 @@ each level. For a state of some megabytes, these copies take most of the time.
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.runtime import admission, private_tff
@@ -197,4 +199,35 @@ def _write_graph(message: executor_pb2.Value, value: Any) -> None:
 def _write_by_tff(
   message: executor_pb2.Value, value: Any, type_spec: tff.Type
 ) -> None:
-  message.CopyFrom(tff.framework.serialize_value(value, type_spec)[0])
+  try:
+    message.CopyFrom(tff.framework.serialize_value(value, type_spec)[0])
+  except TypeError as error:
+    if not isinstance(type_spec, tff.SequenceType):
+      raise
+    raise TypeError(_expected_data(value, type_spec.element)) from error
+
+
+def _expected_data(value: Any, expected: tff.Type) -> str:
+  """Returns a sentence about a value that is no dataset of the right type."""
+  found = f"{type(value).__name__}: {reprlib.repr(value)}"
+  if isinstance(value, tf.data.Dataset):
+    found = f"one of {tf.nest.map_structure(_in_short, value.element_spec)}"
+  advice = "Batch it with `.batch`, and cast its arrays with tf.cast."
+  if isinstance(expected, tff.StructType):
+    members = [*tff.structure.iter_elements(expected)]
+    if len(members) == 2 and members[0] == (None, tff.TensorType(np.int64)):
+      advice = (
+        "Make it with tff_fair.client_dataset(client_id, batches), where "
+        f"`batches` has elements of type {members[1][1]}."
+      )
+  return (
+    "Expected the data of a client as a tf.data.Dataset with elements of type "
+    f"{expected}, found {found}. {advice}"
+  )
+
+
+def _in_short(spec: tf.TypeSpec) -> str:
+  """Returns a type in the notation of TFF, where it has one."""
+  if not isinstance(spec, tf.TensorSpec) or spec.shape.rank is None:
+    return str(spec)
+  return str(tff.TensorType(spec.dtype.as_numpy_dtype, spec.shape))
