@@ -9,8 +9,6 @@ other data in TFF's format, `texts` makes numbers of words and characters,
 needs it, and options are known without it.
 """
 
-import types
-
 from tasks.client_source import ClientSource
 from tasks.data_error import DataError
 from tasks.from_client_data import from_client_data
@@ -34,7 +32,6 @@ from tasks.registry import (
   short_name,
 )
 from tasks.task import Objective, Split, Task
-from tff_fair import moved as _moved
 
 __all__ = [
   "ClientSource",
@@ -65,5 +62,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> types.ModuleType:
-  return _moved.load(f"tasks.{name}")
+def __dir__() -> list[str]:
+  return __all__

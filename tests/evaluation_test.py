@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
-from tff_fair import evaluation, types
+from tff_fair import client_dataset, evaluation
 
 MODELS: dict[str, Any] = {
   "functional": small_problem.functional_model(),
@@ -184,5 +184,5 @@ def test_data_without_ids_does_not_fit_the_type():
   dataset = tf.data.Dataset.from_tensors(small_problem.client_arrays()[3])
   with pytest.raises(TypeError):
     build()(weights(), [dataset])
-  fitting = types.client_dataset(3, dataset)
+  fitting = client_dataset(3, dataset)
   assert build()(weights(), [fitting])["client_id"] == 3

@@ -61,13 +61,11 @@ LAYERS = {
   "tff_fair.kernels": Layer(packages=TF),
   "tff_fair.tracing": Layer(packages=TF),
   "tff_fair.client_data": Layer(packages=TF),
-  "tff_fair.types": Layer(
-    ("tff_fair.client_data", "tff_fair.hyperparameters"), TF
-  ),
+  "tff_fair.types": Layer(("tff_fair.hyperparameters",), TF),
   "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
   "tff_fair.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
-    ("tff_fair.phases", "tff_fair.version"),
+    ("tff_fair.phases", "tff_fair.rooms", "tff_fair.version"),
     (*TFF, "grpc", "distributed"),
   ),
   "tff_fair.compilation_cache": Layer(("tff_fair.runtime",), TFF),
@@ -99,7 +97,14 @@ LAYERS = {
     ("tff_fair.client_works", "tff_fair.phases", "tff_fair.summing"), TFF
   ),
   "tff_fair.composition": Layer(
-    (*MACHINERY, *PARTS, "tff_fair.optimizers", "tff_fair.phased_rounds"), TFF
+    (
+      *MACHINERY,
+      *PARTS,
+      "tff_fair.optimizers",
+      "tff_fair.phased_rounds",
+      "tff_fair.rooms",
+    ),
+    TFF,
   ),
   "tff_fair.methods": Layer(
     (
@@ -113,11 +118,10 @@ LAYERS = {
     TF,
   ),
   # The public faces: names only, which `tff_fair.methods` loads.
-  "tff_fair.moved": Layer(("tff_fair.spelling",)),
+  "tff_fair.rooms": Layer(("tff_fair.spelling",)),
   "tff_fair.version": Layer(),
-  "tff_fair.aggregators": Layer(("tff_fair.methods", "tff_fair.moved")),
-  "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.moved")),
-  "tff_fair.rules": Layer(("tff_fair.methods", "tff_fair.moved")),
+  "tff_fair.aggregators": Layer(("tff_fair.methods", "tff_fair.rooms")),
+  "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.rooms")),
   "tff_fair.experiments": Layer(
     ("tff_fair", "tasks"),
     (*WITHOUT_FLAGS, "tensorflow_probability", *EVENTS, *EXTRAS),
@@ -126,7 +130,6 @@ LAYERS = {
   "tasks": Layer(
     (
       "tff_fair.files",
-      "tff_fair.moved",
       "tff_fair.parsing",
       "tff_fair.spelling",
       "tff_fair.typed_values",
@@ -257,7 +260,7 @@ def test_a_violation_is_seen(module, statement):
     ("tff_fair.experiments.spec", "from tff_fair import algorithms, metrics"),
     ("tff_fair.experiments.runs", "import pandas as pd, tasks"),
     ("tff_fair", "from tff_fair import algorithms"),
-    ("tasks.digits", "from tff_fair.types import client_dataset"),
+    ("tasks.digits", "from tff_fair.types import ClientSignals"),
     ("tasks.digits", "from sklearn import datasets"),
     ("binaries.train", "import tasks, tff_fair"),
   ],

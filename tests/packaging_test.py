@@ -161,7 +161,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel):
     path.relative_to(ROOT).as_posix()
     for package in PACKAGES
     for path in (ROOT / package).rglob("*")
-    if path.suffix in (".py", ".css", ".js", ".toml")
+    if path.suffix in (".py", ".pyi", ".css", ".js", ".toml")
     or "flagfiles" in path.parent.parts
   }
   expected.add("tff_fair/py.typed")

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import types
+from tff_fair import client_dataset
 
 NUM_FEATURES = 5
 NUM_CLASSES = 3
@@ -43,7 +43,7 @@ def whole(client_id: int, arrays=None) -> tf.data.Dataset:
   """A client's data as one element, for processes built with a batch size."""
   if arrays is None:
     arrays = client_arrays()[client_id]
-  return types.client_dataset(client_id, tf.data.Dataset.from_tensors(arrays))
+  return client_dataset(client_id, tf.data.Dataset.from_tensors(arrays))
 
 
 def not_a_number(client_id: int) -> tf.data.Dataset:
@@ -60,7 +60,7 @@ def empty(client_id: int) -> tf.data.Dataset:
 def batched(client_id: int, batch_size: int = BATCH_SIZE) -> tf.data.Dataset:
   """A client's data in minibatches, for processes built without a size."""
   arrays = client_arrays()[client_id]
-  return types.client_dataset(
+  return client_dataset(
     client_id, tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size)
   )
 

@@ -58,14 +58,18 @@ if typing.TYPE_CHECKING:
     summing,
     types,
   )
-  from tff_fair.types import ClientSignals, client_dataset
+  from tff_fair.client_data import client_dataset
+  from tff_fair.types import ClientSignals
 else:
-  _TYPES = ("ClientSignals", "client_dataset")
+  _PLACES = {
+    "ClientSignals": "tff_fair.types",
+    "client_dataset": "tff_fair.client_data",
+  }
 
   def __getattr__(name: str) -> object:
     """Imports TensorFlow, which takes seconds, only for what is built on it."""
-    if name in _TYPES:
-      return getattr(importlib.import_module("tff_fair.types"), name)
+    if name in _PLACES:
+      return getattr(importlib.import_module(_PLACES[name]), name)
     if name == "__version__":
       return importlib.import_module("tff_fair.version").find()
     if name in __all__:
@@ -93,3 +97,7 @@ __all__ = [
   "summing",
   "types",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

@@ -16,9 +16,6 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import tensorflow as tf
 
 from tff_fair import hyperparameters
-from tff_fair.client_data import (
-  client_dataset as client_dataset,  # noqa: PLC0414  # Its old name.
-)
 
 # What `tf.nest` takes: weights, updates, states.
 TensorStructure: TypeAlias = (
@@ -26,7 +23,7 @@ TensorStructure: TypeAlias = (
 )
 
 # In the place of a signal that a rule has not asked for: reading it fails.
-_NOT_ASKED_FOR: tf.Tensor = None
+_NOT_ASKED_FOR: Any = None
 
 
 class ClientSignals(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import types
+from tff_fair import client_dataset
 from tff_fair.client_works import batches, example_files
 
 SPEC = (
@@ -115,7 +115,7 @@ def test_a_client_is_the_same_in_a_file_and_in_messages(spec, tmp_path):
   datasets = [
     make(7, 4, places),
     make(8, 3, places),  # The first one is as it was.
-    types.client_dataset(7, tf.data.Dataset.from_tensors(examples)),
+    client_dataset(7, tf.data.Dataset.from_tensors(examples)),
   ]
   data_type = batches.data_type(spec)
 

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.client_works import local_work
-from tff_fair import client_works, evaluation, types
+from tff_fair import client_dataset, client_works, evaluation
 
 ARRAYS = small_problem.client_arrays()
 NAMED_SPEC = collections.OrderedDict(
@@ -61,7 +61,7 @@ def data(client_id=31, *, named=False, labels=None):
   x, y = ARRAYS[client_id]
   y = y if labels is None else labels
   examples = collections.OrderedDict(x=x, y=y) if named else (x, y)
-  return types.client_dataset(client_id, tf.data.Dataset.from_tensors(examples))
+  return client_dataset(client_id, tf.data.Dataset.from_tensors(examples))
 
 
 def run(model_fn, dataset, **settings):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_fair import types
+from tff_fair import client_dataset, types
 from tff_fair.client_works import batches, training_phases
 
 LARGE = 2**40 + 1
@@ -55,7 +55,7 @@ def test_only_training_tells_how_many_steps_it_took():
 
 def test_the_id_of_data_in_any_form():
   examples = tf.data.Dataset.from_tensors((tf.zeros([3, 2]), tf.zeros([3])))
-  data = types.client_dataset(LARGE, examples)
+  data = client_dataset(LARGE, examples)
   assert batches.client_id_of(data) == LARGE
   assert batches.client_id_of(data.take(0)) == 0
   assert batches.client_id_of([(LARGE, None), (LARGE, None)]) == LARGE

@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.client_works import local_work
-from tff_fair import client_works, types
+from tff_fair import client_dataset, client_works, types
 
 IDS = small_problem.CLIENT_IDS
 ARRAYS = small_problem.client_arrays()
@@ -24,7 +24,7 @@ def elements(client_id, *sizes):
     tf.data.Dataset.from_tensors((x[end - size : end], y[end - size : end]))
     for size, end in zip(sizes, ends, strict=True)
   ]
-  return types.client_dataset(
+  return client_dataset(
     client_id, functools.reduce(lambda a, b: a.concatenate(b), parts)
   )
 

@@ -1,9 +1,7 @@
 """Aggregation factories: one per rule of a method, and one for any rule."""
 
-from typing import Any
-
-from tff_fair import moved
-from tff_fair.methods import METHODS, load
+from tff_fair import rooms
+from tff_fair.methods import METHODS
 
 _PLACES = {
   "Defence": "tff_fair.summing",
@@ -14,13 +12,4 @@ _PLACES = {
 }
 
 __all__ = list(_PLACES)
-
-
-def __getattr__(name: str) -> Any:
-  if name in _PLACES:
-    return load(_PLACES[name], name)
-  return moved.load(f"{__name__}.{name}", known=__all__)
-
-
-def __dir__() -> list[str]:
-  return [*globals(), *_PLACES]
+__getattr__, __dir__ = rooms.lazy(__name__, _PLACES)

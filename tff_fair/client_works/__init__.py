@@ -29,3 +29,7 @@ __all__ = [
   "num_epochs",
   "num_trained_examples",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

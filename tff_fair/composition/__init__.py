@@ -1,10 +1,12 @@
-"""Composes learning processes: what all methods share."""
+"""Composes learning processes: what all methods share.
 
-from tff_fair.composition.composing import (
-  check_keywords,
-  compose,
-  compose_client_work,
-)
+A method's file imports this package for its builder; the parts of a process are
+imported when one is built, so that a factory comes without them.
+"""
+
+import typing
+
+from tff_fair import rooms
 from tff_fair.composition.options import (
   BuildOptions,
   ComposeOptions,
@@ -15,12 +17,37 @@ from tff_fair.composition.options import (
   TrainingOptions,
   with_proximal_term,
 )
-from tff_fair.optimizers.checking import (
-  check_optimizer,
-  learning_rate,
-  server_optimizer_or_default,
-)
-from tff_fair.phased_rounds import Choice, LineSearch, Trials
+
+if typing.TYPE_CHECKING:
+  from tff_fair.composition.composing import (
+    check_keywords,
+    compose,
+    compose_client_work,
+  )
+  from tff_fair.optimizers.checking import (
+    check_optimizer,
+    learning_rate,
+    server_optimizer_or_default,
+  )
+  from tff_fair.phased_rounds import Choice, LineSearch, Trials
+else:
+  __getattr__, _ = rooms.lazy(
+    __name__,
+    {
+      **dict.fromkeys(
+        ("check_keywords", "compose", "compose_client_work"),
+        "tff_fair.composition.composing",
+      ),
+      **dict.fromkeys(
+        ("check_optimizer", "learning_rate", "server_optimizer_or_default"),
+        "tff_fair.optimizers.checking",
+      ),
+      **dict.fromkeys(
+        ("Choice", "LineSearch", "Trials"), "tff_fair.phased_rounds"
+      ),
+    },
+  )
+
 
 __all__ = [
   "BuildOptions",
@@ -41,3 +68,7 @@ __all__ = [
   "server_optimizer_or_default",
   "with_proximal_term",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

@@ -1,27 +1,27 @@
 """The options that methods take, and the types of what they hand on."""
 
+from __future__ import annotations
+
+import typing
 from collections.abc import Callable
 from typing import Required, TypeAlias, TypedDict
 
 import tensorflow_federated as tff
 
-from tff_fair import (
-  checks,
-  client_works,
-  learning_rate_decay,
-  privacy,
-  summing,
-)
-from tff_fair.client_works import local_model
+from tff_fair import checks, privacy, summing
 
-ModelFn: TypeAlias = local_model.ModelFn
+if typing.TYPE_CHECKING:
+  from tff_fair import client_works, learning_rate_decay
+  from tff_fair.client_works import local_model
+
+ModelFn: TypeAlias = "local_model.ModelFn"
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 LearningProcess: TypeAlias = tff.learning.templates.LearningProcess
 
 # From the type of the model's weights, and the decay of the learning rate, to a
 # finalizer for them.
 Finalizer: TypeAlias = Callable[
-  [tff.Type, learning_rate_decay.LearningRateDecay | None],
+  [tff.Type, "learning_rate_decay.LearningRateDecay | None"],
   tff.learning.templates.FinalizerProcess,
 ]
 

@@ -67,3 +67,7 @@ __all__ = [
   "search",
   "sweep",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

@@ -15,3 +15,7 @@ __all__ = [
   "build_certain_adam",
   "build_learning_rate",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

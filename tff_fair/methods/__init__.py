@@ -31,3 +31,7 @@ __all__ = [
   "unknown",
   "weighs_clients",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

@@ -34,3 +34,7 @@ __all__ = [
   "share_not_worse",
   "wilson_interval",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

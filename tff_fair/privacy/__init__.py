@@ -30,3 +30,7 @@ __all__ = [
   "dp",
   "epsilon",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

@@ -1,7 +1,8 @@
 """Where computations run: workers on this machine or on others."""
 
-import importlib
 import typing
+
+from tff_fair import rooms
 
 if typing.TYPE_CHECKING:
   from tff_fair.runtime.chosen_context import (
@@ -43,14 +44,14 @@ else:
     "workers": ("Worker", "worker_pids"),
     "workers_contexts": ("use_workers",),
   }
-
-  def __getattr__(name: str) -> object:
-    """Imports what a name needs."""
-    if name not in __all__:
-      raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = next(p for p, names in _PLACES.items() if name in names)
-    module = importlib.import_module(f"{__name__}.{place}")
-    return getattr(module, name)
+  __getattr__, _ = rooms.lazy(
+    __name__,
+    {
+      name: f"{__name__}.{module}"
+      for module, names in _PLACES.items()
+      for name in names
+    },
+  )
 
 
 __all__ = [
@@ -73,3 +74,7 @@ __all__ = [
   "use_workers",
   "worker_pids",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

@@ -22,3 +22,7 @@ __all__ = [
   "factory_of",
   "supported_aggregations",
 ]
+
+
+def __dir__() -> list[str]:
+  return __all__

@@ -1,0 +1,125 @@
+"""Writes the stubs of the rooms whose functions and classes are made.
+
+  python -m scripts.write_stubs
+
+Builders and factories get their keywords from the hyperparameters that rules
+declare. The stubs say them to type checkers and editors.
+"""
+
+import inspect
+import pathlib
+import typing
+from collections.abc import Iterator
+
+import tff_fair
+from tff_fair import aggregators, algorithms
+
+ROOT = pathlib.Path(tff_fair.__file__).parent
+
+_ALGORITHMS = '''\
+"""The methods; `scripts/write_stubs.py` writes this file."""
+
+from typing import Literal, Unpack
+
+from tff_fair.composition import (
+  BuildOptions,
+  LearningProcess,
+  ModelFn,
+  Optimizer,
+)
+from tff_fair.composition import compose as compose
+from tff_fair.composition import compose_client_work as compose_client_work
+from tff_fair.methods import Algorithm as Algorithm
+from tff_fair.methods import build as build
+from tff_fair.methods import get as get
+from tff_fair.methods import hyperparameters as hyperparameters
+from tff_fair.methods import names as names
+'''
+
+_AGGREGATORS = '''\
+"""Aggregation factories; `scripts/write_stubs.py` writes this file."""
+
+from typing import Literal, Unpack
+
+from tff_fair.summing import Defence as Defence
+from tff_fair.summing import FactoryOptions
+from tff_fair.summing import RuleFactory as RuleFactory
+from tff_fair.summing import TrimmedSumFactory as TrimmedSumFactory
+from tff_fair.summing import supported_aggregations as supported_aggregations
+'''
+
+
+def stubs() -> dict[pathlib.Path, str]:
+  """Returns the text of each stub by its file."""
+  return {
+    ROOT / "algorithms" / "__init__.pyi": "\n".join(
+      [_ALGORITHMS, *_builders()]
+    ),
+    ROOT / "aggregators" / "__init__.pyi": "\n".join(
+      [_AGGREGATORS, *_factories()]
+    ),
+  }
+
+
+def _builders() -> Iterator[str]:
+  for name in algorithms.__all__:
+    if name.startswith("build_"):
+      builder = getattr(algorithms, name)
+      lines = [
+        f"def {name}(",
+        "  model_fn: ModelFn,",
+        "  *,",
+        "  client_optimizer: Optimizer,",
+        *_hyperparameters(builder, indent=2),
+        "  **options: Unpack[BuildOptions],",
+        ") -> LearningProcess: ...",
+      ]
+      yield "\n".join(lines)
+
+
+def _factories() -> Iterator[str]:
+  for name in aggregators.__all__:
+    factory = getattr(aggregators, name)
+    if getattr(factory, "__base__", None) is aggregators.RuleFactory:
+      lines = [
+        f"class {name}(RuleFactory):",
+        "  def __init__(",
+        "    self,",
+        *(["    *,"] if (own := _hyperparameters(factory.__init__, 4)) else []),
+        *own,
+        "    **options: Unpack[FactoryOptions],",
+        "  ) -> None: ...",
+      ]
+      yield "\n".join(lines)
+
+
+def _hyperparameters(function: object, indent: int) -> list[str]:
+  parameters = inspect.signature(typing.cast(typing.Any, function)).parameters
+  return [
+    f"{' ' * indent}{p.name}: {_annotation(p.annotation)}{_default(p)},"
+    for p in parameters.values()
+    if p.kind is p.KEYWORD_ONLY and p.name != "client_optimizer"
+  ]
+
+
+def _annotation(annotation: object) -> str:
+  if isinstance(annotation, type):
+    return annotation.__name__
+  text = str(annotation).replace("typing.", "")
+  return text.replace("'", '"')
+
+
+def _default(parameter: inspect.Parameter) -> str:
+  if parameter.default is parameter.empty:
+    return ""
+  return f" = {parameter.default!r}".replace("'", '"')
+
+
+def main() -> None:
+  """Writes the files."""
+  for path, text in stubs().items():
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+  main()

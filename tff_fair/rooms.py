@@ -1,0 +1,27 @@
+"""Rooms of the package, whose names are imported when they are asked for."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tff_fair import spelling
+
+
+def lazy(
+  room: str, places: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+  """Returns the `__getattr__` and the `__dir__` of a room.
+
+  Args:
+    room: The name of the room's module.
+    places: The module that has each of its names.
+  """
+
+  def find(name: str) -> Any:
+    if name not in places:
+      near = " or ".join(spelling.guesses(name, places))
+      hint = f"; did you mean {near}?" if near else ""
+      raise AttributeError(f"module {room!r} has no attribute {name!r}{hint}")
+    return getattr(importlib.import_module(places[name]), name)
+
+  return find, lambda: sorted(places)
