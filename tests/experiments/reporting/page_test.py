@@ -97,14 +97,14 @@ def test_methods_without_some_data_are_named_where_they_are_missing(tmp_path):
   assert headings(root) == ALL
   notes = [words(note) for note in root.findall(".//p[@class='note']")]
   assert sorted(
-    note for note in notes if note.startswith("Left out: term")
+    note for note in notes if note.startswith("Left out: TERM")
   ) == [
-    "Left out: term; no bytes communicated were counted.",
-    "Left out: term; no local operations were counted.",
-    "Left out: term; their runs have no coefficients in cohorts.csv.",
-    "Left out: term; their runs have no finite aggregator/direction_norm.",
-    "Left out: term; their runs have no improved_share in metrics.csv.",
-    "Left out: term; their runs have no such losses in cohorts.csv.",
+    "Left out: TERM; no bytes communicated were counted.",
+    "Left out: TERM; no local operations were counted.",
+    "Left out: TERM; their runs have no coefficients in cohorts.csv.",
+    "Left out: TERM; their runs have no finite aggregator/direction_norm.",
+    "Left out: TERM; their runs have no improved_share in metrics.csv.",
+    "Left out: TERM; their runs have no such losses in cohorts.csv.",
   ]
 
 
@@ -234,10 +234,10 @@ def test_curves_begin_where_the_evaluations_do(tmp_path):
     )
   _, root = build(tmp_path)
   tips = [words(title) for title in root.findall(".//figure//title")]
-  assert "fedavg, round 0: 15.00 %" in tips
-  assert "fedavg, bytes down and up B 0: 15.00 %" in tips
-  assert "afl, round 4: 60.00 %" in tips
-  assert not any("afl, round 0" in tip for tip in tips)
+  assert "FedAvg, round 0: 15.00 %" in tips
+  assert "FedAvg, bytes down and up B 0: 15.00 %" in tips
+  assert "AFL, round 4: 60.00 %" in tips
+  assert not any("AFL, round 0" in tip for tip in tips)
   # The verdict is on the end.
   means = [row[2].get("data-value") for row in root.find(".//tbody")]
   assert [float(mean) for mean in means] == pytest.approx([60, 60])
@@ -251,6 +251,7 @@ def test_other_measures_fold(tmp_path):
     *("Worst and best clients", "Percentiles and variance"),
     *("Uniformity and loss", "By examples", "Error", "Each client"),
     *("More curves, against rounds", "Error and its relative spread"),
+    "All settings that the runs share",
   ]
   assert all(fold.get("open") is None for fold in folds)
   assert "10 %: 1 of 3 clients" in words(folds[0].find(".//caption"))
@@ -285,14 +286,26 @@ def test_settings_are_shown_where_they_are_the_same(tmp_path):
       config["versions"]["python"] = "3.11.9"
       (path / "config.json").write_text(json.dumps(config))
   _, root = build(tmp_path)
-  common, *_ = root.findall(".//ul[@class='settings']")
-  assert "algorithm=fedavg" in words(common)
-  assert "server_learning_rate=none" in words(common)
-  assert "learning_rate=0.1" not in words(common)
+  *_, fold = root.iter("details")
+  assert "algorithm=fedavg" in words(fold)
+  assert "server_learning_rate=none" in words(fold)
+  assert "learning_rate=0.1" not in words(fold)
+  # Before them, those that differ, then those that are not the default.
+  differing = root.find(".//dl[@class='verdict differing']")
+  assert [words(e) for e in differing] == [
+    *("FedAvg, client_learning_rate=0.1", "client_learning_rate=0.1"),
+    "FedAvg, client_learning_rate=0.5",
+    "client_learning_rate=0.5python=3.11.7",
+  ]
+  lists = root.findall(".//ul[@class='settings']")
+  assert lists[2] is not fold.find("ul")
+  assert "total_rounds=20" in words(lists[2])
+  assert "server_learning_rate" not in words(lists[2])
+  assert lists[3] is fold.find("ul")
   bodies = root.findall(".//table[@class='runs']/tbody")
   assert [words(body.find("tr/th")) for body in bodies] == [
-    "fedavg client_learning_rate=0.1client_learning_rate=0.1",
-    "fedavg client_learning_rate=0.5client_learning_rate=0.5python=3.11.7",
+    "FedAvg, client_learning_rate=0.1",
+    "FedAvg, client_learning_rate=0.5",
   ]
   assert "python=3.11.9" in words(bodies[0].findall("tr")[2])
   assert "train.py --algorithm=fedavg --seed=1" in words(bodies[0])
@@ -386,4 +399,4 @@ def test_runs_that_diverged_have_no_place_in_charts(tmp_path):
   )
   (tmp_path / "b" / "metrics.csv").write_text("round\n1\n")
   text, _ = build(tmp_path)
-  assert "Left out: afl; they have infinite RMSEs." in text
+  assert "Left out: AFL; they have infinite RMSEs." in text

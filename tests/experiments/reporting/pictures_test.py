@@ -192,7 +192,7 @@ def test_what_diverged_has_no_bar(tmp_path):
   )
   task = task_of(tmp_path)
   root = drawn(bar_section.build(task), task)
-  assert "afl: mean inf" in texts(root, "title")
+  assert "AFL: mean inf" in texts(root, "title")
   bars = [p for p in root.iter("path") if p.get("class") == "bars"]
   assert len(bars) == 3
 

@@ -51,7 +51,6 @@ def build(
   tasks: Sequence[TaskRuns],
   title: str | None = None,
   *,
-  baseline: str | None = None,
   refresh_seconds: int | None = None,
 ) -> str:
   """Returns the page as HTML, which is well-formed XML below its first line.
@@ -59,12 +58,7 @@ def build(
   Args:
     tasks: At least one.
     title: Its title; by default it names the tasks.
-    baseline: The label or name of the method to compare the others with; by
-      default FedAvg, or else the first.
     refresh_seconds: How often the page loads itself anew; by default, never.
-
-  Raises:
-    ArgumentError: If the baseline is not one of the methods.
   """
   if title is None:
     names = list(dict.fromkeys(task.name for task in tasks))
@@ -76,7 +70,7 @@ def build(
     [found for of_task in maps for found in of_task]
   )
   parts = [
-    _parts(task, baseline, of_task, shades)
+    _parts(task, of_task, shades)
     for task, of_task in zip(tasks, maps, strict=True)
   ]
   return document.build(
@@ -86,7 +80,8 @@ def build(
       _contents(parts),
       element("main", [_task(of_task) for of_task in parts]),
     ],
-    num_methods=max(len(task.methods) for task in tasks),
+    num_methods=1
+    + max((m.number for t in tasks for m in t.methods), default=0),
     refresh_seconds=refresh_seconds,
   )
 
@@ -106,16 +101,13 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
 
 
 def _parts(
-  task: TaskRuns,
-  baseline: str | None,
-  maps: Sequence[Coefficients],
-  shades: Shades,
+  task: TaskRuns, maps: Sequence[Coefficients], shades: Shades
 ) -> _Parts:
   runs = run_section.build(task)
   if not task.methods:
     return _Parts(task, (), (), runs, ())
   numbers = [
-    verdict_section.build(task, baseline),
+    verdict_section.build(task),
     summary_section.build(task),
   ]
   charts = [

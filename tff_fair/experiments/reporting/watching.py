@@ -19,6 +19,7 @@ from tff_fair.experiments.reporting import document, methods, page, writing
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import Place
+from tff_fair.experiments.runs.run import Run
 
 _SECONDS = 5.0  # Between two looks at the runs, at least.
 _REST = 9  # Times as long as the last page took.
@@ -163,9 +164,10 @@ class _Page:
     is_over = (
       all(run.is_finished or run.is_pruned for run in runs) and not num_planned
     )
-    tasks = methods.arrange(runs, unfinished=True)
+    tasks = self._arrange(runs, is_over=is_over)
     self._refresh_seconds = math.ceil(pause)
-    self._text = self._build(tasks, is_over=is_over)
+    refresh = None if is_over else self._refresh_seconds
+    self._text = page.build(tasks, self._title, refresh_seconds=refresh)
     self._write(self._text)
     self.description = f"{self._path}: {page.describe(tasks)}"
     if num_planned:
@@ -185,22 +187,14 @@ class _Page:
       self._written,
     )
 
-  def _build(self, tasks: Sequence[TaskRuns], *, is_over: bool) -> str:
-    if is_over:
-      return page.build(tasks, self._title, baseline=self._baseline)
-
-    def build(baseline: str | None) -> str:
-      return page.build(
-        tasks,
-        self._title,
-        baseline=baseline,
-        refresh_seconds=self._refresh_seconds,
-      )
-
+  def _arrange(self, runs: Sequence[Run], *, is_over: bool) -> list[TaskRuns]:
     try:
-      return build(self._baseline)
-    except ArgumentError:  # Its runs may be yet to come.
-      return build(None)
+      return methods.arrange(runs, unfinished=True, baseline=self._baseline)
+    except ArgumentError:
+      if is_over:
+        raise
+      # Its runs may be yet to come.
+      return methods.arrange(runs, unfinished=True)
 
   def _write(self, text: str) -> None:
     if self.is_lost():

@@ -57,8 +57,8 @@ def report(
     raise ValueError(
       "Found no runs, expected one at least; give runs, or folders of runs."
     )
-  tasks = methods.arrange(found, unfinished=unfinished)
-  text = page.build(tasks, title, baseline=baseline)
+  tasks = methods.arrange(found, unfinished=unfinished, baseline=baseline)
+  text = page.build(tasks, title)
   with staging.replacement(path, overwrite=overwrite) as staged:
     staged.write_text(text, encoding="utf-8")
   return path
