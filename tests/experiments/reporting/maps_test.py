@@ -50,6 +50,19 @@ def test_few_values_far_out_do_not_hide_all_others():
   assert "≥ " in heat_map.key(shades, FRAME)
 
 
+def test_shades_of_values_near_each_other_span_them():
+  values = np.array([0.095, 0.1, 0.105])
+  shades = heat_map.shades_for(values, from_zero=False)
+  assert shades.of(values).tolist() == [1, 4, 8]
+  key = texts(heat_map.key(shades, FRAME, "coefficient"))
+  assert key == ["0.105", "0.095", "coefficient"]
+  # Others begin at zero, and so do values that are all the same.
+  for others in ([0.05, 0.105], [-0.1, 0.105], [0.1, 0.1 + 1e-9]):
+    found = heat_map.shades_for(np.array(others), from_zero=False)
+    assert found.start == 0
+  assert heat_map.shades_for(values).of(values).min() == 8
+
+
 @pytest.mark.parametrize("values", [[], [np.nan], [0.0, 0], [np.inf]])
 def test_nothing_to_tell_apart_is_no_error(values):
   values = np.array([values])
@@ -184,6 +197,15 @@ def test_all_maps_of_a_page_have_one_scale(tmp_path):
   assert ["p2" in cells[1], "p8" in cells[1]] == [False, True]
 
 
+def test_the_page_says_where_shades_do_not_begin_at_zero(tmp_path):
+  path = report_runs.make(tmp_path / "run", num_clients=6)
+  cohorts = pd.read_csv(path / "cohorts.csv")
+  cohorts["coefficient"] = np.linspace(0.095, 0.105, len(cohorts))
+  cohorts.to_csv(path / "cohorts.csv", index=False)
+  text = page.build(methods.arrange(find([tmp_path])))
+  assert "The shades span the coefficients, 0.095 to 0.105;" in text
+
+
 def test_columns_of_labels_have_the_names_of_the_clients(tmp_path):
   path = report_runs.make(tmp_path / "run", num_clients=3)
   (found,) = find([path])
@@ -208,6 +230,19 @@ def test_clients_go_by_names_only_where_all_runs_agree(tmp_path):
   for found in (ClientNames([a_b, a_c]), ClientNames([a_a]), ClientNames([])):
     assert (found.short(1), found.full(1)) == ("1", "Client 1")
   assert ClientNames([a_b]).short(7) == "7"  # A client that no table has.
+
+
+def test_long_names_of_clients_are_cut_where_they_still_differ(tmp_path):
+  for number, last in enumerate("xy"):
+    path = report_runs.make(tmp_path / f"{number}", num_clients=2)
+    names = [f"{first}{'-' * 30}{last}" for first in ("a", last)]
+    (path / "clients.csv").write_text(
+      f"client_id,client\n0,{names[0]}\n1,{names[1]}\n"
+    )
+  run, _ = find([tmp_path])
+  named = ClientNames([run])
+  assert named.full(0) == f"a{'-' * 30}x"
+  assert named.short(0) == f"a{'-' * 22}…"
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ def of_method(method: Method, share: float = 1) -> Coefficients | None:
 def shades_of(maps: Sequence[Coefficients]) -> Shades:
   """Returns the shades that fit several maps."""
   values = [found.values.ravel() for found in maps]
-  return heat_map.shades_for(np.concatenate(values) if values else np.empty(0))
+  found = np.concatenate(values) if values else np.empty(0)
+  return heat_map.shades_for(found, from_zero=False)
 
 
 def of_run(run: Run) -> pd.DataFrame | None:
@@ -139,7 +140,8 @@ def draw(
     _rows(found, names),
     x_label="round",
     left=max(46, names.width + 14) if _has_names(found) else 46,
-    right=62,
+    right=70,
+    top=28,
   )
   rows = f"clients, the {found.run.score.worst} at the end on top"
   return frame.drawing(
@@ -150,7 +152,7 @@ def draw(
     "coefficient.",
     frame.axes(has_grid=False),
     heat_map.cells(found.values, shades, frame),
-    heat_map.key(shades, frame),
+    heat_map.key(shades, frame, "coefficient"),
   )
 
 
@@ -169,5 +171,5 @@ def _rows(found: Coefficients, names: ClientNames) -> Scale:
     places, words = [0.0, count - 1.0], ["worst", "best"]
   else:
     places = list(linear(0, count - 1, is_tight=True, is_whole=True).ticks)
-    words = [names.short(int(found.clients[int(place)])) for place in places]
+    words = [f"{found.clients[int(place)]:,}" for place in places]
   return Scale(count - 0.5, -0.5, tuple(places), names=tuple(words))

@@ -52,7 +52,8 @@ def build_coefficients(
     title,
     [
       section.note(
-        "The method multiplies each client’s update by its coefficient. A row "
+        "The method multiplies each client’s update by its coefficient, a "
+        "number without a unit. A row "
         "is a client, a column a round. ",
         f"The client with the {task.score.worst_noun} at the end of the run is "
         "on top."
@@ -61,6 +62,10 @@ def build_coefficients(
         " A cell is empty where the client took no part. Where clients or "
         "rounds share a cell, it shows their mean. A shade means the same in "
         "all maps of the page.",
+        f" The shades span the coefficients, {shades.text(0)} to "
+        f"{shades.text(shades.num_positive)}; they do not begin at 0."
+        if shades.start
+        else None,
       ),
       section.charts(figures),
       section.without(

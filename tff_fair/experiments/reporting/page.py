@@ -1,8 +1,10 @@
 """The whole page about some runs: the sections of each task."""
 
+import datetime
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tff_fair import version
 from tff_fair.experiments.reporting import (
   bar_section,
   client_section,
@@ -10,6 +12,7 @@ from tff_fair.experiments.reporting import (
   curve_section,
   direction_section,
   document,
+  each_client_section,
   improved_section,
   loss_section,
   map_sections,
@@ -51,13 +54,15 @@ def build(
   tasks: Sequence[TaskRuns],
   title: str | None = None,
   *,
+  command: str | None = None,
   refresh_seconds: int | None = None,
 ) -> str:
   """Returns the page as HTML, which is well-formed XML below its first line.
 
   Args:
     tasks: At least one.
-    title: Its title; by default it names the tasks.
+    title: Its title; by default it names the data.
+    command: The command that writes it, for its foot.
     refresh_seconds: How often the page loads itself anew; by default, never.
   """
   if title is None:
@@ -79,6 +84,7 @@ def build(
       element("header", element("h1", title), element("p", describe(tasks))),
       _contents(parts),
       element("main", [_task(of_task) for of_task in parts]),
+      _foot(command),
     ],
     num_methods=1
     + max((m.number for t in tasks for m in t.methods), default=0),
@@ -100,6 +106,18 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
   return ", ".join(parts)
 
 
+def _foot(command: str | None) -> Markup:
+  """Returns when the page was written, and by what."""
+  today = datetime.datetime.now(datetime.UTC).date()
+  return element(
+    "footer",
+    f"Written on {today:%Y-%m-%d} by tff-fair {version.find()}",
+    [" with ", element("code", command)] if command else None,
+    ".",
+    class_="note",
+  )
+
+
 def _parts(
   task: TaskRuns, maps: Sequence[Coefficients], shades: Shades
 ) -> _Parts:
@@ -111,6 +129,7 @@ def _parts(
     summary_section.build(task),
   ]
   charts = [
+    each_client_section.build(task),
     curve_section.build(task),
     trade_off_section.build(task),
     bar_section.build(task),

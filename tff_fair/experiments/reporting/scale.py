@@ -81,6 +81,10 @@ class Scale:
       places = (found - low) / (high - low)
     return np.where(np.isfinite(places), places, np.nan)
 
+  def clipped(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Returns values, those beyond an end of the scale at that end."""
+    return np.clip(values, *sorted((self.low, self.high)))
+
   @property
   def labels(self) -> tuple[str, ...]:
     """The ticks as text; numbers all with as many decimals as they need."""

@@ -36,6 +36,7 @@ def watch(
   title: str | None = None,
   overwrite: bool = False,
   baseline: str | None = None,
+  command: str | None = None,
   tell: Callable[[str], None],
 ) -> None:
   """Writes the page of some runs, and again whenever they have changed.
@@ -47,10 +48,11 @@ def watch(
   Args:
     folders: Folders of runs, or folders above them.
     path: The HTML file to write.
-    title: Title of the page; by default it names the tasks.
+    title: Title of the page; by default it names the data.
     overwrite: Whether to replace a file that is there already.
     baseline: As for `writing.report`. As long as no run of it was evaluated,
       another method takes its place.
+    command: The command that watches, for the foot of the page.
     tell: Gets a sentence after each page, and when something is wrong.
 
   Raises:
@@ -63,7 +65,7 @@ def watch(
   """
   path = pathlib.Path(path)
   writing.check_path(path, overwrite=overwrite)
-  shown = _Page(path, title, baseline, overwrite=overwrite)
+  shown = _Page(path, title, baseline, command, overwrite=overwrite)
   try:
     _follow(shown, folders, tell)
   except KeyboardInterrupt:
@@ -128,6 +130,7 @@ class _Page:
     path: pathlib.Path,
     title: str | None,
     baseline: str | None,
+    command: str | None,
     *,
     overwrite: bool,
   ) -> None:
@@ -135,6 +138,7 @@ class _Page:
     self._path = path
     self._title = title
     self._baseline = baseline
+    self._command = command
     self._overwrite = overwrite
     self._refresh_seconds = 0
     self._text = ""
@@ -167,7 +171,9 @@ class _Page:
     tasks = self._arrange(runs, is_over=is_over)
     self._refresh_seconds = math.ceil(pause)
     refresh = None if is_over else self._refresh_seconds
-    self._text = page.build(tasks, self._title, refresh_seconds=refresh)
+    self._text = page.build(
+      tasks, self._title, command=self._command, refresh_seconds=refresh
+    )
     self._write(self._text)
     self.description = f"{self._path}: {page.describe(tasks)}"
     if num_planned:
