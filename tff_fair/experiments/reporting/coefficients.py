@@ -1,7 +1,6 @@
 """The coefficient of each client in each round, as a heat map."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,6 @@ import pandas as pd
 from tff_fair.experiments.reporting import final_scores, heat_map
 from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.reporting.frame import Frame
-from tff_fair.experiments.reporting.heat_map import Shades
 from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import Method
 from tff_fair.experiments.reporting.scale import Scale, linear
@@ -58,13 +56,6 @@ def of_method(method: Method, share: float = 1) -> Coefficients | None:
       num_rounds = int(table[ROUND].max())
       return Coefficients(method, run, num_rounds, order, is_ordered, values)
   return None
-
-
-def shades_of(maps: Sequence[Coefficients]) -> Shades:
-  """Returns the shades that fit several maps."""
-  values = [found.values.ravel() for found in maps]
-  found = np.concatenate(values) if values else np.empty(0)
-  return heat_map.shades_for(found, from_zero=False)
 
 
 def of_run(run: Run) -> pd.DataFrame | None:
@@ -124,17 +115,15 @@ def matrix(
     return sums / counts
 
 
-def draw(
-  found: Coefficients, shades: Shades, names: ClientNames, identifier: str
-) -> Markup:
+def draw(found: Coefficients, names: ClientNames, identifier: str) -> Markup:
   """Draws the coefficients of a run.
 
   Args:
     found: The coefficients.
-    shades: Which shade stands for which values.
     names: What its clients are called.
     identifier: Unique on the page.
   """
+  shades = heat_map.shades_for(found.values, from_zero=False)
   frame = Frame(
     linear(0.5, found.num_rounds + 0.5, is_tight=True, is_whole=True),
     _rows(found, names),

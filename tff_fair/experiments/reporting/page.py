@@ -8,7 +8,6 @@ from tff_fair import version
 from tff_fair.experiments.reporting import (
   bar_section,
   client_section,
-  coefficients,
   curve_section,
   direction_section,
   document,
@@ -23,8 +22,6 @@ from tff_fair.experiments.reporting import (
   trade_off_section,
   verdict_section,
 )
-from tff_fair.experiments.reporting.coefficients import Coefficients
-from tff_fair.experiments.reporting.heat_map import Shades
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
@@ -70,14 +67,7 @@ def build(
     if len(names) > _MAX_NAMES:
       names = [f"{len(tasks)} tasks"]
     title = f"Fairness on {', '.join(names)}"
-  maps = [map_sections.coefficients_of(task) for task in tasks]
-  shades = coefficients.shades_of(
-    [found for of_task in maps for found in of_task]
-  )
-  parts = [
-    _parts(task, of_task, shades)
-    for task, of_task in zip(tasks, maps, strict=True)
-  ]
+  parts = list(map(_parts, tasks))
   return document.build(
     title,
     [
@@ -118,9 +108,7 @@ def _foot(command: str | None) -> Markup:
   )
 
 
-def _parts(
-  task: TaskRuns, maps: Sequence[Coefficients], shades: Shades
-) -> _Parts:
+def _parts(task: TaskRuns) -> _Parts:
   runs = run_section.build(task)
   if not task.methods:
     return _Parts(task, (), (), runs, ())
@@ -137,7 +125,7 @@ def _parts(
     improved_section.build(task),
     loss_section.build(task),
     direction_section.build(task),
-    map_sections.build_coefficients(task, maps, shades),
+    map_sections.build_coefficients(task),
     map_sections.build_labels(task),
     *search_section.build(task),
   ]
