@@ -123,7 +123,9 @@ def understood(name: str) -> str:
 
   "FedMGDA+" is fedmgda_plus; a name that means no method stays as it is.
   """
-  return spelling.understood(name, METHODS)
+  found = spelling.understood(name, METHODS)
+  titles = {method.title: method.name for method in _METHODS}
+  return titles.get(spelling.understood(found, titles), found)
 
 
 def title(name: str) -> str:

@@ -167,6 +167,26 @@ def test_the_baseline_is_chosen(tmp_path):
     build(tmp_path, baseline="term")
 
 
+@pytest.mark.parametrize(
+  "name",
+  ["adafed client_learning_rate=0.5", "AdaFed, client_learning_rate=0.5"],
+)
+def test_the_baseline_is_a_label_of_compare_or_of_the_page(tmp_path, name):
+  for rate in (0.1, 0.5):
+    make(
+      tmp_path / str(rate),
+      {"adafed": 0.5},
+      adafed={"client_learning_rate": rate},
+    )
+  root = build(tmp_path, baseline=name)
+  assert list(column(root, "Mean")) == [
+    "AdaFed, client_learning_rate=0.5",
+    "AdaFed, client_learning_rate=0.1",
+  ]
+  with pytest.raises(ArgumentError, match="more than one of the methods"):
+    build(tmp_path, baseline="AdaFed")
+
+
 def test_settings_that_differ_stand_above_the_table(tmp_path):
   make(
     tmp_path, {"fedavg": 0.5, "afl": 0.7}, 2, afl={"client_learning_rate": 0.5}

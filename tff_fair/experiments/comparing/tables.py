@@ -151,7 +151,7 @@ def find_baseline(groups: Sequence[Group], name: str) -> Group:
     group
     for group in groups
     if name in (group.runs[0].name, group.runs[0].algorithm)
-    or name == methods.title(group.runs[0].algorithm)
+    or methods.understood(name) == group.runs[0].algorithm
   ]
   if len(found) != 1:
     labels = ", ".join(repr(group.label) for group in found or groups)

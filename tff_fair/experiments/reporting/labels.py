@@ -111,9 +111,12 @@ def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
   ).ticks
   if names.fit_side_by_side:
     ticks = tuple(float(place) for place in range(count))
-  name = names.short if names.fit_side_by_side else "{:,}".format
-  words = tuple(name(int(found.clients[int(tick)])) for tick in ticks)
-  return Scale(-0.5, count - 0.5, ticks, names=words)
+  clients = [int(found.clients[int(tick)]) for tick in ticks]
+  words = [
+    names.short(client) if names.fit_side_by_side else f"{client:,}"
+    for client in clients
+  ]
+  return Scale(-0.5, count - 0.5, ticks, names=tuple(words))
 
 
 def _frames(

@@ -18,7 +18,7 @@ from tff_fair.experiments.spec import RunSpec
 # Of the configuration, in the order in which they are shown.
 _GROUPS = ("flags", "hparams", "versions")
 _SHOWN = (("flags", "seed"), ("flags", "output_dir"), ("flags", "hparam"))
-_NOTHING = (None, [], "")
+_NOTHING: tuple[object, ...] = (None, [], "")
 
 _Settings = Mapping[tuple[str, str], object]
 

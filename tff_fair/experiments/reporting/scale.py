@@ -83,7 +83,8 @@ class Scale:
 
   def clipped(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
     """Returns values, those beyond an end of the scale at that end."""
-    return np.clip(values, *sorted((self.low, self.high)))
+    low, high = sorted((self.low, self.high))
+    return np.asarray(values, np.float64).clip(low, high)
 
   @property
   def labels(self) -> tuple[str, ...]:
