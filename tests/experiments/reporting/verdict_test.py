@@ -106,6 +106,7 @@ def test_without_a_clear_difference_no_method_wins(tmp_path):
     "No method clearly differs from FedAvg in any column: these runs give no "
     "reason for another one."
   )
+  assert "Bold" not in words(root)
   assert root.findall(".//strong") == []
 
 

@@ -14,7 +14,7 @@ from tff_fair.experiments.reporting.styles import Style
 from tff_fair.metrics.intervals import Interval
 
 _WIDTH, _ROW, _BAR = 370, 22, 13  # In pixels; heights of a row and its bar.
-_LETTER_WIDTH = 6.5
+_LETTER_WIDTH = 7.0
 _MAX_LETTERS = 28
 _VALUE_WIDTH, _GAP = 48, 14
 _ABOVE_AND_BELOW = 52  # All rows: Frame.top and Frame.bottom.

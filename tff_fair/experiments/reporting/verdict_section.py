@@ -76,7 +76,9 @@ def build(task: TaskRuns) -> Section:
         task,
         reference.label,
         contrasts,
-        has_marks=any(mark for row in rows for mark in row.marks),
+        has_marks=any(
+          mark for place in range(len(_NAMES)) for mark in _marks(rows, place)
+        ),
         has_noise=len(with_noise) > len(columns),
       ),
       section.without(
@@ -226,9 +228,8 @@ def _explanation(
   told: list[Child] = [
     "At the last evaluation of each run; each client counts once.",
     " Mean ± sample standard deviation over seeds." if task.has_seeds else None,
-    " Bold: the best, and all methods without a clear difference to it, "
-    "where another method has one. Underlined: second best, and clearly "
-    "different from the best."
+    " Bold: the best, and all methods without a clear difference to it. "
+    "Underlined: second best, and clearly different from the best."
     if has_marks
     else None,
   ]
@@ -243,9 +244,11 @@ def _explanation(
         f"with its {confidence} interval over both. Holm’s correction for the "
         "methods is in the interval, too: a difference is clear where it "
         f"leaves out 0, that is where p < {marks.LEVEL:.2g}; others are grey. "
-        "Bold has a correction of its own, since it compares with the best. "
         "Clients: how many are better off, as well off, and worse off than "
-        f"with {baseline}."
+        f"with {baseline}.",
+        " Bold has a correction of its own, since it compares with the best."
+        if has_marks
+        else None,
       )
     )
   return notes
