@@ -14,17 +14,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
+from tff_fair import methods as registry
 from tff_fair.experiments.runs import finding
 
-_TITLES = {
-  "adafed": "AdaFed",
-  "adafedadam": "AdaFedAdam",
-  "fedavg": "FedAvg",
-  "fedfv": "FedFV",
-  "fedmgda_plus": "FedMGDA+",
-  "semi_vred": "Semi-VRed",
-  "vred": "VRed",
-}
 _COLUMN = "accuracy/worst_10"
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 396, 44, 262
 _WIDTH, _HEIGHT = 496, 306
@@ -69,7 +61,7 @@ def draw(folder: pathlib.Path, methods: Sequence[str]) -> str:
   curves = [curve(folder, method) for method in methods]
   last = max(rounds[-1] for rounds, _, _ in curves)
   ends = [
-    f"{_TITLES[m]} {c[1][-1]:.1f} %"
+    f"{registry.title(m)} {c[1][-1]:.1f} %"
     for m, c in zip(methods, curves, strict=True)
   ]
   parts = [
@@ -108,7 +100,7 @@ def draw(folder: pathlib.Path, methods: Sequence[str]) -> str:
       f'<path d="M{_path(band)}z" class="band"/>'
       f'<path d="M{_path(zip(xs, means, strict=True))}" class="line"/>'
       f'<text x="{_RIGHT + 7}" y="{names[number] + 4:.1f}" class="name">'
-      f"{_TITLES[method]}</text></g>"
+      f"{registry.title(method)}</text></g>"
     )
   return "\n".join([*parts, "</svg>", ""])
 

@@ -4,7 +4,9 @@ Give folders of runs, or folders above them. Runs that differ in their seeds
 alone are one method. The page works offline, in print and without scripts.
 """
 
+import shlex
 import signal
+import sys
 from typing import NoReturn
 
 from binaries import command_line
@@ -48,6 +50,7 @@ def _write(*folders: str) -> None:
     overwrite=report_flags.overwrite(),
     baseline=report_flags.baseline(),
     unfinished=unfinished,
+    command=_command(),
   )
   megabytes = path.stat().st_size / 1e6
   contents = page.describe(methods.arrange(runs, unfinished=unfinished))
@@ -63,6 +66,7 @@ def _watch(*folders: str) -> None:
       title=report_flags.title(),
       overwrite=report_flags.overwrite(),
       baseline=report_flags.baseline(),
+      command=_command(),
       tell=lambda text: print(text, flush=True),
     )
     print(f"All runs are finished, and {path} is complete.")
@@ -70,6 +74,11 @@ def _watch(*folders: str) -> None:
     if interrupted.signal_number != signal.SIGINT:
       raise
     print(f"Stopped; {path} shows the runs as they are.")
+
+
+def _command() -> str:
+  """Returns the command as a user can give it again."""
+  return shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]])
 
 
 def run() -> NoReturn:

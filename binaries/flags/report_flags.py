@@ -24,14 +24,14 @@ _OVERWRITE = flags.DEFINE_boolean(
 _TITLE = flags.DEFINE_string(
   "title",
   None,
-  "Title of the page; by default it names the tasks.",
+  "Title of the page; by default it names the data.",
   flag_values=NAMESPACE,
 )
 _BASELINE = flags.DEFINE_string(
   "baseline",
   None,
-  "The method that the page compares the others with; by default fedavg, or "
-  "else the first.",
+  "The method that the page compares the others with, by the name of the "
+  "algorithm or as the page calls it; by default fedavg, or else the first.",
   flag_values=NAMESPACE,
 )
 _UNFINISHED = flags.DEFINE_boolean(

@@ -78,9 +78,9 @@ def test_the_page_renders_without_a_word_on_the_console(shown):
   figures = shown.find("figure svg")
   assert len(figures) > 20
   assert sum(map(shown.is_shown, figures)) == (
-    # Curves, trade-offs, bars; clients in order, histograms; improved clients,
-    # losses, directions; coefficients, labels.
-    (6 + 2 + 3) + (1 + 4) + (1 + 4 + 1) + (4 + 1)
+    # Each client; curves, trade-offs, bars; clients in order, histograms;
+    # improved clients, losses, directions; coefficients, labels.
+    2 + (6 + 2 + 3) + (1 + 4) + (1 + 4 + 1) + (4 + 1)
   )
   assert len(shown.screenshot()) > 10_000
   # A page with a complaint has one of these at least.
@@ -121,7 +121,7 @@ def test_a_click_sorts_by_number_the_best_first_then_reversed(shown):
   assert shown.run(state) == "ascending"
   # Whole rows have moved.
   assert sorted(column(shown, "Mean")) == sorted(before)
-  assert column(shown, "Method")[0] == "afl"
+  assert column(shown, "Method")[0] == "AFL"
   # Of a spread, less is better.
   shown.click(head_of(shown, "Std"))
   spreads = [float(v) for v in column(shown, "Std", "dataset.value")]
@@ -149,7 +149,7 @@ def test_numbers_are_not_sorted_as_text(shown):
 def test_names_are_sorted_as_text(shown):
   shown.click(head_of(shown, "Method"))
   names = column(shown, "Method", "dataset.value")
-  assert names == [HOSTILE, "adafed", "afl", "fedavg"]
+  assert names == [HOSTILE, "AdaFed", "AFL", "FedAvg"]
 
 
 @pytest.mark.parametrize("key", [browser.ENTER, browser.SPACE])
@@ -280,7 +280,7 @@ def test_print_is_light_and_complete(shown):
       "return Array.from(document.querySelectorAll('details table'),"
       " (e) => e.checkVisibility())"
     )
-    == [True] * 5
+    == [True] * 6
   )
   assert not any(map(shown.is_shown, shown.find("summary, nav, .legend input")))
   assert shown.pdf().startswith(b"%PDF")
@@ -314,6 +314,36 @@ def test_text_of_charts_is_readable_on_a_phone(shown):
     assert len(sizes) > 100
     assert min(sizes) > 10.5
     assert max(sizes) < 17
+  finally:
+    shown.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_link_of_the_contents_leads_to_a_heading_that_is_to_be_seen(
+  shown, width
+):
+  shown.devtools(
+    "Emulation.setDeviceMetricsOverride",
+    width=width,
+    height=800,
+    deviceScaleFactor=1,
+    mobile=width < 500,
+  )
+  try:
+    links = shown.run(
+      "return Array.from(document.querySelectorAll('nav a'),"
+      " (e) => e.getAttribute('href'))"
+    )
+    for link in links:
+      shown.click(f"nav a[href='{link}']")
+      assert shown.run(
+        f"const h = document.querySelector('{link} h3');"
+        "const {left, top, height} = h.getBoundingClientRect();"
+        "return document.elementFromPoint(left + 5, top + height / 2) === h;"
+      ), link
+      shown.run("scrollTo(0, 0)")
+    position = shown.style(".legend", "position")
+    assert position == ("static" if width < 500 else "sticky")
   finally:
     shown.devtools("Emulation.clearDeviceMetricsOverride")
 

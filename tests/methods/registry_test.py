@@ -22,6 +22,18 @@ from tff_fair.methods import reading
 NAMES = methods.names()
 
 
+def test_each_method_has_a_title_of_its_own():
+  titles = {methods.title(name): name for name in NAMES}
+  assert len(titles) == len(NAMES)
+  assert titles["FedMGDA+"] == "fedmgda_plus"
+  assert methods.title("mine") == "mine"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_title_is_understood(name):
+  assert methods.understood(methods.title(name)) == name
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_read_is_what_runs(name):
   builder = algorithms.get(name).build

@@ -23,6 +23,7 @@ class Method(typing.NamedTuple):
 
   Attributes:
     name: The name of the method; its builder is `build_<name>`.
+    title: Its name as papers write it.
     factory: The name of its aggregation factory, if it has one of its own.
     file: The module of `tff_fair.methods` that it shares; else its own name.
     weighs_clients: Whether it uses p_k, which `client_weighting` chooses.
@@ -31,6 +32,7 @@ class Method(typing.NamedTuple):
   """
 
   name: str
+  title: str
   factory: str | None = None
   file: str | None = None
   weighs_clients: bool = True
@@ -43,32 +45,44 @@ class Method(typing.NamedTuple):
 
 
 _METHODS = (
-  Method("fedavg", "FedAvgFactory"),
-  Method("fedavg_n", "FedAvgNFactory"),
-  Method("fedprox"),
-  Method("fedadam"),
-  Method("fednova", "FedNovaFactory"),
-  Method("qfedavg", "QFedAvgFactory", weighs_clients=False),
-  Method("afl", "AflFactory", weighs_clients=False),
-  Method("term", "TermFactory"),
-  Method("propfair"),
-  Method("delta_fl", "DeltaFlFactory"),
-  Method("gifair", "GiFairFactory"),
-  Method("fedfa", "FedFaFactory", weighs_clients=False),
-  Method("ditto", sends_models=True),
-  Method("fedmgda_plus", "FedMgdaPlusFactory"),
-  Method("adafed", "AdaFedFactory", weighs_clients=False),
-  Method("vred", "VRedFactory"),
-  Method("semi_vred", "SemiVRedFactory", file="vred"),
-  Method("fedfv", "FedFvFactory", weighs_clients=False),
-  Method("adafedadam"),
-  Method("fedmgda", file="fedmgda_plus", weighs_clients=False),
-  Method("mgda_prox", file="fedmgda_plus"),
-  Method("drfl", "DrflFactory"),
-  Method("aaggff_s", "AaggffSFactory", file="aaggff", weighs_clients=False),
-  Method("aaggff_d", "AaggffDFactory", file="aaggff", weighs_clients=False),
-  Method("fedmdfg", "FedMdfgFactory", weighs_clients=False),
-  Method("n_accadam"),
+  Method("fedavg", "FedAvg", "FedAvgFactory"),
+  Method("fedavg_n", "FedAvg-n", "FedAvgNFactory"),
+  Method("fedprox", "FedProx"),
+  Method("fedadam", "FedAdam"),
+  Method("fednova", "FedNova", "FedNovaFactory"),
+  Method("qfedavg", "q-FedAvg", "QFedAvgFactory", weighs_clients=False),
+  Method("afl", "AFL", "AflFactory", weighs_clients=False),
+  Method("term", "TERM", "TermFactory"),
+  Method("propfair", "PropFair"),
+  Method("delta_fl", "Delta-FL", "DeltaFlFactory"),
+  Method("gifair", "GiFair-FL", "GiFairFactory"),
+  Method("fedfa", "FedFA", "FedFaFactory", weighs_clients=False),
+  Method("ditto", "Ditto", sends_models=True),
+  Method("fedmgda_plus", "FedMGDA+", "FedMgdaPlusFactory"),
+  Method("adafed", "AdaFed", "AdaFedFactory", weighs_clients=False),
+  Method("vred", "VRed", "VRedFactory"),
+  Method("semi_vred", "Semi-VRed", "SemiVRedFactory", file="vred"),
+  Method("fedfv", "FedFV", "FedFvFactory", weighs_clients=False),
+  Method("adafedadam", "AdaFedAdam"),
+  Method("fedmgda", "FedMGDA", file="fedmgda_plus", weighs_clients=False),
+  Method("mgda_prox", "MGDA-Prox", file="fedmgda_plus"),
+  Method("drfl", "DRFL", "DrflFactory"),
+  Method(
+    "aaggff_s",
+    "AAggFF-S",
+    "AaggffSFactory",
+    file="aaggff",
+    weighs_clients=False,
+  ),
+  Method(
+    "aaggff_d",
+    "AAggFF-D",
+    "AaggffDFactory",
+    file="aaggff",
+    weighs_clients=False,
+  ),
+  Method("fedmdfg", "FedMDFG", "FedMdfgFactory", weighs_clients=False),
+  Method("n_accadam", "N-AccAdam"),
 )
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -109,7 +123,18 @@ def understood(name: str) -> str:
 
   "FedMGDA+" is fedmgda_plus; a name that means no method stays as it is.
   """
-  return spelling.understood(name, METHODS)
+  found = spelling.understood(name, METHODS)
+  titles = {method.title: method.name for method in _METHODS}
+  return titles.get(spelling.understood(found, titles), found)
+
+
+def title(name: str) -> str:
+  """Returns the name of a method as papers write it.
+
+  A name that means no method stays as it is.
+  """
+  method = METHODS.get(name)
+  return method.title if method else name
 
 
 def unknown(name: str) -> str:

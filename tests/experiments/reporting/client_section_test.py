@@ -53,7 +53,7 @@ def test_any_number_of_clients_is_drawn(build, counts):
   titles = [title.text for title in root.findall(".//svg/title")]
   assert titles == [
     "Accuracy of clients in order",
-    "Accuracy over clients, fedavg",
+    "Accuracy over clients, FedAvg",
   ]
   (bars,) = (e for e in root.iter("path") if e.get("class") == "bars c0")
   assert bars.get("d")

@@ -50,6 +50,19 @@ def test_few_values_far_out_do_not_hide_all_others():
   assert "≥ " in heat_map.key(shades, FRAME)
 
 
+def test_shades_of_values_near_each_other_span_them():
+  values = np.array([0.095, 0.1, 0.105])
+  shades = heat_map.shades_for(values, from_zero=False)
+  assert shades.of(values).tolist() == [1, 4, 8]
+  key = texts(heat_map.key(shades, FRAME, "coefficient"))
+  assert key == ["0.105", "0.095", "coefficient"]
+  # Others begin at zero, and so do values that are all the same.
+  for others in ([0.05, 0.105], [-0.1, 0.105], [0.1, 0.1 + 1e-9]):
+    found = heat_map.shades_for(np.array(others), from_zero=False)
+    assert found.start == 0
+  assert heat_map.shades_for(values).of(values).min() == 8
+
+
 @pytest.mark.parametrize("values", [[], [np.nan], [0.0, 0], [np.inf]])
 def test_nothing_to_tell_apart_is_no_error(values):
   values = np.array([values])
@@ -141,8 +154,7 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
   assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
   found = coefficients.of_method(Method("m", 0, (again,)))
   assert found is not None
-  shades = coefficients.shades_of([found])
-  markup = coefficients.draw(found, shades, ClientNames([]), "i")
+  markup = coefficients.draw(found, ClientNames([]), "i")
   assert "by number" in "".join(ET.fromstring(markup).find("desc").itertext())
   assert texts(markup)[:7] == ["0", "1", "2", "3", "4", "5", "11"]
 
@@ -151,37 +163,40 @@ def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
   method = Method("m", 0, (run,))
   found = coefficients.of_method(method)
   assert found is not None
-  shades = coefficients.shades_of([found])
   order, _ = coefficients.client_order(run)
   names = ClientNames([run])
-  rows = texts(coefficients.draw(found, shades, names, "i"))[:6]
+  rows = texts(coefficients.draw(found, names, "i"))[:6]
   assert rows == [f"client_{client:02}" for client in order]
   report_runs.make(tmp_path / "many", num_clients=30, num_rounds=4)
   (many,) = find([tmp_path / "many"])
   found = coefficients.of_method(Method("m", 0, (many,)))
-  rows = texts(coefficients.draw(found, shades, ClientNames([many]), "i"))
+  rows = texts(coefficients.draw(found, ClientNames([many]), "i"))
   # Not the numbers of rows, which would look like those of clients.
   assert rows[:3] == ["worst", "best", "1"]
 
 
-def test_all_maps_of_a_page_have_one_scale(tmp_path):
-  for number, task in enumerate(["digits", "mnist"]):
-    path = report_runs.make(tmp_path / task, task=task, num_clients=6)
+def test_each_map_has_a_scale_that_shows_its_differences(tmp_path):
+  ends = {"fedavg": (0.095, 0.105), "fedfv": (0.1, 0.7)}
+  for name, (low, high) in ends.items():
+    path = report_runs.make(tmp_path / name, algorithm=name, num_clients=6)
     cohorts = pd.read_csv(path / "cohorts.csv")
-    cohorts["coefficient"] = [0.1, 0.7][number]
+    cohorts["coefficient"] = np.linspace(low, high, len(cohorts))
     cohorts.to_csv(path / "cohorts.csv", index=False)
   text = page.build(methods.arrange(find([tmp_path])))
   maps = [
-    ET.tostring(svg).decode()
+    svg
     for svg in ET.fromstring(text.partition("\n")[2]).iter("svg")
     if "coefficients" in svg.get("id", "")
   ]
-  assert len(maps) == 2
-  # Both keys end at 0.7, and 0.1 is a light shade of it.
-  assert [">0.7<" in drawn for drawn in maps] == [True, True]
-  cells = [drawn.partition("cells")[2].partition("</g>")[0] for drawn in maps]
-  assert ["p2" in cells[0], "p8" in cells[0]] == [True, False]
-  assert ["p2" in cells[1], "p8" in cells[1]] == [False, True]
+  keys = [[e.text for e in svg.iter("text")][-3:] for svg in maps]
+  assert keys == [
+    ["0.105", "0.095", "coefficient"],
+    ["0.7", "0", "coefficient"],
+  ]
+  for svg in maps:
+    cells, _ = (e for e in svg.iter("g") if e.get("class") == "cells")
+    shades = {path.get("class") for path in cells}
+    assert {"p2", "p8"} <= shades
 
 
 def test_columns_of_labels_have_the_names_of_the_clients(tmp_path):
@@ -208,6 +223,19 @@ def test_clients_go_by_names_only_where_all_runs_agree(tmp_path):
   for found in (ClientNames([a_b, a_c]), ClientNames([a_a]), ClientNames([])):
     assert (found.short(1), found.full(1)) == ("1", "Client 1")
   assert ClientNames([a_b]).short(7) == "7"  # A client that no table has.
+
+
+def test_long_names_of_clients_are_cut_where_they_still_differ(tmp_path):
+  for number, last in enumerate("xy"):
+    path = report_runs.make(tmp_path / f"{number}", num_clients=2)
+    names = [f"{first}{'-' * 30}{last}" for first in ("a", last)]
+    (path / "clients.csv").write_text(
+      f"client_id,client\n0,{names[0]}\n1,{names[1]}\n"
+    )
+  run, _ = find([tmp_path])
+  named = ClientNames([run])
+  assert named.full(0) == f"a{'-' * 30}x"
+  assert named.short(0) == f"a{'-' * 22}…"
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def headings(root, level="h3"):
 ALL = [
   "Verdict",
   "All measures",
+  "Each client",
   "Curves",
   "Accuracy and fairness",
   "Mean and worst clients",
@@ -70,8 +71,8 @@ def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
   report_runs.make(tmp_path / "run", extras=False)
   _, root = build(tmp_path)
   assert headings(root) == [
-    *("Verdict", "All measures", "Curves", "Accuracy and fairness"),
-    *("Accuracy over clients", "Left out", "Runs"),
+    *("Verdict", "All measures", "Each client", "Curves"),
+    *("Accuracy and fairness", "Accuracy over clients", "Left out", "Runs"),
   ]
   assert [words(item) for item in root.findall(".//ul[@class='note']/li")] == [
     "Mean and worst clients: there is one method alone.",
@@ -97,14 +98,14 @@ def test_methods_without_some_data_are_named_where_they_are_missing(tmp_path):
   assert headings(root) == ALL
   notes = [words(note) for note in root.findall(".//p[@class='note']")]
   assert sorted(
-    note for note in notes if note.startswith("Left out: term")
+    note for note in notes if note.startswith("Left out: TERM")
   ) == [
-    "Left out: term; no bytes communicated were counted.",
-    "Left out: term; no local operations were counted.",
-    "Left out: term; their runs have no coefficients in cohorts.csv.",
-    "Left out: term; their runs have no finite aggregator/direction_norm.",
-    "Left out: term; their runs have no improved_share in metrics.csv.",
-    "Left out: term; their runs have no such losses in cohorts.csv.",
+    "Left out: TERM; no bytes communicated were counted.",
+    "Left out: TERM; no local operations were counted.",
+    "Left out: TERM; their runs have no coefficients in cohorts.csv.",
+    "Left out: TERM; their runs have no finite aggregator/direction_norm.",
+    "Left out: TERM; their runs have no improved_share in metrics.csv.",
+    "Left out: TERM; their runs have no such losses in cohorts.csv.",
   ]
 
 
@@ -234,10 +235,10 @@ def test_curves_begin_where_the_evaluations_do(tmp_path):
     )
   _, root = build(tmp_path)
   tips = [words(title) for title in root.findall(".//figure//title")]
-  assert "fedavg, round 0: 15.00 %" in tips
-  assert "fedavg, bytes down and up B 0: 15.00 %" in tips
-  assert "afl, round 4: 60.00 %" in tips
-  assert not any("afl, round 0" in tip for tip in tips)
+  assert "FedAvg, round 0: 15.00 %" in tips
+  assert "FedAvg, bytes down and up B 0: 15.00 %" in tips
+  assert "AFL, round 4: 60.00 %" in tips
+  assert not any("AFL, round 0" in tip for tip in tips)
   # The verdict is on the end.
   means = [row[2].get("data-value") for row in root.find(".//tbody")]
   assert [float(mean) for mean in means] == pytest.approx([60, 60])
@@ -249,10 +250,13 @@ def test_other_measures_fold(tmp_path):
   folds = root.findall(".//details")
   assert [words(fold.find("summary")) for fold in folds] == [
     *("Worst and best clients", "Percentiles and variance"),
-    *("Uniformity and loss", "By examples", "Error", "Each client"),
+    *("Uniformity and loss", "By examples", "Error", "Table of the clients"),
     *("More curves, against rounds", "Error and its relative spread"),
+    "All settings that the runs share",
   ]
-  assert all(fold.get("open") is None for fold in folds)
+  assert [words(f.find("summary")) for f in folds if f.get("open")] == [
+    "Table of the clients"
+  ]
   assert "10 %: 1 of 3 clients" in words(folds[0].find(".//caption"))
 
 
@@ -267,6 +271,57 @@ def test_unfinished_runs_take_part_on_request(tmp_path):
   text = page.build([task])
   assert f"Not finished: {tmp_path / 'b'}, after round 20." in text
   assert "1 finished run, 2 unfinished" in text
+
+
+def test_a_file_of_the_user_names_the_page(tmp_path):
+  for name in ("hospitals", "banks"):
+    report_runs.make(
+      tmp_path / name, task="table", task_option=[f"file=data/{name}.csv"]
+    )
+  _, root = build(tmp_path)
+  assert headings(root, "h1") == ["Fairness on banks.csv, hospitals.csv"]
+  assert headings(root, "h2") == ["banks.csv", "hospitals.csv"]
+  assert headings(build(tmp_path, title="Mine")[1], "h1") == ["Mine"]
+
+
+def test_a_method_looks_the_same_in_all_tasks(tmp_path):
+  for task, algorithms in {
+    "digits": ("adafed", "fedmgda_plus", "fedavg"),
+    "mnist": ("fedmgda_plus", "fedavg", "semi_vred"),
+  }.items():
+    for algorithm in algorithms:
+      report_runs.make(
+        tmp_path / task / algorithm, task=task, algorithm=algorithm
+      )
+  _, root = build(tmp_path)
+  looks = {}
+  for legend in root.iter("fieldset"):
+    names = []
+    for label in legend.findall("span/label"):
+      names.append(words(label))
+      marker = label.find("svg/path[@class='marker']").get("d")
+      look = (label.find("svg").get("class"), marker)
+      looks.setdefault(words(label), set()).add(look)
+    # The baseline comes first.
+    assert names[0] == "FedAvg"
+  assert list(looks) == ["FedAvg", "AdaFed", "FedMGDA+", "Semi-VRed"]
+  assert all(len(found) == 1 for found in looks.values())
+  assert len(set().union(*looks.values())) == 4
+  # Registry names are in the settings alone.
+  tables = words(root).partition("Runs")[0]
+  assert "fedmgda_plus" not in tables
+
+
+def test_the_foot_says_when_and_by_what_the_page_was_written(tmp_path):
+  report_runs.make(tmp_path / "run")
+  pattern = r"Written on \d{4}-\d\d-\d\d by tff-fair \d+\.\S+?"
+  _, root = build(tmp_path)
+  assert re.fullmatch(rf"{pattern}\.", words(root.find(".//footer")))
+  _, root = build(tmp_path, command="python -m binaries.report <x>")
+  assert re.fullmatch(
+    rf"{pattern} with python -m binaries\.report <x>\.",
+    words(root.find(".//footer")),
+  )
 
 
 def test_many_tasks_are_counted_in_the_title(tmp_path):
@@ -285,14 +340,26 @@ def test_settings_are_shown_where_they_are_the_same(tmp_path):
       config["versions"]["python"] = "3.11.9"
       (path / "config.json").write_text(json.dumps(config))
   _, root = build(tmp_path)
-  common, *_ = root.findall(".//ul[@class='settings']")
-  assert "algorithm=fedavg" in words(common)
-  assert "server_learning_rate=none" in words(common)
-  assert "learning_rate=0.1" not in words(common)
+  *_, fold = root.iter("details")
+  assert "algorithm=fedavg" in words(fold)
+  assert "server_learning_rate=none" in words(fold)
+  assert "learning_rate=0.1" not in words(fold)
+  # Before them, those that differ, then those that are not the default.
+  differing = root.find(".//dl[@class='verdict differing']")
+  assert [words(e) for e in differing] == [
+    *("FedAvg, client_learning_rate=0.1", "client_learning_rate=0.1"),
+    "FedAvg, client_learning_rate=0.5",
+    "client_learning_rate=0.5python=3.11.7",
+  ]
+  lists = root.findall(".//ul[@class='settings']")
+  assert lists[2] is not fold.find("ul")
+  assert "total_rounds=20" in words(lists[2])
+  assert "server_learning_rate" not in words(lists[2])
+  assert lists[3] is fold.find("ul")
   bodies = root.findall(".//table[@class='runs']/tbody")
   assert [words(body.find("tr/th")) for body in bodies] == [
-    "fedavg client_learning_rate=0.1client_learning_rate=0.1",
-    "fedavg client_learning_rate=0.5client_learning_rate=0.5python=3.11.7",
+    "FedAvg, client_learning_rate=0.1",
+    "FedAvg, client_learning_rate=0.5",
   ]
   assert "python=3.11.9" in words(bodies[0].findall("tr")[2])
   assert "train.py --algorithm=fedavg --seed=1" in words(bodies[0])
@@ -309,13 +376,14 @@ def test_a_run_that_diverged_is_shown(tmp_path):
   assert not re.search(r'(d|x|y|transform)="[^"]*(nan|inf)', text)
 
 
-def test_clients_that_differ_between_seeds_have_no_table(tmp_path):
+def test_clients_that_differ_between_seeds_are_not_shown_one_by_one(tmp_path):
   report_runs.make(tmp_path / "a", num_clients=3)
   captions = "Test accuracy of each client (%)"
   assert captions in words(build(tmp_path)[1])
   report_runs.make(tmp_path / "b", seed=1, num_clients=4)
   _, root = build(tmp_path)
   assert captions not in words(root)
+  assert "Each client: not all runs have the same clients." in words(root)
   assert "Accuracy over clients" in headings(root)
 
 
@@ -386,4 +454,4 @@ def test_runs_that_diverged_have_no_place_in_charts(tmp_path):
   )
   (tmp_path / "b" / "metrics.csv").write_text("round\n1\n")
   text, _ = build(tmp_path)
-  assert "Left out: afl; they have infinite RMSEs." in text
+  assert "Left out: AFL; they have infinite RMSEs." in text

@@ -171,7 +171,12 @@ def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
     text.text for text in figures[0].iter("text") if text.text.count(".") == 1
   ]
   tips = [title for title in texts(figures[0], "title") if ": " in title]
-  assert tips == ["a: mean 57.00 ± 4.24 %", f"{'b' * 60}: mean 0.00 ± 0.00 %"]
+  # t at one degree of freedom is 12.7: two seeds say little.
+  assert tips == [
+    "a: mean 57.00 % [18.88, 95.12]",
+    f"{'b' * 60}: mean 0.00 %",
+  ]
+  assert "95 % intervals over seeds" in " ".join(texts(root, "p")[0].split())
   # Long names are cut.
   assert f"{'b' * 27}…" in texts(figures[0], "text")
   ticks = [
@@ -192,9 +197,23 @@ def test_what_diverged_has_no_bar(tmp_path):
   )
   task = task_of(tmp_path)
   root = drawn(bar_section.build(task), task)
-  assert "afl: mean inf" in texts(root, "title")
+  assert "AFL: mean inf" in texts(root, "title")
   bars = [p for p in root.iter("path") if p.get("class") == "bars"]
   assert len(bars) == 3
+
+
+def test_one_seed_has_no_interval_and_no_front(tmp_path):
+  for name, values in (("fedavg", (1.0, 0.9)), ("fedfv", (0.8, 0.75))):
+    run_folders.make(tmp_path / name, [(1, values)], algorithm=name)
+  task = task_of(tmp_path)
+  for section in (bar_section.build(task), trade_off_section.build(task)):
+    text = section.markup(task)
+    assert not {"whiskers", "spread", "front"} & {
+      path.get("class") for path in ET.fromstring(text).iter("path")
+    }
+    assert "interval" not in text
+    assert "Pareto front:" not in text
+  assert "no Pareto front is drawn" in text
 
 
 def test_the_front_of_error_and_its_spread(tmp_path):
@@ -205,7 +224,10 @@ def test_the_front_of_error_and_its_spread(tmp_path):
     ("b", (0.8, 0.75)),
     ("c", (0.2, 0.8)),
   ):
-    run_folders.make(tmp_path / name, [(1, values)], algorithm=name)
+    for seed in (0, 1):
+      run_folders.make(
+        tmp_path / f"{name}{seed}", [(1, values)], algorithm=name, seed=seed
+      )
   task = task_of(tmp_path)
   root = drawn(trade_off_section.build(task), task)
   (fold,) = root.findall(".//details")
@@ -213,6 +235,7 @@ def test_the_front_of_error_and_its_spread(tmp_path):
     figure.find("p[@class='note']").text for figure in fold.iter("figure")
   ] == ["Pareto front: b, a."] * 2
   (tip,) = {t for t in texts(fold, "title") if t.startswith("a: error")}
+  # Seeds that are the same say nothing of others.
   assert tip == "a: error 5.00 %, relative std of error 1.0000"
 
 

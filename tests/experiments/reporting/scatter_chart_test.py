@@ -48,7 +48,7 @@ def test_the_pareto_front_is_what_nobody_beats():
 def drawing(places):
   axis = scale.linear(0, 100)
   points = [
-    Point(f"method_{n}", n, styles.style(n), x, y, 1.0, 0.0, "<values>")
+    Point(f"method_{n}", n, styles.style(n), x, y, "<values>")
     for n, (x, y) in enumerate(places)
   ]
   front = pareto_front(*np.reshape(places, [-1, 2]).T)

@@ -36,8 +36,8 @@ def make(folder, accuracies, seeds=3, swing=0.0, **settings):
 
 
 def build(folder, **arguments):
-  (task,) = methods.arrange(find([folder]))
-  section = verdict_section.build(task, **arguments)
+  (task,) = methods.arrange(find([folder]), **arguments)
+  section = verdict_section.build(task)
   return ET.fromstring(section.markup(task))
 
 
@@ -47,6 +47,10 @@ def words(element):
 
 def sentences(root):
   return [words(element) for element in root.findall(".//dd")]
+
+
+def conclusion(root):
+  return words(root.find("p[@class='conclusion']"))
 
 
 def column(root, head):
@@ -64,9 +68,9 @@ def bold(root, head):
 def test_bold_is_what_no_method_is_separable_from(tmp_path):
   make(tmp_path, {"fedavg": 0.5, "afl": 0.7, "adafed": 0.7}, 4, 0.02)
   root = build(tmp_path)
-  assert bold(root, "Mean") == {"afl", "adafed"}
-  assert bold(root, "Worst 10 %") == {"afl", "adafed"}
-  assert sentences(root)[0].count("No clear difference to a") == 1
+  assert bold(root, "Mean") == {"AFL", "AdaFed"}
+  assert bold(root, "Worst 10 %") == {"AFL", "AdaFed"}
+  assert sentences(root)[0].count("No clear difference to A") == 1
   # The worst of three is never second.
   assert root.findall(".//em") == []
 
@@ -74,13 +78,13 @@ def test_bold_is_what_no_method_is_separable_from(tmp_path):
 def test_a_method_that_stands_apart_is_named_as_such(tmp_path):
   make(tmp_path, {"fedavg": 0.5, "afl": 0.6, "adafed": 0.7})
   root = build(tmp_path)
-  assert bold(root, "Mean") == {"adafed"}
+  assert bold(root, "Mean") == {"AdaFed"}
   assert sentences(root)[0] == (
-    f"adafed {words(column(root, 'Mean')['adafed'])[:5]} %. All other methods "
+    f"AdaFed {words(column(root, 'Mean')['AdaFed'])[:5]} %. All other methods "
     "clearly differ from it."
   )
-  assert column(root, "Mean")["afl"].find("em") is not None
-  assert column(root, "Mean")["fedavg"].find("em") is None
+  assert column(root, "Mean")["AFL"].find("em") is not None
+  assert column(root, "Mean")["FedAvg"].find("em") is None
 
 
 def test_with_one_seed_nothing_is_bold(tmp_path):
@@ -89,6 +93,30 @@ def test_with_one_seed_nothing_is_bold(tmp_path):
   assert root.findall(".//strong") == root.findall(".//em") == []
   assert sentences(root) == []
   assert "1 seed: no uncertainty" in words(root.find(".//ul"))
+  assert conclusion(root) == (
+    "AFL is clearly better than FedAvg: Mean, Worst 10 %. 1 seed: the interval "
+    "is over clients alone, the spread over seeds is unknown."
+  )
+
+
+def test_without_a_clear_difference_no_method_wins(tmp_path):
+  make(tmp_path, {"fedavg": 0.5, "adafed": 0.5}, 3, 0.02)
+  root = build(tmp_path)
+  assert conclusion(root) == (
+    "No method clearly differs from FedAvg in any column: these runs give no "
+    "reason for another one."
+  )
+  assert "Bold" not in words(root)
+  assert root.findall(".//strong") == []
+
+
+def test_methods_without_a_common_seed_are_not_compared(tmp_path):
+  make(tmp_path, {"fedavg": 0.5}, seeds=1)
+  run_folders.make(
+    tmp_path / "b", [(4, (0.5, 0.7))], algorithm="fedmgda_plus", seed=5
+  )
+  root = build(tmp_path)
+  assert conclusion(root) == "No method has a seed in common with FedAvg."
 
 
 def test_differences_are_those_of_the_seeds(tmp_path):
@@ -104,14 +132,14 @@ def test_differences_are_those_of_the_seeds(tmp_path):
     for seed in range(3)
   ]
   cells = column(root, "Δ Mean")
-  found = float(cells["afl"].get("data-value"))
+  found = float(cells["AFL"].get("data-value"))
   assert found == pytest.approx(np.mean(changes))
-  assert words(cells["afl"]).startswith(f"+{found:.2f} [+")
-  assert cells["afl"].get("class") == "difference"
+  assert words(cells["AFL"]).startswith(f"+{found:.2f} [+")
+  assert cells["AFL"].get("class") == "difference"
   # No difference to be sure of is grey.
-  assert cells["term"].get("class") == "difference untold"
-  assert words(cells["fedavg"]) == "baseline"
-  record = column(root, "Clients better, same, worse")["afl"]
+  assert cells["TERM"].get("class") == "difference untold"
+  assert words(cells["FedAvg"]) == "baseline"
+  record = column(root, "Clients better, same, worse")["AFL"]
   assert [span.text for span in record] == [str(NUM_CLIENTS), "0", "0"]
 
 
@@ -119,21 +147,45 @@ def test_intervals_are_drawn_to_one_scale_around_0(tmp_path):
   make(tmp_path, {"fedavg": 0.5, "afl": 0.7, "term": 0.4})
   cells = column(build(tmp_path), "Δ Mean")
   zeros, places = set(), {}
-  for name in ("afl", "term"):
+  for name in ("AFL", "TERM"):
     paths = {p.get("class"): p.get("d") for p in cells[name].iter("path")}
     zeros.add(paths["zero"])
     places[name] = float(paths["estimate"][1:].split()[0])
   (zero,) = zeros
-  assert places["term"] < float(zero[1:].split()[0]) < places["afl"]
+  assert places["TERM"] < float(zero[1:].split()[0]) < places["AFL"]
 
 
 def test_the_baseline_is_chosen(tmp_path):
   make(tmp_path, {"afl": 0.5, "fedavg": 0.7})
-  assert words(column(build(tmp_path), "Δ Std")["fedavg"]) == "baseline"
-  root = build(tmp_path, baseline="afl")
-  assert words(column(root, "Δ Std")["afl"]) == "baseline"
+  assert list(column(build(tmp_path), "Δ Std")) == ["FedAvg", "AFL"]
+  for name in ("afl", "AFL"):
+    cells = column(build(tmp_path, baseline=name), "Δ Std")
+    assert {name: words(cell) for name, cell in cells.items()}["AFL"] == (
+      "baseline"
+    )
+    assert list(cells) == ["AFL", "FedAvg"]
   with pytest.raises(ArgumentError, match=r"baseline='term': is none of"):
     build(tmp_path, baseline="term")
+
+
+@pytest.mark.parametrize(
+  "name",
+  ["adafed client_learning_rate=0.5", "AdaFed, client_learning_rate=0.5"],
+)
+def test_the_baseline_is_a_label_of_compare_or_of_the_page(tmp_path, name):
+  for rate in (0.1, 0.5):
+    make(
+      tmp_path / str(rate),
+      {"adafed": 0.5},
+      adafed={"client_learning_rate": rate},
+    )
+  root = build(tmp_path, baseline=name)
+  assert list(column(root, "Mean")) == [
+    "AdaFed, client_learning_rate=0.5",
+    "AdaFed, client_learning_rate=0.1",
+  ]
+  with pytest.raises(ArgumentError, match="more than one of the methods"):
+    build(tmp_path, baseline="AdaFed")
 
 
 def test_settings_that_differ_stand_above_the_table(tmp_path):
@@ -170,6 +222,12 @@ def test_a_single_method_is_compared_with_nothing(tmp_path):
   root = build(tmp_path)
   assert "Δ" not in words(root)
   assert sentences(root) == []
+  assert re.fullmatch(
+    r"FedAvg reaches a mean accuracy of \d\d\.\d\d %, and 40\.\d\d % for the "
+    r"worst 10 % \(2 of 12 clients\)\. No other method is here to compare it "
+    r"with\.",
+    conclusion(root),
+  )
 
 
 def test_a_verdict_claims_no_more_than_the_marks(tmp_path):
@@ -187,17 +245,18 @@ def test_a_verdict_claims_no_more_than_the_marks(tmp_path):
         seed=seed,
       )
   root = build(tmp_path)
-  assert bold(root, "Mean") == {"fedavg", "fedfv"}
+  assert bold(root, "Mean") == set()
+  assert sentences(root)[0].endswith("No method clearly differs from it.")
   assert not any("All other methods" in text for text in sentences(root))
-  assert column(root, "Δ Mean")["fedfv"].get("class") == "difference untold"
+  assert column(root, "Δ Mean")["FedFV"].get("class") == "difference untold"
 
 
 def test_a_verdict_is_not_about_methods_that_are_not_compared(tmp_path):
   make(tmp_path, {"fedavg": 0.5, "adafed": 0.7})
   make(tmp_path, {"afl": 0.6}, seeds=1)
   said = sentences(build(tmp_path))[0]
-  assert "but for afl" in said
-  assert "fedavg" not in said
+  assert "but for AFL" in said
+  assert "FedAvg" not in said
 
 
 def test_saturated_columns_have_no_interval(tmp_path):
@@ -209,7 +268,7 @@ def test_saturated_columns_have_no_interval(tmp_path):
         algorithm=algorithm,
         seed=seed,
       )
-  cell = column(build(tmp_path), "Δ Mean")["afl"]
+  cell = column(build(tmp_path), "Δ Mean")["AFL"]
   assert words(cell) == "+0.00"
   assert cell.get("class") == "difference untold"
 
@@ -222,7 +281,7 @@ def test_a_difference_is_grey_where_its_interval_has_0(tmp_path):
     make(folder, {"fedavg": 0.5, "afl": 0.5 + gain, "term": 0.5}, 3)
     make(folder, {"adafed": 0.5 + gain}, 3, 0.02)
     cells = column(build(folder), "Δ Mean")
-    for name in ("afl", "term", "adafed"):
+    for name in ("AFL", "TERM", "AdaFed"):
       interval = re.search(r"\[(.*?), (.*?)\]", words(cells[name]))
       low, high = (float(end.replace("−", "-")) for end in interval.groups())
       is_clear = cells[name].get("class") == "difference"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tff_fair import typed_values
+from tff_fair import methods, typed_values
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.finding import natural_order
 from tff_fair.experiments.runs.own_files import FILE
@@ -22,10 +22,12 @@ class Group(NamedTuple):
   Attributes:
     label: The method and the settings in which it differs from other groups.
     runs: At least one, by ascending seeds.
+    title: The label for readers: with the method's name as papers write it.
   """
 
   label: str
   runs: tuple[Run, ...]
+  title: str = ""
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
@@ -55,14 +57,18 @@ def group(runs: Sequence[Run]) -> list[Group]:
     tuple(of_seeds[seed] for seed in sorted(of_seeds))
     for of_seeds in same.values()
   ]
-  methods: dict[tuple[str, str], list[tuple[Run, ...]]] = {}
+  of_methods: dict[tuple[str, str], list[tuple[Run, ...]]] = {}
   for member in members:
-    methods.setdefault((member[0].task, member[0].name), []).append(member)
-  several_tasks = len({task for task, _ in methods}) > 1
+    of_methods.setdefault((member[0].task, member[0].name), []).append(member)
+  several_tasks = len({task for task, _ in of_methods}) > 1
   groups = []
-  for (task, method), alike in methods.items():
+  for (task, method), alike in of_methods.items():
     names = differing_settings([member[0] for member in alike])
-    title = f"{task} {method}" if several_tasks else method
+    prefix = f"{task} " if several_tasks else ""
+    algorithm = alike[0][0].algorithm
+    name = methods.title(algorithm)
+    if method != algorithm or (task, name) in of_methods:
+      name = method  # As a sweep calls it.
     for member in sorted(alike, key=_order(names)):
       settings = member[0].settings
       values = [
@@ -70,7 +76,9 @@ def group(runs: Sequence[Run]) -> list[Group]:
         for name in names
         if name in settings
       ]
-      groups.append(Group(" ".join([title, *values]), member))
+      label = " ".join([f"{prefix}{method}", *values])
+      title = ", ".join([f"{prefix}{name}", *values])
+      groups.append(Group(label, member, title))
   return groups
 
 

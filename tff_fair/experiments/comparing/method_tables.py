@@ -195,6 +195,8 @@ def verdict(
     rows: The methods, with a `Contrast` for each of them.
     baseline: The label of the baseline.
   """
+  if not rows:
+    return f"No method has a seed in common with {baseline}."
   found = []
   for row in rows:
     ways: dict[str, list[str]] = {"better": [], "worse": []}

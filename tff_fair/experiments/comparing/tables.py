@@ -7,6 +7,7 @@ tables of their own: their numbers say nothing about each other.
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from tff_fair import methods
 from tff_fair.experiments.comparing import groups as run_groups
 from tff_fair.experiments.comparing import marks, measures, noise
 from tff_fair.experiments.comparing.argument_error import ArgumentError
@@ -141,15 +142,16 @@ def _units(score: Score) -> str:
 
 
 def find_baseline(groups: Sequence[Group], name: str) -> Group:
-  """Returns the method of a label, or else of a name.
+  """Returns the method of a label or title, or else of a name.
 
   Raises:
     ArgumentError: If there is none, or more than one of that name.
   """
-  found = [group for group in groups if group.label == name] or [
+  found = [group for group in groups if name in (group.label, group.title)] or [
     group
     for group in groups
     if name in (group.runs[0].name, group.runs[0].algorithm)
+    or methods.understood(name) == group.runs[0].algorithm
   ]
   if len(found) != 1:
     labels = ", ".join(repr(group.label) for group in found or groups)

@@ -156,7 +156,8 @@ def _data(subject: Subject) -> list[str]:
 
 def _training(subject: Subject) -> list[str]:
   run = subject.run
-  rows = {"method": f"`{run.algorithm}`", **_settings(run)}
+  name = f"{methods.title(run.algorithm)} (`{run.algorithm}`)"
+  rows = {"method": name, **_settings(run)}
   lines = ["| setting | value |", "|---|---|"]
   lines += [f"| {name} | {value} |" for name, value in rows.items()]
   return [

@@ -11,9 +11,10 @@ from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Markup, element
 from tff_fair.experiments.reporting.scale import Scale
 from tff_fair.experiments.reporting.styles import Style
+from tff_fair.metrics.intervals import Interval
 
 _WIDTH, _ROW, _BAR = 370, 22, 13  # In pixels; heights of a row and its bar.
-_LETTER_WIDTH = 6.5
+_LETTER_WIDTH = 7.0
 _MAX_LETTERS = 28
 _VALUE_WIDTH, _GAP = 48, 14
 _ABOVE_AND_BELOW = 52  # All rows: Frame.top and Frame.bottom.
@@ -27,7 +28,7 @@ class Bar(NamedTuple):
     number: Its number.
     style: Its look.
     value: Mean over seeds, 0 or more; NaN and infinity have no bar.
-    spread: Standard deviation over seeds, or 0.
+    interval: Over seeds; None where there is none.
     text: The value as the chart shows it.
     tip: The value in words.
   """
@@ -36,7 +37,7 @@ class Bar(NamedTuple):
   number: int
   style: Style
   value: float
-  spread: float
+  interval: Interval | None
   text: str
   tip: str
 
@@ -102,12 +103,14 @@ def _row(bar: Bar, place: int, frame: Frame) -> Markup:
 
 
 def _bar(bar: Bar, middle: float, frame: Frame) -> Markup:
-  zero, end, low, high = frame.x_pixels(
-    [0, bar.value, max(bar.value - bar.spread, 0), bar.value + bar.spread]
+  zero, end = frame.x_pixels([0, bar.value])
+  box = element(
+    "path",
+    d=shapes.box(zero, middle - _BAR / 2, end - zero, _BAR),
+    class_="bars",
   )
+  if bar.interval is None:
+    return box
+  low, high = frame.x_pixels(frame.x.clipped(bar.interval))
   whisker = f"M{low:.1f} {middle:.1f}H{high:.1f}"
-  box = shapes.box(zero, middle - _BAR / 2, end - zero, _BAR)
-  return markup.joined(
-    element("path", d=box, class_="bars"),
-    element("path", d=whisker, class_="spread") if bar.spread else None,
-  )
+  return markup.joined(box, element("path", d=whisker, class_="spread"))

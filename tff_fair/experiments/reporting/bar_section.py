@@ -39,9 +39,11 @@ def build(task: TaskRuns) -> Section:
     for name in _NAMES
   }
   ends = [
-    value.mean + (value.std or 0)
-    for found in values.values()
-    for value in found
+    end
+    for name, found in values.items()
+    for method, value in zip(task.methods, found, strict=True)
+    for end in final_measures.interval(method, task.measures[name], value)
+    or (value.mean,)
   ]
   known = [end for end in ends if np.isfinite(end)]
   if not known:
@@ -53,7 +55,7 @@ def build(task: TaskRuns) -> Section:
     [
       section.note(
         f"Test {task.score.noun} at the end of the runs.",
-        " Lines over the bars are one standard deviation over seeds."
+        f" Lines over the bars are {final_measures.INTERVALS} over seeds."
         if task.has_seeds
         else None,
       ),
@@ -95,7 +97,7 @@ def _bar(task: TaskRuns, name: str, method: Method, value: Value) -> Bar:
     method.number,
     method.style,
     value.mean,
-    value.std or 0.0,
+    final_measures.interval(method, measure, value),
     measures.value_text(measure, value._replace(std=None)),
-    f"{measure.words} {measures.value_text(measure, value)}{task.score.sign}",
+    final_measures.text(method, measure, value, task.score.sign),
   )

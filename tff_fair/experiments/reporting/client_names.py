@@ -4,19 +4,21 @@ from collections.abc import Sequence
 
 from tff_fair.experiments.runs.run import Run
 
-# All names side by side, as a chart below its columns; a letter takes 7 pixels.
-_LETTER_WIDTH, _GAP, _MAX_WIDTH = 7, 8, 860
+_LETTER_WIDTH, _GAP = 7, 8
+_MAX_WIDTH = 860  # Of all names side by side, as below a chart's columns.
+_MAX_LETTERS = 24
 
 
 class ClientNames:
   """The clients of a task go by their names, or all by their numbers.
 
-  They go by their names where all runs agree on them, they differ, and all have
-  room below a chart. A number is the client's id in the tables of runs.
+  They go by their names where all runs agree on them and they differ. A number
+  is the client's id in the tables of runs.
   """
 
   def __init__(self, runs: Sequence[Run]) -> None:
     self._names = _names(runs)
+    self._short = _cut(self._names)
 
   @property
   def has_names(self) -> bool:
@@ -24,18 +26,23 @@ class ClientNames:
     return bool(self._names)
 
   @property
+  def fit_side_by_side(self) -> bool:
+    """Whether all names have room below a chart."""
+    widths = [_LETTER_WIDTH * len(n) + _GAP for n in self._short.values()]
+    return self.has_names and sum(widths) <= _MAX_WIDTH
+
+  @property
   def width(self) -> int:
     """The room for the longest name in a chart; of numbers, that of four."""
-    return _LETTER_WIDTH * max([4, *map(len, self._names.values())])
+    return _LETTER_WIDTH * max([4, *map(len, self._short.values())])
 
   def short(self, client_id: int) -> str:
-    """Returns a client's name or number."""
-    return self._names.get(client_id, f"{client_id:,}")
+    """Returns a client's name, cut if it is long, or its number."""
+    return self._short.get(client_id, f"{client_id:,}")
 
   def full(self, client_id: int) -> str:
-    """Returns its name, or "client" and its number."""
-    name = self.short(client_id)
-    return name if self.has_names else f"Client {name}"
+    """Returns its name, or "Client" and its number."""
+    return self._names.get(client_id, f"Client {client_id:,}")
 
 
 def _names(runs: Sequence[Run]) -> dict[int, str]:
@@ -46,6 +53,15 @@ def _names(runs: Sequence[Run]) -> dict[int, str]:
     for client_id, name in run.client_names.items():
       if names.setdefault(int(client_id), name) != name:
         return {}
-  differ = len(set(names.values()) - {""}) == len(names)
-  width = sum(_LETTER_WIDTH * len(name) + _GAP for name in names.values())
-  return names if differ and width <= _MAX_WIDTH else {}
+  return names if len(set(names.values()) - {""}) == len(names) else {}
+
+
+def _cut(names: dict[int, str]) -> dict[int, str]:
+  """Returns the first letters of long names, if these tell them apart."""
+  short = {
+    client_id: name
+    if len(name) <= _MAX_LETTERS
+    else f"{name[: _MAX_LETTERS - 1]}…"
+    for client_id, name in names.items()
+  }
+  return short if len(set(short.values())) == len(names) else names

@@ -1,7 +1,6 @@
 """The coefficient of each client in each round, as a heat map."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,6 @@ import pandas as pd
 from tff_fair.experiments.reporting import final_scores, heat_map
 from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.reporting.frame import Frame
-from tff_fair.experiments.reporting.heat_map import Shades
 from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import Method
 from tff_fair.experiments.reporting.scale import Scale, linear
@@ -58,12 +56,6 @@ def of_method(method: Method, share: float = 1) -> Coefficients | None:
       num_rounds = int(table[ROUND].max())
       return Coefficients(method, run, num_rounds, order, is_ordered, values)
   return None
-
-
-def shades_of(maps: Sequence[Coefficients]) -> Shades:
-  """Returns the shades that fit several maps."""
-  values = [found.values.ravel() for found in maps]
-  return heat_map.shades_for(np.concatenate(values) if values else np.empty(0))
 
 
 def of_run(run: Run) -> pd.DataFrame | None:
@@ -123,23 +115,22 @@ def matrix(
     return sums / counts
 
 
-def draw(
-  found: Coefficients, shades: Shades, names: ClientNames, identifier: str
-) -> Markup:
+def draw(found: Coefficients, names: ClientNames, identifier: str) -> Markup:
   """Draws the coefficients of a run.
 
   Args:
     found: The coefficients.
-    shades: Which shade stands for which values.
     names: What its clients are called.
     identifier: Unique on the page.
   """
+  shades = heat_map.shades_for(found.values, from_zero=False)
   frame = Frame(
     linear(0.5, found.num_rounds + 0.5, is_tight=True, is_whole=True),
     _rows(found, names),
     x_label="round",
     left=max(46, names.width + 14) if _has_names(found) else 46,
-    right=62,
+    right=70,
+    top=28,
   )
   rows = f"clients, the {found.run.score.worst} at the end on top"
   return frame.drawing(
@@ -150,7 +141,7 @@ def draw(
     "coefficient.",
     frame.axes(has_grid=False),
     heat_map.cells(found.values, shades, frame),
-    heat_map.key(shades, frame),
+    heat_map.key(shades, frame, "coefficient"),
   )
 
 
@@ -169,5 +160,5 @@ def _rows(found: Coefficients, names: ClientNames) -> Scale:
     places, words = [0.0, count - 1.0], ["worst", "best"]
   else:
     places = list(linear(0, count - 1, is_tight=True, is_whole=True).ticks)
-    words = [names.short(int(found.clients[int(place)])) for place in places]
+    words = [f"{found.clients[int(place)]:,}" for place in places]
   return Scale(count - 0.5, -0.5, tuple(places), names=tuple(words))

@@ -1,14 +1,18 @@
-"""Measures at the end of the runs of a method."""
+"""Measures at the end of the runs of a method, with intervals over seeds."""
 
 import math
 
+from scipy import special
+
 from tff_fair.experiments.comparing import client_statistics, measures
 from tff_fair.experiments.comparing.evaluations import Evaluation
-from tff_fair.experiments.comparing.measures import Value
+from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.reporting.methods import Method
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.metrics.intervals import CONFIDENCE, Interval
 
+INTERVALS = f"{100 * CONFIDENCE:.0f}\N{NO-BREAK SPACE}% intervals"
 HONEST = "honest/"  # Before columns without the clients that attack.
 
 
@@ -33,6 +37,39 @@ def of_method(
     column = f"{prefix}{measures.evaluation_column(name, score)}"
     values = [_of_run(run, column) for run in method.runs]
   return measures.over_seeds(measures.of(score)[name], values)
+
+
+def interval(method: Method, measure: Measure, value: Value) -> Interval | None:
+  """Returns Student's t interval of a mean over the seeds of a method.
+
+  Args:
+    method: The method.
+    measure: A measure of a score, or one that is not below 0 either.
+    value: Its value.
+
+  Returns:
+    The interval; None with one seed, where all seeds are the same, or where one
+    has no finite value.
+  """
+  if value.std is None or not 0 < value.std < math.inf:
+    return None
+  count = len(method.runs)
+  t = float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2))
+  reach = t * value.std / math.sqrt(count)
+  largest = measure.scale * measure.span
+  return Interval(
+    max(value.mean - reach, 0.0), min(value.mean + reach, largest)
+  )
+
+
+def text(method: Method, measure: Measure, value: Value, sign: str) -> str:
+  """Returns a value in words with its interval, as "mean 57.00 % [50, 64]"."""
+  mean = measures.value_text(measure, value._replace(std=None))
+  found = interval(method, measure, value)
+  if found is None:
+    return f"{measure.words} {mean}{sign}"
+  low, high = (f"{end:.{measure.digits}f}" for end in found)
+  return f"{measure.words} {mean}{sign} [{low}, {high}]"
 
 
 def has_honest(method: Method) -> bool:

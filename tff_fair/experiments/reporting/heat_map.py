@@ -1,16 +1,22 @@
-"""A matrix as shades: one hue for positive values, one for negative ones."""
+"""A matrix as shades: one hue for positive values, one for negative ones.
+
+Shades begin at zero. Where all values are far from it and near each other, they
+may span the range of the values instead, and the key says so.
+"""
 
 import dataclasses
+import math
 
 import numpy as np
 
 from tff_fair.experiments.reporting import frame as frames
-from tff_fair.experiments.reporting import shapes
+from tff_fair.experiments.reporting import scale, shapes
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Markup, element
 
 NUM_SHADES = 8  # The style has them as .p1 to .p8 and .n1 to .n8.
 _KEY_WIDTH = 12
+_EQUAL = 1e-4  # Values that differ by this share of the largest are the same.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +28,14 @@ class Shades:
     num_positive: Shades above zero.
     num_negative: Shades below zero.
     is_clipped: Whether there are values beyond the last shade.
+    start: Where the shades begin, zero or the smallest value.
   """
 
   step: float
   num_positive: int
   num_negative: int
   is_clipped: bool
+  start: float = 0.0
 
   def of(self, values: np.ndarray) -> np.ndarray:
     """Returns int: 1, 2, ... from zero up, -1, -2, ... from zero down.
@@ -36,7 +44,7 @@ class Shades:
     """
     with np.errstate(invalid="ignore"):
       # A value on the edge, as the largest, belongs to the shade below.
-      steps = np.ceil(np.abs(values) / self.step - 1e-9)
+      steps = np.ceil(np.abs(values - self.start) / self.step - 1e-9)
       shades = np.where(
         values < 0,
         -np.clip(steps, 1, max(self.num_negative, 1)),
@@ -44,12 +52,21 @@ class Shades:
       )
     return np.where(np.isnan(values), 0, shades).astype(int)
 
+  def text(self, steps: int) -> str:
+    """Returns the value that is so many steps from the start, rounded."""
+    value = self.start + steps * self.step
+    if self.start:  # Decimals that tell shades apart.
+      decimals = max(0, -math.floor(math.log10(self.step)))
+      return scale.number_text(value, decimals)
+    return f"{float(f'{value:.2g}'):g}".replace("-", "−")
 
-def shades_for(values: np.ndarray) -> Shades:
+
+def shades_for(values: np.ndarray, *, from_zero: bool = True) -> Shades:
   """Returns shades that fit a matrix, without its few largest values.
 
   Args:
     values: Any shape; NaN is left out.
+    from_zero: Whether shades begin at zero even where they hardly differ then.
   """
   present = values[np.isfinite(values)]
   if not present.size or not np.abs(present).max() > 0:
@@ -58,6 +75,10 @@ def shades_for(values: np.ndarray) -> Shades:
   usual = float(np.quantile(np.abs(present), 0.99))
   is_clipped = usual > 0 and largest > 2 * usual
   limit = usual if is_clipped else largest
+  smallest = float(present.min())
+  if not from_zero and limit / 2 < smallest < (1 - _EQUAL) * limit:
+    step = (limit - smallest) / NUM_SHADES
+    return Shades(step, NUM_SHADES, 0, is_clipped, smallest)
   step = limit / NUM_SHADES
   low, high = max(-present.min(), 0), max(present.max(), 0)
   num_positive, num_negative = (
@@ -99,8 +120,14 @@ def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Markup:
   )
 
 
-def key(shades: Shades, frame: Frame) -> Markup:
-  """Draws the key of the shades, in the right margin of a frame."""
+def key(shades: Shades, frame: Frame, title: str = "") -> Markup:
+  """Draws the key of the shades, in the right margin of a frame.
+
+  Args:
+    shades: The shades.
+    frame: The frame of the matrix; a title needs room above it.
+    title: What the shades stand for, with its unit.
+  """
   numbers = [
     *range(shades.num_positive, 0, -1),
     *range(-1, -shades.num_negative - 1, -1),
@@ -121,21 +148,18 @@ def key(shades: Shades, frame: Frame) -> Markup:
   beyond = "≥ " if shades.is_clipped else ""
   names = [
     frames.text(
-      f"{beyond if step > 0 else ''}{_rounded(step * shades.step)}",
+      f"{beyond if step > 0 else ''}{shades.text(step)}",
       left + _KEY_WIDTH + 5,
       edges[place] + 4,
       "start",
     )
     for step, place in marks.items()
   ]
+  if title:
+    names.append(frames.text(title, frame.width, frame.top - 12, "end"))
   return element("g", boxes, names, class_="cells")
 
 
 def class_name(shade: int) -> str:
   """Returns the class of a shade for the style sheet."""
   return f"p{shade}" if shade > 0 else f"n{-shade}"
-
-
-def _rounded(value: float) -> str:
-  """Returns two digits of a number."""
-  return f"{float(f'{value:.2g}'):g}".replace("-", "−")

@@ -72,7 +72,7 @@ def draw(found: Labels, names: ClientNames, identifier: str) -> Markup:
     "clients, those with the same largest class side by side"
     if is_ordered
     else "client",
-    _CLIENT_WIDTH if not names.has_names else max(_CLIENT_WIDTH, names.width),
+    max(_CLIENT_WIDTH, names.width if names.fit_side_by_side else 0),
   )
   shades = heat_map.shades_for(shares)
   return below.drawing(
@@ -109,10 +109,14 @@ def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
   ticks = linear(
     -0.5, count - 0.5, num_ticks=10, is_tight=True, is_whole=True
   ).ticks
-  if names.has_names:
+  if names.fit_side_by_side:
     ticks = tuple(float(place) for place in range(count))
-  words = tuple(names.short(int(found.clients[int(tick)])) for tick in ticks)
-  return Scale(-0.5, count - 0.5, ticks, names=words)
+  clients = [int(found.clients[int(tick)]) for tick in ticks]
+  words = [
+    names.short(client) if names.fit_side_by_side else f"{client:,}"
+    for client in clients
+  ]
+  return Scale(-0.5, count - 0.5, ticks, names=tuple(words))
 
 
 def _frames(

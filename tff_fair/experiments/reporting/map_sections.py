@@ -1,10 +1,7 @@
 """Sections: coefficients of clients over rounds, and labels of the split."""
 
-from collections.abc import Sequence
-
 from tff_fair.experiments.reporting import coefficients, labels, section
 from tff_fair.experiments.reporting.coefficients import Coefficients
-from tff_fair.experiments.reporting.heat_map import Shades
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
 
@@ -12,23 +9,16 @@ from tff_fair.experiments.reporting.section import Section
 _FULL_MAPS = 10
 
 
-def coefficients_of(task: TaskRuns) -> list[Coefficients]:
+def _coefficients(task: TaskRuns) -> list[Coefficients]:
   """Returns the coefficients of the methods that have some."""
   share = min(1.0, (_FULL_MAPS / max(1, len(task.methods))) ** 0.5)
   found = [coefficients.of_method(method, share) for method in task.methods]
   return [of_method for of_method in found if of_method is not None]
 
 
-def build_coefficients(
-  task: TaskRuns, maps: Sequence[Coefficients], shades: Shades
-) -> Section:
-  """Returns the section: a map for each method, of its first seed.
-
-  Args:
-    task: The task.
-    maps: What `coefficients_of` returns.
-    shades: Those of all maps of the page.
-  """
+def build_coefficients(task: TaskRuns) -> Section:
+  """Returns the section: a map for each method, of its first seed."""
+  maps = _coefficients(task)
   title = "Coefficients over rounds"
   if not maps:
     return Section(
@@ -38,7 +28,6 @@ def build_coefficients(
     section.figure(
       coefficients.draw(
         found,
-        shades,
         task.clients,
         f"{task.identifier}-coefficients-{found.method.number}",
       ),
@@ -52,15 +41,16 @@ def build_coefficients(
     title,
     [
       section.note(
-        "The method multiplies each client’s update by its coefficient. A row "
-        "is a client, a column a round. ",
+        "The method multiplies each client’s update by its coefficient, a "
+        "number without a unit. A row is a client, a column a round. ",
         f"The client with the {task.score.worst_noun} at the end of the run is "
         "on top."
         if all(found.is_ordered for found in maps)
         else "Clients are in the order of their numbers.",
         " A cell is empty where the client took no part. Where clients or "
-        "rounds share a cell, it shows their mean. A shade means the same in "
-        "all maps of the page.",
+        "rounds share a cell, it shows their mean. Each map has shades of its "
+        "own, with their ends beside them. Where coefficients are near each "
+        "other, the shades do not begin at 0.",
       ),
       section.charts(figures),
       section.without(

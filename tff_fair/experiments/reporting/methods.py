@@ -2,17 +2,21 @@
 
 import dataclasses
 import functools
+import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_fair import typed_values
-from tff_fair.experiments.comparing import common_score, measures
-from tff_fair.experiments.comparing.groups import group
+from tff_fair.experiments.comparing import common_score, measures, tables
+from tff_fair.experiments.comparing.groups import Group, group, task_options
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import styles
 from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.spec_text import TASK_OPTION
+
+_USUAL_BASELINE = "fedavg"
+_FILE = "file"  # The option of tasks whose data are a file of the user.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Method:
 
   Attributes:
     label: The method, and the settings that set it apart on the page.
-    number: Its number within the task.
+    number: Its number on the page: a label has the same one in all tasks.
     runs: At least one.
   """
 
@@ -41,9 +45,9 @@ class TaskRuns:
 
   Attributes:
     identifier: Unique on the page.
-    name: Name of the task.
+    name: What its data are called: the name of their file, or of the task.
     title: Its name, and options in which tasks of that name differ.
-    methods: Those with runs to show.
+    methods: Those with runs to show, the baseline first.
     unfinished: Runs that are not shown, because they are not finished.
   """
 
@@ -83,31 +87,47 @@ class TaskRuns:
     return any(len(method.runs) > 1 for method in self.methods)
 
 
-def arrange(runs: Sequence[Run], *, unfinished: bool = False) -> list[TaskRuns]:
+def arrange(
+  runs: Sequence[Run], *, unfinished: bool = False, baseline: str | None = None
+) -> list[TaskRuns]:
   """Sorts runs by task and method.
 
   Args:
     runs: Any runs.
     unfinished: Whether to show unfinished runs, too, once they were evaluated
       after a round.
+    baseline: The label or name of the method to compare the others with; by
+      default FedAvg, or else the first.
 
   Returns:
-    The tasks, as they first occur.
+    The tasks, as they first occur; so are the methods, but for the baseline.
 
   Raises:
+    ArgumentError: If the baseline is not one of the methods.
     RunError: If two runs to show are the same, seed included.
   """
-  of_tasks: dict[tuple[str, ...], list[Run]] = {}
+  by_options: dict[tuple[str, ...], list[Run]] = {}
   for run in runs:
-    of_tasks.setdefault((run.task, *_options(run)), []).append(run)
+    by_options.setdefault((run.task, *_options(run)), []).append(run)
+  of_tasks = list(by_options.values())
+  shown = [
+    [run for run in members if _is_shown(run, unfinished)]
+    for members in of_tasks
+  ]
+  groups = [_baseline_first(group(of_task), baseline) for of_task in shown]
+  # A method looks the same in all tasks.
+  titles = list(dict.fromkeys(g.title for found in groups for g in found))
   return [
-    _task(
+    TaskRuns(
       f"t{number}",
-      _title(members[0], list(of_tasks.values())),
-      [run for run in members if _is_shown(run, unfinished)],
-      members,
+      _name(members[0]),
+      _title(members[0], of_tasks),
+      tuple(Method(g.title, titles.index(g.title), g.runs) for g in found),
+      tuple(run for run in members if run not in of_task),
     )
-    for number, members in enumerate(of_tasks.values())
+    for number, (members, of_task, found) in enumerate(
+      zip(of_tasks, shown, groups, strict=True)
+    )
   ]
 
 
@@ -115,16 +135,20 @@ def _is_shown(run: Run, unfinished: bool) -> bool:
   return run.is_finished or (unfinished and (run.evaluations[ROUND] > 0).any())
 
 
-def _task(
-  identifier: str, title: str, shown: Sequence[Run], members: Sequence[Run]
-) -> TaskRuns:
-  return TaskRuns(
-    identifier,
-    members[0].task,
-    title,
-    tuple(Method(g.label, n, g.runs) for n, g in enumerate(group(shown))),
-    tuple(run for run in members if run not in shown),
-  )
+def _baseline_first(groups: Sequence[Group], name: str | None) -> list[Group]:
+  if not groups:
+    return []
+  usual = [g for g in groups if g.runs[0].algorithm == _USUAL_BASELINE]
+  first = [*usual, *groups][0]
+  if name is not None:
+    first = tables.find_baseline(groups, name)
+  return [first, *(g for g in groups if g is not first)]
+
+
+def _name(run: Run) -> str:
+  """Returns what the data of a run are called."""
+  file = task_options(run).get(_FILE)
+  return run.task if file is None else pathlib.PurePath(str(file)).name
 
 
 def _options(run: Run) -> list[str]:
@@ -137,10 +161,11 @@ def _options(run: Run) -> list[str]:
 
 def _title(run: Run, tasks: Sequence[Sequence[Run]]) -> str:
   """Returns the name of a task with the options that set it apart."""
-  others = [_options(other[0]) for other in tasks if other[0].task == run.task]
+  name = _name(run)
+  others = [_options(other[0]) for other in tasks if _name(other[0]) == name]
   own = [
     option
     for option in _options(run)
     if not all(option in options for options in others)
   ]
-  return ", ".join([run.task, *own])
+  return ", ".join([name, *own])

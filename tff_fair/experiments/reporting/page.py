@@ -1,15 +1,17 @@
 """The whole page about some runs: the sections of each task."""
 
+import datetime
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tff_fair import version
 from tff_fair.experiments.reporting import (
   bar_section,
   client_section,
-  coefficients,
   curve_section,
   direction_section,
   document,
+  each_client_section,
   improved_section,
   loss_section,
   map_sections,
@@ -20,8 +22,6 @@ from tff_fair.experiments.reporting import (
   trade_off_section,
   verdict_section,
 )
-from tff_fair.experiments.reporting.coefficients import Coefficients
-from tff_fair.experiments.reporting.heat_map import Shades
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
@@ -51,42 +51,33 @@ def build(
   tasks: Sequence[TaskRuns],
   title: str | None = None,
   *,
-  baseline: str | None = None,
+  command: str | None = None,
   refresh_seconds: int | None = None,
 ) -> str:
   """Returns the page as HTML, which is well-formed XML below its first line.
 
   Args:
     tasks: At least one.
-    title: Its title; by default it names the tasks.
-    baseline: The label or name of the method to compare the others with; by
-      default FedAvg, or else the first.
+    title: Its title; by default it names the data.
+    command: The command that writes it, for its foot.
     refresh_seconds: How often the page loads itself anew; by default, never.
-
-  Raises:
-    ArgumentError: If the baseline is not one of the methods.
   """
   if title is None:
     names = list(dict.fromkeys(task.name for task in tasks))
     if len(names) > _MAX_NAMES:
       names = [f"{len(tasks)} tasks"]
     title = f"Fairness on {', '.join(names)}"
-  maps = [map_sections.coefficients_of(task) for task in tasks]
-  shades = coefficients.shades_of(
-    [found for of_task in maps for found in of_task]
-  )
-  parts = [
-    _parts(task, baseline, of_task, shades)
-    for task, of_task in zip(tasks, maps, strict=True)
-  ]
+  parts = list(map(_parts, tasks))
   return document.build(
     title,
     [
       element("header", element("h1", title), element("p", describe(tasks))),
       _contents(parts),
       element("main", [_task(of_task) for of_task in parts]),
+      _foot(command),
     ],
-    num_methods=max(len(task.methods) for task in tasks),
+    num_methods=1
+    + max((m.number for t in tasks for m in t.methods), default=0),
     refresh_seconds=refresh_seconds,
   )
 
@@ -105,20 +96,28 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
   return ", ".join(parts)
 
 
-def _parts(
-  task: TaskRuns,
-  baseline: str | None,
-  maps: Sequence[Coefficients],
-  shades: Shades,
-) -> _Parts:
+def _foot(command: str | None) -> Markup:
+  """Returns when the page was written, and by what."""
+  today = datetime.datetime.now(datetime.UTC).date()
+  return element(
+    "footer",
+    f"Written on {today:%Y-%m-%d} by tff-fair {version.find()}",
+    [" with ", element("code", command)] if command else None,
+    ".",
+    class_="note",
+  )
+
+
+def _parts(task: TaskRuns) -> _Parts:
   runs = run_section.build(task)
   if not task.methods:
     return _Parts(task, (), (), runs, ())
   numbers = [
-    verdict_section.build(task, baseline),
+    verdict_section.build(task),
     summary_section.build(task),
   ]
   charts = [
+    each_client_section.build(task),
     curve_section.build(task),
     trade_off_section.build(task),
     bar_section.build(task),
@@ -126,7 +125,7 @@ def _parts(
     improved_section.build(task),
     loss_section.build(task),
     direction_section.build(task),
-    map_sections.build_coefficients(task, maps, shades),
+    map_sections.build_coefficients(task),
     map_sections.build_labels(task),
     *search_section.build(task),
   ]

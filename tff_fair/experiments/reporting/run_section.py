@@ -1,26 +1,32 @@
-"""Section: the command and settings of each run, to repeat it."""
+"""Section: the command and settings of each run, to repeat it.
+
+What differs between methods comes first, then what is not the default.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 
-from tff_fair import typed_values
+from tff_fair import methods, typed_values
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.reporting import tables
+from tff_fair.experiments.reporting import section, tables
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.spec import RunSpec
 
 # Of the configuration, in the order in which they are shown.
 _GROUPS = ("flags", "hparams", "versions")
 _SHOWN = (("flags", "seed"), ("flags", "output_dir"), ("flags", "hparam"))
+_NOTHING: tuple[object, ...] = (None, [], "")
 
 _Settings = Mapping[tuple[str, str], object]
 
 
 def build(task: TaskRuns) -> Section:
-  """Returns the section: settings common to all runs, then each run."""
-  common = _common([*task.runs, *task.unfinished])
+  """Returns the section: settings of methods and of all runs, then each run."""
+  runs = [*task.runs, *task.unfinished]
+  common = _common(runs)
   groups = [(method.label, method.runs) for method in task.methods]
   pruned = tuple(run for run in task.unfinished if run.is_pruned)
   unfinished = tuple(run for run in task.unfinished if not run.is_pruned)
@@ -32,8 +38,9 @@ def build(task: TaskRuns) -> Section:
   return Section(
     "Runs",
     [
-      element("h4", "Settings of all runs"),
-      _settings(common),
+      _differing(groups, common),
+      _titled("Settings that are not the default", _unusual(common, runs[0])),
+      section.fold("All settings that the runs share", _settings(common)),
       tables.captioned(
         "Commands and folders",
         [
@@ -47,6 +54,52 @@ def build(task: TaskRuns) -> Section:
   )
 
 
+def _titled(title: str, settings: _Settings) -> list[Markup]:
+  found = _settings(settings)
+  return [element("h4", title), found] if found else []
+
+
+def _differing(
+  groups: Sequence[tuple[str, Sequence[Run]]], common: _Settings
+) -> list[Markup]:
+  """Returns the settings in which each method differs from another."""
+  own = {label: _without(_common(runs), common) for label, runs in groups}
+  if not any(own.values()):
+    return []
+  return [
+    element("h4", "Settings that differ"),
+    element(
+      "dl",
+      [
+        [element("dt", label), element("dd", _settings(settings))]
+        for label, settings in own.items()
+        if settings
+      ],
+      class_="verdict differing",
+    ),
+  ]
+
+
+def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
+  """Returns the settings of a run that are not the default."""
+  defaults: dict[tuple[str, str], object] = {
+    ("flags", name): field.default for name, field in RunSpec.fields().items()
+  }
+  if run.algorithm in methods.METHODS:
+    defaults |= {
+      ("hparams", name): hyperparameter.default
+      for name, hyperparameter in methods.hyperparameters(run.algorithm).items()
+    }
+  # What was asked for: a default may stand for a number that the data decide.
+  asked = {("flags", n): v for n, v in run.config.get("spec", {}).items()}
+  return {
+    key: value
+    for key, value in settings.items()
+    if key[0] != "versions"
+    and asked.get(key, value) not in (defaults.get(key), *_NOTHING)
+  }
+
+
 def _method(label: str, runs: Sequence[Run], common: _Settings) -> Markup:
   alike = _common(runs)
   return element(
@@ -56,7 +109,6 @@ def _method(label: str, runs: Sequence[Run], common: _Settings) -> Markup:
       element(
         "th",
         label,
-        _settings(_without(alike, common)),
         scope="rowgroup",
         colspan=4,
         class_="method",
@@ -142,7 +194,7 @@ def _without(
 
 def _value(value: object) -> str:
   # Not given, or given as nothing.
-  return "none" if value in (None, [], "") else typed_values.text(value)
+  return "none" if value in _NOTHING else typed_values.text(value)
 
 
 def _rounds(run: Run) -> str:

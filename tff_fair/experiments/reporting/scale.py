@@ -81,6 +81,11 @@ class Scale:
       places = (found - low) / (high - low)
     return np.where(np.isfinite(places), places, np.nan)
 
+  def clipped(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Returns values, those beyond an end of the scale at that end."""
+    low, high = sorted((self.low, self.high))
+    return np.asarray(values, np.float64).clip(low, high)
+
   @property
   def labels(self) -> tuple[str, ...]:
     """The ticks as text; numbers all with as many decimals as they need."""

@@ -9,6 +9,7 @@ from tff_fair.experiments.reporting import frame as frames
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Markup, element
 from tff_fair.experiments.reporting.styles import Style
+from tff_fair.metrics.intervals import Interval
 
 _MAX_NAMES = 14
 _LETTER_WIDTH, _LINE_HEIGHT, _GAP = 7.0, 12.0, 8.0
@@ -22,11 +23,11 @@ class Point(NamedTuple):
     label: Its name.
     number: Its number.
     style: Its look.
-    x: Mean over seeds.
-    y: Mean over seeds.
-    x_spread: Standard deviation over seeds, or 0.
-    y_spread: Standard deviation over seeds, or 0.
+    x: Its place from left to right, a mean over seeds.
+    y: Its place from bottom to top.
     values: Its values in words.
+    x_interval: Of x; None where there is none.
+    y_interval: Of y; None where there is none.
   """
 
   label: str
@@ -34,9 +35,9 @@ class Point(NamedTuple):
   style: Style
   x: float
   y: float
-  x_spread: float
-  y_spread: float
   values: str
+  x_interval: Interval | None = None
+  y_interval: Interval | None = None
 
 
 def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
@@ -70,7 +71,7 @@ def draw(
   description: str,
   front: Sequence[int],
 ) -> Markup:
-  """Draws methods as points, with their spread over seeds.
+  """Draws methods as points, with their intervals.
 
   Args:
     points: The methods.
@@ -78,7 +79,8 @@ def draw(
     identifier: Unique on the page.
     title: Title of the chart.
     description: Its contents in words.
-    front: Places of the points of the Pareto front, by x, the worst first.
+    front: Places of the points of the Pareto front, by x, the worst first; none
+      where it is unknown.
   """
   return frame.drawing(
     identifier,
@@ -86,7 +88,7 @@ def draw(
     description,
     frame.axes(),
     _front([points[place] for place in front], frame),
-    [_point(point, frame) for point in points],
+    [draw_point(point, frame) for point in points],
     _names(points, front, frame) if len(points) <= _MAX_NAMES else None,
   )
 
@@ -104,18 +106,20 @@ def _front(points: Sequence[Point], frame: Frame) -> Markup | None:
   return element("path", d=path, class_="front")
 
 
-def _point(point: Point, frame: Frame) -> Markup:
-  (x, left, right) = frame.x_pixels(
-    [point.x, point.x - point.x_spread, point.x + point.x_spread]
-  )
-  (y, low, high) = frame.y_pixels(
-    [point.y, point.y - point.y_spread, point.y + point.y_spread]
-  )
-  whiskers = f"M{left:.1f} {y:.1f}H{right:.1f}M{x:.1f} {low:.1f}V{high:.1f}"
+def draw_point(point: Point, frame: Frame) -> Markup:
+  """Draws a method's marker over its intervals."""
+  (x,), (y,) = frame.x_pixels([point.x]), frame.y_pixels([point.y])
+  whiskers = ""
+  if point.x_interval:
+    left, right = frame.x_pixels(frame.x.clipped(point.x_interval))
+    whiskers += f"M{left:.1f} {y:.1f}H{right:.1f}"
+  if point.y_interval:
+    low, high = frame.y_pixels(point.y_interval)
+    whiskers += f"M{x:.1f} {low:.1f}V{high:.1f}"
   return element(
     "g",
     element("title", f"{point.label}: {point.values}"),
-    element("path", d=whiskers, class_="whiskers"),
+    element("path", d=whiskers, class_="whiskers") if whiskers else None,
     element(
       "path",
       d=point.style.marker,

@@ -186,7 +186,7 @@ def _front(
       str(trial.number),
       _NO_METHOD,
       _BEST if trial.number in unbeaten else _EACH,
-      *(a, b, 0.0, 0.0),
+      *(a, b),
       summary.values_text(trial, settings),
     )
     for trial, a, b in zip(shown, x, y, strict=True)

@@ -49,9 +49,9 @@ def figure(
   )
 
 
-def fold(summary: Child, *children: Child) -> Markup:
+def fold(summary: Child, *children: Child, is_open: bool = False) -> Markup:
   """Returns what a click on its summary unfolds; print has all of it."""
-  return element("details", element("summary", summary), children)
+  return element("details", element("summary", summary), children, open=is_open)
 
 
 def charts(figures: Child, class_: str = "charts") -> Markup:

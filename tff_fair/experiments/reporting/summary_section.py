@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.reporting import (
   final_measures,
-  final_scores,
   section,
   tables,
   tails,
 )
-from tff_fair.experiments.reporting.markup import Child, Markup
+from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
 
@@ -34,7 +32,6 @@ _ERROR = tuple(
 )
 _LOSS = ("loss", "loss_std", "loss_max")
 _R2 = ("r2", "r2_median", "r2_min")  # Of errors alone.
-_MAX_CLIENTS = 10  # A column for each has room.
 
 
 def build(task: TaskRuns) -> Section:
@@ -103,7 +100,6 @@ def build(task: TaskRuns) -> Section:
       section.fold("R²", _table(task, "Test R² over clients", r2))
       if r2
       else None,
-      _clients(task),
     ],
   )
 
@@ -124,35 +120,4 @@ def _table(
       )
       for name in names
     ],
-  )
-
-
-def _clients(task: TaskRuns) -> Child:
-  """Returns a table of each client's score.
-
-  Returns:
-    None if there are many clients, or runs have different ones.
-  """
-  found = {run.path: final_scores.of_run(run) for run in task.runs}
-  clients = found[task.runs[0].path].index
-  if not 0 < len(clients) <= _MAX_CLIENTS or not all(
-    of_run.index.equals(clients) for of_run in found.values()
-  ):
-    return None
-  columns = []
-  for client in clients:
-    title = task.clients.full(int(client))
-    measure = task.measures["mean"]._replace(title=title)
-    values = [
-      measures.over_seeds(measure, [found[r.path][client] for r in method.runs])
-      for method in task.methods
-    ]
-    columns.append(tables.column(measure, values))
-  return section.fold(
-    "Each client",
-    tables.draw(
-      f"Test {task.score.noun} of each client{task.score.in_brackets}",
-      task.methods,
-      columns,
-    ),
   )

@@ -62,9 +62,9 @@ def draw(
     columns: The columns after the methods and their numbers of seeds.
   """
   heads = [
-    _head("Method", "text", class_="name"),
-    _head("Seeds", "ascending"),
-    *(_head(column.head, column.first) for column in columns),
+    sorting_head("Method", "text", class_="name"),
+    sorting_head("Seeds", "ascending"),
+    *(sorting_head(column.head, column.first) for column in columns),
   ]
   rows = [
     _row(method, [column.cells[place] for column in columns])
@@ -97,6 +97,17 @@ def captioned(
       class_=class_,
     ),
   )
+
+
+def sorting_head(title: str, first: str, class_: str | None = None) -> Markup:
+  """Returns a head of a column; the first click on it sorts by that.
+
+  Args:
+    title: Its name.
+    first: The order of the first click: "ascending", "descending" or "text".
+    class_: Class for the style sheet.
+  """
+  return element("th", title, scope="col", data_first=first, class_=class_)
 
 
 def head(measure: Measure) -> str:
@@ -161,11 +172,6 @@ def _row(method: Method, cells: Sequence[Markup]) -> Markup:
     element("td", len(method.runs), data_value=len(method.runs)),
     cells,
   )
-
-
-def _head(title: str, first: str, class_: str | None = None) -> Markup:
-  """Returns a head; the first click on it sorts in the order `first`."""
-  return element("th", title, scope="col", data_first=first, class_=class_)
 
 
 def _number(value: float) -> str:

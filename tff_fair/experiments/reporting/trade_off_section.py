@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import (
   final_measures,
@@ -70,12 +69,15 @@ def build(task: TaskRuns) -> Section:
         f"Worst 10 %: {tails.clients(task, 10)}. "
         if tails.clients(task, 10)
         else None,
-        "At the end of the runs. The dashed line joins the Pareto front: no "
-        "other method is better in one of the two measures without being worse "
-        "in the other.",
-        " Whiskers are one standard deviation over seeds."
+        "At the end of the runs. ",
+        f"Whiskers are {final_measures.INTERVALS} over seeds. "
         if task.has_seeds
         else None,
+        "The dashed line joins the Pareto front of the means: no other method "
+        "is better in one of the two measures without being worse in the other."
+        if _has_front(task)
+        else "With one seed it is unknown how sure a place is: no Pareto front "
+        "is drawn.",
         " Where a name has no room, look up the symbol in the legend.",
       ),
       section.charts(figures),
@@ -103,6 +105,11 @@ def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Markup]:
   return [figure for figure in figures if figure is not None]
 
 
+def _has_front(task: TaskRuns) -> bool:
+  """Returns whether each place is known to some uncertainty."""
+  return all(len(method.runs) > 1 for method in task.methods)
+
+
 def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
   x, y = _axis(task, x_name), _axis(task, y_name)
   points = [
@@ -112,32 +119,35 @@ def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
   ]
   if not points:
     return None
-  front = scatter_chart.pareto_front(
-    [x.sign * point.x for point in points],
-    [y.sign * point.y for point in points],
-  )
+  front = []
+  if _has_front(task):
+    front = scatter_chart.pareto_front(
+      [x.sign * point.x for point in points],
+      [y.sign * point.y for point in points],
+    )
   names = ", ".join(points[place].label for place in front)
   if len(front) > _MAX_NAMES:
     names = f"{len(front)} of {len(points)} methods"
+  said = [f"Pareto front: {names}."] if front else []
   up = "up" if y.measure.higher_is_better else "down"
   right = "right" if x.measure.higher_is_better else "left"
   against = x.title[0].lower() + x.title[1:]
   chart = scatter_chart.draw(
     points,
     Frame(
-      _scale([(point.x, point.x_spread) for point in points], x.limit),
-      _scale([(point.y, point.y_spread) for point in points], y.limit),
+      _scale([point.x_interval or (point.x,) for point in points], x.limit),
+      _scale([point.y_interval or (point.y,) for point in points], y.limit),
       x_label=f"{against}{x.in_brackets}",
     ),
     identifier=f"{task.identifier}-{x.name}-{y.name}",
     title=f"{y.title} against {against}",
-    description=f"Better is {right} and {up}. Pareto front: {names}.",
+    description=" ".join([f"Better is {right} and {up}.", *said]),
     front=front,
   )
   return section.figure(
     chart,
     f"{y.title}{y.in_brackets}, better {up} and {right}",
-    f"Pareto front: {names}.",
+    *said,
   )
 
 
@@ -162,8 +172,7 @@ def _point(task: TaskRuns, method: Method, x: _Axis, y: _Axis) -> Point:
     for axis in (x, y)
   )
   texts = [
-    f"{axis.measure.words} {measures.value_text(axis.measure, value)}"
-    f"{axis.unit}"
+    final_measures.text(method, axis.measure, value, axis.unit)
     for axis, value in ((x, at), (y, up))
   ]
   return Point(
@@ -172,15 +181,14 @@ def _point(task: TaskRuns, method: Method, x: _Axis, y: _Axis) -> Point:
     method.style,
     at.mean,
     up.mean,
-    at.std or 0.0,
-    up.std or 0.0,
     ", ".join(texts),
+    final_measures.interval(method, x.measure, at),
+    final_measures.interval(method, y.measure, up),
   )
 
 
-def _scale(values: Sequence[tuple[float, float]], limit: float) -> scale.Scale:
-  low = min(mean - spread for mean, spread in values)
-  high = max(mean + spread for mean, spread in values)
+def _scale(ranges: Sequence[Sequence[float]], limit: float) -> scale.Scale:
+  low, high = min(map(min, ranges)), max(map(max, ranges))
   # Points at the very edge would be half a marker beyond it.
   room = (high - low) / 20
   return scale.linear(

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from tff_fair.experiments.comparing import (
   marks,
   measures,
-  method_tables,
   noise,
   paired,
 )
@@ -15,6 +14,7 @@ from tff_fair.experiments.comparing import (
 )
 from tff_fair.experiments.comparing.evaluations import Choice, Evaluation
 from tff_fair.experiments.comparing.groups import Group
+from tff_fair.experiments.comparing.measures import Value
 from tff_fair.experiments.comparing.method_tables import Contents
 from tff_fair.experiments.comparing.table import Row
 from tff_fair.experiments.reporting import (
@@ -31,36 +31,34 @@ from tff_fair.experiments.runs.run import Run
 _TITLE = "Verdict"
 _NAMES = ("mean", "std", "worst_10")
 _TAIL = "Worst 10\N{NO-BREAK SPACE}%"
-_USUAL_BASELINE = "fedavg"
 
 
-def build(task: TaskRuns, baseline: str | None = None) -> Section:
-  """Returns the section: sentences, and a table with differences.
-
-  Args:
-    task: The task.
-    baseline: The label or name of the method to compare the others with; by
-      default FedAvg, or else the first.
-  """
+def build(task: TaskRuns) -> Section:
+  """Returns the section: sentences, and a table with differences."""
   chosen = _chosen(task)
   methods = [m for m in task.methods if all(run in chosen for run in m.runs)]
   if not methods:
     return Section(_TITLE, absence="no finished run was evaluated")
   groups = [Group(method.label, method.runs) for method in methods]
-  reference = _baseline(groups, baseline)
+  reference = groups[0]
   contents = Contents(task.title, groups, _NAMES, chosen)
   rows = contents.statistics("clients").rows
-  contrasts = {
-    row.label: row for row in contents.differences("clients", reference).rows
-  }
-  has_marks = any(mark for row in rows for mark in row.marks)
+  differences = contents.differences("clients", reference)
+  contrasts = {row.label: row for row in differences.rows}
   columns = _columns(task, rows)
   with_noise = _with_noise(columns, groups, chosen)
   return Section(
     _TITLE,
     [
+      element(
+        "p",
+        " ".join(reversed(differences.notes))
+        if len(methods) > 1
+        else _alone(task, rows[0]),
+        class_="conclusion",
+      ),
       _notes(run_tables.run_notes(groups, chosen)),
-      _sentences(task, rows, groups) if has_marks else None,
+      _sentences(task, rows, groups),
       tables.draw(
         _caption(task, len(methods)),
         methods,
@@ -78,7 +76,9 @@ def build(task: TaskRuns, baseline: str | None = None) -> Section:
         task,
         reference.label,
         contrasts,
-        has_marks=has_marks,
+        has_marks=any(
+          mark for place in range(len(_NAMES)) for mark in _marks(rows, place)
+        ),
         has_noise=len(with_noise) > len(columns),
       ),
       section.without(
@@ -95,11 +95,28 @@ def _chosen(task: TaskRuns) -> dict[Run, Evaluation]:
   return {run: e for run, e in found.items() if isinstance(e, Evaluation)}
 
 
-def _baseline(groups: Sequence[Group], name: str | None) -> Group:
-  if name is not None:
-    return run_tables.find_baseline(groups, name)
-  usual = [g for g in groups if g.runs[0].algorithm == _USUAL_BASELINE]
-  return usual[0] if usual else groups[0]
+def _alone(task: TaskRuns, row: Row) -> str:
+  """Returns in sentences what the only method reaches."""
+  mean, _, worst = (cell.mean for cell in row.cells if isinstance(cell, Value))
+  of_tail = tails.clients(task, 10)
+  return (
+    f"{row.label} reaches a mean {task.score.noun} of "
+    f"{_number(task, mean)}, and {_number(task, worst)} for the worst 10 % "
+    f"({of_tail}). No other method is here to compare it with."
+  )
+
+
+def _number(task: TaskRuns, value: float) -> str:
+  sign = task.score.sign.replace(" ", "\N{NO-BREAK SPACE}")
+  return f"{value:.{task.score.digits}f}{sign}"
+
+
+def _marks(rows: Sequence[Row], place: int) -> list[int | None]:
+  """Returns the marks of a column; none where no method stands out."""
+  tried = [row for row in rows if row.num_seeds >= marks.NEEDED_SEEDS]
+  if all(row.marks[place] == marks.BEST for row in tried):
+    return [None] * len(rows)
+  return [row.marks[place] for row in rows]
 
 
 def _caption(task: TaskRuns, num_methods: int) -> str:
@@ -117,7 +134,7 @@ def _columns(task: TaskRuns, rows: Sequence[Row]) -> list[tables.Column]:
     tables.column(
       task.measures[name],
       [measures.Value(*row.cells[place]) for row in rows],
-      [row.marks[place] for row in rows],
+      _marks(rows, place),
     )
     for place, name in enumerate(_NAMES)
   ]
@@ -148,8 +165,8 @@ def _notes(notes: Sequence[str]) -> Child:
 
 def _sentences(
   task: TaskRuns, rows: Sequence[Row], groups: Sequence[Group]
-) -> Markup:
-  """Returns which methods are best, for each measure."""
+) -> Markup | None:
+  """Returns which methods are best, for each measure; None if that is open."""
   parts = []
   all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
   for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
@@ -157,7 +174,7 @@ def _sentences(
     if best:
       said = _best(task, name, place, best, groups)
       parts += [element("dt", words), element("dd", said)]
-  return element("dl", parts, class_="verdict")
+  return element("dl", parts, class_="verdict") if parts else None
 
 
 def _best(
@@ -171,9 +188,10 @@ def _best(
   values = {row.label: measures.Value(*row.cells[place]) for row in best}
   first = min(values, key=lambda n: measures.badness(measure, values[n].mean))
   others = [label for label in values if label != first]
-  mean = f"{values[first].mean:.{measure.digits}f}"
-  sign = task.score.sign.replace(" ", "\N{NO-BREAK SPACE}")
-  said: list[Child] = [element("strong", first), f" {mean}{sign}. "]
+  said: list[Child] = [
+    first if others else element("strong", first),
+    f" {_number(task, values[first].mean)}. ",
+  ]
   if not others:
     unknown = ", ".join(_not_compared(first, groups))
     said.append(
@@ -206,7 +224,7 @@ def _explanation(
   *,
   has_marks: bool,
   has_noise: bool,
-) -> list[Child]:
+) -> list[Markup]:
   told: list[Child] = [
     "At the last evaluation of each run; each client counts once.",
     " Mean ± sample standard deviation over seeds." if task.has_seeds else None,
@@ -215,11 +233,10 @@ def _explanation(
     if has_marks
     else None,
   ]
-  notes: list[Child] = [section.note(told)]
+  notes = [section.note(told)]
   if has_noise:
     notes.append(section.note(noise.EXPLANATION))
   if contrasts:
-    seeds = {label: row.num_seeds for label, row in contrasts.items()}
     confidence = f"{100 * paired.CONFIDENCE:.0f}\N{NO-BREAK SPACE}%"
     notes.append(
       section.note(
@@ -227,10 +244,11 @@ def _explanation(
         f"with its {confidence} interval over both. Holm’s correction for the "
         "methods is in the interval, too: a difference is clear where it "
         f"leaves out 0, that is where p < {marks.LEVEL:.2g}; others are grey. "
-        "Bold has a correction of its own, since it compares with the best. "
         "Clients: how many are better off, as well off, and worse off than "
-        f"with {baseline}. ",
-        method_tables.interval_note(seeds),
+        f"with {baseline}.",
+        " Bold has a correction of its own, since it compares with the best."
+        if has_marks
+        else None,
       )
     )
   return notes

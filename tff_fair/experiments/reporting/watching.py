@@ -19,6 +19,7 @@ from tff_fair.experiments.reporting import document, methods, page, writing
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import Place
+from tff_fair.experiments.runs.run import Run
 
 _SECONDS = 5.0  # Between two looks at the runs, at least.
 _REST = 9  # Times as long as the last page took.
@@ -35,6 +36,7 @@ def watch(
   title: str | None = None,
   overwrite: bool = False,
   baseline: str | None = None,
+  command: str | None = None,
   tell: Callable[[str], None],
 ) -> None:
   """Writes the page of some runs, and again whenever they have changed.
@@ -46,10 +48,11 @@ def watch(
   Args:
     folders: Folders of runs, or folders above them.
     path: The HTML file to write.
-    title: Title of the page; by default it names the tasks.
+    title: Title of the page; by default it names the data.
     overwrite: Whether to replace a file that is there already.
     baseline: As for `writing.report`. As long as no run of it was evaluated,
       another method takes its place.
+    command: The command that watches, for the foot of the page.
     tell: Gets a sentence after each page, and when something is wrong.
 
   Raises:
@@ -62,7 +65,7 @@ def watch(
   """
   path = pathlib.Path(path)
   writing.check_path(path, overwrite=overwrite)
-  shown = _Page(path, title, baseline, overwrite=overwrite)
+  shown = _Page(path, title, baseline, command, overwrite=overwrite)
   try:
     _follow(shown, folders, tell)
   except KeyboardInterrupt:
@@ -127,6 +130,7 @@ class _Page:
     path: pathlib.Path,
     title: str | None,
     baseline: str | None,
+    command: str | None,
     *,
     overwrite: bool,
   ) -> None:
@@ -134,6 +138,7 @@ class _Page:
     self._path = path
     self._title = title
     self._baseline = baseline
+    self._command = command
     self._overwrite = overwrite
     self._refresh_seconds = 0
     self._text = ""
@@ -163,9 +168,12 @@ class _Page:
     is_over = (
       all(run.is_finished or run.is_pruned for run in runs) and not num_planned
     )
-    tasks = methods.arrange(runs, unfinished=True)
+    tasks = self._arrange(runs, is_over=is_over)
     self._refresh_seconds = math.ceil(pause)
-    self._text = self._build(tasks, is_over=is_over)
+    refresh = None if is_over else self._refresh_seconds
+    self._text = page.build(
+      tasks, self._title, command=self._command, refresh_seconds=refresh
+    )
     self._write(self._text)
     self.description = f"{self._path}: {page.describe(tasks)}"
     if num_planned:
@@ -185,22 +193,14 @@ class _Page:
       self._written,
     )
 
-  def _build(self, tasks: Sequence[TaskRuns], *, is_over: bool) -> str:
-    if is_over:
-      return page.build(tasks, self._title, baseline=self._baseline)
-
-    def build(baseline: str | None) -> str:
-      return page.build(
-        tasks,
-        self._title,
-        baseline=baseline,
-        refresh_seconds=self._refresh_seconds,
-      )
-
+  def _arrange(self, runs: Sequence[Run], *, is_over: bool) -> list[TaskRuns]:
     try:
-      return build(self._baseline)
-    except ArgumentError:  # Its runs may be yet to come.
-      return build(None)
+      return methods.arrange(runs, unfinished=True, baseline=self._baseline)
+    except ArgumentError:
+      if is_over:
+        raise
+      # Its runs may be yet to come.
+      return methods.arrange(runs, unfinished=True)
 
   def _write(self, text: str) -> None:
     if self.is_lost():

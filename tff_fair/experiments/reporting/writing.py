@@ -22,6 +22,7 @@ def report(
   overwrite: bool = False,
   baseline: str | None = None,
   unfinished: bool = False,
+  command: str | None = None,
 ) -> pathlib.Path:
   """Writes a page that shows runs side by side.
 
@@ -31,12 +32,13 @@ def report(
   Args:
     runs: Runs, folders of runs, or folders above them; a run counts once.
     path: The HTML file to write. Its folder is made if need be.
-    title: Title of the page; by default it names the tasks.
+    title: Title of the page; by default it names the data.
     overwrite: Whether to replace a file that is there already.
     baseline: The label or name of the method to compare the others with; by
       default FedAvg, or else the first.
     unfinished: Whether to show runs that are not finished, too, once they were
       evaluated after a round.
+    command: The command that writes the page, for its foot.
 
   Returns:
     The file.
@@ -57,8 +59,8 @@ def report(
     raise ValueError(
       "Found no runs, expected one at least; give runs, or folders of runs."
     )
-  tasks = methods.arrange(found, unfinished=unfinished)
-  text = page.build(tasks, title, baseline=baseline)
+  tasks = methods.arrange(found, unfinished=unfinished, baseline=baseline)
+  text = page.build(tasks, title, command=command)
   with staging.replacement(path, overwrite=overwrite) as staged:
     staged.write_text(text, encoding="utf-8")
   return path
