@@ -65,7 +65,7 @@ def test_a_type_checker_knows_right_calls_from_wrong_ones(tmp_path):
     check=False,
   )
   first = _PROGRAM.count("\n") + 1
-  lines = [l for l in ended.stdout.splitlines() if ": error: " in l]
+  lines = [line for line in ended.stdout.splitlines() if ": error: " in line]
   assert len(lines) == len(_WRONG), ended.stdout
   for number, (line, word) in enumerate(
     zip(lines, _WRONG.values(), strict=True)
