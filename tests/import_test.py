@@ -36,6 +36,19 @@ process = tff_fair.algorithms.build(
 process.next(process.initialize(), clients)
 print("done")
 """
+# TFF itself needs the others of the extra "experiments".
+WITHOUT_EXPERIMENTS = """
+import sys
+for name in ("matplotlib", "pandas", "tensorboard", "tensorflow_datasets"):
+  sys.modules[name] = None
+"""
+OF_A_FACTORY = """
+import sys
+import tff_fair
+tff_fair.aggregators.FedMgdaPlusFactory(epsilon=0.1)
+modules = [m for name, m in sys.modules.items() if name.startswith("tff_fair")]
+print(sum(len(open(module.__file__).readlines()) for module in modules))
+"""
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 SHOW_LEVEL = f"import tff_fair, os; print(os.environ.get({LEVEL!r}))"
 
@@ -58,6 +71,14 @@ def run(script, level=None):
 def test_a_script_with_a_round_hears_nothing_of_tensorflow():
   result = run(SCRIPT)
   assert (result.stdout, result.stderr) == ("done\n", "")
+
+
+def test_processes_need_no_package_of_experiments():
+  assert run(WITHOUT_EXPERIMENTS + SCRIPT).stdout == "done\n"
+
+
+def test_a_factory_comes_without_the_parts_of_a_process():
+  assert int(run(OF_A_FACTORY).stdout) < 6_600
 
 
 def test_who_set_the_level_hears_what_they_asked_for():
@@ -83,3 +104,18 @@ def test_the_level_is_that_of_the_user_if_any(before, level, expected):
 def test_every_public_name_is_there():
   for name in tff_fair.__all__:
     assert getattr(tff_fair, name) is not None
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    *("aggregators", "algorithms", "client_works", "composition"),
+    *("experiments", "finalizers", "methods", "metrics", "optimizers"),
+    *("privacy", "runtime", "summing"),
+  ],
+)
+def test_a_room_shows_public_names_alone(name):
+  room = getattr(tff_fair, name)
+  assert dir(room) == sorted(room.__all__)
+  for public in room.__all__:
+    assert getattr(room, public) is not None

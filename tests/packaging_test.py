@@ -20,7 +20,7 @@ from tests.source_tree import PACKAGES, ROOT
 # TensorFlow Federated 0.87 asks for a jaxlib that can no longer be downloaded.
 UNMET = {("tensorflow-federated", "jax"), ("tensorflow-federated", "jaxlib")}
 OF_USERS = ("dask", "parquet", "search", "slurm", "wandb")
-EXTRAS = ("dev", *OF_USERS)
+EXTRAS = ("experiments", "dev", *OF_USERS)
 
 
 def project_table():
@@ -49,7 +49,7 @@ def pins(*names):
 
 def test_what_the_programs_need_is_pinned_in_the_first_file():
   pinned = pins("requirements.txt")
-  assert declared().keys() <= pinned.keys()
+  assert declared("experiments").keys() <= pinned.keys()
   assert not pinned.keys() & pins("requirements-dev.txt").keys()
 
 
@@ -124,7 +124,7 @@ def test_what_is_imported_is_declared():
       if root in sys.stdlib_module_names or root in PACKAGES:
         continue
       names = map(canonicalize_name, distributions.get(root, ()))
-      if not declared(*OF_USERS).keys() & set(names):
+      if not declared("experiments", *OF_USERS).keys() & set(names):
         unknown.add((str(path), name))
   assert unknown == set()
 
