@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from binaries import command_line, named_flags
 from binaries.flags import compare_flags
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments import progress
 from tff_fair.experiments.comparing import formats, latex, tables
 from tff_fair.experiments.comparing.evaluations import Choice

@@ -7,9 +7,10 @@ seconds. The status is 1 if a claim does not hold.
 import sys
 from typing import NoReturn
 
+import demonstrations
 from binaries import command_line
 from binaries.flags import demonstrate_flags
-from tff_fair.experiments import demonstrations, interruption, progress
+from tff_fair.experiments import interruption, progress
 
 GROUPS = (demonstrate_flags,)
 

@@ -49,7 +49,7 @@ client_work = tff_fair.client_works.build_from_computation(work)
 evaluate = tff_fair.evaluation.build_client_evaluation(task.model_fn)
 test = [tff_fair.client_dataset(k, task.test_data(k)) for k in range(30)]
 for t in (0.0, 2.0):  # 0 is federated averaging.
-  process = tff_fair.composition.compose_client_work(
+  process = tff_fair.rounds.compose_client_work(
     task.model_fn, client_work, tff_fair.aggregators.TermFactory(t=t)
   )
   state = process.initialize()

@@ -21,19 +21,21 @@ _ALGORITHMS = '''\
 
 from typing import Literal, Unpack
 
-from tff_fair.composition import (
-  BuildOptions,
-  LearningProcess,
-  ModelFn,
-  Optimizer,
-)
-from tff_fair.composition import compose as compose
-from tff_fair.composition import compose_client_work as compose_client_work
 from tff_fair.methods import Algorithm as Algorithm
 from tff_fair.methods import build as build
 from tff_fair.methods import get as get
 from tff_fair.methods import hyperparameters as hyperparameters
 from tff_fair.methods import names as names
+from tff_fair.rounds import (
+  BuildOptions,
+  LearningProcess,
+  ModelFn,
+  Optimizer,
+)
+from tff_fair.rounds import compose as compose
+from tff_fair.rounds import compose_client_work as compose_client_work
+
+__all__: list[str]
 '''
 
 _AGGREGATORS = '''\
@@ -46,6 +48,8 @@ from tff_fair.summing import FactoryOptions
 from tff_fair.summing import RuleFactory as RuleFactory
 from tff_fair.summing import TrimmedSumFactory as TrimmedSumFactory
 from tff_fair.summing import supported_aggregations as supported_aggregations
+
+__all__: list[str]
 '''
 
 

@@ -50,8 +50,8 @@ TIERS = {
   "methods/*process*_test.py": "tff",
   "methods/fedmdfg_search_test.py": "tff",
   "methods/guide_test.py": "program",
-  "compilation_cache/cache_test.py": "tff",
-  "compilation_cache/programs_test.py": "program",
+  "runtime/compilation_cache/cache_test.py": "tff",
+  "runtime/compilation_cache/programs_test.py": "program",
   "runtime/allocator_test.py": "pure",
   "runtime/parts/rounds_test.py": "pure",
   "runtime/process_status_test.py": "pure",
@@ -70,8 +70,7 @@ TIERS = {
   "aggregators/*": "tff",
   "binaries/*": "program",
   "client_works/*": "tff",
-  "compilation_cache/*": "pure",
-  "distributors/*": "tff",
+  "runtime/compilation_cache/*": "pure",
   "examples/*": "program",
   "experiments/*": "pure",
   "finalizers/*": "tff",
@@ -81,7 +80,7 @@ TIERS = {
   "metrics/*": "pure",
   "optimizers/*": "tff",
   "privacy/*": "pure",
-  "phased_rounds/*": "tff",
+  "rounds/*": "tff",
   "runtime/*": "tff",
   "scripts/*": "program",
   "summing/*": "tff",
@@ -90,19 +89,13 @@ TIERS = {
   "cases_test.py": "pure",
   "checks_test.py": "pure",
   "citation_test.py": "pure",
-  "client_data_test.py": "pure",
   "code_blocks_test.py": "pure",
-  "collecting_test.py": "tff",
-  "composition_test.py": "tff",
   "docs_test.py": "pure",
   "evaluation_test.py": "tff",
-  "files_test.py": "pure",
   "fuzz_test.py": "tff",
   "hyperparameters_test.py": "pure",
   "layers_test.py": "pure",
-  "learning_rate_decay_test.py": "pure",
   "packaging_test.py": "program",
-  "parsing_test.py": "pure",
   "reproduction_index_test.py": "pure",
   "site_test.py": "pure",
   "soak_test.py": "program",
@@ -221,7 +214,7 @@ def all_code_known(monkeypatch):
 
   For tests that replace nothing that decides a computation.
   """
-  from tff_fair.compilation_cache import known_code  # noqa: PLC0415
+  from tff_fair.runtime.compilation_cache import known_code  # noqa: PLC0415
 
   monkeypatch.setattr(known_code, "has_others", lambda: False)
 

@@ -109,7 +109,7 @@ def test_every_public_name_is_there():
 @pytest.mark.parametrize(
   "name",
   [
-    *("aggregators", "algorithms", "client_works", "composition"),
+    *("aggregators", "algorithms", "client_works", "rounds"),
     *("experiments", "finalizers", "methods", "metrics", "optimizers"),
     *("privacy", "runtime", "summing"),
   ],

@@ -31,44 +31,42 @@ EXTRAS = ("distributed", "optuna", "submitit", "wandb")
 # Values that travel, and the checks of them.
 SHARED = ("tff_fair.checks", "tff_fair.hyperparameters", "tff_fair.types")
 MACHINERY = (
-  "tff_fair.collecting",
+  "tff_fair.runtime.collecting",
   "tff_fair.kernels",
-  "tff_fair.learning_rate_decay",
+  "tff_fair.optimizers.learning_rate_decay",
   "tff_fair.privacy",
   "tff_fair.spelling",
-  "tff_fair.tracing",
+  "tff_fair.client_works.tracing",
   "tff_fair.typed_values",
   *SHARED,
 )
 PARTS = (
   "tff_fair.client_works",
-  "tff_fair.distributors",
   "tff_fair.finalizers",
   "tff_fair.summing",
 )
 
 LAYERS = {
   "tff_fair.checks": Layer(),
-  "tff_fair.files": Layer(),
-  "tff_fair.parsing": Layer(),
+  "tasks.formats.files": Layer(),
+  "tasks.formats.parsing": Layer(),
   "tff_fair.spelling": Layer(),
-  "tff_fair.collecting": Layer(("tff_fair.phases",), TFF),
+  "tff_fair.runtime.collecting": Layer(("tff_fair.runtime.phases",), TFF),
   "tff_fair.typed_values": Layer(("tff_fair.spelling",)),
   "tff_fair.hyperparameters": Layer(
     ("tff_fair.checks", "tff_fair.typed_values")
   ),
   "tff_fair.metrics": Layer(packages=("numpy", "scipy")),
   "tff_fair.kernels": Layer(packages=TF),
-  "tff_fair.tracing": Layer(packages=TF),
-  "tff_fair.client_data": Layer(packages=TF),
+  "tff_fair.client_works.tracing": Layer(packages=TF),
   "tff_fair.types": Layer(("tff_fair.hyperparameters",), TF),
-  "tff_fair.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
-  "tff_fair.phases": Layer(packages=TFF),
+  "tff_fair.optimizers.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
+  "tff_fair.runtime.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
-    ("tff_fair.phases", "tff_fair.rooms", "tff_fair.version"),
+    ("tff_fair.runtime.phases", "tff_fair.rooms", "tff_fair.version"),
     (*TFF, "grpc", "distributed"),
   ),
-  "tff_fair.compilation_cache": Layer(("tff_fair.runtime",), TFF),
+  "tff_fair.runtime.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),
   "tff_fair.privacy": Layer(
     ("tff_fair.kernels", *SHARED), (*TFF, "dp_accounting")
@@ -77,9 +75,9 @@ LAYERS = {
   "tff_fair.evaluation": Layer(
     (
       "tff_fair.client_works",
-      "tff_fair.collecting",
+      "tff_fair.runtime.collecting",
       "tff_fair.kernels",
-      "tff_fair.phases",
+      "tff_fair.runtime.phases",
       *SHARED,
     ),
     TFF,
@@ -87,28 +85,25 @@ LAYERS = {
   "tff_fair.label_correction": Layer(
     (
       "tff_fair.client_works",
-      "tff_fair.collecting",
+      "tff_fair.runtime.collecting",
       "tff_fair.evaluation",
       "tff_fair.kernels",
     ),
     (*TFF, "scipy", "sklearn"),
   ),
-  "tff_fair.phased_rounds": Layer(
-    ("tff_fair.client_works", "tff_fair.phases", "tff_fair.summing"), TFF
-  ),
-  "tff_fair.composition": Layer(
+  "tff_fair.rounds": Layer(
     (
       *MACHINERY,
       *PARTS,
       "tff_fair.optimizers",
-      "tff_fair.phased_rounds",
+      "tff_fair.runtime.phases",
       "tff_fair.rooms",
     ),
     TFF,
   ),
   "tff_fair.methods": Layer(
     (
-      "tff_fair.composition",
+      "tff_fair.rounds",
       "tff_fair.finalizers",
       "tff_fair.kernels",
       "tff_fair.spelling",
@@ -129,15 +124,16 @@ LAYERS = {
   "tff_fair": Layer(("tff_fair",)),
   "tasks": Layer(
     (
-      "tff_fair.files",
-      "tff_fair.parsing",
+      "tasks.formats.files",
+      "tasks.formats.parsing",
       "tff_fair.spelling",
       "tff_fair.typed_values",
       "tff_fair.types",
     ),
     None,
   ),
-  "binaries": Layer(("tff_fair", "tasks"), None),
+  "demonstrations": Layer(("tff_fair", "tasks"), WITHOUT_FLAGS),
+  "binaries": Layer(("tff_fair", "tasks", "demonstrations"), None),
 }
 
 # What TensorFlow Federated keeps private, and the one module that may use it.
@@ -253,9 +249,9 @@ def test_a_violation_is_seen(module, statement):
     ("tff_fair.kernels.simplex", "from tff_fair.kernels import norms"),
     ("tff_fair.methods.term", "from tff_fair import checks, types"),
     ("tff_fair.methods.term", "from tff_fair.types import SeparableRule"),
-    ("tff_fair.methods.term", "from tff_fair import composition, summing"),
+    ("tff_fair.methods.term", "from tff_fair import rounds, summing"),
     ("tff_fair.methods.fedadam", "import tensorflow_federated as tff"),
-    ("tff_fair.composition", "from tff_fair.summing import stacked"),
+    ("tff_fair.rounds", "from tff_fair.summing import stacked"),
     ("tff_fair.algorithms", "from tff_fair.methods import names"),
     ("tff_fair.experiments.spec", "from tff_fair import algorithms, metrics"),
     ("tff_fair.experiments.runs", "import pandas as pd, tasks"),

@@ -8,10 +8,10 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+import demonstrations
 from binaries.flags import run_flags, sweep_flags
 from tests.binaries import sweep_arguments
 from tests.source_tree import ROOT
-from tff_fair.experiments import demonstrations
 from tff_fair.experiments.sweeps import plan as sweep_plan
 
 PAGE = ROOT / "docs" / "reproduction.md"

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKAGES = ("tff_fair", "tasks", "binaries")
+PACKAGES = ("tff_fair", "tasks", "binaries", "demonstrations")
 
 
 def python_files(*folders: str) -> list[pathlib.Path]:

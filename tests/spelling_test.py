@@ -98,7 +98,11 @@ def test_a_keyword_that_no_builder_has_is_told_before_a_model_is_built():
     "'batchsize'; did you mean batch_size",
   )
   _refused(
-    lambda: algorithms.build_adafed(model_fn, client_optimizer=sgd, gama=3),
+    lambda: algorithms.build_adafed(
+      model_fn,
+      client_optimizer=sgd,
+      gama=3,  # type: ignore[call-arg]
+    ),
     "'gama'; did you mean gamma",
   )
 

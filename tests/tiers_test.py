@@ -68,7 +68,7 @@ def test_tests_of_kernels_import_tensorflow_alone(tmp_path):
 
 
 def test_other_tests_start_the_worker(tmp_path):
-  arguments = ["tests/collecting_test.py", "-k", "report_is_made_once"]
+  arguments = ["tests/runtime/collecting_test.py", "-k", "report_is_made_once"]
   found = run_tests(tmp_path, *arguments)
   assert found == ["0", "1", "tensorflow", "tensorflow_federated"]
 

@@ -45,7 +45,6 @@ if typing.TYPE_CHECKING:
     aggregators,
     algorithms,
     client_works,
-    composition,
     evaluation,
     experiments,
     finalizers,
@@ -54,16 +53,16 @@ if typing.TYPE_CHECKING:
     metrics,
     optimizers,
     privacy,
+    rounds,
     runtime,
     summing,
     types,
   )
-  from tff_fair.client_data import client_dataset
-  from tff_fair.types import ClientSignals
+  from tff_fair.types import ClientSignals, client_dataset
 else:
   _PLACES = {
     "ClientSignals": "tff_fair.types",
-    "client_dataset": "tff_fair.client_data",
+    "client_dataset": "tff_fair.types",
   }
 
   def __getattr__(name: str) -> object:
@@ -84,7 +83,6 @@ __all__ = [
   "algorithms",
   "client_dataset",
   "client_works",
-  "composition",
   "evaluation",
   "experiments",
   "finalizers",
@@ -93,6 +91,7 @@ __all__ = [
   "metrics",
   "optimizers",
   "privacy",
+  "rounds",
   "runtime",
   "summing",
   "types",

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, collecting, phases
+from tff_fair import checks
 from tff_fair.client_works import (
   batches,
   client_table,
@@ -17,6 +17,7 @@ from tff_fair.client_works import (
   personal,
 )
 from tff_fair.kernels import stacking
+from tff_fair.runtime import collecting, phases
 
 # A column, [K], for each field of `evaluation.Evaluation`.
 Rows: TypeAlias = collections.OrderedDict[str, tf.Tensor]

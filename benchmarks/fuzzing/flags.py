@@ -12,6 +12,7 @@ from unittest import mock
 
 from absl import flags as absl_flags
 
+import demonstrations
 from benchmarks.fuzzing import damage
 from benchmarks.fuzzing.case import Case, End, EscapeError, one_line, short
 from binaries import (
@@ -38,7 +39,7 @@ from binaries.flags import (
   worker_flags,
 )
 from tff_fair import experiments
-from tff_fair.experiments import Audit, RunError, demonstrations
+from tff_fair.experiments import Audit, RunError
 from tff_fair.runtime import serving
 
 _getaddrinfo = socket.getaddrinfo

@@ -8,7 +8,7 @@ from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import comparison, measures
 from tff_fair.experiments.comparing.evaluations import BEST, LAST

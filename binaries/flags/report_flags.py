@@ -7,7 +7,7 @@ from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
-from tff_fair import files
+from tasks.formats import files
 
 # These flags share names, not meanings, with those of other programs.
 NAMESPACE = flags.FlagValues()

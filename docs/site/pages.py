@@ -22,9 +22,9 @@ MODULES = (
   "tff_fair",
   "tff_fair.algorithms",
   "tff_fair.aggregators",
-  "tff_fair.client_data",
+  "tff_fair.types",
   "tff_fair.client_works",
-  "tff_fair.composition",
+  "tff_fair.rounds",
   "tff_fair.evaluation",
   "tff_fair.experiments",
   "tff_fair.finalizers",
@@ -98,7 +98,7 @@ def builder_text(name: str) -> str:
     "",
     f"Builds the learning process of `{name}`, as does",
     f'`tff_fair.algorithms.build("{name}", ...)`. The options are those of',
-    "[`compose`][tff_fair.composition.compose].",
+    "[`compose`][tff_fair.rounds.compose].",
   ]
   if hparams:
     lines += ["", "| hyperparameter | value | default | meaning |"]

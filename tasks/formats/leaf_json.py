@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 from tasks.data_error import DataError
-from tasks.formats import source_file
-from tff_fair import parsing
+from tasks.formats import parsing, source_file
 
 
 class UserData(TypedDict):

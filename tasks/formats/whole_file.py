@@ -1,4 +1,4 @@
-"""Data files that are there as a whole or not at all: `tff_fair.files`.
+"""Data files that are there as a whole or not at all: `tasks.formats.files`.
 
 Its errors are `DataError`s here, as all trouble with data is.
 """
@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterator
 
 from tasks.data_error import DataError
-from tff_fair import files
+from tasks.formats import files
 
 
 @contextlib.contextmanager

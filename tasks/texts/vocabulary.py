@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from tasks.data_error import DataError
 from tasks.downloads import by_loader
-from tff_fair import parsing
+from tasks.formats import parsing
 
 _DIRECTORY = "datasets"  # Of Keras, within the cache directory.
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+import demonstrations
 from binaries import demonstrate
 from binaries.flags import demonstrate_flags
 from tests.binaries import in_process
-from tff_fair.experiments import demonstrations
 
 NAME = "semi_vred_lemma_3"
 

@@ -9,7 +9,8 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.client_works import local_work
-from tff_fair import client_works, tracing
+from tff_fair import client_works
+from tff_fair.client_works import tracing
 
 MODEL = small_problem.functional_model()
 THETA = reference.initial_theta()

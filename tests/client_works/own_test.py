@@ -8,12 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import (
-  aggregators,
-  algorithms,
-  client_works,
-  composition,
-)
+from tff_fair import aggregators, algorithms, client_works, rounds
 from tff_fair.client_works import batches, model_info
 
 MODEL = small_problem.functional_model()
@@ -54,7 +49,7 @@ def test_the_work_of_a_client_is_that_of_the_computation():
 
 
 def test_a_process_sums_what_own_work_reports():
-  process = composition.compose_client_work(
+  process = rounds.compose_client_work(
     MODEL,
     client_works.build_from_computation(work),
     aggregators.TermFactory(t=0.5),
@@ -84,7 +79,7 @@ def test_a_process_sums_what_own_work_reports():
 def test_the_work_of_a_method_makes_its_process():
   sgd = small_problem.optimizer()
   settings = client_works.TrainingSettings(batch_size=4)
-  own = composition.compose_client_work(
+  own = rounds.compose_client_work(
     MODEL,
     client_works.build_training(MODEL, sgd, settings, signals=("loss",)),
     aggregators.SemiVRedFactory(beta=0.3),
@@ -109,7 +104,7 @@ def test_a_signal_that_is_missing_is_named():
   with pytest.raises(
     TypeError, match=r"FedNovaRule needs .* effective_steps ca"
   ):
-    composition.compose_client_work(
+    rounds.compose_client_work(
       MODEL,
       client_works.build_from_computation(work),
       aggregators.FedNovaFactory(),
@@ -121,7 +116,7 @@ def test_a_signal_that_is_missing_is_named():
 )
 def test_a_factory_of_another_kind_is_refused(factory):
   with pytest.raises(TypeError, match=r"one of tff_fair\.aggregators, found "):
-    composition.compose_client_work(
+    rounds.compose_client_work(
       MODEL, client_works.build_from_computation(work), factory
     )
 

@@ -6,7 +6,7 @@ import sys
 
 _SCRIPT = """
 import locale, pathlib, sys
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments.sweeps import file, jobs
 
 assert locale.getpreferredencoding(False) != "UTF-8"

@@ -8,7 +8,8 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.finalizers import rounds
-from tff_fair import finalizers, learning_rate_decay
+from tff_fair import finalizers
+from tff_fair.optimizers import learning_rate_decay
 
 RATE = 0.5
 FACTORS = {

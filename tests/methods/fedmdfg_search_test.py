@@ -8,9 +8,10 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
-from tests.phased_rounds import problem
-from tff_fair import algorithms, checks, client_works, composition, phases
+from tests.rounds import problem
+from tff_fair import algorithms, checks, client_works, rounds
 from tff_fair.methods import fedmdfg
+from tff_fair.runtime import phases
 from tff_fair.runtime.parts import forms
 
 NAN, INF = np.nan, np.inf
@@ -20,7 +21,7 @@ build_sgdm = tff.learning.optimizers.build_sgdm
 
 def choice(loss, slope, trial_loss, rate=1.0):
   with tf.Graph().as_default():
-    trials = composition.Trials(
+    trials = rounds.Trials(
       *(
         tf.constant(np.asarray(value, np.float64))
         for value in (loss, slope, trial_loss, FACTORS, rate)
@@ -193,10 +194,10 @@ def test_options_that_do_not_go_with_a_search(option, options):
 
 
 def test_a_search_needs_one_model_and_sgd_at_the_server():
-  search = composition.LineSearch((1.0,), fedmdfg.chosen_step)
+  search = rounds.LineSearch((1.0,), fedmdfg.chosen_step)
   for more in ({"finalizer": lambda *_: None}, {"personal_lam": 0.1}):
     with pytest.raises(ValueError, match="leave it out, or finalizer"):
-      composition.compose(
+      rounds.compose(
         small_problem.functional_model(),
         fedmdfg.FedMdfgRule(),
         client_optimizer=small_problem.optimizer(),
@@ -204,7 +205,7 @@ def test_a_search_needs_one_model_and_sgd_at_the_server():
         **more,
       )
   with pytest.raises(TypeError, match="whose measurements have `slopes`"):
-    composition.compose(
+    rounds.compose(
       small_problem.functional_model(),
       fedmdfg.FedMdfgRule(),
       client_optimizer=small_problem.optimizer(),

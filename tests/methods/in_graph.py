@@ -5,7 +5,8 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from tff_fair import tracing, types
+from tff_fair import types
+from tff_fair.client_works import tracing
 
 
 @functools.cache

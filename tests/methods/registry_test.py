@@ -160,7 +160,7 @@ def test_what_a_method_fixes_is_no_hyperparameter_of_it():
     algorithms.build_mgda_prox(
       small_problem.functional_model(),
       client_optimizer=small_problem.optimizer(),
-      normalize=False,
+      normalize=False,  # type: ignore[call-arg]
     )
 
 

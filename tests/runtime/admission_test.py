@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import collecting
-from tff_fair.runtime import admission
+from tff_fair.runtime import admission, collecting
 
 compute = tff.tensorflow.computation
 

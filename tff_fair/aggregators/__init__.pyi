@@ -8,6 +8,8 @@ from tff_fair.summing import RuleFactory as RuleFactory
 from tff_fair.summing import TrimmedSumFactory as TrimmedSumFactory
 from tff_fair.summing import supported_aggregations as supported_aggregations
 
+__all__: list[str]
+
 class FedAvgFactory(RuleFactory):
   def __init__(
     self,

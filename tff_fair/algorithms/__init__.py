@@ -14,8 +14,8 @@ _PLACES = {
     ("Algorithm", "build", "get", "hyperparameters", "names"),
     "tff_fair.methods",
   ),
-  "compose": "tff_fair.composition",
-  "compose_client_work": "tff_fair.composition",
+  "compose": "tff_fair.rounds",
+  "compose_client_work": "tff_fair.rounds",
   **{f"build_{name}": method.module for name, method in METHODS.items()},
 }
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.tracing import graph_function
+from tff_fair.client_works.tracing import graph_function
 from tff_fair.types import TensorStructure
 
 # A batch of examples: `(x, y)`, or these by name.

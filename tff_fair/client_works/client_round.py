@@ -20,7 +20,7 @@ from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.optimizer_states import OptimizerStates
 from tff_fair.client_works.training_state import RoundState
 from tff_fair.kernels import finiteness
-from tff_fair.learning_rate_decay import Hparams
+from tff_fair.optimizers.learning_rate_decay import Hparams
 
 # A client's result, and its terms of sums over all clients.
 Result: TypeAlias = tuple[

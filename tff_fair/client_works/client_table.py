@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import collecting
 from tff_fair.kernels import finiteness, stacking
+from tff_fair.runtime import collecting
 
 # `client_id`, and the column of rows.
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]

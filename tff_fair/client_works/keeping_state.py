@@ -15,7 +15,7 @@ from tff_fair.client_works import (
   training,
   training_state,
 )
-from tff_fair.learning_rate_decay import Hparams
+from tff_fair.optimizers.learning_rate_decay import Hparams
 
 TRAINING = "training"
 # `training`, the state of the training, and the tables by their names.

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.client_works.batches import Batch
-from tff_fair.tracing import graph_function, with_autograph
+from tff_fair.client_works.tracing import graph_function, with_autograph
 from tff_fair.types import TensorStructure
 
 ModelFn: TypeAlias = (

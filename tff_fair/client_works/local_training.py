@@ -17,13 +17,13 @@ from tff_fair.client_works import (
 )
 from tff_fair.client_works import probe as probes
 from tff_fair.client_works import tally as tallies
+from tff_fair.client_works.tracing import with_autograph
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
   num_epochs,
   num_steps,
 )
 from tff_fair.client_works.training_state import RoundState
-from tff_fair.tracing import with_autograph
 from tff_fair.types import TensorStructure
 
 

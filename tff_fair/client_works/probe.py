@@ -15,7 +15,7 @@ import tensorflow_federated as tff
 
 from tff_fair.client_works import proximal_term
 from tff_fair.client_works.local_model import Trainable
-from tff_fair.learning_rate_decay import Hparams
+from tff_fair.optimizers.learning_rate_decay import Hparams
 from tff_fair.types import TensorStructure
 
 # The weight before the first step, a flat tuple as those of models.

@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tff_fair import checks, learning_rate_decay
+from tff_fair import checks
 from tff_fair.client_works import seeded_draws
-from tff_fair.learning_rate_decay import Hparams
+from tff_fair.optimizers import learning_rate_decay
+from tff_fair.optimizers.learning_rate_decay import Hparams
 
 LOSS_AT = ("before", "training", "after")
 

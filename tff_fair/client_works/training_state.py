@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.learning_rate_decay import Hparams
+from tff_fair.optimizers.learning_rate_decay import Hparams
 from tff_fair.types import TensorStructure
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import collecting
 from tff_fair.client_works import (
   attacks,
   batches,
@@ -20,6 +19,7 @@ from tff_fair.client_works import (
   model_info,
 )
 from tff_fair.kernels import stacking
+from tff_fair.runtime import collecting
 
 
 class TrialLosses(NamedTuple):

@@ -9,7 +9,8 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 
 import tasks
-from tff_fair import methods, parsing, typed_values
+from tasks.formats import parsing
+from tff_fair import methods, typed_values
 from tff_fair.experiments.errors import SpecError
 from tff_fair.typed_values import Value
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow_federated as tff
 
 from tff_fair.finalizers import decaying, stepping
-from tff_fair.learning_rate_decay import LearningRateDecay
+from tff_fair.optimizers.learning_rate_decay import LearningRateDecay
 from tff_fair.types import TensorStructure
 
 

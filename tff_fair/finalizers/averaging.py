@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.finalizers import decaying
-from tff_fair.learning_rate_decay import Hparams
+from tff_fair.optimizers.learning_rate_decay import Hparams
 from tff_fair.types import TensorStructure
 
 # `step`, the state of the other finalizer, and `average`.

@@ -27,7 +27,7 @@ import tensorflow_federated as tff
 
 from tff_fair.finalizers import decaying, stepping
 from tff_fair.hyperparameters import Hyperparameters, hparam
-from tff_fair.learning_rate_decay import Hparams, LearningRateDecay
+from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import TensorStructure
 
 # `hparams`, the moments and the factors 1 - c_i, by name.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.learning_rate_decay import Hparams, LearningRateDecay
+from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import TensorStructure
 
 # `step`, the state of the step itself, and `round_num`, int64[].

@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 
 from tff_fair.finalizers import decaying
 from tff_fair.kernels import finiteness
-from tff_fair.learning_rate_decay import Hparams, LearningRateDecay
+from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import TensorStructure
 
 

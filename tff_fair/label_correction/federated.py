@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import collecting, evaluation
+from tff_fair import evaluation
 from tff_fair.client_works import (
   batches,
   local_model,
@@ -23,6 +23,7 @@ from tff_fair.client_works import (
   training_settings,
 )
 from tff_fair.kernels import finiteness, stacking
+from tff_fair.runtime import collecting
 
 _BATCH_SIZE = 512  # Examples in one forward pass.
 

@@ -26,7 +26,7 @@ from typing import Unpack
 
 import tensorflow as tf
 
-from tff_fair import composition, finalizers, types
+from tff_fair import finalizers, rounds, types
 from tff_fair.hyperparameters import hparam
 from tff_fair.kernels import norms
 from tff_fair.methods import building
@@ -159,13 +159,13 @@ def _inverse_own_rate(cohort: types.Cohort) -> tf.Tensor:
 
 @building.builder(AdaFedAdamRule, finalizers.CertainAdamSettings)
 def build_adafedadam(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: AdaFedAdamRule,
   adam: finalizers.CertainAdamSettings,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds AdaFedAdam."""
-  return composition.compose(
+  return rounds.compose(
     model_fn,
     rule,
     finalizer=functools.partial(finalizers.build_certain_adam, adam),

@@ -19,7 +19,7 @@ from typing import Any, Unpack
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import composition, finalizers, summing, types
+from tff_fair import finalizers, rounds, summing, types
 from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.kernels import simplex
 from tff_fair.methods import building, population
@@ -72,22 +72,22 @@ class ModelAveraging(Hyperparameters):
 
 @building.builder(AflRule, ModelAveraging)
 def build_afl(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: AflRule,
   averaging: ModelAveraging,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds AFL.
 
   The option `num_clients`, the size of the population, is needed: client ids
   are 0 to num_clients - 1.
   """
   if not averaging.average_model:
-    return composition.compose(model_fn, rule, **options)
-  server_optimizer = composition.server_optimizer_or_default(
+    return rounds.compose(model_fn, rule, **options)
+  server_optimizer = rounds.server_optimizer_or_default(
     options.pop("server_optimizer", None)
   )
-  process = composition.compose(
+  process = rounds.compose(
     model_fn,
     rule,
     finalizer=lambda weights_type, decay: finalizers.build_averaging(
@@ -99,8 +99,8 @@ def build_afl(
 
 
 def _with_averaged_weights(
-  process: composition.LearningProcess,
-) -> composition.LearningProcess:
+  process: rounds.LearningProcess,
+) -> rounds.LearningProcess:
   """Returns the process, but with the average as its model weights."""
   state_type = process.initialize.type_signature.result.member
 

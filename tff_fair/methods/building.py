@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol, Unpack, cast
 
-from tff_fair import checks, composition, hyperparameters, types
-from tff_fair.composition import BuildOptions, LearningProcess
+from tff_fair import checks, hyperparameters, rounds, types
+from tff_fair.rounds import BuildOptions, LearningProcess
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -24,9 +24,9 @@ class Builder(Protocol):
 
   def __call__(
     self,
-    model_fn: composition.ModelFn,
+    model_fn: rounds.ModelFn,
     *,
-    client_optimizer: composition.Optimizer,
+    client_optimizer: rounds.Optimizer,
     **keywords: Any,
   ) -> LearningProcess:
     """Builds the process from hyperparameters and options by name."""
@@ -47,11 +47,11 @@ def rule_builder(
   """
 
   def build(
-    model_fn: composition.ModelFn,
+    model_fn: rounds.ModelFn,
     rule: types.Rule,
-    **options: Unpack[composition.ComposeOptions],
+    **options: Unpack[rounds.ComposeOptions],
   ) -> LearningProcess:
-    return composition.compose(model_fn, rule, **options)
+    return rounds.compose(model_fn, rule, **options)
 
   build.__name__ = f"build_{name}"
   build.__module__ = rule.__module__
@@ -89,12 +89,12 @@ def builder(
 
   def decorate(compose: Callable[..., LearningProcess]) -> Builder:
     def build(
-      model_fn: composition.ModelFn,
+      model_fn: rounds.ModelFn,
       *,
-      client_optimizer: composition.Optimizer,
+      client_optimizer: rounds.Optimizer,
       **options: Unpack[BuildOptions],
     ) -> LearningProcess:
-      composition.check_keywords(options, names)
+      rounds.check_keywords(options, names)
       others: dict[str, Any] = dict(options)
       values = {name: others.pop(name) for name in names if name in others}
       settings = [_instance(c, {**others, **values, **fixed}) for c in classes]

@@ -13,7 +13,7 @@ Personalization" (ICML 2021).
 import dataclasses
 from typing import Unpack
 
-from tff_fair import checks, composition
+from tff_fair import checks, rounds
 from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.methods import building, fedavg
 
@@ -32,11 +32,11 @@ class Personalization(Hyperparameters):
 
 @building.builder(fedavg.FedAvgRule, Personalization)
 def build_ditto(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: fedavg.FedAvgRule,
   personalization: Personalization,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds Ditto."""
   if options.get("personal_lam") is not None:
     raise checks.OptionError(
@@ -45,4 +45,4 @@ def build_ditto(
       "leave personal_lam out, and set lam.",
     )
   options["personal_lam"] = personalization.lam
-  return composition.compose(model_fn, rule, **options)
+  return rounds.compose(model_fn, rule, **options)

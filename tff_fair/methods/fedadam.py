@@ -10,17 +10,17 @@ from typing import Unpack
 
 import tensorflow_federated as tff
 
-from tff_fair import composition, finalizers
+from tff_fair import finalizers, rounds
 from tff_fair.methods import building, fedavg
 
 
 @building.builder(fedavg.FedAvgRule, finalizers.CertainAdamSettings)
 def build_fedadam(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: fedavg.FedAvgRule,
   settings: finalizers.CertainAdamSettings,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds FedAdam."""
   adam = tff.learning.optimizers.build_adam(
     learning_rate=settings.learning_rate,
@@ -28,7 +28,7 @@ def build_fedadam(
     beta_2=settings.beta2,
     epsilon=settings.epsilon,
   )
-  return composition.compose(
+  return rounds.compose(
     model_fn,
     rule,
     finalizer=functools.partial(finalizers.build_apply_direction, adam),

@@ -20,7 +20,7 @@ from typing import NamedTuple, Unpack
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, composition, summing, types
+from tff_fair import checks, rounds, summing, types
 from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.kernels import stacking
 from tff_fair.methods import building
@@ -138,11 +138,11 @@ class Momenta(Hyperparameters):
 
 @building.builder(FedFaRule, Momenta)
 def build_fedfa(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: FedFaRule,
   momenta: Momenta,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds FedFA.
 
   Client and server optimizer are plain SGD, which gets its momentum; where a
@@ -153,23 +153,23 @@ def build_fedfa(
   )
   options["server_optimizer"] = _with_momentum(
     "server",
-    composition.server_optimizer_or_default(options.get("server_optimizer")),
+    rounds.server_optimizer_or_default(options.get("server_optimizer")),
     momenta.server_momentum,
   )
-  return composition.compose(model_fn, rule, **options)
+  return rounds.compose(model_fn, rule, **options)
 
 
 def _with_momentum(
-  place: str, optimizer: composition.Optimizer, momentum: float
-) -> composition.Optimizer:
+  place: str, optimizer: rounds.Optimizer, momentum: float
+) -> rounds.Optimizer:
   """Returns plain SGD with a momentum; any optimizer as it is without one."""
   if momentum == 0:
     return optimizer
-  composition.check_optimizer(f"{place}_optimizer", optimizer)
+  rounds.check_optimizer(f"{place}_optimizer", optimizer)
   hparams = list(
     optimizer.get_hparams(optimizer.initialize(tf.TensorSpec([], tf.float32)))
   )
-  rate = composition.learning_rate(optimizer)
+  rate = rounds.learning_rate(optimizer)
   plain_sgd = type(tff.learning.optimizers.build_sgdm(1.0))
   if (
     rate is None

@@ -34,7 +34,7 @@ from typing import ClassVar, Unpack
 
 import tensorflow as tf
 
-from tff_fair import composition, summing, types
+from tff_fair import rounds, summing, types
 from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.kernels import min_norm_point
 from tff_fair.methods import building
@@ -170,7 +170,7 @@ class SearchingFedMdfgRule(FedMdfgRule):
     )
 
 
-def chosen_step(trials: composition.Trials) -> composition.Choice:
+def chosen_step(trials: rounds.Trials) -> rounds.Choice:
   """Returns the factor of the step, 2^j or 0; see this module.
 
   Args:
@@ -192,9 +192,7 @@ def chosen_step(trials: composition.Trials) -> composition.Choice:
   least = tf.argmin(tf.where(can_be_taken, total, float("inf")))
   fallback = tf.where(can_be_taken, trials.factor, none)[least]
   any_suffices = tf.reduce_any(suffices)
-  return composition.Choice(
-    tf.where(any_suffices, longest, fallback), any_suffices
-  )
+  return rounds.Choice(tf.where(any_suffices, longest, fallback), any_suffices)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -212,19 +210,19 @@ class StepSearch(Hyperparameters):
 
 @building.builder(FedMdfgRule, StepSearch)
 def build_fedmdfg(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: FedMdfgRule,
   search: StepSearch,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds FedMDFG, with a search for the length of its step or without."""
   steps = search.line_search
   if steps == 0:
-    return composition.compose(model_fn, rule, **options)
-  return composition.compose(
+    return rounds.compose(model_fn, rule, **options)
+  return rounds.compose(
     model_fn,
     SearchingFedMdfgRule(theta=rule.theta),
-    line_search=composition.LineSearch(
+    line_search=rounds.LineSearch(
       factors=tuple(2.0**j for j in range(steps, -steps - 1, -1)),
       choose=chosen_step,
     ),

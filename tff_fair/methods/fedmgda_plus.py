@@ -19,7 +19,7 @@ from typing import Unpack
 
 import tensorflow as tf
 
-from tff_fair import composition, summing, types
+from tff_fair import rounds, summing, types
 from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.kernels import min_norm_point, norms
 from tff_fair.methods import building
@@ -87,27 +87,27 @@ class MgdaProxTerm(ProximalTerm):
 
 @building.builder(FedMgdaPlusRule, ProximalTerm)
 def build_fedmgda_plus(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: FedMgdaPlusRule,
   proximal: ProximalTerm,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds FedMGDA+."""
-  return composition.compose(
-    model_fn, rule, **composition.with_proximal_term(options, proximal.mu)
+  return rounds.compose(
+    model_fn, rule, **rounds.with_proximal_term(options, proximal.mu)
   )
 
 
 @building.builder(FedMgdaPlusRule, MgdaProxTerm, fixed={"normalize": True})
 def build_mgda_prox(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: FedMgdaPlusRule,
   proximal: MgdaProxTerm,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds MGDA-Prox: FedMGDA+ with a proximal term at the clients."""
-  return composition.compose(
-    model_fn, rule, **composition.with_proximal_term(options, proximal.mu)
+  return rounds.compose(
+    model_fn, rule, **rounds.with_proximal_term(options, proximal.mu)
   )
 
 

@@ -9,7 +9,7 @@ Heterogeneous Networks" (MLSys 2020).
 import dataclasses
 from typing import Unpack
 
-from tff_fair import composition
+from tff_fair import rounds
 from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.methods import building, fedavg
 
@@ -28,12 +28,12 @@ class ProximalTerm(Hyperparameters):
 
 @building.builder(fedavg.FedAvgRule, ProximalTerm)
 def build_fedprox(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: fedavg.FedAvgRule,
   proximal: ProximalTerm,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds FedProx."""
-  return composition.compose(
-    model_fn, rule, **composition.with_proximal_term(options, proximal.mu)
+  return rounds.compose(
+    model_fn, rule, **rounds.with_proximal_term(options, proximal.mu)
   )

@@ -22,7 +22,7 @@ from typing import Unpack
 
 import tensorflow as tf
 
-from tff_fair import composition, finalizers, types
+from tff_fair import finalizers, rounds, types
 from tff_fair.methods import building
 
 
@@ -61,13 +61,13 @@ def _of_adam() -> dict[str, tf.Tensor]:
 
 @building.builder(NAccAdamRule, finalizers.CertainAdamSettings)
 def build_n_accadam(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: NAccAdamRule,
   adam: finalizers.CertainAdamSettings,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds N-AccAdam."""
-  return composition.compose(
+  return rounds.compose(
     model_fn,
     rule,
     finalizer=functools.partial(finalizers.build_certain_adam, adam),

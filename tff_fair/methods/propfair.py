@@ -12,7 +12,7 @@ from typing import Unpack
 
 import tensorflow as tf
 
-from tff_fair import composition
+from tff_fair import rounds
 from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.methods import building, fedavg
 
@@ -50,13 +50,13 @@ class Utility(Hyperparameters):
 
 @building.builder(fedavg.FedAvgRule, Utility)
 def build_propfair(
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   rule: fedavg.FedAvgRule,
   utility: Utility,
-  **options: Unpack[composition.ComposeOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
   """Builds PropFair."""
-  return composition.compose(
+  return rounds.compose(
     model_fn,
     rule,
     objective=lambda loss: proportional_loss(loss, utility.m),

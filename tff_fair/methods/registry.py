@@ -13,7 +13,7 @@ from tff_fair import checks, spelling
 from tff_fair.methods import reading
 
 if typing.TYPE_CHECKING:
-  from tff_fair import composition
+  from tff_fair import rounds
   from tff_fair.hyperparameters import Hyperparameter
   from tff_fair.methods import building
 
@@ -199,12 +199,12 @@ def get(name: str) -> Algorithm:
 
 def build(
   name: str,
-  model_fn: composition.ModelFn,
+  model_fn: rounds.ModelFn,
   *,
-  client_optimizer: composition.Optimizer,
+  client_optimizer: rounds.Optimizer,
   hparams: Mapping[str, Any] | None = None,
-  **options: Unpack[composition.BuildOptions],
-) -> composition.LearningProcess:
+  **options: Unpack[rounds.BuildOptions],
+) -> rounds.LearningProcess:
   """Builds the learning process of a method.
 
   Args:

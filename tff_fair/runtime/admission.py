@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import phases
+from tff_fair.runtime import phases
 
 # A computation as TFF serializes it.
 Message: TypeAlias = Any

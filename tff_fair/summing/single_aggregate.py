@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import tensorflow_federated as tff
 
-from tff_fair import collecting
+from tff_fair.runtime import collecting
 from tff_fair.summing import rule_application
 from tff_fair.types import TensorStructure
 

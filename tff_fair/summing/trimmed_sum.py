@@ -12,8 +12,9 @@ and m times the median for a share of 1/2. Without outliers it is about the sum.
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, collecting
+from tff_fair import checks
 from tff_fair.kernels import finiteness, stacking
+from tff_fair.runtime import collecting
 
 
 class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):

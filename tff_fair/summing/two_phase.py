@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import collecting, types
+from tff_fair import types
+from tff_fair.runtime import collecting
 from tff_fair.summing import rule_application, scalars
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import tasks
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments import RunError
 from tff_fair.experiments.correcting import record as records
 from tff_fair.experiments.runs.folder import RunFolder

@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tff_fair import compilation_cache, experiments
+from tff_fair import experiments
 from tff_fair.experiments import RunError, RunSpec, SpecError
 from tff_fair.experiments.correcting import record as records
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import assembly, population, task_loading
+from tff_fair.runtime import compilation_cache
 
 SPEC = RunSpec(
   task_options={

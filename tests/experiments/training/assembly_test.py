@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import composition, finalizers, methods
+from tff_fair import finalizers, methods, rounds
 from tff_fair.experiments import RunSpec, SpecError, settings
 from tff_fair.experiments.training import (
   assembly,
@@ -170,14 +170,14 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
 
   def compose(*_, server_optimizer=None, finalizer=None, **others):
     del others
-    optimizer = composition.server_optimizer_or_default(server_optimizer)
+    optimizer = rounds.server_optimizer_or_default(server_optimizer)
     raise ComposedError(
       finalizer(weights_type, None)
       if finalizer
       else finalizers.build_apply_direction(optimizer, weights_type, None)
     )
 
-  monkeypatch.setattr(composition, "compose", compose)
+  monkeypatch.setattr(rounds, "compose", compose)
   monkeypatch.setattr(task_loading, "load", lambda *_: task)
   rates = {}
   for given in (None, 0.25):

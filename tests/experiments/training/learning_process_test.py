@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_fair import compilation_cache, hyperparameters, methods
-from tff_fair.compilation_cache import cache, folder, keys
+from tff_fair import hyperparameters, methods
 from tff_fair.experiments import RunSpec, settings
 from tff_fair.experiments.training import (
   assembly,
@@ -18,6 +17,8 @@ from tff_fair.experiments.training import (
   sampling,
   task_loading,
 )
+from tff_fair.runtime import compilation_cache
+from tff_fair.runtime.compilation_cache import cache, folder, keys
 
 SPEC = RunSpec(
   task_options={"num_clients": 6, "model": "logistic_regression"},

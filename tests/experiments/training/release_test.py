@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.util import event_pb2
 
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import release

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from tff_fair import compilation_cache, evaluation, phases, runtime
-from tff_fair.compilation_cache import folder
-from tff_fair.phased_rounds import composing, own_rows, two_phases
+from tff_fair import evaluation, runtime
+from tff_fair.rounds import own_rows, phasing, two_phases
+from tff_fair.runtime import compilation_cache, phases
+from tff_fair.runtime.compilation_cache import folder
 from tff_fair.runtime.parts import forms
 
 _SERVER = tff.FederatedType(np.int32, tff.SERVER)
@@ -84,7 +85,7 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
     phases.NO_ENDS,
     two_phases.ENDS,
     own_rows.ENDS,
-    composing._OF_BOTH,
+    phasing._OF_BOTH,
     evaluation._ENDS,
   ],
 )

@@ -14,7 +14,7 @@ import tff_fair
 from tasks import models
 from tasks.models import dense, named, names, own, shapes
 from tasks.task import element_spec
-from tff_fair.compilation_cache import keys
+from tff_fair.runtime.compilation_cache import keys
 
 LAYERS = tf.keras.layers
 

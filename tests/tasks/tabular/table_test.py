@@ -208,7 +208,7 @@ def test_a_seed_decides_the_test_rows(path):
 
 @pytest.mark.usefixtures("all_code_known")
 def test_what_is_compiled_can_be_kept(path):
-  from tff_fair.compilation_cache import keys  # noqa: PLC0415
+  from tff_fair.runtime.compilation_cache import keys  # noqa: PLC0415
 
   parts = [load(path, model=name).model_parts for name in ("mlp", "linear")]
   assert keys.digest(parts[0]) == keys.digest(

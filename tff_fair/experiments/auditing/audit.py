@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 import tasks
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.auditing import (
   page,

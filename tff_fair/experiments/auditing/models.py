@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import tasks
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 
 Columns = Mapping[str, np.ndarray]

@@ -8,10 +8,10 @@ import tensorflow_federated as tff
 import tasks
 import tff_fair
 from tff_fair import client_works
-from tff_fair.compilation_cache import CompilationCache
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import learning_process
 from tff_fair.label_correction import federated
+from tff_fair.runtime.compilation_cache import CompilationCache
 
 
 class Computations(NamedTuple):

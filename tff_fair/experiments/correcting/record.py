@@ -13,7 +13,7 @@ import pandas as pd
 
 import tasks
 from tasks import label_noise
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder

@@ -29,7 +29,6 @@ import tensorflow_federated as tff
 import tasks
 from tasks import label_noise
 from tff_fair import runtime
-from tff_fair.compilation_cache import CompilationCache
 from tff_fair.experiments import interruption
 from tff_fair.experiments.correcting import computations
 from tff_fair.experiments.correcting import record as records
@@ -38,12 +37,9 @@ from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import (
-  assembly,
-  client_data,
-  sampling,
-)
+from tff_fair.experiments.training import assembly, client_data, sampling
 from tff_fair.label_correction import dimension, relabelling
+from tff_fair.runtime.compilation_cache import CompilationCache
 
 # Keep what is drawn from one seed apart, here and from `sampling`.
 _ITERATIONS, _FINETUNING = 101, 102

@@ -9,16 +9,11 @@ import typing
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.exporting import (
-  card,
-  formats,
-  personal,
-  places,
-)
+from tff_fair.experiments.exporting import card, formats, personal, places
 from tff_fair.experiments.runs import architecture, finding, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run

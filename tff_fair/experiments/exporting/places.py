@@ -11,7 +11,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator, Mapping
 
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 
 KERAS, SAVED_MODEL, TFLITE = "keras", "savedmodel", "tflite"

@@ -4,8 +4,8 @@ import os
 import pathlib
 from collections.abc import Iterable
 
+from tasks.formats import files
 from tasks.formats import whole_file as staging
-from tff_fair import files
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import methods, page

@@ -16,8 +16,8 @@ from typing import Self
 
 import tensorflow as tf
 
+from tasks.formats import files, parsing
 from tasks.models import plain
-from tff_fair import files, parsing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, own_files
 from tff_fair.experiments.runs.folder import RunFolder

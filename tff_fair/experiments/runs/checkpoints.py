@@ -11,7 +11,7 @@ import json
 import pathlib
 from typing import Any
 
-from tff_fair import files, parsing
+from tasks.formats import files, parsing
 from tff_fair.experiments.errors import RunError
 
 PREFIX = "program_state_"  # Before the round. It is TFF's own default.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tff_fair import parsing
+from tasks.formats import parsing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs.folder import RunFolder

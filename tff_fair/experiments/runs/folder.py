@@ -12,7 +12,7 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 
-from tff_fair import files, parsing
+from tasks.formats import files, parsing
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import checkpoints, claim, differences

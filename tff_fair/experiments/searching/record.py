@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_fair import files, parsing
+from tasks.formats import files, parsing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.searching import trials

@@ -4,7 +4,8 @@ import importlib.util
 import pathlib
 from collections.abc import Mapping
 
-from tff_fair import parsing, typed_values
+from tasks.formats import parsing
+from tff_fair import typed_values
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.sweeps.dispatch import Executor
 from tff_fair.experiments.sweeps.processes import Processes

@@ -15,7 +15,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_fair import methods, parsing
+from tasks.formats import parsing
+from tff_fair import methods
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec

@@ -7,18 +7,12 @@ import functools
 import json
 import pathlib
 import sys
-from collections.abc import (
-  Callable,
-  Generator,
-  Iterable,
-  Mapping,
-  Sequence,
-)
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import tqdm
 
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments import amounts, garbage, importing, interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import fairness_table, finding

@@ -13,7 +13,6 @@ import tensorflow_federated as tff
 import tasks
 from tff_fair import (
   client_works,
-  compilation_cache,
   methods,
   privacy,
   summing,
@@ -35,6 +34,7 @@ from tff_fair.experiments.training import (
 )
 from tff_fair.experiments.training.selection import Selection
 from tff_fair.experiments.worker_data.index import WorkerData
+from tff_fair.runtime import compilation_cache
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

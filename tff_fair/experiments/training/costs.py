@@ -22,8 +22,8 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair import compilation_cache
 from tff_fair.experiments.training import multiply_accumulates, rounds, sampling
+from tff_fair.runtime import compilation_cache
 
 # From clients and a state to the number of examples that each client trains on
 # in the round after it: one that comes again counts again.

@@ -16,7 +16,8 @@ from tensorboard.plugins.hparams import api as hparams
 from tensorboard.plugins.scalar import summary_v2 as scalars
 from tensorflow.core.util import event_pb2
 
-from tff_fair import files, typed_values
+from tasks.formats import files
+from tff_fair import typed_values
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import tables

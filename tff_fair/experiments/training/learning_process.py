@@ -9,16 +9,11 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair import (
-  client_works,
-  compilation_cache,
-  methods,
-  privacy,
-  summing,
-)
+from tff_fair import client_works, methods, privacy, summing
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.runtime import compilation_cache
 
 # A name, a learning rate, and a momentum; `None` is the usual one.
 _Optimizer = tuple[str, float, float | None]
@@ -53,7 +48,7 @@ class Built(NamedTuple):
   Attributes:
     process: The process.
     next_of_own: Where clients keep something, the round of
-      `tff_fair.phased_rounds.OwnRowsProcess`.
+      `tff_fair.rounds.own_rows.OwnRowsProcess`.
   """
 
   process: tff.learning.templates.LearningProcess

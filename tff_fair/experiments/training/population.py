@@ -9,7 +9,6 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair import compilation_cache
 from tff_fair.experiments import scores
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.training import (
@@ -19,6 +18,7 @@ from tff_fair.experiments.training import (
   rounds,
   scoring,
 )
+from tff_fair.runtime import compilation_cache
 
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300

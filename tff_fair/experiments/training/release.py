@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs.folder import RunFolder

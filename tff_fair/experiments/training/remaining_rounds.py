@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow_federated as tff
 
-from tff_fair import phased_rounds, runtime
+from tff_fair import runtime
 from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError
@@ -26,6 +26,7 @@ from tff_fair.experiments.training import (
   sampling,
 )
 from tff_fair.experiments.training.selection import Selection
+from tff_fair.rounds import own_rows
 
 
 def train(
@@ -146,7 +147,7 @@ def _rounds(
 
   process: rounds.Process = plan.process
   if plan.next_of_own is not None:
-    process = phased_rounds.OwnRowsProcess(
+    process = own_rows.OwnRowsProcess(
       plan.process, plan.next_of_own, spec.clients_per_part
     )
   return rounds.Rounds(

@@ -12,12 +12,9 @@ import pandas as pd
 import tasks
 from tasks import label_noise
 from tasks.cuts import label_histogram
-from tff_fair import files, privacy
-from tff_fair.experiments import (
-  coefficient_change,
-  spread_noise,
-  spreadsheets,
-)
+from tasks.formats import files
+from tff_fair import privacy
+from tff_fair.experiments import coefficient_change, spread_noise, spreadsheets
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score

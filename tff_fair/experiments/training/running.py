@@ -8,8 +8,8 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from tff_fair import files, runtime, summing
-from tff_fair.compilation_cache import NO_CACHE, CompilationCache, of_user
+from tasks.formats import files
+from tff_fair import runtime, summing
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.correcting import stages
@@ -33,6 +33,11 @@ from tff_fair.experiments.training import (
   wandb_release,
 )
 from tff_fair.experiments.worker_data import checking, labels
+from tff_fair.runtime.compilation_cache import (
+  NO_CACHE,
+  CompilationCache,
+  of_user,
+)
 
 _OUTPUTS = pathlib.Path("outputs")
 # What the system lacks, as TensorFlow's errors say it, too, and the way out.
@@ -92,7 +97,8 @@ def run(
     pruning: Ends a run of a search early, if it promises too little.
     compilation_cache: Whether to keep the compiled computations for later runs
       of the same settings, in the user's folder of caches, and to use those
-      that are there; see `tff_fair.compilation_cache`. Decides no results.
+      that are there; see `tff_fair.runtime.compilation_cache`. Decides no
+      results.
     round_timeout: Seconds after which a worker that has not computed a round,
       or an evaluation, is replaced; 0 is no limit. See
       `tff_fair.runtime.supervised` for what it is by default.

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_fair import files
+from tasks.formats import files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.training import naming
 

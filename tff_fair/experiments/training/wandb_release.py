@@ -13,7 +13,7 @@ from typing import SupportsFloat, cast
 
 import tensorflow_federated as tff
 
-from tff_fair import files, parsing
+from tasks.formats import files, parsing
 from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec

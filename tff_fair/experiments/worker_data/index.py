@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tasks
-from tasks.formats import client_names, npz
-from tff_fair import files, parsing
+from tasks.formats import client_names, files, npz, parsing
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec

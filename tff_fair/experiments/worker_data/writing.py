@@ -13,9 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 import tasks
-from tasks.formats import client_names
+from tasks.formats import client_names, files
 from tasks.models import described
-from tff_fair import files
 from tff_fair.client_works import example_files
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import scoring

@@ -14,8 +14,7 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair import phases
-from tff_fair.runtime import admission, native
+from tff_fair.runtime import admission, native, phases
 from tff_fair.runtime.one_graph import steps
 from tff_fair.runtime.parts.phase import Phase
 

@@ -1,0 +1,81 @@
+"""FedMGDA+: Theorem 2, Pareto-stationary points with decaying steps.
+
+Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-objective
+Optimization" (FedMGDA+); the theorem is on FedMGDA, without a box.
+"""
+
+import typing
+
+import numpy as np
+import scipy.optimize
+
+from demonstrations import demonstration, rounds
+from demonstrations.demonstration import Demonstration, at_most
+from tff_fair.methods.fedmgda_plus import FedMgdaPlusRule
+
+if typing.TYPE_CHECKING:
+  from matplotlib.figure import Figure
+
+_MGDA = FedMgdaPlusRule(epsilon=1.0, normalize=False)
+_CURVATURE = np.array([1.0, 3.0])  # The least is the theorem's c.
+_OPTIMA = np.array([[0.0, 0.0], [2.0, 0.3], [1.2, 1.8]])
+_NUM_STEPS = 200
+
+
+def fedmgda_plus_theorem_2() -> Demonstration:
+  """Shows the distance to the Pareto set under steps of 2 / (c (t + 2))."""
+  w = np.array([6.0, -5.0])
+  path, longest = [w], 0.0
+  for t in range(_NUM_STEPS):
+    gradients = _CURVATURE * (w - _OPTIMA)
+    longest = max(longest, np.linalg.norm(gradients, axis=1).max())
+    rate = 2 / (_CURVATURE.min() * (t + 2))
+    w = w - rate * rounds.direction(_MGDA, gradients, np.ones(len(_OPTIMA)))
+    path.append(w)
+  steps = np.arange(_NUM_STEPS + 1)
+  squared = np.array([_squared_distance(w) for w in path])
+  bound = 4 * longest**2 / (_CURVATURE.min() ** 2 * (steps + 3))
+
+  def draw(figure: "Figure") -> None:
+    left, right = figure.subplots(1, 2)
+    left.fill(
+      *_OPTIMA.T, color=demonstration.QUIET, alpha=0.4, label="Pareto set"
+    )
+    left.plot(*np.array(path).T, ".-", color=demonstration.FIRST)
+    left.set(title="weights")
+    left.legend()
+    right.loglog(
+      steps + 1, np.maximum(squared, 1e-20), label="squared distance"
+    )
+    right.loglog(steps + 1, bound, color=demonstration.SECOND, label="bound")
+    right.set(xlabel="step", title="distance to the Pareto set")
+    right.legend()
+
+  return Demonstration(
+    "FedMGDA+, Theorem 2: the distance to Pareto-stationary points",
+    "Three clients with quadratic objectives of equal curvature, 1 and 3: the "
+    f"Pareto set is the triangle of their optima. {_NUM_STEPS} steps.",
+    [
+      at_most(
+        "||w_t - w_t*||^2 <= 4 M^2 / (c^2 (t + 3)) at each step; largest "
+        "quotient of the two:",
+        float(np.max(squared / bound)),
+        1.0,
+      ),
+      at_most(
+        "The distance vanishes; at the end:", float(np.sqrt(squared[-1])), 1e-2
+      ),
+    ],
+    draw,
+  )
+
+
+def _squared_distance(w: np.ndarray) -> float:
+  """Returns the squared distance to the triangle of the optima."""
+  # With a large penalty on the sum of the shares, a least-squares problem.
+  penalty = 1e6
+  _, residual = scipy.optimize.nnls(
+    np.vstack([_OPTIMA.T, np.full(len(_OPTIMA), penalty)]),
+    np.append(w, penalty),
+  )
+  return float(residual**2)

@@ -1,0 +1,107 @@
+"""Tests of collecting what clients have, in one worker and in several."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import runtime
+from tff_fair.kernels import stacking
+from tff_fair.runtime import collecting
+
+ROW = tf.TensorSpec([2], tf.float32)
+CLIENT = tff.TensorType(np.float32, [None, 2])
+
+
+def no_rows():
+  return stacking.no_rows(ROW), tf.constant(0)
+
+
+def append(rows, client):
+  return tf.concat([rows[0], client], 0), rows[1] + 1
+
+
+def join(first, second):
+  return tf.concat([first[0], second[0]], 0), first[1] + second[1]
+
+
+def rows_of(*sizes):
+  """One matrix per client; all rows differ."""
+  starts = np.cumsum(sizes) - sizes
+  return [
+    np.arange(2 * start, 2 * (start + size), dtype=np.float32).reshape(-1, 2)
+    for start, size in zip(starts, sizes, strict=True)
+  ]
+
+
+def build(report=None):
+  return collecting.build_collect(
+    CLIENT, zero=no_rows, accumulate=append, merge=join, report=report
+  )
+
+
+def test_the_type_is_that_of_the_accumulator():
+  signature = build().type_signature
+  assert signature.parameter == tff.FederatedType(CLIENT, tff.CLIENTS)
+  accumulator = (tff.TensorType(np.float32, [None, 2]), np.int32)
+  signature.result.check_assignable_from(
+    tff.FederatedType(accumulator, tff.SERVER)
+  )
+
+
+@pytest.mark.parametrize("sizes", [(), (1,), (0,), (2, 0, 1, 3)])
+def test_all_rows_arrive_in_the_order_of_the_clients(sizes):
+  rows, number = build()(rows_of(*sizes))
+  np.testing.assert_array_equal(rows, rows_of(sum(sizes))[0])
+  assert number == len(sizes)
+
+
+def test_the_report_is_made_once_of_all_rows():
+  found = build(lambda rows: tf.reduce_sum(rows[0], 0) + 100)(rows_of(2, 1))
+  np.testing.assert_array_equal(found, [106, 109])
+
+
+def test_a_report_may_have_another_type():
+  collect = build(lambda rows: {"number": tf.cast(rows[1], tf.int64)})
+  assert collect.type_signature.result.member["number"].dtype == np.int64
+  assert collect(rows_of(1, 1, 1)) == {"number": 3}
+
+
+@tff.tensorflow.computation(np.int32)
+def rows_from(number):
+  return tf.reshape(tf.cast(tf.range(2 * number), tf.float32), [-1, 2])
+
+
+def test_several_workers_share_the_clients():
+  collect = build()
+
+  @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
+  def collect_mapped(numbers):
+    return collect(tff.federated_map(rows_from, numbers))
+
+  alone = collect_mapped([1, 2, 3])
+  with runtime.start_worker() as first, runtime.start_worker() as second:
+    runtime.use_workers([first.address, second.address], clients_per_part=2)
+    together = collect_mapped([1, 2, 3])
+  runtime.use_local()
+  assert alone[1] == together[1] == 3
+  assert sorted(map(tuple, alone[0])) == sorted(map(tuple, together[0]))
+  assert len(alone[0]) == 6
+
+
+def test_a_stack_collects_rows():
+  """Pushing and merging keep its type, as an aggregate needs it."""
+  row_type = tff.TensorType(np.float32, [None, 2])
+  collect = collecting.build_collect(
+    row_type,
+    zero=lambda: stacking.empty_stack(ROW),
+    accumulate=stacking.push,
+    merge=stacking.merge,
+  )
+  stack_type = collect.type_signature.result.member
+  push = tff.tensorflow.computation(stacking.push, (stack_type, row_type))
+  merge = tff.tensorflow.computation(stacking.merge, (stack_type, stack_type))
+  assert push.type_signature.result == stack_type
+  assert merge.type_signature.result == stack_type
+  found = np.concatenate(stacking.blocks(collect(rows_of(*[1] * 20))))
+  np.testing.assert_array_equal(found, rows_of(20)[0])

@@ -1,0 +1,68 @@
+"""Tests of what one program keeps and another one, which differs, reads."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.runtime.compilation_cache import program_pairs
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+  ended = subprocess.run(
+    [sys.executable, "-m", program_pairs.__name__],
+    stdout=subprocess.PIPE,
+    check=True,
+  )
+  return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("way", program_pairs.WAYS)
+def test_a_program_gets_what_it_would_get_without_the_other(way, outcomes):
+  (first, _), (second, built), (alone, _) = outcomes[way]
+  assert second == alone
+  assert second != first
+  assert built == 1
+
+
+@pytest.mark.parametrize("way", program_pairs.SAME)
+def test_the_same_program_gets_what_was_built_before(way, outcomes):
+  (first, _), (second, built), (alone, _) = outcomes[way]
+  assert second == alone == first
+  assert built == 0
+
+
+_PATCHED = """
+from binaries import train
+from tff_fair.methods import fedavg
+
+steps = fedavg.FedAvgRule.from_sums
+if {patched}:
+  fedavg.FedAvgRule.from_sums = lambda self, sums: steps(self, sums)
+train.run()
+"""
+
+
+@pytest.mark.parametrize("patched", [False, True])
+def test_nothing_of_a_program_that_replaced_ours_is_kept(tmp_path, patched):
+  script = tmp_path / "script.py"
+  script.write_text(_PATCHED.format(patched=patched))
+  subprocess.run(
+    [
+      *(sys.executable, str(script), f"--output_dir={tmp_path / 'run'}"),
+      *("--task=digits", "--total_rounds=1", "--algorithm=fedavg"),
+    ],
+    env={
+      **os.environ,
+      "TFF_FAIR_COMPILATION_CACHE": "1",
+      "XDG_CACHE_HOME": str(tmp_path),
+    },
+    check=True,
+    stdout=subprocess.DEVNULL,
+    stderr=subprocess.DEVNULL,
+  )
+  assert (tmp_path / "run" / "config.json").exists()
+  assert bool([*tmp_path.glob("tff_fair/*/*")]) != patched

@@ -1,0 +1,189 @@
+import errno
+import os
+import pathlib
+import socket
+from unittest import mock
+
+import pytest
+
+from tasks.formats import files
+
+
+def test_a_whole_file_takes_its_place_alone(tmp_path):
+  path = tmp_path / "new" / "file"
+  with files.replacement(path) as staged:
+    assert staged.name == path.name
+    staged.write_text("whole")
+    staged.with_name("scratch").write_text("x")
+    assert not path.exists()
+  assert path.read_text() == "whole"
+  assert os.listdir(path.parent) == ["file"]
+
+
+def _write(path, *, then=lambda: None):
+  with files.replacement(path) as staged:
+    staged.write_text("mine")
+    then()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_interruption_leaves_nothing(tmp_path, error):
+  def interrupt():
+    raise error
+
+  with pytest.raises(error):
+    _write(tmp_path / "a" / "b", then=interrupt)
+  assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_came_meanwhile_is_kept(tmp_path):
+  path = tmp_path / "file"
+  with pytest.raises(FileExistsError, match="exists already"):
+    _write(path, then=lambda: path.write_text("yours"))
+  assert path.read_text() == "yours"
+  assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_broken_link_is_not_replaced(tmp_path):
+  path = tmp_path / "file"
+  path.symlink_to(tmp_path / "gone")
+  with (
+    pytest.raises(FileExistsError, match="exists already"),
+    files.replacement(path),
+  ):
+    pytest.fail("was begun")
+  assert path.is_symlink()
+
+
+def test_overwrite(tmp_path):
+  path = tmp_path / "file"
+  path.write_text("old")
+  with files.replacement(path, overwrite=True) as staged:
+    staged.write_text("new")
+    assert path.read_text() == "old"
+  assert path.read_text() == "new"
+
+
+def test_nothing_was_written(tmp_path):
+  with (
+    pytest.raises(OSError, match="file: cannot be written: No such"),
+    files.replacement(tmp_path / "file"),
+  ):
+    pass
+  assert os.listdir(tmp_path) == []
+
+
+def test_a_file_in_place_of_the_directory_is_named(tmp_path):
+  (tmp_path / "out").touch()
+  with (
+    pytest.raises(OSError, match="data: cannot be written: File exists"),
+    files.replacement(tmp_path / "out" / "data"),
+  ):
+    pytest.fail("was begun")
+
+
+def test_a_file_system_that_cannot_synchronize_folders_will_do(
+  tmp_path, monkeypatch
+):
+  sync = mock.Mock(side_effect=OSError(errno.EINVAL, "Invalid argument"))
+  monkeypatch.setattr(os, "fsync", sync)
+  files.sync(tmp_path)
+  sync.side_effect = OSError(errno.EIO, "Input/output error")
+  with pytest.raises(OSError, match="Input"):
+    files.sync(tmp_path)
+
+
+def test_a_file_takes_the_place_of_another(tmp_path):
+  path = tmp_path / "table.csv"
+  for text in ("first\n", "second\n"):
+    files.write(path, text)
+    assert path.read_text() == text
+  assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_leaves_the_file_as_it_was(
+  tmp_path, monkeypatch
+):
+  path = tmp_path / "table.csv"
+  path.write_text("whole")
+
+  def write_half(self, text, encoding=None):
+    with self.open("w", encoding=encoding) as file:
+      file.write(text[:2])
+    raise OSError("no space left")
+
+  monkeypatch.setattr(pathlib.Path, "write_text", write_half)
+  with pytest.raises(OSError, match="no space left"):
+    files.write(path, "another")
+  assert path.read_text() == "whole"
+
+
+def _replace(path):
+  with files.replacement(path, overwrite=True) as staged:
+    staged.write_text("new")
+
+
+def _write_over(path):
+  files.write(path, "new")
+
+
+@pytest.mark.parametrize("write", [_replace, _write_over])
+def test_a_link_stays_and_its_file_is_replaced(tmp_path, write):
+  for folder in ("links", "files"):
+    (tmp_path / folder).mkdir()
+  target, link = tmp_path / "files" / "target", tmp_path / "links" / "link"
+  link.symlink_to("../files/target")
+  for text in (None, "old"):  # First, the link leads to nothing.
+    if text:
+      target.write_text(text)
+    write(link)
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+  assert os.listdir(link.parent) == ["link"]
+  assert os.listdir(target.parent) == ["target"]
+
+
+def _folder(path):
+  path.mkdir()
+
+
+def _socket(path):
+  with socket.socket(socket.AF_UNIX) as unix:
+    unix.bind(os.path.relpath(path))
+
+
+def _link_to_a_device(path):
+  path.symlink_to("/dev/null")
+
+
+@pytest.mark.parametrize("write", [_replace, _write_over])
+@pytest.mark.parametrize(
+  ("make", "kind"),
+  [
+    (_folder, "is a folder"),
+    (os.mkfifo, "is a pipe"),
+    (_socket, "is a socket"),
+    (_link_to_a_device, "is a device"),
+    (lambda path: path.symlink_to(path), "symbolic links"),
+  ],
+)
+def test_only_regular_files_are_replaced(
+  tmp_path, monkeypatch, write, make, kind
+):
+  monkeypatch.chdir(tmp_path)  # The name of a socket must be short.
+  path = tmp_path / "page.html"
+  make(path)
+  before = path.lstat()
+  with pytest.raises(OSError, match=f"page.html: .*{kind}"):
+    write(path)
+  assert path.lstat() == before
+  assert os.listdir(tmp_path) == ["page.html"]
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "/dev/stdout", "/dev/fd/1"])
+def test_devices_and_open_files_are_left_alone(name):
+  before = os.lstat(name).st_mode
+  for overwrite in (False, True):
+    with pytest.raises(FileExistsError, match=r"device|open file"):
+      files.check_free(pathlib.Path(name), overwrite=overwrite)
+  assert os.lstat(name).st_mode == before

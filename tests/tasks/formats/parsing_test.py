@@ -1,0 +1,68 @@
+"""JSON and TOML of others: a value, or one line that says what is wrong."""
+
+import contextlib
+import json
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from tasks.formats import parsing
+
+
+def test_what_is_right_is_read():
+  assert parsing.parse_json(b'{"a": [1, null]}') == {"a": [1, None]}
+  assert parsing.parse_json('"\u00e9"'.encode("utf-16")) == "\u00e9"
+  assert parsing.parse_toml("a = 1\r\n[b]\nc = [2]") == {
+    "a": 1,
+    "b": {"c": [2]},
+  }
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (b"[1,\n", "line 2, column 1: is no JSON: Expecting value"),
+    (b"\xe9", "byte 1: is no UTF-8 text"),
+    (b"9" * 5000, "is no JSON: Exceeds the limit"),
+    (b"[" * 100_000, "its JSON is nested too deeply"),
+    (b'{"a":' * 100_000, "its JSON is nested too deeply"),
+  ],
+)
+def test_faults_of_json_are_named(content, message):
+  with pytest.raises(parsing.ParseError, match=message) as raised:
+    parsing.parse_json(content)
+  assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    ("a = 1 b", r"after a statement \(at line 1, column 7\)"),
+    (b"a = '\xe9'", "byte 6: is no UTF-8 text"),
+    ("a = " + "9" * 5000, "Exceeds the limit"),
+    ("a = " + "[" * 100_000, "its TOML is nested too deeply"),
+    ("a = " + "{b=" * 100_000, "its TOML is nested too deeply"),
+  ],
+)
+def test_faults_of_toml_are_named(content, message):
+  with pytest.raises(parsing.ParseError, match=message) as raised:
+    parsing.parse_toml(content)
+  assert "\n" not in str(raised.value)
+
+
+@hypothesis.given(st.one_of(st.binary(), st.text().map(str.encode)))
+def test_any_bytes_are_a_value_or_an_error(content):
+  for parse in (parsing.parse_json, parsing.parse_toml):
+    with contextlib.suppress(parsing.ParseError):
+      parse(content)
+
+
+@hypothesis.given(
+  st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+  )
+)
+def test_what_json_writes_is_read(value):
+  assert parsing.parse_json(json.dumps(value)) == value

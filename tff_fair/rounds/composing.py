@@ -1,0 +1,318 @@
+"""Composes a learning process from a rule: what all methods share.
+
+One client work trains and reports signals, one aggregation factory applies the
+rule, one finalizer takes the server step. Before that step, clients may search
+for its length.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Unpack
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import (
+  checks,
+  client_works,
+  finalizers,
+  privacy,
+  spelling,
+  summing,
+  types,
+)
+from tff_fair.client_works import model_info
+from tff_fair.optimizers import checking, learning_rate_decay
+from tff_fair.rounds import compatibility, initial_weights, phasing, round_parts
+from tff_fair.rounds import line_search as line_search_lib
+from tff_fair.rounds.line_search import LineSearch
+from tff_fair.rounds.options import (
+  Finalizer,
+  LearningProcess,
+  ModelFn,
+  Optimizer,
+  TrainingOptions,
+)
+
+
+def compose(
+  model_fn: ModelFn,
+  rule: types.Rule,
+  *,
+  client_optimizer: Optimizer,
+  server_optimizer: Optimizer | None = None,
+  server_learning_rate_decay: float | None = None,
+  server_learning_rate_decay_kind: str = "exponential",
+  client_weighting: str = "num_examples",
+  num_clients: int | None = None,
+  aggregation: str | None = None,
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+  secure_bound: float | None = None,
+  dp: privacy.DifferentialPrivacy | None = None,
+  personal_lam: float | None = None,
+  keeps_optimizer_state: bool = False,
+  objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
+  finalizer: Finalizer | None = None,
+  line_search: LineSearch | None = None,
+  attack: client_works.Attack | None = None,
+  defence: summing.Defence | None = None,
+  **training: Unpack[TrainingOptions],
+) -> LearningProcess:
+  """Composes the learning process of a rule.
+
+  Args:
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
+    rule: Chooses the coefficients of the cohort.
+    client_optimizer: Trains at the clients; started anew each round, unless it
+      `keeps_optimizer_state`.
+    server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
+    server_learning_rate_decay: As `learning_rate_decay`, of the server's rate,
+      where t is the number of steps that the server has taken; `None` keeps it.
+    server_learning_rate_decay_kind: "exponential" or "inverse_time".
+    client_weighting: As `tff_fair.aggregators.RuleFactory` takes it.
+    num_clients: Size of the population, for methods that need to know it.
+    aggregation: How updates are summed; as `RuleFactory` takes it, and so are
+      the next three.
+    sum_factory: Sums scaled updates, or all that clients send.
+    secure_bound: The largest absolute value in a secure sum.
+    dp: Noise for differential privacy; `None` adds none.
+    personal_lam: Trains personal models beside the global one, with this pull
+      towards it (Ditto); `None` trains none.
+    keeps_optimizer_state: Whether a client's optimizer goes on from its state
+      in the client's last round, so that it keeps its momentum.
+    objective: What clients minimize, from the mean loss of a minibatch; `None`
+      is the loss itself.
+    finalizer: Builds the server step; `None` applies the `server_optimizer`.
+    line_search: Chooses the length of the server's step by the losses that
+      clients would have after it. The rule must report `slopes`. `None` takes
+      the step of the server's rate.
+    attack: Which clients report something else than they found, for a study;
+      `None` if nobody does.
+    defence: Bounds what single updates can do, as `RuleFactory` takes it.
+    **training: The attributes of `tff_fair.client_works.TrainingSettings` but
+      `objective`.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess` whose `next` has the type
+    (<S@SERVER, {<int64, B>*}@CLIENTS> -> <state=S@SERVER, metrics=M@SERVER>);
+    `tff_fair.client_dataset` makes a client's data. The metrics are
+    `client_work` (`train`: the model's metrics during training), `aggregator`
+    (see `tff_fair.aggregators.RuleFactory`) and `finalizer`; with a search
+    `line_search`, too, see `tff_fair.rounds.line_search.with_line_search`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+  check_keywords(training)
+  if num_clients is not None:
+    checks.check_integer("num_clients", num_clients, minimum=1)
+  server_decay = learning_rate_decay.build(
+    "server_learning_rate_decay",
+    server_learning_rate_decay,
+    server_learning_rate_decay_kind,
+  )
+  build_finalizer = _server_step(finalizer, server_optimizer)
+  checking.check_optimizer("client_optimizer", client_optimizer)
+  factory = summing.RuleFactory(
+    rule,
+    aggregation=aggregation,
+    client_weighting=client_weighting,
+    sum_factory=sum_factory,
+    secure_bound=secure_bound,
+    dp=dp,
+    defence=defence,
+  )
+  kept = client_works.Keeping(
+    personal_lam=personal_lam, optimizer_state=keeps_optimizer_state
+  )
+  if kept:
+    compatibility.check_kept(factory, dp)
+  info = model_info.describe(model_fn)
+  settings = client_works.TrainingSettings(objective=objective, **training)
+  compatibility.check_learning_rate(rule, client_optimizer, settings)
+  work = client_works.MethodWork(
+    model_fn=model_fn,
+    optimizer=client_optimizer,
+    settings=settings,
+    signals=rule.signals,
+    kept=kept,
+    attack=attack,
+    securely=factory.sums_securely,
+  )
+  if line_search is not None:
+    compatibility.check_line_search(
+      server_optimizer,
+      settings,
+      has_own_step=finalizer is not None,
+      keeps_rows=bool(kept),
+    )
+  parts = round_parts.RoundParts(
+    _build_distributor(info, rule),
+    work,
+    factory,
+    build_finalizer(info.weights_type, server_decay),
+  )
+  return _compose_rounds(info, parts, line_search, server_decay)
+
+
+def check_keywords(
+  given: Iterable[str], hyperparameters: Iterable[str] = ()
+) -> None:
+  """Checks that keywords are options, or hyperparameters of a method.
+
+  Raises:
+    TypeError: If one is neither; names the nearest.
+  """
+  parameters = inspect.signature(compose).parameters.values()
+  known = [
+    *hyperparameters,
+    *(p.name for p in parameters if p.kind == p.KEYWORD_ONLY),
+    *TrainingOptions.__annotations__,
+  ]
+  for name in given:
+    if name not in known:
+      advice = spelling.advice(name, known, "keywords")
+      raise TypeError(f"unknown keyword {name!r}; {advice}")
+
+
+def _compose_rounds(
+  info: model_info.ModelInfo,
+  parts: round_parts.RoundParts,
+  line_search: LineSearch | None,
+  server_decay: learning_rate_decay.LearningRateDecay | None,
+) -> LearningProcess:
+  """Composes a process whose rounds workers can share.
+
+  Args:
+    info: Of the model.
+    parts: Of the process.
+    line_search: Between the sum and the server step, if there is one.
+    server_decay: What the finalizer was built with.
+  """
+  client_work = parts.work.build()
+  aggregation = _build_aggregation(
+    client_work, parts.factory, updates_checked=True
+  )
+  process = tff.learning.templates.compose_learning_process(
+    info.initial_weights,
+    parts.distributor,
+    client_work,
+    aggregation,
+    parts.finalizer,
+  )
+  if line_search is None:
+    return phasing.with_phases(process, parts)
+  return line_search_lib.with_line_search(
+    process,
+    parts,
+    line_search,
+    client_work=client_work,
+    aggregation=aggregation,
+    learning_rate=finalizers.build_learning_rate(parts.finalizer, server_decay),
+  )
+
+
+def compose_client_work(
+  model_fn: ModelFn,
+  client_work: tff.learning.templates.ClientWorkProcess,
+  factory: summing.RuleFactory,
+  *,
+  server_optimizer: Optimizer | None = None,
+) -> LearningProcess:
+  """Composes the learning process of client work of your own.
+
+      work = tff_fair.client_works.build_from_computation(train)
+      term = tff_fair.aggregators.TermFactory(t=2.0)
+      process = tff_fair.rounds.compose_client_work(model_fn, work, term)
+
+  Args:
+    model_fn: Gives the initial weights; see `compose`.
+    client_work: From the weights W and a client's data to a
+      `tff.learning.templates.ClientResult`. Its `update` is the initial minus
+      the trained weights. Its `update_weight` is `tff_fair.ClientSignals`, or a
+      structure of `client_id`, `num_examples` and the signals of the rule.
+    factory: Sums the updates by a rule; one of `tff_fair.aggregators`.
+    server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`, which takes the data that the
+    client work takes.
+
+  Raises:
+    TypeError: If an argument has the wrong type, or clients do not report a
+      signal that the rule needs.
+  """
+  if not isinstance(factory, summing.RuleFactory):
+    raise TypeError(
+      "Expected `factory` to be one of tff_fair.aggregators, found "
+      f"{type(factory).__name__}. Make one of a rule of your own with "
+      "tff_fair.aggregators.RuleFactory(rule)."
+    )
+  info = model_info.describe(model_fn)
+  return tff.learning.templates.compose_learning_process(
+    info.initial_weights,
+    tff.learning.templates.build_broadcast_process(info.weights_type),
+    client_work,
+    _build_aggregation(client_work, factory),
+    _apply(server_optimizer)(info.weights_type, None),
+  )
+
+
+def _server_step(
+  finalizer: Finalizer | None, server_optimizer: Optimizer | None
+) -> Finalizer:
+  """Returns what builds the server step: the method's own, or an optimizer's.
+
+  Raises:
+    OptionError: If there are both.
+  """
+  if finalizer is None:
+    return _apply(server_optimizer)
+  if server_optimizer is not None:
+    raise checks.OptionError(
+      "server_optimizer",
+      "This method has a server step of its own, set by its hyperparameters: "
+      "leave server_optimizer out.",
+    )
+  return finalizer
+
+
+def _apply(server_optimizer: Optimizer | None) -> Finalizer:
+  """Returns what builds the finalizer of a server optimizer."""
+  return functools.partial(
+    finalizers.build_apply_direction,
+    checking.server_optimizer_or_default(server_optimizer),
+  )
+
+
+def _build_aggregation(
+  client_work: tff.learning.templates.ClientWorkProcess,
+  factory: summing.RuleFactory,
+  *,
+  updates_checked: bool = False,
+) -> tff.templates.AggregationProcess:
+  """Builds the sum of what the clients' work returns.
+
+  Args:
+    client_work: The clients' work.
+    factory: Sums their updates.
+    updates_checked: See `tff_fair.summing.RuleFactory.create_for_rounds`.
+  """
+  result_type: Any = client_work.next.type_signature.result.result.member
+  return factory.create_for_rounds(
+    result_type.update,
+    result_type.update_weight,
+    updates_checked=updates_checked,
+  )
+
+
+def _build_distributor(
+  info: model_info.ModelInfo, rule: types.Rule
+) -> tff.learning.templates.DistributionProcess:
+  """Builds what sends the weights, those of the first round too if need be."""
+  if "initial_loss" in rule.signals:
+    return initial_weights.build_with_initial_weights(info.weights_type)
+  return tff.learning.templates.build_broadcast_process(info.weights_type)

@@ -1,0 +1,263 @@
+"""Rounds in which the clients' losses choose the length of the server's step.
+
+  first:   clients train, and the rule chooses the direction d
+  second:  the server sends d, clients evaluate theta - eta_s a d for each of
+           some factors a, and the server steps along a d with one of them
+
+No sum of a phase depends on another one of that phase. As a whole, a round is
+one phase after the other.
+"""
+
+import collections
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import client_works
+from tff_fair.rounds import round_parts
+from tff_fair.runtime import phases
+
+
+class Trials(NamedTuple):
+  """What a search knows: m clients that count, and t trial steps.
+
+  Attributes:
+    loss: float64[m], f_k(theta).
+    slope: float64[m], what the rule reports as `slopes`: <grad f_k, d>, as the
+      clients' updates tell it. NaN for a client that has no say.
+    trial_loss: float64[m, t], f_k(theta - eta_s a d); NaN where a client did
+      not report it.
+    factor: float64[t], a, from the greatest to the least.
+    learning_rate: float64[], eta_s.
+  """
+
+  loss: tf.Tensor
+  slope: tf.Tensor
+  trial_loss: tf.Tensor
+  factor: tf.Tensor
+  learning_rate: tf.Tensor
+
+
+class Choice(NamedTuple):
+  """The length that a search chose.
+
+  Attributes:
+    factor: float64[], a; 0 takes no step.
+    is_sufficient: bool[], whether it meets the condition of the search.
+  """
+
+  factor: tf.Tensor
+  is_sufficient: tf.Tensor
+
+
+class LineSearch(NamedTuple):
+  """A search for the length of the server's step.
+
+  Attributes:
+    factors: a, from the greatest to the least.
+    choose: A pure function on tiny tensors.
+  """
+
+  factors: tuple[float, ...]
+  choose: Callable[[Trials], Choice]
+
+
+def with_line_search(
+  process: tff.learning.templates.LearningProcess,
+  parts: round_parts.RoundParts,
+  search: LineSearch,
+  *,
+  client_work: tff.learning.templates.ClientWorkProcess,
+  aggregation: tff.templates.AggregationProcess,
+  learning_rate: tff.Computation,
+) -> tff.learning.templates.LearningProcess:
+  """Returns a process whose rounds search for the length of their step.
+
+  Args:
+    process: The same without a search.
+    parts: What it is composed of. The finalizer takes a step of plain SGD.
+    search: The search.
+    client_work: What `parts.work` builds.
+    aggregation: What sums updates. It measures `client_ids`, `client_losses`
+      and `slopes`.
+    learning_rate: From the finalizer's state to the rate of its next step.
+
+  Returns:
+    A process of the same types, but for the metrics. They have `line_search`
+    beside the others: `step_factor`, a, and `sufficient`, 1 where that step met
+    the condition of the search, else 0. `slopes` are not among them.
+
+  Raises:
+    TypeError: If the rule reports no `slopes`.
+  """
+  measured = aggregation.next.type_signature.result.measurements.member
+  if "slopes" not in dir(measured):
+    raise TypeError(
+      f"{type(parts.factory.rule).__name__} cannot be searched along: expected "
+      "a rule whose measurements have `slopes`, one for each client."
+    )
+  parameter = process.next.type_signature.parameter
+  train = _build_train(parts, parameter, client_work, aggregation)
+  choose = _build_choose(
+    parts,
+    parameter,
+    train.type_signature.result,
+    search,
+    learning_rate=learning_rate,
+  )
+
+  @tff.federated_computation(*parameter)
+  def next_fn(state: Any, client_data: Any) -> Any:
+    return choose(state, client_data, train(state, client_data))
+
+  return tff.learning.templates.LearningProcess(
+    process.initialize,
+    phases.PhasedComputation.of(next_fn, lambda: (train, choose)),
+    process.get_model_weights,
+    process.set_model_weights,
+    get_hparams_fn=process.get_hparams,
+    set_hparams_fn=process.set_hparams,
+  )
+
+
+def _build_train(
+  parts: round_parts.RoundParts,
+  parameter: tff.Type,
+  client_work: tff.learning.templates.ClientWorkProcess,
+  aggregation: tff.templates.AggregationProcess,
+) -> tff.Computation:
+  """Builds the first phase: to what work and sum return, at the server."""
+
+  @tff.federated_computation(*parameter)
+  def train(state: Any, client_data: Any) -> Any:
+    received = round_parts.send(parts, state).result
+    trained = client_work.next(state.client_work, received, client_data)
+    summed = aggregation.next(
+      state.aggregator, trained.result.update, trained.result.update_weight
+    )
+    return tff.federated_zip(
+      collections.OrderedDict(
+        trained=collections.OrderedDict(
+          state=trained.state, measurements=trained.measurements
+        ),
+        summed=collections.OrderedDict(
+          state=summed.state,
+          result=summed.result,
+          measurements=summed.measurements,
+        ),
+      )
+    )
+
+  return train
+
+
+def _build_choose(
+  parts: round_parts.RoundParts,
+  parameter: tff.Type,
+  first_type: tff.Type,
+  search: LineSearch,
+  *,
+  learning_rate: tff.Computation,
+) -> tff.Computation:
+  """Builds the second phase, from the result of the first."""
+  try_steps = parts.work.build_trial_losses(search.factors)
+  summed_type = first_type.member["summed"]
+  apply_search = tff.tensorflow.computation(
+    lambda summed, trials, rate: _apply_search(search, summed, trials, rate),
+    (
+      collections.OrderedDict(
+        result=_by_name(summed_type["result"]),
+        measurements=_by_name(summed_type["measurements"]),
+      ),
+      try_steps.type_signature.result.member,
+      learning_rate.type_signature.result,
+    ),
+  )
+
+  @tff.federated_computation(*parameter, first_type)
+  def choose(state: Any, client_data: Any, first: Any) -> Any:
+    trained, summed = first["trained"], first["summed"]
+    rate = tff.federated_map(learning_rate, state.finalizer)
+    trials = try_steps(
+      *map(
+        tff.federated_broadcast,
+        (state.global_model_weights, summed["result"]["update"], rate),
+      ),
+      client_data,
+    )
+    found = tff.federated_map(
+      apply_search,
+      (
+        tff.federated_zip(
+          collections.OrderedDict(
+            result=summed["result"], measurements=summed["measurements"]
+          )
+        ),
+        trials,
+        rate,
+      ),
+    )
+    return round_parts.end_round(
+      parts,
+      state,
+      round_parts.send(parts, state),
+      tff.templates.MeasuredProcessOutput(
+        trained["state"], (), trained["measurements"]
+      ),
+      tff.templates.MeasuredProcessOutput(
+        summed["state"], found["result"], found["measurements"]
+      ),
+      line_search=found["line_search"],
+    )
+
+  return choose
+
+
+def _apply_search(
+  search: LineSearch,
+  summed: Any,
+  trials: client_works.TrialLosses,
+  learning_rate: tf.Tensor,
+) -> collections.OrderedDict[str, Any]:
+  """Returns the result and measurements of a round's sum, at its new length.
+
+  Args:
+    search: The search.
+    summed: `result` and `measurements` of the sum.
+    trials: The losses that clients report.
+    learning_rate: float32[], eta_s.
+  """
+  measurements = collections.OrderedDict(summed["measurements"])
+  slope = tf.cast(measurements.pop("slopes"), tf.float64)
+  found = search.choose(
+    Trials(
+      loss=tf.cast(measurements["client_losses"], tf.float64),
+      slope=slope,
+      trial_loss=tf.cast(
+        client_works.losses_of(measurements["client_ids"], trials), tf.float64
+      ),
+      factor=tf.constant(search.factors, tf.float64),
+      learning_rate=tf.cast(learning_rate, tf.float64),
+    )
+  )
+  result = collections.OrderedDict(summed["result"])
+  result["update"] = tf.nest.map_structure(
+    lambda layer: tf.cast(found.factor, layer.dtype) * layer, result["update"]
+  )
+  return collections.OrderedDict(
+    result=result,
+    measurements=measurements,
+    line_search=collections.OrderedDict(
+      step_factor=tf.cast(found.factor, tf.float32),
+      sufficient=tf.cast(found.is_sufficient, tf.int32),
+    ),
+  )
+
+
+def _by_name(struct: tff.Type) -> tff.Type:
+  """Returns a type of a structure as one of a dictionary."""
+  return tff.to_type(
+    collections.OrderedDict(tff.structure.iter_elements(struct))
+  )

@@ -1,0 +1,88 @@
+"""The options that methods take, and the types of what they hand on."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from typing import Required, TypeAlias, TypedDict
+
+import tensorflow_federated as tff
+
+from tff_fair import checks, privacy, summing
+
+if typing.TYPE_CHECKING:
+  from tff_fair import client_works
+  from tff_fair.client_works import local_model
+  from tff_fair.optimizers import learning_rate_decay
+
+ModelFn: TypeAlias = "local_model.ModelFn"
+Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
+LearningProcess: TypeAlias = tff.learning.templates.LearningProcess
+
+# From the type of the model's weights, and the decay of the learning rate, to a
+# finalizer for them.
+Finalizer: TypeAlias = Callable[
+  [tff.Type, "learning_rate_decay.LearningRateDecay | None"],
+  tff.learning.templates.FinalizerProcess,
+]
+
+
+class TrainingOptions(TypedDict, total=False):
+  """Options of local training; see `tff_fair.client_works.TrainingSettings`."""
+
+  batch_size: int | None
+  local_epochs: int | tuple[int, int]
+  local_steps: int | tuple[int, int] | None
+  local_epochs_seed: int
+  loss_at: str
+  shuffle_seed: int | None
+  proximal_mu: float
+  learning_rate_decay: float | None
+  learning_rate_decay_kind: str
+  learning_rate_decay_rounds: int
+
+
+class BuildOptions(TrainingOptions, total=False):
+  """Options of every method; see `compose`."""
+
+  server_optimizer: Optimizer | None
+  server_learning_rate_decay: float | None
+  server_learning_rate_decay_kind: str
+  client_weighting: str
+  num_clients: int | None
+  aggregation: str | None
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+  secure_bound: float | None
+  dp: privacy.DifferentialPrivacy | None
+  personal_lam: float | None
+  keeps_optimizer_state: bool
+  attack: client_works.Attack | None
+  defence: summing.Defence | None
+
+
+class ComposeOptions(BuildOptions, total=False):
+  """What a builder hands on to `compose`: the options, and the optimizer."""
+
+  client_optimizer: Required[Optimizer]
+
+
+def with_proximal_term(options: ComposeOptions, mu: float) -> ComposeOptions:
+  """Returns options with the `mu` of a method as their `proximal_mu`.
+
+  Args:
+    options: What a builder got.
+    mu: The method's own; 0 leaves the options as they are.
+
+  Raises:
+    OptionError: If the options have a proximal term too.
+  """
+  if mu == 0:
+    return options
+  if options.get("proximal_mu", 0) != 0:
+    raise checks.OptionError(
+      "proximal_mu",
+      f"This method's proximal term is its hyperparameter mu, here {mu:g}; "
+      f"found proximal_mu={options['proximal_mu']!r} beside it. Leave "
+      "proximal_mu out, and set mu.",
+    )
+  return {**options, "proximal_mu": mu}

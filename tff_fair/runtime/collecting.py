@@ -1,0 +1,64 @@
+"""Collects the clients' values at the server, in one mergeable aggregate.
+
+A client's values travel together, so that nobody can match them wrongly, and
+several workers can share the clients.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.runtime import phases
+
+
+def build_collect(
+  client_type: tff.Type,
+  *,
+  zero: Callable[[], Any],
+  accumulate: Callable[[Any, Any], Any],
+  merge: Callable[[Any, Any], Any],
+  report: Callable[[Any], Any] | None = None,
+) -> tff.Computation:
+  """Builds a computation from TensorFlow functions.
+
+  Args:
+    client_type: The type of each client's value, C.
+    zero: Returns the accumulator of no client, A. Its type must allow as many
+      rows as there may be clients, as `stacking.no_rows` does.
+    accumulate: From accumulator and client to accumulator, one client after the
+      other.
+    merge: From two accumulators to one; it fits `accumulate`, and changes
+      nothing where one of them is zero. So the runtime may cut the clients.
+    report: From the last accumulator to the result, R; `None` returns it as it
+      is.
+
+  Returns:
+    A `tff.Computation` of type ({C}@CLIENTS -> R@SERVER).
+  """
+  compute = tff.tensorflow.computation
+  nobody = compute(zero)
+  accumulator_type = nobody.type_signature.result
+  add_client = compute(accumulate, (accumulator_type, client_type))
+
+  def merge_parts(first: Any, second: Any) -> Any:
+    return tf.nest.map_structure(
+      lambda tensor: tf.identity(tensor, name=phases.WRITTEN_FOR_PARTS),
+      merge(first, second),
+    )
+
+  add_accumulator = compute(merge_parts, (accumulator_type, accumulator_type))
+  finish = compute(report or _unchanged, accumulator_type)
+
+  @tff.federated_computation(tff.FederatedType(client_type, tff.CLIENTS))
+  def collect(clients: tff.Value) -> tff.Value:
+    return tff.federated_aggregate(
+      clients, nobody(), add_client, add_accumulator, finish
+    )
+
+  return collect
+
+
+def _unchanged(accumulator: Any) -> Any:
+  return accumulator

@@ -1,0 +1,73 @@
+"""Whose code a file holds: ours, that of an installed package, or a user's."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import pathlib
+import sys
+import sysconfig
+from collections.abc import Sequence
+
+# Their files decide what a name stands for.
+PACKAGES = ("tff_fair", "tasks")
+# Starts a program, and decides no computation.
+_PROGRAMS = ("binaries", "demonstrations")
+# TensorFlow's form of functions that are in other modules, too.
+_GENERATED = "__autograph_generated_file"
+
+
+@functools.cache
+def folders() -> Sequence[pathlib.Path]:
+  """Returns the folders of our packages."""
+  return _folders_of(PACKAGES)
+
+
+@functools.cache
+def is_ours(file: str) -> bool:
+  """Returns whether a file is one of our packages'."""
+  path = pathlib.Path(file).resolve()
+  return any(path.is_relative_to(folder) for folder in folders())
+
+
+@functools.cache
+def is_known(file: str) -> bool:
+  """Returns whether a file is ours, Python's, or of an installed package."""
+  if file.startswith("<frozen "):
+    return True
+  path = os.path.realpath(file)
+  # As text: there are thousands of files.
+  return path.startswith(_known_folders())
+
+
+def has_others() -> bool:
+  """Returns whether this program has code of a user, who may change ours."""
+  main = sys.modules.get("__main__")
+  if getattr(main, "__file__", None) is None:
+    return True  # A console, or `python -c`.
+  return not all(
+    is_known(file)
+    for name, module in sys.modules.copy().items()
+    if (file := getattr(module, "__file__", None)) is not None
+    and not name.startswith(_GENERATED)
+  )
+
+
+@functools.cache
+def _known_folders() -> tuple[str, ...]:
+  names = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
+  installed = [pathlib.Path(sysconfig.get_path(name)) for name in names]
+  found = [*installed, *_folders_of(PACKAGES + _PROGRAMS)]
+  return tuple(f"{folder.resolve()}{os.sep}" for folder in found)
+
+
+@functools.cache
+def _folders_of(packages: Sequence[str]) -> Sequence[pathlib.Path]:
+  specs = [importlib.util.find_spec(package) for package in packages]
+  return [
+    pathlib.Path(place).resolve()
+    for spec in specs
+    if spec is not None
+    for place in spec.submodule_search_locations or ()
+  ]
