@@ -78,7 +78,7 @@ def test_processes_need_no_package_of_experiments():
 
 
 def test_a_factory_comes_without_the_parts_of_a_process():
-  assert int(run(OF_A_FACTORY).stdout) < 6_600
+  assert int(run(OF_A_FACTORY).stdout) <= 6_500
 
 
 def test_who_set_the_level_hears_what_they_asked_for():

@@ -69,7 +69,7 @@ LAYERS = {
   "tff_fair.runtime.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),
   "tff_fair.privacy": Layer(
-    ("tff_fair.kernels", *SHARED), (*TFF, "dp_accounting")
+    ("tff_fair.kernels", "tff_fair.rooms", *SHARED), (*TFF, "dp_accounting")
   ),
   **{part: Layer(MACHINERY, TFF) for part in PARTS},
   "tff_fair.evaluation": Layer(

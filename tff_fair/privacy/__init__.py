@@ -12,14 +12,32 @@
 Secure sums are a way of summing: `aggregation="secure"`.
 """
 
-from tff_fair.privacy.accounting import (
-  FIXED_SIZE,
-  POISSON,
-  default_delta,
-  epsilon,
-)
-from tff_fair.privacy.differential import DifferentialPrivacy, dp
-from tff_fair.privacy.sum_check import check_sums
+import typing
+
+from tff_fair import rooms
+
+if typing.TYPE_CHECKING:
+  from tff_fair.privacy.accounting import (
+    FIXED_SIZE,
+    POISSON,
+    default_delta,
+    epsilon,
+  )
+  from tff_fair.privacy.differential import DifferentialPrivacy, dp
+  from tff_fair.privacy.sum_check import check_sums
+else:
+  __getattr__, _ = rooms.lazy(
+    __name__,
+    {
+      **dict.fromkeys(
+        ("FIXED_SIZE", "POISSON", "default_delta", "epsilon"),
+        "tff_fair.privacy.accounting",
+      ),
+      "DifferentialPrivacy": "tff_fair.privacy.differential",
+      "dp": "tff_fair.privacy.differential",
+      "check_sums": "tff_fair.privacy.sum_check",
+    },
+  )
 
 __all__ = [
   "FIXED_SIZE",
