@@ -121,9 +121,11 @@ class Preprocessing(Protocol):
   Attributes:
     columns: The kind of each column of raw values, by name: float32[n] with NaN
       for a missing number, or string[n] with "" for a missing text.
+    typical: A value of each column that is usual in the training rows.
   """
 
   columns: Mapping[str, Literal["number", "text"]]
+  typical: Mapping[str, float | str]
 
   def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
     """Returns a model that takes raw values, and has `model` as a layer.

@@ -16,11 +16,14 @@ class TablePreprocessing:
 
   Attributes:
     columns: The kind of each column of raw values, by name.
+    typical: The mean of each column of numbers, in three digits; of texts, the
+      first that is not missing.
     features: How the columns enter x.
     labels: What y means.
   """
 
   columns: Mapping[str, Literal["number", "text"]]
+  typical: Mapping[str, float | str]
 
   def __init__(self, features: Sequence[Feature], labels: Labels) -> None:
     """Takes what a table's training rows have taught."""
@@ -30,6 +33,7 @@ class TablePreprocessing:
       feature.name: "number" if isinstance(feature, NumberFeature) else "text"
       for feature in features
     }
+    self.typical = {feature.name: _typical(feature) for feature in features}
 
   def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
     """Returns a model that takes raw values.
@@ -56,3 +60,9 @@ class TablePreprocessing:
 
     inputs = layers.inputs(self.columns)
     return layers.model(inputs, layers.encode(inputs, self.features))
+
+
+def _typical(feature: Feature) -> float | str:
+  if isinstance(feature, NumberFeature):
+    return float(f"{feature.shift:.3g}")
+  return next((value for value in feature.values if value), "")

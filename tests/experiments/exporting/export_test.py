@@ -40,8 +40,9 @@ import tensorflow as tf
 
 for name in json.load(open("cases.json")):
   arrays = np.load(f"{name}.npz", allow_pickle=False)
-  values = {key: tf.constant(arrays[key]) for key in arrays.files}
-  space = {"tf": tf, "x": values.get("x"), "columns": values}
+  values = {key: arrays[key] for key in arrays.files}
+  x = tf.constant(values["x"]) if "x" in values else None
+  space = {"tf": tf, "x": x, "frame": values}
   exec(open(f"{name}.py").read(), space)
   np.save(f"{name}.npy", space.get("probabilities", space.get("number")))
 ours = {"tensorflow_federated", "tff_fair", "tasks"} & sys.modules.keys()
@@ -54,6 +55,7 @@ class CityAndAge:
 
   def __init__(self):
     self.columns = {"age": "number", "home town": "text"}
+    self.typical = {"age": 40.0, "home town": "Graz"}
 
   def around(self, model):
     age = tf.keras.Input([], name="age")
@@ -122,9 +124,7 @@ def probabilities_of_towns(x):
 def code_of(card):
   """Returns the code of a card, without its made-up examples."""
   (code,) = re.findall(r"```python\n(.*?)```", card.read_text(), re.S)
-  return re.sub(
-    r"^(x = [^\n]*|columns = \{.*?^\})$", "", code, flags=re.M | re.S
-  )
+  return re.sub(r"^(x = [^\n]*|frame = .*?^\}\))$", "", code, flags=re.M | re.S)
 
 
 def write_case(exported, **inputs):

@@ -72,6 +72,20 @@ def encoded(split):
   return x
 
 
+def test_typical_values_are_those_of_training_rows(table):
+  preprocessing = load(table).preprocessing
+  raw = raw_values(load(table), TRAIN)
+  assert preprocessing.typical.keys() == preprocessing.columns.keys()
+  for name, value in preprocessing.typical.items():
+    if preprocessing.columns[name] == "number":
+      known = raw[name][np.isfinite(raw[name])]
+      slack = 0.005 * np.abs(known).max(initial=0)
+      assert known.min(initial=np.inf) - slack <= value or not known.size
+      assert value <= known.max(initial=-np.inf) + slack or not known.size
+    else:
+      assert value in raw[name]
+
+
 def test_the_kinds_of_columns(table):
   columns = load(table).preprocessing.columns
   assert list(columns) == HEADER[3:]

@@ -7,7 +7,7 @@ from tff_fair.experiments.exporting.predictor import Predictor
 from tff_fair.experiments.runs.architecture import Architecture
 
 _MISSING = {"number": "`NaN`", "text": "an empty text"}
-_EXAMPLES = {"number": '[1.0, float("nan")]', "text": '["a", ""]'}
+_OF_KIND = {"number": ("None", "tf.float32"), "text": ('""', "tf.string")}
 _MOST_CLASS_NAMES = 50
 _LOADING: Mapping[str, str] = {
   places.KERAS: (
@@ -59,12 +59,7 @@ def _code(
 ) -> str:
   lines = ["import tensorflow as tf", ""]
   if model.takes_columns:
-    lines += ["columns = {  # Two examples."]
-    lines += [
-      f"  {column!r}: tf.constant({_EXAMPLES[of_column]}),"
-      for column, of_column in described.columns.items()
-    ]
-    lines += ["}"]
+    lines = ["import pandas as pd", *lines, *_frame(described)]
     x, arguments = "columns", _arguments(model, kind)
   else:
     number = model.batch_size or 2
@@ -76,6 +71,23 @@ def _code(
     name=name, x=x, arguments=arguments, output=model.output
   )
   return "\n".join([*lines, loading])
+
+
+def _frame(described: Architecture) -> list[str]:
+  """Returns a frame of two examples, a usual and an empty one, and its use."""
+  values, tensors = [], []
+  for name, kind in described.columns.items():
+    missing, dtype = _OF_KIND[kind]
+    values.append(f"  {name!r}: [{described.typical[name]!r}, {missing}],")
+    tensors.append(f"  {name!r}: tf.constant(frame[{name!r}], {dtype}),")
+  return [
+    "frame = pd.DataFrame({  # A usual example, and one that lacks all values.",
+    *values,
+    "})",
+    "columns = {",
+    *tensors,
+    "}",
+  ]
 
 
 def _arguments(model: Predictor, kind: str) -> str:

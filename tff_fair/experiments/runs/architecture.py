@@ -42,6 +42,7 @@ class Architecture:
       preprocessing, or its layers are not enough.
     columns: The kinds of the raw columns, "number" or "text", by name; empty
       without preprocessing.
+    typical: A usual value of each of them.
     x_shape: Shape of one x.
     x_dtype: Type of x.
     activation: Makes probabilities of the outputs; None where they are the
@@ -54,6 +55,7 @@ class Architecture:
   trained: plain.Config | None
   with_preprocessing: plain.Config | None
   columns: Mapping[str, str]
+  typical: Mapping[str, float | str]
   x_shape: Sequence[int]
   x_dtype: str
   activation: str | None
@@ -74,11 +76,12 @@ class Architecture:
     except plain.NotPlainError:
       trained = None
     x_spec = task.element_spec[0]
-    columns = task.preprocessing.columns if task.preprocessing else {}
+    raw = task.preprocessing
     return cls(
       trained=trained,
       with_preprocessing=_with_preprocessing(task, trained),
-      columns=dict(columns),
+      columns=dict(raw.columns) if raw else {},
+      typical=dict(raw.typical) if raw else {},
       x_shape=x_spec.shape[1:].as_list(),
       x_dtype=x_spec.dtype.name,
       activation=task.objective.activation,
