@@ -1,23 +1,44 @@
 """`tf.train.Example` as bytes, written and read without TensorFlow.
 
-The wire format of protocol buffers
-(https://protobuf.dev/programming-guides/encoding) for the messages of
-tensorflow/core/example/feature.proto. Unlike TensorFlow's own serialization,
-equal features give equal bytes: names are sorted.
+The messages of tensorflow/core/example/feature.proto, by the protobuf library.
+Unlike TensorFlow's own serialization, equal features give equal bytes: names
+are sorted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from google.protobuf import (
+  descriptor_pb2,
+  descriptor_pool,
+  message,
+  message_factory,
+)
 
 # Bytes make a bytes_list, integers an int64_list, floats a float_list.
 Value = bytes | Sequence[bytes] | np.ndarray
 
-_LENGTH_DELIMITED = 2  # The wire type of all fields that occur.
-_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
-_MAX_VARINT_BYTES = 10
-# Most keys and sizes; looked up, for texts make millions of them.
-_SMALL_VARINTS = [bytes([value]) for value in range(0x80)]
+_PACKAGE = "tff_fair.example"
+_Field = descriptor_pb2.FieldDescriptorProto
+_ONE, _MANY = _Field.LABEL_OPTIONAL, _Field.LABEL_REPEATED
+# By message, the fields in the order of their numbers: name, type and label.
+_MESSAGES: Mapping[str, Sequence[tuple[str, int | str, int]]] = {
+  "BytesList": [("value", _Field.TYPE_BYTES, _MANY)],
+  # Packed floats, which NumPy reads and writes as they are.
+  "FloatList": [("value", _Field.TYPE_BYTES, _ONE)],
+  "Int64List": [("value", _Field.TYPE_INT64, _MANY)],
+  "Feature": [
+    ("bytes_list", "BytesList", _ONE),
+    ("float_list", "FloatList", _ONE),
+    ("int64_list", "Int64List", _ONE),
+  ],
+  # Elsewhere a map, which is written in this form.
+  "Entry": [("key", _Field.TYPE_STRING, _ONE), ("value", "Feature", _ONE)],
+  "Features": [("feature", "Entry", _MANY)],
+  "Example": [("features", "Features", _ONE)],
+}
 
 
 def serialize(features: Mapping[str, Value]) -> bytes:
@@ -30,11 +51,12 @@ def serialize(features: Mapping[str, Value]) -> bytes:
   Raises:
     TypeError: If an array holds anything else.
   """
-  entries = (
-    _field(1, _field(1, name.encode()) + _field(2, _feature(features[name])))
-    for name in sorted(features)
-  )
-  return _field(1, b"".join(entries))
+  example = _example_class()()
+  example.features.SetInParent()
+  for name in sorted(features):
+    entry = example.features.feature.add(key=name)
+    _write(entry.value, features[name])
+  return example.SerializeToString()
 
 
 def parse(serialized: bytes) -> dict[str, list[bytes] | np.ndarray]:
@@ -49,107 +71,58 @@ def parse(serialized: bytes) -> dict[str, list[bytes] | np.ndarray]:
   Raises:
     ValueError: If the bytes are no serialized example.
   """
-  features: dict[str, list[bytes] | np.ndarray] = {}
-  for number, message in _fields(memoryview(serialized)):
-    if number != 1:
-      continue
-    for _, entry in _fields(message):
-      pair = dict(_fields(entry))
-      if 1 in pair and 2 in pair:
-        features[bytes(pair[1]).decode()] = _values(pair[2])
-  return features
+  example = _example_class()()
+  try:
+    example.ParseFromString(serialized)
+    if serialized and not example.HasField("features"):
+      raise ValueError("no features")
+    return {entry.key: _read(entry.value) for entry in example.features.feature}
+  except (message.DecodeError, ValueError) as error:
+    raise ValueError(f"not a serialized tf.train.Example: {error}") from error
 
 
-def _feature(value: Value) -> bytes:
+def _write(feature: Any, value: Value) -> None:
   if isinstance(value, bytes):
     value = [value]
   if not isinstance(value, np.ndarray):
-    return _field(_BYTES_LIST, b"".join(_field(1, item) for item in value))
-  if np.issubdtype(value.dtype, np.integer):
-    return _field(_INT64_LIST, _field(1, _varints(value)))
-  if np.issubdtype(value.dtype, np.floating):
-    return _field(_FLOAT_LIST, _field(1, value.astype("<f4").tobytes()))
-  raise TypeError(f"A feature cannot hold {value.dtype}.")
+    feature.bytes_list.SetInParent()
+    feature.bytes_list.value.extend(value)
+  elif np.issubdtype(value.dtype, np.integer):
+    feature.int64_list.SetInParent()
+    feature.int64_list.value.extend(value.ravel().tolist())
+  elif np.issubdtype(value.dtype, np.floating):
+    # Beyond float32 a number is infinite.
+    with np.errstate(over="ignore"):
+      feature.float_list.value = value.astype("<f4").tobytes()
+  else:
+    raise TypeError(f"A feature cannot hold {value.dtype}.")
 
 
-def _field(number: int, content: bytes) -> bytes:
-  size = len(content)
-  key = _SMALL_VARINTS[number << 3 | _LENGTH_DELIMITED]
-  return (
-    key + (_SMALL_VARINTS[size] if size < 0x80 else _varint(size)) + content
+def _read(feature: Any) -> list[bytes] | np.ndarray:
+  if feature.HasField("float_list"):
+    return np.frombuffer(feature.float_list.value, "<f4")
+  if feature.HasField("int64_list"):
+    return np.array(feature.int64_list.value, np.int64)
+  return list(feature.bytes_list.value)
+
+
+@functools.cache
+def _example_class() -> Any:
+  file = descriptor_pb2.FileDescriptorProto(
+    name="tff_fair/example.proto", package=_PACKAGE
   )
-
-
-def _varint(value: int) -> bytes:
-  groups = bytearray()
-  while value > 0x7F:
-    groups.append(value & 0x7F | 0x80)
-    value >>= 7
-  groups.append(value)
-  return bytes(groups)
-
-
-def _varints(values: np.ndarray) -> bytes:
-  """Encodes all integers at once: an image has thousands of them."""
-  unsigned = values.reshape(-1).astype(np.int64).view(np.uint64)
-  if not unsigned.size or unsigned.max() < 0x80:
-    return unsigned.astype(np.uint8).tobytes()
-  shifts = np.arange(0, 7 * _MAX_VARINT_BYTES, 7, dtype=np.uint64)
-  rest = unsigned[:, np.newaxis] >> shifts
-  # A byte is written if anything is left; the first one always is.
-  is_written = rest > 0
-  is_written[:, 0] = True
-  continues = np.zeros_like(is_written)
-  continues[:, :-1] = is_written[:, 1:]
-  groups = (rest & np.uint64(0x7F)).astype(np.uint8)
-  groups[continues] |= 0x80
-  return groups[is_written].tobytes()
-
-
-def _values(feature: memoryview) -> list[bytes] | np.ndarray:
-  for kind, content in _fields(feature):
-    items = [item for number, item in _fields(content) if number == 1]
-    if kind == _BYTES_LIST:
-      return [bytes(item) for item in items]
-    packed = b"".join(items)
-    if kind == _FLOAT_LIST:
-      return np.frombuffer(packed, "<f4")
-    if kind == _INT64_LIST:
-      return _decode_varints(packed)
-  return []
-
-
-def _decode_varints(packed: bytes) -> np.ndarray:
-  groups = np.frombuffer(packed, np.uint8)
-  ends = np.flatnonzero(groups < 0x80)
-  if not ends.size:
-    return np.zeros(0, np.int64)
-  starts = np.concatenate([[0], ends[:-1] + 1])
-  places = np.arange(len(groups)) - np.repeat(starts, ends - starts + 1)
-  shifted = (groups & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
-  return np.bitwise_or.reduceat(shifted, starts).view(np.int64)
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-  """Yields number and content of the length-delimited fields of a message."""
-  place = 0
-  while place < len(message):
-    key, place = _read_varint(message, place)
-    if key & 7 != _LENGTH_DELIMITED:
-      raise ValueError("not a serialized tf.train.Example")
-    length, place = _read_varint(message, place)
-    if place + length > len(message):
-      raise ValueError("a truncated tf.train.Example")
-    yield key >> 3, message[place : place + length]
-    place += length
-
-
-def _read_varint(message: memoryview, place: int) -> tuple[int, int]:
-  value = shift = 0
-  for group in message[place : place + _MAX_VARINT_BYTES]:
-    place += 1
-    value |= (group & 0x7F) << shift
-    if group < 0x80:
-      return value, place
-    shift += 7
-  raise ValueError("a truncated tf.train.Example")
+  for name, fields in _MESSAGES.items():
+    described = file.message_type.add(name=name)
+    for number, (field, kind, label) in enumerate(fields, start=1):
+      added = described.field.add(name=field, number=number, label=label)
+      if isinstance(kind, str):
+        added.type = _Field.TYPE_MESSAGE
+        added.type_name = f".{_PACKAGE}.{kind}"
+      else:
+        added.type = kind
+        added.options.packed = kind != _Field.TYPE_BYTES and label == _MANY
+  pool = descriptor_pool.DescriptorPool()
+  pool.Add(file)
+  return message_factory.GetMessageClass(
+    pool.FindMessageTypeByName(f"{_PACKAGE}.Example")
+  )

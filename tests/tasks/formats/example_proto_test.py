@@ -87,7 +87,14 @@ def test_every_truncation_is_noticed():
       example_proto.parse(serialized[:end])
 
 
-@pytest.mark.parametrize("junk", [b"\xff" * 20, b"\x08\x01", b"hello"])
+@pytest.mark.parametrize(
+  "junk",
+  [
+    *(b"\xff" * 20, b"\x08\x01", b"hello"),
+    # A list of floats that has three bytes.
+    b"\n\r\n\x0b\n\x00\x12\x07\x12\x05\n\x03abc",
+  ],
+)
 def test_other_bytes_are_refused(junk):
   with pytest.raises(ValueError, match=r"tf\.train\.Example"):
     example_proto.parse(junk)
