@@ -8,6 +8,7 @@ declare. The stubs say them to type checkers and editors.
 
 import inspect
 import pathlib
+import textwrap
 import typing
 from collections.abc import Iterator
 
@@ -76,7 +77,8 @@ def _builders() -> Iterator[str]:
         "  client_optimizer: Optimizer,",
         *_hyperparameters(builder, indent=2),
         "  **options: Unpack[BuildOptions],",
-        ") -> LearningProcess: ...",
+        ") -> LearningProcess:",
+        *_docstring(builder, indent=2),
       ]
       yield "\n".join(lines)
 
@@ -85,16 +87,27 @@ def _factories() -> Iterator[str]:
   for name in aggregators.__all__:
     factory = getattr(aggregators, name)
     if getattr(factory, "__base__", None) is aggregators.RuleFactory:
+      own = _hyperparameters(factory.__init__, indent=4)
       lines = [
         f"class {name}(RuleFactory):",
+        *_docstring(factory, indent=2),
+        "",
         "  def __init__(",
         "    self,",
-        *(["    *,"] if (own := _hyperparameters(factory.__init__, 4)) else []),
+        *(["    *,"] if own else []),
         *own,
         "    **options: Unpack[FactoryOptions],",
-        "  ) -> None: ...",
+        "  ) -> None:",
+        *_docstring(factory.__init__, indent=4),
       ]
       yield "\n".join(lines)
+
+
+def _docstring(documented: object, indent: int) -> list[str]:
+  text = f'"""{inspect.getdoc(documented)}'
+  if "\n" in text:
+    text += "\n"
+  return textwrap.indent(f'{text}"""', " " * indent).splitlines()
 
 
 def _hyperparameters(function: object, indent: int) -> list[str]:

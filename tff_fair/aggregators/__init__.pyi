@@ -11,108 +11,254 @@ from tff_fair.summing import supported_aggregations as supported_aggregations
 __all__: list[str]
 
 class FedAvgFactory(RuleFactory):
+  """Sums client updates as FedAvg does; see this module."""
+
   def __init__(
     self,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      **options: As those of `RuleFactory`.
+    """
 
 class FedAvgNFactory(RuleFactory):
+  """Sums client updates as FedAvg-n does; see this module."""
+
   def __init__(
     self,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      **options: As those of `RuleFactory`.
+    """
 
 class FedNovaFactory(RuleFactory):
+  """Sums client updates as FedNova does; see this module.
+
+  Needs the signals effective_steps.
+  """
+
   def __init__(
     self,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      **options: As those of `RuleFactory`.
+    """
 
 class QFedAvgFactory(RuleFactory):
+  """Sums client updates as q-FedAvg does; see this module.
+
+  Needs the signals loss, learning_rate.
+  """
+
   def __init__(
     self,
     *,
     q: float = 0.1,
     lipschitz: float | None = None,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      q: Fairness; 0 recovers the unweighted mean. In [0, inf).
+      lipschitz: L; a larger one makes steps shorter. None is one over the client
+        learning rate. In (0, inf).
+      **options: As those of `RuleFactory`.
+    """
 
 class AflFactory(RuleFactory):
+  """Sums client updates as AFL does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
     num_clients: int,
     lambda_learning_rate: float = 0.1,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      num_clients: N, the size of the population, every client of which the method
+        weighs; client ids are 0 to N - 1. In [1, inf).
+      lambda_learning_rate: gamma_lambda. In [0, inf).
+      **options: As those of `RuleFactory`.
+    """
 
 class TermFactory(RuleFactory):
+  """Sums client updates as TERM does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
     t: float = 1.0,
     loss_cap: float | None = None,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      t: Tilt; 0 recovers FedAvg, a large one follows the largest loss, a negative
+        one the smallest.
+      loss_cap: Losses above it count as it. None caps none; secure sums need one
+        where t is positive.
+      **options: As those of `RuleFactory`.
+    """
 
 class DeltaFlFactory(RuleFactory):
+  """Sums client updates as Delta-FL does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
     alpha: float = 0.5,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      alpha: Share of the clients, by weight, that the objective looks at; 1
+        recovers FedAvg. In (0, 1].
+      **options: As those of `RuleFactory`.
+    """
 
 class GiFairFactory(RuleFactory):
+  """Sums client updates as GiFair-FL does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
     fraction: float = 0.5,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      fraction: Share of the largest lambda that keeps coefficients non-negative; 0
+        recovers FedAvg. In [0, 1).
+      **options: As those of `RuleFactory`.
+    """
 
 class FedFaFactory(RuleFactory):
+  """Sums client updates as FedFA does; see this module.
+
+  Needs the signals accuracy.
+  """
+
   def __init__(
     self,
     *,
     b: float = 0.5,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      b: Weight of participation against accuracy. In [0, 1].
+      **options: As those of `RuleFactory`.
+    """
 
 class FedMgdaPlusFactory(RuleFactory):
+  """Sums client updates as FedMGDA+ does; see this module."""
+
   def __init__(
     self,
     *,
     epsilon: float = 0.1,
     normalize: bool = True,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      epsilon: How far lambda_k may be from p_k. In [0, 1].
+      normalize: Whether each update is divided by its norm.
+      **options: As those of `RuleFactory`.
+    """
 
 class AdaFedFactory(RuleFactory):
+  """Sums client updates as AdaFed does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
     gamma: float = 1.0,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      gamma: How much steeper the direction is for larger losses. In [0, inf).
+      **options: As those of `RuleFactory`.
+    """
 
 class VRedFactory(RuleFactory):
+  """Sums client updates as VRed does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
     beta: float = 0.1,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      beta: Weight of the variance; 0 recovers FedAvg. In [0, inf).
+      **options: As those of `RuleFactory`.
+    """
 
 class SemiVRedFactory(RuleFactory):
+  """Sums client updates as Semi-VRed does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
     beta: float = 0.1,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      beta: Weight of the semi-variance; 0 recovers FedAvg. In [0, inf).
+      **options: As those of `RuleFactory`.
+    """
 
 class FedFvFactory(RuleFactory):
+  """Sums client updates as FedFV does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
@@ -121,17 +267,44 @@ class FedFvFactory(RuleFactory):
     order: Literal["loss", "random", "reverse"] = "loss",
     seed: int = 0,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      alpha: Share of the clients, those with the largest losses, whose updates are
+        not projected; 1 with tau = 0 is the direction of the mean. In [0, 1].
+      tau: Rounds an update is remembered for. In [0, inf).
+      order: Order of the projection targets: by ascending loss, at random, or by
+        descending loss.
+      seed: Seed of the random order; its lowest 64 bits count. In [0, inf).
+      **options: As those of `RuleFactory`.
+    """
 
 class DrflFactory(RuleFactory):
+  """Sums client updates as DRFL does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
     q: float = 1.0,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      q: Fairness; 0 recovers FedAvg. In [0, inf).
+      **options: As those of `RuleFactory`.
+    """
 
 class AaggffSFactory(RuleFactory):
+  """Sums client updates as AAggFF-S does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
@@ -140,9 +313,22 @@ class AaggffSFactory(RuleFactory):
       "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"
     ] = "gumbel",
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      num_clients: N, the size of the population, every client of which the method
+        weighs; client ids are 0 to N - 1. In [1, inf).
+      transform: The distribution whose CDF makes a response of a loss.
+      **options: As those of `RuleFactory`.
+    """
 
 class AaggffDFactory(RuleFactory):
+  """Sums client updates as AAggFF-D does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
@@ -151,12 +337,32 @@ class AaggffDFactory(RuleFactory):
       "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"
     ] = "gumbel",
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      num_clients: N, the size of the population, every client of which the method
+        weighs; client ids are 0 to N - 1. In [1, inf).
+      transform: The distribution whose CDF makes a response of a loss.
+      **options: As those of `RuleFactory`.
+    """
 
 class FedMdfgFactory(RuleFactory):
+  """Sums client updates as FedMDFG does; see this module.
+
+  Needs the signals loss.
+  """
+
   def __init__(
     self,
     *,
     theta: float = 11.25,
     **options: Unpack[FactoryOptions],
-  ) -> None: ...
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      theta: Angle in degrees between the losses and equal ones, above which the
+        direction is guided towards equal losses. In (0, 90).
+      **options: As those of `RuleFactory`.
+    """

@@ -23,20 +23,66 @@ def build_fedavg(
   *,
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of fedavg.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fedavg_n(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of fedavg_n.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fedprox(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   mu: float = 0.01,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds FedProx.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    mu: Weight of the proximal term; 0 recovers FedAvg. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fedadam(
   model_fn: ModelFn,
   *,
@@ -46,13 +92,47 @@ def build_fedadam(
   beta2: float = 0.999,
   epsilon: float = 1e-08,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds FedAdam.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    learning_rate: Of the server step. In (0, inf).
+    beta1: Decay of the first moment. In [0, 1).
+    beta2: Decay of the second moment. In [0, 1).
+    epsilon: Added to the root of the second moment. In (0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fednova(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of fednova.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_qfedavg(
   model_fn: ModelFn,
   *,
@@ -60,7 +140,25 @@ def build_qfedavg(
   q: float = 0.1,
   lipschitz: float | None = None,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of qfedavg.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    q: Fairness; 0 recovers the unweighted mean. In [0, inf).
+    lipschitz: L; a larger one makes steps shorter. None is one over the client
+      learning rate. In (0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_afl(
   model_fn: ModelFn,
   *,
@@ -68,7 +166,29 @@ def build_afl(
   lambda_learning_rate: float = 0.1,
   average_model: bool = False,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds AFL.
+
+  The option `num_clients`, the size of the population, is needed: client ids
+  are 0 to num_clients - 1.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    lambda_learning_rate: gamma_lambda. In [0, inf).
+    average_model: Whether `get_model_weights` returns the running mean of the
+      weights over the rounds, as AFL's theory wants it. Training goes on from the
+      current ones, `state.global_model_weights`.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_term(
   model_fn: ModelFn,
   *,
@@ -76,28 +196,97 @@ def build_term(
   t: float = 1.0,
   loss_cap: float | None = None,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of term.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    t: Tilt; 0 recovers FedAvg, a large one follows the largest loss, a negative
+      one the smallest.
+    loss_cap: Losses above it count as it. None caps none; secure sums need one
+      where t is positive.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_propfair(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   m: float = 5.0,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds PropFair.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    m: M, the baseline that utilities M - loss are counted from. In (0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_delta_fl(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   alpha: float = 0.5,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of delta_fl.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    alpha: Share of the clients, by weight, that the objective looks at; 1
+      recovers FedAvg. In (0, 1].
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_gifair(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   fraction: float = 0.5,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of gifair.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    fraction: Share of the largest lambda that keeps coefficients non-negative; 0
+      recovers FedAvg. In [0, 1).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fedfa(
   model_fn: ModelFn,
   *,
@@ -106,14 +295,51 @@ def build_fedfa(
   client_momentum: float = 0.9,
   server_momentum: float = 0.5,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds FedFA.
+
+  Client and server optimizer are plain SGD, which gets its momentum; where a
+  momentum is 0, any optimizer will do.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    b: Weight of participation against accuracy. In [0, 1].
+    client_momentum: Momentum of the clients' SGD. In [0, 1).
+    server_momentum: Momentum of the server's SGD. In [0, 1).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_ditto(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   lam: float = 0.1,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds Ditto.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    lam: Pull of the personal models towards the global one. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fedmgda_plus(
   model_fn: ModelFn,
   *,
@@ -122,28 +348,95 @@ def build_fedmgda_plus(
   normalize: bool = True,
   mu: float = 0.0,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds FedMGDA+.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    epsilon: How far lambda_k may be from p_k. In [0, 1].
+    normalize: Whether each update is divided by its norm.
+    mu: Weight of the clients' proximal term; above 0 it is MGDA-Prox. In [0,
+      inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_adafed(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   gamma: float = 1.0,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of adafed.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    gamma: How much steeper the direction is for larger losses. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_vred(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   beta: float = 0.1,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of vred.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    beta: Weight of the variance; 0 recovers FedAvg. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_semi_vred(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   beta: float = 0.1,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of semi_vred.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    beta: Weight of the semi-variance; 0 recovers FedAvg. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fedfv(
   model_fn: ModelFn,
   *,
@@ -153,7 +446,28 @@ def build_fedfv(
   order: Literal["loss", "random", "reverse"] = "loss",
   seed: int = 0,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of fedfv.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    alpha: Share of the clients, those with the largest losses, whose updates are
+      not projected; 1 with tau = 0 is the direction of the mean. In [0, 1].
+    tau: Rounds an update is remembered for. In [0, inf).
+    order: Order of the projection targets: by ascending loss, at random, or by
+      descending loss.
+    seed: Seed of the random order; its lowest 64 bits count. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_adafedadam(
   model_fn: ModelFn,
   *,
@@ -164,13 +478,48 @@ def build_adafedadam(
   beta2: float = 0.999,
   epsilon: float = 1e-08,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds AdaFedAdam.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    alpha: Weight of clients that have improved less. In [0, inf).
+    learning_rate: Of the server step. In (0, inf).
+    beta1: Decay of the first moment. In [0, 1).
+    beta2: Decay of the second moment. In [0, 1).
+    epsilon: Added to the root of the second moment. In (0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fedmgda(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of fedmgda.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_mgda_prox(
   model_fn: ModelFn,
   *,
@@ -178,14 +527,47 @@ def build_mgda_prox(
   epsilon: float = 0.1,
   mu: float = 0.1,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds MGDA-Prox: FedMGDA+ with a proximal term at the clients.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    epsilon: How far lambda_k may be from p_k. In [0, 1].
+    mu: Weight of the clients' proximal term. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_drfl(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
   q: float = 1.0,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of drfl.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    q: Fairness; 0 recovers FedAvg. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_aaggff_s(
   model_fn: ModelFn,
   *,
@@ -194,7 +576,23 @@ def build_aaggff_s(
     "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"
   ] = "gumbel",
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of aaggff_s.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    transform: The distribution whose CDF makes a response of a loss.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_aaggff_d(
   model_fn: ModelFn,
   *,
@@ -203,7 +601,23 @@ def build_aaggff_d(
     "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"
   ] = "gumbel",
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds the learning process of aaggff_d.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    transform: The distribution whose CDF makes a response of a loss.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fedmdfg(
   model_fn: ModelFn,
   *,
@@ -211,7 +625,27 @@ def build_fedmdfg(
   theta: float = 11.25,
   line_search: int = 0,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds FedMDFG, with a search for the length of its step or without.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    theta: Angle in degrees between the losses and equal ones, above which the
+      direction is guided towards equal losses. In (0, 90).
+    line_search: Halvings and doublings of the server's step, s, that clients try
+      in 2 s + 1 passes over their examples; 0 takes the step of the server's
+      rate. In [0, 30].
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_n_accadam(
   model_fn: ModelFn,
   *,
@@ -221,4 +655,22 @@ def build_n_accadam(
   beta2: float = 0.999,
   epsilon: float = 1e-08,
   **options: Unpack[BuildOptions],
-) -> LearningProcess: ...
+) -> LearningProcess:
+  """Builds N-AccAdam.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    learning_rate: Of the server step. In (0, inf).
+    beta1: Decay of the first moment. In [0, 1).
+    beta2: Decay of the second moment. In [0, 1).
+    epsilon: Added to the root of the second moment. In (0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    OptionError: If an argument has a wrong value; a `ValueError`.
+  """
