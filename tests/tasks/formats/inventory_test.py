@@ -76,7 +76,9 @@ def test_unusable_files_do_not_hide_the_others(tmp_path, emnist_file):
 
 def test_an_example_that_is_none(emnist_file):
   emnist_file.execute("UPDATE examples SET serialized_example_proto = x'ff'")
-  with pytest.raises(tasks.DataError, match=r"not a serialized tf\.train\.Example"):
+  with pytest.raises(
+    tasks.DataError, match=r"not a serialized tf\.train\.Example"
+  ):
     inventory.client_data(emnist_file.path)
 
 
