@@ -7,10 +7,8 @@ from typing import Any
 from tff_fair import spelling
 
 
-def lazy(
-  room: str, places: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-  """Returns the `__getattr__` and the `__dir__` of a room.
+def lazy(room: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+  """Returns the `__getattr__` of a room.
 
   Args:
     room: The name of the room's module.
@@ -24,4 +22,4 @@ def lazy(
       raise AttributeError(f"module {room!r} has no attribute {name!r}{hint}")
     return getattr(importlib.import_module(places[name]), name)
 
-  return find, lambda: sorted(places)
+  return find

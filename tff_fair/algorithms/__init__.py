@@ -20,4 +20,8 @@ _PLACES = {
 }
 
 __all__ = list(_PLACES)
-__getattr__, __dir__ = rooms.lazy(__name__, _PLACES)
+__getattr__ = rooms.lazy(__name__, _PLACES)
+
+
+def __dir__() -> list[str]:
+  return __all__

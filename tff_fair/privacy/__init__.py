@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:
   from tff_fair.privacy.differential import DifferentialPrivacy, dp
   from tff_fair.privacy.sum_check import check_sums
 else:
-  __getattr__, _ = rooms.lazy(
+  __getattr__ = rooms.lazy(
     __name__,
     {
       **dict.fromkeys(

@@ -31,7 +31,7 @@ if typing.TYPE_CHECKING:
   )
   from tff_fair.rounds.line_search import Choice, LineSearch, Trials
 else:
-  __getattr__, _ = rooms.lazy(
+  __getattr__ = rooms.lazy(
     __name__,
     {
       **dict.fromkeys(

@@ -44,7 +44,7 @@ else:
     "workers": ("Worker", "worker_pids"),
     "workers_contexts": ("use_workers",),
   }
-  __getattr__, _ = rooms.lazy(
+  __getattr__ = rooms.lazy(
     __name__,
     {
       name: f"{__name__}.{module}"
