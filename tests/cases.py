@@ -1,7 +1,32 @@
-"""Many cases in one test: each failure is told with its case."""
+"""Many cases: in one test, or as parameters of which some run in long runs."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+
+def one_of_each(
+  cases: Iterable[Any], kind: Callable[[Any], Hashable] = type
+) -> list[Any]:
+  """Returns cases as a test's parameters, of which most are for long runs.
+
+  For slow tests of a fact that a faster test shows for every case.
+
+  Args:
+    cases: The parameters; a tuple holds the values of several arguments.
+    kind: Gives a case's kind. The first case of each kind runs always, the
+      others with `./test --long`. By default all are of one kind.
+  """
+  found: set[Hashable] = set()
+  parameters = []
+  for case in cases:
+    marks = [pytest.mark.long] if kind(case) in found else []
+    found.add(kind(case))
+    values = case if isinstance(case, tuple) else (case,)
+    parameters.append(pytest.param(*values, marks=marks))
+  return parameters
 
 
 class Cases:

@@ -6,6 +6,7 @@ from benchmarks import soak
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("compiled_once")
 @pytest.mark.timeout(600)
 def test_disturbed_runs_end_as_if_nothing_had_been(tmp_path):

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.cases import one_of_each
 from tests.client_works import local_work
 from tff_fair import client_works, evaluation
 from tff_fair.client_works import model_info, personal
@@ -94,8 +95,9 @@ def assert_table(state, models):
   np.testing.assert_allclose(table["weights"], rows, atol=1e-5)
 
 
-@pytest.mark.parametrize("epochs", [1, 2])
-@pytest.mark.parametrize("lam", [0.0, LAM])
+@pytest.mark.parametrize(
+  ("lam", "epochs"), one_of_each([(LAM, 2), (0.0, 1), (0.0, 2), (LAM, 1)])
+)
 def test_models_are_kept_by_id_over_rounds(lam, epochs):
   # New clients start from what they receive then, not from the first weights.
   process = build(lam=lam, local_epochs=epochs)

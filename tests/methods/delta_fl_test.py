@@ -5,6 +5,7 @@ import fractions
 import numpy as np
 import pytest
 
+from tests.cases import one_of_each
 from tests.methods import cohorts, in_graph
 from tff_fair.methods import delta_fl
 
@@ -51,7 +52,7 @@ def test_levels_that_are_reached_exactly(alpha):
   )
 
 
-@pytest.mark.parametrize("m", [3, 6, 7, 49])
+@pytest.mark.parametrize("m", one_of_each([7, 3, 6, 49]))
 def test_levels_next_to_a_cumulative_weight(m):
   loss = np.random.default_rng(m).permutation(m) + 0.5
   for k in range(1, m):

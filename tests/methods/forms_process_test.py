@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
+from tests.cases import one_of_each
 from tff_fair import algorithms
 
 # What a method needs for secure sums.
@@ -43,7 +44,10 @@ def map_reduce_form(comp):
   return mapreduce.get_map_reduce_form_for_computation(comp, UNOPTIMIZED)
 
 
-@pytest.mark.parametrize("name", SECURE)
+@pytest.mark.parametrize(
+  "name",
+  one_of_each(SECURE, lambda name: algorithms.get(name).build.rule.signals),
+)
 def test_secure_sums_have_both_forms(name):
   comp = next_of(name, "secure")
   form = map_reduce_form(comp)
@@ -54,7 +58,11 @@ def test_secure_sums_have_both_forms(name):
 
 
 @pytest.mark.parametrize(
-  "name", ["fedavg", *(n for n in algorithms.names() if n not in SECURE)]
+  "name",
+  one_of_each(
+    ["fedavg", *(n for n in algorithms.names() if n not in SECURE)],
+    lambda name: algorithms.get(name).aggregations,
+  ),
 )
 def test_one_aggregate_has_a_map_reduce_form(name):
   ways = [w for w in algorithms.get(name).aggregations if w != "two_phase"]

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.cases import one_of_each
 from tests.runtime.one_graph import ways
 from tff_fair import algorithms, runtime
 from tff_fair.methods import population
@@ -36,6 +37,12 @@ def names_and_aggregations():
 
 
 NAMES_AND_AGGREGATIONS = list(names_and_aggregations())
+
+
+def default_sum(name):
+  return algorithms.get(name).aggregations[0]
+
+
 # Each rule, and the one client work that has a sum of its own.
 CUT = [
   *{algorithms.get(n).build.rule: n for n in reversed(NAMES)}.values(),
@@ -238,7 +245,11 @@ def test_a_round_is_one_graph_and_tffs_executors_compute_the_same_bits(
   ways.assert_same_bits(rounds(name, aggregation), expected)
 
 
-@pytest.mark.parametrize(("name", "hparams", "has_options"), VARIANTS)
+# `rounds_test` tries all of them on the rule alone.
+@pytest.mark.parametrize(
+  ("name", "hparams", "has_options"),
+  one_of_each(VARIANTS, lambda case: (default_sum(case[0]), case[2])),
+)
 def test_other_settings_agree_with_numpy(name, hparams, has_options):
   cohorts = cohorts_of(name)
   if not has_options:
@@ -267,7 +278,9 @@ def test_other_settings_agree_with_numpy(name, hparams, has_options):
   assert_same(weights(last), expected, 1e-5)
 
 
-@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize(
+  "name", one_of_each(CUT, lambda name: (default_sum(name), name == "ditto"))
+)
 def test_a_cohort_in_parts_gives_the_same_round(name):
   before, whole = rounds(name)[2:4]
   data = [small_problem.whole(k) for k in cohorts_of(name)[3]]
@@ -308,7 +321,7 @@ def test_state_survives_a_file(name, tmp_path):
     np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", NEUTRAL)
+@pytest.mark.parametrize("name", one_of_each(NEUTRAL, default_sum))
 def test_neutral_setting(name):
   setting, other, weighting = NEUTRAL[name]
   options = {k: v for k, v in setting.items() if k == "batch_size"}
@@ -445,7 +458,9 @@ def needing_no_accuracy():
   return list(found.values())
 
 
-@pytest.mark.parametrize("name", needing_no_accuracy())
+@pytest.mark.parametrize(
+  "name", one_of_each(needing_no_accuracy(), default_sum)
+)
 def test_methods_that_need_losses_alone_learn_a_number(name):
   process = algorithms.build(
     name,

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests import reference, small_problem
+from tests.cases import one_of_each
 from tff_fair import algorithms
 from tff_fair.methods import propfair
 
@@ -74,7 +75,7 @@ def test_slopes_grow_with_the_loss_up_to_the_boundary():
   assert np.all(np.diff(slopes) > 0)
 
 
-@pytest.mark.parametrize("m", [0.15, 1.2, 1.5, 50.0])
+@pytest.mark.parametrize("m", one_of_each([1.5, 0.15, 1.2, 50.0]))
 def test_clients_take_steps_along_it(m):
   # Losses of minibatches lie on both sides of the boundary for some of these.
   process = algorithms.build_propfair(

@@ -7,6 +7,7 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks.texts import characters
+from tests.cases import one_of_each
 from tests.tasks import native_file, tabular_data
 
 
@@ -109,7 +110,7 @@ class TestLastCharacter:
 
 
 class TestEveryCharacter:
-  @pytest.mark.parametrize("length", [10, 80])
+  @pytest.mark.parametrize("length", one_of_each([10, 80]))
   def test_equals_the_baseline(self, length):
     spec = tff.simulation.baselines.ClientSpec(
       num_epochs=1, batch_size=100, shuffle_buffer_size=1

@@ -7,6 +7,7 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks.formats import client_names
+from tests.cases import one_of_each
 from tests.tasks import native_file
 
 _NAMES = ("stackoverflow_word", "stackoverflow_tag")
@@ -180,7 +181,7 @@ class TestWords:
     assert task.num_classes == 6
     assert _element(task.train_data(1))[0].tolist() == [[4, 1, 3], [4, 2, 2]]
 
-  @pytest.mark.parametrize("sequence_length", [3, 20])
+  @pytest.mark.parametrize("sequence_length", one_of_each([3, 20]))
   def test_equals_the_baseline(self, sequence_length):
     spec = tff.simulation.baselines.ClientSpec(
       num_epochs=1, batch_size=100, shuffle_buffer_size=1

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.cases import one_of_each
 from tests.runtime.compilation_cache import program_pairs
 
 
@@ -46,7 +47,7 @@ train.run()
 """
 
 
-@pytest.mark.parametrize("patched", [False, True])
+@pytest.mark.parametrize("patched", one_of_each([True, False]))
 def test_nothing_of_a_program_that_replaced_ours_is_kept(tmp_path, patched):
   script = tmp_path / "script.py"
   script.write_text(_PATCHED.format(patched=patched))

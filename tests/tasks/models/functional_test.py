@@ -8,6 +8,7 @@ import tensorflow_federated as tff
 import tasks
 import tff_fair
 from tasks import models
+from tests.cases import one_of_each
 
 
 def _round(model, *clients, **options):
@@ -41,11 +42,13 @@ def _check_alike(found, expected):
 
 @pytest.mark.parametrize(
   ("name", "options"),
-  [
-    ("digits", {}),
-    ("synthetic", {"num_clients": 3}),
-    ("emnist_character", {"synthetic": True, "model": "mlp"}),
-  ],
+  one_of_each(
+    [
+      ("digits", {}),
+      ("synthetic", {"num_clients": 3}),
+      ("emnist_character", {"synthetic": True, "model": "mlp"}),
+    ]
+  ),
 )
 def test_dense_models_train_as_in_keras(name, options):
   task = tasks.load(name, seed=3, **options)
@@ -58,7 +61,7 @@ def test_dense_models_train_as_in_keras(name, options):
   _check_alike(found, expected)
 
 
-@pytest.mark.parametrize("hidden_units", [(), (6, 5)])
+@pytest.mark.parametrize("hidden_units", one_of_each([[6, 5], []]))
 def test_double_softmax_stays_double(hidden_units):
   spec = (
     tf.TensorSpec([None, 4], tf.float32),
