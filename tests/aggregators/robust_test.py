@@ -12,17 +12,13 @@ from tests.summing import rounds
 from tff_fair import aggregators, checks
 
 NORM = 2.0
-SUMMED = [
-  name
-  for name, rule in RULE_CLASSES.items()
-  if "two_phase" in aggregators.supported_aggregations(rule)
-]
 
 
 def sums_of(name):
   return aggregators.supported_aggregations(RULE_CLASSES[name])
 
 
+SUMMED = [name for name in RULE_CLASSES if "two_phase" in sums_of(name)]
 MEDIAN = aggregators.Defence(kind="median")
 TRIMMED = aggregators.Defence(kind="trimmed_mean", trimmed_share=0.4)
 

@@ -9,7 +9,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
-from tests.cases import one_of_each
 from tests.client_works import local_work
 from tff_fair import client_dataset, client_works, evaluation
 
@@ -196,7 +195,7 @@ def stock_metrics(model):
 
 
 @pytest.mark.parametrize("loss_at", ["before", "training", "after"])
-@pytest.mark.parametrize("model", one_of_each(local_work.MODELS))
+@pytest.mark.parametrize("model", local_work.MODELS)
 def test_metrics_are_those_of_stock_training(model, loss_at):
   # The passes that take the losses leave no trace in them.
   process = local_work.build(model, loss_at=loss_at, local_epochs=EPOCHS)

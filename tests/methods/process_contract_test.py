@@ -245,7 +245,7 @@ def test_a_round_is_one_graph_and_tffs_executors_compute_the_same_bits(
   ways.assert_same_bits(rounds(name, aggregation), expected)
 
 
-# `rounds_test` tries all of them on the rule alone.
+# `rounds_test` tries settings of every rule on the rule alone.
 @pytest.mark.parametrize(
   ("name", "hparams", "has_options"),
   one_of_each(VARIANTS, lambda case: (default_sum(case[0]), case[2])),
