@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -55,9 +56,15 @@ class Browser:
     return _send(f"{self.url}/{command}", method, values)
 
   def open(self, url: str) -> None:
-    """Shows a page, anew where it is shown already."""
+    """Shows a page, anew where it is shown already, and waits for all of it."""
     self.send("url", url="about:blank")
     self.send("url", url=url)
+    state = "return [document.URL, document.readyState]"
+    deadline = time.monotonic() + _SECONDS
+    while self.run(state) != [url, "complete"]:
+      if time.monotonic() > deadline:
+        raise BrowserError(f"{url} did not load in {_SECONDS} seconds.")
+      time.sleep(0.05)
 
   def run(self, script: str) -> Any:
     """Returns what the body of a function of JavaScript returns."""

@@ -63,13 +63,17 @@ def column(session, head, what="textContent"):
 
 def head_of(session, head):
   """Gives a head of the first table a name, and returns its selector."""
-  session.run(
+  heads = session.run(
     f"""
     document.querySelector("#wanted")?.removeAttribute("id");
-    for (const c of document.querySelectorAll("table.sortable th button"))
-      if (c.textContent === "{head}") {{ c.id = "wanted"; break; }}
+    const table = document.querySelector("table.sortable");
+    const heads = Array.from(table.querySelectorAll("th button"));
+    const head = heads.find((c) => c.textContent === "{head}");
+    if (head) head.id = "wanted";
+    return heads.map((c) => c.textContent);
     """
   )
+  assert head in heads
   return "#wanted"
 
 
