@@ -127,14 +127,17 @@ def build_end_of_round(
 
   Returns:
     A `tff.Computation` of type (<S@SERVER, tally@CLIENTS> -> <S@SERVER,
-    <train=M>@SERVER>).
+    <train=M>@SERVER>). Where no client counted, the means in M are NaN.
   """
 
-  @tff.tensorflow.computation(tally["metrics"])
+  @tff.tensorflow.computation(tally)
   def finalize(
-    metrics: Mapping[str, types.TensorStructure],
+    total: Mapping[str, types.TensorStructure],
   ) -> Mapping[str, tf.Tensor]:
-    return info.finalize_metrics(metrics)
+    metrics = info.finalize_metrics(total["metrics"])
+    return tf.nest.map_structure(
+      lambda x: _or_nan(x, total["num_counted"] > 0), metrics
+    )
 
   @tff.federated_computation(
     tff.FederatedType(at_server.type, tff.SERVER),
@@ -148,11 +151,18 @@ def build_end_of_round(
     total = add(tally)
     new_state = tff.federated_map(at_server.next, (state, total["num_counted"]))
     measurements = collections.OrderedDict(
-      train=tff.federated_map(finalize, total["metrics"])
+      train=tff.federated_map(finalize, total)
     )
     return new_state, tff.federated_zip(measurements)
 
   return end_round
+
+
+def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:
+  """Returns a metric; NaN instead of a mean over nothing."""
+  if not metric.dtype.is_floating:
+    return metric
+  return tf.where(is_known, metric, tf.constant(float("nan"), metric.dtype))
 
 
 def received_type(

@@ -36,7 +36,9 @@ def test_a_table_is_byte_for_byte_that_of_tff(tmp_path):
       tff.program.CSVFileReleaseManager(theirs, key_fieldname="round"),
       (key, value),
     )
-    assert ours.read_bytes() == theirs.read_bytes()
+    # But for what is no number.
+    wanted = theirs.read_bytes().replace(b"nan", b"")
+    assert ours.read_bytes() == wanted
   assert ours.read_text().startswith("round,a,b/a,b/x,later,text,list/0,list/1")
   assert len(list(tmp_path.iterdir())) == 2
 

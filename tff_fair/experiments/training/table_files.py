@@ -22,8 +22,8 @@ ROUND = "round"  # The first column of every table.
 class RowReleaseManager(tff.program.ReleaseManager):
   """Appends a structure to a CSV file as one row, with its key.
 
-  The file is byte for byte that of `tff.program.CSVFileReleaseManager`. The
-  rows of later keys must have been removed, by `release.keep_rounds`.
+  The file is byte for byte that of `tff.program.CSVFileReleaseManager`, but
+  that NaN, as of a mean over no client, is an empty cell. The rows of later keys must have been removed, by `release.keep_rounds`.
   """
 
   def __init__(self, path: pathlib.Path) -> None:
@@ -38,7 +38,8 @@ class RowReleaseManager(tff.program.ReleaseManager):
     """
     row = {ROUND: key}
     for name, leaf in naming.leaves(value):
-      row[name] = np.asarray(leaf).tolist()
+      cell = np.asarray(leaf).tolist()
+      row[name] = None if cell != cell else cell  # noqa: PLR0124
     names = self._names()
     new = [name for name in row if name not in names]
     if new:
