@@ -14,13 +14,15 @@ from typing import NoReturn
 from binaries import command_line
 from binaries.flags import run_flags
 from tff_fair import experiments
-from tff_fair.experiments import garbage, interruption, progress
+from tff_fair.experiments import garbage, interruption
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import exclusion, task_loading
+from tff_fair.experiments.training import task_loading
 
-# The exit status of a run in which no client counted.
+# The exit statuses of a run in which no client counted in any round, or in the
+# last ones.
 _STATUS_UNTRAINED = 3
+_STATUS_STALLED = 4
 
 
 @interruption.at_once()
@@ -56,9 +58,9 @@ def main() -> None:
     # It begins with the folder.
     raise command_line.UsageError(f"--output_dir={error}") from error
   print(fairness_table.describe(run.summary or {}))
-  if run.is_untrained:
-    progress.say(f"{run.path}: {exclusion.advise(run.cohorts)}")
-    sys.exit(_STATUS_UNTRAINED)
+  if idle := run.num_idle_rounds:
+    is_untrained = idle == len(run.rounds)
+    sys.exit(_STATUS_UNTRAINED if is_untrained else _STATUS_STALLED)
   if beside is not None:
     found = fairness_table.gain(
       run.summary or {}, beside.summary or {}, name="FedAvg"

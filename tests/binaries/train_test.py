@@ -392,6 +392,17 @@ def test_a_small_population_needs_no_more_than_task_and_algorithm(program):
   assert "over 2 clients after 1 rounds" in outcome.stdout
 
 
+@pytest.mark.parametrize(
+  ("flags", "status"),
+  [
+    (["--client_learning_rate=3e38"], 3),
+    (["--client_learning_rate=1e37", "--batch_size=10000"], 4),
+  ],
+)
+def test_the_status_tells_when_clients_stopped_counting(program, flags, status):
+  assert program(*SMALL, *flags).status == status
+
+
 def test_the_catalog_names_everything(program):
   outcome = program("--list")
   assert outcome.status == 0

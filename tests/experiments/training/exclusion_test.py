@@ -43,18 +43,30 @@ def test_most_are_told(excluded, text):
   assert exclusion.describe_most(column, "round 7") == text
 
 
+def advice(excluded, *, idle=2):
+  """Returns the advice after two rounds of a client each."""
+  cohorts = pd.DataFrame({"round": [1, 2], "excluded": excluded})
+  return exclusion.advise(cohorts, idle, 2)
+
+
 def test_advice_names_what_to_try():
-  cohorts = pd.DataFrame({"excluded": ["not finite", "not finite"]})
-  text = exclusion.advise(cohorts)
+  text = advice(["not finite", "not finite"])
   assert text.startswith("no client counted in any round")
-  assert text.endswith("try a smaller client_learning_rate.")
-  both = pd.DataFrame({"excluded": ["no examples", "not finite"]})
-  assert "training examples" in exclusion.advise(both)
+  assert "smaller client_learning_rate" in text
+  assert "training examples" in advice(["no examples", "not finite"])
+
+
+def test_advice_is_of_the_last_rounds():
+  text = advice(["no examples", "not finite"], idle=1)
+  assert "the last 1 of 2 rounds" in text
+  assert "that of round 1" in text
+  assert "training examples" not in text
 
 
 @pytest.mark.parametrize("cohorts", [None, pd.DataFrame({"client_id": [1]})])
 def test_tables_of_older_runs_give_no_advice(cohorts):
-  assert exclusion.advise(cohorts).endswith("the model is the initial one.")
+  text = exclusion.advise(cohorts, 2, 2)
+  assert text.endswith("the model is the initial one.")
 
 
 @pytest.mark.parametrize(
@@ -76,5 +88,4 @@ def test_most_of_a_cohort_of_which_only_numbers_are_known(numbers, text):
 
 
 def test_nobody_counted_and_nobody_knows_why():
-  table = pd.DataFrame({"excluded": [None, None]})
-  assert "try a larger secure_bound" in exclusion.advise(table)
+  assert "try a larger secure_bound" in advice([None, None])

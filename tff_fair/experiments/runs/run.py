@@ -36,6 +36,11 @@ if typing.TYPE_CHECKING:
 
 ROUND = tables.ROUND  # The first column of the tables of rounds.
 
+# Clients that took part, and did not count.
+_EXCLUDED = [
+  "aggregator/num_clients_excluded",
+  "aggregator/num_clients_out_of_bounds",
+]
 _RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
 # What settings of other types raise.
 _WRONG_SETTINGS = (
@@ -241,10 +246,17 @@ class Run:
     return self._read(tables.COHORTS)
 
   @property
-  def is_untrained(self) -> bool:
-    """Whether it has rounds, and no client counted in any of them."""
+  def num_idle_rounds(self) -> int:
+    """Number of last rounds in which no client counted.
+
+    It is 0 if all of them drew no clients at all, as random cohorts may.
+    """
     counts = self.rounds.get("aggregator/num_clients")
-    return counts is not None and len(counts) > 0 and not counts.any()
+    if counts is None:
+      return 0
+    idle = int((counts[::-1] == 0).cumprod().sum())
+    excluded = self.rounds.tail(idle).reindex(columns=_EXCLUDED).sum().sum()
+    return idle if excluded > 0 else 0
 
   @functools.cached_property
   def labels(self) -> pd.DataFrame | None:

@@ -22,7 +22,7 @@ OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # Of secure sums.
 _ADVICE = {
   NO_EXAMPLES: "the clients have no training examples; check the data",
   NOT_FINITE: "updates or losses were not finite; try a smaller "
-  "client_learning_rate",
+  "client_learning_rate, and look whether features or labels are not scaled",
 }
 
 
@@ -90,16 +90,27 @@ def describe_most_of_sums(metrics: Mapping[str, Any], name: str) -> str | None:
   )
 
 
-def advise(cohorts: pd.DataFrame | None) -> str:
-  """Returns what to say of a run in which no client counted in any round.
+def advise(
+  cohorts: pd.DataFrame | None, num_idle_rounds: int, num_rounds: int
+) -> str:
+  """Returns what to say of a run in whose last rounds no client counted.
 
   Args:
     cohorts: Its `cohorts.csv`.
+    num_idle_rounds: The number of these last rounds.
+    num_rounds: The number of all rounds.
   """
-  text = "no client counted in any round, so the model is the initial one"
+  last = num_rounds - num_idle_rounds
+  text = (
+    f"no client counted in the last {num_idle_rounds:,} of {num_rounds:,} "
+    f"rounds, so the model is that of round {last:,}"
+    if last
+    else "no client counted in any round, so the model is the initial one"
+  )
   if cohorts is None or "excluded" not in cohorts:
     return f"{text}."
-  if cohorts["excluded"].isna().all():
+  excluded = cohorts["excluded"][cohorts["round"] > last]
+  if excluded.isna().all():
     return f"{text}; if sums are secure, try a larger secure_bound."
-  found = cohorts["excluded"].value_counts().index
+  found = excluded.value_counts().index
   return "; ".join([text, *(_ADVICE[reason] for reason in found)]) + "."

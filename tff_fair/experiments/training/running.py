@@ -23,6 +23,7 @@ from tff_fair.experiments.training import (
   assembly,
   connecting,
   event_files,
+  exclusion,
   loop,
   population,
   private_rounds,
@@ -170,7 +171,11 @@ def run(
       if folder.is_pruned
       else f"{folder.path}: done; it holds all tables and plots.\n"
     )
-  return finding.open_run(folder.path)
+  found = finding.open_run(folder.path)
+  if idle := found.num_idle_rounds:
+    advice = exclusion.advise(found.cohorts, idle, len(found.rounds))
+    say(f"{found.path}: {advice}")
+  return found
 
 
 def _paths(
