@@ -1,7 +1,8 @@
 """Arrays of a user's own: an npz file with x, y and client.
 
 x has any shape, its first axis the examples. y is a class for each example
-(integers, truth values or texts), or a number. client says whose example it is:
+(integers, truth values, texts, or floats that are few whole numbers), or a
+number. client says whose example it is:
 numbers or texts. A fourth array, split, may say "train" or "test". x and y are
 taken as they are: who standardizes them does so before.
 """
@@ -15,7 +16,7 @@ import numpy as np
 from tasks import data_error, task
 from tasks.data_error import DataError
 from tasks.formats import npz
-from tasks.tabular import building, labels, population, reading
+from tasks.tabular import building, columns, labels, reading
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,9 +27,15 @@ class Options(building.RowOptions):
     file: The file (npz) with the arrays x, y and client, and perhaps split. A
       relative path begins in data_dir if that is given, otherwise in the
       working directory.
-    test_fraction: The share of a client's examples, chosen at random, that is
-      for testing; without effect if there is an array split.
+    test_fraction: The share of a client's examples, chosen at random within
+      each class, that is for testing; without effect if there is an array
+      split.
+    kind: Whether y is "classes" or a "number". "auto": texts, integers, and
+      floats that are whole numbers with at most 20 different values, are
+      classes.
   """
+
+  kind: labels.Kind = "auto"
 
 
 @data_error.named_by("file")
@@ -57,6 +64,8 @@ def load(
   )
   _check(path, arrays)
   names, client = _as_texts(path, "client", arrays["client"])
+  y, source = arrays["y"], f"{path}: y"
+  classes = _classes(path, y, config.kind)
   halves = None
   if "split" in arrays:
     words, split = _as_texts(path, "split", arrays["split"])
@@ -66,6 +75,7 @@ def load(
     client,
     names,
     halves,
+    classes.codes if classes else None,
     seed=seed,
     source=f"{path}: client",
     source_of_split=lambda row: f"{path}: split of {_place(row)}",
@@ -76,7 +86,10 @@ def load(
     f"{path.name}, x {'x'.join(map(str, x.shape[1:])) or 'a number'}",
     config,
     clients,
-    _labels(path, arrays["y"], clients),
+    # Numbers are taken as they are.
+    labels.Labels(y=y.astype(np.float32))
+    if classes is None
+    else labels.numbered(classes, clients, source=source, place=_place),
     lambda rows: x[rows].astype(np.float32),
     x.shape[1:],
     seed=model_seed,
@@ -136,12 +149,17 @@ def _as_texts(
   return [str(value) for value in values.tolist()], codes
 
 
-def _labels(
-  path: pathlib.Path, y: np.ndarray, clients: population.Population
-) -> labels.Labels:
-  if y.dtype.kind == "f":
-    return labels.Labels(y=y.astype(np.float32))
-  names, codes = _as_texts(path, "y", y)
-  return labels.classes(
-    codes, names, clients, source=f"{path}: y", place=_place
-  )
+def _classes(
+  path: pathlib.Path, y: np.ndarray, kind: labels.Kind
+) -> labels.Classes | None:
+  """Returns the classes of y; None if it has numbers.
+
+  The type of whole numbers says that they are classes, however many there are.
+  """
+  column: columns.Column
+  if y.dtype.kind == "f" or (kind == "number" and y.dtype.kind in "iu"):
+    column = columns.Numbers(y.astype(np.float64))
+  else:
+    names, codes = _as_texts(path, "y", y)
+    column = columns.Texts(codes, tuple(names))
+  return labels.classes_of(column, kind, source=f"{path}: y")

@@ -112,14 +112,17 @@ def load(
   )
   is_open = [config.label] if config.kind == "auto" else []
   reading.tell_strays(table, {name: found[name] for name in [*is_open, *names]})
-  clients = _clients(config, table, found, seed)
-  of_label = labels.of_column(
-    found[config.label],
-    config.kind,
-    clients,
-    source=f"{table.path}: column {config.label!r}",
-    place=table.place,
-  )
+  label, source = found[config.label], f"{table.path}: column {config.label!r}"
+  classes = labels.classes_of(label, config.kind, source=source)
+  clients = _clients(config, table, found, classes, seed)
+  of_label: labels.Labels
+  if classes is None:
+    assert isinstance(label, columns.Numbers)
+    of_label = labels.standardized(label.values, clients.train, source=source)
+  else:
+    of_label = labels.numbered(
+      classes, clients, source=source, place=table.place
+    )
   inputs = {name: found[name] for name in names}
   fitted = features.fit(inputs, clients.train)
   encoder = features.Encoder(inputs, fitted)
@@ -171,6 +174,7 @@ def _clients(
   config: Options,
   table: reading.Table,
   found: dict[str, columns.Column],
+  classes: labels.Classes | None,
   seed: int,
 ) -> population.Population:
   def texts(name: str) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -184,6 +188,7 @@ def _clients(
     codes,
     names,
     texts(config.split) if config.split else None,
+    classes.codes if classes else None,
     seed=seed,
     source=f"{table.path}: column {config.client!r}",
     source_of_split=lambda row: (

@@ -21,8 +21,8 @@ class RowOptions(options.TaskOptions):
   Attributes:
     file: The file. A relative path begins in data_dir if that is given,
       otherwise in the working directory.
-    test_fraction: The share of a client's rows, chosen at random, that is for
-      testing, where the data does not say which rows are.
+    test_fraction: The share of a client's rows, chosen at random within each
+      class, that is for testing, where the data does not say which rows are.
     min_examples: Least number of rows of a client, train and test together;
       clients with fewer are left out.
     num_clients: Number of clients, chosen at random; none takes all.
@@ -52,6 +52,7 @@ def divide(
   clients: np.ndarray,
   names: Sequence[str],
   halves: tuple[np.ndarray, Sequence[str]] | None,
+  classes: np.ndarray | None,
   *,
   seed: int,
   source: str,
@@ -64,7 +65,9 @@ def divide(
     clients: Client of each row, int[rows], a position in `names`.
     names: Names of all clients.
     halves: The half of each row, int[rows], and what the numbers mean: "train"
-      and "test"; None takes a share of each client's rows for testing.
+      and "test"; None takes a share of each client's rows for testing, of each
+      class as far as their numbers allow.
+    classes: Class of each row, int[rows]; None of numbers as labels.
     seed: Seed of these shares, and of the choice of clients.
     source: The file and what names its clients, for errors.
     source_of_split: Tells the place of a row's half, for errors.
@@ -75,7 +78,9 @@ def divide(
     ValueError: If there are fewer clients than asked for.
   """
   if halves is None:
-    is_test = population.test_share(clients, config.test_fraction, seed)
+    is_test = population.test_share(
+      clients, config.test_fraction, seed, classes
+    )
   else:
     codes, words = halves
     is_known = np.array([word in _HALVES for word in words], bool)[codes]
@@ -94,6 +99,7 @@ def divide(
     num_clients=config.num_clients,
     seed=seed,
     source=source,
+    classes=classes if halves is None else None,
   )
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -40,42 +40,41 @@ class Labels:
     return None if self.class_names is None else len(self.class_names)
 
 
-def of_column(
-  column: Column,
-  kind: Kind,
-  clients: Population,
-  *,
-  source: str,
-  place: Callable[[int], str],
-) -> Labels:
-  """Makes labels of a column.
+class Classes(NamedTuple):
+  """The classes of all rows.
+
+  Attributes:
+    codes: Class of each row, int[rows], a position in `names`.
+    names: Names of all classes.
+  """
+
+  codes: np.ndarray
+  names: Sequence[str]
+
+
+def classes_of(column: Column, kind: Kind, *, source: str) -> Classes | None:
+  """Returns the classes that a column holds; None if it has numbers.
 
   Args:
-    column: The column, nothing missing in the clients' rows; float64 if it has
-      numbers.
+    column: The column, nothing missing in it; float64 if it has numbers.
     kind: Whether the labels are classes or numbers. "auto" takes texts, and
       whole numbers with at most 20 different values, as classes.
-    clients: Whose rows these are.
     source: The file and the column, for errors.
-    place: Tells where a row is, for errors.
 
   Raises:
-    DataError: If the labels cannot be learned.
+    DataError: If texts are to be numbers.
   """
   if isinstance(column, Numbers):
     if kind == "number" or (kind == "auto" and not _are_classes(column.values)):
-      return standardized(column.values, clients.train, source=source)
+      return None
     values, codes = np.unique(column.values, return_inverse=True)
-    names = [f"{value:.15g}" for value in values]
-    return classes(codes, names, clients, source=source, place=place)
+    return Classes(codes, [f"{value:.15g}" for value in values])
   if kind == "number":
     raise DataError(
       f"{source}: holds texts, such as {column.values[0]!r}, and kind=number "
       "wants numbers."
     )
-  return classes(
-    column.codes, column.values, clients, source=source, place=place
-  )
+  return Classes(column.codes, column.values)
 
 
 def _are_classes(values: np.ndarray) -> bool:
@@ -84,9 +83,8 @@ def _are_classes(values: np.ndarray) -> bool:
   return len(np.unique(values)) <= _MOST_CLASSES
 
 
-def classes(
-  codes: np.ndarray,
-  names: Sequence[str],
+def numbered(
+  classes: Classes,
   clients: Population,
   *,
   source: str,
@@ -95,8 +93,7 @@ def classes(
   """Numbers the classes that the clients train on.
 
   Args:
-    codes: Class of each row, int[rows], a position in `names`.
-    names: Names of all classes in the file.
+    classes: The classes of all rows.
     clients: Whose rows these are.
     source: The file and the column, for errors.
     place: Tells where a row is, for errors.
@@ -104,6 +101,7 @@ def classes(
   Raises:
     DataError: If there is one class only, or one is in test rows alone.
   """
+  codes, names = classes
   is_known = np.bincount(codes[clients.train.rows], minlength=len(names)) > 0
   is_new = ~is_known[codes[clients.test.rows]]
   if is_new.any():

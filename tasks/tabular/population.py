@@ -50,26 +50,38 @@ class Population:
   num_left_out: int
 
 
-def test_share(clients: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+def test_share(
+  clients: np.ndarray,
+  fraction: float,
+  seed: int,
+  classes: np.ndarray | None = None,
+) -> np.ndarray:
   """Chooses a share of each client's rows at random.
 
   Args:
     clients: Client of each row, int[rows], at least 0.
     fraction: Share of the rows, between 0 and 1.
     seed: Seed of the choice.
+    classes: Class of each row, int[rows]. Of n rows of a class, a client has
+      n times its share for testing, rounded up or down.
 
   Returns:
     Whether a row is for testing, bool[rows]. Of two rows and more, a client has
     at least one on either side; a single row is for training.
   """
-  shuffled = cuts.generator(seed).permutation(len(clients))
-  # Stable: a client's rows stay in random order.
-  order = shuffled[np.argsort(clients[shuffled], kind="stable")]
+  generator = cuts.generator(seed)
+  shuffled = generator.permutation(len(clients))
+  # Stable: the rows of a client, and of its class, stay in random order.
+  keys = [clients] if classes is None else [classes, clients]
+  order = shuffled[np.lexsort([key[shuffled] for key in keys])]
   sizes = np.bincount(clients)
-  rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-  is_test = np.empty(len(order), bool)
   num_test = cuts.num_test_examples(sizes, fraction)
-  is_test[order] = rank < np.repeat(num_test, sizes)
+  rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+  # Rows at equal distances, from a random one.
+  start = generator.integers(np.maximum(sizes, 1))
+  size, step, first = (np.repeat(n, sizes) for n in (sizes, num_test, start))
+  is_test = np.empty(len(order), bool)
+  is_test[order] = (rank * step + first) % size + step >= size
   return is_test
 
 
@@ -82,6 +94,7 @@ def divide(
   num_clients: int | None,
   seed: int,
   source: str,
+  classes: np.ndarray | None = None,
 ) -> Population:
   """Gives rows to clients.
 
@@ -94,6 +107,8 @@ def divide(
     num_clients: Number of clients to choose at random; None takes all.
     seed: Seed of the choice.
     source: The file and what names its clients, for errors.
+    classes: Class of each row, int[rows], if rows may change halves so that
+      each class has one to train on.
 
   Raises:
     DataError: If fewer than two clients can train and be tested.
@@ -124,12 +139,49 @@ def divide(
   client_ids = np.full(len(names), -1, np.int32)
   client_ids[chosen] = np.arange(len(chosen))
   ids = client_ids[clients]
+  if classes is not None:
+    is_test = _with_all_classes_in_training(ids, is_test, classes)
   return Population(
     names=tuple(names[k] for k in chosen),
     train=_rows_by_client(ids, ~is_test, len(chosen)),
     test=_rows_by_client(ids, is_test, len(chosen)),
     num_left_out=len(names) - len(kept),
   )
+
+
+def _with_all_classes_in_training(
+  ids: np.ndarray, is_test: np.ndarray, classes: np.ndarray
+) -> np.ndarray:
+  """Gives each class a row to train on, for another one of the same client.
+
+  Args:
+    ids: Client of each row, int[rows], -1 of none.
+    is_test: Whether a row is for testing, bool[rows].
+    classes: Class of each row, int[rows].
+
+  Returns:
+    Whether a row is for testing, bool[rows].
+  """
+  is_test = is_test.copy()
+  num_train, num_test = (
+    np.bincount(classes[half & (ids >= 0)], minlength=classes.max() + 1)
+    for half in (~is_test, is_test)
+  )
+  for lost in np.flatnonzero((num_train == 0) & (num_test > 0)):
+    for row in np.flatnonzero((classes == lost) & (ids >= 0)):
+      is_mine = ids == ids[row]
+      # A class that keeps a row can give one.
+      others = is_mine & ~is_test & (num_train[classes] > 1)
+      if others.any():
+        other = int(others.argmax())
+        is_test[other] = True
+        num_train[classes[other]] -= 1
+      elif (is_mine & is_test).sum() == 1:
+        continue  # The client would have none left to be tested on.
+      is_test[row] = False
+      num_train[lost] += 1
+      break
+  return is_test
 
 
 def _rows_by_client(

@@ -51,10 +51,27 @@ def test_clients_of_any_kind(tmp_path, clients, names):
     (np.arange(COUNT, dtype=np.uint8) // 3 % 2 * 5, ("0", "5")),
     (np.array(["no", "yes"]).repeat(15), ("no", "yes")),
     (np.arange(COUNT) // 3 % 2 == 0, ("False", "True")),
+    (np.arange(COUNT) // 3 % 3 * 1.0, ("0", "1", "2")),
   ],
 )
 def test_classes_of_any_kind(tmp_path, y, names):
   assert load(tmp_path, y=y).class_names == names
+
+
+def test_kind_decides(tmp_path):
+  whole = np.arange(COUNT) // 3 % 3
+  assert load(tmp_path, {"kind": "number"}, y=whole).class_names is None
+  task = load(tmp_path, {"kind": "classes"}, y=whole / 2)
+  assert task.class_names == ("0", "0.5", "1")
+  with pytest.raises(tasks.DataError, match="kind=number wants numbers"):
+    load(tmp_path, {"kind": "number"}, y=["no", "yes"] * 15)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rare_class_has_an_example_to_train_on(tmp_path, seed):
+  y = np.arange(COUNT) % 2
+  y[7] = 2
+  assert load(tmp_path, {"seed": seed}, y=y).num_classes == 3
 
 
 def test_numbers_as_labels_stay_as_they_are(tmp_path):

@@ -86,3 +86,32 @@ def test_a_share_is_random_and_seeded():
   np.testing.assert_array_equal(first, population.test_share(clients, 0.5, 0))
   assert 400 < (first != other).sum() < 600
   assert 200 < first[:500].sum() < 300
+
+
+def test_a_share_of_each_class():
+  clients = np.repeat([0, 1, 2], [40, 10, 7])
+  classes = np.concatenate(
+    [np.arange(40) % 4, np.arange(10) // 5, np.arange(7) // 6]
+  )
+  for seed in range(20):
+    is_test = population.test_share(clients, 0.2, seed, classes)
+    count = np.zeros([3, 4], int)
+    np.add.at(count, (clients[is_test], classes[is_test]), 1)
+    assert count[0].tolist() == [2, 2, 2, 2]
+    assert count[1].tolist() == [1, 1, 0, 0]
+    assert count[2].sum() == 1
+
+
+@pytest.mark.parametrize("num_rare", [1, 10])
+def test_each_class_has_a_row_to_train_on(num_rare):
+  clients = np.repeat([0, 1, 2, 3], 20)
+  classes = np.zeros(80, int)
+  classes[np.arange(num_rare) * 7] = np.arange(num_rare) + 1
+  for seed in range(20):
+    is_test = population.test_share(clients, 0.3, seed, classes)
+    found = divide(is_test, clients, seed=seed, classes=classes)
+    assert set(classes[found.train.rows]) == set(range(num_rare + 1))
+    assert found.test.sizes.tolist() == [6, 6, 6, 6]
+  # The clients' own halves stay.
+  kept = divide(is_test, clients, seed=seed)
+  assert kept.test.rows.tolist() == np.flatnonzero(is_test).tolist()
