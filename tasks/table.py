@@ -5,6 +5,7 @@ A CSV file, compressed by gzip or not, or a Parquet file. Columns become x as
 label becomes a class, or a number of mean 0 and deviation 1 in training.
 """
 
+import codecs
 import csv
 import dataclasses
 import functools
@@ -17,6 +18,7 @@ from tasks.data_error import DataError
 from tasks.tabular import (
   building,
   columns,
+  csv_file,
   features,
   labels,
   population,
@@ -42,6 +44,16 @@ class Options(building.RowOptions):
     split: The column that holds "train" or "test"; none takes a share of each
       client's rows, chosen at random, for testing.
     test_fraction: With split none: that share.
+    separator: What stands between the fields of a CSV file; none recognizes
+      comma, semicolon and tab.
+    decimal: What stands before the decimals of numbers; none recognizes a comma
+      where another separator is in use.
+    thousands: What stands between thousands; none means nothing.
+    encoding: Of a CSV file, such as "utf-8", "latin-1" or "utf-16".
+    missing: What stands for a missing field, with commas in between, such as
+      "-9,unknown"; none means no more than stands for it anyway.
+    categories: Columns of codes, with commas in between: their numbers are
+      categories like texts, and no amounts.
   """
 
   client: str = "client"
@@ -50,6 +62,12 @@ class Options(building.RowOptions):
   ignore: str | None = None
   kind: labels.Kind = "auto"
   split: str | None = None
+  separator: str | None = None
+  decimal: str | None = None
+  thousands: str | None = None
+  encoding: str = "utf-8"
+  missing: str | None = None
+  categories: str | None = None
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -63,7 +81,13 @@ class Options(building.RowOptions):
       self.split not in (self.client, self.label),
       "another column than client and label",
     )
-    for name in ("features", "ignore"):
+    for name in ("separator", "decimal", "thousands"):
+      text = getattr(self, name)
+      self.require(
+        name, text is None or len(_character(text)) == 1, "one character"
+      )
+    self.require("encoding", _is_encoding(self.encoding), "an encoding")
+    for name in ("features", "ignore", "categories"):
       text = getattr(self, name)
       names = _names(text)
       self.require(
@@ -99,13 +123,26 @@ def load(
     DataError: If the file cannot be used; it names the column and the row.
     ValueError: If there are fewer clients than asked for.
   """
-  table = reading.opened(reading.located(config.file, data_dir))
+  table = reading.opened(
+    reading.located(config.file, data_dir),
+    csv_file.Format(
+      separator=config.separator and _character(config.separator),
+      decimal=config.decimal,
+      thousands=config.thousands,
+      encoding=config.encoding,
+      missing=_names(config.missing),
+    ),
+  )
   names = _feature_names(config, table)
   roles = [n for n in (config.client, config.label, config.split) if n]
   found = reading.read(
     table,
     [*roles, *names],
-    texts={config.client, config.split or config.client},
+    texts={
+      config.client,
+      config.split or config.client,
+      *_names(config.categories),
+    },
     categories=names,
     exact={config.label},
     complete=roles,
@@ -142,6 +179,19 @@ def load(
   )
 
 
+def _character(text: str) -> str:
+  """Returns a separator; a command line writes the tab in two characters."""
+  return "\t" if text == "\\t" else text
+
+
+def _is_encoding(name: str) -> bool:
+  try:
+    codecs.lookup(name)
+  except LookupError:
+    return False
+  return True
+
+
 def _names(text: str | None) -> tuple[str, ...]:
   """Reads names with commas in between, as a row of a CSV file has them."""
   rows = csv.reader([text] if text else [], skipinitialspace=True)
@@ -155,11 +205,13 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
     "split": (config.split,) if config.split else (),
     "features": _names(config.features),
     "ignore": _names(config.ignore),
+    "categories": _names(config.categories),
   }
   reading.check_names(table, given)
   if config.features:
     # Each once, in the order in which they were given.
     return list(dict.fromkeys(given["features"]))
+  del given["categories"]  # They are features.
   others = {name for names in given.values() for name in names}
   # A column without a name is the number of the row, as pandas writes it.
   left = [name for name in table.names if name and name not in others]

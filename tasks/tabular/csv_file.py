@@ -5,6 +5,7 @@ numbers, so Python's own reader looks for the line where something is wrong.
 """
 
 import csv
+import dataclasses
 import io
 import itertools
 import pathlib
@@ -24,10 +25,26 @@ if typing.TYPE_CHECKING:
 # What stands for a missing number. A missing text is the empty one alone, so
 # that a country called NA stays one.
 NO_NUMBER = (
-  *("", "?", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN"),
+  *(
+    "",
+    "?",
+    "-",
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "<NA>",
+    "NaN",
+    "nan",
+    "-nan",
+    "-NaN",
+  ),
   *("null", "NULL", "None", "none"),
 )
 _NO_TEXT = ("",)
+_SEPARATORS = ",;\t"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+")
 # What surrogateescape makes of bytes that are no UTF-8.
 _BYTES = re.compile("[\udc80-\udcff]")
 _ROWS_OF_A_PIECE = 1 << 18
@@ -35,16 +52,49 @@ _ROWS_OF_A_PIECE = 1 << 18
 _ROWS_OF_THE_SAMPLE = 10_000
 
 
-class CsvFile:
-  """A CSV file with a header, in UTF-8."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Format:
+  """How a CSV file is written.
 
-  def __init__(self, path: pathlib.Path) -> None:
+  Attributes:
+    separator: What stands between fields; None takes that of comma, semicolon
+      and tab which divides the header into most names.
+    decimal: What stands before the decimals of numbers; None takes a comma
+      where the separator is none and the first rows have decimal commas and no
+      decimal points, otherwise a point.
+    thousands: What stands between thousands; None means nothing.
+    encoding: The encoding of the file, as Python names it.
+    missing: What stands for a missing field, beside what does anyway.
+  """
+
+  separator: str | None = None
+  decimal: str | None = None
+  thousands: str | None = None
+  encoding: str = "utf-8"
+  missing: Sequence[str] = ()
+
+
+UNKNOWN = Format()
+
+
+class CsvFile:
+  """A CSV file with a header."""
+
+  def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
     """Reads the header.
+
+    Args:
+      path: The file.
+      written: How it is written.
 
     Raises:
       DataError: If the file cannot be read, or has no header or no rows.
     """
     self.path = path
+    self._encoding = written.encoding
+    self._thousands = written.thousands
+    self._missing = tuple(written.missing)
+    self._separator = written.separator or self._found_separator()
     beginning = list(itertools.islice(self._rows(), 2))
     if len(beginning) < 2:
       what = "a header, but no rows" if beginning else "nothing in it"
@@ -53,6 +103,24 @@ class CsvFile:
     self.names: Sequence[str] = [name.strip() for name in names]
     # pandas would take the first field of a longer row for its name.
     self._check_length(*first)
+    self._decimal = written.decimal or self._found_decimal()
+
+  def _found_separator(self) -> str:
+    def num_names(separator: str) -> int:
+      self._separator = separator
+      _, names = next(self._rows(), (0, []))
+      return len(names)
+
+    return max(_SEPARATORS, key=num_names)  # The first of equal ones.
+
+  def _found_decimal(self) -> str:
+    if self._separator == ",":
+      return "."
+    rows = itertools.islice(self._rows(), 1, _ROWS_OF_THE_SAMPLE)
+    fields = [field.strip() for _, row in rows for field in row]
+    has_points = any(map(_DECIMAL_POINT.fullmatch, fields))
+    has_commas = any(map(_DECIMAL_COMMA.fullmatch, fields))
+    return "," if has_commas and not has_points else "."
 
   def place(self, row: int) -> str:
     """Returns where the file has a row, in words; row 0 follows the header."""
@@ -81,7 +149,8 @@ class CsvFile:
     texts = {*texts, *self._texts_of_sample(positions)}
     dtypes = {positions[name]: "category" for name in texts}
     missing = {
-      k: _NO_TEXT if k in dtypes else NO_NUMBER for k in range(len(self.names))
+      k: [*(_NO_TEXT if k in dtypes else NO_NUMBER), *self._missing]
+      for k in range(len(self.names))
     }
     last, may_be_short = len(self.names) - 1, False
     # All columns are parsed: pandas does not see long rows otherwise.
@@ -97,7 +166,9 @@ class CsvFile:
       self._check_lengths()
 
   def _texts_of_sample(self, positions: Mapping[str, int]) -> list[str]:
-    (frame,) = self._frames(na_values=NO_NUMBER, nrows=_ROWS_OF_THE_SAMPLE)
+    (frame,) = self._frames(
+      na_values=[*NO_NUMBER, *self._missing], nrows=_ROWS_OF_THE_SAMPLE
+    )
     return [name for name, k in positions.items() if not _is_number(frame[k])]
 
   def _frames(self, **options: typing.Any) -> Iterator["pd.DataFrame"]:
@@ -113,7 +184,10 @@ class CsvFile:
           index_col=False,
           skipinitialspace=True,
           keep_default_na=False,
-          encoding="utf-8",
+          sep=self._separator,
+          decimal=self._decimal,
+          thousands=self._thousands,
+          encoding=self._encoding,
           low_memory=False,
           **options,
         )
@@ -140,26 +214,38 @@ class CsvFile:
     """Yields the fields of each row, and the line where it begins."""
     with source_file.opened(self.path) as file:
       # A byte that is no UTF-8 must not end the lines before it.
+      is_utf_8 = self._encoding.lower().replace("_", "-") in ("utf-8", "utf8")
       text = io.TextIOWrapper(
-        file, "utf-8-sig", errors="surrogateescape", newline=""
+        file,
+        "utf-8-sig" if is_utf_8 else self._encoding,
+        errors="surrogateescape" if is_utf_8 else "strict",
+        newline="",
       )
-      reader = csv.reader(text, skipinitialspace=True)
+      reader = csv.reader(
+        text, delimiter=self._separator, skipinitialspace=True
+      )
       while True:
         line = reader.line_num + 1
         try:
           row = next(reader, None)
+        except UnicodeError as error:
+          raise self._not_encoded(line) from error
         except csv.Error as error:
           raise DataError(f"{self.path}: line {line}: {error}.") from error
         if row is None:
           return
         content = "".join(row)
         if not content.isascii() and _BYTES.search(content):
-          raise DataError(
-            f"{self.path}: line {line}: is not UTF-8. Save the file as CSV in "
-            "UTF-8."
-          )
+          raise self._not_encoded(line)
         if len(row) > 1 or content.strip():  # pandas leaves out empty lines.
           yield line, row
+
+  def _not_encoded(self, line: int) -> DataError:
+    return DataError(
+      f"{self.path}: line {line}: is not {self._encoding.upper()}. Name the "
+      "encoding of the file, such as encoding=latin-1 or encoding=utf-16, or "
+      "save it as CSV in UTF-8."
+    )
 
 
 def _is_number(column: "pd.Series") -> bool:

@@ -54,7 +54,7 @@ def test_share(
   clients: np.ndarray,
   fraction: float,
   seed: int,
-  classes: np.ndarray | None = None,
+  classes: np.ndarray | None,
 ) -> np.ndarray:
   """Chooses a share of each client's rows at random.
 
@@ -63,7 +63,8 @@ def test_share(
     fraction: Share of the rows, between 0 and 1.
     seed: Seed of the choice.
     classes: Class of each row, int[rows]. Of n rows of a class, a client has
-      n times its share for testing, rounded up or down.
+      n times its share for testing, rounded up or down. None makes no
+      difference between rows.
 
   Returns:
     Whether a row is for testing, bool[rows]. Of two rows and more, a client has

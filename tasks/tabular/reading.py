@@ -55,8 +55,14 @@ def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
   return path
 
 
-def opened(path: pathlib.Path) -> Table:
+def opened(
+  path: pathlib.Path, written: csv_file.Format = csv_file.UNKNOWN
+) -> Table:
   """Opens a table; the content tells CSV from Parquet.
+
+  Args:
+    path: The file.
+    written: How it is written, if it is CSV.
 
   Raises:
     DataError: If the file cannot be read, has no rows, or two columns have one
@@ -68,7 +74,7 @@ def opened(path: pathlib.Path) -> Table:
   if magic == parquet_file.MAGIC:
     table = parquet_file.ParquetFile(path)
   else:
-    table = csv_file.CsvFile(path)
+    table = csv_file.CsvFile(path, written)
   twice = [k for k, n in Counter(filter(None, table.names)).items() if n > 1]
   if twice:
     raise DataError(f"{path}: has more than one column {twice[0]!r}.")
@@ -94,7 +100,7 @@ def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
         hint = f"; did you mean {near}?" if near else ""
         missing.append(f"{name!r} ({option}{hint})")
   if missing:
-    advice = " Commas must separate the columns." if len(known) == 1 else ""
+    advice = " Name the separator of the columns." if len(known) == 1 else ""
     raise DataError(
       f"{table.path}: there is no column {', '.join(missing)}.{advice} It has "
       f"{_shown(known)}."

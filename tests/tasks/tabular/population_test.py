@@ -72,7 +72,7 @@ def test_no_federation(names, is_test, message):
 def test_a_share_of_each_client(fraction):
   sizes = np.array([1, 2, 3, 10, 500])
   clients = np.random.default_rng(0).permutation(np.repeat(range(5), sizes))
-  is_test = population.test_share(clients, fraction, 0)
+  is_test = population.test_share(clients, fraction, 0, None)
   num_test = np.bincount(clients[is_test], minlength=5)
   assert num_test[0] == 0
   for k in range(1, 5):
@@ -82,8 +82,10 @@ def test_a_share_of_each_client(fraction):
 
 def test_a_share_is_random_and_seeded():
   clients = np.zeros(1000, int)
-  first, other = (population.test_share(clients, 0.5, k) for k in (0, 1))
-  np.testing.assert_array_equal(first, population.test_share(clients, 0.5, 0))
+  first, other = (population.test_share(clients, 0.5, k, None) for k in (0, 1))
+  np.testing.assert_array_equal(
+    first, population.test_share(clients, 0.5, 0, None)
+  )
   assert 400 < (first != other).sum() < 600
   assert 200 < first[:500].sum() < 300
 

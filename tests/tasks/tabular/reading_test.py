@@ -124,7 +124,7 @@ def test_labels_keep_their_digits(write):
     (with_line(9, 'a,1,"x,n'), "line 9 has 3 fields"),
     (with_line(9, 'a,1,"x\n\nx",n\na,1'), "line 12 has 2 fields"),
     (with_line(9, f"a,1,{'x' * 200_000},n\na,1"), "line 9: field larger than"),
-    (GOOD.encode("utf-16"), "line 1: is not UTF-8"),
+    (GOOD.encode("utf-16"), "line 1: is not UTF-8. Name"),
     (with_line(9, "a,1,\u00e9,n").encode("latin-1"), "line 9: is not UTF-8"),
     (gzip.compress(GOOD.encode() * 99, mtime=0)[:-9], "is truncated"),
     (GOOD.replace("kind", "age", 1), "has more than one column 'age'"),
@@ -242,8 +242,10 @@ def test_names_of_columns(write):
   ]:
     with pytest.raises(tasks.DataError, match=message):
       reading.check_names(table, {"features": [name]})
-  table = reading.opened(write(GOOD.replace(",", ";")))
-  with pytest.raises(tasks.DataError, match="Commas must separate the columns"):
+  table = reading.opened(write(GOOD.replace(",", "|")))
+  with pytest.raises(
+    tasks.DataError, match="Name the separator of the columns"
+  ):
     reading.check_names(table, {"client": ["client"]})
 
 

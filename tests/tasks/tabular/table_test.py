@@ -235,3 +235,46 @@ def test_real_table(data_dir, tmp_path):
   train, test = task.train.num_examples, task.test.num_examples
   assert (train.sum(), test.sum()) == (32_561, 16_281)
   np.testing.assert_allclose(task.label_scale, 12.3472394)
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_separators_and_decimal_commas_are_recognized(tmp_path, separator):
+  path = tmp_path / "rows.csv"
+  rows = [
+    [f"{k},5" if c == "age" else v for c, v in zip(HEADER, row, strict=True)]
+    for k, row in enumerate(ROWS)
+  ]
+  lines = [separator.join(map(str, row)) for row in [HEADER, *rows]]
+  path.write_text("\n".join(lines))
+  task = load(path)
+  assert task.preprocessing.columns["age"] == "number"
+  assert task.preprocessing.typical["age"] > 15
+
+
+def test_a_csv_file_of_another_encoding_with_other_numbers(path):
+  change(path, "gr\u00f6\u00dfe", [f"1.{k:03d},5" for k in range(39)] + ["-9"])
+  text = path.read_text(encoding="utf-8")
+  path.write_text(text, encoding="latin-1")
+  with pytest.raises(tasks.DataError, match="encoding=latin-1"):
+    load(path)
+  options = {"decimal": ",", "thousands": ".", "missing": "-9"}
+  for encoding in ("latin-1", "utf-16"):
+    path.write_text(text, encoding=encoding)
+    found = load(path, encoding=encoding, **options).preprocessing
+    assert found.columns["gr\u00f6\u00dfe"] == "number"
+    assert 1000 < found.typical["gr\u00f6\u00dfe"] < 1040
+
+
+def test_codes_are_categories(path):
+  change(path, "ward", [str(k % 4) for k in range(40)])
+  assert load(path).preprocessing.columns["ward"] == "number"
+  task = load(path, categories="ward")
+  assert task.preprocessing.columns["ward"] == "text"
+
+
+@pytest.mark.parametrize(
+  "options", [{"decimal": "::"}, {"encoding": "klingon"}, {"separator": ""}]
+)
+def test_formats_that_are_none_are_named(path, options):
+  with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
+    load(path, **options)

@@ -23,7 +23,8 @@ class RowReleaseManager(tff.program.ReleaseManager):
   """Appends a structure to a CSV file as one row, with its key.
 
   The file is byte for byte that of `tff.program.CSVFileReleaseManager`, but
-  that NaN, as of a mean over no client, is an empty cell. The rows of later keys must have been removed, by `release.keep_rounds`.
+  that NaN, as of a mean over no client, is an empty cell. The rows of later
+  keys must have been removed, by `release.keep_rounds`.
   """
 
   def __init__(self, path: pathlib.Path) -> None:
