@@ -132,7 +132,7 @@ def build_end_of_round(
 
   @tff.tensorflow.computation(tally)
   def finalize(
-    total: Mapping[str, types.TensorStructure],
+    total: Mapping[str, Any],
   ) -> Mapping[str, tf.Tensor]:
     metrics = info.finalize_metrics(total["metrics"])
     return tf.nest.map_structure(

@@ -37,7 +37,7 @@ class RowReleaseManager(tff.program.ReleaseManager):
     A name that the file does not have yet becomes its last column, which is
     empty in earlier rows.
     """
-    row = {ROUND: key}
+    row: dict[str, object] = {ROUND: key}
     for name, leaf in naming.leaves(value):
       cell = np.asarray(leaf).tolist()
       row[name] = None if cell != cell else cell  # noqa: PLR0124
