@@ -11,7 +11,6 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import types
 from tff_fair.client_works import (
   batches,
   client_round,
