@@ -23,10 +23,13 @@ while true; do
   esac
 done
 """
-# A process that has ended has no command line, even if nobody has asked for it.
+# A process that has ended is a zombie until its parent has asked for it.
 _SQUEUE = """
 for job in $(cat {folder}/jobs); do
-  if grep -q . /proc/$job/cmdline 2>/dev/null; then echo "$job|RUNNING"; fi
+  case $(grep '^State' /proc/$job/status 2>/dev/null) in
+    '' | *zombie* | *dead*) ;;
+    *) echo "$job|RUNNING" ;;
+  esac
 done
 """
 _SCANCEL = 'kill -TERM "-$1"'
