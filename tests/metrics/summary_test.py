@@ -359,7 +359,29 @@ def test_a_model_that_diverged_has_an_infinite_error(errors):
     assert summary[name] == math.inf
   assert summary["min"] == min(errors)
   assert math.isnan(summary["std"])
-  assert math.isnan(summary["best_10"])
+  assert summary["best_10"] == min(errors)
+
+
+@pytest.mark.parametrize("num_infinite", range(1, 11))
+def test_tails_and_percentiles_that_reach_no_infinity_are_finite(num_infinite):
+  errors = np.arange(1.0, 12.0)  # 11 clients: percentiles are ranks.
+  errors[11 - num_infinite :] = math.inf
+  summary = error_summary(errors)
+  for percent, rank in ((10, 1), (50, 5), (90, 9)):
+    assert summary[f"percentile_{percent}"] == errors[rank]
+  for percent in (5, 10, 20, 30):
+    size = math.ceil(percent * 11 / 100)
+    assert summary[f"best_{percent}"] == errors[:size].mean()
+    assert summary[f"worst_{percent}"] == math.inf
+
+
+def test_an_infinite_error_counts_by_its_examples():
+  # A third of the examples is one unit: 0.3 units have the error 1, 1.8 have 2.
+  summary = error_summary([2, math.inf, 1], [6, 3, 1])
+  assert summary["best_30"] == pytest.approx(0.3 * 1 + 0.7 * 2)
+  assert summary["percentile_10"] == pytest.approx(0.1 * 1 + 0.9 * 2)
+  assert summary["percentile_50"] == 2
+  assert summary["percentile_90"] == math.inf
 
 
 @pytest.mark.parametrize(

@@ -113,15 +113,20 @@ def _ranked(
   return functools.partial(_mean_over, functools.partial(span, percent))
 
 
+# Those of ranked clients, which are means over some of them.
+RANKED: Mapping[str, Statistic] = {
+  **{f"worst_{q}": _ranked(_worst, q) for q in TAIL_PERCENTS},
+  **{f"best_{q}": _ranked(_best, q) for q in TAIL_PERCENTS},
+  **{f"percentile_{p}": _ranked(_percentile, p) for p in _PERCENTILES},
+}
+
 STATISTICS: Mapping[str, Statistic] = {
   "mean": mean,
   "std": _std,
   "variance": _variance,
   "min": _min,
   "max": _max,
-  **{f"worst_{q}": _ranked(_worst, q) for q in TAIL_PERCENTS},
-  **{f"best_{q}": _ranked(_best, q) for q in TAIL_PERCENTS},
-  **{f"percentile_{p}": _ranked(_percentile, p) for p in _PERCENTILES},
+  **RANKED,
   "relative_std": _relative_std,
   "angle": _angle,
   "kl_uniform": _kl_uniform,

@@ -26,12 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tff_fair.metrics import vectors
-from tff_fair.metrics.statistics import (
-  ERROR_STATISTICS,
-  STATISTICS,
-  TAIL_PERCENTS,
-)
+from tff_fair.metrics.statistics import ERROR_STATISTICS, RANKED, STATISTICS
 from tff_fair.metrics.vectors import Vector
+
+# A smaller share of the clients is one of rounding.
+_ROUNDING = 1e-9
 
 
 def fairness_summary(
@@ -111,8 +110,8 @@ def error_summary(
         errors, q = 5 %, ...
       best_5, best_10, best_20, best_30: mean of the ceil(q K) smallest.
     mean, std, min, max, tails and percentiles have the unit of the errors. If
-    an error is inf, then mean, max and the worst tails are inf, min is the
-    smallest error, and all others are NaN.
+    an error is inf, then mean, max, and the tails and percentiles that reach
+    such a client are inf; std, variance and the five of ratios are NaN.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1 or out of range, if an
@@ -124,13 +123,25 @@ def error_summary(
     return {
       **dict.fromkeys(ERROR_STATISTICS, math.nan),
       **dict.fromkeys(("mean", "max"), math.inf),
-      **{f"worst_{q}": math.inf for q in TAIL_PERCENTS},
       "min": float(error.min()),
+      **_ranked_with_infinities(error, weight),
     }
   return {
     name: float(statistic(error, weight))
     for name, statistic in ERROR_STATISTICS.items()
   }
+
+
+def _ranked_with_infinities(error: Vector, weight: Vector) -> dict[str, float]:
+  infinite = np.isinf(error)
+  # In the order of the ranks, beside the largest of the others.
+  finite = np.where(infinite, error[~infinite].max(initial=0.0), error)
+  found = {}
+  for name in RANKED:
+    statistic = ERROR_STATISTICS[name]
+    is_reached = statistic(infinite.astype(np.float64), weight) > _ROUNDING
+    found[name] = math.inf if is_reached else float(statistic(finite, weight))
+  return found
 
 
 def _weights(num_examples: npt.ArrayLike | None, **values: Vector) -> Vector:
