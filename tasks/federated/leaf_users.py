@@ -28,14 +28,17 @@ class Users:
     names: Their names in the data, in ascending order.
     train: Their training data.
     test: Their test data.
-    num_left_out: Number of users without training or without test examples, or
-      with too few.
+    num_too_small: Number of users that are left out since they have too few
+      examples.
+    num_in_one_half: Number of users that are left out since they have no
+      training or no test examples.
   """
 
   names: tuple[str, ...]
   train: Split
   test: Split
-  num_left_out: int
+  num_too_small: int
+  num_in_one_half: int
 
   def sample(self, num_clients: int | None, seed: int) -> "Users":
     """Returns `num_clients` users, chosen at random; None returns all.
@@ -64,9 +67,12 @@ class Users:
 
   def describe(self) -> str:
     """Returns how many users and examples there are."""
+    one_half = ""
+    if self.num_in_one_half:
+      one_half = f", {self.num_in_one_half:,} in one of train and test alone"
     return (
-      f"{len(self.names):,} users ({self.num_left_out:,} with too few examples "
-      f"left out), {count_examples(self.train, self.test)}"
+      f"{len(self.names):,} users ({self.num_too_small:,} with too few examples"
+      f"{one_half} left out), {count_examples(self.train, self.test)}"
     )
 
 
@@ -105,12 +111,17 @@ def load_users(
   halves = [directory / "train", directory / "test"]
   if any(half.is_dir() for half in halves):
     train, test = (_read(half, pattern, to_arrays) for half in halves)
-    found = len(train.keys() | test.keys())
-    names = _in_both(train, test, min_examples)
+    sizes = {
+      name: [_size(half[name]) if name in half else 0 for half in (train, test)]
+      for name in train.keys() | test.keys()
+    }
+    large = [n for n in sizes if sum(sizes[n]) >= max(1, min_examples)]
+    names = sorted(n for n in large if min(sizes[n]) > 0)
+    found, num_in_one_half = len(sizes), len(large) - len(names)
     splits = _split(train, names), _split(test, names)
   else:
     whole = _read(directory, pattern, to_arrays)
-    found = len(whole)
+    found, num_in_one_half = len(whole), 0
     names = sorted(
       name for name in whole if _size(whole[name]) >= max(2, min_examples)
     )
@@ -124,23 +135,13 @@ def load_users(
     names=tuple(names),
     train=splits[0],
     test=splits[1],
-    num_left_out=found - len(names),
+    num_too_small=found - len(names) - num_in_one_half,
+    num_in_one_half=num_in_one_half,
   )
 
 
 def _size(arrays: Arrays) -> int:
   return len(arrays[1])
-
-
-def _in_both(
-  train: Mapping[str, Arrays], test: Mapping[str, Arrays], min_examples: int
-) -> list[str]:
-  return sorted(
-    name
-    for name in train.keys() & test.keys()
-    if min(_size(train[name]), _size(test[name])) > 0
-    and _size(train[name]) + _size(test[name]) >= min_examples
-  )
 
 
 def _split(users: Mapping[str, Arrays], names: list[str]) -> Split:

@@ -34,7 +34,10 @@ class TestFolders:
       folder / "train" / "more.json", {"g": tabular_data.vectors(2)}
     )
     task = _load(folder)
-    assert "2 users (1 with too few examples left out)" in task.description
+    assert (
+      "2 users (0 with too few examples, 1 in one of train and test alone left "
+      "out)" in task.description
+    )
 
   def test_one_folder_is_cut(self, folder):
     task = _load(folder / "train", test_fraction=0.5)
