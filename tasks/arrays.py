@@ -18,6 +18,8 @@ from tasks.data_error import DataError
 from tasks.formats import npz
 from tasks.tabular import building, columns, labels, reading
 
+_TABLES = (".csv", ".tsv", ".txt", ".parquet")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(building.RowOptions):
@@ -59,6 +61,11 @@ def load(
     ValueError: If there are fewer clients than asked for.
   """
   path = reading.located(config.file, data_dir)
+  if path.suffix.lower() in _TABLES:
+    raise DataError(
+      f"{path}: is a table, which the task table reads; expected an npz file "
+      "with x, y and client."
+    )
   arrays = npz.read(
     path, ["x", "y", "client"], optional=["split"], what="file of examples"
   )

@@ -9,6 +9,9 @@ import numpy as np
 from tasks.data_error import DataError
 from tasks.formats import source_file
 
+# Of a zip file, and of a single array, whose message is another one.
+_STARTS = (b"PK", b"\x93N")
+
 
 def read(
   path: pathlib.Path,
@@ -29,6 +32,12 @@ def read(
     DataError: If the file cannot be read or lacks an array.
   """
   try:
+    with path.open("rb") as file:
+      start = file.read(2)
+    if start and start not in _STARTS:
+      raise DataError(
+        f"{path}: is no {what}: expected an npz file, as numpy.savez writes it."
+      )
     with source_file.damage_named(path):
       content = np.load(path, allow_pickle=False)
       if not isinstance(content, np.lib.npyio.NpzFile):
@@ -41,13 +50,28 @@ def read(
             f"{', '.join(arrays.files) or 'nothing'}."
           )
         wanted = [*names, *(name for name in optional if name in arrays)]
-        found = {name: arrays[name] for name in wanted}
+        found = {name: _member(path, arrays, name) for name in wanted}
         for name, array in found.items():
           _check(path, name, array)
         return found
   except OSError as error:
     raise DataError(
       f"{path}: cannot be read: {error.strerror or error}."
+    ) from error
+
+
+def _member(
+  path: pathlib.Path, arrays: np.lib.npyio.NpzFile, name: str
+) -> np.ndarray:
+  try:
+    return arrays[name]
+  except ValueError as error:
+    if "allow_pickle" not in str(error):
+      raise
+    raise DataError(
+      f"{path}: {name} is an array of Python objects, which no program reads "
+      f"safely; save {name}.astype(str) for texts, or .astype(float) for "
+      "numbers."
     ) from error
 
 

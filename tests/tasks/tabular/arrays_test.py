@@ -133,12 +133,22 @@ def changed(array, place, value):
       {"split": HALVES, "y": [0, 1] * 14 + [0, 2]},
       "y, example 29 .*: the label '2' is in test rows alone",
     ),
-    ({"client": np.array([{}] * COUNT)}, "is damaged: ValueError: Object arr"),
+    ({"client": np.array([{}] * COUNT)}, r"client is .*client\.astype\(str\)"),
+    ({"y": np.array(["a", None] * 15)}, r"y is .*y\.astype\(str\)"),
   ],
 )
 def test_arrays_that_are_no_examples(tmp_path, arrays, message):
   with pytest.raises(tasks.DataError, match=rf"examples\.npz: .*{message}"):
     load(tmp_path, **arrays)
+
+
+def test_files_of_another_format(tmp_path):
+  (tmp_path / "rows.csv").write_text("x,y,client\n1,0,a\n")
+  with pytest.raises(tasks.DataError, match=r"rows\.csv: is a table"):
+    tasks.load("arrays", data_dir=tmp_path, file="rows.csv")
+  (tmp_path / "rows.npz").write_text("x,y,client\n1,0,a\n")
+  with pytest.raises(tasks.DataError, match=r"rows\.npz: .*expected an npz"):
+    tasks.load("arrays", data_dir=tmp_path, file="rows.npz")
 
 
 def test_files_that_lack_something(tmp_path):
