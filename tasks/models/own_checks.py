@@ -50,6 +50,12 @@ def check(made: Make, *, is_classifier: bool) -> None:
     raise UserCodeError(
       made.name, "returns the same model each time; build a new one."
     )
+  if not again.trainable_weights:
+    raise UserCodeError(
+      made.name,
+      "its model has nothing to train; give it a layer with weights, and leave "
+      "that layer trainable.",
+    )
   _check_calls(made, again, is_classifier=is_classifier)
   _check_weights(made, again)
 

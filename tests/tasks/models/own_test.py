@@ -256,6 +256,14 @@ def same():
     ),
     (lambda: sequential(LAYERS.Dense(3, "softmax")), "are probabilities"),
     (
+      lambda: sequential(LAYERS.Dense(3, trainable=False)),
+      "has nothing to train",
+    ),
+    (
+      lambda: sequential(LAYERS.Lambda(lambda x: x[:, :3])),
+      "has nothing to train",
+    ),
+    (
       lambda: sequential(LAYERS.Dense(3, kernel_constraint="non_neg")),
       "kernel:0 has a constraint",
     ),
