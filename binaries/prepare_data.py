@@ -95,6 +95,9 @@ def _convert() -> None:
   ) as progress:
     dropped = conversion.write(progress.add)
   print(f"Wrote {path}: {inventory.client_data(path)}")
+  if contents.classes:
+    numbered = (f"{k} {name}" for k, name in enumerate(contents.classes))
+    print(f"Classes: {', '.join(numbered)}.")
   if dropped.clients:
     print(
       f"Dropped {dropped.clients:,} clients with too few examples, "

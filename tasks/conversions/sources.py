@@ -46,6 +46,8 @@ class Contents:
     left_out: Number of parts of the source that became no example, by reason;
       complete once all examples were yielded.
     tables: The files of word and tag counts that belong to the data.
+    classes: The names of the classes in the order of their numbers; empty
+      where the source has none.
   """
 
   filename: str
@@ -60,6 +62,7 @@ class Contents:
     default_factory=collections.Counter
   )
   tables: tuple[pathlib.Path, ...] = ()
+  classes: tuple[str, ...] = ()
 
 
 def read(request: ConversionRequest) -> Contents:
@@ -178,10 +181,13 @@ def _images(
   train: str = "train",
   test: str = "test",
 ) -> Contents:
-  """Returns images that are dealt out to made-up clients."""
+  """Returns images of their own clients, or dealt out to made-up ones."""
   published: list[Split] = ["source"] if images.splits else []
   split = _split(request, [*published, "random", "order"])
-  clients = _clients(request, images.labels)
+  if images.clients and request.num_clients is None:
+    clients = _positions(images.clients)
+  else:
+    clients = _clients(request, images.labels)
   return Contents(
     filename=filename,
     split=split,
@@ -192,7 +198,14 @@ def _images(
     ),
     train=train,
     test=test,
+    classes=tuple(images.classes),
   )
+
+
+def _positions(names: Sequence[str]) -> dict[str, np.ndarray]:
+  """Returns the positions of each client's examples."""
+  order = np.array(names)
+  return {name: np.flatnonzero(order == name) for name in sorted(set(names))}
 
 
 def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:
@@ -210,8 +223,14 @@ def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:
 
 def _clients(
   request: ConversionRequest, labels: np.ndarray
-) -> list[np.ndarray]:
+) -> dict[str, np.ndarray]:
   """Returns the positions of each made-up client's examples."""
+  found = _cut(request, labels)
+  width = len(str(len(found) - 1))
+  return {f"client_{k:0{width}}": client for k, client in enumerate(found)}
+
+
+def _cut(request: ConversionRequest, labels: np.ndarray) -> list[np.ndarray]:
   num_clients, seed = request.num_clients, request.seed
   if num_clients is None:
     raise RequestError(

@@ -24,13 +24,14 @@ def _parsed(images, position):
 
 def test_classes_in_alphabetical_order(add, tmp_path):
   add("dog/1.png", value=1)
-  add("cat/deep/2.PNG", value=2)
+  add("cat/2.PNG", value=2)
   add("cat/1.png", value=3)
   (tmp_path / "cat/notes.txt").write_text("no image")
   images = image_folder.images(tmp_path)
   assert (images.labels.tolist(), images.splits) == ([0, 0, 1], [])
   found = [_parsed(images, k) for k in range(3)]
   assert [e["image"].tolist() for e in found] == [[v] * 18 for v in (3, 2, 1)]
+  assert (images.classes, images.clients) == (["cat", "dog"], [])
   assert [e["label"].tolist() for e in found] == [[0], [0], [1]]
   assert found[0]["shape"].tolist() == [2, 3, 3]
 
@@ -53,6 +54,73 @@ def test_resized_and_grey(add, tmp_path):
   example = _parsed(image_folder.images(tmp_path, 4), 0)
   assert example["shape"].tolist() == [4, 4, 3]
   assert set(example["image"].tolist()) == {200}
+
+
+def test_folders_of_clients(add, tmp_path):
+  for name in ("north/b/1.png", "north/a/1.png", "south/b/1.png"):
+    add(name)
+  images = image_folder.images(tmp_path)
+  assert images.clients == ["north", "north", "south"]
+  assert images.classes == ["a", "b"]
+  assert images.labels.tolist() == [0, 1, 1]
+
+
+def test_clients_may_lack_classes_in_a_half(add, tmp_path):
+  for name in ("train/n/a/1.png", "train/n/b/1.png", "test/n/b/1.png"):
+    add(name)
+  images = image_folder.images(tmp_path)
+  assert images.labels.tolist() == [0, 1, 1]
+  assert images.splits == ["train", "train", "test"]
+  add("test/n/c/1.png")
+  assert image_folder.images(tmp_path).classes == ["a", "b", "c"]
+
+
+def test_a_table_of_labels(add, tmp_path):
+  for name in ("north/1.png", "north/2.png", "south/1.png"):
+    add(name)
+  table = tmp_path / "labels.csv"
+  table.write_text(
+    "label,file\nsick,north/1.png\nwell,north/2.png\nsick,south/1.png\n"
+  )
+  images = image_folder.images(tmp_path)
+  assert images.clients == ["north", "north", "south"]
+  assert images.classes == ["sick", "well"]
+  assert images.labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+  ("table", "place"),
+  [
+    ("file,label\nn/1.png,a\n", "labels.csv: has no label of n/2.png"),
+    ("file,class\nn/1.png,a\n", "labels.csv: expected the columns"),
+    ("", "labels.csv: expected the columns"),
+    ("file,label\nn/1.png,a\nn/1.png,b\n", "labels.csv, line 3"),
+    ("file,label\nn/1.png,\n", "labels.csv, line 2"),
+    ("file,label\nn/1.png\n", "labels.csv, line 2"),
+  ],
+)
+def test_tables_of_labels_that_are_not_right(add, tmp_path, table, place):
+  add("n/1.png")
+  add("n/2.png")
+  (tmp_path / "labels.csv").write_text(table)
+  with pytest.raises(tasks.DataError, match=place):
+    image_folder.images(tmp_path)
+
+
+@pytest.mark.parametrize(
+  "names",
+  [
+    ["a/1.png", "b/c/1.png"],
+    ["a/b/c/1.png"],
+    ["train/a/1.png", "test/n/a/1.png"],
+  ],
+)
+def test_images_that_lie_in_another_way(add, tmp_path, names):
+  for name in names:
+    add(name)
+  with pytest.raises(tasks.DataError) as caught:
+    image_folder.images(tmp_path)
+  assert str(tmp_path) in str(caught.value)
 
 
 def test_a_class_in_one_half_only(add, tmp_path):

@@ -62,7 +62,9 @@ def test_cifar100(tmp_path):
     }
     (tmp_path / name).write_bytes(pickle.dumps(content, protocol=2))
   images = cifar.images(tmp_path)
-  parts = np.split(np.arange(200), 4)
+  parts = {
+    f"client_{k}": part for k, part in enumerate(np.split(np.arange(200), 4))
+  }
   _write(
     tmp_path / cifar.filename(tmp_path),
     central_images.deal(
