@@ -80,13 +80,13 @@ class _Roles:
   Attributes:
     names: Their names, in ascending order.
     halves: Their training and their test data.
-    num_left_out: Number of roles with too few examples.
+    left_out: How many roles are left out, and why.
     source: Which data.
   """
 
   names: Sequence[str]
   halves: tuple[task.Split, task.Split]
-  num_left_out: int
+  left_out: str
   source: str
 
 
@@ -135,7 +135,7 @@ def load(
     name="shakespeare_character",
     description=(
       f"{roles.source}, {num_tokens} characters: {len(chosen):,}{of_all} roles "
-      f"({roles.num_left_out:,} with too few examples left out), "
+      f"({roles.left_out} left out), "
       f"{task.count_examples(train, test)}"
     ),
     client_names=tuple(roles.names[k] for k in chosen),
@@ -215,7 +215,7 @@ def _from_texts(config: Options, data_dir: pathlib.Path | None) -> _Roles:
   return _Roles(
     names=names,
     halves=(half(0), half(1)),
-    num_left_out=len(everyone) - len(names),
+    left_out=f"{len(everyone) - len(names):,} with too few examples",
     source="synthetic test plays" if config.synthetic else "Shakespeare",
   )
 
@@ -233,7 +233,7 @@ def _from_leaf(config: Options, data_dir: pathlib.Path | None) -> _Roles:
   return _Roles(
     names=users.names,
     halves=(users.train, users.test),
-    num_left_out=users.num_left_out,
+    left_out=users.left_out,
     source="Shakespeare of LEAF",
   )
 

@@ -65,14 +65,19 @@ class Users:
       test=of_chosen(self.test),
     )
 
-  def describe(self) -> str:
-    """Returns how many users and examples there are."""
+  @property
+  def left_out(self) -> str:
+    """How many users are left out, and why."""
     one_half = ""
     if self.num_in_one_half:
       one_half = f", {self.num_in_one_half:,} in one of train and test alone"
+    return f"{self.num_too_small:,} with too few examples{one_half}"
+
+  def describe(self) -> str:
+    """Returns how many users and examples there are."""
     return (
-      f"{len(self.names):,} users ({self.num_too_small:,} with too few examples"
-      f"{one_half} left out), {count_examples(self.train, self.test)}"
+      f"{len(self.names):,} users ({self.left_out} left out), "
+      f"{count_examples(self.train, self.test)}"
     )
 
 
