@@ -2,9 +2,9 @@
 
 x has any shape, its first axis the examples. y is a class for each example
 (integers, truth values, texts, or floats that are few whole numbers), or a
-number. client says whose example it is:
-numbers or texts. A fourth array, split, may say "train" or "test". x and y are
-taken as they are: who standardizes them does so before.
+number. client says whose example it is: numbers or texts. A fourth array,
+split, may say "train" or "test". x and y are taken as they are: who
+standardizes them does so before.
 """
 
 import dataclasses

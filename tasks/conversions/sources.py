@@ -204,8 +204,10 @@ def _images(
 
 def _positions(names: Sequence[str]) -> dict[str, np.ndarray]:
   """Returns the positions of each client's examples."""
-  order = np.array(names)
-  return {name: np.flatnonzero(order == name) for name in sorted(set(names))}
+  found: dict[str, list[int]] = {name: [] for name in sorted(set(names))}
+  for position, name in enumerate(names):
+    found[name].append(position)
+  return {name: np.array(positions) for name, positions in found.items()}
 
 
 def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:

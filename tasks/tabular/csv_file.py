@@ -25,21 +25,8 @@ if typing.TYPE_CHECKING:
 # What stands for a missing number. A missing text is the empty one alone, so
 # that a country called NA stays one.
 NO_NUMBER = (
-  *(
-    "",
-    "?",
-    "-",
-    "NA",
-    "N/A",
-    "n/a",
-    "#N/A",
-    "<NA>",
-    "NaN",
-    "nan",
-    "-nan",
-    "-NaN",
-  ),
-  *("null", "NULL", "None", "none"),
+  *("", "?", "-", "NA", "N/A", "n/a", "#N/A", "<NA>"),
+  *("NaN", "nan", "-nan", "-NaN", "null", "NULL", "None", "none"),
 )
 _NO_TEXT = ("",)
 _SEPARATORS = ",;\t"
