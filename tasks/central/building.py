@@ -30,7 +30,8 @@ def build_task(
 
   Returns:
     The task. Clients without train or test examples are left out, and counted
-    in its description.
+    in its description, which also has the share of examples that `min_size`
+    moved.
 
   Raises:
     ValueError: If the data cannot be cut as the options say.
@@ -50,16 +51,21 @@ def build_task(
     )
   train = _split(data, [split.train[k] for k in kept])
   test = _split(data, [split.test[k] for k in kept])
-  left_out = num_clients - len(kept)
+  notes = []
+  if split.share_moved:
+    notes.append(
+      f"{100 * split.share_moved:.3g} % of the examples moved for "
+      f"min_size={config.min_size}"
+    )
+  if num_clients > len(kept):
+    notes.append(
+      f"{num_clients - len(kept):,} without train or test examples left out"
+    )
   return task.Task(
     name=name,
     description=(
       f"{data.title} over {len(kept):,} clients {config.how_cut()}"
-      + (
-        f" ({left_out:,} without train or test examples left out)"
-        if left_out
-        else ""
-      )
+      + (f" ({'; '.join(notes)})" if notes else "")
       + f": {task.count_examples(train, test)}"
     ),
     client_names=tuple(split.client_names[k] for k in kept),

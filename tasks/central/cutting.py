@@ -1,17 +1,21 @@
 """Cuts a central data set over clients, as its options say."""
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 
-from tasks import cuts
+from tasks import cuts, notices
 from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
 from tasks.data_error import DataError
 
 _Parts = Sequence[np.ndarray]
+
+# A cut of which more was moved is no longer the one that its name says.
+_SHARE_TO_TELL = 0.05
 
 
 def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
@@ -23,11 +27,26 @@ def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
     seed: Seed of the cut; a split from a file does not depend on it.
 
   Returns:
-    The split; clients can be without train or test examples.
+    The split; clients can be without train or test examples. A notice tells if
+    `min_size` moved 5 % of the examples or more.
 
   Raises:
     ValueError: If the data cannot be cut so, or the file is not of this split.
   """
+  split = _cut_or_read(config, data, seed)
+  if split.share_moved >= _SHARE_TO_TELL:
+    notices.notify(
+      f"{100 * split.share_moved:.3g} % of the examples are not where the cut "
+      f"{config.how_cut()} puts them, since min_size={config.min_size} gives "
+      "them to smaller clients. min_size=1 gives some only to clients without "
+      "any; min_size=0 leaves such clients out."
+    )
+  return split
+
+
+def _cut_or_read(
+  config: CutOptions, data: CentralData, seed: int
+) -> cuts.ClientSplit:
   if not config.split_file:
     return _cut(config, data, seed)
   path = pathlib.Path(os.path.expanduser(config.split_file))
@@ -72,6 +91,7 @@ def _cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
     train=tuple(train),
     test=tuple(test),
     description=_description(config),
+    share_moved=_share_moved(config, data.labels[:pool], parts, seed),
   )
 
 
@@ -127,6 +147,29 @@ def _parts(
         len(labels), count, config.exponent, seed, min_size=min_size
       )
   return cuts.iid(len(labels), count, seed)
+
+
+def _share_moved(
+  config: CutOptions, labels: np.ndarray, parts: _Parts, seed: int
+) -> float:
+  """Returns the share of examples that would be elsewhere without a least size.
+
+  Args:
+    config: How they were cut.
+    labels: Labels of all examples.
+    parts: Positions of each client's examples.
+    seed: Seed of the cut.
+  """
+  if config.partition not in ("dirichlet", "power_law"):
+    return 0.0
+  free = _parts(
+    dataclasses.replace(config, min_size=0), labels, len(parts), seed
+  )
+  gained = [
+    max(0, len(part) - len(alone))
+    for part, alone in zip(parts, free, strict=True)
+  ]
+  return sum(gained) / len(labels)
 
 
 def _train_test(

@@ -42,7 +42,9 @@ class CutOptions(options.TaskOptions):
     concentration: With partition "dirichlet" or "dirichlet_clients": parameter
       of the Dirichlet distribution; the smaller, the more the clients differ.
     min_size: With partition "dirichlet" or "power_law": least number of
-      examples of a client, as far as there are enough.
+      examples of a client, as far as there are enough. Other clients give them,
+      and the description says which share of all; 1 gives some only to clients
+      without any, 0 to none.
     exponent: With partition "power_law": the client of rank r has a size in
       proportion to r^-exponent.
     test_data: The data that clients are tested on. "published": the published

@@ -25,6 +25,7 @@ _ARRAYS = (
   "test_sizes",
   "test_positions",
 )
+_OPTIONAL = ("share_moved",)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,12 +37,15 @@ class ClientSplit:
     train: Positions of each client's training examples, int64[n].
     test: Positions of each client's test examples, int64[n].
     description: How the data set was cut, in words.
+    share_moved: Share of the examples that the cut would have elsewhere, had it
+      no least size of clients.
   """
 
   client_names: tuple[str, ...]
   train: tuple[np.ndarray, ...]
   test: tuple[np.ndarray, ...]
   description: str
+  share_moved: float = 0.0
 
 
 def save_split(
@@ -63,6 +67,7 @@ def save_split(
       num_examples=np.int64(len(labels)),
       labels_sha256=np.array(_fingerprint(labels)),
       description=np.array(split.description),
+      share_moved=np.float64(split.share_moved),
       client_names=np.array(split.client_names, np.str_),
       train_sizes=_sizes(split.train),
       train_positions=np.concatenate(split.train).astype(np.int64),
@@ -84,7 +89,7 @@ def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
   Raises:
     DataError: If the file cannot be read, is no split, or one of other data.
   """
-  arrays = npz.read(path, _ARRAYS, what="split of clients")
+  arrays = npz.read(path, _ARRAYS, optional=_OPTIONAL, what="split of clients")
   with source_file.damage_named(path, "is no split of clients"):
     found = int(arrays["num_examples"]), str(arrays["labels_sha256"])
     split = ClientSplit(
@@ -92,6 +97,7 @@ def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
       train=_parts(arrays, "train"),
       test=_parts(arrays, "test"),
       description=str(arrays["description"]),
+      share_moved=float(arrays.get("share_moved", 0.0)),
     )
   if found[0] != len(labels):
     raise DataError(

@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tasks import central, models
+from tasks import central, models, notices
 from tasks.central import cutting
 from tasks.data_error import DataError
 
@@ -135,6 +135,61 @@ def test_no_client_is_left():
     DataError, match=r"made-up\.npz: none of the 3 clients at random has exampl"
   ):
     _task(_data([0, 0, 0], [1, 2]), num_clients=3, partition="iid")
+
+
+class TestLeastSize:
+  data = _data([0, 1, 2] * 200, _TEST)
+
+  def clients(self, **options):
+    """Returns the client of each training example, by position."""
+    config = central.CutOptions(num_clients=20, **options)
+    split = cutting.cut(config, self.data, 3)
+    found = np.full(600, -1)
+    for k, part in enumerate(split.train):
+      found[part] = k
+    return found, split.share_moved
+
+  @pytest.mark.filterwarnings("ignore::tasks.notices.Notice")
+  @pytest.mark.parametrize("min_size", [1, 10, 30])
+  def test_share_that_a_dirichlet_cut_moved(self, min_size):
+    options = {"partition": "dirichlet", "concentration": 0.01}
+    pure, nothing = self.clients(**options, min_size=0)
+    found, share = self.clients(**options, min_size=min_size)
+    assert nothing == 0
+    assert share == np.mean(found != pure)
+    # Nobody but the empty clients gets more than it has.
+    assert share >= min_size * (20 - len(np.unique(pure))) / 600 > 0
+
+  def test_share_that_a_power_law_moved(self):
+    weights = 1 / np.arange(1, 21) ** 2
+    pure = 600 * weights / weights.sum()
+    filled = 10 + 400 * weights / weights.sum()
+    with pytest.warns(notices.Notice, match="min_size=1 gives some only to"):
+      _, share = self.clients(partition="power_law", exponent=2.0, min_size=10)
+    expected = np.maximum(filled - pure, 0).sum() / 600
+    np.testing.assert_allclose(share, expected, atol=20 / 600)
+
+  def test_the_description_has_the_share_also_from_a_file(self, tmp_path):
+    options = {
+      "num_clients": 20,
+      "partition": "dirichlet",
+      "concentration": 0.01,
+      "min_size": 20,
+      "split_file": str(tmp_path / "split.npz"),
+    }
+    with pytest.warns(notices.Notice, match="% of the examples are not where"):
+      first = _task(self.data, **options)
+    with pytest.warns(notices.Notice):
+      again = _task(self.data, seed=9, **options)
+    assert "% of the examples moved for min_size=20" in first.description
+    assert first.description == again.description
+
+  def test_a_cut_that_moves_nothing_says_nothing(self, recwarn):
+    task = _task(
+      self.data, num_clients=5, partition="dirichlet", concentration=100.0
+    )
+    assert "moved" not in task.description
+    assert not recwarn.list
 
 
 class TestSplitFile:
