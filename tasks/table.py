@@ -51,9 +51,12 @@ class Options(building.RowOptions):
     thousands: What stands between thousands; none means nothing.
     encoding: Of a CSV file, such as "utf-8", "latin-1" or "utf-16".
     missing: What stands for a missing field, with commas in between, such as
-      "-9,unknown"; none means no more than stands for it anyway.
+      "-9,unknown", or "age=-9" for one column; none means no more than stands
+      for it anyway.
     categories: Columns of codes, with commas in between: their numbers are
       categories like texts, and no amounts.
+    units: Columns of numbers with a unit or a percent sign, such as "5 mg/l",
+      with commas in between. The unit is left out.
   """
 
   client: str = "client"
@@ -68,6 +71,7 @@ class Options(building.RowOptions):
   encoding: str = "utf-8"
   missing: str | None = None
   categories: str | None = None
+  units: str | None = None
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -87,7 +91,7 @@ class Options(building.RowOptions):
         name, text is None or len(_character(text)) == 1, "one character"
       )
     self.require("encoding", _is_encoding(self.encoding), "an encoding")
-    for name in ("features", "ignore", "categories"):
+    for name in ("features", "ignore", "categories", "units"):
       text = getattr(self, name)
       names = _names(text)
       self.require(
@@ -130,25 +134,32 @@ def load(
       decimal=config.decimal,
       thousands=config.thousands,
       encoding=config.encoding,
-      missing=_names(config.missing),
+      missing=[text for text in _names(config.missing) if "=" not in text],
+      missing_of=_missing_of(config.missing),
     ),
   )
   names = _feature_names(config, table)
   roles = [n for n in (config.client, config.label, config.split) if n]
+  codes, units = _names(config.categories), _names(config.units)
+  as_texts = {config.client, config.split or config.client, *codes, *units}
+  wanted = [*roles, *names]
+  measured = [
+    name
+    for name in wanted
+    if name not in as_texts
+    and not (name == config.label and config.kind == "classes")
+  ]
   found = reading.read(
     table,
-    [*roles, *names],
-    texts={
-      config.client,
-      config.split or config.client,
-      *_names(config.categories),
-    },
-    categories=names,
+    wanted,
+    texts=as_texts,
+    categories=[name for name in names if name not in units],
     exact={config.label},
     complete=roles,
+    measured=measured,
+    units=[name for name in units if name in wanted],
   )
-  is_open = [config.label] if config.kind == "auto" else []
-  reading.tell_strays(table, {name: found[name] for name in [*is_open, *names]})
+  reading.tell(table, found, measured=measured)
   label, source = found[config.label], f"{table.path}: column {config.label!r}"
   classes = labels.classes_of(label, config.kind, source=source)
   clients = _clients(config, table, found, classes, seed)
@@ -198,6 +209,15 @@ def _names(text: str | None) -> tuple[str, ...]:
   return tuple(name for row in rows for name in row)
 
 
+def _missing_of(text: str | None) -> dict[str, list[str]]:
+  """Reads which texts stand for a missing field of a single column."""
+  found: dict[str, list[str]] = {}
+  for name, is_given, missing in (n.partition("=") for n in _names(text)):
+    if is_given:
+      found.setdefault(name, []).append(missing)
+  return found
+
+
 def _feature_names(config: Options, table: reading.Table) -> list[str]:
   given = {
     "client": (config.client,),
@@ -206,12 +226,15 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
     "features": _names(config.features),
     "ignore": _names(config.ignore),
     "categories": _names(config.categories),
+    "units": _names(config.units),
+    "missing": tuple(_missing_of(config.missing)),
   }
   reading.check_names(table, given)
   if config.features:
     # Each once, in the order in which they were given.
     return list(dict.fromkeys(given["features"]))
-  del given["categories"]  # They are features.
+  for option in ("categories", "units", "missing"):
+    del given[option]  # They are features.
   others = {name for names in given.values() for name in names}
   # A column without a name is the number of the row, as pandas writes it.
   left = [name for name in table.names if name and name not in others]

@@ -11,6 +11,7 @@ import itertools
 import pathlib
 import re
 import typing
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from tasks.data_error import DataError
 from tasks.formats import source_file
 from tasks.tabular import columns
+from tasks.tabular.written_numbers import Signs
 
 if typing.TYPE_CHECKING:
   import pandas as pd
@@ -29,9 +31,10 @@ NO_NUMBER = (
   *("NaN", "nan", "-nan", "-NaN", "null", "NULL", "None", "none"),
 )
 _NO_TEXT = ("",)
-_SEPARATORS = ",;\t"
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+")
+_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+# Numbers with decimals, which may have a unit.
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\W\d_]+|\s*%)?")
+_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(\s*[^\W\d_]+|\s*%)?")
 # What surrogateescape makes of bytes that are no UTF-8.
 _BYTES = re.compile("[\udc80-\udcff]")
 _ROWS_OF_A_PIECE = 1 << 18
@@ -52,6 +55,7 @@ class Format:
     thousands: What stands between thousands; None means nothing.
     encoding: The encoding of the file, as Python names it.
     missing: What stands for a missing field, beside what does anyway.
+    missing_of: The same for single columns, by name.
   """
 
   separator: str | None = None
@@ -59,6 +63,9 @@ class Format:
   thousands: str | None = None
   encoding: str = "utf-8"
   missing: Sequence[str] = ()
+  missing_of: Mapping[str, Sequence[str]] = dataclasses.field(
+    default_factory=dict
+  )
 
 
 UNKNOWN = Format()
@@ -79,8 +86,7 @@ class CsvFile:
     """
     self.path = path
     self._encoding = written.encoding
-    self._thousands = written.thousands
-    self._missing = tuple(written.missing)
+    self._written = written
     self._separator = written.separator or self._found_separator()
     beginning = list(itertools.islice(self._rows(), 2))
     if len(beginning) < 2:
@@ -90,7 +96,9 @@ class CsvFile:
     self.names: Sequence[str] = [name.strip() for name in names]
     # pandas would take the first field of a longer row for its name.
     self._check_length(*first)
-    self._decimal = written.decimal or self._found_decimal()
+    self.signs = Signs(
+      written.decimal or self._found_decimal(), written.thousands
+    )
 
   def _found_separator(self) -> str:
     def num_names(separator: str) -> int:
@@ -136,8 +144,8 @@ class CsvFile:
     texts = {*texts, *self._texts_of_sample(positions)}
     dtypes = {positions[name]: "category" for name in texts}
     missing = {
-      k: [*(_NO_TEXT if k in dtypes else NO_NUMBER), *self._missing]
-      for k in range(len(self.names))
+      k: [*(_NO_TEXT if k in dtypes else NO_NUMBER), *self._missing(name)]
+      for k, name in enumerate(self.names)
     }
     last, may_be_short = len(self.names) - 1, False
     # All columns are parsed: pandas does not see long rows otherwise.
@@ -152,9 +160,40 @@ class CsvFile:
     if may_be_short:
       self._check_lengths()
 
+  def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
+    """Counts the texts that are taken as missing numbers of their own accord.
+
+    Args:
+      names: Columns of numbers.
+
+    Returns:
+      The number of cells with each such text, by column.
+    """
+    positions = {name: self.names.index(name) for name in names}
+    found: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for frame in self._frames(
+      dtype=str,
+      na_filter=False,
+      usecols=list(positions.values()),
+      chunksize=_ROWS_OF_A_PIECE,
+    ):
+      for name, k in positions.items():
+        taken = {*NO_NUMBER} - {"", *self._missing(name)}
+        counts = frame[k][frame[k].isin(taken)].value_counts()
+        found[name].update(counts.to_dict())
+    return {name: counts for name, counts in found.items() if counts}
+
+  def _missing(self, name: str) -> list[str]:
+    written = self._written
+    return [*written.missing, *written.missing_of.get(name, ())]
+
   def _texts_of_sample(self, positions: Mapping[str, int]) -> list[str]:
     (frame,) = self._frames(
-      na_values=[*NO_NUMBER, *self._missing], nrows=_ROWS_OF_THE_SAMPLE
+      na_values={
+        k: [*NO_NUMBER, *self._missing(name)]
+        for k, name in enumerate(self.names)
+      },
+      nrows=_ROWS_OF_THE_SAMPLE,
     )
     return [name for name, k in positions.items() if not _is_number(frame[k])]
 
@@ -172,8 +211,8 @@ class CsvFile:
           skipinitialspace=True,
           keep_default_na=False,
           sep=self._separator,
-          decimal=self._decimal,
-          thousands=self._thousands,
+          decimal=self.signs.decimal,
+          thousands=self.signs.thousands,
           encoding=self._encoding,
           low_memory=False,
           **options,
@@ -191,9 +230,10 @@ class CsvFile:
 
   def _check_length(self, line: int, row: Sequence[str]) -> None:
     if len(row) != len(self.names):
+      sign = _SEPARATORS.get(self._separator, repr(self._separator))
       raise DataError(
         f"{self.path}: line {line} has {len(row)} fields, the header has "
-        f"{len(self.names)}. A field with a comma or a line end in it needs "
+        f"{len(self.names)}. A field with {sign} or a line end in it needs "
         "quotation marks."
       )
 

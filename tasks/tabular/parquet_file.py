@@ -9,6 +9,7 @@ import numpy as np
 from tasks.data_error import DataError
 from tasks.formats import source_file
 from tasks.tabular import columns, text_checks
+from tasks.tabular.written_numbers import Signs
 
 if typing.TYPE_CHECKING:
   import pyarrow as pa
@@ -31,6 +32,7 @@ class ParquetFile:
         missing.
     """
     self.path = path
+    self.signs = Signs()
     self._file = _opened(path)
     with source_file.damage_named(path):
       names = list(self._file.schema_arrow.names)

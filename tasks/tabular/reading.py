@@ -3,7 +3,7 @@
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,19 +11,33 @@ import numpy as np
 from tasks import notices
 from tasks.data_error import DataError
 from tasks.formats import source_file
-from tasks.tabular import columns, csv_file, parquet_file, text_checks
+from tasks.tabular import (
+  columns,
+  csv_file,
+  parquet_file,
+  text_checks,
+  written_numbers,
+)
 from tff_fair import spelling
 
 _MOST_NAMES_SHOWN = 20
+_MOST_MARKS_SHOWN = 5
 # What is wrong with columns, and how to mend it, by their names.
 _Faults = dict[str, str]
 
 
 class Table(Protocol):
-  """A file with columns, `CsvFile` or `ParquetFile`."""
+  """A file with columns, `CsvFile` or `ParquetFile`.
+
+  Attributes:
+    path: The file.
+    names: The names of its columns.
+    signs: How it writes numbers that are texts.
+  """
 
   path: pathlib.Path
   names: Sequence[str]
+  signs: written_numbers.Signs
 
   def place(self, row: int) -> str:
     """Returns where the file has a row, in words."""
@@ -65,13 +79,19 @@ def opened(
     written: How it is written, if it is CSV.
 
   Raises:
-    DataError: If the file cannot be read, has no rows, or two columns have one
-      name.
+    DataError: If the file cannot be read, has no rows, two columns have one
+      name, or options of CSV files are given for another one.
   """
   with source_file.opened(path) as file:
     magic = file.read(len(parquet_file.MAGIC))
   table: Table
   if magic == parquet_file.MAGIC:
+    if written != csv_file.UNKNOWN:
+      raise DataError(
+        f"{path}: is a Parquet file, which says itself how its values are "
+        "written; separator, decimal, thousands, encoding and missing are for "
+        "CSV files."
+      )
     table = parquet_file.ParquetFile(path)
   else:
     table = csv_file.CsvFile(path, written)
@@ -120,6 +140,8 @@ def read(
   categories: Collection[str],
   exact: Collection[str],
   complete: Collection[str] = (),
+  measured: Collection[str] = (),
+  units: Collection[str] = (),
 ) -> dict[str, columns.Column]:
   """Reads columns, in one pass through the file, or in two.
 
@@ -131,6 +153,9 @@ def read(
     exact: Those of them whose numbers, if they have some, are float64, not
       float32.
     complete: Those of them in which nothing may be missing.
+    measured: Those of them whose texts, if they have some, are no numbers that
+      are written in another way.
+    units: Those of `texts` that are numbers, with a unit or without.
 
   Returns:
     Columns by name. One of numbers has nothing but numbers and missing values.
@@ -142,14 +167,27 @@ def read(
   """
   gathered: dict[str, columns.Gatherer] = {}
   faults: _Faults = {}
-  mixed = _gather(table, names, texts, categories, exact, gathered, faults)
+
+  def check(name: str) -> None:
+    """Notes what is wrong with the texts of a column so far."""
+    texts_so_far = gathered.get(name)
+    if isinstance(texts_so_far, columns.TextGatherer):
+      _check_texts(
+        table, name, texts_so_far, name in categories, name in measured, faults
+      )
+
+  mixed = _gather(table, names, texts, exact, gathered, faults, check)
   if mixed:
     # Once more, because numbers are no longer as they were written.
-    _gather(table, mixed, mixed, categories, exact, gathered, faults)
-  for name in categories:
-    if name not in faults:
-      _check_categories(table, name, gathered[name], faults)
+    _gather(table, mixed, mixed, exact, gathered, faults, check)
+  for name in names:
+    check(name)
   found = {n: gathered.pop(n).column() for n in names if n not in faults}
+  for name in units:
+    if name in found:
+      found[name] = _without_units(
+        table, name, found[name], is_exact=name in exact, faults=faults
+      )
   for name in complete:
     if name in found:
       _check_complete(table, name, found[name], faults)
@@ -163,10 +201,10 @@ def _gather(
   table: Table,
   names: Sequence[str],
   texts: Collection[str],
-  categories: Collection[str],
   exact: Collection[str],
   gathered: dict[str, columns.Gatherer],
   faults: _Faults,
+  check: Callable[[str], None],
 ) -> list[str]:
   """Gathers columns; returns those of numbers that are texts after all."""
   mixed: list[str] = []
@@ -183,9 +221,10 @@ def _gather(
         assert isinstance(found, columns.TextGatherer)
         found.add(*piece)
         # At once: a million different texts would fill the memory.
-        if name in categories and len(found.values) > text_checks.MOST:
-          _check_categories(table, name, found, faults)
-          gathered.pop(name)
+        if len(found.values) > text_checks.MOST:
+          check(name)
+          if name in faults:
+            gathered.pop(name)
       elif not _is_finite(table, name, piece, start, faults):
         gathered.pop(name, None)
       else:
@@ -227,47 +266,142 @@ def _check_complete(
     )
 
 
-def _check_categories(
-  table: Table, name: str, found: columns.Gatherer, faults: _Faults
+def _check_texts(
+  table: Table,
+  name: str,
+  found: columns.TextGatherer,
+  are_categories: bool,
+  are_measured: bool,
+  faults: _Faults,
 ) -> None:
-  if not isinstance(found, columns.TextGatherer):
-    return
-  refusal = text_checks.refusal(found.values, found.num_texts)
+  """Notes why texts are numbers that are written in another way, or too many.
+
+  Args:
+    table: The file.
+    name: The column.
+    found: Its texts.
+    are_categories: Whether they are to be categories.
+    are_measured: Whether they must not be numbers.
+    faults: Gets what is wrong.
+  """
+  refusal = None
+  if are_measured:
+    refusal = written_numbers.refusal(
+      [text for text in found.values if text not in csv_file.NO_NUMBER],
+      table.signs,
+      text_checks.quoted(name),
+      are_final=not isinstance(table, csv_file.CsvFile),
+    )
+  if are_categories and refusal is None:
+    refusal = text_checks.refusal(found.values, found.num_texts)
   if refusal is None:
     return
   place = table.place(found.first_row(refusal.example))
+  remedy = f"{refusal.remedy[0].upper()}{refusal.remedy[1:]}"
+  if are_categories:
+    remedy = f"{text_checks.leave_out(name)}, or {refusal.remedy}"
   faults[name] = (
     f"Column {name!r} {refusal.problem}, such as {refusal.example[:60]!r} in "
-    f"{place}. {text_checks.leave_out(name)}, or {refusal.remedy}."
+    f"{place}. {remedy}."
   )
 
 
-def tell_strays(table: Table, found: Mapping[str, columns.Column]) -> None:
-  """Tells of columns that would hold numbers, but for a few cells.
+def _without_units(
+  table: Table,
+  name: str,
+  column: columns.Column,
+  *,
+  is_exact: bool,
+  faults: _Faults,
+) -> columns.Column:
+  """Returns a column of texts that are numbers, perhaps with a unit.
+
+  Args:
+    table: The file.
+    name: The column.
+    column: Its texts.
+    is_exact: Whether numbers are float64, not float32.
+    faults: Gets the first text that is no number, or of another unit.
+  """
+  assert isinstance(column, columns.Texts)  # It was read as such.
+  values, fault = written_numbers.values(
+    column.values, table.signs, csv_file.NO_NUMBER
+  )
+  if fault is not None:
+    text, problem = fault
+    row = int(np.argmax(column.codes == column.values.index(text)))
+    faults[name] = (
+      f"Column {name!r}, {table.place(row)}: {text[:60]!r} {problem}. Correct "
+      f"it, or name it in missing={text_checks.quoted(f'{name}={text}')}."
+    )
+    return column
+  # The missing text has the code -1.
+  numbers = np.append(values, np.nan)[column.codes]
+  _is_finite(table, name, numbers, 0, faults)
+  gatherer = columns.NumberGatherer(is_exact=is_exact)
+  gatherer.add(numbers)
+  return gatherer.column()
+
+
+def tell(
+  table: Table,
+  found: Mapping[str, columns.Column],
+  *,
+  measured: Collection[str],
+) -> None:
+  """Tells of cells that keep a column from being one of numbers, or of marks.
 
   A Parquet file says itself which columns hold numbers.
 
   Args:
     table: The file.
     found: Columns of it, by name.
+    measured: Those of them whose texts may be meant as numbers.
   """
   if not isinstance(table, csv_file.CsvFile):
     return
-  for name, column in found.items():
-    if not isinstance(column, columns.Texts):
-      continue
-    values = column.values
-    rows = np.bincount(column.codes + 1, minlength=len(values) + 1)[1:].tolist()
-    counts = dict(zip(values, rows, strict=True))
-    strays = text_checks.strays(counts, csv_file.NO_NUMBER)
-    if strays:
-      codes = [k for k, value in enumerate(values) if value in strays]
-      is_stray = np.isin(column.codes, codes)
-      row = int(is_stray.argmax())
-      notices.notify(
-        f"{table.path}: column {name!r}: {is_stray.sum():,} of "
-        f"{len(is_stray):,} cells are no numbers, such as "
-        f"{values[column.codes[row]][:60]!r} in {table.place(row)}, so all are "
-        "taken for texts. Correct these, or leave them empty, for a column of "
-        "numbers."
+  for name in measured:
+    column = found[name]
+    if isinstance(column, columns.Texts):
+      _tell_strays(table, name, column)
+  incomplete = [
+    name
+    for name, column in found.items()
+    if isinstance(column, columns.Numbers) and np.isnan(column.values).any()
+  ]
+  marks = table.marks(incomplete) if incomplete else {}
+  shown = [
+    f"{counts.total():,} of column {name!r} ({', '.join(sorted(counts))})"
+    for name, counts in marks.items()
+  ]
+  if shown:
+    more = [f"{len(shown) - _MOST_MARKS_SHOWN:,} more columns"]
+    notices.notify(
+      f"{table.path}: cells that are taken as missing numbers: "
+      + ", ".join(
+        [*shown[:_MOST_MARKS_SHOWN], *more]
+        if len(shown) > _MOST_MARKS_SHOWN
+        else shown
       )
+      + ". Name these texts in missing=... if that is right."
+    )
+
+
+def _tell_strays(
+  table: csv_file.CsvFile, name: str, column: columns.Texts
+) -> None:
+  values = column.values
+  rows = np.bincount(column.codes + 1, minlength=len(values) + 1)[1:].tolist()
+  counts = dict(zip(values, rows, strict=True))
+  strays = text_checks.strays(counts, csv_file.NO_NUMBER)
+  if strays:
+    codes = [k for k, value in enumerate(values) if value in strays]
+    is_stray = np.isin(column.codes, codes)
+    row = int(is_stray.argmax())
+    notices.notify(
+      f"{table.path}: column {name!r}: {is_stray.sum():,} of "
+      f"{len(is_stray):,} cells are no numbers, such as "
+      f"{values[column.codes[row]][:60]!r} in {table.place(row)}, so all are "
+      "taken for texts. Correct these, or leave them empty, for a column of "
+      "numbers."
+    )

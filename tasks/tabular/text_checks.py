@@ -26,8 +26,12 @@ class Refusal(NamedTuple):
 
 def leave_out(name: str) -> str:
   """Returns how to leave a column out, in words that begin a sentence."""
-  quoted = f'"{name}"' if "," in name else name
-  return f"Leave it out (ignore={quoted})"
+  return f"Leave it out (ignore={quoted(name)})"
+
+
+def quoted(name: str) -> str:
+  """Returns a column as an option with commas in between names it."""
+  return f'"{name}"' if "," in name else name
 
 
 def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:

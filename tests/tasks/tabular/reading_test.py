@@ -121,7 +121,11 @@ def test_labels_keep_their_digits(write):
     (GOOD.replace("\n", ",1\n").replace(",1", "", 1), "line 2 has 5 fields"),
     (with_line(11, "a,1,x"), "line 11 has 3 fields, the header has 4"),
     (with_line(11, "a"), "line 11 has 1 fields"),
-    (with_line(9, 'a,1,"x,n'), "line 9 has 3 fields"),
+    (with_line(9, 'a,1,"x,n'), "line 9 has 3 fields.* with a comma or a line"),
+    (
+      with_line(9, "a,1,x").replace(",", ";"),
+      "line 9 has 3 fields.* with a semicolon or a line",
+    ),
     (with_line(9, 'a,1,"x\n\nx",n\na,1'), "line 12 has 2 fields"),
     (with_line(9, f"a,1,{'x' * 200_000},n\na,1"), "line 9: field larger than"),
     (GOOD.encode("utf-16"), "line 1: is not UTF-8. Name"),
@@ -173,12 +177,15 @@ def test_texts_that_are_no_categories(write, column, message):
   assert len(read(write(rows_of(column)), "ct", "ct", ())["t"].values) > 1
 
 
-def told_of(path):
+def told_of(path, written=csv_file.UNKNOWN):
   """Returns what a user hears of column t."""
+  table = reading.opened(path, written)
   with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
-    found = read(path, "ct", ("c",), ("t",))
-    reading.tell_strays(reading.opened(path), {"t": found["t"]})
+    found = reading.read(
+      table, "ct", texts="c", categories="t", exact=(), measured="t"
+    )
+    reading.tell(table, found, measured="t")
   return told
 
 
@@ -202,8 +209,23 @@ def test_a_column_of_numbers_but_for_a_few_cells_is_told(
   assert line.count("\n") == 1
 
 
+def test_cells_that_are_taken_as_missing_are_counted(write):
+  column = ["1", "n/a", "?", "", "-", "n/a", "2.5", "x", "-9"] * 3
+  path = write(rows_of(column))
+  missing = csv_file.Format(missing=["x"], missing_of={"t": ["-9"], "c": ["1"]})
+  (told,) = told_of(path, missing)
+  assert "12 of column 't' (-, ?, n/a)" in str(told.message)
+  said = csv_file.Format(missing=["x", "-9", "n/a", "?", "-"])
+  assert told_of(path, said) == []
+  table = reading.opened(path, missing)
+  found = reading.read(table, "ct", texts="c", categories="t", exact=())["t"]
+  expected = [1, *[np.nan] * 5, 2.5, *[np.nan] * 2] * 3
+  np.testing.assert_array_equal(found.values, expected)
+
+
 @pytest.mark.parametrize(
-  "column", [["1", "2", "x", "y"], ["NA", "?", "x"], ["x", "y"], range(9)]
+  "column",
+  [["1", "2", "x", "y"], ["NA", "?", "x"], ["x", "y"], range(9), ["1", ""]],
 )
 def test_of_other_columns_nobody_hears(write, column):
   assert told_of(write(rows_of(column))) == []
@@ -223,6 +245,61 @@ def test_of_other_columns_nobody_hears(write, column):
 def test_texts_that_are_categories(write, column):
   found = read(write(rows_of(column)), "ct", "ct", ("t",))["t"]
   assert [value or "" for value in texts_of(found)] == column
+
+
+@pytest.mark.parametrize(
+  ("column", "remedy"),
+  [
+    ([f"{k}.5 %" for k in range(1500)], "give units=t for numbers"),
+    (["5 mg/l", "12 mg/l", "7"], "give units=t for numbers"),
+    ([f'"{k},5"' for k in range(99)], "give decimal=, for numbers"),
+    ([f'"{k},500,000.5"' for k in range(1, 99)], "give thousands=, for numb"),
+    ([f'"{k},500"' for k in range(1, 99)], "give thousands=, or decimal=, for"),
+    ([f'"{k},5 kg"' for k in range(99)], "give decimal=, units=t for numbers"),
+    ([f"{k} 000" for k in range(1, 99)], "give thousands=' ' for numbers"),
+  ],
+)
+def test_numbers_that_are_written_in_another_way(write, column, remedy):
+  path = write(rows_of(column))
+  with pytest.raises(tasks.DataError, match="olumn 't' holds numbers") as found:
+    told_of(path)
+  assert f"{remedy}" in str(found.value)
+  assert "(ignore=t)" in str(found.value)
+  # As texts they may stay.
+  assert len(
+    reading.read(
+      reading.opened(path), "ct", texts="ct", categories=(), exact=()
+    )["t"].values
+  ) == len(column)
+
+
+def test_numbers_with_a_unit(write):
+  column = ["5 mg/l", "1.5mg/l", "n/a", "", "7", "-2e1 mg/l"]
+  path = write(rows_of(column))
+
+  def values(path, **options):
+    found = reading.read(
+      reading.opened(path, csv_file.Format(**options)),
+      "ct",
+      texts="ct",
+      categories=(),
+      exact="t",
+      units="t",
+    )
+    return found["t"].values
+
+  expected = [5, 1.5, np.nan, np.nan, 7, -20]
+  np.testing.assert_array_equal(values(path), expected)
+  path = write(rows_of(['"$ 1.234,5"', "$7", "low"]))
+  found = values(path, decimal=",", thousands=".", missing=["low"])
+  np.testing.assert_array_equal(found, [1234.5, 7, np.nan])
+  for column, message in (
+    (["5 g", "high"], "'high' is no number. .*missing=t=high"),
+    (["5 g", "3 kg"], "'3 kg' has another unit than others, 'g'|'5 g' has"),
+    (["1e99 g"], "infinite, or too large"),
+  ):
+    with pytest.raises(tasks.DataError, match=f"column 't', line .*{message}"):
+      values(write(rows_of(column)))
 
 
 def test_a_place_is_named(write):
@@ -378,6 +455,9 @@ def test_a_damaged_parquet_file(frame, write):
     with pytest.raises(tasks.DataError, match=r"rows.csv: is damaged: ") as e:
       read(write(content), frame.columns, (), ())
     assert "\n" not in str(e.value)
+  frame.to_parquet(path)
+  with pytest.raises(tasks.DataError, match="are for CSV files"):
+    reading.opened(path, csv_file.Format(missing=["-9"]))
   frame.iloc[:0].to_parquet(path)
   with pytest.raises(tasks.DataError, match="has no rows"):
     reading.opened(path)

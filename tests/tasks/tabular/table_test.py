@@ -265,6 +265,35 @@ def test_a_csv_file_of_another_encoding_with_other_numbers(path):
     assert 1000 < found.typical["gr\u00f6\u00dfe"] < 1040
 
 
+def test_units_and_missing_texts_of_columns(path):
+  change(path, "dose, daily", [f"{k} mg" for k in range(39)] + ["none given"])
+  with pytest.raises(tasks.DataError, match='units="dose, daily" for numbers'):
+    load(path)
+  name = '"dose, daily"'
+  missing = '"dose, daily=none given",age=20'
+  task = load(path, units=name, missing=missing)
+  assert task.preprocessing.columns["dose, daily"] == "number"
+  # Of 20 to 59, no other age is missing; of the doses, 20 is none.
+  raw = [half.raw(k)[0] for half in (task.train, task.test) for k in range(3)]
+  assert np.isnan(np.concatenate([r["dose, daily"] for r in raw])).sum() == 1
+  assert np.isnan(np.concatenate([r["age"] for r in raw])).sum() == 5 + 1
+  assert load(path, categories=name).preprocessing.columns == {
+    **task.preprocessing.columns,
+    "dose, daily": "text",
+  }
+  with pytest.raises(tasks.DataError, match=r"'ag' \(missing; did you mean"):
+    load(path, categories=name, missing="ag=20")
+
+
+def test_a_label_with_a_unit(path):
+  change(path, "ill", [f"{k // 2} %" for k in range(40)])
+  with pytest.raises(tasks.DataError, match="Give units=ill for numbers"):
+    load(path)
+  task = load(path, units="ill", kind="number")
+  assert task.num_classes is None
+  assert load(path, kind="classes").num_classes == 20
+
+
 def test_codes_are_categories(path):
   change(path, "ward", [str(k % 4) for k in range(40)])
   assert load(path).preprocessing.columns["ward"] == "number"
