@@ -1,7 +1,7 @@
 """Semi-VRed: Lemma 3 and Example 1.
 
-Malekmohammadi, Shaloudegi, Hu, Yu, "Towards Fair Federated Learning by
-(Semi-)Variance Reduction", Section 4.3.2.
+Malekmohammadi, Yu, "Semi-Variance Reduction for Fair Federated Learning"
+(arXiv 2406.16193), Section 4.3.2.
 """
 
 import functools

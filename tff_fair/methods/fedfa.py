@@ -1,7 +1,7 @@
 """FedFA: weights by accuracy and by participation.
 
-Huang, Li, Wang, Du, Zhang, Yang, "Fairness and Accuracy in Federated Learning"
-(2020), with SGD with momentum at the clients and at the server.
+Huang, Li, Wang, Du, Zhang, "Fairness and Accuracy in Federated Learning" (arXiv
+2012.10069), with SGD with momentum at the clients and at the server.
 
   A_k = -log2(a_k / sum a),  F_k = -log2(1 - s_k / sum s)
   each normalized to sum 1 over the cohort (uniform where its sum is 0)

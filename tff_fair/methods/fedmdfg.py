@@ -1,7 +1,7 @@
 """FedMDFG: a common descent direction, guided towards equal losses.
 
-Pan, Wang, Wu, Wang, "FedMDFG: Federated Learning with Multi-Gradient Descent
-and Fair Guidance" (AAAI 2023).
+Pan, Wang, Li, Wang, Tang, Zhao, "FedMDFG: Federated Learning with
+Multi-Gradient Descent and Fair Guidance" (AAAI 2023).
 
   g_k = mu Delta_k / ||Delta_k||,  mu = mean ||Delta_k||
   l = f / ||f||,  e = (1, ..., 1) / sqrt(m)

@@ -1,8 +1,8 @@
 """VRed and Semi-VRed: the mean loss plus its variance, or semi-variance.
 
-Malekmohammadi, Shaloudegi, Hu, Yu, "Towards Fair Federated Learning by
-(Semi-)Variance Reduction", Algorithm 1, Lemmas 1 and 2 (Eqs. 8 and 12), here
-with client weights p_k.
+Malekmohammadi, Yu, "Semi-Variance Reduction for Fair Federated Learning"
+(arXiv 2406.16193), Algorithm 1, Lemmas 1 and 2 (Eqs. 8 and 12), here with
+client weights p_k.
 
   f_bar = sum_k p_k f_k
   a_k = f_k - f_bar  (VRed),  [f_k - f_bar]_+  (Semi-VRed)
