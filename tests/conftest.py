@@ -54,7 +54,6 @@ TIERS = {
   "runtime/compilation_cache/programs_test.py": "program",
   "runtime/allocator_test.py": "pure",
   "runtime/parts/rounds_test.py": "pure",
-  "runtime/process_status_test.py": "pure",
   "runtime/program_end_test.py": "program",
   "tasks/conversions/*": "pure",
   "tasks/cuts/*": "pure",

@@ -64,7 +64,7 @@ LAYERS = {
   "tff_fair.runtime.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
     ("tff_fair.runtime.phases", "tff_fair.rooms", "tff_fair.version"),
-    (*TFF, "grpc", "distributed"),
+    (*TFF, "grpc", "distributed", "psutil"),
   ),
   "tff_fair.runtime.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),

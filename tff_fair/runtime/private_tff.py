@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Generator, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Hashable, Iterator
+from typing import Any, TypeVar
 
 import tensorflow_federated as tff
 
@@ -38,6 +38,7 @@ __all__ = [
   "check",
   "executor_pb2",
   "fetch",
+  "kept_with",
   "new_request",
   "optimize_without_inputs",
   "pair",
@@ -47,6 +48,10 @@ __all__ = [
   "trace_for_listeners",
 ]
 
+T = TypeVar("T")
+
+# An attribute that the runtime gives to a computation.
+_KEPT = "kept_by_tff_fair"
 # Attributes that the runtime reads, calls or overrides.
 _OF_EXECUTORS = (
   "_check_has_executor_id",
@@ -126,6 +131,25 @@ def _has_field(message: Any, path: str) -> bool:
       return False
     message = message.fields_by_name[name].message_type
   return True
+
+
+def kept_with(
+  comp: tff.Computation, key: Hashable, build: Callable[[], T]
+) -> T:
+  """Returns what is built once for a computation, and lives as long as it.
+
+  TFF hashes a computation by all of its content, so that a dictionary with
+  computations as keys would be slow.
+
+  Args:
+    comp: The computation. What is built may refer to it.
+    key: Names what is built.
+    build: Builds it, at the first call with this key.
+  """
+  kept: dict[Hashable, T] = vars(comp).setdefault(_KEPT, {})
+  if key not in kept:
+    kept[key] = build()
+  return kept[key]
 
 
 def streams_structs(executor: tff.framework.RemoteExecutor) -> bool:

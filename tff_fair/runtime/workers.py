@@ -18,10 +18,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Callable, Mapping
+from typing import Literal, Self, TypeVar
 
-from tff_fair.runtime import process_status, worker_log
+import psutil
+
+from tff_fair.runtime import worker_log
+
+T = TypeVar("T")
 
 # A round allocates and frees the same large tensors over and over. By default
 # glibc returns their memory to the kernel at once, and every reuse pays its
@@ -115,19 +119,26 @@ class Worker:
 
   def memory_bytes(self) -> int:
     """Returns the memory that it takes; 0 after its end."""
-    return process_status.memory_bytes(self.pid)
+    return self._found(lambda process: process.memory_info().rss)
 
   def num_threads(self) -> int:
     """Returns the number of its threads; 0 after its end."""
-    return process_status.num_threads(self.pid)
+    return self._found(psutil.Process.num_threads)
 
   def num_sockets(self) -> int:
-    """Returns the number of its open sockets; 0 after its end."""
-    return process_status.num_sockets(self.pid)
+    """Returns the number of its bound sockets; 0 after its end."""
+    return self._found(lambda process: len(process.net_connections("all")))
 
   def cpu_seconds(self) -> float:
     """Returns the processor time that it has used; 0 after its end."""
-    return process_status.cpu_seconds(self.pid)
+    return self._found(lambda process: sum(process.cpu_times()[:2]))
+
+  def _found(self, measure: Callable[[psutil.Process], T]) -> T | Literal[0]:
+    """Returns what the system says of the process; 0 after its end."""
+    try:
+      return measure(psutil.Process(self.pid)) if self.is_running else 0
+    except psutil.NoSuchProcess:
+      return 0
 
   def check_running(self, *, patience: float = 0.0) -> None:
     """Raises a `RuntimeError` that says how, if the process has ended.

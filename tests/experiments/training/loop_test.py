@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
+from tests.experiments.training import rounds_test
 from tff_fair.experiments import interruption
 from tff_fair.experiments.training import loop as training_loop
 from tff_fair.experiments.training import rounds, sampling, selection
@@ -102,10 +103,11 @@ class Run:
 
     training_loop.train(
       rounds.Rounds(
-        process or Process(),
+        process=process or Process(),
         sample=sampling.Sampler(COHORTS, np.ones(NUM_CLIENTS)),
         train_data=lambda client_ids: [k + 0.1 for k in client_ids],
         costs=lambda state, cohort: {"paid": state.weights + len(cohort)},
+        **rounds_test.UNWATCHED,
       ),
       self.schedule,
       evaluate=evaluate or default_evaluate,

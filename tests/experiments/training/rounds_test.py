@@ -7,6 +7,12 @@ import pytest
 
 from tff_fair.experiments.training import rounds, sampling
 
+UNWATCHED = {
+  "prepare": lambda _: None,
+  "watch": lambda *_: contextlib.nullcontext(),
+  "tell": lambda _: None,
+}
+
 
 class Output(NamedTuple):
   state: float
@@ -32,12 +38,12 @@ class Process:
 
 def run(aggregator=(), losses=None, **watching):
   training = rounds.Rounds(
-    Process(dict(aggregator)),
+    process=Process(dict(aggregator)),
     sample=lambda round_num: sampling.Cohort([1, 3, 4, round_num], [1, 3, 4]),
     train_data=lambda client_ids: [10.0**k for k in client_ids],
     costs=lambda state, cohort: {"paid": state * len(cohort.drawn)},
     losses=losses,
-    **watching,
+    **{**UNWATCHED, **watching},
   )
   return training.run(training.initial_state(), 8)
 

@@ -18,7 +18,7 @@ import submitit
 
 from tff_fair import typed_values
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.sweeps import processes, remote, slurm_queue
+from tff_fair.experiments.sweeps import private_submitit, processes, remote
 from tff_fair.experiments.sweeps.executors import option_error
 from tff_fair.experiments.sweeps.jobs import LOST, Job
 
@@ -71,7 +71,7 @@ class SubmititJobs:
     self._options = dict(options)
     self._jobs = jobs
     self._executor: submitit.AutoExecutor | None = None
-    self._queue = slurm_queue.Watcher()
+    self._queue = private_submitit.Watcher()
     self._last_question = 0.0
 
   def __str__(self) -> str:
@@ -135,8 +135,7 @@ class SubmititJobs:
         f"{_last_words(str(error))}; if it limits the number of jobs, give a "
         "smaller number of jobs."
       ) from error
-    if isinstance(submitted, submitit.SlurmJob):
-      submitted.watcher = self._queue
+    private_submitit.watch(submitted, self._queue)
     return _SubmittedRun(job, submitted, self)
 
   def may_ask(self) -> bool:
@@ -251,8 +250,7 @@ class _SubmittedRun:
   def _noted(self, reason: str) -> int:
     self._note(reason)
     # Raised as the time of the job ran out.
-    is_cut_off = submitit.core.utils.UncompletedJobError.__name__ in reason
-    return LOST if is_cut_off else _FAILED
+    return LOST if private_submitit.CUT_OFF in reason else _FAILED
 
   def _note(self, text: str) -> None:
     with self._job.log.open("a", encoding="utf-8") as file:

@@ -151,7 +151,7 @@ def _rounds(
       plan.process, plan.next_of_own, spec.clients_per_part
     )
   return rounds.Rounds(
-    process,
+    process=process,
     sample=sample,
     train_data=train_data,
     costs=plan.costs,

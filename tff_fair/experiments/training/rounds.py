@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -31,21 +32,6 @@ class Watch(Protocol):
     self, name: str, num_clients: int, passes: int = 1
   ) -> contextlib.AbstractContextManager[None]:
     """See `tff_fair.experiments.progress.Follower.watch`."""
-
-
-def _unwatched(
-  name: str, num_clients: int, passes: int = 1
-) -> contextlib.AbstractContextManager[None]:
-  del name, num_clients, passes
-  return contextlib.nullcontext()
-
-
-def _prepare_nothing(round_num: int) -> None:
-  del round_num
-
-
-def _untold(text: str) -> None:
-  del text
 
 
 class Process(Protocol):
@@ -87,57 +73,43 @@ class Round(NamedTuple):
   clients: Mapping[str, np.ndarray]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Rounds:
-  """Runs rounds, each known by its number and the state before it alone."""
+  """Runs rounds, each known by its number and the state before it alone.
 
-  def __init__(
-    self,
-    process: Process,
-    *,
-    sample: Callable[[int], sampling.Cohort],
-    train_data: Callable[[Sequence[int]], list[tf.data.Dataset]],
-    costs: Callable[[State, sampling.Cohort], Mapping[str, int]],
-    losses: Callable[[State, Sequence[int]], np.ndarray] | None = None,
-    prepare: Callable[[int], None] = _prepare_nothing,
-    watch: Watch = _unwatched,
-    num_examples: np.ndarray | None = None,
-    tell: Callable[[str], None] = _untold,
-    initial_weights: tff.learning.models.ModelWeights | None = None,
-  ) -> None:
-    """Takes the parts of a round.
+  Attributes:
+    process: The learning process.
+    sample: Returns the cohort of a round by its number.
+    train_data: Returns the data of clients by id, as the process takes them.
+    costs: Returns what a round costs its clients, from the state before it.
+    prepare: Begins to load the data of a round, by its number. It is asked for
+      the round after the one that computes.
+    watch: Surrounds the clients' work.
+    tell: Takes a few words about a round in which most did not count.
+    losses: Returns the losses of the global model of a state over the training
+      data of clients. If given, it is asked before and after each round, and
+      the share of clients whose loss did not rise is reported.
+    num_examples: int[K], training examples of each client, if known.
+    initial_weights: The model to begin with; by default the process's own.
+  """
 
-    Args:
-      process: The learning process.
-      sample: Returns the cohort of a round by its number.
-      train_data: Returns the data of clients by id, as the process takes them.
-      costs: Returns what a round costs its clients, from the state before it.
-      losses: Returns the losses of the global model of a state over the
-        training data of clients. If given, it is asked before and after each
-        round, and the share of clients whose loss did not rise is reported.
-      prepare: Begins to load the data of a round, by its number. It is asked
-        for the round after the one that computes.
-      watch: Surrounds the clients' work.
-      num_examples: int[K], training examples of each client, if known.
-      tell: Takes a few words about a round in which most did not count.
-      initial_weights: The model to begin with; by default the process's own.
-    """
-    self._process = process
-    self._sample = sample
-    self._train_data = train_data
-    self._costs = costs
-    self._losses = losses
-    self._prepare = prepare
-    self._watch = watch
-    self._num_examples = num_examples
-    self._tell = tell
-    self._initial_weights = initial_weights
+  process: Process
+  sample: Callable[[int], sampling.Cohort]
+  train_data: Callable[[Sequence[int]], list[tf.data.Dataset]]
+  costs: Callable[[State, sampling.Cohort], Mapping[str, int]]
+  prepare: Callable[[int], None]
+  watch: Watch
+  tell: Callable[[str], None]
+  losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
+  num_examples: np.ndarray | None = None
+  initial_weights: tff.learning.models.ModelWeights | None = None
 
   def initial_state(self) -> State:
     """Returns the state before the first round."""
-    state = self._process.initialize()
-    if self._initial_weights is None:
+    state = self.process.initialize()
+    if self.initial_weights is None:
       return state
-    return self._process.set_model_weights(state, self._initial_weights)
+    return self.process.set_model_weights(state, self.initial_weights)
 
   def run(self, state: State, round_num: int) -> Round:
     """Runs a round.
@@ -146,37 +118,37 @@ class Rounds:
       state: The state before it.
       round_num: Its number, from 1.
     """
-    cohort = self._sample(round_num)
+    cohort = self.sample(round_num)
     client_ids = cohort.reporting
     name, number = f"round {round_num}", len(client_ids)
     start = time.perf_counter()
-    train_data = self._train_data(client_ids)
-    self._prepare(round_num + 1)
-    with self._watch(name, number):
-      output = self._process.next(state, train_data)
+    train_data = self.train_data(client_ids)
+    self.prepare(round_num + 1)
+    with self.watch(name, number):
+      output = self.process.next(state, train_data)
     seconds = time.perf_counter() - start
     metrics, of_clients = _without_clients(output.metrics)
     excluded = exclusion.reasons(
-      client_ids, of_clients.get(_COEFFICIENTS), self._num_examples
+      client_ids, of_clients.get(_COEFFICIENTS), self.num_examples
     )
     told = exclusion.describe_most(
       excluded, name
     ) or exclusion.describe_most_of_sums(metrics.get(_AGGREGATOR, {}), name)
     if told is not None:
-      self._tell(told)
+      self.tell(told)
     before = after = np.full(number, None)
-    if self._losses is not None:
-      with self._watch(f"losses before {name}", number):
-        before = self._losses(state, client_ids)
-      with self._watch(f"losses after {name}", number):
-        after = self._losses(output.state, client_ids)
+    if self.losses is not None:
+      with self.watch(f"losses before {name}", number):
+        before = self.losses(state, client_ids)
+      with self.watch(f"losses after {name}", number):
+        after = self.losses(output.state, client_ids)
       # A loss that is not a number has not been kept from rising.
       metrics = {**metrics, "improved_share": float(np.mean(after <= before))}
     return Round(
       output.state,
       metrics,
       seconds,
-      self._costs(state, cohort),
+      self.costs(state, cohort),
       {
         "client_id": np.array(client_ids),
         "coefficient": _column(of_clients, _COEFFICIENTS, client_ids),

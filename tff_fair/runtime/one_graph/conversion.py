@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, native
+from tff_fair.runtime import admission, native, private_tff
 from tff_fair.runtime.one_graph import (
   client_values,
   inlining,
@@ -27,9 +27,6 @@ from tff_fair.runtime.one_graph import (
 from tff_fair.runtime.parts import arguments
 
 _Compile: TypeAlias = Callable[[tff.Computation], tff.Computation]
-
-# Of a computation: its graphs, by name.
-_KNOWN = "one_graph_of_tff_fair"
 
 
 class OneGraph(NamedTuple):
@@ -79,27 +76,26 @@ def of(
     return None  # TFF tells of it.
   forms = [clients.form_name for clients in found]
   name = f"one graph: {', '.join(forms)}; {clients_at_a_time} at a time"
-  known = vars(comp).setdefault(_KNOWN, {})
-  if name not in known:
 
-    @functools.cache
-    def build() -> tff.Computation | None:
-      try:
-        return _build(compile_now(comp), forms, clients_at_a_time)
-      except admission.NotAdmittedError as error:
-        admission.log("a computation does not become one graph", error)
-      # TensorFlow refuses graphs by errors of many classes.
-      except Exception as error:
-        warnings.warn(
-          "The worker computes one client after the other, which takes longer: "
-          f"{type(error).__name__}: {error}",
-          RuntimeWarning,
-          stacklevel=2,
-        )
-      return None
+  def build() -> tff.Computation | None:
+    try:
+      return _build(compile_now(comp), forms, clients_at_a_time)
+    except admission.NotAdmittedError as error:
+      admission.log("a computation does not become one graph", error)
+    # TensorFlow refuses graphs by errors of many classes.
+    except Exception as error:
+      warnings.warn(
+        "The worker computes one client after the other, which takes longer: "
+        f"{type(error).__name__}: {error}",
+        RuntimeWarning,
+        stacklevel=2,
+      )
+    return None
 
-    known[name] = _kept(comp, name, build)
-  return None if known[name] is None else OneGraph(known[name], sent)
+  found_graph = private_tff.kept_with(
+    comp, name, lambda: _kept(comp, name, functools.cache(build))
+  )
+  return None if found_graph is None else OneGraph(found_graph, sent)
 
 
 def _kept(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, native, sending, threads
+from tff_fair.runtime import connections, native, private_tff, sending, threads
 from tff_fair.runtime.one_graph import conversion
 from tff_fair.runtime.parts import arguments
 
@@ -27,11 +27,6 @@ from tff_fair.runtime.parts import arguments
 _MOST_BYTES_BESIDE_OTHERS = 32 * 2**20
 
 _NO_LIMIT = 1024
-
-
-# Of a computation: by how it is compiled, what it is compiled to. TFF hashes a
-# computation by all of its content, so that a dictionary of such is slow.
-_COMPILED = "compiled_for_parts_of_tff_fair"
 
 
 class Calls:
@@ -127,11 +122,9 @@ class Calls:
       raise
 
   def _compile(self, comp: tff.Computation) -> tff.Computation:
-    known = vars(comp).setdefault(_COMPILED, {})
-    if self._compile_now not in known:
-      known[self._compile_now] = self._compile_now(comp)
-    found: tff.Computation = known[self._compile_now]
-    return found
+    return private_tff.kept_with(
+      comp, ("compiled", self._compile_now), lambda: self._compile_now(comp)
+    )
 
   def _turn(
     self, num_bytes: float

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, native, phases
+from tff_fair.runtime import admission, native, phases, private_tff
 from tff_fair.runtime.one_graph import steps
 from tff_fair.runtime.parts.phase import Phase
 
@@ -144,17 +144,9 @@ class _Cut:
     return Phase(parameter, form, keep)
 
 
-_PHASES = "phases_of_tff_fair"
-
-
 def phases_of(comp: tff.Computation) -> Phases:
   """Returns the phases of a computation; none if it cannot be cut."""
-  # They refer to the computation, so that they live as long as it does.
-  known = vars(comp)
-  if _PHASES not in known:
-    known[_PHASES] = _find(comp)
-  found: Phases = known[_PHASES]
-  return found
+  return private_tff.kept_with(comp, "phases", lambda: _find(comp))
 
 
 def _find(comp: tff.Computation) -> Phases:

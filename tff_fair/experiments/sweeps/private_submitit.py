@@ -1,10 +1,16 @@
-"""The states of Slurm's jobs, asked of its queue.
+"""The one room for what submitit keeps private: states of jobs, and an error.
 
-submitit asks Slurm's accounts (`sacct`), which many clusters do not keep: a job
-that died would seem to go on for ever. Every cluster has a queue.
+submitit asks Slurm's accounts (`sacct`) for the states of jobs, which many
+clusters do not keep: a job that died would seem to go on for ever. Every
+cluster has a queue, so a watcher of ours asks that.
 """
 
+import submitit
+from submitit.core.utils import UncompletedJobError
 from submitit.slurm import slurm
+
+# The text of this error says that the time of a job ran out.
+CUT_OFF = UncompletedJobError.__name__
 
 # Slurm's controller answers all programs of a cluster.
 _SECONDS_BETWEEN_QUESTIONS = 30
@@ -20,6 +26,12 @@ _UNKNOWN = "UNKNOWN"
 _STATE = "State"
 
 
+def watch(job: submitit.Job, watcher: "Watcher") -> None:
+  """Has a watcher tell the states of a job, if it is one of Slurm's."""
+  if isinstance(job, submitit.SlurmJob):
+    job.watcher = watcher
+
+
 class Watcher(slurm.SlurmInfoWatcher):
   """Asks for all jobs of a user at once, and not too often."""
 
@@ -28,7 +40,7 @@ class Watcher(slurm.SlurmInfoWatcher):
     self._job_ids: set[str] = set()
 
   def register_job(self, job_id: str) -> None:
-    """Notes a job that somebody asks for."""
+    """Notes a job, whose state will be asked for."""
     super().register_job(job_id)
     self._job_ids.add(job_id)
 
@@ -36,7 +48,7 @@ class Watcher(slurm.SlurmInfoWatcher):
     return ["squeue", "--me", "--states=all", "--noheader", "--format=%i|%T"]
 
   def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
-    """Returns what the queue tells of each job that somebody asks for."""
+    """Returns the state of each job that is noted."""
     text = string if isinstance(string, str) else string.decode()
     states = dict(line.split("|", 1) for line in text.split())
     return {
