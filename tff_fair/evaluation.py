@@ -57,7 +57,7 @@ def build_client_evaluation(
   def evaluate_client(
     weights: Any, data: tf.data.Dataset
   ) -> evaluation.Evaluation:
-    return _evaluate(model_fn, batch_size, weights, data)
+    return evaluation.evaluate_client(model_fn, batch_size, weights, data)
 
   collect = _build_collect(evaluate_client.type_signature.result)
 
@@ -116,7 +116,7 @@ def build_personal_evaluation(
     personal = tff.learning.models.ModelWeights(
       trainable, weights.non_trainable
     )
-    return _evaluate(model_fn, batch_size, personal, data)
+    return evaluation.evaluate_client(model_fn, batch_size, personal, data)
 
   collect = _build_collect(evaluate_client.type_signature.result)
 
@@ -157,26 +157,6 @@ def _with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
 
 
 _ENDS = phases.Ends(_with_own_rows, phases.last, phases.once)
-
-
-def _evaluate(
-  model_fn: local_model.ModelFn,
-  batch_size: int,
-  weights: Any,
-  data: tf.data.Dataset,
-) -> evaluation.Evaluation:
-  """Evaluates one client, inside a computation."""
-
-  def run(
-    model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
-  ) -> evaluation.Evaluation:
-    model.receive(weights)
-    trainable = local_model.flat(weights.trainable)
-    return evaluation.evaluate(
-      model, trainable, batches.ClientData(data), batch_size
-    )
-
-  return local_model.in_graph(model_fn, run)(weights, data)
 
 
 def _build_collect(row_type: tff.Type) -> tff.Computation:

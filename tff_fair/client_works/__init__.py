@@ -5,6 +5,7 @@ from tff_fair.client_works.keeping import Keeping
 from tff_fair.client_works.keeping_rounds import build_personal_training
 from tff_fair.client_works.method_work import MethodWork
 from tff_fair.client_works.own import build_from_computation
+from tff_fair.client_works.signal_reporting import with_signals
 from tff_fair.client_works.training import build_training
 from tff_fair.client_works.training_phases import TrainingPhases
 from tff_fair.client_works.training_settings import (
@@ -28,6 +29,7 @@ __all__ = [
   "losses_of",
   "num_epochs",
   "num_trained_examples",
+  "with_signals",
 ]
 
 

@@ -92,7 +92,7 @@ class ClientRound:
         client_id=trained.client_id,
         num_examples=tf.cast(trained.num_examples, tf.float32),
         loss=loss,
-        accuracy=_without_nan(accuracy),
+        accuracy=tallies.or_zero(accuracy),
         learning_rate=_learning_rate(trained.hparams),
         effective_steps=trained.measures.probe.effective_steps,
         gradient_norm=gradient_norm,
@@ -114,7 +114,7 @@ class ClientRound:
       client_id=before.client_id,
       num_examples=tf.cast(before.num_examples, tf.float32),
       loss=before.loss,
-      accuracy=_without_nan(before.accuracy),
+      accuracy=tallies.or_zero(before.accuracy),
       learning_rate=_learning_rate(self.hparams(state)),
       effective_steps=tf.zeros([]),
       gradient_norm=gradient_norm,
@@ -292,8 +292,3 @@ def _learning_rate(hparams: Hparams) -> tf.Tensor:
   """Returns eta, float32[]; 0 where the optimizer has none."""
   rate = hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0)
   return tf.cast(rate, tf.float32)
-
-
-def _without_nan(accuracy: tf.Tensor) -> tf.Tensor:
-  """Returns a_k; 0 where the model has no notion of accuracy."""
-  return tf.where(tf.math.is_nan(accuracy), 0.0, accuracy)

@@ -1,7 +1,7 @@
 """A model over a client's examples, in inference mode."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -57,6 +57,32 @@ def evaluate(
 
   client_id, tally = _reduce(data, batch_size, tallies.start(model), step)
   return _evaluation(model, client_id, tally)
+
+
+def evaluate_client(
+  model_fn: local_model.ModelFn,
+  batch_size: int,
+  weights: Any,
+  data: tf.data.Dataset,
+) -> Evaluation:
+  """Evaluates a model on a client's data, in a graph of its own.
+
+  Args:
+    model_fn: Function that returns a new `VariableModel`, or a
+      `FunctionalModel`.
+    batch_size: As `evaluate` takes it.
+    weights: The model's, `tff.learning.models.ModelWeights`.
+    data: Elements `(client_id, examples)`.
+  """
+
+  def run(
+    model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
+  ) -> Evaluation:
+    model.receive(weights)
+    trainable = local_model.flat(weights.trainable)
+    return evaluate(model, trainable, batches.ClientData(data), batch_size)
+
+  return local_model.in_graph(model_fn, run)(weights, data)
 
 
 def evaluate_with_gradient(

@@ -82,6 +82,11 @@ def accuracy(model: local_model.LocalModel, tally: Tally) -> tf.Tensor:
   return _mean(tally.hits, tally)
 
 
+def or_zero(accuracy: tf.Tensor) -> tf.Tensor:
+  """Returns a_k as clients report it: 0 where the model has no accuracy."""
+  return tf.where(tf.math.is_nan(accuracy), 0.0, accuracy)
+
+
 def _distance_to_accuracy(name: str) -> tuple[bool, bool]:
   lowered = name.lower()
   return lowered != "accuracy", bool(_AMONG_TOP.search(lowered))

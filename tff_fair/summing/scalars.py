@@ -121,7 +121,8 @@ class ScalarReader:
         f"{type(rule).__name__} needs the signals {', '.join(needed)} as the "
         f"update's weight, but {', '.join(missing)} cannot be read from "
         f"{weight_type}. Pass tff_fair.ClientSignals, as the processes of "
-        "tff_fair.algorithms do."
+        "tff_fair.algorithms do, or wrap client work of TFF's in "
+        "tff_fair.client_works.with_signals."
       )
     return cls(rule, client_weighting, fields, updates_checked)
 

@@ -1,0 +1,313 @@
+"""Tests of client work of TFF's, and of a user's own, that reports signals."""
+
+import collections
+import functools
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tff_fair import aggregators, client_works
+from tff_fair.client_works import batches, model_info
+
+FUNCTIONAL = small_problem.functional_model()
+KERAS = small_problem.keras_model
+INFO = model_info.describe(FUNCTIONAL)
+EXAMPLES = tff.SequenceType(tff.types.tensorflow_to_type(INFO.batch_spec))
+BY_EXAMPLES = tff.learning.ClientWeighting.NUM_EXAMPLES
+IDS = small_problem.CLIENT_IDS[:4]
+SGD = small_problem.optimizer()
+MU = 0.2
+MOMENTUM = 0.9
+
+
+def module_of(build):
+  """TFF has no public name for the client works of FedProx and Mime."""
+  return inspect.getmodule(build)
+
+
+def fedavg(weighting=BY_EXAMPLES):
+  return tff.learning.templates.build_model_delta_client_work(
+    KERAS, SGD, weighting
+  )
+
+
+def functional_fedavg():
+  return tff.learning.templates.build_functional_model_delta_client_work(
+    model=FUNCTIONAL, optimizer=SGD, client_weighting=BY_EXAMPLES
+  )
+
+
+def fedprox():
+  stock = module_of(tff.learning.algorithms.build_weighted_fed_prox)
+  return stock.proximal_client_work.build_model_delta_client_work(
+    KERAS,
+    SGD,
+    BY_EXAMPLES,
+    delta_l2_regularizer=MU,
+    loop_implementation=tff.learning.LoopImplementation.DATASET_REDUCE,
+  )
+
+
+def mime():
+  stock = module_of(tff.learning.algorithms.build_weighted_mime_lite)
+  return stock._build_mime_lite_functional_client_work(
+    FUNCTIONAL,
+    tff.learning.optimizers.build_sgdm(
+      small_problem.LEARNING_RATE, momentum=MOMENTUM
+    ),
+    BY_EXAMPLES,
+    tff.aggregators.MeanFactory(),
+  )
+
+
+def own(data_type):
+  """A step along the mean of the features, in every entry."""
+
+  @tff.tensorflow.computation(INFO.weights_type, data_type)
+  def work(weights, data):
+    if data_type != EXAMPLES:
+      data = data.map(lambda _, examples: examples)
+    x, y = data.get_single_element()
+    step = tf.reduce_mean(x)
+    return tff.learning.templates.ClientResult(
+      tf.nest.map_structure(
+        lambda w: tf.fill(w.shape, step), weights.trainable
+      ),
+      tf.shape(y)[0],
+    )
+
+  return client_works.build_from_computation(work)
+
+
+WORKS: dict[str, Any] = {
+  "fedavg": (fedavg, KERAS),
+  "functional_fedavg": (functional_fedavg, FUNCTIONAL),
+  "fedprox": (fedprox, KERAS),
+  "mime": (mime, FUNCTIONAL),
+  "own": (functools.partial(own, EXAMPLES), FUNCTIONAL),
+  "own_with_id": (
+    functools.partial(own, batches.data_type(INFO.batch_spec)),
+    FUNCTIONAL,
+  ),
+}
+# The factory beside each, and the rule in NumPy.
+RULES: dict[str, Any] = {
+  "fedavg": (aggregators.TermFactory(t=2.0), {"t": 2.0}),
+  "functional_fedavg": (aggregators.AdaFedFactory(gamma=2.0), {"gamma": 2.0}),
+  "fedprox": (aggregators.QFedAvgFactory(q=1.0), {"q": 1.0}),
+  "mime": (aggregators.SemiVRedFactory(beta=0.3), {"beta": 0.3}),
+  "own": (aggregators.GiFairFactory(), {}),
+  "own_with_id": (aggregators.VRedFactory(beta=0.3), {"beta": 0.3}),
+}
+NUMPY: dict[str, Any] = {
+  "fedavg": reference.term,
+  "functional_fedavg": reference.adafed,
+  "fedprox": reference.qfedavg,
+  "mime": reference.semi_vred,
+  "own": reference.gifair,
+  "own_with_id": reference.vred,
+}
+
+
+def process_of(work, model, factory):
+  """Composes of TFF's parts, as its builders do, but for work and factory."""
+  result = work.next.type_signature.result.result.member
+  weights_type = model_info.describe(model).weights_type
+  return tff.learning.templates.compose_learning_process(
+    model_info.describe(model).initial_weights,
+    tff.learning.templates.build_broadcast_process(weights_type),
+    work,
+    factory.create(result.update, result.update_weight),
+    tff.learning.templates.build_apply_optimizer_finalizer(
+      tff.learning.optimizers.build_sgdm(1.0), weights_type
+    ),
+  )
+
+
+class NumpyClients:
+  """What each client work does, in float64."""
+
+  def __init__(self):
+    self.momentum = 0.0  # Mime's, which the server keeps.
+
+  def round(self, name, theta):
+    run = {
+      "mime": self._mime,
+      "fedprox": self._fedprox,
+      "own": self._own,
+      "own_with_id": self._own,
+    }.get(name, reference.run_client)
+    return [run(theta, k) for k in IDS]
+
+  def end_round(self, theta):
+    arrays = [small_problem.client_arrays()[k] for k in IDS]
+    gradients = [reference.loss_and_gradient(theta, *a)[1] for a in arrays]
+    sizes = [len(y) for _, y in arrays]
+    self.momentum = MOMENTUM * self.momentum + np.average(
+      gradients, axis=0, weights=sizes
+    )
+
+  def _fedprox(self, theta, k):
+    # TFF 0.87 has the wrong sign.
+    return reference.run_client(theta, k, mu=-MU)
+
+  def _mime(self, theta, k):
+    x, y = small_problem.client_arrays()[k]
+    client = reference.run_client(theta, k)
+    w = theta.copy()
+    for start in range(0, len(y), small_problem.BATCH_SIZE):
+      batch = slice(start, start + small_problem.BATCH_SIZE)
+      _, g = reference.loss_and_gradient(w, x[batch], y[batch])
+      w = w - small_problem.LEARNING_RATE * (MOMENTUM * self.momentum + g)
+    client.update = theta - w
+    return client
+
+  def _own(self, theta, k):
+    client = reference.run_client(theta, k)
+    x, _ = small_problem.client_arrays()[k]
+    client.update = np.full_like(theta, np.float64(x).mean())
+    return client
+
+
+def data_of(name):
+  whole = name.startswith("own")
+  return [
+    small_problem.whole(k) if whole else small_problem.batched(k) for k in IDS
+  ]
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_two_rounds_of_a_composed_process_are_those_of_numpy(name):
+  build, model = WORKS[name]
+  factory, hparams = RULES[name]
+  # FedProx's is no hyperparameter of its client work.
+  rate = small_problem.LEARNING_RATE if name == "fedprox" else None
+  work = client_works.with_signals(build(), model, learning_rate=rate)
+  process = process_of(work, model, factory)
+  state = process.initialize()
+  theta = reference.initial_theta()
+  numpy_clients = NumpyClients()
+  for _ in range(2):
+    state, metrics = process.next(state, data_of(name))
+    clients = numpy_clients.round(name, theta)
+    numpy_clients.end_round(theta)
+    theta = theta - NUMPY[name](clients, **hparams)
+    np.testing.assert_allclose(
+      small_problem.flat_weights(state), theta, rtol=0, atol=4e-6
+    )
+    in_order = sorted(clients, key=lambda client: client.client_id)
+    found = metrics["aggregator"]
+    np.testing.assert_array_equal(found["client_ids"], sorted(IDS))
+    np.testing.assert_allclose(
+      found["client_losses"], [c.loss for c in in_order], rtol=1e-6
+    )
+
+
+def results(work, data):
+  weights = [INFO.initial_weights()] * len(data)
+  return work.next(work.initialize(), weights, data).result
+
+
+def test_clients_report_the_received_model_and_their_own_weight():
+  stock = fedavg(tff.learning.ClientWeighting.UNIFORM)
+  found = results(
+    client_works.with_signals(stock, KERAS),
+    [*data_of("fedavg"), small_problem.batched(31).take(0)],
+  )
+  for result, k in zip(found[:-1], IDS, strict=True):
+    client = reference.run_client(reference.initial_theta(), k)
+    signals = result.update_weight
+    assert [*signals] == [
+      *("client_id", "num_examples", "loss", "accuracy", "learning_rate")
+    ]
+    assert (signals["client_id"], signals["num_examples"]) == (k, 1)
+    np.testing.assert_allclose(
+      [signals["loss"], signals["accuracy"], signals["learning_rate"]],
+      [client.loss, client.accuracy, small_problem.LEARNING_RATE],
+      rtol=1e-6,
+    )
+  assert found[-1].update_weight["client_id"] == 0
+
+
+def test_a_client_that_stock_weighs_zero_is_left_out():
+  work = client_works.with_signals(functional_fedavg(), FUNCTIONAL)
+  process = process_of(work, FUNCTIONAL, aggregators.TermFactory())
+  x, y = small_problem.client_arrays()[31]
+  broken = small_problem.whole(31, (np.full_like(x, np.nan), y))
+  output = process.next(
+    process.initialize(), [broken, *data_of("functional_fedavg")]
+  )
+  found = output.metrics["aggregator"]
+  assert (found["num_clients"], found["num_clients_excluded"]) == (len(IDS), 1)
+
+
+def test_state_and_hyperparameters_are_those_of_the_work():
+  stock = fedavg()
+  work = client_works.with_signals(stock, KERAS)
+  assert work.initialize() == stock.initialize()
+  state = work.set_hparams(
+    work.initialize(), collections.OrderedDict(learning_rate=0.5)
+  )
+  assert work.get_hparams(state)["learning_rate"] == 0.5
+
+
+def test_a_signal_that_no_work_tells_is_named():
+  work = client_works.with_signals(mime(), FUNCTIONAL)
+  for factory, signal in (
+    (aggregators.FedNovaFactory(), "effective_steps"),
+    (aggregators.QFedAvgFactory(), "learning_rate"),
+  ):
+    with pytest.raises(TypeError, match=f"{signal} cannot be read"):
+      process_of(work, FUNCTIONAL, factory)
+
+
+def weighted_by(weight):
+  @tff.tensorflow.computation(INFO.weights_type, EXAMPLES)
+  def work(weights, data):
+    del data
+    return tff.learning.templates.ClientResult(weights.trainable, weight)
+
+  return client_works.build_from_computation(work)
+
+
+def of_other_weights():
+  @tff.tensorflow.computation(np.float32, EXAMPLES)
+  def work(weights, data):
+    del data
+    return tff.learning.templates.ClientResult(weights, 1.0)
+
+  return client_works.build_from_computation(work)
+
+
+def of_other_data():
+  @tff.tensorflow.computation(INFO.weights_type, tff.SequenceType(np.float32))
+  def work(weights, data):
+    del data
+    return tff.learning.templates.ClientResult(weights.trainable, 1.0)
+
+  return client_works.build_from_computation(work)
+
+
+def test_a_learning_rate_is_positive():
+  with pytest.raises(ValueError, match="learning_rate"):
+    client_works.with_signals(fedavg(), KERAS, learning_rate=0.0)
+
+
+@pytest.mark.parametrize(
+  ("build", "named"),
+  [
+    (lambda: FUNCTIONAL, "ClientWorkProcess, found FunctionalModel"),
+    (of_other_weights, "take the weights of .* found float32"),
+    (of_other_data, r"take the examples of .* found float32\*"),
+    (lambda: weighted_by(np.ones(2)), r"a scalar, .* found float64\[2\]"),
+    (lambda: weighted_by({"loss": 1.0}), "a scalar, .* found <loss=float32>"),
+  ],
+)
+def test_work_that_does_not_fit_is_refused(build, named):
+  with pytest.raises(TypeError, match=named):
+    client_works.with_signals(build(), FUNCTIONAL)

@@ -1,0 +1,184 @@
+"""Client work of others, TensorFlow Federated's say, that reports signals.
+
+Stock client work reports a number of examples alone. Fair rules read losses.
+"""
+
+import collections
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import checks
+from tff_fair.client_works import (
+  batches,
+  evaluation,
+  local_model,
+  model_info,
+  tally,
+)
+
+_LEARNING_RATE = tff.learning.optimizers.LEARNING_RATE_KEY
+
+
+def with_signals(
+  client_work: tff.learning.templates.ClientWorkProcess,
+  model_fn: local_model.ModelFn,
+  *,
+  learning_rate: float | None = None,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Has client work report the signals that fair rules read.
+
+      work = tff.learning.templates.build_model_delta_client_work(
+        model_fn, optimizer, tff.learning.ClientWeighting.NUM_EXAMPLES
+      )
+      work = tff_fair.client_works.with_signals(work, model_fn)
+
+  Before a client does the work, it evaluates the model that it has received on
+  its examples, in inference mode, as `tff_fair.evaluation` does.
+
+  Args:
+    client_work: From the model's weights and a client's examples to an update,
+      the initial minus the trained weights, and its weight, a scalar: that of
+      TFF's FedAvg, FedProx or Mime, or a user's own.
+    model_fn: The model of the client work: a function that returns a new
+      `tff.learning.models.VariableModel`, or a
+      `tff.learning.models.FunctionalModel`.
+    learning_rate: eta, that of the client optimizer; `None` takes it from the
+      hyperparameters of `client_work`, if they have it.
+
+  Returns:
+    A process with the state, the hyperparameters, the updates and the
+    measurements of `client_work`. A client's data is that of
+    `tff_fair.client_dataset`, whose examples `client_work` takes; where it
+    takes the id, too, it gets both. `update_weight` has the fields of
+    `tff_fair.ClientSignals` that can be known of any work:
+
+    * `client_id`, of the data; 0 without examples;
+    * `num_examples`, the weight of `client_work`: TFF's is the number of
+      examples, 1 with `UNIFORM`, 0 for an update that is not finite;
+    * `loss` and `accuracy` of the received model, the latter 0 where the model
+      has none;
+    * `learning_rate`, if it is given or a hyperparameter of `client_work`.
+
+  Raises:
+    TypeError: If `client_work` is no such process, or takes the weights or the
+      data of another model.
+    OptionError: If `learning_rate` is not above 0; a `ValueError`.
+  """
+  if learning_rate is not None:
+    checks.check_number(
+      "learning_rate", learning_rate, minimum=0, exclude_minimum=True
+    )
+  info = model_info.describe(model_fn)
+  id_data_type = batches.data_type(info.batch_spec)
+  _check(client_work, info.weights_type, id_data_type)
+  state_type, weights_type, data_type = (
+    client_work.next.type_signature.parameter
+  )
+  takes_id = data_type.member == id_data_type
+
+  @tff.tensorflow.computation(info.weights_type, id_data_type)
+  def evaluate(weights: Any, data: tf.data.Dataset) -> evaluation.Evaluation:
+    return evaluation.evaluate_client(
+      model_fn, evaluation.EVALUATION_BATCH_SIZE, weights, data
+    )
+
+  @tff.tensorflow.computation(id_data_type)
+  def without_id(data: tf.data.Dataset) -> tf.data.Dataset:
+    return data.map(lambda _, examples: examples)
+
+  hparams_type = client_work.get_hparams.type_signature.result
+  knows_rate = _LEARNING_RATE in dict(tff.structure.iter_elements(hparams_type))
+
+  @tff.tensorflow.computation(
+    hparams_type,
+    evaluate.type_signature.result,
+    client_work.next.type_signature.result.result.member,
+  )
+  def report(
+    hparams: Any,
+    before: evaluation.Evaluation,
+    result: tff.learning.templates.ClientResult,
+  ) -> tff.learning.templates.ClientResult:
+    signals = collections.OrderedDict(
+      client_id=before.client_id,
+      num_examples=tf.cast(result.update_weight, tf.float32),
+      loss=before.loss,
+      accuracy=tally.or_zero(before.accuracy),
+    )
+    if learning_rate is not None:
+      signals[_LEARNING_RATE] = tf.constant(learning_rate, tf.float32)
+    elif knows_rate:
+      signals[_LEARNING_RATE] = tf.cast(hparams[_LEARNING_RATE], tf.float32)
+    return tff.learning.templates.ClientResult(result.update, signals)
+
+  @tff.federated_computation(
+    state_type, weights_type, tff.FederatedType(id_data_type, tff.CLIENTS)
+  )
+  def next_fn(
+    state: tff.Value, weights: tff.Value, data: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
+    before = tff.federated_map(evaluate, (weights, data))
+    hparams = tff.federated_map(client_work.get_hparams, state)
+    examples = data if takes_id else tff.federated_map(without_id, data)
+    output = client_work.next(state, weights, examples)
+    result = tff.federated_map(
+      report, (tff.federated_broadcast(hparams), before, output.result)
+    )
+    return tff.templates.MeasuredProcessOutput(
+      output.state, result, output.measurements
+    )
+
+  return tff.learning.templates.ClientWorkProcess(
+    client_work.initialize,
+    next_fn,
+    get_hparams_fn=client_work.get_hparams,
+    set_hparams_fn=client_work.set_hparams,
+  )
+
+
+def _check(
+  client_work: tff.learning.templates.ClientWorkProcess,
+  weights_type: tff.Type,
+  id_data_type: tff.SequenceType,
+) -> None:
+  """Checks client work that is to report signals.
+
+  Args:
+    client_work: The work.
+    weights_type: The type of the model's weights.
+    id_data_type: The type of a client's id and examples.
+
+  Raises:
+    TypeError: If it is no such process, or does not go with the model.
+  """
+  if not isinstance(client_work, tff.learning.templates.ClientWorkProcess):
+    raise TypeError(
+      "Expected `client_work` to be a "
+      "tff.learning.templates.ClientWorkProcess, found "
+      f"{type(client_work).__name__}. Build one with "
+      "tff.learning.templates.build_model_delta_client_work, or of your own "
+      "with tff_fair.client_works.build_from_computation."
+    )
+  _, received, data = client_work.next.type_signature.parameter
+  if not received.member.is_equivalent_to(weights_type):
+    raise TypeError(
+      "Expected `client_work` to take the weights of the model of `model_fn`, "
+      f"{weights_type}, found {received.member}. Build both with the same "
+      "model_fn."
+    )
+  examples_type = tff.SequenceType(id_data_type.element[1])
+  if data.member not in (examples_type, id_data_type):
+    raise TypeError(
+      "Expected `client_work` to take the examples of the model of `model_fn`, "
+      f"{examples_type}, or these with the client's id, {id_data_type}, found "
+      f"{data.member}."
+    )
+  weight: Any = client_work.next.type_signature.result.result.member[1]
+  if not isinstance(weight, tff.TensorType) or weight.shape != ():
+    raise TypeError(
+      "Expected the update_weight of `client_work` to be a scalar, the number "
+      f"of examples, found {weight}. Client work that reports signals needs no "
+      "others."
+    )
