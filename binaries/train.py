@@ -33,11 +33,11 @@ def main() -> None:
     return
   output_dir = run_flags.output_dir()
   try:
-    if output_dir is not None:
-      RunFolder(output_dir).check_usable()
     baseline = run_flags.baseline()
     run_flags.take_first_look()
     spec = run_flags.spec()
+    if output_dir is not None:
+      RunFolder(output_dir).check_usable(spec.total_rounds)
     workers = run_flags.workers()
     options = run_flags.COMPUTING.options()
     if options["worker_data"] is None:

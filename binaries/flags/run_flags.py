@@ -97,9 +97,10 @@ def _define(setting: Declared) -> None:
 _OUTPUT_DIR = flags.DEFINE_string(
   "output_dir",
   None,
-  "Folder of the results. It must be new, or hold the same run, interrupted, "
-  "which then goes on. By default outputs/TASK-ALGORITHM, or the first of "
-  "TASK-ALGORITHM-2, -3, ... that is free.",
+  "Folder of the results. It must be new, or hold the same run, interrupted or "
+  "with fewer --total_rounds, which then goes on. By default "
+  "outputs/TASK-ALGORITHM, or the first of TASK-ALGORITHM-2, -3, ... that is "
+  "free.",
 )
 _BASELINE = flags.DEFINE_enum(
   "baseline",

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 
+from tasks.formats import files
 from tests import source_tree
 from tff_fair.experiments import errors
 from tff_fair.experiments.runs import configuration
@@ -102,6 +103,80 @@ def test_another_run_is_left_alone(path, present, difference):
   assert difference in message
   assert folder.config.read_text() == before
   assert folder.is_saved
+
+
+LONGER = changed("flags", total_rounds=9)
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
+  if not has_locks:
+    no_locks = mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks"))
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+  folder = interrupted_run(path, changed("flags", total_rounds=5))
+  if is_finished:
+    for file in folder.final_files:
+      file.write_text("{}")
+  folder.check_usable(9)
+  with run_folder.take_folder([path], LONGER, lengthens=True):
+    assert json.loads(folder.config.read_text()) == LONGER
+    assert not any(file.exists() for file in folder.final_files)
+    assert folder.is_saved
+    assert folder.is_at_work
+    with (
+      pytest.raises(errors.FolderTakenError, match="at work"),
+      run_folder.take_folder([path], LONGER),
+    ):
+      pass
+  assert not folder.is_at_work
+
+
+@pytest.mark.parametrize(
+  ("present", "lengthens", "expected"),
+  [
+    (LONGER, False, "holds a finished run"),
+    (changed("flags", total_rounds=5), True, "larger total_rounds"),
+    (changed("flags", total_rounds=4), True, "larger total_rounds"),
+    (changed("flags", total_rounds=9, seed=1), True, r"seed=0 \(here 1\)"),
+    (
+      changed("flags", total_rounds=9, rounds_per_evaluation=3),
+      True,
+      r"rounds_per_evaluation=1 \(here 3\)",
+    ),
+  ],
+)
+def test_a_finished_run_that_cannot_go_on_is_left_alone(
+  path, present, lengthens, expected
+):
+  folder = interrupted_run(path, changed("flags", total_rounds=5))
+  folder.summary.write_text("{}")
+  before = folder.config.read_text()
+  with (
+    pytest.raises(errors.FolderTakenError, match=expected),
+    run_folder.take_folder([path], present, lengthens=lengthens),
+  ):
+    pass
+  assert folder.config.read_text() == before
+  assert folder.is_finished
+
+
+def test_a_kill_while_a_run_becomes_longer_leaves_a_run(path, monkeypatch):
+  folder = interrupted_run(path, changed("flags", total_rounds=5))
+  folder.summary.write_text("{}")
+  for step in range(3):
+    with monkeypatch.context() as patched:
+      sync = mock.Mock(side_effect=[*[None] * step, RuntimeError("killed")])
+      patched.setattr(files, "sync", sync)
+      with (
+        pytest.raises(RuntimeError),
+        run_folder.take_folder([path], LONGER, lengthens=True),
+      ):
+        pass
+    assert folder.configuration()["flags"]["total_rounds"] == 5
+    assert not folder.is_finished
+  with run_folder.take_folder([path], LONGER, lengthens=True):
+    assert json.loads(folder.config.read_text()) == LONGER
 
 
 def test_a_run_from_before_a_flag_goes_on_with_its_default(path):

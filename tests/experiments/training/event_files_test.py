@@ -132,6 +132,13 @@ def test_rounds_that_come_again_are_not_there_twice(folder):
     assert sorted(steps(folder.tensorboard / part, tag)) == [1, 2, 3, 4]
 
 
+def test_an_evaluation_that_is_not_due_is_not_there(folder):
+  release_rounds(folder, 1, 2, 3)
+  event_files.keep_rounds(folder, 3, lambda round_num: round_num % 2 == 0)
+  assert steps(folder.tensorboard / "test", "accuracy/mean") == [2]
+  assert steps(folder.tensorboard / "clients", "clients/accuracy") == [2]
+
+
 def test_event_files_that_need_nothing_stay_as_they_are(folder):
   event_files.keep_rounds(folder, 0)
   release_rounds(folder, 1)

@@ -103,6 +103,13 @@ def test_only_complete_rows_of_saved_rounds_are_kept(
   assert len(list(tmp_path.iterdir())) == (expected is not None)
 
 
+def test_a_table_loses_rounds_that_are_not_due(tmp_path):
+  path = tmp_path / "evaluations.csv"
+  path.write_bytes(b"round,a\r\n0,1\r\n2,1\r\n3,1\r\n4,1\r\n6,1\r\n")
+  release.keep_rounds(path, 4, lambda round_num: round_num % 2 == 0)
+  assert path.read_bytes() == b"round,a\r\n0,1\r\n2,1\r\n4,1\r\n"
+
+
 def test_a_table_goes_on_after_it_was_cut(folder):
   metrics = [(key, {"loss": key / 2}) for key in range(1, 6)]
   release_to(release.open_releases(folder).metrics, *metrics)
@@ -174,7 +181,7 @@ def test_of_the_best_states_those_of_saved_rounds_are_kept(folder):
   manager = release.open_best_checkpoints(folder)
   for version in (2, 4, 9):
     asyncio.run(manager.save({"weights": np.arange(3.0)}, version))
-  later = release.later_best_states(folder, 8)
+  later = release.lost_best_states(folder, 8, lambda _: True)
   release.remove_states(folder, later, keeps_aside=False)
   kept = [path.name for path in folder.best_checkpoint.iterdir()]
   assert kept == [release.best_checkpoint(folder, 4).name]
@@ -182,5 +189,7 @@ def test_of_the_best_states_those_of_saved_rounds_are_kept(folder):
     release.open_best_checkpoints(folder).load(4, {"weights": np.zeros(3)})
   )
   np.testing.assert_array_equal(loaded["weights"], np.arange(3.0))
+  odd = release.lost_best_states(folder, 8, lambda n: n % 2 == 1)
+  assert odd == [release.best_checkpoint(folder, 4)]
   # The same round comes again.
   asyncio.run(manager.save({"weights": np.arange(3.0)}, 9))

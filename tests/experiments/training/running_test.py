@@ -13,6 +13,7 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
+from tensorboard.backend.event_processing import event_accumulator
 
 import tasks
 import tff_fair
@@ -115,20 +116,81 @@ def test_a_finished_run_is_left_alone():
     experiments.run(SMALL, "run", progress=False)
 
 
-def test_ctrl_c_saves_and_the_same_call_goes_on(monkeypatch):
-  whole = experiments.run(SMALL, "whole", progress=False)
+def interrupting(last_round):
+  """Returns `Rounds.run` with a Ctrl-C after a round."""
   run_round = rounds.Rounds.run
 
   def interrupted_round(self, state, round_num):
-    if round_num == 3:
+    if round_num == last_round + 1:
       signal.raise_signal(signal.SIGINT)
     return run_round(self, state, round_num)
+
+  return interrupted_round
+
+
+def all_of(run):
+  """Returns what a run of the same length has in another folder, too."""
+  folder = run_folder.RunFolder(run.path)
+  tables = {*folder.round_tables, folder.clients, folder.labels} - {
+    folder.timing
+  }
+  texts = {path.name: path.read_bytes() for path in tables}
+  events = set()
+  for path in folder.tensorboard.rglob("events.out.tfevents.*"):
+    reader = event_accumulator.EventAccumulator(str(path.parent)).Reload()
+    for tag in reader.Tags()["tensors"]:
+      events |= {(path.parent.name, tag, e.step) for e in reader.Tensors(tag)}
+  return texts, events, run.summary, run.spec
+
+
+def same_weights(one, other, *, best):
+  return all(
+    np.array_equal(mine, others)
+    for mine, others in zip(
+      one.weights(best=best), other.weights(best=best), strict=True
+    )
+  )
+
+
+@pytest.mark.parametrize("total_rounds", [3, 4])
+def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
+  monkeypatch, total_rounds
+):
+  longer = SMALL.replace(total_rounds=6, criterion="worst_10", patience=9)
+  whole = experiments.run(longer, "whole", progress=False)
+  shorter = longer.replace(total_rounds=total_rounds)
+  run = experiments.run(shorter, "run", progress=False)
+  assert run.evaluations["round"].iloc[-1] == total_rounds
+  before = {path: path.read_bytes() for path in run.path.glob("*.*")}
+  for other in (
+    longer.replace(seed=1),
+    longer.replace(rounds_per_evaluation=1),
+    shorter,
+    shorter.replace(total_rounds=2),
+  ):
+    with pytest.raises(experiments.RunError, match=r"^run: holds a finished"):
+      experiments.run(other, "run", progress=False)
+  assert {path: path.read_bytes() for path in before} == before
+  # Ctrl-C comes in the rounds that are new.
+  with monkeypatch.context() as patched:
+    patched.setattr(rounds.Rounds, "run", interrupting(5))
+    with pytest.raises(KeyboardInterrupt):
+      experiments.run(longer, "run", progress=False)
+  assert not experiments.open_run("run").is_finished
+  run = experiments.run(longer, "run", progress=False)
+  assert all_of(run) == all_of(whole)
+  assert same_weights(run, whole, best=False)
+  assert same_weights(run, whole, best=True)
+
+
+def test_ctrl_c_saves_and_the_same_call_goes_on(monkeypatch):
+  whole = experiments.run(SMALL, "whole", progress=False)
 
   handler = signal.getsignal(signal.SIGINT)
   signal.signal(signal.SIGINT, signal.default_int_handler)
   try:
     with monkeypatch.context() as patched:
-      patched.setattr(rounds.Rounds, "run", interrupted_round)
+      patched.setattr(rounds.Rounds, "run", interrupting(2))
       with pytest.raises(KeyboardInterrupt) as raised:
         experiments.run(SMALL, "run", progress=False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

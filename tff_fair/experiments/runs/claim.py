@@ -75,6 +75,24 @@ def held(
     yield
 
 
+def keep(file: typing.BinaryIO, folder: pathlib.Path) -> None:
+  """Keeps a claim that is held, with a file in the place of the old one.
+
+  Args:
+    file: The file that has the place of the one whose lock is the claim.
+    folder: The folder.
+
+  Raises:
+    FolderTakenError: If another program was faster.
+  """
+  try:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError as error:
+    raise _taken(folder) from error
+  except OSError:  # A file system without locks, where the claim is `FILE`.
+    pass
+
+
 def is_held(file: pathlib.Path) -> bool:
   """Returns whether a program holds the claim to the folder of a file.
 

@@ -31,6 +31,7 @@ COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
 FLAGS, HPARAMS = "flags", "hparams"
 OWN_FILES, DIRECTORY = "own_files", "directory"
 INTERVAL = "rounds_per_evaluation"
+ROUNDS = "total_rounds"
 PART = "clients_per_part"
 # What settings were before there were flags for them, where that is not the
 # default of today.

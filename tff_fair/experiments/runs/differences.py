@@ -17,6 +17,7 @@ from tff_fair.experiments.runs.configuration import (
   INTERVAL,
   OWN_FILES,
   PART,
+  ROUNDS,
   SPEC,
   Configuration,
 )
@@ -28,15 +29,22 @@ _FREE_GROUPS = (COMMAND, SPEC)
 
 
 def of_configurations(
-  saved: Configuration, present: Configuration
+  saved: Configuration, present: Configuration, *, lengthens: bool = False
 ) -> Iterator[str]:
   """Yields where two configurations are not of the same run, as texts.
+
+  Args:
+    saved: The configuration that a folder has.
+    present: That of the run that is to go on in it.
+    lengthens: Whether more rounds make no other run.
 
   Raises:
     ValueError: If the saved one is not that of a run which this version knows.
   """
   before, now = map(configuration.read_resolved, (saved, present))
   for name, values in before.differences(now).items():
+    if lengthens and name == ROUNDS and before.total_rounds < now.total_rounds:
+      continue
     if name in (INTERVAL, PART):
       asked = configuration.read_spec(present)
       if name in _former_ways(saved, asked):

@@ -1,7 +1,8 @@
 """The folder of a run: its files, its lock, and whether it may be written to.
 
 A folder takes one run. A run that was interrupted goes on in it, if all that
-decides its results is the same; nothing else is ever written over.
+decides its results is the same. So does a run that is to have more rounds, also
+one that is finished. Nothing else is ever written over.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from tasks.formats import files, parsing
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import checkpoints, claim, differences
-from tff_fair.experiments.runs.configuration import Configuration
+from tff_fair.experiments.runs.configuration import FLAGS, ROUNDS, Configuration
 from tff_fair.experiments.scores import Score
 
 
@@ -90,6 +91,18 @@ class RunFolder:
     )
 
   @property
+  def final_files(self) -> tuple[pathlib.Path, ...]:
+    """The files that a run writes at its end, the summary first."""
+    return (
+      self.summary,
+      self.clients,
+      self.labels,
+      self.distribution_plot,
+      self.error_plot,
+      self.curves_plot,
+    )
+
+  @property
   def is_finished(self) -> bool:
     """Whether the run has come to its end: the summary is written last."""
     return self.summary.exists()
@@ -133,8 +146,11 @@ class RunFolder:
       _remove(folder.glob("*_temp[0-9]*"))
     _remove(self.path.glob(f"{files.STAGING}*"))
 
-  def check_free(self) -> None:
+  def check_free(self, total_rounds: int | None = None) -> None:
     """Checks that no finished run, and nothing else, is in the folder.
+
+    Args:
+      total_rounds: If given, a finished run may be there that has fewer rounds.
 
     Raises:
       FolderTakenError: If something is.
@@ -143,14 +159,15 @@ class RunFolder:
     """
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
-      goes_on = has_config and not is_finished
+      is_over = is_finished and not self._has_fewer_rounds(total_rounds)
+      goes_on = has_config and not is_over
       special = [*files.special_files(self.path)] if goes_on else []
     except OSError as error:
       raise _unusable(self.path, error) from error
-    if is_finished:
+    if is_over:
       raise FolderTakenError(
-        f"{self.path}: holds a finished run; choose another folder, or move it "
-        "away."
+        f"{self.path}: holds a finished run; choose another folder, move it "
+        "away, or give the run a larger total_rounds, to go on with it."
       )
     found = [path.name for path in self.files if os.path.lexists(path)]
     if found and not has_config:
@@ -165,14 +182,26 @@ class RunFolder:
         "run; nothing was changed. Put the file back that was there."
       )
 
-  def check_usable(self) -> None:
+  def _has_fewer_rounds(self, total_rounds: int | None) -> bool:
+    """Returns whether the run in the folder has fewer rounds than a number."""
+    if total_rounds is None:
+      return False
+    try:
+      return bool(self.configuration()[FLAGS][ROUNDS] < total_rounds)
+    except (FileNotFoundError, LookupError, TypeError, ValueError):
+      return False  # There is no such run.
+
+  def check_usable(self, total_rounds: int | None = None) -> None:
     """Checks what can be known of the folder before anything slow is done.
+
+    Args:
+      total_rounds: The rounds of the run that is to take the folder.
 
     Raises:
       FolderTakenError: If a finished run, or something else, is in it.
       RunError: If it is not writable.
     """
-    self.check_free()
+    self.check_free(total_rounds)
     self.check_writable()
 
   def check_writable(self) -> None:
@@ -195,6 +224,8 @@ def take_folder(
   paths: Iterable[pathlib.Path],
   configuration: Configuration,
   say: Callable[[str], None] = progress.say,
+  *,
+  lengthens: bool = False,
 ) -> Iterator[RunFolder]:
   """Takes a folder for a run: a new one, or that of the same run, interrupted.
 
@@ -205,6 +236,8 @@ def take_folder(
     paths: The folders to try; the run takes the first that is free.
     configuration: The configuration of the run, to be saved and compared.
     say: Is told in a line if the folder is taken over from a program that died.
+    lengthens: Whether the run may be there with fewer rounds, finished or not;
+      then it gets the number of rounds of `configuration`.
 
   Yields:
     The folder, in which no other program works meanwhile.
@@ -216,7 +249,9 @@ def take_folder(
   with contextlib.ExitStack() as taken:
     for path in paths:
       try:
-        folder, is_new = taken.enter_context(_take(path, configuration, say))
+        folder, is_new = taken.enter_context(
+          _take(path, configuration, say, lengthens)
+        )
         break
       except FolderTakenError as error:
         last_error = error
@@ -241,10 +276,12 @@ def _take(
   path: pathlib.Path,
   configuration: Configuration,
   say: Callable[[str], None],
+  lengthens: bool,
 ) -> Iterator[tuple[RunFolder, bool]]:
   """Yields the folder, and whether the run begins in it."""
   folder = RunFolder(path)
-  folder.check_free()
+  total_rounds = configuration[FLAGS].get(ROUNDS) if lengthens else None
+  folder.check_free(total_rounds)
   with contextlib.ExitStack() as closing:
     for parent in reversed([path, *path.parents]):
       with contextlib.suppress(FileExistsError):
@@ -257,10 +294,13 @@ def _take(
     saved = file.read()
     is_new = not saved and not folder.is_saved
     if not is_new:
-      _check_same(path, saved, configuration)
+      _check_same(folder, saved, configuration, lengthens=lengthens)
+      if folder._has_fewer_rounds(total_rounds):
+        _lengthen(folder, configuration)
+        claim.keep(closing.enter_context(folder.config.open("rb")), path)
     else:
       try:
-        file.write(f"{json.dumps(configuration, indent=2)}\n".encode())
+        file.write(_text(configuration).encode())
         file.flush()
         files.sync(folder.config)
       except OSError:
@@ -269,22 +309,46 @@ def _take(
     yield folder, is_new
 
 
+def _text(configuration: Configuration) -> str:
+  return f"{json.dumps(configuration, indent=2)}\n"
+
+
+def _lengthen(folder: RunFolder, configuration: Configuration) -> None:
+  """Gives the run in a folder more rounds.
+
+  A program that is killed here leaves an unfinished run, old or new.
+  """
+  for path in folder.final_files:
+    path.unlink(missing_ok=True)
+    files.sync(folder.path)
+  files.write(folder.config, _text(configuration))
+
+
 def _check_same(
-  path: pathlib.Path, text: bytes, configuration: Configuration
+  folder: RunFolder,
+  text: bytes,
+  configuration: Configuration,
+  *,
+  lengthens: bool,
 ) -> None:
-  present = json.loads(json.dumps(configuration))
+  path, present = folder.path, json.loads(_text(configuration))
   try:
     saved = parsing.parse_json(text)
-    found = list(differences.of_configurations(saved, present))
+    found = list(
+      differences.of_configurations(saved, present, lengthens=lengthens)
+    )
   except (ValueError, TypeError, AttributeError) as error:
     raise FolderTakenError(
       f"{path}: its config.json is not that of a run; choose another folder, "
       "or move it away."
     ) from error
   if found:
+    is_finished = folder.is_finished
     raise FolderTakenError(
-      f"{path}: holds an unfinished run with {', '.join(found)}; choose "
-      "another folder, or finish that run with the settings it has."
+      f"{path}: holds {'a finished' if is_finished else 'an unfinished'} run "
+      f"with {', '.join(found)}; choose another folder, or "
+      f"{'go on with' if is_finished else 'finish'} that run with the settings "
+      "it has."
     )
 
 

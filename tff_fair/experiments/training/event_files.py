@@ -6,7 +6,7 @@ come again.
 """
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -26,6 +26,7 @@ from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import naming
 
+TRAIN = "train"  # The events that each round has, by their folder.
 _NO_RESULTS = ("client_id", "num_examples")  # Columns that tell of a client.
 _FINAL = ("mean", "std", "worst_10", "best_10", "loss")  # Measures.
 
@@ -109,22 +110,29 @@ def write_hparams(
       tf.summary.scalar(f"final/{name}", value, step=int(last["round"]))
 
 
-def keep_rounds(folder: RunFolder, last_round: int) -> None:
+def keep_rounds(
+  folder: RunFolder,
+  last_round: int,
+  is_due: Callable[[int], bool] = lambda _: True,
+) -> None:
   """Removes the events of later rounds, which will come again.
 
   Args:
     folder: The folder of a run that goes on.
     last_round: The last round to keep.
+    is_due: Whether the run evaluates a round.
 
   Raises:
     RunError: If an event file cannot be read.
   """
   for file in _event_files(folder.tensorboard):
+    of_rounds = file.is_relative_to(folder.tensorboard / TRAIN)
     records = list(_records(file))
+    steps = [event_pb2.Event.FromString(record).step for record in records]
     kept = [
       record
-      for record in records
-      if event_pb2.Event.FromString(record).step <= last_round
+      for record, step in zip(records, steps, strict=True)
+      if step <= last_round and (of_rounds or is_due(step))
     ]
     if len(kept) == len(records):
       continue

@@ -6,7 +6,7 @@ import logging
 import os
 import pathlib
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -61,7 +61,7 @@ def open_releases(
     )
 
   return loop.Releases(
-    metrics=table_and_events(folder.metrics, "train"),
+    metrics=table_and_events(folder.metrics, event_files.TRAIN),
     timing=table_files.RowReleaseManager(folder.timing),
     costs=table_files.RowReleaseManager(folder.costs),
     cohorts=table_files.RowsReleaseManager(folder.cohorts),
@@ -179,8 +179,15 @@ def find_damage(folder: RunFolder, round_num: int) -> str | None:
   return None
 
 
-def later_best_states(folder: RunFolder, last_round: int) -> list[pathlib.Path]:
-  """Returns the states at best evaluations after a round.
+def lost_best_states(
+  folder: RunFolder, last_round: int, is_due: Callable[[int], bool]
+) -> list[pathlib.Path]:
+  """Returns the states at best evaluations that a run which goes on loses.
+
+  Args:
+    folder: The folder of the run.
+    last_round: The round that it goes on from.
+    is_due: Whether it evaluates a round.
 
   Raises:
     RunError: If nobody can look into their folder.
@@ -188,7 +195,7 @@ def later_best_states(folder: RunFolder, last_round: int) -> list[pathlib.Path]:
   return [
     best_checkpoint(folder, round_num)
     for round_num in checkpoints.rounds(folder.best_checkpoint)
-    if round_num > last_round
+    if round_num > last_round or not is_due(round_num)
   ]
 
 
@@ -221,7 +228,11 @@ def count_rows(path: pathlib.Path) -> collections.Counter[int]:
   return collections.Counter(round_num for round_num, _ in _read(path)[1])
 
 
-def keep_rounds(path: pathlib.Path, last_round: int) -> None:
+def keep_rounds(
+  path: pathlib.Path,
+  last_round: int,
+  is_due: Callable[[int], bool] = lambda _: True,
+) -> None:
   """Removes the rows of later rounds from a table, and those that were cut off.
 
   A run that was killed may have released more rounds than it saved.
@@ -229,6 +240,7 @@ def keep_rounds(path: pathlib.Path, last_round: int) -> None:
   Args:
     path: A table whose first column is the round; it may not exist.
     last_round: The last round to keep; without any, as after -1, the file goes.
+    is_due: Whether the table has a round at all.
 
   Raises:
     RunError: If it is not as a run left it.
@@ -236,7 +248,7 @@ def keep_rounds(path: pathlib.Path, last_round: int) -> None:
   if not path.exists():
     return
   header, rows = _read(path)
-  kept = [row for round_num, row in rows if round_num <= last_round]
+  kept = [row for n, row in rows if n <= last_round and is_due(n)]
   if not kept:
     path.unlink()
     return

@@ -33,7 +33,9 @@ def go_back(
   Args:
     folder: The folder, at the beginning or after an interruption.
     total_rounds: How many rounds the run has.
-    rounds_per_evaluation: After so many it evaluates the model.
+    rounds_per_evaluation: After so many it evaluates the model. An evaluation
+      at another round was of a last one, when the run had fewer rounds; the
+      folder loses it.
     num_reporting: Returns how many clients reported back in a round.
     num_evaluated: How many clients it evaluates.
     say: Takes a line about damage.
@@ -65,16 +67,23 @@ def go_back(
     doubts[round_num] = doubt
   if doubts and not completed:
     raise _nothing_whole(folder, doubts)
-  later_best = release.later_best_states(folder, completed)
+
+  def is_due(round_num: int) -> bool:
+    return round_num % rounds_per_evaluation == 0 or round_num == total_rounds
+
+  best_states = release.lost_best_states(folder, completed, is_due)
   # Nothing was changed so far.
   folder.remove_leftovers()
   _set_aside(folder, doubts, completed, say)
-  release.remove_states(folder, later_best, keeps_aside=bool(doubts))
+  release.remove_states(folder, best_states, keeps_aside=bool(doubts))
   # From the beginning, the evaluation before training comes again, too.
   last_kept = completed or -1
   for table in folder.round_tables:
-    release.keep_rounds(table, last_kept)
-  event_files.keep_rounds(folder, last_kept)
+    if table in (folder.evaluations, folder.client_evaluations):
+      release.keep_rounds(table, last_kept, is_due)
+    else:
+      release.keep_rounds(table, last_kept)
+  event_files.keep_rounds(folder, last_kept, is_due)
   return completed
 
 

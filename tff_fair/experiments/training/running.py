@@ -70,7 +70,7 @@ def run(
   round_timeout: float | None = None,
   worker_data: str | os.PathLike[str] | None = None,
 ) -> Run:
-  """Trains, evaluates and saves results; goes on with an interrupted run.
+  """Trains, evaluates and saves results; goes on with a run that is there.
 
   It computes where `tff_fair.runtime.use_local` or `use_workers` has said, else
   in a worker on this machine.
@@ -78,8 +78,9 @@ def run(
   Args:
     spec: The run.
     output_dir: The folder of the results. It must be new, or hold the same run,
-      interrupted, which then goes on. By default outputs/TASK-ALGORITHM, or the
-      first of outputs/TASK-ALGORITHM-2, -3, ... that is free.
+      interrupted or with fewer `total_rounds`, which then goes on and ends as a
+      run that was that long from the start. By default outputs/TASK-ALGORITHM,
+      or the first of outputs/TASK-ALGORITHM-2, -3, ... that is free.
     progress: Whether to tell on stderr how the run gets on.
     workers: TFF workers to compute on, each as "host:port", from now on: as
       `tff_fair.runtime.use_workers` takes them.
@@ -154,7 +155,7 @@ def run(
     runtime.supervised(
       check=interruption.check, timeout=round_timeout, say=say
     ),
-    take_folder(paths, config, say) as folder,
+    take_folder(paths, config, say, lengthens=output_dir is not None) as folder,
     runtime.in_parts_of(configuration.clients_per_part(folder.configuration())),
   ):
     for line in _introduction(spec, plan):
@@ -184,7 +185,7 @@ def _paths(
   """Returns the folders that may take a run, the preferred first."""
   if output_dir is not None:
     path = pathlib.Path(output_dir).expanduser()
-    RunFolder(path).check_usable()
+    RunFolder(path).check_usable(spec.total_rounds)
     return [path]
   first = _OUTPUTS / spec.short_name
   others = (first.with_name(f"{first.name}-{n}") for n in itertools.count(2))
