@@ -5,14 +5,14 @@ Three layouts of a folder, or of its folders `train` and `test`:
   CLASS/IMAGE          images without clients
   CLIENT/CLASS/IMAGE   the images of each client, by class
   CLIENT/IMAGE         with a file labels.csv in the folder, whose columns are
-                       `file`, such as CLIENT/IMAGE, and `label`
+                       `file`, such as CLIENT/IMAGE, and `label`; it is read
+                       as the task `table` reads a CSV file
 
 Features are `image`, the bytes of an RGB image row by row as in
 `tff.simulation.datasets.cifar100`, with its `shape`, and `label`, the place of
 the class among all in alphabetical order.
 """
 
-import csv
 import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -22,6 +22,8 @@ import numpy as np
 from tasks.conversions.central_images import CentralImages
 from tasks.data_error import DataError
 from tasks.formats import example_proto, image_file
+from tasks.tabular import reading
+from tasks.tabular.columns import Texts
 
 FILENAME = "images.sqlite"
 
@@ -146,22 +148,18 @@ def _paths(folder: pathlib.Path) -> list[pathlib.Path]:
 
 def _labels(path: pathlib.Path) -> dict[str, str]:
   """Returns the label of each file that a table names."""
+  table = reading.opened(path)
+  reading.check_names(table, {"the images": ["file"], "their class": ["label"]})
+  names = ("file", "label")
+  read = reading.read(
+    table, names, texts=names, categories=(), exact=(), complete=names
+  )
+  texts = [column for column in read.values() if isinstance(column, Texts)]
+  rows = zip(
+    *([c.values[code] for code in c.codes] for c in texts), strict=True
+  )
   found: dict[str, str] = {}
-  try:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-      table = csv.DictReader(file)
-      columns = table.fieldnames or ()
-      if not {"file", "label"} <= set(columns):
-        raise DataError(
-          f"{path}: expected the columns file and label, found "
-          f"{', '.join(columns) or 'none'}."
-        )
-      for row in table:
-        place = f"{path}, line {table.line_num}"
-        if not row["file"] or not row["label"]:
-          raise DataError(f"{place}: has no file or no label.")
-        if found.setdefault(row["file"], row["label"]) != row["label"]:
-          raise DataError(f"{place}: {row['file']} has two labels.")
-  except (OSError, UnicodeDecodeError, csv.Error) as error:
-    raise DataError(f"{path}: cannot be read: {error}.") from error
+  for row, (name, label) in enumerate(rows):
+    if found.setdefault(name, label) != label:
+      raise DataError(f"{path}: {table.place(row)}: {name} has two labels.")
   return found

@@ -1,19 +1,23 @@
+import contextlib
 import http.client
 import io
 import json
 import lzma
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 
+import numpy as np
 import pytest
 
 from binaries import prepare_data
 from binaries.flags import data_flags
 from tasks.downloads import native as native_downloads
+from tasks.formats import example_proto
 from tests import source_tree
 from tests.binaries import in_process
 from tests.tasks.formats.idx_files import write_mnist
@@ -120,6 +124,48 @@ def test_published_halves_of_made_up_clients(prepare, tmp_path):
   assert status == 0
   assert "split digits_only_test: 2 clients, 10 examples" in stdout
   assert "split digits_only_train: 2 clients, 30 examples" in stdout
+
+
+def test_pictures_of_clients(prepare, tmp_path):
+  import tensorflow as tf  # noqa: PLC0415
+
+  places = [
+    (client, label, shade)
+    for client, labels in (("north", ("sick", "well")), ("south", ("well",)))
+    for label in labels
+    for shade in range(3)
+  ]
+  for client, label, shade in places:
+    path = tmp_path / "pictures" / client / label / f"{shade}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = np.full([2, 2, 3], shade, np.uint8)
+    path.write_bytes(tf.io.encode_png(image).numpy())
+  status, stdout, _ = prepare(
+    *("--convert=images", "--source=pictures", "--data_dir=new"),
+    *("--split=random", "--test_fraction=0.5"),
+  )
+  assert status == 0
+  assert "Classes: 0 sick, 1 well." in stdout
+  with contextlib.closing(
+    sqlite3.connect(tmp_path / "new" / "images.sqlite")
+  ) as connection:
+    rows = connection.execute("SELECT * FROM examples").fetchall()
+  found = []
+  for _, client, serialized in rows:
+    features = example_proto.parse(serialized)
+    (number,), (pixel,) = features["label"], {*features["image"].tolist()}
+    found.append((client, ("sick", "well")[int(number)], pixel))
+  assert sorted(found) == sorted(places)
+  halves = {(split, client) for split, client, _ in rows}
+  assert halves == {
+    (split, client)
+    for split in ("train", "test")
+    for client in ("north", "south")
+  }
+  _refused(
+    prepare("--convert=images", "--source=.", "--data_dir=deep"),
+    "--convert=images: ",
+  )
 
 
 def test_tables_of_posts(prepare, tmp_path):
