@@ -3,8 +3,8 @@
 x has any shape, its first axis the examples. y is a class for each example
 (integers, truth values, texts, or floats that are few whole numbers), or a
 number. client says whose example it is: numbers or texts. A fourth array,
-split, may say "train" or "test". x and y are taken as they are: who
-standardizes them does so before.
+split, may say "train" or "test". A column [n, 1] of these is taken as [n]. x
+and y are taken as they are: who standardizes them does so before.
 """
 
 import dataclasses
@@ -69,6 +69,7 @@ def load(
   arrays = npz.read(
     path, ["x", "y", "client"], optional=["split"], what="file of examples"
   )
+  arrays = {name: _as_vector(name, array) for name, array in arrays.items()}
   _check(path, arrays)
   names, client = _as_texts(path, "client", arrays["client"])
   y, source = arrays["y"], f"{path}: y"
@@ -101,6 +102,12 @@ def load(
     x.shape[1:],
     seed=model_seed,
   )
+
+
+def _as_vector(name: str, array: np.ndarray) -> np.ndarray:
+  """Returns all arrays but x without an axis of one column."""
+  is_column = name != "x" and array.ndim == 2 and array.shape[1] == 1
+  return array[:, 0] if is_column else array
 
 
 def _place(row: int) -> str:

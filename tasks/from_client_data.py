@@ -6,7 +6,7 @@ task = tasks.from_client_data(train, test, build_model)
 
 import functools
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
 _LABELS = ("y", "label", "labels", "target", "targets")
-_NO_EXAMPLES = -1  # As the largest of no labels.
 _BATCH = 1024  # Examples that counting holds at a time.
 
 
@@ -37,11 +36,12 @@ class _Counted(typing.NamedTuple):
 
   Attributes:
     number: Its number of examples.
-    largest: Its largest class number; nothing for labels that are numbers.
+    labels: Its smallest and its largest class number; nothing of labels that
+      are numbers.
   """
 
   number: int
-  largest: int
+  labels: tuple[int, ...] = ()
 
 
 def from_client_data(
@@ -62,7 +62,7 @@ def from_client_data(
     train: Training data by client. An element is one example: `(x, y)`, or a
       mapping of two tensors, of which one is called y, label or target. x has
       the same shape in all examples. y is a class number, or, as a float, a
-      number to predict.
+      number to predict; y of shape [1] is taken as one of shape [].
     test: Test data by client, with elements of the same kind. Clients without
       examples in one of the two are left out, and the description counts them.
     model: Returns a new Keras model, uncompiled: with logits for class numbers,
@@ -75,8 +75,8 @@ def from_client_data(
     seed: Seed of the initial weights.
 
   Raises:
-    DataError: If no client has examples in both, or the examples are not as
-      above.
+    DataError: If no client has examples in both, the examples are not as
+      above, or a label is none of the classes.
     ValueError: If the model does not fit the examples.
   """
   # Imported late: it imports TensorFlow.
@@ -99,8 +99,8 @@ def from_client_data(
     )
   if not reading.is_classifier:
     num_classes = None
-  elif num_classes is None:
-    num_classes = _num_classes((h for k in names for h in counted[k]), name)
+  else:
+    num_classes = _num_classes(counted, names, num_classes, name)
   train_half, test_half = (
     native_clients.split(
       half,
@@ -134,9 +134,35 @@ def from_client_data(
   )
 
 
-def _num_classes(counted: Iterable[_Counted], name: str) -> int:
-  """Returns the largest label of the clients plus one."""
-  number = 1 + max(found.largest for found in counted)
+def _num_classes(
+  counted: Mapping[str, Sequence[_Counted]],
+  names: Sequence[str],
+  given: int | None,
+  name: str,
+) -> int:
+  """Returns the number of classes: by default the largest label plus one.
+
+  Args:
+    counted: What is known of train and test of each client.
+    names: The clients that take part.
+    given: The number, if it is given.
+    name: The task, for errors.
+
+  Raises:
+    DataError: If a label is none of the classes, or there is one class.
+  """
+  number = given or 1 + max(
+    max(half.labels) for k in names for half in counted[k]
+  )
+  for k in names:
+    for title, half in zip(("train", "test"), counted[k], strict=True):
+      for label in half.labels:
+        if not 0 <= label < number:
+          raise DataError(
+            f"{name}, {title}, client {k}: y has the label {label}, expected 0 "
+            f"to {number - 1}. Number the classes from 0"
+            + (f", or give num_classes={label + 1}." if label > 0 else ".")
+          )
   if number < 2:
     raise DataError(
       f"{name}: all labels are 0; name the number of classes (num_classes), "
@@ -173,14 +199,16 @@ class _Reading:
           "the same in all examples, one example an element."
         )
     self.is_classifier = y.dtype.is_integer
-    if not self.is_classifier and (not y.dtype.is_floating or y.shape.rank):
+    # A column of labels is meant as one label an example.
+    y_shape = [] if y.shape == [1] else y.shape.as_list()
+    if not self.is_classifier and (not y.dtype.is_floating or y_shape):
       raise DataError(
         f"{name}: y is {y}; expected a class number, or one float to predict."
       )
     self.spec = element_spec(
       x.shape.as_list(),
       "float32" if x.dtype.is_floating else x.dtype.name,
-      y_shape=y.shape.as_list(),
+      y_shape=y_shape,
       y_dtype="int32" if self.is_classifier else "float32",
     )
 
@@ -207,7 +235,9 @@ class _Reading:
       element = parts if len(parts) > 1 else parts[0]
       return {
         "x": tf.cast(element[x_key], x_spec.dtype),
-        "y": tf.cast(element[y_key], y_spec.dtype),
+        "y": tf.reshape(
+          tf.cast(element[y_key], y_spec.dtype), y_spec.shape[1:]
+        ),
       }
 
     return client_data.preprocess(lambda dataset: dataset.map(convert))
@@ -237,13 +267,13 @@ def _count(
   is_classifier: bool,
 ) -> _Counted:
   """Reads a client once; of labels that are numbers, takes the number alone."""
-  number, largest = 0, _NO_EXAMPLES
+  number, labels = 0, set[int]()
   examples = client_data.create_tf_dataset_for_client(client)
   for batch in examples.batch(_BATCH).as_numpy_iterator():
     number += len(batch["y"])
     if is_classifier:
-      largest = max(largest, int(batch["y"].max()))
-  return _Counted(number, largest)
+      labels |= {int(batch["y"].min()), int(batch["y"].max())}
+  return _Counted(number, (min(labels), max(labels)) if labels else ())
 
 
 def _to_arrays(

@@ -153,11 +153,34 @@ def test_data_that_is_none_of_examples(train, test, expected):
     tasks.from_client_data(train, test or train, build)
 
 
+@pytest.mark.parametrize(
+  ("shift", "num_classes", "expected"),
+  [
+    (-1, 3, "test, client b: y has the label -1, expected 0 to 2"),
+    (-1, None, "test, client b: y has the label -1, expected 0 to 2"),
+    (1, 3, "test, client b: y has the label 3, .*give num_classes=4"),
+  ],
+)
+def test_labels_out_of_range_are_named(shift, num_classes, expected):
+  good = of_arrays({"a": 3, "b": 3})
+  wrong = of_arrays({"b": 3}, shift=shift)
+  with pytest.raises(tasks.DataError, match=expected):
+    tasks.from_client_data(good, wrong, build, num_classes=num_classes)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_a_column_of_labels_is_one_label_an_example(dtype):
+  def element(y):
+    return of_function((tf.ones([2]), tf.constant(y, dtype)))
+
+  column, plain = (
+    tasks.from_client_data(element(y), element(y), build) for y in ([1], 1)
+  )
+  assert column.element_spec == plain.element_spec
+  np.testing.assert_array_equal(column.train.load(0)[1], [1] * 4)
+
+
 def test_a_client_with_wrong_values_is_named_when_it_is_read():
-  negative = of_arrays({"a": 3, "b": 3}, shift=-1)
-  task = tasks.from_client_data(negative, negative, build, num_classes=3)
-  with pytest.raises(tasks.DataError, match=r"train, client b: .* label -1"):
-    task.train.load(1)
   data = of_function((tf.constant([np.nan, 1.0]), 1))
   task = tasks.from_client_data(data, data, build)
   with pytest.raises(tasks.DataError, match="client a: x has values that are"):

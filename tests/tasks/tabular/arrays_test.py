@@ -58,6 +58,22 @@ def test_classes_of_any_kind(tmp_path, y, names):
   assert load(tmp_path, y=y).class_names == names
 
 
+def test_columns_are_taken_as_vectors(tmp_path):
+  y = np.arange(COUNT) // 2 % 3
+  client = np.array(["b", "a", "c"] * 10)
+  task = load(
+    tmp_path,
+    y=y[:, np.newaxis],
+    client=client[:, np.newaxis],
+    split=HALVES[:, np.newaxis],
+  )
+  plain = load(tmp_path, y=y, client=client, split=HALVES)
+  for found, expected in zip(
+    task.train.load(1), plain.train.load(1), strict=True
+  ):
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_kind_decides(tmp_path):
   whole = np.arange(COUNT) // 3 % 3
   assert load(tmp_path, {"kind": "number"}, y=whole).class_names is None
@@ -117,7 +133,7 @@ def changed(array, place, value):
     ({"x": np.array(["a"] * COUNT)}, "x must be numbers, found <U1"),
     ({"x": np.zeros([29, 2])}, "y has 30 examples, x has 29"),
     ({"client": np.zeros([COUNT, 2])}, "client must have one axis, .*30, 2"),
-    ({"y": np.zeros([COUNT, 1])}, r"y must have one axis, found shape \[30, 1"),
+    ({"y": np.zeros([COUNT, 2])}, r"y must have one axis, found shape \[30, 2"),
     ({"y": np.zeros(COUNT, complex)}, "y must be numbers or texts, found comp"),
     (
       {"y": changed(range(COUNT), 5, np.nan)},
