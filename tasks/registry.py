@@ -45,6 +45,7 @@ _NAMES = (
   "leaf",
   "table",
   "arrays",
+  "tfds",
 )
 # The task that reads a file of a user's, and its options beside the file.
 _OF_TABLES = ("client=COLUMN", "label=COLUMN")
@@ -158,6 +159,7 @@ def former_option(name: str, option: str, value: Value) -> Value:
 
 def load(
   name: str,
+  /,  # An option may have this name.
   *,
   data_dir: str | os.PathLike[str] | None = None,
   seed: int = 0,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks import models, task
+from tasks import cuts, models, task
 from tasks.central import cutting
 from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
@@ -18,6 +18,7 @@ def build_task(
   keras_model_fn: task.KerasModelFn,
   *,
   seed: int,
+  split: cuts.ClientSplit | None = None,
 ) -> task.Task:
   """Cuts a data set over clients and makes a task of it.
 
@@ -27,6 +28,7 @@ def build_task(
     data: The data set.
     keras_model_fn: Returns a new classifier of its inputs.
     seed: Seed of the cut.
+    split: How it was cut, where that is known already.
 
   Returns:
     The task. Clients without train or test examples are left out, and counted
@@ -37,7 +39,7 @@ def build_task(
     ValueError: If the data cannot be cut as the options say.
     DataError: If no client is left.
   """
-  split = cutting.cut(config, data, seed)
+  split = split or cutting.cut(config, data, seed)
   kept = [
     k
     for k, (train, test) in enumerate(zip(split.train, split.test, strict=True))

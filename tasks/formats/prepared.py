@@ -1,10 +1,16 @@
-"""Reads data that tensorflow-datasets has prepared; downloads nothing.
+"""Reads data that tensorflow-datasets has prepared; downloads nothing itself.
 
 Such a directory is `data_dir/NAME/VERSION` with a `dataset_info.json`; see
-https://www.tensorflow.org/datasets.
+https://www.tensorflow.org/datasets. NAME may have two parts, "glue/sst2".
 """
 
+import collections
+import functools
+import operator
 import pathlib
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,17 +18,163 @@ from tasks.data_error import DataError
 from tasks.formats import source_file
 from tasks.formats.labeled_images import LabeledImages
 
+if typing.TYPE_CHECKING:
+  import tensorflow_datasets as tfds
+
 _INFO = "dataset_info.json"
 
+Kind = Literal["image", "text", "class", "truth", "number", "numbers", "other"]
 
-def find(data_dir: pathlib.Path, name: str) -> pathlib.Path | None:
+
+class Feature(NamedTuple):
+  """A feature of examples.
+
+  Attributes:
+    kind: What it holds. "class": a number with a name. "truth": true or false.
+      "number": a single one. "numbers": a tensor of a known shape.
+    path: The keys of examples that lead to it.
+    class_names: Of a class, the names.
+  """
+
+  kind: Kind
+  path: tuple[str, ...]
+  class_names: Sequence[str] = ()
+
+
+def find(
+  data_dir: pathlib.Path, name: str, version: str = "*.*.*"
+) -> pathlib.Path | None:
   """Returns the newest prepared version of a data set, if there is one."""
-  found = [path.parent for path in data_dir.glob(f"{name}/*.*.*/{_INFO}")]
+  found = [path.parent for path in data_dir.glob(f"{name}/{version}/{_INFO}")]
 
-  def version(path: pathlib.Path) -> tuple[int, ...]:
+  def number(path: pathlib.Path) -> tuple[int, ...]:
     return tuple(int(n) if n.isdigit() else -1 for n in path.name.split("."))
 
-  return max(found, key=version) if found else None
+  return max(found, key=number) if found else None
+
+
+def names(data_dir: pathlib.Path) -> list[str]:
+  """Returns the names of the data sets that are prepared."""
+  found = {
+    path.parent.parent.relative_to(data_dir).as_posix()
+    for depth in ("*", "*/*")
+    for path in data_dir.glob(f"{depth}/*.*.*/{_INFO}")
+  }
+  return sorted(found)
+
+
+class DataSet:
+  """A prepared data set.
+
+  Attributes:
+    directory: Where it lies.
+    features: Its features; those within a feature have names such as
+      "passenger/age".
+    splits: Its splits.
+    supervised: The features to predict from, and the one to predict; None where
+      the data set does not say.
+  """
+
+  def __init__(self, directory: pathlib.Path) -> None:
+    """Reads what is said about a data set.
+
+    Args:
+      directory: As `find` returns it.
+
+    Raises:
+      DataError: If it cannot be read.
+    """
+    # Imported late: it takes a second, and few read such a directory.
+    import tensorflow_datasets as tfds  # noqa: PLC0415
+
+    self.directory = directory
+    with source_file.damage_named(directory, "cannot be read"):
+      self._builder = tfds.builder_from_directory(str(directory))
+      info = self._builder.info
+    self.features: Mapping[str, Feature] = {
+      "/".join(path): _feature(path, found)
+      for path, found in _flat(info.features)
+    }
+    self.splits: Sequence[str] = list(info.splits)
+    self.supervised = self._supervised(info.supervised_keys)
+
+  def _supervised(self, keys: Any) -> tuple[list[str], str] | None:
+    if keys is None or len(keys) != 2 or not isinstance(keys[1], str):
+      return None
+    given = [keys[0]] if isinstance(keys[0], str) else _leaves(keys[0])
+    # A key may name a feature of features.
+    inputs = [
+      name
+      for name in self.features
+      if any(name == key or name.startswith(f"{key}/") for key in given)
+    ]
+    return inputs, keys[1]
+
+  def read(self, split: str, wanted: Sequence[str]) -> dict[str, list[Any]]:
+    """Returns the values of features, in the order of the files.
+
+    Args:
+      split: The split.
+      wanted: The features.
+
+    Raises:
+      DataError: If the files cannot be read.
+    """
+    import tensorflow_datasets as tfds  # noqa: PLC0415
+
+    found: dict[str, list[Any]] = collections.defaultdict(list)
+    with source_file.damage_named(self.directory, "cannot be read"):
+      for example in tfds.as_numpy(self._builder.as_dataset(split=split)):
+        for name in wanted:
+          path = self.features[name].path
+          found[name].append(functools.reduce(operator.getitem, path, example))
+    return {name: found[name] for name in wanted}
+
+
+def _flat(
+  features: Any, start: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+  """Yields the features in features of features, with the keys to them."""
+  import tensorflow_datasets as tfds  # noqa: PLC0415
+
+  for name, feature in features.items():
+    path = (*start, name)
+    if isinstance(feature, tfds.features.FeaturesDict):
+      yield from _flat(feature, path)
+    else:
+      yield path, feature
+
+
+def _leaves(keys: Any) -> list[str]:
+  """Returns the keys in a structure of keys."""
+  if isinstance(keys, str):
+    return [keys]
+  members = keys.values() if isinstance(keys, Mapping) else keys
+  return [leaf for member in members for leaf in _leaves(member)]
+
+
+def _feature(
+  path: tuple[str, ...], found: "tfds.features.FeatureConnector"
+) -> Feature:
+  import tensorflow_datasets as tfds  # noqa: PLC0415
+
+  if isinstance(found, tfds.features.ClassLabel):
+    return Feature("class", path, found.names)
+  kind: Kind = "other"
+  if isinstance(found, tfds.features.Image):
+    kind = "image"
+  elif isinstance(found, tfds.features.Text):
+    kind = "text"
+  elif type(found) in (tfds.features.Tensor, tfds.features.Scalar):
+    dtype = np.dtype(found.np_dtype)
+    if dtype.kind in "biuf":
+      kind = "number" if found.shape == () else "numbers"
+      kind = "truth" if dtype.kind == "b" and found.shape == () else kind
+    elif found.shape == ():
+      kind = "text"
+    if None in found.shape:
+      kind = "other"
+  return Feature(kind, path)
 
 
 def read(
@@ -40,29 +192,21 @@ def read(
   Raises:
     DataError: If the directory cannot be read or has no such images.
   """
-  # Imported late: it takes a second, and few read such a directory.
-  import tensorflow_datasets as tfds  # noqa: PLC0415
-
-  # Missing files, TFRecord checksums, protocol buffers, unknown splits.
-  with source_file.damage_named(directory, "cannot be read"):
-    builder = tfds.builder_from_directory(str(directory))
-    halves = [
-      tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
-      for split in ("train", "test")
-    ]
-  for examples in halves:
-    missing = {"image", label_key} - examples.keys()
-    if missing:
-      raise DataError(
-        f"{directory}: its examples have no {', '.join(sorted(missing))}; "
-        f"found {', '.join(sorted(examples))}."
-      )
+  found = DataSet(directory)
+  missing = {"image", label_key} - found.features.keys()
+  if missing:
+    raise DataError(
+      f"{directory}: its examples have no {', '.join(sorted(missing))}; "
+      f"found {', '.join(sorted(found.features))}."
+    )
   train, test = (
     LabeledImages(
       images=np.asarray(examples["image"], np.uint8),
       labels=np.asarray(examples[label_key], np.int32),
       source=str(directory),
     )
-    for examples in halves
+    for examples in (
+      found.read(split, ["image", label_key]) for split in ("train", "test")
+    )
   )
   return train, test

@@ -1,11 +1,8 @@
-import importlib.resources.abc
-import sys
-
 import numpy as np
 import pytest
 
 import tasks
-from tests.tasks import image_data
+from tests.tasks import image_data, tfds_data
 
 
 def _load(directory, **options):
@@ -129,30 +126,30 @@ class TestNpz:
       _load(tmp_path)
 
 
-def test_prepared_by_tensorflow_datasets(tmp_path, monkeypatch):
+def test_prepared_by_tensorflow_datasets(tmp_path):
   import tensorflow_datasets as tfds  # noqa: PLC0415
 
   def rows(count):
-    for label in range(count):
-      image = np.full([32, 32, 3], 20 * label, np.uint8)
-      yield label, {"image": image, "label": label, "id": f"{label}"}
+    return [
+      {
+        "image": np.full([32, 32, 3], 20 * k, np.uint8),
+        "label": k,
+        "id": f"{k}",
+      }
+      for k in range(count)
+    ]
 
-  with monkeypatch.context() as patch:
-    # Preparing, unlike reading, wants a package of this name; Python has it.
-    patch.setitem(sys.modules, "importlib_resources", importlib.resources)
-    tfds.dataset_builders.store_as_tfds_dataset(
-      name="cifar10",
-      version="3.0.2",
-      data_dir=tmp_path,
-      features=tfds.features.FeaturesDict(
-        {
-          "id": tfds.features.Text(),
-          "image": tfds.features.Image(shape=(32, 32, 3)),
-          "label": tfds.features.ClassLabel(num_classes=10),
-        }
-      ),
-      split_datasets={"train": rows(10), "test": rows(5)},
-    )
+  tfds_data.write(
+    tmp_path,
+    "cifar10",
+    {
+      "id": tfds.features.Text(),
+      "image": tfds.features.Image(shape=(32, 32, 3)),
+      "label": tfds.features.ClassLabel(num_classes=10),
+    },
+    {"train": rows(10), "test": rows(5)},
+    version="3.0.2",
+  )
   task = _load(tmp_path, num_clients=1, partition="iid")
   for split, count in ((task.train, 10), (task.test, 5)):
     x, y = split.load(0)

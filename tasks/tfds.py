@@ -1,0 +1,444 @@
+"""Any data set that tensorflow-datasets has prepared, over clients.
+
+--task=tfds --task_option=name=cifar10 --data_dir=DIR
+
+Images become floats as `pixels` says, texts become bags of words, and several
+features become the columns of a table (`tasks.tabular.features`). Clients are
+made up as `partition` says, or are the values of a feature (`client`).
+"""
+
+import csv
+import dataclasses
+import os
+import pathlib
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tasks import central, models, task
+from tasks.central import cutting, pixels
+from tasks.data_error import DataError
+from tasks.formats import prepared, source_file
+from tasks.models import names as model_names
+from tasks.tabular import columns, features, labels, population, text_checks
+from tasks.texts.bag_of_words import BagOfWords
+from tff_fair import spelling
+
+_NUM_CLIENTS = 10
+_LEFT_OUT = -1  # What tensorflow-datasets gives an example without a label.
+
+LoadX = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(central.ImageOptions):
+  """Options of the task `tfds`.
+
+  Attributes:
+    name: The data set, as tensorflow-datasets calls it: "cifar10", "glue/sst2",
+      or with a version, "mnist:3.0.1".
+    client: The feature that says whose example it is; partition is then
+      "users". None makes clients up.
+    label: The feature to predict; none takes that of the supervised keys.
+    features: The features to predict from, with commas in between; none takes
+      those of the supervised keys, or all others if there are no such keys.
+    num_clients: Number of clients; none means 10, and with partition "users"
+      all of them.
+    image_size: Side that images are resized to; none leaves them as they are.
+    num_words: Number of words of a bag of words.
+    download: Whether to fetch and prepare a data set that is not there.
+    model: The classifier, see the tasks of images. Texts and tables take
+      "linear", "mlp" and "mlp_128", and those with a second softmax.
+    test_data: The data that clients are tested on. "published": the split
+      "test", in the proportions of labels that each client trains on. "local":
+      a share of each client's part of the split "train". "pooled": clients get
+      both splits alike, and a share of each client's data is for testing.
+  """
+
+  name: str = ""
+  client: str | None = None
+  label: str | None = None
+  features: str | None = None
+  num_clients: int | None = None
+  partition: central.Partition = "iid"
+  test_data: central.TestData = "pooled"
+  image_size: int | None = None
+  num_words: int = 1000
+  download: bool = False
+  model: central.ImageModelName = "mlp"
+
+  def __post_init__(self) -> None:
+    if self.client is not None:
+      self.require(
+        "partition",
+        self.partition in ("iid", "users"),
+        "users where client names a feature",
+      )
+      object.__setattr__(self, "partition", "users")
+    elif self.num_clients is None and self.partition not in ("users", "labels"):
+      object.__setattr__(self, "num_clients", _NUM_CLIENTS)
+    super().__post_init__()
+    self.require(
+      "partition",
+      self.partition != "users" or self.client is not None,
+      "another one than users, or client must name a feature",
+    )
+    self.require("num_words", self.num_words >= 1, "at least 1")
+    self.require(
+      "image_size",
+      self.image_size is None or self.image_size >= 1,
+      "at least 1",
+    )
+
+
+class _Examples(typing.NamedTuple):
+  """Labelled examples of the splits "train" and "test".
+
+  Attributes:
+    values: The values of each feature.
+    classes: The class of each example, int32[n].
+    class_names: Names of the classes.
+    num_train: How many are of the split "train"; they come first.
+    num_left_out: How many have no label.
+  """
+
+  values: Mapping[str, Sequence[Any]]
+  classes: np.ndarray
+  class_names: Sequence[str]
+  num_train: int
+  num_left_out: int
+
+
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: The folder of tensorflow-datasets; None means its own, which is
+      TFDS_DATA_DIR or ~/tensorflow_datasets.
+    seed: Seed of the cut.
+    model_seed: Seed of the initial weights.
+
+  Returns:
+    The task; x is float32[n, height, width, channels], float32[n, words], or
+    float32[n, width] of a table; y is int32[n].
+
+  Raises:
+    DataError: If the data set is not there, or its examples cannot be used.
+    ValueError: If the data cannot be cut as the options say.
+  """
+  data_set = prepared.DataSet(_located(config, data_dir))
+  inputs, label = _roles(config, data_set)
+  found = _read(config, data_set, inputs, label)
+  data = _without_inputs(config, data_set, found)
+  if [data_set.features[name].kind for name in inputs] == ["image"]:
+    return central.build_image_task(
+      "tfds",
+      config,
+      _with_images(config, data, found.values[inputs[0]]),
+      seed=seed,
+      model_seed=model_seed,
+    )
+  if config.model not in model_names.HIDDEN_UNITS:
+    raise ValueError(
+      f"model must be linear, mlp or mlp_128: {config.name} is no data set of "
+      f"images, found {config.model!r}."
+    )
+  split = cutting.cut(config, data, seed)
+  train = population.ClientRows(
+    np.concatenate(split.train), np.array([len(part) for part in split.train])
+  )
+  what, load_x, x_shape = _inputs(config, data_set, inputs, found, train)
+  build = models.dense_classifier(
+    config.model,
+    x_shape,
+    len(found.class_names),
+    model_seed,
+    config.initial_weights,
+  )
+  data = dataclasses.replace(
+    data, title=f"{data.title}, {what}", load_x=load_x, x_shape=x_shape
+  )
+  return central.build_task("tfds", config, data, build, seed=seed, split=split)
+
+
+def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
+  """Returns where the data set lies."""
+  if not config.name:
+    raise DataError(
+      "is missing; name a data set, such as cifar10.", setting="name"
+    )
+  directory = (
+    data_dir
+    or pathlib.Path(
+      os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
+    ).expanduser()
+  )
+  name, _, version = config.name.partition(":")
+  found = prepared.find(directory, name, version or "*.*.*")
+  if found is None and config.download:
+    import tensorflow_datasets as tfds  # noqa: PLC0415
+
+    with source_file.damage_named(
+      f"{directory}: {config.name}", "cannot be prepared"
+    ):
+      tfds.builder(config.name, data_dir=str(directory)).download_and_prepare()
+    found = prepared.find(directory, name, version or "*.*.*")
+  if found is None:
+    there = ", ".join(prepared.names(directory)) or "nothing"
+    raise DataError(
+      f"{directory}: there is no {config.name} that tensorflow-datasets has "
+      f"prepared; found {there}. The option download=true fetches it."
+    )
+  return found
+
+
+def _roles(
+  config: Options, data_set: prepared.DataSet
+) -> tuple[list[str], str]:
+  """Returns the features to predict from, and the one to predict."""
+  supervised = data_set.supervised
+  label = config.label or (supervised and supervised[1])
+  rows = csv.reader([config.features or ""], skipinitialspace=True)
+  given = [name for row in rows for name in row]
+  wanted = {"label": [label] if label else [], "features": given}
+  wanted["client"] = [config.client] if config.client else []
+  for option, found in wanted.items():
+    for name in found:
+      if name not in data_set.features:
+        advice = spelling.advice(name, data_set.features, "features")
+        raise DataError(
+          f"{data_set.directory}: has no feature {name!r} ({option}); {advice}"
+        )
+  if not label:
+    raise DataError(
+      f"{data_set.directory}: does not say what to predict; name a feature by "
+      f"label=...: {', '.join(data_set.features)}."
+    )
+  others = [n for n in data_set.features if n not in (label, config.client)]
+  inputs = given or (supervised[0] if supervised else others)
+  inputs = [name for name in inputs if name not in (label, config.client)]
+  if not inputs:
+    raise DataError(
+      f"{data_set.directory}: has no feature to predict {label!r} from."
+    )
+  return inputs, label
+
+
+def _read(
+  config: Options,
+  data_set: prepared.DataSet,
+  inputs: Sequence[str],
+  label: str,
+) -> _Examples:
+  """Reads the examples that have a label."""
+  place = data_set.directory
+  if "train" not in data_set.splits:
+    raise DataError(
+      f"{place}: has no split train; found {', '.join(data_set.splits)}."
+    )
+  wanted = list(dict.fromkeys([*inputs, label, config.client or label]))
+  halves = [
+    data_set.read(split, wanted)
+    for split in ("train", "test")
+    if split in data_set.splits
+  ]
+  values = {n: [v for half in halves for v in half[n]] for n in wanted}
+  feature = data_set.features[label]
+  is_labelled = np.ones(len(values[label]), bool)
+  classes: labels.Classes | None
+  if feature.kind == "class":
+    codes = np.array(values[label], np.int64)
+    is_labelled = codes != _LEFT_OUT
+    classes = labels.Classes(codes, feature.class_names)
+  elif feature.kind in ("number", "truth", "text"):
+    classes = labels.classes_of(
+      _column(place, label, feature, values[label]),
+      "auto",
+      source=f"{place}: feature {label!r}",
+    )
+  else:
+    classes = None
+  if classes is None:
+    raise DataError(
+      f"{place}: feature {label!r} is no class, but {feature.kind}; for "
+      "numbers to predict, write a table, and give --task=table."
+    )
+  kept = np.flatnonzero(is_labelled)
+  if not len(kept):
+    raise DataError(f"{place}: no example has a label.")
+  return _Examples(
+    {name: [column[k] for k in kept] for name, column in values.items()},
+    classes.codes[kept].astype(np.int32),
+    classes.names,
+    int(is_labelled[: len(halves[0][label])].sum()),
+    int((~is_labelled).sum()),
+  )
+
+
+def _texts(feature: prepared.Feature, values: Sequence[Any]) -> np.ndarray:
+  """Returns values as texts, object[n]."""
+  if feature.kind == "class":
+    return np.array(
+      [feature.class_names[v] if v >= 0 else "" for v in values], object
+    )
+  return np.array(
+    [
+      v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v)
+      for v in values
+    ],
+    object,
+  )
+
+
+def _without_inputs(
+  config: Options, data_set: prepared.DataSet, found: _Examples
+) -> central.CentralData:
+  """Returns all that a cut needs; x is yet to come."""
+  title = f"{config.name.partition(':')[0]} {data_set.directory.name}"
+  if found.num_left_out:
+    title += f" ({found.num_left_out:,} without label left out)"
+  users: np.ndarray | None = None
+  if config.client is not None:
+    users = _texts(
+      data_set.features[config.client], found.values[config.client]
+    )
+  return central.CentralData(
+    title=title,
+    source=str(data_set.directory),
+    labels=found.classes,
+    num_train=found.num_train,
+    load_x=lambda positions: positions,
+    x_shape=(),
+    class_names=found.class_names,
+    users=users,
+  )
+
+
+def _with_images(
+  config: Options, data: central.CentralData, values: Sequence[np.ndarray]
+) -> central.CentralData:
+  """Returns data whose x are images; they stay bytes until asked for."""
+  size = config.image_size
+  if size is not None:
+    import tensorflow as tf  # noqa: PLC0415
+
+    values = [
+      np.rint(tf.image.resize(image, [size, size], antialias=True)).clip(0, 255)
+      for image in values
+    ]
+  shapes = sorted({image.shape for image in values})
+  if len(shapes) > 1:
+    raise DataError(
+      f"{data.source}: has images of shapes {list(shapes[0])} and "
+      f"{list(shapes[1])}; give them one size by image_size=...."
+    )
+  images = np.array(values, np.uint8)
+  mean, deviation = pixels.scale(images[: data.num_train], config.pixels)
+  return dataclasses.replace(
+    data,
+    x_shape=images.shape[1:],
+    load_x=lambda p: (images[p].astype(np.float32) - mean) / deviation,
+  )
+
+
+def _inputs(
+  config: Options,
+  data_set: prepared.DataSet,
+  names: Sequence[str],
+  found: _Examples,
+  train: population.ClientRows,
+) -> tuple[str, LoadX, tuple[int, ...]]:
+  """Returns what x is in words, what makes it, and its shape.
+
+  Args:
+    config: Knows the number of words.
+    data_set: The data set.
+    names: The features to predict from.
+    found: The examples.
+    train: The rows to train on.
+
+  Raises:
+    DataError: If the features are of kinds that make no x.
+  """
+  kinds = {data_set.features[name].kind for name in names}
+  if kinds == {"text"} and _are_free(data_set, names, found):
+    texts = [_texts(data_set.features[n], found.values[n]) for n in names]
+    joined = [" ".join(parts) for parts in zip(*texts, strict=True)]
+    bag = BagOfWords(joined, train.rows, config.num_words)
+    return f"bags of {len(bag.words):,} words", bag, (len(bag.words),)
+  if kinds == {"numbers"} and len(names) == 1:
+    x = np.array(found.values[names[0]], np.float32)
+    shape = "x".join(map(str, x.shape[1:]))
+    return f"x {shape}", lambda rows: x[rows], x.shape[1:]
+  table: dict[str, columns.Column] = {}
+  for name in names:
+    feature = data_set.features[name]
+    if feature.kind not in ("number", "truth", "class", "text"):
+      raise DataError(
+        f"{data_set.directory}: feature {name!r} ({feature.kind}) makes no "
+        "column of a table. Name others by features=...: "
+        f"{', '.join(data_set.features)}."
+      )
+    table[name] = _column(data_set.directory, name, feature, found.values[name])
+    _check_texts(data_set.directory, name, table[name])
+  encoder = features.Encoder(table, features.fit(table, train))
+  return (
+    f"{len(table):,} columns, {encoder.width:,} features",
+    encoder,
+    (encoder.width,),
+  )
+
+
+def _column(
+  place: pathlib.Path,
+  name: str,
+  feature: prepared.Feature,
+  values: Sequence[Any],
+) -> columns.Column:
+  """Returns the values of a feature as a column."""
+  if feature.kind == "number":
+    numbers = np.array(values, np.float64)
+    too_large = np.abs(numbers) > np.finfo(np.float32).max  # False for NaN.
+    if too_large.any():
+      raise DataError(
+        f"{place}: feature {name!r} of example {int(too_large.argmax())} "
+        "(counted from 0) is infinite, or too large for float32."
+      )
+    return columns.Numbers(numbers)
+  texts, codes = np.unique(_texts(feature, values), return_inverse=True)
+  gatherer = columns.TextGatherer()
+  gatherer.add(codes, texts.tolist())
+  return gatherer.column()
+
+
+def _are_free(
+  data_set: prepared.DataSet, names: Sequence[str], found: _Examples
+) -> bool:
+  """Returns whether some feature of texts is no category."""
+  return (
+    any(
+      text_checks.refusal(set(texts), len(texts)) is not None
+      for texts in (
+        _texts(data_set.features[name], found.values[name]) for name in names
+      )
+    )
+    or len(names) == 1
+  )
+
+
+def _check_texts(
+  place: pathlib.Path, name: str, column: columns.Column
+) -> None:
+  if isinstance(column, columns.Numbers):
+    return
+  refusal = text_checks.refusal(column.values, int((column.codes >= 0).sum()))
+  if refusal is not None:
+    raise DataError(
+      f"{place}: feature {name!r} {refusal.problem}, such as "
+      f"{refusal.example[:60]!r}. Name others by features=...."
+    )

@@ -1,0 +1,231 @@
+"""The task `tfds`: whatever tensorflow-datasets has prepared."""
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+import tasks
+from tests.tasks import tfds_data
+
+F = tfds.features
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+  directory = tmp_path_factory.mktemp("tfds")
+  tfds_data.write_images(directory)
+  tfds_data.write(
+    directory,
+    "reviews",
+    {"text": F.Text(), "label": F.ClassLabel(names=["neg", "pos"])},
+    {
+      "train": [
+        {"text": f"It's {['bad', 'good'][k % 2]}, film {k}", "label": k % 2}
+        for k in range(40)
+      ],
+      "test": [{"text": "good", "label": -1}] * 3,
+    },
+    ("text", "label"),
+  )
+  tfds_data.write(
+    directory,
+    "ship",
+    {
+      "passenger": {
+        "age": np.float32,
+        "deck": F.ClassLabel(names=["A", "B"]),
+        "port": F.Text(),
+        "name": F.Text(),
+        "is_adult": np.bool_,
+      },
+      "survived": np.int64,
+      "fare": np.float32,
+      "box": F.Tensor(shape=(3,), dtype=np.float32),
+      "marks": F.Sequence(np.int64),
+    },
+    {
+      "train": [
+        {
+          "passenger": {
+            "age": np.nan if k == 7 else k,
+            "deck": k % 3 - 1,
+            "port": "xyz"[k % 3],
+            "name": f"passenger {k}",
+            "is_adult": k > 18,
+          },
+          "survived": k % 2 + 1,
+          "fare": k + 0.5,
+          "box": [k, k % 2, 1.0],
+          "marks": [k] * (k % 3),
+        }
+        for k in range(60)
+      ]
+    },
+  )
+  return directory
+
+
+def load(data_dir, name, **options):
+  return tasks.load("tfds", data_dir=data_dir, name=name, **options)
+
+
+def everything(task):
+  """Returns x and y of all clients, train and test."""
+  arrays = [
+    half.load(k)
+    for half in (task.train, task.test)
+    for k in range(task.num_clients)
+  ]
+  return [np.concatenate(parts) for parts in zip(*arrays, strict=True)]
+
+
+def test_images_are_cut_as_those_of_other_tasks(data_dir):
+  task = load(data_dir, "shades", num_clients=3, partition="labels")
+  assert task.client_names == ("dark", "grey", "light")
+  assert task.class_names == ["dark", "grey", "light"]
+  x, y = everything(task)
+  assert x.shape == (75, 4, 4, 1)
+  np.testing.assert_array_equal(np.rint(x[:, 0, 0, 0] * 255) // 10, y)
+  published = load(data_dir, "shades", num_clients=3, test_data="published")
+  assert published.test.num_examples.sum() == 15
+  assert "shades 1.0.0 over 3 clients at random" in published.description
+
+
+def test_clients_of_a_feature(data_dir):
+  task = load(data_dir, "shades:1.0.0", client="writer")
+  assert task.client_names == ("0", "1", "2", "3", "4")
+  for k in range(5):
+    shades = np.rint(task.train.load(k)[0][:, 0, 0, 0] * 255)
+    assert set(shades % 10) == {k}
+  assert (
+    load(data_dir, "shades", client="writer", num_clients=2).num_clients == 2
+  )
+
+
+def test_images_of_another_size_and_model(data_dir):
+  task = load(data_dir, "shades", image_size=8, num_clients=2, model="cnn")
+  assert task.element_spec[0].shape == [None, 8, 8, 1]
+
+
+def test_texts_are_bags_of_words(data_dir):
+  task = load(data_dir, "reviews", num_clients=2, num_words=4)
+  assert "(3 without label left out), bags of 4 words" in task.description
+  x, y = everything(task)
+  assert x.shape == (40, 4)
+  # The words are film, it's, good and bad, in some order; numbers are rare.
+  np.testing.assert_allclose(x.sum(axis=1), 1, rtol=1e-6)
+  (differs,) = np.nonzero(np.ptp(x, axis=0))
+  of_label = [
+    {tuple(row) for row in x[y == label][:, differs]} for label in (0, 1)
+  ]
+  assert all(len(rows) == 1 for rows in of_label)
+  assert of_label[0] != of_label[1]
+
+
+def test_features_are_a_table(data_dir):
+  features = (
+    "passenger/age,passenger/deck,passenger/port,passenger/is_adult,fare"
+  )
+  task = load(
+    data_dir, "ship", label="survived", features=features, num_clients=3
+  )
+  assert task.class_names == ["1", "2"]
+  x, y = everything(task)
+  # Age and fare, the flag of the age unless all lack none in training; the
+  # texts with a place for unseen ones: A, B or none; x, y, z; false, true.
+  has_flag = x.shape[1] == 2 + 1 + 4 + 4 + 3
+  assert has_flag or x.shape[1] == 2 + 4 + 4 + 3
+  train = np.concatenate([task.train.load(k)[0] for k in range(3)])
+  np.testing.assert_allclose(train[:, 1].mean(), 0, atol=1e-6)
+  np.testing.assert_allclose(train[:, 1].std(), 1, rtol=1e-6)
+  # The fare tells the label: that of passenger k is k + 0.5.
+  ranks = np.argsort(np.argsort(x[:, 1]))
+  np.testing.assert_array_equal(ranks % 2, y)
+
+
+def test_a_tensor_is_taken_as_it_is(data_dir):
+  task = load(data_dir, "ship", label="survived", features="box")
+  x, y = everything(task)
+  np.testing.assert_array_equal(x[:, 1], y)
+  assert sorted(x[:, 0]) == list(range(60))
+
+
+@pytest.mark.parametrize(
+  ("name", "options", "message"),
+  [
+    ("", {}, "is missing; name a data set"),
+    (
+      "ships",
+      {},
+      "there is no ships .* found reviews, shades, ship. .*download",
+    ),
+    ("ship:2.0.0", {}, "there is no ship:2.0.0 .* found reviews"),
+    (
+      "ship",
+      {},
+      "does not say what to predict; name a feature by label=.*fare",
+    ),
+    (
+      "ship",
+      {"label": "survive"},
+      r"'survive' \(label\).*did you mean survived",
+    ),
+    ("ship", {"label": "survived", "client": "deck"}, r"'deck' \(client\)"),
+    ("ship", {"label": "fare"}, "'fare' is no class.*--task=table"),
+    ("ship", {"label": "marks"}, "'marks' is no class"),
+    ("ship", {"label": "survived"}, "'box' .numbers. makes no column"),
+    (
+      "ship",
+      {"label": "survived", "features": "marks"},
+      "'marks' .other. makes",
+    ),
+    (
+      "ship",
+      {"label": "survived", "features": "passenger/name,fare"},
+      "'passenger/name' holds names or free text",
+    ),
+  ],
+)
+def test_data_that_is_not_there_or_no_examples(
+  data_dir, name, options, message
+):
+  with pytest.raises(tasks.DataError, match=message):
+    load(data_dir, name, **options)
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    (
+      {"name": "reviews", "model": "cnn"},
+      "model must be linear, mlp or mlp_128",
+    ),
+    ({"name": "shades", "partition": "users"}, "client must name a feature"),
+    (
+      {"name": "shades", "client": "writer", "partition": "shards"},
+      "partition must be users",
+    ),
+    ({"name": "shades", "num_words": 0}, "num_words must be at least 1"),
+  ],
+)
+def test_options_that_do_not_fit(data_dir, options, message):
+  with pytest.raises(ValueError, match=message):
+    load(data_dir, **options)
+
+
+def test_nothing_is_fetched_unless_asked_for(tmp_path, monkeypatch):
+  asked = []
+
+  class Builder:
+    def __init__(self, name, data_dir):
+      asked.append((name, data_dir))
+
+    def download_and_prepare(self):
+      tfds_data.write_images(tmp_path)
+
+  monkeypatch.setattr(tfds, "builder", Builder)
+  with pytest.raises(tasks.DataError, match="found nothing"):
+    load(tmp_path, "shades")
+  assert not asked
+  assert load(tmp_path, "shades", download=True).num_classes == 3
+  assert asked == [("shades", str(tmp_path))]
