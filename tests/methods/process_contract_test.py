@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tests.cases import one_of_each
 from tests.runtime.one_graph import ways
-from tff_fair import algorithms, runtime
+from tff_fair import algorithms, runtime, types
 from tff_fair.methods import population
 
 NAMES = algorithms.names()
@@ -41,6 +41,34 @@ NAMES_AND_AGGREGATIONS = list(names_and_aggregations())
 
 def default_sum(name):
   return algorithms.get(name).aggregations[0]
+
+
+def kind_of_pair(pair):
+  """Gives the method where the sum is its own, and else the kind of rule.
+
+  `aggregators/every_sum_test.py` shows that all sums of a rule give the same.
+  """
+  name, aggregation = pair
+  if aggregation == default_sum(name):
+    return name
+  rule = algorithms.get(name).build.rule
+  kinds = types.SeparableRule, population.PopulationRule
+  has_covariate = getattr(rule, "covariate", None) not in (
+    None,
+    types.SeparableRule.covariate,
+  )
+  return (
+    aggregation,
+    *(issubclass(rule, kind) for kind in kinds),
+    rule.geometry,
+    has_covariate,
+    aggregation == "secure" and name in FOR_SECURE_SUMS,
+  )
+
+
+every_pair = pytest.mark.parametrize(
+  ("name", "aggregation"), one_of_each(NAMES_AND_AGGREGATIONS, kind_of_pair)
+)
 
 
 # Each rule, and the one client work that has a sum of its own.
@@ -225,13 +253,13 @@ def test_type_signature(name):
     assert measurement in reported
 
 
-@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+@every_pair
 def test_agrees_with_numpy_over_rounds(name, aggregation):
   *_, last = rounds(name, aggregation)
   assert_same(weights(last), numpy_run(name, cohorts_of(name)), 1e-5)
 
 
-@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+@every_pair
 def test_a_round_is_one_graph_and_tffs_executors_compute_the_same_bits(
   name, aggregation
 ):
@@ -297,7 +325,7 @@ def test_a_cohort_in_parts_gives_the_same_round(name):
   np.testing.assert_allclose(of_parts, of_whole, rtol=1e-5, atol=1e-8)
 
 
-@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+@every_pair
 def test_arrival_order_does_not_matter(name, aggregation):
   process = build(name, aggregation=aggregation)
   cohorts = tuple(cohort[::-1] for cohort in cohorts_of(name)[:2])
@@ -348,7 +376,7 @@ def _infinite_loss(client_id):
   return small_problem.whole(client_id, (x * np.float32(3.4e38), y))
 
 
-@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+@every_pair
 def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
   process = build(name, aggregation=aggregation)
   first, expected, *_ = rounds(name, aggregation)
@@ -367,7 +395,7 @@ def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
     )
 
 
-@pytest.mark.parametrize(("name", "aggregation"), NAMES_AND_AGGREGATIONS)
+@every_pair
 def test_a_round_without_clients_changes_nothing(name, aggregation):
   process = build(name, aggregation=aggregation)
   start = rounds(name, aggregation)[0].state

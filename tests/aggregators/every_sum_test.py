@@ -1,0 +1,81 @@
+"""Every rule in all of its sums: round after round, they give the same."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests.aggregators import processes
+from tests.methods import cohorts
+from tests.methods.settings import RULE_CLASSES, rules_of
+from tests.summing import rounds
+from tff_fair import aggregators
+
+# A rule that secure sums need in another setting than the first one.
+FOR_SECURE_SUMS = {"term": {"loss_cap": 10.0}}
+NUM_ROUNDS = 3
+
+
+def sums_of(name):
+  """Returns the first sum of a rule, and the others."""
+  first, *others = aggregators.supported_aggregations(RULE_CLASSES[name])
+  return first, others
+
+
+RULES_AND_SUMS = [
+  (name, way) for name in RULE_CLASSES for way in sums_of(name)[1]
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def outputs_are_forgotten():
+  yield
+  outputs.cache_clear()
+
+
+def reports(round_number):
+  """Returns what unequal clients send; one of them does not count."""
+  clients = processes.clients(5, seed=round_number)
+  clients[3].update[7] = np.nan
+  random = cohorts.random_signals(len(clients), seed=round_number)
+  for k, client in enumerate(clients):
+    own = {name: np.float32(values[k]) for name, values in random.items()}
+    yield client.structured(), client.signals()._replace(**own)
+
+
+@functools.cache
+def outputs(name, way, for_secure_sums):
+  """Returns the outputs of some rounds."""
+  rule = rules_of(name)[0]
+  hparams = FOR_SECURE_SUMS[name] if for_secure_sums else {}
+  options = {}
+  if way == "secure":  # In exact sums, which run here.
+    options["sum_factory"] = tff.aggregators.SumFactory()
+  process = aggregators.RuleFactory(
+    type(rule)(**{**vars(rule), **hparams}), aggregation=way, **options
+  ).create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  found, state = [], process.initialize()
+  for number in range(NUM_ROUNDS):
+    updates, signals = zip(*reports(number), strict=True)
+    found.append(process.next(state, [*updates], [*signals]))
+    state = found[-1].state
+  return found
+
+
+@pytest.mark.parametrize(("name", "way"), RULES_AND_SUMS)
+def test_a_sum_gives_what_the_first_gives(name, way):
+  for_secure_sums = way == "secure" and name in FOR_SECURE_SUMS
+  for found, expected in zip(
+    outputs(name, way, for_secure_sums),
+    outputs(name, sums_of(name)[0], for_secure_sums),
+    strict=True,
+  ):
+    assert found.measurements["num_clients"] == 4
+    assert found.measurements["num_clients_excluded"] == 1
+    rounds.assert_same(found.result, rounds.flat(expected.result), 1e-5)
+    for a, b in zip(
+      tf.nest.flatten(found.state), tf.nest.flatten(expected.state), strict=True
+    ):
+      np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
