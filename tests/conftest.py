@@ -207,6 +207,15 @@ def shared_caches(tmp_path_factory):
   }
 
 
+@pytest.fixture(scope="session")
+def warm_python(tmp_path_factory):
+  """The path of a Python for programs whose start is not what a test is for."""
+  from tests import warm_python  # noqa: PLC0415
+
+  with warm_python.started(tmp_path_factory.mktemp("warm")) as executable:
+    yield str(executable)
+
+
 @pytest.fixture
 def all_code_known(monkeypatch):
   """Has computations kept although tests are no code of ours.

@@ -14,7 +14,7 @@ from tff_fair.experiments.runs import folder as run_folder
 
 NUM_ROUNDS = 30
 COMMAND = (
-  *(sys.executable, "-m", "binaries.train"),
+  *("-m", "binaries.train"),
   "--task_option=num_clients=12",
   "--algorithm=semi_vred",
   "--hparam=beta=0.5",
@@ -42,10 +42,10 @@ def environment():
   return variables
 
 
-def finish(directory):
+def finish(directory, python=sys.executable):
   """Runs the program to its end, its output in pipes as in `program | cat`."""
   return subprocess.run(
-    COMMAND,
+    [python, *COMMAND],
     cwd=directory,
     env=environment(),
     check=False,
@@ -55,13 +55,17 @@ def finish(directory):
   )
 
 
-def stop_in_the_middle(directory, signal_number, num_rounds):
+def stop_in_the_middle(directory, python, signal_number, num_rounds):
   """Starts the program and sends a signal after some rounds of the run."""
   metrics = directory / "run" / "metrics.csv"
   log = directory / "log.txt"
   with log.open("w") as output:
     process = subprocess.Popen(
-      COMMAND, cwd=directory, env=environment(), stdout=output, stderr=output
+      [python, *COMMAND],
+      cwd=directory,
+      env=environment(),
+      stdout=output,
+      stderr=output,
     )
     try:
       deadline = time.monotonic() + TIMEOUT
@@ -125,7 +129,7 @@ def test_a_run_ends_also_where_its_output_is_piped(uninterrupted):
 )
 def test_a_signal_at_the_start_ends_the_program(tmp_path, number, seconds):
   process = subprocess.Popen(
-    COMMAND,
+    [sys.executable, *COMMAND],
     cwd=tmp_path,
     env=environment(),
     stdout=subprocess.PIPE,
@@ -146,19 +150,25 @@ def test_a_signal_at_the_start_ends_the_program(tmp_path, number, seconds):
   assert "Traceback" not in said
 
 
-def test_an_interrupted_run_ends_as_if_it_were_not(tmp_path, uninterrupted):
-  stopped, output = stop_in_the_middle(tmp_path, signal.SIGINT, num_rounds=6)
+def test_an_interrupted_run_ends_as_if_it_were_not(
+  tmp_path, uninterrupted, warm_python
+):
+  stopped, output = stop_in_the_middle(
+    tmp_path, warm_python, signal.SIGINT, num_rounds=6
+  )
   assert stopped == 130
   *_, line = output.splitlines()
   assert line.startswith("Interrupted. ")
   assert "of 30 rounds are saved in run; the same command" in line
   assert "Traceback" not in output
 
-  stopped, output = stop_in_the_middle(tmp_path, signal.SIGKILL, num_rounds=14)
+  stopped, output = stop_in_the_middle(
+    tmp_path, warm_python, signal.SIGKILL, num_rounds=14
+  )
   assert stopped == -signal.SIGKILL
   assert "run: going on after round " in output
 
-  result = finish(tmp_path)
+  result = finish(tmp_path, warm_python)
   assert result.returncode == 0, result.stderr
   assert "run: going on after round " in result.stderr
   reference, uninterrupted_result = uninterrupted

@@ -215,13 +215,20 @@ def run(command: list[str], sent: signal.Signals | None = None) -> Outcome:
 Outcomes = dict[str, concurrent.futures.Future[Outcome]]
 
 
+# Programs that import TensorFlow Federated themselves, beside pytest.
+COLD = ("piped", "interrupt")
+
+
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcomes]:
-  """The programs, two at a time: each imports TensorFlow Federated."""
+def outcomes(
+  tmp_path_factory: pytest.TempPathFactory, warm_python: str
+) -> Iterator[Outcomes]:
+  """The programs, two at a time."""
   test = tmp_path_factory.mktemp("project") / "round_test.py"
   test.write_text(PYTEST_FILE)
   commands = {
-    name: [sys.executable, "-c", program] for name, program in PROGRAMS.items()
+    name: [sys.executable if name in COLD else warm_python, "-c", program]
+    for name, program in PROGRAMS.items()
   }
   commands["piped"] = ["sh", "-c", '"$0" "$@" | cat', *commands["piped"]]
   commands["pytest"] = [sys.executable, "-m", "pytest", "-q", str(test)]

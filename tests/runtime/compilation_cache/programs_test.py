@@ -1,19 +1,19 @@
 """Tests of what one program keeps and another one, which differs, reads."""
 
 import json
-import os
 import subprocess
-import sys
 
 import pytest
 
+from tests import source_tree
 from tests.runtime.compilation_cache import program_pairs
 
 
 @pytest.fixture(scope="module")
-def outcomes():
+def outcomes(warm_python):
   ended = subprocess.run(
-    [sys.executable, "-m", program_pairs.__name__],
+    [warm_python, "-m", program_pairs.__name__],
+    cwd=source_tree.ROOT,
     stdout=subprocess.PIPE,
     check=True,
   )
@@ -47,16 +47,18 @@ train.run()
 
 
 @pytest.mark.parametrize("patched", [False, True])
-def test_nothing_of_a_program_that_replaced_ours_is_kept(tmp_path, patched):
+def test_nothing_of_a_program_that_replaced_ours_is_kept(
+  tmp_path, patched, warm_python
+):
   script = tmp_path / "script.py"
   script.write_text(_PATCHED.format(patched=patched))
   subprocess.run(
     [
-      *(sys.executable, str(script), f"--output_dir={tmp_path / 'run'}"),
+      *(warm_python, str(script), f"--output_dir={tmp_path / 'run'}"),
       *("--task=digits", "--total_rounds=1", "--algorithm=fedavg"),
     ],
     env={
-      **os.environ,
+      **source_tree.environment(),
       "TFF_FAIR_COMPILATION_CACHE": "1",
       "XDG_CACHE_HOME": str(tmp_path),
     },

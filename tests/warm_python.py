@@ -1,0 +1,226 @@
+"""A Python that has imported TensorFlow Federated already.
+
+An import takes five seconds of a processor, which is most of a short program.
+Here one process imports it, and each program is a fork of that process: with
+arguments, variables, folder and streams of its own, up to the end of Python.
+For tests of programs whose subject is not their start.
+
+`started` yields the path of an executable that stands for `sys.executable`. It
+hands its arguments to the process, passes signals on, and ends as the program.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import pathlib
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+_WORDS = 2**20  # The most bytes of a program's arguments and variables.
+# The stand-in: it imports little, since it takes the time of a start again.
+_STAND_IN = """\
+#!{python} -IS
+import os, signal, socket, sys
+sys.path.insert(0, {folder!r})
+import json
+
+def pass_on(number, frame):
+  try:
+    (os.killpg if os.getpgrp() == os.getpid() else os.kill)(pid, number)
+  except ProcessLookupError:
+    pass
+
+server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, {words})
+server.connect({address!r})
+asked = dict(
+  arguments=sys.argv[1:],
+  variables=dict(os.environ),
+  folder=os.getcwd(),
+  leads_group=os.getpgrp() == os.getpid(),
+  ignored=[n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+           if signal.getsignal(n) is signal.SIG_IGN],
+)
+signals = {{signal.SIGINT, signal.SIGTERM, signal.SIGHUP}}
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+socket.send_fds(server, [json.dumps(asked).encode()], [0, 1, 2])
+pid = int(server.recv(100))
+for number in signals - set(asked["ignored"]):
+  signal.signal(number, pass_on)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+status = int(server.recv(100))
+if status < 0:
+  signal.signal(-status, signal.SIG_DFL)
+  os.kill(os.getpid(), -status)
+os._exit(status)
+"""
+
+
+@contextlib.contextmanager
+def started(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+  """Yields the path of the stand-in; programs end with the context.
+
+  Args:
+    folder: An empty one.
+  """
+  address, executable = folder / "socket", folder / "python"
+  executable.write_text(
+    _STAND_IN.format(
+      python=sys.executable,
+      folder=str(folder),
+      address=str(address),
+      words=_WORDS,
+    )
+  )
+  executable.chmod(0o755)
+  variables = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+  with subprocess.Popen(
+    [sys.executable, __file__, str(address)],
+    cwd=folder,
+    env={**variables, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+  ) as server:
+    assert server.stdin is not None
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+    try:
+      yield executable
+    finally:
+      server.stdin.close()  # It ends when its input does.
+
+
+class _Server:
+  """Forks a program for each that asks, and tells how it ended."""
+
+  def __init__(self, address: str) -> None:
+    self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    self._listener.bind(address)
+    self._listener.listen(100)
+    # By the descriptor of a program's process: its id, and who asked.
+    self._programs: dict[int, tuple[int, socket.socket]] = {}
+
+  def serve(self) -> list[str] | None:
+    """Returns a program's arguments in its process, and else at the end."""
+    print("ready", flush=True)
+    while True:
+      askers = {c.fileno(): d for d, (_, c) in self._programs.items()}
+      ready, _, _ = select.select(
+        [0, self._listener, *self._programs, *askers], [], []
+      )
+      if 0 in ready:
+        for pid, _ in self._programs.values():
+          os.kill(pid, signal.SIGKILL)
+        return None
+      for descriptor in {d for d in ready if d in self._programs}:
+        self._tell(descriptor)
+      for descriptor in {askers[d] for d in ready if d in askers}:
+        if descriptor in self._programs:  # Who asked was killed.
+          self._kill(descriptor)
+      if self._listener in ready:
+        connection, _ = self._listener.accept()
+        if (arguments := self._fork(connection)) is not None:
+          return arguments
+
+  def _tell(self, descriptor: int) -> None:
+    pid, connection = self._programs.pop(descriptor)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(descriptor)
+    with connection, contextlib.suppress(OSError):
+      connection.send(str(status).encode())
+
+  def _kill(self, descriptor: int) -> None:
+    pid, connection = self._programs.pop(descriptor)
+    leads_group = os.getpgid(pid) == pid
+    (os.killpg if leads_group else os.kill)(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(descriptor)
+    connection.close()
+
+  def _fork(self, connection: socket.socket) -> list[str] | None:
+    content, streams, _, _ = socket.recv_fds(connection, _WORDS, 3)
+    asked = json.loads(content)
+    pid = os.fork()
+    if pid:
+      for stream in streams:
+        os.close(stream)
+      self._programs[os.pidfd_open(pid)] = pid, connection
+      connection.send(str(pid).encode())
+      return None
+    self._listener.close()
+    for descriptor, (_, other) in self._programs.items():
+      os.close(descriptor)
+      other.close()
+    connection.close()
+    if asked["leads_group"]:
+      os.setsid()
+    for number in asked["ignored"]:
+      signal.signal(number, signal.SIG_IGN)
+    for number, stream in enumerate(streams):
+      os.dup2(stream, number)
+      os.close(stream)
+    os.environ.clear()
+    os.environ.update(asked["variables"])
+    os.chdir(asked["folder"])
+    found: list[str] = asked["arguments"]
+    return found
+
+
+def _run(words: list[str]) -> None:
+  """Runs a program as `python WORDS` does.
+
+  Raises:
+    ValueError: If it is none of -c, -m and a file, after -u, -B or -P.
+  """
+  sys.orig_argv = ["python", *words]
+  is_safe = False
+  while words[0] in ("-u", "-B", "-P"):
+    is_safe |= words[0] == "-P"
+    words = words[1:]
+  kind, *rest = words
+  sys.path[0] = os.getcwd() if kind == "-m" else ""
+  if kind not in ("-c", "-m"):
+    sys.path[0] = os.path.dirname(os.path.realpath(kind))
+  if is_safe:
+    del sys.path[0]
+  sys.path[not is_safe : 0] = filter(
+    None, os.environ.get("PYTHONPATH", "").split(os.pathsep)
+  )
+  if kind == "-c":
+    sys.argv = ["-c", *rest[1:]]
+    names = vars(sys.modules["__main__"])
+    for name in [n for n in names if not n.startswith("__")]:
+      del names[name]
+    exec(compile(rest[0], "<string>", "exec"), names)
+  elif kind == "-m":
+    sys.argv = ["-m", *rest[1:]]
+    runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+  elif kind.startswith("-"):
+    raise ValueError(f"found python {kind}, expected -c, -m or a file.")
+  else:
+    sys.argv = [kind, *rest]
+    runpy.run_path(kind, run_name="__main__")
+
+
+def _import() -> None:
+  """Imports others' packages, and none of the project's: a test may copy it."""
+  import matplotlib.figure  # noqa: F401, PLC0415
+  import pandas as pd  # noqa: F401, PLC0415
+  import sklearn.datasets  # noqa: F401, PLC0415
+  import tensorflow_federated  # noqa: F401, PLC0415
+
+
+if __name__ == "__main__":
+  # The folder of this file is no place for a program's modules.
+  sys.path.pop(0)
+  _import()
+  gc.freeze()  # The forks share the memory that the collector leaves alone.
+  if (words := _Server(sys.argv[1]).serve()) is None:
+    os._exit(0)  # TFF would end with a complaint.
+  _run(words)
