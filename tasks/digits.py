@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 
 from tasks import central, models, task
-from tasks.models import names
 
 _NUM_EXAMPLES = 1797
 _NUM_PIXELS = 64
@@ -26,12 +25,12 @@ class Options(central.CutOptions):
 
   Attributes:
     model: The classifier: "mlp_64" has one hidden layer of 64 units,
-      "logistic_regression" has none. "mlp" is the old name of "mlp_64" here.
+      "logistic_regression" has none.
   """
 
   num_clients: int | None = 30
   test_data: central.TestData = "local"
-  model: Literal["mlp_64", "logistic_regression", "mlp"] = "mlp_64"
+  model: Literal["mlp_64", "logistic_regression"] = "mlp_64"
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -76,9 +75,6 @@ def load(
     class_names=tuple(map(str, range(_NUM_CLASSES))),
   )
   keras_model_fn = models.dense_classifier(
-    names.current("digits", config.model),
-    data.x_shape,
-    _NUM_CLASSES,
-    model_seed,
+    config.model, data.x_shape, _NUM_CLASSES, model_seed
   )
   return central.build_task("digits", config, data, keras_model_fn, seed=seed)

@@ -17,7 +17,6 @@ from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.federated import leaf_users
 from tasks.formats import class_labels
-from tasks.models import names
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,7 +36,7 @@ class Options(options.TaskOptions):
       none leaves inputs in the shape that they have in the files.
     model: The classifier: "logistic_regression", "mlp_128" with one hidden
       layer of 128 units, or "cnn", the network of McMahan et al. for images of
-      28x28. "mlp" is the old name of "mlp_128" here.
+      28x28.
   """
 
   num_clients: int | None = None
@@ -46,7 +45,7 @@ class Options(options.TaskOptions):
   min_examples: int = 1
   num_classes: int | None = None
   image_shape: str | None = None
-  model: Literal["logistic_regression", "mlp_128", "cnn", "mlp"] = (
+  model: Literal["logistic_regression", "mlp_128", "cnn"] = (
     "logistic_regression"
   )
 
@@ -179,8 +178,7 @@ def _keras_model_fn(
   config: Options, shape: tuple[int, ...], num_classes: int, seed: int
 ) -> task.KerasModelFn:
   if config.model != "cnn":
-    name = names.current("leaf", config.model)
-    return models.dense_classifier(name, shape, num_classes, seed)
+    return models.dense_classifier(config.model, shape, num_classes, seed)
   if shape != (28, 28, 1):
     raise ValueError(
       f"model cnn takes images of 28x28x1, found x of shape {shape}; "

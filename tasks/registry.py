@@ -15,7 +15,6 @@ from typing import Protocol, cast
 from tasks import label_noise
 from tasks import options as task_options
 from tasks.data_error import DataError
-from tasks.models import names as model_names
 from tasks.own import functions, installed
 from tasks.own.functions import UserCodeError
 from tasks.own.made_task import MadeTask
@@ -134,27 +133,6 @@ def file_digest(name: str) -> str | None:
   """
   function = _function(name)
   return None if function is None else functions.digest(function)
-
-
-def current_option(name: str, option: str, value: Value) -> Value:
-  """Returns the value of an option, by the name that all tasks have for it.
-
-  Args:
-    name: The task.
-    option: The option.
-    value: Its value.
-  """
-  if option != "model" or not isinstance(value, str):
-    return value
-  return model_names.current(name, value)
-
-
-def former_option(name: str, option: str, value: Value) -> Value:
-  """Returns the value of an option as earlier versions called it."""
-  if option != "model" or not isinstance(value, str):
-    return value
-  old_names = model_names.OF_EARLIER_VERSIONS.get(name, {})
-  return {new: old for old, new in old_names.items()}.get(value, value)
 
 
 def load(

@@ -1,7 +1,6 @@
 """Names of models and of their initial weights, for options of tasks.
 
-A name means the same in every task. Two tasks gave a name another meaning in
-earlier versions; in them it still works (`OF_EARLIER_VERSIONS`).
+A name means the same in every task.
 """
 
 from collections.abc import Mapping
@@ -34,14 +33,3 @@ ALL = (
   *HIDDEN_UNITS,
   *("cnn", "cnn_dropout", "cnn_leaf", "resnet18", "vgg11"),
 )
-
-# What an option `model` of a task means: by task, then by the old name.
-OF_EARLIER_VERSIONS: Mapping[str, Mapping[str, str]] = {
-  "digits": {"mlp": "mlp_64"},
-  "leaf": {"mlp": "mlp_128"},
-}
-
-
-def current(task: str, name: str) -> str:
-  """Returns the name of a task's model that means the same in every task."""
-  return OF_EARLIER_VERSIONS.get(task, {}).get(name, name)

@@ -330,7 +330,7 @@ def test_the_table_for_programs_has_all(program):
 
 
 def test_clients_that_attack_can_be_left_out(program, runs):
-  attacked = {"attack": "bias", "attack_share": 0.3}
+  attacked = {"attack": "bias", "attack_strength": 1.0, "attack_share": 0.3}
   accuracies = (0.9, 0.5, 0.0)  # The last one attacks.
   path = run_folders.make(
     runs / "z", [(2, accuracies)], algorithm="vred", **attacked

@@ -49,7 +49,3 @@ def test_a_small_one_is_said(value, words):
   told = coefficient_change.sentence({coefficient_change.KEY: value})
   assert (told is None) == (words is None)
   assert words is None or f"more than {words}" in str(told)
-
-
-def test_runs_of_earlier_versions_say_nothing():
-  assert coefficient_change.sentence({}) is None

@@ -139,15 +139,3 @@ def test_settings_without_effect_are_named(given, lines):
 def test_a_model_is_given_once():
   with pytest.raises(SpecError, match="as logistic_regression; leave one of"):
     RunSpec(model="mlp", task_options={"model": "logistic_regression"})
-
-
-def test_an_old_name_is_the_new_one_and_is_told():
-  new, usual, old = (
-    RunSpec(task_options=options)
-    for options in ({"model": "mlp_64"}, {}, {"model": "mlp"})
-  )
-  assert old.differences(new) == old.differences(usual) == {}
-  assert old.task_options == {"model": "mlp"}
-  (line,) = combinations.old_names(old)
-  assert line.startswith("task_option.model=mlp is mlp_64, as it always was")
-  assert not [*combinations.old_names(new), *combinations.old_names(usual)]

@@ -32,10 +32,10 @@ def test_a_hyperparameter_is_for_the_methods_that_have_it():
 
 
 def test_options_of_the_task_vary_by_name():
-  runs = BASE.vary(num_clients=[5, 6], model=["mlp"])
+  runs = BASE.vary(num_clients=[5, 6], model=["mlp_64"])
   assert [dict(run.task_options) for run in runs] == [
-    {"num_clients": 5, "model": "mlp"},
-    {"num_clients": 6, "model": "mlp"},
+    {"num_clients": 5, "model": "mlp_64"},
+    {"num_clients": 6, "model": "mlp_64"},
   ]
 
 

@@ -5,23 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments import scores
+from tff_fair.experiments import RunSpec, scores
+from tff_fair.experiments.runs import configuration, finding
 from tff_fair.experiments.scores import ACCURACY
-
-FLAGS = {
-  "task": "digits",
-  "data_dir": None,
-  "task_option": [],
-  "algorithm": "fedavg",
-  "hparam": [],
-  "client_learning_rate": 0.1,
-  "server_learning_rate": None,
-  "total_rounds": 2,
-  "rounds_per_checkpoint": 10,
-  "seed": 0,
-  "output_dir": None,
-  "workers": [],
-}
 
 
 def summarize(values, losses, score=ACCURACY):
@@ -52,22 +38,40 @@ def make(
   evaluations=((1, (0.2, 0.4)), (2, (0.5, 0.9))),
   *,
   is_finished=True,
-  hparams=None,
   command="",
   score=ACCURACY,
-  **flags,
+  workers=(),
+  method=None,
+  **settings,
 ):
-  """Writes a run whose clients have the given scores after some rounds."""
+  """Writes a run whose clients have the given scores after some rounds.
+
+  Args:
+    path: The folder.
+    evaluations: Pairs of a round and the scores of all clients after it.
+    is_finished: Whether the run has come to its end.
+    command: The words of its command.
+    score: The kind of the scores.
+    workers: Addresses of TFF workers.
+    method: The name of its method, as a sweep calls it.
+    **settings: Those of `RunSpec`; by default it is FedAvg, of two rounds.
+  """
   path.mkdir(parents=True)
-  config = {
-    "command": {"line": f"train.py {command}"},
-    "data": {"description": "handmade"},
-    "flags": {**FLAGS, **flags, "output_dir": str(path)},
-    "hparams": hparams or {},
-  }
-  if score is not ACCURACY:
-    config["data"]["score"] = score.name
+  spec = RunSpec(**{"algorithm": "fedavg", "total_rounds": 2, **settings})
+  config = configuration.build(
+    spec,
+    clients_per_round=spec.clients_per_round or 10,
+    aggregation=spec.aggregation or "streaming",
+    description="handmade",
+    score=score,
+    output_dir=str(path),
+    workers=workers,
+    command=f"train.py {command}",
+  )
   (path / "config.json").write_text(json.dumps(config))
+  if method is not None:
+    names = {**finding.read_names(path.parent), path.name: method}
+    (path.parent / finding.NAMES_FILE).write_text(json.dumps({"names": names}))
   rows, clients = [], []
   for round_num, values in evaluations:
     losses = [

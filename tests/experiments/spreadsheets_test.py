@@ -31,7 +31,7 @@ def test_a_text_comes_back(text):
 
 def test_a_table_for_spreadsheets_runs_no_label(tmp_path):
   label = '=HYPERLINK("http://x")'
-  path = run_folders.make(tmp_path / "run", algorithm=label)
+  path = run_folders.make(tmp_path / "run", method=label)
   found = finding.find([path])
   built = tables.build(found, ["mean"], evaluations.Choice())
   (row,) = csv.DictReader(io.StringIO(formats.csv(built)))

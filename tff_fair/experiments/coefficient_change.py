@@ -56,7 +56,7 @@ def sentence(summary: Mapping[str, Any]) -> str | None:
   """Returns a sentence where the coefficients hardly changed.
 
   Args:
-    summary: That of a finished run; earlier versions wrote no change.
+    summary: That of a finished run.
 
   Returns:
     "In no round did a client's coefficient differ from its plain weight by

@@ -6,7 +6,6 @@ import dataclasses
 import typing
 from collections.abc import Iterator
 
-import tasks
 from tff_fair import methods, typed_values
 from tff_fair.experiments import settings
 from tff_fair.experiments.errors import SpecError
@@ -224,18 +223,6 @@ def _check_correction(spec: RunSpec) -> None:
       "each client for its noise level; leave one of the two out.",
       value=spec.aggregation,
     )
-
-
-def old_names(spec: RunSpec) -> Iterator[str]:
-  """Yields a line for each value that has another name by now."""
-  for name, value in spec.task_options.items():
-    current = tasks.current_option(spec.task, name, value)
-    if current != value:
-      yield (
-        f"task_option.{name}={value} is {current}, as it always was for "
-        f"{spec.task}; in other tasks {value} is another model. Write "
-        f"{current}."
-      )
 
 
 def without_effect(spec: RunSpec) -> Iterator[str]:

@@ -15,7 +15,7 @@ from tff_fair.experiments.errors import SpecError
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.spec import RunSpec
 
-# The option of tasks was there before the field: values that it takes are its.
+# A setting and an option of tasks. A value that the option takes is its.
 _MODEL = "model"
 
 

@@ -31,7 +31,7 @@ class Seeds(NamedTuple):
 
 
 def of_settings(settings: Mapping[str, Any]) -> Seeds:
-  """Returns the seeds among settings by name; a missing one is `seed`."""
+  """Returns the seeds among settings by name; one without a value is `seed`."""
   seed = int(settings["seed"])
-  given = (settings.get(name) for name in NAMES)
+  given = (settings[name] for name in NAMES)
   return Seeds(*(seed if other is None else int(other) for other in given))

@@ -212,9 +212,7 @@ class RunSpec(
         for name, value in self.all_hparams.items()
       },
       **{
-        f"{spec_text.TASK_OPTION}{name}": tasks.current_option(
-          self.task, name, self.task_options.get(name, default)
-        )
+        f"{spec_text.TASK_OPTION}{name}": self.task_options.get(name, default)
         for name, default in tasks.option_defaults(self.task).items()
       },
     }

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import warnings
 from collections.abc import Sequence
 
 import tensorflow_federated as tff
@@ -23,7 +22,6 @@ def use_workers(
   addresses: Sequence[str],
   clients_per_part: int | None = None,
   *,
-  num_subrounds: int | None = None,
   stream_structs: bool = False,
   timeout: float = 10.0,
   straggler_timeout: float | None = None,
@@ -48,8 +46,6 @@ def use_workers(
       "[address]:port", or as a worker of `start_worker` tells it.
     clients_per_part: The number of clients of a part, 32 by default. Smaller
       parts need less memory on the workers. 0 never cuts.
-    num_subrounds: The number of parts, in the place of their size; the name of
-      earlier versions.
     stream_structs: Whether to send the parts of a structure one by one; needed
       where one message would pass 2 GiB.
     timeout: Seconds within which each worker has to answer, now and while it
@@ -64,14 +60,6 @@ def use_workers(
       a number is out of range.
   """
   worker_addresses.check(addresses)
-  if num_subrounds is not None:
-    _check_number("num_subrounds", num_subrounds, least=1)
-    warnings.warn(
-      "num_subrounds is now clients_per_part, the size of the parts instead of "
-      "their number; the old name will go.",
-      DeprecationWarning,
-      stacklevel=2,
-    )
   clients_per_part = cutting.checked(clients_per_part)
   connect = functools.partial(
     _remote_worker,
@@ -87,9 +75,7 @@ def use_workers(
     opened.callback(pool.close)
     for address in addresses:
       members.append(connect(address))
-    context = parts_context.PartsContext(
-      pool, clients_per_part, num_parts=num_subrounds
-    )
+    context = parts_context.PartsContext(pool, clients_per_part)
     opened.callback(context.close, patience=_SECONDS_TO_CLOSE)
     tff.framework.set_default_context(context)
     chosen_context.replace(opened, natively=True)
@@ -112,8 +98,3 @@ def _remote_worker(
     create_context=connections.execution_context,
     timeout=timeout,
   )
-
-
-def _check_number(name: str, number: int, *, least: int) -> None:
-  if number < least:
-    raise ValueError(f"Expected {name} of {least} or more: {number}.")

@@ -38,14 +38,14 @@ def test_a_sweep_may_do_without_a_file():
   sweep = read(
     "--algorithms=fedavg,term",
     "--flag=total_rounds=3",
-    "--flag=task_option.model=mlp",
+    "--flag=task_option.model=mlp_64",
     "--grid=seed=0,1",
     "--grid=hparam.t=1,2",
   )
   assert [method.algorithm for method in sweep.methods] == ["fedavg", "term"]
   assert sweep.final == {
     "total_rounds": ["3"],
-    "task_option.model": ["mlp"],
+    "task_option.model": ["mlp_64"],
     "seed": ["0", "1"],
     "hparam.t": ["1", "2"],
   }
@@ -97,7 +97,7 @@ def base(request, tmp_path):
     run_folders.make(
       path,
       task="table",
-      task_option=["file=hosp.csv", "client=hospital"],
+      task_options={"file": "hosp.csv", "client": "hospital"},
       algorithm="adafed",
       hparams={"gamma": 2.0},
       total_rounds=7,

@@ -320,7 +320,10 @@ def test_measures_without_a_column_have_differences_and_averages(folder):
 
 def test_attackers_are_left_out_of_measures_without_a_column(tmp_path):
   path = run_folders.make(
-    tmp_path / "run", [(1, (0.2, 0.4, 0.9))], attack="bias"
+    tmp_path / "run",
+    [(1, (0.2, 0.4, 0.9))],
+    attack="bias",
+    attack_strength=1.0,
   )
   clients = "client_id,attacker\n0,True\n1,False\n2,False\n"
   (path / "clients.csv").write_text(clients)

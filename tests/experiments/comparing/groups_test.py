@@ -53,7 +53,7 @@ def test_a_label_has_what_differs_within_its_method(tmp_path):
     run_folders.make(
       tmp_path / f"1/{n}",
       algorithm="qfedavg",
-      hparams={"q": q, "other": 7},
+      hparams={"q": q, "lipschitz": 7.0},
       client_learning_rate=rate,
     )
   run_folders.make(tmp_path / "2", algorithm="term", hparams={"t": 1.0})
@@ -95,39 +95,44 @@ def test_the_same_run_does_not_count_twice(tmp_path):
 
 def test_methods_of_one_algorithm_are_told_apart_by_their_names(tmp_path):
   for name, order in (("a", "loss"), ("b", "random")):
-    run_folders.make(tmp_path / name, algorithm="fedfv", hparams={"o": order})
+    run_folders.make(
+      tmp_path / name, algorithm="fedfv", hparams={"order": order}
+    )
   (tmp_path / "sweep.json").write_text('{"names": {"a": "FedFV", "b": "FV-r"}}')
   assert labels(tmp_path) == ["FedFV", "FV-r"]
 
 
 def test_runs_are_sorted_by_what_they_were_trained_on(tmp_path):
-  run_folders.make(tmp_path / "0", seed=0, task_option=["model=cnn", "a=1"])
-  run_folders.make(tmp_path / "1", seed=1, task_option=["a=1", "model=cnn"])
-  run_folders.make(tmp_path / "2", task_option=["model=mlp", "a=1"])
+  linear = {"num_clients": 2, "model": "logistic_regression"}
+  run_folders.make(tmp_path / "0", seed=0, task_options=linear)
+  reverse = dict(reversed(linear.items()))
+  run_folders.make(tmp_path / "1", seed=1, task_options=reverse)
+  one_layer = {**linear, "model": "mlp_64"}
+  run_folders.make(tmp_path / "2", task_options=one_layer)
   run_folders.make(tmp_path / "3", [(1, (0.1, 0.2, 0.3))], task="mnist")
   tasks = run_groups.by_task(found(tmp_path))
   assert {
     title: [int(run.path.name) for run in members]
     for title, members in tasks.items()
   } == {
-    "digits, model=cnn, 2 clients": [0, 1],
+    "digits, model=logistic_regression, 2 clients": [0, 1],
     "digits, model=mlp_64, 2 clients": [2],
     "mnist, 3 clients": [3],
   }
 
 
 def test_versions_of_a_users_file_are_no_seeds_of_one_run(tmp_path):
-  for n, (model, digest) in enumerate(
-    [("a.py:build", "1" * 64), ("a.py:build", "2" * 64), ("mlp", None)]
-  ):
-    path = run_folders.make(tmp_path / f"{n}", seed=n, model=model)
-    config = json.loads((path / "config.json").read_text())
-    if digest:
-      config["own_files"] = {"model": digest}
-    (path / "config.json").write_text(json.dumps(config))
+  for n in range(3):
+    path = run_folders.make(tmp_path / f"{n}", seed=n, model="mlp")
+    if n < 2:
+      config = json.loads((path / "config.json").read_text())
+      for group in ("spec", "flags"):
+        config[group]["model"] = "a.py:build"
+      config["own_files"] = {"model": str(n) * 64}
+      (path / "config.json").write_text(json.dumps(config))
   assert labels(tmp_path) == [
+    "fedavg model=a.py:build model_file=00000000",
     "fedavg model=a.py:build model_file=11111111",
-    "fedavg model=a.py:build model_file=22222222",
     "fedavg model=mlp",
   ]
   # Two functions tell runs apart by themselves.

@@ -150,11 +150,10 @@ def test_unfinished_runs_take_no_part_in_means(tmp_path):
 
 
 def test_names_are_text_wherever_they_are_shown(tmp_path):
-  report_runs.make(tmp_path / HOSTILE.replace("/", ""), algorithm=HOSTILE)
-  path = report_runs.make(
-    tmp_path / "b", algorithm="b", task_option=[f"x={HOSTILE}"]
-  )
+  report_runs.make(tmp_path / HOSTILE.replace("/", ""), method=HOSTILE)
+  path = report_runs.make(tmp_path / "b", algorithm="afl")
   config = json.loads((path / "config.json").read_text())
+  config["flags"]["task_option"] = [f"x={HOSTILE}"]
   config["command"]["line"] = config["data"]["description"] = HOSTILE
   config["hparams"] = {HOSTILE: "\x1b]]>", "]]>": "\"'&"}
   (path / "config.json").write_text(json.dumps(config))
@@ -184,14 +183,17 @@ def test_the_policy_lets_in_only_the_page_s_own_style_and_script(tmp_path):
 
 
 def test_tasks_are_sections_of_their_own(tmp_path):
-  for n, options in enumerate(([], ["model=linear"], ["model=linear", "q=1"])):
-    report_runs.make(tmp_path / f"digits{n}", task_option=options)
-  report_runs.make(tmp_path / "mnist", task="mnist", task_option=["pixels=raw"])
+  linear = {"model": "logistic_regression"}
+  for n, options in enumerate(({}, linear, {**linear, "num_clients": 9})):
+    report_runs.make(tmp_path / f"digits{n}", task_options=options)
+  report_runs.make(
+    tmp_path / "mnist", task="mnist", task_options={"pixels": "standardized"}
+  )
   _, root = build(tmp_path)
   titles = [
     "digits",
-    "digits, model=linear",
-    "digits, model=linear, q=1",
+    "digits, model=logistic_regression",
+    "digits, model=logistic_regression, num_clients=9",
     "mnist",
   ]
   assert headings(root, "h2") == titles
@@ -275,9 +277,8 @@ def test_unfinished_runs_take_part_on_request(tmp_path):
 
 def test_a_file_of_the_user_names_the_page(tmp_path):
   for name in ("hospitals", "banks"):
-    report_runs.make(
-      tmp_path / name, task="table", task_option=[f"file=data/{name}.csv"]
-    )
+    options = {"file": f"data/{name}.csv", "client": "who", "label": "what"}
+    report_runs.make(tmp_path / name, task="table", task_options=options)
   _, root = build(tmp_path)
   assert headings(root, "h1") == ["Fairness on banks.csv, hospitals.csv"]
   assert headings(root, "h2") == ["banks.csv", "hospitals.csv"]
@@ -325,8 +326,8 @@ def test_the_foot_says_when_and_by_what_the_page_was_written(tmp_path):
 
 
 def test_many_tasks_are_counted_in_the_title(tmp_path):
-  for n in range(4):
-    report_runs.make(tmp_path / f"{n}", task=f"task_{n}", num_rounds=1)
+  for task in ("digits", "mnist", "synthetic", "sent140"):
+    report_runs.make(tmp_path / task, task=task, num_rounds=1)
   assert headings(build(tmp_path)[1], "h1") == ["Fairness on 4 tasks"]
 
 
@@ -391,7 +392,7 @@ def test_a_large_page_stays_small(tmp_path):
   for number in range(12):
     report_runs.make(
       tmp_path / f"{number}",
-      algorithm=f"method_{number}",
+      method=f"method_{number}",
       num_clients=300,
       num_rounds=300,
       rounds_per_evaluation=5,
@@ -437,9 +438,9 @@ def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
 
 def test_a_page_has_tasks_of_both_kinds(tmp_path):
   report_runs.make(tmp_path / "a")
-  report_runs.make(tmp_path / "b", task="diabetes", score=RMSE)
+  report_runs.make(tmp_path / "b", task="synthetic", score=RMSE)
   _, root = build(tmp_path)
-  assert headings(root, "h2") == ["digits", "diabetes"]
+  assert headings(root, "h2") == ["digits", "synthetic"]
   assert {"Accuracy and fairness", "RMSE and fairness"} <= set(headings(root))
 
 

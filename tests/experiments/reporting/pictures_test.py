@@ -92,14 +92,14 @@ def test_runs_without_measured_losses_have_those_of_the_method(tmp_path):
   extremes = loss_section.extremes(run)
   assert extremes is not None
   assert extremes[0].client == 1
-  path = run_folders.make(tmp_path / "old")
+  path = run_folders.make(tmp_path / "without")
   assert loss_section.extremes(open_run(path)) is None
 
 
 def test_losses_are_drawn_to_one_scale(tmp_path):
   for number, factor in enumerate((1, 10)):
     rows = [(n, k, factor * (k + 1) / n) for n in (1, 2, 3) for k in (0, 1)]
-    path = run_folders.make(tmp_path / f"{number}", algorithm=f"m{number}")
+    path = run_folders.make(tmp_path / f"{number}", method=f"m{number}")
     with_cohorts(path, rows)
   task = task_of(tmp_path)
   root = drawn(loss_section.build(task), task)
@@ -137,7 +137,7 @@ def test_directions_are_shown_relative_to_the_longest(tmp_path):
     "e": ["", "", ""],
   }
   for name, values in norms.items():
-    path = run_folders.make(tmp_path / name, algorithm=name)
+    path = run_folders.make(tmp_path / name, method=name)
     pd.DataFrame(
       {"round": [1, 2, 3], "aggregator/direction_norm": values}
     ).to_csv(path / "metrics.csv", index=False)
@@ -155,7 +155,7 @@ def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
       run_folders.make(
         tmp_path / f"{name}{seed}",
         [(1, tuple(found))],
-        algorithm=name,
+        method=name,
         seed=seed,
       )
   task = task_of(tmp_path)
@@ -226,7 +226,7 @@ def test_the_front_of_error_and_its_spread(tmp_path):
   ):
     for seed in (0, 1):
       run_folders.make(
-        tmp_path / f"{name}{seed}", [(1, values)], algorithm=name, seed=seed
+        tmp_path / f"{name}{seed}", [(1, values)], method=name, seed=seed
       )
   task = task_of(tmp_path)
   root = drawn(trade_off_section.build(task), task)

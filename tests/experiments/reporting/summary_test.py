@@ -29,8 +29,8 @@ from tff_fair.experiments.runs.finding import find
 @pytest.fixture
 def task(tmp_path):
   for seed in (0, 1):
-    report_runs.make(tmp_path / f"a{seed}", seed=seed, algorithm="fedavg")
-  report_runs.make(tmp_path / "b", algorithm="<b>", skill=0.9)
+    report_runs.make(tmp_path / f"a{seed}", seed=seed, method="fedavg")
+  report_runs.make(tmp_path / "b", method="<b>", skill=0.9)
   (found,) = methods.arrange(find([tmp_path]))
   return found
 

@@ -1,13 +1,14 @@
+import json
+
 import pytest
 
 from tests.experiments.runs.made_configurations import (
   ASKED_LITTLE,
   SPEC,
   build,
-  older,
 )
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.runs import configuration
+from tff_fair.experiments.runs import configuration, settings
 
 
 def test_a_run_comes_back_as_it_was_asked_for():
@@ -15,10 +16,10 @@ def test_a_run_comes_back_as_it_was_asked_for():
     assert configuration.read_spec(build(spec)) == spec
 
 
-def test_groups_of_older_versions_are_there_under_the_names_of_flags():
+def test_settings_are_there_under_the_names_of_flags():
   config = build(SPEC, "3-7", command="typed", output_dir="out")
   assert config["command"] == {"line": "typed"}
-  assert config["data"] == {"description": "some data"}
+  assert config["data"] == {"description": "some data", "score": "accuracy"}
   flags = config["flags"]
   assert list(flags)[:6] == [
     *("task", "data_dir", "model", "task_option", "algorithm", "hparam")
@@ -43,8 +44,8 @@ def test_without_a_command_it_says_how_to_start_the_run_again():
   assert "'--output_dir=my runs'" in line
 
 
-def test_an_older_configuration_is_read_with_what_followed():
-  spec = configuration.read_spec(older(build(ASKED_LITTLE, 10, "stacked")))
+def test_a_configuration_is_read_with_what_followed():
+  spec = configuration.read_resolved(build(ASKED_LITTLE, 10, "stacked"))
   assert spec == ASKED_LITTLE.replace(
     clients_per_round=10,
     aggregation="stacked",
@@ -53,27 +54,25 @@ def test_an_older_configuration_is_read_with_what_followed():
   )
 
 
-def test_flags_that_did_not_exist_yet_have_their_defaults():
-  config = {"flags": {"algorithm": "fedavg", "seed": 3}, "hparams": {}}
-  # But for parts: rounds were not cut.
-  expected = RunSpec(algorithm="fedavg", seed=3, clients_per_part=0)
-  assert configuration.read_spec(config) == expected
-
-
 @pytest.mark.parametrize(
-  "config",
+  ("group", "changes"),
   [
-    {"flags": {"task": "unknown"}},
-    {"flags": {"algorithm": "unknown"}},
-    {"flags": {"batch_size": "many"}},
-    {"flags": {"task_option": ["clients=3"]}},
-    {"flags": {}, "hparams": {"q": 1}},
-    {"flags": {}, "spec": {"unknown": 1}},
+    ("flags", {"task": "unknown"}),
+    ("flags", {"algorithm": "unknown"}),
+    ("flags", {"batch_size": "many"}),
+    ("flags", {"task_option": ["clients=3"]}),
+    ("hparams", {"q": 1}),
+    ("spec", {"unknown": 1}),
   ],
 )
-def test_what_this_version_does_not_know_is_an_error(config):
+def test_a_setting_that_is_not_valid_is_an_error(group, changes):
+  config = build(ASKED_LITTLE)
+  config[group].update(changes)
+  read = (
+    configuration.read_spec if group == "spec" else configuration.read_resolved
+  )
   with pytest.raises(ValueError, match=r"unknown|many|clients|no such"):
-    configuration.read_spec(config)
+    read(config)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,45 @@ def test_the_size_of_parts_counts_where_a_cohort_has_several(
   cohort, part, size
 ):
   saved = build(ASKED_LITTLE.replace(clients_per_part=part), cohort)
-  assert configuration.part_size(saved) == size
+  assert settings.deciding(saved).get("clients_per_part", 0) == size
+
+
+def problems(config):
+  return list(configuration.problems(config))
+
+
+def test_a_whole_configuration_has_no_problem():
+  assert problems(build(SPEC)) == []
+
+
+@pytest.mark.parametrize("number", [None, 0, 2, "1", {}])
+def test_another_format_is_refused(number):
+  config = {**build(SPEC), "format": number}
+  if number is None:
+    del config["format"]
+  (problem,) = problems(config)
+  assert f"{json.dumps(number)}, expected {configuration.NUMBER};" in problem
+
+
+@pytest.mark.parametrize(
+  ("missing", "named"),
+  [
+    (("spec",), "spec"),
+    (("versions", "data", "spec", "hparams"), "spec, hparams, data and 1 more"),
+    (("flags.seed", "spec.task", "spec.seed", "data"), "data, task, seed"),
+    (("flags.hparam", "spec.hparams", "data.score"), "hparams, hparam, score"),
+    (("command.line", "flags.workers"), "workers, line"),
+  ],
+)
+def test_what_is_missing_is_named_groups_first(missing, named):
+  config = build(SPEC)
+  for place in missing:
+    group, _, name = place.partition(".")
+    if name:
+      del config[group][name]
+    else:
+      del config[group]
+  assert problems(config) == [f"it lacks {named}"]
 
 
 def test_a_run_without_files_of_a_user_says_nothing_of_them():

@@ -158,7 +158,10 @@ def _with_flag(**flags):
       _overwrite("summary.json", b'{"rounds": ' + b"1" * 5000 + b"}"),
       r"summary\.json: cannot be read: is no JSON: Exceeds the limit",
     ),
-    (_with_flag(seed="0"), r"config\.json: is not of a run: it has no seed"),
+    (
+      _with_flag(seed="0"),
+      r"config\.json: is not of a run: its seed is no whol",
+    ),
     (_with_flag(task_option=3), r"its task_option is no list"),
     (_with_flag(task_option=[3]), r"its task_option holds other values"),
     (_with_flag(total_rounds="2"), r"its total_rounds is no whole number"),

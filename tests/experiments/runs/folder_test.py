@@ -12,15 +12,12 @@ import pytest
 
 from tasks.formats import files
 from tests import source_tree
-from tff_fair.experiments import errors
+from tests.experiments.runs.made_configurations import build
+from tff_fair.experiments import RunSpec, errors
 from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs import folder as run_folder
 
-CONFIGURATION: configuration.Configuration = {
-  "command": {"line": "train"},
-  "flags": {"seed": 0, "batch_size": 16, "output_dir": None},
-  "hparams": {"gamma": 1.0},
-}
+CONFIGURATION: configuration.Configuration = build(RunSpec(batch_size=16))
 
 
 def changed(group, **values):
@@ -82,9 +79,8 @@ def test_what_does_not_decide_the_results_may_change(path, group, values):
   ("present", "difference"),
   [
     (changed("flags", batch_size=32), "batch_size=16 (here 32)"),
-    (changed("flags", new=True), "new=None (here True)"),
     (changed("hparams", gamma=2.0), "hparam.gamma=1 (here 2)"),
-    ({**CONFIGURATION, "versions": {"tf": "3"}}, "versions tf=None (here 3)"),
+    (changed("versions", tf="3"), "versions tf=None (here 3)"),
     (
       changed("flags", batch_size=32, seed=1),
       "batch_size=16 (here 32), seed=0 (here 1);",
@@ -179,15 +175,11 @@ def test_a_kill_while_a_run_becomes_longer_leaves_a_run(path, monkeypatch):
     assert json.loads(folder.config.read_text()) == LONGER
 
 
-def test_a_run_from_before_a_flag_goes_on_with_its_default(path):
-  interrupted_run(path)
-  with run_folder.take_folder(
-    [path], changed("flags", sampling="uniform")
-  ) as folder:
-    assert folder.is_saved
+def test_a_folder_of_another_format_is_left_alone(path):
+  interrupted_run(path, {**CONFIGURATION, "format": 2})
   with (
-    pytest.raises(errors.FolderTakenError, match=r"sampling=uniform .*all"),
-    run_folder.take_folder([path], changed("flags", sampling="all")),
+    pytest.raises(errors.FolderTakenError, match="its format is 2, expected 1"),
+    run_folder.take_folder([path], CONFIGURATION),
   ):
     pass
 

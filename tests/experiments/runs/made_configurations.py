@@ -24,8 +24,3 @@ def build(spec, clients_per_round=10, aggregation="streaming", **kwargs):
     **kwargs,
   )
   return json.loads(json.dumps(config))
-
-
-def older(config):
-  """As a version wrote it that knew no specs."""
-  return {name: group for name, group in config.items() if name != "spec"}

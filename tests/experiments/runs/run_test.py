@@ -81,12 +81,20 @@ def test_a_run_without_a_round_has_empty_tables(tmp_path):
   [
     ("config.json", "{", "config.json: cannot be read"),
     ("config.json", "[]", "config.json: is not of a run"),
-    ("config.json", "{}", "config.json: is not of a run: it has no flags"),
-    ("config.json", '{"hparams": null}', "its hparams is no object"),
     (
       "config.json",
-      '{"flags": {"task": "x", "algorithm": "y"}}',
-      "config.json: is not of a run: it has no seed",
+      "{}",
+      "config.json: is not of a run: its format is null, expected 1",
+    ),
+    (
+      "config.json",
+      '{"format": 1, "hparams": null}',
+      "its hparams is no object",
+    ),
+    (
+      "config.json",
+      '{"format": 1}',
+      "it lacks spec, flags, hparams and 3 more",
     ),
     ("summary.json", "", "summary.json: cannot be read"),
     ("evaluations.csv", "", "evaluations.csv: is no table"),
@@ -165,10 +173,10 @@ def test_a_method_is_called_as_its_sweep_calls_it(tmp_path, monkeypatch):
 def test_settings_are_what_decides_the_result(tmp_path):
   run_folders.make(
     tmp_path / "a",
+    algorithm="qfedavg",
     seed=5,
-    hparam=["q=2"],
-    hparams={"q": 2.0, "flag": False, "bound": None},
-    task_option=["model=cnn"],
+    hparams={"q": 2.0},
+    task_options={"model": "logistic_regression"},
     workers=["localhost:80"],
   )
   (run,) = found(tmp_path)
@@ -176,16 +184,15 @@ def test_settings_are_what_decides_the_result(tmp_path):
     run.settings.items()
     >= {
       "task": "digits",
-      "algorithm": "fedavg",
+      "algorithm": "qfedavg",
       "client_learning_rate": 0.1,
       "total_rounds": 2,
-      "task_option.model": "cnn",
+      "task_option.model": "logistic_regression",
       "hparam.q": 2.0,
-      "hparam.flag": False,
-      "sampling": "uniform",  # There was no such flag yet.
+      "sampling": "uniform",
     }.items()
   )
-  others = ("seed", "workers", "hparam", "hparam.bound", "data_dir")
+  others = ("seed", "workers", "hparam", "hparam.lipschitz", "data_dir")
   assert not run.settings.keys() & set(others)
 
 
@@ -216,14 +223,3 @@ def test_reading_runs_needs_no_tensorflow(tmp_path):
     "assert not {'tensorflow', 'absl', 'binaries'} & sys.modules.keys()"
   )
   subprocess.run([sys.executable, "-c", code], cwd=source_tree.ROOT, check=True)
-
-
-def test_a_run_of_a_version_without_a_setting_has_its_default(tmp_path):
-  before = runs.open_run(run_folders.make(tmp_path / "before"))
-  now = runs.open_run(
-    run_folders.make(tmp_path / "now", defence="none", trimmed_share=0.2)
-  )
-  other = runs.open_run(run_folders.make(tmp_path / "other", defence="median"))
-  assert before.settings == now.settings
-  assert before.settings["defence"] == "none"
-  assert other.settings != now.settings

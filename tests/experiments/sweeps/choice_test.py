@@ -126,13 +126,14 @@ def test_each_method_has_a_line(tmp_path):
 
 def test_the_choice_is_made_for_each_cut_of_the_data(tmp_path):
   for number, rate in enumerate((0.1, 0.2)):
-    for value, cut in ((0.4, "min_size=1"), (0.8, "min_size=2")):
+    for value, size in ((0.4, 20), (0.8, 40)):
       values = [value + rate if number else value] * 10
-      make(tmp_path / f"{cut}{rate}", values, rate, task_option=[cut])
+      cut = {"num_clients": size}
+      make(tmp_path / f"{size}-{rate}", values, rate, task_options=cut)
   text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
   assert [line.split()[:4] for line in text.splitlines()[-2:]] == [
-    ["fedavg", "min_size=1", "client_learning_rate=0.2", "2"],
-    ["fedavg", "min_size=2", "client_learning_rate=0.2", "2"],
+    ["fedavg", "num_clients=20", "client_learning_rate=0.2", "2"],
+    ["fedavg", "num_clients=40", "client_learning_rate=0.2", "2"],
   ]
 
 
@@ -162,7 +163,7 @@ def test_some_clients_are_drawn_and_some_are_left(num_clients, fraction, size):
 
 
 def test_the_draw_does_not_change():
-  # Results of old sweeps are to be had again.
+  # So the results of a sweep can be had again.
   drawn = sweep_choice.validation_clients(range(30), 0.2)
   assert drawn.tolist() == [2, 12, 16, 18, 21, 28]
 
@@ -182,7 +183,7 @@ def test_of_errors_the_smallest_are_chosen_in_a_table_of_their_own(tmp_path):
       tmp_path / name,
       [(2, errors)],
       client_learning_rate=rate,
-      task="diabetes",
+      task="synthetic",
       score=RMSE,
     )
   runs = finding.find([tmp_path])

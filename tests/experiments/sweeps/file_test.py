@@ -10,7 +10,7 @@ WHOLE = """
 title = "All there is"
 [flags]
 task = "digits"
-task_option = ["num_clients=20", "model=mlp"]
+task_option = ["num_clients=20", "model=mlp_64"]
 total_rounds = 5
 client_learning_rate = 1e-2
 [grid]
@@ -46,7 +46,7 @@ def test_a_file_is_read(read):
   assert sweep.common == {
     "task": ["digits"],
     "task_option.num_clients": ["20"],
-    "task_option.model": ["mlp"],
+    "task_option.model": ["mlp_64"],
     "total_rounds": ["5"],
     "client_learning_rate": ["0.01"],
     "seed": ["0", "1"],
@@ -69,14 +69,14 @@ def test_a_file_is_read(read):
 
 def test_a_sweep_may_do_without_a_file():
   sweep = sweep_file.of_methods(["fedavg", "term"], "here").with_settings(
-    {"total_rounds": ["3"], "task_option.model": ["mlp"]},
+    {"total_rounds": ["3"], "task_option.model": ["mlp_64"]},
     {"seed": ["0", "1"], "hparam.t": ["1", "2"]},
     "there",
   )
   assert [method.algorithm for method in sweep.methods] == ["fedavg", "term"]
   assert sweep.final == {
     "total_rounds": ["3"],
-    "task_option.model": ["mlp"],
+    "task_option.model": ["mlp_64"],
     "seed": ["0", "1"],
     "hparam.t": ["1", "2"],
   }

@@ -128,8 +128,8 @@ def test_every_run_is_computed_as_the_user_says(tmp_path):
 
 def test_another_run_is_never_touched(tmp_path):
   sweep([SPEC], tmp_path)
-  with pytest.raises(RunError, match=r"total_rounds=2 \(here 3\)"):
-    sweep([SPEC.replace(total_rounds=3)], tmp_path)
+  with pytest.raises(RunError, match=r"total_rounds=2 \(here 1\)"):
+    sweep([SPEC.replace(total_rounds=1)], tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):

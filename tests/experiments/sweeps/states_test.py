@@ -9,13 +9,9 @@ SPEC = RunSpec(algorithm="term", total_rounds=2, hparams={"t": 2})
 
 
 def make(path, **settings):
-  """Writes the run of an earlier version."""
   settings = {
     "algorithm": "term",
     "hparams": {"t": 2.0},
-    # What they came to where nobody gave them.
-    "clients_per_round": 10,
-    "aggregation": "streaming",
     "workers": ["somewhere:1"],
     **settings,
   }
@@ -58,7 +54,7 @@ def test_a_default_that_is_given_makes_no_other_run(tmp_path):
     ({"seed": 1}, "a run with seed=1 (here 0)"),
     ({"algorithm": "fedavg"}, "a run with algorithm=fedavg (here term)"),
     (
-      {"task_option": ["num_clients=20"]},
+      {"task_options": {"num_clients": 20}},
       "a run with task_option.num_clients=20 (here 30)",
     ),
     (
@@ -82,12 +78,6 @@ def test_another_run_is_in_the_way(tmp_path, settings, message):
     states.of(SPEC, path)
   assert str(error.value).startswith(f"{path}: holds a run with ")
   assert message in str(error.value)
-
-
-def test_a_setting_that_a_run_did_not_have_yet_was_its_default(tmp_path):
-  path = make(tmp_path / "a")
-  with pytest.raises(RunError, match=r"dropout=0\.0 \(here 0\.2\)"):
-    states.of(SPEC.replace(dropout=0.2), path)
 
 
 def test_something_else_is_in_the_way(tmp_path):

@@ -155,19 +155,6 @@ def test_evaluates_every_so_often_and_at_the_end(uninterrupted):
   assert with_evaluation == [0, 4, 8, 10]
 
 
-def test_a_run_of_an_earlier_version_goes_on_without_round_0(uninterrupted):
-  run = Run()
-  with pytest.raises(RuntimeError):
-    run.train(Process(7, RuntimeError()))
-  for table in (run.releases.summary, run.releases.clients):
-    del table.rows[0]
-  run.progress.clear()
-  run.train()
-  assert list(run.releases.summary.rows) == [4, 8, 10]
-  assert run.progress[0] == (7, None)
-  assert run.states.saved[10] == uninterrupted.states.saved[10]
-
-
 def test_saves_every_so_often_and_at_the_end(uninterrupted):
   assert list(uninterrupted.states.saved) == [3, 6, 9, 10]
   for round_num, state in uninterrupted.states.saved.items():

@@ -47,7 +47,7 @@ def test_cohorts_depend_on_seed_and_round_alone(kind):
   assert len({tuple(cohort) for cohort in drawn(20, kind=kind)}) > 5
 
 
-def test_cohorts_are_those_of_earlier_versions():
+def test_the_draw_of_cohorts_does_not_change():
   # Runs that were begun before there was a choice go on with the same cohorts.
   assert drawn(3) == [[1, 2, 4], [0, 2, 5], [4, 5, 6]]
 

@@ -66,26 +66,12 @@ def test_rows_are_appended_exactly(tmp_path):
   np.testing.assert_array_equal(np.array(read, np.float32), loss)
 
 
-def test_a_table_that_an_earlier_version_began_keeps_its_columns(tmp_path):
-  path = tmp_path / "cohorts.csv"
-  path.write_bytes(b"round,coefficient,client_id\r\n3,0.5,7\r\n")
-  columns = {
-    "client_id": np.array([0, 2]),
-    "coefficient": np.array([0.25, 0.75]),
-    "loss": np.array([1.0, 2.0]),
-  }
-  release_to(table_files.RowsReleaseManager(path), (4, columns))
-  assert path.read_bytes() == (
-    b"round,coefficient,client_id\r\n3,0.5,7\r\n4,0.25,0\r\n4,0.75,2\r\n"
-  )
-
-
 def test_a_table_goes_on_with_the_columns_of_runs_alone(tmp_path):
   path = tmp_path / "cohorts.csv"
   content = b"round,cliant_id,loss\r\n3,7,0.5\r\n"
   path.write_bytes(content)
   columns = {"client_id": np.array([2]), "loss": np.array([1.0])}
-  with pytest.raises(RunError, match=r"cohorts\.csv: has a column 'cliant_id'"):
+  with pytest.raises(RunError, match=r"cohorts\.csv: .* round, cliant_id,"):
     release_to(table_files.RowsReleaseManager(path), (4, columns))
   assert path.read_bytes() == content
 

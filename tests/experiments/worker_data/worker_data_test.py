@@ -244,17 +244,6 @@ def test_another_task_is_refused(written, change, name):
     task_loading.load(SPEC.replace(**change), written)
 
 
-def test_an_option_that_the_folders_version_lacked_has_its_default(copied):
-  path = copied.folder / index.INDEX
-  content = json.loads(path.read_text())
-  del content["made_of"]["task_option.label_noise"]
-  write_index(copied.folder, content)
-  older = index.WorkerData(copied.folder)
-  assert task_loading.load(SPEC, older).num_clients == 5
-  with pytest.raises(SpecError, match="label_noise is 'none' there, 'pairwise"):
-    task_loading.load(SPEC.replace(task_options=NOISY), older)
-
-
 def test_files_have_the_noisy_labels(tmp_path):
   noisy = SPEC.replace(task_options=NOISY)
   task = task_loading.load(noisy)

@@ -95,15 +95,6 @@ def test_what_is_not_cut_is_as_on_a_local_worker(two_workers, clients_per_part):
   np.testing.assert_array_equal(quick_sum(START, values), expected)
 
 
-def test_a_number_of_parts_is_their_size(two_workers):
-  values = clients(23)
-  runtime.use_workers(addresses(two_workers), clients_per_part=6)
-  expected = quick_sum(START, values)
-  with pytest.warns(DeprecationWarning, match="now clients_per_part"):
-    runtime.use_workers(addresses(two_workers), num_subrounds=4)
-  np.testing.assert_array_equal(quick_sum(START, values), expected)
-
-
 def test_sums_that_depend_on_sums_are_one_part(two_workers):
   @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
   def centred(values):

@@ -362,14 +362,3 @@ def test_a_name_means_the_same_in_every_task():
     assert [len(bias) for bias in found[1::2]] == [*hidden, 10]
   with pytest.raises(tasks.UserCodeError, match="digit: unknown model; valid"):
     tasks.with_model(digits, "digit", seed=0)
-
-
-def test_old_names_in_digits_are_the_models_they_were():
-  old, new, usual = (
-    weights(tasks.load("digits", seed=3, **options))
-    for options in ({"model": "mlp"}, {"model": "mlp_64"}, {})
-  )
-  expected = models.mlp((64,), (64,), 10, 3).get_weights()
-  for found in (old, new, usual):
-    for ours, value in zip(found, expected, strict=True):
-      np.testing.assert_array_equal(ours, value)

@@ -139,10 +139,10 @@ def _layers(subject: Subject) -> str:
 
 
 def _data(subject: Subject) -> list[str]:
-  description = subject.run.config.get("data", {}).get("description")
+  description = subject.run.config["data"]["description"]
   number = subject.architecture.num_clients
   sentences = [
-    f"{description}." if description else f"Task `{subject.run.task}`.",
+    f"{description}.",
     f"The {number:,} clients kept their data; the server saw updates of the "
     "model."
     if number > 1
@@ -168,7 +168,7 @@ def _training(subject: Subject) -> list[str]:
 
 
 def _settings(run: Run) -> Mapping[str, str]:
-  found = {name: run.flags.get(name) for name in _SHOWN}
+  found = {name: run.flags[name] for name in _SHOWN}
   if run.spec.local_steps is not None:
     del found["local_epochs"]  # Steps take their place.
   rows = {name: typed_values.text(v) for name, v in found.items()}
@@ -237,6 +237,5 @@ def _privacy(run: Run) -> str:
 
 
 def _versions(run: Run) -> str:
-  versions = run.config.get("versions", {})
-  known = ", ".join(f"{name} {version}" for name, version in versions.items())
-  return f"Trained with {known or 'unknown versions'}."
+  versions = (" ".join(pair) for pair in run.config["versions"].items())
+  return f"Trained with {', '.join(versions)}."

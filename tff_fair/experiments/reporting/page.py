@@ -161,10 +161,8 @@ def _task(parts: _Parts) -> Markup:
 
 def _data(task: TaskRuns) -> Child:
   run = (task.runs or task.unfinished)[0]
-  description = run.config.get("data", {}).get("description")
-  parts: list[Child] = []
-  if description:
-    parts.append(element("p", f"{description}.", class_="lead"))
+  description = run.config["data"]["description"]
+  parts: list[Child] = [element("p", f"{description}.", class_="lead")]
   if task.unfinished:
     left_out = _count(len(task.unfinished), "unfinished run")
     parts.append(section.note(f"Without {left_out}, listed at the end."))

@@ -91,7 +91,7 @@ def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
       for name, hyperparameter in methods.hyperparameters(run.algorithm).items()
     }
   # What was asked for: a default may stand for a number that the data decide.
-  asked = {("flags", n): v for n, v in run.config.get("spec", {}).items()}
+  asked = {("flags", n): v for n, v in run.config["spec"].items()}
   return {
     key: value
     for key, value in settings.items()
@@ -122,7 +122,7 @@ def _run(run: Run, known: Sequence[_Settings]) -> Markup:
   own = _of(run)
   for settings in known:
     own = _without(own, settings)
-  command = run.config.get("command", {}).get("line", "unknown command")
+  command = run.config["command"]["line"]
   cells: list[Child] = [
     _rounds(run),
     _duration(run),
@@ -171,7 +171,7 @@ def _of(run: Run) -> dict[tuple[str, str], object]:
   return {
     (group, name): value
     for group in _GROUPS
-    for name, value in run.config.get(group, {}).items()
+    for name, value in run.config[group].items()
     if (group, name) not in _SHOWN
   }
 
@@ -198,12 +198,11 @@ def _value(value: object) -> str:
 
 
 def _rounds(run: Run) -> str:
-  wanted = run.config["flags"].get("total_rounds")
   table = run.evaluations if run.is_finished else run.rounds
   done = int(table[ROUND].max()) if len(table) else 0
-  if run.is_finished or wanted is None:
+  if run.is_finished:
     return f"{done:,}"
-  return f"{done:,} of {int(wanted):,}"
+  return f"{done:,} of {run.flags['total_rounds']:,}"
 
 
 def _duration(run: Run) -> str:

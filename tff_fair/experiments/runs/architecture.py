@@ -1,7 +1,7 @@
 """The model of a run without its weights: model.json in its folder.
 
-It has what an export needs of the task, so that nobody needs the task's data
-for it. Folders of earlier versions have no such file: there the task tells.
+It has what an export needs of the task, so that an export needs no data. Where
+the model has layers of the user's own, the task has their code.
 """
 
 from __future__ import annotations
@@ -110,8 +110,7 @@ class Architecture:
       return cls(**{f.name: content[f.name] for f in dataclasses.fields(cls)})
     except (OSError, LookupError, TypeError, ValueError) as error:
       raise RunError(
-        f"{path}: cannot be read ({error}); restore it, or move it away: then "
-        "the model comes from the task."
+        f"{path}: cannot be read ({error}); restore it."
       ) from error
 
 
@@ -138,17 +137,14 @@ def find(run: Run) -> Found:
   """Finds the architecture of a run: in its folder, or else by its task.
 
   Raises:
-    RunError: If the folder's description is damaged.
+    RunError: If the folder's description is missing or damaged.
     tasks.DataError: If only the task knows the model, and its data cannot be
       used.
   """
-  path = RunFolder(run.path).model
-  if path.exists():
-    try:
-      return _find_in_folder(Architecture.read(path))
-    except plain.NotPlainError:
-      pass  # The task has the code.
-  return _find_by_task(run)
+  try:
+    return _find_in_folder(Architecture.read(RunFolder(run.path).model))
+  except plain.NotPlainError:
+    return _find_by_task(run)  # The task has the code.
 
 
 def _find_in_folder(architecture: Architecture) -> Found:

@@ -3,7 +3,6 @@
 A state is a folder in TensorFlow's SavedModel format. `checksums.json` in it
 holds the size and the SHA-256 of each of its files. TensorFlow checks some
 bytes of a state and not others, and reports damage by errors of many kinds.
-States of versions before 0.2 have no checksums; for them TensorFlow decides.
 """
 
 import hashlib
@@ -67,11 +66,8 @@ def write_checksums(state: pathlib.Path) -> None:
   (state / CHECKSUMS).write_text(f"{json.dumps(found, indent=2)}\n")
 
 
-def check(state: pathlib.Path) -> bool:
+def check(state: pathlib.Path) -> None:
   """Checks that all files of a state are as they were written.
-
-  Returns:
-    Whether the state has checksums. Without them, only `load` can tell.
 
   Raises:
     DamageError: If a file is not as it was written.
@@ -81,13 +77,7 @@ def check(state: pathlib.Path) -> bool:
     for file, kind in files.special_files(state):
       # To read it may never end.
       raise DamageError(state, f"{file.name} is a {kind}")
-    if (state / CHECKSUMS).exists():
-      _check_against(state, _read_checksums(state))
-      return True
-    for file in state.rglob("*"):
-      if file.is_file():
-        _checksum(file)  # Tells files that cannot be read from damaged ones.
-    return False
+    _check_against(state, _read_checksums(state))
   except OSError as error:
     if isinstance(error, _GONE):
       place = pathlib.Path(error.filename or state)

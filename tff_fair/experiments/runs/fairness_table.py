@@ -152,7 +152,7 @@ def fairness_table(
 
 
 def _noise(summary: Mapping[str, Any]) -> str:
-  # Runs of earlier versions do not have it, nor do regressions.
+  # Regressions do not have it.
   if not (noise := summary.get(spread_noise.KEY)):
     return ""
   told = spread_noise.sentence(summary["test_accuracy"]["std"], noise)

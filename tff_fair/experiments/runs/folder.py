@@ -17,7 +17,12 @@ from tasks.formats import files, parsing
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import checkpoints, claim, differences
-from tff_fair.experiments.runs.configuration import FLAGS, ROUNDS, Configuration
+from tff_fair.experiments.runs.configuration import (
+  FLAGS,
+  ROUNDS,
+  Configuration,
+  problems,
+)
 from tff_fair.experiments.scores import Score
 
 
@@ -332,16 +337,21 @@ def _check_same(
   lengthens: bool,
 ) -> None:
   path, present = folder.path, json.loads(_text(configuration))
+  found: list[str] = []
   try:
     saved = parsing.parse_json(text)
-    found = list(
-      differences.of_configurations(saved, present, lengthens=lengthens)
-    )
-  except (ValueError, TypeError, AttributeError) as error:
+    wrong = list(problems(saved))
+    if not wrong:
+      found += differences.of_configurations(
+        saved, present, lengthens=lengthens
+      )
+  except (ValueError, TypeError) as error:
+    wrong = [str(error)]
+  if wrong:
     raise FolderTakenError(
-      f"{path}: its config.json is not that of a run; choose another folder, "
-      "or move it away."
-    ) from error
+      f"{path}: its config.json is not of a run: {wrong[0]}; choose another "
+      "folder, or move it away."
+    )
   if found:
     is_finished = folder.is_finished
     raise FolderTakenError(

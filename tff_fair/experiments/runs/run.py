@@ -64,7 +64,7 @@ class Run:
   """
 
   path: pathlib.Path
-  config: Mapping[str, Mapping[str, Any]]
+  config: Mapping[str, Any]
   summary: Mapping[str, Any] | None
   name: str
 
@@ -107,19 +107,16 @@ class Run:
   def spec(self) -> RunSpec:
     """The run as it was asked for.
 
-    An older version saved settings that nobody gave as they followed from the
-    task and the method; then they are here, too.
-
     Raises:
-      RunError: If this version does not know a setting of the run.
+      RunError: If a setting of the run is not valid.
     """
     with self._reading_settings():
       return configuration.read_spec(self.config)
 
-  @functools.cached_property
+  @property
   def flags(self) -> Mapping[str, Any]:
-    """All flags; those that the program did not have yet, by their defaults."""
-    return settings.flags(self.config)
+    """All flags, with what followed from the task and the method."""
+    return typing.cast(Mapping[str, Any], self.config[configuration.FLAGS])
 
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
@@ -146,13 +143,10 @@ class Run:
       `RunSpec.differences`.
 
     Raises:
-      RunError: If this version does not know a setting of this run.
+      RunError: If a setting of this run is not valid.
     """
-    num_clients = None
-    if self.summary is not None and self.spec.evaluation_clients is None:
-      num_clients = self.summary.get("num_clients")
     with self._reading_settings():
-      return differences.from_spec(self.config, spec, num_clients)
+      return differences.from_spec(self.config, spec)
 
   def weights(self, *, best: bool = False) -> list[np.ndarray]:
     """Returns the weights of the trained model; imports TensorFlow.
@@ -187,8 +181,8 @@ class Run:
 
     Raises:
       RunError: If the run has not saved its weights.
-      tasks.DataError: If the run does not tell its model, as those of earlier
-        versions, and the data of the task, which do, cannot be used.
+      tasks.DataError: If the model has layers of the user's own, and the data
+        of its task cannot be used.
     """
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
@@ -237,12 +231,12 @@ class Run:
 
   @functools.cached_property
   def costs(self) -> pd.DataFrame | None:
-    """One row per round: bytes_down, bytes_up, ...; older runs have none."""
+    """One row per round: bytes_down, bytes_up, ...; None before the first."""
     return self._read(tables.COSTS)
 
   @functools.cached_property
   def cohorts(self) -> pd.DataFrame | None:
-    """One row per round and client of its cohort; older runs have none."""
+    """One row per round and client of its cohort; None before the first."""
     return self._read(tables.COHORTS)
 
   @property
@@ -283,11 +277,10 @@ class Run:
     try:
       yield
     except _WRONG_SETTINGS as error:
-      place = self.config.get("command", {}).get(configuration.DIRECTORY)
+      place = self.config[configuration.COMMAND].get(configuration.DIRECTORY)
       raise RunError(
-        f"{RunFolder(self.path).config}: this version cannot read its "
-        f"settings: {error}"
-        + (f" The run was started in {place}." if place else "")
+        f"{RunFolder(self.path).config}: cannot read its settings: "
+        f"{error}" + (f" The run was started in {place}." if place else "")
       ) from error
 
   def _of_rounds(self, kind: tables.Kind) -> pd.DataFrame:

@@ -4,13 +4,12 @@ Flags have their own names, options of the task that of `TASK_OPTION` before
 them, hyperparameters that of `HPARAM`.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-import tasks
-from tff_fair.experiments import seeds
+from tff_fair.experiments import number_range, seeds, settings
 from tff_fair.experiments.runs import configuration, own_files
 from tff_fair.experiments.runs.configuration import Configuration
-from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
 
 # Flags that decide nothing, and those that a setting holds under another name.
@@ -20,25 +19,11 @@ _NO_SETTINGS = (
 )
 
 
-def flags(config: Configuration) -> dict[str, Any]:
-  """Returns all flags; those that the program did not have yet, by defaults."""
-  fields = RunSpec.fields().values()
-  return {
-    **{field.name: field.default for field in fields},
-    **configuration.FORMER,
-    "task_option": [],
-    **config[configuration.FLAGS],
-  }
-
-
 def task_options(config: Configuration) -> dict[str, str]:
   """Returns the options of the task: how its data is cut, and its model."""
-  task = str(config[configuration.FLAGS]["task"])
-  options = (text.partition("=") for text in flags(config)["task_option"])
-  return {
-    name: str(tasks.current_option(task, name, value))
-    for name, _, value in options
-  }
+  options = config[configuration.FLAGS]["task_option"]
+  assignments = (text.partition("=") for text in options)
+  return {name: value for name, _, value in assignments}
 
 
 def deciding(config: Configuration) -> dict[str, object]:
@@ -46,11 +31,9 @@ def deciding(config: Configuration) -> dict[str, object]:
 
   Settings without a value are left out.
   """
+  flags = config[configuration.FLAGS]
   # Runs whose cohorts are one part do not differ in it.
-  found = {
-    **flags(config),
-    configuration.PART: configuration.part_size(config),
-  }
+  found = {**flags, configuration.PART: _part_size(flags)}
   return {
     **{
       name: value
@@ -60,9 +43,18 @@ def deciding(config: Configuration) -> dict[str, object]:
     **{f"{TASK_OPTION}{n}": value for n, value in task_options(config).items()},
     **{
       f"{HPARAM}{name}": value
-      for name, value in config.get(configuration.HPARAMS, {}).items()
+      for name, value in config[configuration.HPARAMS].items()
       if value is not None
     },
     # Runs of two versions of a user's file are no seeds of one.
     **own_files.short(config.get(configuration.OWN_FILES, {})),
   }
+
+
+def _part_size(flags: Mapping[str, Any]) -> int:
+  """Returns the size of the parts of cohorts; 0 if each cohort is one part."""
+  cohort = flags["clients_per_round"]
+  return settings.part_size(
+    flags[configuration.PART],
+    number_range.bounds(cohort)[1] if number_range.is_valid(cohort) else None,
+  )

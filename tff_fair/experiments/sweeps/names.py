@@ -7,28 +7,23 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-import tasks
 from tff_fair import typed_values
-from tff_fair.experiments import seeds, spec_text
-from tff_fair.experiments import settings as run_settings
+from tff_fair.experiments import seeds, settings, spec_text
 from tff_fair.experiments.comparing import groups
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.typed_values import Value
 
 _LONGEST = 150
-_SEED = "seed"
+_SEED, _INTERVAL = "seed", "rounds_per_evaluation"
 
 
-def of_settings(algorithm: str, settings: Mapping[str, str]) -> str:
+def of_settings(algorithm: str, told: Mapping[str, str]) -> str:
   """Returns the name of a run's folder.
 
   Args:
     algorithm: Name of the method.
-    settings: The settings to tell, by flat names as texts; among them the seed.
+    told: The settings to tell, by flat names as texts; among them the seed.
   """
-  words = [
-    f"{groups.short_name(name)}={settings[name]}" for name in ordered(settings)
-  ]
+  words = [f"{groups.short_name(name)}={told[name]}" for name in ordered(told)]
   return _as_file_name("-".join([algorithm, *words]))
 
 
@@ -72,46 +67,18 @@ def with_digest(name: str, of: str) -> str:
   return f"{name}-{_digest(of)}"
 
 
-def former_interval(spec: RunSpec) -> dict[str, Value]:
-  """Returns the interval of evaluations as folders have been named for it.
-
-  That was before runs of few rounds had a default of their own.
-  """
-  given = spec.rounds_per_evaluation
-  return {
-    "rounds_per_evaluation": run_settings.USUAL_INTERVAL
-    if given is None
-    else given
-  }
-
-
-def as_named(spec: RunSpec) -> dict[str, Value]:
-  """Returns what decides a run, as folders have always called it."""
-  return {
-    **spec.effective(),
-    **former_interval(spec),
-    **_as_given(spec),
-    # Another seed may follow the seed in some of the runs.
-    **{name: getattr(spec, name) for name in seeds.NAMES},
-  }
-
-
 def _texts(spec: RunSpec) -> dict[str, str]:
   """Returns all that decides a run but its method, by flat names as texts."""
-  values = as_named(spec)
+  values = {
+    **spec.effective(),
+    # The interval may follow the number of rounds in some of the runs, and
+    # another seed the seed.
+    _INTERVAL: spec.rounds_per_evaluation or settings.USUAL_INTERVAL,
+    **{name: getattr(spec, name) for name in seeds.NAMES},
+  }
   return {
     n: typed_values.text(v) for n, v in values.items() if n != "algorithm"
   }
-
-
-def _as_given(spec: RunSpec) -> dict[str, Value]:
-  """Returns a task's model by the name that folders have always had."""
-  name = "model"
-  option = spec_text.TASK_OPTION + name
-  if option not in spec.effective():
-    return {}
-  former = tasks.former_option(spec.task, name, spec.effective()[option])
-  return {option: spec.task_options.get(name, former)}
 
 
 def _owner(spec: RunSpec, name: str) -> str:

@@ -8,14 +8,11 @@ the folders hold the same runs.
 import collections
 import dataclasses
 import itertools
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from tasks import label_noise
 from tff_fair import methods
 from tff_fair.experiments import amounts, spec_text
-from tff_fair.experiments import settings as run_settings
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import names, reading
@@ -28,28 +25,6 @@ from tff_fair.typed_values import Value
 # All that decides the results of a run: names and values.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
 _Hyperparameters = Mapping[str, Hyperparameter]
-# Settings that are younger than the names of folders.
-_YOUNGEST = (
-  *("data_seed", "model_seed", "local_steps", "proximal_mu"),
-  *("personal_lam", "client_momentum_kept"),
-  "client_learning_rate_decay_rounds",
-  *(f.name for f in dataclasses.fields(run_settings.CorrectionSettings)),
-)
-_LATER = (
-  *("defence", "trimmed_share", "model", "clients_per_part"),
-  *("secure_bound", "dp_noise", "dp_clip"),
-  *_YOUNGEST,
-)
-_LATER_HPARAMS = ("loss_cap", "line_search")
-# Those that are younger than the names of lists of runs, with their defaults.
-_LATER_THAN_LISTS = {
-  "model": None,
-  **{name: RunSpec.fields()[name].default for name in _YOUNGEST},
-  **{
-    f"{spec_text.TASK_OPTION}{name}": default
-    for name, default in label_noise.Options().to_dict().items()
-  },
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +80,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
       f"{method.place}: {run.name} is the same run as {first.name} of "
       f"{other.place}; leave one of them out."
     )
-  named = _with_own_names([run for _, run in planned.values()], _as_json)
+  named = _with_own_names([run for _, run in planned.values()])
   return sorted(named, key=lambda run: run.spec.seeds)
 
 
@@ -136,14 +111,7 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
         different.values(),
         strict=True,
       )
-    ],
-    lambda run: repr(
-      sorted(
-        (name, value)
-        for name, value in names.as_named(run.spec).items()
-        if name not in _LATER_THAN_LISTS or value != _LATER_THAN_LISTS[name]
-      )
-    ),
+    ]
   )
   found = dict(zip(different, runs, strict=True))
   return [found[_identity(spec)] for spec in specs]
@@ -158,40 +126,17 @@ def _identity(spec: RunSpec) -> Identity:
   )
 
 
-def _with_own_names(
-  runs: Sequence[PlannedRun], content: Callable[[PlannedRun], str]
-) -> list[PlannedRun]:
+def _with_own_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
   # A hyperparameter and an option of the task may have the same name.
   counts = collections.Counter(run.name for run in runs)
   return [
-    dataclasses.replace(run, name=names.with_digest(run.name, content(run)))
+    dataclasses.replace(
+      run, name=names.with_digest(run.name, repr(_identity(run.spec)))
+    )
     if counts[run.name] > 1
     else run
     for run in runs
   ]
-
-
-def _as_json(run: PlannedRun) -> str:
-  """Returns a run as earlier versions wrote it, so that its name stays."""
-  spec, options = run.spec, {}
-  for name, text in run.settings.items():
-    if name.startswith(spec_text.TASK_OPTION):
-      options[name.removeprefix(spec_text.TASK_OPTION)] = text
-  fields = {
-    name: getattr(spec, name)
-    for name, field in spec.fields().items()
-    if field.decides
-    # A setting that earlier versions did not have counts where it is given.
-    and (name not in _LATER or getattr(spec, name) != field.default)
-  }
-  fields |= names.former_interval(spec)
-  defaults = methods.hyperparameters(spec.algorithm)
-  hparams = {
-    name: spec.hparams.get(name, h.default)
-    for name, h in defaults.items()
-    if name not in _LATER_HPARAMS or name in spec.hparams
-  }
-  return json.dumps([fields, options, hparams], default=str)
 
 
 def _hyperparameters(method: Method) -> _Hyperparameters:

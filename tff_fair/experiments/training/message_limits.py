@@ -24,7 +24,7 @@ def check_tables(
 ) -> None:
   """Checks that the table of all clients fits into a message.
 
-  The personal models of ditto, which is older than this check, may take more.
+  The personal models of ditto may take more.
 
   Args:
     spec: The run.

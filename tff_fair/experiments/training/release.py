@@ -172,8 +172,7 @@ def find_damage(folder: RunFolder, round_num: int) -> str | None:
   """
   state = checkpoints.path(folder.checkpoints, round_num)
   try:
-    if not checkpoints.check(state):
-      checkpoints.load(state)
+    checkpoints.check(state)
   except checkpoints.DamageError as error:
     return error.problem
   return None

@@ -10,7 +10,7 @@ from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Say
-from tff_fair.experiments.runs import architecture, configuration, finding
+from tff_fair.experiments.runs import architecture, finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import ROUND
 from tff_fair.experiments.spec import RunSpec
@@ -56,7 +56,7 @@ def train(
   sample = sampling.Sampler(plan.cohorts, plan.task.train.num_examples)
   schedule = loop.Schedule(
     spec.total_rounds,
-    configuration.evaluation_interval(folder.configuration()),
+    spec.evaluation_interval,
     spec.rounds_per_checkpoint,
   )
   completed = _go_back(folder, plan, schedule, sample, say)

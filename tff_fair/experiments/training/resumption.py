@@ -142,21 +142,13 @@ def _missing_rows(
     num_reporting: How many clients reported back in the round.
     num_evaluated: How many clients an evaluation has.
   """
-  needed = [(folder.metrics, saved, 1), (folder.timing, saved, 1)]
-  # Runs from before there were these tables have none.
-  if any(n <= saved for n in {**rows[folder.costs], **rows[folder.cohorts]}):
-    needed += [
-      (folder.costs, saved, 1),
-      (folder.cohorts, saved, num_reporting),
-    ]
-  evaluations = {
-    folder.evaluations: 1,
-    folder.client_evaluations: num_evaluated,
-  }
-  # Runs of before version 0.2 have no round 0.
-  if evaluated or any(rows[table].get(0) for table in evaluations):
-    needed += [(table, evaluated, n) for table, n in evaluations.items()]
-  for table, round_num, number in needed:
+  for table, round_num, number in (
+    *((table, saved, 1) for table in (folder.metrics, folder.timing)),
+    (folder.costs, saved, 1),
+    (folder.cohorts, saved, num_reporting),
+    (folder.evaluations, evaluated, 1),
+    (folder.client_evaluations, evaluated, num_evaluated),
+  ):
     found = rows[table].get(round_num, 0)
     if found == number:
       continue

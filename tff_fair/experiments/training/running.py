@@ -156,7 +156,7 @@ def run(
       check=interruption.check, timeout=round_timeout, say=say
     ),
     take_folder(paths, config, say, lengthens=output_dir is not None) as folder,
-    runtime.in_parts_of(configuration.clients_per_part(folder.configuration())),
+    runtime.in_parts_of(spec.clients_per_part),
   ):
     for line in _introduction(spec, plan):
       say(line)
@@ -204,7 +204,6 @@ def _introduction(spec: RunSpec, plan: assembly.Plan) -> Iterator[str]:
   yield assembly.describe(spec, plan)
   if plan.aggregation == summing.SECURE:
     yield private_rounds.SIMULATED
-  yield from combinations.old_names(spec)
   yield from combinations.without_effect(spec)
 
 

@@ -81,25 +81,23 @@ class RowsReleaseManager(tff.program.ReleaseManager):
   async def release(self, value: Mapping[str, np.ndarray], key: int) -> None:
     """Appends `value`, columns of equal length, under the round `key`.
 
-    A cell that is `None` is left empty. A file that an earlier version began
-    keeps the columns that it has.
+    A cell that is `None` is left empty.
 
     Raises:
-      RunError: If the file has a column that is not of this table.
+      RunError: If the file has other columns.
     """
+    names = [ROUND, *value]
     with self._path.open("a+", newline="") as file:
       writer = csv.writer(file)
-      names = list(value)
       if file.tell() == 0:
-        writer.writerow([ROUND, *names])
+        writer.writerow(names)
       else:
         file.seek(0)
-        names = [n for n in next(csv.reader(file)) if n != ROUND]
-        for unknown in (n for n in names if n not in value):
+        if (found := next(csv.reader(file))) != names:
           raise RunError(
-            f"{self._path}: has a column {unknown!r}, which runs do not write; "
-            "put the file back as it was."
+            f"{self._path}: has the columns {', '.join(found)}; expected "
+            f"{', '.join(names)}. Put the file back as it was."
           )
         file.seek(0, os.SEEK_END)
-      columns = (np.asarray(value[name]).tolist() for name in names)
+      columns = (np.asarray(column).tolist() for column in value.values())
       writer.writerows([key, *row] for row in zip(*columns, strict=True))

@@ -216,12 +216,7 @@ def check_described(data: WorkerData, spec: RunSpec) -> None:
     SpecError: If it is of another one; names the first difference.
   """
   wanted = json.loads(json.dumps(described(spec)))
-  # Tasks get new options: a folder without one was written with its default.
-  defaults = tasks.option_defaults(spec.task)
-  found = {
-    **{f"{spec_text.TASK_OPTION}{n}": value for n, value in defaults.items()},
-    **data.index["made_of"],
-  }
+  found = data.index["made_of"]
   for name in {**wanted, **found}:
     if wanted.get(name) != found.get(name):
       raise data.error(

@@ -1,13 +1,12 @@
 """A context that computes on an engine of several workers."""
 
 import concurrent.futures
-import math
 from typing import Any
 
 import tensorflow_federated as tff
 
 from tff_fair.runtime import connections, supervision, threads
-from tff_fair.runtime.parts import cutting, forms, rounds
+from tff_fair.runtime.parts import cutting, rounds
 from tff_fair.runtime.parts import engine as engines
 
 
@@ -18,23 +17,15 @@ class PartsContext(tff.framework.SyncContext):
   cut. It gives the same result in whichever worker.
   """
 
-  def __init__(
-    self,
-    engine: engines.Engine,
-    clients_per_part: int,
-    *,
-    num_parts: int | None = None,
-  ) -> None:
+  def __init__(self, engine: engines.Engine, clients_per_part: int) -> None:
     """Takes the engine.
 
     Args:
       engine: Computes the calls.
       clients_per_part: The size of parts; 0 never cuts.
-      num_parts: The number of parts, in the place of their size.
     """
     self._engine = engine
     self._clients_per_part = clients_per_part
-    self._num_parts = num_parts
     self._is_closed = False
     self._thread = threads.LoopThread()
 
@@ -63,20 +54,13 @@ class PartsContext(tff.framework.SyncContext):
     return self._thread.submit(self._compute(comp, arg))
 
   async def _compute(self, comp: Any, arg: Any) -> Any:
-    part_size = self._part_size(forms.num_clients(comp, arg))
-    cut = cutting.cut(comp, arg, part_size)
+    cut = cutting.cut(comp, arg, self._clients_per_part)
     if cut is None:
       args = [] if comp.type_signature.parameter is None else [arg]
       return await self._engine.fetch(await self._engine.call(comp, *args))
     return await rounds.compute(
       self._engine, cut.phases, arg, cut.clients_per_part
     )
-
-  def _part_size(self, num_clients: int) -> int:
-    """Returns how many of so many clients are a part; 0 if they are not cut."""
-    if self._num_parts is None:
-      return self._clients_per_part
-    return math.ceil(num_clients / self._num_parts)
 
   def close(self, *, patience: float = 0.0) -> None:
     """Ends the thread, and waits so many seconds for it."""
