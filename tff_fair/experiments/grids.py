@@ -1,11 +1,11 @@
-"""Grids of runs: every combination of some values, each run once."""
+"""Grids of settings: every combination of some values, and the run of one."""
 
 from __future__ import annotations
 
 import itertools
 import typing
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import tasks
 from tff_fair import methods, spelling
@@ -15,8 +15,15 @@ from tff_fair.experiments.errors import SpecError
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.spec import RunSpec
 
+_T = TypeVar("_T")
 # A setting and an option of tasks. A value that the option takes is its.
 _MODEL = "model"
+
+
+def product(grid: Mapping[str, Iterable[_T]]) -> Iterator[dict[str, _T]]:
+  """Yields every combination of values; the last name varies fastest."""
+  for values in itertools.product(*grid.values()):
+    yield dict(zip(grid, values, strict=True))
 
 
 def vary(spec: RunSpec, values: Mapping[str, object]) -> list[RunSpec]:
@@ -31,11 +38,7 @@ def vary(spec: RunSpec, values: Mapping[str, object]) -> list[RunSpec]:
     _flat_name(name, spec, algorithms, known_tasks, chosen): chosen
     for name, chosen in found.items()
   }
-  runs = [
-    _combined(spec, dict(zip(grid, combination, strict=True)))
-    for combination in itertools.product(*grid.values())
-  ]
-  return list(dict.fromkeys(runs))
+  return list(dict.fromkeys(changed(spec, v) for v in product(grid)))
 
 
 def choices(name: str, value: object) -> list[Any]:
@@ -121,7 +124,12 @@ def _is_option(task: str, name: str, value: object) -> bool:
   return True
 
 
-def _combined(spec: RunSpec, values: Mapping[str, Any]) -> RunSpec:
+def changed(spec: RunSpec, values: Mapping[str, Any]) -> RunSpec:
+  """Returns a run with some settings replaced, which have flat names.
+
+  Raises:
+    SpecError: If a value is not valid.
+  """
   fields = {n: v for n, v in values.items() if "." not in n}
   algorithm = methods.understood(str(fields.get("algorithm", spec.algorithm)))
   hparams = {**fields.pop("hparams", spec.hparams)}

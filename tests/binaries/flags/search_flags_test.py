@@ -61,7 +61,7 @@ def test_a_file_says_how_to_search(file):
     "qfedavg-num_clients=20",
   ]
   for one in studies:
-    assert one.seeds == ({"seed": "0"}, {"seed": "1"})
+    assert one.seeds == ({"seed": 0}, {"seed": 1})
   assert {name: str(d) for name, d in studies[2].space.items()} == {
     "hparam.q": "0:5",
     "client_learning_rate": "0.001:1:log",

@@ -47,11 +47,11 @@ def test_a_file_is_read(read):
     "task": ["digits"],
     "task_option.num_clients": ["20"],
     "task_option.model": ["mlp_64"],
-    "total_rounds": ["5"],
-    "client_learning_rate": ["0.01"],
-    "seed": ["0", "1"],
-    "hparam.q": ["1"],
-    "task_option.test_fraction": ["0.1", "0.5"],
+    "total_rounds": [5],
+    "client_learning_rate": [0.01],
+    "seed": [0, 1],
+    "hparam.q": [1],
+    "task_option.test_fraction": [0.1, 0.5],
   }
   assert sweep.varying == {"seed", "hparam.q", "task_option.test_fraction"}
   assert sweep.final == {}
@@ -59,11 +59,11 @@ def test_a_file_is_read(read):
   assert (first.name, first.algorithm, first.grid) == ("fedavg", "fedavg", {})
   assert (second.name, second.algorithm) == ("q-FedAvg", "qfedavg")
   assert second.grid == {
-    "hparam.q": ["5", "0.1"],
-    "hparam.other": ["true"],
+    "hparam.q": [5, 0.1],
+    "hparam.other": [True],
     "loss_at": ["after"],
     "task_option.model": ["cnn"],
-    "client_learning_rate": ["0.1", "0.2"],
+    "client_learning_rate": [0.1, 0.2],
   }
 
 
@@ -189,9 +189,9 @@ dropout = 0.5
     )
     assert child.common == {
       **base.common,
-      "total_rounds": ["7"],
+      "total_rounds": [7],
       "task_option.model": ["cnn"],
-      "dropout": ["0.5"],
+      "dropout": [0.5],
     }
     # In the same order, which names of folders follow.
     assert list(child.common) == [*base.common, "dropout"]
@@ -216,8 +216,8 @@ dropout = 0.5
       child='extends = "base"\n[flags]\nseed = 3\n[grid]\ntotal_rounds = [5]',
     )
     child = read("child")
-    assert child.common["seed"] == ["3"]
-    assert child.common["total_rounds"] == ["5"]
+    assert child.common["seed"] == [3]
+    assert child.common["total_rounds"] == [5]
     assert child.varying == {
       "total_rounds",
       "hparam.q",
@@ -232,8 +232,8 @@ dropout = 0.5
     )
     sweep = read("c")
     assert sweep.title == "B"
-    assert sweep.common["batch_size"] == ["2"]
-    assert sweep.common["dropout"] == ["0.1"]
+    assert sweep.common["batch_size"] == [2]
+    assert sweep.common["dropout"] == [0.1]
     assert len(sweep.methods) == 2
 
   def test_of_several_others_the_later_lies_over_the_earlier(self, files, read):
@@ -244,7 +244,7 @@ dropout = 0.5
     )
     sweep = read("child")
     assert sweep.title == "S"
-    assert sweep.common == {"batch_size": ["2"], "seed": ["5", "6"]}
+    assert sweep.common == {"batch_size": [2], "seed": [5, 6]}
     assert sweep.varying == {"seed"}
     assert [method.name for method in sweep.methods] == ["term"]
 

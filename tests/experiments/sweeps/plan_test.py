@@ -56,6 +56,24 @@ def test_every_combination_is_run_seed_by_seed():
   )
 
 
+def test_values_are_typed_and_names_have_them_as_written(expand_file):
+  written, typed = expand_file("""
+[grid]
+client_learning_rate = ["1e-1", 0.2]
+[[methods]]
+algorithm = "fednova"
+flags = {measure_improvement = true}
+""")
+  assert names([written, typed]) == [
+    "fednova-client_learning_rate=1e-1-measure_improvement=true-seed=0",
+    "fednova-client_learning_rate=0.2-measure_improvement=true-seed=0",
+  ]
+  base = RunSpec(algorithm="fednova", measure_improvement=True)
+  assert [written.spec, typed.spec] == base.vary(
+    client_learning_rate=[0.1, 0.2]
+  )
+
+
 def test_a_run_without_a_grid_has_the_seed_of_training():
   (run,) = expand("fedavg")
   assert (run.name, run.spec.seed) == ("fedavg-seed=0", 0)

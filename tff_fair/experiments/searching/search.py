@@ -3,9 +3,8 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from tff_fair import typed_values
 from tff_fair.experiments import grids, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
@@ -21,6 +20,7 @@ from tff_fair.experiments.sweeps.processes import Processes
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.runner import Runner
 from tff_fair.experiments.sweeps.setting_tables import Grid
+from tff_fair.typed_values import Value
 
 _PLACE = "space"
 
@@ -145,17 +145,14 @@ def _sweep(
   spec: RunSpec, space: Mapping[str, object], seeds: list[int]
 ) -> Sweep:
   """Returns a run and what varies as the sweep of one method."""
-  searched: dict[str, list[str] | Range] = {
-    grids.flat_name(
-      name,
-      spec,
-      () if isinstance(values, Range) else grids.choices(name, values),
-    ): values
-    if isinstance(values, Range)
-    else [typed_values.text(value) for value in grids.choices(name, values)]
-    for name, values in space.items()
-  }
-  searched["seed"] = [str(seed) for seed in seeds]
+  searched: dict[str, Sequence[Value] | Range] = {}
+  for name, values in space.items():
+    if isinstance(values, Range):
+      searched[grids.flat_name(name, spec)] = values
+    else:
+      choices = grids.choices(name, values)
+      searched[grids.flat_name(name, spec, choices)] = choices
+  searched["seed"] = seeds
   fixed: Grid = {
     name: [text]
     for name, text in spec_text.texts(spec).items()

@@ -6,11 +6,10 @@ search either: each trial trains all seeds, and has their mean.
 """
 
 import dataclasses
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from tff_fair import methods
-from tff_fair.experiments import seeds, spec_text
+from tff_fair import methods, typed_values
+from tff_fair.experiments import grids, seeds, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.searching import space as spaces
 from tff_fair.experiments.searching.space import Dimension, Space
@@ -20,6 +19,7 @@ from tff_fair.experiments.sweeps.file import Method, Sweep
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.setting_tables import WORKERS
+from tff_fair.typed_values import Value
 
 # These make another question of a run, or decide none of its results.
 _NOT_SEARCHED = ("task", "data_dir", WORKERS, *seeds.NAMES)
@@ -33,16 +33,16 @@ class Study:
     name: Tells it from the other studies of a search.
     sweep: The sweep that it is of.
     method: The method.
-    fixed: The settings that stay, by flat names as texts.
-    seeds: The seeds of each run of a trial, by name as texts.
+    fixed: The settings that stay, by flat names.
+    seeds: The seeds of each run of a trial, by name.
     space: The settings to search; not empty.
   """
 
   name: str
   sweep: Sweep
   method: Method
-  fixed: Mapping[str, str]
-  seeds: tuple[Mapping[str, str], ...]
+  fixed: Mapping[str, Value]
+  seeds: tuple[Mapping[str, Value], ...]
   space: Space
 
   def runs(self, settings: Mapping[str, str]) -> list[PlannedRun]:
@@ -89,8 +89,8 @@ def of_sweep(sweep: Sweep) -> list[Study]:
 def _of_method(
   sweep: Sweep, method: Method, hparams: Mapping[str, object]
 ) -> Iterator[Study]:
-  questions: dict[str, tuple[str, ...]] = {}
-  of_runs: dict[str, tuple[str, ...]] = {"seed": ("0",)}
+  questions: dict[str, Sequence[Value]] = {}
+  of_runs: dict[str, Sequence[Value]] = {"seed": [0]}
   space: dict[str, Dimension] = {}
   for name, values in plan.grid_of(sweep, method, hparams).items():
     is_question = name in _NOT_SEARCHED or name.startswith(
@@ -106,26 +106,23 @@ def _of_method(
         method.place, name, values, _annotation(method.algorithm, name)
       )
     elif name in seeds.NAMES:
-      of_runs[name] = tuple(values)
+      of_runs[name] = values
     elif is_question or len(values) == 1:
-      questions[name] = tuple(values)
+      questions[name] = values
     else:
-      space[name] = Dimension(tuple(values))
+      space[name] = Dimension(tuple(map(typed_values.text, values)))
   if not space:
     raise RunError(
       f"{method.place}: {method.name} has nothing to search; give a range, as "
       "--range=client_learning_rate=0.001:1:log, or a grid of values."
     )
   told = {n for n in questions if n in method.grid or n in sweep.varying}
-  for combination in itertools.product(*questions.values()):
-    fixed = dict(zip(questions, combination, strict=True))
+  for fixed in grids.product(questions):
     own = {name: fixed[name] for name in names.ordered(told)}
     name = names.of_settings(method.algorithm, own)
-    own_seeds = tuple(
-      dict(zip(of_runs, values, strict=True))
-      for values in itertools.product(*of_runs.values())
+    yield Study(
+      name, sweep, method, fixed, tuple(grids.product(of_runs)), space
     )
-    yield Study(name, sweep, method, fixed, own_seeds, space)
 
 
 def _annotation(algorithm: str, name: str) -> object:

@@ -11,34 +11,38 @@ from tff_fair import typed_values
 from tff_fair.experiments import seeds, settings, spec_text
 from tff_fair.experiments.comparing import groups
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.typed_values import Value
 
 _LONGEST = 150
 _SEED, _INTERVAL = "seed", "rounds_per_evaluation"
 
 
-def of_settings(algorithm: str, told: Mapping[str, str]) -> str:
+def of_settings(algorithm: str, told: Mapping[str, Value]) -> str:
   """Returns the name of a run's folder.
 
   Args:
     algorithm: Name of the method.
-    told: The settings to tell, by flat names as texts; among them the seed.
+    told: The settings to tell, by flat names; among them the seed.
   """
-  words = [f"{groups.short_name(name)}={told[name]}" for name in ordered(told)]
+  words = [
+    f"{groups.short_name(name)}={typed_values.text(told[name])}"
+    for name in ordered(told)
+  ]
   return _as_file_name("-".join([algorithm, *words]))
 
 
 def of_specs(specs: Sequence[RunSpec]) -> list[str]:
   """Returns a name for each run, from the settings in which the runs differ."""
-  values: dict[tuple[str, str], set[str]] = {}
+  values: dict[tuple[str, str], set[Value]] = {}
   for spec in specs:
-    for name, text in _texts(spec).items():
-      values.setdefault((_owner(spec, name), name), set()).add(text)
+    for name, value in _named(spec).items():
+      values.setdefault((_owner(spec, name), name), set()).add(value)
   return [
     of_settings(
       spec.algorithm,
       {
-        name: text
-        for name, text in _texts(spec).items()
+        name: value
+        for name, value in _named(spec).items()
         if name == _SEED or len(values[_owner(spec, name), name]) > 1
       },
     )
@@ -67,18 +71,17 @@ def with_digest(name: str, of: str) -> str:
   return f"{name}-{_digest(of)}"
 
 
-def _texts(spec: RunSpec) -> dict[str, str]:
-  """Returns all that decides a run but its method, by flat names as texts."""
-  values = {
+def _named(spec: RunSpec) -> dict[str, Value]:
+  """Returns all that decides a run but its method, by flat names."""
+  found = {
     **spec.effective(),
     # The interval may follow the number of rounds in some of the runs, and
     # another seed the seed.
     _INTERVAL: spec.rounds_per_evaluation or settings.USUAL_INTERVAL,
     **{name: getattr(spec, name) for name in seeds.NAMES},
   }
-  return {
-    n: typed_values.text(v) for n, v in values.items() if n != "algorithm"
-  }
+  del found["algorithm"]
+  return found
 
 
 def _owner(spec: RunSpec, name: str) -> str:

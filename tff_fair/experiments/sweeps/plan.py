@@ -7,15 +7,15 @@ the folders hold the same runs.
 
 import collections
 import dataclasses
-import itertools
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from tff_fair import methods
-from tff_fair.experiments import amounts, spec_text
-from tff_fair.experiments.errors import RunError
+from tff_fair import methods, typed_values
+from tff_fair.experiments import amounts, grids, spec_text
+from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import names, reading
+from tff_fair.experiments.sweeps import names
 from tff_fair.experiments.sweeps.file import Method, Sweep
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
@@ -35,18 +35,18 @@ class PlannedRun:
     name: Name of its folder.
     method: The name of its method in tables.
     spec: All that decides its results.
-    settings: The settings that the sweep gives it, by flat names as texts.
+    settings: The settings that the sweep gives it, by flat names.
   """
 
   name: str
   method: str
   spec: RunSpec
-  settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  settings: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
   @property
   def workers(self) -> tuple[str, ...]:
     """The hosts that compute it; none means this one."""
-    text = self.settings.get(WORKERS, "")
+    text = str(self.settings.get(WORKERS, ""))
     return tuple(name for name in text.split(",") if name)
 
 
@@ -61,9 +61,9 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
   choices = [_choices(sweep, m, hparams[m.algorithm]) for m in sweep.methods]
   total = sum(math.prod(map(len, grid.values())) for grid in choices)
   runs = (
-    (method, run_of(sweep, method, dict(zip(grid, combination, strict=True))))
+    (method, run_of(sweep, method, settings))
     for method, grid in zip(sweep.methods, choices, strict=True)
-    for combination in itertools.product(*grid.values())
+    for settings in grids.product(grid)
   )
   for method, run in amounts.count(runs, total, "planning runs"):
     key = _identity(run.spec)
@@ -189,7 +189,7 @@ def grid_of(sweep: Sweep, method: Method, hparams: Iterable[str]) -> Grid:
 
 
 def run_of(
-  sweep: Sweep, method: Method, settings: Mapping[str, str]
+  sweep: Sweep, method: Method, settings: Mapping[str, Value]
 ) -> PlannedRun:
   """Returns the run of a method with one value for each setting.
 
@@ -198,21 +198,21 @@ def run_of(
   """
   # A setting that is the same for all runs of the sweep tells none apart.
   named = method.grid.keys() | sweep.varying
-  told = {name: text for name, text in settings.items() if name in named}
-  told.setdefault("seed", settings.get("seed", "0"))
+  told = {name: value for name, value in settings.items() if name in named}
+  told.setdefault("seed", settings.get("seed", 0))
   return PlannedRun(
     name=names.of_settings(method.algorithm, told),
     method=method.name,
-    spec=reading.spec(method, settings),
+    spec=_spec_of(method, settings),
     settings=settings,
   )
 
 
 def _choices(
   sweep: Sweep, method: Method, hparams: _Hyperparameters
-) -> dict[str, Sequence[str]]:
+) -> dict[str, Sequence[Value]]:
   """Returns the values of each setting of a method."""
-  choices: dict[str, Sequence[str]] = {}
+  choices: dict[str, Sequence[Value]] = {}
   for name, values in grid_of(sweep, method, hparams).items():
     if isinstance(values, Range):
       raise RunError(
@@ -221,3 +221,50 @@ def _choices(
       )
     choices[name] = values
   return choices
+
+
+def _spec_of(method: Method, settings: Mapping[str, Value]) -> RunSpec:
+  """Returns the run of a method; texts are read as a command line has them."""
+  try:
+    spec = grids.changed(
+      _usual(method.algorithm), _typed(method.algorithm, settings)
+    )
+    # The ways to sum import TensorFlow; few sweeps name one.
+    if spec.aggregation is not None:
+      valid = methods.get(spec.algorithm).aggregations
+      if spec.aggregation not in valid:
+        raise SpecError(
+          "aggregation",
+          f"not possible for {spec.algorithm}; valid: {', '.join(valid)}.",
+          value=spec.aggregation,
+        )
+  except SpecError as error:
+    prefix = spec_text.PREFIXES.get(error.field, error.field)
+    name = f"{prefix}{error.key or ''}".removesuffix(".")
+    value = "" if error.value is None else f"={typed_values.text(error.value)}"
+    raise RunError(f"{method.place}: {name}{value}: {error.problem}") from error
+  return spec
+
+
+@functools.cache
+def _usual(algorithm: str) -> RunSpec:
+  return RunSpec(algorithm=algorithm)
+
+
+def _typed(algorithm: str, settings: Mapping[str, Value]) -> dict[str, Value]:
+  """Returns settings of a run in their types; the workers are none."""
+  fields = RunSpec.fields()
+  task = str(settings.get("task", fields["task"].default))
+  found = {name: value for name, value in settings.items() if name != WORKERS}
+  for name, text in found.items():
+    if not isinstance(text, str):
+      continue
+    _, _, key = name.partition(".")
+    given = [f"{key}={text}"]
+    if name in fields:
+      found[name] = fields[name].parse(text)
+    elif name.startswith(spec_text.HPARAM):
+      found[name] = spec_text.parse_hparams(algorithm, given)[key]
+    else:
+      found[name] = spec_text.parse_task_options(task, given).get(key, text)
+  return found

@@ -1,9 +1,10 @@
 """Tables of settings, as a sweep's file and its command line have them.
 
 A setting is a field of `RunSpec`, "hparam.NAME", "task_option.NAME" or
-"workers". Its values stay texts, as somebody wrote them: they name the folders
-of runs. Which hyperparameters and options there are depends on the method and
-the task; `plan` checks that.
+"workers". Its values are those of TOML, or texts as a command line has them.
+They stay as they were written, since they name the folders of runs. Which
+hyperparameters and options there are, and of which types, depends on the method
+and the task; `plan` checks that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +15,10 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import ranges
 from tff_fair.experiments.sweeps.ranges import Range
+from tff_fair.typed_values import Value
 
 # The values to run a setting with, or, in a search, the range to draw it from.
-Grid = Mapping[str, Sequence[str] | Range]
+Grid = Mapping[str, Sequence[Value] | Range]
 
 # The hosts that compute a run: they decide none of its results.
 WORKERS = "workers"
@@ -29,7 +31,7 @@ _NOT_HERE = {
 }
 
 
-def fixed(place: str, content: object) -> dict[str, list[str]]:
+def fixed(place: str, content: object) -> dict[str, list[Value]]:
   """Reads a table that gives each setting one value.
 
   Args:
@@ -40,12 +42,12 @@ def fixed(place: str, content: object) -> dict[str, list[str]]:
     RunError: If it is no such table.
   """
   return {
-    name: [_text(f"{place}: {name}", name, value)]
+    name: [_checked(f"{place}: {name}", name, value)]
     for name, value in _settings(place, content)
   }
 
 
-def varying(place: str, content: object) -> dict[str, list[str]]:
+def varying(place: str, content: object) -> dict[str, list[Value]]:
   """Reads a table that gives each setting a list of values.
 
   Args:
@@ -55,13 +57,13 @@ def varying(place: str, content: object) -> dict[str, list[str]]:
   Raises:
     RunError: If it is no such table.
   """
-  grid: dict[str, list[str]] = {}
+  grid: dict[str, list[Value]] = {}
   for name, values in _settings(place, content):
     if not isinstance(values, list) or not values:
       raise RunError(
         f"{place}: {name} must be a list of values, found {values!r}."
       )
-    grid[name] = [_text(f"{place}: {name}", name, value) for value in values]
+    grid[name] = [_checked(f"{place}: {name}", name, value) for value in values]
     if len(set(grid[name])) < len(values):
       raise RunError(f"{place}: {name} has a value twice.")
   return grid
@@ -136,25 +138,25 @@ def _flat(
         yield f"{name}.{key}", item
 
 
-def _text(place: str, name: str, value: object) -> str:
-  """Returns a value as text, checked as far as its name alone allows."""
+def _checked(place: str, name: str, value: object) -> Value:
+  """Returns a value, checked as far as its name alone allows."""
   if isinstance(value, list) and name in RunSpec.fields():
     raise RunError(
       f"{place} must be one value, found {value!r}; lists of values are for "
       "grids."
     )
-  is_list = isinstance(value, list) and name == WORKERS
-  if not is_list and not isinstance(value, str | int | float | bool):
+  if isinstance(value, list) and name == WORKERS:
+    value = typed_values.text(value)
+  if not isinstance(value, str | int | float | bool):
     raise RunError(
       f"{place} must be a text, a number, true or false, found {value!r}."
     )
-  text = typed_values.text(value)
   if not name.startswith(_DOTTED):
-    _check(place, name, text)
-  return text
+    _check(place, name, value)
+  return value
 
 
-def _check(place: str, name: str, text: str) -> None:
+def _check(place: str, name: str, value: Value) -> None:
   if name in _NOT_HERE:
     raise RunError(f"{place}: cannot be set: {_NOT_HERE[name]}.")
   if name == WORKERS:
@@ -168,6 +170,10 @@ def _check(place: str, name: str, text: str) -> None:
       f"{spelling.advice(name, names, 'settings')}"
     )
   try:
-    valid[name].parse(text)
+    if isinstance(value, str):
+      valid[name].parse(value)
+    else:
+      valid[name].check(value)
   except ValueError as error:
+    text = typed_values.text(value)
     raise RunError(f"{place}={text}: {error}.") from error
