@@ -1,10 +1,11 @@
-"""A task of any `tff.simulation.datasets.ClientData`, and a model.
+"""A task of clients that a program has: `ClientData`, arrays or a table.
 
 train, test = tff.simulation.datasets.emnist.load_data()
 task = tasks.from_client_data(train, test, build_model)
 """
 
 import functools
+import numbers
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,12 +13,16 @@ from typing import Any
 import numpy as np
 
 from tasks import models
+from tasks.cuts import local_split
 from tasks.data_error import DataError
 from tasks.federated import native_clients
 from tasks.formats import class_labels
+from tasks.own import in_memory
+from tasks.own.in_memory import Counted
 from tasks.task import (
   Arrays,
   Objective,
+  Split,
   Task,
   count_examples,
   element_spec,
@@ -27,52 +32,55 @@ if typing.TYPE_CHECKING:
   import tensorflow as tf
   import tensorflow_federated as tff
 
-_LABELS = ("y", "label", "labels", "target", "targets")
+_HALVES = ("train", "test")
 _BATCH = 1024  # Examples that counting holds at a time.
 
 
-class _Counted(typing.NamedTuple):
-  """What one reading of a client tells.
-
-  Attributes:
-    number: Its number of examples.
-    labels: Its smallest and its largest class number; nothing of labels that
-      are numbers.
-  """
-
-  number: int
-  labels: tuple[int, ...] = ()
-
-
 def from_client_data(
-  train: "tff.simulation.datasets.ClientData",
-  test: "tff.simulation.datasets.ClientData",
+  train: Any,
+  test: Any,
   model: "Callable[..., tf.keras.Model]",
   *,
+  client: str | None = None,
+  label: str | None = None,
+  features: Sequence[str] | None = None,
   objective: Objective | None = None,
   num_classes: int | None = None,
   name: str = "client_data",
   seed: int = 0,
 ) -> Task:
-  """Returns a task of two `ClientData`.
-
-  Counting reads each client once; a client is read again when it takes part.
+  """Returns a task of clients that a program has, and a model.
 
   Args:
-    train: Training data by client. An element is one example: `(x, y)`, or a
-      mapping of two tensors, of which one is called y, label or target. x has
-      the same shape in all examples. y is a class number, or, as a float, a
-      number to predict; y of shape [1] is taken as one of shape [].
-    test: Test data by client, with elements of the same kind. Clients without
+    train: Training data by client, one of
+
+      - a `tff.simulation.datasets.ClientData`. An element is one example:
+        `(x, y)`, or a mapping of two tensors, of which one is called y, label
+        or target. Counting reads each client once; a client is read again when
+        it takes part.
+      - a mapping of clients to arrays `(x, y)`, or to mappings of two arrays.
+      - a pandas DataFrame or a `groupby` of one, or a Hugging Face dataset. It
+        is held in memory.
+
+      x has the same shape in all examples. y is a class number, or, as a float,
+      a number to predict; in memory, texts and truth values are classes, too. y
+      of shape [1] is taken as one of shape [].
+    test: Test data by client, of the same kind; or a float, the share of each
+      client's examples that is for testing, chosen at random. Clients without
       examples in one of the two are left out, and the description counts them.
     model: Returns a new Keras model, uncompiled: with logits for class numbers,
       with one output for a number. It takes nothing, or any of `input_shape`,
       `num_classes` and `seed` by name.
+    client: Of a table: the column that says whose example it is. A `groupby`
+      says so itself.
+    label: Of a table: the column to predict; by default the one that is called
+      y, label or target.
+    features: Of a table: the columns to predict from; by default all others.
     objective: The loss and the metric; by default cross entropy and accuracy
       for integers, the squared error for floats.
     num_classes: Number of classes; by default the largest label plus one.
     name: The name of the task.
-    seed: Seed of the initial weights.
+    seed: Seed of the initial weights, and of the shares for testing.
 
   Raises:
     DataError: If no client has examples in both, the examples are not as
@@ -82,60 +90,75 @@ def from_client_data(
   # Imported late: it imports TensorFlow.
   from tasks.models import own  # noqa: PLC0415
 
-  reading = _Reading(train, name)
-  halves = [reading.of(half) for half in (train, test)]
-  known = set(test.client_ids)
-  everyone = set(train.client_ids) | known
+  fraction = float(test) if isinstance(test, numbers.Real) else None
+  if fraction is not None and not 0 < fraction < 1:
+    raise DataError(f"{name}: test must be between 0 and 1, found {test}.")
+  halves = [train] if fraction is not None else [train, test]
+  clients: _Clients
+  if hasattr(train, "create_tf_dataset_for_client"):
+    clients = _DatasetClients(halves, name)
+  else:
+    roles = in_memory.Roles(client, label, features)
+    clients = in_memory.ArrayClients(halves, roles, name)
+  places = range(len(halves))
+  everyone = dict.fromkeys(k for place in places for k in clients.names(place))
+  shared = set.intersection(*(set(clients.names(place)) for place in places))
   counted = {
-    k: [_count(half, k, is_classifier=reading.is_classifier) for half in halves]
-    for k in train.client_ids
-    if k in known
+    k: [clients.count(place, k) for place in places]
+    for k in everyone
+    if k in shared
   }
-  names = [k for k, found in counted.items() if all(h.number for h in found)]
-  if not names:
+  least = 1 if fraction is None else 2
+  taking_part = [
+    k for k, found in counted.items() if all(h.number >= least for h in found)
+  ]
+  if not taking_part:
     raise DataError(
       f"{name}: none of the {len(everyone)} clients has examples both to train "
       "and to be tested on."
     )
-  if not reading.is_classifier:
+  if not clients.is_classifier:
     num_classes = None
   else:
-    num_classes = _num_classes(counted, names, num_classes, name)
-  train_half, test_half = (
-    native_clients.split(
-      half,
-      names,
-      {k: counted[k][place].number for k in names},
+    known = num_classes or len(clients.class_names or ()) or None
+    num_classes = _num_classes(counted, taking_part, known, name)
+  splits = [
+    clients.split(
+      place,
+      taking_part,
+      [counted[k][place] for k in taking_part],
       functools.partial(_to_arrays, num_classes=num_classes),
-      source=f"{name}, {title}",
+      f"{name}, {_HALVES[place]}",
     )
-    for place, (half, title) in enumerate(
-      zip(halves, ("train", "test"), strict=True)
-    )
-  )
-  left_out = len(everyone) - len(names)
+    for place in places
+  ]
+  if fraction is not None:
+    splits = [*local_split.local_split(splits[0], fraction, seed)]
+  train_half, test_half = splits
+  left_out = len(everyone) - len(taking_part)
   of_others = f" ({left_out:,} without train or test examples left out)"
   description = (
-    f"{len(names):,} clients{of_others if left_out else ''}, "
+    f"{len(taking_part):,} clients{of_others if left_out else ''}, "
     f"{count_examples(train_half, test_half)}"
   )
   return Task(
     name=name,
     description=description,
-    client_names=names,
+    client_names=taking_part,
     train=train_half,
     test=test_half,
-    element_spec=reading.spec,
+    element_spec=clients.spec,
     num_classes=num_classes,
+    class_names=clients.class_names,
     keras_model_fn=own.fitting(
-      f"{name}: model", model, reading.spec, num_classes, seed=seed
+      f"{name}: model", model, clients.spec, num_classes, seed=seed
     ),
-    objective=objective or _objective(reading.is_classifier),
+    objective=objective or _objective(clients.is_classifier),
   )
 
 
 def _num_classes(
-  counted: Mapping[str, Sequence[_Counted]],
+  counted: Mapping[str, Sequence[Counted]],
   names: Sequence[str],
   given: int | None,
   name: str,
@@ -155,12 +178,12 @@ def _num_classes(
     max(half.labels) for k in names for half in counted[k]
   )
   for k in names:
-    for title, half in zip(("train", "test"), counted[k], strict=True):
+    for place, half in enumerate(counted[k]):
       for label in half.labels:
         if not 0 <= label < number:
           raise DataError(
-            f"{name}, {title}, client {k}: y has the label {label}, expected 0 "
-            f"to {number - 1}. Number the classes from 0"
+            f"{name}, {_HALVES[place]}, client {k}: y has the label {label}, "
+            f"expected 0 to {number - 1}. Number the classes from 0"
             + (f", or give num_classes={label + 1}." if label > 0 else ".")
           )
   if number < 2:
@@ -177,20 +200,54 @@ def _objective(is_classifier: bool) -> Objective:
   )
 
 
-class _Reading:
-  """How the elements of a `ClientData` become x and y."""
+class _Clients(typing.Protocol):
+  """Clients of one half or two, and how their examples become x and y.
+
+  Attributes:
+    spec: Specs of `(x, y)`.
+    is_classifier: Whether y are class numbers.
+    class_names: Names of the classes, where the data tells them.
+  """
+
+  spec: Any
+  is_classifier: bool
+  class_names: Sequence[str] | None
+
+  def names(self, half: int) -> Sequence[str]:
+    """Returns the clients of a half."""
+
+  def count(self, half: int, client: str) -> Counted:
+    """Counts the examples of a client."""
+
+  def split(
+    self,
+    half: int,
+    names: Sequence[str],
+    counted: Sequence[Counted],
+    to_arrays: Callable[[Mapping[str, np.ndarray]], Arrays],
+    source: str,
+  ) -> Split:
+    """Returns the clients of a half that take part."""
+
+
+class _DatasetClients:
+  """The clients of one `ClientData` or two; as `_Clients`."""
+
+  class_names: Sequence[str] | None = None
 
   def __init__(
-    self, client_data: "tff.simulation.datasets.ClientData", name: str
+    self,
+    halves: "Sequence[tff.simulation.datasets.ClientData]",
+    name: str,
   ) -> None:
-    """Takes the data whose elements are as all others should be.
+    """Takes data whose elements are all as those of the first.
 
     Raises:
       DataError: If they are no examples of x and y.
     """
     self._name = name
-    self._elements = client_data.element_type_structure
-    self._keys = _keys(self._elements, name)
+    self._elements = halves[0].element_type_structure
+    self._keys = in_memory.keys(self._elements, name)
     x, y = (self._elements[key] for key in self._keys)
     for title, found in (("x", x), ("y", y)):
       if not hasattr(found, "dtype") or not found.shape.is_fully_defined():
@@ -211,8 +268,37 @@ class _Reading:
       y_shape=y_shape,
       y_dtype="int32" if self.is_classifier else "float32",
     )
+    self._halves = [self._converted(half) for half in halves]
 
-  def of(
+  def names(self, half: int) -> Sequence[str]:
+    """Returns the clients of a half."""
+    return self._halves[half].client_ids
+
+  def count(self, half: int, client: str) -> Counted:
+    """Reads a client once; counts, and looks for the range of class numbers."""
+    number, labels = 0, set[int]()
+    examples = self._halves[half].create_tf_dataset_for_client(client)
+    for batch in examples.batch(_BATCH).as_numpy_iterator():
+      number += len(batch["y"])
+      if self.is_classifier:
+        labels |= {int(batch["y"].min()), int(batch["y"].max())}
+    return Counted(number, (min(labels), max(labels)) if labels else ())
+
+  def split(
+    self,
+    half: int,
+    names: Sequence[str],
+    counted: Sequence[Counted],
+    to_arrays: Callable[[Mapping[str, np.ndarray]], Arrays],
+    source: str,
+  ) -> Split:
+    """Returns the clients of a half that take part."""
+    counts = {k: c.number for k, c in zip(names, counted, strict=True)}
+    return native_clients.split(
+      self._halves[half], names, counts, to_arrays, source=source
+    )
+
+  def _converted(
     self, client_data: "tff.simulation.datasets.ClientData"
   ) -> "tff.simulation.datasets.ClientData":
     """Returns data whose elements are mappings of x and y in the task's types.
@@ -233,47 +319,13 @@ class _Reading:
     def convert(*parts: Any) -> "dict[str, tf.Tensor]":
       # A dataset gives the parts of a tuple one by one.
       element = parts if len(parts) > 1 else parts[0]
+      y = tf.cast(element[y_key], y_spec.dtype)
       return {
         "x": tf.cast(element[x_key], x_spec.dtype),
-        "y": tf.reshape(
-          tf.cast(element[y_key], y_spec.dtype), y_spec.shape[1:]
-        ),
+        "y": tf.reshape(y, y_spec.shape[1:]),
       }
 
     return client_data.preprocess(lambda dataset: dataset.map(convert))
-
-
-def _keys(elements: Any, name: str) -> tuple[Any, Any]:
-  """Returns where elements have x and y."""
-  if isinstance(elements, Mapping):
-    labels = [key for key in elements if key in _LABELS]
-    if "x" in elements and "y" in elements:
-      return "x", "y"
-    if len(elements) == 2 and len(labels) == 1:
-      (x,) = set(elements) - set(labels)
-      return x, labels[0]
-  elif isinstance(elements, Sequence) and len(elements) == 2:
-    return 0, 1
-  raise DataError(
-    f"{name}: elements are {elements}; expected (x, y), or a mapping of two "
-    f"tensors, one of them called {', '.join(_LABELS)}."
-  )
-
-
-def _count(
-  client_data: "tff.simulation.datasets.ClientData",
-  client: str,
-  *,
-  is_classifier: bool,
-) -> _Counted:
-  """Reads a client once; of labels that are numbers, takes the number alone."""
-  number, labels = 0, set[int]()
-  examples = client_data.create_tf_dataset_for_client(client)
-  for batch in examples.batch(_BATCH).as_numpy_iterator():
-    number += len(batch["y"])
-    if is_classifier:
-      labels |= {int(batch["y"].min()), int(batch["y"].max())}
-  return _Counted(number, (min(labels), max(labels)) if labels else ())
 
 
 def _to_arrays(

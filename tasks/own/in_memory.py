@@ -1,0 +1,280 @@
+"""Clients of arrays, of pandas' tables, and of Hugging Face datasets.
+
+Neither pandas nor `datasets` is imported: an object is taken by what it has.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.task import Arrays, ElementSpec, Split, element_spec
+
+_LABELS = ("y", "label", "labels", "target", "targets")
+
+
+class Counted(NamedTuple):
+  """What one reading of a client tells.
+
+  Attributes:
+    number: Its number of examples.
+    labels: Its smallest and its largest class number; nothing of labels that
+      are numbers.
+  """
+
+  number: int
+  labels: tuple[int, ...] = ()
+
+
+class Roles(NamedTuple):
+  """Which columns are what.
+
+  Attributes:
+    client: The column that says whose example it is; None where the data is
+      by client already.
+    label: The column to predict; None takes the one that is called so.
+    features: The columns to predict from; None takes all others.
+  """
+
+  client: str | None = None
+  label: str | None = None
+  features: Sequence[str] | None = None
+
+
+class ArrayClients:
+  """Clients whose arrays lie in memory.
+
+  Attributes:
+    spec: Specs of `(x, y)`.
+    is_classifier: Whether y are class numbers.
+    class_names: Names of the classes, where labels are texts or have names.
+  """
+
+  def __init__(self, halves: Sequence[Any], roles: Roles, name: str) -> None:
+    """Takes arrays by client, or what can be made such.
+
+    Args:
+      halves: Train, and perhaps test: each a mapping of clients to `(x, y)` or
+        to mappings of two arrays, or a table.
+      roles: Which columns of a table are what.
+      name: The task, for errors.
+
+    Raises:
+      DataError: If it has no examples, or other ones than expected.
+    """
+    self.class_names: Sequence[str] | None = None
+    read = [self._read(half, roles, name) for half in halves]
+    kinds = {y.dtype.kind for half in read for _, y in half.values()}
+    if not kinds:
+      raise DataError(f"{name}: has no clients.")
+    if kinds <= set("bUSO"):
+      values = sorted({str(v) for h in read for _, y in h.values() for v in y})
+      number = {value: k for k, value in enumerate(values)}
+      self.class_names = values
+      read = [
+        {
+          k: (x, np.array([number[str(v)] for v in y], np.int32))
+          for k, (x, y) in half.items()
+        }
+        for half in read
+      ]
+    elif not (kinds <= set("iu") or kinds == {"f"}):
+      raise DataError(
+        f"{name}: y has labels of several kinds; expected class numbers, texts "
+        "or floats."
+      )
+    self.is_classifier = kinds != {"f"}
+    self._halves = read
+    self.spec = self._checked_spec(name)
+
+  def _read(self, half: Any, roles: Roles, name: str) -> dict[str, Arrays]:
+    table = _table(half, roles, name)
+    if table is None:
+      return {str(k): _pair(v, f"{name}, client {k}") for k, v in half.items()}
+    x, y, rows, class_names = table
+    self.class_names = class_names or self.class_names
+    return {client: (x[at], y[at]) for client, at in rows.items()}
+
+  def _checked_spec(self, name: str) -> ElementSpec:
+    """Returns the specs of all clients' arrays; checks that they have one."""
+    first: Arrays | None = None
+    for half in self._halves:
+      for client, (x, y) in half.items():
+        first = first or (x, y)
+        place = f"{name}, client {client}"
+        if len(x) != len(y):
+          raise DataError(
+            f"{place}: x has {len(x):,} examples, y has {len(y):,}."
+          )
+        if x.dtype.kind not in "biuf":
+          raise DataError(f"{place}: x must be numbers, found {x.dtype}.")
+        if x.shape[1:] != first[0].shape[1:] or x.dtype != first[0].dtype:
+          raise DataError(
+            f"{place}: x is {x.dtype}{list(x.shape[1:])} an example, that of "
+            f"another client {first[0].dtype}{list(first[0].shape[1:])}."
+          )
+        if y.shape[1:] != first[1].shape[1:]:
+          raise DataError(
+            f"{place}: y has the shape {list(y.shape[1:])} an example, that of "
+            f"another client {list(first[1].shape[1:])}."
+          )
+    assert first is not None
+    x, y = first
+    return element_spec(
+      x.shape[1:],
+      "float32" if x.dtype.kind in "bf" else x.dtype.name,
+      y_shape=y.shape[1:],
+      y_dtype="int32" if self.is_classifier else "float32",
+    )
+
+  def names(self, half: int) -> Sequence[str]:
+    """Returns the clients of a half."""
+    return list(self._halves[half])
+
+  def count(self, half: int, client: str) -> Counted:
+    """Counts the examples of a client."""
+    y = self._halves[half][client][1]
+    is_counted = self.is_classifier and len(y) > 0
+    return Counted(len(y), (int(y.min()), int(y.max())) if is_counted else ())
+
+  def split(
+    self,
+    half: int,
+    names: Sequence[str],
+    counted: Sequence[Counted],
+    to_arrays: Callable[[Mapping[str, np.ndarray]], Arrays],
+    source: str,
+  ) -> Split:
+    """Returns the clients of a half that take part."""
+    x_spec, y_spec = self.spec
+
+    def load(client_id: int) -> Arrays:
+      x, y = self._halves[half][names[client_id]]
+      try:
+        return to_arrays(
+          {
+            "x": x.astype(x_spec.dtype.as_numpy_dtype),
+            "y": y.astype(y_spec.dtype.as_numpy_dtype),
+          }
+        )
+      except ValueError as error:
+        raise DataError(
+          f"{source}, client {names[client_id]}: {error}."
+        ) from error
+
+    return Split(
+      num_examples=np.array([c.number for c in counted], np.int64), load=load
+    )
+
+
+def keys(elements: Any, name: str) -> tuple[Any, Any]:
+  """Returns where elements have x and y.
+
+  Args:
+    elements: A pair, or a mapping of two.
+    name: Whose elements they are, for errors.
+
+  Raises:
+    DataError: If it is something else.
+  """
+  if isinstance(elements, Mapping):
+    labels = [key for key in elements if key in _LABELS]
+    if "x" in elements and "y" in elements:
+      return "x", "y"
+    if len(elements) == 2 and len(labels) == 1:
+      (x,) = set(elements) - set(labels)
+      return x, labels[0]
+  elif isinstance(elements, Sequence) and len(elements) == 2:
+    return 0, 1
+  raise DataError(
+    f"{name}: elements are {elements}; expected (x, y), or a mapping of two "
+    f"tensors, one of them called {', '.join(_LABELS)}."
+  )
+
+
+def _pair(value: Any, place: str) -> Arrays:
+  x, y = (np.asarray(value[key]) for key in keys(value, place))
+  # A column of labels is meant as one label an example.
+  return x, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+
+
+class _Table(NamedTuple):
+  """A table as arrays: x, y, the rows of each client, and names of classes."""
+
+  x: np.ndarray
+  y: np.ndarray
+  rows: dict[str, np.ndarray]
+  class_names: Sequence[str] | None
+
+
+def _table(half: Any, roles: Roles, name: str) -> _Table | None:
+  """Returns a table by client; None of other data."""
+  rows: dict[str, np.ndarray] | None = None
+  groups: list[str] = [roles.client] if roles.client else []
+  if hasattr(half, "indices") and hasattr(half, "obj"):  # A groupby.
+    rows = {
+      str(key[0] if isinstance(key, tuple) and len(key) == 1 else key): at
+      for key, at in half.indices.items()
+    }
+    by = half.keys
+    groups = [by] if isinstance(by, str) else list(by or ())
+    half = half.obj
+  if hasattr(half, "with_format"):  # A Hugging Face dataset.
+    found = half.with_format("numpy")[:]
+    columns = {
+      column: np.asarray(found[column]) for column in half.column_names
+    }
+  elif hasattr(half, "to_numpy") and hasattr(half, "columns"):  # A DataFrame.
+    columns = {column: half[column].to_numpy() for column in half.columns}
+  else:
+    return None
+  label = roles.label or next((c for c in columns if c in _LABELS), None)
+  wanted = [*(roles.features or ()), *([label] if label else []), *groups]
+  unknown = [c for c in wanted if c not in columns]
+  if unknown or label is None or (rows is None and not groups):
+    problem = (
+      f"has no column {unknown[0]!r}"
+      if unknown
+      else (
+        "name the column to predict by label=..."
+        if label is None
+        else "name the column that says whose example it is by client=..."
+      )
+    )
+    raise DataError(
+      f"{name}: {problem}; it has {', '.join(map(str, columns))}."
+    )
+  if rows is None:
+    values, codes = np.unique(columns[groups[0]], return_inverse=True)
+    rows = {str(v): np.flatnonzero(codes == k) for k, v in enumerate(values)}
+  features = list(
+    roles.features or [c for c in columns if c != label and c not in groups]
+  )
+  described = getattr(getattr(half, "features", None), "get", lambda _: None)
+  return _Table(
+    _inputs({c: columns[c] for c in features}, name),
+    columns[label],
+    rows,
+    getattr(described(label), "names", None),
+  )
+
+
+def _inputs(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+  """Returns one column as it is, or several of numbers beside each other."""
+  for column, values in columns.items():
+    if values.dtype.kind not in "biuf":
+      raise DataError(
+        f"{name}: column {column!r} holds {values.dtype}, expected numbers. "
+        "Leave it out by features=[...], make numbers of it, or write the "
+        "table and take the task table, which reads texts and missing values."
+      )
+  arrays = list(columns.values())
+  if len(arrays) == 1:
+    return arrays[0] if arrays[0].ndim > 1 else arrays[0][:, np.newaxis]
+  if any(array.ndim > 1 for array in arrays):
+    raise DataError(
+      f"{name}: columns {', '.join(columns)} hold tensors; take one by "
+      "features=[...]."
+    )
+  return np.stack([array.astype(np.float32) for array in arrays], axis=1)

@@ -1,0 +1,180 @@
+"""Tasks of arrays by client, of pandas and of Hugging Face datasets."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+import tasks
+
+CLIENTS = {
+  "north": (np.arange(12.0).reshape(6, 2), np.arange(6) % 3),
+  "south": (100 + np.arange(8.0).reshape(4, 2), np.arange(4) % 3),
+}
+
+
+def build(input_shape, num_classes):
+  return tf.keras.Sequential(
+    [
+      tf.keras.layers.Flatten(input_shape=input_shape),
+      tf.keras.layers.Dense(num_classes or 1),
+    ]
+  )
+
+
+def frame(y=None):
+  x = np.concatenate([x for x, _ in CLIENTS.values()])
+  return pd.DataFrame(
+    {
+      "clinic": np.repeat(["south", "north"], [4, 6]),
+      "age": np.concatenate([x[6:, 0], x[:6, 0]]),
+      "bmi": np.concatenate([x[6:, 1], x[:6, 1]]),
+      "label": [0, 1, 2, 0, 0, 1, 2, 0, 1, 2] if y is None else y,
+    }
+  )
+
+
+class HuggingFace:
+  """Has what a `datasets.Dataset` has: the package may not be installed."""
+
+  class _ClassLabel:
+    names = ("low", "middle", "high")
+
+  def __init__(self, columns):
+    self._columns = columns
+    self.column_names = list(columns)
+    self.features = {**dict.fromkeys(columns), "label": self._ClassLabel()}
+
+  def with_format(self, kind):
+    assert kind == "numpy"
+    return self
+
+  def __getitem__(self, rows):
+    assert rows == slice(None)
+    return self._columns
+
+
+def everything(task):
+  """Returns the rows of x and y of each client, train and test, in order."""
+  found = {}
+  for k, name in enumerate(task.client_names):
+    halves = [half.load(k) for half in (task.train, task.test)]
+    rows = np.concatenate([np.column_stack(arrays) for arrays in halves])
+    found[name] = sorted(map(tuple, rows))
+  return found
+
+
+EXPECTED = {
+  name: sorted(map(tuple, np.column_stack(arrays)))
+  for name, arrays in CLIENTS.items()
+}
+
+
+@pytest.mark.parametrize(
+  ("data", "options"),
+  [
+    (CLIENTS, {}),
+    ({k: {"x": x, "y": y} for k, (x, y) in CLIENTS.items()}, {}),
+    ({k: (x, y[:, np.newaxis]) for k, (x, y) in CLIENTS.items()}, {}),
+    (frame().groupby("clinic"), {}),
+    (frame().groupby(["clinic"]), {"label": "label"}),
+    (frame(), {"client": "clinic", "features": ["age", "bmi"]}),
+    (HuggingFace(dict(frame().items())), {"client": "clinic"}),
+  ],
+  ids=["pairs", "mappings", "column", "groupby", "list", "frame", "hugging"],
+)
+def test_each_client_has_its_examples(data, options):
+  task = tasks.from_client_data(data, 0.3, build, **options)
+  assert everything(task) == EXPECTED
+  sizes = dict(zip(task.client_names, task.test.num_examples, strict=True))
+  assert sizes == {"north": 2, "south": 1}
+  assert task.num_classes == 3
+  assert task.train_data(0).element_spec == task.element_spec
+  again = tasks.from_client_data(data, 0.3, build, **options)
+  np.testing.assert_array_equal(task.test.load(0)[0], again.test.load(0)[0])
+
+
+def test_two_halves_and_clients_of_one_alone():
+  test = {"north": CLIENTS["north"], "east": CLIENTS["south"]}
+  task = tasks.from_client_data(CLIENTS, test, build)
+  assert task.client_names == ["north"]
+  assert "(2 without train or test examples left out)" in task.description
+  np.testing.assert_array_equal(task.test.load(0)[0], CLIENTS["north"][0])
+
+
+def test_client_data_is_shared_out():
+  data = tasks_client_data({"a": 5, "b": 1})
+  task = tasks.from_client_data(data, 0.4, build, num_classes=5)
+  assert task.client_names == ["a"]
+  assert (task.num_train_examples(0), task.num_test_examples(0)) == (3, 2)
+  found = [half.load(0)[1] for half in (task.train, task.test)]
+  assert sorted(np.concatenate(found)) == list(range(5))
+
+
+def tasks_client_data(sizes):
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  return tff.simulation.datasets.TestClientData(
+    {
+      k: {"x": np.ones([n, 2], np.float32), "y": np.arange(n)}
+      for k, n in sizes.items()
+    }
+  )
+
+
+def test_labels_with_names():
+  words = frame(["no", "yes"] * 5).groupby("clinic")
+  task = tasks.from_client_data(words, 0.5, build)
+  assert (task.class_names, task.num_classes) == (["no", "yes"], 2)
+  truth = frame(np.arange(10) % 2 == 0)
+  task = tasks.from_client_data(truth, 0.5, build, client="clinic")
+  assert task.class_names == ["False", "True"]
+  named = HuggingFace(dict(frame([0, 1] * 5).items()))
+  task = tasks.from_client_data(named, 0.5, build, client="clinic")
+  assert (task.num_classes, task.class_names) == (3, ("low", "middle", "high"))
+
+
+def test_numbers_as_labels():
+  task = tasks.from_client_data(
+    frame(np.arange(10) / 2), 0.5, build, client="clinic"
+  )
+  assert task.num_classes is None
+  assert task.train.load(0)[1].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+  ("data", "options", "message"),
+  [
+    ({}, {}, "has no clients"),
+    ({"a": (np.ones([2, 2]), [0])}, {}, "client a: x has 2 examples, y has 1"),
+    ({"a": np.ones(3)}, {}, r"expected \(x, y\)"),
+    ({"a": (["p", "q"], [0, 1])}, {}, "client a: x must be numbers"),
+    (
+      {**CLIENTS, "c": (np.ones([2, 3]), [0, 1])},
+      {},
+      r"client c: x is float64\[3\] an example, that of another .*64\[2\]",
+    ),
+    ({**CLIENTS, "c": (np.ones([2, 2]), [0.5, 1])}, {}, "of several kinds"),
+    ({**CLIENTS, "c": (np.ones([2, 2]), [0, -1])}, {}, "client c: y has .* -1"),
+    (frame(), {}, "name the column that says whose .* clinic, age, bmi, label"),
+    (frame(), {"client": "hospital"}, "has no column 'hospital'"),
+    (
+      frame().rename(columns={"label": "ill"}).groupby("clinic"),
+      {},
+      "name the column to predict",
+    ),
+    (
+      frame().assign(town="x").groupby("clinic"),
+      {},
+      "column 'town' holds object, expected numbers. .*the task table",
+    ),
+  ],
+)
+def test_data_that_cannot_be_used(data, options, message):
+  with pytest.raises(tasks.DataError, match=message):
+    tasks.from_client_data(data, 0.5, build, **options)
+
+
+def test_a_share_is_between_0_and_1():
+  with pytest.raises(tasks.DataError, match="test must be between 0 and 1"):
+    tasks.from_client_data(CLIENTS, 1.0, build)
