@@ -46,10 +46,11 @@ def build_task(
     if len(train) > 0 and len(test) > 0
   ]
   num_clients = len(split.client_names)
+  how_cut = split.how_cut or config.how_cut()
   if not kept:
     raise DataError(
       f"{data.source}: none of the {num_clients:,} clients "
-      f"{config.how_cut()} has examples to train and to be tested on."
+      f"{how_cut} has examples to train and to be tested on."
     )
   train = _split(data, [split.train[k] for k in kept])
   test = _split(data, [split.test[k] for k in kept])
@@ -66,7 +67,7 @@ def build_task(
   return task.Task(
     name=name,
     description=(
-      f"{data.title} over {len(kept):,} clients {config.how_cut()}"
+      f"{data.title} over {len(kept):,} clients {how_cut}"
       + (f" ({'; '.join(notes)})" if notes else "")
       + f": {task.count_examples(train, test)}"
     ),

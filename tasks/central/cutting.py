@@ -51,19 +51,90 @@ def _cut_or_read(
     return _cut(config, data, seed)
   path = pathlib.Path(os.path.expanduser(config.split_file))
   try:
-    if os.path.lexists(path):
-      split = cuts.load_split(path, data.labels)
-    else:
+    if not os.path.lexists(path):
       split = _cut(config, data, seed)
       cuts.save_split(path, split, data.labels)
+      return split
+    if (own := cuts.load_clients(path)) is not None:
+      return _as_in_file(config, data, own, path, seed)
+    split = cuts.load_split(path, data.labels)
   except DataError as error:
     raise ValueError(f"split_file: {error}") from error
-  if split.description != _description(config):
-    raise ValueError(
-      f"split_file: {path} has {split.description!r}, the options say "
-      f"{_description(config)!r}; give the same options, or another file."
+  if split.description == _description(config):
+    return split
+  if _has_defaults(config):
+    return dataclasses.replace(
+      split, how_cut=f"as in {path.name} ({split.description})"
     )
-  return split
+  raise ValueError(
+    f"split_file: {path} has {split.description!r}, the options say "
+    f"{_description(config)!r}; give the same options, none, or another file."
+  )
+
+
+def _has_defaults(config: CutOptions) -> bool:
+  """Returns whether no option says how to cut, so that a file may."""
+  defaults = type(config)()
+  return all(
+    getattr(config, field.name) == getattr(defaults, field.name)
+    for field in dataclasses.fields(CutOptions)
+    if field.name != "split_file"
+  )
+
+
+def _as_in_file(
+  config: CutOptions,
+  data: CentralData,
+  own: cuts.ExampleClients,
+  path: pathlib.Path,
+  seed: int,
+) -> cuts.ClientSplit:
+  """Returns the cut of a file that says whose example each one is.
+
+  Args:
+    config: How clients are tested, where the file does not say so.
+    data: The data set.
+    own: What the file says.
+    path: The file.
+    seed: Seed of the test data.
+
+  Raises:
+    DataError: If the file is one of other data.
+  """
+  sizes = [data.num_train, len(data.labels)]
+  pool = sizes[config.test_data == "pooled"]
+  if own.halves is not None:
+    pool = len(own.clients) if len(own.clients) in sizes else pool
+  if len(own.clients) != pool:
+    raise DataError(
+      f"{path}: has the clients of {len(own.clients):,} examples, expected "
+      f"{pool:,}: {sizes[0]:,} to train on"
+      + (
+        f", then {sizes[1] - sizes[0]:,} to test on."
+        if pool > sizes[0]
+        else "."
+      )
+    )
+  values, parts = cuts.by_value(own.clients)
+  mine = {
+    str(value): part
+    for value, part in zip(values, parts, strict=True)
+    if value != "" and not (isinstance(value, int) and value < 0)
+  }
+  if own.halves is None:
+    train, test = _halves(config, data, pool, [*mine.values()], seed)
+  else:
+    train, test = (
+      [part[own.halves[part] == half] for part in mine.values()]
+      for half in ("train", "test")
+    )
+  return cuts.ClientSplit(
+    client_names=tuple(mine),
+    train=tuple(train),
+    test=tuple(test),
+    description=f"{len(mine):,} clients as in {path.name}",
+    how_cut=f"as in {path.name}",
+  )
 
 
 def _cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
@@ -73,19 +144,7 @@ def _cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
     )
   pool = len(data.labels) if config.test_data == "pooled" else data.num_train
   names, parts = _clients(config, data, pool, seed)
-  if config.test_data == "published":
-    train: _Parts = parts
-    test: _Parts = [
-      pool + part
-      for part in cuts.in_proportion(
-        parts, data.labels[:pool], data.labels[pool:], (seed, 1)
-      )
-    ]
-  else:
-    halves = [
-      _train_test(config, part, (seed, k)) for k, part in enumerate(parts)
-    ]
-    train, test = zip(*halves, strict=True)
+  train, test = _halves(config, data, pool, parts, seed)
   return cuts.ClientSplit(
     client_names=tuple(names),
     train=tuple(train),
@@ -93,6 +152,28 @@ def _cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
     description=_description(config),
     share_moved=_share_moved(config, data.labels[:pool], parts, seed),
   )
+
+
+def _halves(
+  config: CutOptions,
+  data: CentralData,
+  pool: int,
+  parts: list[np.ndarray],
+  seed: int,
+) -> tuple[_Parts, _Parts]:
+  """Returns what clients train and are tested on, of their parts of a pool."""
+  if config.test_data == "published":
+    return parts, [
+      pool + part
+      for part in cuts.in_proportion(
+        parts, data.labels[:pool], data.labels[pool:], (seed, 1)
+      )
+    ]
+  halves = [
+    _train_test(config, part, (seed, k)) for k, part in enumerate(parts)
+  ]
+  train, test = zip(*halves, strict=True)
+  return train, test
 
 
 def _clients(

@@ -58,7 +58,9 @@ class CutOptions(options.TaskOptions):
       examples that is for neither training nor testing, where a paper keeps a
       validation set.
     split_file: A file (npz) of the split. If there is one, the task reads its
-      split from it; if not, the task makes it. Empty for no file.
+      split from it; if not, the task makes it. A file of your own has the array
+      `client`, whose example each one is, and perhaps `split`. Empty for no
+      file.
   """
 
   num_clients: int | None = 100

@@ -19,6 +19,8 @@ from tasks.cuts.holdout import train_test_split as train_test_split
 from tasks.cuts.seeding import Seed as Seed
 from tasks.cuts.seeding import generator as generator
 from tasks.cuts.split_file import ClientSplit as ClientSplit
+from tasks.cuts.split_file import ExampleClients as ExampleClients
+from tasks.cuts.split_file import load_clients as load_clients
 from tasks.cuts.split_file import load_split as load_split
 from tasks.cuts.split_file import save_split as save_split
 from tasks.cuts.subset import random_subset as random_subset

@@ -2,13 +2,15 @@
 
 A split in a file outlives a change of seeds, of this code or of NumPy, and
 others can use it. The file (npz) keeps the number of examples and a fingerprint
-of their labels, so that nobody takes it for a split of other data.
+of their labels, so that nobody takes it for a split of other data. A user's own
+file has two arrays alone: the client of each example, and perhaps its half.
 """
 
 import dataclasses
 import hashlib
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +41,8 @@ class ClientSplit:
     description: How the data set was cut, in words.
     share_moved: Share of the examples that the cut would have elsewhere, had it
       no least size of clients.
+    how_cut: The cut in words that follow "clients", where options do not say
+      it.
   """
 
   client_names: tuple[str, ...]
@@ -46,6 +50,65 @@ class ClientSplit:
   test: tuple[np.ndarray, ...]
   description: str
   share_moved: float = 0.0
+  how_cut: str = ""
+
+
+class ExampleClients(NamedTuple):
+  """Whose example each one is, as a user's own file says it.
+
+  Attributes:
+    clients: The client of each example, texts or integers [n]; an empty text or
+      a negative number is nobody.
+    halves: "train", "test" or an empty text of each example; None where the
+      file does not say it.
+  """
+
+  clients: np.ndarray
+  halves: np.ndarray | None
+
+
+def load_clients(path: pathlib.Path) -> ExampleClients | None:
+  """Reads a user's own file of clients; None of a file of `save_split`.
+
+  Args:
+    path: A file (npz) with the array `client`, and perhaps `split`.
+
+  Raises:
+    DataError: If the file cannot be read, or its arrays are of other kinds.
+  """
+  arrays = npz.read(
+    path, (), optional=("client", "split"), what="split of clients"
+  )
+  if "client" not in arrays:
+    return None
+  for name, array in arrays.items():
+    if array.ndim != 1 or array.dtype.kind not in "iuUS":
+      raise DataError(
+        f"{path}: {name} is {array.dtype}{list(array.shape)}, expected texts "
+        "or integers, one for each example."
+      )
+  clients = _decoded(arrays["client"])
+  if "split" not in arrays:
+    return ExampleClients(clients, None)
+  halves = _decoded(arrays["split"])
+  if len(halves) != len(clients):
+    raise DataError(
+      f"{path}: split has {len(halves):,} examples, client has "
+      f"{len(clients):,}."
+    )
+  wrong = ~np.isin(halves, ("train", "test", ""))
+  if wrong.any():
+    position = int(wrong.argmax())
+    raise DataError(
+      f"{path}: split of example {position} (counted from 0) must be train, "
+      f"test or empty, found {halves[position]!s}."
+    )
+  return ExampleClients(clients, halves)
+
+
+def _decoded(array: np.ndarray) -> np.ndarray:
+  is_bytes = array.dtype.kind == "S"
+  return np.char.decode(array, "utf-8", "replace") if is_bytes else array
 
 
 def save_split(

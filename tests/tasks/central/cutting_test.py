@@ -219,6 +219,78 @@ class TestSplitFile:
       ):
         _task(self.data, split_file=path, **options)
 
+  def test_decides_where_no_option_says_how_to_cut(self, tmp_path):
+    path = str(tmp_path / "split.npz")
+    made = _task(self.data, num_clients=6, partition="iid", split_file=path)
+    found = _task(self.data, split_file=path)
+    assert _positions(found.train) == _positions(made.train)
+    assert "clients as in split.npz (6 clients at random" in found.description
+
+  @pytest.mark.parametrize("kind", [str, bytes, int])
+  def test_of_a_users_own(self, tmp_path, kind):
+    clients = np.array([7, 3, -1] * 24).astype("U" if kind is not int else int)
+    if kind is not int:
+      clients[clients == "-1"] = ""
+    if kind is bytes:
+      clients = np.char.encode(clients)
+    halves = np.array(["train", "test", "", "train"] * 18)
+    path = tmp_path / "mine.npz"
+    np.savez(path, client=clients, split=halves)
+    task = _task(self.data, split_file=str(path))
+    assert sorted(task.client_names) == ["3", "7"]
+    for k, name in enumerate(task.client_names):
+      for half, word in ((task.train, "train"), (task.test, "test")):
+        expected = np.flatnonzero(
+          (np.arange(72) % 3 == int(name == "3")) & (halves == word)
+        )
+        assert _positions(half)[k] == expected.tolist()
+    assert "2 clients as in mine.npz" in task.description
+
+  @pytest.mark.parametrize(
+    ("test_data", "count"), [("published", 60), ("local", 60), ("pooled", 72)]
+  )
+  def test_of_a_users_own_without_halves(self, tmp_path, test_data, count):
+    path = tmp_path / "mine.npz"
+    np.savez(path, client=np.arange(count) % 4)
+    options = {"split_file": str(path), "test_data": test_data}
+    task = _task(self.data, **options)
+    assert task.client_names == ("0", "1", "2", "3")
+    for k in range(4):
+      train, test = _positions(task.train)[k], _positions(task.test)[k]
+      assert {p % 4 for p in train} == {k}
+      assert (min(test) >= 60) if test_data == "published" else True
+      assert not {*train} & {*test}
+    np.savez(path, client=np.arange(count + 1) % 4)
+    with pytest.raises(
+      ValueError, match=rf"mine.npz: .*{count + 1} examples, ex"
+    ):
+      _task(self.data, **options)
+
+  @pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+      ({"client": np.ones(72)}, "client is float64"),
+      ({"client": np.ones([72, 1], int)}, r"client is int64\[72, 1\]"),
+      (
+        {"client": np.ones(72, int), "split": np.array(["train"] * 71)},
+        "split has 71 examples, client has 72",
+      ),
+      (
+        {"client": np.ones(72, int), "split": np.array(["train", "dev"] * 36)},
+        "split of example 1 .*found dev",
+      ),
+      (
+        {"client": np.ones(72, int), "split": np.array(["train"] * 72)},
+        "none of the 1 clients as in mine.npz has examples to train and",
+      ),
+    ],
+  )
+  def test_of_a_users_own_that_cannot_be_used(self, tmp_path, arrays, message):
+    path = tmp_path / "mine.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match=message):
+      _task(self.data, split_file=str(path))
+
   def test_of_other_data(self, tmp_path):
     path = str(tmp_path / "split.npz")
     _task(self.data, num_clients=6, split_file=path)
