@@ -2,9 +2,10 @@
 
 x has any shape, its first axis the examples. y is a class for each example
 (integers, truth values, texts, or floats that are few whole numbers), or a
-number. client says whose example it is: numbers or texts. A fourth array,
-split, may say "train" or "test". A column [n, 1] of these is taken as [n]. x
-and y are taken as they are: who standardizes them does so before.
+number; of shape [n, t], it is t numbers for each example. client says whose
+example it is: numbers or texts. A fourth array, split, may say "train" or
+"test". A column [n, 1] of these is taken as [n]. x and y are taken as they are:
+who standardizes them does so before.
 """
 
 import dataclasses
@@ -34,7 +35,7 @@ class Options(building.RowOptions):
       split.
     kind: Whether y is "classes" or a "number". "auto": texts, integers, and
       floats that are whole numbers with at most 20 different values, are
-      classes.
+      classes; several floats for an example are numbers.
   """
 
   kind: labels.Kind = "auto"
@@ -53,8 +54,8 @@ def load(
     model_seed: Seed of the initial weights.
 
   Returns:
-    The task; x is float32[n, ...], y is int32[n], or float32[n] where the label
-    is a number.
+    The task; x is float32[n, ...], y is int32[n], or float32[n] or float32[n,
+    t] where the label is a number or several.
 
   Raises:
     DataError: If the file cannot be used; it names the array and the example.
@@ -70,10 +71,10 @@ def load(
     path, ["x", "y", "client"], optional=["split"], what="file of examples"
   )
   arrays = {name: _as_vector(name, array) for name, array in arrays.items()}
-  _check(path, arrays)
+  _check(path, arrays, config.kind)
   names, client = _as_texts(path, "client", arrays["client"])
   y, source = arrays["y"], f"{path}: y"
-  classes = _classes(path, y, config.kind)
+  classes = _classes(path, y, config.kind) if y.ndim == 1 else None
   halves = None
   if "split" in arrays:
     words, split = _as_texts(path, "split", arrays["split"])
@@ -114,7 +115,9 @@ def _place(row: int) -> str:
   return f"example {row} (counted from 0)"
 
 
-def _check(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
+def _check(
+  path: pathlib.Path, arrays: Mapping[str, np.ndarray], kind: labels.Kind
+) -> None:
   x = arrays["x"]
   if x.ndim == 0 or len(x) == 0:
     raise DataError(f"{path}: x has no examples.")
@@ -126,7 +129,14 @@ def _check(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
         f"{path}: {name} has {len(np.atleast_1d(array)):,} examples, x has "
         f"{len(x):,}."
       )
-    if name != "x" and array.ndim != 1:
+    if name == "y" and array.ndim == 2 and array.dtype.kind in "biuf":
+      if array.dtype.kind != "f" and kind != "number":
+        raise DataError(
+          f"{path}: y has {array.shape[1]} {array.dtype} for each example; for "
+          "numbers to predict, give kind=number; for one class in one-hot "
+          "form, save y.argmax(axis=1)."
+        )
+    elif name != "x" and array.ndim != 1:
       raise DataError(
         f"{path}: {name} must have one axis, found shape {list(array.shape)}."
       )

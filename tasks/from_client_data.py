@@ -63,13 +63,13 @@ def from_client_data(
         is held in memory.
 
       x has the same shape in all examples. y is a class number, or, as a float,
-      a number to predict; in memory, texts and truth values are classes, too. y
-      of shape [1] is taken as one of shape [].
+      a number to predict, or [t] of them; in memory, texts and truth values
+      are classes, too. y of shape [1] is taken as one of shape [].
     test: Test data by client, of the same kind; or a float, the share of each
       client's examples that is for testing, chosen at random. Clients without
       examples in one of the two are left out, and the description counts them.
     model: Returns a new Keras model, uncompiled: with logits for class numbers,
-      with one output for a number. It takes nothing, or any of `input_shape`,
+      with an output for each number. It takes nothing, or any of `input_shape`,
       `num_classes` and `seed` by name.
     client: Of a table: the column that says whose example it is. A `groupby`
       says so itself.
@@ -258,9 +258,10 @@ class _DatasetClients:
     self.is_classifier = y.dtype.is_integer
     # A column of labels is meant as one label an example.
     y_shape = [] if y.shape == [1] else y.shape.as_list()
-    if not self.is_classifier and (not y.dtype.is_floating or y_shape):
+    if not self.is_classifier and (not y.dtype.is_floating or len(y_shape) > 1):
       raise DataError(
-        f"{name}: y is {y}; expected a class number, or one float to predict."
+        f"{name}: y is {y}; expected a class number, or floats to predict, "
+        "one or [t] of them."
       )
     self.spec = element_spec(
       x.shape.as_list(),

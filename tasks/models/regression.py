@@ -1,7 +1,10 @@
-"""The TFF forms of Keras models that predict a number.
+"""The TFF forms of Keras models that predict a number, or several at once.
 
 The loss is the mean squared error, in the units that the task gives its labels.
+That of an example with several numbers is the mean over these.
 """
+
+from collections.abc import Callable
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -25,8 +28,9 @@ def number_model_fn(
   """Returns the TFF form of a regression, as `Task.model_fn` wants it.
 
   Args:
-    build: Returns a new Keras model with one output, float32[n, 1].
-    element_spec: Specs of `(x, y)`, y being float32[n].
+    build: Returns a new Keras model with one output, float32[n, 1], or with
+      those of all numbers, float32[n, t].
+    element_spec: Specs of `(x, y)`, y being float32[n], or float32[n, t].
 
   Returns:
     A function that returns a new model with the mean squared error as its loss
@@ -51,7 +55,7 @@ def number_functional_model_fn(
 
   Args:
     build: As for `number_model_fn`.
-    element_spec: Specs of `(x, y)`, y being float32[n].
+    element_spec: Specs of `(x, y)`.
   """
 
   def functional_model() -> tff.learning.models.FunctionalModel:
@@ -66,22 +70,38 @@ def number_functional_model_fn(
   return dense.functional_if_dense(build, functional_model)
 
 
-def _errors(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-  return tf.squeeze(outputs, -1) - labels
+def _mean_of_errors(
+  of_error: Callable[[tf.Tensor], tf.Tensor],
+  labels: tf.Tensor,
+  outputs: tf.Tensor,
+) -> tf.Tensor:
+  """Returns the mean over an example's numbers of what `of_error` gives.
+
+  Args:
+    of_error: Maps errors to numbers of the same shape.
+    labels: float32[n], or float32[n, t].
+    outputs: float32[n, 1], or float32[n, t].
+
+  Returns:
+    float32[n].
+  """
+  if labels.shape.rank == 1:
+    labels = tf.expand_dims(labels, -1)
+  return tf.reduce_mean(of_error(outputs - labels), axis=-1)
 
 
 def _add_absolute_errors(
   labels: tf.Tensor, outputs: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  errors = tf.abs(_errors(labels, outputs))
+  errors = _mean_of_errors(tf.abs, labels, outputs)
   return tf.reduce_sum(errors), tf.cast(tf.size(errors), tf.float32)
 
 
 class _SquaredError(tf.keras.losses.Loss):
-  """The square of the error, of outputs with an axis that labels lack."""
+  """The mean square of an example's errors."""
 
   def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-    return tf.square(_errors(labels, outputs))
+    return _mean_of_errors(tf.square, labels, outputs)
 
 
 class _MeanAbsoluteError(tf.keras.metrics.MeanAbsoluteError):
@@ -93,6 +113,6 @@ class _MeanAbsoluteError(tf.keras.metrics.MeanAbsoluteError):
     y_pred: tf.Tensor,
     sample_weight: tf.Tensor | None = None,
   ) -> tf.Operation:
-    return super().update_state(
-      tf.expand_dims(y_true, -1), y_pred, sample_weight
-    )
+    if y_true.shape.rank == 1:
+      y_true = tf.expand_dims(y_true, -1)
+    return super().update_state(y_true, y_pred, sample_weight)

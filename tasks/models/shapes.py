@@ -35,11 +35,14 @@ def of_task(element_spec: ElementSpec, num_classes: int | None) -> Shapes:
   Args:
     element_spec: Specs of `(x, y)`.
     num_classes: As `Task` has it. Class numbers are integers, with logits for
-      each; float labels hold a number for each class at once.
+      each; float labels hold a number for each class at once. Without classes,
+      there is an output for each number of a label.
   """
   x, y = element_spec
   outputs: tuple[int | None, ...] = (num_classes or 1,)
-  if num_classes is not None and y.dtype.is_integer:
+  if num_classes is None:
+    outputs = tuple(y.shape[1:]) or outputs
+  elif y.dtype.is_integer:
     outputs = (*y.shape[1:], num_classes)
   return Shapes(tuple(x.shape[1:]), x.dtype, outputs)
 

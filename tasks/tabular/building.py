@@ -135,23 +135,27 @@ def build_task(
     for half in (clients.train, clients.test)
   )
   classes = labels.num_classes
+  numbers = labels.y.shape[1:]  # Of several in a label.
+  label = f"{numbers[0]:,} numbers" if numbers else "a number"
   return task.Task(
     name=name,
     description=(
       f"{title}: {len(clients.names):,} clients ({clients.num_left_out:,} with "
       f"too few rows left out), {task.count_examples(train, test)}, "
-      + ("a number as label" if classes is None else f"{classes:,} classes")
+      + (f"{label} as label" if classes is None else f"{classes:,} classes")
     ),
     client_names=clients.names,
     train=train,
     test=test,
-    element_spec=task.element_spec(x_shape, y_dtype=labels.y.dtype.name),
+    element_spec=task.element_spec(
+      x_shape, y_shape=numbers, y_dtype=labels.y.dtype.name
+    ),
     num_classes=classes,
     keras_model_fn=functools.partial(
       models.mlp,
       tuple(x_shape),
       models.HIDDEN_UNITS[config.model],
-      classes or 1,
+      classes or (*numbers, 1)[0],
       seed,
     ),
     objective=(

@@ -22,8 +22,9 @@ class Labels:
   """The labels of all rows, and what they mean.
 
   Attributes:
-    y: Class numbers, int32[rows], or standardized numbers, float32[rows]; of
-      rows that no client has, anything.
+    y: Class numbers, int32[rows], or standardized numbers, float32[rows], or
+      several numbers a row, float32[rows, t]; of rows that no client has,
+      anything.
     class_names: Names of the classes; None of numbers.
     mean: What y = 0 is in the label's own units.
     scale: What one unit of y is in the label's own units.

@@ -140,9 +140,9 @@ def test_a_client_is_read_once_to_be_counted():
       r"expected \(x, y\), or a mapping of two tensors, one .* called y, label",
     ),
     (
-      of_function((tf.ones([2]), tf.ones([3]))),
+      of_function((tf.ones([2]), tf.ones([3, 3]))),
       None,
-      "expected a class number, or one float",
+      "expected a class number, or floats",
     ),
     (of_function((tf.ones([2]), "a")), None, "expected a class number"),
     (of_function((tf.ones([2]), True)), None, "expected a class number"),
@@ -166,6 +166,18 @@ def test_labels_out_of_range_are_named(shift, num_classes, expected):
   wrong = of_arrays({"b": 3}, shift=shift)
   with pytest.raises(tasks.DataError, match=expected):
     tasks.from_client_data(good, wrong, build, num_classes=num_classes)
+
+
+def test_several_numbers_as_label():
+  data = of_function((tf.ones([2]), tf.constant([1.0, 2.0, 3.0])))
+  task = tasks.from_client_data(
+    data,
+    data,
+    lambda: tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))]),
+  )
+  assert task.element_spec[1].shape == [None, 3]
+  with pytest.raises(tasks.UserCodeError, match=r"outputs float32\[n, 3\]"):
+    tasks.from_client_data(data, data, build)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float32])

@@ -32,6 +32,13 @@ def test_equal_labels_have_no_variance_and_no_r2(value, number):
   assert (rmse[0], math.isnan(r2[0])) == (2.0, True)
 
 
+def test_each_of_several_numbers_has_a_mean_of_its_own():
+  labels = np.random.default_rng(0).normal([0, 100], [1, 2], [50, 2])
+  expected = np.mean((labels - labels.mean(axis=0)) ** 2)
+  assert scoring.variance(labels) == pytest.approx(expected, rel=1e-12)
+  assert scoring.variance(np.full([3, 2], [0.1, 7])) == 0
+
+
 def test_the_variance_of_large_labels_keeps_its_digits():
   labels = 1e7 + np.arange(4, dtype=np.float32)
   assert scoring.variance(labels) == pytest.approx(1.25)

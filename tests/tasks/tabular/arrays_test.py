@@ -101,6 +101,33 @@ def test_numbers_as_labels_stay_as_they_are(tmp_path):
   assert task.keras_model_fn().output_shape == (None, 1)
 
 
+def test_several_numbers_as_labels(tmp_path):
+  y = np.arange(COUNT * 3.0).reshape(COUNT, 3)
+  task = load(tmp_path, {"model": "mlp_128"}, y=y)
+  assert "3 numbers as label" in task.description
+  assert task.keras_model_fn().output_shape == (None, 3)
+  x, found = task.train.load(1)
+  rows = np.rint(x[:, 0, 0] * 100 / 6).astype(int)
+  np.testing.assert_array_equal(found, y[rows])
+  assert task.train_data(1).element_spec == task.element_spec
+  whole = load(tmp_path, {"kind": "number"}, y=y.astype(int))
+  assert whole.element_spec == task.element_spec
+  # Loss and metric in both forms.
+  model, functional = task.model_fn(), task.functional_model_fn()
+  outputs = task.keras_model_fn()(x).numpy()
+  loss = np.mean((outputs - found) ** 2)
+  passed = model.forward_pass((x, found), training=False)
+  np.testing.assert_allclose(passed.loss, loss, rtol=1e-5)
+  state = functional.update_metrics_state(
+    functional.initialize_metrics_state(), labels=found, batch_output=passed
+  )
+  metrics = functional.finalize_metrics(state)
+  np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-5)
+  np.testing.assert_allclose(
+    metrics["mean_absolute_error"], np.abs(outputs - found).mean(), rtol=1e-5
+  )
+
+
 def test_bytes_become_floats_for_who_takes_part(tmp_path):
   images = np.full([COUNT, 4], 255, np.uint8)
   x, _ = load(tmp_path, x=images).test.load(0)
@@ -133,7 +160,12 @@ def changed(array, place, value):
     ({"x": np.array(["a"] * COUNT)}, "x must be numbers, found <U1"),
     ({"x": np.zeros([29, 2])}, "y has 30 examples, x has 29"),
     ({"client": np.zeros([COUNT, 2])}, "client must have one axis, .*30, 2"),
-    ({"y": np.zeros([COUNT, 2])}, r"y must have one axis, found shape \[30, 2"),
+    ({"y": np.zeros([COUNT, 2, 1])}, r"y must have one axis, .* \[30, 2, 1"),
+    ({"y": np.eye(COUNT, dtype=int)}, r"y has 30 int64 for .*y\.argmax"),
+    (
+      {"y": changed(np.zeros([COUNT, 2]), (7, 1), np.nan)},
+      "y of example 7 .*is missing, in",
+    ),
     ({"y": np.zeros(COUNT, complex)}, "y must be numbers or texts, found comp"),
     (
       {"y": changed(range(COUNT), 5, np.nan)},

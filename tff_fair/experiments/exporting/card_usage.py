@@ -50,7 +50,7 @@ def paragraphs(
   return [
     f"```python\n{_code(model, described, kind, name)}\n```",
     _inputs(model, described),
-    _outputs(described),
+    _outputs(model, described),
   ]
 
 
@@ -124,8 +124,11 @@ def _inputs(model: Predictor, described: Architecture) -> str:
   )
 
 
-def _outputs(described: Architecture) -> str:
+def _outputs(model: Predictor, described: Architecture) -> str:
   if described.num_classes is None:
+    several = [number for number in model.model.output_shape[1:] if number != 1]
+    if several:
+      return f"Out come {several[0]:,} numbers for each example."
     return "Out comes a number for each example."
   what = {
     "softmax": "the probabilities of the classes, which add up to 1",

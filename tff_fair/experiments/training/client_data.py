@@ -52,12 +52,12 @@ class _Reader:
   def __init__(self, split: tasks.Split, spec: tasks_task.ElementSpec) -> None:
     self._split = split
     labels = spec[1]
-    self._are_numbers = labels.dtype.is_floating and labels.shape.rank == 1
+    self._may_be_numbers = labels.dtype.is_floating
     self.label_variances: dict[int, float] = {}
 
   def __call__(self, client_id: int) -> tasks_task.Arrays:
     arrays = self._split.load(client_id)
-    if self._are_numbers and client_id not in self.label_variances:
+    if self._may_be_numbers and client_id not in self.label_variances:
       self.label_variances[client_id] = scoring.variance(arrays[1])
     return arrays
 

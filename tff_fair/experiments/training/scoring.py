@@ -56,9 +56,13 @@ def variance(labels: np.ndarray) -> float:
 
   It is exactly 0 where all are equal: the rounding of a mean would leave a rest
   of it.
+
+  Args:
+    labels: float[n], or float[n, t] of several numbers an example, each of
+      which has a mean of its own.
   """
-  centered = labels.astype(np.float64) - float(labels[0])
-  return float(centered.var())
+  centered = labels.astype(np.float64) - labels[0].astype(np.float64)
+  return float(centered.var(axis=0).mean())
 
 
 def errors(
