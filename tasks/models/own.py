@@ -3,9 +3,12 @@
 TFF builds a model several times, in graphs that run in another process, and a
 client gets a new one in each round. So a model must come out with the same
 weights wherever it is built, and keep nothing from one batch to the next.
+Weights that no initializer makes, as trained ones, are taken from one building
+outside of graphs, and given to all.
 """
 
 import contextlib
+import functools
 import inspect
 import pathlib
 from collections.abc import Callable, Mapping
@@ -14,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from tasks import task
-from tasks.models import own_checks, seeds, shapes
+from tasks.models import own_checks, seeds, shapes, starting
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
 
@@ -48,32 +51,80 @@ class Make:
     self._function = function
     self._arguments = arguments
     self._seed = seed
+    self._starting: starting.Starting | None = None
 
   def of_seed(self, seed: int) -> "Make":
     """Returns what makes the same model, of the weights of another seed."""
     arguments = dict(self._arguments)
     if "seed" in arguments:
       arguments["seed"] = seed
-    return Make(self.name, self._function, arguments, self.wanted, seed)
+    made = Make(self.name, self._function, arguments, self.wanted, seed)
+    if self._starting is not None:
+      made.keep(made.anew())
+    return made
 
   def __call__(self) -> tf.keras.Model:
     """Returns a new model with its weights."""
-    model = self.unbuilt()
+    return self.anew() if self._starting is None else self._starting()
+
+  @property
+  def digest(self) -> str | None:
+    """The digest of the weights, where no initializer makes them."""
+    return None if self._starting is None else self._starting.digest
+
+  def keep(self, model: tf.keras.Model) -> None:
+    """Gives all models from now on the weights that one has now.
+
+    Args:
+      model: As the function has made it.
+
+    Raises:
+      UserCodeError: If the model cannot be built in graphs.
+    """
+    build: task.KerasModelFn = functools.partial(starting.clone, model)
+    try:
+      with tf.Graph().as_default():
+        build()
+    # A layer may be of the user's, and tell its settings wrong.
+    except Exception:
+      build = self.anew
+    self._starting = starting.Starting.of(
+      build, [weight.numpy() for weight in model.weights]
+    )
+
+  def anew(self, *, other_draws: bool = False) -> tf.keras.Model:
+    """Returns a new model as the function makes it, with its weights.
+
+    Args:
+      other_draws: Whether what has no seed of its own draws others than usual.
+    """
+    seed = self._seed + other_draws
+    model = self.unbuilt(seed)
     if not model.built:
-      with seeds.seeded(self._seed):
+      with seeds.seeded(seed):
         model(tf.keras.Input(self.wanted.x, dtype=self.wanted.x_dtype))
     return model
 
-  def unbuilt(self) -> Any:
+  def unbuilt(self, seed: int | None = None) -> Any:
     """Returns what the function returns.
+
+    Args:
+      seed: Seed of what has none; by default the usual one.
 
     Raises:
       UserCodeError: If it fails.
     """
-    with seeds.seeded(self._seed):
+    with seeds.seeded(self._seed if seed is None else seed):
       try:
         return self._function(**self._arguments)
       except Exception as error:
+        if "is in an invalid state" in str(error):  # Keras' words.
+          raise UserCodeError(
+            self.name,
+            "calls a model or a layer from before, which Keras cannot call any "
+            "more once others were built in a graph; build or load all of the "
+            "model within the function.",
+          ) from error
         file = None
         with contextlib.suppress(TypeError):
           file = inspect.getsourcefile(inspect.unwrap(self._function))

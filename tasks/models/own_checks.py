@@ -6,7 +6,9 @@ at random or keeps a state shows.
 
 from __future__ import annotations
 
+import operator
 import typing
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,8 @@ _TOLERANCE = 1e-5
 def check(made: Make, *, is_classifier: bool) -> None:
   """Checks that clients can train a model; builds it, and calls it.
 
+  A model whose weights no initializer makes keeps them from now on.
+
   Args:
     made: Makes the model.
     is_classifier: Whether its outputs are logits.
@@ -39,11 +43,7 @@ def check(made: Make, *, is_classifier: bool) -> None:
       made.name,
       f"expected a tf.keras.Model, found {type(model).__name__}.",
     )
-  if getattr(model, "optimizer", None) is not None:
-    raise UserCodeError(
-      made.name,
-      "its model is compiled; leave compile() out: the task has the loss.",
-    )
+  was_built = model.built
   _check_shapes(made, model)
   again = made()
   if again is model:
@@ -58,6 +58,13 @@ def check(made: Make, *, is_classifier: bool) -> None:
     )
   _check_calls(made, again, is_classifier=is_classifier)
   _check_weights(made, again)
+  if _are_given(made, again, model if was_built else made.anew()):
+    made.keep(again)
+  elif getattr(model, "optimizer", None) is not None:
+    raise UserCodeError(
+      made.name,
+      "its model is compiled; leave compile() out: the task has the loss.",
+    )
 
 
 def _check_shapes(made: Make, model: tf.keras.Model) -> None:
@@ -103,24 +110,74 @@ def _outputs(outputs: Any) -> str:
   return " and ".join(found) or f"a {type(outputs).__name__}"
 
 
-def _check_weights(made: Make, model: tf.keras.Model) -> None:
-  """Checks that a model has the same weights in a graph as outside of one.
+def _are_given(
+  made: Make, model: tf.keras.Model, again: tf.keras.Model
+) -> bool:
+  """Returns whether a model has weights that no initializer makes.
+
+  Those of initializers are the same in a graph. Others, as trained ones, are
+  the same in each building outside of graphs, whatever is drawn there.
+
+  Args:
+    made: Makes the model.
+    model: The model.
+    again: The same, built once more, as `model` before any in a graph.
+
+  Raises:
+    UserCodeError: If weights are neither.
+  """
+  values = [weight.numpy() for weight in model.weights]
+  is_compiled = getattr(model, "optimizer", None) is not None
+  in_graph = _values_in_graph(made)
+  if in_graph is None:  # Keras builds some models outside of graphs alone.
+    is_open = [True] * len(values)
+  else:
+    is_open = _differ(values, in_graph)
+    if not any(is_open) and not is_compiled:
+      return False
+    again = made.anew(other_draws=True)
+  differ = _differ(values, [weight.numpy() for weight in again.weights])
+  for weight, differs in zip(
+    model.weights, map(operator.and_, is_open, differ), strict=True
+  ):
+    if differs:
+      raise UserCodeError(
+        made.name,
+        f"the initial values of {weight.name} differ from one building of the "
+        "model to the next; give its initializer a seed, or, if the model is "
+        "trained, load the same weights in each building.",
+      )
+  return any(is_open) or not any(differ)
+
+
+def _differ(
+  values: Sequence[np.ndarray], others: Sequence[np.ndarray]
+) -> list[bool]:
+  return [
+    not np.array_equal(value, other)
+    for value, other in zip(values, others, strict=True)
+  ]
+
+
+def _values_in_graph(made: Make) -> list[np.ndarray] | None:
+  """Returns the initial weights in a graph; None if it cannot be built there.
 
   Keras cannot call models of before once it has built one in a graph.
   """
   with tf.Graph().as_default() as graph:
     tf.random.uniform([])  # TensorFlow's own seeds count the operations.
-    built = made()
+    try:
+      built = made()
+    except UserCodeError:
+      return None
     with tf.compat.v1.Session(graph=graph) as session:
       session.run([weight.initializer for weight in built.weights])
-      in_graph = session.run(built.weights)
-  for weight, value in zip(model.weights, in_graph, strict=True):
-    if not np.array_equal(weight.numpy(), value):
-      raise UserCodeError(
-        made.name,
-        f"the initial values of {weight.name} differ from one building of the "
-        "model to the next; give its initializer a seed.",
-      )
+      found: list[np.ndarray] = session.run(built.weights)
+  return found
+
+
+def _check_weights(made: Make, model: tf.keras.Model) -> None:
+  """Checks that methods can sum the weights of a model."""
   for weight in model.trainable_weights:
     if weight.dtype != tf.float32:
       raise UserCodeError(
@@ -170,7 +227,8 @@ def _check_calls(
     raise UserCodeError(
       name,
       "its outputs are probabilities; the task's loss takes logits: leave the "
-      "last softmax out.",
+      "last softmax out, or of a trained model: model.layers[-1].activation = "
+      "tf.keras.activations.linear.",
     )
 
 

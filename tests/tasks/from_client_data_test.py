@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
+import tff_fair
 from tasks import models
 
 CLIENT_DATA = tff.simulation.datasets
@@ -42,6 +43,23 @@ def build(input_shape, num_classes):
       tf.keras.layers.Dense(num_classes or 1),
     ]
   )
+
+
+def test_a_trained_model_begins_with_its_weights():
+  def trained():
+    model = build([2], 3)
+    model.set_weights(weights)
+    return model
+
+  weights = [np.array([[1, 2, 3], [4, 5, 6]]), np.array([7, 8, 9])]
+  data = of_arrays({"a": 5, "b": 3})
+  task = tasks.from_client_data(data, data, trained)
+  process = tff_fair.algorithms.build_fedavg(
+    task.model, client_optimizer=tff.learning.optimizers.build_sgdm(0.1)
+  )
+  found = process.initialize().global_model_weights.trainable
+  for weight, value in zip(found, weights, strict=True):
+    np.testing.assert_array_equal(weight, value)
 
 
 def test_classes():

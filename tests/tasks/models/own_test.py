@@ -1,6 +1,7 @@
 """Tests of users' models: the same weights each time, and checked."""
 
 import functools
+import math
 import random
 from collections.abc import Callable
 
@@ -75,6 +76,95 @@ BUILDERS: dict[str, Callable[..., tf.keras.Model]] = {
 }
 
 
+WEIGHTS = [
+  np.linspace(-1, 1, math.prod(shape), dtype=np.float32).reshape(shape)
+  for shape in ([4, 6], [6], [6, 3], [3])
+]
+
+
+def trained():
+  model = sequential(LAYERS.Dense(6, "relu"), LAYERS.Dense(3))
+  model.set_weights(WEIGHTS)
+  return model
+
+
+def fitted(path):
+  model = trained()
+  model.compile("sgd", "mse")
+  model.fit(np.ones([8, 4]), np.ones([8, 3]), verbose=0)
+  model.save(path)
+  return path
+
+
+def with_trained_first_layer():
+  return sequential(LAYERS.Dense(6, weights=WEIGHTS[:2]), LAYERS.Dense(3))
+
+
+def with_normalization():
+  model = sequential(
+    LAYERS.Dense(5), LAYERS.BatchNormalization(), LAYERS.Dense(2)
+  )
+  model.set_weights([np.full(w.shape, 0.5) for w in model.get_weights()])
+  model.trainable = False
+  return model
+
+
+FACTOR = 3.0
+
+
+def on_a_frozen_model(frozen):
+  x = inputs = tf.keras.Input([4])
+  x = tf.nn.relu(frozen(x))
+  x = LAYERS.Lambda(lambda x: FACTOR * x)(x)
+  return tf.keras.Model(inputs, LAYERS.Dense(3)(x))
+
+
+def trained_subclass():
+  model = Branching()
+  model(tf.zeros([1, 4]))
+  values = np.random.default_rng(3)
+  model.set_weights([values.normal(size=w.shape) for w in model.weights])
+  return model
+
+
+def saved_as(name):
+  """Returns what makes, from a folder, what loads a model of it."""
+
+  def loading(folder):
+    path = fitted(str(folder / name))
+    return lambda: tf.keras.models.load_model(path)
+
+  return loading
+
+
+def weights_file(folder):
+  def load():
+    model = BUILDERS["dense"]()
+    model.load_weights(path)
+    return model
+
+  path = str(folder / "model.weights.h5")
+  trained().save_weights(path)
+  return load
+
+
+# By name: how many weights, from the first, no initializer makes; and what
+# makes, from a folder, the function of a model.
+TRAINED: dict[str, tuple[int, Callable[..., Callable[[], tf.keras.Model]]]] = {
+  "set weights": (4, lambda _: trained),
+  "a layer's weights": (2, lambda _: with_trained_first_layer),
+  "a frozen model within": (
+    8,
+    lambda _: functools.partial(on_a_frozen_model, with_normalization()),
+  ),
+  "a subclass": (4, lambda _: trained_subclass),
+  "a file of weights": (4, weights_file),
+  "a .keras file": (4, saved_as("model.keras")),
+  "a .h5 file": (4, saved_as("model.h5")),
+  "a SavedModel": (4, saved_as("folder")),
+}
+
+
 def small_task(build):
   x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
   y = np.arange(8, dtype=np.int32) % 3
@@ -116,26 +206,73 @@ def test_weights_are_the_same_in_all_forms_and_in_the_worker(name):
       np.testing.assert_array_equal(weight, value)
 
 
-def trained(model, task):
-  process = tff_fair.algorithms.build_fedavg(
+def fedavg(model):
+  return tff_fair.algorithms.build_fedavg(
     model, client_optimizer=tff.learning.optimizers.build_sgdm(0.1)
   )
+
+
+def one_round(process, state, task):
   data = [tff_fair.client_dataset(k, task.train_data(k)) for k in range(2)]
-  state = process.next(process.initialize(), data).state
-  return state.global_model_weights.trainable
+  return process.next(state, data).state.global_model_weights
+
+
+def after_a_round(model, task):
+  process = fedavg(model)
+  return one_round(process, process.initialize(), task).trainable
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_trained_model_has_its_weights_everywhere(name, tmp_path):
+  num_given, make = TRAINED[name]
+  function = make(tmp_path)
+  direct = function()
+  given = [weight.numpy() for weight in direct.weights][:num_given]
+  made = fitting(function)
+  task = small_task(made)
+  plain = task.keras_model_fn()
+  for weight, value in zip(plain.weights[:num_given], given, strict=True):
+    np.testing.assert_array_equal(weight, value)
+  assert [w.trainable for w in plain.weights] == [
+    w.trainable for w in direct.weights
+  ]
+  process = fedavg(task.model)
+  before = process.initialize()
+  found = before.global_model_weights
+  for weight, value in zip(
+    [*found.trainable, *found.non_trainable],
+    [*plain.trainable_weights, *plain.non_trainable_weights],
+    strict=True,
+  ):
+    np.testing.assert_array_equal(weight, value.numpy())
+  after = one_round(process, before, task)
+  assert (after.trainable[0] != found.trainable[0]).any()
+  for kept, value in zip(after.non_trainable, found.non_trainable, strict=True):
+    np.testing.assert_array_equal(kept, value)
+
+
+def test_the_seed_decides_weights_beside_those_that_are_trained():
+  made = fitting(with_trained_first_layer)
+  first, other = made(), made.of_seed(6)()
+  for place, weight in enumerate(WEIGHTS[:2]):
+    np.testing.assert_array_equal(first.weights[place], weight)
+    np.testing.assert_array_equal(other.weights[place], weight)
+  assert (first.weights[2].numpy() != other.weights[2].numpy()).any()
+  assert made.of_seed(5).digest == made.digest != made.of_seed(6).digest
+  assert fitting(BUILDERS["dense"]).digest is None
 
 
 def test_both_forms_train_alike():
   task = small_task(fitting(BUILDERS["without a shape"]))
   assert isinstance(task.model, tff.learning.models.FunctionalModel)
-  found = (trained(model, task) for model in (task.model, task.model_fn))
+  found = (after_a_round(model, task) for model in (task.model, task.model_fn))
   for functional, variable in zip(*found, strict=True):
     np.testing.assert_allclose(functional, variable, rtol=1e-5, atol=1e-6)
 
 
 def test_a_model_that_branches_over_tensors_trains():
   task = small_task(fitting(BUILDERS["subclass"]))
-  after, before = trained(task.model, task), task.keras_model_fn().weights
+  after, before = after_a_round(task.model, task), task.keras_model_fn().weights
   assert all(np.isfinite(weight).all() for weight in after)
   assert (after[0] != before[0].numpy()).any()
 
@@ -210,6 +347,13 @@ def same():
   return BUILDERS["dense"]()
 
 
+def drawn_anew():
+  model = BUILDERS["dense"]()
+  draws = np.random.default_rng()  # Without a seed.
+  model.set_weights([draws.normal(size=w.shape) for w in model.weights])
+  return model
+
+
 @pytest.mark.parametrize(
   ("function", "expected"),
   [
@@ -278,6 +422,7 @@ def same():
       ),
       "initial values of .*kernel:0 differ from one building",
     ),
+    (drawn_anew, "kernel:0 differ from one .* a seed, or, .* the same weights"),
   ],
 )
 def test_models_that_clients_cannot_train(function, expected):
