@@ -35,6 +35,13 @@ def check(spec: RunSpec) -> None:
       f"{spec.task_options['model']}; leave one of the two out.",
       value=spec.model,
     )
+  if spec.initial_model is not None and spec.initial_run is not None:
+    raise SpecError(
+      "initial_model",
+      f"initial_run is given, too, as {spec.initial_run}; leave one of the two "
+      "out.",
+      value=spec.initial_model,
+    )
   with_momentum = " or ".join(settings.WITH_MOMENTUM)
   for side in ("client", "server"):
     momentum = getattr(spec, f"{side}_momentum")

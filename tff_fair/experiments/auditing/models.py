@@ -11,13 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 import tasks
-from tasks.formats import files
+from tff_fair.experiments import keras_files
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 
 Columns = Mapping[str, np.ndarray]
 _BATCH = 1024
 _SIGNATURE = "serving_default"
-_KERAS_METADATA = "keras_metadata.pb"
 
 
 class Model:
@@ -135,32 +134,24 @@ def of(model: object) -> Model:
 
 
 def _load(path: pathlib.Path) -> Model:
-  def problem(text: str) -> ArgumentError:
-    return ArgumentError("model", text, value=str(path))
-
-  if not path.exists():
-    raise problem("there is no such file or folder.")
-  if kind := files.special_kind(path):  # To read it may never end.
-    raise problem(f"is a {kind}, no file.")
-  if path.is_dir() and not (path / "saved_model.pb").exists():
-    raise problem(
-      "holds no saved_model.pb; name a .keras file, or the folder of a "
-      "SavedModel."
-    )
   try:
-    if path.is_dir() and not (path / _KERAS_METADATA).exists():
-      return _of_signature(tf.saved_model.load(str(path)), str(path))
-    found = tf.keras.models.load_model(str(path), compile=False)
+    keras_files.check(path)
+    if keras_files.has_signatures_alone(path):
+      return _of_signature(_load_signatures(path), str(path))
+    return _of_keras(keras_files.load(path), str(path))
   except ArgumentError:
     raise
+  except ValueError as error:
+    raise ArgumentError("model", str(error), value=str(path)) from error
+
+
+def _load_signatures(path: pathlib.Path) -> Any:
+  try:
+    return tf.saved_model.load(str(path))
   # A file that is damaged or of something else raises anything.
   except Exception as error:
     reason = " ".join(str(error).split())[:200] or type(error).__name__
-    raise problem(
-      f"cannot be loaded as a Keras model: {reason} (a model with layers of "
-      "its own loads as a SavedModel folder)."
-    ) from error
-  return _of_keras(found, str(path))
+    raise ValueError(f"cannot be loaded as a SavedModel: {reason}.") from error
 
 
 def _of_keras(model: tf.keras.Model, path: str) -> Model:

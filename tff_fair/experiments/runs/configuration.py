@@ -3,8 +3,9 @@
 The number of the folder's format, and groups of values by name. `spec` is the
 run as it was asked for. `flags` and `hparams` are the same run with what
 follows from the task and the method, under the names of flags; they are
-compared, beside `data`, `versions`, and `own_files`: digests of the user's
-files that make the task or the model.
+compared, beside `data`, `versions`, `own_files`: digests of the user's files
+that make the task or the model, and `initial_weights`: a digest of the weights
+that training begins with, where no initializer makes them.
 """
 
 import dataclasses
@@ -27,6 +28,7 @@ FORMAT, NUMBER = "format", 1
 COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
 FLAGS, HPARAMS = "flags", "hparams"
 OWN_FILES, DIRECTORY = "own_files", "directory"
+INITIAL_WEIGHTS, SHA256 = "initial_weights", "sha256"
 INTERVAL = "rounds_per_evaluation"
 ROUNDS = "total_rounds"
 PART = "clients_per_part"
@@ -62,6 +64,7 @@ def build(
   output_dir: str | None = None,
   workers: Sequence[str] = (),
   command: str | None = None,
+  initial_weights: str | None = None,
 ) -> Configuration:
   """Returns the configuration of a run.
 
@@ -75,6 +78,8 @@ def build(
     workers: The addresses of TFF workers.
     command: The command line; by default one that gives all settings which
       differ from their defaults.
+    initial_weights: The digest of the weights that training begins with, where
+      no initializer makes them.
   """
   values = spec.to_dict()
   flags = {
@@ -95,7 +100,9 @@ def build(
   return {
     FORMAT: NUMBER,
     # Where paths of a user's files begin.
-    COMMAND: {**line, DIRECTORY: os.getcwd()} if own else line,
+    COMMAND: {**line, DIRECTORY: os.getcwd()}
+    if own or initial_weights
+    else line,
     DATA: {"description": description, SCORE: score.name},
     SPEC: values,
     FLAGS: flags,
@@ -105,6 +112,7 @@ def build(
       **{name: importlib.metadata.version(name) for name in _PACKAGES},
     },
     **({OWN_FILES: own} if own else {}),
+    **({INITIAL_WEIGHTS: {SHA256: initial_weights}} if initial_weights else {}),
   }
 
 

@@ -7,6 +7,7 @@ from tff_fair.experiments.runs import configuration, own_files
 from tff_fair.experiments.runs.configuration import (
   DATA,
   FLAGS,
+  INITIAL_WEIGHTS,
   OWN_FILES,
   ROUNDS,
   VERSIONS,
@@ -38,6 +39,8 @@ def of_configurations(
     saved.get(OWN_FILES, {}), present.get(OWN_FILES, {}), now
   ):
     yield f"{text} (to go on, put that version back)"
+  if saved.get(INITIAL_WEIGHTS) != present.get(INITIAL_WEIGHTS):
+    yield "other initial weights (to go on, put those back)"
   for group in (DATA, VERSIONS):
     for name in sorted(saved[group].keys() | present[group].keys()):
       values = saved[group].get(name), present[group].get(name)

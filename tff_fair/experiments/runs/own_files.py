@@ -10,7 +10,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 
 FILE = "_file"  # After the name of a setting: the version of a user's file.
-_SHORT = 8  # Letters of a digest that people see.
+SHORT = 8  # Letters of a digest that people see.
 
 
 def digests(spec: RunSpec) -> dict[str, str]:
@@ -28,7 +28,7 @@ def digests(spec: RunSpec) -> dict[str, str]:
 
 def short(found: Mapping[str, str]) -> dict[str, str]:
   """Returns digests of files as settings: `task_file`, `model_file`."""
-  return {f"{name}{FILE}": digest[:_SHORT] for name, digest in found.items()}
+  return {f"{name}{FILE}": digest[:SHORT] for name, digest in found.items()}
 
 
 def check(saved: Mapping[str, str], spec: RunSpec) -> None:

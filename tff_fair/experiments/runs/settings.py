@@ -48,6 +48,7 @@ def deciding(config: Configuration) -> dict[str, object]:
     },
     # Runs of two versions of a user's file are no seeds of one.
     **own_files.short(config.get(configuration.OWN_FILES, {})),
+    **_initial_weights(config),
   }
 
 
@@ -58,3 +59,16 @@ def _part_size(flags: Mapping[str, Any]) -> int:
     flags[configuration.PART],
     number_range.bounds(cohort)[1] if number_range.is_valid(cohort) else None,
   )
+
+
+def _initial_weights(config: Configuration) -> dict[str, object]:
+  """Returns the version of the weights that a file or another run has.
+
+  Weights that the user's code makes may follow from the seed; its file decides.
+  """
+  group = config.get(configuration.INITIAL_WEIGHTS, {})
+  found = config[configuration.FLAGS]
+  if not group or not (found["initial_model"] or found["initial_run"]):
+    return {}
+  digest = str(group.get(configuration.SHA256))
+  return {configuration.INITIAL_WEIGHTS: digest[: own_files.SHORT]}

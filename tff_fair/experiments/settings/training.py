@@ -116,3 +116,13 @@ class TrainingSettings:
     None,
     "Whether the decay is a factor or r. By default exponential, a factor.",
   )
+  initial_model: str | None = declared.value(
+    None,
+    "A trained Keras model (a .keras or .h5 file, or the folder of a "
+    "SavedModel) with whose weights training begins, in the place of those "
+    "that the seed draws. Its layers with weights are those of the run's "
+    "model.",
+  )
+  initial_run: str | None = declared.value(
+    None, "The folder of a finished run with whose weights training begins."
+  )

@@ -23,6 +23,7 @@ from tff_fair.experiments import number_range
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   costs,
+  initial_weights,
   learning_process,
   message_limits,
   private_rounds,
@@ -90,7 +91,7 @@ def build(
     tasks.DataError: If the data cannot be used.
   """
   at_workers = WorkerData(worker_data) if worker_data is not None else None
-  task = task_loading.load(spec, at_workers)
+  task = initial_weights.begin(spec, task_loading.load(spec, at_workers))
   resolving.check(spec, task)
   clients_per_round = resolving.clients_per_round(spec, task.num_clients)
   evaluated = resolving.evaluated(spec, task.num_clients)
@@ -150,7 +151,7 @@ def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
     SpecError: If a setting does not go with the data or the method.
     tasks.DataError: If the data cannot be used.
   """
-  task = task_loading.load(spec)
+  task = initial_weights.begin(spec, task_loading.load(spec))
   aggregation = resolving.aggregation(spec)
   clients_per_round = resolving.clients_per_round(spec, task.num_clients)
   dp = private_rounds.noise(spec, clients_per_round)

@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from tasks.formats import files
+from tasks.models import starting
 from tff_fair import runtime, summing
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
@@ -149,6 +150,7 @@ def run(
     output_dir=None if output_dir is None else str(output_dir),
     workers=workers,
     command=command,
+    initial_weights=starting.digest(plan.task.keras_model_fn),
   )
   with (
     interruption.recorded(),

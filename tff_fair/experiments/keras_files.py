@@ -1,0 +1,54 @@
+"""Keras models in files."""
+
+import pathlib
+
+import tensorflow as tf
+
+from tasks.formats import files
+
+_KERAS_METADATA = "keras_metadata.pb"
+
+
+def check(path: pathlib.Path) -> None:
+  """Checks that a path may be that of a model.
+
+  Raises:
+    ValueError: If there is none; the text says why.
+  """
+  if not path.exists():
+    raise ValueError("there is no such file or folder.")
+  if kind := files.special_kind(path):  # To read it may never end.
+    raise ValueError(f"is a {kind}, no file.")
+  if path.is_dir() and not (path / "saved_model.pb").exists():
+    raise ValueError(
+      "holds no saved_model.pb; name a .keras file, or the folder of a "
+      "SavedModel."
+    )
+
+
+def has_signatures_alone(path: pathlib.Path) -> bool:
+  """Returns whether a path is a SavedModel that knows nothing of Keras."""
+  return path.is_dir() and not (path / _KERAS_METADATA).exists()
+
+
+def load(path: pathlib.Path) -> tf.keras.Model:
+  """Loads a model, uncompiled.
+
+  Args:
+    path: A .keras or .h5 file, or the folder of a SavedModel.
+
+  Raises:
+    ValueError: If it cannot be loaded; the text says why.
+  """
+  check(path)
+  try:
+    if has_signatures_alone(path):
+      raise ValueError("it is a SavedModel without Keras' description")
+    return tf.keras.models.load_model(str(path), compile=False)
+  # A file that is damaged or of something else raises anything.
+  except Exception as error:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    raise ValueError(
+      f"cannot be loaded as a Keras model: {reason} (a model with layers of "
+      "its own loads as a SavedModel folder)."
+    ) from error
