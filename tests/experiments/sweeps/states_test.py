@@ -31,15 +31,6 @@ def test_finished_and_interrupted(tmp_path):
   assert states.of(SPEC, path) == "interrupted"
 
 
-def test_a_run_that_is_to_have_more_rounds_goes_on(tmp_path):
-  path = make(tmp_path / "a", rounds_per_evaluation=1)
-  spec = SPEC.replace(rounds_per_evaluation=1)
-  assert states.of(spec, path) == "finished"
-  assert states.of(spec.replace(total_rounds=3), path) == "interrupted"
-  with pytest.raises(RunError, match="seed=0"):
-    states.of(spec.replace(total_rounds=3, seed=1), path)
-
-
 def test_a_default_that_is_given_makes_no_other_run(tmp_path):
   path = make(tmp_path / "a")
   spec = SPEC.replace(task_options={"num_clients": 30}, clients_per_round=10)

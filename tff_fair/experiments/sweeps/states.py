@@ -3,15 +3,13 @@
 import pathlib
 
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration, finding
+from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
 
 
 def of(spec: RunSpec, folder: pathlib.Path) -> str:
   """Returns "finished", "pruned", "interrupted" or "new".
-
-  A run that is to have more rounds counts as interrupted.
 
   Args:
     spec: A run.
@@ -25,14 +23,11 @@ def of(spec: RunSpec, folder: pathlib.Path) -> str:
     files.check_free()
     return "new"
   saved = finding.open_run(folder)
-  is_shorter = saved.spec.total_rounds < spec.total_rounds
   for name, (before, now) in saved.differences(spec).items():
-    if name == configuration.ROUNDS and is_shorter:
-      continue
     raise RunError(
       f"{folder}: holds a run with {name}={before} (here {now}); choose "
       "another folder for the sweep, or move that run away."
     )
   if saved.is_finished:
-    return "interrupted" if is_shorter else "finished"
+    return "finished"
   return "pruned" if saved.is_pruned else "interrupted"
