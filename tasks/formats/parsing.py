@@ -1,11 +1,14 @@
-"""Reads JSON and TOML that somebody else wrote.
+"""Reads JSON and TOML that others wrote, and writes JSON that others read.
 
 Python's parsers raise errors of several kinds, a `RecursionError` for deep
-nesting among them. Here every fault is one error, in one line.
+nesting among them. Here every fault is one error, in one line. Python's writer
+knows NaN and infinities, which JSON does not have.
 """
 
 import json
+import math
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -34,6 +37,42 @@ def parse_json(content: str | bytes) -> Any:
     raise ParseError("its JSON is nested too deeply") from error
   except ValueError as error:  # A number of thousands of digits.
     raise ParseError(f"is no JSON: {error}") from error
+
+
+def json_text(value: object, indent: int | None = 2) -> str:
+  """Returns a value as JSON, with null for each number that is not finite.
+
+  Args:
+    value: Mappings, sequences and plain values.
+    indent: Spaces of each level; None writes one line.
+
+  Returns:
+    The text, with the end of its last line.
+  """
+  return json.dumps(_strict(value), indent=indent, allow_nan=False) + "\n"
+
+
+def with_nan(value: Any) -> Any:
+  """Returns a value of JSON with NaN for null, as `json_text` wrote numbers."""
+  match value:
+    case None:
+      return math.nan
+    case dict():
+      return {name: with_nan(item) for name, item in value.items()}
+    case list():
+      return [with_nan(item) for item in value]
+  return value
+
+
+def _strict(value: object) -> object:
+  match value:
+    case float() if not math.isfinite(value):
+      return None
+    case Mapping():
+      return {name: _strict(item) for name, item in value.items()}
+    case list() | tuple():
+      return [_strict(item) for item in value]
+  return value
 
 
 def parse_toml(content: str | bytes) -> dict[str, Any]:

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 import tasks
 import tff_fair
-from tff_fair.experiments import RunError
-from tff_fair.experiments.runs import fairness_table
+from tests.experiments.runs import made_configurations
+from tff_fair.experiments import RunError, RunSpec
+from tff_fair.experiments.runs import fairness_table, finding
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import loop as training_loop
 from tff_fair.experiments.training import population, release, selection
@@ -47,6 +48,28 @@ def release_evaluations(folder, *evaluations):
       await releases.clients.release(evaluation.clients, round_num)
 
   asyncio.run(run())
+
+
+def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
+  diverged = columns(task, ACCURACIES)
+  diverged["loss"][2] = np.inf
+  evaluation = training_loop.Evaluation(
+    population.summarize(diverged), diverged
+  )
+  release_evaluations(folder, (1, evaluation))
+  run_results.write(folder, task)
+
+  def refuse(name):
+    raise AssertionError(f"{name} is no JSON.")
+
+  summary = json.loads(folder.summary.read_text(), parse_constant=refuse)
+  assert summary["test_loss"]["max"] is None
+  assert summary["test_accuracy"]["max"] == 1.0
+  folder.config.write_text(json.dumps(made_configurations.build(RunSpec())))
+  found = finding.open_run(folder.path).summary
+  assert found is not None
+  assert np.isnan(found["test_loss"]["max"])
+  assert found["test_accuracy"] == summary["test_accuracy"]
 
 
 def test_results_are_those_of_the_last_evaluation(folder, task):
@@ -96,7 +119,7 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
   )
 
   # These accuracies are no shares of the clients' test examples.
-  assert summary["test_accuracy_noise"] is None
+  assert "test_accuracy_noise" not in summary
 
   labels = pd.read_csv(folder.labels)
   assert list(labels) == ["client_id", *map(str, range(10))]

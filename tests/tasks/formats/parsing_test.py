@@ -2,12 +2,23 @@
 
 import contextlib
 import json
+import math
 
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 
 from tasks.formats import parsing
+
+
+def test_what_is_written_is_strict_and_comes_back_as_nan():
+  value = {"a": [math.inf, (1, -math.inf)], "b": {"c": math.nan, "d": True}}
+  text = parsing.json_text(value)
+  assert json.loads(text) == {"a": [None, [1, None]], "b": {"c": None, "d": 1}}
+  assert text.endswith("}\n")
+  assert parsing.json_text(0.1 + 0.2, None) == f"{0.1 + 0.2}\n"
+  found = parsing.with_nan(parsing.parse_json(text))
+  assert str(found) == "{'a': [nan, [1, nan]], 'b': {'c': nan, 'd': True}}"
 
 
 def test_what_is_right_is_read():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import typing
@@ -13,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 import tasks
-from tasks.formats import files
+from tasks.formats import files, parsing
 from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.auditing import (
   page,
@@ -78,7 +77,7 @@ class Audit:
     table = self.clients.assign(**{scores.CLIENT: names})
     contents = {
       CLIENTS: table.to_csv(index=False),
-      SUMMARY: json.dumps(self.summary, indent=2) + "\n",
+      SUMMARY: parsing.json_text(self.summary),
       PAGE: page.build(self.clients, self.summary, self.title, self.about),
     }
     try:

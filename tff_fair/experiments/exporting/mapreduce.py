@@ -6,11 +6,11 @@ between them, needs neither this library nor TFF's runtime.
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import typing
 
+from tasks.formats import parsing
 from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.exporting import places
 from tff_fair.experiments.runs import finding
@@ -143,7 +143,7 @@ def _write(
       for name, computation in computations.items()
     },
   }
-  (folder / places.FORM).write_text(json.dumps(index, indent=2) + "\n")
+  (folder / places.FORM).write_text(parsing.json_text(index))
   (folder / places.FORM_NOTES).write_text(
     _NOTES.format(
       method=spec.algorithm,

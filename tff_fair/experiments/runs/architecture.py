@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import pathlib
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +95,7 @@ class Architecture:
     Raises:
       OSError: If it cannot be written.
     """
-    files.write(path, json.dumps(dataclasses.asdict(self)) + "\n")
+    files.write(path, parsing.json_text(dataclasses.asdict(self), None))
 
   @classmethod
   def read(cls, path: pathlib.Path) -> Self:

@@ -6,7 +6,6 @@ bytes of a state and not others, and reports damage by errors of many kinds.
 """
 
 import hashlib
-import json
 import pathlib
 from typing import Any
 
@@ -63,7 +62,7 @@ def write_checksums(state: pathlib.Path) -> None:
     for file in sorted(state.rglob("*"))
     if file.is_file() and file.name != CHECKSUMS
   }
-  (state / CHECKSUMS).write_text(f"{json.dumps(found, indent=2)}\n")
+  (state / CHECKSUMS).write_text(parsing.json_text(found))
 
 
 def check(state: pathlib.Path) -> None:

@@ -137,7 +137,9 @@ def open_run(path: str | os.PathLike[str]) -> Run:
   for problem in configuration.problems(config):
     raise RunError(f"{folder.config}: is not of a run: {problem}.")
   flags = config["flags"]
-  summary = _json(folder.summary) if folder.is_finished else None
+  summary = None
+  if folder.is_finished:
+    summary = parsing.with_nan(_json(folder.summary))
   # Without resolving links: a run is named where it is looked for.
   place = pathlib.Path(os.path.abspath(path))
   name = read_names(place.parent).get(place.name, flags["algorithm"])

@@ -7,7 +7,6 @@ one that is finished. Nothing else is ever written over.
 
 import contextlib
 import itertools
-import json
 import os
 import pathlib
 import shutil
@@ -305,17 +304,13 @@ def _take(
         claim.keep(closing.enter_context(folder.config.open("rb")), path)
     else:
       try:
-        file.write(_text(configuration).encode())
+        file.write(parsing.json_text(configuration).encode())
         file.flush()
         files.sync(folder.config)
       except OSError:
         folder.config.unlink()  # Part of it would be of no run.
         raise
     yield folder, is_new
-
-
-def _text(configuration: Configuration) -> str:
-  return f"{json.dumps(configuration, indent=2)}\n"
 
 
 def _lengthen(folder: RunFolder, configuration: Configuration) -> None:
@@ -326,7 +321,7 @@ def _lengthen(folder: RunFolder, configuration: Configuration) -> None:
   for path in folder.final_files:
     path.unlink(missing_ok=True)
     files.sync(folder.path)
-  files.write(folder.config, _text(configuration))
+  files.write(folder.config, parsing.json_text(configuration))
 
 
 def _check_same(
@@ -336,7 +331,8 @@ def _check_same(
   *,
   lengthens: bool,
 ) -> None:
-  path, present = folder.path, json.loads(_text(configuration))
+  path = folder.path
+  present = parsing.parse_json(parsing.json_text(configuration))
   found: list[str] = []
   try:
     saved = parsing.parse_json(text)

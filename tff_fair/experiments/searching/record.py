@@ -6,7 +6,6 @@ here, and suggests the rest.
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -140,7 +139,7 @@ def write(
   ]
   written += [_study(o.name, o.method, o.space, o.trials) for o in others]
   content = {"settings": dataclasses.asdict(settings), "studies": written}
-  files.write(folder / RECORD_FILE, json.dumps(content, indent=2) + "\n")
+  files.write(folder / RECORD_FILE, parsing.json_text(content))
 
 
 def check_same(

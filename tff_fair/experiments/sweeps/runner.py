@@ -4,7 +4,6 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import json
 import pathlib
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import tqdm
 
-from tasks.formats import files
+from tasks.formats import files, parsing
 from tff_fair.experiments import amounts, garbage, importing, interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import fairness_table, finding
@@ -263,10 +262,10 @@ def write_names(
   names = {run.name: run.method for run in planned}
   for name, method in finding.read_names(folder).items():
     names.setdefault(name, method)
-  content = json.dumps({"title": title, "names": names}, indent=2)
+  content = parsing.json_text({"title": title, "names": names})
   try:
     folder.mkdir(parents=True, exist_ok=True)
-    files.write(path, f"{content}\n")
+    files.write(path, content)
   except OSError as error:
     raise RunError(
       f"{folder}: cannot be written to: {error.strerror}; choose another "

@@ -3,7 +3,6 @@
 All of it comes from the tables in the run's folder.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 import tasks
 from tasks import label_noise
 from tasks.cuts import label_histogram
-from tasks.formats import files
+from tasks.formats import files, parsing
 from tff_fair import privacy
 from tff_fair.experiments import coefficient_change, spread_noise, spreadsheets
 from tff_fair.experiments.runs import tables
@@ -88,17 +87,19 @@ def write(
       dp, num_clients=task.num_clients, rounds=rounds
     )
   if spec is not None:
-    summary[coefficient_change.KEY] = coefficient_change.of_run(
+    change = coefficient_change.of_run(
       spec,
       tables.read_whole(folder.path, tables.COHORTS),
       task.train.num_examples,
     )
+    if change is not None:
+      summary[coefficient_change.KEY] = change
   _write_labels(folder, task)
   for path in folder.path.glob("*.*"):
     if path.is_file():  # No link to nothing, whosever it is.
       files.sync(path)
   # All at once, as the last file: it says that the run is finished.
-  files.write(folder.summary, json.dumps(summary, indent=2) + "\n")
+  files.write(folder.summary, parsing.json_text(summary))
   return summary
 
 
@@ -167,13 +168,13 @@ def _results(
 
 
 def _noise(clients: pd.DataFrame) -> dict[str, object]:
-  """Returns the noise in the spread of the accuracies, if there are any."""
+  """Returns the noise in the spread of the accuracies, if it is known."""
   if "test_accuracy" not in clients:
     return {}
   noise = spread_noise.of_clients(
     clients["test_accuracy"], clients["num_test_examples"]
   )
-  return {spread_noise.KEY: noise}  # None where nothing tells it.
+  return {} if noise is None else {spread_noise.KEY: noise}
 
 
 def _group(row: pd.Series, group: str) -> dict[str, float]:

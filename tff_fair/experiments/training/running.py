@@ -3,12 +3,11 @@
 import contextlib
 import errno
 import itertools
-import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from tasks.formats import files
+from tasks.formats import files, parsing
 from tasks.models import starting
 from tff_fair import runtime, summing
 from tff_fair.experiments import combinations, interruption
@@ -219,7 +218,7 @@ def _write_results(
   """Writes what comes of a run that has trained; of a pruned one, its end."""
   if pruning is not None and pruning.is_pruned:
     last = release.last_saved_round(folder)
-    files.write(folder.pruned, json.dumps({"rounds": last}) + "\n")
+    files.write(folder.pruned, parsing.json_text({"rounds": last}))
     return
   event_files.write_hparams(folder, spec, scoring.score_of(plan.task))
   interruption.check()

@@ -6,7 +6,6 @@ changes a run. WANDB_MODE=offline keeps all on this machine.
 
 import contextlib
 import importlib.util
-import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import SupportsFloat, cast
@@ -131,5 +130,5 @@ def _id(folder: RunFolder, project: str) -> str:
       ) from error
   new = uuid.uuid4().hex
   path.parent.mkdir(exist_ok=True)
-  files.write(path, json.dumps({_PROJECT: project, _ID: new}) + "\n")
+  files.write(path, parsing.json_text({_PROJECT: project, _ID: new}))
   return new

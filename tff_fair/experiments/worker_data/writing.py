@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import os
 import pathlib
 import shutil
@@ -13,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 import tasks
-from tasks.formats import client_names, files
+from tasks.formats import client_names, files, parsing
 from tasks.models import described
 from tff_fair.client_works import example_files
 from tff_fair.experiments.spec import RunSpec
@@ -129,7 +128,7 @@ def _write_folder(
     "clients": _sha256(folder / index.CLIENTS),
     "files": written,
   }
-  encoded = json.dumps(content, indent=1).encode()
+  encoded = parsing.json_text(content).encode()
   (folder / index.INDEX).write_bytes(encoded)
   version = hashlib.sha256(encoded).hexdigest().encode()
   for file in (file for half in written.values() for file in half):
