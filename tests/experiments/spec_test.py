@@ -38,6 +38,8 @@ OTHERS = {
     "inverse_time",
     {"server_learning_rate_decay": 3.0},
   ),
+  "initial_model": ("trained.keras", {}),
+  "initial_run": ("outputs/a", {}),
   "sampling": ("all", {}),
   "clients_per_round": (7, {}),
   "clients_per_part": (5, {}),
