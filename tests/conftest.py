@@ -95,6 +95,7 @@ TIERS = {
   "hyperparameters_test.py": "pure",
   "layers_test.py": "pure",
   "packaging_test.py": "program",
+  "programs_test.py": "tff",
   "reproduction_index_test.py": "pure",
   "site_test.py": "pure",
   "soak_test.py": "program",

@@ -68,6 +68,7 @@ LAYERS = {
   ),
   "tff_fair.runtime.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),
+  "tff_fair.programs": Layer(("tff_fair.checks",), TFF),
   "tff_fair.privacy": Layer(
     ("tff_fair.kernels", "tff_fair.rooms", *SHARED), (*TFF, "dp_accounting")
   ),

@@ -32,6 +32,7 @@ MODULES = (
   "tff_fair.metrics",
   "tff_fair.optimizers",
   "tff_fair.privacy",
+  "tff_fair.programs",
   "tff_fair.runtime",
   "tff_fair.summing",
   "tff_fair.types",

@@ -46,9 +46,16 @@ CASES = {
     r"FedAvg: mean [\d.]+%, worst client (?P<worst>[\d.]+)%\n"
     r"FedMGDA\+: mean [\d.]+%, worst client (?P<fair_worst>[\d.]+)%\n",
   ),
+  "tff_program": (
+    ["--output_dir=results", "--rounds=2"],
+    r"round 1: [\d.]+%\nround 2: [\d.]+%\nround 2: [\d.]+%\n",
+  ),
 }
-WRITE = {"choose_and_compare", "first_fair_model"}
-LONG = {"choose_and_compare", "own_client_work", "own_data", "stock_tff"}
+WRITE = {"choose_and_compare", "first_fair_model", "tff_program"}
+LONG = {
+  *("choose_and_compare", "own_client_work", "own_data", "stock_tff"),
+  "tff_program",
+}
 
 
 def marked_processes(mark: str) -> list[str]:

@@ -98,7 +98,7 @@ def test_a_coroutine_may_call():
 
 @pytest.mark.usefixtures("local")
 def test_references_are_awaited_together():
-  runtime.use_local(asynchronous=True)
+  runtime.use_local(program=True)
 
   async def compute():
     references = [total(datasets(k)) for k in range(4)]

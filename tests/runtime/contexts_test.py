@@ -92,7 +92,7 @@ def test_values_of_a_program_are_awaited():
     assert isinstance(reference, tff.program.MaterializableValueReference)
     return await tff.program.materialize_value(reference)
 
-  runtime.use_local(asynchronous=True)
+  runtime.use_local(program=True)
   assert asyncio.run(program()) == 5.0
 
 

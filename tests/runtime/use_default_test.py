@@ -48,6 +48,6 @@ def test_a_choice_holds_in_other_threads():
 
 
 def test_one_that_returns_no_values_does_not_count():
-  runtime.use_local(asynchronous=True)
+  runtime.use_local(program=True)
   runtime.use_default()
   assert two() == 2

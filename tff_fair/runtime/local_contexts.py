@@ -28,7 +28,7 @@ def use_local(
   max_concurrent_computation_calls: int | None = None,
   stream_structs: bool = False,
   simulate_secure_sums: bool = False,
-  asynchronous: bool = False,
+  program: bool = False,
   keep_memory: bool = True,
   worker_environment: Mapping[str, str] | None = None,
   timeout: float = 60.0,
@@ -52,8 +52,9 @@ def use_local(
       where one message would pass 2 GiB.
     simulate_secure_sums: Whether to compute secure sums, which TFF refuses to
       run outside of a secure deployment, in the clear. Protects nothing.
-    asynchronous: Whether calls return references to values yet to come, as
-      programs written to `tff.program` expect, instead of values.
+    program: Whether calls return references to values yet to come, instead of
+      values, as programs of `tff.program` and `tff.learning.programs` expect:
+      they ask for a `tff.program.FederatedContext`.
     keep_memory: Whether this program, like the worker, keeps the memory it
       frees for the next round (up to 1 GiB), for speed. Lasts until it ends.
     worker_environment: Variables to set for the worker, over those of this
@@ -102,7 +103,7 @@ def use_local(
       tff.program.NativeFederatedContext(
         supervised_contexts.AsynchronousContext(local)
       )
-      if asynchronous
+      if program
       else local
     )
     chosen_context.replace(opened, worker, natively=not simulate_secure_sums)

@@ -234,7 +234,7 @@ def test_values_of_a_program_are_computed_in_parts():
     return await tff.program.materialize_value(output)
 
   try:
-    runtime.use_local(asynchronous=True, clients_per_part=2)
+    runtime.use_local(program=True, clients_per_part=2)
     assert_equal(asyncio.run(program()), expected)
   finally:
     runtime.use_local()

@@ -1,0 +1,139 @@
+"""A source of clients' data for programs of `tff.learning.programs`.
+
+TFF's own `tff.program.DatasetDataSource` cannot be used there: `train_model`
+copies it, and TensorFlow's datasets cannot be copied.
+"""
+
+import collections
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import checks
+
+
+class _Iterator(tff.program.FederatedDataSourceIterator):
+  """The cohorts of a program's rounds; TFF's states hold the round alone."""
+
+  datasets: ClassVar[Sequence[tf.data.Dataset]]
+  seed: ClassVar[int]
+  of: ClassVar[tff.FederatedType]
+
+  def __init__(self, round_num: int = 0) -> None:
+    self._round_num = round_num
+    # How often each round was drawn. Copies share it, so that a round that a
+    # program discards and draws again has other clients.
+    self._draws: collections.Counter[int] = collections.Counter()
+
+  @classmethod
+  def from_bytes(cls, buffer: bytes) -> Self:
+    return cls(json.loads(buffer))
+
+  def to_bytes(self) -> bytes:
+    return json.dumps(self._round_num).encode()
+
+  def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
+    del memo
+    copied = type(self)(self._round_num)
+    copied._draws = self._draws
+    return copied
+
+  @property
+  def federated_type(self) -> tff.FederatedType:
+    return self.of
+
+  def select(self, k: int | None = None) -> list[tf.data.Dataset]:
+    size = len(self.datasets)
+    k = size if k is None else k
+    checks.check_integer("k", k, minimum=1)
+    if k > size:
+      raise checks.OptionError(
+        "k", f"Expected at most {size} clients in a round, found k={k}."
+      )
+    draw = self._draws[self._round_num]
+    rng = np.random.default_rng((self.seed, self._round_num, draw))
+    self._draws[self._round_num] += 1
+    self._round_num += 1
+    return [self.datasets[n] for n in rng.choice(size, k, replace=False)]
+
+
+class ClientDataSource(tff.program.FederatedDataSource):
+  """The clients of a program, of which each round draws some by a seed.
+
+  A program that resumes draws the same clients as one that was not interrupted.
+  """
+
+  def __init__(
+    self, datasets: Sequence[tf.data.Dataset], seed: int = 0
+  ) -> None:
+    """Initializes the source.
+
+    Args:
+      datasets: One for each client, as `tff_fair.client_dataset` returns it, or
+        whatever a process takes. Their elements differ in sizes at most.
+      seed: Decides, with the number of earlier rounds, who is drawn.
+
+    Raises:
+      TypeError: If `datasets` are no datasets, or differ in their elements.
+      OptionError: If there are none, or the seed is below 0; a `ValueError`.
+    """
+    checks.check_integer("seed", seed, minimum=0)
+    if not datasets:
+      raise checks.OptionError("datasets", "Expected a dataset, found none.")
+    spec = None
+    for place, dataset in enumerate(datasets):
+      if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(
+          f"Expected `datasets[{place}]` to be a tf.data.Dataset, found "
+          f"{type(dataset).__name__}. Make one of a client's examples with "
+          "tff_fair.client_dataset(client_id, examples)."
+        )
+      found = dataset.element_spec
+      try:
+        spec = found if spec is None else _join(spec, found)
+      except (TypeError, ValueError) as error:
+        raise TypeError(
+          "Expected all `datasets` to have elements of one kind, found "
+          f"{datasets[0].element_spec} and, in `datasets[{place}]`, {found}. "
+          "Cast, or batch, all in the same way."
+        ) from error
+    element_type = tff.types.tensorflow_to_type(spec)
+    # TFF reads a saved iterator by its class alone: each source has its own.
+    self._iterator_class: type[_Iterator] = type(
+      "ClientDataIterator",
+      (_Iterator,),
+      {
+        "datasets": datasets,
+        "seed": seed,
+        "of": tff.FederatedType(tff.SequenceType(element_type), tff.CLIENTS),
+      },
+    )
+
+  @property
+  def federated_type(self) -> tff.FederatedType:
+    """The type of the data of a round."""
+    return self._iterator_class.of
+
+  def iterator(self) -> tff.program.FederatedDataSourceIterator:
+    """Returns an iterator over the cohorts of a program's rounds."""
+    return self._iterator_class()
+
+
+def _join(first: Any, second: Any) -> Any:
+  """Returns the spec of elements of two datasets, without what differs in size.
+
+  Raises:
+    TypeError: If more differs; or a `ValueError`.
+  """
+
+  def join(one: tf.TensorSpec, other: tf.TensorSpec) -> tf.TensorSpec:
+    joined = one.most_specific_common_supertype([other])
+    if joined is None:
+      raise TypeError
+    return joined
+
+  return tf.nest.map_structure(join, first, second)
