@@ -117,3 +117,13 @@ def test_a_keras_model_is_no_model_fn():
     ),
     "`model_fn` to be a function .*found Sequential.*from_keras_model",
   )
+
+
+def test_a_hyperparameter_is_guessed():
+  with pytest.raises(checks.OptionError, match=r"did you mean gamma\?.*gamma"):
+    algorithms.build(
+      "AdaFed",
+      lambda: pytest.fail("built"),
+      client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
+      hparams={"gama": 1.0},
+    )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair import checks
 from tff_fair.client_works.local_model import ModelFn
 from tff_fair.types import TensorStructure
 
@@ -81,6 +82,27 @@ def describe(model_fn: ModelFn) -> ModelInfo:
     return tff.learning.models.ModelWeights.from_model(model_fn())
 
   return ModelInfo(weights_type, batch_spec, initial_weights, finalize_metrics)
+
+
+def describe_trainable(model_fn: ModelFn) -> ModelInfo:
+  """Returns the same, of a model that is to be trained.
+
+  Args:
+    model_fn: As `describe` takes it.
+
+  Raises:
+    TypeError: If it is no such function or model.
+    OptionError: If the model has nothing to train; a `ValueError`.
+  """
+  info = describe(model_fn)
+  if not tff.structure.flatten(info.weights_type.trainable):
+    raise checks.OptionError(
+      "model_fn",
+      "The model of `model_fn` has nothing to train: it has no trainable "
+      "weights. Give it a layer with weights, and leave that layer's "
+      "`trainable` at True.",
+    )
+  return info
 
 
 def _describe_functional(

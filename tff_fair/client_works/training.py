@@ -205,7 +205,7 @@ def build_client_computation(
     A `tff.Computation`: from state, what the client received, its data, and the
     further arguments to the result of `run`.
   """
-  info = model_info.describe(model_fn)
+  info = model_info.describe_trainable(model_fn)
 
   def run_client(
     model: local_model.LocalModel,

@@ -235,11 +235,11 @@ def build(
   algorithm = get(name)
   hparams = dict(hparams or {})
   if unknown := [key for key in hparams if key not in algorithm.hparams]:
-    valid = ", ".join(algorithm.hparams) or "none"
+    advice = spelling.advice(
+      unknown[0], algorithm.hparams, "hyperparameters", always_all=True
+    )
     raise checks.OptionError(
-      unknown[0],
-      f"Unknown hyperparameter {', '.join(map(repr, unknown))} of {name}; its "
-      f"hyperparameters are: {valid}.",
+      unknown[0], f"unknown hyperparameter {unknown[0]!r} of {name}; {advice}"
     )
   return algorithm.build(
     model_fn, client_optimizer=client_optimizer, **hparams, **options

@@ -130,7 +130,7 @@ def compose(
   )
   if kept:
     compatibility.check_kept(factory, dp)
-  info = model_info.describe(model_fn)
+  info = model_info.describe_trainable(model_fn)
   settings = client_works.TrainingSettings(objective=objective, **training)
   compatibility.check_learning_rate(rule, client_optimizer, settings)
   work = client_works.MethodWork(
@@ -251,7 +251,7 @@ def compose_client_work(
       f"{type(factory).__name__}. Make one of a rule of your own with "
       "tff_fair.aggregators.RuleFactory(rule)."
     )
-  info = model_info.describe(model_fn)
+  info = model_info.describe_trainable(model_fn)
   return tff.learning.templates.compose_learning_process(
     info.initial_weights,
     tff.learning.templates.build_broadcast_process(info.weights_type),

@@ -1,0 +1,84 @@
+"""Tests of models that have nothing to train."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import small_problem
+from tff_fair import aggregators, algorithms, checks, client_works, evaluation
+from tff_fair import rounds as rounds_lib
+from tff_fair.client_works import model_info
+
+SGD = small_problem.optimizer()
+
+
+def keras_model():
+  model = tf.keras.Sequential(
+    [tf.keras.layers.Dense(3, input_shape=(5,), kernel_initializer="zeros")]
+  )
+  model.trainable = False
+  return tff.learning.models.from_keras_model(
+    model,
+    loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    input_spec=small_problem.INPUT_SPEC,
+  )
+
+
+def functional_model():
+  @tf.function
+  def predict(weights, x, training):
+    del training
+    return x @ weights[1][0]
+
+  def loss(output, label, sample_weight=None):
+    del sample_weight
+    return tf.reduce_mean(
+      tf.nn.sparse_softmax_cross_entropy_with_logits(label, output)
+    )
+
+  return tff.learning.models.FunctionalModel(
+    initial_weights=((), (np.zeros((5, 3), np.float32),)),
+    predict_on_batch_fn=predict,
+    loss_fn=loss,
+    metrics_fns=tff.learning.metrics.create_functional_metric_fns(
+      lambda: collections.OrderedDict(
+        accuracy=tf.keras.metrics.SparseCategoricalAccuracy()
+      )
+    ),
+    input_spec=small_problem.INPUT_SPEC,
+  )
+
+
+MODELS = {"keras": keras_model, "functional": functional_model()}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_with_nothing_to_train_is_refused(model):
+  model_fn = MODELS[model]
+  trains = client_works.build_training(
+    small_problem.keras_model, SGD, client_works.TrainingSettings()
+  )
+  for build in (
+    lambda: algorithms.build("fedavg", model_fn, client_optimizer=SGD),
+    lambda: algorithms.build("ditto", model_fn, client_optimizer=SGD),
+    lambda: client_works.build_training(
+      model_fn, SGD, client_works.TrainingSettings()
+    ),
+    lambda: rounds_lib.compose_client_work(
+      model_fn, trains, aggregators.FedAvgFactory()
+    ),
+  ):
+    with pytest.raises(checks.OptionError, match="nothing to train") as raised:
+      build()
+    assert raised.value.option == "model_fn"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_it_can_be_evaluated(model):
+  weights = model_info.describe(MODELS[model]).initial_weights()
+  evaluate = evaluation.build_client_evaluation(MODELS[model])
+  rows = evaluate(weights, [small_problem.whole(12)])
+  np.testing.assert_allclose(rows["loss"], [np.log(3)], rtol=1e-6)
