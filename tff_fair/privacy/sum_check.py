@@ -29,7 +29,7 @@ def check_sums(factory: object) -> None:
 
   Raises:
     TypeError: If it is no factory of TFF.
-    OptionError: If it is weighted, or divides; a `ValueError`.
+    OptionError: If it is weighted, divides, or sums no floats; a `ValueError`.
   """
   if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
     raise _error(factory, "is weighted, and the coefficients are weights")
@@ -40,6 +40,10 @@ def check_sums(factory: object) -> None:
       f"{type(factory).__name__}: {factory!r}."
     )
   for part in _parts(factory, set()):
+    if isinstance(part, tff.aggregators.UnweightedReservoirSamplingFactory):
+      raise _error(part, "returns some of the values")
+    if isinstance(part, tff.aggregators.SecureModularSumFactory):
+      raise _error(part, "sums integers alone")
     if isinstance(part, _MEANS):
       raise _error(part, "divides by the number of clients or their weights")
     divisor = _divisor(part)

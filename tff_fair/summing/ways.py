@@ -86,6 +86,13 @@ def choose(
         "sum_factory, or the defence.",
       )
     sum_factory = robust_sum
+  if sum_factory is not None and TWO_PHASE not in supported:
+    raise checks.OptionError(
+      "sum_factory",
+      f"{type(rule).__name__} needs the updates themselves, of which a "
+      "sum_factory tells the sum alone: leave it out. To bound updates, wrap "
+      "the factory, as in tff.aggregators.clipping_factory(norm, factory).",
+    )
   if aggregation is None:
     aggregation = supported[0]
     if sum_factory is not None:
