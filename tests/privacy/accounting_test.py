@@ -1,4 +1,4 @@
-"""Epsilon against the Gaussian mechanism by hand, and its bounds."""
+"""Epsilon against the Gaussian mechanism by hand, its bounds, its inverse."""
 
 import math
 
@@ -93,3 +93,48 @@ def test_noise_that_makes_no_sense_is_named(values, option):
   with pytest.raises(checks.OptionError) as raised:
     privacy.dp(*values)
   assert raised.value.option == option
+
+
+@pytest.mark.parametrize(
+  ("epsilon", "sampling"),
+  [
+    (0.5, privacy.POISSON),
+    (8.0, privacy.FIXED_SIZE),
+    (300.0, privacy.POISSON),
+  ],
+)
+def test_the_noise_for_an_epsilon_spends_it_and_no_more(epsilon, sampling):
+  setting = {"num_clients": 200, "rounds": 5, "sampling": sampling}
+  noise = privacy.noise_for(epsilon, clients_per_round=10, **setting)
+  spent = privacy.epsilon(dp(noise), **setting)
+  assert 0.99 * epsilon < spent <= epsilon
+
+
+def test_the_noise_of_all_clients_in_every_round_is_the_gaussian_mechanisms():
+  noise = privacy.noise_for(
+    2.0, clients_per_round=10, num_clients=10, rounds=3, delta=1e-5
+  )
+  assert of_gaussian(noise / 2, 3, 1e-5) == pytest.approx(2.0, rel=3e-3)
+
+
+def test_without_a_round_no_noise_is_needed():
+  assert (
+    privacy.noise_for(1.0, clients_per_round=10, num_clients=100, rounds=0) == 0
+  )
+
+
+@pytest.mark.parametrize(
+  ("epsilon", "named"),
+  [(0.0, r"epsilon in \(0"), (1e-3, "No noise multiplier up to 65536")],
+)
+def test_an_epsilon_out_of_reach_is_refused(epsilon, named):
+  with pytest.raises(checks.OptionError, match=named) as raised:
+    privacy.noise_for(
+      epsilon,
+      clients_per_round=9,
+      num_clients=100,
+      rounds=5,
+      delta=1e-12,
+      sampling=privacy.POISSON,
+    )
+  assert raised.value.option == "epsilon"

@@ -22,6 +22,7 @@ if typing.TYPE_CHECKING:
     POISSON,
     default_delta,
     epsilon,
+    noise_for,
   )
   from tff_fair.privacy.differential import DifferentialPrivacy, dp
   from tff_fair.privacy.sum_check import check_sums
@@ -30,7 +31,7 @@ else:
     __name__,
     {
       **dict.fromkeys(
-        ("FIXED_SIZE", "POISSON", "default_delta", "epsilon"),
+        ("FIXED_SIZE", "POISSON", "default_delta", "epsilon", "noise_for"),
         "tff_fair.privacy.accounting",
       ),
       "DifferentialPrivacy": "tff_fair.privacy.differential",
@@ -47,6 +48,7 @@ __all__ = [
   "default_delta",
   "dp",
   "epsilon",
+  "noise_for",
 ]
 
 

@@ -17,6 +17,10 @@ from tff_fair.privacy import differential
 FIXED_SIZE = "fixed_size"
 POISSON = "poisson"
 
+# Where `noise_for` ends its search.
+_MOST_NOISE = 2.0**16
+_RELATIVE_STEP = 1e-3
+
 
 def epsilon(
   settings: differential.DifferentialPrivacy,
@@ -81,6 +85,74 @@ def epsilon(
   accountant = rdp.RdpAccountant(neighboring_relation=neighbours)
   accountant.compose(event, rounds)
   return float(accountant.get_epsilon(delta))
+
+
+def noise_for(
+  epsilon: float,
+  *,
+  clients_per_round: int,
+  num_clients: int,
+  rounds: int,
+  delta: float | None = None,
+  sampling: str = FIXED_SIZE,
+) -> float:
+  """Returns the noise for an epsilon, the inverse of `epsilon`.
+
+      noise = tff_fair.privacy.noise_for(
+        8.0, clients_per_round=100, num_clients=10_000, rounds=200
+      )
+      private = tff_fair.privacy.dp(noise, clients_per_round=100, clip=0.5)
+
+  Args:
+    epsilon: The most that the models of all rounds may spend.
+    clients_per_round: m, the size of a cohort.
+    num_clients: As `epsilon` takes it, and so are those that follow.
+    rounds: The number of rounds.
+    delta: `None` takes `default_delta`.
+    sampling: "fixed_size" or "poisson".
+
+  Returns:
+    The noise multiplier z for which they spend at most this; the least one, but
+    for a thousandth.
+
+  Raises:
+    OptionError: If an argument is out of range, or no noise is enough; a
+      `ValueError`.
+  """
+  checks.check_number("epsilon", epsilon, minimum=0, exclude_minimum=True)
+
+  def is_enough(noise: float) -> bool:
+    return epsilon >= _epsilon(
+      differential.dp(noise, clients_per_round, clip=1.0),
+      num_clients=num_clients,
+      rounds=rounds,
+      delta=delta,
+      sampling=sampling,
+    )
+
+  enough, too_low = 1.0, 0.0
+  if is_enough(too_low):  # There is no round.
+    return too_low
+  while not is_enough(enough):
+    enough, too_low = 2 * enough, enough
+    if enough > _MOST_NOISE:
+      raise checks.OptionError(
+        "epsilon",
+        f"No noise multiplier up to {_MOST_NOISE:g} spends as little as "
+        f"epsilon={epsilon!r} here. Take fewer rounds, smaller cohorts, a "
+        "larger delta or a larger epsilon.",
+      )
+  while enough - too_low > _RELATIVE_STEP * enough:
+    middle = (enough + too_low) / 2
+    if is_enough(middle):
+      enough = middle
+    else:
+      too_low = middle
+  return enough
+
+
+# `noise_for` has an argument of this name.
+_epsilon = epsilon
 
 
 def default_delta(num_clients: int) -> float:
