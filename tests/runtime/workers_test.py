@@ -1,5 +1,6 @@
 """Tests of worker processes while the program runs."""
 
+import mmap
 import os
 import pathlib
 import signal
@@ -29,6 +30,16 @@ def worker():
 def open_worker():
   with runtime.start_worker(private=False) as started:
     yield started
+
+
+def test_tffs_worker_has_no_cuda():
+  # As docs/tff.md has it. What uses a GPU loads the driver by this name.
+  with (
+    workers.worker_binary().open("rb") as file,
+    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+  ):
+    assert content.find(b"tensorflow") >= 0
+    assert content.find(b"libcuda.so") < 0
 
 
 def is_listening(address):
