@@ -93,7 +93,7 @@ INSIDE: dict[str, Any] = {
 def table():
   """The words with which the cells of each row begin, by TFF's names."""
   text = (source_tree.ROOT / "docs" / "tff.md").read_text()
-  section = text[text.index("## Wrappers of TFF") :]
+  section = text.split("\n## Wrappers of TFF\n")[1].split("\n## ")[0]
   rows = {}
   for line in section.splitlines():
     if line.startswith("| `"):
