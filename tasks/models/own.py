@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from tasks import task
-from tasks.models import own_checks, seeds, shapes, starting
+from tasks.models import one_output, own_checks, seeds, shapes, starting
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
 
@@ -114,9 +114,10 @@ class Make:
     Raises:
       UserCodeError: If it fails.
     """
-    with seeds.seeded(self._seed if seed is None else seed):
+    seed = self._seed if seed is None else seed
+    with seeds.seeded(seed):
       try:
-        return self._function(**self._arguments)
+        made = self._function(**self._arguments)
       except Exception as error:
         if "is in an invalid state" in str(error):  # Keras' words.
           raise UserCodeError(
@@ -130,6 +131,9 @@ class Make:
           file = inspect.getsourcefile(inspect.unwrap(self._function))
         path = None if file is None else pathlib.Path(file)
         raise functions.blamed(self.name, path, error) from error
+    if self.wanted.are_two_classes and isinstance(made, tf.keras.Model):
+      return one_output.with_two_logits(made, self.wanted, seed)
+    return made
 
 
 def fitting(

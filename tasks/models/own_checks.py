@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tasks.models import seeds, shapes
+from tasks.models import one_output, seeds, shapes
 from tasks.own.functions import UserCodeError
 
 if typing.TYPE_CHECKING:
@@ -46,7 +46,7 @@ def check(made: Make, *, is_classifier: bool) -> None:
   was_built = model.built
   _check_shapes(made, model)
   again = made()
-  if again is model:
+  if one_output.of_user(again) is one_output.of_user(model):
     raise UserCodeError(
       made.name, "returns the same model each time; build a new one."
     )
@@ -60,7 +60,7 @@ def check(made: Make, *, is_classifier: bool) -> None:
   _check_weights(made, again)
   if _are_given(made, again, model if was_built else made.anew()):
     made.keep(again)
-  elif getattr(model, "optimizer", None) is not None:
+  elif _is_compiled(model):
     raise UserCodeError(
       made.name,
       "its model is compiled; leave compile() out: the task has the loss.",
@@ -85,10 +85,16 @@ def _check_shapes(made: Make, model: tf.keras.Model) -> None:
     outputs = model.outputs
   takes = [shapes.as_text(x.shape[1:], x.dtype) for x in inputs]
   x = " and ".join(takes) or shapes.as_text(wanted.x, wanted.x_dtype)
+  advice = ""
+  if wanted.are_two_classes:
+    advice = (
+      " One output is enough where the last layer of a sequential or "
+      "functional model makes it, a Dense(1) with a sigmoid or no activation."
+    )
   raise UserCodeError(
     made.name,
     f"the task has {wanted}; the model has x {x} and outputs "
-    f"{_outputs(outputs)}.",
+    f"{_outputs(outputs)}.{advice}",
   )
 
 
@@ -127,13 +133,12 @@ def _are_given(
     UserCodeError: If weights are neither.
   """
   values = [weight.numpy() for weight in model.weights]
-  is_compiled = getattr(model, "optimizer", None) is not None
   in_graph = _values_in_graph(made)
   if in_graph is None:  # Keras builds some models outside of graphs alone.
     is_open = [True] * len(values)
   else:
     is_open = _differ(values, in_graph)
-    if not any(is_open) and not is_compiled:
+    if not any(is_open) and not _is_compiled(model):
       return False
     again = made.anew(other_draws=True)
   differ = _differ(values, [weight.numpy() for weight in again.weights])
@@ -148,6 +153,10 @@ def _are_given(
         "trained, load the same weights in each building.",
       )
   return any(is_open) or not any(differ)
+
+
+def _is_compiled(model: tf.keras.Model) -> bool:
+  return getattr(one_output.of_user(model), "optimizer", None) is not None
 
 
 def _differ(

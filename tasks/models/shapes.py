@@ -15,11 +15,14 @@ class Shapes(NamedTuple):
     x: Of the input; None where a size differs between batches.
     x_dtype: Type of the input.
     outputs: Of the outputs.
+    are_two_classes: Whether labels are one of two classes, of which one output
+      tells, too.
   """
 
   x: tuple[int | None, ...]
   x_dtype: tf.DType
   outputs: tuple[int | None, ...]
+  are_two_classes: bool = False
 
   def __str__(self) -> str:
     """Returns both in words."""
@@ -40,11 +43,17 @@ def of_task(element_spec: ElementSpec, num_classes: int | None) -> Shapes:
   """
   x, y = element_spec
   outputs: tuple[int | None, ...] = (num_classes or 1,)
+  are_classes = num_classes is not None and y.dtype.is_integer
   if num_classes is None:
     outputs = tuple(y.shape[1:]) or outputs
-  elif y.dtype.is_integer:
+  elif are_classes:
     outputs = (*y.shape[1:], num_classes)
-  return Shapes(tuple(x.shape[1:]), x.dtype, outputs)
+  return Shapes(
+    tuple(x.shape[1:]),
+    x.dtype,
+    outputs,
+    are_two_classes=are_classes and outputs == (2,),
+  )
 
 
 def as_text(shape: Sequence[int | None], dtype: tf.DType) -> str:
