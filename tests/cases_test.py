@@ -4,6 +4,8 @@ import pytest
 
 from tests.cases import Cases
 
+pytestmark = pytest.mark.pure
+
 
 def check(values):
   with Cases() as cases:

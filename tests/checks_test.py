@@ -8,6 +8,8 @@ import pytest
 
 from tff_fair import checks
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.mark.parametrize(
   "value", [0, 1, 0.5, np.float32(0.5), np.float64(1), np.int64(0), -0.0]

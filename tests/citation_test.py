@@ -2,9 +2,12 @@
 
 import tomllib
 
+import pytest
 import yaml
 
 from tests.source_tree import ROOT
+
+pytestmark = pytest.mark.pure
 
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

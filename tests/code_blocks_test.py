@@ -5,6 +5,8 @@ import pytest
 from tests import code_blocks, page_script
 from tests.code_blocks_run_test import PAGES
 
+pytestmark = pytest.mark.pure
+
 
 def blocks(text):
   return list(code_blocks.parse(text))

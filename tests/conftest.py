@@ -1,11 +1,12 @@
 """The tiers of the tests, and the worker of those that need one."""
 
 import contextlib
-import fnmatch
 import gc
 import os
 import pathlib
 import signal
+import types
+from collections.abc import Iterable
 
 import matplotlib
 import pytest
@@ -22,98 +23,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
   signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TESTS = pathlib.Path(__file__).resolve().parent
+_TIERS_OF_FILES = pytest.StashKey[dict[pathlib.Path, str]]()
 
-# What each file's tests are, by its path below tests/; the first match counts.
+# The tier of a file's tests is the mark of the file, or else of the nearest
+# folder's conftest.py:
 #   pure     Pure functions, texts and tables: no worker, and where possible no
 #            import of TensorFlow Federated.
 #   tff      Federated computations, in a local worker.
 #   program  Whole programs and experiments, in a local worker too.
-TIERS = {
-  # Files and folders of another tier than the folder around them.
-  "binaries/flags/dask_flags_test.py": "pure",
-  "client_works/proximal_term_test.py": "pure",
-  "client_works/seeded_draws_test.py": "pure",
-  "examples/clusters_test.py": "pure",
-  "experiments/exporting/export_test.py": "program",
-  "experiments/importing_test.py": "program",
-  "experiments/interruption_test.py": "program",
-  "experiments/training/exclusion_test.py": "pure",
-  "experiments/training/message_limits_test.py": "pure",
-  "experiments/training/resolving_test.py": "pure",
-  "experiments/training/scoring_test.py": "pure",
-  "experiments/training/table_files_test.py": "pure",
-  "experiments/training/task_loading_test.py": "pure",
-  "experiments/training/*": "program",
-  "experiments/correcting/stages_test.py": "program",
-  "experiments/worker_data/*": "program",
-  "label_correction/federated_test.py": "tff",
-  "methods/*process*_test.py": "tff",
-  "methods/fedmdfg_search_test.py": "tff",
-  "methods/guide_test.py": "program",
-  "runtime/compilation_cache/cache_test.py": "tff",
-  "runtime/compilation_cache/programs_test.py": "program",
-  "runtime/allocator_test.py": "pure",
-  "runtime/parts/rounds_test.py": "pure",
-  "runtime/program_end_test.py": "program",
-  "tasks/conversions/*": "pure",
-  "tasks/cuts/*": "pure",
-  "tasks/downloads/*": "pure",
-  "tasks/formats/*": "pure",
-  "tasks/label_noise_test.py": "pure",
-  "tasks/relabelling_test.py": "pure",
-  "tasks/models/described_test.py": "pure",
-  "tasks/models/plain_test.py": "pure",
-  "tasks/own/*": "pure",
-  "tasks/tabular/*": "pure",
-  # Whole folders.
-  "aggregators/*": "tff",
-  "binaries/*": "program",
-  "client_works/*": "tff",
-  "runtime/compilation_cache/*": "pure",
-  "examples/*": "program",
-  "experiments/*": "pure",
-  "finalizers/*": "tff",
-  "kernels/*": "pure",
-  "label_correction/*": "pure",
-  "methods/*": "pure",
-  "metrics/*": "pure",
-  "optimizers/*": "tff",
-  "privacy/*": "pure",
-  "rounds/*": "tff",
-  "runtime/*": "tff",
-  "scripts/*": "program",
-  "summing/*": "tff",
-  "tasks/*": "tff",
-  # Files at the top.
-  "cases_test.py": "pure",
-  "checks_test.py": "pure",
-  "citation_test.py": "pure",
-  "code_blocks_test.py": "pure",
-  "docs_test.py": "pure",
-  "evaluation_test.py": "tff",
-  "fuzz_test.py": "tff",
-  "hyperparameters_test.py": "pure",
-  "layers_test.py": "pure",
-  "packaging_test.py": "program",
-  "programs_test.py": "tff",
-  "reproduction_index_test.py": "pure",
-  "site_test.py": "pure",
-  "soak_test.py": "program",
-  "spelling_test.py": "pure",
-  "stubs_test.py": "tff",
-  "tiers_test.py": "program",
-  "typed_values_test.py": "pure",
-  "types_test.py": "pure",
-  "version_test.py": "pure",
-}
-# A new file gets all that it may need, and delays no quick run.
-OTHERS = "program"
-_LONGEST_FIRST = ("program", "tff", "pure")
+# A new folder gets all that it may need, and delays no quick run.
+pytestmark = pytest.mark.program
+# Files of long tests come first: at the end of a run by several processes, none
+# waits for another.
+TIERS = ("program", "tff", "pure")
 # A process that began one of these last would keep the others waiting.
 _LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
 # Computations that TensorFlow optimizes, as it does for users: each method with
-# each way of summing and each setting, and whoever reports nonsense. Programs,
-# too. In other files that would take a third of the time.
+# each way of summing and each setting, and clients that report nonsense.
+# Programs, too. In other files that would take a third of the time.
 _OPTIMIZED_FILES = (
   "methods/process_contract_test.py",
   "aggregators/hostile_signals_test.py",
@@ -121,28 +48,56 @@ _OPTIMIZED_FILES = (
 )
 
 
-def tier_of(path: pathlib.Path) -> str:
-  """Returns the tier of a file of tests."""
-  name = path.relative_to(TESTS).as_posix()
-  matches = (t for p, t in TIERS.items() if fnmatch.fnmatchcase(name, p))
-  return next(matches, OTHERS)
+class Tiers:
+  """Finds the tier of each file.
 
-
-def _place(path: pathlib.Path) -> int:
-  """Returns a number by which files are in order."""
-  name = path.relative_to(TESTS).as_posix()
-  return -1 if name in _LONGEST_FILES else _LONGEST_FIRST.index(tier_of(path))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-  """Marks each test with its tier; those that are not pure get the worker.
-
-  Files of long tests come first: at the end of a run by several processes, none
-  waits for another.
+  Args:
+    plugins: Those of pytest, of which some are the conftest.py of a folder.
   """
-  items.sort(key=lambda item: _place(item.path))
+
+  def __init__(self, plugins: Iterable[object]) -> None:
+    self._of_folders = {
+      pathlib.Path(plugin.__file__).parent: tier
+      for plugin in plugins
+      if isinstance(plugin, types.ModuleType)
+      and pathlib.Path(plugin.__file__ or "").name == "conftest.py"
+      and (tier := _tier_of_marks(plugin))
+    }
+
+  def of(self, module: pytest.Module) -> str:
+    """Returns the tier of a file of tests."""
+    if tier := _tier_of_marks(module.obj):
+      return tier
+    folders = (self._of_folders.get(folder) for folder in module.path.parents)
+    return next(filter(None, folders))
+
+
+def _tier_of_marks(module: types.ModuleType) -> str | None:
+  marks = getattr(module, "pytestmark", [])
+  marks = marks if isinstance(marks, list) else [marks]
+  return next((mark.name for mark in marks if mark.name in TIERS), None)
+
+
+def _name(path: pathlib.Path) -> str:
+  return path.relative_to(TESTS).as_posix()
+
+
+def pytest_collection_modifyitems(
+  config: pytest.Config, items: list[pytest.Item]
+) -> None:
+  """Marks each test with its tier; those that are not pure get the worker."""
+  tiers = Tiers(config.pluginmanager.get_plugins())
+  files = {item.path: item.getparent(pytest.Module) for item in items}
+  of_files = {path: tiers.of(module) for path, module in files.items()}
+  config.stash[_TIERS_OF_FILES] = of_files
+  items.sort(
+    key=lambda item: (
+      _name(item.path) not in _LONGEST_FILES,
+      TIERS.index(of_files[item.path]),
+    )
+  )
   for item in items:
-    tier = tier_of(item.path)
+    tier = of_files[item.path]
     item.add_marker(tier)
     # First of all, since fixtures of a module may compute something already.
     fixtures = getattr(item, "fixturenames", [])
@@ -184,8 +139,8 @@ def _optimizes(request: pytest.FixtureRequest) -> bool:
   """
   return (
     "not long" not in request.config.getoption("markexpr")
-    or tier_of(request.path) != "tff"
-    or request.path.relative_to(TESTS).as_posix() in _OPTIMIZED_FILES
+    or request.config.stash[_TIERS_OF_FILES][request.path] != "tff"
+    or _name(request.path) in _OPTIMIZED_FILES
   )
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.source_tree import ROOT
 
+pytestmark = pytest.mark.pure
+
 README = ROOT / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SWEEPS = {path.stem for path in (ROOT / "binaries" / "sweeps").glob("*.toml")}

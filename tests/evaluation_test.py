@@ -11,6 +11,8 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tff_fair import client_dataset, evaluation
 
+pytestmark = pytest.mark.tff
+
 MODELS: dict[str, Any] = {
   "functional": small_problem.functional_model(),
   "keras": small_problem.keras_model,

@@ -8,6 +8,8 @@ from benchmarks import fuzz
 from benchmarks.fuzzing import case
 from tff_fair import algorithms
 
+pytestmark = pytest.mark.tff
+
 
 @pytest.mark.parametrize(
   ("kind", "most"), [("flags", 400), ("files", 300), ("clients", 30)]

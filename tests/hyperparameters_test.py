@@ -10,6 +10,8 @@ import pytest
 from tff_fair import checks, hyperparameters
 from tff_fair.hyperparameters import Hyperparameters, hparam, required
 
+pytestmark = pytest.mark.pure
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(Hyperparameters):

@@ -10,6 +10,8 @@ import pytest
 
 from tests import private_names, source_tree
 
+pytestmark = pytest.mark.pure
+
 
 class Layer(NamedTuple):
   """What a part may import besides itself and the standard library."""

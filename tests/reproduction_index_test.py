@@ -14,6 +14,8 @@ from tests.binaries import sweep_arguments
 from tests.source_tree import ROOT
 from tff_fair.experiments.sweeps import plan as sweep_plan
 
+pytestmark = pytest.mark.pure
+
 PAGE = ROOT / "docs" / "reproduction.md"
 KINDS = (
   "Table",

@@ -13,6 +13,8 @@ import pytest
 
 from tests.source_tree import ROOT
 
+pytestmark = pytest.mark.pure
+
 # What a browser loads by itself.
 _LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src"}
 

@@ -7,6 +7,8 @@ import tensorflow_federated as tff
 from tff_fair import aggregators, algorithms, checks, spelling
 from tff_fair.experiments import RunSpec, SpecError, spec_text
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.mark.parametrize(
   ("spelled", "name"),

@@ -11,6 +11,8 @@ import tff_fair
 from scripts import write_stubs
 from tests import source_tree
 
+pytestmark = pytest.mark.tff
+
 _PROGRAM = """
 import tensorflow_federated as tff
 import tff_fair

@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -73,24 +74,40 @@ def test_other_tests_start_the_worker(tmp_path):
   assert found == ["0", "1", "tensorflow", "tensorflow_federated"]
 
 
+def module(path, *marks):
+  """Returns a file with some marks, as Python imports it."""
+  found = types.ModuleType("module")
+  found.__file__ = str(path)
+  if marks:
+    found.pytestmark = [pytest.mark.slow, *marks] if marks[1:] else marks[0]
+  return found
+
+
 @pytest.mark.parametrize(
-  ("name", "tier"),
+  ("name", "marks", "tier"),
   [
-    ("kernels/gram_test.py", "pure"),
-    ("methods/term_test.py", "pure"),
-    ("methods/afl_process_test.py", "tff"),
-    ("methods/process_contract_test.py", "tff"),
-    ("runtime/allocator_test.py", "pure"),
-    ("runtime/contexts_test.py", "tff"),
-    ("tasks/digits_test.py", "tff"),
-    ("tasks/cuts/by_size_test.py", "pure"),
-    ("experiments/training/loop_test.py", "program"),
-    ("experiments/reporting/page_test.py", "pure"),
-    ("a_new_folder/a_test.py", "program"),
+    ("a_test.py", [], "program"),
+    ("folder/a_test.py", [], "tff"),
+    ("folder/a_test.py", [pytest.mark.slow], "tff"),
+    ("folder/a_test.py", [pytest.mark.pure], "pure"),
+    ("folder/a_test.py", [pytest.mark.skip, pytest.mark.program], "program"),
+    ("folder/inner/a_test.py", [], "tff"),
+    ("new/inner/a_test.py", [], "program"),
   ],
 )
-def test_the_path_of_a_file_tells_its_tier(name, tier):
-  assert conftest.tier_of(conftest.TESTS / name) == tier
+def test_the_tier_is_the_mark_of_the_file_or_the_nearest_folder(
+  name, marks, tier
+):
+  plugins = [
+    object(),
+    module("tests/conftest.py", pytest.mark.program),
+    module("tests/folder/conftest.py", pytest.mark.skip, pytest.mark.tff),
+    module("tests/folder/inner/conftest.py", pytest.mark.slow),
+    module("tests/folder/pure_test.py", pytest.mark.pure),
+  ]
+  path = pathlib.Path("tests", name)
+  file = types.SimpleNamespace(path=path, obj=module(path, *marks))
+  assert conftest.Tiers(plugins).of(file) == tier
 
 
 def test_each_test_has_the_mark_of_its_tier(request):

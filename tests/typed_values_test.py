@@ -7,6 +7,8 @@ import pytest
 
 from tff_fair import typed_values
 
+pytestmark = pytest.mark.pure
+
 Kind = Literal["loss", "random"]
 
 

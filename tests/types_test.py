@@ -9,6 +9,8 @@ import tensorflow as tf
 import tff_fair
 from tff_fair import types
 
+pytestmark = pytest.mark.pure
+
 
 def test_public_names_are_those_of_the_module():
   assert tff_fair.ClientSignals is types.ClientSignals

@@ -5,7 +5,11 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
 from tests.source_tree import ROOT
+
+pytestmark = pytest.mark.pure
 
 
 def printed(folder):

@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from tff_fair.client_works import proximal_term
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.mark.parametrize("mu", [0.0, 2.5, tf.constant(2.5)])
 def test_the_gradient_of_the_term_is_added(mu):

@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from tff_fair.client_works import seeded_draws
 
+pytestmark = pytest.mark.pure
+
 
 def shuffled(size, seed, *salts):
   return seeded_draws.shuffled(

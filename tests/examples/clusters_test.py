@@ -11,6 +11,8 @@ from distributed.cli import dask_scheduler, dask_worker
 from binaries.flags import run_flags
 from tests import code_blocks, source_tree
 
+pytestmark = pytest.mark.pure
+
 MANIFEST = source_tree.ROOT / "examples" / "kubernetes.yaml"
 PAGE = source_tree.ROOT / "docs" / "scaling.md"
 

@@ -1,6 +1,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.program
+
 # What a rare kind of run needs, or TensorFlow Federated, or the end of a run.
 _UNUSED = (
   "matplotlib.figure",

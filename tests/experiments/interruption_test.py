@@ -9,6 +9,8 @@ import pytest
 
 from tff_fair.experiments import interruption
 
+pytestmark = pytest.mark.program
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_raised_where_the_program_is(number):

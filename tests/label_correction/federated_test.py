@@ -11,6 +11,8 @@ from tff_fair import runtime
 from tff_fair.client_works import training_settings
 from tff_fair.label_correction import federated
 
+pytestmark = pytest.mark.tff
+
 MODELS = {
   "functional": small_problem.functional_model(),
   "keras": small_problem.keras_model,

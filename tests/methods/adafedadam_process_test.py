@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tff_fair import algorithms
 
-pytestmark = pytest.mark.usefixtures("built_once")
+pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
 COHORTS = ((12, 3), (5, 12, 31), (3,), (8, 5, 2**40 + 1))
 WHOLE = 1000  # Examples in a batch: more than any client has.

@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tff_fair import algorithms
 
-pytestmark = pytest.mark.usefixtures("built_once")
+pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
 COHORTS = ((12, 3), (5,), (8, 31, 12), (3, 5))
 POPULATION = 32

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tff_fair import algorithms, optimizers
 
-pytestmark = pytest.mark.usefixtures("built_once")
+pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
 COHORTS = ((12, 3), (5, 12, 31), (3,))
 sgd = tff.learning.optimizers.build_sgdm

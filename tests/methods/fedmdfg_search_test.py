@@ -14,6 +14,8 @@ from tff_fair.methods import fedmdfg
 from tff_fair.runtime import phases
 from tff_fair.runtime.parts import forms
 
+pytestmark = pytest.mark.tff
+
 NAN, INF = np.nan, np.inf
 FACTORS = [4.0, 2.0, 1.0, 0.5, 0.25]
 build_sgdm = tff.learning.optimizers.build_sgdm

@@ -23,7 +23,7 @@ UNOPTIMIZED.graph_options.rewrite_options.disable_meta_optimizer = True
 
 mapreduce = tff.backends.mapreduce
 
-pytestmark = pytest.mark.usefixtures("built_once")
+pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
 
 @functools.cache

@@ -15,6 +15,8 @@ import pytest
 
 from tests import source_tree
 
+pytestmark = pytest.mark.program
+
 GUIDE = (source_tree.ROOT / "docs/methods.md").read_text()
 SECTION = GUIDE.partition("\n## Adding a method\n")[2].partition("\n## ")[0]
 PLACE = re.compile(

@@ -99,7 +99,7 @@ VARIANTS = [
 ]
 
 
-pytestmark = pytest.mark.usefixtures("built_once")
+pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,7 +11,7 @@ from tests.cases import one_of_each
 from tff_fair import algorithms
 from tff_fair.methods import propfair
 
-pytestmark = pytest.mark.usefixtures("built_once")
+pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
 M = 5.0
 

@@ -7,6 +7,8 @@ import pytest
 
 from tests import source_tree
 
+pytestmark = pytest.mark.pure
+
 # The module is loaded by its path: TensorFlow is not needed for it.
 _COUNT_PAGE_FAULTS = """
 import importlib.util, resource, sys, threading

@@ -4,6 +4,8 @@ import pytest
 
 from tff_fair import runtime
 
+pytestmark = pytest.mark.tff
+
 
 @pytest.fixture(scope="module")
 def two_workers():

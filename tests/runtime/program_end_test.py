@@ -24,6 +24,8 @@ import pytest
 
 from tests import source_tree
 
+pytestmark = pytest.mark.program
+
 TIMEOUT = 120.0  # Seconds; far more than any of the programs needs.
 MARK = "TFF_FAIR_TEST_PROGRAM"
 

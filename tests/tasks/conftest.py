@@ -6,6 +6,8 @@ import pytest
 
 from tests.tasks import native_file
 
+pytestmark = pytest.mark.tff
+
 _PROJECT_ROOT = pathlib.Path(__file__).parents[2]
 
 

@@ -13,6 +13,8 @@ from tasks import label_noise
 from tests.tasks import tabular_data
 from tff_fair.experiments import RunSpec
 
+pytestmark = pytest.mark.pure
+
 _OUTSIDE = 99  # A class that no noise draws: it tells which labels stay.
 
 

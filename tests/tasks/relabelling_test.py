@@ -1,9 +1,12 @@
 """Tests of data with other labels."""
 
 import numpy as np
+import pytest
 
 import tasks
 from tasks import relabelling
+
+pytestmark = pytest.mark.pure
 
 X = np.arange(6).reshape(3, 2)
 LABELS = {0: np.array([0, 1, 2]), 1: np.array([2, 2, 2])}

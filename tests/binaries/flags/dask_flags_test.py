@@ -9,6 +9,8 @@ from absl import flags
 from binaries.command_line import UsageError
 from binaries.flags import computing_flags
 
+pytestmark = pytest.mark.pure
+
 
 def options(*arguments):
   namespace = flags.FlagValues()

@@ -34,7 +34,10 @@ SPEC = RunSpec(
 )
 TABLES = ("label_correction.csv", "client_evaluations.csv", "metrics.csv")
 
-pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+pytestmark = [
+  pytest.mark.program,
+  pytest.mark.usefixtures("compiled_once", "unpainted"),
+]
 
 
 def tables(run):

@@ -21,6 +21,8 @@ from tff_fair.experiments.exporting import card_usage, formats, places
 from tff_fair.experiments.exporting.export import Exported
 from tff_fair.experiments.runs import architecture
 
+pytestmark = pytest.mark.program
+
 SPEC = experiments.RunSpec(
   task="digits",
   task_options={"num_clients": 6},

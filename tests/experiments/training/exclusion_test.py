@@ -4,6 +4,8 @@ import pytest
 
 from tff_fair.experiments.training import exclusion
 
+pytestmark = pytest.mark.pure
+
 NUM_EXAMPLES = np.array([5, 0, 5, 5])
 
 

@@ -7,6 +7,8 @@ import tensorflow_federated as tff
 from tff_fair.experiments import RunSpec, SpecError
 from tff_fair.experiments.training import message_limits
 
+pytestmark = pytest.mark.pure
+
 SPEC = RunSpec(algorithm="fedavg", clients_per_round=6)
 LENGTH = 10  # Of an update, and of a client's row.
 

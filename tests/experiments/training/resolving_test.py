@@ -6,6 +6,8 @@ import pytest
 from tff_fair.experiments import RunSpec, SpecError
 from tff_fair.experiments.training import resolving
 
+pytestmark = pytest.mark.pure
+
 SPEC = RunSpec(algorithm="fedavg")
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from tff_fair.experiments.training import scoring
 
+pytestmark = pytest.mark.pure
+
 
 def test_agrees_with_sums_over_examples():
   generator = np.random.default_rng(0)

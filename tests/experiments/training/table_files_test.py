@@ -9,6 +9,8 @@ import tensorflow_federated as tff
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.training import table_files
 
+pytestmark = pytest.mark.pure
+
 
 def release_to(manager, *values):
   async def run():

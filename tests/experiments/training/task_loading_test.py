@@ -1,6 +1,10 @@
+import pytest
+
 import tasks
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.training import task_loading
+
+pytestmark = pytest.mark.pure
 
 SMALL = RunSpec(
   task_options={"num_clients": 6, "model": "logistic_regression"},

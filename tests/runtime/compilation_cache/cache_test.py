@@ -15,7 +15,7 @@ from tff_fair.runtime import compilation_cache, native
 from tff_fair.runtime.compilation_cache import cache, entries, folder, keys
 from tff_fair.runtime.parts import forms
 
-pytestmark = pytest.mark.usefixtures("all_code_known")
+pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("all_code_known")]
 
 State = tff.learning.templates.LearningAlgorithmState
 

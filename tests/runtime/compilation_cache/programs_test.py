@@ -8,6 +8,8 @@ import pytest
 from tests import source_tree
 from tests.runtime.compilation_cache import program_pairs
 
+pytestmark = pytest.mark.program
+
 
 @pytest.fixture(scope="module")
 def outcomes(warm_python):

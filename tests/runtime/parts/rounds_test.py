@@ -12,6 +12,8 @@ import tensorflow_federated as tff
 from tff_fair.runtime import threads
 from tff_fair.runtime.parts import forms, rounds
 
+pytestmark = pytest.mark.pure
+
 
 class Phase:
   """A phase whose computations are their names."""

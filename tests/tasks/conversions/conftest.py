@@ -6,6 +6,8 @@ import pytest
 from tasks.conversions import client_data_file, test_choice
 from tasks.formats import example_proto
 
+pytestmark = pytest.mark.pure
+
 
 def _rows(path, query):
   with contextlib.closing(sqlite3.connect(path)) as connection:

@@ -11,6 +11,8 @@ import tasks
 from tasks import models
 from tasks.models import described
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.mark.parametrize(
   ("name", "options"),
