@@ -5,6 +5,7 @@ given in Python and read those given as text on a command line.
 """
 
 import dataclasses
+import functools
 import inspect
 import re
 import textwrap
@@ -48,6 +49,7 @@ class TaskOptions:
     return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
 
+@functools.cache
 def annotations(options_type: type[TaskOptions]) -> Mapping[str, object]:
   """Returns the annotated type of each option."""
   hints = typing.get_type_hints(options_type)

@@ -123,6 +123,8 @@ def understood(name: str) -> str:
 
   "FedMGDA+" is fedmgda_plus; a name that means no method stays as it is.
   """
+  if name in METHODS:  # Plans of sweeps ask many times for each run.
+    return name
   found = spelling.understood(name, METHODS)
   titles = {method.title: method.name for method in _METHODS}
   return titles.get(spelling.understood(found, titles), found)
