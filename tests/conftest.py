@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
   signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TESTS = pathlib.Path(__file__).resolve().parent
-_TIERS_OF_FILES = pytest.StashKey[dict[pathlib.Path, str]]()
+_SHARING_FILES = pytest.StashKey[set[pathlib.Path]]()
 
 # The tier of a file's tests is the mark of the file, or else of the nearest
 # folder's conftest.py:
@@ -39,8 +39,9 @@ TIERS = ("program", "tff", "pure")
 # A process that began one of these last would keep the others waiting.
 _LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
 # Computations that TensorFlow optimizes, as it does for users: each method with
-# each way of summing and each setting, and clients that report nonsense.
-# Programs, too. In other files that would take a third of the time.
+# each way of summing and each setting, and clients that report nonsense. Also
+# those that tests share with programs (`compiled_once`). In other files that
+# would take a third of the time.
 _OPTIMIZED_FILES = (
   "methods/process_contract_test.py",
   "aggregators/hostile_signals_test.py",
@@ -89,13 +90,13 @@ def pytest_collection_modifyitems(
   tiers = Tiers(config.pluginmanager.get_plugins())
   files = {item.path: item.getparent(pytest.Module) for item in items}
   of_files = {path: tiers.of(module) for path, module in files.items()}
-  config.stash[_TIERS_OF_FILES] = of_files
   items.sort(
     key=lambda item: (
       _name(item.path) not in _LONGEST_FILES,
       TIERS.index(of_files[item.path]),
     )
   )
+  sharing = config.stash.setdefault(_SHARING_FILES, set())
   for item in items:
     tier = of_files[item.path]
     item.add_marker(tier)
@@ -103,6 +104,8 @@ def pytest_collection_modifyitems(
     fixtures = getattr(item, "fixturenames", [])
     if tier != "pure" and "local_execution" not in fixtures:
       fixtures.insert(0, "local_execution")
+    if "compiled_once" in fixtures:
+      sharing.add(item.path)
 
 
 def pytest_collection_finish() -> None:
@@ -139,7 +142,7 @@ def _optimizes(request: pytest.FixtureRequest) -> bool:
   """
   return (
     "not long" not in request.config.getoption("markexpr")
-    or request.config.stash[_TIERS_OF_FILES][request.path] != "tff"
+    or request.path in request.config.stash[_SHARING_FILES]
     or _name(request.path) in _OPTIMIZED_FILES
   )
 
