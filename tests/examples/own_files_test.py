@@ -11,6 +11,8 @@ from tests import source_tree
 from tff_fair.experiments import RunError, RunSpec, open_run, run
 from tff_fair.experiments.errors import FolderTakenError
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 FOLDER = source_tree.ROOT / "examples"
 TASK = f"{FOLDER / 'own_task.py'}:hospitals"
 MODEL = f"{FOLDER / 'own_model.py'}:build"

@@ -11,6 +11,8 @@ import tensorflow_federated as tff
 from tff_fair import experiments, privacy, runtime
 from tff_fair.experiments.errors import SpecError
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 SPEC = experiments.RunSpec(
   task_options={"num_clients": 6, "model": "logistic_regression"},
   algorithm="vred",

@@ -8,6 +8,8 @@ from tff_fair.experiments import SpecError
 from tff_fair.experiments.training import task_loading
 from tff_fair.experiments.worker_data import at_host, checking, writing
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 SPEC = experiments.RunSpec(
   task="digits",
   task_options={"num_clients": 5, "model": "logistic_regression"},

@@ -23,6 +23,8 @@ from tff_fair.experiments.worker_data import (
   writing,
 )
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 A_PIPE = b"a pipe"
 SPEC = experiments.RunSpec(
   task="digits",
