@@ -197,6 +197,7 @@ def _run(words: list[str]) -> None:
     names = vars(sys.modules["__main__"])
     for name in [n for n in names if not n.startswith("__")]:
       del names[name]
+    del names["__file__"]
     exec(compile(rest[0], "<string>", "exec"), names)
   elif kind == "-m":
     sys.argv = ["-m", *rest[1:]]
