@@ -79,3 +79,13 @@ def test_a_sum_gives_what_the_first_gives(name, way):
       tf.nest.flatten(found.state), tf.nest.flatten(expected.state), strict=True
     ):
       np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+    # Secure sums tell the server no number of a single client.
+    common = found.measurements.keys() & expected.measurements.keys()
+    for key in common:
+      np.testing.assert_allclose(
+        found.measurements[key],
+        expected.measurements[key],
+        rtol=1e-4,
+        atol=1e-6,
+        err_msg=key,
+      )
