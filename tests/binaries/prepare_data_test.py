@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from binaries import prepare_data
 from binaries.flags import data_flags
 from tasks.downloads import native as native_downloads
 from tasks.formats import example_proto
-from tests import source_tree
+from tests import code_blocks, source_tree
 from tests.binaries import in_process
 from tests.tasks.formats.idx_files import write_mnist
 
@@ -126,6 +127,26 @@ def test_published_halves_of_made_up_clients(prepare, tmp_path):
   assert "split digits_only_train: 2 clients, 30 examples" in stdout
 
 
+def _task_of(path, size):
+  """Returns client, class and shade of a task's examples, as docs/data.md."""
+  (code,) = [
+    block.code
+    for block in code_blocks.read(source_tree.ROOT / "docs" / "data.md")
+    if "def pictures" in block.code
+  ]
+  names: dict[str, Any] = {}
+  exec(code, names)
+  task = names["pictures"](str(path.parent), size)
+  found = []
+  for half in (task.train, task.test):
+    for k, client in enumerate(task.client_names):
+      x, y = half.load(k)
+      shades = np.rint(x[:, 0, 0, 0] * 255).astype(int).tolist()
+      labels = [("sick", "well")[label] for label in y]
+      found += zip([client] * len(y), labels, shades, strict=True)
+  return sorted(found)
+
+
 def test_pictures_of_clients(prepare, tmp_path):
   import tensorflow as tf  # noqa: PLC0415
 
@@ -156,6 +177,7 @@ def test_pictures_of_clients(prepare, tmp_path):
     (number,), (pixel,) = features["label"], {*features["image"].tolist()}
     found.append((client, ("sick", "well")[int(number)], pixel))
   assert sorted(found) == sorted(places)
+  assert _task_of(tmp_path / "new" / "images.sqlite", 2) == sorted(places)
   halves = {(split, client) for split, client, _ in rows}
   assert halves == {
     (split, client)
