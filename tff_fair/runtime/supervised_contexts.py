@@ -3,16 +3,19 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import grpc
 import tensorflow_federated as tff
 
 from tff_fair.runtime import (
   connections,
+  label_errors,
   native,
   supervision,
   threads,
@@ -75,7 +78,19 @@ class LocalContext(tff.framework.SyncContext):
 
     Raises:
       WorkerLostError: If several workers in a row are lost.
+      ValueError: If a client has a label that the model has no output for.
     """
+    compute = functools.partial(self._invoke, comp)
+    try:
+      return compute(arg)
+    except grpc.RpcError as error:
+      explained = label_errors.explained(error, arg, compute)
+      if explained is None:
+        raise
+      raise explained from error
+
+  def _invoke(self, comp: Any, arg: Any) -> Any:
+    """Computes in parts where the cohort is large, otherwise in one call."""
     # Rows of clients, as evaluations return them, are small: parts would save
     # no memory, and take longer in one worker.
     cut = None

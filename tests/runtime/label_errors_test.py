@@ -1,0 +1,49 @@
+"""Labels that a model has no output for, in a process of the library."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tff_fair
+
+SPEC = (
+  tf.TensorSpec([None, 2], tf.float32),
+  tf.TensorSpec([None], tf.int32),
+)
+
+
+def model_fn():
+  return tff.learning.models.from_keras_model(
+    tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))]),
+    loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    input_spec=SPEC,
+  )
+
+
+@pytest.fixture(scope="module")
+def process():
+  return tff_fair.algorithms.build(
+    "fedavg",
+    model_fn,
+    client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
+  )
+
+
+def client(client_id, labels):
+  arrays = np.ones([len(labels), 2], np.float32), np.array(labels, np.int32)
+  batches = tf.data.Dataset.from_tensor_slices(arrays).batch(2)
+  return tff_fair.client_dataset(client_id, batches)
+
+
+@pytest.mark.parametrize("label", [3, -1, 7])
+def test_the_client_and_its_label_are_named(process, label):
+  state = process.initialize()
+  good = [client(k, [0, 1, 2]) for k in range(3)]
+  with pytest.raises(
+    ValueError, match=f"y of client 70 has the label {label}; .* from 0 to 2"
+  ) as caught:
+    process.next(state, [*good, client(70, [0, 1, 2, label])])
+  assert "\n" not in str(caught.value)
+  # The context is as good as before.
+  process.next(state, good)
