@@ -89,6 +89,8 @@ def _write_extras(path, generator, num_clients, num_rounds, num_classes, skill):
       "coefficient": coefficients,
       "loss_before": 1 + cohorts / num_clients,
       "loss_after": 0.5,
+      "loss": None,
+      "excluded": None,
     }
   ).to_csv(path / "cohorts.csv", index=False)
   pd.DataFrame(

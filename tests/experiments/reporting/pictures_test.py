@@ -53,6 +53,7 @@ COHORTS = [
 
 def with_cohorts(path, rows=COHORTS, **columns):
   table = pd.DataFrame(rows, columns=["round", "client_id", "loss_before"])
+  columns = {**dict.fromkeys(("coefficient", "loss", "excluded")), **columns}
   table.assign(**columns).to_csv(path / "cohorts.csv", index=False)
   return path
 

@@ -65,12 +65,6 @@ def test_advice_is_of_the_last_rounds():
   assert "training examples" not in text
 
 
-@pytest.mark.parametrize("cohorts", [None, pd.DataFrame({"client_id": [1]})])
-def test_tables_of_older_runs_give_no_advice(cohorts):
-  text = exclusion.advise(cohorts, 2, 2)
-  assert text.endswith("the model is the initial one.")
-
-
 @pytest.mark.parametrize(
   ("numbers", "text"),
   [

@@ -64,7 +64,7 @@ def of_run(run: Run) -> pd.DataFrame | None:
   Returns:
     None if the run has none.
   """
-  if run.cohorts is None or _COEFFICIENT not in run.cohorts:
+  if run.cohorts is None:
     return None
   table = run.cohorts[[ROUND, "client_id", _COEFFICIENT]]
   values = pd.to_numeric(table[_COEFFICIENT], errors="coerce")

@@ -73,7 +73,12 @@ def client_evaluations(score: Score) -> Kind:
 
 # A method may report all kinds of values, and a client any reason.
 METRICS = Kind("metrics.csv", (ROUND,), is_numeric=False)
-COHORTS = Kind("cohorts.csv", (ROUND, CLIENT), is_numeric=False)
+COHORTS = Kind(
+  "cohorts.csv",
+  (ROUND, CLIENT),
+  required=("coefficient", "loss", "excluded"),
+  is_numeric=False,
+)
 TIMING = Kind("timing.csv", (ROUND,), has_amounts=True)
 COSTS = Kind("costs.csv", (ROUND,), has_amounts=True)
 LABELS = Kind("labels.csv", (CLIENT,), has_amounts=True)

@@ -90,9 +90,7 @@ def describe_most_of_sums(metrics: Mapping[str, Any], name: str) -> str | None:
   )
 
 
-def advise(
-  cohorts: pd.DataFrame | None, num_idle_rounds: int, num_rounds: int
-) -> str:
+def advise(cohorts: pd.DataFrame, num_idle_rounds: int, num_rounds: int) -> str:
   """Returns what to say of a run in whose last rounds no client counted.
 
   Args:
@@ -107,8 +105,6 @@ def advise(
     if last
     else "no client counted in any round, so the model is the initial one"
   )
-  if cohorts is None or "excluded" not in cohorts:
-    return f"{text}."
   excluded = cohorts["excluded"][cohorts["round"] > last]
   if excluded.isna().all():
     return f"{text}; if sums are secure, try a larger secure_bound."

@@ -15,7 +15,7 @@ from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError, SpecError
 from tff_fair.experiments.progress import Say
-from tff_fair.experiments.runs import configuration, finding
+from tff_fair.experiments.runs import configuration, finding, tables
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
@@ -175,7 +175,8 @@ def run(
     )
   found = finding.open_run(folder.path)
   if idle := found.num_idle_rounds:
-    advice = exclusion.advise(found.cohorts, idle, len(found.rounds))
+    cohorts = tables.read_whole(folder.path, tables.COHORTS)
+    advice = exclusion.advise(cohorts, idle, len(found.rounds))
     say(f"{found.path}: {advice}")
   return found
 
