@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing.comparison import compare
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting.writing import report
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs import folder as run_folder
@@ -23,7 +23,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.sweeps import states
 
 # What the readers may raise; everything else is a traceback for a user.
-ERRORS = (ArgumentError, RunError, SpecError)
+ERRORS = (FieldError, RunError, FieldError)
 
 Damage = Callable[[pathlib.Path, np.random.Generator], None]
 

@@ -5,7 +5,7 @@ Nothing is trained. It writes a table of the clients, a summary and a page.
 
 from typing import NoReturn
 
-from binaries import command_line, named_flags
+from binaries import command_line
 from binaries.flags import audit_flags
 from tff_fair.experiments import audit, interruption, progress
 from tff_fair.experiments.auditing.audit import check_folder
@@ -17,15 +17,14 @@ GROUPS = (audit_flags,)
 def main() -> None:
   """Audits as the flags say."""
   folder, overwrite = audit_flags.output_dir(), audit_flags.overwrite()
-  with named_flags.of_folder("output_dir"):
+  with command_line.folder_named("output_dir"):
     check_folder(folder, overwrite=overwrite)
   arguments = audit_flags.arguments()
   if "results" not in arguments:
     progress.say_on_screen("Loading TensorFlow ...")
-  with named_flags.of_arguments():
-    found = audit(**arguments)
+  found = audit(**arguments)
   print(found.describe())
-  with named_flags.of_folder("output_dir"):
+  with command_line.folder_named("output_dir"):
     path = found.write(folder, overwrite=overwrite)
   progress.say(f"{path}: written, with a table of the clients beside it.")
 

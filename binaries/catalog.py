@@ -3,7 +3,11 @@
 import textwrap
 
 import tasks
-from tff_fair import methods, spelling, typed_values
+from tff_fair import (
+  declared,
+  methods,
+  spelling,
+)
 from tff_fair.experiments import spec_text
 
 
@@ -85,10 +89,10 @@ def _explained(
   name: str, default: object, annotation: object, meaning: str, bounds: str = ""
 ) -> list[str]:
   """Returns the default of a value, then its type, bounds and meaning."""
-  kind = typed_values.describe(annotation)
+  kind = declared.describe(annotation)
   within = f", in {bounds}" if bounds else ""
   return _entry(
-    f"{name}={typed_values.text(default)}",
+    f"{name}={declared.as_text(default)}",
     f"{kind[0].upper()}{kind[1:]}{within}. {meaning}",
   )
 

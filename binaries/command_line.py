@@ -1,21 +1,23 @@
 """Runs a program: flags in; a mistake is one line on stderr and status 2."""
 
+import contextlib
 import errno
 import os
 import pathlib
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 from absl import flags
 
 from binaries import flagfile_names, streams
 from tasks import DataError
-from tff_fair import spelling, typed_values
+from tff_fair import declared, spelling
 from tff_fair.experiments import (
+  FieldError,
   RunError,
-  SpecError,
   interruption,
   spec_text,
 )
@@ -63,11 +65,12 @@ def run(
   argv: Sequence[str] | None = None,
   namespace: flags.FlagValues = flags.FLAGS,
   elsewhere: Callable[[str], str | None] | None = None,
+  flag_names: Mapping[str, str] = MappingProxyType({}),
 ) -> NoReturn:
   """Parses the flags, calls `main` and exits.
 
   The exit status is 0; 2 for a mistake of the user, of which it tells in one
-  line: a `UsageError`, `SpecError`, `RunError` or `DataError`; 1 if standard
+  line: a `UsageError`, `FieldError`, `RunError` or `DataError`; 1 if standard
   output takes no more; 130 or 143 after Ctrl-C or SIGTERM.
 
   Args:
@@ -82,6 +85,7 @@ def run(
       own may give its flags the names that others give to theirs.
     elsewhere: Says of the name of a flag that the program lacks, where it
       belongs.
+    flag_names: The flags of fields that have another name than `--FIELD`.
 
   Raises:
     SystemExit: Always.
@@ -105,8 +109,10 @@ def run(
       else:
         main(*words)
       sys.stdout.flush()
-  except (UsageError, SpecError, RunError, DataError) as error:
-    print(f"{program}: {' '.join(line(error).split())}", file=sys.stderr)
+  except (UsageError, FieldError, RunError, DataError) as error:
+    print(
+      f"{program}: {' '.join(line(error, flag_names).split())}", file=sys.stderr
+    )
     status = 2
   except interruption.Interrupted as interrupted:
     print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
@@ -140,23 +146,37 @@ def _check_place() -> None:
     ) from error
 
 
-def line(error: Exception) -> str:
-  """Returns what to tell of a mistake: the flag at fault first."""
+def line(
+  error: Exception, flag_names: Mapping[str, str] = MappingProxyType({})
+) -> str:
+  """Returns what to tell of a mistake: the flag at fault first.
+
+  Args:
+    error: The mistake.
+    flag_names: As `run` takes them.
+  """
   if isinstance(error, DataError):
     is_flag = error.setting in ("data_dir", "task")
     flag = error.setting if is_flag else f"task_option={error.setting}"
     return f"--{flag}: {error}"
-  if not isinstance(error, SpecError):
+  if not isinstance(error, FieldError):
     return str(error)
-  words = [f"--{spec_text.FLAG_NAMES.get(error.field, error.field)}"]
+  name = spec_text.FLAG_NAMES.get(error.field, error.field)
+  words = [flag_names.get(error.field, f"--{name}")]
   if error.key is not None:
     words.append(error.key)
   if error.value is not None:
-    # Hyperparameters as they are given, others as absl shows them.
-    words.append(
-      str(error.value) if error.key is None else typed_values.text(error.value)
-    )
+    words.append(declared.as_text(error.value))
   return f"{'='.join(words)}: {error.problem}"
+
+
+@contextlib.contextmanager
+def folder_named(flag: str) -> Iterator[None]:
+  """Names the flag of a folder, whose errors begin with its path."""
+  try:
+    yield
+  except RunError as error:
+    raise UsageError(f"--{flag}={error}") from error
 
 
 def folder(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import NoReturn
 
-from binaries import command_line, named_flags
+from binaries import command_line
 from binaries.flags import compare_flags
 from tasks.formats import files
 from tff_fair.experiments import progress
@@ -20,22 +20,21 @@ from tff_fair.experiments.runs import finding
 def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
   outputs = compare_flags.outputs()
-  with named_flags.of_arguments(words="runs"):
-    runs, left_out = finding.find_whole(compare_flags.paths(words), tables.READ)
-    found = tables.build(
-      runs,
-      compare_flags.columns(),
-      Choice(
-        round=compare_flags.evaluation(),
-        criterion=compare_flags.criterion(),
-        honest=compare_flags.honest(),
-        unfinished=compare_flags.unfinished(),
-        including="--unfinished",
-        last=compare_flags.last(),
-      ),
-      compare_flags.baseline(),
-      notes=left_out,
-    )
+  runs, left_out = finding.find_whole(compare_flags.paths(words), tables.READ)
+  found = tables.build(
+    runs,
+    compare_flags.columns(),
+    Choice(
+      round=compare_flags.evaluation(),
+      criterion=compare_flags.criterion(),
+      honest=compare_flags.honest(),
+      unfinished=compare_flags.unfinished(),
+      including="--unfinished",
+      last=compare_flags.last(),
+    ),
+    compare_flags.baseline(),
+    notes=left_out,
+  )
   print(formats.text(found))
   for path in outputs:
     _write(path, _content(path.suffix, found))
@@ -67,6 +66,7 @@ def run() -> NoReturn:
     description=str(__doc__),
     groups=(compare_flags,),
     arguments="RUN ...",
+    flag_names={"runs": "RUN"},
     namespace=compare_flags.NAMESPACE,
   )
 

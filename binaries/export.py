@@ -8,7 +8,7 @@ platforms that run TensorFlow Federated's computations.
 import pathlib
 from typing import NoReturn
 
-from binaries import command_line, named_flags
+from binaries import command_line
 from binaries.flags import export_flags
 from tff_fair import experiments
 from tff_fair.experiments import progress
@@ -25,18 +25,17 @@ def main(*folders: str) -> None:
   if export_flags.form() is not None:
     _export_form(run, output)
     return
-  with named_flags.of_arguments():
-    # Before TensorFlow is imported, which takes seconds.
-    places.check_free(output, overwrite=export_flags.overwrite())
-    exported = experiments.export(
-      run,
-      output,
-      format=export_flags.format_name(),
-      best=export_flags.best(),
-      client=export_flags.client(),
-      all_clients=export_flags.all_clients(),
-      overwrite=export_flags.overwrite(),
-    )
+  # Before TensorFlow is imported, which takes seconds.
+  places.check_free(output, overwrite=export_flags.overwrite())
+  exported = experiments.export(
+    run,
+    output,
+    format=export_flags.format_name(),
+    best=export_flags.best(),
+    client=export_flags.client(),
+    all_clients=export_flags.all_clients(),
+    overwrite=export_flags.overwrite(),
+  )
   for note in exported.notes:
     progress.say(note)
   print(
@@ -46,9 +45,8 @@ def main(*folders: str) -> None:
 
 
 def _export_form(run: Run, output: pathlib.Path) -> None:
-  with named_flags.of_arguments():
-    places.check_free(output, overwrite=export_flags.overwrite())
-    experiments.export_form(run, output, overwrite=export_flags.overwrite())
+  places.check_free(output, overwrite=export_flags.overwrite())
+  experiments.export_form(run, output, overwrite=export_flags.overwrite())
   print(f"Wrote {output}, a round as MapReduceForm; {places.FORM} lists it.")
 
 

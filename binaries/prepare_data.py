@@ -9,13 +9,12 @@ from typing import NoReturn
 from binaries import command_line
 from binaries.flags import cut_flags, data_flags
 from tasks.conversions.conversion import plan
-from tasks.conversions.request import ConversionRequest, RequestError
+from tasks.conversions.request import ConversionRequest
 from tasks.data_error import DataError
 from tasks.downloads import native as native_downloads
 from tasks.formats import inventory
 from tff_fair.experiments import (
   RunSpec,
-  SpecError,
   amounts,
   interruption,
   spec_text,
@@ -24,8 +23,12 @@ from tff_fair.experiments import progress as screen
 
 GROUPS = (data_flags, cut_flags)
 
-# Fields of a request whose flags have other names.
-_FLAGS = {"source_format": "convert", "sources": "source"}
+# Fields whose flags have other names.
+_FLAG_NAMES = {
+  "source_format": "--convert",
+  "sources": "--source",
+  "worker_data": "--for_workers",
+}
 
 
 def main() -> None:
@@ -41,8 +44,6 @@ def main() -> None:
   }[action]
   try:
     do()
-  except RequestError as error:
-    raise _usage_error(error) from error
   except DataError as error:
     raise command_line.UsageError(f"{flag}: {error}") from error
 
@@ -113,30 +114,23 @@ def _convert() -> None:
 
 
 def _write_for_workers() -> None:
-  try:
-    spec = _described_run()
-    screen.say_on_screen("Loading TensorFlow Federated ...")
-    # Imported late: they import it.
-    from tff_fair.experiments.training import task_loading  # noqa: PLC0415
-    from tff_fair.experiments.worker_data import writing  # noqa: PLC0415
+  spec = _described_run()
+  screen.say_on_screen("Loading TensorFlow Federated ...")
+  # Imported late: they import it.
+  from tff_fair.experiments.training import task_loading  # noqa: PLC0415
+  from tff_fair.experiments.worker_data import writing  # noqa: PLC0415
 
-    task = task_loading.load(spec)
-    with amounts.AmountProgress(
-      "Writing", 2 * task.num_clients, "clients"
-    ) as progress:
-      written = writing.write(
-        task,
-        spec,
-        data_flags.for_workers(),
-        overwrite=data_flags.overwrite(),
-        on_progress=progress.add,
-      )
-  except SpecError as error:
-    if error.field != "worker_data":
-      raise
-    raise command_line.UsageError(
-      f"--for_workers={error.value}: {error.problem}"
-    ) from error
+  task = task_loading.load(spec)
+  with amounts.AmountProgress(
+    "Writing", 2 * task.num_clients, "clients"
+  ) as progress:
+    written = writing.write(
+      task,
+      spec,
+      data_flags.for_workers(),
+      overwrite=data_flags.overwrite(),
+      on_progress=progress.add,
+    )
   print(
     f"Wrote {written.folder}: {task.description}; version {written.version}"
   )
@@ -165,13 +159,6 @@ def _request() -> ConversionRequest:
   )
 
 
-def _usage_error(error: RequestError) -> command_line.UsageError:
-  """Returns the mistake in a request as one in the flag of its field."""
-  flag = _FLAGS.get(error.field, error.field)
-  found = "" if error.value is None else f"={error.value}"
-  return command_line.UsageError(f"--{flag}{found}: {error.problem}")
-
-
 def run() -> NoReturn:
   """Starts the program: the console script `tff-fair-prepare-data`."""
   command_line.run(
@@ -179,6 +166,7 @@ def run() -> NoReturn:
     description=str(__doc__),
     groups=GROUPS,
     namespace=data_flags.NAMESPACE,
+    flag_names=_FLAG_NAMES,
   )
 
 

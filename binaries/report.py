@@ -13,7 +13,6 @@ from binaries import command_line
 from binaries.flags import report_flags
 from tasks.data_error import DataError
 from tff_fair.experiments import interruption, progress
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.reporting import methods, page, watching
 from tff_fair.experiments.reporting.writing import report
 from tff_fair.experiments.runs.finding import find_whole
@@ -34,8 +33,6 @@ def main(*folders: str) -> None:
       _write(*folders)
   except DataError as error:
     raise command_line.UsageError(f"--output: {error}") from error
-  except ArgumentError as error:
-    raise command_line.UsageError(f"--{error}") from error
 
 
 def _write(*folders: str) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from binaries import command_line, named_flags
+from binaries import command_line
 from binaries.flags import search_flags, sweep_flags
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.runs import finding
@@ -38,9 +38,8 @@ def main() -> None:
   sweep = sweep_flags.sweep()
   criterion = sweep_flags.criterion()
   fraction = sweep_flags.validation_fraction()
-  with named_flags.of_arguments():
-    settings = search_flags.search(sweep)
-    executor = sweep_flags.executor(is_search=settings is not None)
+  settings = search_flags.search(sweep)
+  executor = sweep_flags.executor(is_search=settings is not None)
   runner = Runner(
     sweep_flags.output_dir(),
     executor=executor,
@@ -51,19 +50,18 @@ def main() -> None:
     _search(sweep, settings, runner)
     return
   planned = plan.expand(sweep)
-  with named_flags.of_folder("output_dir"):
+  with command_line.folder_named("output_dir"):
     states = runner.states(planned)
     if sweep_flags.dry_run():
       _show(runner, planned, states)
       return
-    with named_flags.of_arguments():
-      failures = runner.carry_out(planned, states, sweep.title)
+    failures = runner.carry_out(planned, states, sweep.title)
   _end(runner, planned, failures, criterion, fraction)
 
 
 def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
   studies = study.of_sweep(sweep)
-  with named_flags.of_folder("output_dir"):
+  with command_line.folder_named("output_dir"):
     searcher = Searcher(studies, settings, runner)
     if sweep_flags.dry_run():
       for one in studies:
@@ -75,8 +73,7 @@ def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
         )
       _show_executor(runner)
       return
-    with named_flags.of_arguments():
-      failures = searcher.carry_out(sweep.title)
+    failures = searcher.carry_out(sweep.title)
   planned = {
     run.name: run
     for one in studies
@@ -105,8 +102,7 @@ def _end(
   finished = [
     finding.open_run(path) for path in paths if RunFolder(path).is_finished
   ]
-  with named_flags.of_arguments():
-    print(choice.table(finished, criterion, fraction), flush=True)
+  print(choice.table(finished, criterion, fraction), flush=True)
   if failures:
     progress.say(
       f"{len(failures)} of {len(planned)} runs failed, see above; the same "

@@ -17,6 +17,7 @@ _MODULES: Mapping[str, str] = MappingProxyType(
   {
     "adafed_figure_1": "adafed",
     "adafed_theorem_4_1": "adafed",
+    "adafed_affine_hull": "adafed",
     "fedfv_figure_1": "fedfv",
     "fedfv_theorem_3": "fedfv",
     "n_accadam_theorem_1": "adafedadam",

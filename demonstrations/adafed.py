@@ -1,4 +1,4 @@
-"""AdaFed: Figure 1 and Theorem 4.1.
+"""AdaFed: Figure 1, Theorem 4.1, and a limit of Theorems 5.3 to 5.5.
 
 Hamidi, Yang, "AdaFed: Fair Federated Learning via Adaptive Common Descent
 Direction" (TMLR 2024).
@@ -205,3 +205,111 @@ def _orthogonalized(
     )
     basis.append(rest / (slope - sum(shares)))
   return basis
+
+
+def adafed_affine_hull() -> Demonstration:
+  """Shows that d can vanish although every client could still gain.
+
+  d is the point of least norm in the affine hull of the g_k / f_k^gamma. It may
+  vanish with a negative coefficient, far from any Pareto-stationary point.
+  """
+  ends = [_descend_quadratics(seed) for seed in range(8)]
+  stuck = [end for end in ends if end.coefficients.min() < 0]
+  others = [end for end in ends if end.coefficients.min() >= 0]
+
+  def draw(figure: "Figure") -> None:
+    axes = figure.subplots()
+    for end in ends:
+      color = demonstration.SECOND if end in stuck else demonstration.FIRST
+      axes.loglog(range(1, len(end.norms) + 1), end.norms, color=color)
+    for label, color in (
+      ("all coefficients positive at the end", demonstration.FIRST),
+      ("one negative: clients could all gain", demonstration.SECOND),
+    ):
+      axes.plot([], [], color=color, label=label)
+    axes.set(xlabel="step", ylabel="||d||")
+    axes.legend()
+
+  return Demonstration(
+    "AdaFed, Theorems 5.3 to 5.5: a vanishing d need not be Pareto-stationary",
+    "Three strongly convex quadratics of 5 numbers, curvatures in [0.5, 2], "
+    "gamma = 1, steps (t + 2)^-0.6 as Theorem 5.5 allows, 8 seeds, until "
+    f"||d|| < {_VANISHED:g}.",
+    [
+      at_most(
+        "||d|| vanishes in each run; largest:",
+        max(end.norms[-1] for end in ends),
+        _VANISHED,
+      ),
+      Check(
+        "Runs whose d vanishes with a negative coefficient:",
+        f"{len(stuck)} of {len(ends)}",
+        0 < len(stuck) < len(ends),
+      ),
+      at_most(
+        "In them, the convex hull of the gradients stays away from 0; 0.05 "
+        "and its least norm:",
+        0.05,
+        min(float(np.linalg.norm(end.common)) for end in stuck),
+      ),
+      at_most(
+        "There, a step of 0.01 along that point lowers the loss of every "
+        "client; largest change:",
+        max(end.changes.max() for end in stuck),
+        0.0,
+      ),
+      at_most(
+        "In the others, the least norm of the convex hull vanishes; largest:",
+        max(float(np.linalg.norm(end.common)) for end in others),
+        10 * _VANISHED,
+      ),
+    ],
+    draw,
+  )
+
+
+_VANISHED = 1e-4
+_MOST_STEPS = 3000
+
+
+class _End(typing.NamedTuple):
+  """The end of a run on quadratics.
+
+  Attributes:
+    norms: ||d|| at each step.
+    coefficients: float64[m], c of the last step.
+    common: float64[d], the point of least norm in the gradients' convex hull.
+    changes: float64[m], of the losses, by a step of 0.01 along `common`.
+  """
+
+  norms: Sequence[float]
+  coefficients: np.ndarray
+  common: np.ndarray
+  changes: np.ndarray
+
+
+def _descend_quadratics(seed: int) -> _End:
+  """Runs AdaFed on f_k = (theta - theta_k)^T A_k (theta - theta_k) / 2."""
+  rng = np.random.default_rng(seed)
+  m, size = 3, 5
+  axes = [np.linalg.qr(rng.normal(size=(size, size)))[0] for _ in range(m)]
+  curvatures = np.stack(
+    [a @ np.diag(rng.uniform(0.5, 2, size)) @ a.T for a in axes]
+  )
+  optima, theta = rng.normal(size=(m, size)), 2 * rng.normal(size=size)
+
+  def at(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    away = theta - optima
+    gradients = np.einsum("kij,kj->ki", curvatures, away)
+    return gradients, np.sum(away * gradients, axis=1) / 2
+
+  norms: list[float] = []
+  while not norms or (norms[-1] > _VANISHED and len(norms) < _MOST_STEPS):
+    gradients, losses = at(theta)
+    coefficients = rounds.apply(_ADAFED, gradients, losses).coefficients.numpy()
+    d = coefficients @ gradients
+    step = (len(norms) + 2.0) ** -0.6
+    norms.append(float(np.linalg.norm(d)))
+    last, theta = theta, theta - step * d
+  common = rounds.direction(_MGDA, gradients, losses)
+  return _End(norms, coefficients, common, at(last - 0.01 * common)[1] - losses)

@@ -1,6 +1,6 @@
 """Options of a task: a dataclass whose annotations are the valid types.
 
-`tff_fair.typed_values` says which annotations there are. They check the values
+`tff_fair.declared` says which annotations there are. They check the values
 given in Python and read those given as text on a command line.
 """
 
@@ -11,10 +11,11 @@ import re
 import textwrap
 import typing
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from tff_fair import typed_values
+from tff_fair import declared, spelling
 
-Value = typed_values.Value
+Value = declared.Value
 
 _Options = typing.TypeVar("_Options", bound="TaskOptions")
 # A section of a docstring: its lines are indented, or empty.
@@ -34,7 +35,7 @@ class TaskOptions:
 
   def __post_init__(self) -> None:
     for name, annotation in annotations(type(self)).items():
-      value = typed_values.check(name, annotation, getattr(self, name))
+      value = declared.check(name, annotation, getattr(self, name))
       object.__setattr__(self, name, value)  # The dataclass is frozen.
 
   def require(self, name: str, condition: bool, expected: str) -> None:
@@ -49,9 +50,13 @@ class TaskOptions:
     return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
 
-@functools.cache
-def annotations(options_type: type[TaskOptions]) -> Mapping[str, object]:
+def annotations(options_type: type) -> Mapping[str, object]:
   """Returns the annotated type of each option."""
+  return _annotations(options_type)
+
+
+@functools.cache
+def _annotations(options_type: Any) -> Mapping[str, object]:
   hints = typing.get_type_hints(options_type)
   return {f.name: hints[f.name] for f in dataclasses.fields(options_type)}
 
@@ -100,7 +105,7 @@ def build(
     ValueError: If a name is unknown or a value is not valid; it names the
       option.
   """
-  typed_values.check_names(values, annotations(options_type), what="option")
+  _check_names(values, annotations(options_type))
   return options_type(**values)
 
 
@@ -120,6 +125,22 @@ def parse(
     ValueError: If a text is no assignment, names no option or one that came
       before, or its value is not of the option's type.
   """
-  return typed_values.parse_assignments(
-    annotations(options_type), assignments, what="option"
-  )
+  valid = annotations(options_type)
+  values: dict[str, Value] = {}
+  for assignment in assignments:
+    name, equals, text = assignment.partition("=")
+    if not equals:
+      raise ValueError(f"{assignment!r} is not of the form name=value.")
+    _check_names([name], valid)
+    if name in values:
+      raise ValueError(f"{name} is given twice.")
+    values[name] = declared.parse(name, valid[name], text)
+  return values
+
+
+def _check_names(names: Iterable[str], valid: Iterable[str]) -> None:
+  if unknown := [name for name in names if name not in valid]:
+    advice = spelling.advice(unknown[0], valid, "options", always_all=True)
+    raise ValueError(
+      f"unknown option {', '.join(map(repr, unknown))}; {advice}"
+    )

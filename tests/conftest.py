@@ -31,87 +31,11 @@ _SHARING_FILES = pytest.StashKey[set[pathlib.Path]]()
 #            import of TensorFlow Federated.
 #   tff      Federated computations, in a local worker.
 #   program  Whole programs and experiments, in a local worker too.
-TIERS = {
-  # Files and folders of another tier than the folder around them.
-  "binaries/flags/dask_flags_test.py": "pure",
-  "client_works/proximal_term_test.py": "pure",
-  "client_works/seeded_draws_test.py": "pure",
-  "examples/clusters_test.py": "pure",
-  "experiments/exporting/export_test.py": "program",
-  "experiments/importing_test.py": "program",
-  "experiments/interruption_test.py": "program",
-  "experiments/training/exclusion_test.py": "pure",
-  "experiments/training/message_limits_test.py": "pure",
-  "experiments/training/resolving_test.py": "pure",
-  "experiments/training/scoring_test.py": "pure",
-  "experiments/training/table_files_test.py": "pure",
-  "experiments/training/task_loading_test.py": "pure",
-  "experiments/training/*": "program",
-  "experiments/correcting/stages_test.py": "program",
-  "experiments/worker_data/*": "program",
-  "label_correction/federated_test.py": "tff",
-  "methods/*process*_test.py": "tff",
-  "methods/fedmdfg_search_test.py": "tff",
-  "methods/guide_test.py": "program",
-  "runtime/compilation_cache/cache_test.py": "tff",
-  "runtime/compilation_cache/programs_test.py": "program",
-  "runtime/allocator_test.py": "pure",
-  "runtime/parts/rounds_test.py": "pure",
-  "runtime/program_end_test.py": "program",
-  "tasks/conversions/*": "pure",
-  "tasks/cuts/*": "pure",
-  "tasks/downloads/*": "pure",
-  "tasks/formats/*": "pure",
-  "tasks/label_noise_test.py": "pure",
-  "tasks/relabelling_test.py": "pure",
-  "tasks/models/described_test.py": "pure",
-  "tasks/models/plain_test.py": "pure",
-  "tasks/own/*": "pure",
-  "tasks/tabular/*": "pure",
-  "tasks/tfds_test.py": "pure",
-  # Whole folders.
-  "aggregators/*": "tff",
-  "binaries/*": "program",
-  "client_works/*": "tff",
-  "runtime/compilation_cache/*": "pure",
-  "examples/*": "program",
-  "experiments/*": "pure",
-  "finalizers/*": "tff",
-  "kernels/*": "pure",
-  "label_correction/*": "pure",
-  "methods/*": "pure",
-  "metrics/*": "pure",
-  "optimizers/*": "tff",
-  "privacy/*": "pure",
-  "rounds/*": "tff",
-  "runtime/*": "tff",
-  "scripts/*": "program",
-  "summing/*": "tff",
-  "tasks/*": "tff",
-  # Files at the top.
-  "cases_test.py": "pure",
-  "checks_test.py": "pure",
-  "citation_test.py": "pure",
-  "code_blocks_test.py": "pure",
-  "docs_test.py": "pure",
-  "evaluation_test.py": "tff",
-  "fuzz_test.py": "tff",
-  "hyperparameters_test.py": "pure",
-  "layers_test.py": "pure",
-  "packaging_test.py": "program",
-  "reproduction_index_test.py": "pure",
-  "site_test.py": "pure",
-  "soak_test.py": "program",
-  "spelling_test.py": "pure",
-  "stubs_test.py": "tff",
-  "tiers_test.py": "program",
-  "typed_values_test.py": "pure",
-  "types_test.py": "pure",
-  "version_test.py": "pure",
-}
-# A new file gets all that it may need, and delays no quick run.
-OTHERS = "program"
-_LONGEST_FIRST = ("program", "tff", "pure")
+# A new folder gets all that it may need, and delays no quick run.
+pytestmark = pytest.mark.program
+# Files of long tests come first: at the end of a run by several processes, none
+# waits for another.
+TIERS = ("program", "tff", "pure")
 # A process that began one of these last would keep the others waiting.
 _LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
 # Computations that TensorFlow optimizes, as it does for users: each method with

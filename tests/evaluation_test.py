@@ -165,7 +165,7 @@ def test_type_signature():
 @pytest.mark.parametrize(
   ("batch_size", "error", "message"),
   [
-    (0, ValueError, "batch_size to be 1 or more, found 0"),
+    (0, ValueError, "batch_size=.*: expected 1 or more"),
     (1.5, TypeError, "batch_size to be an integer, found float"),
     (None, TypeError, "batch_size to be an integer, found NoneType"),
   ],

@@ -31,7 +31,7 @@ EVENTS = ("tensorboard",)
 EXTRAS = ("distributed", "optuna", "submitit", "wandb")
 
 # Values that travel, and the checks of them.
-SHARED = ("tff_fair.checks", "tff_fair.hyperparameters", "tff_fair.types")
+SHARED = ("tff_fair.declared", "tff_fair.types")
 MACHINERY = (
   "tff_fair.runtime.collecting",
   "tff_fair.kernels",
@@ -39,7 +39,6 @@ MACHINERY = (
   "tff_fair.privacy",
   "tff_fair.spelling",
   "tff_fair.client_works.tracing",
-  "tff_fair.typed_values",
   *SHARED,
 )
 PARTS = (
@@ -49,28 +48,24 @@ PARTS = (
 )
 
 LAYERS = {
-  "tff_fair.checks": Layer(),
   "tasks.formats.files": Layer(),
   "tasks.formats.parsing": Layer(),
   "tff_fair.spelling": Layer(),
   "tff_fair.runtime.collecting": Layer(("tff_fair.runtime.phases",), TFF),
-  "tff_fair.typed_values": Layer(("tff_fair.spelling",)),
-  "tff_fair.hyperparameters": Layer(
-    ("tff_fair.checks", "tff_fair.typed_values")
-  ),
+  "tff_fair.declared": Layer(),
   "tff_fair.metrics": Layer(packages=("numpy", "scipy")),
   "tff_fair.kernels": Layer(packages=TF),
   "tff_fair.client_works.tracing": Layer(packages=TF),
-  "tff_fair.types": Layer(("tff_fair.hyperparameters",), TF),
-  "tff_fair.optimizers.learning_rate_decay": Layer(("tff_fair.checks",), TFF),
+  "tff_fair.types": Layer(("tff_fair.declared",), TF),
+  "tff_fair.optimizers.learning_rate_decay": Layer(("tff_fair.declared",), TFF),
   "tff_fair.runtime.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
-    ("tff_fair.runtime.phases", "tff_fair.rooms", "tff_fair.version"),
+    ("tff_fair.runtime.phases", "tff_fair.rooms"),
     (*TFF, "grpc", "distributed", "psutil"),
   ),
   "tff_fair.runtime.compilation_cache": Layer(("tff_fair.runtime",), TFF),
-  "tff_fair.optimizers": Layer(("tff_fair.checks",), TFF),
-  "tff_fair.programs": Layer(("tff_fair.checks",), TFF),
+  "tff_fair.optimizers": Layer(("tff_fair.declared",), TFF),
+  "tff_fair.programs": Layer(("tff_fair.declared",), TFF),
   "tff_fair.privacy": Layer(
     ("tff_fair.kernels", "tff_fair.rooms", *SHARED), (*TFF, "dp_accounting")
   ),
@@ -117,7 +112,6 @@ LAYERS = {
   ),
   # The public faces: names only, which `tff_fair.methods` loads.
   "tff_fair.rooms": Layer(("tff_fair.spelling",)),
-  "tff_fair.version": Layer(),
   "tff_fair.aggregators": Layer(("tff_fair.methods", "tff_fair.rooms")),
   "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.rooms")),
   "tff_fair.experiments": Layer(
@@ -130,7 +124,7 @@ LAYERS = {
       "tasks.formats.files",
       "tasks.formats.parsing",
       "tff_fair.spelling",
-      "tff_fair.typed_values",
+      "tff_fair.declared",
       "tff_fair.types",
     ),
     None,
@@ -250,7 +244,7 @@ def test_a_violation_is_seen(module, statement):
     ("tff_fair.kernels.simplex", "import math, numpy as np, tensorflow as tf"),
     ("tff_fair.kernels.simplex", "from collections.abc import Mapping"),
     ("tff_fair.kernels.simplex", "from tff_fair.kernels import norms"),
-    ("tff_fair.methods.term", "from tff_fair import checks, types"),
+    ("tff_fair.methods.term", "from tff_fair import declared, types"),
     ("tff_fair.methods.term", "from tff_fair.types import SeparableRule"),
     ("tff_fair.methods.term", "from tff_fair import rounds, summing"),
     ("tff_fair.methods.fedadam", "import tensorflow_federated as tff"),

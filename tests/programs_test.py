@@ -11,6 +11,8 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tff_fair import algorithms, programs, runtime
 
+pytestmark = pytest.mark.tff
+
 IDS = small_problem.CLIENT_IDS
 
 

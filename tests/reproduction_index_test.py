@@ -67,8 +67,10 @@ NAMED = (
 )
 # Named ablations and settings of the appendices.
 APPENDICES = {"AdaFed": ("Appendix E",), "Semi-VRed": ("grids",)}
-STATUS = re.compile(r"met|in part|differs|not run|not shown|no experiment")
-NEEDS_A_REASON = ("not run", "not shown", "differs")
+STATUS = re.compile(
+  r"met|in part|differs|not separable|not run|not shown|no experiment"
+)
+NEEDS_A_REASON = ("not run", "not shown", "not separable", "differs")
 
 
 def rows():

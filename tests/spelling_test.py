@@ -4,8 +4,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import aggregators, algorithms, checks, spelling
-from tff_fair.experiments import RunSpec, SpecError, spec_text
+from tff_fair import (
+  aggregators,
+  algorithms,
+  declared,
+  spelling,
+)
+from tff_fair.experiments import FieldError, RunSpec, spec_text
 
 pytestmark = pytest.mark.pure
 
@@ -46,8 +51,8 @@ def test_each_method_is_spelled_in_a_way_of_its_own():
 @pytest.mark.parametrize("name", ["fedawg", "qfedag"])
 def test_a_guess_stands_before_the_list(name):
   for raised, call in (
-    (checks.OptionError, lambda: algorithms.hyperparameters(name)),
-    (SpecError, lambda: RunSpec(algorithm=name)),
+    (declared.FieldError, lambda: algorithms.hyperparameters(name)),
+    (FieldError, lambda: RunSpec(algorithm=name)),
   ):
     with pytest.raises(raised, match=r"did you mean q?fedavg") as error:
       call()
@@ -57,7 +62,7 @@ def test_a_guess_stands_before_the_list(name):
 
 
 def test_all_names_are_listed_where_nothing_is_similar():
-  with pytest.raises(SpecError) as error:
+  with pytest.raises(FieldError) as error:
     RunSpec(algorithm="fairness")
   assert ", ".join(algorithms.names()) in str(error.value)
 
@@ -122,7 +127,7 @@ def test_a_keras_model_is_no_model_fn():
 
 
 def test_a_hyperparameter_is_guessed():
-  with pytest.raises(checks.OptionError, match=r"did you mean gamma\?.*gamma"):
+  with pytest.raises(declared.FieldError, match=r"did you mean gamma\?.*gamma"):
     algorithms.build(
       "AdaFed",
       lambda: pytest.fail("built"),

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import types
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_other_tests_start_the_worker(tmp_path):
 
 def module(path, *marks):
   """Returns a file with some marks, as Python imports it."""
-  found = types.ModuleType("module")
+  found: Any = types.ModuleType("module")
   found.__file__ = str(path)
   if marks:
     found.pytestmark = [pytest.mark.slow, *marks] if marks[1:] else marks[0]

@@ -45,10 +45,10 @@ if typing.TYPE_CHECKING:
     aggregators,
     algorithms,
     client_works,
+    declared,
     evaluation,
     experiments,
     finalizers,
-    hyperparameters,
     methods,
     metrics,
     optimizers,
@@ -71,7 +71,7 @@ else:
     if name in _PLACES:
       return getattr(importlib.import_module(_PLACES[name]), name)
     if name == "__version__":
-      return importlib.import_module("tff_fair.version").find()
+      return importlib.import_module("tff_fair.runtime.version").find()
     if name in __all__:
       return importlib.import_module(f"tff_fair.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -84,10 +84,10 @@ __all__ = [
   "algorithms",
   "client_dataset",
   "client_works",
+  "declared",
   "evaluation",
   "experiments",
   "finalizers",
-  "hyperparameters",
   "methods",
   "metrics",
   "optimizers",

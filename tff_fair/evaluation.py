@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 from tff_fair.client_works import (
   batches,
   client_table,
@@ -49,7 +49,7 @@ def build_client_evaluation(
     TypeError: If an argument has the wrong type.
     ValueError: If `batch_size` is below 1.
   """
-  checks.check_integer("batch_size", batch_size, minimum=1)
+  declared.check_integer("batch_size", batch_size, minimum=1)
   info = model_info.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
 
@@ -97,7 +97,7 @@ def build_personal_evaluation(
     TypeError: If an argument has the wrong type.
     ValueError: If `batch_size` is below 1.
   """
-  checks.check_integer("batch_size", batch_size, minimum=1)
+  declared.check_integer("batch_size", batch_size, minimum=1)
   info = model_info.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
   specs = tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)

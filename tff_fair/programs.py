@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 
 
 class _Iterator(tff.program.FederatedDataSourceIterator):
@@ -49,9 +49,9 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
   def select(self, k: int | None = None) -> list[tf.data.Dataset]:
     size = len(self.datasets)
     k = size if k is None else k
-    checks.check_integer("k", k, minimum=1)
+    declared.check_integer("k", k, minimum=1)
     if k > size:
-      raise checks.OptionError(
+      raise declared.FieldError(
         "k", f"Expected at most {size} clients in a round, found k={k}."
       )
     draw = self._draws[self._round_num]
@@ -79,11 +79,11 @@ class ClientDataSource(tff.program.FederatedDataSource):
 
     Raises:
       TypeError: If `datasets` are no datasets, or differ in their elements.
-      OptionError: If there are none, or the seed is below 0; a `ValueError`.
+      FieldError: If there are none, or the seed is below 0; a `ValueError`.
     """
-    checks.check_integer("seed", seed, minimum=0)
+    declared.check_integer("seed", seed, minimum=0)
     if not datasets:
-      raise checks.OptionError("datasets", "Expected a dataset, found none.")
+      raise declared.FieldError("datasets", "Expected a dataset, found none.")
     spec = None
     for place, dataset in enumerate(datasets):
       if not isinstance(dataset, tf.data.Dataset):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from tff_fair import hyperparameters
+from tff_fair import declared
 
 # What `tf.nest` takes: weights, updates, states.
 TensorStructure: TypeAlias = (
@@ -171,7 +171,7 @@ class RuleOutput(NamedTuple):
   for_finalizer: Mapping[str, tf.Tensor] = collections.OrderedDict()
 
 
-class Rule(hyperparameters.Hyperparameters, abc.ABC):
+class Rule(declared.Hyperparameters, abc.ABC):
   """Chooses one coefficient per client; a pure function on tiny tensors.
 
   A rule is a frozen dataclass; its fields are its hyperparameters.
@@ -288,7 +288,7 @@ class SeparableRule(Rule):
     """Returns r, so that exp(l_k - r) stays within the range of a sum.
 
     Raises:
-      OptionError: If the hyperparameters give none.
+      FieldError: If the hyperparameters give none.
     """
     return 0.0
 

@@ -13,7 +13,11 @@ import tensorflow_federated as tff
 
 import tff_fair
 from benchmarks.fuzzing.case import Case, End, EscapeError
-from tff_fair import aggregators, algorithms, hyperparameters
+from tff_fair import (
+  aggregators,
+  algorithms,
+  declared,
+)
 
 # Of a process, which takes much longer to build than to run.
 _COHORTS = 25
@@ -79,7 +83,9 @@ def _process(
 ) -> tff.templates.AggregationProcess:
   rule = algorithms.get(name).build.rule
   required = {
-    h.name: _POPULATION for h in hyperparameters.of(rule) if h.is_required
+    h.name: _POPULATION
+    for h in declared.fields_of(rule).values()
+    if h.is_required
   }
   return aggregators.RuleFactory(
     rule(**required),

@@ -23,7 +23,10 @@ from benchmarks.fuzzing import damage
 from benchmarks.fuzzing.case import Case, End, one_line
 from tasks import cuts
 from tasks.conversions import client_data_file, conversion, test_choice
-from tasks.conversions.request import ConversionRequest, Format, RequestError
+from tasks.conversions.request import (
+  ConversionRequest,
+  Format,
+)
 from tasks.downloads import native
 from tasks.formats import (
   cifar,
@@ -33,14 +36,14 @@ from tasks.formats import (
   inventory,
   sqlite_file,
 )
-from tff_fair.experiments import RunError, RunSpec, SpecError
+from tff_fair.declared import FieldError
+from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.auditing import results_file
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.sweeps import file as sweep_file
 
 _LABELS = np.arange(12, dtype=np.int32) % 3
 _SPLITS = ("train", "test")
-_ERRORS = (tasks.DataError, ArgumentError, RequestError, RunError, SpecError)
+_ERRORS = (tasks.DataError, FieldError, FieldError, RunError, FieldError)
 _PLAY = b"First Citizen:\nSpeak.\n\nAll:\nSpeak, speak.\n\n" * 4
 _POST = (
   '<row Id="{0}" PostTypeId="1" CreationDate="201{0}-01-01T00:00:00.000" '

@@ -14,15 +14,15 @@ from benchmarks import damaged_runs
 from benchmarks.fuzzing import damage, runs
 from benchmarks.fuzzing.case import Case, End, one_line
 from tff_fair import experiments
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 
 # The last is the folder of a SavedModel. No .h5: the HDF5 library may
 # read a damaged file for ever, and nothing of ours can end it.
 _SUFFIXES = (".keras", "")
 _ERRORS = (
-  ArgumentError,
+  FieldError,
   experiments.RunError,
-  experiments.SpecError,
+  experiments.FieldError,
   tasks.DataError,
 )
 

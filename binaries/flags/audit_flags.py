@@ -90,7 +90,7 @@ def arguments() -> dict[str, Any]:
 
   Raises:
     UsageError: If flags are missing or do not go together.
-    SpecError: If an option of the task is not valid.
+    FieldError: If an option of the task is not valid.
   """
   if _RESULTS.value is not None:
     for name in ("model", "task", *_OF_TASKS):

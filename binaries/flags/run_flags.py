@@ -10,8 +10,8 @@ from absl import flags
 from binaries import catalog, command_line, flagfile_names
 from binaries.command_line import UsageError
 from binaries.flags.computing_flags import ComputingFlags
+from tff_fair.declared import Declared, FieldError
 from tff_fair.experiments import RunSpec, settings, spec_text
-from tff_fair.experiments.declared import Declared
 from tff_fair.runtime import worker_addresses
 
 _SECONDS_TO_ANSWER = 2.0
@@ -41,7 +41,10 @@ class _Parser(flags.ArgumentParser):
     """Returns the value of a text; of a default, the default."""
     if not isinstance(argument, str):
       return argument
-    return self._setting.read(argument)
+    try:
+      return self._setting.read(argument)
+    except FieldError as error:  # absl names the flag and the text.
+      raise ValueError(error.problem) from error
 
   def flag_type(self) -> str:
     """Returns the kind of value, in words."""
@@ -89,7 +92,7 @@ def _define(setting: Declared) -> None:
   )
   flags.register_validator(
     setting.name,
-    lambda value: value is None or setting.is_valid(value),
+    lambda value: value is None or setting.takes(value),
     message=f"expected {setting.expected}",
   )
 
@@ -166,7 +169,7 @@ def spec(namespace: flags.FlagValues = flags.FLAGS) -> RunSpec:
   """Returns the run that the flags describe.
 
   Raises:
-    SpecError: If a value is not valid.
+    FieldError: If a value is not valid.
   """
   values = {name: namespace[name].value for name in RunSpec.fields()}
   options, hparams = (
@@ -196,7 +199,7 @@ def spec_of_file(name: str) -> RunSpec:
 
   Raises:
     UsageError: If a line is no such flag, or its value wrong.
-    SpecError: If a value is not valid.
+    FieldError: If a value is not valid.
   """
   # As they are before the command line of a program sets them.
   namespace = copy.deepcopy(flags.FLAGS)

@@ -6,7 +6,7 @@ Needs the package optuna: pip install "tff-fair[search]".
 from absl import flags
 
 from binaries.flags import sweep_flags
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.searching import settings
 from tff_fair.experiments.searching.settings import (
   PRUNERS,
@@ -68,7 +68,7 @@ def search(sweep: Sweep) -> SearchSettings | None:
   The flags replace what the file of the sweep says.
 
   Raises:
-    ArgumentError: If a flag or a value of the file is not valid.
+    FieldError: If a flag or a value of the file is not valid.
   """
   given = {
     name: flag.value for name, flag in _FLAGS.items() if flag.value is not None
@@ -81,7 +81,7 @@ def search(sweep: Sweep) -> SearchSettings | None:
   }
   if "trials" not in values:
     for name in (*given, *sweep.search):
-      raise ArgumentError(
+      raise FieldError(
         name, "is of a search; say how many --trials it has, or leave it out."
       )
     return None

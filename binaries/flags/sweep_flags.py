@@ -9,7 +9,7 @@ from binaries import command_line, flagfile_names
 from binaries.command_line import UsageError
 from binaries.flags import run_flags
 from binaries.flags.computing_flags import ComputingFlags
-from tff_fair.experiments import RunError, RunSpec, SpecError, spec_text
+from tff_fair.experiments import FieldError, RunError, RunSpec, spec_text
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.sweeps import executors, setting_tables
@@ -179,7 +179,7 @@ def base() -> RunSpec | None:
         )
       return first.spec
     return run_flags.spec_of_file(str(path))
-  except (UsageError, SpecError, RunError) as error:
+  except (UsageError, FieldError, RunError) as error:
     raise UsageError(f"{place}: {command_line.line(error)}") from error
 
 
@@ -243,7 +243,7 @@ def executor(*, is_search: bool) -> Executor:
 
   Raises:
     UsageError: If an option is no assignment.
-    ArgumentError: If an option is not valid, or a package is missing.
+    FieldError: If an option is not valid, or a package is missing.
   """
   jobs: int | None = _JOBS.value
   return executors.create(

@@ -9,7 +9,7 @@ import pathlib
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from tff_fair import methods, typed_values
+from tff_fair import declared, methods
 
 ROOT = pathlib.Path(__file__).parents[2]
 # The documents, and what they show or link to.
@@ -105,9 +105,9 @@ def builder_text(name: str) -> str:
     lines += ["", "| hyperparameter | value | default | meaning |"]
     lines += ["|---|---|---|---|"]
   for h in hparams:
-    kind = typed_values.describe(h.annotation)
+    kind = declared.describe(h.annotation)
     within = f", in {h.interval}" if h.interval else ""
-    default = typed_values.text(h.default)
+    default = declared.as_text(h.default)
     lines.append(f"| `{h.name}` | {kind}{within} | {default} | {h.meaning} |")
   return "\n".join(lines)
 

@@ -94,7 +94,7 @@ def plan(request: ConversionRequest) -> Conversion:
   """Looks at the sources of a request; writes nothing.
 
   Raises:
-    RequestError: If a source is missing, or the request does not suit it.
+    FieldError: If a source is missing, or the request does not suit it.
     DataError: If a source is damaged, or a table of counts is there already
       and may not be replaced.
   """

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tasks import cuts
-from tff_fair import typed_values
+from tff_fair import declared
+from tff_fair.declared import FieldError
 
 Format = Literal["cifar", "images", "leaf", "mnist", "plays", "stack_exchange"]
 Split = Literal["source", "date", "random", "order"]
@@ -33,23 +34,6 @@ _LEAST = {
   "shards_per_client": 1,
   "image_size": 1,
 }
-
-
-class RequestError(ValueError):
-  """A field of a request is not valid, or does not suit the source.
-
-  Attributes:
-    field: The field of `ConversionRequest` at fault.
-    problem: What was expected.
-    value: The value found; None where there is none.
-  """
-
-  def __init__(self, field: str, problem: str, value: object = None) -> None:
-    self.field = field
-    self.problem = problem
-    self.value = value
-    found = "" if value is None else f"={value}"
-    super().__init__(f"{field}{found}: {problem}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +66,7 @@ class ConversionRequest:
     image_size: Side to which images of folders are resized; None: as they are.
 
   Raises:
-    RequestError: If a value is not valid.
+    FieldError: If a value is not valid.
   """
 
   source_format: Format
@@ -105,7 +89,7 @@ class ConversionRequest:
   def __post_init__(self) -> None:
     for name, annotation in typing.get_type_hints(type(self)).items():
       if name not in _PATHS:
-        self._set(name, _typed(name, annotation, getattr(self, name)))
+        self._set(name, declared.check(name, annotation, getattr(self, name)))
     self._set("sources", tuple(map(pathlib.Path, self.sources)))
     self._set("data_dir", pathlib.Path(self.data_dir))
     self._set("test_date", _day(self.test_date))
@@ -118,10 +102,12 @@ class ConversionRequest:
 
   def _check_sources(self) -> None:
     if not self.sources:
-      raise RequestError("sources", "are missing; name what to convert.")
+      raise FieldError("sources", "are missing; name what to convert.")
     if len(self.sources) > 1 and self.source_format not in OF_SEVERAL_SOURCES:
-      raise RequestError(
-        "sources", f"{self.source_format} takes one source.", self.sources[1]
+      raise FieldError(
+        "sources",
+        f"{self.source_format} takes one source.",
+        value=str(self.sources[1]),
       )
 
   def _check_output_name(self) -> None:
@@ -129,44 +115,36 @@ class ConversionRequest:
     if name is not None and (
       pathlib.Path(name).name != name or not name.endswith(".sqlite")
     ):
-      raise RequestError(
+      raise FieldError(
         "output_name",
         "expected a name without folders that ends in .sqlite.",
-        name,
+        value=name,
       )
 
   def _check_ranges(self) -> None:
     for name, least in _LEAST.items():
       value = getattr(self, name)
       if value is not None and value < least:
-        raise RequestError(name, f"expected {least} or more.", value)
+        raise FieldError(name, f"expected {least} or more.", value=value)
     if not 0 < self.test_fraction < 1:
-      raise RequestError(
+      raise FieldError(
         "test_fraction",
         "expected more than 0 and less than 1.",
-        self.test_fraction,
+        value=self.test_fraction,
       )
     low, high = cuts.CONCENTRATION_RANGE
     if not low <= self.concentration <= high:
-      raise RequestError(
+      raise FieldError(
         "concentration",
         f"expected a number between {low:g} and {high:g}.",
-        self.concentration,
+        value=self.concentration,
       )
-
-
-def _typed(name: str, annotation: object, value: object) -> object:
-  try:
-    return typed_values.check(name, annotation, value)
-  except ValueError:
-    expected = typed_values.describe(annotation)
-    raise RequestError(name, f"expected {expected}.", value) from None
 
 
 def _day(text: str) -> str:
   try:
     return datetime.date.fromisoformat(text).isoformat()
   except ValueError:
-    raise RequestError(
-      "test_date", "expected a day as 2018-01-01.", text
+    raise FieldError(
+      "test_date", "expected a day as 2018-01-01.", value=text
     ) from None

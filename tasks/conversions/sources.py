@@ -23,9 +23,9 @@ from tasks.conversions.request import (
   OF_SEVERAL_SOURCES,
   ConversionRequest,
   Format,
-  RequestError,
   Split,
 )
+from tff_fair.declared import FieldError
 
 OnProgress = Callable[[int], object]
 
@@ -69,17 +69,19 @@ def read(request: ConversionRequest) -> Contents:
   """Returns the contents of the sources that a request names.
 
   Raises:
-    RequestError: If a source is missing, or the request does not suit it.
+    FieldError: If a source is missing, or the request does not suit it.
     DataError: If a source is damaged, or of another format.
   """
   name = request.source_format
   for path in request.sources:
     if not path.exists():
-      raise RequestError("sources", "there is no such file or folder.", path)
+      raise FieldError(
+        "sources", "there is no such file or folder.", value=str(path)
+      )
     if name in OF_SEVERAL_SOURCES and not path.is_file():
-      raise RequestError("sources", "expected a file.", path)
+      raise FieldError("sources", "expected a file.", value=str(path))
     if name in _FOLDERS and not path.is_dir():
-      raise RequestError("sources", "expected a folder.", path)
+      raise FieldError("sources", "expected a folder.", value=str(path))
   return _READERS[name](request)
 
 
@@ -215,10 +217,10 @@ def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:
   if request.split is None:
     return possible[0]
   if request.split not in possible:
-    raise RequestError(
+    raise FieldError(
       "split",
       f"is not possible with this source; expected {' or '.join(possible)}.",
-      request.split,
+      value=request.split,
     )
   return request.split
 
@@ -235,7 +237,7 @@ def _clients(
 def _cut(request: ConversionRequest, labels: np.ndarray) -> list[np.ndarray]:
   num_clients, seed = request.num_clients, request.seed
   if num_clients is None:
-    raise RequestError(
+    raise FieldError(
       "num_clients", "is missing; the source has no clients of its own."
     )
   try:
@@ -248,7 +250,9 @@ def _cut(request: ConversionRequest, labels: np.ndarray) -> list[np.ndarray]:
       case "dirichlet":
         return cuts.dirichlet(labels, num_clients, request.concentration, seed)
   except ValueError as error:
-    raise RequestError("partition", str(error), request.partition) from error
+    raise FieldError(
+      "partition", str(error), value=request.partition
+    ) from error
 
 
 def _size(paths: Sequence[pathlib.Path]) -> int:

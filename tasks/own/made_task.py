@@ -4,7 +4,7 @@
 
 `data_dir`, a `pathlib.Path` or None, `seed`, and `model_seed`, the seed of the
 initial weights, are given to a function that names them. Every other argument
-has an annotation that `tff_fair.typed_values` knows, and a default; "Args" in
+has an annotation that `tff_fair.declared` knows, and a default; "Args" in
 the docstring explains it.
 """
 
@@ -20,7 +20,7 @@ from tasks.data_error import DataError
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
 from tasks.task import Split, Task
-from tff_fair import typed_values
+from tff_fair import declared
 
 # Given to a function that names them; no options.
 _GIVEN = ("data_dir", "seed", "model_seed")
@@ -213,14 +213,14 @@ def _problems(
     yield "has a name that options use themselves; choose another."
   if parameter.annotation is parameter.empty:
     yield f"has no annotation; expected {_KINDS}."
-  if not typed_values.is_known(annotation):
+  if not declared.is_known(annotation):
     yield f"is annotated with {annotation}; expected {_KINDS}."
   if parameter.default is parameter.empty:
     yield "has no default; an option needs one."
   try:
-    typed_values.check("its default", annotation, parameter.default)
-  except ValueError as error:
-    yield f"does not take its default: {error}"
+    declared.check(parameter.name, annotation, parameter.default)
+  except declared.FieldError as error:
+    yield f"does not take its default {parameter.default!r}: {error.problem}"
 
 
 def _docstring(

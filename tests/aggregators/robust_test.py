@@ -9,7 +9,7 @@ from tests.aggregators import processes
 from tests.cases import one_of_each
 from tests.methods.settings import RULE_CLASSES, every_rule
 from tests.summing import rounds
-from tff_fair import aggregators, checks
+from tff_fair import aggregators, declared
 
 NORM = 2.0
 
@@ -114,9 +114,9 @@ def test_a_defence_that_is_a_sum_needs_one(name):
     if way == "two_phase" or (way is None and "two_phase" in ways):
       assert processes.factory(name, way, MEDIAN).aggregation == "two_phase"
       continue
-    with pytest.raises(checks.OptionError, match="two_phase") as raised:
+    with pytest.raises(declared.FieldError, match="two_phase") as raised:
       processes.factory(name, way, MEDIAN)
-    assert raised.value.option == "defence"
+    assert raised.value.field == "defence"
     assert "\n" not in str(raised.value)
 
 
@@ -150,13 +150,13 @@ def test_a_robust_sum_has_no_say_of_nobody():
 
 @pytest.mark.parametrize("share", [0, 0.6, np.nan])
 def test_shares_out_of_range_are_named(share):
-  with pytest.raises(checks.OptionError, match="share"):
+  with pytest.raises(declared.FieldError, match="share"):
     aggregators.TrimmedSumFactory(share)
 
 
 @pytest.mark.parametrize("share", [0, 0.5, np.nan])
 def test_defences_are_checked(share):
-  with pytest.raises(checks.OptionError, match="trimmed_share"):
+  with pytest.raises(declared.FieldError, match="trimmed_share"):
     aggregators.Defence(kind="trimmed_mean", trimmed_share=share)
-  with pytest.raises(checks.OptionError, match="zeroing, clipping"):
+  with pytest.raises(declared.FieldError, match="zeroing, clipping"):
     aggregators.Defence(kind="krum")

@@ -12,7 +12,11 @@ import tensorflow_privacy as tfp
 
 from tests import source_tree
 from tests.summing import rounds
-from tff_fair import aggregators, checks, runtime
+from tff_fair import (
+  aggregators,
+  declared,
+  runtime,
+)
 
 stock = tff.aggregators
 UPDATE = tff.to_type(
@@ -176,12 +180,12 @@ def test_inside_ours(name):
       aggregators.TermFactory(t=1.0, sum_factory=inner)
     )
     return
-  with pytest.raises(checks.OptionError, match="returns a sum;") as raised:
+  with pytest.raises(declared.FieldError, match="returns a sum;") as raised:
     aggregators.TermFactory(t=1.0, sum_factory=inner)
-  assert raised.value.option == "sum_factory"
+  assert raised.value.field == "sum_factory"
 
 
 def test_a_rule_of_the_updates_themselves_has_no_sum():
-  with pytest.raises(checks.OptionError, match="clipping_factory") as raised:
+  with pytest.raises(declared.FieldError, match="clipping_factory") as raised:
     aggregators.AdaFedFactory(sum_factory=stock.SumFactory())
-  assert raised.value.option == "sum_factory"
+  assert raised.value.field == "sum_factory"

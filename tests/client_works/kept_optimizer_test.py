@@ -10,7 +10,11 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.client_works import local_work
-from tff_fair import checks, client_works, optimizers
+from tff_fair import (
+  client_works,
+  declared,
+  optimizers,
+)
 from tff_fair.client_works import keeping_rounds
 
 ARRAYS = small_problem.client_arrays()
@@ -165,11 +169,11 @@ def test_state_survives_a_file(tmp_path):
   ],
 )
 def test_an_optimizer_without_a_momentum_is_named(optimizer, found):
-  with pytest.raises(checks.OptionError, match=found) as raised:
+  with pytest.raises(declared.FieldError, match=found) as raised:
     keeping_rounds.build_keeping_training(
       local_work.MODELS["functional"],
       optimizer,
       client_works.TrainingSettings(batch_size=4),
       client_works.Keeping(optimizer_state=True),
     )
-  assert raised.value.option == "keeps_optimizer_state"
+  assert raised.value.field == "keeps_optimizer_state"

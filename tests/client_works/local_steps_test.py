@@ -173,8 +173,8 @@ def test_examples_are_counted_each_time(num_examples, batch_size):
 @pytest.mark.parametrize(
   ("settings", "expected"),
   [
-    ({"local_steps": 0}, "local_steps to be 1 or more"),
-    ({"local_steps": (3, 2)}, "greatest local_steps to be 3 or more"),
+    ({"local_steps": 0}, "local_steps=.*: expected 1 or more"),
+    ({"local_steps": (3, 2)}, "local_steps=.*: expected 3 or more"),
     ({"local_steps": 5, "local_epochs": 2}, "Leave one of the two out"),
   ],
 )

@@ -8,7 +8,13 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import aggregators, algorithms, checks, client_works, evaluation
+from tff_fair import (
+  aggregators,
+  algorithms,
+  client_works,
+  declared,
+  evaluation,
+)
 from tff_fair import rounds as rounds_lib
 from tff_fair.client_works import model_info
 
@@ -71,9 +77,9 @@ def test_a_model_with_nothing_to_train_is_refused(model):
       model_fn, trains, aggregators.FedAvgFactory()
     ),
   ):
-    with pytest.raises(checks.OptionError, match="nothing to train") as raised:
+    with pytest.raises(declared.FieldError, match="nothing to train") as raised:
       build()
-    assert raised.value.option == "model_fn"
+    assert raised.value.field == "model_fn"
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -3,7 +3,7 @@
 import pytest
 
 from tff_fair import methods
-from tff_fair.experiments import RunSpec, SpecError, combinations
+from tff_fair.experiments import FieldError, RunSpec, combinations
 
 
 def test_decays_of_the_other_kind_have_no_upper_bound():
@@ -11,13 +11,13 @@ def test_decays_of_the_other_kind_have_no_upper_bound():
     name = f"{side}_learning_rate_decay"
     kind = {f"{name}_kind": "inverse_time"}
     assert getattr(RunSpec(**{name: 5}, **kind), name) == 5.0
-    with pytest.raises(SpecError, match=r"\[0, inf\)") as raised:
+    with pytest.raises(FieldError, match=r"\[0, inf\)") as raised:
       RunSpec(**{name: -0.5}, **kind)
     assert raised.value.field == name
 
 
 def test_a_bias_is_not_negative_and_a_scaling_may_be():
-  with pytest.raises(SpecError, match=r"\[0, inf\) for bias") as raised:
+  with pytest.raises(FieldError, match=r"\[0, inf\) for bias") as raised:
     RunSpec(attack="bias", attack_strength=-1)
   assert (raised.value.field, raised.value.value) == ("attack_strength", -1.0)
   assert RunSpec(attack="scaling", attack_strength=-1).attack_strength == -1.0
@@ -34,7 +34,7 @@ def test_a_bias_is_not_negative_and_a_scaling_may_be():
 def test_noise_needs_cohorts_of_one_size_that_weigh_alike(
   name, values, expected
 ):
-  with pytest.raises(SpecError, match=expected) as raised:
+  with pytest.raises(FieldError, match=expected) as raised:
     RunSpec(dp_noise=1.0, dp_clip=0.5, **values)
   assert raised.value.field == name
   spec = RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
@@ -59,7 +59,7 @@ def test_noise_needs_cohorts_of_one_size_that_weigh_alike(
   ],
 )
 def test_local_work_that_does_not_go_together(values, field, said):
-  with pytest.raises(SpecError, match=said) as caught:
+  with pytest.raises(FieldError, match=said) as caught:
     RunSpec(**values)
   assert caught.value.field == field
   # A method's own term may be left out.
@@ -85,9 +85,9 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
   # A folder holds both.
   both = spec.replace(hparams={"learning_rate": 0.25})
   assert both.differences(spec) == {}
-  with pytest.raises(SpecError, match=r"given as 0\.5; leave one"):
+  with pytest.raises(FieldError, match=r"given as 0\.5; leave one"):
     spec.replace(hparams={"learning_rate": 0.5})
-  with pytest.raises(SpecError, match="has a server step of its own") as found:
+  with pytest.raises(FieldError, match="has a server step of its own") as found:
     RunSpec(algorithm=algorithm, server_optimizer="sgd")
   assert found.value.field == "server_optimizer"
 
@@ -137,5 +137,5 @@ def test_settings_without_effect_are_named(given, lines):
 
 
 def test_a_model_is_given_once():
-  with pytest.raises(SpecError, match="as logistic_regression; leave one of"):
+  with pytest.raises(FieldError, match="as logistic_regression; leave one of"):
     RunSpec(model="mlp", task_options={"model": "logistic_regression"})

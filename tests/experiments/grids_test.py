@@ -1,6 +1,6 @@
 import pytest
 
-from tff_fair.experiments import RunSpec, SpecError
+from tff_fair.experiments import FieldError, RunSpec
 
 BASE = RunSpec(hparams={"gamma": 0.5})
 
@@ -70,6 +70,6 @@ def test_a_prefix_tells_a_hyperparameter_from_a_field():
   ],
 )
 def test_a_mistake_names_its_setting(values, field, message):
-  with pytest.raises(SpecError, match=message) as raised:
+  with pytest.raises(FieldError, match=message) as raised:
     BASE.vary(**values)
   assert raised.value.field == field

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tff_fair.experiments import RunSpec, SpecError, spec_text
+from tff_fair.experiments import FieldError, RunSpec, spec_text
 
 
 @pytest.fixture
@@ -50,6 +50,6 @@ def test_a_users_task_and_model_are_settings_like_others(own):
 )
 def test_a_task_or_model_that_is_not_there(own, field, name, message):
   name = name.format(own=own)
-  with pytest.raises(SpecError, match=message) as caught:
+  with pytest.raises(FieldError, match=message) as caught:
     RunSpec(**{field: name})
   assert (caught.value.field, caught.value.value) == (field, name)

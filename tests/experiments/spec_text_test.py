@@ -3,7 +3,7 @@ import shlex
 import pytest
 
 from tff_fair import methods
-from tff_fair.experiments import RunSpec, SpecError, spec_text
+from tff_fair.experiments import FieldError, RunSpec, spec_text
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_value_has_the_type_of_its_hyperparameter(algorithm, text, value):
   ],
 )
 def test_a_bad_text_is_named(algorithm, texts, key, message):
-  with pytest.raises(SpecError, match=message) as raised:
+  with pytest.raises(FieldError, match=message) as raised:
     spec_text.parse_hparams(algorithm, texts)
   assert raised.value.field == "hparams"
   assert raised.value.key == key
@@ -67,7 +67,7 @@ def test_options_of_a_task_are_read():
     "partition": "dirichlet",
     "concentration": 0.5,
   }
-  with pytest.raises(SpecError, match="name=value") as raised:
+  with pytest.raises(FieldError, match="name=value") as raised:
     spec_text.parse_task_options("digits", ["partition"])
   assert raised.value.field == "task_options"
 

@@ -195,12 +195,3 @@ def test_streaming_weights_are_proportional_to_the_coefficients(loss, alpha):
   weights = np.exp(np.asarray(log_weight) - np.max(log_weight))
   c = apply(cohort, alpha).coefficients
   np.testing.assert_allclose(weights / weights.sum(), c / c.sum(), rtol=1e-8)
-
-
-@pytest.mark.parametrize(
-  ("alpha", "error"),
-  [(-1, ValueError), (float("inf"), ValueError), ("1", TypeError)],
-)
-def test_bad_settings_are_named(alpha, error):
-  with pytest.raises(error, match="alpha"):
-    adafedadam.AdaFedAdamRule(alpha=alpha)

@@ -136,26 +136,3 @@ def test_ids_out_of_range_are_named(ids):
   assert f"num_clients={N}" in message
   assert f"0 to {N - 1}" in message
   assert str(ids[0]) in message
-
-
-@pytest.mark.parametrize(
-  ("settings", "error", "message"),
-  [
-    ({"num_clients": 0}, ValueError, "num_clients to be 1 or more, found 0"),
-    ({"num_clients": 2.0}, TypeError, "num_clients to be an integer"),
-    ({"num_clients": True}, TypeError, "num_clients to be an integer"),
-    (
-      {"num_clients": 2, "lambda_learning_rate": -0.1},
-      ValueError,
-      r"lambda_learning_rate in \[0, inf\), found -0.1",
-    ),
-    (
-      {"num_clients": 2, "lambda_learning_rate": float("inf")},
-      ValueError,
-      "lambda_learning_rate",
-    ),
-  ],
-)
-def test_bad_settings_are_named(settings, error, message):
-  with pytest.raises(error, match=message):
-    afl.AflRule(**settings)

@@ -143,19 +143,3 @@ def test_a_tiny_share_is_reached_exactly(m):
     assert kept == k + 1
     kept = apply(alpha * (1 - 1e-11), loss, n).measurements["num_clients_kept"]
     assert kept == k
-
-
-@pytest.mark.parametrize(
-  ("alpha", "error"),
-  [
-    (0, ValueError),
-    (-0.1, ValueError),
-    (1.0001, ValueError),
-    (float("nan"), ValueError),
-    ("0.5", TypeError),
-    (None, TypeError),
-  ],
-)
-def test_bad_settings_are_named(alpha, error):
-  with pytest.raises(error, match="alpha"):
-    delta_fl.DeltaFlRule(alpha=alpha)

@@ -134,17 +134,3 @@ def test_a_veteran_among_newcomers():
     output.coefficients, expected([1, 1], times, 1), rtol=1e-7
   )
   np.testing.assert_array_equal(output.state.count, times)
-
-
-@pytest.mark.parametrize(
-  ("b", "error"),
-  [
-    (-0.1, ValueError),
-    (1.1, ValueError),
-    (float("nan"), ValueError),
-    ("0.5", TypeError),
-  ],
-)
-def test_bad_settings_are_named(b, error):
-  with pytest.raises(error, match="b "):
-    fedfa.FedFaRule(b=b)

@@ -264,20 +264,3 @@ def test_state_counts_rounds():
   for round_num in (1, 2, 3):
     state = in_graph.apply(rule, cohort, state).state
     assert state == round_num
-
-
-@pytest.mark.parametrize(
-  ("settings", "error", "message"),
-  [
-    ({"alpha": -0.1}, ValueError, r"alpha in \[0, 1\], found -0.1"),
-    ({"alpha": 1.1}, ValueError, "alpha"),
-    ({"tau": -1}, ValueError, "tau to be 0 or more"),
-    ({"tau": 1.0}, TypeError, "tau to be an integer"),
-    ({"order": "losses"}, ValueError, "order.*loss, random, reverse.*'losses'"),
-    ({"seed": -1}, ValueError, "seed"),
-    ({"seed": 0.5}, TypeError, "seed"),
-  ],
-)
-def test_bad_settings_are_named(settings, error, message):
-  with pytest.raises(error, match=message):
-    fedfv.FedFvRule(**settings)

@@ -9,7 +9,12 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.rounds import problem
-from tff_fair import algorithms, checks, client_works, rounds
+from tff_fair import (
+  algorithms,
+  client_works,
+  declared,
+  rounds,
+)
 from tff_fair.methods import fedmdfg
 from tff_fair.runtime import phases
 from tff_fair.runtime.parts import forms
@@ -189,9 +194,9 @@ def test_phases_agree_with_the_whole_and_hostile_clients_have_no_say():
   ],
 )
 def test_options_that_do_not_go_with_a_search(option, options):
-  with pytest.raises(checks.OptionError, match=option) as raised:
+  with pytest.raises(declared.FieldError, match=option) as raised:
     problem.build("fedmdfg", **{"hparams": {"line_search": 1}, **options})
-  assert raised.value.option == option
+  assert raised.value.field == option
   assert "\n" not in str(raised.value)
 
 

@@ -109,18 +109,3 @@ def test_the_strength_is_reported():
   least = min(NUM_EXAMPLES) / sum(NUM_EXAMPLES)
   assert reported == pytest.approx(0.5 * least / 8)
   assert apply(0.5, [1.0]).measurements["rank_strength"] == 0
-
-
-@pytest.mark.parametrize(
-  ("fraction", "error"),
-  [
-    (1, ValueError),
-    (-1e-9, ValueError),
-    (float("nan"), ValueError),
-    ("0", TypeError),
-    (False, TypeError),
-  ],
-)
-def test_bad_settings_are_named(fraction, error):
-  with pytest.raises(error, match="fraction"):
-    gifair.GiFairRule(fraction=fraction)

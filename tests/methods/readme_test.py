@@ -4,7 +4,11 @@ import re
 from typing import NamedTuple
 
 from tests import source_tree
-from tff_fair import aggregators, methods, typed_values
+from tff_fair import (
+  aggregators,
+  declared,
+  methods,
+)
 
 # README's words for the ways to sum that a method allows, the default first.
 SUMS = {
@@ -44,13 +48,13 @@ def test_every_method_is_there_once():
 def test_hyperparameters_and_defaults_are_those_of_the_registry():
   for name, row in table().items():
     said = re.findall(r"`(\w+)` ([^,]+)", row.hparams)
-    declared = methods.hyperparameters(name)
-    assert [n for n, _ in said] == list(declared), name
+    fields = methods.hyperparameters(name)
+    assert [n for n, _ in said] == list(fields), name
     for n, value in said:
-      default = declared[n].default
+      default = fields[n].default
       # None stands for a value that others imply, such as 1/η.
       if default is not None:
-        assert value == typed_values.text(default), (name, n)
+        assert value == declared.as_text(default), (name, n)
 
 
 def test_sums_are_those_of_the_registry():

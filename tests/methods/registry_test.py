@@ -13,8 +13,7 @@ from tests.methods import cohorts, in_graph
 from tff_fair import (
   aggregators,
   algorithms,
-  checks,
-  hyperparameters,
+  declared,
   methods,
 )
 from tff_fair.methods import reading
@@ -100,9 +99,11 @@ def test_reading_a_run_s_hyperparameters_imports_no_tensorflow():
 
 def test_unknown_methods_are_told_with_the_valid_ones():
   for ask in (methods.hyperparameters, methods.get):
-    with pytest.raises(checks.OptionError, match=r"fedavg, .*adafed") as raised:
+    with pytest.raises(
+      declared.FieldError, match=r"fedavg, .*adafed"
+    ) as raised:
       ask("fedavgg")
-    assert raised.value.option == "name"
+    assert raised.value.field == "name"
 
 
 def test_a_file_without_the_builder_is_named():
@@ -148,13 +149,13 @@ def build(name, **options):
   ],
 )
 def test_an_error_names_the_option_at_fault(name, options, option):
-  with pytest.raises(checks.OptionError) as raised:
+  with pytest.raises(declared.FieldError) as raised:
     build(name, **options)
-  assert raised.value.option == option
+  assert raised.value.field == option
 
 
 def test_what_a_method_fixes_is_no_hyperparameter_of_it():
-  with pytest.raises(checks.OptionError, match="hyperparameters are: none"):
+  with pytest.raises(declared.FieldError, match="hyperparameters are: none"):
     build("fedmgda", hparams={"epsilon": 0.5})
   with pytest.raises(TypeError, match="normalize"):
     algorithms.build_mgda_prox(
@@ -181,15 +182,15 @@ def test_a_factory_has_the_hyperparameters_of_its_rule(name):
   factory = getattr(aggregators, method.factory)
   assert factory.__module__ == method.module
   rule = algorithms.get(name).build.rule
-  declared = hyperparameters.of(rule)
-  values = {h.name: 5 if h.is_required else h.default for h in declared}
-  required = {h.name: 5 for h in declared if h.is_required}
+  fields = declared.fields_of(rule).values()
+  values = {h.name: 5 if h.is_required else h.default for h in fields}
+  required = {h.name: 5 for h in fields if h.is_required}
   assert factory(**required).rule == rule(**values)
   assert factory(**values).rule == rule(**values)
   parameters = inspect.signature(factory).parameters
   assert list(parameters) == [*values, "options"]
   words = " ".join(inspect.getdoc(factory.__init__).split())
-  assert all(f"{h.name}: {h.meaning}" in words for h in declared)
+  assert all(f"{h.name}: {h.meaning}" in words for h in fields)
   doc = inspect.getdoc(factory) or ""
   assert all(signal in doc for signal in rule.signals)
 
@@ -198,7 +199,9 @@ def test_a_factory_has_the_hyperparameters_of_its_rule(name):
 def test_a_method_that_weighs_clients_uses_their_weights(name):
   rule_class = algorithms.get(name).build.rule
   fixed = {"fedmgda": {"epsilon": 1.0, "normalize": False}}.get(name, {})
-  needed = {h.name: 10 for h in hyperparameters.of(rule_class) if h.is_required}
+  needed = {
+    h.name: 10 for h in declared.fields_of(rule_class).values() if h.is_required
+  }
   rule = rule_class(**fixed, **needed)
   updates, loss, num_examples = cohorts.random(4, d=23, seed=3)
   nobody = ([], [], np.zeros([0, 23]))

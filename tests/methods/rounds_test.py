@@ -9,7 +9,7 @@ from tests import reference
 from tests.cases import Cases
 from tests.methods import cohorts, in_graph
 from tests.methods.settings import POPULATION, every_rule, rules_of
-from tff_fair import hyperparameters
+from tff_fair import declared
 
 
 def adafedadam_direction(clients, memory, alpha=1.0):
@@ -31,7 +31,7 @@ def hparams_of(rule):
   """The hyperparameters of a rule that are not its defaults."""
   return {
     h.name: getattr(rule, h.name)
-    for h in hyperparameters.of(type(rule))
+    for h in declared.fields_of(type(rule)).values()
     if getattr(rule, h.name) != h.default
   }
 

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+import typing
 
 import numpy as np
 import pytest
@@ -19,7 +20,11 @@ from tests.methods.settings import (
   every_rule,
   rules_of,
 )
-from tff_fair import checks, hyperparameters, methods, types
+from tff_fair import (
+  declared,
+  methods,
+  types,
+)
 from tff_fair.methods import fedfv, fedmdfg
 
 
@@ -338,52 +343,52 @@ def name_of_missing_reference(rule):
   """The hyperparameter without which a rule has no bound, if it lacks one."""
   try:
     rule.log_reference()
-  except checks.OptionError as error:
-    return error.option
+  except declared.FieldError as error:
+    return error.field
   return None
 
 
-@pytest.mark.parametrize(
-  ("name", "hparams", "error", "message"),
-  [
-    ("adafed", {"gamma": -0.1}, ValueError, r"gamma in \[0, inf\).*-0\.1"),
-    ("adafed", {"gamma": float("nan")}, ValueError, r"gamma in \[0, inf\)"),
-    ("adafed", {"gamma": float("inf")}, ValueError, r"gamma in \[0, inf\)"),
-    ("adafed", {"gamma": "1"}, TypeError, "gamma to be a number.*str"),
-    ("adafed", {"gamma": None}, TypeError, "gamma to be a number"),
-    ("fedmgda_plus", {"epsilon": -1}, ValueError, r"epsilon in \[0, 1\]"),
-    ("fedmgda_plus", {"epsilon": 1.01}, ValueError, r"epsilon in \[0, 1\]"),
-    ("fedmgda_plus", {"epsilon": True}, TypeError, "epsilon to be a number"),
-    ("fedmgda_plus", {"normalize": 1}, TypeError, "normalize to be True or"),
-    ("qfedavg", {"q": -1}, ValueError, r"q in \[0, inf\), found -1"),
-    ("qfedavg", {"q": [1]}, TypeError, "q to be a number, found list"),
-    ("qfedavg", {"lipschitz": 0}, ValueError, r"lipschitz in \(0, inf\)"),
-    ("qfedavg", {"lipschitz": "1"}, TypeError, "lipschitz to be a number"),
-    ("term", {"t": float("inf")}, ValueError, r"t in \(-inf, inf\)"),
-    ("term", {"t": "1"}, TypeError, "t to be a number"),
-    ("vred", {"beta": -1e-9}, ValueError, r"beta in \[0, inf\)"),
-    ("semi_vred", {"beta": -1}, ValueError, r"beta in \[0, inf\)"),
-    ("semi_vred", {"beta": 1j}, TypeError, "beta to be a number"),
-  ],
-)
-def test_bad_settings_are_named(name, hparams, error, message):
-  with pytest.raises(error, match=message):
-    RULE_CLASSES[name](**hparams)
+def wrong_values(field):
+  """Yields values that a declared field must refuse, with the error of each."""
+  kinds = typing.get_args(field.annotation)
+  if type(None) not in kinds:
+    yield None, declared.FieldError if field.choices else TypeError
+  if field.choices:
+    yield "unknown", declared.FieldError
+  elif field.annotation is bool:
+    yield from ((1, TypeError), ("true", TypeError))
+  else:
+    yield from (("1", TypeError), (True, TypeError), ([1], TypeError))
+    if int in (field.annotation, *kinds):
+      yield 1.5, TypeError
+    else:
+      yield from ((value, declared.FieldError) for value in (np.nan, np.inf))
+    for bound, excluded, step in (
+      (field.minimum, field.exclude_minimum, -1),
+      (field.maximum, field.exclude_maximum, 1),
+    ):
+      if np.isfinite(bound):
+        yield bound + step, declared.FieldError
+        if excluded:
+          yield bound, declared.FieldError
 
 
 @every_rule
-def test_settings_beyond_the_bounds_are_named(name):
+def test_wrong_settings_are_named(name):
   required = {
     f.name: getattr(rules_of(name)[0], f.name)
-    for f in hyperparameters.of(RULE_CLASSES[name])
+    for f in declared.fields_of(RULE_CLASSES[name]).values()
     if f.is_required
   }
-  for hparam in hyperparameters.of(RULE_CLASSES[name]):
-    for bound, step in ((hparam.minimum, -1), (hparam.maximum, 1)):
-      if np.isfinite(bound):
-        with pytest.raises(checks.OptionError, match=hparam.name) as raised:
-          RULE_CLASSES[name](**{**required, hparam.name: bound + step})
-        assert raised.value.option == hparam.name
+  for field in declared.fields_of(RULE_CLASSES[name]).values():
+    for value, error in wrong_values(field):
+      with pytest.raises((TypeError, declared.FieldError)) as raised:
+        RULE_CLASSES[name](**{**required, field.name: value})
+      assert type(raised.value) is error, (field.name, value)
+      assert field.name in str(raised.value)
+      if error is declared.FieldError:
+        assert raised.value.field == field.name
+        assert raised.value.value is value
 
 
 @every_rule

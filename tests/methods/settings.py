@@ -6,7 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tff_fair import algorithms, hyperparameters, types
+from tff_fair import (
+  algorithms,
+  declared,
+  types,
+)
 
 RULE_CLASSES: dict[str, type[types.Rule]] = {}
 for _name in algorithms.names():
@@ -67,17 +71,17 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
 def rules_of(name: str) -> list[types.Rule]:
   """Returns the rule of a method in all its settings, each once."""
   rule_class = RULE_CLASSES[name]
-  declared = hyperparameters.of(rule_class)
+  fields = declared.fields_of(rule_class).values()
   ends = [
     {h.name: end}
-    for h in declared
+    for h in fields
     for end, excluded in (
       (h.minimum, h.exclude_minimum),
       (h.maximum, h.exclude_maximum),
     )
     if not excluded and not math.isinf(end) and not h.is_required
   ]
-  required = {h.name: REQUIRED[h.name] for h in declared if h.is_required}
+  required = {h.name: REQUIRED[h.name] for h in fields if h.is_required}
   return list(
     dict.fromkeys(
       rule_class(**required, **setting)

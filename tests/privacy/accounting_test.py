@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tff_fair import checks, privacy
+from tff_fair import declared, privacy
 
 ORDERS = np.concatenate([np.arange(1.1, 11, 0.1), np.arange(11, 64)])
 
@@ -75,9 +75,9 @@ def test_delta_is_below_one_over_the_population():
   ],
 )
 def test_what_is_out_of_range_is_named(values, option):
-  with pytest.raises(checks.OptionError) as raised:
+  with pytest.raises(declared.FieldError) as raised:
     privacy.epsilon(dp(), **{"num_clients": 100, "rounds": 3, **values})
-  assert raised.value.option == option
+  assert raised.value.field == option
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_what_is_out_of_range_is_named(values, option):
   ],
 )
 def test_noise_that_makes_no_sense_is_named(values, option):
-  with pytest.raises(checks.OptionError) as raised:
+  with pytest.raises(declared.FieldError) as raised:
     privacy.dp(*values)
-  assert raised.value.option == option
+  assert raised.value.field == option
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_without_a_round_no_noise_is_needed():
   [(0.0, r"epsilon in \(0"), (1e-3, "No noise multiplier up to 65536")],
 )
 def test_an_epsilon_out_of_reach_is_refused(epsilon, named):
-  with pytest.raises(checks.OptionError, match=named) as raised:
+  with pytest.raises(declared.FieldError, match=named) as raised:
     privacy.noise_for(
       epsilon,
       clients_per_round=9,
@@ -137,4 +137,4 @@ def test_an_epsilon_out_of_reach_is_refused(epsilon, named):
       delta=1e-12,
       sampling=privacy.POISSON,
     )
-  assert raised.value.option == "epsilon"
+  assert raised.value.field == "epsilon"

@@ -3,7 +3,11 @@
 import pytest
 import tensorflow_federated as tff
 
-from tff_fair import aggregators, checks, privacy
+from tff_fair import (
+  aggregators,
+  declared,
+  privacy,
+)
 
 ADAPTIVE = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
   initial_estimate=1.0, target_quantile=0.5, learning_rate=1.0
@@ -67,9 +71,9 @@ def test_what_is_no_sum_is_refused_in_one_line(name):
     lambda: privacy.check_sums(factory),
     lambda: aggregators.TermFactory(sum_factory=factory),
   ):
-    with pytest.raises(checks.OptionError, match="returns a sum;") as raised:
+    with pytest.raises(declared.FieldError, match="returns a sum;") as raised:
       build()
-    assert raised.value.option == "sum_factory"
+    assert raised.value.field == "sum_factory"
     assert "\n" not in str(raised.value)
 
 

@@ -9,8 +9,7 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tests.rounds import problem
-from tff_fair import algorithms, client_works, rounds, summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import algorithms, client_works, declared, rounds, summing, types
 from tff_fair.methods import fednova, population, vred
 from tff_fair.rounds import round_parts, two_phases
 from tff_fair.runtime import phases
@@ -81,7 +80,7 @@ def test_a_round_in_which_all_diverge_changes_nothing():
 class _ManySignals(types.Rule):
   """Uses all that clients know before they train."""
 
-  power: float = hparam(1.0, "Of the ratio of losses.")
+  power: float = declared.value(1.0, "Of the ratio of losses.")
 
   signals = (
     "loss",

@@ -10,7 +10,11 @@ import tensorflow_federated as tff
 
 from tests import reference
 from tests.summing import rounds
-from tff_fair import aggregators, checks, runtime
+from tff_fair import (
+  aggregators,
+  declared,
+  runtime,
+)
 
 # A rule of scalars, one with norms, and one with a covariate.
 FACTORIES: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {
@@ -173,7 +177,7 @@ def test_a_loss_above_the_cap_counts_as_it():
   ],
 )
 def test_what_does_not_go_with_it_is_said_in_one_line(factory, options, option):
-  with pytest.raises(checks.OptionError) as raised:
+  with pytest.raises(declared.FieldError) as raised:
     factory(aggregation="secure", **options)
-  assert raised.value.option == option
+  assert raised.value.field == option
   assert "\n" not in str(raised.value)

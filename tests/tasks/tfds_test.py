@@ -7,6 +7,8 @@ import tensorflow_datasets as tfds
 import tasks
 from tests.tasks import tfds_data
 
+pytestmark = pytest.mark.pure
+
 F = tfds.features
 
 

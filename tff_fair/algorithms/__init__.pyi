@@ -36,7 +36,7 @@ def build_fedavg(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedavg_n(
@@ -57,7 +57,7 @@ def build_fedavg_n(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedprox(
@@ -80,7 +80,7 @@ def build_fedprox(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedadam(
@@ -109,7 +109,7 @@ def build_fedadam(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fednova(
@@ -130,7 +130,7 @@ def build_fednova(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_qfedavg(
@@ -156,7 +156,7 @@ def build_qfedavg(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_afl(
@@ -186,7 +186,7 @@ def build_afl(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_term(
@@ -213,7 +213,7 @@ def build_term(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_propfair(
@@ -236,7 +236,7 @@ def build_propfair(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_delta_fl(
@@ -260,7 +260,7 @@ def build_delta_fl(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_gifair(
@@ -284,7 +284,7 @@ def build_gifair(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedfa(
@@ -314,7 +314,7 @@ def build_fedfa(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_ditto(
@@ -337,7 +337,7 @@ def build_ditto(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedmgda_plus(
@@ -365,7 +365,7 @@ def build_fedmgda_plus(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_adafed(
@@ -388,7 +388,7 @@ def build_adafed(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_vred(
@@ -411,7 +411,7 @@ def build_vred(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_semi_vred(
@@ -434,7 +434,7 @@ def build_semi_vred(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedfv(
@@ -465,7 +465,7 @@ def build_fedfv(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_adafedadam(
@@ -496,7 +496,7 @@ def build_adafedadam(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedmgda(
@@ -517,7 +517,7 @@ def build_fedmgda(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_mgda_prox(
@@ -542,7 +542,7 @@ def build_mgda_prox(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_drfl(
@@ -565,7 +565,7 @@ def build_drfl(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_aaggff_s(
@@ -590,7 +590,7 @@ def build_aaggff_s(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_aaggff_d(
@@ -615,7 +615,7 @@ def build_aaggff_d(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedmdfg(
@@ -643,7 +643,7 @@ def build_fedmdfg(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_n_accadam(
@@ -672,5 +672,5 @@ def build_n_accadam(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """

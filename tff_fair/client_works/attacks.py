@@ -17,7 +17,7 @@ import math
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, types
+from tff_fair import declared, types
 from tff_fair.client_works import training_phases
 from tff_fair.kernels import finiteness
 
@@ -47,15 +47,15 @@ class Attack:
       TypeError: If an attribute has the wrong type.
       ValueError: If it is out of range.
     """
-    checks.check_choice("the kind of an attack", self.kind, KINDS)
-    checks.check_number(
+    declared.check_choice("the kind of an attack", self.kind, KINDS)
+    declared.check_number(
       "the strength of an attack",
       self.strength,
       minimum=0 if self.kind == "bias" else -math.inf,
       in_float32=True,
     )
     for client_id in self.client_ids:
-      checks.check_integer("an attacker's id", client_id, minimum=-(2**63))
+      declared.check_integer("an attacker's id", client_id, minimum=-(2**63))
 
 
 def build_attacked(

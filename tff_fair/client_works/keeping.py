@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import tensorflow_federated as tff
 
-from tff_fair import checks, types
+from tff_fair import declared, types
 from tff_fair.client_works import (
   client_round,
   client_table,
@@ -53,7 +53,9 @@ class Keeping:
       ValueError: If it is out of range.
     """
     if self.personal_lam is not None:
-      checks.check_number("lam", self.personal_lam, minimum=0, in_float32=True)
+      declared.check_number(
+        "lam", self.personal_lam, minimum=0, in_float32=True
+      )
 
   def __bool__(self) -> bool:
     """Returns whether clients keep anything."""
@@ -71,7 +73,7 @@ class Keeping:
       optimizer: The client optimizer.
 
     Raises:
-      OptionError: If the optimizer has nothing to keep.
+      FieldError: If the optimizer has nothing to keep.
     """
     found = collections.OrderedDict()
     if self.personal_lam is not None:

@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, types
+from tff_fair import declared, types
 from tff_fair.client_works import client_table, optimizer_states
 from tff_fair.kernels import stacking
 
@@ -32,7 +32,7 @@ def columns(
     optimizer: The client optimizer.
 
   Raises:
-    OptionError: If it has nothing to keep, or something that is no float.
+    FieldError: If it has nothing to keep, or something that is no float.
   """
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   with tf.Graph().as_default():
@@ -42,7 +42,7 @@ def columns(
     leaves = _leaves(states)
     kept = len(tf.nest.flatten(states.model)) - len(hparams)
     if not kept or not all(leaf.dtype.is_floating for leaf in leaves):
-      raise checks.OptionError(
+      raise declared.FieldError(
         "keeps_optimizer_state",
         "Expected a client_optimizer with a momentum to keep, as "
         "tff.learning.optimizers.build_sgdm(learning_rate, momentum), found "

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 from tff_fair.client_works.local_model import ModelFn
 from tff_fair.types import TensorStructure
 
@@ -92,11 +92,11 @@ def describe_trainable(model_fn: ModelFn) -> ModelInfo:
 
   Raises:
     TypeError: If it is no such function or model.
-    OptionError: If the model has nothing to train; a `ValueError`.
+    FieldError: If the model has nothing to train; a `ValueError`.
   """
   info = describe(model_fn)
   if not tff.structure.flatten(info.weights_type.trainable):
-    raise checks.OptionError(
+    raise declared.FieldError(
       "model_fn",
       "The model of `model_fn` has nothing to train: it has no trainable "
       "weights. Give it a layer with weights, and leave that layer's "

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 from tff_fair.client_works import (
   batches,
   evaluation,
@@ -64,10 +64,10 @@ def with_signals(
   Raises:
     TypeError: If `client_work` is no such process, or takes the weights or the
       data of another model.
-    OptionError: If `learning_rate` is not above 0; a `ValueError`.
+    FieldError: If `learning_rate` is not above 0; a `ValueError`.
   """
   if learning_rate is not None:
-    checks.check_number(
+    declared.check_number(
       "learning_rate", learning_rate, minimum=0, exclude_minimum=True
     )
   info = model_info.describe(model_fn)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tff_fair import checks
+from tff_fair import declared
 from tff_fair.client_works import seeded_draws
 from tff_fair.optimizers import learning_rate_decay
 from tff_fair.optimizers.learning_rate_decay import Hparams
@@ -68,26 +68,28 @@ class TrainingSettings:
       ValueError: If it is out of range, or settings exclude each other.
     """
     if self.batch_size is not None:
-      checks.check_integer("batch_size", self.batch_size, minimum=1)
-    checks.check_integer("local_epochs_seed", self.local_epochs_seed, minimum=0)
+      declared.check_integer("batch_size", self.batch_size, minimum=1)
+    declared.check_integer(
+      "local_epochs_seed", self.local_epochs_seed, minimum=0
+    )
     _check_drawn("local_epochs", self.local_epochs)
     if self.local_steps is not None:
       _check_drawn("local_steps", self.local_steps)
       if self.local_epochs != 1:
-        raise checks.OptionError(
+        raise declared.FieldError(
           "local_steps",
           f"Found local_steps={self.local_steps!r} beside "
           f"local_epochs={self.local_epochs!r}. Leave one of the two out.",
         )
-    checks.check_choice("loss_at", self.loss_at, LOSS_AT)
-    checks.check_number(
+    declared.check_choice("loss_at", self.loss_at, LOSS_AT)
+    declared.check_number(
       "proximal_mu", self.proximal_mu, minimum=0, in_float32=True
     )
     _decay(self)  # Checks its settings.
     if self.shuffle_seed is not None:
-      checks.check_integer("shuffle_seed", self.shuffle_seed, minimum=0)
+      declared.check_integer("shuffle_seed", self.shuffle_seed, minimum=0)
       if self.batch_size is None:
-        raise checks.OptionError(
+        raise declared.FieldError(
           "shuffle_seed",
           "A shuffle_seed needs a batch_size: without one, each element of a "
           "client's data is a minibatch already. Shuffle the dataset instead.",
@@ -99,23 +101,20 @@ def _check_drawn(name: str, value: int | tuple[int, int]) -> None:
 
   Raises:
     TypeError: If it is of the wrong type.
-    OptionError: If it is out of range.
+    FieldError: If it is out of range.
   """
   if not isinstance(value, tuple):
-    checks.check_integer(name, value, minimum=1)
+    declared.check_integer(name, value, minimum=1)
     return
   if len(value) != 2:
-    raise checks.OptionError(
+    raise declared.FieldError(
       name,
-      f"Expected {name} to be an integer or (least, greatest), found "
-      f"{value!r}.",
+      "expected an integer or (least, greatest).",
+      value=value,
     )
   least, greatest = value
-  try:
-    checks.check_integer(f"the least {name}", least, minimum=1)
-    checks.check_integer(f"the greatest {name}", greatest, minimum=least)
-  except checks.OptionError as error:
-    raise checks.OptionError(name, str(error)) from error
+  declared.check_integer(name, least, minimum=1)
+  declared.check_integer(name, greatest, minimum=least)
 
 
 def num_epochs(

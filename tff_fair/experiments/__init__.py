@@ -10,8 +10,9 @@ TensorFlow is imported when something trains.
 import importlib
 import typing
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments import importing
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.finding import open_run
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
@@ -52,11 +53,11 @@ else:
 
 __all__ = [
   "Audit",
+  "FieldError",
   "Range",
   "Run",
   "RunError",
   "RunSpec",
-  "SpecError",
   "audit",
   "compare",
   "export",

@@ -6,9 +6,9 @@ import dataclasses
 import typing
 from collections.abc import Iterator
 
-from tff_fair import methods, typed_values
+from tff_fair import declared, methods
+from tff_fair.declared import FieldError
 from tff_fair.experiments import settings
-from tff_fair.experiments.errors import SpecError
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.spec import RunSpec
@@ -26,17 +26,17 @@ def check(spec: RunSpec) -> None:
   """Checks that the settings of a run go together.
 
   Raises:
-    SpecError: If they do not.
+    FieldError: If they do not.
   """
   if spec.model is not None and "model" in spec.task_options:
-    raise SpecError(
+    raise FieldError(
       "model",
       "the task's option model is given, too, as "
       f"{spec.task_options['model']}; leave one of the two out.",
       value=spec.model,
     )
   if spec.initial_model is not None and spec.initial_run is not None:
-    raise SpecError(
+    raise FieldError(
       "initial_model",
       f"initial_run is given, too, as {spec.initial_run}; leave one of the two "
       "out.",
@@ -47,7 +47,7 @@ def check(spec: RunSpec) -> None:
     momentum = getattr(spec, f"{side}_momentum")
     optimizer = getattr(spec, f"{side}_optimizer")
     if momentum is not None and optimizer not in settings.WITH_MOMENTUM:
-      raise SpecError(
+      raise FieldError(
         f"{side}_momentum",
         f"expected {side}_optimizer to be {with_momentum}, "
         f"found {optimizer or 'none'}.",
@@ -59,11 +59,11 @@ def check(spec: RunSpec) -> None:
     "server_learning_rate_decay",
   )
   if getattr(spec, kind) is not None and getattr(spec, decay) is None:
-    raise SpecError(
+    raise FieldError(
       kind, f"is of {decay}, which is not given.", value=getattr(spec, kind)
     )
   if spec.patience is not None and spec.criterion is None:
-    raise SpecError(
+    raise FieldError(
       "patience",
       "does not say what is to improve; give criterion, mean or worst_10.",
       value=spec.patience,
@@ -83,14 +83,14 @@ def _check_kept(spec: RunSpec) -> None:
     and spec.client_optimizer not in settings.WITH_MOMENTUM
     and not spec.all_hparams.get("client_momentum")
   ):
-    raise SpecError(
+    raise FieldError(
       "client_momentum_kept",
       f"expected client_optimizer to be {' or '.join(settings.WITH_MOMENTUM)}, "
       f"found {spec.client_optimizer}.",
       value=True,
     )
   if spec.personal_lam is not None and methods.sends_models(spec.algorithm):
-    raise SpecError(
+    raise FieldError(
       "personal_lam",
       f"{spec.algorithm} trains personal models already, with its "
       "hyperparameter lam; leave personal_lam out.",
@@ -101,7 +101,7 @@ def _check_kept(spec: RunSpec) -> None:
 def _check_local_work(spec: RunSpec) -> None:
   usual = spec.fields()["local_epochs"].default
   if spec.local_steps is not None and spec.local_epochs != usual:
-    raise SpecError(
+    raise FieldError(
       "local_steps",
       f"takes the place of local_epochs, which is {spec.local_epochs}; leave "
       "one of the two out.",
@@ -109,10 +109,10 @@ def _check_local_work(spec: RunSpec) -> None:
     )
   mu = spec.all_hparams.get("mu", 0)
   if spec.proximal_mu and mu:
-    raise SpecError(
+    raise FieldError(
       "proximal_mu",
       f"the proximal term of {spec.algorithm} is its hyperparameter mu, here "
-      f"{typed_values.text(mu)}; leave proximal_mu out, and set mu.",
+      f"{declared.as_text(mu)}; leave proximal_mu out, and set mu.",
       value=spec.proximal_mu,
     )
 
@@ -121,7 +121,7 @@ def _check_server_step(spec: RunSpec) -> None:
   if not spec.has_own_server_step:
     return
   if spec.server_optimizer is not None:
-    raise SpecError(
+    raise FieldError(
       "server_optimizer",
       f"{spec.algorithm} has a server step of its own, set by its "
       "hyperparameters and server_learning_rate; leave server_optimizer out.",
@@ -129,7 +129,7 @@ def _check_server_step(spec: RunSpec) -> None:
   name, rate = settings.SERVER_RATE, spec.server_learning_rate
   given = spec.hparams.get(name)
   if rate is not None and given not in (None, rate):
-    raise SpecError(
+    raise FieldError(
       "server_learning_rate",
       f"is the hyperparameter {name} of {spec.algorithm}, which is given as "
       f"{given!r}; leave one of the two out.",
@@ -148,7 +148,7 @@ def _check_decays(spec: RunSpec) -> None:
     else:
       is_valid, interval = 0 < decay <= 1, "(0, 1]"
     if not is_valid:
-      raise SpecError(
+      raise FieldError(
         name, f"expected a number in {interval}, found {decay!r}."
       )
 
@@ -157,20 +157,20 @@ def _check_attack(spec: RunSpec) -> None:
   kind, strength = spec.attack, spec.attack_strength
   effects = {"bias": "adds to losses", "scaling": "multiplies updates with"}
   if kind == "none" and strength is not None:
-    raise SpecError(
+    raise FieldError(
       "attack_strength",
       f"nobody attacks; give attack, {' or '.join(effects)}, too.",
       value=strength,
     )
   if kind != "none" and strength is None:
-    raise SpecError(
+    raise FieldError(
       "attack",
       "does not say how strongly; give attack_strength, what it "
       f"{effects[kind]}.",
       value=kind,
     )
   if kind == "bias" and strength is not None and strength < 0:
-    raise SpecError(
+    raise FieldError(
       "attack_strength",
       f"expected a number in [0, inf) for bias, found {strength!r}.",
       value=strength,
@@ -182,25 +182,25 @@ def _check_privacy(spec: RunSpec) -> None:
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     value = getattr(spec, name)
     if value is not None and getattr(spec, other) is None:
-      raise SpecError(name, f"needs {other}; give both.", value=value)
+      raise FieldError(name, f"needs {other}; give both.", value=value)
   if spec.dp_noise is None:
     return
   if spec.sampling == "proportional":
-    raise SpecError(
+    raise FieldError(
       "sampling",
       "dp_noise needs cohorts that do not depend on the data; draw them "
       "uniformly, or take all clients.",
       value=spec.sampling,
     )
   if isinstance(spec.clients_per_round, str):
-    raise SpecError(
+    raise FieldError(
       "clients_per_round",
       "dp_noise needs cohorts of one size, by which it divides the sum; give "
       "one number.",
       value=spec.clients_per_round,
     )
   if spec.client_weighting != "uniform":
-    raise SpecError(
+    raise FieldError(
       "dp_noise",
       "needs client_weighting=uniform: the number of examples of one client "
       "would change the weights of all.",
@@ -217,14 +217,14 @@ def _check_correction(spec: RunSpec) -> None:
     ("attack", "attackers would be honest while labels are corrected"),
   ):
     if getattr(spec, name) != spec.fields()[name].default:
-      raise SpecError(
+      raise FieldError(
         name,
         f"does not go with label_correction={spec.label_correction}: {reason}; "
         "leave one of the two out.",
         value=getattr(spec, name),
       )
   if spec.aggregation == "secure":
-    raise SpecError(
+    raise FieldError(
       "aggregation",
       f"does not go with label_correction={spec.label_correction}, which asks "
       "each client for its noise level; leave one of the two out.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from tff_fair.typed_values import Value
+from tff_fair.declared import Value
 
 
 class FrozenMapping(Mapping[str, Value]):

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import tasks
 from tff_fair import methods, spelling
+from tff_fair.declared import FieldError
 from tff_fair.experiments import spec_text
-from tff_fair.experiments.errors import SpecError
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.spec import RunSpec
@@ -45,7 +45,7 @@ def choices(name: str, value: object) -> list[Any]:
   """Returns the values of an argument of `vary`: one, or a list of them.
 
   Raises:
-    SpecError: If there is none.
+    FieldError: If there is none.
   """
   # A text, a range (5, 15) and a mapping are values, not several.
   if isinstance(value, str | tuple | Mapping) or not isinstance(
@@ -53,7 +53,7 @@ def choices(name: str, value: object) -> list[Any]:
   ):
     return [value]
   if not (found := list(value)):
-    raise SpecError(name, "expected at least one value, found none.")
+    raise FieldError(name, "expected at least one value, found none.")
   return found
 
 
@@ -66,7 +66,7 @@ def flat_name(name: str, spec: RunSpec, values: Iterable[object] = ()) -> str:
     values: The values that the setting will have.
 
   Raises:
-    SpecError: If the run has no such setting.
+    FieldError: If the run has no such setting.
   """
   return _flat_name(name, spec, [spec.algorithm], [spec.task], values)
 
@@ -103,10 +103,10 @@ def _flat_name(
     if name.removeprefix(prefix) in valid:
       return f"{prefix}{name.removeprefix(prefix)}"
   if near := spelling.guesses(name, [*fields, *hparams, *options]):
-    raise SpecError(
+    raise FieldError(
       name, f"there is no such setting; did you mean {' or '.join(near)}?"
     )
-  raise SpecError(
+  raise FieldError(
     name,
     "there is no such setting; valid are the fields "
     f"{', '.join(sorted(fields))}; the hyperparameters "
@@ -128,7 +128,7 @@ def changed(spec: RunSpec, values: Mapping[str, Any]) -> RunSpec:
   """Returns a run with some settings replaced, which have flat names.
 
   Raises:
-    SpecError: If a value is not valid.
+    FieldError: If a value is not valid.
   """
   fields = {n: v for n, v in values.items() if "." not in n}
   algorithm = methods.understood(str(fields.get("algorithm", spec.algorithm)))

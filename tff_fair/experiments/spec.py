@@ -12,19 +12,17 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import tasks
-from tff_fair import methods, spelling
+from tff_fair import declared, methods, spelling
+from tff_fair.declared import FieldError, Value
 from tff_fair.experiments import (
   combinations,
-  declared,
   grids,
   number_range,
   seeds,
   settings,
   spec_text,
 )
-from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.frozen_mapping import FrozenMapping
-from tff_fair.typed_values import Value
 
 _RANGES = ("local_epochs", "local_steps", "clients_per_round")
 _MAPPINGS = ("hparams", "task_options")
@@ -62,11 +60,7 @@ class RunSpec(
     for name in _RANGES:
       object.__setattr__(self, name, number_range.normal(getattr(self, name)))
     for name, field in self.fields().items():
-      value = getattr(self, name)
-      try:
-        object.__setattr__(self, name, field.check(value))
-      except ValueError as error:
-        raise SpecError(name, f"{error}.") from None
+      object.__setattr__(self, name, field.check(getattr(self, name)))
     algorithm = methods.understood(self.algorithm)
     object.__setattr__(self, "algorithm", algorithm)
     object.__setattr__(self, "task_options", self._checked_task_options())
@@ -155,7 +149,7 @@ class RunSpec(
     names = [field.name for field in dataclasses.fields(cls)]
     for name in values:
       if name not in names:
-        raise SpecError(
+        raise FieldError(
           name,
           f"there is no such setting; {spelling.advice(name, names, 'names')}",
         )
@@ -250,12 +244,14 @@ class RunSpec(
     try:
       tasks.check_name(self.task)
     except (tasks.UnknownTaskError, tasks.UserCodeError) as error:
-      raise SpecError("task", error.problem, value=self.task) from error
+      raise FieldError("task", error.problem, value=self.task) from error
     given = _as_mapping("task_options", self.task_options)
     try:
       return FrozenMapping(tasks.check_options(self.task, given))
+    except FieldError as error:
+      raise error.within("task_options") from error
     except ValueError as error:
-      raise SpecError("task_options", str(error)) from error
+      raise FieldError("task_options", str(error)) from error
 
   def _check_model(self) -> None:
     if self.model is None:
@@ -263,11 +259,11 @@ class RunSpec(
     try:
       tasks.check_model(self.model)
     except tasks.UserCodeError as error:
-      raise SpecError("model", error.problem, value=self.model) from error
+      raise FieldError("model", error.problem, value=self.model) from error
 
   def _checked_hparams(self) -> FrozenMapping:
     if self.algorithm not in methods.names():
-      raise SpecError(
+      raise FieldError(
         "algorithm", methods.unknown(self.algorithm), value=self.algorithm
       )
     valid = methods.hyperparameters(self.algorithm)
@@ -276,14 +272,14 @@ class RunSpec(
       spec_text.check_hparam_name(self.algorithm, name, value)
       try:
         checked[name] = valid[name].check(value)
-      except ValueError as error:
-        raise SpecError("hparams", str(error), key=name, value=value) from error
+      except FieldError as error:
+        raise error.within("hparams", value) from error
     return FrozenMapping(checked)
 
 
 def _as_mapping(field: str, value: object) -> Mapping[str, object]:
   if not isinstance(value, Mapping):
-    raise SpecError(
+    raise FieldError(
       field, f"expected a mapping from names to values, found {value!r}."
     )
   return value

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import tasks
 from tasks.formats import parsing
-from tff_fair import methods, typed_values
-from tff_fair.experiments.errors import SpecError
-from tff_fair.typed_values import Value
+from tff_fair import declared, methods
+from tff_fair.declared import FieldError, Value
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.spec import RunSpec
@@ -39,7 +38,7 @@ def flag(name: str, text: str) -> str:
 
 def assignments(values: Mapping[str, object]) -> list[str]:
   """Returns a mapping as texts of the form name=value."""
-  return [f"{name}={typed_values.text(v)}" for name, v in values.items()]
+  return [f"{name}={declared.as_text(v)}" for name, v in values.items()]
 
 
 def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
@@ -50,7 +49,7 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
     texts: Texts such as "epsilon=0.1" or "normalize=false".
 
   Raises:
-    SpecError: If a text is no assignment, its name is unknown or comes twice,
+    FieldError: If a text is no assignment, its name is unknown or comes twice,
       or its value is of another type.
   """
   values: dict[str, Value] = {}
@@ -61,14 +60,14 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
   for assignment in texts:
     name, equals, text = assignment.partition("=")
     if not equals:
-      raise SpecError("hparams", "expected name=value.", value=assignment)
+      raise FieldError("hparams", "expected name=value.", value=assignment)
     if name in values:
-      raise SpecError("hparams", "is given twice.", key=name, value=text)
+      raise FieldError("hparams", "is given twice.", key=name, value=text)
     check_hparam_name(algorithm, name, text)
     try:
-      values[name] = typed_values.parse(name, valid[name].annotation, text)
-    except ValueError as error:
-      raise SpecError("hparams", str(error), key=name, value=text) from error
+      values[name] = declared.parse(name, valid[name].annotation, text)
+    except FieldError as error:
+      raise error.within("hparams", text) from error
   return values
 
 
@@ -76,12 +75,12 @@ def check_hparam_name(algorithm: str, name: str, value: object) -> None:
   """Checks that a method has a hyperparameter.
 
   Raises:
-    SpecError: If it has none of that name; lists those it has.
+    FieldError: If it has none of that name; lists those it has.
   """
   valid = methods.hyperparameters(algorithm)
   if name not in valid:
     known = assignments({n: h.default for n, h in valid.items()})
-    raise SpecError(
+    raise FieldError(
       "hparams",
       f"unknown hyperparameter of {algorithm}; valid, with defaults: "
       f"{', '.join(known) or 'none'}.",
@@ -98,14 +97,16 @@ def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
     texts: Texts such as "num_clients=100" or "num_clients=none".
 
   Raises:
-    SpecError: If a text is no assignment, or its option or value is not valid.
+    FieldError: If a text is no assignment, or its option or value is not valid.
   """
   if not tasks.is_task(task):
     return {}
   try:
     return tasks.parse_options(task, texts)
+  except FieldError as error:
+    raise error.within("task_options") from error
   except ValueError as error:
-    raise SpecError("task_options", str(error)) from error
+    raise FieldError("task_options", str(error)) from error
 
 
 # Flags that name no experiment: another repetition is the same one.
@@ -134,7 +135,7 @@ def command(
   if output_dir is not None:
     values["output_dir"] = output_dir
   if workers:
-    values["workers"] = typed_values.text(list(workers))
+    values["workers"] = declared.as_text(list(workers))
   words = [flag(name, text) for name, text in values.items()]
   for name, value in (options or {}).items():
     if value is False:
@@ -154,7 +155,7 @@ def texts(spec: RunSpec) -> dict[str, str]:
   for field_name, prefix in PREFIXES.items():
     for name, value in getattr(spec, field_name).items():
       values[f"{prefix}{name}"] = value
-  return {name: typed_values.text(value) for name, value in values.items()}
+  return {name: declared.as_text(value) for name, value in values.items()}
 
 
 def to_toml(values: Mapping[str, object]) -> str:

@@ -25,8 +25,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair import declared
 from tff_fair.finalizers import decaying, stepping
-from tff_fair.hyperparameters import Hyperparameters, hparam
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import TensorStructure
 
@@ -35,17 +35,17 @@ State: TypeAlias = collections.OrderedDict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CertainAdamSettings(Hyperparameters):
+class CertainAdamSettings(declared.Hyperparameters):
   """Hyperparameters of the step, and of Adam at the server."""
 
-  learning_rate: float = hparam(
+  learning_rate: float = declared.value(
     0.001,
     "Of the server step.",
     minimum=0,
     exclude_minimum=True,
     in_float32=True,
   )
-  beta1: float = hparam(
+  beta1: float = declared.value(
     0.9,
     "Decay of the first moment.",
     minimum=0,
@@ -53,7 +53,7 @@ class CertainAdamSettings(Hyperparameters):
     exclude_maximum=True,
     in_float32=True,
   )
-  beta2: float = hparam(
+  beta2: float = declared.value(
     0.999,
     "Decay of the second moment.",
     minimum=0,
@@ -61,7 +61,7 @@ class CertainAdamSettings(Hyperparameters):
     exclude_maximum=True,
     in_float32=True,
   )
-  epsilon: float = hparam(
+  epsilon: float = declared.value(
     1e-8,
     "Added to the root of the second moment.",
     minimum=0,

@@ -37,8 +37,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from tff_fair import summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import declared, summing, types
 from tff_fair.kernels import quadratic_program
 from tff_fair.methods import building, population
 
@@ -122,7 +121,9 @@ class AaggffRule(population.PopulationRule):
 
   transform: Literal[
     "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"
-  ] = hparam("gumbel", "The distribution whose CDF makes a response of a loss.")
+  ] = declared.value(
+    "gumbel", "The distribution whose CDF makes a response of a loss."
+  )
 
   signals = ("loss",)
 

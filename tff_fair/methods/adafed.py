@@ -25,8 +25,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tff_fair import summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import declared, summing, types
 from tff_fair.kernels import min_norm_point, min_norm_solve
 from tff_fair.methods import building
 
@@ -117,7 +116,7 @@ def adafed_coefficients(
 class AdaFedRule(types.Rule):
   """AdaFed's coefficients."""
 
-  gamma: float = hparam(
+  gamma: float = declared.value(
     1.0, "How much steeper the direction is for larger losses.", minimum=0
   )
 

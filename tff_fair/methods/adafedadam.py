@@ -26,8 +26,7 @@ from typing import Unpack
 
 import tensorflow as tf
 
-from tff_fair import finalizers, rounds, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import declared, finalizers, rounds, types
 from tff_fair.kernels import norms
 from tff_fair.methods import building
 
@@ -63,7 +62,7 @@ def improvement_log_weight(
 class AdaFedAdamRule(types.SeparableRule):
   """AdaFedAdam's coefficients; C goes to the finalizer as `certainty`."""
 
-  alpha: float = hparam(
+  alpha: float = declared.value(
     1.0, "Weight of clients that have improved less.", minimum=0
   )
 

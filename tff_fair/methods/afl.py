@@ -19,8 +19,7 @@ from typing import Any, Unpack
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import finalizers, rounds, summing, types
-from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair import declared, finalizers, rounds, summing, types
 from tff_fair.kernels import simplex
 from tff_fair.methods import building, population
 
@@ -29,7 +28,7 @@ from tff_fair.methods import building, population
 class AflRule(population.PopulationRule):
   """AFL's coefficients; the state is lambda, float64[N]."""
 
-  lambda_learning_rate: float = hparam(0.1, "gamma_lambda.", minimum=0)
+  lambda_learning_rate: float = declared.value(0.1, "gamma_lambda.", minimum=0)
 
   signals = ("loss",)
 
@@ -59,10 +58,10 @@ class AflRule(population.PopulationRule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelAveraging(Hyperparameters):
+class ModelAveraging(declared.Hyperparameters):
   """Which weights the process returns as its model."""
 
-  average_model: bool = hparam(
+  average_model: bool = declared.value(
     False,
     "Whether `get_model_weights` returns the running mean of the weights over "
     "the rounds, as AFL's theory wants it. Training goes on from the current "

@@ -5,7 +5,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol, Unpack, cast
 
-from tff_fair import checks, hyperparameters, rounds, types
+from tff_fair import (
+  declared,
+  rounds,
+  types,
+)
 from tff_fair.rounds import BuildOptions, LearningProcess
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -20,7 +24,7 @@ class Builder(Protocol):
   """
 
   rule: type[types.Rule]
-  hyperparameters: tuple[hyperparameters.Hyperparameter, ...]
+  hyperparameters: tuple[declared.Declared, ...]
 
   def __call__(
     self,
@@ -61,13 +65,13 @@ def rule_builder(
 
 def builder(
   rule: type[types.Rule],
-  *others: type[hyperparameters.Hyperparameters],
+  *others: type[declared.Hyperparameters],
   fixed: Mapping[str, Any] = _NOTHING,
 ) -> Callable[[Callable[..., LearningProcess]], Builder]:
   """Gives a function the hyperparameters of a method as typed keywords.
 
   The function gets `model_fn`, an instance of each class and, as keywords,
-  `client_optimizer` and the options. A field that `hyperparameters.required`
+  `client_optimizer` and the options. A field that `declared.required`
   makes is taken from the option of its name.
 
   Args:
@@ -79,13 +83,13 @@ def builder(
     A decorator.
   """
   classes = (rule, *others)
-  declared = tuple(
-    h
+  fields = tuple(
+    field
     for settings in classes
-    for h in hyperparameters.of(settings)
-    if h.name not in fixed and not h.is_required
+    for field in declared.fields_of(settings).values()
+    if field.name not in fixed and not field.is_required
   )
-  names = [h.name for h in declared]
+  names = [field.name for field in fields]
 
   def decorate(compose: Callable[..., LearningProcess]) -> Builder:
     def build(
@@ -102,43 +106,35 @@ def builder(
         model_fn, *settings, client_optimizer=client_optimizer, **others
       )
 
-    signature = hyperparameters.add_to_signature(
-      inspect.signature(build), declared
-    )
+    signature = declared.add_to_signature(inspect.signature(build), fields)
     vars(build).update(
-      __signature__=signature, rule=rule, hyperparameters=declared
+      __signature__=signature, rule=rule, hyperparameters=fields
     )
     build.__name__ = build.__qualname__ = compose.__name__
     build.__module__ = compose.__module__
-    build.__doc__ = _document(inspect.getdoc(compose) or "", declared)
+    build.__doc__ = _document(inspect.getdoc(compose) or "", fields)
     return cast(Builder, build)
 
   return decorate
 
 
 def _instance(
-  settings: type[hyperparameters.Hyperparameters], values: Mapping[str, Any]
-) -> hyperparameters.Hyperparameters:
+  settings: type[declared.Hyperparameters], values: Mapping[str, Any]
+) -> declared.Hyperparameters:
   """Returns a class with those of some values that are its fields."""
-  declared = hyperparameters.of(settings)
-  for h in declared:
-    if h.is_required and values.get(h.name) is None:
-      raise checks.OptionError(
-        h.name, f"This method needs {h.name}, found none. {h.meaning}"
-      )
-  return settings(
-    **{h.name: values[h.name] for h in declared if h.name in values}
-  )
+  fields = declared.fields_of(settings)
+  for name, field in fields.items():
+    if field.is_required and values.get(name) is None:
+      raise declared.FieldError(name, f"this method needs it. {field.meaning}")
+  return settings(**{name: values[name] for name in fields if name in values})
 
 
-def _document(
-  doc: str, declared: tuple[hyperparameters.Hyperparameter, ...]
-) -> str:
+def _document(doc: str, fields: tuple[declared.Declared, ...]) -> str:
   """Returns the documentation of a builder, in Google style."""
   arguments = [
     "  model_fn: See `tff_fair.algorithms.compose`, as for the options.",
     "  client_optimizer: Trains at the clients.",
-    *([hyperparameters.document(declared)] if declared else []),
+    *([declared.document(fields)] if fields else []),
     "  **options: Options that hold for every method.",
   ]
   return "\n".join(
@@ -153,6 +149,6 @@ def _document(
       "",
       "Raises:",
       "  TypeError: If an argument has the wrong type.",
-      "  OptionError: If an argument has a wrong value; a `ValueError`.",
+      "  FieldError: If an argument has a wrong value; a `ValueError`.",
     ]
   )

@@ -17,8 +17,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tff_fair import summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
 # Each weight and each step of a sum is off by no more than half of it.
@@ -51,7 +50,7 @@ def weighted_upper_quantile(
 class DeltaFlRule(types.Rule):
   """Delta-FL's coefficients."""
 
-  alpha: float = hparam(
+  alpha: float = declared.value(
     0.5,
     "Share of the clients, by weight, that the objective looks at; 1 recovers "
     "FedAvg.",

@@ -13,16 +13,15 @@ Personalization" (ICML 2021).
 import dataclasses
 from typing import Unpack
 
-from tff_fair import checks, rounds
-from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair import declared, rounds
 from tff_fair.methods import building, fedavg
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Personalization(Hyperparameters):
+class Personalization(declared.Hyperparameters):
   """How the personal models are trained."""
 
-  lam: float = hparam(
+  lam: float = declared.value(
     0.1,
     "Pull of the personal models towards the global one.",
     minimum=0,
@@ -39,7 +38,7 @@ def build_ditto(
 ) -> rounds.LearningProcess:
   """Builds Ditto."""
   if options.get("personal_lam") is not None:
-    raise checks.OptionError(
+    raise declared.FieldError(
       "personal_lam",
       "Ditto trains personal models already, with its hyperparameter lam: "
       "leave personal_lam out, and set lam.",

@@ -14,8 +14,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
 # Below the logarithm of any positive float64 there is.
@@ -51,7 +50,7 @@ def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
 class DrflRule(types.SeparableRule):
   """DRFL's coefficients."""
 
-  q: float = hparam(1.0, "Fairness; 0 recovers FedAvg.", minimum=0)
+  q: float = declared.value(1.0, "Fairness; 0 recovers FedAvg.", minimum=0)
 
   signals = ("loss",)
 

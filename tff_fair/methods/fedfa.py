@@ -20,8 +20,12 @@ from typing import NamedTuple, Unpack
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, rounds, summing, types
-from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair import (
+  declared,
+  rounds,
+  summing,
+  types,
+)
 from tff_fair.kernels import stacking
 from tff_fair.methods import building
 
@@ -85,7 +89,7 @@ def surprisal_shares(share: tf.Tensor) -> tf.Tensor:
 class FedFaRule(types.Rule):
   """FedFA's coefficients; the state is a `ParticipationCounts`."""
 
-  b: float = hparam(
+  b: float = declared.value(
     0.5, "Weight of participation against accuracy.", minimum=0, maximum=1
   )
 
@@ -115,10 +119,10 @@ class FedFaRule(types.Rule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Momenta(Hyperparameters):
+class Momenta(declared.Hyperparameters):
   """FedFA's momentum at both ends."""
 
-  client_momentum: float = hparam(
+  client_momentum: float = declared.value(
     0.9,
     "Momentum of the clients' SGD.",
     minimum=0,
@@ -126,7 +130,7 @@ class Momenta(Hyperparameters):
     exclude_maximum=True,
     in_float32=True,
   )
-  server_momentum: float = hparam(
+  server_momentum: float = declared.value(
     0.5,
     "Momentum of the server's SGD.",
     minimum=0,
@@ -176,7 +180,7 @@ def _with_momentum(
     or not isinstance(optimizer, plain_sgd)
     or hparams != [tff.learning.optimizers.LEARNING_RATE_KEY]
   ):
-    raise checks.OptionError(
+    raise declared.FieldError(
       f"{place}_optimizer",
       f"FedFA gives the {place} optimizer a momentum of {momentum}, which "
       f"takes plain SGD; found {type(optimizer).__name__} with the "

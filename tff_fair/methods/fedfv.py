@@ -26,8 +26,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from tff_fair import summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
 # Rounding tolerance for (m - 1)(1 - alpha).
@@ -109,20 +108,20 @@ def project_external_conflicts(
 class FedFvRule(types.Rule):
   """FedFV's coefficients; the state is the number of rounds."""
 
-  alpha: float = hparam(
+  alpha: float = declared.value(
     0.1,
     "Share of the clients, those with the largest losses, whose updates are "
     "not projected; 1 with tau = 0 is the direction of the mean.",
     minimum=0,
     maximum=1,
   )
-  tau: int = hparam(0, "Rounds an update is remembered for.", minimum=0)
-  order: Literal["loss", "random", "reverse"] = hparam(
+  tau: int = declared.value(0, "Rounds an update is remembered for.", minimum=0)
+  order: Literal["loss", "random", "reverse"] = declared.value(
     "loss",
     "Order of the projection targets: by ascending loss, at random, or by "
     "descending loss.",
   )
-  seed: int = hparam(
+  seed: int = declared.value(
     0, "Seed of the random order; its lowest 64 bits count.", minimum=0
   )
 

@@ -34,8 +34,7 @@ from typing import ClassVar, Unpack
 
 import tensorflow as tf
 
-from tff_fair import rounds, summing, types
-from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair import declared, rounds, summing, types
 from tff_fair.kernels import min_norm_point
 from tff_fair.methods import building
 
@@ -124,7 +123,7 @@ def _squared_norm(gram: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 class FedMdfgRule(types.Rule):
   """FedMDFG's coefficients."""
 
-  theta: float = hparam(
+  theta: float = declared.value(
     11.25,
     "Angle in degrees between the losses and equal ones, above which the "
     "direction is guided towards equal losses.",
@@ -196,10 +195,10 @@ def chosen_step(trials: rounds.Trials) -> rounds.Choice:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StepSearch(Hyperparameters):
+class StepSearch(declared.Hyperparameters):
   """The search for the length of the step."""
 
-  line_search: int = hparam(
+  line_search: int = declared.value(
     0,
     "Halvings and doublings of the server's step, s, that clients try in 2 s + "
     "1 passes over their examples; 0 takes the step of the server's rate.",

@@ -19,8 +19,7 @@ from typing import Unpack
 
 import tensorflow as tf
 
-from tff_fair import rounds, summing, types
-from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair import declared, rounds, summing, types
 from tff_fair.kernels import min_norm_point, norms
 from tff_fair.methods import building
 
@@ -29,10 +28,12 @@ from tff_fair.methods import building
 class FedMgdaPlusRule(types.Rule):
   """FedMGDA+'s coefficients."""
 
-  epsilon: float = hparam(
+  epsilon: float = declared.value(
     0.1, "How far lambda_k may be from p_k.", minimum=0, maximum=1
   )
-  normalize: bool = hparam(True, "Whether each update is divided by its norm.")
+  normalize: bool = declared.value(
+    True, "Whether each update is divided by its norm."
+  )
 
   geometry = types.Geometry.GRAM
 
@@ -65,10 +66,10 @@ class FedMgdaPlusRule(types.Rule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ProximalTerm(Hyperparameters):
+class ProximalTerm(declared.Hyperparameters):
   """FedProx's term at the clients, left out by default."""
 
-  mu: float = hparam(
+  mu: float = declared.value(
     0.0,
     "Weight of the clients' proximal term; above 0 it is MGDA-Prox.",
     minimum=0,
@@ -80,7 +81,7 @@ class ProximalTerm(Hyperparameters):
 class MgdaProxTerm(ProximalTerm):
   """FedProx's term, with the weight that MGDA-Prox has by default."""
 
-  mu: float = hparam(
+  mu: float = declared.value(
     0.1, "Weight of the clients' proximal term.", minimum=0, in_float32=True
   )
 

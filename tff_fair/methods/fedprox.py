@@ -9,16 +9,15 @@ Heterogeneous Networks" (MLSys 2020).
 import dataclasses
 from typing import Unpack
 
-from tff_fair import rounds
-from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair import declared, rounds
 from tff_fair.methods import building, fedavg
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ProximalTerm(Hyperparameters):
+class ProximalTerm(declared.Hyperparameters):
   """The term that holds the clients near the server."""
 
-  mu: float = hparam(
+  mu: float = declared.value(
     0.01,
     "Weight of the proximal term; 0 recovers FedAvg.",
     minimum=0,

@@ -15,8 +15,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
 
@@ -41,7 +40,7 @@ def rank_scores(loss: tf.Tensor) -> tf.Tensor:
 class GiFairRule(types.Rule):
   """GiFair's coefficients."""
 
-  fraction: float = hparam(
+  fraction: float = declared.value(
     0.5,
     "Share of the largest lambda that keeps coefficients non-negative; 0 "
     "recovers FedAvg.",

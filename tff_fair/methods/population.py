@@ -4,15 +4,14 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import types
-from tff_fair.hyperparameters import required
+from tff_fair import declared, types
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PopulationRule(types.Rule):
   """A rule whose state has an entry for each client of the population."""
 
-  num_clients: int = required(
+  num_clients: int = declared.required(
     "N, the size of the population, every client of which the method weighs; "
     "client ids are 0 to N - 1.",
     minimum=1,

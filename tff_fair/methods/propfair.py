@@ -12,8 +12,7 @@ from typing import Unpack
 
 import tensorflow as tf
 
-from tff_fair import rounds
-from tff_fair.hyperparameters import Hyperparameters, hparam
+from tff_fair import declared, rounds
 from tff_fair.methods import building, fedavg
 
 # Utilities below it are not worth a logarithm that explodes.
@@ -36,10 +35,10 @@ def proportional_loss(loss: tf.Tensor, m: float) -> tf.Tensor:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Utility(Hyperparameters):
+class Utility(declared.Hyperparameters):
   """The utility M - loss of a client."""
 
-  m: float = hparam(
+  m: float = declared.value(
     5.0,
     "M, the baseline that utilities M - loss are counted from.",
     minimum=0,

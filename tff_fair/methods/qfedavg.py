@@ -23,8 +23,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from tff_fair import summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
 
@@ -79,8 +78,10 @@ def _curvature(
 class QFedAvgRule(types.SeparableRule):
   """q-FedAvg's coefficients."""
 
-  q: float = hparam(0.1, "Fairness; 0 recovers the unweighted mean.", minimum=0)
-  lipschitz: float | None = hparam(
+  q: float = declared.value(
+    0.1, "Fairness; 0 recovers the unweighted mean.", minimum=0
+  )
+  lipschitz: float | None = declared.value(
     None,
     "L; a larger one makes steps shorter. None is one over the client "
     "learning rate.",

@@ -8,7 +8,7 @@ ten to import. What is read is what `building.builder` finds when it runs:
   @building.builder(fedavg.FedAvgRule, ProximalTerm, fixed={...})
   def build_fedprox(...): ...
 
-The first has the fields of `TermRule` that `hyperparameters.hparam` makes.
+The first has the fields of `TermRule` that `declared.value` makes.
 """
 
 import ast
@@ -18,12 +18,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from tff_fair.hyperparameters import (
-  Hyperparameter,
-  Hyperparameters,
-  hparam,
-  of,
-)
+from tff_fair import declared
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _BUILDERS = ("builder", "rule_builder")
@@ -42,7 +37,7 @@ class _Definition(NamedTuple):
 
 
 @functools.cache
-def hyperparameters(module: str, builder: str) -> tuple[Hyperparameter, ...]:
+def hyperparameters(module: str, builder: str) -> tuple[declared.Declared, ...]:
   """Returns the hyperparameters of a builder, in the order of its keywords.
 
   Args:
@@ -91,24 +86,24 @@ def _builder_call(module: str, builder: str) -> ast.Call:
   raise LookupError(f"{module} has no {builder} that building.builder makes.")
 
 
-def _declared(definition: _Definition) -> dict[str, Hyperparameter]:
+def _declared(definition: _Definition) -> dict[str, declared.Declared]:
   """Returns the hyperparameters of a class and its bases, as a dataclass."""
-  declared: dict[str, Hyperparameter] = {}
+  fields: dict[str, declared.Declared] = {}
   for base in reversed(definition.node.bases):
     found = _resolve(definition.module, base)
     if found is not None:
-      declared |= _declared(found)
+      fields |= _declared(found)
   for statement in definition.node.body:
     match statement:
       case ast.AnnAssign(
         target=ast.Name(id=name), value=ast.Call(func=func)
-      ) if _last_name(func) in ("hparam", "required"):
-        declared[name] = _read_field(name, statement)
-  return declared
+      ) if _last_name(func) in ("value", "required"):
+        fields[name] = _read_field(name, statement)
+  return fields
 
 
-def _read_field(name: str, statement: ast.AnnAssign) -> Hyperparameter:
-  """Reads `name: annotation = hparam(...)`, by making the field itself."""
+def _read_field(name: str, statement: ast.AnnAssign) -> declared.Declared:
+  """Reads `name: annotation = declared.value(...)`, by making the field."""
   call = statement.value
   assert isinstance(call, ast.Call)
   arguments = [ast.literal_eval(argument) for argument in call.args]
@@ -118,10 +113,10 @@ def _read_field(name: str, statement: ast.AnnAssign) -> Hyperparameter:
   annotation = eval(ast.unparse(statement.annotation), dict(_TYPES))
   settings = dataclasses.make_dataclass(
     "Settings",
-    [(name, annotation, hparam(*arguments, **bounds))],
-    bases=(Hyperparameters,),
+    [(name, annotation, declared.value(*arguments, **bounds))],
+    bases=(declared.Hyperparameters,),
   )
-  return of(settings)[0]
+  return declared.fields_of(settings)[name]
 
 
 def _resolve(module: str, node: ast.expr) -> _Definition | None:

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Unpack
 
-from tff_fair import checks, spelling
+from tff_fair import declared, spelling
 from tff_fair.methods import reading
 
 if typing.TYPE_CHECKING:
-  from tff_fair import rounds
-  from tff_fair.hyperparameters import Hyperparameter
+  from tff_fair import declared, rounds
   from tff_fair.methods import building
 
 
@@ -145,11 +144,11 @@ def unknown(name: str) -> str:
   return f"unknown algorithm {name!r}; {advice}"
 
 
-def hyperparameters(name: str) -> Mapping[str, Hyperparameter]:
+def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
   """Returns the hyperparameters of a method by name; imports no TensorFlow.
 
   Raises:
-    OptionError: If there is no method of that name.
+    FieldError: If there is no method of that name.
   """
   method = _method(name)
   found = reading.hyperparameters(method.module, f"build_{method.name}")
@@ -160,7 +159,7 @@ def reference(name: str) -> str:
   """Returns the paper of a method; imports no TensorFlow.
 
   Raises:
-    OptionError: If there is no method of that name.
+    FieldError: If there is no method of that name.
   """
   return reading.reference(_method(name).module)
 
@@ -169,7 +168,7 @@ def weighs_clients(name: str) -> bool:
   """Returns whether a method uses the weights that `client_weighting` chooses.
 
   Raises:
-    OptionError: If there is no method of that name.
+    FieldError: If there is no method of that name.
   """
   return _method(name).weighs_clients
 
@@ -178,7 +177,7 @@ def sends_models(name: str) -> bool:
   """Returns whether clients of a method send personal models to the server.
 
   Raises:
-    OptionError: If there is no method of that name.
+    FieldError: If there is no method of that name.
   """
   return _method(name).sends_models
 
@@ -187,7 +186,7 @@ def get(name: str) -> Algorithm:
   """Returns a method; imports its file, and with it TensorFlow.
 
   Raises:
-    OptionError: If there is no method of that name.
+    FieldError: If there is no method of that name.
   """
   from tff_fair import summing  # noqa: PLC0415
 
@@ -231,7 +230,7 @@ def build(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If the name or a hyperparameter is unknown, or a value wrong;
+    FieldError: If the name or a hyperparameter is unknown, or a value wrong;
       a `ValueError`.
   """
   algorithm = get(name)
@@ -240,7 +239,7 @@ def build(
     advice = spelling.advice(
       unknown[0], algorithm.hparams, "hyperparameters", always_all=True
     )
-    raise checks.OptionError(
+    raise declared.FieldError(
       unknown[0], f"unknown hyperparameter {unknown[0]!r} of {name}; {advice}"
     )
   return algorithm.build(
@@ -256,5 +255,5 @@ def load(module: str, attribute: str) -> Any:
 def _method(name: str) -> Method:
   method = METHODS.get(understood(name))
   if method is None:
-    raise checks.OptionError("name", unknown(name))
+    raise declared.FieldError("name", unknown(name))
   return method

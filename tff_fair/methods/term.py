@@ -12,8 +12,11 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import checks, summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import (
+  declared,
+  summing,
+  types,
+)
 from tff_fair.methods import building
 
 
@@ -37,12 +40,12 @@ def tilted_log_weight(
 class TermRule(types.SeparableRule):
   """TERM's coefficients."""
 
-  t: float = hparam(
+  t: float = declared.value(
     1.0,
     "Tilt; 0 recovers FedAvg, a large one follows the largest loss, a negative "
     "one the smallest.",
   )
-  loss_cap: float | None = hparam(
+  loss_cap: float | None = declared.value(
     None,
     "Losses above it count as it. None caps none; secure sums need one where t "
     "is positive.",
@@ -68,7 +71,7 @@ class TermRule(types.SeparableRule):
     if self.t <= 0:
       return 0.0
     if self.loss_cap is None:
-      raise checks.OptionError(
+      raise declared.FieldError(
         "loss_cap",
         "TERM with secure sums needs the hyperparameter loss_cap: no sum tells "
         "the largest loss, by which exp(t f_k) is kept within bounds.",

@@ -17,8 +17,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import summing, types
-from tff_fair.hyperparameters import hparam
+from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
 
@@ -55,7 +54,7 @@ def _output(
 class VRedRule(types.SeparableRule):
   """VRed's coefficients, Eq. 8."""
 
-  beta: float = hparam(
+  beta: float = declared.value(
     0.1, "Weight of the variance; 0 recovers FedAvg.", minimum=0
   )
 
@@ -94,7 +93,7 @@ class VRedRule(types.SeparableRule):
 class SemiVRedRule(types.Rule):
   """Semi-VRed's coefficients, Eq. 12."""
 
-  beta: float = hparam(
+  beta: float = declared.value(
     0.1, "Weight of the semi-variance; 0 recovers FedAvg.", minimum=0
   )
 

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 
 _LEARNING_RATE = tff.learning.optimizers.LEARNING_RATE_KEY
 _STEP = "step"
@@ -110,9 +110,9 @@ def build_amsgrad(
     ValueError: If an argument is out of range.
   """
   for name, value in (("learning_rate", learning_rate), ("epsilon", epsilon)):
-    checks.check_number(name, value, minimum=0, in_float32=True)
+    declared.check_number(name, value, minimum=0, in_float32=True)
   for name, value in (("beta_1", beta_1), ("beta_2", beta_2)):
-    checks.check_number(
+    declared.check_number(
       name, value, minimum=0, maximum=1, exclude_maximum=True, in_float32=True
     )
   return _AmsGrad(

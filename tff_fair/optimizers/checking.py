@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 
 _RATE = tff.learning.optimizers.LEARNING_RATE_KEY
 
@@ -19,7 +19,7 @@ def check_optimizer(
 
   Raises:
     TypeError: If it is no TFF optimizer.
-    OptionError: If `set_hparams` returns something else than its state.
+    FieldError: If `set_hparams` returns something else than its state.
   """
   if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
     raise TypeError(
@@ -33,7 +33,7 @@ def check_optimizer(
     tf.nest.assert_same_structure(state, same)
   except (TypeError, ValueError) as error:
     # TFF's Adafactor returns the hyperparameters alone.
-    raise checks.OptionError(
+    raise declared.FieldError(
       name,
       f"The `{name}`, {type(optimizer).__name__}, cannot be used: its "
       "set_hparams does not return a state as its initialize does. Take "

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 
 # The hyperparameters of a TFF optimizer, by name.
 Hparams: TypeAlias = Mapping[str, tf.Tensor]
@@ -47,11 +47,11 @@ class LearningRateDecay:
       round_num: int64[], t, from 0.
 
     Raises:
-      OptionError: If there is no learning rate among them.
+      FieldError: If there is no learning rate among them.
     """
     key = tff.learning.optimizers.LEARNING_RATE_KEY
     if key not in hparams:
-      raise checks.OptionError(
+      raise declared.FieldError(
         self.option,
         f"An optimizer with the hyperparameter {key} is needed for its decay; "
         f"this one has {', '.join(hparams) or 'none'}.",
@@ -78,14 +78,14 @@ def build(
 
   Raises:
     TypeError: If an option has the wrong type.
-    OptionError: If an option has a wrong value.
+    FieldError: If an option has a wrong value.
   """
-  checks.check_choice(f"{name}_kind", kind, KINDS)
-  checks.check_integer(f"{name}_rounds", rounds, minimum=1)
+  declared.check_choice(f"{name}_kind", kind, KINDS)
+  declared.check_integer(f"{name}_rounds", rounds, minimum=1)
   if r is None:
     return None
   exponential = kind == "exponential"
-  checks.check_number(
+  declared.check_number(
     name,
     r,
     minimum=0,

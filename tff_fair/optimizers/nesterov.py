@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 
 _LEARNING_RATE = tff.learning.optimizers.LEARNING_RATE_KEY
 _MOMENTUM = "momentum"
@@ -86,10 +86,10 @@ def build_nesterov(
     TypeError: If an argument is not a number.
     ValueError: If an argument is out of range.
   """
-  checks.check_number(
+  declared.check_number(
     "learning_rate", learning_rate, minimum=0, in_float32=True
   )
-  checks.check_number(
+  declared.check_number(
     "momentum",
     momentum,
     minimum=0,

@@ -11,7 +11,7 @@ Mechanism" (2019) bound it for cohorts into which each client comes by a draw of
 its own, where neighbours differ in the presence of one client.
 """
 
-from tff_fair import checks
+from tff_fair import declared
 from tff_fair.privacy import differential
 
 FIXED_SIZE = "fixed_size"
@@ -49,18 +49,18 @@ def epsilon(
     Epsilon, infinite without noise.
 
   Raises:
-    OptionError: If an argument is out of range; a `ValueError`.
+    FieldError: If an argument is out of range; a `ValueError`.
   """
   import dp_accounting  # noqa: PLC0415  Takes a second.
   from dp_accounting import rdp  # noqa: PLC0415
 
-  checks.check_integer("rounds", rounds, minimum=0)
-  checks.check_choice("sampling", sampling, (FIXED_SIZE, POISSON))
-  checks.check_integer(
+  declared.check_integer("rounds", rounds, minimum=0)
+  declared.check_choice("sampling", sampling, (FIXED_SIZE, POISSON))
+  declared.check_integer(
     "num_clients", num_clients, minimum=settings.clients_per_round
   )
   delta = default_delta(num_clients) if delta is None else delta
-  checks.check_number(
+  declared.check_number(
     "delta", delta, minimum=0, maximum=1, exclude_minimum=True
   )
   if rounds == 0:
@@ -116,10 +116,10 @@ def noise_for(
     for a thousandth.
 
   Raises:
-    OptionError: If an argument is out of range, or no noise is enough; a
+    FieldError: If an argument is out of range, or no noise is enough; a
       `ValueError`.
   """
-  checks.check_number("epsilon", epsilon, minimum=0, exclude_minimum=True)
+  declared.check_number("epsilon", epsilon, minimum=0, exclude_minimum=True)
 
   def is_enough(noise: float) -> bool:
     return epsilon >= _epsilon(
@@ -136,7 +136,7 @@ def noise_for(
   while not is_enough(enough):
     enough, too_low = 2 * enough, enough
     if enough > _MOST_NOISE:
-      raise checks.OptionError(
+      raise declared.FieldError(
         "epsilon",
         f"No noise multiplier up to {_MOST_NOISE:g} spends as little as "
         f"epsilon={epsilon!r} here. Take fewer rounds, smaller cohorts, a "

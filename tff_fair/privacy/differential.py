@@ -14,7 +14,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import checks, types
+from tff_fair import declared, types
 from tff_fair.kernels import norms
 
 
@@ -37,11 +37,13 @@ class DifferentialPrivacy:
 
     Raises:
       TypeError: If an attribute has the wrong type.
-      OptionError: If it has a wrong value.
+      FieldError: If it has a wrong value.
     """
-    checks.check_number("noise_multiplier", self.noise_multiplier, minimum=0)
-    checks.check_integer("clients_per_round", self.clients_per_round, minimum=1)
-    checks.check_number(
+    declared.check_number("noise_multiplier", self.noise_multiplier, minimum=0)
+    declared.check_integer(
+      "clients_per_round", self.clients_per_round, minimum=1
+    )
+    declared.check_number(
       "clip", self.clip, minimum=0, exclude_minimum=True, in_float32=True
     )
 
@@ -64,7 +66,7 @@ def dp(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If it has a wrong value; a `ValueError`.
+    FieldError: If it has a wrong value; a `ValueError`.
   """
   return DifferentialPrivacy(
     noise_multiplier=noise_multiplier,

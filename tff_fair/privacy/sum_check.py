@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 
 _OF_FACTORIES = (
   tff.aggregators.UnweightedAggregationFactory,
@@ -29,7 +29,7 @@ def check_sums(factory: object) -> None:
 
   Raises:
     TypeError: If it is no factory of TFF.
-    OptionError: If it is weighted, divides, or sums no floats; a `ValueError`.
+    FieldError: If it is weighted, divides, or sums no floats; a `ValueError`.
   """
   if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
     raise _error(factory, "is weighted, and the coefficients are weights")
@@ -51,8 +51,8 @@ def check_sums(factory: object) -> None:
       raise _error(part, f"divides the sum by {divisor:g}")
 
 
-def _error(part: object, why: str) -> checks.OptionError:
-  return checks.OptionError(
+def _error(part: object, why: str) -> declared.FieldError:
+  return declared.FieldError(
     "sum_factory",
     f"Expected a sum_factory that returns a sum; {type(part).__name__} {why}. "
     "Pass a sum, as tff.aggregators.SumFactory() or SecureSumFactory(bound); "

@@ -14,8 +14,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import (
-  checks,
   client_works,
+  declared,
   finalizers,
   privacy,
   spelling,
@@ -104,11 +104,11 @@ def compose(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    OptionError: If an argument has a wrong value; a `ValueError`.
+    FieldError: If an argument has a wrong value; a `ValueError`.
   """
   check_keywords(training)
   if num_clients is not None:
-    checks.check_integer("num_clients", num_clients, minimum=1)
+    declared.check_integer("num_clients", num_clients, minimum=1)
   server_decay = learning_rate_decay.build(
     "server_learning_rate_decay",
     server_learning_rate_decay,
@@ -267,12 +267,12 @@ def _server_step(
   """Returns what builds the server step: the method's own, or an optimizer's.
 
   Raises:
-    OptionError: If there are both.
+    FieldError: If there are both.
   """
   if finalizer is None:
     return _apply(server_optimizer)
   if server_optimizer is not None:
-    raise checks.OptionError(
+    raise declared.FieldError(
       "server_optimizer",
       "This method has a server step of its own, set by its hyperparameters: "
       "leave server_optimizer out.",

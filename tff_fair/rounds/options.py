@@ -8,7 +8,11 @@ from typing import Required, TypeAlias, TypedDict
 
 import tensorflow_federated as tff
 
-from tff_fair import checks, privacy, summing
+from tff_fair import (
+  declared,
+  privacy,
+  summing,
+)
 
 if typing.TYPE_CHECKING:
   from tff_fair import client_works
@@ -74,12 +78,12 @@ def with_proximal_term(options: ComposeOptions, mu: float) -> ComposeOptions:
     mu: The method's own; 0 leaves the options as they are.
 
   Raises:
-    OptionError: If the options have a proximal term too.
+    FieldError: If the options have a proximal term too.
   """
   if mu == 0:
     return options
   if options.get("proximal_mu", 0) != 0:
-    raise checks.OptionError(
+    raise declared.FieldError(
       "proximal_mu",
       f"This method's proximal term is its hyperparameter mu, here {mu:g}; "
       f"found proximal_mu={options['proximal_mu']!r} beside it. Leave "

@@ -20,7 +20,7 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 from tff_fair.summing import outputs, trimmed_sum
 
 ZEROING, CLIPPING = "zeroing", "clipping"
@@ -48,10 +48,10 @@ class Defence:
 
     Raises:
       TypeError: If an attribute has the wrong type.
-      OptionError: If it has a wrong value.
+      FieldError: If it has a wrong value.
     """
-    checks.check_choice("defence", self.kind, KINDS)
-    checks.check_number(
+    declared.check_choice("defence", self.kind, KINDS)
+    declared.check_number(
       "trimmed_share",
       self.trimmed_share,
       minimum=0,

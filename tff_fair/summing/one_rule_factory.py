@@ -6,7 +6,11 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 import tensorflow_federated as tff
 
-from tff_fair import hyperparameters, privacy, types
+from tff_fair import (
+  declared,
+  privacy,
+  types,
+)
 from tff_fair.summing.defences import Defence
 from tff_fair.summing.rule_factory import RuleFactory
 
@@ -36,16 +40,15 @@ def factory_of(
   Args:
     rule_class: The rule, a dataclass.
   """
-  declared = hyperparameters.of(rule_class)
-  names = [h.name for h in declared]
+  fields = declared.fields_of(rule_class)
 
   def initialize(self: RuleFactory, **options: Unpack[FactoryOptions]) -> None:
     keywords: dict[str, Any] = dict(options)
-    hparams = {name: keywords.pop(name) for name in names if name in keywords}
+    hparams = {name: keywords.pop(name) for name in fields if name in keywords}
     RuleFactory.__init__(self, rule_class(**hparams), **keywords)
 
-  signature = hyperparameters.add_to_signature(
-    inspect.signature(initialize), declared
+  signature = declared.add_to_signature(
+    inspect.signature(initialize), fields.values()
   )
   vars(initialize)["__signature__"] = signature
   initialize.__name__ = "__init__"
@@ -54,7 +57,7 @@ def factory_of(
       None,
       [
         "Initializes the factory.\n\nArgs:",
-        hyperparameters.document(declared),
+        declared.document(fields.values()),
         "  **options: As those of `RuleFactory`.",
       ],
     )

@@ -2,7 +2,11 @@
 
 import tensorflow_federated as tff
 
-from tff_fair import checks, privacy, types
+from tff_fair import (
+  declared,
+  privacy,
+  types,
+)
 from tff_fair.summing import (
   defences,
   outputs,
@@ -76,12 +80,12 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
     Raises:
       TypeError: If `sum_factory` is no factory.
-      OptionError: If the rule does not allow `aggregation`, `sum_factory` is
+      FieldError: If the rule does not allow `aggregation`, `sum_factory` is
         given for a way without one or returns no sum, a choice is unknown, the
         defence needs another way to sum or has a sum of its own, or `dp` would
         not protect.
     """
-    checks.check_choice(
+    declared.check_choice(
       "client_weighting", client_weighting, scalars.CLIENT_WEIGHTINGS
     )
     way = ways.choose(

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks, types
+from tff_fair import declared, types
 from tff_fair.kernels import finiteness, norms, stacking
 
 CLIENT_WEIGHTINGS = ("num_examples", "uniform")
@@ -96,7 +96,9 @@ class ScalarReader:
       TypeError: If it has not.
       ValueError: If `client_weighting` is unknown.
     """
-    checks.check_choice("client_weighting", client_weighting, CLIENT_WEIGHTINGS)
+    declared.check_choice(
+      "client_weighting", client_weighting, CLIENT_WEIGHTINGS
+    )
     needed = ("num_examples", *rule.signals)
     if _is_scalar(weight_type, _NUMBERS):
       found: tuple[str, ...] = ("num_examples",)

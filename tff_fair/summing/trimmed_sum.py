@@ -12,7 +12,7 @@ and m times the median for a share of 1/2. Without outliers it is about the sum.
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import checks
+from tff_fair import declared
 from tff_fair.kernels import finiteness, stacking
 from tff_fair.runtime import collecting
 
@@ -39,11 +39,11 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
         1/2 takes the median.
 
     Raises:
-      OptionError: If the share is out of range.
+      FieldError: If the share is out of range.
     """
-    checks.check_number("share", share, minimum=0, maximum=0.5)
+    declared.check_number("share", share, minimum=0, maximum=0.5)
     if share == 0:
-      raise checks.OptionError("share", "Expected share in (0, 0.5], found 0.")
+      raise declared.FieldError("share", "Expected share in (0, 0.5], found 0.")
     self._share = share
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:

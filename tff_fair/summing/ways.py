@@ -4,7 +4,11 @@ from typing import NamedTuple, TypeAlias
 
 import tensorflow_federated as tff
 
-from tff_fair import checks, privacy, types
+from tff_fair import (
+  declared,
+  privacy,
+  types,
+)
 from tff_fair.summing import defences
 
 STREAMING = "streaming"
@@ -68,7 +72,7 @@ def choose(
 
   Raises:
     TypeError: If `sum_factory` is no factory.
-    OptionError: If the options do not go together, or not with the rule.
+    FieldError: If the options do not go together, or not with the rule.
   """
   if sum_factory is not None:
     privacy.check_sums(sum_factory)
@@ -78,16 +82,16 @@ def choose(
   robust_sum = defence.sum_factory if defence else None
   if defence and robust_sum:
     if TWO_PHASE not in supported or aggregation not in (None, TWO_PHASE):
-      raise checks.OptionError("defence", _no_sum(rule, defence, aggregation))
+      raise declared.FieldError("defence", _no_sum(rule, defence, aggregation))
     if sum_factory is not None:
-      raise checks.OptionError(
+      raise declared.FieldError(
         "sum_factory",
         f"The defence {defence.kind!r} is a sum of its own: leave out "
         "sum_factory, or the defence.",
       )
     sum_factory = robust_sum
   if sum_factory is not None and TWO_PHASE not in supported:
-    raise checks.OptionError(
+    raise declared.FieldError(
       "sum_factory",
       f"{type(rule).__name__} needs the updates themselves, of which a "
       "sum_factory tells the sum alone: leave it out. To bound updates, wrap "
@@ -98,13 +102,13 @@ def choose(
     if sum_factory is not None:
       aggregation = TWO_PHASE if dp is None else SECURE
   if aggregation not in supported:
-    raise checks.OptionError(
+    raise declared.FieldError(
       "aggregation",
       f"{type(rule).__name__} can be summed in these ways: "
       f"{', '.join(supported)}; found {aggregation!r}.",
     )
   if sum_factory is not None and aggregation not in (TWO_PHASE, SECURE):
-    raise checks.OptionError(
+    raise declared.FieldError(
       "sum_factory",
       f"A sum_factory goes with aggregation={TWO_PHASE!r} or {SECURE!r}, found "
       f"{aggregation!r}.",
@@ -121,7 +125,7 @@ def _check_private(
 ) -> None:
   """Checks that noise protects: no client changes what another one adds."""
   if not (isinstance(rule, types.SeparableRule) and rule.own_factor):
-    raise checks.OptionError(
+    raise declared.FieldError(
       "dp",
       f"Differential privacy does not protect with {type(rule).__name__}: its "
       "coefficients depend on other clients, so that one client can change the "
@@ -129,20 +133,20 @@ def _check_private(
       "fedavg, fedavg_n, fedprox or fedadam.",
     )
   if client_weighting != "uniform":
-    raise checks.OptionError(
+    raise declared.FieldError(
       "client_weighting",
       "Differential privacy needs client_weighting='uniform': the number of "
       "examples of one client would change the weights of all; found "
       f"{client_weighting!r}.",
     )
   if aggregation not in (None, STREAMING, SECURE):
-    raise checks.OptionError(
+    raise declared.FieldError(
       "aggregation",
       f"Differential privacy goes with {STREAMING!r} or {SECURE!r} sums, in "
       f"which nobody learns single scalars; found {aggregation!r}.",
     )
   if defence is not None:
-    raise checks.OptionError(
+    raise declared.FieldError(
       "defence",
       f"The bounds of the defence {defence.kind!r} follow the updates without "
       "noise: leave it out beside dp, which clips by itself.",
@@ -157,7 +161,7 @@ def _check_secure(
 ) -> None:
   """Checks that a rule can be applied to secure sums."""
   if bound is not None:
-    checks.check_number(
+    declared.check_number(
       "secure_bound", bound, minimum=0, exclude_minimum=True, in_float32=True
     )
   if aggregation != SECURE:
@@ -165,7 +169,7 @@ def _check_secure(
   assert isinstance(rule, types.SeparableRule)  # No other one allows it.
   rule.log_reference()  # Raises without a reference.
   if defence is not None:
-    raise checks.OptionError(
+    raise declared.FieldError(
       "defence",
       f"The defence {defence.kind!r} learns of each client in the clear "
       "whether it passes a bound: leave it out beside aggregation='secure', "

@@ -7,7 +7,7 @@ from absl.testing import flagsaver
 from binaries import command_line
 from binaries.flags import run_flags
 from tests import source_tree
-from tff_fair.experiments import RunSpec, SpecError
+from tff_fair.experiments import FieldError, RunSpec
 
 
 def spec(*arguments):
@@ -141,27 +141,27 @@ def test_what_is_no_range_is_refused(text):
     ),
     (
       ["--local_steps=3", "--local_epochs=2"],
-      SpecError,
+      FieldError,
       "the place of local_epochs, which is 2",
     ),
     (
       ["--client_momentum=0.5"],
-      SpecError,
+      FieldError,
       "client_optimizer to be momentum.*found sgd",
     ),
     (
       ["--client_momentum=0.9", "--client_optimizer=adam"],
-      SpecError,
+      FieldError,
       "client_optimizer to be momentum or nesterov, found adam",
     ),
     (
       ["--client_momentum_kept", "--client_optimizer=adam"],
-      SpecError,
+      FieldError,
       "client_optimizer to be momentum or nesterov, found adam",
     ),
     (
       ["--personal_lam=0.1", "--algorithm=ditto"],
-      SpecError,
+      FieldError,
       "ditto trains personal models already, with its hyperparameter lam",
     ),
     (
@@ -171,12 +171,12 @@ def test_what_is_no_range_is_refused(text):
     ),
     (
       ["--server_momentum=0.5", "--client_optimizer=momentum"],
-      SpecError,
+      FieldError,
       "server_optimizer to be momentum or nesterov, found none",
     ),
     (
       ["--server_learning_rate_decay_kind=exponential"],
-      SpecError,
+      FieldError,
       "of server_learning_rate_decay, which is not given",
     ),
   ],

@@ -7,7 +7,7 @@ import pytest
 from binaries.command_line import UsageError
 from binaries.flags import search_flags, sweep_flags
 from tests.binaries import sweep_arguments
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.searching import study
 from tff_fair.experiments.sweeps import plan
@@ -128,14 +128,14 @@ def test_without_trials_every_combination_runs(file):
   ],
 )
 def test_mistakes_are_told(arguments, said):
-  with pytest.raises((UsageError, RunError, ArgumentError)) as error:
+  with pytest.raises((UsageError, RunError, FieldError)) as error:
     study.of_sweep(read(METHOD, *arguments)[0])
   assert said in str(error.value)
 
 
 def test_a_missing_package_is_told_in_a_line(monkeypatch):
   monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-  with pytest.raises(ArgumentError, match=r'pip install "tff-fair\[search\]"'):
+  with pytest.raises(FieldError, match=r'pip install "tff-fair\[search\]"'):
     read(METHOD, RATES, "--trials=3")
 
 

@@ -220,5 +220,5 @@ def test_bad_models_and_tasks_are_one_line(tmp_path):
   several = dataclasses.replace(several, element_spec=words)
   with pytest.raises(ValueError, match="has several labels for an example"):
     experiments.audit(dense(3), several)
-  with pytest.raises(experiments.SpecError, match="unknown task"):
+  with pytest.raises(experiments.FieldError, match="unknown task"):
     experiments.audit(dense(3), "digitz")

@@ -5,8 +5,8 @@ import gzip
 import pandas as pd
 import pytest
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments.auditing import results_file
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 
 
 def write(tmp_path, *lines):
@@ -107,7 +107,7 @@ def test_clients_of_a_run_will_do(tmp_path):
 )
 def test_a_wrong_file_is_named_with_column_and_row(tmp_path, lines, message):
   path = write(tmp_path, *lines)
-  with pytest.raises(ArgumentError) as error:
+  with pytest.raises(FieldError) as error:
     results_file.read(path)
   text = str(error.value)
   assert text.startswith(f"results={str(path)!r}: ")

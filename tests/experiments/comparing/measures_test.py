@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from tests.experiments import run_folders
+from tff_fair.declared import FieldError
 from tff_fair.experiments import scores
 from tff_fair.experiments.comparing import client_statistics, measures
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.measures import Value
 
 PERCENT = measures.MEASURES["mean"]
@@ -95,7 +95,7 @@ def test_a_tail_by_examples_is_of_as_many_clients_of_average_size():
 
 
 def test_an_rmse_is_an_error_itself():
-  with pytest.raises(ArgumentError, match="have RMSEs, and no such measure"):
+  with pytest.raises(FieldError, match="have RMSEs, and no such measure"):
     measures.find("weighted_error_relative_std", scores.RMSE, "cars")
   assert measures.find("weighted_std", scores.RMSE, "cars").scale == 1
 

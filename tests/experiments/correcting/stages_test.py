@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tff_fair import experiments
-from tff_fair.experiments import RunError, RunSpec, SpecError
+from tff_fair.experiments import FieldError, RunError, RunSpec
 from tff_fair.experiments.correcting import record as records
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.runs.folder import RunFolder
@@ -156,7 +156,7 @@ def test_without_correction_nothing_changes(tmp_path):
 )
 def test_what_does_not_go_together_is_an_error(changes, field, words):
   clients = {"clients_per_round": None} if "task_options" in changes else {}
-  with pytest.raises(SpecError, match=words) as raised:
+  with pytest.raises(FieldError, match=words) as raised:
     assembly.build(SPEC.replace(**changes, **clients))
   assert raised.value.field == field
 
@@ -168,7 +168,7 @@ def test_a_task_without_class_labels_is_an_error(monkeypatch):
     return dataclasses.replace(load(*arguments), num_classes=None)
 
   monkeypatch.setattr(task_loading, "load", load_regression)
-  with pytest.raises(SpecError, match="digits has no class labels") as raised:
+  with pytest.raises(FieldError, match="digits has no class labels") as raised:
     assembly.build(SPEC)
   assert raised.value.field == "label_correction"
 
@@ -177,6 +177,6 @@ def test_workers_that_read_the_data_are_an_error(monkeypatch):
   plan = types.SimpleNamespace(worker_data=None)
   stages.check(SPEC, plan)
   monkeypatch.setattr("tff_fair.runtime.builds_data", lambda: True)
-  with pytest.raises(SpecError, match="engine=dask"):
+  with pytest.raises(FieldError, match="engine=dask"):
     stages.check(SPEC, plan)
   stages.check(SPEC.replace(label_correction="none"), plan)

@@ -15,7 +15,7 @@ import tasks
 from tasks import models
 from tasks import task as task_module
 from tff_fair import experiments
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card_usage, formats, places
 from tff_fair.experiments.exporting.export import Exported
@@ -215,7 +215,7 @@ def test_all_personal_models_are_written_by_name(run, tmp_path):
   assert again.card.read_text() == exported.card.read_text()
   assert sorted(p.name for p in tmp_path.iterdir()) == ["all", "all_card.md"]
   (exported.path / "mine.txt").touch()
-  with pytest.raises(ArgumentError, match="other things"):
+  with pytest.raises(FieldError, match="other things"):
     experiments.export(run, tmp_path / "all", all_clients=True, overwrite=True)
 
 
@@ -261,7 +261,7 @@ def test_what_cannot_be_written_is_refused(
   (tmp_path / "taken.keras").write_text("mine")
   (tmp_path / "folder").mkdir()
   (tmp_path / "folder" / "mine.txt").touch()
-  with pytest.raises(ArgumentError, match=re.escape(problem)):
+  with pytest.raises(FieldError, match=re.escape(problem)):
     experiments.export(run, name, **arguments)
   assert sorted(p.name for p in tmp_path.rglob("*")) == [
     "folder",
@@ -278,7 +278,7 @@ def test_a_folder_whose_list_of_clients_is_damaged_is_not_replaced(
   folder = tmp_path / "folder"
   folder.mkdir()
   (folder / places.INDEX).write_bytes(content)
-  with pytest.raises(ArgumentError, match="other things than exports"):
+  with pytest.raises(FieldError, match="other things than exports"):
     experiments.export(run, folder, all_clients=True, overwrite=True)
   assert (folder / places.INDEX).read_bytes() == content
 

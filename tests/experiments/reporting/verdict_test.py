@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.experiments import run_folders
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.reporting import methods, verdict_section
 from tff_fair.experiments.runs.finding import find
 
@@ -164,7 +164,7 @@ def test_the_baseline_is_chosen(tmp_path):
       "baseline"
     )
     assert list(cells) == ["AFL", "FedAvg"]
-  with pytest.raises(ArgumentError, match=r"baseline='term': is none of"):
+  with pytest.raises(FieldError, match=r"baseline='term': is none of"):
     build(tmp_path, baseline="term")
 
 
@@ -184,7 +184,7 @@ def test_the_baseline_is_a_label_of_compare_or_of_the_page(tmp_path, name):
     "AdaFed, client_learning_rate=0.5",
     "AdaFed, client_learning_rate=0.1",
   ]
-  with pytest.raises(ArgumentError, match="more than one of the methods"):
+  with pytest.raises(FieldError, match="more than one of the methods"):
     build(tmp_path, baseline="AdaFed")
 
 

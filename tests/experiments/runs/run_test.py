@@ -6,7 +6,7 @@ import pytest
 
 from tests import source_tree
 from tests.experiments import run_folders
-from tff_fair import typed_values
+from tff_fair import declared
 from tff_fair.experiments import errors
 from tff_fair.experiments.runs import finding as runs
 
@@ -210,7 +210,7 @@ def test_settings_are_what_decides_the_result(tmp_path):
   ],
 )
 def test_values_are_as_on_the_command_line(value, text):
-  assert typed_values.text(value) == text
+  assert declared.as_text(value) == text
 
 
 def test_reading_runs_needs_no_tensorflow(tmp_path):

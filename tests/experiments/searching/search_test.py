@@ -8,8 +8,8 @@ import pytest
 
 from tests.experiments.searching import fake_training
 from tff_fair import experiments
+from tff_fair.declared import FieldError
 from tff_fair.experiments import Range, RunError, RunSpec, interruption
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.scores import RMSE
 from tff_fair.experiments.searching import record, summary, trials
@@ -154,7 +154,7 @@ def test_runs_with_large_errors_are_pruned(tmp_path, monkeypatch):
 
 
 def test_an_objective_that_runs_do_not_have_is_one_line(tmp_path):
-  with pytest.raises(ArgumentError, match="have accuracies, and no such"):
+  with pytest.raises(FieldError, match="have accuracies, and no such"):
     search(tmp_path, objective="r2", trials=1)
 
 
@@ -166,7 +166,7 @@ def test_several_objectives_have_a_pareto_set(tmp_path):
   different = {t.settings["client_learning_rate"] for t in found.trials}
   assert len(front) >= len(different) - 1
   assert all(len(t.outcome.values) == 2 for t in front)
-  with pytest.raises(ArgumentError, match="pruner='median': needs one objec"):
+  with pytest.raises(FieldError, match="pruner='median': needs one objec"):
     search(tmp_path, objective="mean,std", pruner="median")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.experiments import run_folders
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.scores import RMSE
 from tff_fair.experiments.sweeps import choice as sweep_choice
@@ -169,7 +169,7 @@ def test_the_draw_does_not_change():
 
 
 def test_one_client_cannot_be_divided():
-  with pytest.raises(ArgumentError, match="cannot divide 1 client; give 0"):
+  with pytest.raises(FieldError, match="cannot divide 1 client; give 0"):
     sweep_choice.validation_clients([5], 0.5)
 
 

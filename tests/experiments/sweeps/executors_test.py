@@ -3,8 +3,8 @@ import pathlib
 
 import pytest
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.sweeps import (
   dask_workers,
   executors,
@@ -72,7 +72,7 @@ def test_an_executor_says_what_it_is(name, options, jobs, text):
   ],
 )
 def test_an_option_that_is_refused_is_named(name, options, message):
-  with pytest.raises(ArgumentError, match=message) as error:
+  with pytest.raises(FieldError, match=message) as error:
     create(name, options)
   assert "\n" not in str(error.value)
 
@@ -109,7 +109,7 @@ def test_values_of_options_are_read(monkeypatch):
 )
 def test_a_package_that_is_missing_is_named(monkeypatch, name, advice):
   monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-  with pytest.raises(ArgumentError, match=f'pip install "{advice}"'):
+  with pytest.raises(FieldError, match=f'pip install "{advice}"'):
     create(name, {})
 
 
@@ -126,7 +126,7 @@ def test_a_sweep_checks_its_executor_first(tmp_path):
 
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch, tmp_path):
   monkeypatch.setattr(dask_workers, "_SECONDS_TO_CONNECT", 0.5)
-  with pytest.raises(ArgumentError, match="no scheduler of Dask answers there"):
+  with pytest.raises(FieldError, match="no scheduler of Dask answers there"):
     sweep(
       [RunSpec()],
       tmp_path / "out",

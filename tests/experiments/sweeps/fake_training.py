@@ -6,7 +6,7 @@ import sys
 import time
 
 from tests.experiments import run_folders
-from tff_fair.experiments.errors import SpecError
+from tff_fair.declared import FieldError
 
 
 def train(spec, path, workers, round_timeout=None, worker_data=None):
@@ -16,7 +16,7 @@ def train(spec, path, workers, round_timeout=None, worker_data=None):
   print("main:", main, "round_timeout:", round_timeout)
   print("worker_data:", worker_data, flush=True)
   if spec.seed == 7:
-    raise SpecError("seed", "is 7.", value=7)
+    raise FieldError("seed", "is 7.", value=7)
   if spec.seed == 8:
     os.kill(os.getpid(), 9)
   if spec.seed == 9:

@@ -136,8 +136,8 @@ def test_names_are_file_names():
       "methods: unknown algorithm 'fedawg'; did",
     ),
     ("fedavg", {}, {"hparam__q": "1"}, "no hyperparameter of fed"),
-    ("term", {"hparam.t": "x"}, {}, "methods: hparam.t=x: t must be a"),
-    ("term", {"hparam.t": "nan"}, {}, "methods: hparam.t=nan: t must be a"),
+    ("term", {"hparam.t": "x"}, {}, "methods: hparam.t=x: expected a"),
+    ("term", {"hparam.t": "nan"}, {}, "methods: hparam.t=nan: expected a"),
     (
       "term",
       {"task": "nothing"},

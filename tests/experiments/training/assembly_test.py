@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import finalizers, methods, rounds
-from tff_fair.experiments import RunSpec, SpecError, settings
+from tff_fair.experiments import FieldError, RunSpec, settings
 from tff_fair.experiments.training import (
   assembly,
   learning_process,
@@ -26,14 +26,6 @@ SMALL = RunSpec(
   task_options={"num_clients": 6, "model": "logistic_regression"},
   algorithm="fedavg",
 )
-
-
-class OptionError(ValueError):
-  """As builders raise it."""
-
-  def __init__(self, option):
-    super().__init__("expected 1")
-    self.option = option
 
 
 def second_step(optimizer):
@@ -136,14 +128,16 @@ def test_the_seed_is_that_of_all_draws(built):
 def test_an_error_of_a_builder_is_one_of_the_setting_behind_it(
   monkeypatch, option, field, key
 ):
-  error = ValueError("expected 1") if option is None else OptionError(option)
+  error = ValueError("expected 1")
+  if option is not None:
+    error = FieldError(option, "expected 1")
 
   def fail(*args, **kwargs):
     del args, kwargs
     raise error
 
   monkeypatch.setattr("tff_fair.algorithms.build", fail)
-  with pytest.raises(SpecError, match="expected 1") as raised:
+  with pytest.raises(FieldError, match="expected 1") as raised:
     assembly.build(RunSpec(hparams={"gamma": 2}))
   assert (raised.value.field, raised.value.key) == (field, key)
   assert raised.value.value == {"hparams": 2.0, "algorithm": "adafed"}.get(

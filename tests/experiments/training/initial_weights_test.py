@@ -13,7 +13,7 @@ import tasks
 from tasks.models import starting
 from tests.experiments.training.small_run import SMALL
 from tff_fair import experiments
-from tff_fair.experiments import SpecError
+from tff_fair.experiments import FieldError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.training import initial_weights
 
@@ -135,10 +135,10 @@ def test_weights_that_a_model_cannot_have(trained, task, tmp_path):
     ({"initial_run": str(tmp_path)}, r"config\.json"),
     ({"initial_run": str(unfinished)}, "is not finished"),
   ):
-    with pytest.raises(SpecError, match=expected) as caught:
+    with pytest.raises(FieldError, match=expected) as caught:
       begin(**settings)
     assert [caught.value.field] == list(settings)
     assert "\n" not in str(caught.value)
-  with pytest.raises(SpecError, match="leave one of the two out"):
+  with pytest.raises(FieldError, match="leave one of the two out"):
     begin(initial_model="model.keras", initial_run="run")
   assert begin() is task

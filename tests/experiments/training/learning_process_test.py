@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_fair import hyperparameters, methods
+from tff_fair import declared, methods
 from tff_fair.experiments import RunSpec, settings
 from tff_fair.experiments.training import (
   assembly,
@@ -211,7 +211,7 @@ def test_every_optimizer_and_method_has_a_key_of_its_own():
   assert len({key(spec) for spec in specs}) == len(specs)
 
 
-def other_value(h: hyperparameters.Hyperparameter):
+def other_value(h: declared.Declared):
   """Returns a valid value that is not the default."""
   candidates = (
     *(True, False, 1, 2, 0.25, 0.5),

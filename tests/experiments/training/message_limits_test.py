@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from tff_fair.experiments import RunSpec, SpecError
+from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.training import message_limits
 
 pytestmark = pytest.mark.pure
@@ -46,7 +46,7 @@ def test_updates_of_a_part_that_pass_a_message_are_refused(
     message_limits.check_parts(spec, process, aggregation, clients_per_round)
 
   monkeypatch.setattr(message_limits, "_MOST_BYTES", 4 * LENGTH * 4)
-  with pytest.raises(SpecError, match="take smaller parts, a smaller model"):
+  with pytest.raises(FieldError, match="take smaller parts, a smaller model"):
     check()
   check("streaming")
   check(clients_per_round=4)  # Not cut.
@@ -57,7 +57,7 @@ def test_updates_of_a_part_that_pass_a_message_are_refused(
 def test_a_table_that_passes_a_message_is_refused(process, monkeypatch):
   spec = SPEC.replace(personal_lam=0.1)
   monkeypatch.setattr(message_limits, "_MOST_BYTES", 5 * LENGTH * 4)
-  with pytest.raises(SpecError, match="for each of 5 clients") as raised:
+  with pytest.raises(FieldError, match="for each of 5 clients") as raised:
     message_limits.check_tables(spec, process, 5)
   assert raised.value.field == "personal_lam"
   message_limits.check_tables(spec, process, 4)

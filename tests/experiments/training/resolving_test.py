@@ -3,7 +3,7 @@ import types
 import numpy as np
 import pytest
 
-from tff_fair.experiments import RunSpec, SpecError
+from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.training import resolving
 
 pytestmark = pytest.mark.pure
@@ -36,7 +36,7 @@ def test_the_size_of_cohorts(changes, num_clients, clients_per_round):
   ],
 )
 def test_cohorts_that_the_task_does_not_have(changes, words):
-  with pytest.raises(SpecError, match=words) as raised:
+  with pytest.raises(FieldError, match=words) as raised:
     resolving.clients_per_round(SPEC.replace(**changes), 6)
   assert raised.value.field == "clients_per_round"
 
@@ -45,7 +45,7 @@ def test_the_evaluated_clients():
   assert resolving.evaluated(SPEC, 3).tolist() == [0, 1, 2]
   some = SPEC.replace(evaluation_clients=4)
   assert len(set(resolving.evaluated(some, 6).tolist())) == 4
-  with pytest.raises(SpecError, match="1 to 3") as raised:
+  with pytest.raises(FieldError, match="1 to 3") as raised:
     resolving.evaluated(some, 3)
   assert raised.value.field == "evaluation_clients"
 
@@ -62,7 +62,7 @@ def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
     (1, [0], "an honest one beside it"),
     (6, found.client_ids, "every client that the run evaluates attacks"),
   ):
-    with pytest.raises(SpecError, match=words) as raised:
+    with pytest.raises(FieldError, match=words) as raised:
       resolving.attack(spec, num_clients, np.array(evaluated))
     assert raised.value.field == "attack"
 
@@ -82,12 +82,12 @@ def test_the_way_to_sum(changes, aggregation):
 
 def test_a_method_that_cannot_sum_so():
   spec = RunSpec(algorithm="fedmgda_plus", aggregation="streaming")
-  with pytest.raises(SpecError, match="not possible for fedmgda_plus; valid"):
+  with pytest.raises(FieldError, match="not possible for fedmgda_plus; valid"):
     resolving.aggregation(spec)
 
 
 def test_a_method_that_needs_accuracies_needs_classes():
   task = types.SimpleNamespace(name="prices", num_classes=None)
   resolving.check(SPEC, task)
-  with pytest.raises(SpecError, match="the label of prices is a number"):
+  with pytest.raises(FieldError, match="the label of prices is a number"):
     resolving.check(RunSpec(algorithm="fedfa"), task)

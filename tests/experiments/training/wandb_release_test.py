@@ -10,7 +10,7 @@ import wandb
 from wandb.proto import wandb_internal_pb2
 from wandb.sdk.internal import datastore
 
-from tff_fair.experiments import RunSpec, SpecError
+from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import wandb_release
 
@@ -151,5 +151,5 @@ def test_without_a_project_nothing_is_imported(folder, monkeypatch):
 
 def test_a_missing_package_is_told_in_a_line(monkeypatch):
   monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-  with pytest.raises(SpecError, match=r'pip install "tff-fair\[wandb\]"'):
+  with pytest.raises(FieldError, match=r'pip install "tff-fair\[wandb\]"'):
     wandb_release.check_installed("fair")

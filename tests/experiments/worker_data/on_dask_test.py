@@ -4,7 +4,7 @@ import distributed
 import pytest
 
 from tff_fair import experiments, runtime
-from tff_fair.experiments import SpecError
+from tff_fair.experiments import FieldError
 from tff_fair.experiments.training import task_loading
 from tff_fair.experiments.worker_data import at_host, checking, writing
 
@@ -55,7 +55,7 @@ def test_parts_on_dask_and_here_are_the_same_bit_for_bit(written, tmp_path):
       missing = written.folder / "test_x.bin"
       content = missing.read_bytes()
       missing.unlink()
-      with pytest.raises(SpecError) as caught:
+      with pytest.raises(FieldError) as caught:
         checking.check(written)
       missing.write_bytes(content)
       (address,) = cluster.scheduler_info["workers"]
@@ -68,7 +68,7 @@ def test_parts_on_dask_and_here_are_the_same_bit_for_bit(written, tmp_path):
 def test_a_worker_that_is_dead_at_the_start_is_one_line(written, tmp_path):
   with runtime.start_worker(private=False) as worker:
     address = worker.address
-  with pytest.raises(SpecError, match=f"answers at {address}") as caught:
+  with pytest.raises(FieldError, match=f"answers at {address}") as caught:
     experiments.run(
       SPEC,
       tmp_path / "found",

@@ -13,7 +13,7 @@ import pytest
 import tasks
 import tff_fair
 from tff_fair import experiments
-from tff_fair.experiments import SpecError
+from tff_fair.experiments import FieldError
 from tff_fair.experiments.training import client_data, task_loading
 from tff_fair.experiments.worker_data import (
   at_host,
@@ -157,7 +157,7 @@ def test_workers_without_the_data_are_named(copied, damage, problem):
       if problem is None:
         checking.check(copied, workers)
         continue
-      with pytest.raises(SpecError) as caught:
+      with pytest.raises(FieldError) as caught:
         checking.check(copied, workers)
       (line,) = str(caught.value).splitlines()
       assert (host or worker.address) in line
@@ -168,7 +168,7 @@ def test_this_machine_waits_for_no_pipe(copied):
   path = copied.folder / "test_x.bin"
   path.unlink()
   os.mkfifo(path)
-  with pytest.raises(SpecError, match=r"machine: .*test_x\.bin is no file"):
+  with pytest.raises(FieldError, match=r"machine: .*test_x\.bin is no file"):
     checking.check(copied)
 
 
@@ -179,7 +179,7 @@ def test_a_pipe_at_a_worker_is_waited_for_some_time(copied, monkeypatch):
   os.mkfifo(path)
   with (
     tff_fair.runtime.start_worker(private=False) as worker,
-    pytest.raises(SpecError, match="be read in time, as a pipe") as caught,
+    pytest.raises(FieldError, match="be read in time, as a pipe") as caught,
   ):
     checking.check(copied, [worker.address])
   assert f"{worker.address}: {path} cannot" in str(caught.value)
@@ -196,7 +196,7 @@ def test_a_worker_that_freezes_at_the_check_is_one_line(copied, monkeypatch):
   monkeypatch.setattr(checking, "_exists", freeze)
   with (
     tff_fair.runtime.start_worker(private=False) as worker,
-    pytest.raises(SpecError, match="does not answer for 10 s") as caught,
+    pytest.raises(FieldError, match="does not answer for 10 s") as caught,
   ):
     checking.check(copied, [worker.address])
   assert worker.address in str(caught.value)
@@ -217,7 +217,7 @@ def test_a_wrong_label_is_named_with_its_place(copied, tmp_path, is_remote):
     if is_remote:
       worker = stack.enter_context(tff_fair.runtime.start_worker(private=False))
       workers, host = [worker.address], worker.address
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(FieldError) as caught:
       experiments.run(
         SPEC,
         tmp_path / "run",
@@ -242,7 +242,7 @@ def test_a_wrong_label_is_named_with_its_place(copied, tmp_path, is_remote):
   ],
 )
 def test_another_task_is_refused(written, change, name):
-  with pytest.raises(SpecError, match=f"is of another task: {name} is "):
+  with pytest.raises(FieldError, match=f"is of another task: {name} is "):
     task_loading.load(SPEC.replace(**change), written)
 
 
@@ -280,7 +280,7 @@ def test_a_damaged_index_is_one_line(copied, name, content, problem):
     os.mkfifo(path)
   elif content is not None:
     path.write_bytes(content)
-  with pytest.raises(SpecError, match=f"{name} {problem}") as caught:
+  with pytest.raises(FieldError, match=f"{name} {problem}") as caught:
     task_loading.load(SPEC, index.WorkerData(copied.folder))
   assert "\n" not in str(caught.value)
 
@@ -293,7 +293,7 @@ def test_clients_that_are_no_arrays_are_one_line(copied):
     archive.writestr("names.npy", b"\x93NUMPY\1\0\x14\0" + header)
   content["clients"] = hashlib.sha256(path.read_bytes()).hexdigest()
   write_index(copied.folder, content)
-  with pytest.raises(SpecError, match=r"clients\.npz: is ") as caught:
+  with pytest.raises(FieldError, match=r"clients\.npz: is ") as caught:
     task_loading.load(SPEC, index.WorkerData(copied.folder))
   assert "\n" not in str(caught.value)
 
@@ -304,7 +304,7 @@ def test_clients_that_are_no_arrays_are_one_line(copied):
 def test_a_changed_index_is_of_another_version_than_its_files(copied, change):
   path = copied.folder / "index.json"
   path.write_text(json.dumps({**json.loads(path.read_bytes()), **change}))
-  with pytest.raises(SpecError, match=r"bin is .* version than index\.json"):
+  with pytest.raises(FieldError, match=r"bin is .* version than index\.json"):
     task_loading.load(SPEC, index.WorkerData(copied.folder))
 
 
@@ -330,11 +330,11 @@ def test_other_weights_come_from_the_task(written):
 
 def test_nothing_is_overwritten_unasked(copied, tmp_path):
   task = task_loading.load(SPEC)
-  with pytest.raises(SpecError, match="--overwrite replaces them"):
+  with pytest.raises(FieldError, match="--overwrite replaces them"):
     writing.write(task, SPEC, copied.folder)
   (tmp_path / "mine").mkdir()
   (tmp_path / "mine" / "file").touch()
-  with pytest.raises(SpecError, match="holds something else"):
+  with pytest.raises(FieldError, match="holds something else"):
     writing.write(task, SPEC, tmp_path / "mine", overwrite=True)
   again = writing.write(task, SPEC, copied.folder, overwrite=True)
   assert again.version == copied.version

@@ -19,7 +19,8 @@ import tensorflow_federated as tff
 
 from tests import small_problem, source_tree
 from tests.runtime.parts.processes import process
-from tff_fair import runtime, version
+from tff_fair import runtime
+from tff_fair.runtime import version
 from tff_fair.runtime.dask_engine import addresses, clusters, tasks, values
 
 CLIENTS_PER_PART = 2

@@ -7,10 +7,11 @@ import sqlite3
 import pytest
 
 from tasks.conversions.conversion import plan
-from tasks.conversions.request import ConversionRequest, RequestError
+from tasks.conversions.request import ConversionRequest
 from tasks.data_error import DataError
 from tasks.formats import example_proto
 from tests.tasks.formats.idx_files import write_mnist
+from tff_fair.declared import FieldError
 
 _PLAY = "".join(
   f"{speaker}:\n{speaker} {number}\n\n"
@@ -156,12 +157,12 @@ def test_a_file_is_not_replaced_without_asking(request_of):
 def test_a_request_that_does_not_suit_the_source(
   request_of, source_format, settings, field, problem
 ):
-  with pytest.raises(RequestError) as found:
+  with pytest.raises(FieldError) as found:
     plan(request_of(source_format, **settings))
   assert found.value.field == field
   assert problem in found.value.problem
 
 
 def test_a_file_is_no_folder_of_digits(request_of, tmp_path):
-  with pytest.raises(RequestError, match=r"sources=.*: expected a folder"):
+  with pytest.raises(FieldError, match=r"sources=.*: expected a folder"):
     plan(request_of("mnist", sources=[tmp_path / "play.txt"]))

@@ -10,8 +10,8 @@ from tasks.conversions.request import (
   FORMATS,
   OF_SEVERAL_SOURCES,
   ConversionRequest,
-  RequestError,
 )
+from tff_fair.declared import FieldError
 
 
 def request(**values):
@@ -44,7 +44,7 @@ def test_some_formats_take_several_sources(name):
   if name in OF_SEVERAL_SOURCES:
     assert len(request(source_format=name, sources=["a", "b"]).sources) == 2
   else:
-    with pytest.raises(RequestError, match=f"=b: {name} takes one source"):
+    with pytest.raises(FieldError, match=f"'b': {name} takes one source"):
       request(source_format=name, sources=["a", "b"])
 
 
@@ -74,13 +74,13 @@ def test_some_formats_take_several_sources(name):
   ],
 )
 def test_an_invalid_value_is_named(field, value, expected):
-  with pytest.raises(RequestError) as found:
+  with pytest.raises(FieldError) as found:
     request(**{field: value})
   assert (found.value.field, found.value.value) == (field, value)
-  assert str(found.value).startswith(f"{field}={value}: expected ")
+  assert str(found.value).startswith(f"{field}={value!r}: expected ")
   assert expected in found.value.problem
 
 
 def test_a_source_at_least():
-  with pytest.raises(RequestError, match=r"^sources: are missing"):
+  with pytest.raises(FieldError, match=r"^sources: are missing"):
     request(sources=[])

@@ -100,7 +100,7 @@ def test_names_and_digests(function):
     ("number: dict = {}", "number is annotated with <class 'dict'>"),
     ("number: 'Unknown' = 1", "cannot be read: name 'Unknown' is not"),
     ("number: int", "number has no default"),
-    ("number: int = None", "number does not take its default: .* integer"),
+    ("number: int = None", "number does not take its default None: .* integer"),
     ("*numbers: int", "numbers cannot be given by name"),
     ("**numbers: int", "numbers cannot be given by name"),
     ("to_dict: int = 1", "to_dict has a name that options use"),

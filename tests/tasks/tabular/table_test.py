@@ -81,8 +81,8 @@ def test_names_with_commas(path):
     ({"test_fraction": 1.0}, "test_fraction must be between 0 and 1"),
     ({"min_examples": 0}, "min_examples must be at least 1"),
     ({"num_clients": 1}, "num_clients must be at least 2, or none"),
-    ({"kind": "text"}, "kind must be one of auto, classes, number"),
-    ({"model": "cnn"}, "model must be one of linear, mlp, mlp_128"),
+    ({"kind": "text"}, "kind='text': expected one of auto, classes, number"),
+    ({"model": "cnn"}, "model='cnn': expected one of linear, mlp, mlp_128"),
   ],
 )
 def test_checks_options(path, options, message):

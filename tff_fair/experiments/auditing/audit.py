@@ -13,6 +13,7 @@ import pandas as pd
 
 import tasks
 from tasks.formats import files, parsing
+from tff_fair.declared import FieldError
 from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.auditing import (
   page,
@@ -21,8 +22,7 @@ from tff_fair.experiments.auditing import (
   summary,
   text,
 )
-from tff_fair.experiments.comparing.argument_error import ArgumentError
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 
 if typing.TYPE_CHECKING:
@@ -129,7 +129,7 @@ def audit(
   """
   if results is not None:
     if model is not None or task is not None:
-      raise ArgumentError(
+      raise FieldError(
         "results",
         "stands for itself; leave out model and task.",
         value=str(results),
@@ -138,7 +138,7 @@ def audit(
     return _audit(clients, f"Audit of {pathlib.Path(results).name}", "Results")
   if model is None or task is None:
     missing = "model" if model is None else "task"
-    raise ArgumentError(
+    raise FieldError(
       missing, "is missing; give a model and a task, or results."
     )
   # Imported late: both import TensorFlow, which results do not need.
@@ -149,7 +149,7 @@ def audit(
     ("outputs", outputs, evaluation.OUTPUTS),
   ):
     if value not in valid:
-      raise ArgumentError(
+      raise FieldError(
         name, f"unknown; valid: {', '.join(valid)}.", value=value
       )
   found = models.of(model)
@@ -188,7 +188,7 @@ def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
 
 def _audit(clients: pd.DataFrame, title: str, about: str) -> Audit:
   if len(clients) < 2:
-    raise ArgumentError(
+    raise FieldError(
       "results" if about == "Results" else "task",
       "has one client; a spread between clients needs two.",
     )
@@ -211,10 +211,10 @@ def _load(
   try:
     tasks.option_names(name)
   except ValueError as error:
-    raise SpecError("task", str(error), value=name) from error
+    raise FieldError("task", str(error), value=name) from error
   try:
     return tasks.load(name, data_dir=data_dir, seed=seed, **options)
   except tasks.DataError:
     raise
   except ValueError as error:
-    raise SpecError("task_options", str(error)) from error
+    raise FieldError("task_options", str(error)) from error

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 import tasks
+from tff_fair.declared import FieldError
 from tff_fair.experiments.auditing import models, scores
 from tff_fair.experiments.auditing.models import Model
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 
 Split = Literal["test", "train", "all"]
 Outputs = Literal["auto", "probabilities", "logits"]
@@ -60,7 +60,7 @@ def evaluate(
     own units, and r2, which is missing where a client's labels are all equal.
 
   Raises:
-    ArgumentError: If the model does not go with the task.
+    FieldError: If the model does not go with the task.
     tasks.DataError: If the data cannot be used.
   """
   _check_labels(task)
@@ -88,7 +88,7 @@ def _check_labels(task: tasks.Task) -> None:
     task.num_classes is None or label.dtype.is_integer
   ):
     return
-  raise ArgumentError(
+  raise FieldError(
     "task",
     "has several labels for an example; an audit takes one class, or one "
     "number. Evaluate the model elsewhere, and audit the results.",
@@ -187,7 +187,7 @@ class _Hits:
       # By the first examples, for all.
       self._outputs = "probabilities" if are_probabilities else "logits"
     if self._outputs == "probabilities" and not are_probabilities:
-      raise ArgumentError(
+      raise FieldError(
         "outputs",
         f"the outputs of {self._model.name} do not sum to 1 for each example; "
         "are they logits?",
@@ -249,5 +249,5 @@ def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
   return np.bincount(clients, values, sizes.size)
 
 
-def _error(model: Model, problem: str) -> ArgumentError:
-  return ArgumentError("model", problem, value=model.name)
+def _error(model: Model, problem: str) -> FieldError:
+  return FieldError("model", problem, value=model.name)

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 import tasks
+from tff_fair.declared import FieldError
 from tff_fair.experiments import keras_files
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 
 Columns = Mapping[str, np.ndarray]
 _BATCH = 1024
@@ -50,7 +50,7 @@ class Model:
     """Checks that its input is that of a task.
 
     Raises:
-      ArgumentError: If it is not; the text names both shapes.
+      FieldError: If it is not; the text names both shapes.
     """
     if self.input_specs is None or self.takes_columns(task):
       return
@@ -75,7 +75,7 @@ class Model:
       x: Inputs of n examples, at least one: an array, or columns by name.
 
     Raises:
-      ArgumentError: If the model does not take them, or gives several outputs.
+      FieldError: If the model does not take them, or gives several outputs.
     """
     count = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
     parts = []
@@ -109,8 +109,8 @@ class Model:
     ((_, spec),) = specs.items()
     return tf.cast(x[batch], spec.dtype)
 
-  def _error(self, problem: str) -> ArgumentError:
-    return ArgumentError("model", problem, value=self.name)
+  def _error(self, problem: str) -> FieldError:
+    return FieldError("model", problem, value=self.name)
 
 
 def of(model: object) -> Model:
@@ -120,13 +120,13 @@ def of(model: object) -> Model:
     model: A Keras model, a .keras or .h5 file, or the folder of a SavedModel.
 
   Raises:
-    ArgumentError: If there is none, or it cannot be loaded.
+    FieldError: If there is none, or it cannot be loaded.
   """
   if isinstance(model, tf.keras.Model):
     return _of_keras(model, model.name)
   if isinstance(model, str | os.PathLike):
     return _load(pathlib.Path(model))
-  raise ArgumentError(
+  raise FieldError(
     "model",
     "expected a Keras model, or the path of one, found a "
     f"{type(model).__name__}.",
@@ -139,10 +139,10 @@ def _load(path: pathlib.Path) -> Model:
     if keras_files.has_signatures_alone(path):
       return _of_signature(_load_signatures(path), str(path))
     return _of_keras(keras_files.load(path), str(path))
-  except ArgumentError:
+  except FieldError:
     raise
   except ValueError as error:
-    raise ArgumentError("model", str(error), value=str(path)) from error
+    raise FieldError("model", str(error), value=str(path)) from error
 
 
 def _load_signatures(path: pathlib.Path) -> Any:
@@ -172,7 +172,7 @@ def _of_keras(model: tf.keras.Model, path: str) -> Model:
 def _of_signature(loaded: Any, name: str) -> Model:
   signature = loaded.signatures.get(_SIGNATURE)
   if signature is None:
-    raise ArgumentError(
+    raise FieldError(
       "model", f"has no signature {_SIGNATURE}; export it with one.", value=name
     )
   specs = dict(signature.structured_input_signature[1])

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments import spreadsheets
 from tff_fair.experiments.auditing import scores
 from tff_fair.experiments.auditing.scores import CLIENT, CORRECT, COUNT
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 
 ACCURACY, LOSS = scores.ACCURACY.name, scores.LOSS.name
 
@@ -66,7 +66,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     those that the file tells.
 
   Raises:
-    ArgumentError: If the file cannot be read, or a row is wrong; it names the
+    FieldError: If the file cannot be read, or a row is wrong; it names the
       column and the row.
   """
   path = pathlib.Path(path)
@@ -178,12 +178,12 @@ def _numbers(
 
 def _error(
   path: pathlib.Path, column: str, row: int, clients: pd.Series, problem: str
-) -> ArgumentError:
+) -> FieldError:
   client = clients[row][:_SHOWN]
   return _problem(
     path, f"column {column!r}, row {row + 1} (client {client!r}): {problem}."
   )
 
 
-def _problem(path: pathlib.Path, problem: str) -> ArgumentError:
-  return ArgumentError("results", problem, value=str(path))
+def _problem(path: pathlib.Path, problem: str) -> FieldError:
+  return FieldError("results", problem, value=str(path))

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import client_results, measures, noise
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.client_results import Seeds, Statistic
 from tff_fair.experiments.comparing.evaluations import Evaluation
 from tff_fair.experiments.comparing.measures import Measure
@@ -56,7 +56,7 @@ def build(
     score: The score of their runs.
 
   Raises:
-    ArgumentError: If there are too many clients for a column each, or the runs
+    FieldError: If there are too many clients for a column each, or the runs
       do not have a measure.
   """
   columns: dict[str, Column] = {}
@@ -83,7 +83,7 @@ def _of_clients(
 ) -> dict[str, Column]:
   ids = np.unique(np.concatenate([e.clients()[-1].ids for e in evaluated]))
   if ids.size > MAX_CLIENTS:
-    raise ArgumentError(
+    raise FieldError(
       "columns",
       f"{task}: a table has columns for {MAX_CLIENTS} clients at most; leave "
       f"{CLIENTS} out.",

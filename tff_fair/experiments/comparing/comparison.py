@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import (
   evaluations,
@@ -12,7 +13,6 @@ from tff_fair.experiments.comparing import (
   measures,
   tables,
 )
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.run import Run
 
@@ -108,7 +108,7 @@ def compare(
   ):
     for name in names:
       if name not in valid:
-        raise ArgumentError(
+        raise FieldError(
           argument, f"unknown; valid: {', '.join(valid)}.", value=name
         )
   whole, left_out = finding.find_whole(runs, tables.READ)

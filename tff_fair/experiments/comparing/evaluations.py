@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import client_statistics, measures
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.client_results import Clients, Seeds
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -61,7 +61,7 @@ class Evaluation:
     """Returns the results of the clients, an entry for each round.
 
     Raises:
-      ArgumentError: As `left_out`.
+      FieldError: As `left_out`.
     """
     left_out = self.left_out()
     return [
@@ -73,7 +73,7 @@ class Evaluation:
     """Returns the clients that are left out because they attack.
 
     Raises:
-      ArgumentError: If the run does not say yet which do.
+      FieldError: If the run does not say yet which do.
     """
     return _attackers(self.run) if self.honest else set()
 
@@ -106,14 +106,14 @@ class Choice:
     """Checks the evaluations to average.
 
     Raises:
-      ArgumentError: If there are none, or the best is to be averaged.
+      FieldError: If there are none, or the best is to be averaged.
     """
     if self.last is None:
       return
     if self.last < 1:
-      raise ArgumentError("last", "expected 1 or more.", value=self.last)
+      raise FieldError("last", "expected 1 or more.", value=self.last)
     if self.round == BEST:
-      raise ArgumentError(
+      raise FieldError(
         "last",
         f"does not go with round={BEST}, which is one evaluation; leave one of "
         "them out.",
@@ -146,14 +146,14 @@ class Choice:
     """Returns an evaluation and those before it, `last` in all.
 
     Raises:
-      ArgumentError: If the run has fewer, not counting round 0.
+      FieldError: If the run has fewer, not counting round 0.
     """
     run, rounds = evaluation.run, evaluation.run.evaluations[ROUND]
     found = sorted({int(r) for r in rounds if 0 < r <= evaluation.round})
     number = self.last or 1
     if number > len(found):
       until = "" if self.round == LAST else f" up to round {self.round}"
-      raise ArgumentError(
+      raise FieldError(
         "last",
         f"{run.path} has {len(found)} evaluations after training began{until}; "
         "give a smaller number.",
@@ -169,7 +169,7 @@ def by_seed(evaluated: Iterable[Evaluation]) -> Seeds:
     evaluated: One for each seed.
 
   Raises:
-    ArgumentError: As `Evaluation.left_out`.
+    FieldError: As `Evaluation.left_out`.
   """
   return {e.run.seeds: e.clients() for e in evaluated}
 
@@ -183,7 +183,7 @@ def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:
     honest: Whether clients that attack are left out.
 
   Raises:
-    ArgumentError: As `Evaluation.left_out`.
+    FieldError: As `Evaluation.left_out`.
     RunError: If the run does not have it.
   """
   table = run.evaluations
@@ -220,7 +220,7 @@ def _attackers(run: Run) -> set[int]:
   if run.settings.get("attack", "none") == "none":
     return set()
   if run.clients is None:
-    raise ArgumentError(
+    raise FieldError(
       "honest",
       f"{run.path} does not say which clients attack as long as it is not "
       "finished; leave it out.",

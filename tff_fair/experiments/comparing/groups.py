@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tff_fair import methods, typed_values
+from tff_fair import declared, methods
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.finding import natural_order
 from tff_fair.experiments.runs.own_files import FILE
@@ -101,7 +101,7 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
   for first, members in zip(firsts, same.values(), strict=True):
     alike = [other for other in firsts if other.task == first.task]
     options = [
-      f"{short_name(f'{TASK_OPTION}{name}')}={typed_values.text(value)}"
+      f"{short_name(f'{TASK_OPTION}{name}')}={declared.as_text(value)}"
       for name, value in task_options(first).items()
       if any(task_options(other).get(name) != value for other in alike)
     ]
@@ -154,9 +154,7 @@ def short_name(setting: str) -> str:
 
 
 def _short_text(value: object) -> str:
-  return (
-    f"{value:.6g}" if isinstance(value, float) else typed_values.text(value)
-  )
+  return f"{value:.6g}" if isinstance(value, float) else declared.as_text(value)
 
 
 def _num_clients(run: Run) -> int:
@@ -167,7 +165,7 @@ def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], _Order]:
   def key(member: tuple[Run, ...]) -> _Order:
     settings = member[0].settings
     return [
-      natural_order(typed_values.text(settings.get(name, ""))) for name in names
+      natural_order(declared.as_text(settings.get(name, ""))) for name in names
     ]
 
   return key

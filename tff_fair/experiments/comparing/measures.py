@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import client_statistics
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.client_results import Clients, Statistic
 from tff_fair.experiments.scores import ACCURACY, R2, RMSE, Score
 from tff_fair.metrics.statistics import LARGEST, TAIL_PERCENTS, tail_size
@@ -148,11 +148,11 @@ def find(
     argument: Who asks for the measure, for the error.
 
   Raises:
-    ArgumentError: If runs with that score do not have it.
+    FieldError: If runs with that score do not have it.
   """
   found = of(score).get(name)
   if found is None:
-    raise ArgumentError(
+    raise FieldError(
       argument,
       f"{whose}: its clients have {score.plural}, and no such measure; choose "
       f"of {', '.join(of(score))}.",

@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from tff_fair import methods
+from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import groups as run_groups
 from tff_fair.experiments.comparing import marks, measures, noise
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.evaluations import Choice, Evaluation
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.method_tables import Contents
@@ -50,7 +50,7 @@ def build(
     differences for each of the former.
 
   Raises:
-    ArgumentError: If there is nothing to compare, if the baseline is not one of
+    FieldError: If there is nothing to compare, if the baseline is not one of
       the methods, if there are too many clients for a column each, or a run has
       too few evaluations to average.
     RunError: If the evaluations of runs do not go together.
@@ -64,7 +64,7 @@ def build(
     else:
       chosen[run] = evaluation
   if not chosen:
-    raise ArgumentError("runs", f"nothing to compare. {' '.join(left_out[:3])}")
+    raise FieldError("runs", f"nothing to compare. {' '.join(left_out[:3])}")
   clients = "honest clients" if choice.honest else "clients"
   tables = []
   for task, members in run_groups.by_task(list(chosen)).items():
@@ -125,7 +125,7 @@ def _changes(
     )
     rows.append(Row(group.label, len(changes), values, (None,) * len(values)))
   if not rows:
-    raise ArgumentError(
+    raise FieldError(
       "baseline",
       f"there is nothing to compare it with on {task}.",
       value=reference.label,
@@ -145,7 +145,7 @@ def find_baseline(groups: Sequence[Group], name: str) -> Group:
   """Returns the method of a label or title, or else of a name.
 
   Raises:
-    ArgumentError: If there is none, or more than one of that name.
+    FieldError: If there is none, or more than one of that name.
   """
   found = [group for group in groups if name in (group.label, group.title)] or [
     group
@@ -155,7 +155,7 @@ def find_baseline(groups: Sequence[Group], name: str) -> Group:
   ]
   if len(found) != 1:
     labels = ", ".join(repr(group.label) for group in found or groups)
-    raise ArgumentError(
+    raise FieldError(
       "baseline",
       f"is {'more than one' if found else 'none'} of the methods; give one of "
       f"{labels}.",

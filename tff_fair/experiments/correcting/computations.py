@@ -6,8 +6,7 @@ from typing import NamedTuple
 import tensorflow_federated as tff
 
 import tasks
-import tff_fair
-from tff_fair import client_works
+from tff_fair import algorithms, client_works
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import learning_process
 from tff_fair.label_correction import federated
@@ -62,7 +61,7 @@ def build(
 
   def build_now() -> dict[str, tff.Computation]:
     client_optimizer = learning_process.build_optimizer(*optimizer)
-    fedavg = tff_fair.algorithms.build(
+    fedavg = algorithms.build(
       "fedavg",
       task.model,
       client_optimizer=client_optimizer,

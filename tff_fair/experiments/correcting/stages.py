@@ -29,11 +29,11 @@ import tensorflow_federated as tff
 import tasks
 from tasks import label_noise
 from tff_fair import runtime
+from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.correcting import computations
 from tff_fair.experiments.correcting import record as records
 from tff_fair.experiments.correcting.record import Record
-from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
@@ -52,12 +52,12 @@ def check(spec: RunSpec, plan: assembly.Plan) -> None:
   """Checks that this program has the labels that it is to correct.
 
   Raises:
-    SpecError: If workers read the data by themselves.
+    FieldError: If workers read the data by themselves.
   """
   if spec.label_correction != "none" and (
     plan.worker_data is not None or runtime.builds_data()
   ):
-    raise SpecError(
+    raise FieldError(
       "label_correction",
       "needs the labels in this program, and here workers read the data by "
       "themselves; leave out worker_data, and engine=dask.",

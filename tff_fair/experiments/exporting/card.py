@@ -9,7 +9,7 @@ clients and no paths, so that it may go to others with the model.
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from tff_fair import methods, typed_values
+from tff_fair import declared, methods
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.exporting import card_fairness, card_usage
 from tff_fair.experiments.exporting.predictor import Predictor
@@ -171,14 +171,14 @@ def _settings(run: Run) -> Mapping[str, str]:
   found = {name: run.flags[name] for name in _SHOWN}
   if run.spec.local_steps is not None:
     del found["local_epochs"]  # Steps take their place.
-  rows = {name: typed_values.text(v) for name, v in found.items()}
+  rows = {name: declared.as_text(v) for name, v in found.items()}
   rows |= {
     name: value
     for name, value in spec_text.texts(run.spec).items()
     if name not in (*_SHOWN, *_NOT_SHOWN)
   }
   rows |= {
-    f"{spec_text.HPARAM}{name}": typed_values.text(value)
+    f"{spec_text.HPARAM}{name}": declared.as_text(value)
     for name, value in run.spec.all_hparams.items()
   }
   return {f"`{name}`": value for name, value in rows.items()}

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tasks.formats import files
+from tff_fair.declared import FieldError
 from tff_fair.experiments import spreadsheets
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card, formats, personal, places
 from tff_fair.experiments.runs import architecture, finding, trained_model
@@ -72,7 +72,7 @@ def export(
     Where the model is, and notes about it.
 
   Raises:
-    ArgumentError: If an argument does not go with the run, or `output` cannot
+    FieldError: If an argument does not go with the run, or `output` cannot
       be written; a ValueError.
     RunError: If the run is damaged, or has not saved its model.
     tasks.DataError: If only the data of the task tell the model, and cannot be
@@ -82,12 +82,12 @@ def export(
     run = finding.open_run(run)
   output = pathlib.Path(output)
   if client is not None and all_clients:
-    raise ArgumentError("all_clients", "leave it out, or client.")
+    raise FieldError("all_clients", "leave it out, or client.")
   kind = format or places.KERAS
   if not all_clients:
     kind = places.format_of(output, format)
   elif kind not in places.FORMATS:
-    raise ArgumentError(
+    raise FieldError(
       "format", f"unknown; valid: {', '.join(places.FORMATS)}.", value=format
     )
   places.check_free(output, overwrite=overwrite)
@@ -135,7 +135,7 @@ def _blaming_description(run: Run) -> Iterator[None]:
   """
   try:
     yield
-  except ArgumentError:
+  except FieldError:
     raise
   except (AttributeError, LookupError, TypeError, ValueError) as error:
     path = RunFolder(run.path).model

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.models import plain
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.exporting import places, predictor
 from tff_fair.experiments.runs.architecture import Found
 
@@ -45,7 +45,7 @@ class Writer:
     """Builds the model.
 
     Raises:
-      ArgumentError: If the model cannot have this format.
+      FieldError: If the model cannot have this format.
     """
     self._found = found
     self.kind = kind
@@ -62,7 +62,7 @@ class Writer:
       path: Where to; there is nothing yet.
 
     Raises:
-      ArgumentError: If the model cannot have this format.
+      FieldError: If the model cannot have this format.
     """
     self.predictor.assign(weights)
     model = self.predictor.model
@@ -90,7 +90,7 @@ class Writer:
         return _convert(self.predictor.model)
       except _NoOperationError as error:
         missing = error
-    raise ArgumentError(
+    raise FieldError(
       "format",
       f"is not possible for this model: TensorFlow Lite lacks {missing}; "
       f"{places.SAVED_MODEL} takes every model.",
@@ -106,7 +106,7 @@ def _check_plain(model: tf.keras.Model) -> None:
   try:
     plain.build(plain.of_plain(model))
   except plain.NotPlainError as error:
-    raise ArgumentError(
+    raise FieldError(
       "format",
       f"is not possible for this model: it has parts that are not Keras' own "
       f"({error}); {places.SAVED_MODEL} takes every model.",

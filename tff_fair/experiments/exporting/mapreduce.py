@@ -11,7 +11,7 @@ import pathlib
 import typing
 
 from tasks.formats import parsing
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.exporting import places
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.run import Run
@@ -75,7 +75,7 @@ def export_form(
     types (form.json), and notes on how to read them.
 
   Raises:
-    ArgumentError: If the round has no such form, or `output` cannot be written;
+    FieldError: If the round has no such form, or `output` cannot be written;
       a ValueError.
     RunError: If the run is damaged.
     tasks.DataError: If the data cannot be used.
@@ -86,7 +86,7 @@ def export_form(
   places.check_free(output, overwrite=overwrite)
   spec = run.spec.replace(aggregation=run.flags["aggregation"])
   if spec.aggregation == "two_phase":
-    raise ArgumentError(
+    raise FieldError(
       "form",
       "a round with two_phase sums has no such form: its second sum depends on "
       "the first. Run it with streaming, stacked or secure sums.",
@@ -112,7 +112,7 @@ def _computations(spec: RunSpec) -> dict[str, tff.Computation]:
     first = mapreduce.get_state_initialization_computation(process.initialize)
   except (TypeError, ValueError) as error:
     reason = str(error).splitlines()[0]
-    raise ArgumentError(
+    raise FieldError(
       "form", f"the round has no such form: {reason}", value=MAPREDUCE
     ) from error
   return {"initialize": first, **{n: getattr(form, n) for n in _PARTS}}

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Iterable, Mapping
 
 from tff_fair import spelling
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run
@@ -21,10 +21,10 @@ def check(run: Run, weights: Weights, argument: str, value: object) -> None:
   """Checks that a run has personal models.
 
   Raises:
-    ArgumentError: If it has not.
+    FieldError: If it has not.
   """
   if weights.personal is None:
-    raise ArgumentError(
+    raise FieldError(
       argument,
       f"the run, with {run.algorithm}, trained no personal models, as ditto "
       "does, and any method with personal_lam; leave it out.",
@@ -36,7 +36,7 @@ def find(run: Run, name: str) -> int:
   """Returns the id of a client.
 
   Raises:
-    ArgumentError: If there is no such client.
+    FieldError: If there is no such client.
     tasks.DataError: If only the task's data know the names, and cannot be used.
   """
   known = _in_folder(run)
@@ -45,9 +45,7 @@ def find(run: Run, name: str) -> int:
   if name not in known:
     near = " or ".join(spelling.guesses(name, known))
     hint = f"did you mean {near}?" if near else "see clients.csv."
-    raise ArgumentError(
-      "client", f"there is no such client; {hint}", value=name
-    )
+    raise FieldError("client", f"there is no such client; {hint}", value=name)
   return known[name]
 
 

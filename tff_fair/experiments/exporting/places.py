@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 
 from tasks.formats import files
-from tff_fair.experiments.comparing.argument_error import ArgumentError
+from tff_fair.declared import FieldError
 
 KERAS, SAVED_MODEL, TFLITE = "keras", "savedmodel", "tflite"
 # The end of a file's name; a SavedModel is a folder.
@@ -38,7 +38,7 @@ def format_of(output: pathlib.Path, given: str | None) -> str:
   """Returns the format of an output: the given one, or else by its name.
 
   Raises:
-    ArgumentError: If there is no such format, or the name is of another one.
+    FieldError: If there is no such format, or the name is of another one.
   """
   named = {suffix: name for name, suffix in SUFFIXES.items() if suffix}.get(
     output.suffix.lower(), SAVED_MODEL
@@ -46,11 +46,11 @@ def format_of(output: pathlib.Path, given: str | None) -> str:
   if given is None or given == named:
     return named
   if given not in FORMATS:
-    raise ArgumentError(
+    raise FieldError(
       "format", f"unknown; valid: {', '.join(FORMATS)}.", value=given
     )
   better = output.with_suffix(SUFFIXES[given])
-  raise ArgumentError(
+  raise FieldError(
     "output",
     f"is not the name of a model in the format {given}; name it {better}.",
     value=str(output),
@@ -73,7 +73,7 @@ def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that a model and its card may be written.
 
   Raises:
-    ArgumentError: If something is there that may not be replaced.
+    FieldError: If something is there that may not be replaced.
   """
   with _naming_output():
     files.check_free(card_of(output), overwrite=overwrite)
@@ -96,7 +96,7 @@ def written(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
   """Yields a place to write a file or folder to; then moves it to `output`.
 
   Raises:
-    ArgumentError: If it cannot be written.
+    FieldError: If it cannot be written.
   """
   check_free(output, overwrite=overwrite)
   place = pathlib.Path(os.path.realpath(output))
@@ -155,4 +155,4 @@ def _naming_output() -> Iterator[None]:
     reason = error.strerror or str(error)
     if error.filename:
       reason = f"{error.filename}: {reason}"
-    raise ArgumentError("output", reason) from error
+    raise FieldError("output", reason) from error

@@ -5,7 +5,7 @@ import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from tff_fair import typed_values
+from tff_fair import declared
 from tff_fair.experiments.comparing import common_score, measures, tables
 from tff_fair.experiments.comparing.groups import Group, group, task_options
 from tff_fair.experiments.comparing.measures import Measure
@@ -103,7 +103,7 @@ def arrange(
     The tasks, as they first occur; so are the methods, but for the baseline.
 
   Raises:
-    ArgumentError: If the baseline is not one of the methods.
+    FieldError: If the baseline is not one of the methods.
     RunError: If two runs to show are the same, seed included.
   """
   by_options: dict[tuple[str, ...], list[Run]] = {}
@@ -153,7 +153,7 @@ def _name(run: Run) -> str:
 
 def _options(run: Run) -> list[str]:
   return sorted(
-    f"{name.removeprefix(TASK_OPTION)}={typed_values.text(value)}"
+    f"{name.removeprefix(TASK_OPTION)}={declared.as_text(value)}"
     for name, value in run.settings.items()
     if name.startswith(TASK_OPTION)
   )

@@ -4,7 +4,6 @@ import datetime
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tff_fair import version
 from tff_fair.experiments.reporting import (
   bar_section,
   client_section,
@@ -25,6 +24,7 @@ from tff_fair.experiments.reporting import (
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.runtime import version
 
 _MAX_NAMES = 3  # Of tasks in the title.
 

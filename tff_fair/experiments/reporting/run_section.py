@@ -6,7 +6,7 @@ What differs between methods comes first, then what is not the default.
 import math
 from collections.abc import Mapping, Sequence
 
-from tff_fair import methods, typed_values
+from tff_fair import declared, methods
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import section, tables
 from tff_fair.experiments.reporting.markup import Child, Markup, element
@@ -194,7 +194,7 @@ def _without(
 
 def _value(value: object) -> str:
   # Not given, or given as nothing.
-  return "none" if value in _NOTHING else typed_values.text(value)
+  return "none" if value in _NOTHING else declared.as_text(value)
 
 
 def _rounds(run: Run) -> str:

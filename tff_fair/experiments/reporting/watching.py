@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from tasks.formats import whole_file as staging
+from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import document, methods, page, writing
 from tff_fair.experiments.reporting.methods import TaskRuns
@@ -59,7 +59,7 @@ def watch(
     RunError: If the file is there already, or somebody else changed it; if, at
       the beginning, a folder holds no run nor a sweep that has runs to start,
       or all runs are damaged. Fewer are left out.
-    ArgumentError: If the baseline is not one of the methods at the end.
+    FieldError: If the baseline is not one of the methods at the end.
     tasks.data_error.DataError: If the file cannot be written.
     KeyboardInterrupt: If Ctrl-C ended the watch.
   """
@@ -196,7 +196,7 @@ class _Page:
   def _arrange(self, runs: Sequence[Run], *, is_over: bool) -> list[TaskRuns]:
     try:
       return methods.arrange(runs, unfinished=True, baseline=self._baseline)
-    except ArgumentError:
+    except FieldError:
       if is_over:
         raise
       # Its runs may be yet to come.

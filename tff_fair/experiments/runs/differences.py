@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from tff_fair import typed_values
+from tff_fair import declared
+from tff_fair.declared import Value
 from tff_fair.experiments.runs import configuration, own_files
 from tff_fair.experiments.runs.configuration import (
   DATA,
@@ -14,7 +15,6 @@ from tff_fair.experiments.runs.configuration import (
   Configuration,
 )
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.typed_values import Value
 
 
 def of_configurations(
@@ -34,7 +34,7 @@ def of_configurations(
   for name, values in before.differences(now).items():
     if lengthens and name == ROUNDS and before.total_rounds < now.total_rounds:
       continue
-    yield _difference(name, *map(typed_values.text, values))
+    yield _difference(name, *map(declared.as_text, values))
   for text in own_files.other_versions(
     saved.get(OWN_FILES, {}), present.get(OWN_FILES, {}), now
   ):

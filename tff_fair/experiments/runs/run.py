@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_fair.declared import Value
 from tff_fair.experiments import seeds
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import (
@@ -28,7 +29,6 @@ from tff_fair.experiments.runs import (
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.typed_values import Value
 
 if typing.TYPE_CHECKING:
   import pandas as pd

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments import scores
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.settings import SearchSettings
@@ -51,7 +51,7 @@ def suggest(
     None if the sampler has no more to suggest.
 
   Raises:
-    ArgumentError: If the sampler cannot search the space.
+    FieldError: If the sampler cannot search the space.
   """
   if settings.sampler == "grid":
     return _of_grid(space, settings.sampler_seed, len(before))
@@ -167,7 +167,7 @@ def _of_grid(space: Space, seed: int, number: int) -> dict[str, str] | None:
   values = {name: dimension.values() for name, dimension in space.items()}
   for name, texts in values.items():
     if texts is None:
-      raise ArgumentError(
+      raise FieldError(
         "sampler",
         f"{name}={space[name]} has no end of values; give values, as a grid, "
         "or a range with a step.",

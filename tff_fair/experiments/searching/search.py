@@ -5,6 +5,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from tff_fair.declared import Value
 from tff_fair.experiments import grids, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
@@ -20,7 +21,6 @@ from tff_fair.experiments.sweeps.processes import Processes
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.runner import Runner
 from tff_fair.experiments.sweeps.setting_tables import Grid
-from tff_fair.typed_values import Value
 
 _PLACE = "space"
 

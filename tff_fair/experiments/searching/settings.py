@@ -5,8 +5,8 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.scores import ACCURACY, Score
 
 # Samplers by name; Optuna's others need packages beside it.
@@ -51,30 +51,30 @@ class SearchSettings:
     for name in ("trials", "sampler_seed"):
       value, least = getattr(self, name), int(name == "trials")
       if not isinstance(value, int) or value < least:
-        raise ArgumentError(
+        raise FieldError(
           name, f"expected an integer from {least} on.", value=value
         )
     for name in ("sampler", "objective", "pruner"):
       value = getattr(self, name)
       if not isinstance(value, str):
-        raise ArgumentError(name, "expected a text.", value=value)
+        raise FieldError(name, "expected a text.", value=value)
     for name, valid in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
       value = getattr(self, name)
       if value == "cmaes":
-        raise ArgumentError(
+        raise FieldError(
           name,
           "needs another package beside Optuna; choose one of "
           f"{', '.join(valid)}.",
           value=value,
         )
       if value not in valid:
-        raise ArgumentError(
+        raise FieldError(
           name, f"unknown; valid: {', '.join(valid)}.", value=value
         )
     self._check_objective()
     fraction = self.validation_fraction
     if not isinstance(fraction, int | float) or not 0 <= fraction < 1:
-      raise ArgumentError(
+      raise FieldError(
         "validation_fraction", "expected a number in [0, 1).", value=fraction
       )
 
@@ -95,7 +95,7 @@ class SearchSettings:
       score: The score of the runs.
 
     Raises:
-      ArgumentError: If the runs do not have an objective.
+      FieldError: If the runs do not have an objective.
     """
     return [
       "maximize"
@@ -109,12 +109,12 @@ class SearchSettings:
     """Returns the settings of a table.
 
     Raises:
-      ArgumentError: If a value is not valid, or a name is unknown.
+      FieldError: If a value is not valid, or a name is unknown.
     """
     valid = [field.name for field in dataclasses.fields(cls)]
     for name in values:
       if name not in valid:
-        raise ArgumentError(
+        raise FieldError(
           "search", f"{place}: unknown {name!r}; valid: {', '.join(valid)}."
         )
     objective = values.get("objective")
@@ -126,17 +126,17 @@ class SearchSettings:
     names = self.objectives
     for name in names:
       if name not in measures.NAMES:
-        raise ArgumentError(
+        raise FieldError(
           "objective",
           f"unknown {name!r}; valid: {', '.join(measures.NAMES)}.",
           value=self.objective,
         )
     if len(set(names)) < len(names):
-      raise ArgumentError(
+      raise FieldError(
         "objective", "names a measure twice.", value=self.objective
       )
     if len(names) > 1 and self.pruner != "none":
-      raise ArgumentError(
+      raise FieldError(
         "pruner",
         "needs one objective: by several, no run is plainly the worse one; "
         "leave it out.",
@@ -148,10 +148,10 @@ def check_installed() -> None:
   """Checks that Optuna is there.
 
   Raises:
-    ArgumentError: If it is not.
+    FieldError: If it is not.
   """
   if importlib.util.find_spec("optuna") is None:
-    raise ArgumentError(
+    raise FieldError(
       "trials",
       "a search needs the package optuna; install it with pip install "
       '"tff-fair[search]", or pip install optuna.',

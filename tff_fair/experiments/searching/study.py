@@ -8,7 +8,8 @@ search either: each trial trains all seeds, and has their mean.
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from tff_fair import methods, typed_values
+from tff_fair import declared, methods
+from tff_fair.declared import Value
 from tff_fair.experiments import grids, seeds, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.searching import space as spaces
@@ -19,7 +20,6 @@ from tff_fair.experiments.sweeps.file import Method, Sweep
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.setting_tables import WORKERS
-from tff_fair.typed_values import Value
 
 # These make another question of a run, or decide none of its results.
 _NOT_SEARCHED = ("task", "data_dir", WORKERS, *seeds.NAMES)
@@ -110,7 +110,7 @@ def _of_method(
     elif is_question or len(values) == 1:
       questions[name] = values
     else:
-      space[name] = Dimension(tuple(map(typed_values.text, values)))
+      space[name] = Dimension(tuple(map(declared.as_text, values)))
   if not space:
     raise RunError(
       f"{method.place}: {method.name} has nothing to search; give a range, as "

@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Literal
 
-from tff_fair.experiments import declared
+from tff_fair import declared
+from tff_fair.experiments.settings import bounds
 
 _A_SHARE: declared.Bounds = {
   "expects": "a number in [0, 1]",
@@ -21,12 +22,12 @@ class CorrectionSettings:
     "before the first round. The run then trains by its method, with the new "
     "labels, and begins with FedCorr's model.",
   )
-  correction_iterations: int = declared.positive_integer(
+  correction_iterations: int = bounds.positive_integer(
     5,
     "Iterations of FedCorr's first stage. In each, every client trains once, "
     "and some of the noisy clients' labels change.",
   )
-  correction_cohort: int = declared.positive_integer(
+  correction_cohort: int = bounds.positive_integer(
     1, "How many clients train at a time in such an iteration."
   )
   correction_finetuning: int = declared.value(

@@ -4,8 +4,8 @@ import dataclasses
 import math
 from typing import Literal
 
-from tff_fair import checks
-from tff_fair.experiments import declared
+from tff_fair import declared
+from tff_fair.experiments.settings import bounds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class AttackSettings:
     "What bias adds, 0 or more; what scaling multiplies with, below 0 to turn "
     "updates round.",
     expects="a finite number or none (in float32)",
-    is_valid=lambda value: math.isfinite(checks.as_float32(value)),
+    is_valid=lambda value: math.isfinite(declared.as_float32(value)),
   )
 
 
@@ -59,19 +59,19 @@ class DefenceSettings:
 class PrivacySettings:
   """Privacy: what a client may add to a sum, and noise on it."""
 
-  secure_bound: float | None = declared.positive_number(
+  secure_bound: float | None = bounds.positive_number(
     None,
     "With --aggregation=secure, the largest value in what a client adds to the "
     "sum of updates, its weight included; the round leaves out a client beyond "
     "it. By default 1024.",
   )
-  dp_noise: float | None = declared.positive_number(
+  dp_noise: float | None = bounds.positive_number(
     None,
     "Differential privacy: the standard deviation of the noise on a round's "
     "sum, in units of --dp_clip. The run tells its epsilon. Goes with methods "
     "whose coefficients depend on no other client, as fedavg, and with "
     "--client_weighting=uniform. By default no noise.",
   )
-  dp_clip: float | None = declared.positive_number(
+  dp_clip: float | None = bounds.positive_number(
     None, "With --dp_noise, the largest norm of what a client adds to the sum."
   )

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from tff_fair.experiments import declared
+from tff_fair import declared
 from tff_fair.experiments.settings import bounds
 
 USUAL_COHORT = 10
@@ -56,15 +56,15 @@ class SamplingSettings:
 class LoopSettings:
   """Loop: rounds, checkpoints, and the seeds."""
 
-  total_rounds: int = declared.positive_integer(100, "Number of rounds.")
-  rounds_per_evaluation: int | None = declared.positive_integer(
+  total_rounds: int = bounds.positive_integer(100, "Number of rounds.")
+  rounds_per_evaluation: int | None = bounds.positive_integer(
     None,
     "Every so many rounds, and before the first and after the last, the run "
     "evaluates the model on the clients' test data. By default "
     f"{USUAL_INTERVAL}. A run of few rounds evaluates {LEAST_EVALUATIONS} "
     "times at least: by default, and where this is more than all its rounds.",
   )
-  rounds_per_checkpoint: int = declared.positive_integer(
+  rounds_per_checkpoint: int = bounds.positive_integer(
     10,
     "Every so many rounds, and whenever it ends by itself, the run saves its "
     "state, to go on from there.",
@@ -96,7 +96,7 @@ class LoopSettings:
 class EvaluationSettings:
   """Evaluation: of whom, and what follows from it."""
 
-  evaluation_clients: int | None = declared.positive_integer(
+  evaluation_clients: int | None = bounds.positive_integer(
     None,
     "How many clients the run evaluates, drawn once, the same in all "
     "evaluations and in the results at the end. By default all.",
@@ -108,7 +108,7 @@ class EvaluationSettings:
     "regression, with the smallest error. By default the run keeps its last "
     "state alone.",
   )
-  patience: int | None = declared.positive_integer(
+  patience: int | None = bounds.positive_integer(
     None,
     "End the run after so many evaluations in a row that did not improve the "
     "--criterion. By default it goes on to the last round.",

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from tasks.models import names as model_names
-from tff_fair import checks
-from tff_fair.experiments import declared
-from tff_fair.typed_values import Value
+from tff_fair import declared
+from tff_fair.declared import Value
 
 # The hyperparameter of methods that have a server step of their own.
 SERVER_RATE = "learning_rate"
@@ -68,5 +67,5 @@ class AlgorithmSettings:
     "one. Results are those of personal models then, and of the global one "
     "beside them. By default no personal models.",
     expects="0 or a positive number (in float32)",
-    is_valid=lambda value: 0 <= checks.as_float32(value) < math.inf,
+    is_valid=lambda value: 0 <= declared.as_float32(value) < math.inf,
   )

@@ -4,8 +4,7 @@ import dataclasses
 import math
 from typing import Literal
 
-from tff_fair import checks
-from tff_fair.experiments import declared
+from tff_fair import declared
 from tff_fair.experiments.settings import bounds
 
 OptimizerName = Literal[
@@ -30,7 +29,7 @@ _MOMENTUM_OF = (
 )
 _A_MOMENTUM: declared.Bounds = {
   "expects": "a number in [0, 1)",
-  "is_valid": lambda value: 0 <= checks.as_float32(value) < 1,
+  "is_valid": lambda value: 0 <= declared.as_float32(value) < 1,
 }
 
 
@@ -49,7 +48,7 @@ class TrainingSettings:
     "Each client goes on with the momentum of its last round; by default its "
     "momentum starts at zero in each round.",
   )
-  client_learning_rate: float = declared.positive_number(
+  client_learning_rate: float = bounds.positive_number(
     0.1, "Learning rate of local training."
   )
   batch_size: int = declared.value(
@@ -79,7 +78,7 @@ class TrainingSettings:
     "loss, which holds it near the server, for any method; 0 adds none. "
     "FedProx has its own, the hyperparameter mu.",
     expects="a number in [0, inf) (in float32)",
-    is_valid=lambda value: 0 <= checks.as_float32(value) < math.inf,
+    is_valid=lambda value: 0 <= declared.as_float32(value) < math.inf,
   )
   client_learning_rate_decay: float | None = declared.value(
     None,
@@ -90,7 +89,7 @@ class TrainingSettings:
   client_learning_rate_decay_kind: DecayKind = declared.value(
     "exponential", "Whether the decay is a factor (exponential) or r."
   )
-  client_learning_rate_decay_rounds: int = declared.positive_integer(
+  client_learning_rate_decay_rounds: int = bounds.positive_integer(
     1, "In how many rounds the client learning rate decays once."
   )
   server_optimizer: OptimizerName | None = declared.value(
@@ -101,7 +100,7 @@ class TrainingSettings:
   server_momentum: float | None = declared.value(
     None, f"Momentum of the server {_MOMENTUM_OF}", **_A_MOMENTUM
   )
-  server_learning_rate: float | None = declared.positive_number(
+  server_learning_rate: float | None = bounds.positive_number(
     None,
     "Learning rate of the server. By default 1, or the method's own; of a "
     "method with a server step of its own it is the hyperparameter "

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from tff_fair.declared import FieldError
 from tff_fair.experiments import aligned_columns
 from tff_fair.experiments.comparing import common_score, groups, measures
-from tff_fair.experiments.comparing.argument_error import ArgumentError
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -92,11 +92,11 @@ def validation_clients(
     int64[n], ascending. Depends on the set of clients and the fraction alone.
 
   Raises:
-    ArgumentError: If there are not two clients.
+    FieldError: If there are not two clients.
   """
   ids = np.unique(np.asarray(client_ids, np.int64))
   if ids.size < 2:
-    raise ArgumentError(
+    raise FieldError(
       "validation_fraction",
       f"cannot divide {ids.size} client; give 0 for all clients for both.",
       value=fraction,
@@ -128,7 +128,7 @@ def part_of(
     is_validation: Whether to return the clients to choose on.
 
   Raises:
-    ArgumentError: If the clients cannot be divided.
+    FieldError: If the clients cannot be divided.
   """
   if not is_divided(len(clients), fraction):
     return clients

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 import distributed
 
 from tff_fair.experiments.sweeps import processes, remote
-from tff_fair.experiments.sweeps.executors import option_error
+from tff_fair.experiments.sweeps.dispatch import option_error
 from tff_fair.experiments.sweeps.jobs import LOST, Job
 from tff_fair.runtime.dask_engine import clusters
 
@@ -71,7 +71,7 @@ class DaskWorkers:
     """Checks the options.
 
     Raises:
-      ArgumentError: If there is another one than `scheduler`.
+      FieldError: If there is another one than `scheduler`.
     """
     for name, value in self._options.items():
       if name != _SCHEDULER:
@@ -88,7 +88,7 @@ class DaskWorkers:
     """Connects to the cluster, or starts one.
 
     Raises:
-      ArgumentError: If nobody answers at the address.
+      FieldError: If nobody answers at the address.
     """
     with contextlib.ExitStack() as closing:
       cluster = self._options.get(_SCHEDULER)
@@ -146,7 +146,7 @@ class DaskWorkers:
     """Returns the addresses of the workers.
 
     Raises:
-      ArgumentError: If the scheduler is gone.
+      FieldError: If the scheduler is gone.
     """
     now = time.monotonic()
     if now - self._last_question >= _SECONDS_PER_QUESTION:

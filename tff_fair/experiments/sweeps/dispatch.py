@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
+from tff_fair import declared
+from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.sweeps.jobs import FREED, Ended, Job
@@ -57,7 +59,7 @@ class Executor(Protocol):
     """Checks the options, without a run.
 
     Raises:
-      ArgumentError: If one is not valid, or a package is missing.
+      FieldError: If one is not valid, or a package is missing.
     """
 
   def opened(self) -> contextlib.AbstractContextManager[None]:
@@ -71,8 +73,17 @@ class Executor(Protocol):
 
     Raises:
       RunError: If the cluster does not take it.
-      ArgumentError: If the cluster is gone.
+      FieldError: If the cluster is gone.
     """
+
+
+def option_error(name: str, value: object, problem: str) -> FieldError:
+  """Returns the error of an option, in one line."""
+  return FieldError(
+    "executor_option",
+    " ".join(problem.split()),
+    value=f"{name}={declared.as_text(value)}",
+  )
 
 
 class Elsewhere:

@@ -5,9 +5,9 @@ import pathlib
 from collections.abc import Mapping
 
 from tasks.formats import parsing
-from tff_fair import typed_values
-from tff_fair.experiments.comparing.argument_error import ArgumentError
-from tff_fair.experiments.sweeps.dispatch import Executor
+from tff_fair import declared
+from tff_fair.declared import FieldError
+from tff_fair.experiments.sweeps.dispatch import Executor, option_error
 from tff_fair.experiments.sweeps.processes import Processes
 
 LOCAL, SUBMITIT, DASK = NAMES = ("local", "submitit", "dask")
@@ -36,11 +36,11 @@ def create(
       executor.
 
   Raises:
-    ArgumentError: If there is no such executor, an option is not valid, or a
+    FieldError: If there is no such executor, an option is not valid, or a
       package is missing.
   """
   if name not in NAMES:
-    raise ArgumentError(
+    raise FieldError(
       "executor", f"unknown; valid: {', '.join(NAMES)}.", value=name
     )
   values = {option: _value(option, v) for option, v in options.items()}
@@ -67,19 +67,10 @@ def create(
   return executor
 
 
-def option_error(name: str, value: object, problem: str) -> ArgumentError:
-  """Returns the error of an option, in one line."""
-  return ArgumentError(
-    "executor_option",
-    " ".join(problem.split()),
-    value=f"{name}={typed_values.text(value)}",
-  )
-
-
 def _check_installed(name: str) -> None:
   extra, package = _EXTRAS[name]
   if importlib.util.find_spec(package) is None:
-    raise ArgumentError(
+    raise FieldError(
       "executor",
       f"needs the package {package}; install it with pip install "
       f'"tff-fair[{extra}]", or pip install {package}.',
@@ -101,7 +92,7 @@ def _value(name: str, value: object) -> object:
 
 def _restarts(value: object) -> int:
   try:
-    number: int = typed_values.check(_RESTARTS, int, value)
+    number: int = declared.check(_RESTARTS, int, value)
   except ValueError:
     number = -1
   if number < 0:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tasks import DataError
+from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 
 # The exit status of a run that a mistake of the user ends.
@@ -93,7 +94,7 @@ def carry_out(job: Job) -> int:
   try:
     with interruption.raised(owns_process=True), interruption.at_once():
       job.train(job.spec, job.path, job.workers)
-  except (SpecError, RunError, DataError) as error:
+  except (FieldError, RunError, DataError) as error:
     print(" ".join(job.describe(error).split()), file=sys.stderr)
     return MISTAKE
   except interruption.Interrupted as interrupted:

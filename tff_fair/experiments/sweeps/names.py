@@ -7,11 +7,11 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tff_fair import typed_values
+from tff_fair import declared
+from tff_fair.declared import Value
 from tff_fair.experiments import seeds, settings, spec_text
 from tff_fair.experiments.comparing import groups
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.typed_values import Value
 
 _LONGEST = 150
 _SEED, _INTERVAL = "seed", "rounds_per_evaluation"
@@ -25,7 +25,7 @@ def of_settings(algorithm: str, told: Mapping[str, Value]) -> str:
     told: The settings to tell, by flat names; among them the seed.
   """
   words = [
-    f"{groups.short_name(name)}={typed_values.text(told[name])}"
+    f"{groups.short_name(name)}={declared.as_text(told[name])}"
     for name in ordered(told)
   ]
   return _as_file_name("-".join([algorithm, *words]))

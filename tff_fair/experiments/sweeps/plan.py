@@ -11,20 +11,19 @@ import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from tff_fair import methods, typed_values
+from tff_fair import declared, methods
+from tff_fair.declared import FieldError, Value
 from tff_fair.experiments import amounts, grids, spec_text
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import names
 from tff_fair.experiments.sweeps.file import Method, Sweep
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
-from tff_fair.hyperparameters import Hyperparameter
-from tff_fair.typed_values import Value
 
 # All that decides the results of a run: names and values.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
-_Hyperparameters = Mapping[str, Hyperparameter]
+_Hyperparameters = Mapping[str, declared.Declared]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,15 +232,15 @@ def _spec_of(method: Method, settings: Mapping[str, Value]) -> RunSpec:
     if spec.aggregation is not None:
       valid = methods.get(spec.algorithm).aggregations
       if spec.aggregation not in valid:
-        raise SpecError(
+        raise FieldError(
           "aggregation",
           f"not possible for {spec.algorithm}; valid: {', '.join(valid)}.",
           value=spec.aggregation,
         )
-  except SpecError as error:
+  except FieldError as error:
     prefix = spec_text.PREFIXES.get(error.field, error.field)
     name = f"{prefix}{error.key or ''}".removesuffix(".")
-    value = "" if error.value is None else f"={typed_values.text(error.value)}"
+    value = "" if error.value is None else f"={declared.as_text(error.value)}"
     raise RunError(f"{method.place}: {name}{value}: {error.problem}") from error
   return spec
 

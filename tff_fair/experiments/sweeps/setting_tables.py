@@ -9,13 +9,13 @@ and the task; `plan` checks that.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tff_fair import spelling, typed_values
+from tff_fair import declared, spelling
+from tff_fair.declared import Value
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import ranges
 from tff_fair.experiments.sweeps.ranges import Range
-from tff_fair.typed_values import Value
 
 # The values to run a setting with, or, in a search, the range to draw it from.
 Grid = Mapping[str, Sequence[Value] | Range]
@@ -146,7 +146,7 @@ def _checked(place: str, name: str, value: object) -> Value:
       "grids."
     )
   if isinstance(value, list) and name == WORKERS:
-    value = typed_values.text(value)
+    value = declared.as_text(value)
   if not isinstance(value, str | int | float | bool):
     raise RunError(
       f"{place} must be a text, a number, true or false, found {value!r}."
@@ -174,6 +174,6 @@ def _check(place: str, name: str, value: Value) -> None:
       valid[name].parse(value)
     else:
       valid[name].check(value)
-  except ValueError as error:
-    text = typed_values.text(value)
-    raise RunError(f"{place}={text}: {error}.") from error
+  except declared.FieldError as error:
+    text = declared.as_text(value)
+    raise RunError(f"{place}={text}: {error.problem}") from error

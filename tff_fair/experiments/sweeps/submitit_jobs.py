@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 
 import submitit
 
-from tff_fair import typed_values
+from tff_fair import declared
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import private_submitit, processes, remote
-from tff_fair.experiments.sweeps.executors import option_error
+from tff_fair.experiments.sweeps.dispatch import option_error
 from tff_fair.experiments.sweeps.jobs import LOST, Job
 
 _CLUSTER = "cluster"
@@ -77,7 +77,7 @@ class SubmititJobs:
   def __str__(self) -> str:
     """Returns the cluster and the options."""
     options = {**self._options, "restarts": self.restarts}
-    told = [f"{n}={typed_values.text(v)}" for n, v in options.items()]
+    told = [f"{n}={declared.as_text(v)}" for n, v in options.items()]
     if _CLUSTER not in options:
       told.insert(0, f"{_CLUSTER}={submitit.AutoExecutor.which()}")
     return f"submitit ({', '.join(told)})"
@@ -86,7 +86,7 @@ class SubmititJobs:
     """Checks the options.
 
     Raises:
-      ArgumentError: If submitit refuses one.
+      FieldError: If submitit refuses one.
     """
     for name, value in self._options.items():
       if {name, name.split("_", 1)[-1]} & _OF_TASKS and value != 1:

@@ -13,10 +13,10 @@ import tensorflow_federated as tff
 import tasks
 from tff_fair import (
   client_works,
+  declared,
   methods,
   privacy,
   summing,
-  typed_values,
   types,
 )
 from tff_fair.experiments import number_range
@@ -87,7 +87,7 @@ def build(
     worker_data: A folder of the examples, if workers have one.
 
   Raises:
-    SpecError: If a setting does not go with the data or the method.
+    FieldError: If a setting does not go with the data or the method.
     tasks.DataError: If the data cannot be used.
   """
   at_workers = WorkerData(worker_data) if worker_data is not None else None
@@ -148,7 +148,7 @@ def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
     spec: The run.
 
   Raises:
-    SpecError: If a setting does not go with the data or the method.
+    FieldError: If a setting does not go with the data or the method.
     tasks.DataError: If the data cannot be used.
   """
   task = initial_weights.begin(spec, task_loading.load(spec))
@@ -206,7 +206,7 @@ def _trained_examples(spec: RunSpec, task: tasks.Task) -> costs.TrainedExamples:
 def describe(spec: RunSpec, plan: Plan) -> str:
   """Returns two lines about a run: its task, and its method."""
   values = ", ".join(
-    f"{n}={typed_values.text(v)}" for n, v in spec.all_hparams.items()
+    f"{n}={declared.as_text(v)}" for n, v in spec.all_hparams.items()
   )
   return (
     f"{plan.task.name}: {plan.task.description}\n"

@@ -18,8 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 import tasks
-import tff_fair
 from tasks import task as tasks_task
+from tff_fair import types
 from tff_fair.client_works import example_files
 from tff_fair.experiments.training import client_files, scoring
 from tff_fair.experiments.worker_data import half
@@ -169,7 +169,7 @@ class ClientData:
 
 
 def _load_to_send(read: _Reader, client_id: int) -> tf.data.Dataset:
-  return tff_fair.client_dataset(
+  return types.client_dataset(
     client_id, tasks_task.one_element(read(client_id))
   )
 

@@ -5,7 +5,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 
 from tff_fair import runtime, summing
-from tff_fair.experiments.errors import SpecError
+from tff_fair.declared import FieldError
 
 DASK = "dask"
 
@@ -24,7 +24,7 @@ class Computing:
     """Starts what takes long, while the program builds the run.
 
     Raises:
-      SpecError: If a Dask cluster does not answer, or has other versions.
+      FieldError: If a Dask cluster does not answer, or has other versions.
     """
     if self.engine != DASK:
       return
@@ -32,7 +32,7 @@ class Computing:
       client = runtime.use_dask(self.scheduler, num_workers=self.dask_workers)
     except (ConnectionError, ModuleNotFoundError, ValueError) as error:
       field = "engine" if self.scheduler is None else "scheduler"
-      raise SpecError(
+      raise FieldError(
         field, str(error), value=self.scheduler or DASK
       ) from error
     # Without bokeh there is a link, and nothing behind it.
@@ -46,12 +46,12 @@ class Computing:
       aggregation: The way in which updates are summed.
 
     Raises:
-      SpecError: If there is no such engine, its workers do not answer, or it
+      FieldError: If there is no such engine, its workers do not answer, or it
         cannot sum so.
     """
     chosen = self.engine or ("workers" if self.workers else None)
     if aggregation == summing.SECURE and chosen in ("workers", DASK):
-      raise SpecError(
+      raise FieldError(
         "workers" if self.workers else "engine",
         f"cannot simulate the sums of aggregation={aggregation}; compute in "
         "this program, or give another aggregation that the algorithm has.",
@@ -64,7 +64,7 @@ class Computing:
       case "workers" if self.workers:
         self._connect_to_workers()
       case "local" | "workers":
-        raise SpecError(
+        raise FieldError(
           "engine",
           "needs the addresses of workers, as host:port"
           if chosen == "workers"
@@ -74,7 +74,7 @@ class Computing:
       case "dask":  # Prepared already.
         pass
       case _:
-        raise SpecError(
+        raise FieldError(
           "engine", "expected one of local, workers, dask", value=chosen
         )
     if aggregation == summing.SECURE and runtime.compiles_natively():
@@ -86,4 +86,4 @@ class Computing:
         self.workers, straggler_timeout=self.straggler_timeout
       )
     except (ConnectionError, ValueError) as error:
-      raise SpecError("workers", str(error)) from error
+      raise FieldError("workers", str(error)) from error

@@ -21,17 +21,17 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-import tff_fair
 from tff_fair.experiments.training import multiply_accumulates, rounds, sampling
 from tff_fair.runtime import compilation_cache
+from tff_fair.types import ClientSignals
 
 # From clients and a state to the number of examples that each client trains on
 # in the round after it: one that comes again counts again.
 TrainedExamples = Callable[[Sequence[int], rounds.State], np.ndarray]
 
 _TRAINING_PASS = 3  # In forward passes.
-_SIGNALS = tff_fair.ClientSignals(
-  tf.int64, *[tf.float32] * (len(tff_fair.ClientSignals._fields) - 1)
+_SIGNALS = ClientSignals(
+  tf.int64, *[tf.float32] * (len(ClientSignals._fields) - 1)
 )
 
 

@@ -17,7 +17,7 @@ from tensorboard.plugins.scalar import summary_v2 as scalars
 from tensorflow.core.util import event_pb2
 
 from tasks.formats import files
-from tff_fair import typed_values
+from tff_fair import declared
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import tables
@@ -150,7 +150,7 @@ def _settings(spec: RunSpec) -> dict[str, bool | float | str]:
   return {
     name: value
     if isinstance(value, bool | int | float)
-    else typed_values.text(value)
+    else declared.as_text(value)
     for name, value in spec.effective().items()
     if value not in (None, "")
   }

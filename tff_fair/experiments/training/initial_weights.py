@@ -10,8 +10,9 @@ import tensorflow as tf
 import tasks
 from tasks.models import starting
 from tasks.task import KerasModelFn
+from tff_fair.declared import FieldError
 from tff_fair.experiments import keras_files
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import architecture, finding
 from tff_fair.experiments.spec import RunSpec
 
@@ -24,7 +25,7 @@ def begin(spec: RunSpec, task: tasks.Task) -> tasks.Task:
     task: Its task.
 
   Raises:
-    SpecError: If they cannot be read, or are not those of the task's model.
+    FieldError: If they cannot be read, or are not those of the task's model.
   """
   name = "initial_run" if spec.initial_model is None else "initial_model"
   place = getattr(spec, name)
@@ -39,7 +40,7 @@ def begin(spec: RunSpec, task: tasks.Task) -> tasks.Task:
     begun = starting.Starting.of(build, weights)
   except (RunError, ValueError) as error:
     problem = str(error).removeprefix(f"{path}: ")
-    raise SpecError(name, problem, value=place) from error
+    raise FieldError(name, problem, value=place) from error
   return dataclasses.replace(task, keras_model_fn=begun)
 
 

@@ -8,10 +8,16 @@ from typing import Any, NamedTuple
 import tensorflow_federated as tff
 
 import tasks
-import tff_fair
-from tff_fair import client_works, methods, privacy, summing
+from tff_fair import (
+  algorithms,
+  client_works,
+  methods,
+  optimizers,
+  privacy,
+  summing,
+)
+from tff_fair.declared import FieldError
 from tff_fair.experiments import number_range, settings
-from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.runtime import compilation_cache
 
@@ -75,7 +81,7 @@ def build(
     cache: What earlier programs have compiled.
 
   Raises:
-    SpecError: If a setting does not go with the method.
+    FieldError: If a setting does not go with the method.
   """
   chosen = arguments(spec, task.num_clients, aggregation, attack, dp)
 
@@ -112,7 +118,7 @@ def build_now(
     chosen: As `arguments` returns them.
 
   Raises:
-    SpecError: If a setting does not go with the method.
+    FieldError: If a setting does not go with the method.
   """
   built = {
     name: build_optimizer(*chosen[name])
@@ -120,9 +126,7 @@ def build_now(
     if name in chosen
   }
   try:
-    return tff_fair.algorithms.build(
-      spec.algorithm, task.model, **{**chosen, **built}
-    )
+    return algorithms.build(spec.algorithm, task.model, **{**chosen, **built})
   except ValueError as error:
     raise _build_error(spec, error) from error
 
@@ -217,17 +221,15 @@ def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:
   }
 
 
-def _build_error(spec: RunSpec, error: ValueError) -> SpecError:
+def _build_error(spec: RunSpec, error: ValueError) -> FieldError:
   """Returns the error of the setting behind an error of a builder."""
-  option = str(getattr(error, "option", ""))
-  if option in methods.hyperparameters(spec.algorithm):
-    return SpecError(
-      "hparams", str(error), key=option, value=spec.hparams.get(option)
-    )
-  field = _SETTINGS_OF_OPTIONS.get(option, option)
-  if field in spec.fields():
-    return SpecError(field, str(error))
-  return SpecError("algorithm", str(error), value=spec.algorithm)
+  if isinstance(error, FieldError):
+    if error.field in methods.hyperparameters(spec.algorithm):
+      return error.within("hparams", spec.hparams.get(error.field))
+    field = _SETTINGS_OF_OPTIONS.get(error.field, error.field)
+    if field in spec.fields():
+      return FieldError(field, error.problem)
+  return FieldError("algorithm", str(error), value=spec.algorithm)
 
 
 def build_optimizer(
@@ -241,7 +243,7 @@ def build_optimizer(
     momentum: Its momentum, where it has one; `None` is the usual one.
   """
   function = _OPTIMIZERS[name]
-  ours, theirs = tff_fair.optimizers, tff.learning.optimizers
+  ours, theirs = optimizers, tff.learning.optimizers
   build_optimizer = getattr(ours, function, None) or getattr(theirs, function)
   if name in settings.WITH_MOMENTUM:
     momentum = settings.MOMENTUM if momentum is None else momentum

@@ -5,8 +5,8 @@ import tensorflow_federated as tff
 
 from tff_fair import summing
 from tff_fair.client_works import keeping
+from tff_fair.declared import FieldError
 from tff_fair.experiments import number_range, settings
-from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.kernels import stacking
 
@@ -32,7 +32,7 @@ def check_tables(
     num_clients: The number of the task's clients.
 
   Raises:
-    SpecError: If a table does not fit.
+    FieldError: If a table does not fit.
   """
   fields = spec.fields()
   client_work = process.initialize.type_signature.result.member.client_work
@@ -45,7 +45,7 @@ def check_tables(
     )
     num_bytes = rows.shape[1] * rows.dtype.size
     if num_clients * num_bytes >= _MOST_BYTES:
-      raise SpecError(
+      raise FieldError(
         setting,
         f"keeps a row of {num_bytes / 2**20:,.1f} MiB for each of "
         f"{num_clients:,} clients, which pass the 2 GiB of a message; take a "
@@ -69,7 +69,7 @@ def check_parts(
     clients_per_round: The size of cohorts, or a range of sizes.
 
   Raises:
-    SpecError: If they do not fit.
+    FieldError: If they do not fit.
   """
   largest = number_range.bounds(clients_per_round)[1]
   part = settings.part_size(spec.clients_per_part, largest)
@@ -81,7 +81,7 @@ def check_parts(
   )
   num_bytes = update.shape.num_elements() * update.dtype.size
   if part * num_bytes >= _MOST_BYTES:
-    raise SpecError(
+    raise FieldError(
       "clients_per_part",
       f"the {part} updates of a part, of {num_bytes / 2**20:,.0f} MiB each, "
       "pass the 2 GiB of a message; take smaller parts, a smaller model, a "

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 import tasks
-import tff_fair
+from tff_fair import evaluation
 from tff_fair.experiments import scores
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.training import (
@@ -64,7 +64,7 @@ def build_losses(
     A function from a state of a process and client ids, in ascending order, to
     the mean losses over their training examples, float32[m].
   """
-  evaluate = _compiled(tff_fair.evaluation.build_client_evaluation, task, cache)
+  evaluate = _compiled(evaluation.build_client_evaluation, task, cache)
 
   def losses(state: rounds.State, client_ids: client_data.Ids) -> np.ndarray:
     model = (state.global_model_weights,)
@@ -104,11 +104,9 @@ def build_evaluation(
     `global_accuracy` and the group `global` of the summary. Where some clients
     attack, the group `honest` of the summary is about the others alone.
   """
-  evaluate_global = _compiled(
-    tff_fair.evaluation.build_client_evaluation, task, cache
-  )
+  evaluate_global = _compiled(evaluation.build_client_evaluation, task, cache)
   evaluate_personal = has_personal_models(process) and (
-    _compiled(tff_fair.evaluation.build_personal_evaluation, task, cache)
+    _compiled(evaluation.build_personal_evaluation, task, cache)
   )
   if test_data is None:
     test_data = client_data.ClientData(task.test, task.element_spec)

@@ -9,8 +9,8 @@ import numpy as np
 
 import tasks
 from tff_fair import client_works, methods, summing
+from tff_fair.declared import FieldError
 from tff_fair.experiments import number_range, settings
-from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import learning_process, sampling
 
@@ -19,10 +19,10 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
   """Checks that a task has all that the method and the correction ask for.
 
   Raises:
-    SpecError: If it does not.
+    FieldError: If it does not.
   """
   if task.num_classes is None and methods.get(spec.algorithm).needs_accuracy:
-    raise SpecError(
+    raise FieldError(
       "algorithm",
       f"needs the accuracies of clients, and the label of {task.name} is a "
       "number; choose a method that needs losses alone.",
@@ -35,7 +35,7 @@ def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
   """Checks that the labels of a task can be corrected.
 
   Raises:
-    SpecError: If they cannot.
+    FieldError: If they cannot.
   """
   if spec.label_correction == "none":
     return
@@ -50,7 +50,7 @@ def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
       "the task has one client; expected a clean one beside a noisy one."
     )
   if problem is not None:
-    raise SpecError("label_correction", problem, value=spec.label_correction)
+    raise FieldError("label_correction", problem, value=spec.label_correction)
   if spec.correction_cohort > task.num_clients:
     raise _too_many(
       "correction_cohort", spec.correction_cohort, task.num_clients
@@ -61,12 +61,12 @@ def clients_per_round(spec: RunSpec, num_clients: int) -> number_range.Value:
   """Returns the size of cohorts, or a range of sizes.
 
   Raises:
-    SpecError: If the task has fewer clients.
+    FieldError: If the task has fewer clients.
   """
   value = spec.clients_per_round
   if spec.sampling == "all":
     if value not in (None, num_clients):
-      raise SpecError(
+      raise FieldError(
         "clients_per_round",
         f"sampling=all takes all {num_clients} clients in every round; leave "
         "one of the two out.",
@@ -84,7 +84,7 @@ def evaluated(spec: RunSpec, num_clients: int) -> np.ndarray:
   """Returns the clients to evaluate, int64[n], in ascending order.
 
   Raises:
-    SpecError: If the task has fewer clients.
+    FieldError: If the task has fewer clients.
   """
   number = spec.evaluation_clients
   if number is not None and number > num_clients:
@@ -92,8 +92,8 @@ def evaluated(spec: RunSpec, num_clients: int) -> np.ndarray:
   return sampling.evaluated_clients(spec.seed, num_clients, number)
 
 
-def _too_many(field: str, value: object, num_clients: int) -> SpecError:
-  return SpecError(
+def _too_many(field: str, value: object, num_clients: int) -> FieldError:
+  return FieldError(
     field,
     f"the task has {num_clients} clients; expected 1 to {num_clients}.",
     value=value,
@@ -111,19 +111,19 @@ def attack(
     evaluated: The clients that the run evaluates.
 
   Raises:
-    SpecError: If no honest client is left, or none of those evaluated.
+    FieldError: If no honest client is left, or none of those evaluated.
   """
   if spec.attack == "none" or spec.attack_strength is None:
     return None
   if num_clients < 2:
-    raise SpecError(
+    raise FieldError(
       "attack",
       "the task has one client; expected an honest one beside it.",
       value=spec.attack,
     )
   ids = sampling.attackers(spec.seed, num_clients, spec.attack_share).tolist()
   if set(evaluated.tolist()) <= set(ids):
-    raise SpecError(
+    raise FieldError(
       "attack",
       "every client that the run evaluates attacks; evaluate more clients, or "
       "choose another seed.",
@@ -138,7 +138,7 @@ def aggregation(spec: RunSpec) -> str:
   """Returns the way in which a run sums client updates.
 
   Raises:
-    SpecError: If the method cannot sum as the run asks.
+    FieldError: If the method cannot sum as the run asks.
   """
   valid = methods.get(spec.algorithm).aggregations
   defence = learning_process.defence(spec)
@@ -148,7 +148,7 @@ def aggregation(spec: RunSpec) -> str:
     usual = summing.TWO_PHASE
   chosen = usual if spec.aggregation is None else spec.aggregation
   if chosen not in valid:
-    raise SpecError(
+    raise FieldError(
       "aggregation",
       f"not possible for {spec.algorithm}; valid: {', '.join(valid)}.",
       value=chosen,

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from tasks.formats import files, parsing
 from tasks.models import starting
 from tff_fair import runtime, summing
+from tff_fair.declared import FieldError
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.correcting import stages
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import configuration, finding, tables
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
@@ -112,7 +113,7 @@ def run(
     The finished run, or the pruned one.
 
   Raises:
-    SpecError: If a setting does not go with the data or the method, or there
+    FieldError: If a setting does not go with the data or the method, or there
       are no such workers.
     RunError: If the folder holds something else, or cannot be written to; or if
       workers are lost again and again.
@@ -265,7 +266,7 @@ def _blaming_labels(
   """Has an error that wrong labels at the workers may cause name them."""
   try:
     yield
-  except (RunError, SpecError, runtime.WorkerLostError):
+  except (RunError, FieldError, runtime.WorkerLostError):
     raise
   # TensorFlow's error comes from a worker, as a text of gRPC's.
   except Exception:

@@ -4,8 +4,8 @@ Problems that show only with the data are errors of the setting behind them.
 """
 
 import tasks
+from tff_fair.declared import FieldError
 from tff_fair.experiments import importing
-from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.worker_data import reading
 from tff_fair.experiments.worker_data.index import WorkerData
@@ -24,7 +24,7 @@ def load_ahead(spec: RunSpec) -> None:
     spec: The run.
 
   Raises:
-    SpecError, tasks.DataError: As `load`.
+    FieldError, tasks.DataError: As `load`.
   """
   _ahead.clear()
   with importing.quick():
@@ -39,7 +39,7 @@ def load(spec: RunSpec, at_workers: WorkerData | None = None) -> tasks.Task:
     at_workers: Files of the examples, if workers have them.
 
   Raises:
-    SpecError: If an option or the model does not go with the data.
+    FieldError: If an option or the model does not go with the data.
     tasks.DataError: If the data cannot be used.
   """
   task = _ahead.pop(spec, None)
@@ -56,15 +56,15 @@ def load(spec: RunSpec, at_workers: WorkerData | None = None) -> tasks.Task:
         model_seed=spec.seeds.model,
         **spec.task_options,
       )
-  except (tasks.DataError, SpecError):
+  except (tasks.DataError, FieldError):
     raise
   except tasks.UserCodeError as error:
-    raise SpecError("task", error.problem, value=spec.task) from error
+    raise FieldError("task", error.problem, value=spec.task) from error
   except ValueError as error:
-    raise SpecError("task_options", str(error)) from error
+    raise FieldError("task_options", str(error)) from error
   if spec.model is None:
     return task
   try:
     return tasks.with_model(task, spec.model, seed=spec.seeds.model)
   except tasks.UserCodeError as error:
-    raise SpecError("model", error.problem, value=spec.model) from error
+    raise FieldError("model", error.problem, value=spec.model) from error

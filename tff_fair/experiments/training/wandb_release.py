@@ -13,7 +13,8 @@ from typing import SupportsFloat, cast
 import tensorflow_federated as tff
 
 from tasks.formats import files, parsing
-from tff_fair.experiments.errors import RunError, SpecError
+from tff_fair.declared import FieldError
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import naming
@@ -28,10 +29,10 @@ def check_installed(project: str | None) -> None:
   """Checks that a project can be written to.
 
   Raises:
-    SpecError: If the package is missing.
+    FieldError: If the package is missing.
   """
   if project is not None and importlib.util.find_spec("wandb") is None:
-    raise SpecError(
+    raise FieldError(
       "wandb",
       "needs the package wandb; install it with "
       'pip install "tff-fair[wandb]", or pip install wandb.',

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.experiments.errors import SpecError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.worker_data import at_host, index
 from tff_fair.experiments.worker_data.index import ArrayFile, WorkerData
 
@@ -31,7 +31,7 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
       or the one worker, that this program computes in.
 
   Raises:
-    SpecError: If one has not, or does not answer; names the host and the file.
+    FieldError: If one has not, or does not answer; names the host and the file.
   """
   files = [file for split in index.SPLITS for file in data.files(split)]
   sizes = [(data.path(file), file.num_bytes) for file in files]
@@ -52,20 +52,20 @@ def at_worker(address: str) -> Iterator[None]:
   """Computes what is called within in a TFF worker, which may read files.
 
   Raises:
-    SpecError: If it does not answer.
+    FieldError: If it does not answer.
     TimeoutError: If a computation takes long, as one that reads a pipe does.
   """
   try:
     with runtime.in_worker(address, call_timeout=_SECONDS_TO_READ):
       yield
   except ConnectionError as error:
-    raise SpecError("workers", str(error)) from error
+    raise FieldError("workers", str(error)) from error
 
 
 def _raise(data: WorkerData, host: str, problem: str | None) -> None:
-  """Raises a `SpecError` if a host has a problem."""
+  """Raises a `FieldError` if a host has a problem."""
   if problem is not None:
-    raise SpecError(
+    raise FieldError(
       "worker_data",
       f"{host}: {problem}; copy the folder there, as a whole.",
       value=str(data.folder),

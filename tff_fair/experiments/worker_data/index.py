@@ -23,8 +23,8 @@ import numpy as np
 
 import tasks
 from tasks.formats import client_names, files, npz, parsing
+from tff_fair.declared import FieldError
 from tff_fair.experiments import spec_text
-from tff_fair.experiments.errors import SpecError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.worker_data import at_host
 
@@ -75,7 +75,7 @@ class WorkerData:
       folder: The folder. Workers look for it by the same path.
 
     Raises:
-      SpecError: If there is no index, or it is damaged or of another version.
+      FieldError: If there is no index, or it is damaged or of another version.
     """
     path = os.path.abspath(os.path.expanduser(folder))
     self.folder = pathlib.Path(path)
@@ -95,7 +95,7 @@ class WorkerData:
     self.version = hashlib.sha256(content).hexdigest()
     self._check_files_here()
 
-  def error(self, problem: str) -> SpecError:
+  def error(self, problem: str) -> FieldError:
     """Returns the error of a problem with this folder."""
     return error(self.folder, problem)
 
@@ -128,7 +128,7 @@ class WorkerData:
     """What is known of each client, by name.
 
     Raises:
-      SpecError: If the file is missing or damaged.
+      FieldError: If the file is missing or damaged.
     """
     found = hashlib.sha256(self._read(CLIENTS)).hexdigest()
     if found != self.index["clients"]:
@@ -189,9 +189,9 @@ class WorkerData:
     )
 
 
-def error(folder: pathlib.Path, problem: str) -> SpecError:
+def error(folder: pathlib.Path, problem: str) -> FieldError:
   """Returns the error of a problem with a folder."""
-  return SpecError("worker_data", problem, value=str(folder))
+  return FieldError("worker_data", problem, value=str(folder))
 
 
 def described(spec: RunSpec) -> dict[str, object]:
@@ -213,7 +213,7 @@ def check_described(data: WorkerData, spec: RunSpec) -> None:
   """Checks that a folder is of a run's task, with its options and data seed.
 
   Raises:
-    SpecError: If it is of another one; names the first difference.
+    FieldError: If it is of another one; names the first difference.
   """
   wanted = json.loads(json.dumps(described(spec)))
   found = data.index["made_of"]

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.experiments.errors import SpecError
+from tff_fair.declared import FieldError
 from tff_fair.experiments.worker_data import at_host, checking, index
 from tff_fair.experiments.worker_data.index import ArrayFile, WorkerData
 
@@ -23,7 +23,7 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
     workers: As for `checking.check`.
 
   Raises:
-    SpecError: If one is not; names the host, the file and the place.
+    FieldError: If one is not; names the host, the file and the place.
   """
   num_classes = data.index["num_classes"]
   for split in index.SPLITS:
@@ -49,10 +49,10 @@ def _error(
   host: str,
   position: int,
   label: int,
-) -> SpecError:
+) -> FieldError:
   labels_per_row = int(np.prod(file.shape, dtype=np.int64))
   client_id, row = data.owner(split, position // labels_per_row)
-  return SpecError(
+  return FieldError(
     "worker_data",
     f"{host}: {data.path(file)} has the label {label} in row {row + 1} of "
     f"client {data.client_names[client_id]}, and the classes are 0 to "

@@ -24,7 +24,7 @@ def load_task(data: WorkerData, spec: RunSpec) -> tasks.Task:
     spec: The run.
 
   Raises:
-    SpecError: If the folder is of another task, or damaged.
+    FieldError: If the folder is of another task, or damaged.
     tasks.DataError: If the task has to be loaded, and its data cannot be used.
     ValueError: As `tasks.load`.
   """

@@ -48,8 +48,8 @@ def write(
     on_progress: Told of each client that is written, of either half.
 
   Raises:
-    SpecError: If the folder is taken, cannot be written, or the examples are no
-      arrays of numbers of one shape.
+    FieldError: If the folder is taken or cannot be written, or the examples are
+      no arrays of numbers of one shape.
     tasks.DataError: If a client's data cannot be used.
   """
   path = pathlib.Path(os.path.abspath(os.path.expanduser(folder)))

@@ -18,7 +18,7 @@ from typing import Any
 
 import distributed
 
-from tff_fair import version
+from tff_fair.runtime import version
 from tff_fair.runtime.dask_engine import tasks
 
 _SECONDS_TO_CLOSE = 3.0

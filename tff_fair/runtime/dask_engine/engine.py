@@ -16,8 +16,7 @@ import distributed
 import tensorflow_federated as tff
 from distributed.protocol import pickle
 
-from tff_fair import version
-from tff_fair.runtime import native, supervision
+from tff_fair.runtime import native, supervision, version
 from tff_fair.runtime.dask_engine import tasks, values
 
 _SECONDS_PER_LOOK = 1.0

@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
-from tff_fair import version
+from tff_fair.runtime import version
 
 
 @dataclasses.dataclass(frozen=True)

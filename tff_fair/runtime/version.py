@@ -6,7 +6,7 @@ import pathlib
 import platform
 import tomllib
 
-_PROJECT = pathlib.Path(__file__).parents[1] / "pyproject.toml"
+_PROJECT = pathlib.Path(__file__).parents[2] / "pyproject.toml"
 
 
 def find() -> str:

@@ -1,0 +1,406 @@
+"""Tests of declared values: checks, texts, fields, and their error."""
+
+import dataclasses
+import inspect
+import math
+import pickle
+import re
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from tff_fair import declared
+from tff_fair.declared import FieldError
+from tff_fair.experiments.settings import bounds
+
+pytestmark = pytest.mark.pure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(declared.Hyperparameters):
+  """One of each type."""
+
+  size: int = declared.required("The size.", minimum=1)
+  rate: float = declared.value(
+    0.5, "The rate.", minimum=0, exclude_minimum=True
+  )
+  share: float | None = declared.value(None, "The share.", minimum=0, maximum=1)
+  steps: int = declared.value(3, "The steps.", minimum=1, maximum=9)
+  fast: bool = declared.value(False, "Whether it is fast.")
+  order: Literal["up", "down"] = declared.value("up", "The order.")
+  label: str = declared.value("none", "The label.")
+  note: str = "no hyperparameter"
+
+
+DECLARED = declared.fields_of(Settings)
+
+
+def test_fields_that_are_declared_are_the_hyperparameters():
+  assert list(DECLARED) == [
+    "size",
+    "rate",
+    "share",
+    "steps",
+    "fast",
+    "order",
+    "label",
+  ]
+  assert [h.name for h in DECLARED.values() if h.is_required] == ["size"]
+  assert DECLARED["share"].annotation == float | None
+  assert DECLARED["rate"].default == 0.5
+  assert DECLARED["rate"].meaning == "The rate."
+  assert DECLARED["rate"].interval == "(0, inf)"
+  assert DECLARED["share"].interval == "[0, 1]"
+  assert DECLARED["fast"].interval == ""
+
+
+def test_a_class_of_its_own_has_those_of_its_base_first():
+  @dataclasses.dataclass(frozen=True, kw_only=True)
+  class More(Settings):
+    rate: float = declared.value(2.0, "Another rate.")
+    last: float = declared.value(1.0, "The last.")
+
+  names = list(declared.fields_of(More))
+  assert names == [*DECLARED, "last"]
+  assert declared.fields_of(More)["rate"].default == 2.0
+
+
+@pytest.mark.parametrize(
+  "values",
+  [
+    {},
+    {"rate": 1, "share": 1, "steps": 9},
+    {"share": 0.0, "fast": True, "order": "down", "label": "x"},
+    {"note": 3},
+  ],
+)
+def test_valid_values_pass(values):
+  settings = Settings(size=1, **values)
+  assert {name: getattr(settings, name) for name in values} == values
+
+
+@pytest.mark.parametrize(
+  ("values", "message"),
+  [
+    ({"size": 0}, "size=0: expected 1 or more"),
+    ({"rate": 0.0}, r"rate=0\.0: expected a number in \(0, inf\)"),
+    ({"rate": float("nan")}, r"rate=nan: expected a number in \(0, inf\)"),
+    ({"share": 1.5}, r"share=1\.5: expected a number in \[0, 1\]"),
+    ({"steps": 0}, r"steps=0: expected a number in \[1, 9\]"),
+    ({"steps": 10}, r"steps=10: expected a number in \[1, 9\]"),
+    ({"order": "left"}, "order='left': expected one of up, down"),
+  ],
+)
+def test_values_out_of_bounds_are_named(values, message):
+  with pytest.raises(FieldError, match=message) as raised:
+    Settings(**{"size": 1, **values})
+  assert [raised.value.field] == list(values)
+  for name, value in values.items():
+    with pytest.raises(FieldError) as again:
+      DECLARED[name].check(value)
+    assert again.value.field == name
+
+
+@pytest.mark.parametrize(
+  ("name", "value", "message"),
+  [
+    ("size", 1.0, "size to be an integer, found float"),
+    ("rate", "0.1", "rate to be a number, found str"),
+    ("rate", None, "rate to be a number, found NoneType"),
+    ("share", "1", "share to be a number, found str"),
+    ("fast", 1, "fast to be True or False, found int"),
+    ("label", 1, "label to be a text, found int"),
+  ],
+)
+def test_values_of_another_type_are_type_errors_in_python(name, value, message):
+  with pytest.raises(TypeError, match=message):
+    Settings(**{"size": 1, name: value})
+  # Read from a file, they are values as wrong as any other.
+  with pytest.raises(FieldError, match=f"{name}.*: expected") as raised:
+    DECLARED[name].check(value)
+  assert raised.value.field == name
+
+
+def test_a_checked_value_has_the_annotated_type():
+  rate = DECLARED["rate"].check(2)
+  assert (rate, type(rate)) == (2.0, float)
+  assert DECLARED["share"].check(None) is None
+  assert DECLARED["order"].check("down") == "down"
+
+
+def test_keywords_come_before_the_options():
+  def build(model, **options: str) -> int:
+    del model, options
+    return 1
+
+  signature = declared.add_to_signature(
+    inspect.signature(build), DECLARED.values()
+  )
+  assert list(signature.parameters) == ["model", *DECLARED, "options"]
+  assert signature.parameters["size"].default is inspect.Parameter.empty
+  assert signature.parameters["rate"].default == 0.5
+  assert signature.parameters["rate"].annotation is float
+  assert signature.return_annotation is int
+
+
+def test_help_tells_meaning_and_bounds():
+  assert declared.document(DECLARED.values()).splitlines() == [
+    "  size: The size. In [1, inf).",
+    "  rate: The rate. In (0, inf).",
+    "  share: The share. In [0, 1].",
+    "  steps: The steps. In [1, 9].",
+    "  fast: Whether it is fast.",
+    "  order: The order.",
+    "  label: The label.",
+  ]
+
+
+def test_an_option_error_survives_its_way_between_processes():
+  error = pickle.loads(pickle.dumps(FieldError("rate", "too high.", value=2)))
+  assert (error.field, str(error)) == ("rate", "rate=2: too high.")
+  assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize(
+  "value", [0, 1, 0.5, np.float32(0.5), np.float64(1), np.int64(0), -0.0]
+)
+def test_numbers_in_the_interval_pass(value):
+  declared.check_number("x", value, minimum=0, maximum=1)
+
+
+@pytest.mark.parametrize("value", [-1e308, 0, 1e308, 10**300])
+def test_by_default_all_finite_numbers_pass(value):
+  declared.check_number("x", value)
+
+
+@pytest.mark.parametrize(
+  ("bounds", "value", "interval"),
+  [
+    ({}, math.inf, "(-inf, inf)"),
+    ({}, math.nan, "(-inf, inf)"),
+    ({"minimum": 0}, -1e-300, "[0, inf)"),
+    ({"minimum": 0}, math.inf, "[0, inf)"),
+    ({"minimum": 0}, math.nan, "[0, inf)"),
+    ({"maximum": 1}, 1.0000001, "(-inf, 1]"),
+    ({"minimum": 0, "maximum": 1}, 2, "[0, 1]"),
+    ({"minimum": 0, "exclude_minimum": True}, 0, "(0, inf)"),
+    ({"maximum": 1, "exclude_maximum": True}, 1.0, "(-inf, 1)"),
+    (
+      {
+        "minimum": 0,
+        "maximum": 0.5,
+        "exclude_minimum": True,
+        "exclude_maximum": True,
+      },
+      0.5,
+      "(0, 0.5)",
+    ),
+  ],
+)
+def test_numbers_outside_are_named_with_the_interval(bounds, value, interval):
+  with pytest.raises(ValueError) as raised:  # noqa: PT011
+    declared.check_number("alpha", value, **bounds)
+  assert str(raised.value) == (
+    f"alpha={value!r}: expected a number in {interval}."
+  )
+
+
+def test_excluded_bounds_let_their_neighbours_pass():
+  declared.check_number("x", 1e-300, minimum=0, exclude_minimum=True)
+  declared.check_number("x", 1 - 1e-15, maximum=1, exclude_maximum=True)
+
+
+@pytest.mark.parametrize(
+  ("value", "in_float32"),
+  [(1e39, "inf"), (-(10**39), "-inf"), (1e-46, "0"), (1 - 1e-15, "1")],
+)
+def test_in_float32_a_number_must_be_finite_and_no_excluded_bound(
+  value, in_float32
+):
+  bounds: dict[str, Any] = {"exclude_minimum": True, "exclude_maximum": True}
+  if abs(value) < 1:
+    bounds |= {"minimum": 0, "maximum": 1}
+  declared.check_number("rate", value, **bounds)
+  with pytest.raises(FieldError) as raised:
+    declared.check_number("rate", value, in_float32=True, **bounds)
+  assert str(raised.value).endswith(f"; in float32 it is {in_float32}.")
+
+
+def test_in_float32_bounds_that_are_allowed_pass_before_they_are_rounded():
+  # 0.7 is less in float32, and 0.3 is more.
+  declared.check_number("x", 0.7, minimum=0.7, in_float32=True)
+  declared.check_number("x", 0.3, maximum=0.3, in_float32=True)
+  declared.check_number("x", 1e-46, minimum=0, in_float32=True)
+  with pytest.raises(ValueError, match=r"^x=-1e-300: "):
+    declared.check_number("x", -1e-300, minimum=0, in_float32=True)
+
+
+@pytest.mark.parametrize(
+  "value", ["1", None, True, np.bool_(True), 1j, [1.0], np.array([1.0])]
+)
+def test_what_is_no_number_is_named_with_its_type(value):
+  with pytest.raises(TypeError, match="alpha to be a number, found") as raised:
+    declared.check_number("alpha", value)
+  assert type(value).__name__ in str(raised.value)
+
+
+def test_an_integer_beyond_the_range_of_floats_is_out_of_any_interval():
+  with pytest.raises(ValueError, match=r"alpha=.*: expected a number in"):
+    declared.check_number("alpha", 10**400)
+  with pytest.raises(ValueError, match=r"alpha=.*: expected a number in"):
+    declared.check_number("alpha", -(10**400), in_float32=True)
+  assert declared.as_float32(10**400) == math.inf
+
+
+@pytest.mark.parametrize("value", [3, 4, 10**30, np.int32(3), np.uint8(200)])
+def test_integers_from_the_minimum_on_pass(value):
+  declared.check_integer("n", value, minimum=3)
+
+
+@pytest.mark.parametrize("value", [2, -(10**30), np.int64(0)])
+def test_integers_below_the_minimum_are_named(value):
+  with pytest.raises(ValueError, match=f"n={value}: expected 3 or more"):
+    declared.check_integer("n", value, minimum=3)
+
+
+@pytest.mark.parametrize("value", [3.0, "3", None, True, np.float64(3), [3]])
+def test_what_is_no_integer_is_named_with_its_type(value):
+  with pytest.raises(TypeError, match="n to be an integer, found") as raised:
+    declared.check_integer("n", value, minimum=3)
+  assert type(value).__name__ in str(raised.value)
+
+
+def test_booleans():
+  declared.check_boolean("b", True)
+  declared.check_boolean("b", False)
+  for value in (1, 0, None, "True"):
+    with pytest.raises(TypeError, match="b to be True or False, found"):
+      declared.check_boolean("b", value)  # type: ignore[arg-type]
+
+
+def test_choices():
+  declared.check_choice("c", "one", ("one", "two"))
+  for value in ("three", "", None, "One", 1):
+    with pytest.raises(ValueError, match=r"c.*: expected one of one, two"):
+      declared.check_choice("c", value, ("one", "two"))  # type: ignore[arg-type]
+
+
+Kind = Literal["loss", "random"]
+
+
+@pytest.mark.parametrize(
+  ("annotation", "value", "expected"),
+  [
+    (int, np.int32(3), 3),
+    (float, 1, 1.0),
+    (float, np.float32(0.5), 0.5),
+    (float | None, None, None),
+    (float | None, 2, 2.0),
+    (bool, False, False),
+    (str, "", ""),
+    (Kind, "random", "random"),
+    (int | Literal["all"], "all", "all"),
+  ],
+)
+def test_values_come_back_in_their_type(annotation, value, expected):
+  found = declared.check("x", annotation, value)
+  assert found == expected
+  assert type(found) is type(expected)
+  assert declared.parse("x", annotation, declared.as_text(value)) == found
+
+
+@pytest.mark.parametrize(
+  ("annotation", "value"),
+  [
+    (int, 1.0),
+    (int, True),
+    (float, "1"),
+    (float, float("nan")),
+    (float, 10**400),
+    (bool, 1),
+    (str, None),
+    (Kind, "los"),
+    (Kind, ["loss"]),
+  ],
+)
+def test_other_values_are_refused(annotation, value):
+  with pytest.raises(ValueError, match=r"^x.*: expected "):
+    declared.check("x", annotation, value)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSettings:
+  number: int = bounds.positive_integer(3, "How many.", decides=False)
+  limit: int | None = bounds.positive_integer(None, "At most.")
+  rate: float = bounds.positive_number(0.1, "How fast.")
+  share: float = declared.value(
+    0.5, "How much.", expects="below 1", is_valid=lambda value: value < 1
+  )
+  kind: Literal["a", "b"] | None = declared.value(None, "Which.")
+  plain: str = "not declared"
+
+
+FIELDS = declared.fields_of(RunSettings)
+
+
+def test_declared_fields_are_known_in_their_order():
+  assert list(FIELDS) == ["number", "limit", "rate", "share", "kind"]
+  assert FIELDS["number"].default == 3
+  assert FIELDS["number"].meaning == "How many."
+  assert [field.decides for field in FIELDS.values()] == [False, *[True] * 4]
+  assert RunSettings().limit is None
+
+
+def test_the_choices_are_those_of_its_type():
+  assert FIELDS["kind"].choices == ("a", "b")
+  assert FIELDS["rate"].choices == FIELDS["limit"].choices == ()
+
+
+@pytest.mark.parametrize(
+  ("name", "value", "checked"),
+  [
+    ("number", 1, 1),
+    ("limit", None, None),
+    ("rate", 2, 2.0),
+    ("share", 0, 0.0),
+  ],
+)
+def test_a_value_is_checked_to_its_type(name, value, checked):
+  found = FIELDS[name].check(value)
+  assert found == checked
+  assert type(found) is type(checked)
+
+
+@pytest.mark.parametrize(
+  ("name", "value", "expected"),
+  [
+    ("number", 0, "a positive integer"),
+    ("number", None, "a positive integer, found none"),
+    ("number", True, "a positive integer"),
+    ("limit", 0, "a positive integer or none"),
+    ("rate", float("inf"), "a positive, finite number (in float32)"),
+    ("share", 1.0, "below 1"),
+    ("share", "0.5", "below 1"),
+  ],
+)
+def test_a_wrong_value_says_what_is_expected(name, value, expected):
+  with pytest.raises(ValueError, match=re.escape(f"expected {expected}")):
+    FIELDS[name].check(value)
+
+
+@pytest.mark.parametrize(
+  ("name", "text", "value"),
+  [("number", "7", 7), ("limit", "none", None), ("rate", "1e-3", 0.001)],
+)
+def test_a_value_is_read_from_text(name, text, value):
+  assert FIELDS[name].parse(text) == value
+
+
+def test_a_text_of_the_type_may_be_read_and_not_valid():
+  assert FIELDS["share"].read("2") == 2.0
+  for text in ("2", "x", ""):
+    with pytest.raises(ValueError, match="expected below 1"):
+      FIELDS["share"].parse(text)
+  with pytest.raises(ValueError, match="expected below 1"):
+    FIELDS["share"].read("x")

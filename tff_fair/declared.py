@@ -1,0 +1,569 @@
+"""Values that users give: declared once, with type, default, bounds, meaning.
+
+  @dataclasses.dataclass(frozen=True, kw_only=True)
+  class TermRule(types.SeparableRule):
+    t: float = declared.value(1.0, "Tilt; 0 recovers FedAvg.")
+
+The checks come from there, and so do keywords, help, flags, and the readers of
+text. Hyperparameters of methods and settings of runs are such fields. An
+annotation is int, float, bool, str or `Literal[...]`, or a union of these and
+None. `FieldError` is the error of every wrong value. Needs no TensorFlow.
+"""
+
+import dataclasses
+import functools
+import inspect
+import math
+import numbers
+import struct
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self, TypedDict
+
+Value = int | float | str | bool | None
+
+# The types of values, in words.
+_WORDS: Mapping[Any, str] = {
+  int: "an integer",
+  float: "a finite number",
+  bool: "true or false",
+  str: "a text",
+  types.NoneType: "none",
+}
+_TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}
+_KEY = "declared"
+
+
+class FieldError(ValueError):
+  """A value is not valid.
+
+  Attributes:
+    field: The name of the argument, option or setting at fault.
+    key: The name within it, where it is a mapping such as `hparams`.
+    value: The value found; None where there is none to show.
+    problem: The values that are expected, or how to mend it.
+  """
+
+  def __init__(
+    self,
+    field: str,
+    problem: str,
+    *,
+    key: str | None = None,
+    value: object = None,
+  ) -> None:
+    self.field = field
+    self.key = key
+    self.value = value
+    self.problem = problem
+    name = field if key is None else f"{field}[{key!r}]"
+    found = "" if value is None else f"={value!r}"
+    super().__init__(f"{name}{found}: {problem}")
+
+  def __reduce__(self) -> tuple[object, ...]:
+    """Returns how to make the error again, in another process."""
+    make = functools.partial(type(self), key=self.key, value=self.value)
+    return make, (self.field, self.problem)
+
+  def within(self, mapping: str, value: object = None) -> Self:
+    """Returns the error of a mapping whose key the field is.
+
+    Args:
+      mapping: The name of the mapping.
+      value: The value found; by default that of this error.
+    """
+    found = self.value if value is None else value
+    return type(self)(mapping, self.problem, key=self.field, value=found)
+
+
+# Arguments of functions and classes.
+
+
+def as_float32(number: float) -> float:
+  """Returns a number as tensors hold it: 1e39 is infinite, 1e-46 is zero."""
+  try:
+    # An integer of any size is a float first, or an OverflowError.
+    single: float = struct.unpack("f", struct.pack("f", float(number)))[0]
+  except OverflowError:
+    return math.inf if number > 0 else -math.inf
+  return single
+
+
+def check_number(
+  name: str,
+  number: float,
+  *,
+  minimum: float = -math.inf,
+  maximum: float = math.inf,
+  exclude_minimum: bool = False,
+  exclude_maximum: bool = False,
+  in_float32: bool = False,
+) -> None:
+  """Checks that a value is a finite number in an interval.
+
+  Args:
+    name: What the caller calls the value.
+    number: The value.
+    minimum: The least value allowed.
+    maximum: The greatest value allowed.
+    exclude_minimum: Whether `minimum` itself is not allowed.
+    exclude_maximum: Whether `maximum` itself is not allowed.
+    in_float32: Whether float32 tensors hold the value. Then it must be finite
+      there, and no bound that is excluded: a rate of 1e-46 is zero there.
+
+  Raises:
+    TypeError: If it is not a real number.
+    FieldError: If it is not finite or out of the interval.
+  """
+  if not isinstance(number, numbers.Real) or isinstance(number, bool):
+    raise TypeError(
+      f"Expected {name} to be a number, found {type(number).__name__}: "
+      f"{number!r}."
+    )
+  try:
+    finite = math.isfinite(number)
+  except OverflowError:  # An integer beyond the range of floats.
+    finite = False
+  too_low = number <= minimum if exclude_minimum else number < minimum
+  too_high = number >= maximum if exclude_maximum else number > maximum
+  is_wrong = not finite or too_low or too_high
+  in_tensors = ""
+  if in_float32 and not is_wrong:
+    single = as_float32(number)
+    is_wrong = (
+      math.isinf(single)
+      or (exclude_minimum and single <= minimum)
+      or (exclude_maximum and single >= maximum)
+    )
+    in_tensors = f"; in float32 it is {single:g}"
+  if is_wrong:
+    valid = _interval(minimum, maximum, exclude_minimum, exclude_maximum)
+    raise _invalid(name, f"a number in {valid}{in_tensors}", number)
+
+
+def check_integer(name: str, number: int, *, minimum: float) -> None:
+  """Checks that a value is an integer and not below a minimum.
+
+  Raises:
+    TypeError: If it is not an integer.
+    FieldError: If it is below `minimum`.
+  """
+  if not isinstance(number, numbers.Integral) or isinstance(number, bool):
+    raise TypeError(
+      f"Expected {name} to be an integer, found {type(number).__name__}: "
+      f"{number!r}."
+    )
+  if number < minimum:
+    raise _invalid(name, f"{minimum} or more", number)
+
+
+def check_boolean(name: str, found: bool) -> None:
+  """Checks that a value is a boolean; a `TypeError` says that it is not."""
+  if not isinstance(found, bool):
+    raise TypeError(
+      f"Expected {name} to be True or False, found {type(found).__name__}: "
+      f"{found!r}."
+    )
+
+
+def check_choice(name: str, found: str, choices: tuple[str, ...]) -> None:
+  """Checks that a value is one of a few; a `FieldError` lists them."""
+  if found not in choices:
+    raise _invalid(name, f"one of {', '.join(choices)}", found)
+
+
+def _invalid(name: str, expected: str, found: object) -> FieldError:
+  """Returns the error of a value; only None has to be told in words."""
+  nothing = ", found none" if found is None else ""
+  return FieldError(name, f"expected {expected}{nothing}.", value=found)
+
+
+def _interval(
+  minimum: float, maximum: float, exclude_minimum: bool, exclude_maximum: bool
+) -> str:
+  left = "(" if exclude_minimum or math.isinf(minimum) else "["
+  right = ")" if exclude_maximum or math.isinf(maximum) else "]"
+  return f"{left}{minimum:g}, {maximum:g}{right}"
+
+
+# Values of annotated types, and their texts.
+
+
+def check(name: str, annotation: object, found: object) -> Any:
+  """Returns a value in its annotated type: an integer as a float, say.
+
+  Raises:
+    FieldError: If the value is not of the type.
+  """
+  for kind in _alternatives(annotation):
+    if _accepts(kind, found):
+      return kind(found) if kind in (int, float) else found
+  raise _invalid(name, describe(annotation), found)
+
+
+def parse(name: str, annotation: object, text: str) -> Value:
+  """Reads a value from text, such as "0.1", "true" or "none".
+
+  Raises:
+    FieldError: If the text is no value of the type.
+  """
+  # None first: to a text, "none" would be a text like any other.
+  kinds = sorted(
+    _alternatives(annotation), key=lambda kind: kind is not types.NoneType
+  )
+  for kind in kinds:
+    try:
+      found = _parse_kind(kind, text)
+    except ValueError:
+      continue
+    if _accepts(kind, found):
+      return found
+  raise _invalid(name, describe(annotation), text)
+
+
+def as_text(found: object) -> str:
+  """Returns a value as a command line takes it; `parse` reads it back."""
+  if isinstance(found, list | tuple):
+    return ",".join(map(as_text, found))
+  if isinstance(found, float):
+    return repr(found).removesuffix(".0")
+  is_word = found is None or isinstance(found, bool)
+  return str(found).lower() if is_word else str(found)
+
+
+def describe(annotation: object) -> str:
+  """Returns an annotation in words, as "an integer or none"."""
+  return " or ".join(map(_describe, _alternatives(annotation)))
+
+
+def is_known(annotation: object) -> bool:
+  """Returns whether values of an annotated type can be checked and read."""
+  return all(
+    any(kind is known for known in _WORDS)
+    or (
+      typing.get_origin(kind) is typing.Literal
+      and all(isinstance(choice, str) for choice in typing.get_args(kind))
+    )
+    for kind in _alternatives(annotation)
+  )
+
+
+def _alternatives(annotation: object) -> tuple[Any, ...]:
+  if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+    return typing.get_args(annotation)
+  return (annotation,)
+
+
+def _accepts(kind: Any, found: object) -> bool:
+  if typing.get_origin(kind) is typing.Literal:
+    return isinstance(found, str) and found in typing.get_args(kind)
+  if kind in (bool, str, types.NoneType):
+    return isinstance(found, kind)
+  # Python's bool is an int, but `num_clients=True` is a mistake.
+  if isinstance(found, bool):
+    return False
+  if kind is int:
+    return isinstance(found, numbers.Integral)
+  try:
+    return isinstance(found, numbers.Real) and math.isfinite(found)
+  except OverflowError:  # An integer beyond the range of floats.
+    return False
+
+
+def _parse_kind(kind: Any, text: str) -> Value:
+  if kind is bool:
+    return _TRUTH_VALUES.get(text.lower())
+  if kind is types.NoneType:
+    return None if text.lower() == "none" else text
+  return kind(text) if kind in (int, float) else text
+
+
+def _describe(kind: Any) -> str:
+  if typing.get_origin(kind) is typing.Literal:
+    return f"one of {', '.join(typing.get_args(kind))}"
+  return _WORDS[kind]
+
+
+# Fields of dataclasses.
+
+
+def _any_of_its_type(_: object) -> bool:
+  return True
+
+
+class Bounds(TypedDict, total=False):
+  """Which values of a type are valid; see `Declared`."""
+
+  minimum: float
+  maximum: float
+  exclude_minimum: bool
+  exclude_maximum: bool
+  in_float32: bool
+  expects: str
+  is_valid: Callable[[Any], bool]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Declared:
+  """A field, and the values that it takes.
+
+  Attributes:
+    name: Its name.
+    annotation: The type of its values.
+    default: Its default; `dataclasses.MISSING` where the caller must say it.
+    meaning: Its meaning, in sentences for users.
+    minimum: The least number allowed.
+    maximum: The greatest number allowed.
+    exclude_minimum: Whether `minimum` itself is not allowed.
+    exclude_maximum: Whether `maximum` itself is not allowed.
+    in_float32: Whether float32 tensors hold it, see `check_number`.
+    expects: Which values are valid, in words; by default those of the type.
+    is_valid: Whether a value of the type is valid, where bounds do not say it.
+    decides: Whether it decides the results of a run.
+  """
+
+  name: str
+  annotation: Any
+  default: Any
+  meaning: str
+  minimum: float = -math.inf
+  maximum: float = math.inf
+  exclude_minimum: bool = False
+  exclude_maximum: bool = False
+  in_float32: bool = False
+  expects: str = ""
+  is_valid: Callable[[Any], bool] = _any_of_its_type
+  decides: bool = True
+
+  @property
+  def is_required(self) -> bool:
+    """Whether it has no default."""
+    return self.default is dataclasses.MISSING
+
+  @property
+  def interval(self) -> str:
+    """The numbers allowed, as "[0, 1)"; empty where all are."""
+    if math.isinf(self.minimum) and math.isinf(self.maximum):
+      return ""
+    return _interval(
+      self.minimum, self.maximum, self.exclude_minimum, self.exclude_maximum
+    )
+
+  @property
+  def choices(self) -> tuple[str, ...]:
+    """The texts that are valid, where there is a list of them."""
+    literals = (
+      kind
+      for kind in _alternatives(self.annotation)
+      if typing.get_origin(kind) is typing.Literal
+    )
+    return next(map(typing.get_args, literals), ())
+
+  @property
+  def expected(self) -> str:
+    """Which values are valid, in words."""
+    return self.expects or describe(self.annotation)
+
+  def check(self, found: Any) -> Any:
+    """Returns a value in its annotated type: an integer as a float, say.
+
+    Raises:
+      FieldError: If the value is of another type, or not valid.
+    """
+    try:
+      found = check(self.name, self.annotation, found)
+    except FieldError as error:
+      raise self._invalid(found) from error
+    self.validate(found)
+    return found
+
+  def takes(self, found: Any) -> bool:
+    """Returns whether a value is valid."""
+    try:
+      self.check(found)
+    except FieldError:
+      return False
+    return True
+
+  def validate(self, found: Any) -> None:
+    """Checks a value, as `check` does, but for errors of Python callers.
+
+    Raises:
+      TypeError: If the value is of another type.
+      FieldError: If it is not valid.
+    """
+    kinds = _alternatives(self.annotation)
+    if found is None and types.NoneType in kinds:
+      return
+    if not any(_accepts(kind, found) for kind in kinds):
+      self._check_kind(found, next(k for k in kinds if k is not types.NoneType))
+    if isinstance(found, numbers.Real) and not isinstance(found, bool):
+      self._check_bounds(found)
+    try:
+      is_valid = self.is_valid(found)
+    except ValueError:  # Of a text that it cannot read.
+      is_valid = False
+    if not is_valid:
+      raise self._invalid(found)
+
+  def parse(self, text: str) -> Any:
+    """Reads a value from text, as a command line has it.
+
+    Raises:
+      FieldError: If the text is no valid value.
+    """
+    return self.check(self.read(text))
+
+  def read(self, text: str) -> Value:
+    """Reads a value of the type from text; it may not be valid.
+
+    Raises:
+      FieldError: If the text is no value of the type.
+    """
+    try:
+      return parse(self.name, self.annotation, text)
+    except FieldError:
+      raise self._invalid(text) from None
+
+  def _invalid(self, found: object) -> FieldError:
+    return _invalid(self.name, self.expected, found)
+
+  def _check_kind(self, found: Any, kind: Any) -> None:
+    """Raises the error of a value that is not of a type."""
+    if typing.get_origin(kind) is typing.Literal:
+      check_choice(self.name, found, typing.get_args(kind))
+    elif kind is bool:
+      check_boolean(self.name, found)
+    elif kind is int:
+      check_integer(self.name, found, minimum=self.minimum)
+    elif kind is float:
+      self._check_bounds(found)
+    raise TypeError(
+      f"Expected {self.name} to be {describe(kind)}, found "
+      f"{type(found).__name__}: {found!r}."
+    )
+
+  def _check_bounds(self, number: Any) -> None:
+    if self.expects:
+      # The words say the bounds, too.
+      try:
+        self._check_number(number)
+      except FieldError:
+        raise self._invalid(number) from None
+    elif float not in _alternatives(self.annotation) and math.isinf(
+      self.maximum
+    ):
+      check_integer(self.name, number, minimum=self.minimum)
+    else:
+      self._check_number(number)
+
+  def _check_number(self, number: float) -> None:
+    check_number(
+      self.name,
+      number,
+      minimum=self.minimum,
+      maximum=self.maximum,
+      exclude_minimum=self.exclude_minimum,
+      exclude_maximum=self.exclude_maximum,
+      in_float32=self.in_float32,
+    )
+
+
+def value(
+  default: Any,
+  meaning: str,
+  *,
+  decides: bool = True,
+  **bounds: typing.Unpack[Bounds],
+) -> Any:
+  """Declares a field of a dataclass.
+
+  Args:
+    default: Its default.
+    meaning: Its meaning, in sentences for users.
+    decides: Whether it decides the results of a run.
+    **bounds: Which values of its type are valid; see `Declared`.
+  """
+  known = {"meaning": meaning, "decides": decides, **bounds}
+  return dataclasses.field(default=default, metadata={_KEY: known})
+
+
+def required(meaning: str, **bounds: typing.Unpack[Bounds]) -> Any:
+  """Declares a field that the caller must say.
+
+  A method takes it from the option of that name, as AFL does `num_clients`.
+
+  Args:
+    meaning: Its meaning, in sentences for users.
+    **bounds: Which values of its type are valid; see `Declared`.
+  """
+  return value(dataclasses.MISSING, meaning, **bounds)
+
+
+def fields_of(cls: type) -> Mapping[str, Declared]:
+  """Returns the declared fields of a dataclass by name, in their order."""
+  return _fields_of(cls)
+
+
+@functools.cache
+def _fields_of(cls: Any) -> Mapping[str, Declared]:
+  if not dataclasses.is_dataclass(cls):
+    return {}
+  hints = typing.get_type_hints(cls)
+  return {
+    field.name: Declared(
+      name=field.name,
+      annotation=hints[field.name],
+      default=field.default,
+      **field.metadata[_KEY],
+    )
+    for field in dataclasses.fields(cls)
+    if _KEY in field.metadata
+  }
+
+
+class Hyperparameters:
+  """Base of frozen dataclasses that check their declared fields."""
+
+  def __post_init__(self) -> None:
+    """Checks each value.
+
+    Raises:
+      TypeError: If a value is of another type than its annotation.
+      FieldError: If a value is not valid.
+    """
+    for name, field in fields_of(type(self)).items():
+      field.validate(getattr(self, name))
+
+
+def add_to_signature(
+  signature: inspect.Signature, fields: Iterable[Declared]
+) -> inspect.Signature:
+  """Returns a signature with keywords for fields before **options."""
+  *first, options = signature.parameters.values()
+  keywords = [
+    inspect.Parameter(
+      field.name,
+      inspect.Parameter.KEYWORD_ONLY,
+      default=inspect.Parameter.empty if field.is_required else field.default,
+      annotation=field.annotation,
+    )
+    for field in fields
+  ]
+  return signature.replace(parameters=[*first, *keywords, options])
+
+
+def document(fields: Iterable[Declared]) -> str:
+  """Returns the lines of an "Args" section, as help shows them."""
+  return "\n".join(
+    textwrap.fill(
+      f"{field.name}: {field.meaning}"
+      + (f" In {field.interval}." if field.interval else ""),
+      width=80,
+      initial_indent="  ",
+      subsequent_indent="    ",
+    )
+    for field in fields
+  )
