@@ -203,8 +203,8 @@ algorithm = "fedavg"
 flags = {data_dir = "/a b"}
 """)
   assert names(planned) == [
-    "adafedadam-alpha=2-seed=0-142ace7d",
-    "adafedadam-alpha=2-seed=0-a685ac7e",
+    "adafedadam-alpha=2-seed=0-08d64d6e",
+    "adafedadam-alpha=2-seed=0-03d81ffb",
     "fedavg-data_dir=_a_b-seed=0-477f1ef3",
   ]
 

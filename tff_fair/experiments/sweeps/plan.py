@@ -130,12 +130,19 @@ def _with_own_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
   counts = collections.Counter(run.name for run in runs)
   return [
     dataclasses.replace(
-      run, name=names.with_digest(run.name, repr(_identity(run.spec)))
+      run, name=names.with_digest(run.name, _unusual(run.spec))
     )
     if counts[run.name] > 1
     else run
     for run in runs
   ]
+
+
+def _unusual(spec: RunSpec) -> str:
+  """Returns where a run differs from the defaults: new ones change no name."""
+  usual = RunSpec(algorithm=spec.algorithm, task=spec.task)
+  changed = usual.differences(spec).items()
+  return repr([spec.task, sorted((name, now) for name, (_, now) in changed)])
 
 
 def _hyperparameters(method: Method) -> _Hyperparameters:
