@@ -16,6 +16,9 @@ from tff_fair.experiments.comparing.evaluations import Choice
 from tff_fair.experiments.comparing.table import Table
 from tff_fair.experiments.runs import finding
 
+# The folders of runs are words without a flag.
+FLAG_NAMES = {"runs": "RUN"}
+
 
 def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
@@ -66,7 +69,7 @@ def run() -> NoReturn:
     description=str(__doc__),
     groups=(compare_flags,),
     arguments="RUN ...",
-    flag_names={"runs": "RUN"},
+    flag_names=FLAG_NAMES,
     namespace=compare_flags.NAMESPACE,
   )
 

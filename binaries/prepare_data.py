@@ -24,7 +24,7 @@ from tff_fair.experiments import progress as screen
 GROUPS = (data_flags, cut_flags)
 
 # Fields whose flags have other names.
-_FLAG_NAMES = {
+FLAG_NAMES = {
   "source_format": "--convert",
   "sources": "--source",
   "worker_data": "--for_workers",
@@ -166,7 +166,7 @@ def run() -> NoReturn:
     description=str(__doc__),
     groups=GROUPS,
     namespace=data_flags.NAMESPACE,
-    flag_names=_FLAG_NAMES,
+    flag_names=FLAG_NAMES,
   )
 
 

@@ -35,6 +35,7 @@ def program(monkeypatch, tmp_path):
           arguments="RUN ...",
           argv=["compare.py", *arguments],
           namespace=compare_flags.NAMESPACE,
+          flag_names=compare.FLAG_NAMES,
         )
     finally:
       flagsaver.restore_flag_values(saved, compare_flags.NAMESPACE)

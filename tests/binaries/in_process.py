@@ -34,5 +34,6 @@ def run(module, namespace, *words, arguments="", elsewhere=None):
       argv=[pathlib.Path(module.__file__).name, *words],
       namespace=namespace,
       elsewhere=elsewhere,
+      flag_names=getattr(module, "FLAG_NAMES", {}),
     )
   return Outcome(exit_info.value.code, stdout.getvalue(), stderr.getvalue())

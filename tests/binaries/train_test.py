@@ -67,7 +67,7 @@ def check_refused(outcome, beginning, *words):
     ("--task=digit", "--task=digit: ", ["did you mean digits?"]),
     ("--task_option=clients=3", "--task_option: ", ["num_clients"]),
     ("--task_option=num_clients=0", "--task_option: ", ["at least 1"]),
-    ("--task_option=partition=x", "--task_option: ", ["shards", "dirichlet"]),
+    ("--task_option=partition=x", "--task_option=partition=x: ", ["shards"]),
     ("--task_option=partition", "--task_option: ", ["name=value"]),
     ("--data_dir=absent", "--data_dir: ", ["absent"]),
     (
@@ -120,10 +120,10 @@ def check_refused(outcome, beginning, *words):
     ("--patience=3", "--patience=3: ", ["give criterion", "worst_10"]),
     ("--criterion=worst", "--criterion=worst: ", ["worst_10"]),
     ("--attack=bias", "--attack=bias: ", ["give attack_strength", "adds"]),
-    ("--attack_strength=2", "--attack_strength=2.0: ", ["give attack,"]),
+    ("--attack_strength=2", "--attack_strength=2: ", ["give attack,"]),
     (
       "--attack=bias --attack_strength=-1",
-      "--attack_strength=-1.0: ",
+      "--attack_strength=-1: ",
       ["[0, inf)"],
     ),
     ("--attack_share=1", "--attack_share=1.0: ", ["(0, 1)"]),
