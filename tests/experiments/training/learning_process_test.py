@@ -118,6 +118,10 @@ NOT_IN_THE_KEY = {
     "The loop decides what is called, and how often.",
   ),
   "evaluation_clients": "They are an argument of an evaluation.",
+  **dict.fromkeys(
+    ("initial_model", "initial_run"),
+    "The weights are in the key, wherever they come from.",
+  ),
   **{
     field.name: "Labels are corrected before the first round."
     for field in dataclasses.fields(settings.CorrectionSettings)
@@ -179,6 +183,16 @@ def test_every_setting_is_in_the_key_or_has_a_reason():
     changed = base.replace(**changes)
     assert key(base) == key(base.replace()), name
     assert key(base) != key(changed), name
+
+
+def test_initial_weights_are_in_the_key_and_their_place_is_not(tmp_path):
+  found = []
+  for name, seed in (("one", 1), ("same", 1), ("other", 2)):
+    path = tmp_path / f"{name}.keras"
+    task_loading.load(SPEC.replace(model_seed=seed)).keras_model_fn().save(path)
+    found.append(key(SPEC.replace(initial_model=str(path))))
+  assert found[0] == found[1]
+  assert len({key(SPEC), *found}) == 3
 
 
 def test_other_settings_share_what_was_compiled():
