@@ -206,7 +206,7 @@ def test_a_sum_factory_makes_it_two_phase():
   assert aggregators.TermFactory(sum_factory=inner).aggregation == "two_phase"
   with pytest.raises(ValueError, match="'secure', found 'stacked'"):
     aggregators.TermFactory(sum_factory=inner, aggregation="stacked")
-  with pytest.raises(ValueError, match="summed in these ways: stacked"):
+  with pytest.raises(ValueError, match="AdaFedRule needs the updates"):
     aggregators.AdaFedFactory(sum_factory=inner)
 
 

@@ -125,7 +125,7 @@ def test_without_a_round_no_noise_is_needed():
 
 @pytest.mark.parametrize(
   ("epsilon", "named"),
-  [(0.0, r"epsilon in \(0"), (1e-3, "No noise multiplier up to 65536")],
+  [(0.0, r"epsilon=0\.0: expected"), (1e-3, "No noise multiplier up to 65536")],
 )
 def test_an_epsilon_out_of_reach_is_refused(epsilon, named):
   with pytest.raises(declared.FieldError, match=named) as raised:

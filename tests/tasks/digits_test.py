@@ -99,8 +99,8 @@ def test_train_and_test_follow_the_same_labels():
     ),
     ({"concentration": 0.0}, "concentration must be between 1e-06 and 1e"),
     ({"test_fraction": 0.0}, "test_fraction must be between 0 and 1"),
-    ({"partition": "random"}, "must be one of shards, dirichlet, iid"),
-    ({"model": "cnn"}, "must be one of mlp_64, logistic_regression"),
+    ({"partition": "random"}, "expected one of shards, dirichlet, iid"),
+    ({"model": "cnn"}, "expected one of mlp_64, logistic_regression"),
   ],
 )
 def test_rejects(options, message):

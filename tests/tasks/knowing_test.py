@@ -82,7 +82,7 @@ def test_checked_options_have_their_types():
 @pytest.mark.parametrize(
   ("options", "message"),
   [
-    ({"num_clients": "7"}, "num_clients must be an integer or none"),
+    ({"num_clients": "7"}, "num_clients='7': expected an integer or none"),
     ({"num_clients": 0}, "num_clients must be at least 1, found 0"),
     ({"num_clients": 1000}, "num_clients must be between 1 and 898"),
     ({"num_clients": None}, "num_clients must be a number unless partition is"),

@@ -47,15 +47,15 @@ class Attack:
       TypeError: If an attribute has the wrong type.
       ValueError: If it is out of range.
     """
-    declared.check_choice("the kind of an attack", self.kind, KINDS)
+    declared.check_choice("kind", self.kind, KINDS)
     declared.check_number(
-      "the strength of an attack",
+      "strength",
       self.strength,
       minimum=0 if self.kind == "bias" else -math.inf,
       in_float32=True,
     )
     for client_id in self.client_ids:
-      declared.check_integer("an attacker's id", client_id, minimum=-(2**63))
+      declared.check_integer("client_ids", client_id, minimum=-(2**63))
 
 
 def build_attacked(
