@@ -28,7 +28,7 @@ MODULES = (
   "tff_fair.evaluation",
   "tff_fair.experiments",
   "tff_fair.finalizers",
-  "tff_fair.hyperparameters",
+  "tff_fair.declared",
   "tff_fair.metrics",
   "tff_fair.optimizers",
   "tff_fair.privacy",

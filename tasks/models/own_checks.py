@@ -7,7 +7,6 @@ at random or keeps a state shows.
 from __future__ import annotations
 
 import operator
-import typing
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.models import one_output, seeds, shapes
+from tasks.models.made import Make
 from tasks.own.functions import UserCodeError
-
-if typing.TYPE_CHECKING:
-  from tasks.models.own import Make
 
 _EXAMPLES = 4  # In the batch that tries a model.
 _UNKNOWN_SIZE = 3  # Of an axis whose size differs between batches.

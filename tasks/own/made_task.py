@@ -108,8 +108,9 @@ class MadeTask:
     _check_data(self._name, made)
     # Imported late: it imports TensorFlow, which the function has by now.
     from tasks.models import own  # noqa: PLC0415
+    from tasks.models.made import Make  # noqa: PLC0415
 
-    if isinstance(made.keras_model_fn, own.Make):
+    if isinstance(made.keras_model_fn, Make):
       # Of `tasks.from_client_data`, which the function told the one seed.
       if model_seed == seed:
         return made

@@ -155,7 +155,7 @@ def test_an_error_names_the_option_at_fault(name, options, option):
 
 
 def test_what_a_method_fixes_is_no_hyperparameter_of_it():
-  with pytest.raises(declared.FieldError, match="hyperparameters are: none"):
+  with pytest.raises(declared.FieldError, match="valid hyperparameters: none"):
     build("fedmgda", hparams={"epsilon": 0.5})
   with pytest.raises(TypeError, match="normalize"):
     algorithms.build_mgda_prox(

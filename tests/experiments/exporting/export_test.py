@@ -20,6 +20,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card_usage, formats, places
 from tff_fair.experiments.exporting.export import Exported
 from tff_fair.experiments.runs import architecture
+from tff_fair.experiments.runs.folder import RunFolder
 
 pytestmark = pytest.mark.program
 
@@ -102,7 +103,7 @@ def export_towns(run, folder):
   run = dataclasses.replace(run, path=folder)
   described = architecture.Architecture.of_task(task_of_columns())
   described.write(folder / "model.json")
-  found = architecture.find(run)
+  found = architecture.find(RunFolder(run.path), run.config, run.spec)
   exports = []
   for kind, suffix in places.SUFFIXES.items():
     writer = formats.Writer(found, kind)

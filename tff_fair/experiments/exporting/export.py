@@ -91,14 +91,14 @@ def export(
       "format", f"unknown; valid: {', '.join(places.FORMATS)}.", value=format
     )
   places.check_free(output, overwrite=overwrite)
-  weights = trained_model.load(run, best=best)
+  weights = trained_model.load(RunFolder(run.path), best=best)
   if all_clients:
     personal.check(run, weights, "all_clients", None)
   client_id = None
   if client is not None:
     personal.check(run, weights, "client", client)
     client_id = personal.find(run, client)
-  found = architecture.find(run)
+  found = architecture.find(RunFolder(run.path), run.config, run.spec)
   with _blaming_description(run):
     writer = formats.Writer(found, kind)
     writer.predictor.assign(weights.of_model(client_id))

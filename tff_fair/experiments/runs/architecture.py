@@ -24,7 +24,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 if typing.TYPE_CHECKING:
   import tasks
   from tasks.task import KerasModelFn, Preprocessing
-  from tff_fair.experiments.runs.run import Run
+  from tff_fair.experiments.spec import RunSpec
 
 TRAINED = "trained_model"  # The layer with the trained weights.
 
@@ -132,8 +132,15 @@ class Found:
   )
 
 
-def find(run: Run) -> Found:
+def find(
+  folder: RunFolder, config: configuration.Configuration, spec: RunSpec
+) -> Found:
   """Finds the architecture of a run: in its folder, or else by its task.
+
+  Args:
+    folder: The folder of the run.
+    config: Its configuration.
+    spec: The run.
 
   Raises:
     RunError: If the folder's description is missing or damaged.
@@ -141,9 +148,9 @@ def find(run: Run) -> Found:
       used.
   """
   try:
-    return _find_in_folder(Architecture.read(RunFolder(run.path).model))
+    return _find_in_folder(Architecture.read(folder.model))
   except plain.NotPlainError:
-    return _find_by_task(run)  # The task has the code.
+    return _find_by_task(config, spec)  # The task has the code.
 
 
 def _find_in_folder(architecture: Architecture) -> Found:
@@ -160,12 +167,12 @@ def _find_in_folder(architecture: Architecture) -> Found:
   )
 
 
-def _find_by_task(run: Run) -> Found:
+def _find_by_task(config: configuration.Configuration, spec: RunSpec) -> Found:
   # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.training import task_loading  # noqa: PLC0415
 
-  own_files.check(run.config.get(configuration.OWN_FILES, {}), run.spec)
-  task = task_loading.load(run.spec)
+  own_files.check(config.get(configuration.OWN_FILES, {}), spec)
+  task = task_loading.load(spec)
   architecture = Architecture.of_task(task)
   trained = architecture.trained
   build: KerasModelFn = task.keras_model_fn

@@ -164,7 +164,7 @@ class Run:
     """
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
-    return trained_model.weights(self, best=best)
+    return trained_model.load(RunFolder(self.path), best=best).of_model()
 
   def model(self, *, best: bool = False) -> tf.keras.Model:
     """Returns the trained global model; imports TensorFlow.
@@ -184,9 +184,15 @@ class Run:
       tasks.DataError: If the model has layers of the user's own, and the data
         of its task cannot be used.
     """
-    from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
+    from tff_fair.experiments.runs import (  # noqa: PLC0415
+      architecture,
+      trained_model,
+    )
 
-    return trained_model.model(self, best=best)
+    values, folder = self.weights(best=best), RunFolder(self.path)
+    model = architecture.find(folder, self.config, self.spec).build()
+    trained_model.assign(model, values)
+    return model
 
   @functools.cached_property
   def evaluations(self) -> pd.DataFrame:

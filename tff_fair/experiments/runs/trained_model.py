@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import architecture, checkpoints
+from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs.folder import RunFolder
-
-if typing.TYPE_CHECKING:
-  from tff_fair.experiments.runs.run import Run
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,17 +54,17 @@ class Weights:
     ]
 
 
-def load(run: Run, *, best: bool) -> Weights:
+def load(folder: RunFolder, *, best: bool) -> Weights:
   """Loads the weights of a run's models.
 
   Args:
-    run: The run.
+    folder: The folder of the run.
     best: As for `Run.weights`.
 
   Raises:
     RunError: If the run has not saved them.
   """
-  round_num, state = _load_state(run, best=best)
+  round_num, state = _load_state(folder, best=best)
   found = _model_weights(state)
   return Weights(
     round_num=round_num,
@@ -76,19 +72,6 @@ def load(run: Run, *, best: bool) -> Weights:
     non_trainable=[w.numpy() for w in found.non_trainable],
     personal=_personal(state),
   )
-
-
-def weights(run: Run, *, best: bool) -> list[np.ndarray]:
-  """Returns the weights of a run's model; see `Run.weights`."""
-  return load(run, best=best).of_model()
-
-
-def model(run: Run, *, best: bool) -> tf.keras.Model:
-  """Returns a run's model; see `Run.model`."""
-  found = weights(run, best=best)
-  keras_model = architecture.find(run).build()
-  assign(keras_model, found)
-  return keras_model
 
 
 def assign(keras_model: tf.keras.Model, values: Sequence[np.ndarray]) -> None:
@@ -106,16 +89,15 @@ def assign(keras_model: tf.keras.Model, values: Sequence[np.ndarray]) -> None:
     variable.assign(value)
 
 
-def _load_state(run: Run, *, best: bool) -> tuple[int, Any]:
-  files = RunFolder(run.path)
-  folder = files.best_checkpoint if best else files.checkpoints
-  rounds = checkpoints.rounds(folder)
+def _load_state(folder: RunFolder, *, best: bool) -> tuple[int, Any]:
+  states = folder.best_checkpoint if best else folder.checkpoints
+  rounds = checkpoints.rounds(states)
   if not rounds:
     raise RunError(
-      f"{folder}: holds no state"
+      f"{states}: holds no state"
       + ("; a run keeps its best one if it has a criterion." if best else ".")
     )
-  return rounds[-1], checkpoints.load(checkpoints.path(folder, rounds[-1]))
+  return rounds[-1], checkpoints.load(checkpoints.path(states, rounds[-1]))
 
 
 def _model_weights(state: Any) -> Any:
