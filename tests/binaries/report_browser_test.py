@@ -26,7 +26,9 @@ def address(tmp_path_factory):
       report_runs.make(
         folder / "runs" / f"{number}-{seed}",
         seed=seed,
-        algorithm=algorithm,
+        # A sweep may call a method whatever it wants.
+        algorithm="term" if algorithm == HOSTILE else algorithm,
+        method=HOSTILE if algorithm == HOSTILE else None,
         skill=skill,
         num_clients=20,
       )
