@@ -3,11 +3,7 @@
 import textwrap
 
 import tasks
-from tff_fair import (
-  declared,
-  methods,
-  spelling,
-)
+from tff_fair import declared, methods, spelling
 from tff_fair.experiments import spec_text
 
 

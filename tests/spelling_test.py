@@ -4,12 +4,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import (
-  aggregators,
-  algorithms,
-  declared,
-  spelling,
-)
+from tff_fair import aggregators, algorithms, declared, spelling
 from tff_fair.experiments import FieldError, RunSpec, spec_text
 
 pytestmark = pytest.mark.pure

@@ -376,7 +376,7 @@ class Declared:
       found = check(self.name, self.annotation, found)
     except FieldError as error:
       raise self._invalid(found) from error
-    self.validate(found)
+    self._check_value(found)
     return found
 
   def takes(self, found: Any) -> bool:
@@ -395,18 +395,9 @@ class Declared:
       FieldError: If it is not valid.
     """
     kinds = _alternatives(self.annotation)
-    if found is None and types.NoneType in kinds:
-      return
     if not any(_accepts(kind, found) for kind in kinds):
       self._check_kind(found, next(k for k in kinds if k is not types.NoneType))
-    if isinstance(found, numbers.Real) and not isinstance(found, bool):
-      self._check_bounds(found)
-    try:
-      is_valid = self.is_valid(found)
-    except ValueError:  # Of a text that it cannot read.
-      is_valid = False
-    if not is_valid:
-      raise self._invalid(found)
+    self._check_value(found)
 
   def parse(self, text: str) -> Any:
     """Reads a value from text, as a command line has it.
@@ -429,6 +420,19 @@ class Declared:
 
   def _invalid(self, found: object) -> FieldError:
     return _invalid(self.name, self.expected, found)
+
+  def _check_value(self, found: Any) -> None:
+    """Raises the error of a value that is of the type, and not valid."""
+    if found is None:
+      return
+    if isinstance(found, numbers.Real) and not isinstance(found, bool):
+      self._check_bounds(found)
+    try:
+      is_valid = self.is_valid(found)
+    except ValueError:  # Of a text that it cannot read.
+      is_valid = False
+    if not is_valid:
+      raise self._invalid(found)
 
   def _check_kind(self, found: Any, kind: Any) -> None:
     """Raises the error of a value that is not of a type."""

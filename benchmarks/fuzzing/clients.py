@@ -13,11 +13,7 @@ import tensorflow_federated as tff
 
 import tff_fair
 from benchmarks.fuzzing.case import Case, End, EscapeError
-from tff_fair import (
-  aggregators,
-  algorithms,
-  declared,
-)
+from tff_fair import aggregators, algorithms, declared
 
 # Of a process, which takes much longer to build than to run.
 _COHORTS = 25

@@ -23,10 +23,7 @@ from benchmarks.fuzzing import damage
 from benchmarks.fuzzing.case import Case, End, one_line
 from tasks import cuts
 from tasks.conversions import client_data_file, conversion, test_choice
-from tasks.conversions.request import (
-  ConversionRequest,
-  Format,
-)
+from tasks.conversions.request import ConversionRequest, Format
 from tasks.downloads import native
 from tasks.formats import (
   cifar,

@@ -12,11 +12,7 @@ import tensorflow_privacy as tfp
 
 from tests import source_tree
 from tests.summing import rounds
-from tff_fair import (
-  aggregators,
-  declared,
-  runtime,
-)
+from tff_fair import aggregators, declared, runtime
 
 stock = tff.aggregators
 UPDATE = tff.to_type(

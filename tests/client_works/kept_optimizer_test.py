@@ -10,11 +10,7 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.client_works import local_work
-from tff_fair import (
-  client_works,
-  declared,
-  optimizers,
-)
+from tff_fair import client_works, declared, optimizers
 from tff_fair.client_works import keeping_rounds
 
 ARRAYS = small_problem.client_arrays()

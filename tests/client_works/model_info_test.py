@@ -8,13 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import (
-  aggregators,
-  algorithms,
-  client_works,
-  declared,
-  evaluation,
-)
+from tff_fair import aggregators, algorithms, client_works, declared, evaluation
 from tff_fair import rounds as rounds_lib
 from tff_fair.client_works import model_info
 

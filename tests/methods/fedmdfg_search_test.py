@@ -9,12 +9,7 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.rounds import problem
-from tff_fair import (
-  algorithms,
-  client_works,
-  declared,
-  rounds,
-)
+from tff_fair import algorithms, client_works, declared, rounds
 from tff_fair.methods import fedmdfg
 from tff_fair.runtime import phases
 from tff_fair.runtime.parts import forms

@@ -4,11 +4,7 @@ import re
 from typing import NamedTuple
 
 from tests import source_tree
-from tff_fair import (
-  aggregators,
-  declared,
-  methods,
-)
+from tff_fair import aggregators, declared, methods
 
 # README's words for the ways to sum that a method allows, the default first.
 SUMS = {

@@ -20,11 +20,7 @@ from tests.methods.settings import (
   every_rule,
   rules_of,
 )
-from tff_fair import (
-  declared,
-  methods,
-  types,
-)
+from tff_fair import declared, methods, types
 from tff_fair.methods import fedfv, fedmdfg
 
 

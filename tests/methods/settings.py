@@ -6,11 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tff_fair import (
-  algorithms,
-  declared,
-  types,
-)
+from tff_fair import algorithms, declared, types
 
 RULE_CLASSES: dict[str, type[types.Rule]] = {}
 for _name in algorithms.names():

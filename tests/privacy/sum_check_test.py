@@ -3,11 +3,7 @@
 import pytest
 import tensorflow_federated as tff
 
-from tff_fair import (
-  aggregators,
-  declared,
-  privacy,
-)
+from tff_fair import aggregators, declared, privacy
 
 ADAPTIVE = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
   initial_estimate=1.0, target_quantile=0.5, learning_rate=1.0

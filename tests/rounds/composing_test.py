@@ -5,11 +5,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import (
-  algorithms,
-  declared,
-  privacy,
-)
+from tff_fair import algorithms, declared, privacy
 
 ADAFACTOR = tff.learning.optimizers.build_adafactor(0.1)
 

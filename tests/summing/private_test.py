@@ -6,12 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.summing import rounds
-from tff_fair import (
-  aggregators,
-  declared,
-  privacy,
-  runtime,
-)
+from tff_fair import aggregators, declared, privacy, runtime
 from tff_fair.methods import fedavg
 
 CLIP = 0.1

@@ -10,11 +10,7 @@ import tensorflow_federated as tff
 
 from tests import reference
 from tests.summing import rounds
-from tff_fair import (
-  aggregators,
-  declared,
-  runtime,
-)
+from tff_fair import aggregators, declared, runtime
 
 # A rule of scalars, one with norms, and one with a covariate.
 FACTORIES: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {

@@ -5,11 +5,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol, Unpack, cast
 
-from tff_fair import (
-  declared,
-  rounds,
-  types,
-)
+from tff_fair import declared, rounds, types
 from tff_fair.rounds import BuildOptions, LearningProcess
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

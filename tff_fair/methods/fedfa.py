@@ -20,12 +20,7 @@ from typing import NamedTuple, Unpack
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import (
-  declared,
-  rounds,
-  summing,
-  types,
-)
+from tff_fair import declared, rounds, summing, types
 from tff_fair.kernels import stacking
 from tff_fair.methods import building
 

@@ -12,11 +12,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tff_fair import (
-  declared,
-  summing,
-  types,
-)
+from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
 

@@ -1,12 +1,6 @@
 """Checks that the parts of a process go together."""
 
-from tff_fair import (
-  client_works,
-  declared,
-  privacy,
-  summing,
-  types,
-)
+from tff_fair import client_works, declared, privacy, summing, types
 from tff_fair.optimizers import checking
 from tff_fair.rounds.options import Optimizer
 

@@ -8,11 +8,7 @@ from typing import Required, TypeAlias, TypedDict
 
 import tensorflow_federated as tff
 
-from tff_fair import (
-  declared,
-  privacy,
-  summing,
-)
+from tff_fair import declared, privacy, summing
 
 if typing.TYPE_CHECKING:
   from tff_fair import client_works

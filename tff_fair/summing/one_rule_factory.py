@@ -6,11 +6,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 import tensorflow_federated as tff
 
-from tff_fair import (
-  declared,
-  privacy,
-  types,
-)
+from tff_fair import declared, privacy, types
 from tff_fair.summing.defences import Defence
 from tff_fair.summing.rule_factory import RuleFactory
 

@@ -2,11 +2,7 @@
 
 import tensorflow_federated as tff
 
-from tff_fair import (
-  declared,
-  privacy,
-  types,
-)
+from tff_fair import declared, privacy, types
 from tff_fair.summing import (
   defences,
   outputs,

@@ -4,11 +4,7 @@ from typing import NamedTuple, TypeAlias
 
 import tensorflow_federated as tff
 
-from tff_fair import (
-  declared,
-  privacy,
-  types,
-)
+from tff_fair import declared, privacy, types
 from tff_fair.summing import defences
 
 STREAMING = "streaming"
