@@ -1,5 +1,6 @@
 """Tests of arrays in shared memory."""
 
+import contextlib
 import gc
 import os
 import pickle
@@ -69,12 +70,31 @@ def test_a_file_is_known_by_the_whole_array_alone():
 
 def test_a_file_goes_with_its_array():
   file = shared(np.ones([40, 100], np.float32))
-  path, array = file.path, file.read(np.float32, (None, 100))
+  identity = identity_of(file.path)
+  array = file.read(np.float32, (None, 100))
   row = array[3]
   del file, array
   gc.collect()
-  assert os.path.exists(path)
+  assert identity in open_files()
   np.testing.assert_array_equal(row, np.ones(100))
   del row
   gc.collect()
-  assert not os.path.exists(path)
+  assert identity not in open_files()
+
+
+def identity_of(path):
+  """Returns what tells a file from all others that are open."""
+  status = os.stat(path)
+  return status.st_dev, status.st_ino
+
+
+def open_files():
+  """Returns the identities of this process' open files.
+
+  A descriptor's number says nothing: another thread may have it by now.
+  """
+  identities = set()
+  for number in os.listdir("/proc/self/fd"):
+    with contextlib.suppress(FileNotFoundError):
+      identities.add(identity_of(f"/proc/self/fd/{number}"))
+  return identities
