@@ -81,8 +81,9 @@ def _computation(rng: random.Random) -> tff.Computation:
       return total, tf.constant(1)
     if kind == "twice":
       total, num = loop(data)
-      # Which of them TensorFlow runs first is left to it.
-      return tf.abs(loop(data)[0] - total), num
+      # Shuffles draw a seed for each iteration, so one ends before the other.
+      with tf.control_dependencies([total]):
+        return loop(data)[0] - total, num
     if kind == "iterate":
       return loop(data.take(1).concatenate(data.skip(2)))
     return loop(data)
