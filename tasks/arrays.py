@@ -4,8 +4,10 @@ x has any shape, its first axis the examples. y is a class for each example
 (integers, truth values, texts, or floats that are few whole numbers), or a
 number; of shape [n, t], it is t numbers for each example. client says whose
 example it is: numbers or texts. A fourth array, split, may say "train" or
-"test". A column [n, 1] of these is taken as [n]. x and y are taken as they are:
-who standardizes them does so before.
+"test"; a fifth, client_weight, what the client counts for in a run with
+client_weighting=column, the same in all of a client's examples. A column [n, 1]
+of these is taken as [n]. x and y are taken as they are: who standardizes them
+does so before.
 """
 
 import dataclasses
@@ -68,7 +70,10 @@ def load(
       "with x, y and client."
     )
   arrays = npz.read(
-    path, ["x", "y", "client"], optional=["split"], what="file of examples"
+    path,
+    ["x", "y", "client"],
+    optional=["split", "client_weight"],
+    what="file of examples",
   )
   arrays = {name: _as_vector(name, array) for name, array in arrays.items()}
   _check(path, arrays, config.kind)
@@ -89,7 +94,11 @@ def load(
     source=f"{path}: client",
     source_of_split=lambda row: f"{path}: split of {_place(row)}",
   )
-  x = arrays["x"]
+  x, weight = arrays["x"], arrays.get("client_weight")
+  if weight is not None and weight.dtype.kind not in "iuf":
+    raise DataError(
+      f"{path}: client_weight must be numbers, found {weight.dtype}."
+    )
   return building.build_task(
     "arrays",
     f"{path.name}, x {'x'.join(map(str, x.shape[1:])) or 'a number'}",
@@ -102,6 +111,7 @@ def load(
     lambda rows: x[rows].astype(np.float32),
     x.shape[1:],
     seed=model_seed,
+    weights=None if weight is None else (weight, f"{path}: client_weight"),
   )
 
 

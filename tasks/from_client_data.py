@@ -8,10 +8,11 @@ import functools
 import numbers
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tasks import client_weights as of_clients
 from tasks import models
 from tasks.cuts import local_split
 from tasks.data_error import DataError
@@ -44,6 +45,7 @@ def from_client_data(
   client: str | None = None,
   label: str | None = None,
   features: Sequence[str] | None = None,
+  client_weights: Mapping[str, float] | str | None = None,
   objective: Objective | None = None,
   num_classes: int | None = None,
   name: str = "client_data",
@@ -76,6 +78,10 @@ def from_client_data(
     label: Of a table: the column to predict; by default the one that is called
       y, label or target.
     features: Of a table: the columns to predict from; by default all others.
+    client_weights: What each client counts for in a run with
+      `client_weighting="column"`, above 0: a mapping of clients to numbers, or,
+      of a table, the column that has the number, the same in all rows of a
+      client. That column is none of the features, unless named there.
     objective: The loss and the metric; by default cross entropy and accuracy
       for integers, the squared error for floats.
     num_classes: Number of classes; by default the largest label plus one.
@@ -93,58 +99,24 @@ def from_client_data(
   fraction = float(test) if isinstance(test, numbers.Real) else None
   if fraction is not None and not 0 < fraction < 1:
     raise DataError(f"{name}: test must be between 0 and 1, found {test}.")
-  halves = [train] if fraction is not None else [train, test]
-  clients: _Clients
-  if hasattr(train, "create_tf_dataset_for_client"):
-    clients = _DatasetClients(halves, name)
-  else:
-    roles = in_memory.Roles(client, label, features)
-    clients = in_memory.ArrayClients(halves, roles, name)
-  places = range(len(halves))
-  everyone = dict.fromkeys(k for place in places for k in clients.names(place))
-  shared = set.intersection(*(set(clients.names(place)) for place in places))
-  counted = {
-    k: [clients.count(place, k) for place in places]
-    for k in everyone
-    if k in shared
-  }
-  least = 1 if fraction is None else 2
-  taking_part = [
-    k for k, found in counted.items() if all(h.number >= least for h in found)
-  ]
-  if not taking_part:
-    raise DataError(
-      f"{name}: none of the {len(everyone)} clients has examples both to train "
-      "and to be tested on."
-    )
-  if not clients.is_classifier:
-    num_classes = None
-  else:
-    known = num_classes or len(clients.class_names or ()) or None
-    num_classes = _num_classes(counted, taking_part, known, name)
-  splits = [
-    clients.split(
-      place,
-      taking_part,
-      [counted[k][place] for k in taking_part],
-      functools.partial(_to_arrays, num_classes=num_classes),
-      f"{name}, {_HALVES[place]}",
-    )
-    for place in places
-  ]
-  if fraction is not None:
-    splits = [*local_split.local_split(splits[0], fraction, seed)]
-  train_half, test_half = splits
-  left_out = len(everyone) - len(taking_part)
-  of_others = f" ({left_out:,} without train or test examples left out)"
-  description = (
-    f"{len(taking_part):,} clients{of_others if left_out else ''}, "
-    f"{count_examples(train_half, test_half)}"
+  weights = client_weights
+  column = weights if isinstance(weights, str) else None
+  clients = _clients(
+    [train] if fraction is not None else [train, test],
+    in_memory.Roles(client, label, features, column),
+    name,
   )
+  found = _take_part(clients, least=1 if fraction is None else 2)
+  if clients.is_classifier:
+    known = num_classes or len(clients.class_names or ()) or None
+    num_classes = _num_classes(found.counted, known, name)
+  else:
+    num_classes = None
+  train_half, test_half = _halves(clients, found, num_classes, fraction, seed)
   return Task(
     name=name,
-    description=description,
-    client_names=taking_part,
+    description=found.describe(train_half, test_half),
+    client_names=found.names,
     train=train_half,
     test=test_half,
     element_spec=clients.spec,
@@ -154,20 +126,133 @@ def from_client_data(
       f"{name}: model", model, clients.spec, num_classes, seed=seed
     ),
     objective=objective or _objective(clients.is_classifier),
+    client_weights=None
+    if weights is None
+    else of_clients.in_order(
+      clients.weights if isinstance(weights, str) else _by_name(weights, name),
+      found.names,
+      f"{name}: client_weights",
+    ),
   )
+
+
+class _TakingPart(NamedTuple):
+  """The clients that have enough examples.
+
+  Attributes:
+    counted: What one reading of each half tells, by the clients' names.
+    num_left_out: How many other clients there are.
+  """
+
+  counted: Mapping[str, Sequence[Counted]]
+  num_left_out: int
+
+  @property
+  def names(self) -> list[str]:
+    """The clients' names, in the order of their ids."""
+    return [*self.counted]
+
+  def describe(self, train: Split, test: Split) -> str:
+    """Returns how many clients and examples there are, in words."""
+    left_out = f"{self.num_left_out:,} without train or test examples left out"
+    return (
+      f"{len(self.counted):,} clients"
+      + (f" ({left_out})" if self.num_left_out else "")
+      + f", {count_examples(train, test)}"
+    )
+
+
+def _clients(
+  halves: Sequence[Any], roles: in_memory.Roles, name: str
+) -> "_Clients":
+  """Returns the clients of data of any kind."""
+  if not hasattr(halves[0], "create_tf_dataset_for_client"):
+    return in_memory.ArrayClients(halves, roles, name)
+  if roles.weight is not None:
+    raise DataError(
+      f"{name}: client_weights={roles.weight!r} names a column, and ClientData "
+      "has none; give a mapping of clients to numbers."
+    )
+  return _DatasetClients(halves, name)
+
+
+def _take_part(clients: "_Clients", least: int) -> _TakingPart:
+  """Returns the clients that have enough examples in each half.
+
+  Raises:
+    DataError: If none has.
+  """
+  places = range(clients.num_halves)
+  everyone = dict.fromkeys(k for place in places for k in clients.names(place))
+  shared = set.intersection(*(set(clients.names(place)) for place in places))
+  counted = {
+    k: [clients.count(place, k) for place in places]
+    for k in everyone
+    if k in shared
+  }
+  enough = {
+    k: found
+    for k, found in counted.items()
+    if all(half.number >= least for half in found)
+  }
+  if not enough:
+    raise DataError(
+      f"{clients.name}: none of the {len(everyone)} clients has examples both "
+      "to train and to be tested on."
+    )
+  return _TakingPart(enough, len(everyone) - len(enough))
+
+
+def _halves(
+  clients: "_Clients",
+  found: _TakingPart,
+  num_classes: int | None,
+  fraction: float | None,
+  seed: int,
+) -> Sequence[Split]:
+  """Returns the clients' data to train and to test.
+
+  Args:
+    clients: All clients.
+    found: Those that take part.
+    num_classes: The number of classes; None where labels are numbers.
+    fraction: The share of each client's examples that is for testing; None
+      where the data has two halves.
+    seed: Seed of that share.
+  """
+  splits = [
+    clients.split(
+      place,
+      found.names,
+      [counted[place] for counted in found.counted.values()],
+      functools.partial(_to_arrays, num_classes=num_classes),
+      f"{clients.name}, {_HALVES[place]}",
+    )
+    for place in range(clients.num_halves)
+  ]
+  if fraction is None:
+    return splits
+  return local_split.local_split(splits[0], fraction, seed)
+
+
+def _by_name(weights: Mapping[Any, float], name: str) -> dict[str, float]:
+  if not isinstance(weights, Mapping):
+    raise DataError(
+      f"{name}: client_weights is {type(weights).__name__}, expected a mapping "
+      "of clients to numbers, or the name of a column."
+    )
+  return {str(client): weight for client, weight in weights.items()}
 
 
 def _num_classes(
   counted: Mapping[str, Sequence[Counted]],
-  names: Sequence[str],
   given: int | None,
   name: str,
 ) -> int:
   """Returns the number of classes: by default the largest label plus one.
 
   Args:
-    counted: What is known of train and test of each client.
-    names: The clients that take part.
+    counted: What is known of train and test of each client that takes part.
     given: The number, if it is given.
     name: The task, for errors.
 
@@ -175,10 +260,10 @@ def _num_classes(
     DataError: If a label is none of the classes, or there is one class.
   """
   number = given or 1 + max(
-    max(half.labels) for k in names for half in counted[k]
+    max(half.labels) for halves in counted.values() for half in halves
   )
-  for k in names:
-    for place, half in enumerate(counted[k]):
+  for k, halves in counted.items():
+    for place, half in enumerate(halves):
       for label in half.labels:
         if not 0 <= label < number:
           raise DataError(
@@ -204,11 +289,17 @@ class _Clients(typing.Protocol):
   """Clients of one half or two, and how their examples become x and y.
 
   Attributes:
+    name: The task, for errors.
+    num_halves: Whether there are train and test, or train alone.
     spec: Specs of `(x, y)`.
     is_classifier: Whether y are class numbers.
     class_names: Names of the classes, where the data tells them.
+    weights: What clients count for, by name, where a column says so.
   """
 
+  name: str
+  num_halves: int
+  weights: dict[str, float]
   spec: Any
   is_classifier: bool
   class_names: Sequence[str] | None
@@ -245,7 +336,9 @@ class _DatasetClients:
     Raises:
       DataError: If they are no examples of x and y.
     """
-    self._name = name
+    self.name = name
+    self.weights: dict[str, float] = {}
+    self.num_halves = len(halves)
     self._elements = halves[0].element_type_structure
     self._keys = in_memory.keys(self._elements, name)
     x, y = (self._elements[key] for key in self._keys)
@@ -311,7 +404,7 @@ class _DatasetClients:
 
     if client_data.element_type_structure != self._elements:
       raise DataError(
-        f"{self._name}: elements of test are "
+        f"{self.name}: elements of test are "
         f"{client_data.element_type_structure}, of train {self._elements}."
       )
     x_key, y_key = self._keys

@@ -44,6 +44,9 @@ class Options(building.RowOptions):
     split: The column that holds "train" or "test"; none takes a share of each
       client's rows, chosen at random, for testing.
     test_fraction: With split none: that share.
+    client_weight: The column that says what a client counts for where the run
+      has client_weighting=column: a number above 0, the same in all its rows.
+      None means that the table says nothing of it.
     separator: What stands between the fields of a CSV file; none recognizes
       comma, semicolon and tab.
     decimal: What stands before the decimals of numbers; none recognizes a comma
@@ -65,6 +68,7 @@ class Options(building.RowOptions):
   ignore: str | None = None
   kind: labels.Kind = "auto"
   split: str | None = None
+  client_weight: str | None = None
   separator: str | None = None
   decimal: str | None = None
   thousands: str | None = None
@@ -75,7 +79,7 @@ class Options(building.RowOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in ("client", "label", "split"):
+    for name in ("client", "label", "split", "client_weight"):
       self.require(name, getattr(self, name) != "", "the name of a column")
     self.require(
       "label", self.label != self.client, "another column than client"
@@ -84,6 +88,12 @@ class Options(building.RowOptions):
       "split",
       self.split not in (self.client, self.label),
       "another column than client and label",
+    )
+    self.require(
+      "client_weight",
+      self.client_weight not in (self.client, self.label, self.split)
+      or self.client_weight is None,
+      "another column than client, label and split",
     )
     for name in ("separator", "decimal", "thousands"):
       text = getattr(self, name)
@@ -139,10 +149,20 @@ def load(
     ),
   )
   names = _feature_names(config, table)
-  roles = [n for n in (config.client, config.label, config.split) if n]
+  roles = [
+    name
+    for name in (
+      config.client,
+      config.label,
+      config.split,
+      config.client_weight,
+    )
+    if name
+  ]
   codes, units = _names(config.categories), _names(config.units)
   as_texts = {config.client, config.split or config.client, *codes, *units}
-  wanted = [*roles, *names]
+  # What a client counts for may be a feature, too.
+  wanted = list(dict.fromkeys([*roles, *names]))
   measured = [
     name
     for name in wanted
@@ -187,6 +207,7 @@ def load(
     seed=model_seed,
     preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
     load_raw=functools.partial(features.raw_values, inputs),
+    weights=_client_weights(config, table, found),
   )
 
 
@@ -223,6 +244,7 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
     "client": (config.client,),
     "label": (config.label,),
     "split": (config.split,) if config.split else (),
+    "client_weight": (config.client_weight,) if config.client_weight else (),
     "features": _names(config.features),
     "ignore": _names(config.ignore),
     "categories": _names(config.categories),
@@ -270,3 +292,20 @@ def _clients(
       f"{table.path}: column {config.split!r}, {table.place(row)}"
     ),
   )
+
+
+def _client_weights(
+  config: Options,
+  table: reading.Table,
+  found: dict[str, columns.Column],
+) -> tuple[np.ndarray, str] | None:
+  if config.client_weight is None:
+    return None
+  source = f"{table.path}: column {config.client_weight!r}"
+  column = found[config.client_weight]
+  if not isinstance(column, columns.Numbers):
+    raise DataError(
+      f"{source} (client_weight) has texts, such as {column.values[0]!r}; "
+      "expected a number above 0 for each client."
+    )
+  return column.values, source

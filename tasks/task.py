@@ -164,6 +164,9 @@ class Task:
       label's own units, so that errors times this are in those.
     class_names: Names of the classes, where the data tells them.
     preprocessing: How raw values become x, where the task began with such.
+    client_weights: What each client counts for, by client id,
+      float64[num_clients], where the data says so; used with
+      `client_weighting="column"`.
   """
 
   name: str
@@ -178,6 +181,7 @@ class Task:
   label_scale: float = 1.0
   class_names: Sequence[str] | None = None
   preprocessing: Preprocessing | None = None
+  client_weights: np.ndarray | None = None
 
   @property
   def num_clients(self) -> int:

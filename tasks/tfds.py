@@ -41,6 +41,9 @@ class Options(central.ImageOptions):
       or with a version, "mnist:3.0.1".
     client: The feature that says whose example it is; partition is then
       "users". None makes clients up.
+    client_weight: The feature that says what a client counts for where the run
+      has client_weighting=column: a number above 0, the same in all examples of
+      a client. None means that the data says nothing of it.
     label: The feature to predict; none takes that of the supervised keys.
     features: The features to predict from, with commas in between; none takes
       those of the supervised keys, or all others if there are no such keys.
@@ -59,6 +62,7 @@ class Options(central.ImageOptions):
 
   name: str = ""
   client: str | None = None
+  client_weight: str | None = None
   label: str | None = None
   features: str | None = None
   num_clients: int | None = None
@@ -84,6 +88,11 @@ class Options(central.ImageOptions):
       "partition",
       self.partition != "users" or self.client is not None,
       "another one than users, or client must name a feature",
+    )
+    self.require(
+      "client_weight",
+      self.client_weight is None or self.client is not None,
+      "none, or client must name a feature",
     )
     self.require("num_words", self.num_words >= 1, "at least 1")
     self.require(
@@ -207,6 +216,8 @@ def _roles(
   given = [name for row in rows for name in row]
   wanted = {"label": [label] if label else [], "features": given}
   wanted["client"] = [config.client] if config.client else []
+  weight = config.client_weight
+  wanted["client_weight"] = [weight] if weight else []
   for option, found in wanted.items():
     for name in found:
       if name not in data_set.features:
@@ -219,7 +230,8 @@ def _roles(
       f"{data_set.directory}: does not say what to predict; name a feature by "
       f"label=...: {', '.join(data_set.features)}."
     )
-  others = [n for n in data_set.features if n not in (label, config.client)]
+  no_inputs = (label, config.client, weight)
+  others = [n for n in data_set.features if n not in no_inputs]
   inputs = given or (supervised[0] if supervised else others)
   inputs = [name for name in inputs if name not in (label, config.client)]
   if not inputs:
@@ -241,7 +253,8 @@ def _read(
     raise DataError(
       f"{place}: has no split train; found {', '.join(data_set.splits)}."
     )
-  wanted = list(dict.fromkeys([*inputs, label, config.client or label]))
+  roles = [label, config.client, config.client_weight]
+  wanted = list(dict.fromkeys([*inputs, *filter(None, roles)]))
   halves = [
     data_set.read(split, wanted)
     for split in ("train", "test")
@@ -307,6 +320,9 @@ def _without_inputs(
     users = _texts(
       data_set.features[config.client], found.values[config.client]
     )
+  weights: np.ndarray | None = None
+  if config.client_weight is not None:
+    weights = _weights(config.client_weight, data_set, found)
   return central.CentralData(
     title=title,
     source=str(data_set.directory),
@@ -316,7 +332,21 @@ def _without_inputs(
     x_shape=(),
     class_names=found.class_names,
     users=users,
+    weights=weights,
   )
+
+
+def _weights(
+  name: str, data_set: prepared.DataSet, found: _Examples
+) -> np.ndarray:
+  """Returns what the client of each example counts for, float64[n]."""
+  kind = data_set.features[name].kind
+  if kind != "number":
+    raise DataError(
+      f"{data_set.directory}: feature {name!r} (client_weight) is no number, "
+      f"but {kind}."
+    )
+  return np.array(found.values[name], np.float64)
 
 
 def _with_images(

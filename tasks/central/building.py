@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks import cuts, models, task
+from tasks import client_weights, cuts, models, task
 from tasks.central import cutting
 from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
@@ -52,8 +52,8 @@ def build_task(
       f"{data.source}: none of the {num_clients:,} clients "
       f"{how_cut} has examples to train and to be tested on."
     )
-  train = _split(data, [split.train[k] for k in kept])
-  test = _split(data, [split.test[k] for k in kept])
+  parts = [[half[k] for k in kept] for half in (split.train, split.test)]
+  train, test = (_split(data, half) for half in parts)
   notes = []
   if split.share_moved:
     notes.append(
@@ -64,6 +64,7 @@ def build_task(
     notes.append(
       f"{num_clients - len(kept):,} without train or test examples left out"
     )
+  names = tuple(split.client_names[k] for k in kept)
   return task.Task(
     name=name,
     description=(
@@ -71,7 +72,7 @@ def build_task(
       + (f" ({'; '.join(notes)})" if notes else "")
       + f": {task.count_examples(train, test)}"
     ),
-    client_names=tuple(split.client_names[k] for k in kept),
+    client_names=names,
     train=train,
     test=test,
     element_spec=task.element_spec(data.x_shape),
@@ -79,6 +80,9 @@ def build_task(
     class_names=data.class_names,
     keras_model_fn=keras_model_fn,
     objective=models.class_objective(),
+    client_weights=None
+    if data.weights is None
+    else client_weights.of_parts(data.weights, names, parts, data.source),
   )
 
 

@@ -20,6 +20,7 @@ class CentralData:
     x_shape: Shape of one input.
     class_names: Name of each class.
     users: Who made each example, [n]; None if that is not known.
+    weights: What its client counts for, float[n]; None if that is not known.
   """
 
   title: str
@@ -30,6 +31,7 @@ class CentralData:
   x_shape: tuple[int, ...]
   class_names: Sequence[str]
   users: np.ndarray | None = None
+  weights: np.ndarray | None = None
 
 
 def select_classes(
@@ -56,4 +58,5 @@ def select_classes(
     load_x=lambda positions: data.load_x(kept[positions]),
     class_names=class_names,
     users=None if data.users is None else data.users[kept],
+    weights=None if data.weights is None else data.weights[kept],
   )

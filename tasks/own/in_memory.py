@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tasks import client_weights
 from tasks.data_error import DataError
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
@@ -35,11 +36,13 @@ class Roles(NamedTuple):
       by client already.
     label: The column to predict; None takes the one that is called so.
     features: The columns to predict from; None takes all others.
+    weight: The column that says what a client counts for.
   """
 
   client: str | None = None
   label: str | None = None
   features: Sequence[str] | None = None
+  weight: str | None = None
 
 
 class ArrayClients:
@@ -49,6 +52,9 @@ class ArrayClients:
     spec: Specs of `(x, y)`.
     is_classifier: Whether y are class numbers.
     class_names: Names of the classes, where labels are texts or have names.
+    name: The task, for errors.
+    num_halves: Whether there are train and test, or train alone.
+    weights: What clients count for, by name, where a table says so.
   """
 
   def __init__(self, halves: Sequence[Any], roles: Roles, name: str) -> None:
@@ -64,6 +70,9 @@ class ArrayClients:
       DataError: If it has no examples, or other ones than expected.
     """
     self.class_names: Sequence[str] | None = None
+    self.name = name
+    self.num_halves = len(halves)
+    self.weights: dict[str, float] = {}
     read = [self._read(half, roles, name) for half in halves]
     kinds = {y.dtype.kind for half in read for _, y in half.values()}
     if not kinds:
@@ -92,7 +101,14 @@ class ArrayClients:
     table = _table(half, roles, name)
     if table is None:
       return {str(k): _pair(v, f"{name}, client {k}") for k, v in half.items()}
-    x, y, rows, class_names = table
+    x, y, rows, class_names, weights = table
+    for client, weight in weights.items():
+      if self.weights.setdefault(client, weight) != weight:
+        raise DataError(
+          f"{name}: client {client!r} has the weights "
+          f"{self.weights[client]:g} in train and {weight:g} in test; give it "
+          "one."
+        )
     self.class_names = class_names or self.class_names
     return {client: (x[at], y[at]) for client, at in rows.items()}
 
@@ -200,12 +216,21 @@ def _pair(value: Any, place: str) -> Arrays:
 
 
 class _Table(NamedTuple):
-  """A table as arrays: x, y, the rows of each client, and names of classes."""
+  """A table as arrays.
+
+  Attributes:
+    x: The inputs.
+    y: The labels.
+    rows: The rows of each client.
+    class_names: Names of the classes.
+    weights: What clients count for, where a column says so.
+  """
 
   x: np.ndarray
   y: np.ndarray
   rows: dict[str, np.ndarray]
   class_names: Sequence[str] | None
+  weights: dict[str, float]
 
 
 def _table(half: Any, roles: Roles, name: str) -> _Table | None:
@@ -230,7 +255,8 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
   else:
     return None
   label = roles.label or next((c for c in columns if c in _LABELS), None)
-  wanted = [*(roles.features or ()), *([label] if label else []), *groups]
+  wanted = [*(roles.features or ()), *filter(None, (label, roles.weight))]
+  wanted += groups
   unknown = [c for c in wanted if c not in columns]
   if unknown or label is None or (rows is None and not groups):
     problem = (
@@ -249,7 +275,8 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
     values, codes = np.unique(columns[groups[0]], return_inverse=True)
     rows = {str(v): np.flatnonzero(codes == k) for k, v in enumerate(values)}
   features = list(
-    roles.features or [c for c in columns if c != label and c not in groups]
+    roles.features
+    or [c for c in columns if c not in (label, roles.weight, *groups)]
   )
   described = getattr(getattr(half, "features", None), "get", lambda _: None)
   return _Table(
@@ -257,7 +284,23 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
     columns[label],
     rows,
     getattr(described(label), "names", None),
+    _weights(columns, roles.weight, rows, name),
   )
+
+
+def _weights(
+  columns: Mapping[str, np.ndarray],
+  column: str | None,
+  rows: Mapping[str, np.ndarray],
+  name: str,
+) -> dict[str, float]:
+  """Returns what clients count for; nothing where no column says it."""
+  if column is None:
+    return {}
+  source, values = f"{name}: column {column!r}", columns[column]
+  if values.dtype.kind not in "iuf":
+    raise DataError(f"{source} holds {values.dtype}, expected numbers.")
+  return client_weights.of_rows(values, rows, source)
 
 
 def _inputs(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tasks import models, options, task
+from tasks import client_weights, models, options, task
 from tasks.data_error import DataError
 from tasks.tabular import population
 from tasks.tabular.labels import Labels
@@ -115,6 +115,7 @@ def build_task(
   seed: int,
   preprocessing: task.Preprocessing | None = None,
   load_raw: Callable[[np.ndarray], dict[str, np.ndarray]] | None = None,
+  weights: tuple[np.ndarray, str] | None = None,
 ) -> task.Task:
   """Makes a task of rows that have clients and labels.
 
@@ -129,6 +130,11 @@ def build_task(
     seed: Seed of the model.
     preprocessing: How raw values become x.
     load_raw: Maps positions of rows to their raw values, by column.
+    weights: What the client of each row counts for, float[rows], and where the
+      numbers are from.
+
+  Raises:
+    DataError: If a client has several weights, or none that can be used.
   """
   train, test = (
     _split(half, labels, load_x, load_raw)
@@ -164,6 +170,13 @@ def build_task(
     label_scale=labels.scale,
     class_names=labels.class_names,
     preprocessing=preprocessing,
+    client_weights=weights
+    and client_weights.of_parts(
+      weights[0],
+      clients.names,
+      [clients.train.parts, clients.test.parts],
+      weights[1],
+    ),
   )
 
 

@@ -32,6 +32,11 @@ class ClientRows:
     end = int(self._ends[client_id])
     return self.rows[end - int(self.sizes[client_id]) : end]
 
+  @property
+  def parts(self) -> list[np.ndarray]:
+    """The rows of each client."""
+    return np.split(self.rows, self._ends[:-1])
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Population:

@@ -1,10 +1,15 @@
+import types
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from tff_fair.experiments import RunSpec, coefficient_change
 
-EXAMPLES = np.array([10, 30, 60])
+TASK = types.SimpleNamespace(
+  train=types.SimpleNamespace(num_examples=np.array([10, 30, 60])),
+  client_weights=np.array([1.0, 3.0, 5.0]),
+)
 
 
 def cohorts(*rows):
@@ -13,7 +18,7 @@ def cohorts(*rows):
 
 def change(table, **settings):
   spec = RunSpec(**{"algorithm": "semi_vred", **settings})
-  return coefficient_change.of_run(spec, table, EXAMPLES)
+  return coefficient_change.of_run(spec, table, TASK)
 
 
 def test_it_is_the_largest_of_all_rounds():
@@ -28,6 +33,9 @@ def test_weights_are_those_of_the_run():
   table = cohorts((1, 0, 0.5), (1, 1, 0.5))
   assert change(table) == pytest.approx(1.0)
   assert change(table, client_weighting="uniform") == 0
+  assert change(table, client_weighting="column") == pytest.approx(1.0)
+  uneven = cohorts((1, 0, 0.25), (1, 1, 0.75))
+  assert change(uneven, client_weighting="column") == pytest.approx(0)
   # FedFV has no weights of clients.
   assert change(table, algorithm="fedfv") == 0
 

@@ -113,7 +113,7 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
     ("task", "digit", "did you mean digits"),
     ("algorithm", "heart", "valid algorithms: "),
     ("data_dir", 3, "data_dir=3: expected a text or none"),
-    ("client_weighting", "x", "one of num_examples, uniform"),
+    ("client_weighting", "x", "one of num_examples, uniform, column"),
     ("loss_at", None, "one of before, training, after"),
     ("aggregation", "", "or none"),
     ("client_optimizer", "lion", "adamw"),

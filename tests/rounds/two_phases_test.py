@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -179,3 +180,18 @@ def test_no_phase_is_built_before_somebody_asks(monkeypatch):
   assert isinstance(process, tff.learning.templates.LearningProcess)
   with pytest.raises(AssertionError, match="too early"):
     _ = process.next.phases
+
+
+@pytest.mark.parametrize("name", ["semi_vred", "fedavg"])
+def test_weights_by_hand_in_parts(name):
+  given = {k: 1.0 + k for k in problem.COHORT}
+  process = problem.build(name, client_weighting=given)
+  clients = [*map(problem.client, problem.COHORT)]
+  output = problem.run_both(process, process.initialize(), clients)
+  if name == "fedavg":
+    weights = np.array([given[k] for k in sorted(given)])
+    np.testing.assert_allclose(
+      output.metrics["aggregator"]["coefficients"],
+      weights / weights.sum(),
+      rtol=1e-6,
+    )

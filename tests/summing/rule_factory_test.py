@@ -1,5 +1,6 @@
 """Values of the aggregation processes, in all ways to sum, against NumPy."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -259,3 +260,28 @@ def test_seventy_clients_pass_all_levels_of_the_stack():
   output = rounds.run(process("vred", "stacked"), clients)
   rounds.assert_same(output.result, expected("vred", clients))
   assert output.measurements["num_clients"] == 70
+
+
+@pytest.mark.parametrize("way", ["streaming", "two_phase", "stacked"])
+def test_weights_by_hand(way):
+  clients = rounds.random_clients(4)
+  given = {client.client_id: 1.5 + k for k, client in enumerate(clients)}
+  factory = aggregators.TermFactory(
+    t=0.7, aggregation=way, client_weighting=given
+  )
+  process = factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  output = rounds.run(process, clients)
+  weighted = [
+    dataclasses.replace(client, num_examples=given[client.client_id])
+    for client in clients
+  ]
+  rounds.assert_same(output.result, expected("term", weighted))
+  stranger = dataclasses.replace(clients[0], client_id=99)
+  with pytest.raises(Exception, match=r"no weight.*99"):
+    rounds.run(process, [*clients, stranger])
+
+
+def test_weights_by_hand_need_the_ids_of_clients():
+  factory = aggregators.FedAvgNFactory(client_weighting=[1.0, 2.0])
+  with pytest.raises(TypeError, match="no id"):
+    factory.create(rounds.UPDATE_TYPE, tff.TensorType(np.float32))

@@ -42,6 +42,7 @@ def data_dir(tmp_path_factory):
       },
       "survived": np.int64,
       "fare": np.float32,
+      "crew": np.float64,
       "box": F.Tensor(shape=(3,), dtype=np.float32),
       "marks": F.Sequence(np.int64),
     },
@@ -57,6 +58,7 @@ def data_dir(tmp_path_factory):
           },
           "survived": k % 2 + 1,
           "fare": k + 0.5,
+          "crew": 1.5 + k % 3,
           "box": [k, k % 2, 1.0],
           "marks": [k] * (k % 3),
         }
@@ -231,3 +233,21 @@ def test_nothing_is_fetched_unless_asked_for(tmp_path, monkeypatch):
   assert not asked
   assert load(tmp_path, "shades", download=True).num_classes == 3
   assert asked == [("shades", str(tmp_path))]
+
+
+def test_weights_of_clients(data_dir):
+  options = {"label": "survived", "client": "passenger/port"}
+  task = load(
+    data_dir, "ship", features="fare", client_weight="crew", **options
+  )
+  assert task.client_names == ("x", "y", "z")
+  assert task.client_weights.tolist() == [1.5, 2.5, 3.5]
+  for weight, problem in (
+    ("fare", "client 'x' has the weights 0.5 and 3.5"),
+    ("passenger/deck", "'passenger/deck' .client_weight. is no number"),
+    ("crews", "no feature 'crews' .client_weight."),
+  ):
+    with pytest.raises(tasks.DataError, match=problem):
+      load(data_dir, "ship", features="fare", client_weight=weight, **options)
+  with pytest.raises(ValueError, match="client_weight"):
+    load(data_dir, "ship", label="survived", client_weight="crew")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import tasks
 from tff_fair import methods
 from tff_fair.experiments.spec import RunSpec
 
@@ -19,14 +20,14 @@ _PLAIN = "fedavg"  # The method that has plain weights by its definition.
 
 
 def of_run(
-  spec: RunSpec, cohorts: pd.DataFrame, num_examples: np.ndarray
+  spec: RunSpec, cohorts: pd.DataFrame, task: tasks.Task
 ) -> float | None:
   """Returns the largest relative change of a coefficient in a run.
 
   Args:
     spec: The run.
     cohorts: Its table: round, client_id, coefficient.
-    num_examples: int[K], training examples of each client.
+    task: What each client counts for.
 
   Returns:
     The largest |c / p - 1| over all rounds and clients, where p are the plain
@@ -41,12 +42,13 @@ def of_run(
   if not counted.any():
     return None
   clients = cohorts["client_id"].to_numpy()[counted]
-  by_examples = spec.client_weighting == "num_examples"
-  weights = pd.Series(
-    num_examples[clients].astype(np.float64)
-    if by_examples and methods.weighs_clients(spec.algorithm)
-    else np.ones(len(clients))
-  )
+  weights = pd.Series(np.ones(len(clients)))
+  if methods.weighs_clients(spec.algorithm):
+    if spec.client_weighting == "num_examples":
+      weights = pd.Series(task.train.num_examples[clients].astype(np.float64))
+    elif spec.client_weighting == "column":
+      assert task.client_weights is not None
+      weights = pd.Series(task.client_weights[clients])
   rounds = cohorts["round"].to_numpy()[counted]
   plain = weights / weights.groupby(rounds).transform("sum")
   return float(np.abs(values[counted] / plain - 1).max())

@@ -44,7 +44,7 @@ def compose(
   server_optimizer: Optimizer | None = None,
   server_learning_rate_decay: float | None = None,
   server_learning_rate_decay_kind: str = "exponential",
-  client_weighting: str = "num_examples",
+  client_weighting: summing.ClientWeighting = "num_examples",
   num_clients: int | None = None,
   aggregation: str | None = None,
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,

@@ -48,7 +48,7 @@ class BuildOptions(TrainingOptions, total=False):
   server_optimizer: Optimizer | None
   server_learning_rate_decay: float | None
   server_learning_rate_decay_kind: str
-  client_weighting: str
+  client_weighting: summing.ClientWeighting
   num_clients: int | None
   aggregation: str | None
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None

@@ -1,5 +1,6 @@
 """The ways of summing client updates by a rule; knows rules, and no method."""
 
+from tff_fair.summing.client_weighting import ClientWeighting
 from tff_fair.summing.defences import Defence
 from tff_fair.summing.one_rule_factory import FactoryOptions, factory_of
 from tff_fair.summing.rule_factory import RuleFactory
@@ -15,6 +16,7 @@ __all__ = [
   "SECURE",
   "STACKED",
   "TWO_PHASE",
+  "ClientWeighting",
   "Defence",
   "FactoryOptions",
   "RuleFactory",

@@ -7,6 +7,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import tensorflow_federated as tff
 
 from tff_fair import declared, privacy, types
+from tff_fair.summing.client_weighting import ClientWeighting
 from tff_fair.summing.defences import Defence
 from tff_fair.summing.rule_factory import RuleFactory
 
@@ -15,7 +16,7 @@ class FactoryOptions(TypedDict, total=False):
   """Options of every factory; see `RuleFactory`."""
 
   aggregation: str | None
-  client_weighting: str
+  client_weighting: ClientWeighting
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
   secure_bound: float | None
   dp: privacy.DifferentialPrivacy | None

@@ -2,7 +2,7 @@
 
 import tensorflow_federated as tff
 
-from tff_fair import declared, privacy, types
+from tff_fair import privacy, types
 from tff_fair.summing import (
   defences,
   outputs,
@@ -14,6 +14,10 @@ from tff_fair.summing import (
   sum_phases,
   two_phase,
   ways,
+)
+from tff_fair.summing.client_weighting import (
+  ClientWeighting,
+  read_client_weighting,
 )
 
 
@@ -49,7 +53,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     rule: types.Rule,
     *,
     aggregation: str | None = None,
-    client_weighting: str = "num_examples",
+    client_weighting: ClientWeighting = "num_examples",
     sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
     secure_bound: float | None = None,
     dp: privacy.DifferentialPrivacy | None = None,
@@ -61,8 +65,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       rule: Chooses the coefficients.
       aggregation: "streaming", "two_phase", "stacked" or "secure"; `None` takes
         the cheapest that the rule allows, or "two_phase" with a `sum_factory`.
-      client_weighting: What p_k is: "num_examples", n_k over its sum, or
-        "uniform", 1/m.
+      client_weighting: What p_k is: "num_examples", n_k over its sum;
+        "uniform", 1/m; or w_k over its sum, with numbers w_k that are a
+        mapping by client id, or a sequence of the clients from id 0 on. A
+        round with a client without one fails.
       sum_factory: Sums what clients send, the scaled updates in the two-phase
         way, all terms in the secure way. It must return a sum, no mean. `None`
         sums in the clear, or with `tff.aggregators.SecureSumFactory` in the
@@ -75,19 +81,18 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       defence: Bounds what single updates can do; `None` trusts all that count.
 
     Raises:
-      TypeError: If `sum_factory` is no factory.
+      TypeError: If `sum_factory` is no factory, or `client_weighting` neither
+        a text nor numbers.
       FieldError: If the rule does not allow `aggregation`, `sum_factory` is
         given for a way without one or returns no sum, a choice is unknown, the
         defence needs another way to sum or has a sum of its own, or `dp` would
         not protect.
     """
-    declared.check_choice(
-      "client_weighting", client_weighting, scalars.CLIENT_WEIGHTINGS
-    )
+    weighting = read_client_weighting(client_weighting)
     way = ways.choose(
       rule,
       aggregation=aggregation,
-      client_weighting=client_weighting,
+      client_weighting=weighting,
       sum_factory=sum_factory,
       secure_bound=secure_bound,
       dp=dp,
@@ -95,7 +100,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     )
     self._rule = rule
     self._aggregation = way.aggregation
-    self._client_weighting = client_weighting
+    self._client_weighting = weighting
     self._sum_factory = way.sum_factory
     self._secure_bound = secure_bound
     self._dp = dp

@@ -12,10 +12,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import declared, types
+from tff_fair import types
 from tff_fair.kernels import finiteness, norms, stacking
-
-CLIENT_WEIGHTINGS = ("num_examples", "uniform")
+from tff_fair.summing.client_weighting import UNIFORM, GivenWeights
 
 _NUMBERS = (np.floating, np.integer)
 _NUMERIC_SIGNALS = tuple(
@@ -69,7 +68,7 @@ class ScalarReader:
 
   Attributes:
     rule: The rule.
-    client_weighting: "num_examples" or "uniform".
+    client_weighting: "num_examples", "uniform", or the clients' weights.
     fields: The numbers the client's weight has beside its id; empty for a
       scalar weight, which then is the number of examples.
     updates_checked: Whether clients report no examples if their update is not
@@ -77,7 +76,7 @@ class ScalarReader:
   """
 
   rule: types.Rule
-  client_weighting: str
+  client_weighting: str | GivenWeights
   fields: tuple[str, ...]
   updates_checked: bool = False
 
@@ -85,7 +84,7 @@ class ScalarReader:
   def create(
     cls,
     rule: types.Rule,
-    client_weighting: str,
+    client_weighting: str | GivenWeights,
     weight_type: tff.Type,
     *,
     updates_checked: bool = False,
@@ -94,13 +93,16 @@ class ScalarReader:
 
     Raises:
       TypeError: If it has not.
-      ValueError: If `client_weighting` is unknown.
     """
-    declared.check_choice(
-      "client_weighting", client_weighting, CLIENT_WEIGHTINGS
-    )
     needed = ("num_examples", *rule.signals)
     if _is_scalar(weight_type, _NUMBERS):
+      if isinstance(client_weighting, GivenWeights):
+        raise TypeError(
+          "client_weighting gives weights by client id, but the update's "
+          f"weight is {weight_type}, which has no id. Pass "
+          "tff_fair.ClientSignals, or wrap client work of TFF's in "
+          "tff_fair.client_works.with_signals."
+        )
       found: tuple[str, ...] = ("num_examples",)
       fields: tuple[str, ...] = ()
     elif isinstance(weight_type, tff.StructType):
@@ -195,10 +197,16 @@ class ScalarReader:
     named = dict(
       zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
     )
-    weight = named["num_examples"]
-    if self.client_weighting == "uniform":
-      weight = tf.ones_like(weight)
+    weight = self._weight(rows.client_id, named["num_examples"])
     return types.Cohort(client_id=rows.client_id, weight=weight, **named)
+
+  def _weight(self, client_id: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
+    """Returns what clients count for, not normalized."""
+    if isinstance(self.client_weighting, GivenWeights):
+      return self.client_weighting.of(client_id)
+    if self.client_weighting == UNIFORM:
+      return tf.ones_like(num_examples)
+    return num_examples
 
 
 def _is_scalar(type_spec: Any, kinds: tuple[type, ...]) -> bool:

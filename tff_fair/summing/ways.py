@@ -6,6 +6,7 @@ import tensorflow_federated as tff
 
 from tff_fair import declared, privacy, types
 from tff_fair.summing import defences
+from tff_fair.summing.client_weighting import UNIFORM, GivenWeights
 
 STREAMING = "streaming"
 TWO_PHASE = "two_phase"
@@ -49,7 +50,7 @@ def choose(
   rule: types.Rule,
   *,
   aggregation: str | None,
-  client_weighting: str,
+  client_weighting: str | GivenWeights,
   sum_factory: SumFactory | None,
   secure_bound: float | None,
   dp: privacy.DifferentialPrivacy | None,
@@ -116,7 +117,7 @@ def choose(
 def _check_private(
   rule: types.Rule,
   aggregation: str | None,
-  client_weighting: str,
+  client_weighting: str | GivenWeights,
   defence: defences.Defence | None,
 ) -> None:
   """Checks that noise protects: no client changes what another one adds."""
@@ -128,12 +129,14 @@ def _check_private(
       "sum by more than the clip. Take a method whose coefficients do not, as "
       "fedavg, fedavg_n, fedprox or fedadam.",
     )
-  if client_weighting != "uniform":
+  if client_weighting != UNIFORM:
+    is_text = isinstance(client_weighting, str)
+    found = repr(client_weighting) if is_text else "weights by hand"
     raise declared.FieldError(
       "client_weighting",
       "Differential privacy needs client_weighting='uniform': the number of "
-      "examples of one client would change the weights of all; found "
-      f"{client_weighting!r}.",
+      "examples of one client, or its weight, would change the weights of all; "
+      f"found {found}.",
     )
   if aggregation not in (None, STREAMING, SECURE):
     raise declared.FieldError(

@@ -178,3 +178,49 @@ def test_data_that_cannot_be_used(data, options, message):
 def test_a_share_is_between_0_and_1():
   with pytest.raises(tasks.DataError, match="test must be between 0 and 1"):
     tasks.from_client_data(CLIENTS, 1.0, build)
+
+
+def test_weights_of_clients_by_hand():
+  task = tasks.from_client_data(
+    CLIENTS, 0.5, build, client_weights={"south": 4, "north": 0.5, "east": 1}
+  )
+  assert dict(zip(task.client_names, task.client_weights, strict=True)) == {
+    "north": 0.5,
+    "south": 4.0,
+  }
+
+
+def test_weights_of_clients_in_a_column():
+  table = frame().assign(beds=np.repeat([4, 0.5], [4, 6]))
+  task = tasks.from_client_data(
+    table, 0.5, build, client="clinic", client_weights="beds"
+  )
+  assert task.client_weights.tolist() == [0.5, 4]
+  assert task.element_spec[0].shape == [None, 2]
+
+
+@pytest.mark.parametrize(
+  ("train", "weights", "problem"),
+  [
+    (CLIENTS, {"north": 1}, "client 'south' has no weight"),
+    (CLIENTS, {"north": 1, "south": -1}, "client 'south' has the weight -1"),
+    (CLIENTS, [1, 2], "client_weights is list, expected a mapping"),
+    (frame().groupby("clinic"), "bmi", "client 'north' has the weights 1 and"),
+    (frame().groupby("clinic"), "beds", "no column 'beds'"),
+  ],
+)
+def test_weights_of_clients_that_cannot_be_used(train, weights, problem):
+  with pytest.raises(tasks.DataError, match=problem):
+    tasks.from_client_data(train, 0.5, build, client_weights=weights)
+
+
+def test_weights_of_clients_are_the_same_in_both_halves():
+  table = frame().assign(beds=np.repeat([4, 0.5], [4, 6]))
+  with pytest.raises(tasks.DataError, match=r"weights 0\.5 in train and 2 in"):
+    tasks.from_client_data(
+      table,
+      table.assign(beds=2),
+      build,
+      client="clinic",
+      client_weights="beds",
+    )

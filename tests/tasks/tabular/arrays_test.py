@@ -207,3 +207,25 @@ def test_files_that_lack_something(tmp_path):
     tasks.load("arrays", data_dir=tmp_path, file="none.npz")
   with pytest.raises(tasks.DataError, match="is missing; name a file"):
     tasks.load("arrays")
+
+
+def test_weights_of_clients(tmp_path):
+  weight = np.array([2, 0.5, 7])[np.arange(COUNT) % 3]
+  task = load(tmp_path, client_weight=weight)
+  assert task.client_weights.tolist() == [0.5, 2, 7]
+  assert load(tmp_path).client_weights is None
+
+
+@pytest.mark.parametrize(
+  ("weight", "place"),
+  [
+    (np.arange(COUNT), "client 'a' has the weights 1 and 4"),
+    (np.zeros(COUNT), "client 'a' has the weight 0"),
+    (np.full(COUNT, np.nan), "client_weight of example 0"),
+    (np.full(COUNT, "1"), "client_weight must be numbers"),
+    (np.ones(COUNT - 1), "client_weight has 29 examples"),
+  ],
+)
+def test_weights_of_clients_that_cannot_be_used(tmp_path, weight, place):
+  with pytest.raises(tasks.DataError, match=place):
+    load(tmp_path, client_weight=weight)

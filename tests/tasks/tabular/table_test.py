@@ -307,3 +307,29 @@ def test_codes_are_categories(path):
 def test_formats_that_are_none_are_named(path, options):
   with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
     load(path, **options)
+
+
+def test_weights_of_clients(path):
+  of_clinic = {"north": 2, "south": 0.5, "west": 30}
+  change(path, "beds", [of_clinic[row[0]] for row in ROWS])
+  task = load(path, client_weight="beds")
+  assert task.client_weights.tolist() == [2, 0.5, 30]
+  assert "beds" not in task.preprocessing.columns
+  both = load(path, client_weight="beds", features="age,beds")
+  assert both.client_weights.tolist() == [2, 0.5, 30]
+  assert "beds" in both.preprocessing.columns
+
+
+@pytest.mark.parametrize(
+  ("values", "problem"),
+  [
+    (range(40), "column 'beds': client 'north' has the weights"),
+    ([0] * 40, "column 'beds': client 'north' has the weight 0"),
+    (["many"] * 40, "column 'beds' .client_weight. has texts, such as 'many'"),
+    (["", *[1] * 39], "beds"),
+  ],
+)
+def test_weights_of_clients_that_cannot_be_used(path, values, problem):
+  change(path, "beds", list(values)[: len(ROWS)])
+  with pytest.raises(tasks.DataError, match=problem):
+    load(path, client_weight="beds")

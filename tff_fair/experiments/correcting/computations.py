@@ -47,9 +47,7 @@ def build(
     cache: What earlier programs have compiled.
   """
   assert task.num_classes is not None
-  chosen = learning_process.arguments(
-    spec, task.num_clients, "streaming", attack=None
-  )
+  chosen = learning_process.arguments(spec, task, "streaming", attack=None)
   work = {
     field.name: chosen[field.name]
     for field in dataclasses.fields(client_works.TrainingSettings)

@@ -44,9 +44,13 @@ class AlgorithmSettings:
     "adafed", "Name of the method; --list shows all."
   )
   hparams: Mapping[str, Value] = dataclasses.field(default_factory=dict)
-  client_weighting: Literal["num_examples", "uniform"] = declared.value(
-    "num_examples",
-    "The weight of a client: its training examples, or the same for all.",
+  client_weighting: Literal["num_examples", "uniform", "column"] = (
+    declared.value(
+      "num_examples",
+      "The weight of a client: its training examples; the same for all; or the "
+      "number that the data has for it, in the column that the task's option "
+      "client_weight names.",
+    )
   )
   loss_at: Literal["before", "training", "after"] = declared.value(
     "before",

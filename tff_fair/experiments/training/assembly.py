@@ -156,7 +156,7 @@ def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
   clients_per_round = resolving.clients_per_round(spec, task.num_clients)
   dp = private_rounds.noise(spec, clients_per_round)
   chosen = learning_process.arguments(
-    spec, task.num_clients, aggregation, attack=None, dp=dp
+    spec, task, aggregation, attack=None, dp=dp
   )
   return learning_process.build_now(spec, task, chosen)
 

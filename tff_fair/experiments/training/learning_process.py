@@ -83,7 +83,7 @@ def build(
   Raises:
     FieldError: If a setting does not go with the method.
   """
-  chosen = arguments(spec, task.num_clients, aggregation, attack, dp)
+  chosen = arguments(spec, task, aggregation, attack, dp)
 
   def computations() -> compilation_cache.Computations:
     process = build_now(spec, task, chosen)
@@ -133,7 +133,7 @@ def build_now(
 
 def arguments(
   spec: RunSpec,
-  num_clients: int,
+  task: tasks.Task,
   aggregation: str,
   attack: client_works.Attack | None,
   dp: privacy.DifferentialPrivacy | None = None,
@@ -142,7 +142,7 @@ def arguments(
 
   Args:
     spec: The run.
-    num_clients: The number of the task's clients.
+    task: The number of clients, and their weights.
     aggregation: The way in which updates are summed.
     attack: Which clients attack, and how.
     dp: Noise for differential privacy.
@@ -150,6 +150,9 @@ def arguments(
   Returns:
     Arguments of `tff_fair.algorithms.build`, as plain values: an optimizer is
     its name, its learning rate and its momentum.
+
+  Raises:
+    FieldError: If clients are to have weights, and the task has none.
   """
   return {
     "hparams": spec.all_hparams,
@@ -159,9 +162,9 @@ def arguments(
       spec.client_momentum,
     ),
     **_server_optimizer(spec),
-    "client_weighting": spec.client_weighting,
+    "client_weighting": _client_weighting(spec, task),
     "loss_at": spec.loss_at,
-    "num_clients": num_clients,
+    "num_clients": task.num_clients,
     "aggregation": aggregation,
     "secure_bound": spec.secure_bound,
     "dp": dp,
@@ -181,6 +184,22 @@ def arguments(
       spec.server_learning_rate_decay_kind or "exponential"
     ),
   }
+
+
+def _client_weighting(
+  spec: RunSpec, task: tasks.Task
+) -> str | tuple[float, ...]:
+  if spec.client_weighting != "column":
+    return spec.client_weighting
+  if task.client_weights is None:
+    raise FieldError(
+      "client_weighting",
+      f"{spec.task} has no weights of clients; name the column that has them "
+      "with the task's option client_weight (table, arrays, tfds), or give "
+      "client_weights to tasks.from_client_data.",
+      value=spec.client_weighting,
+    )
+  return tuple(task.client_weights.tolist())
 
 
 def local_work(spec: RunSpec) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def write(
     change = coefficient_change.of_run(
       spec,
       tables.read_whole(folder.path, tables.COHORTS),
-      task.train.num_examples,
+      task,
     )
     if change is not None:
       summary[coefficient_change.KEY] = change

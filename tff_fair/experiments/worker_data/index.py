@@ -138,7 +138,10 @@ class WorkerData:
         self.folder / CLIENTS,
         ["names", "name_ends", *SPLITS],
         what="list of clients",
-        optional=[f"{split}_label_variance" for split in SPLITS],
+        optional=[
+          "client_weights",
+          *(f"{split}_label_variance" for split in SPLITS),
+        ],
       )
     except tasks.DataError as error:
       raise self.error(str(error)) from error

@@ -72,6 +72,7 @@ def load_task(data: WorkerData, spec: RunSpec) -> tasks.Task:
     test=test,
     keras_model_fn=model["keras_model_fn"],
     objective=model["objective"],
+    client_weights=data.clients.get("client_weights"),
   )
 
 

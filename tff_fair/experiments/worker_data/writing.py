@@ -115,6 +115,8 @@ def _write_folder(
     clients[name] = np.asarray(split.num_examples, np.int64)
     if variances is not None:
       clients[f"{name}_label_variance"] = variances
+  if task.client_weights is not None:
+    clients["client_weights"] = task.client_weights
   np.savez(folder / index.CLIENTS, **clients)
   content = {
     "format": index.FORMAT,

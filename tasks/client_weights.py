@@ -1,0 +1,83 @@
+"""What each client counts for in a run with client_weighting=column."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from tasks.data_error import DataError
+
+
+def of_rows(
+  values: np.ndarray, rows: Mapping[str, np.ndarray], source: str
+) -> dict[str, float]:
+  """Returns the number that stands in all rows of a client, by its name.
+
+  Args:
+    values: A number in each row, float[rows].
+    rows: Positions of the rows of each client, int[n], at least one.
+    source: Where the numbers are from, for errors.
+
+  Raises:
+    DataError: If a client has several.
+  """
+  found = {}
+  for name, own in rows.items():
+    numbers = np.unique(values[own].astype(np.float64))
+    if len(numbers) > 1:
+      raise DataError(
+        f"{source}: client {name!r} has the weights {numbers[0]:g} and "
+        f"{numbers[1]:g}; give it the same in all its rows."
+      )
+    found[name] = float(numbers[0])
+  return found
+
+
+def in_order(
+  weights: Mapping[str, float], names: Iterable[str], source: str
+) -> np.ndarray:
+  """Returns the weights of clients, float64[clients].
+
+  Args:
+    weights: By the clients' names.
+    names: Of the clients, in their order.
+    source: Where the weights are from, for errors.
+
+  Raises:
+    DataError: If a client has no weight, or one that is not above 0 and finite.
+  """
+  found = []
+  for name in names:
+    if name not in weights:
+      raise DataError(f"{source}: client {name!r} has no weight; give it one.")
+    weight = float(weights[name])
+    if not 0 < weight < np.inf:
+      raise DataError(
+        f"{source}: client {name!r} has the weight {weight:g}, expected a "
+        "number above 0."
+      )
+    found.append(weight)
+  return np.array(found)
+
+
+def of_parts(
+  values: np.ndarray,
+  names: Sequence[str],
+  halves: Sequence[Sequence[np.ndarray]],
+  source: str,
+) -> np.ndarray:
+  """Returns the weights of clients whose rows are known, float64[clients].
+
+  Args:
+    values: A number in each row, float[rows].
+    names: Of the clients, in their order.
+    halves: Positions of the rows of each client, to train and to test.
+    source: Where the numbers are from, for errors.
+
+  Raises:
+    DataError: If a client has several numbers, or one that is not above 0 and
+      finite.
+  """
+  rows = dict(
+    zip(names, map(np.concatenate, zip(*halves, strict=True)), strict=True)
+  )
+  return in_order(of_rows(values, rows, source), names, source)
