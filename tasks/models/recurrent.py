@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from tasks.models import seeds
+from tasks.models import lstm, seeds
 
 
 def character_lstm(
@@ -167,7 +167,7 @@ def _lstm(
   *,
   every_step: bool,
 ) -> tf.keras.layers.Layer:
-  return tf.keras.layers.LSTM(
+  return lstm.LSTM(
     units,
     kernel_initializer=kernel,
     recurrent_initializer=tf.keras.initializers.Orthogonal(seed=seed),
