@@ -55,10 +55,14 @@ class LSTM(tf.keras.layers.LSTM):
     del training
     if initial_state is not None:
       raise TypeError("initial_state: expected None, found a state.")
-    # Steps first: each turn of the loop reads whole rows.
+    kernel, recurrent_kernel, bias = map(
+      tf.convert_to_tensor, self.cell.weights
+    )
     outputs = lstm(
-      tf.transpose(inputs, [1, 0, 2]),
-      *(tf.convert_to_tensor(weight) for weight in self.cell.weights),
+      tf.transpose(inputs, [1, 0, 2]),  # Steps first: a step reads whole rows.
+      kernel,
+      recurrent_kernel,
+      bias,
       None if mask is None else tf.transpose(mask),
     )
     if self.return_sequences:

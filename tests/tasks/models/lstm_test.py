@@ -12,8 +12,9 @@ def sigmoid(z):
   return 1 / (1 + np.exp(-z))
 
 
-def outputs_of(x, kernel, recurrent, bias, mask):
+def outputs_of(values, mask):
   """Returns what NumPy gives, float64[length, n, units]."""
+  x, kernel, recurrent, bias = values
   units = len(recurrent)
   output = carry = np.zeros([x.shape[1], units])
   outputs = []
@@ -51,9 +52,11 @@ def test_agrees_with_numpy(length, is_masked):
   tensors = [tf.constant(value) for value in values]
   with tf.GradientTape() as tape:
     tape.watch(tensors)
-    outputs = lstm.lstm(*tensors, tf.constant(mask) if is_masked else None)
+    x, kernel, recurrent, bias = tensors
+    given = tf.constant(mask) if is_masked else None
+    outputs = lstm.lstm(x, kernel, recurrent, bias, given)
     total = tf.reduce_sum(factors * outputs)
-  np.testing.assert_allclose(outputs, outputs_of(*values, mask), atol=1e-12)
+  np.testing.assert_allclose(outputs, outputs_of(values, mask), atol=1e-12)
   gradients = tape.gradient(total, tensors)
   rng = np.random.default_rng(0)
   for place, gradient in enumerate(gradients):
@@ -62,7 +65,7 @@ def test_agrees_with_numpy(length, is_masked):
     for step in (1e-5, -1e-5):
       moved = list(values)
       moved[place] = values[place] + step * direction
-      ends.append(np.sum(factors * outputs_of(*moved, mask)))
+      ends.append(np.sum(factors * outputs_of(moved, mask)))
     slope = (ends[0] - ends[1]) / 2e-5
     np.testing.assert_allclose(
       np.sum(gradient * direction), slope, rtol=1e-6, atol=1e-7
