@@ -27,6 +27,7 @@ import importlib.util
 import json
 import pathlib
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,9 @@ def run_here(
     context: One of `CONTEXTS`.
     log: Takes the outcomes, as absl writes them.
   """
+  # TFF ends its worker by this signal, which a worker ignores that a script
+  # started in its background, and TFF waits for it then.
+  signal.signal(signal.SIGINT, signal.default_int_handler)
   # Last: it must not find what is installed.
   sys.meta_path.append(_OfCheckout(checkout))
   # It ends TFF's own worker, too, at the end of a program.

@@ -10,7 +10,7 @@ from tests import small_problem
 from tests.rounds import problem
 from tff_fair import client_works, evaluation
 from tff_fair.rounds import own_rows
-from tff_fair.runtime.parts import forms, local
+from tff_fair.runtime.parts import forms, part_by_part
 
 D = 18
 
@@ -138,7 +138,8 @@ def test_personal_models_are_evaluated_in_parts():
   clients = [*map(small_problem.whole, (12, 5, 3, 8, 31))]
   whole = evaluate(weights, table, clients)
   context = tff.framework.get_context_stack().current
-  parts = local.compute(  # One worker computes evaluations as a whole.
+  # A local context computes evaluations as a whole.
+  parts = part_by_part.compute_in_one_worker(
     lambda comp, arg: lambda: context.invoke(comp, arg),
     forms.phases_of(evaluate),
     tff.structure.Struct.unnamed(weights, table, clients),

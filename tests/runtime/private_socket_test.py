@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tff_fair import runtime
-from tff_fair.runtime import become_worker, private_socket, starting
+from tff_fair.runtime import become_worker, private_socket, worker_start
 
 NOBODY = 65534
 LISTENING = "0A"  # The state of a socket in /proc/net/tcp.
@@ -203,7 +203,7 @@ def test_where_it_is_not_allowed_one_line_says_so(monkeypatch, capsys):
     raise private_socket.PrivateSocketError("not permitted")
 
   monkeypatch.setattr(private_socket.PrivateSocket, "give", refuse)
-  starting.warn_of_others.cache_clear()
+  worker_start.warn_of_others.cache_clear()
   for _ in range(2):  # Said once.
     with runtime.start_worker() as worker:
       assert len(tcp_ports(worker.pid)) == 1

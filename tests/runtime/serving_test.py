@@ -12,7 +12,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.runtime import private_socket, private_tff, serving, starting
+from tff_fair.runtime import private_socket, private_tff, serving, worker_start
 
 # Leaves executors and a value in a worker, and waits to be killed. It speaks to
 # the worker without TensorFlow Federated, which takes seconds to import.
@@ -196,7 +196,7 @@ def test_where_the_system_does_not_allow_it_the_port_is_open_to_all(
     raise private_socket.PrivateSocketError("not permitted")
 
   monkeypatch.setattr(private_socket.GivenSocket, "give", refuse)
-  starting.warn_of_others.cache_clear()
+  worker_start.warn_of_others.cache_clear()
   with serving.Service(
     host=None, port=0, memory_limit=None, say=print
   ) as service:

@@ -13,15 +13,18 @@ if typing.TYPE_CHECKING:
     count_clients,
     stop,
   )
-  from tff_fair.runtime.dask_contexts import use_dask
-  from tff_fair.runtime.dask_engine.values import DataAtWorker
-  from tff_fair.runtime.local_contexts import use_default, use_local
-  from tff_fair.runtime.one_worker import in_worker
-  from tff_fair.runtime.parts.cutting import in_parts_of
-  from tff_fair.runtime.starting import start_worker
+  from tff_fair.runtime.contexts import (
+    in_worker,
+    use_dask,
+    use_default,
+    use_local,
+    use_workers,
+  )
+  from tff_fair.runtime.dask_engine.portable_values import DataAtWorker
+  from tff_fair.runtime.parts.cohort_cuts import in_parts_of
   from tff_fair.runtime.supervision import WorkerLostError, supervised
+  from tff_fair.runtime.worker_start import start_worker
   from tff_fair.runtime.workers import Worker, worker_pids
-  from tff_fair.runtime.workers_contexts import use_workers
 else:
   # By module. Those of contexts import TensorFlow Federated, which takes
   # seconds; a program that starts workers does without it.
@@ -34,15 +37,18 @@ else:
       "count_clients",
       "stop",
     ),
-    "dask_contexts": ("use_dask",),
-    "dask_engine.values": ("DataAtWorker",),
-    "local_contexts": ("use_default", "use_local"),
-    "one_worker": ("in_worker",),
-    "parts.cutting": ("in_parts_of",),
-    "starting": ("start_worker",),
+    "contexts": (
+      "in_worker",
+      "use_dask",
+      "use_default",
+      "use_local",
+      "use_workers",
+    ),
+    "dask_engine.portable_values": ("DataAtWorker",),
+    "parts.cohort_cuts": ("in_parts_of",),
+    "worker_start": ("start_worker",),
     "supervision": ("WorkerLostError", "supervised"),
     "workers": ("Worker", "worker_pids"),
-    "workers_contexts": ("use_workers",),
   }
   __getattr__ = rooms.lazy(
     __name__,

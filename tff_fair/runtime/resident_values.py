@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, private_tff, sending
+from tff_fair.runtime import admission, example_files, private_tff, sending
 from tff_fair.runtime.one_graph import client_values
 
 # Of `tf.data.experimental.ExternalStatePolicy`.
@@ -123,7 +123,7 @@ def _lasting_parts(value: Any, type_spec: tff.Type | None) -> Sequence[Any]:
 
 def _may_keep(part: Any) -> bool:
   """Returns whether a part is the same at each call, however it is used."""
-  if isinstance(part, tff.Computation) or hasattr(part, "rows_in_files"):
+  if isinstance(part, tff.Computation | example_files.ClientInFiles):
     return True
   # TensorFlow refuses to serialize what depends on variables and tables.
   variant = tf.data.experimental.to_variant(part)

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, private_tff
+from tff_fair.runtime import admission, example_files, private_tff
 from tff_fair.runtime.one_graph import client_values
 from tff_fair.runtime.private_tff import executor_pb2
 
@@ -115,8 +115,10 @@ def write(message: executor_pb2.Value, value: Any, type_spec: tff.Type) -> None:
     _write_struct(message, value, type_spec)
   elif admission.is_plain_array(value, type_spec) and value.ndim > 0:
     _write_array(message, value)
-  elif isinstance(type_spec, tff.SequenceType) and _brings_graph(
-    value, type_spec
+  elif (
+    isinstance(value, example_files.KnownGraph)
+    and isinstance(type_spec, tff.SequenceType)
+    and type_spec.element.is_assignable_from(value.element_type)
   ):
     _write_graph(message, value)
   else:
@@ -177,19 +179,9 @@ def _write_array(message: executor_pb2.Value, value: np.ndarray) -> None:
   message.array.content = value.tobytes()
 
 
-def _brings_graph(value: Any, type_spec: tff.SequenceType) -> bool:
-  """Returns whether a value is a dataset that brings its graph, of the type.
-
-  TensorFlow takes half a millisecond to make the graph of a dataset. One that
-  knows its own has the attributes `serialized_graph`, as `DatasetToGraphV2`
-  returns it, and `element_type`.
-  """
-  return hasattr(
-    value, "serialized_graph"
-  ) and type_spec.element.is_assignable_from(value.element_type)
-
-
-def _write_graph(message: executor_pb2.Value, value: Any) -> None:
+def _write_graph(
+  message: executor_pb2.Value, value: example_files.KnownGraph
+) -> None:
   message.sequence.serialized_graph_def = value.serialized_graph
   message.sequence.element_type.CopyFrom(
     tff.types.serialize_type(value.element_type)

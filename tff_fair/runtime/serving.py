@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Self
 
-from tff_fair.runtime import private_socket, starting, workers
+from tff_fair.runtime import private_socket, worker_start, workers
 
 LOOPBACK = "127.0.0.1"
 
@@ -78,7 +78,7 @@ class Service:
       self._listening.close()
       if host is not None:
         raise
-      starting.warn_of_others(str(error))
+      worker_start.warn_of_others(str(error))
       self._listening = None
       self._worker = self._start()
     self._num_short_lives = 0
@@ -96,8 +96,8 @@ class Service:
 
   def _start(self) -> workers.Worker:
     if self._listening is None:
-      return starting.start_worker(self._port)
-    return starting.start_worker_on(self._listening, address=self.address)
+      return worker_start.start_worker(self._port)
+    return worker_start.start_worker_on(self._listening, address=self.address)
 
   def _begin(self) -> None:
     """Notes how a worker is that has done nothing yet."""

@@ -25,8 +25,8 @@ _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _MODULES = "TF_CPP_VMODULE"
 _SENDS = "sendrecv_ops=2"
 
-# A graph for all clients (`one_graph.mapped_files`) writes the sign itself, and
-# hands over datasets of files by this name.
+# A graph for all clients (`one_graph.client_values`) writes the sign itself,
+# and hands over datasets of files by this name.
 SIGN_OF_CLIENT = "tff_fair: a client begins"
 NO_SIGN_OF_CLIENT = "rows_of_a_file"
 

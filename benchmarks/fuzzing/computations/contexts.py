@@ -15,8 +15,8 @@ import tensorflow_federated as tff
 
 import tff_fair
 from tff_fair.runtime import chosen_context
-from tff_fair.runtime.one_graph import conversion
-from tff_fair.runtime.parts import cutting
+from tff_fair.runtime.one_graph import whole_graph
+from tff_fair.runtime.parts import cohort_cuts
 
 # A call that takes longer hangs.
 _MOST_SECONDS = 60.0
@@ -121,7 +121,7 @@ class Ways:
   @contextlib.contextmanager
   def watched(self) -> Iterator[None]:
     """Sees the calls of now."""
-    cut, of = cutting.cut, conversion.of
+    cut, of = cohort_cuts.cut, whole_graph.of
     self.one_graph = self.cut = False
 
     def seen_cut(*args: Any, **options: Any) -> Any:
@@ -135,8 +135,8 @@ class Ways:
       return found
 
     with (
-      mock.patch.object(cutting, "cut", seen_cut),
-      mock.patch.object(conversion, "of", seen_of),
+      mock.patch.object(cohort_cuts, "cut", seen_cut),
+      mock.patch.object(whole_graph, "of", seen_of),
     ):
       yield
 

@@ -10,8 +10,8 @@ import pytest
 import tasks
 import tff_fair
 from tests import small_problem
-from tff_fair.client_works import example_files
 from tff_fair.experiments.training import client_data, client_files
+from tff_fair.runtime import example_files
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def thread():
 
 
 def is_in_file(dataset):
-  return hasattr(dataset, "serialized_graph")
+  return isinstance(dataset, example_files.ClientInFiles)
 
 
 def check(dataset, task, client_id):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tasks import models
 from tff_fair import client_works
-from tff_fair.runtime.compilation_cache import keys, known_code, surroundings
+from tff_fair.runtime.compilation_cache import keys, known_code
 
 pytestmark = pytest.mark.usefixtures("all_code_known")
 
@@ -178,9 +178,7 @@ def test_what_surrounds_a_program_is_in_the_key(monkeypatch):
     lambda: monkeypatch.setattr(keys, "SOURCES", "others"),
     lambda: monkeypatch.setattr(tf, "__version__", "2.14.2"),
     lambda: monkeypatch.setattr("sys.version", "3.12"),
-    lambda: monkeypatch.setattr(
-      surroundings, "_instructions", lambda: "flags: avx"
-    ),
+    lambda: monkeypatch.setattr(keys, "_instructions", lambda: "flags: avx"),
     lambda: monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "7"),
     lambda: monkeypatch.setenv("OMP_NUM_THREADS", "7"),
     lambda: monkeypatch.setattr(tf.keras.backend, "epsilon", lambda: 1e-3),

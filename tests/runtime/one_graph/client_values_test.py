@@ -6,9 +6,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.runtime.one_graph import ways
-from tff_fair.client_works import batches, example_files
-from tff_fair.runtime import worker_log
-from tff_fair.runtime.one_graph import client_values, mapped_files
+from tff_fair.client_works import batches
+from tff_fair.runtime import example_files, worker_log
+from tff_fair.runtime.one_graph import client_values
 
 SPEC = (
   tf.TensorSpec([None, 3, 2], tf.float32),
@@ -147,5 +147,7 @@ def test_a_file_that_is_missing_is_told():
 
 
 def test_graphs_of_files_have_the_name_that_the_log_knows():
-  graph = mapped_files.graph_of("/a/file", 3, tff.TensorType(np.uint8, [None]))
+  graph = client_values.graph_of_file(
+    "/a/file", 3, tff.TensorType(np.uint8, [None])
+  )
   assert worker_log.NO_SIGN_OF_CLIENT.encode() in graph

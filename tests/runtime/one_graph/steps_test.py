@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests.runtime.one_graph import conversion_test as computations
+from tests.runtime.one_graph import whole_graph_test as computations
 from tff_fair.runtime import admission, native
 from tff_fair.runtime.one_graph import steps
 

@@ -21,7 +21,12 @@ from tests import small_problem, source_tree
 from tests.runtime.parts.processes import process
 from tff_fair import runtime
 from tff_fair.runtime import version
-from tff_fair.runtime.dask_engine import addresses, clusters, tasks, values
+from tff_fair.runtime.dask_engine import (
+  addresses,
+  clusters,
+  portable_values,
+  tasks,
+)
 
 CLIENTS_PER_PART = 2
 SECONDS_OF_WORK = 0.3
@@ -304,9 +309,9 @@ def test_values_come_out_in_the_containers_of_their_type():
   given = collections.OrderedDict(
     a=3, b=["x", (np.float32(1), np.ones(2, np.float32))], c=()
   )
-  found = values.portable(given, NAMED)
+  found = portable_values.portable(given, NAMED)
   found = pickle.loads(pickle.dumps(found))
-  contained = values.in_containers(found, NAMED)
+  contained = portable_values.in_containers(found, NAMED)
   assert [type(contained), type(contained["b"])] == [
     collections.OrderedDict,
     list,
@@ -314,26 +319,28 @@ def test_values_come_out_in_the_containers_of_their_type():
   assert type(contained["b"][1]) is tuple
   assert contained["c"] == ()
   assert_same(contained, given)
-  struct = values.structured(found, NAMED)
+  struct = portable_values.structured(found, NAMED)
   assert tff.structure.name_list_with_nones(struct) == ["a", "b", "c"]
   assert struct.b[1][0] == 1
 
 
 def test_a_value_of_another_size_is_refused():
   with pytest.raises(TypeError, match="Expected a value of type"):
-    values.portable([1.0], FLOATS)
+    portable_values.portable([1.0], FLOATS)
 
 
 def test_datasets_come_back_as_they_went():
   dataset = tf.data.Dataset.range(5).batch(2)
   type_spec = tff.SequenceType(tff.TensorType(np.int64, [None]))
-  message = pickle.loads(pickle.dumps(values.portable(dataset, type_spec)))
-  found = values.in_containers(message, type_spec)
+  message = pickle.loads(
+    pickle.dumps(portable_values.portable(dataset, type_spec))
+  )
+  found = portable_values.in_containers(message, type_spec)
   elements = [x.tolist() for x in found.as_numpy_iterator()]
   assert elements == [[0, 1], [2, 3], [4]]
-  assert values.portable(dataset, type_spec) is values.portable(
+  assert portable_values.portable(
     dataset, type_spec
-  )
+  ) is portable_values.portable(dataset, type_spec)
 
 
 # A cluster of a program.

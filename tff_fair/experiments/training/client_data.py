@@ -20,10 +20,10 @@ import tensorflow as tf
 import tasks
 from tasks import task as tasks_task
 from tff_fair import types
-from tff_fair.client_works import example_files
 from tff_fair.experiments.training import client_files, scoring
 from tff_fair.experiments.worker_data import half
 from tff_fair.experiments.worker_data.index import WorkerData
+from tff_fair.runtime import example_files
 
 # To build the dataset of a client whose examples travel takes as long as its
 # share of a small round.

@@ -21,7 +21,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.client_works import example_files
+from tff_fair.runtime import example_files
 
 # The share of the free space that files may take, and the most in any case. A
 # temporary folder may lie in memory.

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from tff_fair.client_works import example_files
 from tff_fair.experiments.worker_data.index import WorkerData
+from tff_fair.runtime import example_files
 
 
 class ClientRows(NamedTuple):

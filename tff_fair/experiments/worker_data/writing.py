@@ -14,11 +14,11 @@ import numpy as np
 import tasks
 from tasks.formats import client_names, files, parsing
 from tasks.models import described
-from tff_fair.client_works import example_files
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import scoring
 from tff_fair.experiments.worker_data import index
 from tff_fair.experiments.worker_data.index import WorkerData
+from tff_fair.runtime import example_files
 
 # Told how many clients have been written just now.
 OnProgress = Callable[[int], object]

@@ -5,7 +5,7 @@ them. Both take seconds, and give the same for the same settings. So a program
 keeps what it gets in `$XDG_CACHE_HOME/tff_fair` (`~/.cache/tff_fair`), by a
 digest of all that decides it: the settings, the model, our files, the versions
 of Python and its packages, and the processor. A program that has replaced some
-of this while it runs keeps and reads nothing; see `replaced`.
+of this while it runs keeps and reads nothing; see `keys`.
 
     cache = compilation_cache.of_user()
     evaluate = cache.compiled(

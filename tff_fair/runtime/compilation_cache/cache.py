@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 
 from tff_fair import runtime
 from tff_fair.runtime import native
-from tff_fair.runtime.compilation_cache import entries, folder, keys
+from tff_fair.runtime.compilation_cache import entries, keys, private_folder
 
 VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
 _OFF = ("0", "false", "no", "off")
@@ -26,7 +26,7 @@ _END = "\n"
 class CompilationCache:
   """What earlier programs have built and compiled, by what decides it."""
 
-  def __init__(self, files: folder.Folder | None) -> None:
+  def __init__(self, files: private_folder.Folder | None) -> None:
     """Takes the files of the cache; `None` keeps nothing."""
     self._files = files
 
@@ -58,7 +58,10 @@ class CompilationCache:
     return computations
 
   def _compiled(
-    self, files: folder.Folder, name: str, build: Callable[[], Computations]
+    self,
+    files: private_folder.Folder,
+    name: str,
+    build: Callable[[], Computations],
   ) -> Mapping[str, native.NativeComputation]:
     content = files.read(name)
     if content is not None:
@@ -161,7 +164,7 @@ def of_user() -> CompilationCache:
   if files of ours changed since this program began, or if computations run
   elsewhere than in a worker on this machine.
   """
-  path = folder.of_user()
+  path = private_folder.of_user()
   if (
     os.environ.get(VARIABLE, "").lower() in _OFF
     or path is None
@@ -169,4 +172,4 @@ def of_user() -> CompilationCache:
     or keys.of_sources() != keys.SOURCES
   ):
     return NO_CACHE
-  return CompilationCache(folder.Folder(path))
+  return CompilationCache(private_folder.Folder(path))

@@ -7,18 +7,35 @@ executed as it is read. The zip file knows if something in it is damaged.
 
 from __future__ import annotations
 
+import collections
 import functools
+import importlib
 import io
 import json
 import zipfile
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import tensorflow_federated as tff
 
 from tff_fair.runtime import native
-from tff_fair.runtime.compilation_cache import containers
 
 _CONTAINERS = ".json"
+
+# The Python containers of a type, as plain values. TFF's messages keep the
+# types of tensors and the names of fields, and drop the container of a
+# structure: a list, say, or `LearningAlgorithmState`. A process returns its
+# results in these containers, and checkpoints follow from them.
+#
+# `None`, or for a structure its container and those of its elements; for a
+# function those of its parameter and its result.
+Containers: TypeAlias = "str | list[Containers] | None"
+
+_BUILT_IN: dict[str, type[object]] = {
+  c.__name__: c for c in (list, tuple, dict, collections.OrderedDict)
+}
+# Whose classes a file may name: no other modules are imported for it.
+_PACKAGES = ("tensorflow_federated", "tff_fair")
 
 
 class CannotKeepError(Exception):
@@ -33,7 +50,7 @@ def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
   """
   types = {name: comp.type_signature for name, comp in computations.items()}
   try:
-    found = {name: containers.of_type(t) for name, t in types.items()}
+    found = {name: _containers_of(t) for name, t in types.items()}
   except ValueError as error:
     raise CannotKeepError(str(error)) from error
   buffer = io.BytesIO()
@@ -65,7 +82,7 @@ def read(content: bytes) -> dict[str, native.NativeComputation]:
 
     def annotate(name: str, type_spec: tff.FunctionType) -> tff.FunctionType:
       found = json.loads(archive.read(f"{name}{_CONTAINERS}"))
-      return containers.with_containers(type_spec, found)
+      return _with_containers(type_spec, found)
 
     return {
       name: native.NativeComputation.read(
@@ -74,3 +91,98 @@ def read(content: bytes) -> dict[str, native.NativeComputation]:
       for name in archive.namelist()
       if not name.endswith(_CONTAINERS)
     }
+
+
+def _containers_of(type_spec: tff.Type | None) -> Containers:
+  """Returns the containers in a type.
+
+  Raises:
+    ValueError: If there is one that `_with_containers` would not find again.
+  """
+  match type_spec:
+    case tff.StructType():
+      parts = [
+        _containers_of(t) for _, t in tff.structure.iter_elements(type_spec)
+      ]
+      return [_name(type_spec.python_container), *parts]
+    case tff.FunctionType():
+      return [
+        _containers_of(type_spec.parameter),
+        _containers_of(type_spec.result),
+      ]
+    case tff.FederatedType():
+      return _containers_of(type_spec.member)
+    case tff.SequenceType():
+      return _containers_of(type_spec.element)
+  return None
+
+
+def _with_containers(type_spec: tff.Type, containers: Containers) -> tff.Type:
+  """Returns a type with the containers of another that equals it otherwise.
+
+  Args:
+    type_spec: A type without containers.
+    containers: As `_containers_of` returns them.
+
+  Raises:
+    ValueError: If they do not belong to the type.
+  """
+  match type_spec, containers:
+    case tff.StructType(), [name, *parts]:
+      elements = [
+        (n, _with_containers(t, c))
+        for (n, t), c in zip(
+          tff.structure.iter_elements(type_spec), parts, strict=True
+        )
+      ]
+      if name is None:
+        return tff.StructType(elements)
+      return tff.StructWithPythonType(elements, _container(name))
+    case tff.FunctionType(), [parameter, result]:
+      return tff.FunctionType(
+        None
+        if type_spec.parameter is None
+        else _with_containers(type_spec.parameter, parameter),
+        _with_containers(type_spec.result, result),
+      )
+    case tff.FederatedType(), _:
+      return tff.FederatedType(
+        _with_containers(type_spec.member, containers),
+        type_spec.placement,
+        type_spec.all_equal,
+      )
+    case tff.SequenceType(), _:
+      return tff.SequenceType(_with_containers(type_spec.element, containers))
+    case _, None:
+      return type_spec
+  raise ValueError(f"{containers!r} are no containers of {type_spec}.")
+
+
+def _name(container: type[object] | None) -> str | None:
+  if container is None:
+    return None
+  if container in _BUILT_IN.values():
+    return container.__name__
+  name = f"{container.__module__}:{container.__qualname__}"
+  if _container(name) is not container:
+    raise ValueError(f"There is another class by the name {name}.")
+  return name
+
+
+def _container(name: object) -> type[object]:
+  """Returns a class that holds fields and does nothing else.
+
+  Raises:
+    ValueError: If there is none by that name.
+  """
+  if name in _BUILT_IN:
+    return _BUILT_IN[str(name)]
+  module, _, attribute = str(name).partition(":")
+  if module.split(".")[0] in _PACKAGES:
+    found = getattr(importlib.import_module(module), attribute, None)
+    if isinstance(found, type) and (
+      hasattr(found, "__attrs_attrs__")
+      or (issubclass(found, tuple) and hasattr(found, "_fields"))
+    ):
+      return found
+  raise ValueError(f"{name!r} is no container of TFF's or ours.")

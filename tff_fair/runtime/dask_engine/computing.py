@@ -9,8 +9,8 @@ from typing import Any
 import distributed
 import tensorflow_federated as tff
 
-from tff_fair.runtime import local_contexts, native, supervision
-from tff_fair.runtime.dask_engine import values
+from tff_fair.runtime import native, supervised_contexts, supervision
+from tff_fair.runtime.dask_engine import portable_values
 
 # A run has some for its rounds and some for its evaluations.
 _MOST_COMPUTATIONS = 64
@@ -25,7 +25,7 @@ def compute(content: bytes, arg: Any) -> Any:
 
   Args:
     content: The computation, as `native.NativeComputation.content` returns it.
-    arg: Its argument in portable form, see `values`.
+    arg: Its argument in portable form, see `portable_values`.
 
   Returns:
     The result in portable form.
@@ -35,9 +35,11 @@ def compute(content: bytes, arg: Any) -> Any:
   """
   comp = _read(content)
   parameter = comp.type_signature.parameter
-  given = None if parameter is None else values.structured(arg, parameter)
+  given = (
+    None if parameter is None else portable_values.structured(arg, parameter)
+  )
   result = context().invoke(comp, given)
-  return values.portable(result, comp.type_signature.result)
+  return portable_values.portable(result, comp.type_signature.result)
 
 
 # The same object gives the same computation, which the runtime knows then.
@@ -59,7 +61,7 @@ def _context() -> tff.framework.SyncContext:
     contextlib.ExitStack().enter_context(
       supervision.supervised(say=logging.getLogger("distributed").warning)
     )
-  return local_contexts.open_local(
+  return supervised_contexts.open_local(
     max_concurrent_computation_calls=distributed.get_worker().state.nthreads,
     worker_environment=_ENVIRONMENT,
   )

@@ -46,7 +46,7 @@ def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
   Args:
     versions: Those of the program, as `version.installed` returns them.
     content: The computation, compiled.
-    arg: Its argument in portable form, see `values`. It may be
+    arg: Its argument in portable form, see `portable_values`. It may be
       `Packed`, and so may parts of it.
 
   Returns:

@@ -1,6 +1,6 @@
 """Values of clients on their way to a graph, which takes those of all clients.
 
-They have two forms. As `Texts`, a client's data is the graph of its dataset,
+They have two forms. As `TextForm`, a client's data is the graph of its dataset,
 and a tensor its message. Where the rows of all clients are in files, places
 alone travel, and the graph maps each file once: to make a dataset of its own
 graph takes a client as long as a forward pass of a small model.
@@ -9,6 +9,7 @@ graph takes a client as long as a forward pass of a small model.
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,8 +17,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission
-from tff_fair.runtime.one_graph import inlining, mapped_files
+from tff_fair.runtime import admission, example_files, worker_log
+from tff_fair.runtime.one_graph import inlining
 
 # From the number of a client to its value, in a graph.
 OfClient: TypeAlias = Callable[[tf.Tensor], inlining.Value]
@@ -59,7 +60,7 @@ class Form(abc.ABC):
     """Reads what was sent, in a graph, before any loop over clients."""
 
 
-class Texts(Form):
+class TextForm(Form):
   """A text for each dataset and tensor of a value."""
 
   @property
@@ -99,7 +100,7 @@ class Texts(Form):
     return of_client
 
 
-class RowsInFiles(Form):
+class FileForm(Form):
   """Numbers that say where a client's rows are, and the files."""
 
   @property
@@ -119,7 +120,7 @@ class RowsInFiles(Form):
       isinstance(self._member, tff.SequenceType)
       and len(values) > 0
       and all(
-        hasattr(value, "rows_in_files")
+        isinstance(value, example_files.ClientInFiles)
         and self._member.element.is_assignable_from(value.element_type)
         for value in values
       )
@@ -140,21 +141,19 @@ class RowsInFiles(Form):
         [numbers[client.places[index].path] for client in clients],
         [client.places[index].first_row for client in clients],
       ]
-      graphs.append(
-        [mapped_files.graph_of(p, end, array) for p, end in ends.items()]
-      )
+      graphs.append([graph_of_file(p, end, array) for p, end in ends.items()])
     return [np.array(columns, np.int64).T, *graphs]
 
   def read(self, sent: inlining.Value) -> OfClient:
     """Maps the files."""
     numbers, *graphs = sent
-    files = [*map(mapped_files.mapped, graphs, self._arrays)]
+    files = [*map(_mapped, graphs, self._arrays)]
 
     def of_client(client: tf.Tensor) -> inlining.Value:
-      with tf.control_dependencies([mapped_files.tell_that_client_begins()]):
+      with tf.control_dependencies([_tell_that_client_begins()]):
         client_id, num_rows, *places = tf.unstack(numbers[client])
       rows = [
-        mapped_files.rows(of_array, file, first_row, num_rows, array)
+        _rows(of_array, file, first_row, num_rows, array)
         for of_array, file, first_row, array in zip(
           files, places[::2], places[1::2], self._arrays, strict=True
         )
@@ -168,7 +167,7 @@ class RowsInFiles(Form):
 
 
 # By name. The first one that can send values does.
-FORMS: Mapping[str, type[Form]] = {"files": RowsInFiles, "texts": Texts}
+FORMS: Mapping[str, type[Form]] = {"files": FileForm, "texts": TextForm}
 
 
 class ClientValues(NamedTuple):
@@ -238,8 +237,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 def _text(leaf: Any) -> bytes:
   if isinstance(leaf, np.ndarray):
     return bytes(tf.make_tensor_proto(leaf).SerializeToString())
-  if hasattr(leaf, "serialized_graph"):
-    return bytes(leaf.serialized_graph)
+  if isinstance(leaf, example_files.KnownGraph):
+    return leaf.serialized_graph
   variant = tf.data.experimental.to_variant(leaf)
   # As TFF does.
   return bytes(tf.raw_ops.DatasetToGraphV2(input_dataset=variant).numpy())
@@ -250,3 +249,104 @@ def _from_text(text: tf.Tensor, type_spec: tff.Type) -> tf.Tensor:
     return tf.raw_ops.DatasetFromGraph(graph_def=text)
   tensor = tf.io.parse_tensor(text, type_spec.dtype)
   return tf.ensure_shape(tensor, type_spec.shape)
+
+
+def graph_of_file(path: str, num_rows: int, array: tff.TensorType) -> bytes:
+  """Returns the graph of a dataset with one element, all rows of a file.
+
+  TensorFlow maps a file by an operation that has the path as an attribute. So a
+  file is sent as a graph.
+
+  Args:
+    path: The file, as the worker finds it.
+    num_rows: How many of its rows are needed; it may have more.
+    array: The type of what the rows are of.
+  """
+  graph_def = type(template := _template_of_file(array))()
+  graph_def.CopyFrom(template)
+  (file,) = (node for node in graph_def.node if node.op == "ImmutableConst")
+  file.attr["memory_region_name"].s = path.encode()
+  file.attr["shape"].shape.dim[0].size = num_rows
+  return bytes(graph_def.SerializeToString())
+
+
+@functools.cache
+def _template_of_file(array: tff.TensorType) -> Any:
+  """Returns the graph, with path and number of rows to be filled in."""
+  dtype = tf.as_dtype(array.dtype)
+  with tf.Graph().as_default() as graph:
+    rows = tf.raw_ops.ImmutableConst(
+      dtype=dtype, shape=[0, *array.shape[1:]], memory_region_name=""
+    )
+    tf.raw_ops.TensorDataset(
+      components=[rows],
+      output_shapes=[array.shape],
+      name=worker_log.NO_SIGN_OF_CLIENT,
+    )
+  graph_def = graph.as_graph_def()
+  result = graph_def.node.add(name="dataset", op="_Retval")
+  result.input.append(worker_log.NO_SIGN_OF_CLIENT)
+  result.attr["T"].type = tf.variant.as_datatype_enum
+  result.attr["index"].i = 0
+  return graph_def
+
+
+def _mapped(graphs: tf.Tensor, array: tff.TensorType) -> tf.TensorArray:
+  """Returns the rows of each file.
+
+  Args:
+    graphs: string[F], those of the files.
+    array: The type of what the rows are of.
+  """
+  number = tf.shape(graphs)[0]
+  dtype = tf.as_dtype(array.dtype)
+
+  def add(file: tf.Tensor, files: tf.TensorArray) -> Any:
+    (rows,) = tf.raw_ops.DatasetToSingleElement(
+      dataset=tf.raw_ops.DatasetFromGraph(graph_def=graphs[file]),
+      output_types=[dtype],
+      output_shapes=[array.shape],
+    )
+    return file + 1, files.write(file, rows)
+
+  files = tf.TensorArray(
+    dtype, number, infer_shape=False, clear_after_read=False
+  )
+  return tf.while_loop(
+    lambda file, _: file < number, add, (tf.constant(0), files)
+  )[1]
+
+
+def _rows(
+  files: tf.TensorArray,
+  file: tf.Tensor,
+  first_row: tf.Tensor,
+  num_rows: tf.Tensor,
+  array: tff.TensorType,
+) -> tf.Tensor:
+  """Returns some rows of a file.
+
+  TensorFlow copies nothing where rows are multiples of 64 bytes.
+
+  Args:
+    files: The files, as `_mapped` returns them.
+    file: int64[], the number of the file.
+    first_row: int64[].
+    num_rows: int64[].
+    array: The type of the result.
+  """
+  row = array.shape[1:]
+  found = tf.slice(
+    files.read(tf.cast(file, tf.int32)),
+    tf.stack([first_row, *([0] * len(row))]),
+    tf.stack([num_rows, *row]),
+  )
+  found.set_shape(array.shape)
+  return found
+
+
+def _tell_that_client_begins() -> tf.Operation:
+  """Returns an operation that writes a sign of a client into the log."""
+  return tf.raw_ops.PrintV2(
+    input=worker_log.SIGN_OF_CLIENT, output_stream="stderr", end="\n"
+  )

@@ -160,7 +160,7 @@ class _Graph:
       for step in taken
       if step.at_clients
       and step.loops == number
-      and not isinstance(step, (steps.Argument, steps.Sent))
+      and not isinstance(step, (steps.Given, steps.Sent))
     ]
 
 

@@ -46,7 +46,7 @@ class Step:
   sources: Sequence[Step] = ()
 
 
-class Argument(Step):
+class Given(Step):
   """An argument of the computation."""
 
 
@@ -92,7 +92,7 @@ class Plan:
     result: A step, or a tuple of such and of tuples.
   """
 
-  arguments: Sequence[Argument]
+  arguments: Sequence[Given]
   result: Placed
 
   @functools.cached_property
@@ -127,7 +127,7 @@ def read(message: admission.Message) -> Plan:
     raise admission.NotAdmittedError("no argument")
   function = getattr(message, "lambda")
   parameter_type = tff.types.deserialize_type(message.type).parameter
-  arguments: list[Argument] = []
+  arguments: list[Given] = []
 
   def place(type_spec: tff.Type) -> Placed:
     if isinstance(type_spec, tff.StructType):
@@ -137,7 +137,7 @@ def read(message: admission.Message) -> Plan:
     at_clients = type_spec.placement is tff.CLIENTS
     if at_clients and type_spec.all_equal:
       raise admission.NotAdmittedError("one argument for all clients")
-    arguments.append(Argument(type_spec.member, at_clients, loops=0))
+    arguments.append(Given(type_spec.member, at_clients, loops=0))
     return arguments[-1]
 
   placed = place(parameter_type)
@@ -161,7 +161,7 @@ def check_is_one_graph(plan: Plan) -> None:
       admission.check_function(function)
 
 
-def loops_that_read(plan: Plan, argument: Argument) -> set[int]:
+def loops_that_read(plan: Plan, argument: Given) -> set[int]:
   """Returns the numbers of the loops over clients that read an argument."""
   return {
     step.loops - isinstance(step, Summed)

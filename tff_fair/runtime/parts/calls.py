@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_fair.runtime import connections, native, private_tff, sending, threads
-from tff_fair.runtime.one_graph import conversion
+from tff_fair.runtime.one_graph import whole_graph
 from tff_fair.runtime.parts import arguments
 
 # A call that takes more than this computes alone, because the worker keeps the
@@ -85,13 +85,13 @@ class Calls:
 
   def _as_one_graph(
     self, comp: tff.Computation, arg: Any
-  ) -> conversion.OneGraph | None:
+  ) -> whole_graph.OneGraph | None:
     """Returns a call as one of a graph; `None` if it cannot be one."""
     if not self._executors.writes_values or (
       self._compile_now is not native.compile_now
     ):
       return None
-    return conversion.of(comp, arg, self._compile, self._clients_at_a_time)
+    return whole_graph.of(comp, arg, self._compile, self._clients_at_a_time)
 
   async def _call(
     self, comp: tff.Computation, arg: Any, result_type: tff.Type

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow_federated as tff
 
 from tff_fair.runtime import connections, supervision, threads
-from tff_fair.runtime.parts import cutting, rounds
+from tff_fair.runtime.parts import cohort_cuts, part_by_part
 from tff_fair.runtime.parts import engine as engines
 
 
@@ -54,11 +54,11 @@ class PartsContext(tff.framework.SyncContext):
     return self._thread.submit(self._compute(comp, arg))
 
   async def _compute(self, comp: Any, arg: Any) -> Any:
-    cut = cutting.cut(comp, arg, self._clients_per_part)
+    cut = cohort_cuts.cut(comp, arg, self._clients_per_part)
     if cut is None:
       args = [] if comp.type_signature.parameter is None else [arg]
       return await self._engine.fetch(await self._engine.call(comp, *args))
-    return await rounds.compute(
+    return await part_by_part.compute(
       self._engine, cut.phases, arg, cut.clients_per_part
     )
 

@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import private_tff
+from tff_fair.runtime import example_files, private_tff
 
 # Datasets of clients that a worker keeps. One that comes again need not be
 # built again, and the worker's own runtime knows it.
@@ -44,17 +44,6 @@ class _Dataset:
   """A dataset as TFF's message."""
 
   message: bytes
-
-
-@dataclasses.dataclass(frozen=True)
-class _Graph:
-  """A dataset on its way to a worker, as `sending` takes it.
-
-  TensorFlow would need 15 ms to make a dataset of a graph, which nobody reads.
-  """
-
-  serialized_graph: bytes
-  element_type: tff.Type
 
 
 # Those of a cohort that comes again.
@@ -87,8 +76,8 @@ def portable(value: Any, type_spec: tff.Type) -> Any:
     ]
   if isinstance(type_spec, tff.SequenceType):
     return _portable_sequence(value, type_spec)
-  # Eager tensors and variables.
-  return value.numpy() if hasattr(value, "numpy") else value
+  is_eager = isinstance(value, tf.Tensor | tf.Variable)
+  return value.numpy() if is_eager else value
 
 
 def structured(value: Any, type_spec: tff.Type) -> Any:
@@ -109,7 +98,8 @@ def structured(value: Any, type_spec: tff.Type) -> Any:
   if isinstance(value, _Dataset):
     message = private_tff.executor_pb2.Value.FromString(value.message)
     graph = message.sequence.serialized_graph_def
-    return _Graph(graph, type_spec.element)
+    # To make a dataset of it, which no code reads, takes 15 ms.
+    return example_files.KnownGraph(graph, type_spec.element)
   return value
 
 

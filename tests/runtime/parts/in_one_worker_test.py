@@ -16,7 +16,7 @@ from tff_fair import evaluation, runtime
 from tff_fair.experiments import settings
 from tff_fair.runtime import private_tff, shared_values, supervised_contexts
 from tff_fair.runtime.parts import calls as part_calls
-from tff_fair.runtime.parts import cutting, engine, forms
+from tff_fair.runtime.parts import cohort_cuts, engine, forms
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -241,7 +241,7 @@ def test_values_of_a_program_are_computed_in_parts():
 
 
 def test_what_cannot_be_cut_is_told_once(monkeypatch, calls):
-  monkeypatch.setattr(cutting, "_has_told", False)
+  monkeypatch.setattr(cohort_cuts, "_has_told", False)
   clients = [*map(client, range(5))]
   said = []
   monkeypatch.setattr(forms, "phases_of", lambda _: forms.Phases())

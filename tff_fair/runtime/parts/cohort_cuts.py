@@ -15,7 +15,7 @@ _size: int | None = None  # In `in_parts_of`.
 _has_told = False
 
 
-class Cut(NamedTuple):
+class CohortCut(NamedTuple):
   """How to cut a computation.
 
   Attributes:
@@ -59,7 +59,9 @@ def checked(clients_per_part: int | None) -> int:
   return clients_per_part
 
 
-def cut(comp: tff.Computation, arg: Any, clients_per_part: int) -> Cut | None:
+def cut(
+  comp: tff.Computation, arg: Any, clients_per_part: int
+) -> CohortCut | None:
   """Returns how to cut a computation of these arguments, if it is to be cut.
 
   Args:
@@ -78,7 +80,7 @@ def cut(comp: tff.Computation, arg: Any, clients_per_part: int) -> Cut | None:
     return None
   phases = forms.phases_of(comp)
   if phases:
-    return Cut(phases, size)
+    return CohortCut(phases, size)
   admission.log(
     f"one worker computes all {num_clients} clients", phases.why_none
   )

@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tests.runtime.one_graph import ways
 from tff_fair import algorithms, runtime
-from tff_fair.runtime.one_graph import conversion
+from tff_fair.runtime.one_graph import whole_graph
 
 FLOATS = tff.TensorType(np.float32, [2])
 DATA = tff.SequenceType(tff.TensorType(np.float32, [None]))
@@ -110,13 +110,13 @@ def test_sums_that_depend_on_one_another():
 
 def test_a_graph_is_built_once_for_all_numbers_of_clients(monkeypatch):
   built = []
-  build = conversion._build
+  build = whole_graph._build
 
   def count(*args):
     built.append(1)
     return build(*args)
 
-  monkeypatch.setattr(conversion, "_build", count)
+  monkeypatch.setattr(whole_graph, "_build", count)
 
   @tff.federated_computation(AT_CLIENTS)
   def anew(data):

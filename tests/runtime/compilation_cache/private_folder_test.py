@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from tff_fair.runtime.compilation_cache.folder import Folder, of_user
+from tff_fair.runtime.compilation_cache.private_folder import Folder, of_user
 
 
 @pytest.fixture

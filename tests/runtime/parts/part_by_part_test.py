@@ -10,7 +10,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_fair.runtime import threads
-from tff_fair.runtime.parts import forms, rounds
+from tff_fair.runtime.parts import forms, part_by_part
 
 pytestmark = pytest.mark.pure
 
@@ -81,7 +81,7 @@ def argument(num_clients):
 
 def at_once(engine, num_clients, clients_per_part):
   return asyncio.run(
-    rounds.compute(
+    part_by_part.compute(
       engine, forms.Phases([phase()]), argument(num_clients), clients_per_part
     )
   )
@@ -89,12 +89,12 @@ def at_once(engine, num_clients, clients_per_part):
 
 def in_turn(num_clients, clients_per_part, *, answer=called, more=()):
   return threads.finished(
-    rounds.compute(
+    part_by_part.compute(
       InTurn(answer),
       forms.Phases([phase(), *more]),
       argument(num_clients),
       clients_per_part,
-      for_each=rounds.in_turn,
+      for_each=part_by_part.in_turn,
     )
   )
 
@@ -138,8 +138,8 @@ def test_neighbours_are_merged_each_once(num_parts):
   merged = [call for call in calls if call != "up_to_merge"]
   assert calls.count("up_to_merge") == num_parts
   sizes = [int(call.split()[1]) for call in merged]
-  assert all(2 <= size <= rounds.MOST_MERGED for size in sizes[:-1])
-  assert 1 <= sizes[-1] <= rounds.MOST_MERGED
+  assert all(2 <= size <= part_by_part.MOST_MERGED for size in sizes[:-1])
+  assert 1 <= sizes[-1] <= part_by_part.MOST_MERGED
   # Each call but that of a part takes what others sum, and each sum is taken.
   assert sum(sizes) == num_parts + len(merged) - 1
   assert leaves(result[3]) == [*range(num_parts)]
@@ -177,12 +177,12 @@ class Begins(InTurn):
 def test_parts_called_ahead_are_merged_likewise(num_parts, num_ahead):
   engine = Begins()
   found = threads.finished(
-    rounds.compute(
+    part_by_part.compute(
       engine,
       forms.Phases([phase()]),
       argument(num_parts),
       1,
-      for_each=rounds.in_turn,
+      for_each=part_by_part.in_turn,
       num_ahead=num_ahead,
     )
   )
@@ -203,7 +203,7 @@ def test_few_sums_are_in_memory_at_the_same_time():
 
   in_turn(1000, 1, answer=count)
   assert alive == 1
-  assert most <= 4 * rounds.MOST_MERGED
+  assert most <= 4 * part_by_part.MOST_MERGED
 
 
 def test_a_call_that_fails_ends_the_others():
@@ -238,12 +238,12 @@ def test_nothing_waits_for_the_collector(num_parts):
   gc.disable()
   try:
     threads.finished(
-      rounds.compute(
+      part_by_part.compute(
         Keeps(lambda comp, *_: comp),
         forms.Phases([phase()]),
         argument(num_parts),
         1,
-        for_each=rounds.in_turn,
+        for_each=part_by_part.in_turn,
       )
     )
     assert [ref() for ref in put] == [None]

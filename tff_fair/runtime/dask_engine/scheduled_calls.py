@@ -17,7 +17,7 @@ import tensorflow_federated as tff
 from distributed.protocol import pickle
 
 from tff_fair.runtime import native, supervision, version
-from tff_fair.runtime.dask_engine import tasks, values
+from tff_fair.runtime.dask_engine import portable_values, tasks
 
 _SECONDS_PER_LOOK = 1.0
 _Result = TypeVar("_Result")
@@ -111,7 +111,7 @@ class DaskEngine:
     """
     await self._wait(result.future)
     value = await asyncio.to_thread(self._result, result.future)
-    return values.in_containers(value, result.type_spec)
+    return portable_values.in_containers(value, result.type_spec)
 
   def _result(self, future: distributed.Future) -> Any:
     """Returns the result of a task that has ended, or raises its error."""
@@ -218,7 +218,7 @@ def _has_clients(arg: Any) -> bool:
 
 
 def _pack(value: Any, type_spec: tff.Type) -> tasks.Packed:
-  return tasks.Packed(pickle.dumps(values.portable(value, type_spec)))
+  return tasks.Packed(pickle.dumps(portable_values.portable(value, type_spec)))
 
 
 def _packed_around_held(arg: Any, type_spec: tff.Type) -> Any:

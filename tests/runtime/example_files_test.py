@@ -8,7 +8,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import client_dataset
-from tff_fair.client_works import batches, example_files
+from tff_fair.client_works import batches
+from tff_fair.runtime import example_files
 
 SPEC = (
   tf.TensorSpec([None, 2, 3], tf.float32),

@@ -7,23 +7,37 @@ of these. The last group is merged in the call that ends the phase.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import (
+  Awaitable,
+  Callable,
+  Coroutine,
+  Generator,
+  Iterator,
+  Sequence,
+)
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import tensorflow_federated as tff
 
+from tff_fair.runtime import threads
+from tff_fair.runtime.parts import arguments, forms
 from tff_fair.runtime.parts import engine as engines
-from tff_fair.runtime.parts import forms
 from tff_fair.runtime.parts.phase import Phase
 
 # Parts that one call merges. More take long to compile, the more so for stacked
 # updates; and so few sums wait at the same time.
 MOST_MERGED = 8
 
+# One worker gets so many parts before it has ended one.
+_NUM_AHEAD = 1
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 # The number of a part, or a group of such.
 _Node: TypeAlias = "int | Sequence[_Node]"
+# Begins to compute a computation with its argument; returns what waits for the
+# result and returns it.
+Begin: TypeAlias = Callable[[tff.Computation, Any], Callable[[], Any]]
 
 
 class ForEach(Protocol):
@@ -178,3 +192,63 @@ def _tree(num_parts: int) -> Sequence[_Node]:
 
 def _struct(values: Sequence[Any]) -> tff.structure.Struct:
   return tff.structure.Struct.unnamed(*values)
+
+
+class _LocalEngine:
+  """Waits in the thread that calls, so that no await has to wait."""
+
+  def __init__(self, begin: Begin) -> None:
+    self._begin = begin
+
+  async def put(self, value: Any, type_spec: tff.Type) -> Any:
+    return arguments.of(value, type_spec)
+
+  def call(self, comp: tff.Computation, *args: Any) -> Awaitable[Any]:
+    return _Begun(self._begin(comp, arguments.of_call(comp, args)))
+
+  async def fetch(self, result: Any) -> Any:
+    return result.fetch() if isinstance(result, arguments.Argument) else result
+
+
+class _Begun:
+  """A call that has begun."""
+
+  def __init__(self, wait: Callable[[], Any]) -> None:
+    self._wait = wait
+
+  def __await__(self) -> Generator[None, None, Any]:
+    yield from ()
+    return self._wait()
+
+
+def compute_in_one_worker(
+  begin: Begin,
+  phases: forms.Phases,
+  arg: tff.structure.Struct,
+  clients_per_part: int,
+) -> Any:
+  """Computes a computation in one worker, part by part.
+
+  The sums of a group of parts are merged before the next group is computed,
+  except for the part that has begun already.
+
+  Args:
+    begin: Begins a call there.
+    phases: Those of the computation.
+    arg: Its arguments, one for each element of its parameter.
+    clients_per_part: The size of the parts.
+
+  Returns:
+    The result.
+  """
+  # Without an event loop, this works in a notebook, which has one already.
+  return threads.finished(
+    compute(
+      _LocalEngine(begin),
+      phases,
+      arg,
+      clients_per_part,
+      for_each=in_turn,
+      num_ahead=_NUM_AHEAD,
+    )
+  )

@@ -12,15 +12,18 @@ It must be able to open the file.
 No number is converted on the way: the same bits arrive either way.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.types import TensorStructure
+# A structure of `tf.TensorSpec` [None, ...], in the containers of `tf.nest`.
+BatchSpec: TypeAlias = Any
 
 # Floats and integers: any bits are a number.
 _KINDS = "fiu"
@@ -38,7 +41,7 @@ class Place(NamedTuple):
   first_row: int
 
 
-def can_hold(batch_spec: TensorStructure) -> bool:
+def can_hold(batch_spec: BatchSpec) -> bool:
   """Returns whether a file can hold examples: the size of each is known.
 
   Args:
@@ -59,7 +62,7 @@ def bytes_per_row(spec: tf.TensorSpec) -> int:
   return int(spec.shape[1:].num_elements() * spec.dtype.size)
 
 
-def contents(examples: Any, batch_spec: TensorStructure) -> list[np.ndarray]:
+def contents(examples: Any, batch_spec: BatchSpec) -> list[np.ndarray]:
   """Returns the bytes of some examples.
 
   Args:
@@ -111,7 +114,7 @@ class InFiles:
   a small client trains; here all share one graph, which is written anew.
   """
 
-  def __init__(self, batch_spec: TensorStructure) -> None:
+  def __init__(self, batch_spec: BatchSpec) -> None:
     """Takes what the model takes; `can_hold` says that it fits."""
     self._specs = tf.nest.flatten(batch_spec)
     self._element_spec = (tf.TensorSpec([], tf.int64), batch_spec)
@@ -130,7 +133,7 @@ class InFiles:
 
   def __call__(
     self, client_id: int, num_rows: int, places: Sequence[Place]
-  ) -> tf.data.Dataset:
+  ) -> ClientInFiles:
     """Returns the data of a client, a dataset of one element.
 
     Args:
@@ -139,9 +142,8 @@ class InFiles:
       places: Where its rows of each array lie, in the order of the flat spec.
 
     Returns:
-      The dataset. Its attributes `serialized_graph` and `element_type` are what
-      a message to a worker has, see `tff_fair.runtime.sending`. Where one graph
-      takes the data of all clients, `rows_in_files` is enough.
+      The dataset. Where one graph takes the data of all clients, its
+      `rows_in_files` are enough.
     """
     self._client_id.tensor_content = _int64(client_id)
     for nodes, place, spec in zip(
@@ -153,7 +155,7 @@ class InFiles:
       row = spec.shape[1:]
       nodes.begin.tensor_content = _int64(place.first_row, *(0 for _ in row))
       nodes.size.tensor_content = _int64(num_rows, *row)
-    return _OneElement(
+    return ClientInFiles(
       self._graph.SerializeToString(),
       self._element_spec,
       self._element_type,
@@ -211,22 +213,41 @@ def _int64(*numbers: int) -> bytes:
   return np.array(numbers, "<i8").tobytes()
 
 
-class _OneElement(tf.data.Dataset):
-  """A dataset by its graph; TensorFlow gets it only if somebody iterates."""
+class KnownGraph:
+  """A client's data by its graph, which TensorFlow would take long to make.
+
+  Attributes:
+    serialized_graph: As `DatasetToGraphV2` returns it.
+    element_type: The type of the elements.
+  """
+
+  def __init__(self, serialized_graph: bytes, element_type: tff.Type) -> None:
+    """Takes the graph and the type of its elements."""
+    self.serialized_graph = serialized_graph
+    self.element_type = element_type
+
+
+class ClientInFiles(KnownGraph, tf.data.Dataset):
+  """A dataset of one element; TensorFlow gets it only if a program iterates.
+
+  Attributes:
+    rows_in_files: Where the rows of the client are.
+    client_id: The client's id.
+  """
 
   def __init__(
     self,
     serialized_graph: bytes,
-    element_spec: TensorStructure,
+    element_spec: BatchSpec,
     element_type: tff.Type,
     rows_in_files: RowsInFiles,
   ) -> None:
-    self.serialized_graph = serialized_graph
-    self.element_type = element_type
+    """Takes the graph, what an element is, and what the graph is made of."""
+    KnownGraph.__init__(self, serialized_graph, element_type)
     self.rows_in_files = rows_in_files
     self.client_id = rows_in_files.client_id
     self._element_spec = element_spec
-    super().__init__(None)
+    tf.data.Dataset.__init__(self, None)
 
   @functools.cached_property
   def _variant_tensor(self) -> tf.Tensor:
@@ -236,5 +257,6 @@ class _OneElement(tf.data.Dataset):
     return []  # It is made of no others.
 
   @property
-  def element_spec(self) -> TensorStructure:
+  def element_spec(self) -> BatchSpec:
+    """The specs of the element."""
     return self._element_spec

@@ -1,0 +1,343 @@
+"""Contexts that a program chooses: where its computations run."""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import grpc
+import tensorflow_federated as tff
+
+from tff_fair.runtime import (
+  allocator,
+  chosen_context,
+  connections,
+  liveness,
+  native,
+  private_tff,
+  supervised_contexts,
+  worker_addresses,
+  worker_start,
+)
+from tff_fair.runtime.dask_engine import addresses as dask_addresses
+from tff_fair.runtime.parts import cohort_cuts, remote_worker, worker_pool
+from tff_fair.runtime.parts import context as parts_context
+
+_SECONDS_TO_CLOSE = 1.0
+
+
+def use_local(
+  *,
+  exact: bool = False,
+  clients_per_part: int | None = None,
+  default_num_clients: int = 0,
+  max_concurrent_computation_calls: int | None = None,
+  stream_structs: bool = False,
+  simulate_secure_sums: bool = False,
+  program: bool = False,
+  keep_memory: bool = True,
+  worker_environment: Mapping[str, str] | None = None,
+  timeout: float = 60.0,
+) -> None:
+  """Computes in a worker process of this program, on this machine.
+
+  Replaces the context of an earlier `use_local` or `use_workers`, and stops the
+  worker that it started.
+
+  Args:
+    exact: Whether to leave each computation to TFF's own executors: nothing is
+      rewritten, cut or kept. Several times slower; a way to check a doubt.
+    clients_per_part: Cohorts of more clients are computed in parts of so many,
+      one part after the other; by default 32, and 0 never cuts. A result
+      depends on it, in its last digits. It bounds the memory of the worker.
+    default_num_clients: The number of clients of computations that take no
+      value of clients.
+    max_concurrent_computation_calls: How many clients run at the same time; by
+      default one for each core, without limit if it is not positive.
+    stream_structs: Whether to send the parts of a structure one by one; needed
+      where one message would pass 2 GiB.
+    simulate_secure_sums: Whether to compute secure sums, which TFF refuses to
+      run outside of a secure deployment, in the clear. Protects nothing.
+    program: Whether calls return references to values yet to come, instead of
+      values, as programs of `tff.program` and `tff.learning.programs` expect:
+      they ask for a `tff.program.FederatedContext`.
+    keep_memory: Whether this program, like the worker, keeps the memory it
+      frees for the next round (up to 1 GiB), for speed. Lasts until it ends.
+    worker_environment: Variables to set for the worker, over those of this
+      program and the defaults (see `start_worker`).
+    timeout: Seconds within which the worker has to be ready.
+
+  Raises:
+    RuntimeError: If the worker ends instead of getting ready.
+    TimeoutError: If it does not get ready in time.
+    ValueError: If `clients_per_part` is below 0, or asks for parts beside
+      `exact`.
+  """
+  if exact:
+    if clients_per_part:
+      raise ValueError(
+        "Expected no clients_per_part with exact=True, which cuts nothing: "
+        f"{clients_per_part}."
+      )
+    clients_per_part = 0
+  clients_per_part = cohort_cuts.checked(clients_per_part)
+  if keep_memory:
+    allocator.keep_freed_memory()
+  with contextlib.ExitStack() as opened:
+    start = functools.partial(
+      worker_start.start_worker,
+      max_concurrent_computation_calls=max_concurrent_computation_calls,
+      environment=worker_environment,
+      timeout=timeout,
+    )
+    worker, executors = supervised_contexts.start_local(
+      opened,
+      start,
+      default_num_clients=default_num_clients,
+      stream_structs=stream_structs,
+      plain=exact,
+    )
+    compile_now = (
+      native.in_the_clear if simulate_secure_sums else native.compile_now
+    )
+    local = supervised_contexts.LocalContext(
+      executors, worker, start, clients_per_part, compile_now=compile_now
+    )
+    # Runs first: closing must not wait for a round that nobody awaits any more.
+    opened.callback(local.close)
+    tff.framework.set_default_context(
+      tff.program.NativeFederatedContext(
+        supervised_contexts.AsynchronousContext(local)
+      )
+      if program
+      else local
+    )
+    chosen_context.replace(opened, worker, natively=not simulate_secure_sums)
+
+
+def use_default() -> None:
+  """Computes where the last `use_local` or `use_workers` said, else locally.
+
+  Also where another thread said so: TFF itself would have this thread start
+  anew.
+  """
+  if not chosen_context.use():
+    use_local()
+
+
+def use_workers(
+  addresses: Sequence[str],
+  clients_per_part: int | None = None,
+  *,
+  stream_structs: bool = False,
+  timeout: float = 10.0,
+  straggler_timeout: float | None = None,
+) -> None:
+  """Computes in several workers, each of which takes a part of the clients.
+
+  A worker is `python -m binaries.worker` on any host, TFF's own `worker_binary
+  --port=...`, or one that `start_worker` started. They are left running.
+  Whoever reaches the port of a worker can make it do anything: docs/security.md
+  tells how to keep others out.
+
+  Any free worker takes the next part. A result depends on the size of the parts
+  alone, so it is that of `use_local` with the same size, bit for bit, for any
+  number of workers. A worker that is lost is left out until it answers again,
+  and its part is computed by another one.
+
+  A computation that cannot be cut, because one of its sums depends on another,
+  is one part. Replaces the context of an earlier `use_local` or `use_workers`.
+
+  Args:
+    addresses: Where the workers listen, each as "host:port", an IPv6 address as
+      "[address]:port", or as a worker of `start_worker` tells it.
+    clients_per_part: The number of clients of a part, 32 by default. Smaller
+      parts need less memory on the workers. 0 never cuts.
+    stream_structs: Whether to send the parts of a structure one by one; needed
+      where one message would pass 2 GiB.
+    timeout: Seconds within which each worker has to answer, now and while it
+      computes.
+    straggler_timeout: Seconds after which another worker computes a part, too,
+      that one has not ended; the first result counts. By default never.
+
+  Raises:
+    ConnectionError: If a worker does not answer now.
+    TypeError: If `addresses` is a single string.
+    ValueError: If there are no addresses, one is malformed or listed twice, or
+      a number is out of range.
+  """
+  worker_addresses.check(addresses)
+  clients_per_part = cohort_cuts.checked(clients_per_part)
+  connect = functools.partial(
+    _remote_worker,
+    timeout=timeout,
+    stream_structs=stream_structs,
+    plain=not private_tff.check(),
+  )
+  with contextlib.ExitStack() as opened:
+    members: list[remote_worker.RemoteWorker] = []
+    pool = worker_pool.WorkerPool(
+      members, timeout=timeout, straggler_timeout=straggler_timeout
+    )
+    opened.callback(pool.close)
+    for address in addresses:
+      members.append(connect(address))
+    context = parts_context.PartsContext(pool, clients_per_part)
+    opened.callback(context.close, patience=_SECONDS_TO_CLOSE)
+    tff.framework.set_default_context(context)
+    chosen_context.replace(opened, natively=True)
+
+
+def _remote_worker(
+  address: str, *, timeout: float, stream_structs: bool, plain: bool
+) -> remote_worker.RemoteWorker:
+  """Returns a worker that is reached now; see `use_workers`."""
+  connect = functools.partial(
+    connections.WorkerExecutors,
+    address,
+    timeout=timeout,
+    stream_structs=stream_structs,
+    plain=plain,
+  )
+  return remote_worker.RemoteWorker(
+    address,
+    connect=connect,
+    create_context=connections.execution_context,
+    timeout=timeout,
+  )
+
+
+def use_dask(
+  client_or_address: Any = None,
+  clients_per_part: int | None = None,
+  *,
+  num_workers: int | None = None,
+  timeout: float = 10.0,
+  worker_timeout: float = 300.0,
+) -> Any:
+  """Computes in the workers of a Dask cluster, on any number of hosts.
+
+  Dask schedules the parts of a round, repeats what a lost worker had, and moves
+  partial sums from worker to worker. Results are those of `use_local` with the
+  same `clients_per_part`, bit for bit. Each Dask worker has a TFF runtime of
+  its own, in which as many clients run at a time as the Dask worker has
+  threads. docs/scaling.md tells how to start clusters.
+
+  Replaces the context of an earlier `use_local`, `use_workers` or `use_dask`.
+  A cluster that this function starts ends with the program at the latest, as
+  those workers do.
+
+  Args:
+    client_or_address: A `distributed.Client`, a cluster of Dask's, or the
+      address of a scheduler such as "tcp://host:8786"; by default a cluster
+      starts on this machine, of processes of one thread each.
+    clients_per_part: The most clients that one call computes; 0 never cuts a
+      cohort. By default 32.
+    num_workers: The number of workers to start on this machine; by default that
+      of its cores. Goes with no `client_or_address`.
+    timeout: Seconds within which the scheduler has to answer.
+    worker_timeout: Seconds to wait for a worker whenever there is none.
+
+  Returns:
+    The `distributed.Client`.
+
+  Raises:
+    ConnectionError: If the scheduler does not answer in time.
+    ModuleNotFoundError: If Dask is not installed.
+    ValueError: If a number is not valid, or a worker has another version of
+      Python, TensorFlow Federated or this project.
+  """
+  clients_per_part = cohort_cuts.checked(clients_per_part)
+  if num_workers is not None and (num_workers < 1 or client_or_address):
+    raise ValueError(
+      f"Found num_workers={num_workers}: expected 1 or more, and no other "
+      "cluster beside it."
+    )
+  dask_addresses.check_installed()
+  from tff_fair.runtime.dask_engine import (  # noqa: PLC0415
+    clusters,
+    scheduled_calls,
+  )
+
+  with contextlib.ExitStack() as opened:
+    if client_or_address is None:
+      client_or_address = clusters.start_local(opened, num_workers)
+    client = clusters.connect(opened, client_or_address, timeout)
+    context = parts_context.PartsContext(
+      scheduled_calls.DaskEngine(client, worker_timeout=worker_timeout),
+      clients_per_part,
+    )
+    opened.callback(context.close)
+    tff.framework.set_default_context(context)
+    chosen_context.replace(opened, ask=client.run)
+  return client
+
+
+@contextlib.contextmanager
+def in_worker(
+  address: str, *, timeout: float = 10.0, call_timeout: float | None = None
+) -> Iterator[None]:
+  """Computes what is called within in the worker at an address.
+
+  Args:
+    address: Where it listens, as `use_workers` takes it.
+    timeout: Seconds within which it has to answer.
+    call_timeout: Seconds within which each computation has to end; by default
+      it may take for ever.
+
+  Raises:
+    ConnectionError: If it does not answer in time.
+    TimeoutError: If it answers, and a computation does not end in time.
+  """
+  executors = connections.WorkerExecutors(
+    address, timeout=timeout, plain=not private_tff.check()
+  )
+  with contextlib.ExitStack() as opened:
+    opened.callback(connections.close_all, [executors])
+    context = connections.ConcurrentContext(
+      connections.execution_context(executors)
+    )
+    opened.callback(context.close)
+    opened.enter_context(
+      tff.framework.get_context_stack().install(
+        _Waiting(context, address, timeout, call_timeout)
+      )
+    )
+    yield
+
+
+class _Waiting(tff.framework.SyncContext):
+  """Waits for the results of another context."""
+
+  def __init__(
+    self,
+    context: connections.ConcurrentContext,
+    address: str,
+    timeout: float,
+    call_timeout: float | None,
+  ) -> None:
+    self._context = context
+    self._address = address
+    self._timeout = timeout
+    self._call_timeout = call_timeout
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    computed = self._context.submit(comp, arg)
+    try:
+      return computed.result(self._call_timeout)
+    except (TimeoutError, grpc.RpcError):
+      problem = asyncio.run(self._problem())
+      if problem is None:
+        raise
+      raise ConnectionError(
+        f"The worker at {self._address} {problem}."
+      ) from None
+
+  async def _problem(self) -> str | None:
+    """Returns how the worker fails to answer; `None` if it answers."""
+    pulse = liveness.Pulse(self._address, timeout=self._timeout)
+    try:
+      return await pulse.problem()
+    finally:
+      pulse.close()
