@@ -61,7 +61,8 @@ class Options(options.TaskOptions):
     self.require("files", bool(self.files), "a pattern such as *.json")
     self.require(
       "image_shape",
-      self.image_shape is None or _sides(self.image_shape) is not None,
+      self.image_shape is None
+      or options.shape_of(self.image_shape) is not None,
       "such as 28x28 or 32x32x3, or none",
     )
 
@@ -128,7 +129,7 @@ class _ToArrays:
 
   def __init__(self, config: Options) -> None:
     self._num_classes = config.num_classes
-    self._image_shape = _sides(config.image_shape or "")
+    self._image_shape = options.shape_of(config.image_shape or "")
     self._shape: tuple[int, ...] | None = None
 
   def __call__(
@@ -163,15 +164,6 @@ def _as_images(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
       f"{'x'.join(map(str, shape))} has {math.prod(shape)}"
     )
   return values.reshape(len(values), *shape)
-
-
-def _sides(text: str) -> tuple[int, ...] | None:
-  sides = text.split("x")
-  if len(sides) not in (2, 3) or not all(s.isdecimal() for s in sides):
-    return None
-  # One channel, where none are named.
-  shape = tuple(map(int, sides)) + (1,) * (len(sides) == 2)
-  return shape if min(shape) >= 1 else None
 
 
 def _keras_model_fn(

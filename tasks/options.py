@@ -138,6 +138,18 @@ def parse(
   return values
 
 
+def shape_of(text: str) -> tuple[int, ...] | None:
+  """Returns the shape that a text such as "28x28" says; None if it says none.
+
+  Two sides are those of an image with one channel.
+  """
+  sides = text.split("x")
+  if len(sides) not in (2, 3) or not all(s.isdecimal() for s in sides):
+    return None
+  shape = tuple(map(int, sides)) + (1,) * (len(sides) == 2)
+  return shape if min(shape) >= 1 else None
+
+
 def _check_names(names: Iterable[str], valid: Iterable[str]) -> None:
   if unknown := [name for name in names if name not in valid]:
     advice = spelling.advice(unknown[0], valid, "options", always_all=True)

@@ -45,6 +45,7 @@ _NAMES = (
   "table",
   "arrays",
   "tfds",
+  "client_data",
 )
 # The task that reads a file of a user's, and its options beside the file.
 _OF_TABLES = ("client=COLUMN", "label=COLUMN")

@@ -51,7 +51,7 @@ def find(
   path = directory / filename
   if not os.path.lexists(path):
     by_loader.fetch_file(path, fetch, _header_problem)
-  _check(path)
+  check(path)
   return path
 
 
@@ -207,7 +207,12 @@ def _check_splits(
     )
 
 
-def _check(path: pathlib.Path) -> None:
+def check(path: pathlib.Path) -> None:
+  """Checks that a file is whole, and has the tables of TFF's data sets.
+
+  Raises:
+    DataError: If it is not.
+  """
   try:
     problem = _header_problem(path)
   except OSError as error:

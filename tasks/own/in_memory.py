@@ -12,7 +12,7 @@ from tasks import client_weights
 from tasks.data_error import DataError
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
-_LABELS = ("y", "label", "labels", "target", "targets")
+LABELS = ("y", "label", "labels", "target", "targets")
 
 
 class Counted(NamedTuple):
@@ -195,7 +195,7 @@ def keys(elements: Any, name: str) -> tuple[Any, Any]:
     DataError: If it is something else.
   """
   if isinstance(elements, Mapping):
-    labels = [key for key in elements if key in _LABELS]
+    labels = [key for key in elements if key in LABELS]
     if "x" in elements and "y" in elements:
       return "x", "y"
     if len(elements) == 2 and len(labels) == 1:
@@ -205,7 +205,7 @@ def keys(elements: Any, name: str) -> tuple[Any, Any]:
     return 0, 1
   raise DataError(
     f"{name}: elements are {elements}; expected (x, y), or a mapping of two "
-    f"tensors, one of them called {', '.join(_LABELS)}."
+    f"tensors, one of them called {', '.join(LABELS)}."
   )
 
 
@@ -254,7 +254,7 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
     columns = {column: half[column].to_numpy() for column in half.columns}
   else:
     return None
-  label = roles.label or next((c for c in columns if c in _LABELS), None)
+  label = roles.label or next((c for c in columns if c in LABELS), None)
   wanted = [*(roles.features or ()), *filter(None, (label, roles.weight))]
   wanted += groups
   unknown = [c for c in wanted if c not in columns]

@@ -10,16 +10,16 @@ import subprocess
 import sys
 import time
 import urllib.request
-from typing import Any
 
 import numpy as np
 import pytest
 
+import tasks
 from binaries import prepare_data
 from binaries.flags import data_flags
 from tasks.downloads import native as native_downloads
 from tasks.formats import example_proto
-from tests import code_blocks, source_tree
+from tests import source_tree
 from tests.binaries import in_process
 from tests.tasks.formats.idx_files import write_mnist
 
@@ -127,16 +127,9 @@ def test_published_halves_of_made_up_clients(prepare, tmp_path):
   assert "split digits_only_train: 2 clients, 30 examples" in stdout
 
 
-def _task_of(path, size):
-  """Returns client, class and shade of a task's examples, as docs/data.md."""
-  (code,) = [
-    block.code
-    for block in code_blocks.read(source_tree.ROOT / "docs" / "data.md")
-    if "def pictures" in block.code
-  ]
-  names: dict[str, Any] = {}
-  exec(code, names)
-  task = names["pictures"](str(path.parent), size)
+def _task_of(path):
+  """Returns client, class and shade of the examples of a task."""
+  task = tasks.load("client_data", file=str(path))
   found = []
   for half in (task.train, task.test):
     for k, client in enumerate(task.client_names):
@@ -177,7 +170,7 @@ def test_pictures_of_clients(prepare, tmp_path):
     (number,), (pixel,) = features["label"], {*features["image"].tolist()}
     found.append((client, ("sick", "well")[int(number)], pixel))
   assert sorted(found) == sorted(places)
-  assert _task_of(tmp_path / "new" / "images.sqlite", 2) == sorted(places)
+  assert _task_of(tmp_path / "new" / "images.sqlite") == sorted(places)
   halves = {(split, client) for split, client, _ in rows}
   assert halves == {
     (split, client)

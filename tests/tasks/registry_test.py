@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tasks
-from tests.tasks import image_data, tabular_data, tfds_data
+from tests.tasks import client_files, image_data, tabular_data, tfds_data
 
 # Small files for the tasks that read some.
 _FILES: dict[str, Callable[[pathlib.Path], None]] = {
@@ -27,6 +27,7 @@ _FILES: dict[str, Callable[[pathlib.Path], None]] = {
   "table": tabular_data.write_table,
   "arrays": tabular_data.write_arrays,
   "tfds": tfds_data.write_images,
+  "client_data": client_files.write_images,
 }
 _DATA_DIRS: dict[str, pathlib.Path] = {}
 # What makes each task load fast.
@@ -55,6 +56,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
   "table": {"file": "patients.csv", "client": "clinic", "label": "ill"},
   "arrays": {"file": "examples.npz"},
   "tfds": {"name": "shades", "num_clients": 3},
+  "client_data": {"file": "images.sqlite"},
 }
 
 

@@ -1,0 +1,236 @@
+"""Any file of client data in TFF's format, as `prepare_data` writes it.
+
+--task=client_data --task_option=file=images.sqlite --data_dir=DIR
+
+An example has a label, called y, label or target: a class number, or a float to
+predict. It has one feature of numbers, which becomes x: integers are the bytes
+of an image, and are divided by 255. The option `shape` says the shape of x
+where no feature of that name does.
+"""
+
+import dataclasses
+import functools
+import math
+import pathlib
+import typing
+
+import numpy as np
+
+from tasks import cuts, data_error, models, options, task
+from tasks.data_error import DataError
+from tasks.formats import example_proto, source_file, sqlite_file
+from tasks.from_client_data import from_client_data
+from tasks.models import names as model_names
+from tasks.own.in_memory import LABELS
+from tasks.tabular import reading
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
+  import tensorflow_federated as tff
+
+_HALVES = ("train", "test")
+_SHAPE = "shape"  # The feature in which `prepare_data` keeps that of images.
+_CHANNELS = (1, 3)  # Of images whose shape nothing says.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(options.TaskOptions):
+  """Options of the task `client_data`.
+
+  Attributes:
+    file: The file (sqlite), with the splits train and test. A relative path
+      begins in data_dir if that is given, otherwise in the working directory.
+    num_clients: Number of clients, chosen at random of those with examples in
+      both splits; none takes all.
+    shape: The shape of x, such as "32x32x3". None takes the feature of that
+      name if there is one; else integers are square images, grey or in colours,
+      and floats are vectors.
+    model: The model, see the tasks of images. Other x than images, and numbers
+      to predict, take "linear", "mlp" and "mlp_128"; vectors of classes also
+      those with a second softmax.
+  """
+
+  file: str = ""
+  num_clients: int | None = None
+  shape: str | None = None
+  model: models.ImageModelName = "linear"
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.require(
+      "num_clients",
+      self.num_clients is None or self.num_clients >= 1,
+      "at least 1, or none",
+    )
+    self.require(
+      "shape",
+      self.shape is None or options.shape_of(self.shape) is not None,
+      "such as 28x28 or 32x32x3, or none",
+    )
+
+
+@data_error.named_by("file")
+def load(
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
+) -> task.Task:
+  """Builds the task.
+
+  Args:
+    config: Options of the task.
+    data_dir: The folder where a relative path of the file begins.
+    seed: Seed of the choice of clients.
+    model_seed: Seed of the initial weights.
+
+  Returns:
+    The task; x is float32[n, *shape], y is int32[n], or float32[n] where the
+    label is a number. Clients are read when they take part.
+
+  Raises:
+    DataError: If the file cannot be used.
+  """
+  path = reading.located(config.file, data_dir)
+  sqlite_file.check(path)
+  counts = sqlite_file.example_counts(path, _HALVES)
+  everyone = sorted(set.intersection(*map(set, counts)))
+  if not everyone:
+    raise DataError(f"{path}: has no client in both train and test.")
+  names = [
+    everyone[k]
+    for k in cuts.random_subset(
+      len(everyone), config.num_clients, seed, what="clients in both splits"
+    )
+  ]
+  example = _first_example(path)
+  x, y = _roles(path, example)
+  shape = _shape(config, path, x, example)
+  train, test = (
+    _half(path, half, names, {k: example[k] for k in (x, y)}, shape)
+    for half in _HALVES
+  )
+  made = from_client_data(
+    train,
+    test,
+    functools.partial(_model, config.model),
+    name="client_data",
+    seed=model_seed,
+  )
+  return dataclasses.replace(
+    made,
+    description=f"{path.name}, x {'x'.join(map(str, shape))}: "
+    f"{made.description}",
+  )
+
+
+def _first_example(path: pathlib.Path) -> dict[str, np.ndarray]:
+  """Returns the features of one example that are numbers."""
+  with sqlite_file.connect(path) as connection:
+    connection.text_factory = bytes
+    row = connection.execute(
+      "SELECT serialized_example_proto FROM examples WHERE split_name = 'train'"
+      " LIMIT 1"
+    ).fetchone()
+  if row is None:
+    raise DataError(f"{path}: split train has no examples.")
+  with source_file.damage_named(f"{path}, split train"):
+    found = example_proto.parse(row[0])
+  return {k: v for k, v in found.items() if isinstance(v, np.ndarray)}
+
+
+def _roles(
+  path: pathlib.Path, example: dict[str, np.ndarray]
+) -> tuple[str, str]:
+  """Returns which feature is x, and which one is y."""
+  labels = [k for k in example if k in LABELS and example[k].size == 1]
+  # CIFAR-100 has labels of two kinds.
+  inputs = [k for k in example if k != _SHAPE and "label" not in k]
+  inputs = [k for k in inputs if k not in labels]
+  if len(labels) != 1 or len(inputs) != 1:
+    found = ", ".join(f"{k} ({v.size} {v.dtype})" for k, v in example.items())
+    raise DataError(
+      f"{path}: expected examples with one feature of numbers and one label, "
+      f"called {', '.join(LABELS)}; found {found or 'none of numbers'}. For "
+      "other features, write a function that returns a task (docs/data.md)."
+    )
+  return inputs[0], labels[0]
+
+
+def _shape(
+  config: Options,
+  path: pathlib.Path,
+  name: str,
+  example: dict[str, np.ndarray],
+) -> tuple[int, ...]:
+  """Returns the shape of x, as an option, the file or images have it."""
+  x = example[name]
+  if config.shape is not None:
+    shape = options.shape_of(config.shape)
+    assert shape is not None
+    if math.prod(shape) != x.size:
+      raise DataError(
+        f"{path}: {name} has {x.size:,} numbers, shape={config.shape} has "
+        f"{math.prod(shape):,}."
+      )
+    return shape
+  stored = tuple(int(side) for side in example.get(_SHAPE, ()))
+  if stored and math.prod(stored) == x.size:
+    return stored
+  if x.dtype.kind == "i":
+    for channels in _CHANNELS:
+      side = math.isqrt(x.size // channels)
+      if side * side * channels == x.size:
+        return side, side, channels
+  return (x.size,)
+
+
+def _half(
+  path: pathlib.Path,
+  name: str,
+  clients: list[str],
+  features: dict[str, np.ndarray],
+  shape: tuple[int, ...],
+) -> "tff.simulation.datasets.ClientData":
+  """Returns clients of a half, with examples `(x, y)`."""
+  import tensorflow as tf  # noqa: PLC0415
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  (x, first), (y, _) = features.items()
+
+  def as_pair(example: "dict[str, tf.Tensor]") -> "tuple[tf.Tensor, tf.Tensor]":
+    values = tf.cast(tf.reshape(example[x], shape), tf.float32)
+    return values / 255 if first.dtype.kind == "i" else values, example[y]
+
+  spec = {
+    k: tf.TensorSpec([] if k == y else [v.size], tf.as_dtype(v.dtype))
+    for k, v in features.items()
+  }
+  client_data = tff.simulation.datasets
+  data = client_data.load_and_parse_sql_client_data(str(path), spec, name)
+  return client_data.ClientData.from_clients_and_tf_fn(
+    clients, lambda k: data.serializable_dataset_fn(k).map(as_pair)
+  )
+
+
+def _model(
+  name: models.ImageModelName,
+  input_shape: tuple[int, ...],
+  num_classes: int | None,
+  seed: int,
+) -> "tf.keras.Model":
+  """Returns a new model by its name."""
+  is_dense = name in model_names.HIDDEN_UNITS
+  if num_classes is None and (not is_dense or name.endswith("softmax")):
+    raise ValueError(
+      "model must be linear, mlp or mlp_128 where the label is a number, "
+      f"found {name!r}."
+    )
+  if num_classes is None:
+    units = model_names.HIDDEN_UNITS[name]
+    return models.mlp(input_shape, units, 1, seed)
+  if is_dense:
+    return models.dense_classifier(name, input_shape, num_classes, seed)()
+  if len(input_shape) != 3:
+    raise ValueError(
+      f"model must be linear, mlp or mlp_128 for x of shape "
+      f"{list(input_shape)}, found {name!r}; or give shape=... for images."
+    )
+  return models.image_classifier(name, input_shape, num_classes, seed)()

@@ -1,0 +1,48 @@
+"""Small files of client data, as `prepare_data` writes them."""
+
+import numpy as np
+
+from tasks.conversions import client_data_file, test_choice
+from tasks.formats import example_proto
+
+
+def write(path, examples, splits=("train", "test")):
+  """Writes the examples of two clients into each split.
+
+  Args:
+    path: The file.
+    examples: Features of the examples of one client and split.
+    splits: Names of the splits.
+  """
+  client_data_file.write(
+    path,
+    (
+      client_data_file.Example(client, _serialized(example), split)
+      for split in splits
+      for client in ("north", "south")
+      for example in examples
+    ),
+    client_data_file.Cut(choose_test=test_choice.last_share(0.5)),
+    overwrite=True,
+  )
+
+
+def _serialized(example):
+  return example_proto.serialize(
+    {k: v if isinstance(v, bytes) else np.array(v) for k, v in example.items()}
+  )
+
+
+def images(count=4, side=2, channels=3):
+  """Returns images of one shade each, the double of their number."""
+  return [
+    {
+      "image": np.full([side, side, channels], 2 * k, np.int64),
+      "label": np.int64(k % 2),
+    }
+    for k in range(count)
+  ]
+
+
+def write_images(directory):
+  write(directory / "images.sqlite", images())
