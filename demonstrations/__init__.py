@@ -17,13 +17,17 @@ _MODULES: Mapping[str, str] = MappingProxyType(
   {
     "adafed_figure_1": "adafed",
     "adafed_theorem_4_1": "adafed",
+    "adafed_theorem_5_1": "adafed",
     "adafed_affine_hull": "adafed",
     "fedfv_figure_1": "fedfv",
+    "fedfv_theorem_2": "fedfv",
     "fedfv_theorem_3": "fedfv",
+    "fedfv_theorem_4": "fedfv",
     "n_accadam_theorem_1": "adafedadam",
     "adafedadam_theorem_2": "adafedadam",
     "semi_vred_lemma_3": "semi_vred",
     "semi_vred_example_1": "semi_vred",
+    "fedmgda_plus_theorem_1": "fedmgda_plus",
     "fedmgda_plus_theorem_2": "fedmgda_plus",
   }
 )
