@@ -1,4 +1,4 @@
-"""Image data sets in memory, and the classifiers for them."""
+"""Image data sets, in memory or on disk, and the classifiers for them."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
 from tasks.central.pixels import Pixels, scale
 from tasks.data_error import DataError
-from tasks.formats import class_labels
+from tasks.formats import class_labels, image_folders
 from tasks.formats.labeled_images import LabeledImages
 
 
@@ -129,4 +129,43 @@ def in_memory(
     x_shape=images.shape[1:],
     class_names=class_names,
     users=users,
+  )
+
+
+def on_disk(
+  title: str,
+  halves: tuple[image_folders.LabeledPaths, image_folders.LabeledPaths],
+  class_names: Sequence[str],
+  image_size: int,
+  *,
+  resize: bool = False,
+) -> CentralData:
+  """Returns images in files as a central data set, read client by client.
+
+  Args:
+    title: The images in a few words.
+    halves: Training and test images.
+    class_names: Name of each class.
+    image_size: Height and width that images have, or are given.
+    resize: Whether those of another size are resized.
+
+  Returns:
+    The data set; images are divided by 255.
+  """
+  images = image_folders.joined(halves)
+
+  def load_x(positions: np.ndarray) -> np.ndarray:
+    pixels = image_folders.read_images(
+      images.root, images.paths[positions], image_size, resize=resize
+    )
+    return pixels.astype(np.float32) / np.float32(255.0)
+
+  return CentralData(
+    title=title,
+    source=images.source,
+    labels=images.labels,
+    num_train=len(halves[0].labels),
+    load_x=load_x,
+    x_shape=(image_size, image_size, 3),
+    class_names=class_names,
   )

@@ -5,12 +5,12 @@ machine. All return positions (int64); each example is in one part, and in one
 only, unless a function says that it leaves some out.
 """
 
+from tasks.cuts.by_label import by_value as by_value
 from tasks.cuts.by_label import few_labels as few_labels
 from tasks.cuts.by_label import in_proportion as in_proportion
 from tasks.cuts.by_label import label_shards as label_shards
 from tasks.cuts.by_size import iid as iid
 from tasks.cuts.by_size import power_law as power_law
-from tasks.cuts.by_value import by_value as by_value
 from tasks.cuts.dirichlet import CONCENTRATION_RANGE as CONCENTRATION_RANGE
 from tasks.cuts.dirichlet import dirichlet as dirichlet
 from tasks.cuts.dirichlet import dirichlet_per_client as dirichlet_per_client

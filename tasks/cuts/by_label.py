@@ -1,4 +1,6 @@
-"""Cuts by label: shards, few labels per client, one client per label."""
+"""Cuts by label: shards, few labels per client, one client per value."""
+
+from typing import Any
 
 import numpy as np
 
@@ -130,3 +132,26 @@ def in_proportion(
         other.append(piece)
   nothing = np.zeros(0, np.int64)
   return [np.concatenate([nothing, *pieces]) for pieces in others]
+
+
+def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
+  """Makes a client of all examples that have a value in common.
+
+  Args:
+    values: Who wrote an example, or its label, by example, shape
+      [num_examples].
+
+  Returns:
+    The values in order, each once, and the positions of each one's examples.
+
+  Raises:
+    ValueError: If there are no examples.
+  """
+  values = checks.vector(values)
+  if len(values) == 0:
+    raise ValueError("There are no examples to cut.")
+  unique, index, counts = np.unique(
+    values, return_inverse=True, return_counts=True
+  )
+  order = np.argsort(index, kind="stable")
+  return unique.tolist(), np.split(order, np.cumsum(counts)[:-1])
