@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments.comparing.comparison import compare
+from tff_fair.experiments.comparing.run_comparison import compare
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.reporting.writing import report
+from tff_fair.experiments.reporting.page import report
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.sweeps import states
+from tff_fair.experiments.sweeps import runner
 
 # What the readers may raise; everything else is a traceback for a user.
 ERRORS = (FieldError, RunError, FieldError)
@@ -217,7 +217,7 @@ def read(
   for reader in (
     values_of_run,
     resume,
-    lambda: states.of(whole.spec, folder),
+    lambda: runner.state_of(whole.spec, folder),
     show,
   ):
     try:

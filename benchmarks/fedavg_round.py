@@ -137,16 +137,17 @@ def _fresh_cohorts(
   )
   return {
     "fresh cohort": _fresh_rounds(
-      process, client_data.ClientData(split, spec, files=files, thread=thread)
+      process, client_data.ClientLoader(split, spec, files=files, thread=thread)
     ),
     "fresh cohort, in messages": _fresh_rounds(
-      process, client_data.ClientData(split, spec)
+      process, client_data.ClientLoader(split, spec)
     ),
   }
 
 
 def _fresh_rounds(
-  process: tff.learning.templates.LearningProcess, data: client_data.ClientData
+  process: tff.learning.templates.LearningProcess,
+  data: client_data.ClientLoader,
 ) -> Callable[[], Any]:
   generator = np.random.default_rng(0)
 

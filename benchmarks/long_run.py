@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
     num_clients=task.num_clients,
     shuffle_seed=0,
   )
-  train_data = client_data.ClientData(task.train, task.element_spec)
+  train_data = client_data.ClientLoader(task.train, task.element_spec)
   state = process.initialize()
   generator = np.random.default_rng(0)
   rounds_per_row = max(1, _ROUNDS.value // _ROWS)

@@ -21,7 +21,7 @@ import tasks
 import tff_fair
 from tff_fair.experiments.training import (
   client_data,
-  population,
+  client_evaluation,
   sampling,
 )
 
@@ -58,12 +58,12 @@ def _run(method: str, seed: int) -> dict[str, float]:
     ),
     task.train.num_examples,
   )
-  train_data = client_data.ClientData(task.train, task.element_spec)
+  train_data = client_data.ClientLoader(task.train, task.element_spec)
   state = process.initialize()
   for round_num in range(1, _ROUNDS.value + 1):
     cohort = sample(round_num)
     state, _ = process.next(state, train_data(cohort.reporting))
-  found = population.build_evaluation(task, process)(state).statistics
+  found = client_evaluation.build_evaluation(task, process)(state).statistics
   return {name: found[name] for name in _STATISTICS}
 
 

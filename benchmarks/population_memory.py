@@ -52,7 +52,7 @@ def main() -> None:
       ),
       task.train.num_examples,
     )
-    train_data = client_data.ClientData(task.train, task.element_spec)
+    train_data = client_data.ClientLoader(task.train, task.element_spec)
     _report(f"loaded in {time.process_time() - start:.2f} s")
     print(f"{sys.getallocatedblocks() - blocks:,} blocks; {task.description}")
 

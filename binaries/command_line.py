@@ -2,19 +2,19 @@
 
 import contextlib
 import errno
+import io
 import os
 import pathlib
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from absl import flags
 
-from binaries import flagfile_names, streams
 from tasks import DataError
-from tff_fair import declared, spelling
+from tff_fair import spelling
 from tff_fair.experiments import (
   FieldError,
   RunError,
@@ -92,7 +92,7 @@ def run(
   """
   argv = list(sys.argv if argv is None else argv)
   program = pathlib.Path(argv[0]).stem
-  streams.prepare()
+  prepare()
   status = 0
   try:
     with interruption.raised(owns_process=True):
@@ -120,12 +120,12 @@ def run(
     status = 128 + interrupted.signal_number
   except BrokenPipeError:
     # Who read our output, as `head`, has gone; nor can it be flushed at exit.
-    streams.discard_output()
+    discard_output()
     status = 1
   except OSError as error:
-    if not streams.is_output_lost():
+    if not is_output_lost():
       raise
-    streams.discard_output()
+    discard_output()
     print(f"{program}: cannot write its output: {error}.", file=sys.stderr)
     status = 1
   sys.exit(status)
@@ -161,13 +161,7 @@ def line(
     return f"--{flag}: {error}"
   if not isinstance(error, FieldError):
     return str(error)
-  name = spec_text.FLAG_NAMES.get(error.field, error.field)
-  words = [flag_names.get(error.field, f"--{name}")]
-  if error.key is not None:
-    words.append(error.key)
-  if error.value is not None:
-    words.append(declared.as_text(error.value))
-  return f"{'='.join(words)}: {error.problem}"
+  return f"{spec_text.as_flag(error, flag_names)}: {error.problem}"
 
 
 @contextlib.contextmanager
@@ -261,7 +255,7 @@ def parse(
   # Flags may also come after other words.
   namespace.set_gnu_getopt()
   try:
-    words = _with_values_joined(flagfile_names.with_paths(argv), namespace)
+    words = _with_values_joined(with_flagfile_paths(argv), namespace)
     return list(namespace(words)[1:])
   except flags.UnrecognizedFlagError as error:
     name = error.flagname
@@ -275,7 +269,7 @@ def parse(
   except flags.CantOpenFlagFileError as error:
     raise UsageError(
       f"--flagfile: {str(error).rpartition('flagfile: ')[2]}; give the path of "
-      f"a file, or one of the included {', '.join(flagfile_names.included())}."
+      f"a file, or one of the included {', '.join(included_flagfiles())}."
     ) from error
   except UnicodeDecodeError as error:
     raise UsageError("--flagfile: the file is not a text file.") from error
@@ -327,7 +321,7 @@ def _help(
     _wrap(
       "Read flags from a file, one a line; flags that come later on the "
       "command line replace them. Instead of a path, the name of an included "
-      f"one: {', '.join(flagfile_names.included())}."
+      f"one: {', '.join(included_flagfiles())}."
     ),
     "  --help",
     _wrap("Show this and exit."),
@@ -346,3 +340,102 @@ def _values(flag: flags.Flag) -> str:
 def _wrap(text: str) -> str:
   # absl says of some flags on a line of its own that they may be repeated.
   return str(flags.text_wrap(" ".join(text.split()), 80, indent=" " * 6))
+
+
+# Standard output and error that a program can write to, whatever they are.
+
+
+class _TakesAll(io.FileIO):
+  """Standard error, which drops what the system does not take.
+
+  The disk of a log may be full, or a terminal gone; to end a training, because
+  nobody can be told how it gets on, would cost more than the lines do.
+  """
+
+  def write(self, content: Any, /) -> int:
+    """Writes what it can; returns the number of all bytes.
+
+    Raises:
+      BrokenPipeError: If the reader of a pipe has gone, as `head` does.
+    """
+    try:
+      written = super().write(content)
+    except BrokenPipeError:
+      raise
+    except OSError:
+      written = None
+    # A pipe that does not wait takes a part, or nothing.
+    return memoryview(content).nbytes if written is None else written
+
+
+def prepare() -> None:
+  """Makes the streams take all text, also where they are closed or full.
+
+  A terminal or a pipe of ASCII shows a "?" for a character that it lacks.
+  """
+  for number in range(3):
+    try:
+      os.fstat(number)
+    except OSError:
+      # It gets the number that is free, which no file of ours shall have.
+      os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+  for name in ("stdout", "stderr"):
+    if getattr(sys, name) is None:  # Python's mark of a closed stream.
+      setattr(sys, name, open(os.devnull, "w", errors="replace"))  # noqa: SIM115
+  if isinstance(sys.stdout, io.TextIOWrapper):
+    sys.stdout.reconfigure(errors="replace")
+  # Not that of a test or a notebook.
+  if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
+    sys.stderr = io.TextIOWrapper(
+      io.BufferedWriter(_TakesAll(sys.stderr.fileno(), "w", closefd=False)),
+      encoding=sys.stderr.encoding,
+      errors=sys.stderr.errors,
+      line_buffering=True,
+    )
+
+
+def is_output_lost() -> bool:
+  """Returns whether standard output takes no more text.
+
+  The one way to know is to write a line: text that was lost is held nowhere.
+  """
+  try:
+    print(flush=True)
+  except OSError:
+    return True
+  return False
+
+
+def discard_output() -> None:
+  """Drops the rest of the output, which Python writes at its end."""
+  os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# Names of the flagfiles that come with the programs, for `--flagfile`.
+
+
+_FLAGFILES = pathlib.Path(__file__).parent / "flagfiles"
+_SUFFIX = ".flags"
+
+
+def included_flagfiles() -> tuple[str, ...]:
+  """Returns the names under which `--flagfile` knows the included files."""
+  return tuple(sorted(path.stem for path in _FLAGFILES.glob(f"*{_SUFFIX}")))
+
+
+def with_flagfile_paths(argv: Sequence[str]) -> list[str]:
+  """Replaces the name of an included flagfile by its path."""
+  flag, words = "flagfile", list(argv)
+  for place, word in enumerate(words):
+    name, equals, value = word.partition("=")
+    if name.lstrip("-") == flag and equals:
+      words[place] = f"{name}={_flagfile_path(value)}"
+    elif place and words[place - 1].lstrip("-") == flag:
+      words[place] = _flagfile_path(word)
+  return words
+
+
+def _flagfile_path(name: str) -> str:
+  if name in included_flagfiles() and not pathlib.Path(name).exists():
+    return str(_FLAGFILES / f"{name}{_SUFFIX}")
+  return name

@@ -11,8 +11,8 @@ from binaries import command_line
 from binaries.flags import compare_flags
 from tasks.formats import files
 from tff_fair.experiments import progress
-from tff_fair.experiments.comparing import formats, latex, tables
-from tff_fair.experiments.comparing.evaluations import Choice
+from tff_fair.experiments.comparing import formats, latex, side_by_side
+from tff_fair.experiments.comparing.evaluations import EvaluationChoice
 from tff_fair.experiments.comparing.table import Table
 from tff_fair.experiments.runs import finding
 
@@ -23,11 +23,13 @@ FLAG_NAMES = {"runs": "RUN"}
 def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
   outputs = compare_flags.outputs()
-  runs, left_out = finding.find_whole(compare_flags.paths(words), tables.READ)
-  found = tables.build(
+  runs, left_out = finding.find_whole(
+    compare_flags.paths(words), side_by_side.READ
+  )
+  found = side_by_side.build(
     runs,
     compare_flags.columns(),
-    Choice(
+    EvaluationChoice(
       round=compare_flags.evaluation(),
       criterion=compare_flags.criterion(),
       honest=compare_flags.honest(),

@@ -118,13 +118,13 @@ def _write_for_workers() -> None:
   screen.say_on_screen("Loading TensorFlow Federated ...")
   # Imported late: they import it.
   from tff_fair.experiments.training import task_loading  # noqa: PLC0415
-  from tff_fair.experiments.worker_data import writing  # noqa: PLC0415
+  from tff_fair.experiments.worker_data import folder_writing  # noqa: PLC0415
 
   task = task_loading.load(spec)
   with amounts.AmountProgress(
     "Writing", 2 * task.num_clients, "clients"
   ) as progress:
-    written = writing.write(
+    written = folder_writing.write(
       task,
       spec,
       data_flags.for_workers(),

@@ -14,7 +14,7 @@ from binaries.flags import report_flags
 from tasks.data_error import DataError
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.reporting import methods, page, watching
-from tff_fair.experiments.reporting.writing import report
+from tff_fair.experiments.reporting.page import report
 from tff_fair.experiments.runs.finding import find_whole
 
 GROUPS = (report_flags,)

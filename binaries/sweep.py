@@ -14,7 +14,7 @@ from binaries.flags import search_flags, sweep_flags
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.searching import study, summary
+from tff_fair.experiments.searching import study, trials
 from tff_fair.experiments.searching.searcher import Searcher
 from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.sweeps import choice, plan
@@ -80,7 +80,7 @@ def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
     for trial in searcher.trials[one.name]
     for run in one.runs(trial.settings)
   }
-  print(summary.describe(studies, searcher.trials, settings), end="\n\n")
+  print(trials.describe(studies, searcher.trials, settings), end="\n\n")
   _end(
     runner,
     list(planned.values()),

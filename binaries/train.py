@@ -14,7 +14,7 @@ from typing import NoReturn
 from binaries import command_line
 from binaries.flags import run_flags
 from tff_fair import experiments
-from tff_fair.experiments import garbage, interruption
+from tff_fair.experiments import importing, interruption
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import task_loading
@@ -43,7 +43,7 @@ def main() -> None:
     if options["worker_data"] is None:
       task_loading.load_ahead(spec)
     train = experiments.run  # Imports it.
-    garbage.spare_what_stays()
+    importing.spare_what_stays()
     compute = functools.partial(train, workers=workers, **options)
     beside = None
     if baseline is not None and baseline != spec.algorithm:

@@ -10,7 +10,7 @@ from binaries import command_line
 from binaries.command_line import UsageError
 from tasks.formats import files
 from tff_fair.experiments.comparing import columns as table_columns
-from tff_fair.experiments.comparing import comparison, measures
+from tff_fair.experiments.comparing import measures, run_comparison
 from tff_fair.experiments.comparing.evaluations import BEST, LAST
 
 # These flags share names, not meanings, with those of other programs.
@@ -27,7 +27,7 @@ _RUNS = flags.DEFINE_list(
 )
 _COLUMNS = flags.DEFINE_list(
   "columns",
-  list(comparison.COLUMNS),
+  list(run_comparison.COLUMNS),
   f"Columns of the table, of: {', '.join(table_columns.NAMES)}. Accuracies "
   "are in percent, errors of regressions in units of the label; these alone "
   f"have R². {table_columns.CLIENTS} is a column for each client, of up to "

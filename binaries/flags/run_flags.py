@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import flags
 
-from binaries import catalog, command_line, flagfile_names
+from binaries import catalog, command_line
 from binaries.command_line import UsageError
 from binaries.flags.computing_flags import ComputingFlags
 from tff_fair.declared import Declared, FieldError
@@ -161,7 +161,9 @@ def baseline() -> str | None:
 def take_first_look() -> None:
   """Sets the flags of the first look, unless they name an experiment."""
   if not names_experiment():
-    words = flagfile_names.with_paths(["train", f"--flagfile={_FIRST_LOOK}"])
+    words = command_line.with_flagfile_paths(
+      ["train", f"--flagfile={_FIRST_LOOK}"]
+    )
     flags.FLAGS(words)
 
 

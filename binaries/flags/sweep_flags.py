@@ -5,7 +5,7 @@ import pathlib
 
 from absl import flags
 
-from binaries import command_line, flagfile_names
+from binaries import command_line
 from binaries.command_line import UsageError
 from binaries.flags import run_flags
 from binaries.flags.computing_flags import ComputingFlags
@@ -165,7 +165,7 @@ def base() -> RunSpec | None:
     return None
   place = f"--base={_BASE.value}"
   path = command_line.path("base", _BASE.value)
-  if not path.exists() and _BASE.value not in flagfile_names.included():
+  if not path.exists() and _BASE.value not in command_line.included_flagfiles():
     raise UsageError(
       f"{place}: there is no such file or folder; give a file of flags of "
       "training, or the folder of a run."

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from binaries import command_line, flagfile_names
+from binaries import command_line
 from binaries.flags import run_flags
 from tests import source_tree
 
@@ -184,7 +184,7 @@ def test_help_says_what_such_words_are(program):
   )
 
 
-FLAGFILES = flagfile_names.included()
+FLAGFILES = command_line.included_flagfiles()
 
 
 def test_there_are_flagfiles():

@@ -10,7 +10,7 @@ import pytest
 
 from tests import source_tree
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.searching import optuna_study, record
+from tff_fair.experiments.searching import optuna_study, search_record
 
 ARGUMENTS = (
   *("--algorithms=fedavg", "--trials=2", "--objective=worst_10"),
@@ -70,9 +70,9 @@ def test_a_search_goes_on_after_an_interruption(start, tmp_path):
   )
   assert "Worst 10 %*" in output
 
-  found = record.read(folder)
+  found = search_record.read(folder)
   (study,) = found.studies.values()
-  trials = record.with_outcomes(folder, found, study)
+  trials = search_record.with_outcomes(folder, found, study)
   assert [trial.outcome.state for trial in trials] == ["complete"] * 2
   for number, trial in enumerate(trials):
     again = optuna_study.suggest(

@@ -20,7 +20,7 @@ import tff_fair
 from binaries.flags import run_flags
 from tff_fair import runtime
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import population, resumption
+from tff_fair.experiments.training import client_evaluation, resumption
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -182,7 +182,7 @@ def test_data_that_is_damaged_inside_leaves_nothing(
 
   monkeypatch.setattr(tasks, "load", load_damaged)
   if not is_checked_before:
-    monkeypatch.setattr(population, "_MOST_CLIENTS_TO_CHECK", 0)
+    monkeypatch.setattr(client_evaluation, "_MOST_CLIENTS_TO_CHECK", 0)
   outcome = program(*SMALL, "--rounds_per_evaluation=1")
   assert outcome.status == 2
   *news, line = outcome.stderr.splitlines()

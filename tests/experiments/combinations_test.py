@@ -87,7 +87,7 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
   assert both.differences(spec) == {}
   with pytest.raises(FieldError, match=r"given as 0\.5; leave one"):
     spec.replace(hparams={"learning_rate": 0.5})
-  with pytest.raises(FieldError, match="has a server step of its own") as found:
+  with pytest.raises(FieldError) as found:
     RunSpec(algorithm=algorithm, server_optimizer="sgd")
   assert found.value.field == "server_optimizer"
 

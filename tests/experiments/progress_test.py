@@ -10,17 +10,19 @@ import numpy as np
 import pytest
 
 import tff_fair
-from tff_fair.experiments import long_work, progress
+from tff_fair.experiments import progress
 from tff_fair.experiments.training import loop as training_loop
 
 
 def evaluation(*accuracies):
   summary = {"accuracy": tff_fair.metrics.fairness_summary(accuracies)}
-  return training_loop.Evaluation(summary, {"accuracy": np.array(accuracies)})
+  return training_loop.RoundEvaluation(
+    summary, {"accuracy": np.array(accuracies)}
+  )
 
 
 def test_a_log_has_a_line_for_each_evaluation(capsys):
-  with progress.Progress(100, completed_rounds=4) as report:
+  with progress.RoundProgress(100, completed_rounds=4) as report:
     report(5, None)
     report(6, evaluation(0.5, 0.75))
     report(7, None)
@@ -34,7 +36,7 @@ def test_a_log_has_a_line_for_each_evaluation(capsys):
 def test_a_log_has_a_line_after_a_while(capsys, monkeypatch):
   now = [0.0]
   monkeypatch.setattr("time.monotonic", lambda: now[0])
-  with progress.Progress(9) as report:
+  with progress.RoundProgress(9) as report:
     for round_num in range(1, 8):
       now[0] += 10
       report(round_num, None)
@@ -67,7 +69,7 @@ def stderr_on_a_terminal():
 def test_a_terminal_has_a_bar():
   with stderr_on_a_terminal() as shown:
     progress.say_on_screen("Wait ...")
-    with progress.Progress(4, completed_rounds=2) as report:
+    with progress.RoundProgress(4, completed_rounds=2) as report:
       report(3, evaluation(0.5, 0.75))
       report(4, None)
     text = shown()
@@ -78,7 +80,7 @@ def test_a_terminal_has_a_bar():
 
 
 def test_a_log_begins_with_the_model_before_training(capsys):
-  with progress.Progress(20) as report:
+  with progress.RoundProgress(20) as report:
     report(0, evaluation(0.5, 0.75))
     report(1, evaluation(0.75, 0.75))
   first, second = capsys.readouterr().err.splitlines()
@@ -105,11 +107,11 @@ def test_a_log_says_that_a_long_round_is_alive(capsys, monkeypatch):
   shown = []
   monkeypatch.setattr(progress, "say", shown.append)
   monkeypatch.setattr(
-    long_work.LongWork, "is_line_due", lambda *_: len(shown) < 2
+    progress.LongWork, "is_line_due", lambda *_: len(shown) < 2
   )
   begun = iter([100, 103, 108])
   with (
-    progress.Progress(20, count=lambda: (next(begun), 2)) as report,
+    progress.RoundProgress(20, count=lambda: (next(begun), 2)) as report,
     report.watch("round 1", 12),
   ):
     wait_until(lambda: len(shown) == 2)
@@ -123,7 +125,7 @@ def test_a_log_says_that_a_long_round_is_alive(capsys, monkeypatch):
 def test_a_terminal_shows_clients_in_the_bar():
   with stderr_on_a_terminal() as shown:
     begun = iter([3])
-    with progress.Progress(4, count=lambda: (next(begun, 7), 2)) as report:
+    with progress.RoundProgress(4, count=lambda: (next(begun, 7), 2)) as report:
       with report.watch("round 1", 5):
         wait_until(lambda: "2 of 5 clients done" in shown())
       report(1, evaluation(0.5, 0.75))
@@ -137,7 +139,7 @@ def test_a_terminal_shows_clients_in_the_bar():
 @pytest.mark.usefixtures("is_impatient")
 def test_quick_work_and_silence_say_nothing(capsys):
   for is_silent in (False, True):
-    with progress.follow(9, is_silent=is_silent) as report:
+    with progress.Display(is_silent).follow(9) as report:
       with report.watch("round 1", 5):
         time.sleep(0.02)
       report(1, None)
@@ -148,3 +150,49 @@ def test_what_is_for_the_screen_is_not_logged(capsys):
   progress.say_on_screen("Wait ...")
   progress.say("News.")
   assert capsys.readouterr() == ("", "News.\n")
+
+
+# Tests of what is said about long work, with a clock made by hand.
+
+
+def work(num_clients=50, passes=1, begun=100):
+  return progress.LongWork("round 1", num_clients, passes, 1000.0, begun)
+
+
+@pytest.mark.parametrize(
+  ("passes", "begun", "text"),
+  [
+    # Two of those that have begun are still at work.
+    (1, 100, "round 1: 0 of 50 clients done after 01:00"),
+    (1, 102, "round 1: 0 of 50 clients done after 01:00"),
+    (1, 103, "round 1: 1 of 50 clients done after 01:00, about 49:00 to go"),
+    (1, 112, "round 1: 10 of 50 clients done after 01:00, about 04:00 to go"),
+    (3, 132, "round 1: 10 of 50 clients done after 01:00, about 04:00 to go"),
+    (3, 104, "round 1: 0 of 50 clients done after 01:00"),
+    # The round before begins late, as seen from here, or clients come twice.
+    (1, 99, "round 1: 0 of 50 clients done after 01:00"),
+    (1, 999, "round 1: 50 of 50 clients done after 01:00, about 00:00 to go"),
+  ],
+)
+def test_says_who_is_done_and_what_is_left(passes, begun, text):
+  assert work(passes=passes).describe(1060.0, (begun, 2)) == text
+
+
+@pytest.mark.parametrize("count", [None, (120, 0), (120, -1)])
+def test_where_nobody_counts_it_says_how_long_it_has_taken(count):
+  text = "round 1: 1 client, at work for 1:00:05"
+  assert work(num_clients=1).describe(4605.0, count) == text
+  if count is not None:
+    assert work(num_clients=1, begun=None).describe(4605.0, (9, 2)) == text
+
+
+def test_a_log_has_lines_now_and_then():
+  followed = work()
+  due = [s for s in range(700) if followed.is_line_due(1000.0 + s)]
+  assert due == [10, 30, 60, 240, 420, 600]
+
+
+def test_a_log_that_was_held_up_makes_no_line_up_for():
+  followed = work()
+  due = [s for s in (45, 46, 59, 61, 62, 240) if followed.is_line_due(1000 + s)]
+  assert due == [45, 61]

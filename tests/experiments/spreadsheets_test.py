@@ -5,7 +5,7 @@ import pytest
 
 from tests.experiments import run_folders
 from tff_fair.experiments import spreadsheets
-from tff_fair.experiments.comparing import evaluations, formats, tables
+from tff_fair.experiments.comparing import evaluations, formats, side_by_side
 from tff_fair.experiments.runs import finding
 
 FORMULAS = ("=1+1", "+A1", "@SUM(A1)", "-A1", "-", "\tx", "\r=1", "\n=1", "+1 ")
@@ -33,7 +33,7 @@ def test_a_table_for_spreadsheets_runs_no_label(tmp_path):
   label = '=HYPERLINK("http://x")'
   path = run_folders.make(tmp_path / "run", method=label)
   found = finding.find([path])
-  built = tables.build(found, ["mean"], evaluations.Choice())
+  built = side_by_side.build(found, ["mean"], evaluations.EvaluationChoice())
   (row,) = csv.DictReader(io.StringIO(formats.csv(built)))
   assert row["method"] == f"'{label}"
   # Only in the file.

@@ -118,13 +118,10 @@ class TestMadeUpFile:
 
   @pytest.mark.parametrize(
     ("num_clients", "message"),
-    [
-      (3, "num_clients must be at most 2"),
-      (0, "num_clients=0: expected at least"),
-    ],
+    [(3, "at most 2, .*; found 3"), (0, "at least 1.* found 0")],
   )
   def test_rejects_number_of_clients(self, emnist_file, num_clients, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"num_clients must be {message}"):
       _load(emnist_file, num_clients=num_clients)
 
 

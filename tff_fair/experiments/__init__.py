@@ -19,10 +19,10 @@ from tff_fair.experiments.spec import RunSpec
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.auditing.audit import Audit, audit
-  from tff_fair.experiments.comparing.comparison import compare
+  from tff_fair.experiments.comparing.run_comparison import compare
   from tff_fair.experiments.exporting.export import export
   from tff_fair.experiments.exporting.mapreduce import export_form
-  from tff_fair.experiments.reporting.writing import report
+  from tff_fair.experiments.reporting.page import report
   from tff_fair.experiments.searching.search import search
   from tff_fair.experiments.sweeps.ranges import Range
   from tff_fair.experiments.sweeps.sweeping import sweep
@@ -33,10 +33,10 @@ else:
     "Audit": "tff_fair.experiments.auditing.audit",
     "Range": "tff_fair.experiments.sweeps.ranges",
     "audit": "tff_fair.experiments.auditing.audit",
-    "compare": "tff_fair.experiments.comparing.comparison",
+    "compare": "tff_fair.experiments.comparing.run_comparison",
     "export": "tff_fair.experiments.exporting.export",
     "export_form": "tff_fair.experiments.exporting.mapreduce",
-    "report": "tff_fair.experiments.reporting.writing",
+    "report": "tff_fair.experiments.reporting.page",
     "run": "tff_fair.experiments.training.running",
     "search": "tff_fair.experiments.searching.search",
     "sweep": "tff_fair.experiments.sweeps.sweeping",

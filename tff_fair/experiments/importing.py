@@ -1,10 +1,40 @@
 """The import of TensorFlow Federated, without what is not needed."""
 
+import atexit
 import contextlib
+import gc
 import sys
 from collections.abc import Iterator
 
-from tff_fair.experiments import garbage
+# Python's garbage collector, where it only costs time.
+#
+# TensorFlow Federated makes more than a million objects as it is imported, and
+# all of them stay. The collector looks through them again and again: while they
+# come, in each full collection after that, and at the end of the program, when
+# their memory goes back anyway.
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+  """Collects no garbage meanwhile: for imports, which leave little."""
+  was_enabled = gc.isenabled()
+  gc.disable()
+  try:
+    yield
+  finally:
+    if was_enabled:
+      gc.enable()
+
+
+def spare_what_stays() -> None:
+  """Has the collector leave all alone that there is now, and at the end.
+
+  For programs that have just imported all they need. Only the first call of a
+  process counts: what a later one finds may be garbage.
+  """
+  if not gc.get_freeze_count():
+    gc.freeze()
+    atexit.register(gc.freeze)
 
 
 @contextlib.contextmanager
@@ -17,5 +47,5 @@ def quick() -> Iterator[None]:
   """
   if "tensorflow" not in sys.modules:
     import tensorflow_probability  # noqa: F401, PLC0415
-  with garbage.uncollected():
+  with uncollected():
     yield

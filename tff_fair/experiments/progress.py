@@ -8,6 +8,7 @@ Writes to stderr; stdout is for results.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 import threading
@@ -18,10 +19,84 @@ from typing import Protocol, Self
 
 import tqdm
 
-from tff_fair.experiments import long_work
-
 if typing.TYPE_CHECKING:
-  from tff_fair.experiments.training.loop import Evaluation
+  from tff_fair.experiments.training.loop import RoundEvaluation
+
+
+# Says how far a long piece of work is: clients done, time spent, time left.
+#
+# A worker reports when a client begins, not when it is done. A fixed number of
+# clients work at the same time. So all that have begun are done, but for that
+# many.
+
+
+# Returns how many clients have begun since some time, and how many work at the
+# same time; None where nobody knows.
+Count = Callable[[], tuple[int, int] | None]
+
+# A log has a line after so many seconds, and one in so long from then on.
+_MOMENTS = (10.0, 30.0, 60.0)
+_LATER = 180.0
+
+
+@dataclasses.dataclass
+class LongWork:
+  """Work of clients that may take long.
+
+  Attributes:
+    name: What it is: "round 1".
+    num_clients: How many clients take part.
+    passes: How often each begins, in the eyes of the worker.
+    start: When it began, in seconds.
+    begun: How many clients had begun before; None where nobody knows.
+    next_line: After how many seconds a log has its next line.
+  """
+
+  name: str
+  num_clients: int
+  passes: int
+  start: float
+  begun: int | None
+  next_line: float = _MOMENTS[0]
+
+  def is_line_due(self, now: float) -> bool:
+    """Returns whether a log has a line now; then the next one is due later."""
+    seconds = now - self.start
+    if seconds < self.next_line:
+      return False
+    coming = [moment for moment in _MOMENTS if moment > seconds]
+    self.next_line = coming[0] if coming else seconds + _LATER
+    return True
+
+  def describe(self, now: float, count: tuple[int, int] | None) -> str:
+    """Returns how far it is.
+
+    Args:
+      now: The time in seconds.
+      count: What a `Count` returns now.
+    """
+    seconds = now - self.start
+    spent = tqdm.tqdm.format_interval(seconds)
+    clients = f"{self.num_clients:,} client{'s' * (self.num_clients > 1)}"
+    done = self._done(count)
+    if done is None:
+      return f"{self.name}: {clients}, at work for {spent}"
+    text = f"{self.name}: {int(done):,} of {clients} done after {spent}"
+    if done < 1:
+      return text
+    left = tqdm.tqdm.format_interval(seconds * (self.num_clients / done - 1))
+    return f"{text}, about {left} to go"
+
+  def _done(self, count: tuple[int, int] | None) -> float | None:
+    """Returns how many clients are done; None where nobody knows."""
+    if count is None or self.begun is None:
+      return None
+    begun, at_a_time = count
+    if at_a_time < 1:  # All begin at once.
+      return None
+    done = max(0, begun - self.begun - at_a_time) / self.passes
+    return min(done, float(self.num_clients))
+
 
 # Takes a line for whoever watches, as `say` does.
 Say = Callable[[str], None]
@@ -47,7 +122,9 @@ def say_on_screen(text: str) -> None:
 class Follower(Protocol):
   """Is told how a run gets on."""
 
-  def __call__(self, round_num: int, evaluation: Evaluation | None) -> None:
+  def __call__(
+    self, round_num: int, evaluation: RoundEvaluation | None
+  ) -> None:
     """Takes the end of a round, and its evaluation if there was one."""
 
   def note(self, text: str) -> None:
@@ -65,21 +142,40 @@ class Follower(Protocol):
     """
 
 
-def follow(
-  total_rounds: int,
-  *,
-  completed_rounds: int = 0,
-  count: long_work.Count = lambda: None,
-  is_silent: bool = False,
-) -> contextlib.AbstractContextManager[Follower]:
-  """Returns what follows the rounds of a run; see `Progress`."""
-  if is_silent:
-    return contextlib.nullcontext(_Silence())
-  return Progress(total_rounds, completed_rounds=completed_rounds, count=count)
+@dataclasses.dataclass(frozen=True)
+class Display:
+  """What the user sees of a run while it computes: on stderr, or nothing.
+
+  Attributes:
+    is_silent: Whether it shows nothing.
+  """
+
+  is_silent: bool = False
+
+  def say(self, text: str) -> None:
+    """Writes a line, as `say` does."""
+    if not self.is_silent:
+      say(text)
+
+  def follow(
+    self,
+    total_rounds: int,
+    *,
+    completed_rounds: int = 0,
+    count: Count = lambda: None,
+  ) -> contextlib.AbstractContextManager[Follower]:
+    """Returns what follows the rounds of a run; see `RoundProgress`."""
+    if self.is_silent:
+      return contextlib.nullcontext(_Silence())
+    return RoundProgress(
+      total_rounds, completed_rounds=completed_rounds, count=count
+    )
 
 
 class _Silence:
-  def __call__(self, round_num: int, evaluation: Evaluation | None) -> None:
+  def __call__(
+    self, round_num: int, evaluation: RoundEvaluation | None
+  ) -> None:
     pass
 
   def note(self, text: str) -> None:
@@ -92,7 +188,7 @@ class _Silence:
     return contextlib.nullcontext()
 
 
-class Progress:
+class RoundProgress:
   """Follows the rounds of a run, and shows that long work is alive."""
 
   def __init__(
@@ -100,7 +196,7 @@ class Progress:
     total_rounds: int,
     *,
     completed_rounds: int = 0,
-    count: long_work.Count = lambda: None,
+    count: Count = lambda: None,
   ) -> None:
     """Takes how many rounds there are, and how many there have been.
 
@@ -113,7 +209,7 @@ class Progress:
     self._start = self._last_line = time.monotonic()
     self._first = completed_rounds
     self._count = count
-    self._work: long_work.LongWork | None = None
+    self._work: LongWork | None = None
     self._is_over = threading.Event()
     self._ticking = threading.Thread(target=self._tick, daemon=True)
     self._last_evaluation = ""
@@ -138,7 +234,9 @@ class Progress:
     if self._bar is not None:
       self._bar.close()
 
-  def __call__(self, round_num: int, evaluation: Evaluation | None) -> None:
+  def __call__(
+    self, round_num: int, evaluation: RoundEvaluation | None
+  ) -> None:
     """Reports the end of a round, and its evaluation if there was one."""
     now = time.monotonic()
     is_start = round_num == self._first  # The model before training.
@@ -178,7 +276,7 @@ class Progress:
   ) -> Iterator[None]:
     """See `Follower`."""
     count = self._count()
-    self._work = long_work.LongWork(
+    self._work = LongWork(
       name, num_clients, passes, time.monotonic(), count and count[0]
     )
     try:

@@ -8,7 +8,7 @@ show only with the data or the built process are found when the run starts.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import tasks
@@ -22,7 +22,37 @@ from tff_fair.experiments import (
   settings,
   spec_text,
 )
-from tff_fair.experiments.frozen_mapping import FrozenMapping
+
+# A mapping that cannot change, so that what holds it can be compared.
+
+
+class FrozenMapping(Mapping[str, Value]):
+  """Reads like a dict, has a hash, and equals any mapping of the same items."""
+
+  def __init__(self, items: Mapping[str, Value] | None = None) -> None:
+    """Copies `items`."""
+    self._items = dict(items or {})
+
+  def __getitem__(self, name: str) -> Value:
+    """Returns the value of a name."""
+    return self._items[name]
+
+  def __iter__(self) -> Iterator[str]:
+    """Yields the names, in the order in which they were given."""
+    return iter(self._items)
+
+  def __len__(self) -> int:
+    """Returns the number of names."""
+    return len(self._items)
+
+  def __hash__(self) -> int:
+    """Returns a hash that the order of the names does not change."""
+    return hash(frozenset(self._items.items()))
+
+  def __repr__(self) -> str:
+    """Returns the items as a dict shows them."""
+    return repr(self._items)
+
 
 _RANGES = ("local_epochs", "local_steps", "clients_per_round")
 _MAPPINGS = ("hparams", "task_options")
@@ -38,7 +68,7 @@ class RunSpec(
   settings.EvaluationSettings,
   settings.LoopSettings,
   settings.SamplingSettings,
-  settings.TrainingSettings,
+  settings.LocalTrainingSettings,
   settings.AlgorithmSettings,
   settings.TaskSettings,
 ):

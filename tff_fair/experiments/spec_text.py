@@ -7,6 +7,7 @@ import math
 import shlex
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import tasks
 from tasks.formats import parsing
@@ -205,3 +206,31 @@ def _toml(value: object) -> str:
   if isinstance(value, str):
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
   return repr(value)
+
+
+# The setting that an error is about, as flags and sweep files name it.
+
+
+def as_flag(
+  error: FieldError, flag_names: Mapping[str, str] = MappingProxyType({})
+) -> str:
+  """Returns the flag and the value at fault, as `--hparam=gamma=2`.
+
+  Args:
+    error: The error.
+    flag_names: The flags of fields that have another name than `--FIELD`.
+  """
+  name = FLAG_NAMES.get(error.field, error.field)
+  return _with_value(flag_names.get(error.field, f"--{name}"), error, "=")
+
+
+def as_setting(error: FieldError) -> str:
+  """Returns the flat name and the value at fault, as `hparam.gamma=2`."""
+  name = PREFIXES.get(error.field, error.field).removesuffix(".")
+  return _with_value(name, error, ".")
+
+
+def _with_value(name: str, error: FieldError, before_key: str) -> str:
+  key = "" if error.key is None else f"{before_key}{error.key}"
+  value = "" if error.value is None else f"={declared.as_text(error.value)}"
+  return f"{name}{key}{value}"

@@ -10,7 +10,7 @@ from tff_fair.experiments.comparing import (
   compare,
   evaluations,
   marks,
-  tables,
+  side_by_side,
 )
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
@@ -61,8 +61,8 @@ def test_errors_are_better_where_they_are_smaller(of_errors):
 
 def test_tables_of_errors_tell_their_unit(of_errors):
   runs = finding.find([of_errors])
-  choice = evaluations.Choice()
-  found = tables.build(runs, ["mean", "worst_10"], choice, "fedavg")
+  choice = evaluations.EvaluationChoice()
+  found = side_by_side.build(runs, ["mean", "worst_10"], choice, "fedavg")
   captions = [table.caption for table in found]
   assert captions[0].startswith("test RMSE over clients in units of the label")
   assert "shares in percent, changes in units of the label" in captions[1]
@@ -83,7 +83,9 @@ def test_the_mark_is_that_of_the_smallest_error(tmp_path):
         score=RMSE,
       )
   runs = finding.find([tmp_path])
-  (table,) = tables.build(runs, ["mean", "worst_10"], evaluations.Choice())
+  (table,) = side_by_side.build(
+    runs, ["mean", "worst_10"], evaluations.EvaluationChoice()
+  )
   assert {row.label: row.marks for row in table.rows} == {
     "fedavg": (None, None),
     "term": (marks.BEST, marks.BEST),

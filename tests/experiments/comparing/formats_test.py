@@ -14,8 +14,7 @@ from tff_fair.experiments.comparing.latex import latex
 from tff_fair.experiments.comparing.marks import BEST, SECOND
 from tff_fair.experiments.comparing.measures import Value
 from tff_fair.experiments.comparing.paired import Difference
-from tff_fair.experiments.comparing.table import Contrast, Row, Table
-from tff_fair.experiments.comparing.wins import Record
+from tff_fair.experiments.comparing.table import Contrast, Row, Table, Wins
 
 HARD = r"Δ-FL_α & 5 % #1 {x} \y ~^ <a|b> $2 *"
 
@@ -224,15 +223,15 @@ def difference(estimate, reach, freedom):
 def differences():
   cells = (
     Contrast(difference(1.2, 1.5, 3), 0.1042),
-    Record(12, 3, 15),
+    Wins(12, 3, 15),
   )
   unknown = (
     Contrast(Difference(1.2, math.nan, math.nan, 1, 1), math.nan),
-    Record(1, 0, 0),
+    Wins(1, 0, 0),
   )
   surely = (
     Contrast(difference(-1.2, 0.1, 3), 2e-9),
-    Record(0, 0, 30),
+    Wins(0, 0, 30),
   )
   return Table(
     task="digits",

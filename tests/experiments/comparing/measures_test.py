@@ -7,7 +7,7 @@ import pytest
 from tests.experiments import run_folders
 from tff_fair.declared import FieldError
 from tff_fair.experiments import scores
-from tff_fair.experiments.comparing import client_statistics, measures
+from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.measures import Value
 
 PERCENT = measures.MEASURES["mean"]
@@ -18,10 +18,10 @@ def test_all_statistics_of_a_summary_are_measures():
   summary = run_folders.summarize([0.1, 0.6], [1.0, 3.0])
   columns = {
     measures.evaluation_column(name)
-    for name in measures.MEASURES.keys() - client_statistics.WITHOUT_COLUMN
+    for name in measures.MEASURES.keys() - measures.WITHOUT_COLUMN
   }
   assert columns == summary.keys() - {"loss/weighted"}
-  assert measures.MEASURES.keys() > client_statistics.WITHOUT_COLUMN
+  assert measures.MEASURES.keys() > measures.WITHOUT_COLUMN
 
 
 def test_measures_of_clients_are_those_of_their_evaluation():

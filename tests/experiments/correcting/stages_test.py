@@ -1,18 +1,18 @@
 """Tests of the stages before the first round of a run."""
 
 import dataclasses
-import types
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tests.experiments import assembled
 from tff_fair import experiments
 from tff_fair.experiments import FieldError, RunError, RunSpec
-from tff_fair.experiments.correcting import record as records
+from tff_fair.experiments.correcting import correction_record as records
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import assembly, population, task_loading
+from tff_fair.experiments.training import client_evaluation, task_loading
 from tff_fair.runtime import compilation_cache
 
 SPEC = RunSpec(
@@ -67,11 +67,11 @@ def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):
   is_noisy = table["noisy"]
   assert (table["noise_level"][~is_noisy] == 0).all()
   assert (table["labels_changed"][~is_noisy] == 0).all()
-  plan = assembly.build(SPEC, compilation_cache.of_user())
-  plan, weights = stages.correct(RunFolder(finished.path), SPEC, plan, print)
-  state = plan.process.set_model_weights(plan.process.initialize(), weights)
-  evaluate = population.build_evaluation(
-    plan.task, plan.process, cache=plan.cache
+  parts = assembled.parts_of(SPEC, compilation_cache.of_user())
+  parts, weights = stages.correct(RunFolder(finished.path), SPEC, parts, print)
+  state = parts.process.set_model_weights(parts.process.initialize(), weights)
+  evaluate = client_evaluation.build_evaluation(
+    parts.task, parts.process, cache=parts.cache
   )
   first = finished.client_evaluations.query("round == 0")["loss"]
   np.testing.assert_array_equal(
@@ -131,8 +131,11 @@ def test_a_damaged_record_stops_a_run_that_goes_on(tmp_path, monkeypatch):
 
 
 def test_without_correction_nothing_changes(tmp_path):
-  spec, plan = SPEC.replace(label_correction="none"), object()
-  assert stages.correct(RunFolder(tmp_path), spec, plan, print) == (plan, None)
+  spec, parts = SPEC.replace(label_correction="none"), object()
+  assert stages.correct(RunFolder(tmp_path), spec, parts, print) == (
+    parts,
+    None,
+  )
   assert not list(tmp_path.iterdir())
 
 
@@ -157,7 +160,7 @@ def test_without_correction_nothing_changes(tmp_path):
 def test_what_does_not_go_together_is_an_error(changes, field, words):
   clients = {"clients_per_round": None} if "task_options" in changes else {}
   with pytest.raises(FieldError, match=words) as raised:
-    assembly.build(SPEC.replace(**changes, **clients))
+    assembled.parts_of(SPEC.replace(**changes, **clients))
   assert raised.value.field == field
 
 
@@ -168,15 +171,14 @@ def test_a_task_without_class_labels_is_an_error(monkeypatch):
     return dataclasses.replace(load(*arguments), num_classes=None)
 
   monkeypatch.setattr(task_loading, "load", load_regression)
-  with pytest.raises(FieldError, match="digits has no class labels") as raised:
-    assembly.build(SPEC)
+  with pytest.raises(FieldError) as raised:
+    assembled.parts_of(SPEC)
   assert raised.value.field == "label_correction"
 
 
 def test_workers_that_read_the_data_are_an_error(monkeypatch):
-  plan = types.SimpleNamespace(worker_data=None)
-  stages.check(SPEC, plan)
+  stages.check(SPEC, has_labels=True)
   monkeypatch.setattr("tff_fair.runtime.builds_data", lambda: True)
   with pytest.raises(FieldError, match="engine=dask"):
-    stages.check(SPEC, plan)
-  stages.check(SPEC.replace(label_correction="none"), plan)
+    stages.check(SPEC, has_labels=True)
+  stages.check(SPEC.replace(label_correction="none"), has_labels=False)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.experiments import report_runs
 from tff_fair.experiments.exporting import card_fairness
-from tff_fair.experiments.exporting.card_fairness import Evaluation
+from tff_fair.experiments.exporting.card_fairness import LastEvaluation
 from tff_fair.experiments.runs import finding
 
 ACCURACIES = [0.5, 0.75, 1.0, 0.25, 0.75, 1.0]
@@ -19,7 +19,7 @@ def table(**columns):
 
 
 def text_of(clients, **values):
-  evaluation = Evaluation(round_num=7, clients=clients, **values)
+  evaluation = LastEvaluation(round_num=7, clients=clients, **values)
   return "\n".join(card_fairness.paragraphs(evaluation, 7))
 
 
@@ -55,7 +55,7 @@ def test_one_client_has_an_interval_of_its_own():
 def test_limits_tell_of_who_is_not_in_the_numbers():
   clients = table(accuracy=ACCURACIES, num_examples=[4, 4, 4, 50, 50, 50])
   found = card_fairness.limits(
-    Evaluation(round_num=7, clients=clients, num_attackers=2), 100
+    LastEvaluation(round_num=7, clients=clients, num_attackers=2), 100
   )
   text = " ".join(found)
   assert "did not evaluate 92 of its 100 clients" in text

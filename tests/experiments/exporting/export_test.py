@@ -17,7 +17,8 @@ from tasks import task as task_module
 from tff_fair import experiments
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.exporting import card_usage, formats, places
+from tff_fair.experiments.exporting import card as export_card
+from tff_fair.experiments.exporting import model_formats, places
 from tff_fair.experiments.exporting.export import Exported
 from tff_fair.experiments.runs import architecture
 from tff_fair.experiments.runs.folder import RunFolder
@@ -106,16 +107,14 @@ def export_towns(run, folder):
   found = architecture.find(RunFolder(run.path), run.config, run.spec)
   exports = []
   for kind, suffix in places.SUFFIXES.items():
-    writer = formats.Writer(found, kind)
+    writer = model_formats.Writer(found, kind)
     path = folder.parent / f"towns_of_{kind}{suffix}"
     writer.write(WEIGHTS, path)
-    card = places.card_of(path)
-    card.write_text(
-      "\n".join(
-        card_usage.paragraphs(writer.predictor, described, kind, path.name)
-      )
+    page = places.card_of(path)
+    page.write_text(
+      "\n".join(export_card.usage(writer.predictor, described, kind, path.name))
     )
-    exports.append(Exported(path, card, 1, writer.notes))
+    exports.append(Exported(path, page, 1, writer.notes))
   return exports
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tff_fair.experiments.reporting import curves
 from tff_fair.experiments.reporting.curves import Curve
-from tff_fair.experiments.reporting.methods import Method
+from tff_fair.experiments.reporting.methods import MethodRuns
 
 
 class FakeRun:
@@ -16,7 +16,7 @@ class FakeRun:
 
 
 def over_seeds(*runs, column="value"):
-  method = Method("m", 0, runs)
+  method = MethodRuns("m", 0, runs)
   return curves.over_seeds(method, lambda run: run.evaluations, column)
 
 
@@ -75,7 +75,7 @@ def test_costs_are_cumulated_over_rounds_in_the_mean_over_seeds():
     FakeRun([], [], costs([1, 2, 3], [1, 1, 1], [10, 10, 10])),
     FakeRun([], [], costs([3, 2, 1], [3, 3, 3], [10, 10, 10])),
   )
-  total = curves.cumulated(Method("m", 0, runs), ("down", "up"))
+  total = curves.cumulated(MethodRuns("m", 0, runs), ("down", "up"))
   assert total.rounds.tolist() == [1, 2, 3]
   assert total.mean.tolist() == [12, 24, 36]
 
@@ -83,9 +83,9 @@ def test_costs_are_cumulated_over_rounds_in_the_mean_over_seeds():
 def test_without_costs_of_one_seed_there_are_none():
   with_costs = FakeRun([], [], costs([1], [1], [1]))
   for others in ([FakeRun([], [])], [FakeRun([], [], costs([1], [1], [None]))]):
-    method = Method("m", 0, (with_costs, *others))
+    method = MethodRuns("m", 0, (with_costs, *others))
     assert curves.cumulated(method, ("down", "up")) is None
-  assert curves.cumulated(Method("m", 0, (with_costs,)), ("more",)) is None
+  assert curves.cumulated(MethodRuns("m", 0, (with_costs,)), ("more",)) is None
 
 
 def test_a_curve_against_costs():
@@ -109,3 +109,57 @@ def test_few_rounds_are_windows_of_their_own():
   assert length == 1
   assert found.rounds.tolist() == [4, 9]
   np.testing.assert_array_equal(found.mean, [1, np.nan])
+
+
+# Tests of the lines of curves, their scales and their words.
+
+
+def line(y, x=None, std=None, factor=1, label="m"):
+  rounds = np.arange(1, len(y) + 1)
+  spread = None if std is None else np.array(std)
+  curve = Curve(rounds, np.array(y, float), spread)
+  places = rounds.astype(float) if x is None else np.array(x, float)
+  return curves.line(MethodRuns(label, 3, ()), curve, places, factor=factor)
+
+
+def test_a_line_has_the_values_that_have_a_place():
+  found = line([0.1, 0.2, 0.3], [5, np.nan, 7], [0.01, 0.02, 0.03], factor=100)
+  assert (found.label, found.number) == ("m", 3)
+  assert found.x.tolist() == [5, 7]
+  np.testing.assert_allclose(found.y, [10, 30])
+  np.testing.assert_allclose(found.spread, [1, 3])
+
+
+def test_x_goes_from_zero_to_the_end_of_the_longest_line():
+  found = curves.x_scale([line([1] * 4), line([1] * 9)], is_whole=True)
+  assert (found.low, found.high) == (0, 9)
+  assert all(tick == int(tick) for tick in found.ticks)
+
+
+def test_y_covers_bands_within_its_bounds():
+  lines = [line([2, 50], std=[5, 5]), line([60, 98], std=[1, 9])]
+  found = curves.y_scale(lines, is_percent=True)
+  assert (found.low, found.high) == (0, 100)
+  found = curves.y_scale([line([40, 50], std=[5, 5])], is_percent=True)
+  assert 0 < found.low <= 35
+  assert 55 <= found.high < 100
+
+
+def test_values_far_apart_have_a_logarithmic_scale_but_for_percent():
+  lines = [line([0.01, np.inf, 10])]
+  found = curves.y_scale(lines, is_percent=False)
+  assert found.is_logarithmic
+  assert (found.low, found.high) == (0.01, 10)
+  assert not curves.y_scale(lines, is_percent=True).is_logarithmic
+
+
+def test_lines_without_a_finite_value_have_a_scale():
+  found = curves.y_scale([line([np.inf, np.nan])], is_percent=False)
+  assert found.low < found.high
+
+
+def test_the_description_says_where_lines_end():
+  lines = [line([1, 2.346], label="a"), line([1, np.nan], label="b")]
+  assert curves.describe_ends(lines, "the end", " %") == (
+    "At the end: a 2.35 %, b not finite."
+  )

@@ -9,16 +9,14 @@ import pytest
 
 from tests.experiments import report_runs
 from tff_fair.experiments.reporting import (
-  coefficients,
   heat_map,
-  labels,
+  map_sections,
   methods,
   page,
   scale,
 )
-from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.reporting.frame import Frame
-from tff_fair.experiments.reporting.methods import Method
+from tff_fair.experiments.reporting.methods import ClientNames, MethodRuns
 from tff_fair.experiments.runs.finding import find
 
 FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
@@ -111,7 +109,7 @@ def table(*rows):
 
 
 def test_coefficients_by_client_and_round():
-  found = coefficients.matrix(
+  found = map_sections.matrix(
     table((1, 7, 0.5), (2, 3, 0.25), (2, 7, 0.75)), np.array([3, 7, 9]), 10, 10
   )
   np.testing.assert_array_equal(
@@ -121,7 +119,7 @@ def test_coefficients_by_client_and_round():
 
 def test_clients_and_rounds_that_share_a_place_are_averaged():
   rows = [(r, k, float(k)) for r in range(1, 101) for k in range(10)]
-  found = coefficients.matrix(table(*rows), np.arange(10), 5, 20)
+  found = map_sections.matrix(table(*rows), np.arange(10), 5, 20)
   np.testing.assert_allclose(
     found, np.tile([[0.5], [2.5], [4.5], [6.5], [8.5]], 20)
   )
@@ -135,7 +133,7 @@ def run(tmp_path):
 
 
 def test_clients_are_in_the_order_of_their_accuracy(run):
-  order, is_ordered = coefficients.client_order(run)
+  order, is_ordered = map_sections.client_order(run)
   assert is_ordered
   accuracies = run.clients.set_index("client_id")["test_accuracy"]
   assert sorted(order) == list(range(6))
@@ -149,28 +147,28 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
     "round,client_id,coefficient,loss,excluded\n1,5,1,,\n1,11,1,,\n"
   )
   (again,) = find([run.path])
-  order, is_ordered = coefficients.client_order(again)
+  order, is_ordered = map_sections.client_order(again)
   assert not is_ordered
   assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
-  found = coefficients.of_method(Method("m", 0, (again,)))
+  found = map_sections.coefficients_of_method(MethodRuns("m", 0, (again,)))
   assert found is not None
-  markup = coefficients.draw(found, ClientNames([]), "i")
+  markup = map_sections.draw_coefficients(found, ClientNames([]), "i")
   assert "by number" in "".join(ET.fromstring(markup).find("desc").itertext())
   assert texts(markup)[:7] == ["0", "1", "2", "3", "4", "5", "11"]
 
 
 def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
-  method = Method("m", 0, (run,))
-  found = coefficients.of_method(method)
+  method = MethodRuns("m", 0, (run,))
+  found = map_sections.coefficients_of_method(method)
   assert found is not None
-  order, _ = coefficients.client_order(run)
+  order, _ = map_sections.client_order(run)
   names = ClientNames([run])
-  rows = texts(coefficients.draw(found, names, "i"))[:6]
+  rows = texts(map_sections.draw_coefficients(found, names, "i"))[:6]
   assert rows == [f"client_{client:02}" for client in order]
   report_runs.make(tmp_path / "many", num_clients=30, num_rounds=4)
   (many,) = find([tmp_path / "many"])
-  found = coefficients.of_method(Method("m", 0, (many,)))
-  rows = texts(coefficients.draw(found, ClientNames([many]), "i"))
+  found = map_sections.coefficients_of_method(MethodRuns("m", 0, (many,)))
+  rows = texts(map_sections.draw_coefficients(found, ClientNames([many]), "i"))
   # Not the numbers of rows, which would look like those of clients.
   assert rows[:3] == ["worst", "best", "1"]
 
@@ -202,9 +200,9 @@ def test_each_map_has_a_scale_that_shows_its_differences(tmp_path):
 def test_columns_of_labels_have_the_names_of_the_clients(tmp_path):
   path = report_runs.make(tmp_path / "run", num_clients=3)
   (found,) = find([path])
-  of_table = labels.of_table(found.labels)
-  named = texts(labels.draw(of_table, ClientNames([found]), "i"))
-  numbered = texts(labels.draw(of_table, ClientNames([]), "i"))
+  of_table = map_sections.labels_of_table(found.labels)
+  named = texts(map_sections.draw_labels(of_table, ClientNames([found]), "i"))
+  numbered = texts(map_sections.draw_labels(of_table, ClientNames([]), "i"))
   assert [t for t in named if t.startswith("client_")] == [
     *("client_00", "client_01", "client_02")
   ]
@@ -243,11 +241,11 @@ def test_cohorts_without_coefficients_have_none(run, row):
   text = f"round,client_id,coefficient,loss,excluded\n{row}"
   (run.path / "cohorts.csv").write_text(text)
   (again,) = find([run.path])
-  assert coefficients.of_run(again) is None
+  assert map_sections._of_run(again) is None
 
 
 def test_labels_are_in_the_order_of_the_clients():
-  found = labels.of_table(
+  found = map_sections.labels_of_table(
     pd.DataFrame({"client_id": [2, 1], "0": [1, 2], "1": [3, 4]})
   )
   assert found.clients.tolist() == [1, 2]
@@ -257,7 +255,7 @@ def test_labels_are_in_the_order_of_the_clients():
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 99])
 def test_no_label_is_lost_where_clients_share_a_column(limit):
   counts = np.arange(20.0).reshape(10, 2)
-  found = labels.merged(counts, limit)
+  found = map_sections.merged(counts, limit)
   assert len(found) == min(limit, 10)
   np.testing.assert_array_equal(found.sum(axis=0), counts.sum(axis=0))
 
@@ -270,7 +268,7 @@ def test_labels_of_any_split_are_drawn(shape):
   counts = generator.poisson(0.5, shape).astype(float)
   counts[0] = 0  # A client without any.
   counts[-1, -1] = 3
-  found = labels.Labels(np.arange(shape[0]), counts)
-  svg = ET.fromstring(labels.draw(found, ClientNames([]), "i"))
+  found = map_sections.Labels(np.arange(shape[0]), counts)
+  svg = ET.fromstring(map_sections.draw_labels(found, ClientNames([]), "i"))
   assert len(ET.tostring(svg)) < 400_000
   assert float(svg.get("width")) <= 980

@@ -11,10 +11,10 @@ import pytest
 from tests.experiments import report_runs, run_folders
 from tff_fair.experiments.reporting import (
   bar_section,
-  direction_section,
+  curve_section,
   loss_section,
-  measure_curves,
   methods,
+  round_sections,
   trade_off_section,
 )
 from tff_fair.experiments.runs.finding import find, open_run
@@ -143,7 +143,7 @@ def test_directions_are_shown_relative_to_the_longest(tmp_path):
       {"round": [1, 2, 3], "aggregator/direction_norm": values}
     ).to_csv(path / "metrics.csv", index=False)
   task = task_of(tmp_path)
-  root = drawn(direction_section.build(task), task)
+  root = drawn(round_sections.build_direction(task), task)
   assert line_ends(root) == {"a": "0.50", "b": "0.10", "c": "0.75"}
   assert "Left out: d, e; their runs have no finite" in texts(root, "p")[-1]
 
@@ -244,7 +244,7 @@ def test_an_rmse_has_no_error_of_its_own(tmp_path):
   report_runs.make(tmp_path / "a", score=RMSE, num_rounds=3)
   task = task_of(tmp_path)
   assert drawn(trade_off_section.build(task), task).findall(".//details") == []
-  shown = {shown.name for shown in measure_curves.of_task(task)}
+  shown = {shown.name for shown in curve_section._measures_of_task(task)}
   assert {"worst_20", "worst_30", "r2_median"} < shown
   assert "error_relative_std" not in shown
 
@@ -255,7 +255,7 @@ def test_the_curve_of_the_error_s_spread_is_that_of_each_evaluation(tmp_path):
   task = task_of(tmp_path)
   (curve,) = (
     found[0]
-    for shown, found in measure_curves.of_task(task).items()
+    for shown, found in curve_section._measures_of_task(task).items()
     if shown.name == "error_relative_std"
   )
   assert list(curve.rounds) == list(values)

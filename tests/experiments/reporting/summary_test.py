@@ -17,10 +17,10 @@ from tff_fair.experiments.comparing.measures import (
 )
 from tff_fair.experiments.reporting import (
   final_measures,
+  html_tables,
   markup,
   methods,
   summary_section,
-  tables,
 )
 from tff_fair.experiments.reporting.markup import element
 from tff_fair.experiments.runs.finding import find
@@ -89,16 +89,16 @@ def test_a_column_that_is_not_there_is_unknown(task):
 
 def test_a_table_has_what_sorting_and_screen_readers_need(task):
   columns = [
-    tables.column(
+    html_tables.column(
       Measure("Mean", True), [Value(1.5, 0.5), Value(math.inf, None)]
     ),
-    tables.column(
+    html_tables.column(
       Measure("Std", False),
       [Value(-2.0, None), Value(-3.0, None)],
       [marks.SECOND, marks.BEST],
     ),
   ]
-  table = ET.fromstring(tables.draw("<caption>", task.methods, columns))
+  table = ET.fromstring(html_tables.draw("<caption>", task.methods, columns))
   found = table.findall(".//thead//th")
   assert [h.get("scope") for h in found] == ["col"] * 4
   assert [h.get("data-first") for h in found] == [

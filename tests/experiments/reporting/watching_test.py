@@ -9,7 +9,7 @@ import pytest
 from tests.experiments import report_runs
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import watching
-from tff_fair.experiments.reporting.writing import report
+from tff_fair.experiments.reporting.page import report
 
 REFRESH = 'http-equiv="refresh"'
 

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks import damaged_runs
 from tests.experiments import report_runs
-from tff_fair.experiments.comparing import comparison
+from tff_fair.experiments.comparing import run_comparison
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.reporting import writing
+from tff_fair.experiments.reporting import page
 from tff_fair.experiments.runs import finding
 
 _SHAPE = {"num_rounds": 4, "num_clients": 5, "rounds_per_evaluation": 2}
@@ -176,41 +176,41 @@ def test_a_damaged_run_does_not_take_the_others_with_it(
   assert [run.algorithm for run in whole] == ["afl", "term"]
   (line,) = left_out
   assert line.startswith(f"Left out, as damaged: {runs / 'fedavg'}")
-  writing.report(runs, tmp_path / "page.html")
+  page.report(runs, tmp_path / "page.html")
   assert capsys.readouterr().err == f"{line}\n"
   with pytest.raises(RunError, match=told):
     finding.find_whole(runs / "fedavg")
   with pytest.raises(RunError, match=told):
-    writing.report(runs / "fedavg", tmp_path / "other.html")
+    page.report(runs / "fedavg", tmp_path / "other.html")
 
 
 def test_a_comparison_notes_which_runs_are_damaged(runs):
   (runs / "fedavg" / "evaluations.csv").write_text("")
-  frame = comparison.compare(runs)
+  frame = run_comparison.compare(runs)
   assert list(frame["method"]) == ["afl", "term"]
   note = frame.attrs["notes"][-1]
   assert note.startswith("Left out, as damaged: ")
   assert "fedavg/evaluations.csv: is no table" in note
   with pytest.raises(RunError, match=r"evaluations\.csv: is no table"):
-    comparison.compare([runs / "fedavg"])
+    run_comparison.compare([runs / "fedavg"])
 
 
 def test_a_table_that_a_comparison_does_not_read_may_be_damaged(runs):
   (runs / "fedavg" / "labels.csv").write_text("")
-  assert len(comparison.compare(runs)) == 3
+  assert len(run_comparison.compare(runs)) == 3
 
 
 def test_a_duration_that_nobody_can_read_is_unknown(runs, tmp_path):
   (runs / "fedavg" / "timing.csv").write_text("")
-  page = writing.report(runs, tmp_path / "page.html").read_text()
-  assert "fedavg" in page
-  assert ">unknown<" in page
+  text = page.report(runs, tmp_path / "page.html").read_text()
+  assert "fedavg" in text
+  assert ">unknown<" in text
 
 
 def test_a_run_of_which_only_the_name_of_its_config_is_left(runs):
   (runs / "fedavg" / "config.json").unlink()
   (runs / "fedavg" / "config.json").symlink_to("nothing")
-  assert len(comparison.compare(runs)) == 2
+  assert len(run_comparison.compare(runs)) == 2
 
 
 def test_an_unfinished_run_may_end_in_the_zeros_of_a_power_cut(tmp_path):

@@ -12,7 +12,12 @@ from tff_fair import experiments
 from tff_fair.experiments import Range, RunSpec
 from tff_fair.experiments.reporting import methods, search_section
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.searching import optuna_study, record, space, trials
+from tff_fair.experiments.searching import (
+  optuna_study,
+  search_record,
+  study,
+  trials,
+)
 from tff_fair.experiments.searching.settings import SearchSettings
 
 SPEC = RunSpec(algorithm="adafed", total_rounds=3)
@@ -84,7 +89,7 @@ def test_the_page_says_which_clients_decide(
     "settings": dataclasses.asdict(settings),
     "studies": [{**study, "trials": [trial]}],
   }
-  path = tmp_path / record.RECORD_FILE
+  path = tmp_path / search_record.RECORD_FILE
   path.write_text(json.dumps(content))
   (section,) = built(tmp_path)
   assert f"objectives over {clients}. " in section.body[0]
@@ -97,9 +102,9 @@ def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):
   faked.interrupted_at = 1
   with pytest.raises(KeyboardInterrupt):
     experiments.search(SPEC, SPACE, tmp_path, trials=6, progress=False)
-  found = record.read(tmp_path)
+  found = search_record.read(tmp_path)
   (study,) = found.studies.values()
-  told = record.with_outcomes(tmp_path, found, study)
+  told = search_record.with_outcomes(tmp_path, found, study)
   assert [t.outcome.state for t in told] == ["complete", "running"]
   (section,) = built(tmp_path)
   assert "1 complete" in section.body[0]
@@ -108,7 +113,7 @@ def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):
 def test_the_importances_are_those_of_a_known_function():
   # Of independent uniform x and y, x + y/2 owes 4/5 of its variance to x.
   known = {
-    name: space.Dimension(range=Range(0.0, 1.0, step=0.1)) for name in "xy"
+    name: study.Dimension(range=Range(0.0, 1.0, step=0.1)) for name in "xy"
   }
   told = [
     trials.Trial(

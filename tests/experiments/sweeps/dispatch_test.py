@@ -7,7 +7,7 @@ from tests.experiments import run_folders
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import claim
-from tff_fair.experiments.sweeps import dispatch, plan, restarts, runner
+from tff_fair.experiments.sweeps import dispatch, plan, runner
 from tff_fair.experiments.sweeps.jobs import LOST, MISTAKE, Ended
 
 SPEC = RunSpec(algorithm="fedavg", total_rounds=2)
@@ -87,7 +87,7 @@ def lost(saved):
 @pytest.fixture
 def carry_out(tmp_path, monkeypatch, capsys):
   """Carries out runs of some seeds; returns the failures and what was said."""
-  monkeypatch.setattr(restarts, "_SECONDS_UNTIL_SEEN", 0.0)
+  monkeypatch.setattr(runner, "_SECONDS_UNTIL_SEEN", 0.0)
 
   def run(cluster, seeds=(0,)):
     program = runner.Runner(tmp_path, executor=cluster)

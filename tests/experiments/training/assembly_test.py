@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.experiments import assembled
 from tff_fair import finalizers, methods, rounds
 from tff_fair.experiments import FieldError, RunSpec, settings
 from tff_fair.experiments.training import (
-  assembly,
   learning_process,
   task_loading,
 )
@@ -138,7 +138,7 @@ def test_an_error_of_a_builder_is_one_of_the_setting_behind_it(
 
   monkeypatch.setattr("tff_fair.algorithms.build", fail)
   with pytest.raises(FieldError, match="expected 1") as raised:
-    assembly.build(RunSpec(hparams={"gamma": 2}))
+    assembled.parts_of(RunSpec(hparams={"gamma": 2}))
   assert (raised.value.field, raised.value.key) == (field, key)
   assert raised.value.value == {"hparams": 2.0, "algorithm": "adafed"}.get(
     field
@@ -177,7 +177,7 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
   for given in (None, 0.25):
     spec = SMALL.replace(algorithm=algorithm, server_learning_rate=given)
     with pytest.raises(ComposedError) as found:
-      assembly.build(spec)
+      assembled.parts_of(spec)
     (process,) = found.value.args
     hparams = process.get_hparams(process.initialize())
     rates[given] = float(hparams["learning_rate"])

@@ -39,7 +39,7 @@ def check(dataset, task, client_id):
 
 
 def test_clients_without_files_travel(task):
-  data = client_data.ClientData(task.train, task.element_spec)
+  data = client_data.ClientLoader(task.train, task.element_spec)
   first, second = data([5, 2])
   for client_id, dataset in ((5, first), (2, second)):
     assert not is_in_file(dataset)
@@ -49,7 +49,7 @@ def test_clients_without_files_travel(task):
 
 def test_clients_with_files_name_them(task, thread):
   files = client_files.ClientFiles(most_bytes=2**30)
-  data = client_data.ClientData(
+  data = client_data.ClientLoader(
     task.train, task.element_spec, files=files, thread=thread
   )
   first, second = data(np.array([5, 2]))
@@ -75,7 +75,7 @@ def test_files_are_gone_when_nobody_uses_them(task, tmp_path, monkeypatch):
   monkeypatch.setattr(client_files, "_MOST_PARTS", 3)
   size = sum(array.nbytes for array in task.train.load(0))
   files = client_files.ClientFiles(most_bytes=4 * size)
-  data = client_data.ClientData(task.train, task.element_spec, files=files)
+  data = client_data.ClientLoader(task.train, task.element_spec, files=files)
   for client_ids in ([0, 1], [2, 3], [4], [4, 0]):
     for client_id, dataset in zip(client_ids, data(client_ids), strict=True):
       assert is_in_file(dataset)
@@ -89,7 +89,7 @@ def test_files_are_gone_when_nobody_uses_them(task, tmp_path, monkeypatch):
 @pytest.mark.parametrize("most_bytes", [200_000, 0])
 def test_who_finds_no_room_travels(task, most_bytes):
   files = client_files.ClientFiles(most_bytes)
-  data = client_data.ClientData(task.train, task.element_spec, files=files)
+  data = client_data.ClientLoader(task.train, task.element_spec, files=files)
   # The files of one call must all stay until the next.
   for _ in range(2):
     clients = data(range(7))
@@ -114,7 +114,7 @@ def test_a_full_disk_is_no_error(task, monkeypatch):
 
   monkeypatch.setattr(tempfile, "TemporaryFile", full)
   files = client_files.ClientFiles(most_bytes=2**30)
-  data = client_data.ClientData(task.train, task.element_spec, files=files)
+  data = client_data.ClientLoader(task.train, task.element_spec, files=files)
   (dataset,) = data([3])
   assert not is_in_file(dataset)
   check(dataset, task, 3)
@@ -132,7 +132,7 @@ def test_data_is_loaded_ahead_and_errors_come_when_it_is_needed(thread):
 
   split = tasks.Split(num_examples=np.ones(10, np.int64), load=load)
   spec = two_numbers()
-  data = client_data.ClientData(split, spec, thread=thread)
+  data = client_data.ClientLoader(split, spec, thread=thread)
   data([1, 2])
   data.prepare([3, 9])
   assert is_loaded.wait(10)
@@ -181,7 +181,7 @@ def test_a_round_is_the_same_bit_for_bit(task, algorithm):
   )
   states = []
   with client_data.opened(task) as (in_files, _):
-    sent = client_data.ClientData(task.train, task.element_spec)
+    sent = client_data.ClientLoader(task.train, task.element_spec)
     assert is_in_file(in_files([0])[0])
     for data in (in_files, sent):
       state = process.initialize()

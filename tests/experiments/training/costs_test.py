@@ -8,7 +8,7 @@ import tensorflow_federated as tff
 import tasks
 import tff_fair
 from tasks import models
-from tff_fair.experiments.training import costs, multiply_accumulates, sampling
+from tff_fair.experiments.training import costs, sampling
 
 # 64 x 10 weights and 10 biases, of four bytes.
 NUM_PRODUCTS = 640
@@ -86,7 +86,7 @@ def test_what_a_round_costs():
   )
   found = costs.of_round(
     client,
-    sampling.Cohort([1, 2, 5], [1, 5]),
+    sampling.DrawnCohort([1, 2, 5], [1, 5]),
     np.array([10**6, 3]),
     np.array([10**7, 6]),
   )
@@ -150,5 +150,5 @@ keras = tf.keras.layers
   ids=["dense", "convolutional", "recurrent"],
 )
 def test_multiply_accumulates_are_counted(layers, shape, expected):
-  assert multiply_accumulates.count(with_model(layers, shape)) == expected
+  assert costs.multiply_accumulates(with_model(layers, shape)) == expected
   assert not tf.config.functions_run_eagerly()

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tff_fair.experiments.training import exclusion
+from tff_fair.experiments.training import rounds
 
 pytestmark = pytest.mark.pure
 
@@ -20,12 +20,12 @@ NUM_EXAMPLES = np.array([5, 0, 5, 5])
   ],
 )
 def test_reasons(client_ids, counted, expected):
-  found = exclusion.reasons(client_ids, counted, NUM_EXAMPLES)
+  found = rounds.reasons_of_exclusion(client_ids, counted, NUM_EXAMPLES)
   assert found.tolist() == expected
 
 
 def test_without_examples_known_nobody_has_none():
-  assert exclusion.reasons([1], {}, None).tolist() == ["not finite"]
+  assert rounds.reasons_of_exclusion([1], {}, None).tolist() == ["not finite"]
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_without_examples_known_nobody_has_none():
 )
 def test_most_are_told(excluded, text):
   column = np.array(excluded, dtype=object)
-  assert exclusion.describe_most(column, "round 7") == text
+  assert rounds.describe_exclusion(column, "round 7") == text
 
 
 def advice(excluded, *, idle=2):
   """Returns the advice after two rounds of a client each."""
   cohorts = pd.DataFrame({"round": [1, 2], "excluded": excluded})
-  return exclusion.advise(cohorts, idle, 2)
+  return rounds.advise_on_idle_rounds(cohorts, idle, 2)
 
 
 def test_advice_names_what_to_try():
@@ -79,8 +79,10 @@ def test_advice_is_of_the_last_rounds():
 def test_most_of_a_cohort_of_which_only_numbers_are_known(numbers, text):
   names = ("num_clients", "num_clients_excluded", "num_clients_out_of_bounds")
   metrics = dict(zip(names, numbers, strict=True))
-  assert exclusion.describe_most_of_sums(metrics, "round 7") == text
-  assert exclusion.describe_most_of_sums({"num_clients": 1}, "round 7") is None
+  assert rounds.describe_exclusion_of_sums(metrics, "round 7") == text
+  assert (
+    rounds.describe_exclusion_of_sums({"num_clients": 1}, "round 7") is None
+  )
 
 
 def test_nobody_counted_and_nobody_knows_why():

@@ -15,7 +15,7 @@ from tests.experiments.training.small_run import SMALL
 from tff_fair import experiments
 from tff_fair.experiments import FieldError
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.training import initial_weights
+from tff_fair.experiments.training import assembly
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -47,7 +47,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
   assert not clients_after(run, 1).equals(clients_after(trained, 3))
   # The same weights in another file, as one with a softmax.
   exported = trained.path.with_name("exported.keras")
-  task = initial_weights.begin(
+  task = assembly.with_initial_weights(
     SMALL.replace(initial_model=str(exported)),
     tasks.load("digits", **SMALL.task_options),
   )
@@ -98,7 +98,7 @@ def test_layers_that_are_frozen_have_their_weights(task, tmp_path, monkeypatch):
     {"initial_model": str(tmp_path / "model.keras")},
     {"initial_run": "run"},
   ):
-    begun = initial_weights.begin(SMALL.replace(**settings), task)
+    begun = assembly.with_initial_weights(SMALL.replace(**settings), task)
     for weight, value in zip(
       begun.keras_model_fn().weights, expected, strict=True
     ):
@@ -107,7 +107,7 @@ def test_layers_that_are_frozen_have_their_weights(task, tmp_path, monkeypatch):
 
 def test_weights_that_a_model_cannot_have(trained, task, tmp_path):
   def begin(**settings):
-    return initial_weights.begin(SMALL.replace(**settings), task)
+    return assembly.with_initial_weights(SMALL.replace(**settings), task)
 
   def saved(name, *layers):
     model = tf.keras.Sequential([tf.keras.layers.Input([64]), *layers])

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.experiments import assembled
 from tff_fair import declared, methods
 from tff_fair.experiments import RunSpec, settings
 from tff_fair.experiments.training import (
-  assembly,
   client_data,
-  population,
+  client_evaluation,
   sampling,
   task_loading,
 )
@@ -170,7 +170,7 @@ def loaded_once(monkeypatch):
 
 def key(spec):
   with pytest.raises(FoundError) as found:
-    assembly.build(spec, Asked(None))
+    assembled.parts_of(spec, Asked(None))
   return str(found.value)
 
 
@@ -261,17 +261,17 @@ def test_results_are_those_of_a_process_that_was_built(tmp_path):
   kept = cache.CompilationCache(private_folder.Folder(tmp_path / "cache"))
   found = []
   for used in (compilation_cache.NO_CACHE, kept, kept):
-    plan = assembly.build(spec, used)
-    data = client_data.ClientData(plan.task.train, plan.task.element_spec)(
+    parts = assembled.parts_of(spec, used)
+    data = client_data.ClientLoader(parts.task.train, parts.task.element_spec)(
       [0, 2, 5]
     )
-    state = plan.process.initialize()
+    state = parts.process.initialize()
     for _ in range(2):
-      state, metrics = plan.process.next(state, data)
-    evaluation = population.build_evaluation(
-      plan.task, plan.process, attackers=plan.attackers, cache=used
+      state, metrics = parts.process.next(state, data)
+    evaluation = client_evaluation.build_evaluation(
+      parts.task, parts.process, attackers=parts.attackers, cache=used
     )(state)
-    cost = plan.costs(state, sampling.Cohort([0, 2, 5], [0, 2]))
+    cost = parts.costs(state, sampling.DrawnCohort([0, 2, 5], [0, 2]))
     found.append((state, metrics, evaluation.clients, cost))
   built, *others = found
   for other in others:

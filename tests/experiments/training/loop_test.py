@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 import signal
 import threading
 from typing import NamedTuple
@@ -12,8 +13,8 @@ import tensorflow_federated as tff
 
 from tests.experiments.training import rounds_test
 from tff_fair.experiments import interruption
-from tff_fair.experiments.training import loop as training_loop
-from tff_fair.experiments.training import rounds, sampling, selection
+from tff_fair.experiments.scores import RMSE
+from tff_fair.experiments.training import loop, rounds, sampling
 
 NUM_CLIENTS = 7
 COHORTS = sampling.Sampling(seed=5, clients_per_round=(3, 3))
@@ -91,17 +92,17 @@ class Run:
   def __init__(self, **settings):
     self.schedule = Schedule(**settings)
     self.states, self.best_states = States(), States()
-    self.releases = training_loop.Releases(*(Table() for _ in range(6)))
+    self.releases = loop.Releases(*(Table() for _ in range(6)))
     self.progress = []
 
   def train(self, process=None, evaluate=None, selection=None, **releases):
     def default_evaluate(state):
       weights = state.weights
-      return training_loop.Evaluation(
+      return loop.RoundEvaluation(
         {"twice": 2 * weights}, {"all": np.array(weights)}
       )
 
-    training_loop.train(
+    loop.train(
       rounds.Rounds(
         process=process or Process(),
         sample=sampling.Sampler(COHORTS, np.ones(NUM_CLIENTS)),
@@ -190,7 +191,7 @@ def test_a_round_whose_evaluation_stops_is_done_again(uninterrupted):
   def stop(state):
     if run.progress:
       raise interruption.Interrupted(signal.SIGINT)
-    return training_loop.Evaluation(
+    return loop.RoundEvaluation(
       {"twice": 2 * state.weights}, {"all": np.array(state.weights)}
     )
 
@@ -304,7 +305,7 @@ class Accuracies(Process):
 
 def select(run, process=None, patience=None):
   """Trains with the evaluations released so far behind it."""
-  followed = selection.Selection("mean", patience)
+  followed = loop.Selection("mean", patience)
   saved = max(run.states.saved, default=0)
   for round_num, summary in sorted(run.releases.summary.rows.items()):
     if 0 < round_num <= saved:
@@ -312,7 +313,7 @@ def select(run, process=None, patience=None):
 
   def evaluate(state):
     accuracy = {"mean": ACCURACIES[round(state.weights) - 2]}
-    return training_loop.Evaluation({"accuracy": accuracy}, {})
+    return loop.RoundEvaluation({"accuracy": accuracy}, {})
 
   run.train(process or Accuracies(), evaluate, followed)
   return followed
@@ -350,3 +351,56 @@ def test_the_state_is_saved_with_the_best():
   run = Run(rounds_per_evaluation=1, rounds_per_checkpoint=100)
   select(run)
   assert list(run.states.saved) == list(run.best_states.saved)
+
+
+def follow(values, patience=None, criterion="mean"):
+  found = loop.Selection(criterion, patience)
+  accuracies = [{"mean": v, "worst_10": 1 - v} for v in values]
+  return found, [
+    found.add(10 * n, accuracy) for n, accuracy in enumerate(accuracies, 1)
+  ]
+
+
+@pytest.mark.parametrize(
+  ("criterion", "round_num", "value", "improvements"),
+  [
+    ("mean", 30, 0.75, [True, False, True, False, False]),
+    ("worst_10", 20, 0.75, [True, True, False, False, False]),
+  ],
+)
+def test_the_first_of_the_best_is_found(
+  criterion, round_num, value, improvements
+):
+  found, improved = follow([0.5, 0.25, 0.75, 0.75, 0.5], criterion=criterion)
+  assert improved == improvements
+  assert (found.round_num, found.value) == (round_num, value)
+
+
+def test_of_errors_the_smallest_is_the_best():
+  found = loop.Selection("mean", 2, score=RMSE)
+  errors = [math.inf, 5.0, 3.0, math.nan, 3.0]
+  improved = [found.add(n, {"mean": v}) for n, v in enumerate(errors, 1)]
+  assert improved == [False, True, True, False, False]
+  assert (found.round_num, found.value) == (3, 3.0)
+  assert found.is_exhausted
+
+
+def test_an_accuracy_of_zero_is_one():
+  found, improved = follow([0.0, 0.0])
+  assert improved == [True, False]
+  assert found.round_num == 10
+
+
+@pytest.mark.parametrize(
+  ("values", "patience", "is_exhausted"),
+  [
+    ([], 1, False),
+    ([0.5], 1, False),
+    ([0.5, 0.5], 1, True),
+    ([0.5, 0.4, 0.5], 2, True),
+    ([0.5, 0.4, 0.6, 0.6], 2, False),
+    ([0.5] * 100, None, False),
+  ],
+)
+def test_patience_ends_without_improvement(values, patience, is_exhausted):
+  assert follow(values, patience)[0].is_exhausted == is_exhausted

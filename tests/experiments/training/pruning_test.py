@@ -10,8 +10,8 @@ from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.optuna_study import Pruning
 from tff_fair.experiments.searching.settings import SearchSettings
-from tff_fair.experiments.searching.space import Dimension
-from tff_fair.experiments.sweeps import states
+from tff_fair.experiments.searching.study import Dimension
+from tff_fair.experiments.sweeps import runner
 from tff_fair.experiments.training import running
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
@@ -51,7 +51,7 @@ def test_a_pruned_run_says_so_and_can_go_on(tmp_path, capfd):
     assert run.rounds["round"].tolist() == [1, 2]
     pruned = run_folder.RunFolder(path).pruned
     assert json.loads(pruned.read_text()) == {"rounds": 2}
-    assert states.of(SPEC, path) == "pruned"
+    assert runner.state_of(SPEC, path) == "pruned"
     pruned.unlink()
   assert "pruned; the run promised too little." in capfd.readouterr().err
   pruned.write_text('{"rounds": 2}\n')

@@ -14,8 +14,8 @@ from tests.experiments.runs import made_configurations
 from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.runs import fairness_table, finding
 from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.training import client_evaluation, loop, release
 from tff_fair.experiments.training import loop as training_loop
-from tff_fair.experiments.training import population, release, selection
 from tff_fair.experiments.training import results as run_results
 
 ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
@@ -53,8 +53,8 @@ def release_evaluations(folder, *evaluations):
 def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
   diverged = columns(task, ACCURACIES)
   diverged["loss"][2] = np.inf
-  evaluation = training_loop.Evaluation(
-    population.summarize(diverged), diverged
+  evaluation = training_loop.RoundEvaluation(
+    client_evaluation.summarize(diverged), diverged
   )
   release_evaluations(folder, (1, evaluation))
   run_results.write(folder, task)
@@ -74,14 +74,17 @@ def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
 
 def test_results_are_those_of_the_last_evaluation(folder, task):
   evaluations = [
-    (round_num, training_loop.Evaluation(population.summarize(c), c))
+    (
+      round_num,
+      training_loop.RoundEvaluation(client_evaluation.summarize(c), c),
+    )
     for round_num, c in (
       (5, columns(task, ACCURACIES[::-1])),
       (9, columns(task, ACCURACIES)),
     )
   ]
   release_evaluations(folder, *evaluations)
-  best = selection.Selection("worst_10", round_num=5, value=0.1)
+  best = loop.Selection("worst_10", round_num=5, value=0.1)
   run_results.write(folder, task, selection=best)
 
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
@@ -139,7 +142,9 @@ def test_clients_have_their_label_noise(folder):
   noise = {"label_noise": "pairwise", "noisy_clients": 0.5}
   task = tasks.load("digits", num_clients=5, **noise)
   found = columns(task, ACCURACIES)
-  evaluation = training_loop.Evaluation(population.summarize(found), found)
+  evaluation = training_loop.RoundEvaluation(
+    client_evaluation.summarize(found), found
+  )
   release_evaluations(folder, (1, evaluation))
   run_results.write(folder, task)
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
@@ -153,7 +158,9 @@ def test_clients_have_their_label_noise(folder):
 
 def test_a_link_to_nothing_does_not_matter(folder, task):
   found = columns(task, ACCURACIES)
-  evaluation = training_loop.Evaluation(population.summarize(found), found)
+  evaluation = training_loop.RoundEvaluation(
+    client_evaluation.summarize(found), found
+  )
   release_evaluations(folder, (5, evaluation))
   (folder.path / "notes.txt").symlink_to("nothing")
   run_results.write(folder, task)
@@ -163,7 +170,9 @@ def test_a_link_to_nothing_does_not_matter(folder, task):
 @pytest.mark.parametrize("name", ["evaluations", "client_evaluations"])
 def test_a_damaged_table_is_named_and_no_run_is_finished(folder, task, name):
   found = columns(task, ACCURACIES)
-  evaluation = training_loop.Evaluation(population.summarize(found), found)
+  evaluation = training_loop.RoundEvaluation(
+    client_evaluation.summarize(found), found
+  )
   release_evaluations(folder, (5, evaluation))
   path = getattr(folder, name)
   path.write_text(path.read_text().replace("accuracy", "accurazy"))

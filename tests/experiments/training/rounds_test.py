@@ -39,7 +39,9 @@ class Process:
 def run(aggregator=(), losses=None, **watching):
   training = rounds.Rounds(
     process=Process(dict(aggregator)),
-    sample=lambda round_num: sampling.Cohort([1, 3, 4, round_num], [1, 3, 4]),
+    sample=lambda round_num: sampling.DrawnCohort(
+      [1, 3, 4, round_num], [1, 3, 4]
+    ),
     train_data=lambda client_ids: [10.0**k for k in client_ids],
     costs=lambda state, cohort: {"paid": state * len(cohort.drawn)},
     losses=losses,

@@ -6,7 +6,11 @@ import pytest
 from tff_fair import experiments, runtime
 from tff_fair.experiments import FieldError
 from tff_fair.experiments.training import task_loading
-from tff_fair.experiments.worker_data import at_host, checking, writing
+from tff_fair.experiments.worker_data import (
+  at_host,
+  folder_writing,
+  worker_checks,
+)
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -25,7 +29,7 @@ TABLES = ("client_evaluations.csv", "clients.csv")
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
   folder = tmp_path_factory.mktemp("data") / "digits"
-  return writing.write(task_loading.load(SPEC), SPEC, folder)
+  return folder_writing.write(task_loading.load(SPEC), SPEC, folder)
 
 
 def tables(folder):
@@ -51,12 +55,12 @@ def test_parts_on_dask_and_here_are_the_same_bit_for_bit(written, tmp_path):
     assert tables(tmp_path / "dask") == expected
     runtime.use_dask(cluster)
     try:
-      checking.check(written)
+      worker_checks.check(written)
       missing = written.folder / "test_x.bin"
       content = missing.read_bytes()
       missing.unlink()
       with pytest.raises(FieldError) as caught:
-        checking.check(written)
+        worker_checks.check(written)
       missing.write_bytes(content)
       (address,) = cluster.scheduler_info["workers"]
     finally:

@@ -17,10 +17,9 @@ from tff_fair.experiments import FieldError
 from tff_fair.experiments.training import client_data, task_loading
 from tff_fair.experiments.worker_data import (
   at_host,
-  checking,
-  half,
+  folder_writing,
   index,
-  writing,
+  worker_checks,
 )
 
 pytestmark = pytest.mark.usefixtures("unpainted")
@@ -47,7 +46,7 @@ def written(tmp_path_factory):
   folder = tmp_path_factory.mktemp("data") / "of digits"
   counts = []
   task = task_loading.load(SPEC)
-  data = writing.write(task, SPEC, folder, on_progress=counts.append)
+  data = folder_writing.write(task, SPEC, folder, on_progress=counts.append)
   assert sum(counts) == 10
   return data
 
@@ -92,8 +91,8 @@ def test_the_index_makes_the_same_task(written, monkeypatch):
   for split in index.SPLITS:
     mine, theirs = getattr(task, split), getattr(expected, split)
     np.testing.assert_array_equal(mine.num_examples, theirs.num_examples)
-    data = client_data.ClientData(
-      mine, task.element_spec, at_workers=half.WorkerHalf(written, split)
+    data = client_data.ClientLoader(
+      mine, task.element_spec, at_workers=client_data.WorkerHalf(written, split)
     )
     for client_id, dataset in enumerate(data(range(5))):
       ((found_id, examples),) = dataset.as_numpy_iterator()
@@ -155,10 +154,10 @@ def test_workers_without_the_data_are_named(copied, damage, problem):
   with tff_fair.runtime.start_worker(private=False) as worker:
     for workers, host in (([], "this machine"), ([worker.address], None)):
       if problem is None:
-        checking.check(copied, workers)
+        worker_checks.check(copied, workers)
         continue
       with pytest.raises(FieldError) as caught:
-        checking.check(copied, workers)
+        worker_checks.check(copied, workers)
       (line,) = str(caught.value).splitlines()
       assert (host or worker.address) in line
       assert f"{copied.folder / 'test_x.bin'} {problem}" in line
@@ -169,11 +168,11 @@ def test_this_machine_waits_for_no_pipe(copied):
   path.unlink()
   os.mkfifo(path)
   with pytest.raises(FieldError, match=r"machine: .*test_x\.bin is no file"):
-    checking.check(copied)
+    worker_checks.check(copied)
 
 
 def test_a_pipe_at_a_worker_is_waited_for_some_time(copied, monkeypatch):
-  monkeypatch.setattr(checking, "_SECONDS_TO_READ", 1.0)
+  monkeypatch.setattr(worker_checks, "_SECONDS_TO_READ", 1.0)
   path = copied.folder / "test_x.bin"
   path.unlink()
   os.mkfifo(path)
@@ -181,24 +180,24 @@ def test_a_pipe_at_a_worker_is_waited_for_some_time(copied, monkeypatch):
     tff_fair.runtime.start_worker(private=False) as worker,
     pytest.raises(FieldError, match="be read in time, as a pipe") as caught,
   ):
-    checking.check(copied, [worker.address])
+    worker_checks.check(copied, [worker.address])
   assert f"{worker.address}: {path} cannot" in str(caught.value)
 
 
 def test_a_worker_that_freezes_at_the_check_is_one_line(copied, monkeypatch):
-  monkeypatch.setattr(checking, "_SECONDS_TO_READ", 1.0)
-  exists = checking._exists
+  monkeypatch.setattr(worker_checks, "_SECONDS_TO_READ", 1.0)
+  exists = worker_checks._exists
 
   def freeze(path):
     os.kill(worker.pid, signal.SIGSTOP)
     return exists(path)
 
-  monkeypatch.setattr(checking, "_exists", freeze)
+  monkeypatch.setattr(worker_checks, "_exists", freeze)
   with (
     tff_fair.runtime.start_worker(private=False) as worker,
     pytest.raises(FieldError, match="does not answer for 10 s") as caught,
   ):
-    checking.check(copied, [worker.address])
+    worker_checks.check(copied, [worker.address])
   assert worker.address in str(caught.value)
 
 
@@ -249,7 +248,7 @@ def test_another_task_is_refused(written, change, name):
 def test_files_have_the_noisy_labels(tmp_path):
   noisy = SPEC.replace(task_options=NOISY)
   task = task_loading.load(noisy)
-  data = writing.write(task, noisy, tmp_path / "noisy")
+  data = folder_writing.write(task, noisy, tmp_path / "noisy")
   clean = task_loading.load(SPEC)
   found = task_loading.load(noisy, data)
   for k in range(5):
@@ -331,12 +330,12 @@ def test_other_weights_come_from_the_task(written):
 def test_nothing_is_overwritten_unasked(copied, tmp_path):
   task = task_loading.load(SPEC)
   with pytest.raises(FieldError, match="--overwrite replaces them"):
-    writing.write(task, SPEC, copied.folder)
+    folder_writing.write(task, SPEC, copied.folder)
   (tmp_path / "mine").mkdir()
   (tmp_path / "mine" / "file").touch()
   with pytest.raises(FieldError, match="holds something else"):
-    writing.write(task, SPEC, tmp_path / "mine", overwrite=True)
-  again = writing.write(task, SPEC, copied.folder, overwrite=True)
+    folder_writing.write(task, SPEC, tmp_path / "mine", overwrite=True)
+  again = folder_writing.write(task, SPEC, copied.folder, overwrite=True)
   assert again.version == copied.version
   names = {path.name for path in tmp_path.iterdir()}
   assert names == {"copy", "mine"}  # Nothing is left beside them.
@@ -350,7 +349,7 @@ def test_a_failure_leaves_no_folder(tmp_path):
     raise tasks.DataError("damaged")
 
   with pytest.raises(tasks.DataError, match="damaged"):
-    writing.write(task, SPEC, tmp_path / "new", on_progress=interrupt)
+    folder_writing.write(task, SPEC, tmp_path / "new", on_progress=interrupt)
   assert list(tmp_path.iterdir()) == []
 
 
@@ -368,7 +367,7 @@ def test_variances_of_labels_are_known(tmp_path):
   )
   task = task_loading.load(spec)
   assert task.num_classes is None
-  data = writing.write(task, spec, tmp_path / "folder")
+  data = folder_writing.write(task, spec, tmp_path / "folder")
   for client_id in range(task.num_clients):
     _, labels = task.test.load(client_id)
     found = data.label_variance("test", client_id)

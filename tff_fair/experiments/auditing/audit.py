@@ -9,26 +9,28 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 import tasks
 from tasks.formats import files, parsing
+from tff_fair import metrics
 from tff_fair.declared import FieldError
-from tff_fair.experiments import spreadsheets
+from tff_fair.experiments import spread_noise, spreadsheets
 from tff_fair.experiments.auditing import (
-  page,
+  audit_page,
+  audited_score,
   results_file,
-  scores,
-  summary,
   text,
 )
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.metrics import vectors
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
 
-  from tff_fair.experiments.auditing.evaluation import Outputs, Split
+  from tff_fair.experiments.auditing.model_evaluation import Outputs, Split
 
 CLIENTS, SUMMARY, PAGE = "clients.csv", "summary.json", "index.html"
 
@@ -73,12 +75,14 @@ class Audit:
     """
     folder = pathlib.Path(folder)
     check_folder(folder, overwrite=overwrite)
-    names = self.clients[scores.CLIENT].map(spreadsheets.quoted)
-    table = self.clients.assign(**{scores.CLIENT: names})
+    names = self.clients[audited_score.CLIENT].map(spreadsheets.quoted)
+    table = self.clients.assign(**{audited_score.CLIENT: names})
     contents = {
       CLIENTS: table.to_csv(index=False),
       SUMMARY: parsing.json_text(self.summary),
-      PAGE: page.build(self.clients, self.summary, self.title, self.about),
+      PAGE: audit_page.build(
+        self.clients, self.summary, self.title, self.about
+      ),
     }
     try:
       folder.mkdir(parents=True, exist_ok=True)
@@ -142,11 +146,14 @@ def audit(
       missing, "is missing; give a model and a task, or results."
     )
   # Imported late: both import TensorFlow, which results do not need.
-  from tff_fair.experiments.auditing import evaluation, models  # noqa: PLC0415
+  from tff_fair.experiments.auditing import (  # noqa: PLC0415
+    model_evaluation,
+    models,
+  )
 
   for name, value, valid in (
-    ("split", split, evaluation.SPLITS),
-    ("outputs", outputs, evaluation.OUTPUTS),
+    ("split", split, model_evaluation.SPLITS),
+    ("outputs", outputs, model_evaluation.OUTPUTS),
   ):
     if value not in valid:
       raise FieldError(
@@ -155,7 +162,7 @@ def audit(
   found = models.of(model)
   if isinstance(task, str):
     task = _load(task, task_options or {}, data_dir, seed)
-  clients = evaluation.evaluate(found, task, split=split, outputs=outputs)
+  clients = model_evaluation.evaluate(found, task, split=split, outputs=outputs)
   name = pathlib.Path(found.name).name
   about = f"{task.description}. {_WORDS[split]}"
   return _audit(clients, f"Audit of {name} on {task.name}", about)
@@ -192,10 +199,10 @@ def _audit(clients: pd.DataFrame, title: str, about: str) -> Audit:
       "results" if about == "Results" else "task",
       "has one client; a spread between clients needs two.",
     )
-  found = summary.summarize(clients)
+  found = _summarize(clients)
   examples, number = found["num_examples"], found["num_clients"]
   return Audit(
-    summary.with_intervals(clients),
+    with_intervals(clients),
     found,
     title,
     f"{about}: {number:,} clients with {examples:,} examples.",
@@ -218,3 +225,86 @@ def _load(
     raise
   except ValueError as error:
     raise FieldError("task_options", str(error)) from error
+
+
+# The summary of an audit: statistics over clients, intervals, noise.
+
+
+# The statistics that have an interval: an extreme of the clients has none.
+WITH_INTERVAL = (
+  *("mean", "std", "worst_10", "best_10", "percentile_50"),
+  *("relative_std", "jain"),
+)
+
+
+def with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
+  """Returns a table of clients with Wilson's interval of each accuracy.
+
+  Args:
+    clients: One row per client, with accuracy and num_examples, or without an
+      accuracy, which then stays as it is.
+  """
+  accuracy = audited_score.ACCURACY.name
+  if accuracy not in clients:
+    return clients
+  low, high = metrics.wilson_interval(
+    clients[accuracy], clients[audited_score.COUNT]
+  )
+  place = clients.columns.get_loc(accuracy) + 1
+  found = clients.copy()
+  found.insert(place, f"{accuracy}_low", low)
+  found.insert(place + 1, f"{accuracy}_high", high)
+  return found
+
+
+def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
+  """Summarizes an audit.
+
+  Args:
+    clients: One row per client: client, num_examples, and a score.
+
+  Returns:
+    `num_clients`; `num_examples`; `score`, the name of the column by which
+    clients are compared; `test_NAME` of the score: its statistics over clients,
+    each counted once, as `tff_fair.metrics.fairness_summary` names them (the
+    worst have the largest errors); `test_NAME_weighted`, its mean by examples;
+    `intervals`, of the statistics that have one, `[low, high]` at 95 %. For
+    accuracies also `test_accuracy_noise`, the noise in their spread, None if
+    nothing tells it; and `equality_p_value`, how likely such a spread is if all
+    clients are served equally well.
+  """
+  score = audited_score.of_table(clients)
+  values = clients[score.name].to_numpy(np.float64)
+  count = clients[audited_score.COUNT].to_numpy(np.float64)
+  is_accuracy = score is audited_score.ACCURACY
+  once = np.ones_like(values)
+  summary: dict[str, Any] = {
+    "num_clients": len(clients),
+    "num_examples": int(count.sum()),
+    "score": score.name,
+    f"test_{score.name}": {
+      name: float(statistic(values, once))
+      for name, statistic in score.statistics.items()
+    },
+    f"test_{score.name}_weighted": float(vectors.mean(values, count)),
+    "intervals": _intervals(score, values, count if is_accuracy else None),
+  }
+  if is_accuracy:
+    summary[spread_noise.KEY] = spread_noise.of_accuracies(values, count)
+    summary["equality_p_value"] = metrics.equality_p_value(values, count)
+  return summary
+
+
+def _intervals(
+  score: audited_score.Score, values: np.ndarray, count: np.ndarray | None
+) -> dict[str, list[float]]:
+  if count is not None:
+    found = metrics.fairness_intervals(values, count, WITH_INTERVAL)
+  else:
+    found = metrics.bootstrap_intervals(
+      {name: score.statistics[name] for name in WITH_INTERVAL}, values
+    )
+  # JSON has no number for an end that is unknown.
+  return {
+    name: list(ends) for name, ends in found.items() if np.isfinite(ends).all()
+  }

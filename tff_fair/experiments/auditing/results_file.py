@@ -10,10 +10,10 @@ import pandas as pd
 
 from tff_fair.declared import FieldError
 from tff_fair.experiments import spreadsheets
-from tff_fair.experiments.auditing import scores
-from tff_fair.experiments.auditing.scores import CLIENT, CORRECT, COUNT
+from tff_fair.experiments.auditing import audited_score
+from tff_fair.experiments.auditing.audited_score import CLIENT, CORRECT, COUNT
 
-ACCURACY, LOSS = scores.ACCURACY.name, scores.LOSS.name
+ACCURACY, LOSS = audited_score.ACCURACY.name, audited_score.LOSS.name
 
 # The columns of the file, by ours; a run's clients.csv has the last names.
 _NAMES = {

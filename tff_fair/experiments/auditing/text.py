@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from tff_fair.experiments import aligned_columns
-from tff_fair.experiments.auditing import scores, verdict
+from tff_fair.experiments import aligned_columns, spread_noise
+from tff_fair.experiments.auditing import audited_score
 from tff_fair.experiments.scores import Score
 from tff_fair.metrics.statistics import tail_size
 
@@ -34,13 +34,13 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
     clients: One row per client, with intervals of accuracies.
     summary: As `summary.summarize` returns it.
   """
-  score = scores.of_table(clients)
+  score = audited_score.of_table(clients)
   worst = rows(clients, score, worst_first(clients, score).index[:_WORST])
   told = [
     textwrap.fill(
       sentence, _WIDTH, break_on_hyphens=False, break_long_words=False
     )
-    for sentence in verdict.sentences(clients, summary)
+    for sentence in sentences(clients, summary)
   ]
   return "\n\n".join(
     [
@@ -92,8 +92,8 @@ def rows(
   """Returns rows of some clients: name, examples, score, interval."""
   return [
     [
-      scores.shown_name(row[scores.CLIENT]),
-      f"{row[scores.COUNT]:,}",
+      audited_score.shown_name(row[audited_score.CLIENT]),
+      f"{row[audited_score.COUNT]:,}",
       score.number(row[score.name]),
       *_interval(row, score),
     ]
@@ -103,11 +103,11 @@ def rows(
 
 def _heads(score: Score) -> list[str]:
   heads = ["examples", score.noun]
-  return [*heads, "interval"] if score is scores.ACCURACY else heads
+  return [*heads, "interval"] if score is audited_score.ACCURACY else heads
 
 
 def _interval(row: pd.Series, score: Score) -> list[str]:
-  if score is not scores.ACCURACY:
+  if score is not audited_score.ACCURACY:
     return []
   low, high = (
     score.number(row[f"{score.name}_{end}"]) for end in ("low", "high")
@@ -118,3 +118,83 @@ def _interval(row: pd.Series, score: Score) -> list[str]:
 def _aligned(lines: list[list[str]]) -> str:
   padded = aligned_columns.pad(lines, gap=2)
   return "\n".join("".join(line).rstrip() for line in padded)
+
+
+# What an audit found, in sentences.
+
+
+_LEVEL = 0.05
+_LEAST_P = 0.001
+_TAIL = 0.025  # Above the upper end of a 95 % interval.
+
+
+def sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
+  """Returns who is worst off, and whether the spread is more than noise.
+
+  Args:
+    clients: One row per client, with intervals of accuracies.
+    summary: As `summary.summarize` returns it.
+  """
+  score = audited_score.of_table(clients)
+  told = [_worst(clients, score)]
+  if score is not audited_score.ACCURACY:
+    told.append(
+      "How much of the spread is the noise of small test sets, nobody can tell "
+      f"from each client's {score.noun} alone."
+    )
+    return told
+  if noise := summary[spread_noise.KEY]:
+    std = summary["test_accuracy"]["std"]
+    told.append(spread_noise.sentence(std, noise))
+  told.append(_equality(summary))
+  told.append(_below(clients, summary["test_accuracy"]["mean"]))
+  return told
+
+
+def _worst(clients: pd.DataFrame, score: Score) -> str:
+  values = clients[score.name]
+  worst = values.min() if score.higher_is_better else values.max()
+  of_worst = clients[values == worst]
+  first = of_worst.iloc[0]
+  name = audited_score.shown_name(first[audited_score.CLIENT])
+  value = f"{score.number(worst)}{score.sign}"
+  if len(of_worst) == len(clients):
+    return f"All clients have the same {score.noun}: {value}."
+  if len(of_worst) > 1:
+    return (
+      f"Worst off are {len(of_worst):,} clients, one of them "
+      f"{name}: their {score.noun} is {value}."
+    )
+  count = f"{first[audited_score.COUNT]:,} test examples"
+  if score is not audited_score.ACCURACY:
+    return f"Worst off is {name}: its {score.noun} is {value}, over {count}."
+  low, high = (first[f"{score.name}_{end}"] for end in ("low", "high"))
+  return (
+    f"Worst off is {name}: its {score.noun} is {value} of {count}, with the "
+    f"95 % interval {score.number(low)} to {score.number(high)}{score.sign}."
+  )
+
+
+def _equality(summary: Mapping[str, Any]) -> str:
+  p_value = summary["equality_p_value"]
+  shown = f"< {_LEAST_P}" if p_value < _LEAST_P else f"= {p_value:.3f}"
+  if p_value < _LEVEL:
+    return (
+      "The clients differ by more than noise: that is unlikely if all are "
+      f"served equally well (p {shown})."
+    )
+  return (
+    "The clients may differ by noise alone: that is no surprise if all are "
+    f"served equally well (p {shown})."
+  )
+
+
+def _below(clients: pd.DataFrame, mean: float) -> str:
+  below = int((clients["accuracy_high"] < mean).sum())
+  expected = _TAIL * len(clients)
+  verb, whose = ("is", "its") if below == 1 else ("are", "their")
+  return (
+    f"{below:,} of {len(clients):,} clients {verb} clearly below the mean of "
+    f"{audited_score.ACCURACY.number(mean)} %: all of {whose} interval is. By "
+    f"chance alone, about {expected:,.1f} would be."
+  )

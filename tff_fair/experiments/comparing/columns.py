@@ -7,18 +7,22 @@ from typing import NamedTuple
 import numpy as np
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments.comparing import client_results, measures, noise
+from tff_fair.experiments.comparing import (
+  client_results,
+  measures,
+  noise_columns,
+)
 from tff_fair.experiments.comparing.client_results import Seeds, Statistic
-from tff_fair.experiments.comparing.evaluations import Evaluation
+from tff_fair.experiments.comparing.evaluations import ChosenEvaluation
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.scores import ACCURACY, Score
 
 CLIENTS = "clients"  # Stands for a column for each client.
-NAMES = (*measures.NAMES, noise.NAME, CLIENTS)
+NAMES = (*measures.NAMES, noise_columns.NAME, CLIENTS)
 MAX_CLIENTS = 10  # More columns than that nobody can read.
 
 
-class Column(NamedTuple):
+class ComparedColumn(NamedTuple):
   """A column of a table.
 
   Attributes:
@@ -30,7 +34,7 @@ class Column(NamedTuple):
   """
 
   measure: Measure
-  of: Callable[[Evaluation], float]
+  of: Callable[[ChosenEvaluation], float]
   statistic: Statistic | None
   client: int | None = None
 
@@ -43,10 +47,10 @@ class Column(NamedTuple):
 
 def build(
   names: Sequence[str],
-  evaluated: Sequence[Evaluation],
+  evaluated: Sequence[ChosenEvaluation],
   task: str,
   score: Score = ACCURACY,
-) -> dict[str, Column]:
+) -> dict[str, ComparedColumn]:
   """Returns the columns by their names in tables for programs.
 
   Args:
@@ -59,28 +63,30 @@ def build(
     FieldError: If there are too many clients for a column each, or the runs
       do not have a measure.
   """
-  columns: dict[str, Column] = {}
+  columns: dict[str, ComparedColumn] = {}
   for name in names:
     if name == CLIENTS:
       columns |= _of_clients(evaluated, task, score)
-    elif name == noise.NAME:
-      columns[name] = Column(noise.MEASURE, noise.share, None)
+    elif name == noise_columns.NAME:
+      columns[name] = ComparedColumn(
+        noise_columns.MEASURE, noise_columns.share, None
+      )
     else:
       columns[name] = _of_measure(name, task, score)
   return columns
 
 
-def _of_measure(name: str, task: str, score: Score) -> Column:
-  def of(evaluation: Evaluation) -> float:
+def _of_measure(name: str, task: str, score: Score) -> ComparedColumn:
+  def of(evaluation: ChosenEvaluation) -> float:
     return evaluation.measure(name)
 
   measure = measures.find(name, score, task)
-  return Column(measure, of, measures.statistic(name, score))
+  return ComparedColumn(measure, of, measures.statistic(name, score))
 
 
 def _of_clients(
-  evaluated: Sequence[Evaluation], task: str, score: Score
-) -> dict[str, Column]:
+  evaluated: Sequence[ChosenEvaluation], task: str, score: Score
+) -> dict[str, ComparedColumn]:
   ids = np.unique(np.concatenate([e.clients()[-1].ids for e in evaluated]))
   if ids.size > MAX_CLIENTS:
     raise FieldError(
@@ -103,8 +109,8 @@ def _of_clients(
   }
 
 
-def _of_client(client: int, name: str, score: Score) -> Column:
-  def of(evaluation: Evaluation) -> float:
+def _of_client(client: int, name: str, score: Score) -> ComparedColumn:
+  def of(evaluation: ChosenEvaluation) -> float:
     found = [
       of_round.only(np.array([client])).score
       for of_round in evaluation.clients()
@@ -115,4 +121,4 @@ def _of_client(client: int, name: str, score: Score) -> Column:
 
   title = f"Client {name}" if name == str(client) else name
   measure = measures.of(score)["mean"]._replace(title=title)
-  return Column(measure, of, measures.statistic("mean", score), client)
+  return ComparedColumn(measure, of, measures.statistic("mean", score), client)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments.comparing import client_statistics, measures
+from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.client_results import Clients, Seeds
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -20,7 +20,7 @@ _HONEST = "honest/"  # Before columns that leave out the clients that attack.
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluation:
+class ChosenEvaluation:
   """An evaluation of a run, or several over which measures are averaged.
 
   Attributes:
@@ -44,7 +44,7 @@ class Evaluation:
     Raises:
       RunError: If the run does not have it.
     """
-    if name in client_statistics.WITHOUT_COLUMN:
+    if name in measures.WITHOUT_COLUMN:
       score = self.run.score
       found = [measures.of_statistic(name, c, score) for c in self.clients()]
       return float(np.mean(found))
@@ -79,7 +79,7 @@ class Evaluation:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Choice:
+class EvaluationChoice:
   """Which evaluation of each run to compare.
 
   Round 0, before any training, is compared where its number is given, and not
@@ -120,7 +120,7 @@ class Choice:
         value=self.last,
       )
 
-  def of(self, run: Run) -> Evaluation | str:
+  def of(self, run: Run) -> ChosenEvaluation | str:
     """Returns the evaluation of a run, or why there is none."""
     if not run.is_finished and not self.unfinished:
       state = "was pruned by its search" if run.is_pruned else "is not finished"
@@ -128,21 +128,21 @@ class Choice:
     rounds = run.evaluations[ROUND]
     if isinstance(self.round, int):
       if self.round in set(rounds):
-        return Evaluation(run, (self.round,), self.honest)
+        return ChosenEvaluation(run, (self.round,), self.honest)
       return f"has no evaluation after round {self.round}"
     is_trained = rounds > 0
     if not is_trained.any():
       # An untrained model is no result.
       return "has no evaluation yet"
     if self.round == LAST:
-      return Evaluation(run, (int(rounds.max()),), self.honest)
+      return ChosenEvaluation(run, (int(rounds.max()),), self.honest)
     values = measure_over_rounds(run, self.criterion, honest=self.honest)
     measure = measures.find(self.criterion, run.score, run.path, "criterion")
     keys = [measures.badness(measure, v) for v in values[is_trained]]
     best = int(rounds[is_trained].iloc[int(np.argmin(keys))])
-    return Evaluation(run, (best,), self.honest)
+    return ChosenEvaluation(run, (best,), self.honest)
 
-  def average(self, evaluation: Evaluation) -> Evaluation:
+  def average(self, evaluation: ChosenEvaluation) -> ChosenEvaluation:
     """Returns an evaluation and those before it, `last` in all.
 
     Raises:
@@ -162,14 +162,14 @@ class Choice:
     return dataclasses.replace(evaluation, rounds=tuple(found[-number:]))
 
 
-def by_seed(evaluated: Iterable[Evaluation]) -> Seeds:
+def by_seed(evaluated: Iterable[ChosenEvaluation]) -> Seeds:
   """Returns the results of a method's clients by seeds, to be paired.
 
   Args:
     evaluated: One for each seed.
 
   Raises:
-    FieldError: As `Evaluation.left_out`.
+    FieldError: As `ChosenEvaluation.left_out`.
   """
   return {e.run.seeds: e.clients() for e in evaluated}
 
@@ -183,11 +183,11 @@ def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:
     honest: Whether clients that attack are left out.
 
   Raises:
-    FieldError: As `Evaluation.left_out`.
+    FieldError: As `ChosenEvaluation.left_out`.
     RunError: If the run does not have it.
   """
   table = run.evaluations
-  if name in client_statistics.WITHOUT_COLUMN:
+  if name in measures.WITHOUT_COLUMN:
     left_out = _attackers(run) if honest else set()
     of_rounds = {
       number: measures.of_statistic(

@@ -1,14 +1,16 @@
 """Runs side by side: grouped over seeds, labelled, and sorted by task."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tff_fair import declared, methods
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.configuration import OF_OWN_FILE
 from tff_fair.experiments.runs.finding import natural_order
-from tff_fair.experiments.runs.own_files import FILE
-from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.scores import Score
 from tff_fair.experiments.seeds import Seeds
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
 
@@ -137,7 +139,7 @@ def _differs(name: str, runs: Sequence[Run]) -> bool:
   """Returns whether a setting tells some of the runs apart."""
   # A user's file has a version where runs name one function of it; other
   # functions are another setting.
-  function = name.removesuffix(FILE)
+  function = name.removesuffix(OF_OWN_FILE)
   values: dict[str, set[str]] = {}
   for run in runs:
     of = run.settings.get(function) if name != function else None
@@ -169,3 +171,35 @@ def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], _Order]:
     ]
 
   return key
+
+
+# The score that runs have in common.
+
+
+def common_score(runs: Sequence[Run]) -> Score:
+  """Returns the score of runs, with the decimals that their numbers need.
+
+  The run with the smallest mean decides them.
+
+  Args:
+    runs: At least one.
+
+  Raises:
+    RunError: If they have different scores.
+  """
+  first = runs[0]
+  for other in runs[1:]:
+    if other.score is not first.score:
+      raise RunError(
+        f"{other.path}: its clients have {other.score.plural}, those of "
+        f"{first.path} have {first.score.plural}; compare the two apart."
+      )
+  return first.score.fitting(min(map(_last_mean, runs)))
+
+
+def _last_mean(run: Run) -> float:
+  table = run.evaluations
+  if table.empty:
+    return math.inf
+  last = table.loc[table[ROUND].idxmax(), f"{run.score.name}/mean"]
+  return float(last) if last > 0 else math.inf

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from tff_fair.experiments.comparing import (
   columns,
-  common_score,
   evaluations,
+  groups,
   marks,
   measures,
   paired,
-  wins,
+  table,
 )
 from tff_fair.experiments.comparing.client_results import Seeds, Statistic
-from tff_fair.experiments.comparing.columns import Column
-from tff_fair.experiments.comparing.evaluations import Evaluation
+from tff_fair.experiments.comparing.columns import ComparedColumn
+from tff_fair.experiments.comparing.evaluations import ChosenEvaluation
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.comparing.table import RECORD, Contrast, Row, Table
@@ -40,7 +40,7 @@ class Contents:
   task: str
   groups: Sequence[Group]
   names: Sequence[str]
-  evaluated: Mapping[Run, Evaluation]
+  evaluated: Mapping[Run, ChosenEvaluation]
   last: int | None = None
 
   def statistics(self, clients: str) -> Table:
@@ -112,7 +112,7 @@ class Contents:
     ]
     rows = []
     for (group, method), *cells in zip(others, *contrasts, strict=True):
-      row = (*cells, wins.record(method, baseline, self.score))
+      row = (*cells, table.wins_of(method, baseline, self.score))
       num_seeds = len(method.keys() & baseline.keys())
       rows.append(Row(group.label, num_seeds, row, (None,) * len(row)))
     suffix = self._suffix()
@@ -148,12 +148,12 @@ class Contents:
     Raises:
       RunError: If they have different ones.
     """
-    return common_score.of_runs(
+    return groups.common_score(
       [run for group in self.groups for run in group.runs]
     )
 
   @functools.cached_property
-  def _columns(self) -> dict[str, Column]:
+  def _columns(self) -> dict[str, ComparedColumn]:
     evaluated = [self.evaluated[r] for group in self.groups for r in group.runs]
     return columns.build(self.names, evaluated, self.task, self.score)
 
@@ -235,7 +235,7 @@ def interval_note(num_seeds: Mapping[str, int]) -> str:
 
 
 def _contrasts(
-  column: Column,
+  column: ComparedColumn,
   statistic: Statistic,
   methods: Sequence[Seeds],
   baseline: Seeds,

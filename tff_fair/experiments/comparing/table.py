@@ -5,9 +5,54 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
+from tff_fair.experiments.comparing import client_results
+from tff_fair.experiments.comparing.client_results import Seeds
 from tff_fair.experiments.comparing.measures import Measure, Value, value_text
 from tff_fair.experiments.comparing.paired import Difference
-from tff_fair.experiments.comparing.wins import Record
+from tff_fair.experiments.scores import ACCURACY, Score
+
+# How many clients are better off with a method, as well off, or worse off.
+
+
+class Wins(NamedTuple):
+  """How many clients are better off with a method, as well off, worse off."""
+
+  wins: int
+  ties: int
+  losses: int
+
+
+def wins_of(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Wins:
+  """Returns how many clients win, tie and lose, by their score.
+
+  A client counts once, by the mean of its differences over the common seeds and
+  their evaluations. Differences of float32's rounding are ties, and so is one
+  from infinity to infinity.
+
+  Args:
+    method: Evaluations of the method by seed.
+    baseline: The same of the baseline.
+    score: Their score.
+  """
+  changes: dict[int, list[tuple[float, float]]] = {}
+  with np.errstate(invalid="ignore"):
+    for pair in client_results.pairs(method, baseline):
+      before, after = (
+        np.mean([e.score for e in evaluations], 0)
+        for evaluations in (pair.baseline, pair.method)
+      )
+      of_pair = zip(after - before, score.tie(before, after), strict=True)
+      for client, change in zip(pair.ids.tolist(), of_pair, strict=True):
+        changes.setdefault(client, []).append(change)
+    means = np.array([np.mean(found, 0) for found in changes.values()])
+    differences, limits = means.reshape(-1, 2).T
+  rises = int((differences > limits).sum())
+  falls = int((differences < -limits).sum())
+  wins, losses = (rises, falls) if score.higher_is_better else (falls, rises)
+  return Wins(wins, differences.size - wins - losses, losses)
+
 
 RECORD = "record"  # In the name of a column of records: the place of each kind.
 
@@ -33,7 +78,7 @@ class Contrast(NamedTuple):
     )
 
 
-Cell = Value | Contrast | Record
+Cell = Value | Contrast | Wins
 
 
 class Row(NamedTuple):
@@ -82,7 +127,7 @@ def text(measure: Measure, cell: Cell) -> str:
     "12.30 ± 0.45"; "+1.20 [-0.30, +2.70] p=0.105", without brackets where the
     spread is unknown; or wins, ties and losses as "12/3/15".
   """
-  if isinstance(cell, Record):
+  if isinstance(cell, Wins):
     return "/".join(map(str, cell))
   if isinstance(cell, Contrast):
     p_value = probability_text(cell.p_holm)
@@ -129,7 +174,7 @@ def numbers(
     return round(value, digits) if is_rounded else value
 
   digits = measure.digits
-  if isinstance(cell, Record):
+  if isinstance(cell, Wins):
     return {
       name.replace(RECORD, kind): count
       for kind, count in cell._asdict().items()

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -28,18 +28,107 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks import label_noise
-from tff_fair import runtime
+from tff_fair import algorithms, client_works, runtime
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
-from tff_fair.experiments.correcting import computations
-from tff_fair.experiments.correcting import record as records
-from tff_fair.experiments.correcting.record import Record
+from tff_fair.experiments.correcting import correction_record as records
+from tff_fair.experiments.correcting.correction_record import CorrectionRecord
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import assembly, client_data, sampling
-from tff_fair.label_correction import dimension, relabelling
+from tff_fair.experiments.training import (
+  assembly,
+  client_data,
+  learning_process,
+  sampling,
+)
+from tff_fair.label_correction import dimension, federated, relabelling
 from tff_fair.runtime.compilation_cache import CompilationCache
+
+# The computations of the stages, from the settings of a run.
+
+
+class Computations(NamedTuple):
+  """What the stages compute over clients.
+
+  Attributes:
+    correct: A round of the first stage, as `federated.build_round` returns it.
+    predict: As `federated.build_predictions` returns it.
+    initialize: These four are of FedAvg's learning process, for the second
+      stage.
+    next: Runs a round.
+    set_model_weights: From a state and weights to a state.
+    get_model_weights: From a state to weights.
+  """
+
+  correct: tff.Computation
+  predict: tff.Computation
+  initialize: tff.Computation
+  next: tff.Computation
+  set_model_weights: tff.Computation
+  get_model_weights: tff.Computation
+
+
+def build_computations(
+  spec: RunSpec, task: tasks.Task, cache: CompilationCache
+) -> Computations:
+  """Returns the computations: built now, or by an earlier program.
+
+  Clients train as in the run, but at a rate that stays.
+
+  Args:
+    spec: The run.
+    task: The model, and the number of clients.
+    cache: What earlier programs have compiled.
+  """
+  assert task.num_classes is not None
+  chosen = learning_process.arguments(spec, task, "streaming", attack=None)
+  work = {
+    field.name: chosen[field.name]
+    for field in dataclasses.fields(client_works.TrainingSettings)
+    if field.name in chosen and "decay" not in field.name
+  } | {"loss_at": "training"}
+  weighting, optimizer = chosen["client_weighting"], chosen["client_optimizer"]
+  num_classes = task.num_classes
+  with_softmax = task.objective.activation == "softmax"
+
+  def build_now() -> dict[str, tff.Computation]:
+    client_optimizer = learning_process.build_optimizer(*optimizer)
+    fedavg = algorithms.build(
+      "fedavg",
+      task.model,
+      client_optimizer=client_optimizer,
+      client_weighting=weighting,
+      **work,
+    )
+    return Computations(
+      correct=federated.build_round(
+        task.model,
+        client_optimizer,
+        client_works.TrainingSettings(**work),
+        num_classes=num_classes,
+        with_softmax=with_softmax,
+      ),
+      predict=federated.build_predictions(
+        task.model, num_classes=num_classes, with_softmax=with_softmax
+      ),
+      initialize=fedavg.initialize,
+      next=fedavg.next,
+      set_model_weights=fedavg.set_model_weights,
+      get_model_weights=fedavg.get_model_weights,
+    )._asdict()
+
+  key = (
+    "label_correction",
+    work,
+    weighting,
+    optimizer,
+    num_classes,
+    with_softmax,
+    task.model_parts,
+  )
+  return Computations(**cache.compiled(key, build_now))
+
 
 # Keep what is drawn from one seed apart, here and from `sampling`.
 _ITERATIONS, _FINETUNING = 101, 102
@@ -48,14 +137,18 @@ _CLIENTS_PER_CALL = 50  # What one call takes to the worker at a time.
 Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 
-def check(spec: RunSpec, plan: assembly.Plan) -> None:
+def check(spec: RunSpec, *, has_labels: bool) -> None:
   """Checks that this program has the labels that it is to correct.
+
+  Args:
+    spec: The run.
+    has_labels: Whether this program reads the data.
 
   Raises:
     FieldError: If workers read the data by themselves.
   """
   if spec.label_correction != "none" and (
-    plan.worker_data is not None or runtime.builds_data()
+    not has_labels or runtime.builds_data()
   ):
     raise FieldError(
       "label_correction",
@@ -66,18 +159,18 @@ def check(spec: RunSpec, plan: assembly.Plan) -> None:
 
 
 def correct(
-  folder: RunFolder, spec: RunSpec, plan: assembly.Plan, say: Say
-) -> tuple[assembly.Plan, Weights | None]:
+  folder: RunFolder, spec: RunSpec, parts: assembly.RunParts, say: Say
+) -> tuple[assembly.RunParts, Weights | None]:
   """Runs both stages, or what is left of them, if the run asks for them.
 
   Args:
     folder: The folder of the run.
     spec: The run.
-    plan: Its parts.
+    parts: Its parts.
     say: Takes a line about the stages.
 
   Returns:
-    The plan, whose task has the new labels; and the finetuned model, `None`
+    The parts, whose task has the new labels; and the finetuned model, `None`
     without correction.
 
   Raises:
@@ -85,11 +178,11 @@ def correct(
     Interrupted: If a signal came.
   """
   if spec.label_correction == "none":
-    return plan, None
-  task = plan.task
-  initial = plan.process.get_model_weights(plan.process.initialize())
-  most = plan.cohorts.clients_per_round[1]
-  stages = _Stages(spec, task, initial, most, plan.cache)
+    return parts, None
+  task = parts.task
+  initial = parts.process.get_model_weights(parts.process.initialize())
+  most = parts.cohorts.clients_per_round[1]
+  stages = _Stages(spec, task, initial, most, parts.cache)
   record = records.load(folder)
   if record is None:
     flat = [np.asarray(w) for w in tf.nest.flatten(initial.trainable)]
@@ -109,7 +202,7 @@ def correct(
     say(f"{name}, finetuned: {records.describe(task, record)}.")
   corrected = label_noise.with_labels(task, record.labels)
   return (
-    dataclasses.replace(plan, task=corrected),
+    dataclasses.replace(parts, task=corrected),
     stages.packed(record.weights),
   )
 
@@ -129,7 +222,7 @@ class _Stages:
     self._task = task
     self._initial = initial
     self._cohort = cohort
-    self._computations = computations.build(spec, task, cache)
+    self._computations = build_computations(spec, task, cache)
 
   def packed(self, weights: Sequence[np.ndarray]) -> Weights:
     """Returns model weights, given the trainable ones flat."""
@@ -138,7 +231,7 @@ class _Stages:
       self._initial.non_trainable,
     )
 
-  def iterate(self, record: Record) -> Record:
+  def iterate(self, record: CorrectionRecord) -> CorrectionRecord:
     """Returns the record after one more iteration of the first stage."""
     spec, task = self._spec, self._relabelled(record)
     mu = relabelling.proximal_weights(record.levels, spec.correction_proximal)
@@ -184,7 +277,7 @@ class _Stages:
       is_noisy=is_noisy,
     )
 
-  def finetune(self, record: Record) -> Record:
+  def finetune(self, record: CorrectionRecord) -> CorrectionRecord:
     """Returns the record after the second stage."""
     spec, task = self._spec, self._relabelled(record)
     if not spec.correction_finetuning:
@@ -216,7 +309,7 @@ class _Stages:
       labels={**record.labels, **labels},
     )
 
-  def _relabelled(self, record: Record) -> tasks.Task:
+  def _relabelled(self, record: CorrectionRecord) -> tasks.Task:
     return label_noise.with_labels(self._task, record.labels)
 
   def _cohorts(self, iteration: int) -> Iterator[list[int]]:
@@ -231,7 +324,7 @@ class _Stages:
     self,
     weights: Weights,
     is_noisy: np.ndarray,
-    train_data: client_data.ClientData,
+    train_data: client_data.ClientLoader,
   ) -> list[tuple[int, np.ndarray]]:
     """Returns what a model predicts for the examples of noisy clients."""
     found: list[tuple[int, np.ndarray]] = []

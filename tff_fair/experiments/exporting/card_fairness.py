@@ -21,7 +21,7 @@ _GLOBAL = "global_"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class LastEvaluation:
   """The last evaluation of a model, and what it is about.
 
   Attributes:
@@ -40,7 +40,7 @@ class Evaluation:
 
 def read(
   run: Run, round_num: int, *, of_global: bool, client_id: int | None
-) -> Evaluation:
+) -> LastEvaluation:
   """Reads the evaluation of a run's model.
 
   Args:
@@ -52,7 +52,7 @@ def read(
   table = run.client_evaluations
   table = table[table[ROUND] <= round_num]
   if table.empty:
-    return Evaluation(round_num=None, clients=table)
+    return LastEvaluation(round_num=None, clients=table)
   last = int(table[ROUND].max())
   table = table[table[ROUND] == last]
   if of_global:
@@ -65,7 +65,7 @@ def read(
     table = table[~table["client_id"].isin(ids)]
   if client_id is not None:
     table = table[table["client_id"] == client_id]
-  return Evaluation(
+  return LastEvaluation(
     round_num=last if len(table) else None,
     clients=table,
     num_attackers=attackers if client_id is None else 0,
@@ -73,7 +73,7 @@ def read(
   )
 
 
-def paragraphs(evaluation: Evaluation, round_num: int) -> list[str]:
+def paragraphs(evaluation: LastEvaluation, round_num: int) -> list[str]:
   """Returns the numbers of an evaluation, in Markdown.
 
   Args:
@@ -105,7 +105,7 @@ def paragraphs(evaluation: Evaluation, round_num: int) -> list[str]:
   ]
 
 
-def limits(evaluation: Evaluation, num_clients: int) -> list[str]:
+def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
   """Returns what the numbers do not show, in sentences.
 
   Args:

@@ -5,17 +5,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tff_fair.experiments.reporting import (
-  final_scores,
+  final_measures,
   histogram,
   line_chart,
   scale,
   section,
-  tails,
 )
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup
-from tff_fair.experiments.reporting.methods import Method, TaskRuns
+from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.scores import Score
 from tff_fair.metrics.statistics import tail_size
@@ -62,7 +61,7 @@ def build(task: TaskRuns) -> Section:
         f"{histogram.steps(score)} of {score.noun}",
         ", as a mean over seeds" if task.has_seeds else None,
         f". Solid line: mean {score.noun}. Dashed line: mean {score.noun} of "
-        f"the worst 10 % ({tails.clients(task, 10)}).",
+        f"the worst 10 % ({final_measures.tail_clients(task, 10)}).",
       ),
       section.charts(_histograms(task, shown, found), class_="charts small"),
       section.without(absent, "their runs have not evaluated any client"),
@@ -74,10 +73,10 @@ def build(task: TaskRuns) -> Section:
   )
 
 
-def _scores(method: Method) -> list[np.ndarray]:
+def _scores(method: MethodRuns) -> list[np.ndarray]:
   """Returns scores of clients for each run of a method, the worst first."""
   return [
-    final_scores.of_run(run)
+    final_measures.scores_of_run(run)
     .sort_values(ascending=run.score.higher_is_better)
     .to_numpy()
     for run in method.runs
@@ -85,7 +84,7 @@ def _scores(method: Method) -> list[np.ndarray]:
 
 
 def _ordered(
-  task: TaskRuns, methods: Sequence[Method], found: _Scores
+  task: TaskRuns, methods: Sequence[MethodRuns], found: _Scores
 ) -> Markup:
   score = task.score
   lines = [
@@ -119,7 +118,7 @@ def _ordered(
 
 
 def _histograms(
-  task: TaskRuns, methods: Sequence[Method], found: _Scores
+  task: TaskRuns, methods: Sequence[MethodRuns], found: _Scores
 ) -> list[Markup]:
   score = task.score
   end = score.highest
@@ -143,7 +142,7 @@ def _histograms(
 
 def _histogram(
   task: TaskRuns,
-  method: Method,
+  method: MethodRuns,
   scores: list[np.ndarray],
   bins: np.ndarray,
   frame: Frame,
@@ -172,7 +171,7 @@ def _histogram(
 
 
 def _quantile_line(
-  method: Method, scores: list[np.ndarray], score: Score
+  method: MethodRuns, scores: list[np.ndarray], score: Score
 ) -> Line:
   """Returns the score over the share of clients that have no better one."""
   count = min(max(a.size for a in scores), _MAX_QUANTILES)

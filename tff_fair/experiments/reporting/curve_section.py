@@ -5,27 +5,113 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import pandas as pd
+
 from tff_fair.experiments.comparing import (
+  evaluations,
   measures,
 )
+from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import (
-  curve_lines,
   curves,
+  final_measures,
   line_chart,
-  measure_curves,
   scale,
   section,
-  tails,
 )
 from tff_fair.experiments.reporting.curves import Curve
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.measure_curves import Curves, Shown
-from tff_fair.experiments.reporting.methods import Method, TaskRuns
+from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.scale import Unit
 from tff_fair.experiments.reporting.section import Section
-from tff_fair.experiments.scores import R2
+from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.scores import R2, Score
+
+# Measures over the evaluations of the methods of a task, to be drawn.
+
+
+class Shown(NamedTuple):
+  """A measure over the evaluations to draw.
+
+  Attributes:
+    name: Its name.
+    title: The title of its chart.
+    column: Its column in the table of evaluations, if it has one.
+    measure: The measure.
+    sign: Follows its numbers.
+    tail: Percent of the clients that it is about; None for all of them.
+    is_folded: Whether its chart folds.
+  """
+
+  name: str
+  title: str
+  column: str
+  measure: Measure
+  sign: str
+  tail: int | None
+  is_folded: bool
+
+
+# A measure's curve for each method that has one, by the method's number.
+Curves = Mapping[Shown, Mapping[int, Curve]]
+
+_TAILS = {"worst_10": 10, "best_10": 10, "worst_20": 20, "worst_30": 30}
+_FOLDED = ("worst_20", "worst_30", "error_relative_std")
+
+
+def _shown_of(score: Score) -> list[Shown]:
+  """Returns the measures to draw for runs with a score."""
+  titles = {
+    "mean": f"Mean {score.noun}",
+    "std": "Standard deviation over clients",
+    "worst_10": f"{score.title} of the worst 10 %",
+    "worst_20": f"{score.title} of the worst 20 %",
+    "worst_30": f"{score.title} of the worst 30 %",
+    "best_10": f"{score.title} of the best 10 %",
+    "loss": "Mean loss",
+    "loss_max": "Loss of the worst client",
+    "error_relative_std": "Relative standard deviation of the error",
+    "r2_median": "Median R²",
+  }
+  return [
+    Shown(
+      name,
+      titles[name],
+      measures.evaluation_column(name, score),
+      measure,
+      score.sign if measure.scale == score.scale else "",
+      _TAILS.get(name),
+      name in _FOLDED,
+    )
+    for name, measure in measures.of(score).items()
+    if name in titles
+  ]
+
+
+def _measures_of_task(task: TaskRuns) -> Curves:
+  """Returns all curves, of each method that has some."""
+  return {
+    shown: {
+      method.number: curve
+      for method in task.methods
+      if (curve := _measure_curve(method, shown)) is not None
+    }
+    for shown in _shown_of(task.score)
+  }
+
+
+def _measure_curve(method: MethodRuns, shown: Shown) -> Curve | None:
+  if shown.name not in measures.WITHOUT_COLUMN:
+    return curves.over_seeds(method, lambda run: run.evaluations, shown.column)
+
+  def of_clients(run: Run) -> pd.DataFrame:
+    values = evaluations.measure_over_rounds(run, shown.name, honest=False)
+    return pd.DataFrame({ROUND: run.evaluations[ROUND], shown.column: values})
+
+  return curves.over_seeds(method, of_clients, shown.column)
+
 
 _TITLE = "Curves"
 
@@ -68,7 +154,7 @@ def build(task: TaskRuns) -> Section:
       _TITLE,
       absence="each run was evaluated once; the tables have all there is",
     )
-  found = measure_curves.of_task(task)
+  found = _measures_of_task(task)
   panels = {axis: _panel(task, axis, found) for axis in _AXES}
   offered = {axis: panel for axis, panel in panels.items() if panel is not None}
   if not offered:
@@ -177,7 +263,7 @@ def _more(task: TaskRuns, found: Curves) -> Markup | None:
 
 def _figure(
   task: TaskRuns,
-  methods: Sequence[Method],
+  methods: Sequence[MethodRuns],
   shown: Shown,
   found: Mapping[int, Curve],
   axis: _Axis,
@@ -197,8 +283,8 @@ def _figure(
   chart = line_chart.draw(
     lines,
     Frame(
-      curve_lines.x_scale(lines, is_whole=not axis.columns),
-      curve_lines.y_scale(
+      curves.x_scale(lines, is_whole=not axis.columns),
+      curves.y_scale(
         lines,
         is_percent=bool(shown.sign),
         # A loss and an error have no sign, R² has.
@@ -208,21 +294,23 @@ def _figure(
     ),
     identifier=f"{task.identifier}-{axis.name}-{slug}",
     title=f"{shown.title} against {axis.title.lower()}",
-    description=curve_lines.describe(lines, "the end", shown.sign),
+    description=curves.describe_ends(lines, "the end", shown.sign),
     x_name=" ".join(filter(None, [axis.label, unit.name])),
     y_unit=shown.sign,
     decimals=shown.measure.digits,
   )
-  tail = f": {tails.clients(task, shown.tail)}" if shown.tail else ""
+  tail = (
+    f": {final_measures.tail_clients(task, shown.tail)}" if shown.tail else ""
+  )
   unit_shown = " (%)" if shown.sign else ""
   return section.figure(chart, f"{shown.title}{tail}{unit_shown}")
 
 
 def _line(
-  method: Method, shown: Shown, curve: Curve, cost: Curve | None
+  method: MethodRuns, shown: Shown, curve: Curve, cost: Curve | None
 ) -> Line:
   """Returns the line of a method against its cost, or else the round."""
   x = (
     curve.rounds.astype(float) if cost is None else curves.against(curve, cost)
   )
-  return curve_lines.line(method, curve, x, factor=shown.measure.scale)
+  return curves.line(method, curve, x, factor=shown.measure.scale)

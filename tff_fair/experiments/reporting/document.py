@@ -7,8 +7,9 @@ its own script runs, even if the name of a run or a method holds a script.
 import base64
 import hashlib
 import pathlib
+from collections.abc import Iterator
 
-from tff_fair.experiments.reporting import style_sheet
+from tff_fair.experiments.reporting import heat_map, styles
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 
 _SCRIPT = pathlib.Path(__file__).parent / "sort.js"
@@ -29,7 +30,7 @@ def build(
     num_methods: The largest number of methods of a task.
     refresh_seconds: How often the page loads itself anew; by default, never.
   """
-  style = style_sheet.text(num_methods)
+  style = _style_sheet(num_methods)
   script = _SCRIPT.read_text("utf-8")
   page = element(
     "html",
@@ -72,3 +73,46 @@ def _head(
 def _digest(text: str) -> str:
   digest = hashlib.sha256(text.encode()).digest()
   return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+# The style sheet of a page.
+
+
+_FOLDER = pathlib.Path(__file__).parent / "style"
+# In this order: later rules replace earlier ones.
+_FILES = ("colors", "text", "tables", "choices", "charts", "media")
+
+
+def _style_sheet(num_methods: int) -> str:
+  """Returns the style sheet of a page.
+
+  Args:
+    num_methods: The largest number of methods of a task.
+  """
+  files = [(_FOLDER / f"{name}.css").read_text("utf-8") for name in _FILES]
+  numbered = [*_looks(), *_choices(num_methods)]
+  return "\n".join([*files, *numbered])
+
+
+def _looks() -> Iterator[str]:
+  for color in range(styles.NUM_COLORS):
+    yield f".c{color}{{--c:var(--c{color})}}"
+  for shade in range(1, heat_map.NUM_SHADES + 1):
+    yield f".p{shade}{{fill:var(--p{shade})}}"
+    yield f".n{shade}{{fill:var(--n{shade})}}"
+
+
+def _choices(num_methods: int) -> Iterator[str]:
+  """Yields what hides a method, and what makes it stand out."""
+  for n in range(num_methods):
+    # A box without a tick hides its method.
+    yield f".task:has(.show-m{n}:not(:checked)) .m{n}{{display:none}}"
+    # A method stands out while the mouse is on its name, or on its line or
+    # band in a chart; otherwise, if it is chosen.
+    for scope in (
+      f".task:has(.entry-m{n}:hover) figure",
+      f".task:not(:has(.entry:hover)):has(.choose-m{n}:checked) figure",
+      f"figure svg:has(:is(.series,.band).m{n}:hover)",
+    ):
+      yield f"{scope} :is(.series,.band):not(.m{n}){{opacity:.15}}"
+      yield f"{scope} .band.m{n}{{fill-opacity:.2}}"

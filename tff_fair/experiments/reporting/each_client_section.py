@@ -9,11 +9,10 @@ from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.measures import Value
 from tff_fair.experiments.reporting import (
   final_measures,
-  final_scores,
+  html_tables,
   scale,
   scatter_chart,
   section,
-  tables,
 )
 from tff_fair.experiments.reporting import frame as frames
 from tff_fair.experiments.reporting.frame import Frame
@@ -35,7 +34,9 @@ _LEAST_ROW, _DOT, _ABOVE_AND_BELOW = 36, 11, 52  # Heights.
 
 def build(task: TaskRuns) -> Section:
   """Returns the section: the clients in charts, and a table."""
-  scores = pd.DataFrame({r.path: final_scores.of_run(r) for r in task.runs})
+  scores = pd.DataFrame(
+    {r.path: final_measures.scores_of_run(r) for r in task.runs}
+  )
   if not 0 < len(scores) <= _MAX_CLIENTS:
     return Section(
       _TITLE, absence=f"it has room for 1 to {_MAX_CLIENTS} clients"
@@ -228,17 +229,17 @@ def _text(task: TaskRuns, value: Value) -> str:
 
 def _table(task: TaskRuns, rows: Sequence[_Row]) -> Markup:
   measure = task.measures["mean"]
-  first = tables.first_order(measure)
+  first = html_tables.first_order(measure)
   heads = [
-    tables.sorting_head("Client", "text", class_="name"),
-    tables.sorting_head("Test examples", "descending"),
-    *(tables.sorting_head(m.label, first) for m in task.methods),
+    html_tables.sorting_head("Client", "text", class_="name"),
+    html_tables.sorting_head("Test examples", "descending"),
+    *(html_tables.sorting_head(m.label, first) for m in task.methods),
   ]
   columns = [
-    tables.column(measure, [row.values[place] for row in rows]).cells
+    html_tables.column(measure, [row.values[place] for row in rows]).cells
     for place in range(len(task.methods))
   ]
-  return tables.captioned(
+  return html_tables.captioned(
     f"Test {task.score.noun} of each client{task.score.in_brackets}",
     heads,
     element(
@@ -253,7 +254,7 @@ def _table(task: TaskRuns, rows: Sequence[_Row]) -> Markup:
             class_="name",
             data_value=name,
           ),
-          tables.cell(row.least, row.examples),
+          html_tables.cell(row.least, row.examples),
           cells,
         )
         for row, *cells in zip(rows, *columns, strict=True)

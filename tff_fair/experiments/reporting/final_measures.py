@@ -2,22 +2,43 @@
 
 import math
 
+import pandas as pd
 from scipy import special
 
-from tff_fair.experiments.comparing import client_statistics, measures
-from tff_fair.experiments.comparing.evaluations import Evaluation
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.evaluations import ChosenEvaluation
 from tff_fair.experiments.comparing.measures import Measure, Value
-from tff_fair.experiments.reporting.methods import Method
+from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.intervals import CONFIDENCE, Interval
+from tff_fair.metrics.statistics import tail_size
+
+# The clients' scores at the end of a run.
+
+
+def scores_of_run(run: Run) -> "pd.Series[float]":
+  """Returns float[K], not scaled, by ascending ids of clients.
+
+  They come from the table of clients if there is one; the table of all
+  evaluations may be large.
+  """
+  name = run.score.name
+  if run.clients is not None and f"test_{name}" in run.clients:
+    found = run.clients.set_index("client_id")[f"test_{name}"]
+  else:
+    table = run.client_evaluations
+    last = table[table[ROUND] == table[ROUND].max()]
+    found = last.set_index("client_id")[name]
+  return found.dropna().astype(float).sort_index()
+
 
 INTERVALS = f"{100 * CONFIDENCE:.0f}\N{NO-BREAK SPACE}% intervals"
 HONEST = "honest/"  # Before columns without the clients that attack.
 
 
 def of_method(
-  method: Method, name: str, prefix: str = "", score: Score = ACCURACY
+  method: MethodRuns, name: str, prefix: str = "", score: Score = ACCURACY
 ) -> Value:
   """Returns a measure of a method over seeds, scaled for tables.
 
@@ -31,7 +52,7 @@ def of_method(
   Returns:
     The value; NaN if a run does not have it.
   """
-  if name in client_statistics.WITHOUT_COLUMN:
+  if name in measures.WITHOUT_COLUMN:
     values = [_of_clients(run, name) for run in method.runs]
   else:
     column = f"{prefix}{measures.evaluation_column(name, score)}"
@@ -39,7 +60,9 @@ def of_method(
   return measures.over_seeds(measures.of(score)[name], values)
 
 
-def interval(method: Method, measure: Measure, value: Value) -> Interval | None:
+def interval(
+  method: MethodRuns, measure: Measure, value: Value
+) -> Interval | None:
   """Returns Student's t interval of a mean over the seeds of a method.
 
   Args:
@@ -62,7 +85,7 @@ def interval(method: Method, measure: Measure, value: Value) -> Interval | None:
   )
 
 
-def text(method: Method, measure: Measure, value: Value, sign: str) -> str:
+def text(method: MethodRuns, measure: Measure, value: Value, sign: str) -> str:
   """Returns a value in words with its interval, as "mean 57.00 % [50, 64]"."""
   mean = measures.value_text(measure, value._replace(std=None))
   found = interval(method, measure, value)
@@ -72,7 +95,7 @@ def text(method: Method, measure: Measure, value: Value, sign: str) -> str:
   return f"{measure.words} {mean}{sign} [{low}, {high}]"
 
 
-def has_honest(method: Method) -> bool:
+def has_honest(method: MethodRuns) -> bool:
   """Returns whether clients attack in a run of a method."""
   return any(
     f"{HONEST}{measures.evaluation_column('mean', run.score)}"
@@ -92,5 +115,28 @@ def _of_clients(run: Run, name: str) -> float:
   rounds = run.client_evaluations[ROUND]
   if rounds.empty:
     return math.nan
-  last = Evaluation(run, (int(rounds.max()),), honest=False)
+  last = ChosenEvaluation(run, (int(rounds.max()),), honest=False)
   return last.measure(name)
+
+
+# How many clients a tail is, such as the worst 10 %.
+
+
+def tail_clients(task: TaskRuns, percent: int) -> str:
+  """Returns how many clients a tail is, as "2 of 20 clients".
+
+  Args:
+    task: The task, with the runs; their numbers of clients may differ.
+    percent: Share of the clients.
+
+  Returns:
+    The words; empty if no run has evaluated a client.
+  """
+  counts = {scores_of_run(run).size for run in task.runs} - {0}
+  if not counts:
+    return ""
+  if len(counts) > 1:
+    sizes = [tail_size(percent, count) for count in counts]
+    return f"{min(sizes):,} to {max(sizes):,} clients"
+  (count,) = counts
+  return f"{tail_size(percent, count):,} of {count:,} clients"

@@ -7,7 +7,7 @@ import numpy as np
 from tff_fair.experiments.reporting import shapes
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import Method
+from tff_fair.experiments.reporting.methods import MethodRuns
 from tff_fair.experiments.scores import ACCURACY, Score
 
 _NUM_BINS = 20
@@ -42,7 +42,7 @@ def shares(scores: Sequence[np.ndarray], end: float = 1.0) -> np.ndarray:
 
 
 def draw(
-  method: Method,
+  method: MethodRuns,
   bins: np.ndarray,
   mean: float,
   worst: float,

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tff_fair.experiments.reporting import curve_lines, line_chart, section
+from tff_fair.experiments.reporting import curves, line_chart, section
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup
-from tff_fair.experiments.reporting.methods import Method, TaskRuns
+from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.scale import number_text
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -51,8 +51,8 @@ def build(task: TaskRuns) -> Section:
     )
   everything = [line for of_method in lines.values() for line in of_method]
   frame = Frame(
-    curve_lines.x_scale(everything, is_whole=True),
-    curve_lines.y_scale(everything, is_percent=False),
+    curves.x_scale(everything, is_whole=True),
+    curves.y_scale(everything, is_percent=False),
     x_label="round",
     width=260,
     height=170,
@@ -124,14 +124,14 @@ def _has(table: pd.DataFrame | None, column: str) -> bool:
   )
 
 
-def _of_method(method: Method) -> tuple[Losses, Losses] | None:
+def _of_method(method: MethodRuns) -> tuple[Losses, Losses] | None:
   """Returns what the method's first run with losses has."""
   found = map(extremes, method.runs)
   return next((of_run for of_run in found if of_run is not None), None)
 
 
 def _lines(
-  task: TaskRuns, method: Method, found: Sequence[Losses]
+  task: TaskRuns, method: MethodRuns, found: Sequence[Losses]
 ) -> list[Line]:
   return [
     Line(
@@ -147,7 +147,7 @@ def _lines(
 
 
 def _figure(
-  task: TaskRuns, method: Method, lines: Sequence[Line], frame: Frame
+  task: TaskRuns, method: MethodRuns, lines: Sequence[Line], frame: Frame
 ) -> Markup:
   ends = "; ".join(
     # A no-break space on each side of the arrow.

@@ -6,21 +6,86 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_fair import declared
-from tff_fair.experiments.comparing import common_score, measures, tables
+from tff_fair.experiments.comparing import groups, measures, side_by_side
 from tff_fair.experiments.comparing.groups import Group, group, task_options
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import styles
-from tff_fair.experiments.reporting.client_names import ClientNames
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.spec_text import TASK_OPTION
+
+# What clients are called, the same everywhere on the page.
+
+
+_LETTER_WIDTH, _GAP = 7, 8
+_MAX_WIDTH = 860  # Of all names side by side, as below a chart's columns.
+_MAX_LETTERS = 24
+
+
+class ClientNames:
+  """The clients of a task go by their names, or all by their numbers.
+
+  They go by their names where all runs agree on them and they differ. A number
+  is the client's id in the tables of runs.
+  """
+
+  def __init__(self, runs: Sequence[Run]) -> None:
+    self._names = _names(runs)
+    self._short = _cut(self._names)
+
+  @property
+  def has_names(self) -> bool:
+    """Whether clients go by their names."""
+    return bool(self._names)
+
+  @property
+  def fit_side_by_side(self) -> bool:
+    """Whether all names have room below a chart."""
+    widths = [_LETTER_WIDTH * len(n) + _GAP for n in self._short.values()]
+    return self.has_names and sum(widths) <= _MAX_WIDTH
+
+  @property
+  def width(self) -> int:
+    """The room for the longest name in a chart; of numbers, that of four."""
+    return _LETTER_WIDTH * max([4, *map(len, self._short.values())])
+
+  def short(self, client_id: int) -> str:
+    """Returns a client's name, cut if it is long, or its number."""
+    return self._short.get(client_id, f"{client_id:,}")
+
+  def full(self, client_id: int) -> str:
+    """Returns its name, or "Client" and its number."""
+    return self._names.get(client_id, f"Client {client_id:,}")
+
+
+def _names(runs: Sequence[Run]) -> dict[int, str]:
+  names: dict[int, str] = {}
+  for run in runs:
+    if run.clients is None or "client" not in run.clients:
+      continue
+    for client_id, name in run.client_names.items():
+      if names.setdefault(int(client_id), name) != name:
+        return {}
+  return names if len(set(names.values()) - {""}) == len(names) else {}
+
+
+def _cut(names: dict[int, str]) -> dict[int, str]:
+  """Returns the first letters of long names, if these tell them apart."""
+  short = {
+    client_id: name
+    if len(name) <= _MAX_LETTERS
+    else f"{name[: _MAX_LETTERS - 1]}…"
+    for client_id, name in names.items()
+  }
+  return short if len(set(short.values())) == len(names) else names
+
 
 _USUAL_BASELINE = "fedavg"
 _FILE = "file"  # The option of tasks whose data are a file of the user.
 
 
 @dataclasses.dataclass(frozen=True)
-class Method:
+class MethodRuns:
   """Runs that differ in their seeds alone.
 
   Attributes:
@@ -54,7 +119,7 @@ class TaskRuns:
   identifier: str
   name: str
   title: str
-  methods: tuple[Method, ...]
+  methods: tuple[MethodRuns, ...]
   unfinished: tuple[Run, ...]
 
   @property
@@ -69,7 +134,7 @@ class TaskRuns:
     Raises:
       RunError: If runs have different ones.
     """
-    return common_score.of_runs(self.runs or self.unfinished)
+    return groups.common_score(self.runs or self.unfinished)
 
   @property
   def measures(self) -> Mapping[str, Measure]:
@@ -122,7 +187,7 @@ def arrange(
       f"t{number}",
       _name(members[0]),
       _title(members[0], of_tasks),
-      tuple(Method(g.title, titles.index(g.title), g.runs) for g in found),
+      tuple(MethodRuns(g.title, titles.index(g.title), g.runs) for g in found),
       tuple(run for run in members if run not in of_task),
     )
     for number, (members, of_task, found) in enumerate(
@@ -141,7 +206,7 @@ def _baseline_first(groups: Sequence[Group], name: str | None) -> list[Group]:
   usual = [g for g in groups if g.runs[0].algorithm == _USUAL_BASELINE]
   first = [*usual, *groups][0]
   if name is not None:
-    first = tables.find_baseline(groups, name)
+    first = side_by_side.find_baseline(groups, name)
   return [first, *(g for g in groups if g is not first)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from tff_fair import declared, methods
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.reporting import section, tables
+from tff_fair.experiments.reporting import html_tables, section
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
@@ -41,7 +41,7 @@ def build(task: TaskRuns) -> Section:
       _differing(groups, common),
       _titled("Settings that are not the default", _unusual(common, runs[0])),
       section.fold("All settings that the runs share", _settings(common)),
-      tables.captioned(
+      html_tables.captioned(
         "Commands and folders",
         [
           element("th", head, scope="col", class_=_column_class(n))

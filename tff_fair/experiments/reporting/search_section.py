@@ -13,13 +13,13 @@ from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import (
+  html_tables,
   line_chart,
   markup,
   scale,
   scatter_chart,
   section,
   styles,
-  tables,
 )
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
@@ -29,13 +29,8 @@ from tff_fair.experiments.reporting.scale import number_text
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.searching import (
-  optuna_study,
-  record,
-  summary,
-  trials,
-)
-from tff_fair.experiments.searching.record import RecordedStudy
+from tff_fair.experiments.searching import optuna_study, search_record, trials
+from tff_fair.experiments.searching.search_record import RecordedStudy
 from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.searching.trials import COMPLETE, Trial
 from tff_fair.experiments.sweeps import choice
@@ -54,13 +49,13 @@ def build(task: TaskRuns) -> list[Section]:
   body: list[Markup] = []
   for folder, runs in of_folders.items():
     try:
-      found = record.read(folder)
+      found = search_record.read(folder)
       if found is None:
         continue
       for study in found.studies.values():
         own = [runs[n] for t in study.trials for n in t.runs if n in runs]
         if own:
-          told = record.with_outcomes(folder, found, study)
+          told = search_record.with_outcomes(folder, found, study)
           clients = _deciding_clients(own, found.settings.validation_fraction)
           identifier = f"{task.identifier}-search{len(body)}"
           body.append(_study(identifier, study, told, found.settings, clients))
@@ -115,8 +110,8 @@ def _best(best: Sequence[Trial], settings: SearchSettings) -> Markup:
     "p",
     element("strong", "Best: " if len(best) == 1 else "Not beaten: "),
     "; ".join(
-      f"trial {trial.number} ({summary.values_text(trial, settings)}) with "
-      f"{summary.settings_text(trial)}"
+      f"trial {trial.number} ({trials.values_text(trial, settings)}) with "
+      f"{trials.settings_text(trial)}"
       for trial in best
     ),
     ".",
@@ -187,7 +182,7 @@ def _front(
       _NO_METHOD,
       _BEST if trial.number in unbeaten else _EACH,
       *(a, b),
-      summary.values_text(trial, settings),
+      trials.values_text(trial, settings),
     )
     for trial, a, b in zip(shown, x, y, strict=True)
   ]
@@ -227,7 +222,7 @@ def _importances(
   caption = "Importance of settings (%)"
   order = dict.fromkeys(key for found in shares.values() for key in found)
   return markup.joined(
-    tables.scrolling(
+    html_tables.scrolling(
       caption,
       element(
         "table",

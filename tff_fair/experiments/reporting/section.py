@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Sequence
 
-from tff_fair.experiments.reporting import markup, tables
+from tff_fair.experiments.reporting import html_tables, markup
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import Method, TaskRuns
+from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ def note(*children: Child) -> Markup:
   return element("p", *children, class_="note")
 
 
-def without(methods: Sequence[Method], reason: str) -> Markup | None:
+def without(methods: Sequence[MethodRuns], reason: str) -> Markup | None:
   """Returns a remark about methods that are not shown, if there are any."""
   if not methods:
     return None
@@ -98,7 +98,7 @@ def legend(task: TaskRuns) -> Markup:
         _choice(
           name,
           f"{name}-{method.number}",
-          tables.swatch(method.style),
+          html_tables.swatch(method.style),
           element("span", method.label),
           number=method.number,
         ),

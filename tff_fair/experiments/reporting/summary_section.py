@@ -2,12 +2,7 @@
 
 from collections.abc import Sequence
 
-from tff_fair.experiments.reporting import (
-  final_measures,
-  section,
-  tables,
-  tails,
-)
+from tff_fair.experiments.reporting import final_measures, html_tables, section
 from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
@@ -37,7 +32,9 @@ _R2 = ("r2", "r2_median", "r2_min")  # Of errors alone.
 def build(task: TaskRuns) -> Section:
   """Returns the section: some tables."""
   has_honest = any(map(final_measures.has_honest, task.methods))
-  sizes = "; ".join(f"{q} %: {tails.clients(task, q)}" for q in _PERCENTS)
+  sizes = "; ".join(
+    f"{q} %: {final_measures.tail_clients(task, q)}" for q in _PERCENTS
+  )
   score = task.score
   squared = f"; variance in {score.sign.strip()}²" if score.sign else ""
   more = f" ({score.sign.strip()}{squared})" if score.sign else ""
@@ -107,11 +104,11 @@ def build(task: TaskRuns) -> Section:
 def _table(
   task: TaskRuns, caption: str, names: Sequence[str], prefix: str = ""
 ) -> Markup:
-  return tables.draw(
+  return html_tables.draw(
     caption,
     task.methods,
     [
-      tables.column(
+      html_tables.column(
         task.measures[name],
         [
           final_measures.of_method(method, name, prefix, task.score)

@@ -12,11 +12,10 @@ from tff_fair.experiments.reporting import (
   scale,
   scatter_chart,
   section,
-  tails,
 )
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Markup
-from tff_fair.experiments.reporting.methods import Method, TaskRuns
+from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
 
@@ -66,8 +65,8 @@ def build(task: TaskRuns) -> Section:
     title,
     [
       section.note(
-        f"Worst 10 %: {tails.clients(task, 10)}. "
-        if tails.clients(task, 10)
+        f"Worst 10 %: {final_measures.tail_clients(task, 10)}. "
+        if final_measures.tail_clients(task, 10)
         else None,
         "At the end of the runs. ",
         f"Whiskers are {final_measures.INTERVALS} over seeds. "
@@ -166,7 +165,7 @@ def _axis(task: TaskRuns, name: str) -> _Axis:
   return _Axis(name, measure, title, "", "", math.inf)
 
 
-def _point(task: TaskRuns, method: Method, x: _Axis, y: _Axis) -> Point:
+def _point(task: TaskRuns, method: MethodRuns, x: _Axis, y: _Axis) -> Point:
   at, up = (
     final_measures.of_method(method, axis.name, score=task.score)
     for axis in (x, y)

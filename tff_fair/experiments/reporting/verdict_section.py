@@ -6,25 +6,24 @@ from collections.abc import Mapping, Sequence
 from tff_fair.experiments.comparing import (
   marks,
   measures,
-  noise,
+  noise_columns,
   paired,
+  table,
 )
-from tff_fair.experiments.comparing import (
-  tables as run_tables,
+from tff_fair.experiments.comparing import side_by_side as run_tables
+from tff_fair.experiments.comparing.evaluations import (
+  ChosenEvaluation,
+  EvaluationChoice,
 )
-from tff_fair.experiments.comparing.evaluations import Choice, Evaluation
 from tff_fair.experiments.comparing.groups import Group
-from tff_fair.experiments.comparing.measures import Value
+from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.comparing.method_tables import Contents
-from tff_fair.experiments.comparing.table import Row
-from tff_fair.experiments.reporting import (
-  difference_columns,
-  section,
-  tables,
-  tails,
-)
+from tff_fair.experiments.comparing.paired import Difference
+from tff_fair.experiments.comparing.table import Contrast, Row, Wins
+from tff_fair.experiments.reporting import final_measures, html_tables, section
+from tff_fair.experiments.reporting.html_tables import TableColumn
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import TaskRuns
+from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.runs.run import Run
 
@@ -59,12 +58,12 @@ def build(task: TaskRuns) -> Section:
       ),
       _notes(run_tables.run_notes(groups, chosen)),
       _sentences(task, rows, groups),
-      tables.draw(
+      html_tables.draw(
         _caption(task, len(methods)),
         methods,
         [
           *with_noise,
-          *difference_columns.build(
+          *_difference_columns(
             methods,
             reference.label,
             [task.measures[name] for name in _NAMES],
@@ -89,16 +88,16 @@ def build(task: TaskRuns) -> Section:
   )
 
 
-def _chosen(task: TaskRuns) -> dict[Run, Evaluation]:
-  choice = Choice(unfinished=True)
+def _chosen(task: TaskRuns) -> dict[Run, ChosenEvaluation]:
+  choice = EvaluationChoice(unfinished=True)
   found = {run: choice.of(run) for run in task.runs}
-  return {run: e for run, e in found.items() if isinstance(e, Evaluation)}
+  return {run: e for run, e in found.items() if isinstance(e, ChosenEvaluation)}
 
 
 def _alone(task: TaskRuns, row: Row) -> str:
   """Returns in sentences what the only method reaches."""
   mean, _, worst = (cell.mean for cell in row.cells if isinstance(cell, Value))
-  of_tail = tails.clients(task, 10)
+  of_tail = final_measures.tail_clients(task, 10)
   return (
     f"{row.label} reaches a mean {task.score.noun} of "
     f"{_number(task, mean)}, and {_number(task, worst)} for the worst 10 % "
@@ -120,7 +119,7 @@ def _marks(rows: Sequence[Row], place: int) -> list[int | None]:
 
 
 def _caption(task: TaskRuns, num_methods: int) -> str:
-  tail = tails.clients(task, 10)
+  tail = final_measures.tail_clients(task, 10)
   of_tail = f"; worst 10 %: {tail}" if tail else ""
   differences = "; Δ: difference to the baseline" if num_methods > 1 else ""
   score = task.score
@@ -129,9 +128,11 @@ def _caption(task: TaskRuns, num_methods: int) -> str:
   )
 
 
-def _columns(task: TaskRuns, rows: Sequence[Row]) -> list[tables.Column]:
+def _columns(
+  task: TaskRuns, rows: Sequence[Row]
+) -> list[html_tables.TableColumn]:
   return [
-    tables.column(
+    html_tables.column(
       task.measures[name],
       [measures.Value(*row.cells[place]) for row in rows],
       _marks(rows, place),
@@ -141,16 +142,16 @@ def _columns(task: TaskRuns, rows: Sequence[Row]) -> list[tables.Column]:
 
 
 def _with_noise(
-  columns: Sequence[tables.Column],
+  columns: Sequence[html_tables.TableColumn],
   groups: Sequence[Group],
-  chosen: Mapping[Run, Evaluation],
-) -> list[tables.Column]:
+  chosen: Mapping[Run, ChosenEvaluation],
+) -> list[html_tables.TableColumn]:
   """Returns the columns with the noise in the spread after the std."""
-  shares = [noise.over_seeds(group, chosen) for group in groups]
+  shares = [noise_columns.over_seeds(group, chosen) for group in groups]
   if all(math.isnan(share.mean) for share in shares):
     return list(columns)
   place = 1 + _NAMES.index("std")
-  column = tables.column(noise.MEASURE, shares)
+  column = html_tables.column(noise_columns.MEASURE, shares)
   return [*columns[:place], column, *columns[place:]]
 
 
@@ -235,7 +236,7 @@ def _explanation(
   ]
   notes = [section.note(told)]
   if has_noise:
-    notes.append(section.note(noise.EXPLANATION))
+    notes.append(section.note(noise_columns.EXPLANATION))
   if contrasts:
     confidence = f"{100 * paired.CONFIDENCE:.0f}\N{NO-BREAK SPACE}%"
     notes.append(
@@ -252,3 +253,155 @@ def _explanation(
       )
     )
   return notes
+
+
+# Columns of the differences to a baseline, each interval drawn.
+
+
+_WIDTH, _HEIGHT, _EDGE = 120, 10, 4  # Of the drawing of an interval.
+
+
+def _difference_columns(
+  methods: Sequence[MethodRuns],
+  baseline: str,
+  shown: Sequence[Measure],
+  rows: Mapping[str, Row],
+) -> list[TableColumn]:
+  """Returns the columns: a difference for each measure, and the clients.
+
+  Args:
+    methods: One for each row of the table.
+    baseline: The label of the baseline.
+    shown: The measures.
+    rows: Differences of each measure and the record of the clients, by the
+      label of the method; a method may have none.
+  """
+  if not rows:
+    return []
+  columns = [
+    _differences(methods, baseline, measure, place, rows)
+    for place, measure in enumerate(shown)
+  ]
+  records = [
+    _record(rows[method.label].cells[-1])
+    if method.label in rows
+    else html_tables.cell(math.nan, "–", class_="quiet-cell")
+    for method in methods
+  ]
+  return [
+    *columns,
+    TableColumn("Clients better, same, worse", "descending", records),
+  ]
+
+
+def _differences(
+  methods: Sequence[MethodRuns],
+  baseline: str,
+  measure: Measure,
+  place: int,
+  rows: Mapping[str, Row],
+) -> TableColumn:
+  found: dict[str, Contrast] = {}
+  for label, row in rows.items():
+    cell = row.cells[place]
+    if isinstance(cell, Contrast):
+      found[label] = cell
+  low, high = _range([contrast.difference for contrast in found.values()])
+  cells = [
+    _difference(method, measure, found[method.label], low, high)
+    if method.label in found
+    else _nothing(method, baseline)
+    for method in methods
+  ]
+  return TableColumn(
+    f"Δ\N{NO-BREAK SPACE}{html_tables.head(measure)}",
+    html_tables.first_order(measure),
+    cells,
+  )
+
+
+def _range(differences: Sequence[Difference]) -> tuple[float, float]:
+  """Returns the ends of a scale that has 0 and all intervals."""
+  ends = [0.0]
+  for found in differences:
+    ends += [found.estimate, found.low, found.high]
+  finite = [end for end in ends if math.isfinite(end)]
+  return min(finite), max(finite)
+
+
+def _difference(
+  method: MethodRuns,
+  measure: Measure,
+  contrast: Contrast,
+  low: float,
+  high: float,
+) -> Markup:
+  found = contrast.difference
+  text = table.difference_text(measure, found).replace("-", "−")
+  estimate, bracket, interval = text.partition(" [")
+  p_value = table.probability_text(contrast.p_holm)
+  is_told = contrast.p_holm < marks.LEVEL
+  return html_tables.cell(
+    found.estimate,
+    element("span", estimate, class_="mean"),
+    element("small", bracket, interval) if interval else None,
+    element("span", f" (p {p_value})", class_="unseen") if p_value else None,
+    _drawing(method, found, low, high)
+    if math.isfinite(found.estimate)
+    else None,
+    class_="difference" if is_told else "difference untold",
+  )
+
+
+def _drawing(
+  method: MethodRuns, found: Difference, low: float, high: float
+) -> Markup:
+  """Draws an interval below a line at 0."""
+
+  def place(value: float) -> str:
+    share = (value - low) / (high - low) if high > low else 0.5
+    return f"{_EDGE + share * (_WIDTH - 2 * _EDGE):.1f}"
+
+  middle = _HEIGHT / 2
+  interval = (
+    element(
+      "path",
+      d=f"M{place(found.low)} {middle}H{place(found.high)}",
+      class_="reach",
+    )
+    if math.isfinite(found.low)
+    else None
+  )
+  return element(
+    "svg",
+    element("path", d=f"M{place(0)} 0V{_HEIGHT}", class_="zero"),
+    interval,
+    element(
+      "path", d=f"M{place(found.estimate)} {middle}h0", class_="estimate"
+    ),
+    viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+    width=_WIDTH,
+    height=_HEIGHT,
+    class_=f"interval c{method.style.color}",
+    aria_hidden="true",
+  )
+
+
+def _record(record: object) -> Markup:
+  if not isinstance(record, Wins):
+    raise TypeError(f"Expected the record of the clients, found {record!r}.")
+  return html_tables.cell(
+    record.wins - record.losses,
+    [element("span", f"{count:,}") for count in record],
+    class_="record",
+  )
+
+
+def _nothing(method: MethodRuns, baseline: str) -> Markup:
+  """Returns the cell of the baseline, or of a method without a common seed."""
+  is_baseline = method.label == baseline
+  return html_tables.cell(
+    0.0 if is_baseline else math.nan,
+    "baseline" if is_baseline else "no common seed",
+    class_="quiet-cell",
+  )

@@ -15,7 +15,7 @@ from tasks.formats import whole_file as staging
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.reporting import document, methods, page, writing
+from tff_fair.experiments.reporting import document, methods, page
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import Place
@@ -64,7 +64,7 @@ def watch(
     KeyboardInterrupt: If Ctrl-C ended the watch.
   """
   path = pathlib.Path(path)
-  writing.check_path(path, overwrite=overwrite)
+  page.check_path(path, overwrite=overwrite)
   shown = _Page(path, title, baseline, command, overwrite=overwrite)
   try:
     _follow(shown, folders, tell)

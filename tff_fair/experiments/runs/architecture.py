@@ -18,7 +18,7 @@ import tensorflow as tf
 from tasks.formats import files, parsing
 from tasks.models import plain
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration, own_files
+from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs.folder import RunFolder
 
 if typing.TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _find_by_task(config: configuration.Configuration, spec: RunSpec) -> Found:
   # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.training import task_loading  # noqa: PLC0415
 
-  own_files.check(config.get(configuration.OWN_FILES, {}), spec)
+  configuration.check_own_files(config.get(configuration.OWN_FILES, {}), spec)
   task = task_loading.load(spec)
   architecture = Architecture.of_task(task)
   trained = architecture.trained

@@ -17,8 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tasks
+from tff_fair import declared
+from tff_fair.declared import Value
 from tff_fair.experiments import scores, seeds, spec_text
-from tff_fair.experiments.runs import own_files
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 
 Configuration = Mapping[str, Any]
@@ -96,7 +98,7 @@ def build(
     "workers": list(workers),
   }
   line = {"line": command or spec_text.command(spec, output_dir, workers)}
-  own = own_files.digests(spec)
+  own = own_files(spec)
   return {
     FORMAT: NUMBER,
     # Where paths of a user's files begin.
@@ -208,3 +210,130 @@ def read_resolved(configuration: Configuration) -> RunSpec:
       "hparams": configuration[HPARAMS],
     }
   )
+
+
+# The user's files that make a run's task or model: their versions.
+#
+# A run goes on, and is exported, with the versions that it began with.
+
+
+OF_OWN_FILE = (
+  "_file"  # After the name of a setting: the version of a user's file.
+)
+LETTERS_OF_DIGEST = 8  # Letters of a digest that people see.
+
+
+def own_files(spec: RunSpec) -> dict[str, str]:
+  """Returns digests of a run's files, by the setting that names the file.
+
+  Raises:
+    tasks.UserCodeError: If there is no such file any more.
+  """
+  found = {
+    "task": tasks.file_digest(spec.task),
+    "model": None if spec.model is None else tasks.model_digest(spec.model),
+  }
+  return {name: digest for name, digest in found.items() if digest}
+
+
+def short_digest(found: Mapping[str, str]) -> dict[str, str]:
+  """Returns digests of files as settings: `task_file`, `model_file`."""
+  return {
+    f"{name}{OF_OWN_FILE}": digest[:LETTERS_OF_DIGEST]
+    for name, digest in found.items()
+  }
+
+
+def check_own_files(saved: Mapping[str, str], spec: RunSpec) -> None:
+  """Checks that the user's files are those that a saved run was made with.
+
+  Args:
+    saved: The digests that the run was made with.
+    spec: The run.
+
+  Raises:
+    RunError: If they have changed.
+  """
+  for text in other_versions(saved, own_files(spec), spec):
+    raise RunError(f"the run was made with {text}; put that version back.")
+
+
+def other_versions(
+  saved: Mapping[str, str], now: Mapping[str, str], spec: RunSpec
+) -> Iterator[str]:
+  """Yields the files whose version is not that of a saved run, as texts.
+
+  Args:
+    saved: The digests that the run was made with.
+    now: Those of today.
+    spec: The run.
+  """
+  for name in sorted(saved.keys() & now.keys()):
+    if saved[name] != now[name]:
+      yield f"another version of the file of {name}={getattr(spec, name)}"
+
+
+# Where two runs differ in what decides their results.
+
+
+def differences(
+  saved: Configuration, present: Configuration, *, lengthens: bool = False
+) -> Iterator[str]:
+  """Yields where two configurations are not of the same run, as texts.
+
+  Args:
+    saved: The configuration that a folder has.
+    present: That of the run that is to go on in it.
+    lengthens: Whether more rounds make no other run.
+
+  Raises:
+    ValueError: If a setting of the saved one is not valid.
+  """
+  before, now = map(read_resolved, (saved, present))
+  for name, values in before.differences(now).items():
+    if lengthens and name == ROUNDS and before.total_rounds < now.total_rounds:
+      continue
+    yield _difference(name, *map(declared.as_text, values))
+  for text in other_versions(
+    saved.get(OWN_FILES, {}), present.get(OWN_FILES, {}), now
+  ):
+    yield f"{text} (to go on, put that version back)"
+  if saved.get(INITIAL_WEIGHTS) != present.get(INITIAL_WEIGHTS):
+    yield "other initial weights (to go on, put those back)"
+  for group in (DATA, VERSIONS):
+    for name in sorted(saved[group].keys() | present[group].keys()):
+      values = saved[group].get(name), present[group].get(name)
+      if values[0] != values[1]:
+        yield _difference(f"{group} {name}", *values)
+
+
+def differences_from_spec(
+  saved: Configuration, spec: RunSpec
+) -> dict[str, tuple[Value, Value]]:
+  """Returns where a saved run differs from one that has not been started.
+
+  Args:
+    saved: The configuration of the saved run.
+    spec: The other run.
+
+  Returns:
+    The saved and the other value, by flat name.
+
+  Raises:
+    ValueError: If a setting of the saved one is not valid.
+  """
+  found = read_spec(saved).differences(spec)
+  for name in ("clients_per_round", "aggregation"):
+    # Saved is also what followed from the task and the method.
+    if name in found and getattr(spec, name) == saved[FLAGS][name]:
+      del found[name]
+  before = short_digest(saved.get(OWN_FILES, {}))
+  now = short_digest(own_files(spec))
+  for name in before.keys() & now.keys():
+    if before[name] != now[name]:
+      found[name] = before[name], now[name]
+  return found
+
+
+def _difference(name: str, before: object, now: object) -> str:
+  return f"{name}={before} (here {now})"

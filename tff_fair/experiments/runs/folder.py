@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from tasks.formats import files, parsing
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
-from tff_fair.experiments.runs import checkpoints, claim, differences
+from tff_fair.experiments.runs import checkpoints, claim
 from tff_fair.experiments.runs.configuration import (
   FLAGS,
   ROUNDS,
   Configuration,
+  differences,
   problems,
 )
 from tff_fair.experiments.scores import Score
@@ -338,9 +339,7 @@ def _check_same(
     saved = parsing.parse_json(text)
     wrong = list(problems(saved))
     if not wrong:
-      found += differences.of_configurations(
-        saved, present, lengthens=lengthens
-      )
+      found += differences(saved, present, lengthens=lengthens)
   except (ValueError, TypeError) as error:
     wrong = [str(error)]
   if wrong:

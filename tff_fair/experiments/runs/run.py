@@ -18,17 +18,14 @@ from typing import Any
 import numpy as np
 
 from tff_fair.declared import Value
-from tff_fair.experiments import seeds
+from tff_fair.experiments import number_range, seeds, settings
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import (
-  configuration,
-  differences,
-  settings,
-  tables,
-)
+from tff_fair.experiments.runs import configuration, tables
+from tff_fair.experiments.runs.configuration import Configuration
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
 
 if typing.TYPE_CHECKING:
   import pandas as pd
@@ -121,7 +118,7 @@ class Run:
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
     """The options of the task: how its data is cut, and its model."""
-    return settings.task_options(self.config)
+    return _task_options_of(self.config)
 
   @functools.cached_property
   def settings(self) -> Mapping[str, object]:
@@ -130,7 +127,7 @@ class Run:
     Flags under their names, hyperparameters as "hparam.NAME", options of the
     task as "task_option.NAME". Those without a value are left out.
     """
-    return settings.deciding(self.config)
+    return _deciding(self.config)
 
   def differences(self, spec: RunSpec) -> dict[str, tuple[Value, Value]]:
     """Returns where this run differs from another in what decides results.
@@ -146,7 +143,7 @@ class Run:
       RunError: If a setting of this run is not valid.
     """
     with self._reading_settings():
-      return differences.from_spec(self.config, spec)
+      return configuration.differences_from_spec(self.config, spec)
 
   def weights(self, *, best: bool = False) -> list[np.ndarray]:
     """Returns the weights of the trained model; imports TensorFlow.
@@ -311,3 +308,76 @@ class Run:
         f"of {found.min()} clients in round {found.idxmin()}, and of "
         f"{found.max()} in round {found.idxmax()}."
       )
+
+
+# The settings of a saved run: its flags, and all that decides its results.
+#
+# Flags have their own names, options of the task that of `TASK_OPTION` before
+# them, hyperparameters that of `HPARAM`.
+
+
+# Flags that decide nothing, and those that a setting holds under another name.
+_NO_SETTINGS = (
+  *("hparam", "task_option", "output_dir", "workers", *seeds.NAMES),
+  *("rounds_per_checkpoint", "measure_improvement"),
+)
+
+
+def _task_options_of(config: Configuration) -> dict[str, str]:
+  """Returns the options of the task: how its data is cut, and its model."""
+  options = config[configuration.FLAGS]["task_option"]
+  assignments = (text.partition("=") for text in options)
+  return {name: value for name, _, value in assignments}
+
+
+def _deciding(config: Configuration) -> dict[str, object]:
+  """Returns all that decides the results but the seeds, by flat names.
+
+  Settings without a value are left out.
+  """
+  flags = config[configuration.FLAGS]
+  # Runs whose cohorts are one part do not differ in it.
+  found = {**flags, configuration.PART: _part_size(flags)}
+  return {
+    **{
+      name: value
+      for name, value in found.items()
+      if name not in _NO_SETTINGS and value not in (None, False, [])
+    },
+    **{
+      f"{TASK_OPTION}{n}": value
+      for n, value in _task_options_of(config).items()
+    },
+    **{
+      f"{HPARAM}{name}": value
+      for name, value in config[configuration.HPARAMS].items()
+      if value is not None
+    },
+    # Runs of two versions of a user's file are no seeds of one.
+    **configuration.short_digest(config.get(configuration.OWN_FILES, {})),
+    **_initial_weights(config),
+  }
+
+
+def _part_size(flags: Mapping[str, Any]) -> int:
+  """Returns the size of the parts of cohorts; 0 if each cohort is one part."""
+  cohort = flags["clients_per_round"]
+  return settings.part_size(
+    flags[configuration.PART],
+    number_range.bounds(cohort)[1] if number_range.is_valid(cohort) else None,
+  )
+
+
+def _initial_weights(config: Configuration) -> dict[str, object]:
+  """Returns the version of the weights that a file or another run has.
+
+  Weights that the user's code makes may follow from the seed; its file decides.
+  """
+  group = config.get(configuration.INITIAL_WEIGHTS, {})
+  found = config[configuration.FLAGS]
+  if not group or not (found["initial_model"] or found["initial_run"]):
+    return {}
+  digest = str(group.get(configuration.SHA256))
+  return {
+    configuration.INITIAL_WEIGHTS: digest[: configuration.LETTERS_OF_DIGEST]
+  }

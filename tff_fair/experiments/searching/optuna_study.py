@@ -24,7 +24,7 @@ from tff_fair.experiments import scores
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.settings import SearchSettings
-from tff_fair.experiments.searching.space import Space
+from tff_fair.experiments.searching.study import Space
 from tff_fair.experiments.searching.trials import Outcome, Trial
 
 if typing.TYPE_CHECKING:

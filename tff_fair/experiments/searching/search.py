@@ -16,7 +16,7 @@ from tff_fair.experiments.searching.searcher import Searcher
 from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.searching.trials import Trial
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps.file import Method, Sweep
+from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
 from tff_fair.experiments.sweeps.processes import Processes
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.runner import Runner
@@ -158,5 +158,5 @@ def _sweep(
     for name, text in spec_text.texts(spec).items()
     if name not in (*searched, "algorithm")
   }
-  method = Method(spec.algorithm, spec.algorithm, searched, _PLACE)
+  method = SweptMethod(spec.algorithm, spec.algorithm, searched, _PLACE)
   return Sweep(None, (method,), fixed, {}, frozenset(), _PLACE)

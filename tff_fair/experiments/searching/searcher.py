@@ -12,13 +12,9 @@ from collections.abc import Sequence
 
 from tff_fair.experiments import interruption
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.searching import (
-  optuna_study,
-  record,
-  trials,
-)
+from tff_fair.experiments.searching import optuna_study, search_record, trials
 from tff_fair.experiments.searching.optuna_study import Pruning
-from tff_fair.experiments.searching.record import RecordedStudy
+from tff_fair.experiments.searching.search_record import RecordedStudy
 from tff_fair.experiments.searching.settings import SearchSettings
 from tff_fair.experiments.searching.study import Study
 from tff_fair.experiments.searching.trials import (
@@ -28,7 +24,7 @@ from tff_fair.experiments.searching.trials import (
   RUNNING,
   Trial,
 )
-from tff_fair.experiments.sweeps import run_logs, runner, states
+from tff_fair.experiments.sweeps import runner
 from tff_fair.experiments.sweeps.jobs import Job
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.runner import Failure, Runner
@@ -53,10 +49,12 @@ class Searcher:
   failures: list[Failure] = dataclasses.field(default_factory=list)
 
   def __post_init__(self) -> None:
-    found = record.read(self.runner.folder)
+    found = search_record.read(self.runner.folder)
     self._recorded: dict[str, RecordedStudy] = {}
     if found is not None:
-      record.check_same(self.runner.folder, found, self.settings, self.studies)
+      search_record.check_same(
+        self.runner.folder, found, self.settings, self.studies
+      )
       self._recorded = dict(found.studies)
     self.trials = {study.name: [] for study in self.studies}
     self._is_exhausted: set[str] = set()
@@ -176,7 +174,7 @@ class Searcher:
     runner.write_names(self.runner.folder, self._title, ())
     names = {study.name for study in self.studies}
     kept = [s for s in self._recorded.values() if s.name not in names]
-    record.write(
+    search_record.write(
       self.runner.folder,
       self.settings,
       self.studies,
@@ -216,12 +214,12 @@ class Searcher:
       if run.name in self._failed:
         return FAILED, None
       path = self.runner.folder / run.name
-      state = states.of(run.spec, path)
+      state = runner.state_of(run.spec, path)
       # By its first seed, a trial is pruned; others were of another search.
       is_pruned = state == "pruned" and place == 0
       if state != "finished" and not is_pruned:
         return RUNNING, run
-      run_logs.keep(path)
+      runner.keep_log(path)
       if is_pruned:
         return PRUNED, None
     return COMPLETE, None

@@ -5,21 +5,137 @@ values of a task and its options there is a study. A seed is no setting to
 search either: each trial trains all seeds, and has their mean.
 """
 
+from __future__ import annotations
+
 import dataclasses
+import types
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 
 from tff_fair import declared, methods
 from tff_fair.declared import Value
 from tff_fair.experiments import grids, seeds, spec_text
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.searching import space as spaces
-from tff_fair.experiments.searching.space import Dimension, Space
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import names, plan
-from tff_fair.experiments.sweeps.file import Method, Sweep
+from tff_fair.experiments.sweeps import plan
+from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.setting_tables import WORKERS
+
+if typing.TYPE_CHECKING:
+  import optuna
+
+
+# The settings that a search varies, each with its values or its range.
+
+
+# A number of a range, or the text of a choice.
+Suggested = str | int | float
+# Enough to tell settings apart, and short enough for names of folders.
+_DIGITS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Dimension:
+  """A setting that a search varies.
+
+  Attributes:
+    choices: The texts of its values; none for a range.
+    range: The range of its numbers; None for choices.
+    is_integer: Whether it takes integers alone.
+  """
+
+  choices: tuple[str, ...] = ()
+  range: Range | None = None
+  is_integer: bool = False
+
+  def distribution(self) -> optuna.distributions.BaseDistribution:
+    """Returns it as Optuna has it."""
+    from optuna import distributions  # noqa: PLC0415
+
+    if self.range is None:
+      return distributions.CategoricalDistribution(self.choices)
+    low, high, step = self.range.low, self.range.high, self.range.step
+    if self.is_integer:
+      return distributions.IntDistribution(
+        int(low), int(high), self.range.is_logarithmic, int(step or 1)
+      )
+    return distributions.FloatDistribution(
+      low, high, self.range.is_logarithmic, step
+    )
+
+  def text(self, value: Suggested) -> str:
+    """Returns a value as a run takes it: numbers have four digits."""
+    if self.range is None or self.is_integer:
+      return str(value)
+    number = float(value)
+    # Steps are round numbers already, but for the last bits.
+    text = f"{number:.{10 if self.range.step else _DIGITS}g}"
+    is_within = self.range.low <= float(text) <= self.range.high
+    return text if is_within else repr(number)
+
+  def value(self, text: str) -> Suggested:
+    """Returns the value of a text."""
+    if self.range is None:
+      return text
+    return int(text) if self.is_integer else float(text)
+
+  @property
+  def examples(self) -> tuple[str, ...]:
+    """Texts of all choices, or of the bounds."""
+    if self.range is None:
+      return self.choices
+    return tuple(self.text(n) for n in (self.range.low, self.range.high))
+
+  def values(self) -> tuple[str, ...] | None:
+    """Returns the texts of all values; None where there is no end of them."""
+    if self.range is None:
+      return self.choices
+    step = self.range.step or (1 if self.is_integer else None)
+    if step is None or self.range.is_logarithmic:
+      return None
+    count = int((self.range.high - self.range.low) / step + 1e-9) + 1
+    return tuple(self.text(self.range.low + n * step) for n in range(count))
+
+  def __str__(self) -> str:
+    """Returns it as somebody wrote it."""
+    return ",".join(self.choices) if self.range is None else str(self.range)
+
+
+Space = Mapping[str, Dimension]
+
+
+def dimension_of_range(
+  place: str, name: str, drawn: Range, annotation: object
+) -> Dimension:
+  """Returns the dimension of a range.
+
+  Args:
+    place: Where the range is, for errors.
+    name: The name of the setting.
+    drawn: The range.
+    annotation: The type of its values.
+
+  Raises:
+    RunError: If the setting takes no such numbers.
+  """
+  kinds = (
+    typing.get_args(annotation)
+    if isinstance(annotation, types.UnionType)
+    else (annotation,)
+  )
+  if float in kinds:
+    return Dimension(range=drawn)
+  if int not in kinds:
+    raise RunError(
+      f"{place}: {name}={drawn}: takes no numbers; give its values in a grid."
+    )
+  numbers = (drawn.low, drawn.high, drawn.step or 1)
+  if not all(isinstance(number, int) for number in numbers):
+    raise RunError(f"{place}: {name}={drawn}: takes integers alone.")
+  return Dimension(range=drawn, is_integer=True)
+
 
 # These make another question of a run, or decide none of its results.
 _NOT_SEARCHED = ("task", "data_dir", WORKERS, *seeds.NAMES)
@@ -40,7 +156,7 @@ class Study:
 
   name: str
   sweep: Sweep
-  method: Method
+  method: SweptMethod
   fixed: Mapping[str, Value]
   seeds: tuple[Mapping[str, Value], ...]
   space: Space
@@ -60,7 +176,7 @@ class Study:
         self.sweep,
         self.method,
         # In the order in which a sweep would name them.
-        {n: {**given, **own}[n] for n in names.ordered([*given, *own])},
+        {n: {**given, **own}[n] for n in plan.ordered([*given, *own])},
       )
       for own in self.seeds
     ]
@@ -87,7 +203,7 @@ def of_sweep(sweep: Sweep) -> list[Study]:
 
 
 def _of_method(
-  sweep: Sweep, method: Method, hparams: Mapping[str, object]
+  sweep: Sweep, method: SweptMethod, hparams: Mapping[str, object]
 ) -> Iterator[Study]:
   questions: dict[str, Sequence[Value]] = {}
   of_runs: dict[str, Sequence[Value]] = {"seed": [0]}
@@ -102,7 +218,7 @@ def _of_method(
           f"{method.place}: {name}={values}: decides what to search on; give "
           "its values in a grid."
         )
-      space[name] = spaces.of_range(
+      space[name] = dimension_of_range(
         method.place, name, values, _annotation(method.algorithm, name)
       )
     elif name in seeds.NAMES:
@@ -118,8 +234,8 @@ def _of_method(
     )
   told = {n for n in questions if n in method.grid or n in sweep.varying}
   for fixed in grids.product(questions):
-    own = {name: fixed[name] for name in names.ordered(told)}
-    name = names.of_settings(method.algorithm, own)
+    own = {name: fixed[name] for name in plan.ordered(told)}
+    name = plan.folder_name(method.algorithm, own)
     yield Study(
       name, sweep, method, fixed, tuple(grids.product(of_runs)), space
     )

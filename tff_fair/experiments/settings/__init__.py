@@ -6,39 +6,35 @@ help texts are made from them.
 
 from typing import Any
 
-from tff_fair.experiments.settings.correction import CorrectionSettings
-from tff_fair.experiments.settings.protection import (
-  AttackSettings,
-  DefenceSettings,
-  PrivacySettings,
-)
-from tff_fair.experiments.settings.rounds import (
+from tff_fair.experiments.settings.federation import (
   LEAST_EVALUATIONS,
   USUAL_COHORT,
   USUAL_INTERVAL,
   USUAL_PART,
+  AttackSettings,
+  CorrectionSettings,
+  DefenceSettings,
   EvaluationSettings,
   LoopSettings,
+  PrivacySettings,
   SamplingSettings,
   part_size,
 )
-from tff_fair.experiments.settings.task import (
-  SERVER_RATE,
-  AlgorithmSettings,
-  TaskSettings,
-)
-from tff_fair.experiments.settings.training import (
+from tff_fair.experiments.settings.learning import (
   MOMENTUM,
+  SERVER_RATE,
   WITH_MOMENTUM,
+  AlgorithmSettings,
   DecayKind,
+  LocalTrainingSettings,
   OptimizerName,
-  TrainingSettings,
+  TaskSettings,
 )
 
 GROUPS: tuple[type[Any], ...] = (
   TaskSettings,
   AlgorithmSettings,
-  TrainingSettings,
+  LocalTrainingSettings,
   SamplingSettings,
   LoopSettings,
   EvaluationSettings,
@@ -63,11 +59,11 @@ __all__ = [
   "DecayKind",
   "DefenceSettings",
   "EvaluationSettings",
+  "LocalTrainingSettings",
   "LoopSettings",
   "OptimizerName",
   "PrivacySettings",
   "SamplingSettings",
   "TaskSettings",
-  "TrainingSettings",
   "part_size",
 ]

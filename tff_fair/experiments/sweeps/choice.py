@@ -13,7 +13,7 @@ import pandas as pd
 
 from tff_fair.declared import FieldError
 from tff_fair.experiments import aligned_columns
-from tff_fair.experiments.comparing import common_score, groups, measures
+from tff_fair.experiments.comparing import groups, measures
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -51,7 +51,7 @@ def _table(
   finished: Sequence[Run], criterion: str, validation_fraction: float
 ) -> str:
   """Returns the best settings, of runs that have the same score."""
-  score = common_score.of_runs(finished)
+  score = groups.common_score(finished)
   of_score = measures.of(score)
   where = finished[0].path.parent
   measure = measures.find(criterion, score, where, "criterion")

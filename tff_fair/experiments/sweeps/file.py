@@ -29,7 +29,7 @@ _METHOD_KEYS = ("name", "algorithm", "hparam", "flags", "grid", "range")
 
 
 @dataclasses.dataclass(frozen=True)
-class Method:
+class SweptMethod:
   """A method with the settings of its own.
 
   Attributes:
@@ -62,7 +62,7 @@ class Sweep:
   """
 
   title: str | None
-  methods: tuple[Method, ...]
+  methods: tuple[SweptMethod, ...]
   common: Grid
   final: Grid
   varying: frozenset[str]
@@ -143,7 +143,7 @@ def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
     place: Their place, for errors.
   """
   named = map(methods.understood, algorithms)
-  chosen = tuple(Method(name, name, {}, place) for name in named)
+  chosen = tuple(SweptMethod(name, name, {}, place) for name in named)
   return Sweep(None, chosen, {}, {}, frozenset(), place)
 
 
@@ -266,7 +266,7 @@ def _find(
   )
 
 
-def _method(place: str, entry: Any) -> Method:
+def _method(place: str, entry: Any) -> SweptMethod:
   _check_names(place, entry, _METHOD_KEYS)
   algorithm = entry.get("algorithm")
   if isinstance(algorithm, str):
@@ -285,7 +285,7 @@ def _method(place: str, entry: Any) -> Method:
     key: value if isinstance(value, list) else [value]
     for key, value in hparams.items()
   }
-  return Method(
+  return SweptMethod(
     name,
     algorithm,
     setting_tables.joined(

@@ -8,16 +8,18 @@ the folders hold the same runs.
 import collections
 import dataclasses
 import functools
+import hashlib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError, Value
-from tff_fair.experiments import amounts, grids, spec_text
+from tff_fair.experiments import amounts, grids, seeds, settings, spec_text
+from tff_fair.experiments.comparing import groups
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import names
-from tff_fair.experiments.sweeps.file import Method, Sweep
+from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
 from tff_fair.experiments.sweeps.ranges import Range
 from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
 
@@ -56,7 +58,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
     RunError: If a value is not valid, or two runs are the same.
   """
   hparams = hyperparameters(sweep)
-  planned: dict[Identity, tuple[Method, PlannedRun]] = {}
+  planned: dict[Identity, tuple[SweptMethod, PlannedRun]] = {}
   choices = [_choices(sweep, m, hparams[m.algorithm]) for m in sweep.methods]
   total = sum(math.prod(map(len, grid.values())) for grid in choices)
   runs = (
@@ -106,7 +108,7 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
     [
       PlannedRun(name, spec.algorithm, spec)
       for name, spec in zip(
-        names.of_specs(list(different.values())),
+        folder_names(list(different.values())),
         different.values(),
         strict=True,
       )
@@ -129,9 +131,7 @@ def _with_own_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
   # A hyperparameter and an option of the task may have the same name.
   counts = collections.Counter(run.name for run in runs)
   return [
-    dataclasses.replace(
-      run, name=names.with_digest(run.name, _unusual(run.spec))
-    )
+    dataclasses.replace(run, name=with_digest(run.name, _unusual(run.spec)))
     if counts[run.name] > 1
     else run
     for run in runs
@@ -145,7 +145,7 @@ def _unusual(spec: RunSpec) -> str:
   return repr([spec.task, sorted((name, now) for name, (_, now) in changed)])
 
 
-def _hyperparameters(method: Method) -> _Hyperparameters:
+def _hyperparameters(method: SweptMethod) -> _Hyperparameters:
   name = method.algorithm
   if name not in methods.names():
     raise RunError(f"{method.place}: {methods.unknown(name)}")
@@ -172,7 +172,7 @@ def _check_common_hparams(
         )
 
 
-def grid_of(sweep: Sweep, method: Method, hparams: Iterable[str]) -> Grid:
+def grid_of(sweep: Sweep, method: SweptMethod, hparams: Iterable[str]) -> Grid:
   """Returns all settings of a method, in the order in which names have them.
 
   Args:
@@ -191,11 +191,11 @@ def grid_of(sweep: Sweep, method: Method, hparams: Iterable[str]) -> Grid:
     }
 
   grid = {**own(sweep.common), **method.grid, **own(sweep.final)}
-  return {name: grid[name] for name in names.ordered(grid)}
+  return {name: grid[name] for name in ordered(grid)}
 
 
 def run_of(
-  sweep: Sweep, method: Method, settings: Mapping[str, Value]
+  sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> PlannedRun:
   """Returns the run of a method with one value for each setting.
 
@@ -207,7 +207,7 @@ def run_of(
   told = {name: value for name, value in settings.items() if name in named}
   told.setdefault("seed", settings.get("seed", 0))
   return PlannedRun(
-    name=names.of_settings(method.algorithm, told),
+    name=folder_name(method.algorithm, told),
     method=method.name,
     spec=_spec_of(method, settings),
     settings=settings,
@@ -215,7 +215,7 @@ def run_of(
 
 
 def _choices(
-  sweep: Sweep, method: Method, hparams: _Hyperparameters
+  sweep: Sweep, method: SweptMethod, hparams: _Hyperparameters
 ) -> dict[str, Sequence[Value]]:
   """Returns the values of each setting of a method."""
   choices: dict[str, Sequence[Value]] = {}
@@ -229,7 +229,7 @@ def _choices(
   return choices
 
 
-def _spec_of(method: Method, settings: Mapping[str, Value]) -> RunSpec:
+def _spec_of(method: SweptMethod, settings: Mapping[str, Value]) -> RunSpec:
   """Returns the run of a method; texts are read as a command line has them."""
   try:
     spec = grids.changed(
@@ -245,10 +245,9 @@ def _spec_of(method: Method, settings: Mapping[str, Value]) -> RunSpec:
           value=spec.aggregation,
         )
   except FieldError as error:
-    prefix = spec_text.PREFIXES.get(error.field, error.field)
-    name = f"{prefix}{error.key or ''}".removesuffix(".")
-    value = "" if error.value is None else f"={declared.as_text(error.value)}"
-    raise RunError(f"{method.place}: {name}{value}: {error.problem}") from error
+    raise RunError(
+      f"{method.place}: {spec_text.as_setting(error)}: {error.problem}"
+    ) from error
   return spec
 
 
@@ -274,3 +273,98 @@ def _typed(algorithm: str, settings: Mapping[str, Value]) -> dict[str, Value]:
     else:
       found[name] = spec_text.parse_task_options(task, given).get(key, text)
   return found
+
+
+# Names of the folders of runs: the method, then settings, then the seed.
+#
+# One of them is "adafed-gamma=0.1-batch_size=8-seed=0".
+
+
+_LONGEST = 150
+_SEED, _INTERVAL = "seed", "rounds_per_evaluation"
+
+
+def folder_name(algorithm: str, told: Mapping[str, Value]) -> str:
+  """Returns the name of a run's folder.
+
+  Args:
+    algorithm: Name of the method.
+    told: The settings to tell, by flat names; among them the seed.
+  """
+  words = [
+    f"{groups.short_name(name)}={declared.as_text(told[name])}"
+    for name in ordered(told)
+  ]
+  return _as_file_name("-".join([algorithm, *words]))
+
+
+def folder_names(specs: Sequence[RunSpec]) -> list[str]:
+  """Returns a name for each run, from the settings in which the runs differ."""
+  values: dict[tuple[str, str], set[Value]] = {}
+  for spec in specs:
+    for name, value in _named(spec).items():
+      values.setdefault((_owner(spec, name), name), set()).add(value)
+  return [
+    folder_name(
+      spec.algorithm,
+      {
+        name: value
+        for name, value in _named(spec).items()
+        if name == _SEED or len(values[_owner(spec, name), name]) > 1
+      },
+    )
+    for spec in specs
+  ]
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+  """Returns flat names as folders have them.
+
+  Hyperparameters come first, then options of the task, then fields; the seed is
+  last.
+  """
+  return sorted(
+    names,
+    key=lambda name: (
+      name == _SEED,
+      not name.startswith(spec_text.HPARAM),
+      not name.startswith(spec_text.TASK_OPTION),
+    ),
+  )
+
+
+def with_digest(name: str, of: str) -> str:
+  """Returns a name that tells a run from another one of the same name."""
+  return f"{name}-{_digest(of)}"
+
+
+def _named(spec: RunSpec) -> dict[str, Value]:
+  """Returns all that decides a run but its method, by flat names."""
+  found = {
+    **spec.effective(),
+    # The interval may follow the number of rounds in some of the runs, and
+    # another seed the seed.
+    _INTERVAL: spec.rounds_per_evaluation or settings.USUAL_INTERVAL,
+    **{name: getattr(spec, name) for name in seeds.NAMES},
+  }
+  del found["algorithm"]
+  return found
+
+
+def _owner(spec: RunSpec, name: str) -> str:
+  """Returns among which runs a setting may differ: those that have it."""
+  if name.startswith(spec_text.HPARAM):
+    return spec.algorithm
+  return spec.task if name.startswith(spec_text.TASK_OPTION) else ""
+
+
+def _as_file_name(text: str) -> str:
+  name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
+  if name == text and len(name) <= _LONGEST:
+    return name
+  # Otherwise the rest of the sweep would decide whether it is unique.
+  return with_digest(name[:_LONGEST], text)
+
+
+def _digest(text: str) -> str:
+  return hashlib.sha256(text.encode()).hexdigest()[:8]

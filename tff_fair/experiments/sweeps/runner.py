@@ -4,25 +4,121 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import os
 import pathlib
+import shutil
 import sys
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import tqdm
 
 from tasks.formats import files, parsing
-from tff_fair.experiments import amounts, garbage, importing, interruption
+from tff_fair.experiments import amounts, importing, interruption, spec_text
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import fairness_table, finding
+from tff_fair.experiments.runs import checkpoints, fairness_table, finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import dispatch, run_logs, states
+from tff_fair.experiments.sweeps import dispatch
 from tff_fair.experiments.sweeps.dispatch import Executor, StartedRun
-from tff_fair.experiments.sweeps.jobs import Ended, Job
+from tff_fair.experiments.sweeps.jobs import FREED, MISTAKE, Ended, Job
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.processes import Processes
-from tff_fair.experiments.sweeps.restarts import Restarts, as_seen
+
+# The state of a planned run: finished, pruned, interrupted or new.
+
+
+def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
+  """Returns "finished", "pruned", "interrupted" or "new".
+
+  Args:
+    spec: A run.
+    folder: The folder of it.
+
+  Raises:
+    RunError: If the folder holds another run, or nobody can read it.
+  """
+  files = RunFolder(folder)
+  if not files.config.exists() or not files.config.stat().st_size:
+    files.check_free()
+    return "new"
+  saved = finding.open_run(folder)
+  for name, (before, now) in saved.differences(spec).items():
+    raise RunError(
+      f"{folder}: holds a run with {name}={before} (here {now}); choose "
+      "another folder for the sweep, or move that run away."
+    )
+  if saved.is_finished:
+    return "finished"
+  return "pruned" if saved.is_pruned else "interrupted"
+
+
+# Runs that were cut off on a cluster: which go on, and which are done.
+#
+# A run may be cut off as often as its jobs end early, by their time limit, say,
+# as long as it gets further. A run that gets no further fails in the end.
+
+
+# How long a network disk may take to show the files of another host.
+_SECONDS_UNTIL_SEEN = 60.0
+_SECONDS_PER_LOOK = 0.5
+
+
+class Restarts:
+  """Decides which runs go on after they were cut off."""
+
+  def __init__(self, most: int) -> None:
+    self._most = most
+    # By the name of a run: its last saved round, how often it has got no
+    # further.
+    self._known: dict[str, tuple[int, int]] = {}
+
+  def reason(self, ended: Ended) -> str | None:
+    """Returns why a run goes on, which may be empty; None if it does not."""
+    if ended.status == FREED:
+      return ""
+    if not ended.is_cut_off or not self._most:
+      return None
+    rounds = checkpoints.rounds(RunFolder(ended.job.path).checkpoints)
+    last = max(rounds, default=0)
+    before, times = self._known.get(ended.job.name, (0, 0))
+    times = times + 1 if last == before else 1
+    self._known[ended.job.name] = (last, times)
+    if times > self._most:
+      return None
+    return (
+      f"cut off ({ended.how}); another job goes on after round {last} "
+      f"({times} of {self._most})."
+    )
+
+
+def as_seen(ended: Ended) -> Ended:
+  """Returns the end of a run on another host, as its folder shows it."""
+  folder = RunFolder(ended.job.path)
+  if ended.status == 0:
+    end = time.monotonic() + _SECONDS_UNTIL_SEEN
+    while not (is_there := folder.is_finished or folder.is_pruned):
+      if time.monotonic() > end:
+        break
+      interruption.check()
+      time.sleep(_SECONDS_PER_LOOK)
+      with contextlib.suppress(OSError):
+        os.listdir(folder.path)  # Has a network disk look anew.
+    if is_there:
+      return ended
+    with ended.job.log.open("a", encoding="utf-8") as log:
+      log.write(
+        f"{folder.path}: is not finished here, but its job says so; the hosts "
+        "of a sweep need a file system that they share.\n"
+      )
+    return ended._replace(status=1)
+  # Another job has finished it, or is about to.
+  if folder.is_finished:
+    return ended._replace(status=0)
+  if ended.status == MISTAKE and folder.is_at_work:
+    return ended._replace(status=FREED)
+  return ended
 
 
 class Failure(NamedTuple):
@@ -41,7 +137,7 @@ class Failure(NamedTuple):
   @classmethod
   def of(cls, run: PlannedRun, log: pathlib.Path) -> Self:
     """Returns the failure that the log of a run tells of."""
-    return cls(run, run_logs.last_line(log), log)
+    return cls(run, _last_line(log), log)
 
   def __str__(self) -> str:
     """Returns a few words for the user."""
@@ -62,7 +158,7 @@ def train(
   # Imports TensorFlow, unless this process is a fork that has it.
   with importing.quick():
     from tff_fair.experiments.training import running  # noqa: PLC0415
-  garbage.spare_what_stays()
+  importing.spare_what_stays()
 
   run = running.run(spec, path, workers=workers, **options)
   print(fairness_table.describe(run.summary) if run.summary else "Pruned.")
@@ -98,7 +194,7 @@ class Runner:
     shown: Iterable[PlannedRun] = planned
     if self.progress:
       shown = amounts.count(planned, len(planned), "reading runs")
-    return [states.of(run.spec, self.folder / run.name) for run in shown]
+    return [state_of(run.spec, self.folder / run.name) for run in shown]
 
   def carry_out(
     self,
@@ -123,7 +219,7 @@ class Runner:
     unfinished = []
     for run, state in zip(planned, found, strict=True):
       if state == "finished":
-        run_logs.keep(self.folder / run.name)
+        keep_log(self.folder / run.name)
       else:
         unfinished.append(run)
     write_names(self.folder, title, planned)
@@ -208,7 +304,7 @@ class Runner:
             self.say(f"{ended.job.name}: {why}", bar)
           again.append(ended.job)
           continue
-        text = run_logs.tell(ended)
+        text = tell_end(ended)
         done += 1
         bar.update()
         self.say(f"{done}/{total} {text}", bar)
@@ -232,7 +328,7 @@ class Runner:
       name=run.name,
       spec=run.spec,
       path=path,
-      log=run_logs.path(path),
+      log=log_path(path),
       train=functools.partial(train, **self.options, **options),
       workers=run.workers,
       describe=self.describe,
@@ -271,3 +367,55 @@ def write_names(
       f"{folder}: cannot be written to: {error.strerror}; choose another "
       "folder."
     ) from error
+
+
+# The output of a sweep's runs: kept in their folders, and told in a line.
+
+
+# A block of usual file systems, in bytes.
+_LEAST_ROOM = 4096
+
+
+def tell_end(ended: Ended) -> str:
+  """Keeps a run's output, unless it failed; returns the text for users."""
+  job, time = ended.job, f"{ended.seconds:.0f} s"
+  if ended.status == 0:
+    keep_log(job.path)
+    run = finding.open_run(job.path)
+    last, name = run.evaluations.iloc[-1], run.score.name
+    found = {n: last[f"{name}/{n}"] for n in ("mean", "std", "worst_10")}
+    pruned = f"pruned after round {int(last['round'])}, "
+    return (
+      f"{job.name}: {pruned if run.is_pruned else ''}"
+      f"{run.score.describe(found)} ({time})"
+    )
+  alone = spec_text.command(job.spec, str(job.path), job.workers, job.options)
+  return (
+    f"{job.name}: FAILED ({ended.how}, {time}): {_last_line(job.log)}\n"
+    f"  log: {job.log}\n  alone: {alone}"
+  )
+
+
+def log_path(folder: pathlib.Path) -> pathlib.Path:
+  """Returns the file for the output of a run that is not finished."""
+  return folder.with_name(f"{folder.name}.log")
+
+
+def keep_log(folder: pathlib.Path) -> None:
+  """Puts the output of a run that has ended into its folder."""
+  with contextlib.suppress(FileNotFoundError):
+    os.replace(log_path(folder), folder / "log.txt")
+
+
+def _last_line(log: pathlib.Path) -> str:
+  """Returns the last line of a run's output."""
+  lines = log.read_text("utf-8", "replace").split("\n") if log.exists() else []
+  said = (line.strip() for line in reversed(lines) if line.strip())
+  return next(said, _no_output(log.parent))
+
+
+def _no_output(folder: pathlib.Path) -> str:
+  with contextlib.suppress(OSError):
+    if shutil.disk_usage(folder).free < _LEAST_ROOM:
+      return f"no output; its log found no room in {folder}"
+  return "no output"

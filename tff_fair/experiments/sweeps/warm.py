@@ -1,6 +1,6 @@
 """The slow imports of a run, for processes to fork from."""
 
-from tff_fair.experiments import garbage, importing
+from tff_fair.experiments import importing
 
 with importing.quick():
   import matplotlib.figure  # noqa: F401
@@ -13,4 +13,4 @@ with importing.quick():
 
 # The forks share this memory as long as nobody writes to it, and the collector
 # writes to all that it looks through.
-garbage.spare_what_stays()
+importing.spare_what_stays()

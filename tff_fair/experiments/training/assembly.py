@@ -1,148 +1,159 @@
-"""The parts of a run, made from its settings: task, process, sampling, attack.
+"""The parts of a run, made from its settings and its task.
 
 Problems that show only with the process are errors of the setting behind them.
 """
 
 import dataclasses
-import os
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
+from tasks.models import starting
+from tasks.task import KerasModelFn
 from tff_fair import (
   client_works,
-  declared,
   methods,
-  privacy,
   summing,
   types,
 )
-from tff_fair.experiments import number_range
+from tff_fair.declared import FieldError
+from tff_fair.experiments import keras_files, number_range
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import architecture, finding
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   costs,
-  initial_weights,
   learning_process,
-  message_limits,
-  private_rounds,
+  loop,
   resolving,
   rounds,
   sampling,
   scoring,
   task_loading,
 )
-from tff_fair.experiments.training.selection import Selection
+from tff_fair.experiments.training.loop import Selection
 from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.runtime import compilation_cache
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunParts:
   """The parts of a run.
 
   Attributes:
     task: The clients and the model.
     process: The learning process for the model.
+    next_of_own: See `learning_process.Built`.
     aggregation: The way in which the process sums client updates.
-    clients_per_round: The size of cohorts, or a range of sizes.
+    schedule: How long the run trains, and when it evaluates and saves.
     cohorts: How a round draws its clients.
     costs: Returns what a round costs, from the state before it and its cohort.
     evaluated: int64[n], the clients to evaluate, in ascending order.
     attackers: The clients that attack.
-    selection: Finds the best evaluation; None if nobody asks.
-    dp: The noise for differential privacy, if there is any.
+    selection: Finds the best evaluation; None without a criterion.
     cache: What earlier programs have compiled.
-    worker_data: Files of the examples, if workers have them.
-    next_of_own: See `learning_process.Built`.
   """
 
   task: tasks.Task
   process: tff.learning.templates.LearningProcess
+  next_of_own: tff.Computation | None
   aggregation: str
-  clients_per_round: number_range.Value
+  schedule: loop.Schedule
   cohorts: sampling.Sampling
-  costs: Callable[[rounds.State, sampling.Cohort], Mapping[str, int]]
+  costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
   evaluated: np.ndarray
   attackers: Sequence[int]
   selection: Selection | None
-  dp: privacy.DifferentialPrivacy | None
   cache: compilation_cache.CompilationCache
-  worker_data: WorkerData | None = None
-  next_of_own: tff.Computation | None = None
+
+
+def load_task(
+  spec: RunSpec, at_workers: WorkerData | None = None
+) -> tasks.Task:
+  """Loads the task of a run; its model begins with the run's initial weights.
+
+  Args:
+    spec: The run.
+    at_workers: Files of the examples, if workers have them.
+
+  Raises:
+    FieldError: If a setting does not go with the data.
+    tasks.DataError: If the data cannot be used.
+  """
+  return with_initial_weights(spec, task_loading.load(spec, at_workers))
 
 
 def build(
   spec: RunSpec,
+  task: tasks.Task,
+  resolved: resolving.Resolved,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
-  *,
-  worker_data: str | os.PathLike[str] | None = None,
-) -> Plan:
+) -> RunParts:
   """Makes the parts of a run.
 
   Args:
     spec: The run.
+    task: Its task, as `load_task` returns it.
+    resolved: What the settings come to with the task.
     cache: What earlier programs have compiled.
-    worker_data: A folder of the examples, if workers have one.
 
   Raises:
     FieldError: If a setting does not go with the data or the method.
-    tasks.DataError: If the data cannot be used.
   """
-  at_workers = WorkerData(worker_data) if worker_data is not None else None
-  task = initial_weights.begin(spec, task_loading.load(spec, at_workers))
-  resolving.check(spec, task)
-  clients_per_round = resolving.clients_per_round(spec, task.num_clients)
-  evaluated = resolving.evaluated(spec, task.num_clients)
-  attack = resolving.attack(spec, task.num_clients, evaluated)
-  aggregation = resolving.aggregation(spec)
-  dp = private_rounds.noise(spec, clients_per_round)
   process, next_of_own = learning_process.build(
-    spec, task, aggregation=aggregation, attack=attack, dp=dp, cache=cache
+    spec,
+    task,
+    aggregation=resolved.aggregation,
+    attack=resolved.attack,
+    dp=resolved.dp,
+    cache=cache,
   )
-  message_limits.check_parts(spec, process, aggregation, clients_per_round)
-  message_limits.check_tables(spec, process, task.num_clients)
-  return Plan(
+  learning_process.check_parts(
+    spec, process, resolved.aggregation, resolved.clients_per_round
+  )
+  learning_process.check_tables(spec, process, task.num_clients)
+  return RunParts(
     task=task,
     process=process,
-    aggregation=aggregation,
-    clients_per_round=clients_per_round,
+    next_of_own=next_of_own,
+    aggregation=resolved.aggregation,
+    schedule=loop.Schedule(
+      spec.total_rounds,
+      spec.evaluation_interval,
+      spec.rounds_per_checkpoint,
+    ),
     cohorts=sampling.Sampling(
       seed=spec.seed,
       kind=spec.sampling,
-      clients_per_round=number_range.bounds(clients_per_round),
+      clients_per_round=number_range.bounds(resolved.clients_per_round),
       dropout=spec.dropout,
       dropout_kind=spec.dropout_kind,
     ),
     costs=costs.build(
       task,
       process,
-      aggregation=aggregation,
+      aggregation=resolved.aggregation,
       loss_at=spec.loss_at,
       trained_examples=_trained_examples(spec, task),
-      num_sums=_num_sums(spec, aggregation),
+      num_sums=_num_sums(spec, resolved.aggregation),
       num_trials=_num_trials(spec),
       cache=cache,
     ),
-    evaluated=evaluated,
-    attackers=attack.client_ids if attack else (),
-    selection=Selection(
-      spec.criterion, spec.patience, score=scoring.score_of(task)
-    )
-    if spec.criterion is not None
-    else None,
-    dp=dp,
+    evaluated=resolved.evaluated,
+    attackers=resolved.attack.client_ids if resolved.attack else (),
+    selection=None
+    if spec.criterion is None
+    else Selection(spec.criterion, spec.patience, score=scoring.score_of(task)),
     cache=cache,
-    worker_data=at_workers,
-    next_of_own=next_of_own,
   )
 
 
 def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
-  """Builds the process of a run for clients elsewhere.
-
-  Nobody attacks.
+  """Builds the process of a run for clients elsewhere, none of which attacks.
 
   Args:
     spec: The run.
@@ -151,10 +162,10 @@ def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
     FieldError: If a setting does not go with the data or the method.
     tasks.DataError: If the data cannot be used.
   """
-  task = initial_weights.begin(spec, task_loading.load(spec))
+  task = load_task(spec)
   aggregation = resolving.aggregation(spec)
   clients_per_round = resolving.clients_per_round(spec, task.num_clients)
-  dp = private_rounds.noise(spec, clients_per_round)
+  dp = resolving.privacy_noise(spec, clients_per_round)
   chosen = learning_process.arguments(
     spec, task, aggregation, attack=None, dp=dp
   )
@@ -203,13 +214,56 @@ def _trained_examples(spec: RunSpec, task: tasks.Task) -> costs.TrainedExamples:
   return of_clients
 
 
-def describe(spec: RunSpec, plan: Plan) -> str:
-  """Returns two lines about a run: its task, and its method."""
-  values = ", ".join(
-    f"{n}={declared.as_text(v)}" for n, v in spec.all_hparams.items()
-  )
-  return (
-    f"{plan.task.name}: {plan.task.description}\n"
-    f"{spec.algorithm}: {values or 'no hyperparameters'}, "
-    f"{plan.aggregation} sums"
-  )
+# Initial weights from a trained model: a file's, or another run's.
+
+
+def with_initial_weights(spec: RunSpec, task: tasks.Task) -> tasks.Task:
+  """Returns a task whose model begins with the weights that a run names.
+
+  Args:
+    spec: The run; it may name none.
+    task: Its task.
+
+  Raises:
+    FieldError: If they cannot be read, or are not those of the task's model.
+  """
+  name = "initial_run" if spec.initial_model is None else "initial_model"
+  place = getattr(spec, name)
+  if place is None:
+    return task
+  path, build = pathlib.Path(place).expanduser(), task.keras_model_fn
+  read = _of_run if spec.initial_model is None else _of_file
+  try:
+    weights = read(path, build)
+    if not all(np.isfinite(value).all() for value in weights):
+      raise ValueError("has weights that are not finite.")
+    begun = starting.Starting.of(build, weights)
+  except (RunError, ValueError) as error:
+    problem = str(error).removeprefix(f"{path}: ")
+    raise FieldError(name, problem, value=place) from error
+  return dataclasses.replace(task, keras_model_fn=begun)
+
+
+def _of_file(path: pathlib.Path, _: KerasModelFn) -> Sequence[np.ndarray]:
+  """Returns the weights of a file, in the order of the model's layers."""
+  model = keras_files.load(path)
+  # The model of an export, without what is around it.
+  for layer in model.layers:
+    if layer.name == architecture.TRAINED:
+      model = layer
+  return [weight.numpy() for weight in model.weights]
+
+
+def _of_run(path: pathlib.Path, build: KerasModelFn) -> Sequence[np.ndarray]:
+  """Returns the weights of a run, in the order of the model's layers."""
+  run = finding.open_run(path)
+  if not run.is_finished:
+    raise ValueError("is not finished; finish that run, or choose another.")
+  weights = run.weights()
+  with tf.Graph().as_default():
+    model = build()
+  saved = [*model.trainable_weights, *model.non_trainable_weights]
+  if len(saved) != len(weights):
+    return weights  # Nobody knows the order of another model.
+  place_of = {id(variable): place for place, variable in enumerate(saved)}
+  return [weights[place_of[id(variable)]] for variable in model.weights]

@@ -8,22 +8,61 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import queue
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 import tasks
 from tasks import task as tasks_task
-from tff_fair import types
+from tff_fair import runtime, types
+from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import client_files, scoring
-from tff_fair.experiments.worker_data import half
 from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.runtime import example_files
+
+# One half of the data at the workers, as a run takes it.
+
+
+class ClientRows(NamedTuple):
+  """A client's rows.
+
+  Attributes:
+    num_rows: Its number of examples.
+    places: Where they are in each file.
+  """
+
+  num_rows: int
+  places: tuple[example_files.Place, ...]
+
+
+class WorkerHalf:
+  """Knows where the rows of each client are."""
+
+  def __init__(self, data: WorkerData, split: str) -> None:
+    """Takes the folder, and the name of the half."""
+    self._data = data
+    self._split = split
+    self._paths = [data.path(file) for file in data.files(split)]
+
+  def rows(self, client_id: int) -> ClientRows:
+    """Returns where a client's rows are."""
+    first, number = self._data.client(self._split, client_id)
+    return ClientRows(
+      number,
+      tuple(example_files.Place(path, first) for path in self._paths),
+    )
+
+  def label_variance(self, client_id: int) -> float:
+    """Returns `scoring.variance` of a client's labels, if they are numbers."""
+    return self._data.label_variance(self._split, client_id)
+
 
 # To build the dataset of a client whose examples travel takes as long as its
 # share of a small round.
@@ -40,7 +79,7 @@ class _Client(NamedTuple):
   """A client's data, and the file that has it, which must live as long."""
 
   dataset: tf.data.Dataset
-  stored: client_files.StoredClient | half.ClientRows | None
+  stored: client_files.StoredClient | ClientRows | None
 
 
 class _Reader:
@@ -62,7 +101,7 @@ class _Reader:
     return arrays
 
 
-class ClientData:
+class ClientLoader:
   """Returns the data of clients by id."""
 
   def __init__(
@@ -72,7 +111,7 @@ class ClientData:
     *,
     files: client_files.ClientFiles | None = None,
     thread: LoadingThread | None = None,
-    at_workers: half.WorkerHalf | None = None,
+    at_workers: WorkerHalf | None = None,
   ) -> None:
     """Takes where data comes from, and where it goes.
 
@@ -149,7 +188,7 @@ class ClientData:
 
   def _store(
     self, client_id: int
-  ) -> client_files.StoredClient | half.ClientRows | None:
+  ) -> client_files.StoredClient | ClientRows | None:
     """Returns where a client's examples are; `None` if they must travel."""
     if self._at_workers is not None:
       return self._at_workers.rows(client_id)
@@ -216,7 +255,7 @@ class LoadingThread:
 @contextlib.contextmanager
 def opened(
   task: tasks.Task, at_workers: WorkerData | None = None
-) -> Iterator[tuple[ClientData, ClientData]]:
+) -> Iterator[tuple[ClientLoader, ClientLoader]]:
   """Yields the training and the test data of a task's clients, for a run.
 
   Computations must run where they will, see `tff_fair.runtime`.
@@ -230,14 +269,134 @@ def opened(
     if at_workers is None:
       files = client_files.open_files()
       train, test = (
-        ClientData(split, spec, files=files, thread=thread)
+        ClientLoader(split, spec, files=files, thread=thread)
         for split in (task.train, task.test)
       )
     else:
       train, test = (
-        ClientData(
-          split, spec, thread=thread, at_workers=half.WorkerHalf(at_workers, n)
+        ClientLoader(
+          split, spec, thread=thread, at_workers=WorkerHalf(at_workers, n)
         )
         for n, split in (("train", task.train), ("test", task.test))
       )
     yield train, test
+
+
+# Clients' data that Dask's workers build from ids: nothing else travels.
+
+
+class ClientDatasets(Protocol):
+  """Returns the data of clients by id, or what stands for it."""
+
+  def __call__(self, client_ids: Ids) -> list[Any]:
+    """See `client_data.ClientData`."""
+
+  def prepare(self, client_ids: Ids) -> None:
+    """Begins to load the data that the next calls ask for."""
+
+  def label_variance(self, client_id: int) -> float:
+    """Returns `scoring.variance` of a client. Labels must be numbers."""
+
+
+# A worker may serve several runs, each with two halves.
+_MOST_SOURCES = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class _Build:
+  """Makes a client's dataset, in a worker.
+
+  Attributes:
+    source: Loads the client's arrays.
+    version: The version of the data that the program has.
+    element_spec: `Task.element_spec`.
+  """
+
+  source: tasks.ClientSource
+  version: str
+  element_spec: tasks_task.ElementSpec
+
+  def __call__(self, client_id: int) -> tf.data.Dataset:
+    """Returns the data of a client, as processes take it.
+
+    Raises:
+      tasks.DataError: If this host lacks the data, or has another version.
+    """
+    return _opened(self)([client_id])[0]
+
+
+@functools.lru_cache(_MOST_SOURCES)
+def _opened(build: _Build) -> ClientLoader:
+  """Returns the data of one half, in this process, once they are checked."""
+  source = build.source
+  host = f"on host {socket.gethostname()}"
+  try:
+    version = source.version
+  except ValueError as error:
+    raise tasks.DataError(f"{error} ({host})") from error
+  if version != build.version:
+    place = "" if source.data_dir is None else f" in {source.data_dir}"
+    raise tasks.DataError(
+      f"The {source.split} data of task {source.task}{place} {host} are of "
+      "another version than those of the program. Copy the same files there."
+    )
+  half = tasks.Split(num_examples=np.zeros(0, np.int64), load=source)
+  return ClientLoader(half, build.element_spec)
+
+
+class DataAtWorkers:
+  """Returns the data of clients by id, as `ClientLoader` does."""
+
+  def __init__(
+    self,
+    source: tasks.ClientSource,
+    split: tasks.Split,
+    element_spec: tasks_task.ElementSpec,
+  ) -> None:
+    """Takes the data.
+
+    Args:
+      source: From where workers load it.
+      split: The same data.
+      element_spec: `Task.element_spec`.
+    """
+    self._split = split
+    self._build = _Build(source, source.version, element_spec)
+
+  def __call__(self, client_ids: Ids) -> list[runtime.DataAtWorker]:
+    """Returns what stands for the data of clients."""
+    ids = np.asarray(client_ids).tolist()
+    return [runtime.DataAtWorker(self._build, client_id) for client_id in ids]
+
+  def prepare(self, client_ids: Ids) -> None:
+    """Does nothing: workers load data when they need them."""
+
+  def label_variance(self, client_id: int) -> float:
+    """Returns `scoring.variance` of a client. Labels must be numbers."""
+    return scoring.variance(self._split.load(client_id)[1])
+
+
+def halves(
+  spec: RunSpec, task: tasks.Task
+) -> tuple[ClientDatasets, ClientDatasets]:
+  """Returns the training and the test data of a run's clients.
+
+  Args:
+    spec: The run, whose settings tell workers how to load the data.
+    task: The task of the run.
+
+  Raises:
+    tasks.DataError: If the data cannot be used.
+  """
+
+  def half(name: Literal["train", "test"], split: tasks.Split) -> DataAtWorkers:
+    source = tasks.ClientSource(
+      task=spec.task,
+      options=spec.task_options,
+      seed=spec.seeds.data,
+      data_dir=None if spec.data_dir is None else str(spec.data_dir),
+      split=name,
+    )
+    return DataAtWorkers(source, split, task.element_spec)
+
+  return half("train", task.train), half("test", task.test)

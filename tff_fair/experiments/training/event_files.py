@@ -24,7 +24,6 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import naming
 
 TRAIN = "train"  # The events that each round has, by their folder.
 _NO_RESULTS = ("client_id", "num_examples")  # Columns that tell of a client.
@@ -49,7 +48,7 @@ class NumbersReleaseManager(tff.program.ReleaseManager):
     """
     numbers = summary_pb2.Summary()
     with self._writer.as_default():
-      for name, leaf in naming.leaves(value):
+      for name, leaf in leaves(value):
         array = np.asarray(leaf)
         if array.dtype.kind not in "biuf":
           continue
@@ -173,3 +172,29 @@ def _records(file: pathlib.Path) -> Iterator[bytes]:
       f"{file.parent}: {file.name} cannot be read: {reason}. It is for "
       "TensorBoard alone: make it readable or move it away, and start again."
     ) from error
+
+
+# The names of measurements: the way to each through its structure.
+
+
+def leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+  """Yields the leaves of a structure with their names, as TFF names them.
+
+  Args:
+    value: Mappings and sequences of leaves, of each other, or a leaf.
+    name: The name of `value` itself.
+
+  Yields:
+    The names of the way to a leaf, keys in ascending order or places, joined by
+    "/", and the leaf.
+  """
+  if isinstance(value, Mapping):
+    parts = [(key, value[key]) for key in sorted(value)]
+  elif isinstance(value, list | tuple):
+    names = getattr(value, "_fields", range(len(value)))
+    parts = list(zip(names, value, strict=True))
+  else:
+    yield name, value
+    return
+  for key, part in parts:
+    yield from leaves(part, f"{name}/{key}" if name else str(key))

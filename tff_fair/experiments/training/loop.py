@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import dataclasses
+import math
 import time
 import typing
 from collections.abc import Callable, Coroutine, Mapping
@@ -22,17 +24,71 @@ from typing import (
   Protocol,
   Self,
   TypeAlias,
+  TypeVar,
 )
 
 import numpy as np
 
 from tff_fair.experiments import interruption
 from tff_fair.experiments.scores import ACCURACY, Score
-from tff_fair.experiments.training import rounds, waiting
-from tff_fair.experiments.training.selection import Selection
+from tff_fair.experiments.training import rounds
 
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
+
+# The best evaluation of a run so far, and whether it is worth going on.
+
+
+CRITERIA = ("mean", "worst_10")
+
+
+@dataclasses.dataclass
+class Selection:
+  """Follows the evaluations of a run.
+
+  Attributes:
+    criterion: The statistic of the score that is to be good, one of `CRITERIA`.
+    patience: How many evaluations in a row may bring no improvement before the
+      run is to stop; `None` lets it go on.
+    round_num: The round of the best evaluation, the first of equals; `None`
+      before there is any.
+    value: Its criterion.
+    num_without_improvement: How many evaluations there were since.
+    score: The score of the run.
+  """
+
+  criterion: str
+  patience: int | None = None
+  round_num: int | None = None
+  value: float = math.nan
+  num_without_improvement: int = 0
+  score: Score = ACCURACY
+
+  def add(self, round_num: int, statistics: Mapping[str, float]) -> bool:
+    """Takes an evaluation, and returns whether it is the best so far.
+
+    Args:
+      round_num: Its round.
+      statistics: Those of the score over the clients, by name. One that is not
+        finite is never the best.
+    """
+    value = float(statistics[self.criterion])
+    if math.isfinite(value) and (
+      self.round_num is None or self.score.is_better(value, self.value)
+    ):
+      self.round_num, self.value = round_num, value
+      self.num_without_improvement = 0
+      return True
+    self.num_without_improvement += 1
+    return False
+
+  @property
+  def is_exhausted(self) -> bool:
+    """Whether the run is to stop."""
+    return (
+      self.patience is not None
+      and self.num_without_improvement >= self.patience
+    )
 
 
 _P = ParamSpec("_P")
@@ -60,7 +116,7 @@ class Schedule(NamedTuple):
 Summary: TypeAlias = Mapping[str, "float | Mapping[str, float] | Summary"]
 
 
-class Evaluation(NamedTuple):
+class RoundEvaluation(NamedTuple):
   """The model on the test data of clients.
 
   Attributes:
@@ -88,8 +144,8 @@ class Releases(NamedTuple):
     timing: Takes the seconds that a round took.
     costs: Takes what a round cost.
     cohorts: Takes `Round.clients`.
-    summary: Takes `Evaluation.summary`.
-    clients: Takes `Evaluation.clients`.
+    summary: Takes `RoundEvaluation.summary`.
+    clients: Takes `RoundEvaluation.clients`.
   """
 
   metrics: tff.program.ReleaseManager
@@ -100,7 +156,7 @@ class Releases(NamedTuple):
   clients: tff.program.ReleaseManager
 
 
-class Pruning(Protocol):
+class Pruner(Protocol):
   """Says from the evaluations of a run whether it promises too little."""
 
   @property
@@ -108,20 +164,20 @@ class Pruning(Protocol):
     """Whether the run is to end."""
 
   def add(self, round_num: int, clients: Mapping[str, np.ndarray]) -> None:
-    """Takes an evaluation: its round, and `Evaluation.clients`."""
+    """Takes an evaluation: its round, and `RoundEvaluation.clients`."""
 
 
 def train(
   training: rounds.Rounds,
   schedule: Schedule,
   *,
-  evaluate: Callable[[rounds.State], Evaluation],
+  evaluate: Callable[[rounds.State], RoundEvaluation],
   state_manager: tff.program.ProgramStateManager,
   releases: Releases,
-  report_progress: Callable[[int, Evaluation | None], None],
+  report_progress: Callable[[int, RoundEvaluation | None], None],
   selection: Selection | None = None,
   best_manager: tff.program.ProgramStateManager | None = None,
-  pruning: Pruning | None = None,
+  pruning: Pruner | None = None,
 ) -> None:
   """Trains up to the last round, from the last saved one.
 
@@ -206,7 +262,7 @@ class _Record:
       initial: The state before the first round, which is returned, with `None`,
         if no round is saved.
     """
-    saved, self._saved = waiting.wait(self._states.load_latest(initial))
+    saved, self._saved = wait(self._states.load_latest(initial))
     self._completed = self._saved
     return (initial, None) if saved is None else (saved, self._saved)
 
@@ -229,7 +285,7 @@ class _Record:
     round_num: int,
     result: rounds.Round,
     timing: Mapping[str, float],
-    evaluation: Evaluation | None,
+    evaluation: RoundEvaluation | None,
     is_best: bool,
   ) -> None:
     """Writes a round, and the state after it if that is due."""
@@ -251,7 +307,7 @@ class _Record:
       self._saved = round_num
 
   async def write_evaluation(
-    self, round_num: int, evaluation: Evaluation
+    self, round_num: int, evaluation: RoundEvaluation
   ) -> None:
     """Writes an evaluation."""
     await self._releases.summary.release(evaluation.summary, round_num)
@@ -269,19 +325,21 @@ class _Record:
       self._thread.shutdown()
       if self._completed > self._saved:
         with interruption.deferred():
-          waiting.wait(self._states.save(self._state, self._completed))
+          wait(self._states.save(self._state, self._completed))
 
 
 def _timed(
-  evaluate: Callable[[rounds.State], Evaluation], state: rounds.State
-) -> tuple[Evaluation, float]:
+  evaluate: Callable[[rounds.State], RoundEvaluation], state: rounds.State
+) -> tuple[RoundEvaluation, float]:
   start = time.perf_counter()
   evaluation = evaluate(state)
   return evaluation, time.perf_counter() - start
 
 
 def _is_best(
-  selection: Selection | None, round_num: int, evaluation: Evaluation | None
+  selection: Selection | None,
+  round_num: int,
+  evaluation: RoundEvaluation | None,
 ) -> bool:
   if selection is None or evaluation is None:
     return False
@@ -290,3 +348,21 @@ def _is_best(
 
 def _is_due(round_num: int, interval: int, schedule: Schedule) -> bool:
   return round_num == schedule.total_rounds or round_num % interval == 0
+
+
+# Waits for coroutines, also where an event loop runs already, as in notebooks.
+#
+# TFF's managers of states and releases are asynchronous; the rounds of a run
+# come one after the other.
+
+
+_T = TypeVar("_T")
+
+
+def wait(coroutine: Coroutine[object, object, _T]) -> _T:
+  """Returns the result of a coroutine, which runs in a thread of its own.
+
+  The caller's thread may have an event loop, and keeps its signals.
+  """
+  with concurrent.futures.ThreadPoolExecutor(max_workers=1) as executor:
+    return executor.submit(lambda: asyncio.run(coroutine)).result()

@@ -1,15 +1,15 @@
-"""The rounds of a run that are left: its folder and plan, put into the loop."""
+"""The rounds of a run that are left: its parts, put into the loop."""
 
 import contextlib
 from collections.abc import Callable, Sequence
 
 import tensorflow_federated as tff
 
+import tasks
 from tff_fair import runtime
-from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.progress import Say
+from tff_fair.experiments.progress import Display, Follower, Say
 from tff_fair.experiments.runs import architecture, finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import ROUND
@@ -17,35 +17,35 @@ from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
   client_data,
-  data_at_workers,
+  client_evaluation,
   loop,
-  population,
   release,
   resumption,
   rounds,
   sampling,
 )
-from tff_fair.experiments.training.selection import Selection
+from tff_fair.experiments.training.loop import Selection
+from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.rounds import own_rows
 
 
 def train(
   folder: RunFolder,
   spec: RunSpec,
-  plan: assembly.Plan,
-  say: Say,
-  progress: bool,
+  parts: assembly.RunParts,
+  examples: WorkerData | None,
+  display: Display,
   also: Sequence[tff.program.ReleaseManager],
-  pruning: loop.Pruning | None,
+  pruning: loop.Pruner | None,
 ) -> None:
   """Trains up to the last round, unless a selection or pruning ends it before.
 
   Args:
     folder: The folder of the run, which gets all that comes of it.
     spec: The run.
-    plan: Its parts.
-    say: Takes a line about the run.
-    progress: Whether to show how the rounds get on.
+    parts: Its parts.
+    examples: Files of the examples, if workers have them.
+    display: Shows how the run gets on.
     also: Further places for the evaluations.
     pruning: Ends a run of a search early, if it promises too little.
 
@@ -53,139 +53,132 @@ def train(
     RunError: If what the folder has of earlier rounds is damaged.
     Interrupted: If a signal came; the last round is saved.
   """
-  sample = sampling.Sampler(plan.cohorts, plan.task.train.num_examples)
-  schedule = loop.Schedule(
-    spec.total_rounds,
-    spec.evaluation_interval,
-    spec.rounds_per_checkpoint,
-  )
-  completed = _go_back(folder, plan, schedule, sample, say)
+  sample = sampling.Sampler(parts.cohorts, parts.task.train.num_examples)
+  completed = _go_back(folder, parts, sample, display.say)
   folder.pruned.unlink(missing_ok=True)
   if pruning is not None:
     _recall_clients(folder, pruning)
   best_manager = None
-  if plan.selection is not None:
-    recall_evaluations(folder, plan.selection)
+  if parts.selection is not None:
+    recall_evaluations(folder, parts.selection)
     best_manager = release.open_best_checkpoints(folder)
   if not folder.model.exists():
-    architecture.Architecture.of_task(plan.task).write(folder.model)
-  say(
+    architecture.Architecture.of_task(parts.task).write(folder.model)
+  display.say(
     f"{folder.path}: going on after round {completed}."
     if completed
     else f"{folder.path}: a new run."
   )
-  plan, weights = stages.correct(folder, spec, plan, say)
+  parts, weights = stages.correct(folder, spec, parts, display.say)
   with (
-    _data(spec, plan) as (train_data, test_data),
-    progress_report.follow(
-      spec.total_rounds,
+    _data(spec, parts.task, examples) as (train_data, test_data),
+    display.follow(
+      parts.schedule.total_rounds,
       completed_rounds=completed,
       count=runtime.count_clients,
-      is_silent=not progress,
     ) as report_progress,
   ):
     loop.train(
-      _rounds(spec, plan, sample, train_data, report_progress, weights),
-      schedule,
-      evaluate=_evaluation(plan, test_data, report_progress),
+      _rounds(spec, parts, sample, train_data, report_progress, weights),
+      parts.schedule,
+      evaluate=_evaluation(parts, test_data, report_progress),
       state_manager=release.open_checkpoints(folder),
       releases=release.open_releases(folder, also),
       report_progress=report_progress,
-      selection=plan.selection,
+      selection=parts.selection,
       best_manager=best_manager,
       pruning=pruning,
     )
-  if plan.selection is not None and plan.selection.is_exhausted:
-    say(
-      f"{folder.path}: {plan.selection.num_without_improvement} evaluations in "
-      f"a row have not improved {_column(plan.selection)}; that is enough."
+  if parts.selection is not None and parts.selection.is_exhausted:
+    display.say(
+      f"{folder.path}: {parts.selection.num_without_improvement} evaluations "
+      f"in a row have not improved {_column(parts.selection)}; that is enough."
     )
 
 
 def _go_back(
   folder: RunFolder,
-  plan: assembly.Plan,
-  schedule: loop.Schedule,
+  parts: assembly.RunParts,
   sample: sampling.Sampler,
   say: Say,
 ) -> int:
   """Returns the last whole round, and removes what is left of later ones."""
   return resumption.go_back(
     folder,
-    total_rounds=schedule.total_rounds,
-    rounds_per_evaluation=schedule.rounds_per_evaluation,
+    total_rounds=parts.schedule.total_rounds,
+    rounds_per_evaluation=parts.schedule.rounds_per_evaluation,
     num_reporting=lambda round_num: len(sample(round_num).reporting),
-    num_evaluated=len(plan.evaluated),
+    num_evaluated=len(parts.evaluated),
     say=say,
   )
 
 
 def _data(
-  spec: RunSpec, plan: assembly.Plan
+  spec: RunSpec, task: tasks.Task, examples: WorkerData | None
 ) -> contextlib.AbstractContextManager[
-  tuple[data_at_workers.Clients, data_at_workers.Clients]
+  tuple[client_data.ClientDatasets, client_data.ClientDatasets]
 ]:
   """Opens the training and the test data of a run's clients."""
-  if plan.worker_data is None and runtime.builds_data():
-    return contextlib.nullcontext(data_at_workers.halves(spec, plan.task))
-  return client_data.opened(plan.task, plan.worker_data)
+  if examples is None and runtime.builds_data():
+    return contextlib.nullcontext(client_data.halves(spec, task))
+  return client_data.opened(task, examples)
 
 
 def _rounds(
   spec: RunSpec,
-  plan: assembly.Plan,
+  parts: assembly.RunParts,
   sample: sampling.Sampler,
-  train_data: data_at_workers.Clients,
-  follower: progress_report.Follower,
+  train_data: client_data.ClientDatasets,
+  follower: Follower,
   initial_weights: tff.learning.models.ModelWeights | None,
 ) -> rounds.Rounds:
   """Returns the rounds of a run, which the follower tells of."""
 
   def prepare(round_num: int) -> None:
-    if round_num <= spec.total_rounds:
+    if round_num <= parts.schedule.total_rounds:
       train_data.prepare(sample(round_num).reporting)
 
-  process: rounds.Process = plan.process
-  if plan.next_of_own is not None:
+  process: rounds.Process = parts.process
+  if parts.next_of_own is not None:
     process = own_rows.OwnRowsProcess(
-      plan.process, plan.next_of_own, spec.clients_per_part
+      parts.process, parts.next_of_own, spec.clients_per_part
     )
   return rounds.Rounds(
     process=process,
     sample=sample,
     train_data=train_data,
-    costs=plan.costs,
-    losses=population.build_losses(plan.task, train_data, plan.cache)
+    costs=parts.costs,
+    losses=client_evaluation.build_losses(parts.task, train_data, parts.cache)
     if spec.measure_improvement
     else None,
     prepare=prepare,
     watch=follower.watch,
-    num_examples=plan.task.train.num_examples,
+    num_examples=parts.task.train.num_examples,
     tell=follower.note,
     initial_weights=initial_weights,
   )
 
 
 def _evaluation(
-  plan: assembly.Plan,
-  test_data: data_at_workers.Clients,
-  follower: progress_report.Follower,
-) -> Callable[[rounds.State], loop.Evaluation]:
+  parts: assembly.RunParts,
+  test_data: client_data.ClientDatasets,
+  follower: Follower,
+) -> Callable[[rounds.State], loop.RoundEvaluation]:
   """Returns the evaluation of a run, which the follower tells of."""
-  evaluate = population.build_evaluation(
-    plan.task,
-    plan.process,
+  evaluate = client_evaluation.build_evaluation(
+    parts.task,
+    parts.process,
     test_data=test_data,
-    client_ids=plan.evaluated,
-    attackers=plan.attackers,
-    cache=plan.cache,
+    client_ids=parts.evaluated,
+    attackers=parts.attackers,
+    cache=parts.cache,
   )
   # The global model is evaluated, too.
-  has_personal = population.has_personal_models(plan.process)
+  has_personal = client_evaluation.has_personal_models(parts.process)
   passes = 2 if has_personal else 1
 
-  def watched(state: rounds.State) -> loop.Evaluation:
-    with follower.watch("evaluation", len(plan.evaluated), passes):
+  def watched(state: rounds.State) -> loop.RoundEvaluation:
+    with follower.watch("evaluation", len(parts.evaluated), passes):
       return evaluate(state)
 
   return watched
@@ -215,7 +208,7 @@ def _column(selection: Selection) -> str:
   return f"{selection.score.name}/{selection.criterion}"
 
 
-def _recall_clients(folder: RunFolder, pruning: loop.Pruning) -> None:
+def _recall_clients(folder: RunFolder, pruning: loop.Pruner) -> None:
   """Tells a pruning the evaluations that the folder of a run has."""
   rows = finding.open_run(folder.path).client_evaluations
   for round_num, clients in rows[rows[ROUND] > 0].groupby(ROUND):

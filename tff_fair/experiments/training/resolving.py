@@ -5,14 +5,53 @@ where nobody has set one, it follows from the task and the method. A setting
 that does not go with them is an error.
 """
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import numpy as np
 
 import tasks
-from tff_fair import client_works, methods, summing
+from tff_fair import client_works, methods, privacy, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import learning_process, sampling
+
+
+class Resolved(NamedTuple):
+  """What the settings of a run come to.
+
+  Attributes:
+    aggregation: The way in which the process sums client updates.
+    clients_per_round: The size of cohorts, or a range of sizes.
+    evaluated: int64[n], the clients to evaluate, in ascending order.
+    attack: Which clients attack, and how; `None` if none does.
+    dp: The noise for differential privacy, if there is any.
+  """
+
+  aggregation: str
+  clients_per_round: number_range.Value
+  evaluated: np.ndarray
+  attack: client_works.Attack | None
+  dp: privacy.DifferentialPrivacy | None
+
+
+def resolve(spec: RunSpec, task: tasks.Task) -> Resolved:
+  """Returns what the settings of a run come to with its task.
+
+  Raises:
+    FieldError: If a setting does not go with the task or the method.
+  """
+  check(spec, task)
+  cohort = clients_per_round(spec, task.num_clients)
+  clients = evaluated(spec, task.num_clients)
+  return Resolved(
+    attack=attack(spec, task.num_clients, clients),
+    aggregation=aggregation(spec),
+    clients_per_round=cohort,
+    evaluated=clients,
+    dp=privacy_noise(spec, cohort),
+  )
 
 
 def check(spec: RunSpec, task: tasks.Task) -> None:
@@ -154,3 +193,64 @@ def aggregation(spec: RunSpec) -> str:
       value=chosen,
     )
   return str(chosen)
+
+
+# The privacy of a run: its noise, and what it has spent.
+
+
+# In summary.json.
+PRIVACY = "privacy"
+
+SUMS_ARE_SIMULATED = (
+  "Secure sums are simulated: this machine adds in the clear, which protects "
+  "nothing here."
+)
+_ASSUMPTION = (
+  "An attacker sees the trained models, and neither the cohorts nor the seed. "
+  "Cohorts have a fixed size and are drawn uniformly without replacement; "
+  "neighbours differ in the data of one client."
+)
+
+
+def privacy_noise(
+  spec: RunSpec, clients_per_round: number_range.Value
+) -> privacy.DifferentialPrivacy | None:
+  """Returns the noise of a run, if it has any.
+
+  Args:
+    spec: The run.
+    clients_per_round: The size of its cohorts.
+  """
+  if spec.dp_noise is None or spec.dp_clip is None:
+    return None
+  return privacy.dp(
+    spec.dp_noise, number_range.bounds(clients_per_round)[1], spec.dp_clip
+  )
+
+
+def account_privacy(
+  dp: privacy.DifferentialPrivacy, *, num_clients: int, rounds: int
+) -> dict[str, object]:
+  """Returns what a run has spent, ready for JSON.
+
+  Args:
+    dp: Its noise.
+    num_clients: The size of the population.
+    rounds: The rounds that it has done.
+  """
+  return {
+    "epsilon": privacy.epsilon(dp, num_clients=num_clients, rounds=rounds),
+    "delta": privacy.default_delta(num_clients),
+    "noise_multiplier": dp.noise_multiplier,
+    "clip": dp.clip,
+    "clients_per_round": dp.clients_per_round,
+    "assumption": _ASSUMPTION,
+  }
+
+
+def describe_privacy(spent: Mapping[str, object]) -> str:
+  """Returns a line about what `account_privacy` returns."""
+  return (
+    f"Differential privacy: epsilon = {spent['epsilon']:.3g} at delta = "
+    f"{spent['delta']:.2g}. {spent['assumption']}"
+  )

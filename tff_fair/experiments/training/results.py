@@ -18,13 +18,8 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import (
-  plots,
-  private_rounds,
-  release,
-  scoring,
-)
-from tff_fair.experiments.training.selection import Selection
+from tff_fair.experiments.training import plots, release, resolving, scoring
+from tff_fair.experiments.training.loop import Selection
 
 # Beyond this, reading all data takes minutes.
 _MOST_CLIENTS_WITH_LABELS = 5000
@@ -83,7 +78,7 @@ def write(
   if selection is not None and selection.round_num is not None:
     summary["best"] = _best(folder, selection, selection.round_num)
   if dp is not None:
-    summary[private_rounds.PRIVACY] = private_rounds.account(
+    summary[resolving.PRIVACY] = resolving.account_privacy(
       dp, num_clients=task.num_clients, rounds=rounds
     )
   if spec is not None:

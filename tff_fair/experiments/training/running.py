@@ -1,40 +1,38 @@
 """Runs: from settings to a folder of results."""
 
-import contextlib
-import errno
 import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
+import tasks
 from tasks.formats import files, parsing
 from tasks.models import starting
-from tff_fair import runtime, summing
-from tff_fair.declared import FieldError
+from tff_fair import declared, privacy, runtime, summing
 from tff_fair.experiments import combinations, interruption
-from tff_fair.experiments import progress as progress_report
 from tff_fair.experiments.correcting import stages
-from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.progress import Say
+from tff_fair.experiments.progress import Display
 from tff_fair.experiments.runs import configuration, finding, tables
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
+  client_evaluation,
   connecting,
+  early_ends,
   event_files,
-  exclusion,
   loop,
-  population,
-  private_rounds,
   release,
   remaining_rounds,
+  resolving,
   results,
+  rounds,
   scoring,
   wandb_release,
 )
-from tff_fair.experiments.worker_data import checking, labels
+from tff_fair.experiments.worker_data import worker_checks
+from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.runtime.compilation_cache import (
   NO_CACHE,
   CompilationCache,
@@ -42,16 +40,6 @@ from tff_fair.runtime.compilation_cache import (
 )
 
 _OUTPUTS = pathlib.Path("outputs")
-# What the system lacks, as TensorFlow's errors say it, too, and the way out.
-_WAYS_OUT = {
-  **dict.fromkeys(
-    map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"
-  ),
-  **dict.fromkeys(
-    map(os.strerror, (errno.EMFILE, errno.ENFILE)),
-    "allow more of them (ulimit -n)",
-  ),
-}
 
 
 def run(
@@ -66,7 +54,7 @@ def run(
   straggler_timeout: float | None = None,
   command: str | None = None,
   wandb: str | None = None,
-  pruning: loop.Pruning | None = None,
+  pruning: loop.Pruner | None = None,
   compilation_cache: bool = True,
   round_timeout: float | None = None,
   worker_data: str | os.PathLike[str] | None = None,
@@ -122,8 +110,8 @@ def run(
       round; the same call goes on from there.
   """
   wandb_release.check_installed(wandb)
-  paths = _paths(spec, output_dir)
-  say = progress_report.say if progress else _say_nothing
+  places = _places(spec, output_dir)
+  display = Display(is_silent=not progress)
   computing = connecting.Computing(
     engine=engine,
     workers=workers,
@@ -131,58 +119,54 @@ def run(
     dask_workers=dask_workers,
     straggler_timeout=straggler_timeout,
   )
-  computing.prepare(say)
-  plan = assembly.build(
-    spec, _cache(spec, compilation_cache), worker_data=worker_data
-  )
-  computing.connect(plan.aggregation)
-  if plan.worker_data is None:
-    population.check_data(plan.task)
-  else:
-    checking.check(plan.worker_data, workers)
-  stages.check(spec, plan)
+  computing.prepare(display.say)
+  # From settings to the task, what they come to with it, and the process.
+  examples = None if worker_data is None else WorkerData(worker_data)
+  task = assembly.load_task(spec, examples)
+  resolved = resolving.resolve(spec, task)
+  parts = assembly.build(spec, task, resolved, _cache(spec, compilation_cache))
+  computing.connect(parts.aggregation)
+  _check_data(spec, task, examples, workers)
   config = configuration.build(
     spec,
-    clients_per_round=plan.clients_per_round,
-    aggregation=plan.aggregation,
-    description=plan.task.description,
-    score=scoring.score_of(plan.task),
+    clients_per_round=resolved.clients_per_round,
+    aggregation=resolved.aggregation,
+    description=task.description,
+    score=scoring.score_of(task),
     output_dir=None if output_dir is None else str(output_dir),
     workers=workers,
     command=command,
-    initial_weights=starting.digest(plan.task.keras_model_fn),
+    initial_weights=starting.digest(task.keras_model_fn),
   )
   with (
     interruption.recorded(),
     runtime.supervised(
-      check=interruption.check, timeout=round_timeout, say=say
+      check=interruption.check, timeout=round_timeout, say=display.say
     ),
-    take_folder(paths, config, say, lengthens=output_dir is not None) as folder,
+    take_folder(
+      places, config, display.say, lengthens=output_dir is not None
+    ) as folder,
     runtime.in_parts_of(spec.clients_per_part),
   ):
-    for line in _introduction(spec, plan):
-      say(line)
+    _introduce(spec, parts, display)
     with (
-      wandb_release.logging_to(wandb, folder, spec, say) as also,
-      _advising(folder, spec),
-      _blaming_labels(plan, workers),
+      wandb_release.logging_to(wandb, folder, spec, display.say) as also,
+      early_ends.advising(folder, spec.total_rounds),
+      worker_checks.blaming_labels(examples, workers),
     ):
-      remaining_rounds.train(folder, spec, plan, say, progress, also, pruning)
-      _write_results(folder, spec, plan, say, pruning)
-    say(
-      f"{folder.path}: pruned; the run promised too little."
-      if folder.is_pruned
-      else f"{folder.path}: done; it holds all tables and plots.\n"
-    )
-  found = finding.open_run(folder.path)
-  if idle := found.num_idle_rounds:
-    cohorts = tables.read_whole(folder.path, tables.COHORTS)
-    advice = exclusion.advise(cohorts, idle, len(found.rounds))
-    say(f"{found.path}: {advice}")
-  return found
+      # From the process to its rounds, and from them to results.
+      remaining_rounds.train(
+        folder, spec, parts, examples, display, also, pruning
+      )
+      if pruning is not None and pruning.is_pruned:
+        _note_pruning(folder)
+      else:
+        _write_results(folder, spec, parts, resolved.dp, display)
+    _conclude(folder, display)
+  return finding.open_run(folder.path)
 
 
-def _paths(
+def _places(
   spec: RunSpec, output_dir: str | os.PathLike[str] | None
 ) -> Iterable[pathlib.Path]:
   """Returns the folders that may take a run, the preferred first."""
@@ -202,93 +186,75 @@ def _cache(spec: RunSpec, is_wanted: bool) -> CompilationCache:
   return of_user()
 
 
-def _introduction(spec: RunSpec, plan: assembly.Plan) -> Iterator[str]:
-  """Yields what a user is to know of a run before it begins."""
-  yield assembly.describe(spec, plan)
-  if plan.aggregation == summing.SECURE:
-    yield private_rounds.SIMULATED
-  yield from combinations.without_effect(spec)
+def _check_data(
+  spec: RunSpec,
+  task: tasks.Task,
+  examples: WorkerData | None,
+  workers: Sequence[str],
+) -> None:
+  """Checks the clients' data, so that damage shows before training."""
+  if examples is None:
+    client_evaluation.check_data(task)
+  else:
+    worker_checks.check(examples, workers)
+  stages.check(spec, has_labels=examples is None)
+
+
+def _introduce(
+  spec: RunSpec, parts: assembly.RunParts, display: Display
+) -> None:
+  """Says what a user is to know of a run before it begins."""
+  values = ", ".join(
+    f"{n}={declared.as_text(v)}" for n, v in spec.all_hparams.items()
+  )
+  display.say(f"{parts.task.name}: {parts.task.description}")
+  display.say(
+    f"{spec.algorithm}: {values or 'no hyperparameters'}, "
+    f"{parts.aggregation} sums"
+  )
+  if parts.aggregation == summing.SECURE:
+    display.say(resolving.SUMS_ARE_SIMULATED)
+  for line in combinations.without_effect(spec):
+    display.say(line)
+
+
+def _note_pruning(folder: RunFolder) -> None:
+  """Notes in the folder that the run was pruned, and after which round."""
+  last = release.last_saved_round(folder)
+  files.write(folder.pruned, parsing.json_text({"rounds": last}))
 
 
 def _write_results(
   folder: RunFolder,
   spec: RunSpec,
-  plan: assembly.Plan,
-  say: Say,
-  pruning: loop.Pruning | None,
+  parts: assembly.RunParts,
+  dp: privacy.DifferentialPrivacy | None,
+  display: Display,
 ) -> None:
-  """Writes what comes of a run that has trained; of a pruned one, its end."""
-  if pruning is not None and pruning.is_pruned:
-    last = release.last_saved_round(folder)
-    files.write(folder.pruned, parsing.json_text({"rounds": last}))
-    return
-  event_files.write_hparams(folder, spec, scoring.score_of(plan.task))
+  """Writes what comes of a run that has trained."""
+  event_files.write_hparams(folder, spec, scoring.score_of(parts.task))
   interruption.check()
   summary = results.write(
     folder,
-    plan.task,
+    parts.task,
     spec=spec,
-    selection=plan.selection,
-    attackers=plan.attackers,
-    dp=plan.dp,
+    selection=parts.selection,
+    attackers=parts.attackers,
+    dp=dp,
   )
-  if private_rounds.PRIVACY in summary:
-    say(private_rounds.describe(summary[private_rounds.PRIVACY]))
+  if resolving.PRIVACY in summary:
+    display.say(resolving.describe_privacy(summary[resolving.PRIVACY]))
 
 
-@contextlib.contextmanager
-def _advising(folder: RunFolder, spec: RunSpec) -> Iterator[None]:
-  """Adds to an error that ends a run how the user goes on with the run."""
-  try:
-    yield
-  except interruption.Interrupted as interrupted:
-    interrupted.advice = _advice(folder, spec)
-    raise
-  except runtime.WorkerLostError as error:
-    raise RunError(
-      f"{folder.path}: {error}. {_advice(folder, spec)}"
-    ) from error
-  except Exception as error:
-    # TensorFlow has errors of its own for it, of several kinds.
-    lacking = [text for text in _WAYS_OUT if text in str(error)]
-    if not lacking:
-      raise
-    raise RunError(
-      f"{folder.path}: {lacking[0]}; {_WAYS_OUT[lacking[0]]}. "
-      f"{_advice(folder, spec)}"
-    ) from error
-
-
-@contextlib.contextmanager
-def _blaming_labels(
-  plan: assembly.Plan, workers: Sequence[str]
-) -> Iterator[None]:
-  """Has an error that wrong labels at the workers may cause name them."""
-  try:
-    yield
-  except (RunError, FieldError, runtime.WorkerLostError):
-    raise
-  # TensorFlow's error comes from a worker, as a text of gRPC's.
-  except Exception:
-    if plan.worker_data is not None:
-      labels.check(plan.worker_data, workers)
-    raise
-
-
-def _advice(folder: RunFolder, spec: RunSpec) -> str:
-  """Returns how to go on with a run that came to no end."""
-  if not folder.is_saved:
-    if folder.label_correction.exists():
-      return (
-        f"No round was complete; {folder.path} keeps the corrected labels so "
-        "far, and the same command goes on from there."
-      )
-    return "No round was complete, nothing is kept."
-  return (
-    f"{release.last_saved_round(folder)} of {spec.total_rounds} rounds are "
-    f"saved in {folder.path}; the same command goes on from there."
+def _conclude(folder: RunFolder, display: Display) -> None:
+  """Says how a run ended, and whether its last rounds did nothing."""
+  display.say(
+    f"{folder.path}: pruned; the run promised too little."
+    if folder.is_pruned
+    else f"{folder.path}: done; it holds all tables and plots.\n"
   )
-
-
-def _say_nothing(text: str) -> None:
-  del text
+  found = finding.open_run(folder.path)
+  if idle := found.num_idle_rounds:
+    cohorts = tables.read_whole(folder.path, tables.COHORTS)
+    advice = rounds.advise_on_idle_rounds(cohorts, idle, len(found.rounds))
+    display.say(f"{found.path}: {advice}")

@@ -16,7 +16,7 @@ _COHORTS, _SIZES, _DROPOUTS, _DROPOUT_RATES = 1, 2, 3, 4
 _EVALUATION, _ATTACKERS = 5, 6
 
 
-class Cohort(NamedTuple):
+class DrawnCohort(NamedTuple):
   """The clients of a round, by id, in ascending order.
 
   Attributes:
@@ -66,17 +66,17 @@ class Sampler:
     self._shares = num_examples / np.sum(num_examples)
     self._dropout_rates = _dropout_rates(sampling, self._num_clients)
 
-  def __call__(self, round_num: int) -> Cohort:
+  def __call__(self, round_num: int) -> DrawnCohort:
     """Draws the cohort of a round; rounds are counted from 1."""
     drawn = self._draw(round_num)
     if not self._sampling.dropout:
-      return Cohort(drawn, drawn)
+      return DrawnCohort(drawn, drawn)
     random = generator(self._sampling.seed, _DROPOUTS, round_num)
     drops_out = random.random(len(drawn)) < self._dropout_rates[drawn]
     if drops_out.all():
       # A round needs somebody: one of them reports after all.
       drops_out[random.integers(len(drawn))] = False
-    return Cohort(
+    return DrawnCohort(
       drawn, [k for k, gone in zip(drawn, drops_out, strict=True) if not gone]
     )
 

@@ -17,7 +17,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import naming
+from tff_fair.experiments.training import event_files
 
 # Says in the folder of a run which run of Weights & Biases is the same.
 _SAME_RUN = "run.json"
@@ -75,7 +75,7 @@ class WandbReleaseManager(tff.program.ReleaseManager):
       with self._warning():
         numbers = {
           name: float(cast(SupportsFloat, leaf))
-          for name, leaf in naming.leaves(value)
+          for name, leaf in event_files.leaves(value)
         }
         self._run.log(numbers, step=key)
 

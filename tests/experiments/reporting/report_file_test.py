@@ -1,0 +1,92 @@
+"""Tests of the report as a script writes it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tasks.data_error import DataError
+from tests import source_tree
+from tests.experiments import report_runs
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.reporting.page import report
+from tff_fair.experiments.runs.finding import find
+
+
+@pytest.fixture
+def folder(tmp_path):
+  report_runs.make(tmp_path / "runs" / "a")
+  report_runs.make(tmp_path / "runs" / "b", seed=1)
+  return tmp_path
+
+
+def test_runs_and_folders_make_the_same_page(folder):
+  above, runs = folder / "runs", find([folder / "runs"])
+  pages = [
+    report(given, folder / "pages" / f"{number}.html").read_text()
+    for number, given in enumerate(
+      [above, str(above), [above], runs, iter(runs), [runs[0], above / "b"]]
+    )
+  ]
+  assert "2 finished runs" in pages[0]
+  assert pages == [pages[0]] * 6
+
+
+def test_a_run_counts_once(folder):
+  (run, _) = find([folder / "runs"])
+  path = report([run, run.path, run], folder / "page.html")
+  assert "1 finished run<" in path.read_text()
+  assert report(run, folder / "other.html").read_text() == path.read_text()
+
+
+def test_the_title_is_optional(folder):
+  path = report(folder, folder / "page.html", title="Mine")
+  assert path == folder / "page.html"
+  assert "<h1>Mine</h1>" in path.read_text()
+
+
+def test_a_file_that_is_there_is_replaced_on_request_alone(folder):
+  page = folder / "page.html"
+  page.write_text("mine")
+  with pytest.raises(RunError, match=r"page\.html: exists .*overwrite=True"):
+    report(folder, page)
+  assert page.read_text() == "mine"
+  report(folder, str(page), overwrite=True)
+  assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+  ("runs", "path", "error", "message"),
+  [
+    ([], "page.html", ValueError, "Found no runs"),
+    (["nowhere"], "page.html", RunError, "nowhere: there is no such folder"),
+    ("empty", "page.html", RunError, "empty: holds no run"),
+    ("damaged", "page.html", RunError, r"damaged/evaluations\.csv: "),
+    ("runs", "empty", RunError, r"empty: is a folder; .* empty/page\.html"),
+    ("runs", "runs/a/summary.json/x", DataError, "cannot be written"),
+  ],
+)
+def test_mistakes_leave_nothing_behind(
+  folder, monkeypatch, runs, path, error, message
+):
+  monkeypatch.chdir(folder)
+  (folder / "empty").mkdir()
+  damaged = report_runs.make(folder / "damaged")
+  (damaged / "evaluations.csv").write_text("round\n1\n")
+  before = sorted(folder.rglob("*"))
+  with pytest.raises(error, match=message) as found:
+    report(runs, path)
+  assert "--" not in str(found.value)
+  assert sorted(folder.rglob("*")) == before
+
+
+def test_a_report_needs_no_tensorflow(folder):
+  code = (
+    "import sys\n"
+    "from tff_fair.experiments.reporting.page import report\n"
+    "report(*sys.argv[1:])\n"
+    "sys.exit('tensorflow' in sys.modules or 'matplotlib' in sys.modules)"
+  )
+  words = [sys.executable, "-c", code, folder / "runs", folder / "page.html"]
+  subprocess.run(words, check=True, cwd=source_tree.ROOT, timeout=60)
+  assert (folder / "page.html").exists()

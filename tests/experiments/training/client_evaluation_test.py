@@ -1,0 +1,198 @@
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+import tasks
+import tff_fair
+from tff_fair.experiments.training import client_data, client_evaluation
+
+
+@pytest.fixture(scope="module")
+def task():
+  return tasks.load("digits", num_clients=7, model="logistic_regression")
+
+
+def build_process(task, algorithm):
+  return tff_fair.algorithms.build(
+    algorithm,
+    task.model_fn,
+    client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
+    batch_size=16,
+    num_clients=task.num_clients,
+  )
+
+
+@pytest.fixture(scope="module")
+def process(task):
+  return build_process(task, "fedavg")
+
+
+@pytest.fixture(scope="module")
+def state(task, process):
+  """A state with random weights."""
+  generator = np.random.default_rng(0)
+  weights = [
+    generator.normal(size=variable.shape).astype(np.float32)
+    for variable in task.model_fn().trainable_variables
+  ]
+  return process.set_model_weights(
+    process.initialize(), tff.learning.models.ModelWeights(weights, [])
+  )
+
+
+def train_data(task):
+  return client_data.ClientLoader(task.train, task.element_spec)
+
+
+def expected_columns(task, state):
+  """Logistic regression in NumPy."""
+  kernel, bias = (
+    np.asarray(layer, np.float64)
+    for layer in state.global_model_weights.trainable
+  )
+  rows = []
+  for client_id in range(task.num_clients):
+    x, y = task.test.load(client_id)
+    logits = np.float64(x) @ kernel + bias
+    peak = logits.max(1, keepdims=True)
+    log_sum = np.log(np.exp(logits - peak).sum(1)) + peak[:, 0]
+    loss = np.mean(log_sum - logits[np.arange(len(y)), y])
+    rows.append((client_id, len(y), loss, np.mean(logits.argmax(1) == y)))
+  return dict(
+    zip(
+      ("client_id", "num_examples", "loss", "accuracy"),
+      map(np.array, zip(*rows, strict=True)),
+      strict=True,
+    )
+  )
+
+
+@pytest.mark.parametrize("clients_per_call", [300, 7, 6, 3, 1])
+def test_all_clients_are_evaluated_in_parts_of_any_size(
+  task, process, state, clients_per_call
+):
+  evaluate = client_evaluation.build_evaluation(
+    task, process, clients_per_call=clients_per_call
+  )
+  evaluation = evaluate(state)
+  expected = expected_columns(task, state)
+  assert evaluation.clients.keys() == expected.keys()
+  for name, column in expected.items():
+    np.testing.assert_allclose(evaluation.clients[name], column, rtol=1e-5)
+
+  summary = evaluation.summary
+  assert summary["accuracy"] == pytest.approx(
+    tff_fair.metrics.fairness_summary(expected["accuracy"]), abs=1e-6
+  )
+  sizes = expected["num_examples"]
+  assert summary["accuracy_weighted"] == pytest.approx(
+    np.average(expected["accuracy"], weights=sizes), abs=1e-6
+  )
+  loss = expected["loss"]
+  assert summary["loss"] == pytest.approx(
+    {
+      "mean": loss.mean(),
+      "std": loss.std(),
+      "max": loss.max(),
+      "weighted": np.average(loss, weights=sizes),
+    },
+    rel=1e-5,
+  )
+
+
+@pytest.mark.parametrize("client_ids", [[2], [0, 3, 6], np.array([5, 6])])
+def test_a_subset_can_be_evaluated(task, process, state, client_ids):
+  evaluate = client_evaluation.build_evaluation(
+    task, process, client_ids=client_ids, clients_per_call=2
+  )
+  evaluation = evaluate(state)
+  expected = expected_columns(task, state)
+  for name, column in expected.items():
+    np.testing.assert_allclose(
+      evaluation.clients[name], column[client_ids], rtol=1e-5
+    )
+  mean = expected["accuracy"][client_ids].mean()
+  assert evaluation.statistics["mean"] == pytest.approx(mean)
+
+
+def test_losses_are_those_of_the_training_data(task, state):
+  losses = client_evaluation.build_losses(task, train_data(task))(state, [1, 5])
+  swapped = dataclasses.replace(task, test=task.train)
+  expected = expected_columns(swapped, state)["loss"]
+  np.testing.assert_allclose(losses, expected[[1, 5]], rtol=1e-5)
+
+
+def test_personal_models_are_evaluated_beside_the_global_one(task):
+  process = build_process(task, "ditto")
+  taking_part = [0, 3, 4]
+  state = process.next(
+    process.initialize(), train_data(task)(taking_part)
+  ).state
+  evaluation = client_evaluation.build_evaluation(
+    task, process, clients_per_call=3
+  )(state)
+  expected = expected_columns(task, state)
+  columns = evaluation.clients
+  for name in ("loss", "accuracy"):
+    np.testing.assert_allclose(
+      columns[f"global_{name}"], expected[name], rtol=1e-5
+    )
+  # Who has not taken part has no model of its own yet.
+  differs = ~np.isclose(columns["loss"], columns["global_loss"], rtol=1e-4)
+  assert np.flatnonzero(differs).tolist() == taking_part
+  assert (columns["loss"] <= columns["global_loss"] + 1e-4).all()
+  summary: dict[str, Any] = dict(evaluation.summary)
+  assert summary["loss"]["mean"] == pytest.approx(
+    columns["loss"].mean(), rel=1e-5
+  )
+  assert summary["global"]["loss"]["mean"] == pytest.approx(
+    expected["loss"].mean(), rel=1e-5
+  )
+
+
+@pytest.mark.parametrize("hparams", [{}, {"average_model": True}])
+def test_what_a_process_calls_its_model_is_evaluated(task, hparams):
+  process = tff_fair.algorithms.build(
+    "afl",
+    task.model_fn,
+    client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
+    num_clients=task.num_clients,
+    hparams=hparams,
+  )
+  state, data = process.initialize(), train_data(task)
+  losses = []
+  for cohort in ([0, 1], [2, 3], [4, 5]):
+    state = process.next(state, data(cohort)).state
+    evaluation = client_evaluation.build_evaluation(task, process)(state)
+    losses.append(evaluation.clients["loss"])
+  same = np.allclose(losses[-1], expected_columns(task, state)["loss"], 1e-5)
+  assert same != bool(hparams)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_damage_shows_before_training(task, split):
+  read = []
+
+  def load(client_id):
+    read.append(client_id)
+    if client_id == 6:
+      raise tasks.DataError("damaged")
+    return getattr(task, split).load(client_id)
+
+  damaged = tasks.Split(num_examples=task.test.num_examples, load=load)
+  with pytest.raises(tasks.DataError, match="damaged"):
+    client_evaluation.check_data(dataclasses.replace(task, **{split: damaged}))
+  assert read == list(range(7))
+
+
+def test_a_huge_population_is_not_read_at_once(task):
+  def load(client_id):
+    raise tasks.DataError(f"read {client_id}")
+
+  huge = tasks.Split(num_examples=np.ones(10**6, np.int64), load=load)
+  client_evaluation.check_data(
+    dataclasses.replace(task, client_names=range(10**6), train=huge, test=huge)
+  )

@@ -1,0 +1,258 @@
+"""Writes models in the formats of exports.
+
+- keras: Keras' own file, for Python with TensorFlow.
+- savedmodel: a folder in TensorFlow's SavedModel format, for all that serves
+  models; it holds the code of layers that are not Keras' own.
+- tflite: a TensorFlow Lite file, for phones and small devices.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.models import plain
+from tff_fair.declared import FieldError
+from tff_fair.experiments.exporting import places
+from tff_fair.experiments.runs import architecture, trained_model
+from tff_fair.experiments.runs.architecture import Found
+
+# The model that an export writes: it returns predictions, not logits.
+#
+# Where the task has a preprocessing, raw columns go in; else x of the task.
+# Where labels are classes, probabilities come out: the loss of a run is the
+# negative logarithm of the one of the right class. A number comes out as the
+# model has it.
+
+
+X, PROBABILITIES, NUMBER = "x", "probabilities", "number"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Predictor:
+  """A Keras model that is to be written, and what it takes and returns.
+
+  Attributes:
+    model: From x, or a dictionary of columns, to one output called `output`.
+    trained: The layer of it with the trained weights, from x to the outputs
+      that training knows.
+    arguments: What programs other than Keras call each input, by its name.
+    x_shape: Shape of one x; None is any size. Of a model that takes x.
+    x_dtype: Type of x.
+    batch_size: Number of examples that it takes; None is any.
+    takes_columns: Whether inputs are raw columns, and not x.
+    output: Name of the output.
+  """
+
+  model: tf.keras.Model
+  trained: tf.keras.Model
+  arguments: Mapping[str, str]
+  x_shape: Sequence[int | None]
+  x_dtype: str
+  batch_size: int | None
+  takes_columns: bool
+  output: str
+
+  def assign(self, weights: Sequence[np.ndarray]) -> None:
+    """Gives the model its weights, as `trained_model.assign` takes them."""
+    trained_model.assign(self.trained, weights)
+
+
+def build(found: architecture.Found) -> Predictor:
+  """Builds the model of a run, with initial weights.
+
+  Args:
+    found: The architecture of the run.
+  """
+  if found.build_with_preprocessing is None:
+    return build_of_x(found)
+  model, trained = found.build_with_preprocessing()
+  return _predictor(found, model, trained, takes_columns=True)
+
+
+def build_of_x(
+  found: architecture.Found,
+  *,
+  fixed_shape: bool = False,
+  batch_size: int | None = None,
+) -> Predictor:
+  """Builds the model of a run that takes x, with initial weights.
+
+  Args:
+    found: The architecture of the run.
+    fixed_shape: Whether x has the shape of the task's, even where the model
+      takes others: a sequence of any length, say.
+    batch_size: Number of examples that the model takes; None is any.
+  """
+  described = found.architecture
+  trained = found.build()
+  shape = described.x_shape if fixed_shape else trained.input_shape[1:]
+  x = tf.keras.Input(shape, batch_size, dtype=described.x_dtype, name=X)
+  last = tf.keras.layers.Activation(described.activation, name=_output(found))
+  model = tf.keras.Model(x, last(trained(x)))
+  return _predictor(found, model, trained, takes_columns=False)
+
+
+def _output(found: architecture.Found) -> str:
+  is_number = found.architecture.num_classes is None
+  return NUMBER if is_number else PROBABILITIES
+
+
+def _predictor(
+  found: architecture.Found,
+  model: tf.keras.Model,
+  trained: tf.keras.Model,
+  *,
+  takes_columns: bool,
+) -> Predictor:
+  return Predictor(
+    model=model,
+    trained=trained,
+    arguments={column: tensor.name for column, tensor in model.input.items()}
+    if takes_columns
+    else {X: X},
+    x_shape=model.inputs[0].shape[1:].as_list(),
+    x_dtype=model.inputs[0].dtype.name,
+    batch_size=model.inputs[0].shape[0],
+    takes_columns=takes_columns,
+    output=_output(found),
+  )
+
+
+_NO_COLUMNS = (
+  "TensorFlow Lite cannot take the raw columns of this model. The file takes "
+  "x, the columns as the task encodes them. The formats keras and savedmodel "
+  "take the columns."
+)
+_ONE_EXAMPLE = "The file takes one example at a time."
+_STDERR = 2  # As the system numbers it.
+_OPERATION = re.compile(r"'tf\.(\w+)'")
+
+
+class Writer:
+  """Writes a model with one set of weights after the other.
+
+  Attributes:
+    kind: The format, one of `places.FORMATS`.
+    predictor: The model that was written last, or will be written.
+    notes: What the user should know about it, in sentences.
+  """
+
+  def __init__(self, found: Found, kind: str) -> None:
+    """Builds the model.
+
+    Raises:
+      FieldError: If the model cannot have this format.
+    """
+    self._found = found
+    self.kind = kind
+    self.notes: tuple[str, ...] = ()
+    self.predictor = build(found)
+    if kind == places.KERAS:
+      _check_plain(self.predictor.model)
+
+  def write(self, weights: Sequence[np.ndarray], path: pathlib.Path) -> None:
+    """Writes the model with some weights.
+
+    Args:
+      weights: As `trained_model.assign` takes them.
+      path: Where to; there is nothing yet.
+
+    Raises:
+      FieldError: If the model cannot have this format.
+    """
+    self.predictor.assign(weights)
+    model = self.predictor.model
+    with _without_notes():
+      if self.kind == places.KERAS:
+        model.save(path, save_format="keras")
+      elif self.kind == places.SAVED_MODEL:
+        model.save(path, save_format="tf", include_optimizer=False)
+      else:
+        path.write_bytes(self._converted(weights))
+
+  def _converted(self, weights: Sequence[np.ndarray]) -> bytes:
+    """Returns the model for TensorFlow Lite, as much of it as is possible."""
+    if self.predictor.takes_columns:
+      with contextlib.suppress(_NoOperationError):
+        return _convert(self.predictor.model)
+    for batch_size, notes in {None: (), 1: (_ONE_EXAMPLE,)}.items():
+      takes_columns = self._found.build_with_preprocessing is not None
+      self.notes = ((_NO_COLUMNS,) if takes_columns else ()) + notes
+      self.predictor = build_of_x(
+        self._found, fixed_shape=True, batch_size=batch_size
+      )
+      self.predictor.assign(weights)
+      try:
+        return _convert(self.predictor.model)
+      except _NoOperationError as error:
+        missing = error
+    raise FieldError(
+      "format",
+      f"is not possible for this model: TensorFlow Lite lacks {missing}; "
+      f"{places.SAVED_MODEL} takes every model.",
+      value=self.kind,
+    )
+
+
+class _NoOperationError(Exception):
+  """TensorFlow Lite lacks operations of a model; the text names them."""
+
+
+def _check_plain(model: tf.keras.Model) -> None:
+  try:
+    plain.build(plain.of_plain(model))
+  except plain.NotPlainError as error:
+    raise FieldError(
+      "format",
+      f"is not possible for this model: it has parts that are not Keras' own "
+      f"({error}); {places.SAVED_MODEL} takes every model.",
+      value=places.KERAS,
+    ) from error
+
+
+def _convert(model: tf.keras.Model) -> bytes:
+  converter = tf.lite.TFLiteConverter.from_keras_model(model)
+  try:
+    with _without_errors():
+      converted: bytes = converter.convert()
+  except Exception as error:  # The converter has no class for it.
+    operations = sorted(set(_OPERATION.findall(str(error))))
+    words = " and ".join(operations) or "some operation"
+    raise _NoOperationError(words) from error
+  return converted
+
+
+@contextlib.contextmanager
+def _without_errors() -> Iterator[None]:
+  """Keeps the converter, which is no Python, from writing pages of errors."""
+  sys.stderr.flush()
+  kept = os.dup(_STDERR)
+  try:
+    with open(os.devnull, "wb") as nothing:
+      os.dup2(nothing.fileno(), _STDERR)
+    yield
+  finally:
+    os.dup2(kept, _STDERR)
+    os.close(kept)
+
+
+@contextlib.contextmanager
+def _without_notes() -> Iterator[None]:
+  """Keeps TensorFlow from telling of each file and function it writes."""
+  loggers = [tf.get_logger(), logging.getLogger("absl")]
+  levels = [logger.level for logger in loggers]
+  for logger in loggers:
+    logger.setLevel(logging.ERROR)
+  try:
+    yield
+  finally:
+    for logger, level in zip(loggers, levels, strict=True):
+      logger.setLevel(level)

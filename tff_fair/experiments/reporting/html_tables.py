@@ -1,0 +1,198 @@
+"""Tables of values, a row for each method; sorted by the page's script."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from tff_fair.experiments.comparing import marks as marks_of
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.measures import Measure, Value
+from tff_fair.experiments.reporting.markup import Child, Markup, element
+from tff_fair.experiments.reporting.methods import MethodRuns
+from tff_fair.experiments.reporting.styles import Style
+
+# The class of a mark, and what it says to those who do not see it.
+_MARKS = {
+  marks_of.BEST: ("best", "best, or not separable from it"),
+  marks_of.SECOND: ("second", "second best"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TableColumn:
+  """A column of a table.
+
+  Attributes:
+    head: Its name.
+    first: The order of the first click on it: "ascending" or "descending".
+    cells: One for each method.
+  """
+
+  head: str
+  first: str
+  cells: Sequence[Markup]
+
+
+def column(
+  measure: Measure,
+  values: Sequence[Value],
+  marks: Sequence[int | None] | None = None,
+) -> TableColumn:
+  """Returns a column of values.
+
+  Args:
+    measure: What they are.
+    values: One for each method.
+    marks: `marks.BEST`, `marks.SECOND` or None for each; without them, the
+      column has none.
+  """
+  found = marks or [None] * len(values)
+  cells = [_value(measure, v, m) for v, m in zip(values, found, strict=True)]
+  return TableColumn(head(measure), first_order(measure), cells)
+
+
+def draw(
+  caption: str, methods: Sequence[MethodRuns], columns: Sequence[TableColumn]
+) -> Markup:
+  """Returns a table of methods.
+
+  Args:
+    caption: Name of the values.
+    methods: One for each row.
+    columns: The columns after the methods and their numbers of seeds.
+  """
+  heads = [
+    sorting_head("Method", "text", class_="name"),
+    sorting_head("Seeds", "ascending"),
+    *(sorting_head(column.head, column.first) for column in columns),
+  ]
+  rows = [
+    _row(method, [column.cells[place] for column in columns])
+    for place, method in enumerate(methods)
+  ]
+  return captioned(caption, heads, element("tbody", rows), class_="sortable")
+
+
+def captioned(
+  caption: str,
+  heads: Sequence[Markup],
+  *bodies: Child,
+  class_: str | None = None,
+) -> Markup:
+  """Returns a table with a caption and a head, which scrolls if need be.
+
+  Args:
+    caption: Name of the table.
+    heads: The cells of its head.
+    *bodies: Its bodies.
+    class_: Class for the style sheet and the script.
+  """
+  return scrolling(
+    caption,
+    element(
+      "table",
+      element("caption", element("span", caption)),
+      element("thead", element("tr", heads)),
+      *bodies,
+      class_=class_,
+    ),
+  )
+
+
+def sorting_head(title: str, first: str, class_: str | None = None) -> Markup:
+  """Returns a head of a column; the first click on it sorts by that.
+
+  Args:
+    title: Its name.
+    first: The order of the first click: "ascending", "descending" or "text".
+    class_: Class for the style sheet.
+  """
+  return element("th", title, scope="col", data_first=first, class_=class_)
+
+
+def head(measure: Measure) -> str:
+  """Returns the name of a measure; its sign goes to no line of its own."""
+  return measure.title.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def first_order(measure: Measure) -> str:
+  """Returns the order that has the best first."""
+  return "descending" if measure.higher_is_better else "ascending"
+
+
+def cell(value: float, *children: Child, class_: str | None = None) -> Markup:
+  """Returns a cell.
+
+  Args:
+    value: What the column is sorted by.
+    *children: What the cell shows.
+    class_: Class for the style sheet.
+  """
+  return element("td", *children, data_value=_number(value), class_=class_)
+
+
+def scrolling(name: str, table: Markup) -> Markup:
+  """Returns a table that scrolls if the page is too narrow for it."""
+  return element(
+    "div",
+    table,
+    class_="scrolling",
+    # A keyboard must be able to scroll it.
+    tabindex="0",
+    role="region",
+    aria_label=name,
+  )
+
+
+def swatch(style: Style) -> Markup:
+  """Returns a piece of a method's line with its marker."""
+  return element(
+    "svg",
+    element("path", d="M1 8H33", class_="line", stroke_dasharray=style.dashes),
+    element(
+      "path", d=style.marker, transform="translate(17 8)", class_="marker"
+    ),
+    viewBox="0 0 34 16",
+    class_=f"swatch series c{style.color}",
+    aria_hidden="true",
+  )
+
+
+def _row(method: MethodRuns, cells: Sequence[Markup]) -> Markup:
+  return element(
+    "tr",
+    element(
+      "th",
+      swatch(method.style),
+      element("span", method.label),
+      scope="row",
+      class_="name",
+      data_value=method.label,
+    ),
+    element("td", len(method.runs), data_value=len(method.runs)),
+    cells,
+  )
+
+
+def _number(value: float) -> str:
+  """Returns a number as the script reads it."""
+  if math.isfinite(value):
+    return repr(float(value))
+  return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
+
+
+def _value(measure: Measure, value: Value, mark: int | None) -> Markup:
+  text = measures.value_text(measure, value)
+  mean, plus_minus, std = text.replace("-", "−").partition(" ± ")
+  shown = element("span", mean, class_="mean")
+  if mark is not None:
+    class_, words = _MARKS[mark]
+    shown = element(
+      "strong" if mark == marks_of.BEST else "em",
+      mean,
+      element("span", f" ({words})", class_="unseen"),
+      class_=f"mean {class_}",
+    )
+  return cell(
+    value.mean, shown, element("small", plus_minus, std) if std else None
+  )

@@ -1,0 +1,215 @@
+"""The clients of a task: checks of their data, and evaluation."""
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import tensorflow_federated as tff
+
+import tasks
+from tff_fair import evaluation
+from tff_fair.experiments import scores
+from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.experiments.training import client_data, loop, rounds, scoring
+from tff_fair.runtime import compilation_cache
+
+# What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
+_CLIENTS_PER_CALL = 300
+# Beyond this, reading all data takes minutes, and few clients will take part.
+_MOST_CLIENTS_TO_CHECK = 5000
+
+
+def check_data(task: tasks.Task) -> None:
+  """Reads the data of all clients, so that damage shows before training.
+
+  Of a very large population nobody is read: their data is checked when used.
+
+  Raises:
+    tasks.DataError: If the data of a client cannot be used.
+  """
+  if task.num_clients <= _MOST_CLIENTS_TO_CHECK:
+    for client_id in range(task.num_clients):
+      task.train.load(client_id)
+      task.test.load(client_id)
+
+
+def has_personal_models(
+  process: tff.learning.templates.LearningProcess,
+) -> bool:
+  """Returns whether a process trains a model for each client, too."""
+  state_type = process.initialize.type_signature.result.member
+  return hasattr(state_type.client_work, "personal")
+
+
+def build_losses(
+  task: tasks.Task,
+  train_data: client_data.ClientDatasets,
+  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
+) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
+  """Returns a function from a state and clients to losses of its global model.
+
+  Args:
+    task: The model.
+    train_data: The clients' data.
+    cache: What earlier programs have compiled.
+
+  Returns:
+    A function from a state of a process and client ids, in ascending order, to
+    the mean losses over their training examples, float32[m].
+  """
+  evaluate = _compiled(evaluation.build_client_evaluation, task, cache)
+
+  def losses(state: rounds.State, client_ids: client_data.Ids) -> np.ndarray:
+    model = (state.global_model_weights,)
+    parts = _parts(client_ids, _CLIENTS_PER_CALL)
+    return _columns(evaluate, model, train_data, parts)["loss"]
+
+  return losses
+
+
+def build_evaluation(
+  task: tasks.Task,
+  process: tff.learning.templates.LearningProcess,
+  *,
+  test_data: client_data.ClientDatasets | None = None,
+  client_ids: client_data.Ids | None = None,
+  attackers: Sequence[int] = (),
+  clients_per_call: int = _CLIENTS_PER_CALL,
+  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
+) -> Callable[[rounds.State], loop.RoundEvaluation]:
+  """Returns a function that evaluates a state on clients' test data.
+
+  Args:
+    task: The clients and the model.
+    process: The learning process.
+    test_data: Their test data; by default that of the task, which travels.
+    client_ids: The clients to evaluate, in ascending order; `None` takes all.
+    attackers: The clients that attack; if there are any, one that is evaluated
+      must be none of them.
+    clients_per_call: A large population is evaluated in parts of this size.
+    cache: What earlier programs have compiled.
+
+  Returns:
+    A function from a state of the process to an evaluation with the columns
+    `client_id`, `num_examples`, `loss` and those of the task's score, as
+    `accuracy`. Where the process trains personal models, these are what is
+    evaluated; the global model is there too, as the columns `global_loss`,
+    `global_accuracy` and the group `global` of the summary. Where some clients
+    attack, the group `honest` of the summary is about the others alone.
+  """
+  evaluate_global = _compiled(evaluation.build_client_evaluation, task, cache)
+  evaluate_personal = has_personal_models(process) and (
+    _compiled(evaluation.build_personal_evaluation, task, cache)
+  )
+  if test_data is None:
+    test_data = client_data.ClientLoader(task.test, task.element_spec)
+  if client_ids is None:
+    client_ids = range(task.num_clients)
+  parts = _parts(client_ids, clients_per_call)
+  score = scoring.score_of(task)
+  with_score = scoring.build(task, test_data.label_variance)
+  summary = functools.partial(_summary, attackers=attackers, score=score)
+
+  def evaluate(state: rounds.State) -> loop.RoundEvaluation:
+    weights = process.get_model_weights(state)
+    found = with_score(_columns(evaluate_global, (weights,), test_data, parts))
+    if not evaluate_personal:
+      return loop.RoundEvaluation(summary(found), found, score)
+    table = state.client_work["personal"]
+    personal = with_score(
+      _columns(evaluate_personal, (weights, table), test_data, parts)
+    )
+    results = ("loss", score.name, *score.beside)
+    return loop.RoundEvaluation(
+      {**summary(personal), "global": summarize(found, score)},
+      {**personal, **{f"global_{name}": found[name] for name in results}},
+      score,
+    )
+
+  return evaluate
+
+
+def _compiled(
+  build: Callable[..., tff.Computation],
+  task: tasks.Task,
+  cache: compilation_cache.CompilationCache,
+) -> tff.Computation:
+  """Returns an evaluation: built now, or by an earlier program."""
+  return cache.compiled(
+    (build.__name__, task.model_parts),
+    lambda: {"evaluate": build(task.model)},
+  )["evaluate"]
+
+
+def _summary(
+  columns: Mapping[str, np.ndarray], attackers: Sequence[int], score: Score
+) -> loop.Summary:
+  """Summarizes an evaluation, over honest clients too if others attack."""
+  if not attackers:
+    return summarize(columns, score)
+  is_honest = ~np.isin(columns["client_id"], attackers)
+  honest = {name: column[is_honest] for name, column in columns.items()}
+  return {**summarize(columns, score), "honest": summarize(honest, score)}
+
+
+def _parts(
+  client_ids: client_data.Ids, clients_per_call: int
+) -> list[np.ndarray]:
+  return np.array_split(client_ids, -(-len(client_ids) // clients_per_call))
+
+
+def _columns(
+  evaluate_clients: tff.Computation,
+  model: Sequence[object],
+  data: client_data.ClientDatasets,
+  parts: Sequence[np.ndarray],
+) -> dict[str, np.ndarray]:
+  """Returns the rows of clients, evaluated in parts, as columns."""
+  rows = []
+  for part, following in itertools.zip_longest(parts, parts[1:]):
+    of_part = data(part)
+    if following is not None:
+      data.prepare(following)
+    rows.append(evaluate_clients(*model, of_part))
+  return {
+    name: np.concatenate([row[name] for row in rows])
+    for name in ("client_id", "num_examples", "loss", "accuracy")
+  }
+
+
+def summarize(
+  columns: Mapping[str, np.ndarray], score: Score = ACCURACY
+) -> loop.Summary:
+  """Summarizes an evaluation over the clients.
+
+  Args:
+    columns: `num_examples`, `loss` and those of the score, one entry per
+      client.
+    score: The score of the task.
+
+  Returns:
+    By the name of the score, as `accuracy`, its statistics, see
+    `tff_fair.metrics`; `accuracy_weighted`, by examples; `r2`, of errors, see
+    `scores.summarize_beside`; and `loss`: `mean`, `std`, `max`, and `weighted`
+    by examples.
+  """
+  loss = columns["loss"].astype(np.float64)
+  num_examples = columns["num_examples"]
+  values = columns[score.name]
+  with np.errstate(invalid="ignore"):  # Losses may be infinite.
+    loss_std = float(loss.std())
+  return {
+    score.name: score.summarize(values),
+    f"{score.name}_weighted": float(np.average(values, weights=num_examples)),
+    **{
+      name: scores.summarize_beside(columns[name].astype(np.float64))
+      for name in score.beside
+    },
+    "loss": {
+      "mean": float(loss.mean()),
+      "std": loss_std,
+      "max": float(loss.max()),
+      "weighted": float(np.average(loss, weights=num_examples)),
+    },
+  }

@@ -1,0 +1,226 @@
+"""Checks that workers have the data of a folder, in the version of its index.
+
+A TFF worker maps each file, as long as the index says, and reads the version at
+its end. This machine and Dask's workers read the version in Python. This finds
+files that are missing, cut off or of another version. Bytes that changed since
+they were written are not found: to read all of them would take a worker as long
+as training.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import runtime
+from tff_fair.declared import FieldError
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.worker_data import at_host, index
+from tff_fair.experiments.worker_data.index import ArrayFile, WorkerData
+
+# A few bytes of each file.
+_SECONDS_TO_READ = 30.0
+
+
+def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
+  """Checks that each worker has the files.
+
+  Args:
+    data: The folder.
+    workers: Addresses of TFF workers; without any, it is the workers of Dask,
+      or the one worker, that this program computes in.
+
+  Raises:
+    FieldError: If one has not, or does not answer; names the host and the file.
+  """
+  files = [file for split in index.SPLITS for file in data.files(split)]
+  sizes = [(data.path(file), file.num_bytes) for file in files]
+  if runtime.builds_data():
+    asked = runtime.ask_workers(at_host.problem, sizes, data.version)
+    for host, problem in asked.items():
+      _raise(data, host, problem)
+  elif not (addresses := list(workers)):
+    _raise(data, "this machine", at_host.problem(sizes, data.version))
+  else:
+    for address in addresses:
+      with at_worker(address):
+        _check(data, files, address)
+
+
+@contextlib.contextmanager
+def at_worker(address: str) -> Iterator[None]:
+  """Computes what is called within in a TFF worker, which may read files.
+
+  Raises:
+    FieldError: If it does not answer.
+    TimeoutError: If a computation takes long, as one that reads a pipe does.
+  """
+  try:
+    with runtime.in_worker(address, call_timeout=_SECONDS_TO_READ):
+      yield
+  except ConnectionError as error:
+    raise FieldError("workers", str(error)) from error
+
+
+def _raise(data: WorkerData, host: str, problem: str | None) -> None:
+  """Raises a `FieldError` if a host has a problem."""
+  if problem is not None:
+    raise FieldError(
+      "worker_data",
+      f"{host}: {problem}; copy the folder there, as a whole.",
+      value=str(data.folder),
+    )
+
+
+def _check(data: WorkerData, files: Iterable[ArrayFile], host: str) -> None:
+  for file in files:
+    problem = _problem(data, file)
+    _raise(data, host, problem and f"{data.path(file)} {problem}")
+
+
+def _problem(data: WorkerData, file: ArrayFile) -> str | None:
+  try:
+    exists = _exists(data.path(file))
+    found = _version(data.path(file), file.num_bytes) if exists else b""
+  except TimeoutError:
+    return at_host.IS_NOT_READ
+  except Exception as error:
+    if not _is_of_file(error):
+      raise
+    return at_host.IS_SHORTER
+  if not exists:
+    return at_host.IS_MISSING
+  if found != data.version.encode():
+    return at_host.IS_ANOTHER
+  return None
+
+
+def _is_of_file(error: Exception) -> bool:
+  # What TensorFlow says of a region that it cannot map.
+  return any(
+    text in str(error) for text in ("AllocateRaw", "allocat", "region", "open")
+  )
+
+
+def _exists(path: str) -> bool:
+  @tff.tensorflow.computation
+  def exists() -> tf.Tensor:
+    return tf.size(tf.io.matching_files(path)) > 0
+
+  return bool(exists())
+
+
+def _version(path: str, num_bytes: int) -> bytes:
+  """Returns the version at the end of a file, as the worker reads it."""
+
+  @tff.tensorflow.computation
+  def last_bytes() -> tf.Tensor:
+    content = tf.raw_ops.ImmutableConst(
+      dtype=tf.uint8,
+      shape=[num_bytes + at_host.VERSION_BYTES],
+      memory_region_name=path,
+    )
+    return content[num_bytes:]
+
+  return bytes(last_bytes())
+
+
+# Labels that the task does not have.
+
+
+@contextlib.contextmanager
+def blaming_labels(
+  data: WorkerData | None, workers: Iterable[str]
+) -> Iterator[None]:
+  """Has an error that wrong labels at the workers may cause name them.
+
+  Args:
+    data: The folder, if workers have the data.
+    workers: As for `check`.
+
+  Raises:
+    FieldError: As `check_labels`, instead of the error.
+  """
+  try:
+    yield
+  except (RunError, FieldError, runtime.WorkerLostError):
+    raise
+  # TensorFlow's error comes from a worker, as a text of gRPC's.
+  except Exception:
+    if data is not None:
+      check_labels(data, workers)
+    raise
+
+
+def check_labels(data: WorkerData, workers: Iterable[str] = ()) -> None:
+  """Checks that the labels at each worker are classes, where they are integers.
+
+  To read all labels before each run takes time, so this is for a run that
+  failed.
+
+  Args:
+    data: The folder.
+    workers: As for `check`.
+
+  Raises:
+    FieldError: If one is not; names the host, the file and the place.
+  """
+  num_classes = data.index["num_classes"]
+  for split in index.SPLITS:
+    file = data.files(split)[index.ARRAYS.index("y")]
+    if num_classes is None or np.dtype(file.dtype).kind not in "iu":
+      continue
+    arguments = (data.path(file), file.num_bytes, file.dtype, num_classes)
+    if runtime.builds_data():
+      found = runtime.ask_workers(at_host.no_class, *arguments)
+    elif addresses := list(workers):
+      found = {address: _no_class(address, *arguments) for address in addresses}
+    else:
+      found = {"this machine": at_host.no_class(*arguments)}
+    for host, place in found.items():
+      if place is not None:
+        raise _label_error(data, split, file, host, *place)
+
+
+def _label_error(
+  data: WorkerData,
+  split: str,
+  file: ArrayFile,
+  host: str,
+  position: int,
+  label: int,
+) -> FieldError:
+  labels_per_row = int(np.prod(file.shape, dtype=np.int64))
+  client_id, row = data.owner(split, position // labels_per_row)
+  return FieldError(
+    "worker_data",
+    f"{host}: {data.path(file)} has the label {label} in row {row + 1} of "
+    f"client {data.client_names[client_id]}, and the classes are 0 to "
+    f"{data.index['num_classes'] - 1}; the file is damaged: copy the folder "
+    "there, as a whole.",
+    value=str(data.folder),
+  )
+
+
+def _no_class(
+  address: str, path: str, num_bytes: int, dtype: str, num_classes: int
+) -> tuple[int, int] | None:
+  """Returns what `at_host.no_class` does, of a TFF worker."""
+  number = num_bytes // np.dtype(dtype).itemsize
+
+  @tff.tensorflow.computation
+  def first() -> tf.Tensor:
+    found = tf.raw_ops.ImmutableConst(
+      dtype=tf.as_dtype(np.dtype(dtype)),
+      shape=[number],
+      memory_region_name=path,
+    )
+    labels = tf.cast(found, tf.int64)
+    wrong = tf.where((labels < 0) | (labels >= num_classes))[:1, 0]
+    return tf.stack([wrong, tf.gather(labels, wrong)])
+
+  with at_worker(address):
+    position, label = np.asarray(first())
+  return (int(position[0]), int(label[0])) if position.size else None
