@@ -9,7 +9,7 @@ import pytest
 from tff_fair.metrics import error_summary, fairness_summary
 
 MOMENTS = {"mean", "std", "variance", "min", "max"}
-EVENNESS = {"relative_std", "angle", "kl_uniform", "jain", "entropy"}
+EVENNESS = {"relative_std", "angle", "kl_uniform", "jain", "gini", "entropy"}
 RANKED = {
   *(f"{end}_{q}" for end in ("worst", "best") for q in (5, 10, 20, 30)),
   *(f"percentile_{p}" for p in (10, 50, 90)),
@@ -36,6 +36,7 @@ def textbook_summary(accuracies):
     "angle": math.degrees(math.acos(min(1, total / math.sqrt(k * squares)))),
     "kl_uniform": math.fsum(p * math.log(p * k) for p in shares if p > 0),
     "jain": total**2 / (k * squares),
+    "gini": math.fsum(abs(x - y) for x in a for y in a) / (2 * k * total),
     "entropy": entropy,
   }
   for q in (5, 10, 20, 30):
@@ -98,6 +99,7 @@ def test_by_hand():
       "angle": math.degrees(math.acos(2 / (2 * math.sqrt(1.32)))),
       "kl_uniform": 0.05 * math.log(0.2) + 0.45 * math.log(1.8),
       "jain": 4 / (4 * 1.32),
+      "gini": 2 * (0.4 + 0.4 + 0.8 + 0.4 + 0.4) / (2 * 4 * 2),
       "entropy": -0.05 * math.log(0.05)
       - 0.45 * math.log(0.45)
       - 0.5 * math.log(0.25),
@@ -115,7 +117,14 @@ def test_by_hand():
 def test_equal_clients_are_exactly_fair(num_clients, accuracy, weighted):
   num_examples = np.arange(1, num_clients + 1) if weighted else None
   summary = fairness_summary([accuracy] * num_clients, num_examples)
-  unfairness = {"std", "variance", "relative_std", "angle", "kl_uniform"}
+  unfairness = {
+    "std",
+    "variance",
+    "relative_std",
+    "angle",
+    "kl_uniform",
+    "gini",
+  }
   assert summary == {
     **dict.fromkeys(KEYS, accuracy),
     **dict.fromkeys(unfairness, 0.0),
@@ -153,6 +162,7 @@ def test_divergence_is_never_negative(spread):
 def test_one_client_that_has_everything_is_the_extreme():
   summary = fairness_summary([0.0, 0.0, 1.0, 0.0, 0.0])
   assert summary["jain"] == pytest.approx(1 / 5)
+  assert summary["gini"] == pytest.approx(4 / 5)
   assert summary["angle"] == pytest.approx(
     math.degrees(math.acos(1 / math.sqrt(5)))
   )
@@ -340,7 +350,16 @@ def test_errors_of_weighted_clients_are_those_of_their_copies():
   errors, counts = [3.0, 700.0, 0.5, 40.0], [2, 1, 4, 3]
   copies = error_summary(np.repeat(errors, counts))
   weighted = error_summary(errors, counts)
-  for name in ("mean", "std", "variance", "relative_std", "jain", "min", "max"):
+  for name in (
+    "mean",
+    "std",
+    "variance",
+    "relative_std",
+    "jain",
+    "gini",
+    "min",
+    "max",
+  ):
     assert weighted[name] == pytest.approx(copies[name], rel=1e-12)
   # The ceil(30 % of 4) / 4 of 10 examples with the largest errors.
   assert weighted["worst_30"] == pytest.approx((700 + 3 * 40 + 3) / 5)

@@ -18,6 +18,7 @@ from tff_fair.metrics.noise import (
   sampling_noise,
 )
 from tff_fair.metrics.summary import error_summary, fairness_summary
+from tff_fair.metrics.unseen_clients import unseen_client_bound
 
 __all__ = [
   "Interval",
@@ -32,6 +33,7 @@ __all__ = [
   "fairness_summary",
   "sampling_noise",
   "share_not_worse",
+  "unseen_client_bound",
   "wilson_interval",
 ]
 

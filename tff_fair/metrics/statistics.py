@@ -73,6 +73,17 @@ def _jain(accuracy: Vector, weight: Vector) -> Vector:
   return 1 / (1 + _relative_std(accuracy, weight) ** 2)
 
 
+def _gini(accuracy: Vector, weight: Vector) -> Vector:
+  order = np.argsort(accuracy)
+  accuracy, weight = accuracy[order], weight[..., order]
+  average = mean(accuracy, weight)[..., None]
+  # The difference first, as above.
+  deviation = (accuracy - average) / np.where(average == 0, 1.0, average)
+  total = weight.sum(-1)
+  middle = (np.cumsum(weight, -1) - weight / 2) / total[..., None]
+  return np.maximum(0.0, 2 * (weight * deviation * middle).sum(-1) / total)
+
+
 def _mean_over(
   span: Callable[[int], tuple[float, float]], accuracy: Vector, weight: Vector
 ) -> Vector:
@@ -131,6 +142,7 @@ STATISTICS: Mapping[str, Statistic] = {
   "angle": _angle,
   "kl_uniform": _kl_uniform,
   "jain": _jain,
+  "gini": _gini,
   "entropy": _entropy,
 }
 
@@ -141,6 +153,7 @@ LARGEST: Mapping[str, float] = {
   "variance": 0.25,
   "angle": 90.0,
   "jain": 1.0,
+  "gini": 1.0,
   **dict.fromkeys(
     ("relative_std", "error_relative_std", "kl_uniform", "entropy"), math.inf
   ),

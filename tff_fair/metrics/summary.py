@@ -2,20 +2,21 @@
 
 The statistics are those of the papers this library covers and of LEAF (Caldas
 et al., "LEAF: A Benchmark for Federated Settings", 2018). a_k is the accuracy
-of client k of K. Five of them depend on the ratios r_k = a_k / mean alone:
+of client k of K. Six of them depend on the ratios r_k = a_k / mean alone:
 
   relative_std = sqrt(mean((r_k - 1)^2))     angle = arctan(relative_std)
   kl_uniform = mean(r_k log r_k)             entropy = log K - kl_uniform
   jain = 1 / (1 + relative_std^2)
+  gini = mean over pairs of |r_k - r_j| / 2
 
 which are the usual definitions, arccos(sum a / (sqrt(K) ||a||)),
-KL(a / sum a || uniform), (sum a)^2 / (K sum a^2) and the Shannon entropy of
-a / sum a, in a form that neither cancels near equality nor leaves the domain of
-arccos. Where all accuracies are zero, r_k = 1: nobody is better off than
-anybody else, as in the limit of equal accuracies that tend to zero.
+KL(a / sum a || uniform), (sum a)^2 / (K sum a^2), Gini's coefficient and the
+Shannon entropy of a / sum a, in a form that neither cancels near equality nor
+leaves the domain of arccos. Where all accuracies are zero, r_k = 1: the clients
+are alike, as in the limit of equal accuracies that tend to zero.
 
 Errors of regressions have the same statistics. The worst clients are those with
-the largest errors. The five statistics above need numbers of 0 or more and no
+the largest errors. The six statistics above need numbers of 0 or more and no
 upper bound, so they hold for errors, too: they tell how evenly the errors are
 spread, not how large they are.
 """
@@ -65,14 +66,16 @@ def fairness_summary(
         of the clients' shares of the correct examples from their shares of all
         examples.
       jain: Jain's index, in [1/K, 1] unweighted, 1 where all are equal.
+      gini: Gini's coefficient: half the mean difference between two clients,
+        by the mean; in [0, 1 - 1/K] unweighted, 0 where all are equal.
       entropy: log K - kl_uniform, in nats; unweighted, the Shannon entropy of
         a / sum a.
       percentile_10, percentile_50, percentile_90: linearly interpolated, as in
         `numpy.percentile`; weighted, the mean over the 1/K of the examples that
         starts at the share (1 - 1/K) p from the lowest, which for equal weights
         is that interpolation.
-    If all accuracies are zero, so are relative_std, angle and kl_uniform; jain
-    is 1 and entropy log K.
+    If all accuracies are zero, so are relative_std, angle, kl_uniform and
+    gini; jain is 1 and entropy log K.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1, not finite or out of
@@ -104,14 +107,14 @@ def error_summary(
   Returns:
     A dictionary of
       mean, std, variance, min, max, relative_std, angle, kl_uniform, jain,
-        entropy, percentile_10, percentile_50, percentile_90: as
+        gini, entropy, percentile_10, percentile_50, percentile_90: as
         `fairness_summary` defines them, of errors. `min` is the best client.
       worst_5, worst_10, worst_20, worst_30: mean of the ceil(q K) largest
         errors, q = 5 %, ...
       best_5, best_10, best_20, best_30: mean of the ceil(q K) smallest.
     mean, std, min, max, tails and percentiles have the unit of the errors. If
     an error is inf, then mean, max, and the tails and percentiles that reach
-    such a client are inf; std, variance and the five of ratios are NaN.
+    such a client are inf; std, variance and the six of ratios are NaN.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1 or out of range, if an

@@ -94,6 +94,7 @@ def of(score: Score) -> Mapping[str, Measure]:
     "kl_uniform": relative._replace(title="KL to uniform"),
     "entropy": Measure("Entropy", True, 1.0, 4),
     "jain": Measure("Jain's index", True, 1.0, 4),
+    "gini": Measure("Gini coefficient", False, 1.0, 4),
     "weighted_std": spread._replace(title="Weighted std"),
     **{
       f"weighted_worst_{q}": of_client._replace(title=f"Weighted worst {q} %")

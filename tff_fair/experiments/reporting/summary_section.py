@@ -14,7 +14,7 @@ _MORE = (
   *("variance", "min", "percentile_10", "percentile_50"),
   *("percentile_90", "max"),
 )
-_UNIFORMITY = ("relative_std", "angle", "kl_uniform", "entropy", "jain")
+_UNIFORMITY = ("relative_std", "angle", "kl_uniform", "entropy", "jain", "gini")
 _BY_EXAMPLES = (
   *("weighted", "weighted_std"),
   *(f"weighted_worst_{q}" for q in _PERCENTS),
