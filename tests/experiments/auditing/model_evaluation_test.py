@@ -222,3 +222,21 @@ def test_bad_models_and_tasks_are_one_line(tmp_path):
     experiments.audit(dense(3), several)
   with pytest.raises(experiments.FieldError, match="unknown task"):
     experiments.audit(dense(3), "digitz")
+
+
+def test_several_numbers_as_labels():
+  labels = [RNG.normal(size=(n, 3)).astype(np.float32) for n in SIZES]
+  several = dataclasses.replace(
+    make_task(labels, None, label_scale=10.0),
+    element_spec=task.element_spec((2,), y_shape=(3,), y_dtype="float32"),
+  )
+  clients = experiments.audit(dense(3), several).clients.set_index("client")
+  for k, name in enumerate("abc"):
+    errors = X[k] @ WEIGHTS + 0.1 - labels[k]
+    rmse = 10 * np.sqrt((errors**2).mean())
+    np.testing.assert_allclose(clients.loc[name, "rmse"], rmse, rtol=1e-5)
+    total = (labels[k].var(axis=0) * SIZES[k]).sum()
+    r2 = 1 - (errors**2).sum() / total if SIZES[k] > 1 else np.nan
+    np.testing.assert_allclose(clients.loc[name, "r2"], r2, rtol=1e-4)
+  with pytest.raises(experiments.FieldError, match=r"expected \[n, 3\]"):
+    experiments.audit(dense(2), several)

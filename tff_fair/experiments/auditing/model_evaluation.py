@@ -84,14 +84,14 @@ def evaluate(
 
 def _check_labels(task: tasks.Task) -> None:
   label = task.element_spec[1]
-  if label.shape.rank == 1 and (
-    task.num_classes is None or label.dtype.is_integer
+  if task.num_classes is None or (
+    label.shape.rank == 1 and label.dtype.is_integer
   ):
     return
   raise FieldError(
     "task",
     "has several labels for an example; an audit takes one class, or one "
-    "number. Evaluate the model elsewhere, and audit the results.",
+    "number or several. Evaluate the model elsewhere, and audit the results.",
     value=task.name,
   )
 
@@ -202,7 +202,7 @@ class _Hits:
 
 
 class _Errors:
-  """RMSE and R² of a model that predicts a number."""
+  """RMSE and R² of a model that predicts a number, or several."""
 
   def __init__(self, task: tasks.Task, model: Model, raw: bool) -> None:
     # Raw labels are in their own units.
@@ -211,21 +211,29 @@ class _Errors:
 
   def of(self, outputs: np.ndarray, part: _Part) -> dict[str, np.ndarray]:
     """Returns the rows of some clients, as columns."""
-    if outputs.shape[1:] not in ((), (1,)):
+    labels = part.y.astype(np.float64).reshape(len(part.y), -1)
+    number = labels.shape[1]
+    if outputs.reshape(len(outputs), -1).shape[1] != number or outputs.ndim > 2:
+      what = "is a number" if number == 1 else f"has {number} numbers"
       raise _error(
         self._model,
         f"gives outputs of shape {_shape(outputs)}, and the label of the task "
-        "is a number; expected [n, 1].",
+        f"{what}; expected [n, {number}].",
       )
-    labels = part.y.astype(np.float64)
-    squares = _sums((outputs.reshape(-1) - labels) ** 2, part.sizes)
-    means = _sums(labels, part.sizes) / part.sizes
-    deviations = labels - np.repeat(means, part.sizes)
-    total = _sums(deviations**2, part.sizes)
+    squared = (outputs.reshape(labels.shape) - labels) ** 2
+    squares = _sums(squared.sum(1), part.sizes)
+    # Each number has a mean of its own.
+    means = np.stack([_sums(column, part.sizes) for column in labels.T], 1)
+    deviations = labels - np.repeat(
+      means / part.sizes[:, None], part.sizes, axis=0
+    )
+    total = _sums((deviations**2).sum(1), part.sizes)
     varies = total > 0
     return {
       audited_score.COUNT: part.sizes,
-      audited_score.RMSE.name: self._scale * np.sqrt(squares / part.sizes),
+      audited_score.RMSE.name: (
+        self._scale * np.sqrt(squares / (part.sizes * number))
+      ),
       audited_score.R2: np.where(
         varies, 1 - squares / np.where(varies, total, 1), np.nan
       ),
