@@ -53,7 +53,9 @@ LAYERS = {
   "tff_fair.spelling": Layer(),
   "tff_fair.runtime.collecting": Layer(("tff_fair.runtime.phases",), TFF),
   "tff_fair.declared": Layer(),
-  "tff_fair.metrics": Layer(packages=("numpy", "scipy")),
+  "tff_fair.metrics": Layer(
+    ("tff_fair.declared", "tff_fair.kernels"), ("numpy", "scipy")
+  ),
   "tff_fair.kernels": Layer(packages=TF),
   "tff_fair.client_works.tracing": Layer(packages=TF),
   "tff_fair.types": Layer(("tff_fair.declared",), TF),

@@ -162,8 +162,12 @@ def fedmgda_plus(clients, epsilon=0.1, normalize=True):
   return solution.x @ points
 
 
-def adafed(clients, gamma=1.0):
-  """Eqs. 5, 6, 14: orthogonalize with slopes, then weight by 1/norm^2."""
+def adafed(clients, gamma=1.0, hull=False):
+  """Eqs. 5, 6, 14: orthogonalize with slopes, then weight by 1/norm^2.
+
+  With `hull`, a direction with a negative coefficient gives way to the point of
+  least norm in the convex hull, by non-negative least squares.
+  """
   _, f, updates = _arrays(clients)
   slopes = np.abs(f) ** gamma
   basis: list[np.ndarray] = []
@@ -174,7 +178,15 @@ def adafed(clients, gamma=1.0):
     )
     basis.append(numerator / (slope - sum(shares)))
   inverse = np.array([1 / (b @ b) for b in basis])
-  return inverse / inverse.sum() @ np.stack(basis)
+  direction = inverse / inverse.sum() @ np.stack(basis)
+  coefficients = np.linalg.lstsq(updates.T, direction, rcond=None)[0]
+  if not hull or coefficients.min() >= 0:
+    return direction
+  points = updates / slopes[:, np.newaxis]
+  scale = np.linalg.norm(points, axis=1).mean()
+  system = np.vstack([points.T / scale, np.ones(len(points))])
+  y, _ = scipy.optimize.nnls(system, np.append(np.zeros(points.shape[1]), 1.0))
+  return y / y.sum() @ points
 
 
 def accumulated(clients):
@@ -520,7 +532,9 @@ METHODS: Mapping[str, Method] = {
     local={"mu": 0.1},
     neutral=Neutral({"epsilon": 0.0, "mu": 0.0}, "fedavg_n"),
   ),
-  "adafed": Method(adafed, variants=({"gamma": 0.5},)),
+  "adafed": Method(
+    adafed, variants=({"gamma": 0.5}, {"hull": True, "gamma": 2.0})
+  ),
   "vred": Method(vred, neutral=Neutral({"beta": 0.0}, "fedavg")),
   "semi_vred": Method(
     semi_vred,

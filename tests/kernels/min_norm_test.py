@@ -9,7 +9,7 @@ import pytest
 import scipy.optimize
 import tensorflow as tf
 
-from tff_fair.kernels import min_norm_point
+from tff_fair.kernels import min_norm_point, pareto_stationarity
 
 _VECTOR = tf.TensorSpec([None], tf.float64)
 _solve = tf.function(
@@ -377,3 +377,12 @@ def test_few_newton_steps_are_enough():
     solution = _solve(points @ points.T, *box)
     assert 0 < solution.iterations.numpy() <= 15
     assert solution.gap.numpy() <= 1e-12
+
+
+def test_weights_of_stationarity_are_those_of_the_clients_in_conflict():
+  # The first two pull apart; the third goes with both.
+  points = np.array([[1.0, 0.5], [-1.0, 0.5], [0.0, 3.0]])
+  found = pareto_stationarity(points @ points.T)
+  np.testing.assert_allclose(found.weights, [0.5, 0.5, 0.0], atol=1e-6)
+  mean = np.linalg.norm(points, axis=1).mean()
+  assert float(found.value) == pytest.approx(0.5 / mean, abs=1e-12)

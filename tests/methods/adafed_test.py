@@ -12,15 +12,16 @@ from tff_fair.methods import adafed
 UPDATES, LOSS, NUM_EXAMPLES = cohorts.random(4, d=10)
 
 
-def coefficients(updates, loss, gamma=1.0):
+def coefficients(updates, loss, gamma=1.0, hull=False):
   cohort = cohorts.make(updates, loss)
-  return cohorts.coefficients(adafed.AdaFedRule(gamma=gamma), cohort)
+  rule = adafed.AdaFedRule(gamma=gamma, hull=hull)
+  return cohorts.coefficients(rule, cohort)
 
 
-def convex_hull_used(updates, loss, gamma=1.0):
+def convex_hull_used(updates, loss, gamma=1.0, hull=False):
   cohort = cohorts.make(updates, loss)
-  reported = cohorts.measurements(adafed.AdaFedRule(gamma=gamma), cohort)
-  return reported["convex_hull_used"]
+  rule = adafed.AdaFedRule(gamma=gamma, hull=hull)
+  return cohorts.measurements(rule, cohort)["convex_hull_used"]
 
 
 def least_in_hull(points):
@@ -199,3 +200,43 @@ def test_a_loss_of_zero_asks_for_a_slope_of_zero():
   np.testing.assert_allclose(
     UPDATES @ direction, loss * (direction @ direction), rtol=1e-9, atol=1e-12
   )
+
+
+def more_or_less_alike(seed):
+  """Updates; for every second seed with so much in common that c_k < 0."""
+  rng = np.random.default_rng(seed)
+  updates = rng.normal(size=(5, 30)) * rng.lognormal(0, 0.2, size=(5, 1))
+  return updates + seed % 2, rng.lognormal(size=5)
+
+
+@pytest.mark.parametrize("gamma", [0, 1.0, 2.0])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_hull_takes_the_place_of_negative_coefficients(seed, gamma):
+  updates, loss = more_or_less_alike(seed)
+  affine = coefficients(updates, loss, gamma)
+  c = coefficients(updates, loss, gamma, hull=True)
+  is_negative = affine.min() < 0
+  assert convex_hull_used(updates, loss, gamma, hull=True) == is_negative
+  if not is_negative:
+    np.testing.assert_array_equal(c, affine)
+    return
+  points = updates / loss[:, np.newaxis] ** gamma
+  np.testing.assert_allclose(
+    c @ updates, least_in_hull(points), rtol=1e-6, atol=1e-9
+  )
+  assert c.min() >= 0
+  # The least norm: no client's relative slope is below it.
+  direction = c @ updates
+  assert np.all(points @ direction >= (direction @ direction) * (1 - 1e-9))
+
+
+def test_some_cohorts_have_a_negative_coefficient_and_some_have_none():
+  negative = {coefficients(*more_or_less_alike(s)).min() < 0 for s in range(10)}
+  assert negative == {True, False}
+
+
+def test_the_hull_leaves_out_clients_without_a_loss():
+  loss = [1.0, 0.0, 2.0]
+  updates = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
+  c = coefficients(updates, loss, hull=True)
+  np.testing.assert_allclose(c, [0.2, 0.0, 0.4], atol=1e-9)

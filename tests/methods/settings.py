@@ -38,7 +38,10 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     for epsilon in (0, 0.1, 1)
     for normalize in (True, False)
   ],
-  "adafed": [{"gamma": gamma} for gamma in (0, 0.5, 1.0, 10)],
+  "adafed": [
+    *({"gamma": gamma} for gamma in (0, 0.5, 1.0, 10)),
+    {"hull": True},
+  ],
   "fedfv": [
     {"alpha": alpha, "tau": tau, "order": order}
     for alpha, tau, order in (

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference
 from tests.summing import rounds
-from tff_fair import aggregators
+from tff_fair import aggregators, declared
 
 # A rule of each kind: scalars alone, with norms, with a covariate, one that is
 # not separable, and two with the Gram matrix.
@@ -71,6 +72,65 @@ def test_direction_is_that_of_numpy(name, way, m):
   )
 
 
+def certificate(updates, direction):
+  """What a round reports of the geometry of its updates."""
+  system = np.vstack([updates.T, np.ones(len(updates))])
+  y, _ = scipy.optimize.nnls(system, np.eye(system.shape[0])[-1])
+  norms = np.linalg.norm(updates, axis=1)
+  return {
+    "directional_derivative_min": (updates @ direction).min(),
+    "share_descending": (updates @ direction > 0).mean(),
+    "pareto_stationarity": (
+      np.linalg.norm(y @ updates) / y.sum() / norms.mean()
+    ),
+  }
+
+
+@pytest.mark.parametrize("name", ["term", "fedavg_n", "semi_vred", "adafed"])
+@pytest.mark.parametrize("m", [1, 4, 12])
+def test_every_rule_can_report_its_certificate(name, m):
+  factory, _, hparams = FACTORIES[name]
+  clients = rounds.random_clients(m, seed=m)
+  output = rounds.run(
+    factory(certificate=True, **hparams).create(
+      rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+    ),
+    clients,
+  )
+  # It decides no results.
+  without = rounds.run(process(name, "stacked"), clients)
+  np.testing.assert_array_equal(
+    rounds.flat(output.result), rounds.flat(without.result)
+  )
+  clients.sort(key=lambda client: client.client_id)
+  updates = np.stack([client.as_reference().update for client in clients])
+  reported = output.measurements
+  for key, value in certificate(updates, rounds.flat(output.result)).items():
+    assert reported[key] == pytest.approx(value, rel=1e-5, abs=1e-6), key
+  # With more clients than values, 0 is in the hull, and clients block.
+  weights = reported["blocking_weights"]
+  assert weights.sum() == pytest.approx(1, abs=1e-6)
+  least = np.linalg.norm(weights @ updates)
+  mean = np.linalg.norm(updates, axis=1).mean()
+  assert least / mean == pytest.approx(
+    reported["pareto_stationarity"], abs=1e-6
+  )
+
+
+@pytest.mark.parametrize(
+  "options",
+  [
+    {"aggregation": "streaming"},
+    {"aggregation": "two_phase"},
+    {"sum_factory": tff.aggregators.SumFactory()},
+  ],
+)
+def test_a_certificate_needs_all_updates_at_the_server(options):
+  with pytest.raises(declared.FieldError) as error:
+    aggregators.FedAvgFactory(certificate=True, **options)
+  assert error.value.field == "certificate"
+
+
 @every_way
 def test_measurements_describe_the_cohort(name, way):
   clients = rounds.random_clients(4)
@@ -93,8 +153,9 @@ def test_measurements_describe_the_cohort(name, way):
     "loss_max": max(losses),
   }
   if name in ("fedmgda_plus", "adafed"):
-    values["directional_derivative_min"] = (updates @ direction).min()
+    values.update(certificate(updates, direction))
   else:
+    assert "pareto_stationarity" not in reported
     assert "directional_derivative_min" not in reported
   for key, value in values.items():
     assert reported[key] == pytest.approx(value, rel=1e-4, abs=1e-5), key

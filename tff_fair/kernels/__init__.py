@@ -2,19 +2,26 @@
 
 from tff_fair.kernels.gram import combine_rows, gram_matrix, inner_products
 from tff_fair.kernels.gram_solve import MinNormSolution, min_norm_solve
-from tff_fair.kernels.min_norm import MinNormPoint, min_norm_point
+from tff_fair.kernels.min_norm import (
+  MinNormPoint,
+  Stationarity,
+  min_norm_point,
+  pareto_stationarity,
+)
 from tff_fair.kernels.norms import inverse_norms
 from tff_fair.kernels.simplex import project_to_box_simplex, project_to_simplex
 
 __all__ = [
   "MinNormPoint",
   "MinNormSolution",
+  "Stationarity",
   "combine_rows",
   "gram_matrix",
   "inner_products",
   "inverse_norms",
   "min_norm_point",
   "min_norm_solve",
+  "pareto_stationarity",
   "project_to_box_simplex",
   "project_to_simplex",
 ]

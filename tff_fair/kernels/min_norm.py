@@ -13,13 +13,29 @@ treats all points alike: identical points with identical bounds get equal
 coefficients, in any order, up to rounding.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 from tff_fair.kernels import quadratic_program
 
 MinNormPoint: TypeAlias = quadratic_program.Minimum
+
+# Rounding gives the square of a length of 0 up to this share of the square of
+# the length that the point would have if all its terms had one direction.
+_ROUNDING = 1e-15
+
+
+class Stationarity(NamedTuple):
+  """How far points are from having 0 in their convex hull.
+
+  Attributes:
+    value: float64[], s in [0, 1].
+    weights: float64[m], lambda, of the point of least norm.
+  """
+
+  value: tf.Tensor
+  weights: tf.Tensor
 
 
 def min_norm_point(
@@ -39,3 +55,32 @@ def min_norm_point(
     The solution, finite for any finite `gram`.
   """
   return quadratic_program.minimize(gram, None, lower, upper)
+
+
+def pareto_stationarity(gram: tf.Tensor) -> Stationarity:
+  """Divides the least norm in a convex hull by the mean norm of the points.
+
+    s = sqrt(lambda^T G lambda) / ((1/m) sum_k sqrt(G_kk))
+
+  lambda minimizes lambda^T G lambda over the simplex (Desideri 2012). With
+  client updates for the points, s = 0 says that no direction descends for all
+  clients, to first order: one gains where another loses.
+
+  Args:
+    gram: float64[m, m], G, as for `min_norm_point`.
+
+  Returns:
+    s and lambda. s is 0 where the mean norm is 0, and where it is below
+    the rounding of G, about 3e-8.
+  """
+  gram = tf.cast(gram, tf.float64)
+  weights = min_norm_point(gram, 0.0, 1.0).coefficients
+  # Scaled, so that no square leaves the range of float64.
+  largest = tf.reduce_max(tf.linalg.diag_part(gram))
+  gram = tf.math.divide_no_nan(gram, largest)
+  norms = tf.sqrt(tf.nn.relu(tf.linalg.diag_part(gram)))
+  square = tf.tensordot(weights, tf.linalg.matvec(gram, weights), 1)
+  is_rounding = square <= _ROUNDING * tf.tensordot(weights, norms, 1) ** 2
+  least = tf.sqrt(tf.where(is_rounding, tf.zeros_like(square), square))
+  ratio = tf.math.divide_no_nan(least, tf.reduce_mean(norms))
+  return Stationarity(tf.minimum(ratio, 1.0), weights)

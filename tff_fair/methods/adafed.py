@@ -17,6 +17,10 @@ cut-off 1e-12. Dependent updates may ask for slopes that contradict each other;
 then (residual above 1e-6, or d longer than the shortest Delta_k / phi_k) d is
 the point of least norm in the convex hull of the Delta_k / phi_k instead, with
 phi_k = 0 left out, which ascends for no client; `convex_hull_used` reports it.
+
+With `hull` (not in the paper), the convex hull takes the affine one's place
+wherever a coefficient would be negative. Then <Delta_k / phi_k, d> >= ||d||^2
+for each client with phi_k > 0, and d is 0 at Pareto stationary points alone.
 """
 
 import collections
@@ -32,6 +36,8 @@ from tff_fair.methods import building
 _RELATIVE_RESIDUAL = 1e-6
 # A norm above the shortest one by no more than this is rounding.
 _NORM_TOLERANCE = 1e-9
+# A coefficient above minus this share of all their magnitudes is not negative.
+_NEGATIVE = 1e-12
 # Below this share of the largest slope, Delta_k / phi_k has no usable square.
 _LEAST_RELATIVE_SLOPE = 1e-60
 
@@ -52,7 +58,7 @@ class AdaFedCoefficients(NamedTuple):
 
 
 def adafed_coefficients(
-  gram: tf.Tensor, loss: tf.Tensor, gamma: float
+  gram: tf.Tensor, loss: tf.Tensor, gamma: float, *, hull: bool = False
 ) -> AdaFedCoefficients:
   """Returns the coefficients of AdaFed's direction.
 
@@ -60,6 +66,7 @@ def adafed_coefficients(
     gram: float64[m, m], M.
     loss: float64[m], f_k.
     gamma: 0 or more.
+    hull: Whether the convex hull takes the place of negative coefficients.
   """
   # c scales as 1/phi: the largest slope is taken out, so that no power of a
   # huge or tiny loss leaves the range of float64 before it has to.
@@ -91,11 +98,14 @@ def adafed_coefficients(
   length = tf.sqrt(
     tf.nn.relu(tf.tensordot(affine, tf.linalg.matvec(gram, affine), 1))
   )
-  contradictory = tf.logical_or(
+  leaves_affine = tf.logical_or(
     solution.relative_residual > _RELATIVE_RESIDUAL,
     length > shortest * (1.0 + _NORM_TOLERANCE),
   )
-  contradictory = tf.logical_and(contradictory, tf.reduce_any(usable))
+  if hull:
+    limit = -_NEGATIVE * tf.reduce_sum(tf.abs(affine))
+    leaves_affine |= tf.reduce_min(affine) < limit
+  leaves_affine &= tf.reduce_any(usable)
 
   def convex() -> tf.Tensor:
     hull_gram = gram * inverse_phi[:, tf.newaxis] * inverse_phi[tf.newaxis, :]
@@ -106,9 +116,9 @@ def adafed_coefficients(
     )
     return point.coefficients * inverse_phi
 
-  coefficients = tf.cond(contradictory, convex, lambda: affine)
+  coefficients = tf.cond(leaves_affine, convex, lambda: affine)
   return AdaFedCoefficients(
-    scale * coefficients, solution.relative_residual, contradictory
+    scale * coefficients, solution.relative_residual, leaves_affine
   )
 
 
@@ -119,6 +129,11 @@ class AdaFedRule(types.Rule):
   gamma: float = declared.value(
     1.0, "How much steeper the direction is for larger losses.", minimum=0
   )
+  hull: bool = declared.value(
+    False,
+    "Whether a round whose coefficients would not all be positive takes the "
+    "point of least norm in the convex hull instead.",
+  )
 
   signals = ("loss",)
   geometry = types.Geometry.GRAM
@@ -127,7 +142,9 @@ class AdaFedRule(types.Rule):
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
     """See the base class."""
-    result = adafed_coefficients(cohort.gram, cohort.loss, self.gamma)
+    result = adafed_coefficients(
+      cohort.gram, cohort.loss, self.gamma, hull=self.hull
+    )
     return types.RuleOutput(
       result.coefficients,
       state,

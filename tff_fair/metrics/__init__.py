@@ -1,4 +1,7 @@
-"""Fairness statistics over clients, in NumPy and SciPy alone."""
+"""Fairness statistics over clients, in NumPy and SciPy.
+
+`pareto_stationarity` alone loads TensorFlow, when it is called.
+"""
 
 from tff_fair.metrics.comparison import (
   compare_clients,
@@ -17,6 +20,7 @@ from tff_fair.metrics.noise import (
   equality_p_value,
   sampling_noise,
 )
+from tff_fair.metrics.stationarity import pareto_stationarity
 from tff_fair.metrics.summary import error_summary, fairness_summary
 from tff_fair.metrics.unseen_clients import unseen_client_bound
 
@@ -31,6 +35,7 @@ __all__ = [
   "error_summary",
   "fairness_intervals",
   "fairness_summary",
+  "pareto_stationarity",
   "sampling_noise",
   "share_not_worse",
   "unseen_client_bound",

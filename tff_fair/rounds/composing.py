@@ -57,6 +57,7 @@ def compose(
   line_search: LineSearch | None = None,
   attack: client_works.Attack | None = None,
   defence: summing.Defence | None = None,
+  certificate: bool = False,
   **training: Unpack[TrainingOptions],
 ) -> LearningProcess:
   """Composes the learning process of a rule.
@@ -91,6 +92,8 @@ def compose(
     attack: Which clients report something else than they found, for a study;
       `None` if nobody does.
     defence: Bounds what single updates can do, as `RuleFactory` takes it.
+    certificate: Whether each round reports its certificate, as `RuleFactory`
+      takes it.
     **training: The attributes of `tff_fair.client_works.TrainingSettings` but
       `objective`.
 
@@ -124,6 +127,7 @@ def compose(
     secure_bound=secure_bound,
     dp=dp,
     defence=defence,
+    certificate=certificate,
   )
   kept = client_works.Keeping(
     personal_lam=personal_lam, optimizer_state=keeps_optimizer_state

@@ -58,6 +58,7 @@ class BuildOptions(TrainingOptions, total=False):
   keeps_optimizer_state: bool
   attack: client_works.Attack | None
   defence: summing.Defence | None
+  certificate: bool
 
 
 class ComposeOptions(BuildOptions, total=False):

@@ -21,6 +21,7 @@ class FactoryOptions(TypedDict, total=False):
   secure_bound: float | None
   dp: privacy.DifferentialPrivacy | None
   defence: Defence | None
+  certificate: bool
 
 
 _Factory = TypeVar("_Factory", bound=type[RuleFactory])

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 import tensorflow as tf
 
 from tff_fair import types
-from tff_fair.kernels import norms
+from tff_fair.kernels import norms, pareto_stationarity
 from tff_fair.summing import scalars
 
 
@@ -47,8 +47,8 @@ def apply_rule(
     reader: Knows the rule and the meaning of the rows.
     rows: The scalars of the cohort, in any order; may be empty.
     state: The rule's state.
-    gram: float64[m, m] in the order of `rows`, if the rule needs it; with r
-      remembered updates float64[m + r, m + r].
+    gram: float64[m, m] in the order of `rows`, if the rule or the certificate
+      needs it; with r remembered updates float64[m + r, m + r].
     remembered: Ids (int64[r]) and ages (int32[r]) of the remembered updates.
 
   Returns:
@@ -70,16 +70,21 @@ def apply_rule(
         tf.concat([arrival, kept], 0),
       )
       ordered = tf.gather(tf.gather(gram, order, axis=0), order, axis=1)
-      cohort = cohort._replace(
-        gram=ordered,
-        squared_norm=tf.linalg.diag_part(ordered)[:num_clients],
-      )
+      if reader.rule.geometry is types.Geometry.GRAM:
+        cohort = cohort._replace(
+          gram=ordered,
+          squared_norm=tf.linalg.diag_part(ordered)[:num_clients],
+        )
     if remembered is not None:
       cohort = cohort._replace(
         remembered_id=remembered[0], remembered_age=remembered[1]
       )
     output = reader.rule.coefficients(cohort, state)
     measurements = _cohort_measurements(cohort, output.coefficients)
+    if gram is not None:
+      measurements.update(
+        _certificate(ordered, output.coefficients, num_clients)
+      )
     measurements.update(
       (name, _reported(value)) for name, value in output.measurements.items()
     )
@@ -258,12 +263,21 @@ def _cohort_measurements(
       loss_min=_reported(tf.reduce_min(cohort.loss)),
       loss_max=_reported(tf.reduce_max(cohort.loss)),
     )
-  if cohort.gram is not None:
-    slopes = tf.linalg.matvec(cohort.gram[:num_clients], coefficients)
-    measurements["directional_derivative_min"] = _reported(
-      tf.reduce_min(slopes)
-    )
   return measurements
+
+
+def _certificate(
+  gram: tf.Tensor, coefficients: tf.Tensor, num_clients: tf.Tensor
+) -> dict[str, tf.Tensor]:
+  """Returns what the Gram matrix of a cohort says of its round."""
+  slopes = tf.linalg.matvec(gram[:num_clients], coefficients)
+  stationarity = pareto_stationarity(gram[:num_clients, :num_clients])
+  return {
+    "directional_derivative_min": _reported(tf.reduce_min(slopes)),
+    "share_descending": tf.reduce_mean(tf.cast(slopes > 0, tf.float32)),
+    "pareto_stationarity": _reported(stationarity.value),
+    "blocking_weights": _reported(stationarity.weights),
+  }
 
 
 def _reported(value: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,6 @@ from tff_fair import privacy, types
 from tff_fair.summing import (
   defences,
   outputs,
-  private,
   scalars,
   secure,
   stacked,
@@ -40,8 +39,11 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   Measurements: `num_clients`, `num_clients_excluded`, `direction_norm`,
   `coefficient_min`, `coefficient_max`, `coefficients_negative`, `loss_mean`,
   `loss_std`, `loss_min`, `loss_max` (with signals), and
-  `directional_derivative_min` (min_k <update_k, d>, where the Gram matrix is
-  known), `client_ids`, `coefficients` and `client_losses` (with signals), then
+  `directional_derivative_min` (min_k <update_k, d>), `share_descending` (of
+  clients with <update_k, d> > 0), `pareto_stationarity` and `blocking_weights`
+  (s and lambda of `tff_fair.kernels.pareto_stationarity`; all four where the
+  Gram matrix is known), `client_ids`, `coefficients` and `client_losses` (with
+  signals), then
   those of the rule, and as `sum` those of the inner sum, if any. Secure and
   private sums tell nothing of single clients: there it is `num_clients`,
   `num_clients_excluded`, `num_clients_out_of_bounds`, `direction_norm`, and
@@ -58,6 +60,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     secure_bound: float | None = None,
     dp: privacy.DifferentialPrivacy | None = None,
     defence: defences.Defence | None = None,
+    certificate: bool = False,
   ) -> None:
     """Initializes the factory.
 
@@ -79,6 +82,9 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       dp: Adds noise for differential privacy, see `tff_fair.privacy.dp`; `None`
         adds none.
       defence: Bounds what single updates can do; `None` trusts all that count.
+      certificate: Whether to sum in the stacked way, with the Gram matrix, so
+        that each round reports its certificate, `pareto_stationarity` and so
+        on. Rules that need the matrix report it always.
 
     Raises:
       TypeError: If `sum_factory` is no factory, or `client_weighting` neither
@@ -97,6 +103,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       secure_bound=secure_bound,
       dp=dp,
       defence=defence,
+      certificate=certificate,
     )
     self._rule = rule
     self._aggregation = way.aggregation
@@ -105,6 +112,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     self._secure_bound = secure_bound
     self._dp = dp
     self._defence = defence
+    self._certificate = certificate
 
   @property
   def rule(self) -> types.Rule:
@@ -219,6 +227,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   ) -> tff.templates.AggregationProcess:
     """Builds the process of the way to sum."""
     if self._dp is not None:
+      from tff_fair.summing import private  # noqa: PLC0415  Few rounds have it.
+
       return private.build_private(
         reader,
         value_type,
@@ -236,7 +246,9 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         sum_factory=self._sum_factory,
       )
     if self._aggregation == ways.STACKED:
-      return stacked.build_stacked(reader, value_type, weight_type)
+      return stacked.build_stacked(
+        reader, value_type, weight_type, certificate=self._certificate
+      )
     if self._aggregation == ways.STREAMING:
       return streaming.build_streaming(reader, value_type, weight_type)
     return two_phase.build_two_phase(

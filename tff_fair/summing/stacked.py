@@ -23,7 +23,11 @@ Collected: TypeAlias = tuple[scalars.ScalarRows, stacking.Stack]
 
 
 def build_stacked(
-  reader: scalars.ScalarReader, value_type: tff.Type, weight_type: tff.Type
+  reader: scalars.ScalarReader,
+  value_type: tff.Type,
+  weight_type: tff.Type,
+  *,
+  certificate: bool = False,
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
@@ -31,11 +35,13 @@ def build_stacked(
     reader: Reads the scalars the rule needs.
     value_type: The type of a client's update.
     weight_type: The type of its weight.
+    certificate: Whether a rule without M has its certificate measured, too.
 
   Returns:
     A process whose result is a `RoundUpdate` of `value_type`.
   """
   rule = reader.rule
+  needs_gram = certificate or rule.geometry is types.Geometry.GRAM
   update_specs = tff.types.type_to_tf_tensor_specs(value_type)
   row_spec = stacking.row_spec(update_specs)
 
@@ -60,8 +66,10 @@ def build_stacked(
   def apply_rule(
     state: types.TensorStructure, collected: Collected
   ) -> rule_application.Round:
-    apply = _apply_with_memory if rule.remembered_rounds else _apply
-    output, direction = apply(reader, *collected, state)
+    if rule.remembered_rounds:
+      output, direction = _apply_with_memory(reader, *collected, state)
+    else:
+      output, direction = _apply(reader, *collected, state, needs_gram)
     return rule_application.round_output(
       reader,
       collected[0],
@@ -103,12 +111,11 @@ def _apply(
   rows: scalars.ScalarRows,
   stack: stacking.Stack,
   state: types.TensorStructure,
+  needs_gram: bool,
 ) -> tuple[types.RuleOutput, tf.Tensor]:
   """Returns the rule's output and d, float[d], for a cohort by itself."""
   updates = gram_lib.Columns(stacking.blocks(stack)).join()
-  gram = None
-  if reader.rule.geometry is types.Geometry.GRAM:
-    gram = gram_lib.gram_matrix(updates)
+  gram = gram_lib.gram_matrix(updates) if needs_gram else None
   output = rule_application.apply_rule(reader, rows, state, gram)
   return output, gram_lib.combine_rows(output.coefficients, updates)
 

@@ -55,6 +55,7 @@ def choose(
   secure_bound: float | None,
   dp: privacy.DifferentialPrivacy | None,
   defence: defences.Defence | None,
+  certificate: bool,
 ) -> Way:
   """Returns the way to sum that some options ask for.
 
@@ -66,6 +67,7 @@ def choose(
     secure_bound: The bound of the secure way.
     dp: The noise.
     defence: Bounds single updates.
+    certificate: Whether the server is to know the Gram matrix.
 
   Raises:
     TypeError: If `sum_factory` is no factory.
@@ -94,6 +96,17 @@ def choose(
       "sum_factory tells the sum alone: leave it out. To bound updates, wrap "
       "the factory, as in tff.aggregators.clipping_factory(norm, factory).",
     )
+  if certificate:
+    hidden = sum_factory is not None or dp is not None
+    if hidden or aggregation not in (None, STACKED):
+      raise declared.FieldError(
+        "certificate",
+        "needs the inner products of all updates, which the server knows with "
+        f"aggregation={STACKED!r} alone: leave out dp, sum_factory and a "
+        "defence that is a sum, or the certificate; found aggregation="
+        f"{aggregation!r}.",
+      )
+    aggregation = STACKED
   if aggregation is None:
     aggregation = supported[0]
     if sum_factory is not None:
