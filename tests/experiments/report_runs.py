@@ -108,6 +108,7 @@ def _write_extras(path, generator, num_clients, num_rounds, num_classes, skill):
       "round": rounds,
       "improved_share": share,
       "aggregator/direction_norm": 3.0 / rounds,
+      "aggregator/pareto_stationarity": 1.0 / rounds,
     }
   ).to_csv(path / "metrics.csv", index=False)
   pd.DataFrame(

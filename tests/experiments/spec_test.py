@@ -56,6 +56,8 @@ OTHERS = {
   "criterion": ("worst_10", {}),
   "patience": (2, {"criterion": "mean"}),
   "measure_improvement": (True, {}),
+  "certificate": (True, {}),
+  "stop_at_stationarity": (0.05, {}),
   "attack": ("scaling", {"attack_strength": -5.0}),
   "attack_share": (0.3, {}),
   "attack_strength": (0.0, {"attack": "bias"}),
@@ -144,6 +146,8 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
     ("patience", 2, "give criterion"),
     ("criterion", "median", "mean, worst_10"),
     ("measure_improvement", 1, "true or false"),
+    ("stop_at_stationarity", 0.0, r"\(0, 1\)"),
+    ("stop_at_stationarity", 1.0, r"\(0, 1\)"),
     ("attack", "bias", "give attack_strength, what it adds to losses"),
     ("attack_share", 1.0, r"\(0, 1\)"),
     ("attack_strength", 2.0, "give attack, bias or scaling"),
@@ -247,6 +251,7 @@ def test_a_default_that_is_given_is_no_difference():
   assert others == {
     "algorithm": ("fedavg", "adafed"),
     "hparam.gamma": (None, 1.0),
+    "hparam.hull": (None, False),
   }
 
 

@@ -164,6 +164,11 @@ class RunSpec(
     """Whether the method has a server step of its own, and its rate."""
     return settings.SERVER_RATE in methods.hyperparameters(self.algorithm)
 
+  @property
+  def measures_stationarity(self) -> bool:
+    """Whether each round is to have its certificate, whatever the method."""
+    return self.certificate or self.stop_at_stationarity is not None
+
   def to_dict(self) -> dict[str, object]:
     """Returns all settings as plain values, ready for JSON."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}

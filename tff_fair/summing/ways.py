@@ -73,6 +73,8 @@ def choose(
     TypeError: If `sum_factory` is no factory.
     FieldError: If the options do not go together, or not with the rule.
   """
+  if certificate:
+    aggregation = _with_certificate(aggregation, sum_factory, dp, defence)
   if sum_factory is not None:
     privacy.check_sums(sum_factory)
   if dp is not None:
@@ -96,17 +98,6 @@ def choose(
       "sum_factory tells the sum alone: leave it out. To bound updates, wrap "
       "the factory, as in tff.aggregators.clipping_factory(norm, factory).",
     )
-  if certificate:
-    hidden = sum_factory is not None or dp is not None
-    if hidden or aggregation not in (None, STACKED):
-      raise declared.FieldError(
-        "certificate",
-        "needs the inner products of all updates, which the server knows with "
-        f"aggregation={STACKED!r} alone: leave out dp, sum_factory and a "
-        "defence that is a sum, or the certificate; found aggregation="
-        f"{aggregation!r}.",
-      )
-    aggregation = STACKED
   if aggregation is None:
     aggregation = supported[0]
     if sum_factory is not None:
@@ -125,6 +116,25 @@ def choose(
     )
   _check_secure(rule, aggregation, secure_bound, defence)
   return Way(aggregation, sum_factory)
+
+
+def _with_certificate(
+  aggregation: str | None,
+  sum_factory: SumFactory | None,
+  dp: privacy.DifferentialPrivacy | None,
+  defence: defences.Defence | None,
+) -> str:
+  """Returns the way in which the server knows the Gram matrix."""
+  hides_updates = sum_factory or dp or (defence and defence.sum_factory)
+  if hides_updates or aggregation not in (None, STACKED):
+    raise declared.FieldError(
+      "certificate",
+      "needs all updates at the server, which has them with "
+      f"aggregation={STACKED!r} alone, and without dp, a sum_factory or a "
+      f"defence that is a sum; found aggregation={aggregation!r}. Leave these "
+      "out, or the certificate.",
+    )
+  return STACKED
 
 
 def _check_private(

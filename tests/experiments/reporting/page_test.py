@@ -42,6 +42,7 @@ ALL = [
   "Mean and worst clients",
   "Accuracy over clients",
   "Improved clients",
+  "Pareto stationarity",
   "Losses of two clients",
   "Length of the direction",
   "Coefficients over rounds",
@@ -78,6 +79,8 @@ def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
     "Mean and worst clients: there is one method alone.",
     "Improved clients: no run has measured them (improved_share in "
     "metrics.csv).",
+    "Pareto stationarity: no run has measured it "
+    "(aggregator/pareto_stationarity in metrics.csv).",
     "Losses of two clients: no two clients of the first round have losses in "
     "a later one (loss_before or loss in cohorts.csv).",
     "Length of the direction: no run has measured it "
@@ -102,6 +105,8 @@ def test_methods_without_some_data_are_named_where_they_are_missing(tmp_path):
   ) == [
     "Left out: TERM; no bytes communicated were counted.",
     "Left out: TERM; no local operations were counted.",
+    "Left out: TERM; their runs have no aggregator/pareto_stationarity in "
+    "metrics.csv.",
     "Left out: TERM; their runs have no coefficients in cohorts.csv.",
     "Left out: TERM; their runs have no finite aggregator/direction_norm.",
     "Left out: TERM; their runs have no improved_share in metrics.csv.",

@@ -72,6 +72,8 @@ CHANGES = {
     "attack_share": 0.4,
   },
   "attack_strength": {"attack": "bias", "attack_strength": 2.0},
+  "certificate": {"certificate": True},
+  "stop_at_stationarity": {"stop_at_stationarity": 0.05},
   "defence": {"defence": "clipping"},
   "trimmed_share": {"defence": "trimmed_mean", "trimmed_share": 0.3},
   "secure_bound": {"secure_bound": 8.0},

@@ -32,8 +32,9 @@ class Output(NamedTuple):
 class Process:
   """Its weights remember the cohorts and their order."""
 
-  def __init__(self, fail_in_call=None, error=None):
+  def __init__(self, fail_in_call=None, error=None, aggregator=None):
     self.num_calls = 0
+    self._aggregator = aggregator
     self._fail_in_call = fail_in_call
     self._error = error
 
@@ -45,7 +46,10 @@ class Process:
     if self.num_calls == self._fail_in_call:
       raise self._error
     weights = state.weights / 3 + sum(client_data)
-    return Output(State(weights), {"weights": weights})
+    metrics = {"weights": weights}
+    if self._aggregator is not None:
+      metrics["aggregator"] = self._aggregator(self.num_calls)
+    return Output(State(weights), metrics)
 
 
 class States(tff.program.ProgramStateManager):
@@ -80,17 +84,14 @@ class Table(tff.program.ReleaseManager):
     self.rows[key] = value
 
 
-class Schedule(NamedTuple):
-  total_rounds: int = 10
-  rounds_per_evaluation: int = 4
-  rounds_per_checkpoint: int = 3
+SCHEDULE = loop.Schedule(10, 4, 3)
 
 
 class Run:
   """What outlives an interruption."""
 
   def __init__(self, **settings):
-    self.schedule = Schedule(**settings)
+    self.schedule = SCHEDULE._replace(**settings)
     self.states, self.best_states = States(), States()
     self.releases = loop.Releases(*(Table() for _ in range(6)))
     self.progress = []
@@ -404,3 +405,31 @@ def test_an_accuracy_of_zero_is_one():
 )
 def test_patience_ends_without_improvement(values, patience, is_exhausted):
   assert follow(values, patience)[0].is_exhausted == is_exhausted
+
+
+def stationarity(round_num):
+  """Without clients in round 2, and small from round 6 on."""
+  return {
+    "num_clients": 0 if round_num == 2 else 3,
+    "pareto_stationarity": 0.0 if round_num == 2 else 0.6 / round_num,
+  }
+
+
+@pytest.mark.parametrize(
+  ("bound", "last"), [(None, 10), (0.01, 10), (0.1, 6), (0.09, 7), (0.15, 4)]
+)
+def test_the_first_stationary_round_is_the_last_one(bound, last):
+  run = Run(stop_at_stationarity=bound)
+  process = Process(aggregator=stationarity)
+  run.train(process)
+  assert process.num_calls == last
+  assert list(run.releases.metrics.rows) == list(range(1, last + 1))
+  # It is evaluated and saved, as the last round of a run is.
+  assert list(run.releases.summary.rows) == sorted(
+    {0, *(n for n in (4, 8) if n < last), last}
+  )
+  assert max(run.states.saved) == last
+  # A run of so many rounds has the same states.
+  other = Run(total_rounds=last)
+  other.train(Process(aggregator=stationarity))
+  assert run.states.saved == other.states.saved

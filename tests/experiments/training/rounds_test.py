@@ -70,6 +70,7 @@ def test_those_who_report_take_part():
     "loss_before": [None] * 3,
     "loss_after": [None] * 3,
     "loss": [None] * 3,
+    "blocking_weight": [None] * 3,
     "excluded": [None] * 3,  # Nobody knows.
   }
 
@@ -94,6 +95,7 @@ def test_what_is_of_single_clients_leaves_the_metrics(ids):
       "client_ids": np.array(ids, np.int64),
       "coefficients": np.array(coefficients, np.float32),
       "client_losses": np.array(coefficients + 7, np.float32),
+      "blocking_weights": np.array(coefficients / 2, np.float32),
     }
   )
   assert result.metrics["aggregator"] == {"num_clients": 3}
@@ -103,6 +105,22 @@ def test_what_is_of_single_clients_leaves_the_metrics(ids):
   assert columns(result)["coefficient"] == [expected.get(k) for k in (1, 3, 4)]
   losses = [expected[k] + 7 if k in expected else None for k in (1, 3, 4)]
   assert columns(result)["loss"] == losses
+  weights = [expected[k] / 2 if k in expected else None for k in (1, 3, 4)]
+  assert columns(result)["blocking_weight"] == weights
+
+
+@pytest.mark.parametrize(
+  ("aggregator", "expected"),
+  [
+    ({}, None),
+    ({"num_clients": 3}, None),
+    ({"num_clients": 3, "pareto_stationarity": np.float32(0.25)}, 0.25),
+    # It says nothing of a round without clients.
+    ({"num_clients": 0, "pareto_stationarity": np.float32(0)}, None),
+  ],
+)
+def test_stationarity_is_that_of_a_round_with_clients(aggregator, expected):
+  assert run(aggregator).stationarity == expected
 
 
 def test_improvement_is_measured_on_the_clients_of_the_round():

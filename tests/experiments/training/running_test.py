@@ -69,7 +69,7 @@ def test_tables_begin_before_training_and_have_the_clients_losses():
   assert cohorts is not None
   assert list(cohorts) == [
     *("round", "client_id", "coefficient", "loss_before", "loss_after", "loss"),
-    "excluded",
+    *("blocking_weight", "excluded"),
   ]
   assert cohorts["excluded"].isna().all()
   assert cohorts[["loss_before", "loss_after"]].isna().all(axis=None)
@@ -323,3 +323,25 @@ def test_its_folder_has_what_a_folder_of_the_program_has():
   assert summary["test_accuracy"] == tff_fair.metrics.fairness_summary(
     clients["test_accuracy"]
   )
+
+
+def test_a_run_that_stops_at_a_stationary_round_goes_on_to_the_same_end():
+  measured = experiments.run(
+    SMALL.replace(certificate=True), "measured", progress=False
+  )
+  values = measured.rounds["aggregator/pareto_stationarity"]
+  assert values.between(0, 1).all()
+  assert measured.cohorts is not None
+  weights = measured.cohorts.groupby("round")["blocking_weight"].sum()
+  np.testing.assert_allclose(weights, 1, rtol=1e-6)
+  summary = measured.summary["stationarity"]
+  assert summary["pareto_stationarity"] == pytest.approx(values.iloc[-1])
+  bound = float(values.iloc[:2].min())
+  last = int(values.iloc[:2].argmin()) + 1
+  spec = SMALL.replace(stop_at_stationarity=bound)
+  for _ in range(2):
+    stopped = experiments.run(spec, "stopped", progress=False)
+    assert stopped.summary["rounds"] == last
+    assert stopped.evaluations["round"].iloc[-1] == last
+    # As after a crash: the round is saved, and the summary not yet written.
+    (stopped.path / "summary.json").unlink()

@@ -132,6 +132,7 @@ def _parts(task: TaskRuns) -> _Parts:
     bar_section.build(task),
     client_section.build(task),
     round_sections.build_improved(task),
+    round_sections.build_stationarity(task),
     loss_section.build(task),
     round_sections.build_direction(task),
     map_sections.build_coefficients(task),

@@ -1,7 +1,10 @@
-"""Sections of single rounds: the length of the direction, who improved."""
+"""Sections of single rounds: the direction, who improved, what is to gain."""
+
+from typing import NamedTuple
 
 import numpy as np
 
+from tff_fair.experiments import stationarity
 from tff_fair.experiments.reporting import curves, line_chart, scale, section
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
@@ -78,20 +81,69 @@ def _direction_chart(task: TaskRuns, lines: list[Line]) -> Markup:
   )
 
 
-# Section: the share of clients that a round improved.
+# Sections: the share of clients that a round improved, and how much all clients
+# of a round can still gain together.
 
-
-_IMPROVED_TITLE = "Improved clients"
-_IMPROVED_COLUMN = "improved_share"
 _MAX_WINDOWS = 50
 
 
+class _Share(NamedTuple):
+  """A number of each round, between 0 and 1.
+
+  Attributes:
+    title: The title of its section.
+    column: The column of metrics.csv.
+    identifier: Of the chart.
+    name: What the chart shows.
+    note: What it is.
+    pronoun: Of the title.
+  """
+
+  title: str
+  column: str
+  identifier: str
+  name: str
+  note: str
+  pronoun: str
+
+
+_IMPROVED = _Share(
+  title="Improved clients",
+  column="improved_share",
+  identifier="improved",
+  name="Share of improved clients",
+  note="ρₜ: the share of a round’s cohort whose training loss did not rise.",
+  pronoun="them",
+)
+_STATIONARITY = _Share(
+  title="Pareto stationarity",
+  column=stationarity.COLUMN,
+  identifier="stationarity",
+  name="Pareto stationarity",
+  note=(
+    "The least norm in the convex hull of a round’s updates, divided by their "
+    "mean norm. At 0, no step helps one client without harm to another."
+  ),
+  pronoun="it",
+)
+
+
 def build_improved(task: TaskRuns) -> Section:
+  """Returns the section of the share of clients that a round improved."""
+  return _share_section(task, _IMPROVED)
+
+
+def build_stationarity(task: TaskRuns) -> Section:
+  """Returns the section of the rounds' Pareto stationarity."""
+  return _share_section(task, _STATIONARITY)
+
+
+def _share_section(task: TaskRuns, share: _Share) -> Section:
   """Returns the section: a chart of the share over rounds."""
   lines, longest = [], 1
   absent = []
   for method in task.methods:
-    found = _improved_line(method)
+    found = _share_line(method, share)
     if found is None:
       absent.append(method)
       continue
@@ -100,34 +152,35 @@ def build_improved(task: TaskRuns) -> Section:
     lines.append(line)
   if not lines:
     return Section(
-      _IMPROVED_TITLE,
-      absence=f"no run has measured them ({_IMPROVED_COLUMN} in metrics.csv)",
+      share.title,
+      absence=f"no run has measured {share.pronoun} ({share.column} in "
+      "metrics.csv)",
     )
   if all(line.x.size == 1 for line in lines):
-    return Section(_IMPROVED_TITLE, absence="there is one round alone")
+    return Section(share.title, absence="there is one round alone")
   return Section(
-    _IMPROVED_TITLE,
+    share.title,
     [
       section.note(
-        "ρₜ: the share of a round’s cohort whose training loss did not rise.",
+        share.note,
         " Mean over seeds." if task.has_seeds else None,
         f" Each point is the mean of up to {longest} rounds."
         if longest > 1
         else None,
       ),
       section.charts(
-        section.figure(_improved_chart(task, lines), "Improved clients (%)")
+        section.figure(_share_chart(task, share, lines), f"{share.title} (%)")
       ),
       section.without(
-        absent, f"their runs have no {_IMPROVED_COLUMN} in metrics.csv"
+        absent, f"their runs have no {share.column} in metrics.csv"
       ),
     ],
   )
 
 
-def _improved_line(method: MethodRuns) -> tuple[Line, int] | None:
+def _share_line(method: MethodRuns, share: _Share) -> tuple[Line, int] | None:
   """Returns the line of a method, and how many rounds a point stands for."""
-  curve = curves.over_seeds(method, lambda run: run.rounds, _IMPROVED_COLUMN)
+  curve = curves.over_seeds(method, lambda run: run.rounds, share.column)
   if curve is None:
     return None
   # Without bands: they would cover each other.
@@ -136,7 +189,7 @@ def _improved_line(method: MethodRuns) -> tuple[Line, int] | None:
   return curves.line(method, curve, x, factor=100), length
 
 
-def _improved_chart(task: TaskRuns, lines: list[Line]) -> Markup:
+def _share_chart(task: TaskRuns, share: _Share, lines: list[Line]) -> Markup:
   return line_chart.draw(
     lines,
     Frame(
@@ -144,8 +197,8 @@ def _improved_chart(task: TaskRuns, lines: list[Line]) -> Markup:
       curves.y_scale(lines, is_percent=True),
       x_label="round",
     ),
-    identifier=f"{task.identifier}-improved",
-    title="Share of improved clients over rounds",
+    identifier=f"{task.identifier}-{share.identifier}",
+    title=f"{share.name} over rounds",
     description=curves.describe_ends(lines, "the last rounds", " %"),
     x_name="round",
     y_unit=" %",

@@ -5,7 +5,12 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from tff_fair.experiments import coefficient_change, scores, spread_noise
+from tff_fair.experiments import (
+  coefficient_change,
+  scores,
+  spread_noise,
+  stationarity,
+)
 from tff_fair.experiments.scores import Score
 
 # Each column of the table: titles, names of the summary.
@@ -55,7 +60,8 @@ def describe(summary: Mapping[str, Any]) -> str:
   Returns:
     A title, the fairness table, and the noise in the spread where it is known;
     where clients attack, the same of the honest ones alone. Where the method
-    hardly changed the clients' weights, a sentence that says so.
+    hardly changed the clients' weights, a sentence that says so; and the
+    certificate, where there is one.
   """
   score = _score(summary)
   text = (
@@ -68,8 +74,9 @@ def describe(summary: Mapping[str, Any]) -> str:
       f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
       f"{_results(honest, score)}{_noise(honest)}"
     )
-  if hardly := coefficient_change.sentence(summary):
-    text += f"\n\n{_filled(hardly)}"
+  for told in (coefficient_change.sentence, stationarity.sentence):
+    if sentence := told(summary):
+      text += f"\n\n{_filled(sentence)}"
   return text
 
 

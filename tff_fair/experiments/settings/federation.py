@@ -120,6 +120,20 @@ class EvaluationSettings:
     "round: improved_share in metrics.csv is the share of clients whose loss "
     "did not rise, cohorts.csv has their losses.",
   )
+  certificate: bool = declared.value(
+    False,
+    "Measure in each round how far it is from where no client can gain "
+    "without another's loss (pareto_stationarity in metrics.csv), and which "
+    "clients block. The server then sums in the stacked way. Geometric methods "
+    "measure it always.",
+  )
+  stop_at_stationarity: float | None = declared.value(
+    None,
+    "End the run after the first round whose pareto_stationarity is this or "
+    "less, in (0, 1). By default it goes on to the last round.",
+    expects="a number in (0, 1)",
+    is_valid=lambda value: 0 < value < 1,
+  )
 
 
 def part_size(clients_per_part: int, largest_cohort: int | None) -> int:

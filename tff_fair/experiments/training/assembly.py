@@ -125,6 +125,7 @@ def build(
       spec.total_rounds,
       spec.evaluation_interval,
       spec.rounds_per_checkpoint,
+      spec.stop_at_stationarity,
     ),
     cohorts=sampling.Sampling(
       seed=spec.seed,

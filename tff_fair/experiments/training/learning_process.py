@@ -175,6 +175,7 @@ def arguments(
     "keeps_optimizer_state": spec.client_momentum_kept,
     "attack": attack,
     "defence": defence(spec),
+    "certificate": spec.measures_stationarity,
     "batch_size": spec.batch_size,
     "shuffle_seed": spec.seed,
     "proximal_mu": spec.proximal_mu,

@@ -103,11 +103,26 @@ class Schedule(NamedTuple):
       is evaluated.
     rounds_per_checkpoint: The state is saved after so many rounds, and when the
       loop ends.
+    stop_at_stationarity: The first round whose Pareto stationarity is this or
+      less is the last one; `None` takes all.
   """
 
   total_rounds: int
   rounds_per_evaluation: int
   rounds_per_checkpoint: int
+  stop_at_stationarity: float | None = None
+
+  def after(self, round_num: int, stationarity: float | None) -> Self:
+    """Returns the schedule that a round leaves.
+
+    Args:
+      round_num: The round.
+      stationarity: Its Pareto stationarity, if it was measured.
+    """
+    bound = self.stop_at_stationarity
+    if bound is None or stationarity is None or stationarity > bound:
+      return self
+    return self._replace(total_rounds=min(round_num, self.total_rounds))
 
 
 # Results over clients by name, see `population.summarize`. Some runs have those
@@ -210,6 +225,8 @@ def train(
       record.begin(record.write_evaluation, 0, initial)
       report_progress(0, initial)
     for round_num in range(completed + 1, schedule.total_rounds + 1):
+      if round_num > schedule.total_rounds:
+        break
       if selection is not None and selection.is_exhausted:
         break
       if pruning is not None and pruning.is_pruned:
@@ -217,6 +234,9 @@ def train(
       interruption.check()
       result = training.run(state, round_num)
       state = result.state
+      schedule = record.schedule = schedule.after(
+        round_num, result.stationarity
+      )
       timing = {"round_seconds": result.seconds}
       evaluation = None
       if _is_due(round_num, schedule.rounds_per_evaluation, schedule):
@@ -236,6 +256,9 @@ class _Record:
   Who begins to write waits first for what was begun before, and gets the error
   of that. When the context ends, all is written, and the last complete round is
   saved, however it ends.
+
+  Attributes:
+    schedule: When states are saved.
   """
 
   def __init__(
@@ -245,7 +268,7 @@ class _Record:
     best_states: tff.program.ProgramStateManager | None,
     releases: Releases,
   ) -> None:
-    self._schedule = schedule
+    self.schedule = schedule
     self._states = states
     self._best_states = best_states
     self._releases = releases
@@ -301,7 +324,7 @@ class _Record:
       await self._best_states.save(self._state, round_num)
     # The run never goes on from before its best state.
     if is_best or _is_due(
-      round_num, self._schedule.rounds_per_checkpoint, self._schedule
+      round_num, self.schedule.rounds_per_checkpoint, self.schedule
     ):
       await self._states.save(self._state, round_num)
       self._saved = round_num

@@ -1,12 +1,14 @@
 """The rounds of a run that are left: its parts, put into the loop."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import tensorflow_federated as tff
 
 import tasks
 from tff_fair import runtime
+from tff_fair.experiments import stationarity
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Follower, Say
@@ -54,6 +56,8 @@ def train(
     Interrupted: If a signal came; the last round is saved.
   """
   sample = sampling.Sampler(parts.cohorts, parts.task.train.num_examples)
+  schedule = _recalled(folder, parts.schedule)
+  parts = dataclasses.replace(parts, schedule=schedule)
   completed = _go_back(folder, parts, sample, display.say)
   folder.pruned.unlink(missing_ok=True)
   if pruning is not None:
@@ -89,11 +93,26 @@ def train(
       best_manager=best_manager,
       pruning=pruning,
     )
+  last = _recalled(folder, parts.schedule).total_rounds
+  if last < spec.total_rounds:
+    display.say(
+      f"{folder.path}: the Pareto stationarity of round {last} is "
+      f"{spec.stop_at_stationarity:g} or less; that is enough."
+    )
   if parts.selection is not None and parts.selection.is_exhausted:
     display.say(
       f"{folder.path}: {parts.selection.num_without_improvement} evaluations "
       f"in a row have not improved {_column(parts.selection)}; that is enough."
     )
+
+
+def _recalled(folder: RunFolder, schedule: loop.Schedule) -> loop.Schedule:
+  """Returns the schedule that the rounds in the folder of a run leave."""
+  if schedule.stop_at_stationarity is not None:
+    rounds = finding.open_run(folder.path).rounds
+    for round_num, value in stationarity.measured(rounds).items():
+      schedule = schedule.after(round_num, value)
+  return schedule
 
 
 def _go_back(

@@ -181,7 +181,7 @@ def aggregation(spec: RunSpec) -> str:
   """
   valid = methods.get(spec.algorithm).aggregations
   defence = learning_process.defence(spec)
-  usual = valid[0]
+  usual = summing.STACKED if spec.measures_stationarity else valid[0]
   # A defence that takes the place of a sum finds one in this way alone.
   if defence and defence.sum_factory and summing.TWO_PHASE in valid:
     usual = summing.TWO_PHASE

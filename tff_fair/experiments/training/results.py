@@ -13,7 +13,12 @@ from tasks import label_noise
 from tasks.cuts import label_histogram
 from tasks.formats import files, parsing
 from tff_fair import privacy
-from tff_fair.experiments import coefficient_change, spread_noise, spreadsheets
+from tff_fair.experiments import (
+  coefficient_change,
+  spread_noise,
+  spreadsheets,
+  stationarity,
+)
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score
@@ -81,12 +86,14 @@ def write(
     summary[resolving.PRIVACY] = resolving.account_privacy(
       dp, num_clients=task.num_clients, rounds=rounds
     )
+  cohorts = tables.read_whole(folder.path, tables.COHORTS)
+  certificate = stationarity.of_run(
+    tables.read_whole(folder.path, tables.METRICS), cohorts
+  )
+  if certificate is not None:
+    summary[stationarity.KEY] = certificate
   if spec is not None:
-    change = coefficient_change.of_run(
-      spec,
-      tables.read_whole(folder.path, tables.COHORTS),
-      task,
-    )
+    change = coefficient_change.of_run(spec, cohorts, task)
     if change is not None:
       summary[coefficient_change.KEY] = change
   _write_labels(folder, task)

@@ -26,6 +26,7 @@ State: TypeAlias = "tff.learning.templates.LearningAlgorithmState"
 # Where a process reports the coefficients of its clients, among its metrics.
 _AGGREGATOR, _IDS = "aggregator", "client_ids"
 _COEFFICIENTS, _LOSSES = "coefficients", "client_losses"
+_BLOCKING = "blocking_weights"
 
 
 class Watch(Protocol):
@@ -64,9 +65,9 @@ class Round(NamedTuple):
     costs: What it cost the clients, by name.
     clients: Columns with one entry for each client that reported back, in
       ascending order of `client_id`; `coefficient`, `loss_before`,
-      `loss_after` and `loss` are `None` where they are not known. `loss` is
-      what the client reported to the method. `excluded` says why a client did
-      not count, `None` for those who did.
+      `loss_after`, `loss` and `blocking_weight` are `None` where they are not
+      known. `loss` is what the client reported to the method. `excluded` says
+      why a client did not count, `None` for those who did.
   """
 
   state: State
@@ -74,6 +75,13 @@ class Round(NamedTuple):
   seconds: float
   costs: Mapping[str, int]
   clients: Mapping[str, np.ndarray]
+
+  @property
+  def stationarity(self) -> float | None:
+    """The Pareto stationarity, if there were clients to measure it."""
+    found = self.metrics.get(_AGGREGATOR, {})
+    value = found.get("pareto_stationarity")
+    return float(value) if value is not None and found["num_clients"] else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,6 +166,7 @@ class Rounds:
         "loss_before": before,
         "loss_after": after,
         "loss": _column(of_clients, _LOSSES, client_ids),
+        "blocking_weight": _column(of_clients, _BLOCKING, client_ids),
         "excluded": excluded,
       },
     )
@@ -173,7 +182,7 @@ def _without_clients(
   ids = np.asarray(aggregator[_IDS]).tolist()
   of_clients = {
     name: dict(zip(ids, np.asarray(aggregator[name]).tolist(), strict=True))
-    for name in (_COEFFICIENTS, _LOSSES)
+    for name in (_COEFFICIENTS, _LOSSES, _BLOCKING)
     if name in aggregator
   }
   of_cohort = {
