@@ -50,5 +50,6 @@ def test_a_run_that_has_measured_nothing_has_none(rounds):
 def test_the_sentence_has_the_numbers():
   found = stationarity.of_run(ROUNDS, COHORTS)
   told = stationarity.sentence({stationarity.KEY: found})
+  assert told is not None
   for number in ("round 2", "0.125", "67 %", "2 of them block"):
     assert number in told

@@ -334,13 +334,15 @@ def test_a_run_that_stops_at_a_stationary_round_goes_on_to_the_same_end():
   assert measured.cohorts is not None
   weights = measured.cohorts.groupby("round")["blocking_weight"].sum()
   np.testing.assert_allclose(weights, 1, rtol=1e-6)
-  summary = measured.summary["stationarity"]
-  assert summary["pareto_stationarity"] == pytest.approx(values.iloc[-1])
+  assert measured.summary is not None
+  found = measured.summary["stationarity"]["pareto_stationarity"]
+  assert found == pytest.approx(values.iloc[-1])
   bound = float(values.iloc[:2].min())
   last = int(values.iloc[:2].argmin()) + 1
   spec = SMALL.replace(stop_at_stationarity=bound)
   for _ in range(2):
     stopped = experiments.run(spec, "stopped", progress=False)
+    assert stopped.summary is not None
     assert stopped.summary["rounds"] == last
     assert stopped.evaluations["round"].iloc[-1] == last
     # As after a crash: the round is saved, and the summary not yet written.
