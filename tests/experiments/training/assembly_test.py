@@ -46,9 +46,7 @@ def built(monkeypatch):
       lambda *_, **options: found.update(options),
     )
     task = task_loading.load(spec)
-    arguments = learning_process.arguments(
-      spec, task.num_clients, "streaming", None
-    )
+    arguments = learning_process.arguments(spec, task, "streaming", None)
     learning_process.build_now(spec, task, arguments)
     return found
 
