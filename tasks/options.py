@@ -39,10 +39,10 @@ class TaskOptions:
       object.__setattr__(self, name, value)  # The dataclass is frozen.
 
   def require(self, name: str, condition: bool, expected: str) -> None:
-    """Raises a ValueError with the expected value unless condition holds."""
+    """Raises a FieldError with the expected value unless condition holds."""
     if not condition:
-      raise ValueError(
-        f"{name} must be {expected}, found {getattr(self, name)!r}."
+      raise declared.FieldError(
+        name, f"expected {expected}.", value=getattr(self, name)
       )
 
   def to_dict(self) -> dict[str, Value]:

@@ -85,8 +85,8 @@ def test_the_page_renders_without_a_word_on_the_console(shown):
   assert len(figures) > 20
   assert sum(map(shown.is_shown, figures)) == (
     # Each client; curves, trade-offs, bars; clients in order, histograms;
-    # improved clients, losses, directions; coefficients, labels.
-    2 + (6 + 2 + 3) + (1 + 4) + (1 + 4 + 1) + (4 + 1)
+    # improved clients, stationarity, losses, directions; coefficients, labels.
+    2 + (6 + 2 + 3) + (1 + 4) + (1 + 4 + 1 + 1) + (4 + 1)
   )
   assert len(shown.screenshot()) > 10_000
   # A page with a complaint has one of these at least.

@@ -85,20 +85,20 @@ def test_train_and_test_follow_the_same_labels():
 @pytest.mark.parametrize(
   ("options", "message"),
   [
-    ({"num_clients": 0}, "num_clients must be at least 1"),
-    ({"num_clients": 899}, "num_clients must be between 1 and 898"),
+    ({"num_clients": 0}, "num_clients=.*: expected at least 1"),
+    ({"num_clients": 899}, "num_clients=.*: expected between 1 and 898"),
     (
       {"num_clients": 10, "shards_per_client": 180},
       "shards_per_client must be between 1 .* 1797; found 1800",
     ),
-    ({"shards_per_client": 0}, "shards_per_client must be at least 1"),
+    ({"shards_per_client": 0}, "shards_per_client=.*: expected at least 1"),
     ({"partition": "users"}, "does not say who made which"),
     (
       {"test_data": "published"},
       "must be local or pooled: .* has no test data",
     ),
-    ({"concentration": 0.0}, "concentration must be between 1e-06 and 1e"),
-    ({"test_fraction": 0.0}, "test_fraction must be between 0 and 1"),
+    ({"concentration": 0.0}, "concentration=.*: expected between 1e-06 and 1e"),
+    ({"test_fraction": 0.0}, "test_fraction=.*: expected between 0 and 1"),
     ({"partition": "random"}, "expected one of shards, dirichlet, iid"),
     ({"model": "cnn"}, "expected one of mlp_64, logistic_regression"),
   ],

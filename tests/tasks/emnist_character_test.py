@@ -118,10 +118,13 @@ class TestMadeUpFile:
 
   @pytest.mark.parametrize(
     ("num_clients", "message"),
-    [(3, "at most 2, .*; found 3"), (0, "at least 1.* found 0")],
+    [
+      (3, "num_clients must be at most 2"),
+      (0, "num_clients=0: expected at least"),
+    ],
   )
   def test_rejects_number_of_clients(self, emnist_file, num_clients, message):
-    with pytest.raises(ValueError, match=f"num_clients must be {message}"):
+    with pytest.raises(ValueError, match=message):
       _load(emnist_file, num_clients=num_clients)
 
 

@@ -100,7 +100,9 @@ class TestShapes:
 
   @pytest.mark.parametrize("shape", ["28", "28x", "0x3", "1x2x3x4", "-1x3"])
   def test_rejects_shape(self, folder, shape):
-    with pytest.raises(ValueError, match="image_shape must be such as 28x28"):
+    with pytest.raises(
+      ValueError, match=r"image_shape=.*: expected such as 28x28"
+    ):
       _load(folder, image_shape=shape)
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 import pytest
 
 from tasks import options
+from tff_fair import declared
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,7 +72,7 @@ def test_rejects_text(assignments, message):
     ({"count": "7"}, "count='7': expected an integer"),
     ({"count": 1.0}, "count=1.0: expected an integer"),
     ({"count": True}, "count=True: expected an integer"),
-    ({"count": 0}, "count must be positive, found 0"),
+    ({"count": 0}, "count=.*: expected positive"),
     ({"rate": float("inf")}, "rate=inf: expected a finite number"),
     ({"flag": 1}, "flag=1: expected true or false"),
     ({"kind": None}, "kind: expected one of one, two, found none"),
@@ -130,3 +131,9 @@ def test_an_option_without_a_meaning_is_a_mistake():
 def test_names_all_unknown_options():
   with pytest.raises(ValueError, match="'x', 'y'"):
     options.build(_Options, {"x": 1, "count": 1, "y": 1})
+
+
+def test_the_error_of_a_value_has_its_field():
+  with pytest.raises(declared.FieldError) as error:
+    _Options(count=0)
+  assert (error.value.field, error.value.value) == ("count", 0)

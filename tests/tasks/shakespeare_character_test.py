@@ -200,7 +200,7 @@ class TestLeaf:
       self._load(tmp_path)
 
   def test_every_character_is_for_texts(self):
-    with pytest.raises(ValueError, match="predict must be last"):
+    with pytest.raises(ValueError, match=r"predict=.*: expected last"):
       tasks.load("shakespeare_character", source="leaf", predict="every")
 
 

@@ -148,12 +148,12 @@ class TestUsers:
     ("options", "message"),
     [
       ({"num_clients": 3}, "num_clients must be at most 2"),
-      ({"num_clients": 0}, "num_clients must be at least 1, or none"),
-      ({"vocab_size": 0}, "vocab_size must be at least 1"),
-      ({"test_fraction": 1.0}, "test_fraction must be between 0 and 1"),
+      ({"num_clients": 0}, "num_clients=.*: expected at least 1, or none"),
+      ({"vocab_size": 0}, "vocab_size=.*: expected at least 1"),
+      ({"test_fraction": 1.0}, "test_fraction=.*: expected between 0 and 1"),
       (
         {"test_fraction": 0.5, "max_examples": 1},
-        "max_examples must be at least 2",
+        "max_examples=.*: expected at least 2",
       ),
       ({"min_examples": 6}, "none of the 3 users has at least 6 train"),
     ],

@@ -206,12 +206,15 @@ class AdaFedFactory(RuleFactory):
     self,
     *,
     gamma: float = 1.0,
+    hull: bool = False,
     **options: Unpack[FactoryOptions],
   ) -> None:
     """Initializes the factory.
 
     Args:
       gamma: How much steeper the direction is for larger losses. In [0, inf).
+      hull: Whether a round whose coefficients would not all be positive takes the
+        point of least norm in the convex hull instead.
       **options: As those of `RuleFactory`.
     """
 

@@ -373,6 +373,7 @@ def build_adafed(
   *,
   client_optimizer: Optimizer,
   gamma: float = 1.0,
+  hull: bool = False,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
   """Builds the learning process of adafed.
@@ -381,6 +382,8 @@ def build_adafed(
     model_fn: See `tff_fair.algorithms.compose`, as for the options.
     client_optimizer: Trains at the clients.
     gamma: How much steeper the direction is for larger losses. In [0, inf).
+    hull: Whether a round whose coefficients would not all be positive takes the
+      point of least norm in the convex hull instead.
     **options: Options that hold for every method.
 
   Returns:

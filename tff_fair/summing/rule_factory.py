@@ -7,7 +7,6 @@ from tff_fair.summing import (
   defences,
   outputs,
   scalars,
-  secure,
   stacked,
   streaming,
   sum_phases,
@@ -238,6 +237,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         securely=self._aggregation == ways.SECURE,
       )
     if self._aggregation == ways.SECURE:
+      from tff_fair.summing import secure  # noqa: PLC0415  As above.
+
       return secure.build_secure(
         reader,
         value_type,

@@ -52,7 +52,7 @@ def test_a_configuration_is_read_with_what_followed():
   assert spec == ASKED_LITTLE.replace(
     clients_per_round=10,
     aggregation="stacked",
-    hparams={"gamma": 1.0},
+    hparams={"gamma": 1.0, "hull": False},
     rounds_per_evaluation=10,
   )
 

@@ -305,7 +305,7 @@ class TestSplitFile:
 @pytest.mark.parametrize(
   ("options", "message"),
   [
-    ({"num_clients": 0}, "num_clients must be at least 1"),
+    ({"num_clients": 0}, "num_clients=.*: expected at least 1"),
     ({"num_clients": None}, "a number unless partition is users or labels"),
     ({"partition": "users"}, r"made-up\.npz does not say who"),
     ({"partition": "labels"}, "must be 3, the number of labels, or none"),
@@ -314,11 +314,11 @@ class TestSplitFile:
       {"labels_per_client": 4, "partition": "few_labels", "num_clients": 5},
       "3; found 4",
     ),
-    ({"labels_per_client": 0}, "labels_per_client must be at least 1"),
-    ({"exponent": -1.0}, "exponent must be at least 0"),
-    ({"min_size": -1}, "min_size must be at least 0"),
-    ({"test_fraction": 1.0}, "test_fraction must be between 0 and 1"),
-    ({"unused_fraction": 0.5}, "unused_fraction must be 0 with published"),
+    ({"labels_per_client": 0}, "labels_per_client=.*: expected at least 1"),
+    ({"exponent": -1.0}, "exponent=.*: expected at least 0"),
+    ({"min_size": -1}, "min_size=.*: expected at least 0"),
+    ({"test_fraction": 1.0}, "test_fraction=.*: expected between 0 and 1"),
+    ({"unused_fraction": 0.5}, "unused_fraction=.*: expected 0 with published"),
     ({"test_data": "all"}, "one of published, local, pooled"),
   ],
 )

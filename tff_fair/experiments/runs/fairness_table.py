@@ -43,6 +43,7 @@ _TABLE: tuple[Mapping[str, str], ...] = (
     "KL to uniform": "kl_uniform",
     "entropy": "entropy",
     "Jain's index": "jain",
+    "Gini": "gini",
   },
 )
 _WIDTH = 80  # Of a terminal.

@@ -44,7 +44,8 @@ def write(
   Args:
     folder: The folder with the tables of all rounds.
     task: Knows the clients' names and numbers of examples.
-    spec: The run; without it, nothing is said of its coefficients.
+    spec: The run; without it, nothing is said of its coefficients and
+      certificates.
     selection: Knows the best evaluation, if somebody asked for it.
     attackers: The clients that attack.
     dp: The noise for differential privacy, if there was any.
@@ -86,13 +87,13 @@ def write(
     summary[resolving.PRIVACY] = resolving.account_privacy(
       dp, num_clients=task.num_clients, rounds=rounds
     )
-  cohorts = tables.read_whole(folder.path, tables.COHORTS)
-  certificate = stationarity.of_run(
-    tables.read_whole(folder.path, tables.METRICS), cohorts
-  )
-  if certificate is not None:
-    summary[stationarity.KEY] = certificate
   if spec is not None:
+    cohorts = tables.read_whole(folder.path, tables.COHORTS)
+    certificate = stationarity.of_run(
+      tables.read_whole(folder.path, tables.METRICS), cohorts
+    )
+    if certificate is not None:
+      summary[stationarity.KEY] = certificate
     change = coefficient_change.of_run(spec, cohorts, task)
     if change is not None:
       summary[coefficient_change.KEY] = change
