@@ -66,7 +66,11 @@ def check_refused(outcome, beginning, *words):
     ("--task=heart", "--task=heart: ", tasks.names()),
     ("--task=digit", "--task=digit: ", ["did you mean digits?"]),
     ("--task_option=clients=3", "--task_option: ", ["num_clients"]),
-    ("--task_option=num_clients=0", "--task_option: ", ["at least 1"]),
+    (
+      "--task_option=num_clients=0",
+      "--task_option=num_clients=0: ",
+      ["at least 1"],
+    ),
     ("--task_option=partition=x", "--task_option=partition=x: ", ["shards"]),
     ("--task_option=partition", "--task_option: ", ["name=value"]),
     ("--data_dir=absent", "--data_dir: ", ["absent"]),
