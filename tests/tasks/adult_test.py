@@ -121,7 +121,7 @@ def test_a_client_without_rows(folder):
 
 
 def test_two_clients_are_all():
-  with pytest.raises(ValueError, match="num_clients must be 2, found 3"):
+  with pytest.raises(ValueError, match="expected 2"):
     tasks.load("adult", num_clients=3)
 
 

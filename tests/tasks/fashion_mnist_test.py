@@ -60,8 +60,11 @@ def test_shards_of_all_classes(directory):
   ("options", "message"),
   [
     ({"num_clients": 5}, "num_clients must be 3, the number of labels"),
-    ({"partition": "shards"}, "num_clients must be a number unless partition"),
-    ({"unused_fraction": 0.1}, "unused_fraction must be 0 with published"),
+    (
+      {"partition": "shards"},
+      "num_clients: expected a number unless partition",
+    ),
+    ({"unused_fraction": 0.1}, "unused_fraction=.*: expected 0 with published"),
     (
       {"unused_fraction": 0.8, "test_data": "pooled"},
       "less than 1 - test_fraction",
