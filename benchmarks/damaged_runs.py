@@ -23,7 +23,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.sweeps import runner
 
 # What the readers may raise; everything else is a traceback for a user.
-ERRORS = (FieldError, RunError, FieldError)
+ERRORS = (FieldError, RunError)
 
 Damage = Callable[[pathlib.Path, np.random.Generator], None]
 

@@ -342,14 +342,14 @@ def _wrap(text: str) -> str:
   return str(flags.text_wrap(" ".join(text.split()), 80, indent=" " * 6))
 
 
-# Standard output and error that a program can write to, whatever they are.
+# Standard output and error to which a program can always write.
 
 
 class _TakesAll(io.FileIO):
   """Standard error, which drops what the system does not take.
 
-  The disk of a log may be full, or a terminal gone; to end a training, because
-  nobody can be told how it gets on, would cost more than the lines do.
+  The disk of a log may be full, or a terminal gone. Lost lines cost less than a
+  training that ends because it cannot write them.
   """
 
   def write(self, content: Any, /) -> int:

@@ -218,20 +218,22 @@ def adafed_theorem_5_1() -> Demonstration:
     curvature[:, 0] = 1.0  # L = 1.
     theta, path = 3 * rng.normal(size=10), []
     for _ in range(100):
-      loss = _of_quadratics(theta, optima, curvature)
+      loss = rounds.quadratics(theta, optima, curvature)
       gradients = curvature * (theta - optima)
       d = rounds.direction(_ADAFED, gradients, loss)
       path.append(loss)
-      moved = _of_quadratics(theta - 2 * loss.min() * d, optima, curvature)
+      moved = rounds.quadratics(theta - 2 * loss.min() * d, optima, curvature)
       rise, num_steps = max(rise, np.max((moved - loss) / loss)), num_steps + 1
       theta = theta - 2 * loss.min() * d
     curves.append(np.max(path, axis=1))
     # With the curvature L in all directions, the bound is exact.
     theta, even = 3 * rng.normal(size=10), np.ones((4, 10))
-    loss = _of_quadratics(theta, optima, even)
+    loss = rounds.quadratics(theta, optima, even)
     d = rounds.direction(_ADAFED, theta - optima, loss)
     change = [
-      np.max(_of_quadratics(theta - rate * loss.min() * d, optima, even) - loss)
+      np.max(
+        rounds.quadratics(theta - rate * loss.min() * d, optima, even) - loss
+      )
       for rate in (2.0, 2.02)
     ]
     least = max(least, abs(change[0]))
@@ -264,13 +266,6 @@ def adafed_theorem_5_1() -> Demonstration:
     ],
     draw,
   )
-
-
-def _of_quadratics(
-  theta: np.ndarray, optima: np.ndarray, curvature: np.ndarray
-) -> np.ndarray:
-  """Returns f_k = sum_j curvature_kj (theta_j - optima_kj)^2 / 2, [m]."""
-  return np.sum(curvature * (theta - optima) ** 2, axis=1) / 2
 
 
 def adafed_affine_hull() -> Demonstration:

@@ -7,7 +7,6 @@ Wang, Fan, Qi, Wen, Wang, Yu, "Federated Learning with Fair Averaging" (IJCAI
 import typing
 
 import numpy as np
-import scipy.optimize
 
 from demonstrations import demonstration, rounds
 from demonstrations.demonstration import Demonstration, at_most
@@ -208,8 +207,14 @@ def fedfv_theorem_3() -> Demonstration:
   theta, path = np.array([-1.0, 2.5]), []
   for _ in range(600):
     gradients = curvature * (theta - optima)
-    loss = 0.5 * np.sum(curvature * (theta - optima) ** 2, axis=1)
-    path.append([*theta, loss.mean(), _least_norm(gradients)])
+    loss = rounds.quadratics(theta, optima, curvature)
+    path.append(
+      [
+        *theta,
+        loss.mean(),
+        rounds.distance_to_hull(np.zeros_like(theta), gradients),
+      ]
+    )
     theta = theta - _projected_mean(gradients, loss)
   numbers = np.array(path)
   means = numbers[:, 2]
@@ -258,10 +263,15 @@ def fedfv_theorem_4() -> Demonstration:
     theta, path = 3 * rng.normal(size=3), []
     for _ in range(300):
       gradients = curvature * (theta - optima)
-      losses = 0.5 * np.sum(curvature * (theta - optima) ** 2, axis=1)
+      losses = rounds.quadratics(theta, optima, curvature)
       mean = gradients.mean(axis=0)
       direction = rounds.direction(_FEDFV, gradients, losses)
-      path.append([losses.mean(), _least_norm(gradients)])
+      path.append(
+        [
+          losses.mean(),
+          rounds.distance_to_hull(np.zeros_like(theta), gradients),
+        ]
+      )
       if rounds.unit(mean) @ rounds.unit(direction) <= 0.5:
         outside += 1
         break
@@ -293,17 +303,6 @@ def fedfv_theorem_4() -> Demonstration:
     ],
     draw,
   )
-
-
-def _least_norm(gradients: np.ndarray) -> float:
-  """Returns the least norm in the convex hull of gradients, [m, d]."""
-  # With a large penalty on the sum of the shares, a least-squares problem.
-  penalty = 1e6
-  shares, _ = scipy.optimize.nnls(
-    np.vstack([gradients.T, np.full(len(gradients), penalty)]),
-    np.append(np.zeros(gradients.shape[1]), penalty),
-  )
-  return float(np.linalg.norm(shares @ gradients))
 
 
 def _projected_mean(gradients: np.ndarray, loss: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ Optimization" (FedMGDA+); the theorems are on FedMGDA, without a box.
 import typing
 
 import numpy as np
-import scipy.optimize
 
 from demonstrations import demonstration, rounds
 from demonstrations.demonstration import Demonstration, at_most
@@ -92,7 +91,7 @@ def fedmgda_plus_theorem_2() -> Demonstration:
     w = w - rate * rounds.direction(_MGDA, gradients, np.ones(len(_OPTIMA)))
     path.append(w)
   steps = np.arange(_NUM_STEPS + 1)
-  squared = np.array([_squared_distance(w) for w in path])
+  squared = np.array([rounds.distance_to_hull(w, _OPTIMA) ** 2 for w in path])
   bound = 4 * longest**2 / (_CURVATURE.min() ** 2 * (steps + 3))
 
   def draw(figure: "Figure") -> None:
@@ -127,14 +126,3 @@ def fedmgda_plus_theorem_2() -> Demonstration:
     ],
     draw,
   )
-
-
-def _squared_distance(w: np.ndarray) -> float:
-  """Returns the squared distance to the triangle of the optima."""
-  # With a large penalty on the sum of the shares, a least-squares problem.
-  penalty = 1e6
-  _, residual = scipy.optimize.nnls(
-    np.vstack([_OPTIMA.T, np.full(len(_OPTIMA), penalty)]),
-    np.append(w, penalty),
-  )
-  return float(residual**2)

@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 import numpy as np
+import scipy.optimize
 import tensorflow as tf
 
 from tff_fair import types
@@ -51,6 +52,35 @@ def direction(
 ) -> np.ndarray:
   """Returns d = sum_k c_k Delta_k, float64[d], of a first round."""
   return apply(rule, updates, loss).coefficients.numpy() @ updates
+
+
+def quadratics(
+  theta: np.ndarray, optima: np.ndarray, curvature: np.ndarray
+) -> np.ndarray:
+  """Returns f_k = sum_j curvature_kj (theta_j - optima_kj)^2 / 2, float64[m].
+
+  Args:
+    theta: float64[d].
+    optima: float64[m, d].
+    curvature: float64[m, d].
+  """
+  return np.asarray(np.sum(curvature * (theta - optima) ** 2, axis=1) / 2)
+
+
+def distance_to_hull(point: np.ndarray, corners: np.ndarray) -> float:
+  """Returns the distance of a point from a convex hull.
+
+  Args:
+    point: float64[d].
+    corners: float64[m, d].
+  """
+  # With a large penalty on the sum of the shares, a least-squares problem.
+  penalty = 1e6
+  shares, _ = scipy.optimize.nnls(
+    np.vstack([corners.T, np.full(len(corners), penalty)]),
+    np.append(point, penalty),
+  )
+  return float(np.linalg.norm(shares @ corners - point))
 
 
 def unit(vector: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ def address(tmp_path_factory):
       report_runs.make(
         folder / "runs" / f"{number}-{seed}",
         seed=seed,
-        # A sweep may call a method whatever it wants.
+        # A sweep may call a method by any text.
         algorithm="term" if algorithm == HOSTILE else algorithm,
         method=HOSTILE if algorithm == HOSTILE else None,
         skill=skill,

@@ -1,4 +1,4 @@
-"""The task `client_data`: files of TFF's format, whatever they hold."""
+"""The task `client_data`: files of TFF's format, of images and vectors."""
 
 import numpy as np
 import pytest

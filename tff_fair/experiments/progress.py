@@ -31,7 +31,7 @@ if typing.TYPE_CHECKING:
 
 
 # Returns how many clients have begun since some time, and how many work at the
-# same time; None where nobody knows.
+# same time; None where the worker does not say.
 Count = Callable[[], tuple[int, int] | None]
 
 # A log has a line after so many seconds, and one in so long from then on.
@@ -48,7 +48,8 @@ class LongWork:
     num_clients: How many clients take part.
     passes: How often each begins, in the eyes of the worker.
     start: When it began, in seconds.
-    begun: How many clients had begun before; None where nobody knows.
+    begun: How many clients had begun before; None where the worker does not
+      say.
     next_line: After how many seconds a log has its next line.
   """
 
@@ -88,7 +89,7 @@ class LongWork:
     return f"{text}, about {left} to go"
 
   def _done(self, count: tuple[int, int] | None) -> float | None:
-    """Returns how many clients are done; None where nobody knows."""
+    """Returns how many clients are done; None where the worker does not say."""
     if count is None or self.begun is None:
       return None
     begun, at_a_time = count

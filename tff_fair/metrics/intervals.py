@@ -84,7 +84,7 @@ def wilson_interval(
   accuracy = vectors.accuracies_per_client("accuracies", accuracies)
   count = vectors.example_counts_per_client("num_examples", num_examples)
   vectors.check_same_clients(accuracies=accuracy, num_examples=count)
-  _check_confidence(confidence)
+  vectors.check_share("confidence", confidence)
   z = standard_library.NormalDist().inv_cdf((1 + confidence) / 2)
   middle = accuracy + z**2 / (2 * count)
   reach = z * np.sqrt(accuracy * (1 - accuracy) / count + z**2 / (4 * count**2))
@@ -172,7 +172,7 @@ def bootstrap_intervals(
     ValueError: If an argument is empty, not of rank 1 or out of range, or if
       their lengths differ.
   """
-  _check_confidence(confidence)
+  vectors.check_share("confidence", confidence)
   value = vectors.per_client("values", values)
   once = np.ones_like(value)
   generator = np.random.default_rng(seed)
@@ -224,8 +224,3 @@ def _reach(drawn: np.ndarray, num_clients: int, confidence: float) -> Vector:
   # Draws that are all the same say nothing of what other clients would show.
   varies = variance > (_ROUNDING * np.abs(drawn).max(axis=0)) ** 2
   return np.where(varies, t * np.sqrt(variance), math.nan)
-
-
-def _check_confidence(confidence: float) -> None:
-  if not 0 < confidence < 1:
-    raise ValueError(f"Expected confidence in (0, 1), found {confidence}.")

@@ -60,9 +60,8 @@ def unseen_client_bound(
     ValueError: If an argument is empty, not of rank 1, not finite or out of
       range, or if the lengths differ.
   """
-  for name, value in (("share", share), ("confidence", confidence)):
-    if not 0 < value < 1:
-      raise ValueError(f"Expected {name} between 0 and 1, found {value!r}.")
+  vectors.check_share("share", share)
+  vectors.check_share("confidence", confidence)
   if num_examples is None:
     score = vectors.per_client("scores", scores)
     if not np.isfinite(score).all():

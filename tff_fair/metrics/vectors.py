@@ -90,6 +90,12 @@ def example_counts_per_client(name: str, values: npt.ArrayLike) -> Vector:
   return vector
 
 
+def check_share(name: str, value: float) -> None:
+  """Raises ValueError unless a value is in (0, 1)."""
+  if not 0 < value < 1:
+    raise ValueError(f"Expected {name} in (0, 1), found {value}.")
+
+
 def check_same_clients(**vectors: Vector) -> None:
   """Raises ValueError unless all vectors have the same number of clients."""
   if len({vector.size for vector in vectors.values()}) > 1:

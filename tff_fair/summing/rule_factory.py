@@ -42,9 +42,9 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   clients with <update_k, d> > 0), `pareto_stationarity` and `blocking_weights`
   (s and lambda of `tff_fair.kernels.pareto_stationarity`; all four where the
   Gram matrix is known), `client_ids`, `coefficients` and `client_losses` (with
-  signals), then
-  those of the rule, and as `sum` those of the inner sum, if any. Secure and
-  private sums tell nothing of single clients: there it is `num_clients`,
+  signals), then those of the rule, and as `sum` those of the inner sum, if any.
+  Secure and private sums tell nothing of single clients: there it is
+  `num_clients`,
   `num_clients_excluded`, `num_clients_out_of_bounds`, `direction_norm`, and
   those of the rule that follow from sums.
   """

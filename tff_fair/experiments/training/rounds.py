@@ -228,7 +228,7 @@ def reasons_of_exclusion(
 
   Args:
     client_ids: The clients that reported back.
-    counted: Those who counted; `None` where nobody knows.
+    counted: Those who counted; `None` where the round does not say.
     num_examples: int[K], training examples of each client, if known.
   """
   if counted is None:
