@@ -21,7 +21,13 @@ import numpy as np
 from tasks import cuts, models, options, task
 from tasks.data_error import DataError
 from tasks.federated import leaf_users
+from tasks.formats import leaf_json
 from tasks.texts import characters, speeches
+
+# Of a folder with the whole text of each role.
+_TEXTS = "*by_role.json.gz"
+# What LEAF's authors train on of a role's samples, which keep their order.
+_LEAF_TRAIN_SHARE = 0.8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +41,8 @@ class Options(options.TaskOptions):
     max_examples: Largest number of examples of a role, for training and for
       testing each; the first ones are taken. None takes all.
     source: Where the plays come from: "tff", TFF's data set, or "leaf", JSON
-      files of LEAF.
+      files of LEAF: `train` and `test`, or `*by_role.json.gz` with the whole
+      text of each role.
     predict: The characters that the model predicts. "last": the one after the
       sequence, among LEAF's 80. "every": each next one, among the 90 tokens of
       TFF's baseline.
@@ -103,7 +110,7 @@ def load(
     config: Options of the task.
     data_dir: Directory of `shakespeare.sqlite`, which TFF's loader downloads if
       it is not there; None means TFF's own cache, ~/.tff. With source "leaf",
-      the folder of LEAF's `train` and `test`.
+      the folder of LEAF's `train` and `test`, or of `*by_role.json.gz`.
     seed: Seed of the choice of roles.
     model_seed: Seed of the initial weights.
 
@@ -225,6 +232,8 @@ def _joined(role: Sequence[bytes]) -> np.ndarray:
 
 
 def _from_leaf(config: Options, data_dir: pathlib.Path | None) -> _Roles:
+  if data_dir and (path := next(data_dir.glob(_TEXTS), None)):
+    return _from_leaf_texts(config, path)
   users = leaf_users.load_users(
     data_dir,
     functools.partial(_leaf_arrays, length=config.sequence_length),
@@ -234,6 +243,59 @@ def _from_leaf(config: Options, data_dir: pathlib.Path | None) -> _Roles:
     names=users.names,
     halves=(users.train, users.test),
     left_out=users.left_out,
+    source="Shakespeare of LEAF",
+  )
+
+
+def _from_leaf_texts(config: Options, path: pathlib.Path) -> _Roles:
+  """Cuts texts as LEAF does: no test window has a character of training."""
+  length = config.sequence_length
+  texts = {
+    name: characters.leaf_numbers(_known(text).encode())
+    for name, text in leaf_json.read_texts(path).items()
+  }
+  num_samples = {
+    name: max(len(text) - length, 0) for name, text in texts.items()
+  }
+  num_train = {
+    name: int(_LEAF_TRAIN_SHARE * count) for name, count in num_samples.items()
+  }
+  # The windows that begin in training windows are left out.
+  num_test = {
+    name: max(count - num_train[name] - length + 1, 0)
+    for name, count in num_samples.items()
+  }
+  names = [
+    name
+    for name in sorted(texts)
+    if min(num_train[name], num_test[name]) > 0
+    and num_train[name] + num_test[name] >= config.min_examples
+  ]
+  if not names:
+    raise DataError(
+      f"{path}: none of the {len(texts):,} roles has train and test examples, "
+      f"at least {config.min_examples:,} together, of {length} characters."
+    )
+
+  def train(k: int) -> task.Arrays:
+    name = names[k]
+    return characters.windows(texts[name][: num_train[name] + length], length)
+
+  def test(k: int) -> task.Arrays:
+    name = names[k]
+    return characters.windows(texts[name][-num_test[name] - length :], length)
+
+  return _Roles(
+    names=names,
+    halves=(
+      task.Split(
+        num_examples=np.array([num_train[name] for name in names]), load=train
+      ),
+      task.Split(
+        num_examples=np.array([num_test[name] for name in names]), load=test
+      ),
+    ),
+    left_out=f"{len(texts) - len(names):,} with too few examples",
     source="Shakespeare of LEAF",
   )
 
@@ -248,13 +310,14 @@ def _leaf_arrays(
       _text(position, name, value, expected)
       for name, value, expected in (("x", text, length), ("y", following, 1))
     )
-    # A character that LEAF lacks becomes a space: sequences keep their length.
-    known = "".join(
-      c if c in characters.LEAF_CHARACTERS else " " for c in whole
-    )
-    numbers = characters.leaf_numbers(known.encode())
+    numbers = characters.leaf_numbers(_known(whole).encode())
     sequences[position], labels[position] = numbers[:-1], numbers[-1]
   return sequences.astype(np.int32), labels.astype(np.int32)
+
+
+def _known(text: str) -> str:
+  """Puts a space for each character that LEAF lacks; lengths stay."""
+  return "".join(c if c in characters.LEAF_CHARACTERS else " " for c in text)
 
 
 def _text(position: int, name: str, value: object, length: int) -> str:

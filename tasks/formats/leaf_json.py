@@ -1,11 +1,11 @@
-"""Reads LEAF's JSON: `users`, `num_samples` and `user_data`.
+"""Reads LEAF's JSON: `users`, `num_samples` and `user_data`, or `text` by user.
 
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018).
 """
 
 import pathlib
 from collections.abc import Iterator
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from tasks.data_error import DataError
 from tasks.formats import parsing, source_file
@@ -26,12 +26,7 @@ def read_users(
   Raises:
     DataError: If the file is not as it must be.
   """
-  with source_file.opened(path, on_read) as file:
-    content = file.read()
-  try:
-    leaf = parsing.parse_json(content)
-  except parsing.ParseError as error:
-    raise DataError(f"{path}, {error}.") from error
+  leaf = _parsed(path, on_read)
   try:
     users, counts, user_data = (
       list(leaf["users"]),
@@ -59,3 +54,47 @@ def read_users(
         "num_samples says."
       )
     yield user, UserData(x=data["x"], y=data["y"])
+
+
+def read_texts(path: pathlib.Path) -> dict[str, str]:
+  """Returns the text of each user of a file that has texts in place of samples.
+
+  A sample is a window of the text and the character after it, so the file is
+  a small part of one with all samples.
+
+  Args:
+    path: JSON, compressed with gzip or not: `users` and `text`, two lists of
+      equal length.
+
+  Raises:
+    DataError: If the file is not as it must be.
+  """
+  leaf = _parsed(path)
+  try:
+    users, texts = list(leaf["users"]), list(leaf["text"])
+  except (TypeError, KeyError) as error:
+    raise DataError(
+      f"{path}: has no texts by user: expected users and text, both lists."
+    ) from error
+  if len(set(map(str, users))) != len(users) or len(users) != len(texts):
+    raise DataError(
+      f"{path}: has {len(users)} users, {len(set(map(str, users)))} of them "
+      f"different, and {len(texts)} texts; expected as many of each."
+    )
+  for user, text in zip(users, texts, strict=True):
+    if not isinstance(text, str):
+      raise DataError(
+        f"{path}, user {user}: expected a text, found {str(text)[:40]!r}."
+      )
+  return dict(zip(map(str, users), texts, strict=True))
+
+
+def _parsed(
+  path: pathlib.Path, on_read: source_file.OnRead = source_file.ignore
+) -> Any:
+  with source_file.opened(path, on_read) as file:
+    content = file.read()
+  try:
+    return parsing.parse_json(content)
+  except parsing.ParseError as error:
+    raise DataError(f"{path}, {error}.") from error

@@ -1,8 +1,18 @@
+import io
+
 import numpy as np
+import PIL.Image
 import pytest
 
 import tasks
+from tasks.formats import cifar
 from tests.tasks import image_data, tfds_data
+
+
+def _encoded(image):
+  stream = io.BytesIO()
+  PIL.Image.fromarray(image).save(stream, "JPEG")
+  return stream.getvalue()
 
 
 def _load(directory, **options):
@@ -118,6 +128,57 @@ class TestNpz:
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(tasks.DataError, match=r"cifar10\.npz: "):
       _load(tmp_path)
+
+  def _jpeg(self, path, images, **changes):
+    streams = [_encoded(image) for image in images]
+    offset = np.cumsum([0, *map(len, streams)])
+    arrays = {
+      f"{name}_{half}": value
+      for half in ("train", "test")
+      for name, value in {
+        "x": None,
+        "jpeg": np.frombuffer(b"".join(streams), np.uint8),
+        "offset": offset,
+      }.items()
+    }
+    _npz(path, **{**arrays, **changes})
+
+  def test_jpeg_copies(self, tmp_path):
+    images = np.random.default_rng(0).integers(
+      0, 256, [20, 32, 32, 3], np.uint8
+    )
+    self._jpeg(tmp_path / "cifar10_jpeg.npz", images)
+    train, _ = cifar.read_npz(tmp_path / "cifar10_jpeg.npz")
+    expected = [
+      np.asarray(PIL.Image.open(io.BytesIO(_encoded(image))))
+      for image in images
+    ]
+    np.testing.assert_array_equal(train.images, expected)
+
+  @pytest.mark.parametrize(
+    "changes",
+    [
+      {"jpeg_test": None},
+      {"offset_test": np.arange(21.0)},
+      {"offset_test": np.arange(21)},
+      {"jpeg_test": np.zeros(0, np.uint8), "offset_test": np.zeros(0, int)},
+      {"jpeg_test": np.zeros(20, np.uint8), "offset_test": np.arange(21)},
+    ],
+  )
+  def test_rejects_jpeg_copies(self, tmp_path, changes):
+    images = np.zeros([20, 32, 32, 3], np.uint8)
+    path = tmp_path / "cifar10.npz"
+    self._jpeg(path, images, **changes)
+    with pytest.raises(tasks.DataError) as caught:
+      cifar.read_npz(path)
+    assert str(path) in str(caught.value)
+    assert "_test" in str(caught.value)
+
+  def test_jpeg_copies_of_another_size(self, tmp_path):
+    path = tmp_path / "cifar10.npz"
+    self._jpeg(path, np.zeros([20, 31, 32, 3], np.uint8))
+    with pytest.raises(tasks.DataError, match="jpeg_train, image 0: "):
+      cifar.read_npz(path)
 
   def test_two_files(self, tmp_path):
     for name in ("cifar10.npz", "cifar10_subset.npz"):

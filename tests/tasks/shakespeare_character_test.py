@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import numpy as np
@@ -167,12 +168,12 @@ class TestLeaf:
     for half in ("train", "test"):
       tabular_data.write_json(directory / half / "a.json", {"HAMLET": (x, y)})
 
-  def _load(self, directory):
+  def _load(self, directory, sequence_length=4):
     return tasks.load(
       "shakespeare_character",
       data_dir=directory,
       source="leaf",
-      sequence_length=4,
+      sequence_length=sequence_length,
       lstm_units=4,
     )
 
@@ -198,6 +199,53 @@ class TestLeaf:
       tasks.DataError, match=f"a.json, user HAMLET: {message}"
     ):
       self._load(tmp_path)
+
+  def _write_texts(self, directory, **leaf):
+    content = json.dumps(leaf).encode()
+    path = directory / "shakespeare_leaf_by_role.json.gz"
+    path.write_bytes(gzip.compress(content))
+    return path
+
+  def test_texts_by_role(self, tmp_path):
+    # The role of 24 characters has 20 windows of 4: 16 train, of the other four
+    # one shares no character with a training window.
+    text = "To be, or not to be, tha"
+    self._write_texts(
+      tmp_path, users=["HAMLET", "GHOST"], num_samples=[20, 1], text=[text, "O"]
+    )
+    task = self._load(tmp_path)
+    assert task.client_names == ("HAMLET",)
+    x, y = _element(task.train_data(0))
+    assert [_text(row) for row in x] == [text[k : k + 4] for k in range(16)]
+    assert _text(y) == text[4:20]
+    x, y = _element(task.test_data(0))
+    assert [_text(row) for row in x] == [text[19:23]]
+    assert _text(y) == text[23]
+
+  @pytest.mark.parametrize(
+    "leaf",
+    [
+      {"users": ["A"]},
+      {"users": ["A"], "text": ["B", "C"]},
+      {"users": ["A", "A"], "text": ["B", "C"]},
+      {"users": ["A"], "text": [1]},
+      {"users": ["A"], "text": ["too short"[:4]]},
+    ],
+  )
+  def test_bad_texts(self, tmp_path, leaf):
+    path = self._write_texts(tmp_path, **leaf)
+    with pytest.raises(tasks.DataError, match=str(path)):
+      self._load(tmp_path)
+
+  def test_real_texts(self, data_dir):
+    directory = data_dir / "shakespeare_leaf"
+    if not directory.is_dir():
+      pytest.skip("needs shakespeare_leaf")
+    task = self._load(directory, sequence_length=80)
+    assert task.num_clients == 799
+    # The others of LEAF's 4,226,159 samples are of small roles, or between.
+    assert task.train.num_examples.sum() == 3_335_126
+    assert task.test.num_examples.sum() == 771_051
 
   def test_every_character_is_for_texts(self):
     with pytest.raises(ValueError, match=r"predict=.*: expected last"):
