@@ -40,12 +40,18 @@ class Options(central.ImageOptions):
   Attributes:
     classes: The classes of the data: "tops", which are shirt, pullover and
       T-shirt, or "all" ten.
+    image_size: Height and width that images are resized to; AdaFed's are 32.
   """
 
   num_clients: int | None = None
   partition: central.Partition = "labels"
   model: central.ImageModelName = "mlp"
   classes: Literal["tops", "all"] = "tops"
+  image_size: int = 28
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.require("image_size", self.image_size >= 1, "at least 1")
 
 
 def load(
@@ -61,18 +67,20 @@ def load(
     model_seed: Seed of the initial weights.
 
   Returns:
-    The task; x is float32[n, 28, 28, 1], y is int32[n]: 0 T-shirt, 1 pullover
-    and 2 shirt with classes "tops".
+    The task; x is float32[n, image_size, image_size, 1], y is int32[n]: 0
+    T-shirt, 1 pullover and 2 shirt with classes "tops".
 
   Raises:
     DataError: If a file is missing or damaged.
     ValueError: If the data cannot be cut as the options say.
   """
-  _, halves = mnist.find_and_read(
+  _, (train, test) = mnist.find_and_read(
     data_dir, "fashion_mnist", what="Fashion-MNIST"
   )
+  if config.image_size != train.images.shape[1]:
+    train, test = (half.resized(config.image_size) for half in (train, test))
   data = central.in_memory(
-    "Fashion-MNIST", halves, _CLASS_NAMES, pixels=config.pixels
+    "Fashion-MNIST", (train, test), _CLASS_NAMES, pixels=config.pixels
   )
   if config.classes == "tops":
     # Pixels were standardized over all classes before.

@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 
 from tasks.data_error import DataError
+from tasks.formats import labeled_images
 
 
 def read(path: pathlib.Path, image_size: int | None = None) -> np.ndarray:
@@ -24,8 +25,7 @@ def read(path: pathlib.Path, image_size: int | None = None) -> np.ndarray:
       path.read_bytes(), channels=3, expand_animations=False
     )
     if image_size is not None:
-      resized = tf.image.resize(image, [image_size] * 2, antialias=True)
-      image = tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8)
+      return labeled_images.resize(image, image_size)
   except (OSError, tf.errors.OpError) as error:
     reason = " ".join(str(error).partition("[Op")[0].split())
     raise DataError(f"{path}: is no image: {reason}") from error

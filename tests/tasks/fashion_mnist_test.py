@@ -1,7 +1,9 @@
 import numpy as np
+import PIL.Image
 import pytest
 
 import tasks
+from tasks.formats import labeled_images
 from tests.tasks import image_data
 
 
@@ -54,6 +56,31 @@ def test_shards_of_all_classes(directory):
   )
   assert (task.num_clients, task.num_classes) == (5, 10)
   assert task.train.num_examples.sum() == 100
+
+
+def test_images_of_another_size():
+  pixels = np.random.default_rng(0).integers(0, 256, [3, 28, 28, 1], np.uint8)
+  images = labeled_images.LabeledImages(
+    images=pixels, labels=np.arange(3), source="made up"
+  )
+  expected = [
+    PIL.Image.fromarray(image[..., 0]).resize((32, 32), PIL.Image.BILINEAR)
+    for image in pixels
+  ]
+  np.testing.assert_allclose(
+    images.resized(32).images[..., 0].astype(int),
+    np.stack(expected).astype(int),
+    atol=1,
+  )
+
+
+def test_task_with_images_of_another_size(directory):
+  task = tasks.load(
+    "fashion_mnist", data_dir=directory, image_size=32, model="linear"
+  )
+  assert task.train.load(0)[0].shape == (10, 32, 32, 1)
+  with pytest.raises(ValueError, match="image_size=0"):
+    tasks.load("fashion_mnist", data_dir=directory, image_size=0)
 
 
 @pytest.mark.parametrize(
