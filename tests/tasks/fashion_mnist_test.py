@@ -64,7 +64,9 @@ def test_images_of_another_size():
     images=pixels, labels=np.arange(3), source="made up"
   )
   expected = [
-    PIL.Image.fromarray(image[..., 0]).resize((32, 32), PIL.Image.BILINEAR)
+    PIL.Image.fromarray(image[..., 0]).resize(
+      (32, 32), PIL.Image.Resampling.BILINEAR
+    )
     for image in pixels
   ]
   np.testing.assert_allclose(
