@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tff_fair.kernels import gram as gram_lib
 from tff_fair.kernels import simplex
 
 # Relative to the squared length that the point would have if all its terms
@@ -100,9 +101,11 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
 
   def unfinished(search: _Search) -> tf.Tensor:
     x = problem.lower + problem.width * search.best_t
-    tolerance = _RELATIVE_GAP * tf.tensordot(x, norms, 1) ** 2
+    tolerance = _RELATIVE_GAP * gram_lib.inner_product(x, norms) ** 2
     if problem.linear is not None:
-      tolerance += _RELATIVE_GAP * tf.tensordot(x, tf.abs(problem.linear), 1)
+      tolerance += _RELATIVE_GAP * gram_lib.inner_product(
+        x, tf.abs(problem.linear)
+      )
     return (
       (search.best_gap > tf.maximum(tolerance, negligible_gap))
       & (search.steps < _MAX_ITERATIONS)
@@ -161,7 +164,8 @@ def _starting_point(problem: Problem) -> _Iterate:
 
   gradient = _gradient(problem, t)
   price = tf.math.divide_no_nan(
-    tf.tensordot(width, gradient, 1), tf.tensordot(width, width, 1)
+    gram_lib.inner_product(width, gradient),
+    gram_lib.inner_product(width, width),
   )
   reduced = gradient - price * width
   largest = tf.reduce_max(tf.abs(reduced))
@@ -184,30 +188,32 @@ def _newton_step(
   dual_residual = (
     _gradient(problem, t) - price * width - lower_dual + upper_dual
   )
-  primal_residual = problem.total - tf.tensordot(width, t, 1)
+  primal_residual = problem.total - gram_lib.inner_product(width, t)
 
   # With z and y eliminated, the changes dt and dp of t and p solve
   # (2 W G W + diag(z / t + y / (1 - t))) dt = rhs + width dp.
-  matrix = 2.0 * problem.gram * width[:, tf.newaxis] * width[tf.newaxis, :]
+  matrix = (
+    2.0 * problem.gram * tf.expand_dims(width, 1) * tf.expand_dims(width, 0)
+  )
   diagonal = tf.linalg.diag_part(matrix) + lower_dual / t + upper_dual / rest
   jacobi = tf.math.rsqrt(diagonal)
-  scaled = matrix * jacobi[:, tf.newaxis] * jacobi[tf.newaxis, :]
+  scaled = matrix * tf.expand_dims(jacobi, 1) * tf.expand_dims(jacobi, 0)
   factor = tf.linalg.cholesky(
     tf.linalg.set_diag(scaled, tf.fill(tf.shape(jacobi), 1.0 + regularization))
   )
 
   def solve(rhs: tf.Tensor) -> tf.Tensor:
-    column = (jacobi * rhs)[:, tf.newaxis]
-    return jacobi * tf.linalg.cholesky_solve(factor, column)[:, 0]
+    column = tf.expand_dims(jacobi * rhs, 1)
+    return jacobi * tf.squeeze(tf.linalg.cholesky_solve(factor, column), 1)
 
   price_response = solve(width)
-  sum_response = tf.tensordot(width, price_response, 1)
+  sum_response = gram_lib.inner_product(width, price_response)
 
   def direction(lower_target: tf.Tensor, upper_target: tf.Tensor) -> _Iterate:
     """Returns the change that moves t z and (1 - t) y by the targets."""
     free_change = solve(lower_target / t - upper_target / rest - dual_residual)
     price_change = tf.math.divide_no_nan(
-      primal_residual - tf.tensordot(width, free_change, 1), sum_response
+      primal_residual - gram_lib.inner_product(width, free_change), sum_response
     )
     change = free_change + price_change * price_response
     return _Iterate(

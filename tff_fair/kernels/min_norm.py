@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 
+from tff_fair.kernels import gram as gram_lib
 from tff_fair.kernels import quadratic_program
 
 MinNormPoint: TypeAlias = quadratic_program.Minimum
@@ -79,8 +80,10 @@ def pareto_stationarity(gram: tf.Tensor) -> Stationarity:
   largest = tf.reduce_max(tf.linalg.diag_part(gram))
   gram = tf.math.divide_no_nan(gram, largest)
   norms = tf.sqrt(tf.nn.relu(tf.linalg.diag_part(gram)))
-  square = tf.tensordot(weights, tf.linalg.matvec(gram, weights), 1)
-  is_rounding = square <= _ROUNDING * tf.tensordot(weights, norms, 1) ** 2
+  square = gram_lib.inner_product(weights, tf.linalg.matvec(gram, weights))
+  is_rounding = (
+    square <= _ROUNDING * gram_lib.inner_product(weights, norms) ** 2
+  )
   least = tf.sqrt(tf.where(is_rounding, tf.zeros_like(square), square))
   ratio = tf.math.divide_no_nan(least, tf.reduce_mean(norms))
   return Stationarity(tf.minimum(ratio, 1.0), weights)

@@ -60,7 +60,19 @@ def minimize(
   shape = tf.shape(gram)[:1]
   lower = tf.broadcast_to(tf.cast(lower, tf.float64), shape)
   upper = tf.broadcast_to(tf.cast(upper, tf.float64), shape)
-  upper = tf.minimum(upper, 1.0)
+  minimum: Minimum = _minimize(gram, linear, lower, tf.minimum(upper, 1.0))
+  return minimum
+
+
+# Traced once, and called by all graphs: of an interior-point method they would
+# have hundreds of operations each, some of them twice.
+@tf.function(autograph=False, reduce_retracing=True)
+def _minimize(
+  gram: tf.Tensor,
+  linear: tf.Tensor | None,
+  lower: tf.Tensor,
+  upper: tf.Tensor,
+) -> Minimum:
   scale = tf.reduce_max(tf.abs(gram))
   if linear is not None:
     # On the simplex a constant changes nothing but the rounding.

@@ -155,7 +155,9 @@ def rows(stack: Stack) -> tf.Tensor:
 
 
 def _is_empty(stack: Stack) -> tf.Tensor:
-  return tf.equal(tf.add_n([tf.shape(b)[0] for b in blocks(stack)]), 0)
+  """Returns whether nothing was pushed, be it a row or none."""
+  taken = stack.slots_taken + stack.pages_taken
+  return tf.equal(taken + tf.shape(stack.rest)[0], 0)
 
 
 def _slots_to_page(stack: Stack) -> Stack:
@@ -181,4 +183,4 @@ def _slots_to_page(stack: Stack) -> Stack:
 
 
 def _emptied(tensors: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-  return tuple(tensor[:0] for tensor in tensors)
+  return (tensors[0][:0],) * len(tensors)
