@@ -128,22 +128,23 @@ def local_execution(request):
   from tests import shared_parts  # noqa: PLC0415  It imports TFF.
 
   with shared_parts.types_read_once(), contextlib.ExitStack() as opened:
-    if not _optimizes(request):
-      opened.enter_context(shared_parts.unoptimized())
+    if not _is_as_for_users(request):
+      opened.enter_context(shared_parts.small_stacks())
+      if _name(request.path) not in _OPTIMIZED_FILES:
+        opened.enter_context(shared_parts.unoptimized())
     tff_fair.runtime.use_local()
     opened.callback(tff_fair.runtime.stop)
     yield
 
 
-def _optimizes(request: pytest.FixtureRequest) -> bool:
-  """Returns whether computations of a file are optimized as those of users.
+def _is_as_for_users(request: pytest.FixtureRequest) -> bool:
+  """Returns whether a file's computations are just those that users build.
 
-  Where nobody leaves out the longest tests, all are.
+  They are where programs share them, and in all files of the longest runs.
   """
   return (
     "not long" not in request.config.getoption("markexpr")
     or request.path in request.config.stash[_SHARING_FILES]
-    or _name(request.path) in _OPTIMIZED_FILES
   )
 
 

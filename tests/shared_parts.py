@@ -18,6 +18,7 @@ from tensorflow.python.grappler import tf_optimizer
 
 from tests import small_problem
 from tff_fair.client_works import training
+from tff_fair.kernels import stacking
 
 
 @contextlib.contextmanager
@@ -39,6 +40,19 @@ def types_read_once() -> Iterator[None]:
   # It calls itself by its name there, and so do others.
   module = sys.modules[read.__module__]
   with mock.patch.object(module, "deserialize_type", deserialize_type):
+    yield
+
+
+@contextlib.contextmanager
+def small_stacks() -> Iterator[None]:
+  """Has the server collect updates in stacks of few slots.
+
+  A stacked sum has a quarter of its operations for the slots of a stack, and
+  few rows pass all its levels.
+  """
+  with mock.patch.object(
+    stacking, "_SIZES", dict.fromkeys([False, True], (2, 2))
+  ):
     yield
 
 
