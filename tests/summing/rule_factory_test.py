@@ -43,9 +43,9 @@ every_way = pytest.mark.parametrize(("name", "way"), WAYS)
 
 
 @functools.cache
-def process(name, way):
+def process(name, way, *, certificate=False):
   factory, _, hparams = FACTORIES[name]
-  return factory(aggregation=way, **hparams).create(
+  return factory(aggregation=way, certificate=certificate, **hparams).create(
     rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
   )
 
@@ -89,14 +89,8 @@ def certificate(updates, direction):
 @pytest.mark.parametrize("name", ["term", "fedavg_n", "semi_vred", "adafed"])
 @pytest.mark.parametrize("m", [1, 4, 12])
 def test_every_rule_can_report_its_certificate(name, m):
-  factory, _, hparams = FACTORIES[name]
   clients = rounds.random_clients(m, seed=m)
-  output = rounds.run(
-    factory(certificate=True, **hparams).create(
-      rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
-    ),
-    clients,
-  )
+  output = rounds.run(process(name, "stacked", certificate=True), clients)
   # It decides no results.
   without = rounds.run(process(name, "stacked"), clients)
   np.testing.assert_array_equal(
@@ -323,12 +317,24 @@ def test_seventy_clients_pass_all_levels_of_the_stack():
   assert output.measurements["num_clients"] == 70
 
 
-@pytest.mark.parametrize("way", ["streaming", "two_phase", "stacked"])
-def test_weights_by_hand(way):
+@pytest.mark.parametrize(
+  ("way", "options"),
+  [
+    ("streaming", {}),
+    ("two_phase", {}),
+    ("stacked", {}),
+    # In exact sums; no loss below is larger than the cap.
+    (
+      "secure",
+      {"sum_factory": tff.aggregators.SumFactory(), "loss_cap": 10.0},
+    ),
+  ],
+)
+def test_weights_by_hand(way, options):
   clients = rounds.random_clients(4)
   given = {client.client_id: 1.5 + k for k, client in enumerate(clients)}
   factory = aggregators.TermFactory(
-    t=0.7, aggregation=way, client_weighting=given
+    t=0.7, aggregation=way, client_weighting=given, **options
   )
   process = factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
   output = rounds.run(process, clients)
