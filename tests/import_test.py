@@ -9,9 +9,18 @@ import pytest
 import tff_fair
 from tests import source_tree
 
-# One round of a user's script.
+# One round of a user's script, who has what processes need. TFF itself needs
+# the others of the extra "experiments".
 SCRIPT = """
+import sys
+for name in ("matplotlib", "pandas", "tensorboard", "tensorflow_datasets"):
+  sys.modules[name] = None
+
 import tff_fair
+tff_fair.aggregators.FedMgdaPlusFactory(epsilon=0.1)
+modules = [m for name, m in sys.modules.items() if name.startswith("tff_fair")]
+print(sum(len(open(module.__file__).readlines()) for module in modules))
+
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -36,19 +45,7 @@ process = tff_fair.algorithms.build(
 process.next(process.initialize(), clients)
 print("done")
 """
-# TFF itself needs the others of the extra "experiments".
-WITHOUT_EXPERIMENTS = """
-import sys
-for name in ("matplotlib", "pandas", "tensorboard", "tensorflow_datasets"):
-  sys.modules[name] = None
-"""
-OF_A_FACTORY = """
-import sys
-import tff_fair
-tff_fair.aggregators.FedMgdaPlusFactory(epsilon=0.1)
-modules = [m for name, m in sys.modules.items() if name.startswith("tff_fair")]
-print(sum(len(open(module.__file__).readlines()) for module in modules))
-"""
+LACKING = "API due to missing TensorBoard installation."
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 SHOW_LEVEL = f"import tff_fair, os; print(os.environ.get({LEVEL!r}))"
 
@@ -68,17 +65,14 @@ def run(script, level=None):
   )
 
 
-def test_a_script_with_a_round_hears_nothing_of_tensorflow():
+def test_a_script_with_a_round_needs_little_and_hears_nothing_of_tensorflow():
   result = run(SCRIPT)
-  assert (result.stdout, result.stderr) == ("done\n", "")
-
-
-def test_processes_need_no_package_of_experiments():
-  assert run(WITHOUT_EXPERIMENTS + SCRIPT).stdout == "done\n"
-
-
-def test_a_factory_comes_without_the_parts_of_a_process():
-  assert int(run(OF_A_FACTORY).stdout) <= 6_500
+  lines_of_a_factory, last = result.stdout.splitlines()
+  assert last == "done"
+  # TensorFlow misses what this script takes away; else it says nothing.
+  assert all(line.endswith(LACKING) for line in result.stderr.splitlines())
+  # A factory comes without the parts of a process.
+  assert int(lines_of_a_factory) <= 6_500
 
 
 def test_who_set_the_level_hears_what_they_asked_for():

@@ -30,8 +30,10 @@ def workers():
 
 class Watch:
   number = 0
-  def pytest_runtest_teardown(self):
-    self.number = max(self.number, len([*workers()]))
+  def pytest_runtest_teardown(self, item, nextitem):
+    # A file's worker ends after its last test.
+    if nextitem is None or nextitem.path != item.path:
+      self.number = max(self.number, len([*workers()]))
 
 watch = Watch()
 status = pytest.main(
