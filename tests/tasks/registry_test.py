@@ -1,5 +1,6 @@
 """The contract that every task fulfils."""
 
+import functools
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -65,9 +66,13 @@ def _files(tmp_path_factory):
   for name, write in _FILES.items():
     _DATA_DIRS[name] = tmp_path_factory.mktemp(name)
     write(_DATA_DIRS[name])
+  yield
+  _load.cache_clear()
 
 
+@functools.cache
 def _load(name, **kwargs):
+  """Returns a task, each once: a task is never changed."""
   arguments = {"data_dir": _DATA_DIRS.get(name), **_OPTIONS[name], **kwargs}
   return tasks.load(name, **arguments)
 
@@ -170,7 +175,7 @@ class TestEveryTask:
   def test_seed_decides_weights(self, name):
     weights = _weights(_load(name, seed=3))
     for seeds in ({"seed": 3}, {"seed": 4, "model_seed": 3}):
-      again = _weights(_load(name, **seeds))
+      again = _weights(_load.__wrapped__(name, **seeds))
       for found, same in zip(weights, again, strict=True):
         np.testing.assert_array_equal(found, same)
     other = _weights(_load(name, seed=4))

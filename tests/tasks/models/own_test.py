@@ -182,28 +182,32 @@ def small_task(build):
   )
 
 
-@pytest.mark.parametrize("name", BUILDERS)
-def test_weights_are_the_same_in_all_forms_and_in_the_worker(name):
+def in_the_worker(task):
   """TFF builds models in graphs, which another process runs."""
-  task = small_task(fitting(BUILDERS[name]))
-  plain = task.keras_model_fn()
-  expected = [
-    weight.numpy()
-    for weight in (*plain.trainable_weights, *plain.non_trainable_weights)
-  ]
 
   @tff.tensorflow.computation
-  def in_the_worker():
+  def weights():
     model = task.model_fn()
-    return [*model.trainable_variables, *model.non_trainable_variables]
+    return tff.learning.models.ModelWeights.from_model(model)
 
-  again = task.model_fn()
-  for found in (
-    in_the_worker(),
-    [*again.trainable_variables, *again.non_trainable_variables],
-  ):
-    for weight, value in zip(found, expected, strict=True):
-      np.testing.assert_array_equal(weight, value)
+  return weights()
+
+
+def assert_same_weights(found, plain):
+  for half in ("trainable", "non_trainable"):
+    for weight, value in zip(
+      getattr(found, half), getattr(plain, f"{half}_weights"), strict=True
+    ):
+      np.testing.assert_array_equal(weight, value.numpy())
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_weights_are_the_same_in_all_forms_and_in_the_worker(name):
+  task = small_task(fitting(BUILDERS[name]))
+  plain = task.keras_model_fn()
+  again = tff.learning.models.ModelWeights.from_model(task.model_fn())
+  for found in (in_the_worker(task), again):
+    assert_same_weights(found, plain)
 
 
 def fedavg(model):
@@ -236,15 +240,22 @@ def test_a_trained_model_has_its_weights_everywhere(name, tmp_path):
   assert [w.trainable for w in plain.weights] == [
     w.trainable for w in direct.weights
   ]
+  assert_same_weights(in_the_worker(task), plain)
+  if isinstance(task.model, tff.learning.models.FunctionalModel):
+    weights = tff.learning.models.ModelWeights(*task.model.initial_weights)
+    assert_same_weights(weights, plain)
+
+
+# A process takes seconds to build: one of each kind of model.
+@pytest.mark.parametrize(
+  "name", ["set weights", "a frozen model within", "a subclass"]
+)
+def test_a_process_begins_with_the_trained_weights(name, tmp_path):
+  task = small_task(fitting(TRAINED[name][1](tmp_path)))
   process = fedavg(task.model)
   before = process.initialize()
   found = before.global_model_weights
-  for weight, value in zip(
-    [*found.trainable, *found.non_trainable],
-    [*plain.trainable_weights, *plain.non_trainable_weights],
-    strict=True,
-  ):
-    np.testing.assert_array_equal(weight, value.numpy())
+  assert_same_weights(found, task.keras_model_fn())
   after = one_round(process, before, task)
   assert (after.trainable[0] != found.trainable[0]).any()
   for kept, value in zip(after.non_trainable, found.non_trainable, strict=True):
