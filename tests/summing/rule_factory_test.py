@@ -27,6 +27,12 @@ FACTORIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     reference.fedmgda_plus,
     {"epsilon": 0.2},
   ),
+  # The point of least norm is its own.
+  "fedmgda": (
+    aggregators.FedMgdaPlusFactory,
+    reference.fedmgda_plus,
+    {"epsilon": 1.0, "normalize": False},
+  ),
 }
 WAYS = [
   *[
@@ -86,7 +92,7 @@ def certificate(updates, direction):
   }
 
 
-@pytest.mark.parametrize("name", ["term", "fedavg_n", "semi_vred", "adafed"])
+@pytest.mark.parametrize("name", ["term", "fedavg_n", "semi_vred", "fedmgda"])
 @pytest.mark.parametrize("m", [1, 4, 12])
 def test_every_rule_can_report_its_certificate(name, m):
   clients = rounds.random_clients(m, seed=m)

@@ -58,7 +58,9 @@ def min_norm_point(
   return quadratic_program.minimize(gram, None, lower, upper)
 
 
-def pareto_stationarity(gram: tf.Tensor) -> Stationarity:
+def pareto_stationarity(
+  gram: tf.Tensor, weights: tf.Tensor | None = None
+) -> Stationarity:
   """Divides the least norm in a convex hull by the mean norm of the points.
 
     s = sqrt(lambda^T G lambda) / ((1/m) sum_k sqrt(G_kk))
@@ -69,13 +71,15 @@ def pareto_stationarity(gram: tf.Tensor) -> Stationarity:
 
   Args:
     gram: float64[m, m], G, as for `min_norm_point`.
+    weights: float64[m], lambda, where it is known already.
 
   Returns:
     s and lambda. s is 0 where the mean norm is 0, and where it is below
     the rounding of G, about 3e-8.
   """
   gram = tf.cast(gram, tf.float64)
-  weights = min_norm_point(gram, 0.0, 1.0).coefficients
+  if weights is None:
+    weights = min_norm_point(gram, 0.0, 1.0).coefficients
   # Scaled, so that no square leaves the range of float64.
   largest = tf.reduce_max(tf.linalg.diag_part(gram))
   gram = tf.math.divide_no_nan(gram, largest)

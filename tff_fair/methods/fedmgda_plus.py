@@ -37,6 +37,11 @@ class FedMgdaPlusRule(types.Rule):
 
   geometry = types.Geometry.GRAM
 
+  @property
+  def finds_least_norm(self) -> bool:
+    """See the base class."""
+    return self.epsilon == 1 and not self.normalize
+
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
