@@ -62,6 +62,14 @@ class ClientSignals(NamedTuple):
   initial_loss: tf.Tensor
 
 
+# Those that clients measure for rules; ids and numbers are always there.
+MEASURED_SIGNALS = tuple(
+  name
+  for name in ClientSignals._fields
+  if name not in ("client_id", "num_examples")
+)
+
+
 def client_dataset(
   client_id: int, examples: tf.data.Dataset
 ) -> tf.data.Dataset:
@@ -193,6 +201,14 @@ class Rule(declared.Hyperparameters, abc.ABC):
   def remembered_rounds(self) -> int:
     """For how many rounds the updates of a cohort are remembered."""
     return 0
+
+  @property
+  def finds_least_norm(self) -> bool:
+    """Whether d is the point of least norm in the hull of the updates.
+
+    The coefficients are then those of the round's certificate.
+    """
+    return False
 
   def initialize(self) -> TensorStructure:
     """Returns the state before the first round, a structure of tensors."""

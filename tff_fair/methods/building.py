@@ -1,13 +1,15 @@
 """Makes the builders of methods, with hyperparameters as typed keywords."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, Unpack, cast
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 from tff_fair import declared, rounds, types
 from tff_fair.rounds import BuildOptions, LearningProcess
 
+_Settings = TypeVar("_Settings", bound=declared.Hyperparameters)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -17,10 +19,12 @@ class Builder(Protocol):
   Attributes:
     rule: The class of the method's rule.
     hyperparameters: The method's hyperparameters, keywords of the builder.
+    make_rule: Returns the rule, from hyperparameters and options by name.
   """
 
   rule: type[types.Rule]
   hyperparameters: tuple[declared.Declared, ...]
+  make_rule: Callable[[Mapping[str, Any]], types.Rule]
 
   def __call__(
     self,
@@ -87,6 +91,11 @@ def builder(
   )
   names = [field.name for field in fields]
 
+  def instance(
+    settings: type[_Settings], values: Mapping[str, Any]
+  ) -> _Settings:
+    return _instance(settings, {**values, **fixed})
+
   def decorate(compose: Callable[..., LearningProcess]) -> Builder:
     def build(
       model_fn: rounds.ModelFn,
@@ -97,14 +106,17 @@ def builder(
       rounds.check_keywords(options, names)
       others: dict[str, Any] = dict(options)
       values = {name: others.pop(name) for name in names if name in others}
-      settings = [_instance(c, {**others, **values, **fixed}) for c in classes]
+      settings = [instance(c, {**others, **values}) for c in classes]
       return compose(
         model_fn, *settings, client_optimizer=client_optimizer, **others
       )
 
     signature = declared.add_to_signature(inspect.signature(build), fields)
     vars(build).update(
-      __signature__=signature, rule=rule, hyperparameters=fields
+      __signature__=signature,
+      rule=rule,
+      hyperparameters=fields,
+      make_rule=functools.partial(instance, rule),
     )
     build.__name__ = build.__qualname__ = compose.__name__
     build.__module__ = compose.__module__
@@ -115,8 +127,8 @@ def builder(
 
 
 def _instance(
-  settings: type[declared.Hyperparameters], values: Mapping[str, Any]
-) -> declared.Hyperparameters:
+  settings: type[_Settings], values: Mapping[str, Any]
+) -> _Settings:
   """Returns a class with those of some values that are its fields."""
   fields = declared.fields_of(settings)
   for name, field in fields.items():

@@ -13,7 +13,7 @@ from tff_fair import declared, spelling
 from tff_fair.methods import reading
 
 if typing.TYPE_CHECKING:
-  from tff_fair import declared, rounds
+  from tff_fair import rounds, types
   from tff_fair.methods import building
 
 
@@ -221,7 +221,8 @@ def build(
       and the greatest that clients draw, seeded by `local_epochs_seed`) or
       `local_steps` (likewise), `num_clients`, `aggregation`, `sum_factory`,
       `secure_bound`, `dp`, `loss_at`, `shuffle_seed`, `proximal_mu`,
-      `personal_lam`, `keeps_optimizer_state`, `attack`, `defence`; see
+      `personal_lam`, `keeps_optimizer_state`, `attack`, `defence`,
+      `certificate`, `tape`; see
       `tff_fair.algorithms.compose`.
 
   Returns:
@@ -233,8 +234,37 @@ def build(
     FieldError: If the name or a hyperparameter is unknown, or a value wrong;
       a `ValueError`.
   """
-  algorithm = get(name)
-  hparams = dict(hparams or {})
+  algorithm, hparams = get(name), dict(hparams or {})
+  _check_names(name, algorithm, hparams)
+  return algorithm.build(
+    model_fn, client_optimizer=client_optimizer, **hparams, **options
+  )
+
+
+def make_rule(
+  name: str, hparams: Mapping[str, Any] | None = None, *, num_clients: int
+) -> types.Rule:
+  """Returns the rule of a method.
+
+  Args:
+    name: As for `build`.
+    hparams: As for `build`. Those that are about the clients' work or the
+      server's step alone leave the rule as it is.
+    num_clients: Size of the population.
+
+  Raises:
+    TypeError: If a hyperparameter has the wrong type.
+    FieldError: If the name or a hyperparameter is unknown, or a value wrong.
+  """
+  algorithm, hparams = get(name), dict(hparams or {})
+  _check_names(name, algorithm, hparams)
+  return algorithm.build.make_rule({**hparams, "num_clients": num_clients})
+
+
+def _check_names(
+  name: str, algorithm: Algorithm, hparams: Mapping[str, Any]
+) -> None:
+  """Checks that a method has all hyperparameters that are given."""
   if unknown := [key for key in hparams if key not in algorithm.hparams]:
     advice = spelling.advice(
       unknown[0], algorithm.hparams, "hyperparameters", always_all=True
@@ -242,9 +272,6 @@ def build(
     raise declared.FieldError(
       unknown[0], f"unknown hyperparameter {unknown[0]!r} of {name}; {advice}"
     )
-  return algorithm.build(
-    model_fn, client_optimizer=client_optimizer, **hparams, **options
-  )
 
 
 def load(module: str, attribute: str) -> Any:

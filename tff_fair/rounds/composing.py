@@ -7,7 +7,7 @@ for its length.
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Unpack
 
 import tensorflow as tf
@@ -58,6 +58,7 @@ def compose(
   attack: client_works.Attack | None = None,
   defence: summing.Defence | None = None,
   certificate: bool = False,
+  tape: bool | str = False,
   **training: Unpack[TrainingOptions],
 ) -> LearningProcess:
   """Composes the learning process of a rule.
@@ -94,6 +95,8 @@ def compose(
     defence: Bounds what single updates can do, as `RuleFactory` takes it.
     certificate: Whether each round reports its certificate, as `RuleFactory`
       takes it.
+    tape: What each round reports for other rules to be applied to it, as
+      `RuleFactory` takes it. Clients then measure all `ClientSignals`.
     **training: The attributes of `tff_fair.client_works.TrainingSettings` but
       `objective`.
 
@@ -128,7 +131,9 @@ def compose(
     dp=dp,
     defence=defence,
     certificate=certificate,
+    tape=tape,
   )
+  signals = types.MEASURED_SIGNALS if tape else rule.signals
   kept = client_works.Keeping(
     personal_lam=personal_lam, optimizer_state=keeps_optimizer_state
   )
@@ -141,7 +146,7 @@ def compose(
     model_fn=model_fn,
     optimizer=client_optimizer,
     settings=settings,
-    signals=rule.signals,
+    signals=signals,
     kept=kept,
     attack=attack,
     securely=factory.sums_securely,
@@ -154,7 +159,7 @@ def compose(
       keeps_rows=bool(kept),
     )
   parts = round_parts.RoundParts(
-    _build_distributor(info, rule),
+    _build_distributor(info, signals),
     work,
     factory,
     build_finalizer(info.weights_type, server_decay),
@@ -314,9 +319,9 @@ def _build_aggregation(
 
 
 def _build_distributor(
-  info: model_info.ModelInfo, rule: types.Rule
+  info: model_info.ModelInfo, signals: Collection[str]
 ) -> tff.learning.templates.DistributionProcess:
   """Builds what sends the weights, those of the first round too if need be."""
-  if "initial_loss" in rule.signals:
+  if "initial_loss" in signals:
     return initial_weights.build_with_initial_weights(info.weights_type)
   return tff.learning.templates.build_broadcast_process(info.weights_type)

@@ -59,6 +59,7 @@ class BuildOptions(TrainingOptions, total=False):
   attack: client_works.Attack | None
   defence: summing.Defence | None
   certificate: bool
+  tape: bool | str
 
 
 class ComposeOptions(BuildOptions, total=False):

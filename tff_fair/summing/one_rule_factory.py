@@ -22,6 +22,7 @@ class FactoryOptions(TypedDict, total=False):
   dp: privacy.DifferentialPrivacy | None
   defence: Defence | None
   certificate: bool
+  tape: bool | str
 
 
 _Factory = TypeVar("_Factory", bound=type[RuleFactory])

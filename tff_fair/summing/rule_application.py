@@ -40,6 +40,8 @@ def apply_rule(
   state: types.TensorStructure,
   gram: tf.Tensor | None = None,
   remembered: tuple[tf.Tensor, tf.Tensor] | None = None,
+  *,
+  tape: bool = False,
 ) -> types.RuleOutput:
   """Applies a rule to a cohort.
 
@@ -50,6 +52,8 @@ def apply_rule(
     gram: float64[m, m] in the order of `rows`, if the rule or the certificate
       needs it; with r remembered updates float64[m + r, m + r].
     remembered: Ids (int64[r]) and ages (int32[r]) of the remembered updates.
+    tape: Whether the measurements have those of `tff_fair.summing.tape`, too;
+      it needs `gram`.
 
   Returns:
     The rule's output, its coefficients in the order of `rows`. The measurements
@@ -83,11 +87,17 @@ def apply_rule(
     measurements = _cohort_measurements(cohort, output.coefficients)
     if gram is not None:
       measurements.update(
-        _certificate(ordered, output.coefficients, num_clients)
+        _certificate(reader.rule, ordered, output.coefficients, num_clients)
       )
     measurements.update(
       (name, _reported(value)) for name, value in output.measurements.items()
     )
+    if tape:
+      from tff_fair.summing import tape as tape_lib  # noqa: PLC0415  Few need it.
+
+      measurements.update(
+        tape_lib.of_rule(cohort, ordered, output.coefficients)
+      )
     return types.RuleOutput(
       tf.gather(output.coefficients, arrival),
       output.state,
@@ -267,11 +277,17 @@ def _cohort_measurements(
 
 
 def _certificate(
-  gram: tf.Tensor, coefficients: tf.Tensor, num_clients: tf.Tensor
+  rule: types.Rule,
+  gram: tf.Tensor,
+  coefficients: tf.Tensor,
+  num_clients: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
   """Returns what the Gram matrix of a cohort says of its round."""
   slopes = tf.linalg.matvec(gram[:num_clients], coefficients)
-  stationarity = pareto_stationarity(gram[:num_clients, :num_clients])
+  stationarity = pareto_stationarity(
+    gram[:num_clients, :num_clients],
+    coefficients if rule.finds_least_norm else None,
+  )
   return {
     "directional_derivative_min": _reported(tf.reduce_min(slopes)),
     "share_descending": tf.reduce_mean(tf.cast(slopes > 0, tf.float32)),

@@ -43,6 +43,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   (s and lambda of `tff_fair.kernels.pareto_stationarity`; all four where the
   Gram matrix is known), `client_ids`, `coefficients` and `client_losses` (with
   signals), then those of the rule, and as `sum` those of the inner sum, if any.
+  With a tape, those of `tff_fair.summing.tape`, their names after "tape_".
   Secure and private sums tell nothing of single clients: there it is
   `num_clients`,
   `num_clients_excluded`, `num_clients_out_of_bounds`, `direction_norm`, and
@@ -60,6 +61,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     dp: privacy.DifferentialPrivacy | None = None,
     defence: defences.Defence | None = None,
     certificate: bool = False,
+    tape: bool | str = False,
   ) -> None:
     """Initializes the factory.
 
@@ -84,6 +86,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       certificate: Whether to sum in the stacked way, with the Gram matrix, so
         that each round reports its certificate, `pareto_stationarity` and so
         on. Rules that need the matrix report it always.
+      tape: Whether each round reports what a rule needs to choose its
+        coefficients once more, and what this one chose, see
+        `tff_fair.summing.tape`; with "updates", the updates, too. It brings the
+        certificate along.
 
     Raises:
       TypeError: If `sum_factory` is no factory, or `client_weighting` neither
@@ -103,6 +109,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       dp=dp,
       defence=defence,
       certificate=certificate,
+      tape=tape,
     )
     self._rule = rule
     self._aggregation = way.aggregation
@@ -111,7 +118,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     self._secure_bound = secure_bound
     self._dp = dp
     self._defence = defence
-    self._certificate = certificate
+    self._certificate = certificate or bool(tape)
+    self._tape = tape
 
   @property
   def rule(self) -> types.Rule:
@@ -248,7 +256,11 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       )
     if self._aggregation == ways.STACKED:
       return stacked.build_stacked(
-        reader, value_type, weight_type, certificate=self._certificate
+        reader,
+        value_type,
+        weight_type,
+        certificate=self._certificate,
+        tape=self._tape,
       )
     if self._aggregation == ways.STREAMING:
       return streaming.build_streaming(reader, value_type, weight_type)

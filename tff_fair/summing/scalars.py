@@ -17,9 +17,7 @@ from tff_fair.kernels import finiteness, norms, stacking
 from tff_fair.summing.client_weighting import UNIFORM, GivenWeights
 
 _NUMBERS = (np.floating, np.integer)
-_NUMERIC_SIGNALS = tuple(
-  f for f in types.ClientSignals._fields if f != "client_id"
-)
+_NUMERIC_SIGNALS = ("num_examples", *types.MEASURED_SIGNALS)
 # Sizes, counts and norms: below zero they mean nothing, and rules divide by
 # them and take their logarithms. Losses may be negative.
 _NEVER_NEGATIVE = (

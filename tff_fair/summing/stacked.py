@@ -17,6 +17,7 @@ from tff_fair.kernels import gram as gram_lib
 from tff_fair.kernels import stacking
 from tff_fair.summing import memory as memory_lib
 from tff_fair.summing import rule_application, scalars, single_aggregate
+from tff_fair.summing.ways import UPDATES
 
 # The scalars and the updates of some clients, in the same order.
 Collected: TypeAlias = tuple[scalars.ScalarRows, stacking.Stack]
@@ -28,6 +29,7 @@ def build_stacked(
   weight_type: tff.Type,
   *,
   certificate: bool = False,
+  tape: bool | str = False,
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
@@ -36,6 +38,7 @@ def build_stacked(
     value_type: The type of a client's update.
     weight_type: The type of its weight.
     certificate: Whether a rule without M has its certificate measured, too.
+    tape: What goes on tape; see `tff_fair.summing.tape`.
 
   Returns:
     A process whose result is a `RoundUpdate` of `value_type`.
@@ -67,9 +70,23 @@ def build_stacked(
     state: types.TensorStructure, collected: Collected
   ) -> rule_application.Round:
     if rule.remembered_rounds:
-      output, direction = _apply_with_memory(reader, *collected, state)
+      output, direction = _apply_with_memory(
+        reader, *collected, state, bool(tape)
+      )
     else:
-      output, direction = _apply(reader, *collected, state, needs_gram)
+      output, direction = _apply(
+        reader, *collected, state, needs_gram, bool(tape)
+      )
+    if tape == UPDATES:
+      from tff_fair.summing import tape as tape_lib  # noqa: PLC0415  Few need it.
+
+      rows, stack = collected
+      updates = tape_lib.of_updates(
+        rows.client_id, stacking.rows(stack), direction
+      )
+      output = output._replace(
+        measurements=collections.OrderedDict(output.measurements, **updates)
+      )
     return rule_application.round_output(
       reader,
       collected[0],
@@ -112,11 +129,12 @@ def _apply(
   stack: stacking.Stack,
   state: types.TensorStructure,
   needs_gram: bool,
+  tape: bool,
 ) -> tuple[types.RuleOutput, tf.Tensor]:
   """Returns the rule's output and d, float[d], for a cohort by itself."""
   updates = gram_lib.Columns(stacking.blocks(stack)).join()
   gram = gram_lib.gram_matrix(updates) if needs_gram else None
-  output = rule_application.apply_rule(reader, rows, state, gram)
+  output = rule_application.apply_rule(reader, rows, state, gram, tape=tape)
   return output, gram_lib.combine_rows(output.coefficients, updates)
 
 
@@ -125,6 +143,7 @@ def _apply_with_memory(
   rows: scalars.ScalarRows,
   stack: stacking.Stack,
   state: Any,
+  tape: bool,
 ) -> tuple[types.RuleOutput, tf.Tensor]:
   """Does the same for a cohort and the updates of earlier rounds."""
   memory = state["memory"]
@@ -134,7 +153,12 @@ def _apply_with_memory(
     memory, gram_lib.inner_products([matrix], remembered)
   )
   output = rule_application.apply_rule(
-    reader, rows, state["rule"], gram, memory_lib.ids_and_ages(memory)
+    reader,
+    rows,
+    state["rule"],
+    gram,
+    memory_lib.ids_and_ages(memory),
+    tape=tape,
   )
   direction = gram_lib.combine_rows(output.coefficients, [matrix, *remembered])
   cohort = memory_lib.RememberedCohort(rows.client_id, matrix)

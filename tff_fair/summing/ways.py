@@ -13,6 +13,8 @@ TWO_PHASE = "two_phase"
 STACKED = "stacked"
 SECURE = "secure"
 
+UPDATES = "updates"  # The tape that has them.
+
 
 SumFactory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 
@@ -56,6 +58,7 @@ def choose(
   dp: privacy.DifferentialPrivacy | None,
   defence: defences.Defence | None,
   certificate: bool,
+  tape: bool | str,
 ) -> Way:
   """Returns the way to sum that some options ask for.
 
@@ -68,13 +71,19 @@ def choose(
     dp: The noise.
     defence: Bounds single updates.
     certificate: Whether the server is to know the Gram matrix.
+    tape: The same for a tape.
 
   Raises:
     TypeError: If `sum_factory` is no factory.
     FieldError: If the options do not go together, or not with the rule.
   """
-  if certificate:
-    aggregation = _with_certificate(aggregation, sum_factory, dp, defence)
+  if not isinstance(tape, bool) and tape != UPDATES:
+    raise declared.FieldError(
+      "tape", f"expected True, False or {UPDATES!r}.", value=tape
+    )
+  if tape or certificate:
+    option = "tape" if tape else "certificate"
+    aggregation = _with_gram(option, aggregation, sum_factory, dp, defence)
   if sum_factory is not None:
     privacy.check_sums(sum_factory)
   if dp is not None:
@@ -118,7 +127,8 @@ def choose(
   return Way(aggregation, sum_factory)
 
 
-def _with_certificate(
+def _with_gram(
+  option: str,
   aggregation: str | None,
   sum_factory: SumFactory | None,
   dp: privacy.DifferentialPrivacy | None,
@@ -128,11 +138,11 @@ def _with_certificate(
   hides_updates = sum_factory or dp or (defence and defence.sum_factory)
   if hides_updates or aggregation not in (None, STACKED):
     raise declared.FieldError(
-      "certificate",
+      option,
       "needs all updates at the server, which has them with "
       f"aggregation={STACKED!r} alone, and without dp, a sum_factory or a "
       f"defence that is a sum; found aggregation={aggregation!r}. Leave these "
-      "out, or the certificate.",
+      f"out, or the {option}.",
     )
   return STACKED
 

@@ -1,0 +1,235 @@
+"""What a round puts on tape, and a rule applied to rounds on tape.
+
+A tape has all that a rule may know of a round: the cohort's scalars and the
+Gram matrix M of its updates, in float64, and what the round's own rule chose.
+Any other rule can then be applied to the same rounds, without training: its
+direction is d = sum_k c_k Delta_k, and its slope for client k is
+<Delta_k, d> = (M c)_k.
+"""
+
+import collections
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import types
+from tff_fair.kernels import gram as gram_lib
+from tff_fair.summing import memory as memory_lib
+from tff_fair.summing import ways
+
+PREFIX = "tape_"  # Of the names among the measurements of a round.
+_REMEMBERED = ("remembered_id", "remembered_age")
+
+# By name, the fields of `tff_fair.types.Cohort` as the round's own rule had
+# them, and what it chose: `coefficients` (float64[m], or [m + r] with r
+# remembered updates), `slopes` (float64[m]) and `direction_norm` (float64[]).
+# A tape with updates has also `updates` (float[m, d]) and `direction`
+# (float[d]). Clients come in ascending order of their ids.
+TapedRound: TypeAlias = Mapping[str, np.ndarray]
+
+
+def of_rule(
+  cohort: types.Cohort, gram: tf.Tensor, coefficients: tf.Tensor
+) -> dict[str, tf.Tensor]:
+  """Returns what goes on tape of a rule and its cohort.
+
+  Args:
+    cohort: The m clients, in ascending order of their ids.
+    gram: float64[m, m], or [m + r, m + r] with r remembered updates.
+    coefficients: float64[m], or [m + r].
+  """
+  num_clients = tf.size(cohort.client_id)
+  slopes = tf.linalg.matvec(gram, coefficients)
+  if cohort.squared_norm is None:
+    squared_norm = tf.linalg.diag_part(gram)[:num_clients]
+    cohort = cohort._replace(squared_norm=squared_norm)
+  taped = {
+    **cohort._replace(gram=gram)._asdict(),
+    "coefficients": coefficients,
+    "slopes": slopes[:num_clients],
+    "direction_norm": tf.sqrt(
+      tf.nn.relu(tf.tensordot(coefficients, slopes, 1))
+    ),
+  }
+  return {f"{PREFIX}{n}": v for n, v in taped.items() if v is not None}
+
+
+def of_updates(
+  client_id: tf.Tensor, updates: tf.Tensor, direction: tf.Tensor
+) -> dict[str, tf.Tensor]:
+  """Returns what goes on a tape with updates, too.
+
+  Args:
+    client_id: int64[m], in any order.
+    updates: float[m, d], in the same one.
+    direction: float[d], the round's own.
+  """
+  order = tf.argsort(client_id, stable=True)
+  return {
+    f"{PREFIX}{ways.UPDATES}": tf.gather(updates, order),
+    f"{PREFIX}direction": direction,
+  }
+
+
+class Replayed(NamedTuple):
+  """What a rule would have done in a round.
+
+  Attributes:
+    coefficients: float64[m], c_k of the cohort's updates.
+    slopes: float64[m], <Delta_k, d>.
+    direction_norm: ||d||.
+    angle: Between d and the direction that the round took, in degrees; NaN
+      where one of them is zero.
+  """
+
+  coefficients: np.ndarray
+  slopes: np.ndarray
+  direction_norm: float
+  angle: float
+
+
+class Replay:
+  """Applies a rule to rounds on tape, one after the other.
+
+  It computes in TFF's default context: workers round as they did in the rounds.
+
+  Attributes:
+    needs_updates: Whether the rule remembers updates, so that the tape must
+      have them.
+    has_state: Whether what it chooses depends on the rounds before.
+  """
+
+  def __init__(self, rule: types.Rule) -> None:
+    """Begins before the first round.
+
+    Args:
+      rule: The rule.
+    """
+    self._rule = rule
+    self._compute: tff.Computation | None = None
+    self._state: Any = tff.tensorflow.computation(rule.initialize)()
+    self._memory: memory_lib.Memory | None = None
+    self.needs_updates = rule.remembered_rounds > 0
+    self.has_state = self.needs_updates or bool(tf.nest.flatten(self._state))
+
+  def next(self, taped: TapedRound) -> Replayed | None:
+    """Applies the rule to a round; returns nothing if no client counted.
+
+    Args:
+      taped: The round. For a rule with a state, it is the one after the last.
+    """
+    if not taped["client_id"].size:
+      return None
+    if self.needs_updates:
+      return self._next_with_memory(taped)
+    gram = gram_of_cohort(taped)
+    coefficients = self._apply({**taped, "gram": gram})
+    slopes = gram @ coefficients
+    norm = float(np.sqrt(max(coefficients @ slopes, 0.0)))
+    return Replayed(
+      coefficients,
+      slopes,
+      norm,
+      _angle(
+        coefficients @ taped["slopes"], norm, float(taped["direction_norm"])
+      ),
+    )
+
+  def _apply(self, known: TapedRound) -> np.ndarray:
+    """Returns the coefficients; the rule goes on to its next state.
+
+    Args:
+      known: The fields of the cohort, among others.
+    """
+    cohort = collections.OrderedDict(
+      (name, known[name])
+      for name in types.Cohort._fields
+      if name in known and (self.needs_updates or name not in _REMEMBERED)
+    )
+    if self._compute is None:
+      self._compute = _computation(self._rule, cohort)
+    coefficients, self._state = self._compute(cohort, self._state)
+    return np.asarray(coefficients)
+
+  def _next_with_memory(self, taped: TapedRound) -> Replayed:
+    """Does the same for a rule that remembers updates of earlier rounds."""
+    updates = tf.constant(taped[ways.UPDATES])
+    memory = self._memory or memory_lib.empty(
+      self._rule.remembered_rounds,
+      tf.TensorSpec(updates.shape[1:], updates.dtype),
+    )
+    remembered = [of_round.updates for of_round in memory.cohorts]
+    ids, ages = memory_lib.ids_and_ages(memory)
+    if _has_remembered(taped, ids.numpy(), ages.numpy()):
+      # How products round depends on the machine.
+      gram = tf.constant(taped["gram"])
+    else:
+      gram = memory_lib.gram_with(
+        memory, gram_lib.inner_products([updates], remembered)
+      )
+    known = {
+      "gram": gram.numpy(),
+      "remembered_id": ids.numpy(),
+      "remembered_age": ages.numpy(),
+    }
+    coefficients = self._apply({**taped, **known})
+    combined = gram_lib.combine_rows(
+      tf.constant(coefficients), [updates, *remembered]
+    )
+    client_id = tf.constant(taped["client_id"])
+    self._memory = memory_lib.remember(
+      memory, memory_lib.RememberedCohort(client_id, updates), gram
+    )
+    num_clients = taped["client_id"].size
+    slopes = known["gram"] @ coefficients
+    direction = combined.numpy().astype(np.float64)
+    taken = taped["direction"].astype(np.float64)
+    norm = float(np.linalg.norm(direction))
+    return Replayed(
+      coefficients[:num_clients],
+      slopes[:num_clients],
+      norm,
+      _angle(np.vdot(direction, taken), norm, float(np.linalg.norm(taken))),
+    )
+
+
+def _computation(rule: types.Rule, cohort: TapedRound) -> tff.Computation:
+  """Returns from cohort and state to the coefficients and the next state."""
+  compute = tff.tensorflow.computation
+  cohort_type = collections.OrderedDict(
+    (name, tff.TensorType(array.dtype.type, [None] * array.ndim))
+    for name, array in cohort.items()
+  )
+
+  @compute(cohort_type, compute(rule.initialize).type_signature.result)
+  def apply(fields: Any, state: Any) -> Any:
+    output = rule.coefficients(types.Cohort(**fields), state)
+    return output.coefficients, output.state
+
+  return apply
+
+
+def gram_of_cohort(taped: TapedRound) -> np.ndarray:
+  """Returns M of a round's cohort, float64[m, m]."""
+  num_clients = taped["client_id"].size
+  return taped["gram"][:num_clients, :num_clients]
+
+
+def _has_remembered(
+  taped: TapedRound, ids: np.ndarray, ages: np.ndarray
+) -> bool:
+  """Returns whether the round's own rule remembered the same updates."""
+  return np.array_equal(taped.get("remembered_id", []), ids) and np.array_equal(
+    taped.get("remembered_age", []), ages
+  )
+
+
+def _angle(inner: float, norm: float, other: float) -> float:
+  """Returns the angle of two vectors in degrees, from their inner product."""
+  if not (norm > 0 and other > 0):
+    return float("nan")
+  cosine = np.clip(inner / (norm * other), -1.0, 1.0)
+  return float(np.degrees(np.arccos(cosine)))
