@@ -84,12 +84,15 @@ def _define(setting: Declared) -> None:
     flags.DEFINE_boolean(setting.name, setting.default, setting.meaning)
     return
   choices = f"<{'|'.join(setting.choices)}>: " if setting.choices else ""
-  flags.DEFINE(
-    _Parser(setting),
-    setting.name,
-    setting.default,
-    f"{choices}{setting.meaning}",
-  )
+  arguments = (setting.name, setting.default, f"{choices}{setting.meaning}")
+  if setting.takes(True):  # Alone, it is true.
+    flags.DEFINE_flag(
+      command_line.OptionalValueFlag(
+        _Parser(setting), flags.ArgumentSerializer(), *arguments
+      )
+    )
+  else:
+    flags.DEFINE(_Parser(setting), *arguments)
   flags.register_validator(
     setting.name,
     lambda value: value is None or setting.takes(value),

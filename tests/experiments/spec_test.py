@@ -58,6 +58,8 @@ OTHERS = {
   "measure_improvement": (True, {}),
   "certificate": (True, {}),
   "stop_at_stationarity": (0.05, {}),
+  "tape": ("updates", {}),
+  "tape_rounds": (3, {"tape": True}),
   "attack": ("scaling", {"attack_strength": -5.0}),
   "attack_share": (0.3, {}),
   "attack_strength": (0.0, {"attack": "bias"}),

@@ -22,6 +22,7 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.comparing.run_comparison import compare
   from tff_fair.experiments.exporting.export import export
   from tff_fair.experiments.exporting.mapreduce import export_form
+  from tff_fair.experiments.replaying import replay
   from tff_fair.experiments.reporting.page import report
   from tff_fair.experiments.searching.search import search
   from tff_fair.experiments.sweeps.ranges import Range
@@ -36,6 +37,7 @@ else:
     "compare": "tff_fair.experiments.comparing.run_comparison",
     "export": "tff_fair.experiments.exporting.export",
     "export_form": "tff_fair.experiments.exporting.mapreduce",
+    "replay": "tff_fair.experiments.replaying",
     "report": "tff_fair.experiments.reporting.page",
     "run": "tff_fair.experiments.training.running",
     "search": "tff_fair.experiments.searching.search",
@@ -63,6 +65,7 @@ __all__ = [
   "export",
   "export_form",
   "open_run",
+  "replay",
   "report",
   "run",
   "search",

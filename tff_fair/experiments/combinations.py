@@ -255,6 +255,7 @@ def without_effect(spec: RunSpec) -> Iterator[str]:
     ("dropout_kind", "dropout"),
     ("attack_share", "attack"),
     ("trimmed_share", "defence"),
+    ("tape_rounds", "tape"),
     *(
       (f.name, "label_correction")
       for f in dataclasses.fields(settings.CorrectionSettings)

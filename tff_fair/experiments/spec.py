@@ -167,7 +167,11 @@ class RunSpec(
   @property
   def measures_stationarity(self) -> bool:
     """Whether each round is to have its certificate, whatever the method."""
-    return self.certificate or self.stop_at_stationarity is not None
+    return (
+      self.certificate
+      or self.stop_at_stationarity is not None
+      or bool(self.tape)
+    )
 
   def to_dict(self) -> dict[str, object]:
     """Returns all settings as plain values, ready for JSON."""

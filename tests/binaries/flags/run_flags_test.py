@@ -186,3 +186,15 @@ def test_a_flag_that_cannot_be_is_named(arguments, error, message):
     spec(*arguments)
   name = arguments[0].partition("=")[0].removeprefix("--")
   assert str(raised.value).removeprefix("flag --").startswith(name)
+
+
+@pytest.mark.parametrize(
+  ("words", "tape"),
+  [
+    (["--tape"], True),
+    (["--tape=updates"], "updates"),
+    (["--tape=updates", "--notape"], False),
+  ],
+)
+def test_a_flag_that_stands_alone_may_take_a_value(words, tape):
+  assert spec(*words) == RunSpec(tape=tape)

@@ -461,3 +461,39 @@ def test_runs_that_diverged_have_no_place_in_charts(tmp_path):
   (tmp_path / "b" / "metrics.csv").write_text("round\n1\n")
   text, _ = build(tmp_path)
   assert "Left out: AFL; they have infinite RMSEs." in text
+
+
+def replays(rule, harmed):
+  """Rows as a replay has them, of ten rounds of four clients."""
+  return pd.DataFrame(
+    {
+      "rule": rule,
+      "round": np.repeat(np.arange(1, 11), 4),
+      "client_id": np.tile(np.arange(4), 10),
+      "coefficient": 0.25,
+      "slope": 1.0,
+      "cosine": np.tile([0.1, 0.2, 0.3, 0.4], 10),
+      "harmed": np.tile([harmed, False, False, False], 10),
+      "conflicts": 1,
+      "loss_change": np.nan,
+      "angle": np.linspace(0, 9, 10).repeat(4),
+    }
+  )
+
+
+def test_rules_are_compared_on_the_same_rounds(tmp_path):
+  path = report_runs.make(tmp_path / "run")
+  rows = [replays("fedavg", True), replays("fedmgda", False)]
+  pd.concat(rows).to_csv(path / "replay.csv", index=False)
+  _, root = build(tmp_path)
+  (table,) = [
+    t for t in root.iter("table") if "Rules on the rounds of run" in words(t)
+  ]
+  assert [[words(c) for c in row] for row in table.iter("tr")] == [
+    ["Rule", "Harmed (%)", "Worst cosine", "Angle (°)"],
+    ["fedavg", "25.0", "0.100", "4.5 [2.4, 6.6]"],
+    ["fedmgda", "0.0", "0.100", "4.5 [2.4, 6.6]"],
+  ]
+  (path / "replay.csv").write_text("rule,round\nfedavg,1\n")
+  text, _ = build(tmp_path)
+  assert "A replay is left out, as damaged" in text

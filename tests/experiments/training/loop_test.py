@@ -93,7 +93,7 @@ class Run:
   def __init__(self, **settings):
     self.schedule = SCHEDULE._replace(**settings)
     self.states, self.best_states = States(), States()
-    self.releases = loop.Releases(*(Table() for _ in range(6)))
+    self.releases = loop.Releases(*(Table() for _ in range(7)))
     self.progress = []
 
   def train(self, process=None, evaluate=None, selection=None, **releases):

@@ -41,6 +41,8 @@ class RunFolder:
     self.client_evaluations = path / "client_evaluations.csv"
     self.checkpoints = path / "checkpoints"
     self.best_checkpoint = path / "best_checkpoint"
+    self.tape = path / "tape"
+    self.replay = path / "replay.csv"
     self.tensorboard = path / "tensorboard"
     self.wandb = path / "wandb"
     self.label_correction = path / "label_correction.npz"
@@ -74,6 +76,8 @@ class RunFolder:
         self.wandb,
         self.set_aside,
         self.error_plot,
+        self.tape,
+        self.replay,
         self.label_correction,
         self.label_corrections,
       }

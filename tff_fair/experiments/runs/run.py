@@ -261,6 +261,11 @@ class Run:
     return self._read(tables.LABELS)
 
   @functools.cached_property
+  def replays(self) -> pd.DataFrame | None:
+    """One row per rule, round and client; None if nothing was replayed."""
+    return self._read(tables.REPLAY)
+
+  @functools.cached_property
   def clients(self) -> pd.DataFrame | None:
     """One row per client, at the end of the run; before, there is none."""
     return self._read(tables.CLIENTS)

@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 
   Attributes:
     name: Name of the file.
-    keys: The columns that tell rows apart.
+    keys: The columns that tell rows apart, if whole numbers do.
     full: Other columns that it must have, with a number in each row.
     required: Columns that it must have, whose cells may be empty.
     is_numeric: Whether the columns hold nothing but numbers, names apart.
@@ -83,6 +83,14 @@ TIMING = Kind("timing.csv", (ROUND,), has_amounts=True)
 COSTS = Kind("costs.csv", (ROUND,), has_amounts=True)
 LABELS = Kind("labels.csv", (CLIENT,), has_amounts=True)
 CLIENTS = Kind("clients.csv", (CLIENT,))
+# Each round and client comes once for each rule.
+REPLAY = Kind(
+  "replay.csv",
+  (),
+  full=(ROUND, CLIENT, "coefficient", "slope"),
+  required=("rule", "cosine", "harmed", "conflicts", "loss_change", "angle"),
+  is_numeric=False,
+)
 
 
 def read(
@@ -223,6 +231,8 @@ def _whole_numbers(
 def _check_unique(
   path: pathlib.Path, table: pd.DataFrame, keys: tuple[str, ...]
 ) -> None:
+  if not keys:
+    return
   repeated = table.duplicated(list(keys))
   if repeated.any():
     row = int(repeated.argmax())

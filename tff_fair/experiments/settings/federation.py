@@ -134,6 +134,18 @@ class EvaluationSettings:
     expects="a number in (0, 1)",
     is_valid=lambda value: 0 < value < 1,
   )
+  tape: bool | Literal["updates"] = declared.value(
+    False,
+    "Keep of each round what rules need to choose coefficients: the clients' "
+    "scalars and the inner products of their updates, with updates the updates "
+    "themselves, too. python -m binaries.replay then applies other rules to "
+    "the same rounds. Clients measure all signals, and the server sums in the "
+    "stacked way.",
+    expects="true, false or updates",
+  )
+  tape_rounds: int | None = bounds.positive_integer(
+    None, "The tape keeps so many rounds, the first ones. By default all."
+  )
 
 
 def part_size(clients_per_part: int, largest_cohort: int | None) -> int:

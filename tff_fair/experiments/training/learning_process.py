@@ -176,6 +176,7 @@ def arguments(
     "attack": attack,
     "defence": defence(spec),
     "certificate": spec.measures_stationarity,
+    "tape": spec.tape,
     "batch_size": spec.batch_size,
     "shuffle_seed": spec.seed,
     "proximal_mu": spec.proximal_mu,

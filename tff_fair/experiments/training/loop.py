@@ -161,6 +161,7 @@ class Releases(NamedTuple):
     cohorts: Takes `Round.clients`.
     summary: Takes `RoundEvaluation.summary`.
     clients: Takes `RoundEvaluation.clients`.
+    tape: Takes `Round.tape`, of the rounds that have one.
   """
 
   metrics: tff.program.ReleaseManager
@@ -169,6 +170,7 @@ class Releases(NamedTuple):
   cohorts: tff.program.ReleaseManager
   summary: tff.program.ReleaseManager
   clients: tff.program.ReleaseManager
+  tape: tff.program.ReleaseManager
 
 
 class Pruner(Protocol):
@@ -317,6 +319,8 @@ class _Record:
     await releases.timing.release(timing, round_num)
     await releases.costs.release(result.costs, round_num)
     await releases.cohorts.release(result.clients, round_num)
+    if result.tape:
+      await releases.tape.release(result.tape, round_num)
     if evaluation is not None:
       await self.write_evaluation(round_num, evaluation)
     self._state, self._completed = result.state, round_num

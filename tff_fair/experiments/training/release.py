@@ -4,6 +4,7 @@ import collections
 import contextlib
 import csv
 import logging
+import math
 import os
 import pathlib
 import shutil
@@ -15,7 +16,7 @@ import tensorflow_federated as tff
 
 from tasks.formats import files
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checkpoints
+from tff_fair.experiments.runs import checkpoints, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import event_files, loop, plots, rounds
 
@@ -129,14 +130,32 @@ class _PlotsAhead(tff.program.ReleaseManager):
     plots.prepare()
 
 
+class _TapeReleaseManager(tff.program.ReleaseManager):
+  """Writes the first rounds of a run on its tape."""
+
+  def __init__(self, folder: RunFolder, num_rounds: float) -> None:
+    """Takes the folder of the run, and how many rounds the tape keeps."""
+    self._recorder = tape_files.Recorder(folder)
+    self._num_rounds = num_rounds
+
+  async def release(self, value: Mapping[str, np.ndarray], key: int) -> None:
+    """Adds arrays by name, under the round `key`, if it is one of those."""
+    if key <= self._num_rounds:
+      self._recorder.write(key, value)
+
+
 def open_releases(
-  folder: RunFolder, also: Sequence[tff.program.ReleaseManager] = ()
+  folder: RunFolder,
+  also: Sequence[tff.program.ReleaseManager] = (),
+  *,
+  tape_rounds: int | None = None,
 ) -> loop.Releases:
   """Opens the tables and the event files of a run.
 
   Args:
     folder: The folder of the run.
     also: Take the summaries of evaluations as well.
+    tape_rounds: How many rounds a tape keeps; by default all.
   """
 
   def table_and_events(
@@ -163,6 +182,7 @@ def open_releases(
         event_files.HistogramReleaseManager(folder.tensorboard / "clients"),
       ]
     ),
+    tape=_TapeReleaseManager(folder, tape_rounds or math.inf),
   )
 
 

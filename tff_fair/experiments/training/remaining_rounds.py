@@ -58,7 +58,7 @@ def train(
   sample = sampling.Sampler(parts.cohorts, parts.task.train.num_examples)
   schedule = _recalled(folder, parts.schedule)
   parts = dataclasses.replace(parts, schedule=schedule)
-  completed = _go_back(folder, parts, sample, display.say)
+  completed = _go_back(folder, spec, parts, sample, display.say)
   folder.pruned.unlink(missing_ok=True)
   if pruning is not None:
     _recall_clients(folder, pruning)
@@ -87,7 +87,9 @@ def train(
       parts.schedule,
       evaluate=_evaluation(parts, test_data, report_progress),
       state_manager=release.open_checkpoints(folder),
-      releases=release.open_releases(folder, also),
+      releases=release.open_releases(
+        folder, also, tape_rounds=spec.tape_rounds
+      ),
       report_progress=report_progress,
       selection=parts.selection,
       best_manager=best_manager,
@@ -117,6 +119,7 @@ def _recalled(folder: RunFolder, schedule: loop.Schedule) -> loop.Schedule:
 
 def _go_back(
   folder: RunFolder,
+  spec: RunSpec,
   parts: assembly.RunParts,
   sample: sampling.Sampler,
   say: Say,
@@ -128,6 +131,7 @@ def _go_back(
     rounds_per_evaluation=parts.schedule.rounds_per_evaluation,
     num_reporting=lambda round_num: len(sample(round_num).reporting),
     num_evaluated=len(parts.evaluated),
+    taped_rounds=(spec.tape_rounds or spec.total_rounds) if spec.tape else 0,
     say=say,
   )
 

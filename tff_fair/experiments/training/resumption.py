@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checkpoints
+from tff_fair.experiments.runs import checkpoints, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import event_files, release
 
@@ -27,6 +27,7 @@ def go_back(
   num_reporting: Callable[[int], int],
   num_evaluated: int,
   say: Callable[[str], None],
+  taped_rounds: int = 0,
 ) -> int:
   """Removes what the folder of a run has of rounds that will come again.
 
@@ -39,6 +40,7 @@ def go_back(
     num_reporting: Returns how many clients reported back in a round.
     num_evaluated: How many clients it evaluates.
     say: Takes a line about damage.
+    taped_rounds: How many rounds it keeps on tape, the first ones.
 
   Returns:
     The round to go on from, 0 for the beginning.
@@ -61,6 +63,8 @@ def go_back(
       num_reporting=num_reporting(round_num),
       num_evaluated=num_evaluated,
     )
+    if doubt is None and round_num <= taped_rounds:
+      doubt = _missing_on_tape(folder, round_num)
     if doubt is None:
       completed = round_num
       break
@@ -84,6 +88,8 @@ def go_back(
     else:
       release.keep_rounds(table, last_kept)
   event_files.keep_rounds(folder, last_kept, is_due)
+  if taped_rounds:
+    tape_files.keep_rounds(folder, completed)
   return completed
 
 
@@ -120,6 +126,15 @@ def _damage(folder: RunFolder, saved: int) -> str | None:
   """Returns how the state of a saved round is damaged, if it is."""
   found = release.find_damage(folder, saved)
   return None if found is None else f"its state is damaged: {found}"
+
+
+def _missing_on_tape(folder: RunFolder, round_num: int) -> str | None:
+  """Returns why the tape lacks a round, if it does."""
+  try:
+    found = tape_files.has_round(folder, round_num)
+  except RunError as error:
+    return f"its tape cannot be read: {error}"
+  return None if found else f"{folder.tape.name} lacks round {round_num}"
 
 
 def _missing_rows(

@@ -27,6 +27,7 @@ State: TypeAlias = "tff.learning.templates.LearningAlgorithmState"
 _AGGREGATOR, _IDS = "aggregator", "client_ids"
 _COEFFICIENTS, _LOSSES = "coefficients", "client_losses"
 _BLOCKING = "blocking_weights"
+_TAPE = "tape_"  # As `tff_fair.summing.tape` has it, which imports TensorFlow.
 
 
 class Watch(Protocol):
@@ -68,6 +69,7 @@ class Round(NamedTuple):
       `loss_after`, `loss` and `blocking_weight` are `None` where they are not
       known. `loss` is what the client reported to the method. `excluded` says
       why a client did not count, `None` for those who did.
+    tape: What goes on tape, see `tff_fair.summing.tape`; empty without one.
   """
 
   state: State
@@ -75,6 +77,7 @@ class Round(NamedTuple):
   seconds: float
   costs: Mapping[str, int]
   clients: Mapping[str, np.ndarray]
+  tape: Mapping[str, np.ndarray]
 
   @property
   def stationarity(self) -> float | None:
@@ -138,7 +141,8 @@ class Rounds:
     with self.watch(name, number):
       output = self.process.next(state, train_data)
     seconds = time.perf_counter() - start
-    metrics, of_clients = _without_clients(output.metrics)
+    metrics, tape = _without_tape(output.metrics)
+    metrics, of_clients = _without_clients(metrics)
     excluded = reasons_of_exclusion(
       client_ids, of_clients.get(_COEFFICIENTS), self.num_examples
     )
@@ -169,7 +173,24 @@ class Rounds:
         "blocking_weight": _column(of_clients, _BLOCKING, client_ids),
         "excluded": excluded,
       },
+      tape,
     )
+
+
+def _without_tape(
+  metrics: Mapping[str, Any],
+) -> tuple[Mapping[str, Any], Mapping[str, np.ndarray]]:
+  """Returns the metrics without what goes on tape, and that by name."""
+  aggregator = metrics.get(_AGGREGATOR, {})
+  taped = {
+    name.removeprefix(_TAPE): np.asarray(value)
+    for name, value in aggregator.items()
+    if name.startswith(_TAPE)
+  }
+  if not taped:
+    return metrics, {}
+  others = {n: v for n, v in aggregator.items() if not n.startswith(_TAPE)}
+  return {**metrics, _AGGREGATOR: others}, taped
 
 
 def _without_clients(

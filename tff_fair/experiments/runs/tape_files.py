@@ -1,0 +1,216 @@
+"""The tape of a run: blocks of rounds in its folder, as arrays of NumPy.
+
+A block is one npz file of ten rounds, or of one round on a tape with updates.
+Its arrays are those of `tff_fair.summing.tape.TapedRound`, their names after
+the number of the round, "12/gram", and `model`, the SHA-256 of the run's
+model.json. A block is written anew with each of its rounds, so that a run which
+was interrupted goes on to the same bytes.
+"""
+
+import hashlib
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.formats import files, source_file
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.folder import RunFolder
+
+_ROUNDS_IN_BLOCK = 10
+_MODEL, _UPDATES = "model", "updates"
+_NAME = re.compile(r"rounds_(\d{6,})-(\d{6,})\.npz")
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Recorder:
+  """Writes the rounds of a run, one after the other."""
+
+  def __init__(self, folder: RunFolder) -> None:
+    """Takes the folder of the run, with its model."""
+    self._folder = folder
+    self._block: dict[int, Arrays] = {}
+
+  def write(self, round_num: int, arrays: Arrays) -> None:
+    """Adds a round to its block.
+
+    Raises:
+      RunError: If the block is damaged.
+      OSError: If it cannot be written.
+    """
+    path = _path(self._folder, round_num, has_updates=_UPDATES in arrays)
+    first, _ = _ends(path)
+    if not self._block or min(self._block) < first:
+      self._block = dict(_read(path, self._folder)) if path.exists() else {}
+    self._block[round_num] = arrays
+    _write(path, self._folder, self._block)
+
+
+def has_round(folder: RunFolder, round_num: int) -> bool:
+  """Returns whether a tape has a round.
+
+  Raises:
+    RunError: If its block is damaged.
+  """
+  return any(
+    round_num in dict(_read(path, folder))
+    for path in _blocks(folder)
+    if _holds(path, round_num)
+  )
+
+
+def keep_rounds(folder: RunFolder, last_round: int) -> None:
+  """Removes the rounds after a last one, which will come again.
+
+  Raises:
+    RunError: If the last block is damaged.
+  """
+  for path in _blocks(folder):
+    first, last = _ends(path)
+    if first > last_round:
+      path.unlink()
+    elif last > last_round:
+      found = dict(_read(path, folder))
+      kept = {n: arrays for n, arrays in found.items() if n <= last_round}
+      _write(path, folder, kept)
+
+
+def read(
+  folder: RunFolder, last_round: int, tell: Callable[[str], object]
+) -> Iterator[tuple[int, Arrays | None]]:
+  """Yields the rounds of a tape, in their order.
+
+  Args:
+    folder: The folder of a run.
+    last_round: The last round that the tape is to have.
+    tell: Takes a line about each block that is missing or damaged.
+
+  Yields:
+    The number of a round, and its arrays by name; `None` if the tape lacks it.
+
+  Raises:
+    RunError: If there is no tape, or it is of another model.
+  """
+  blocks = _blocks(folder)
+  if not blocks:
+    raise RunError(
+      f"{folder.path}: has no tape; train it with --tape (tape=True)."
+    )
+  expected = 1
+  for path in blocks:
+    first, last = _ends(path)
+    yield from _missing(folder, expected, min(first - 1, last_round), tell)
+    expected, last = last + 1, min(last, last_round)
+    try:
+      found = dict(_read(path, folder))
+    except _DamageError as error:
+      tell(f"{error} The rest is read.")
+      found = {}
+    for round_num in range(first, last + 1):
+      yield round_num, found.get(round_num)
+  yield from _missing(folder, expected, last_round, tell)
+
+
+class _DamageError(RunError):
+  """A block of a tape is not as it was written."""
+
+
+def _missing(
+  folder: RunFolder, first: int, last: int, tell: Callable[[str], object]
+) -> Iterator[tuple[int, None]]:
+  """Yields the rounds between blocks, as missing."""
+  if first <= last:
+    tell(
+      f"{folder.tape}: has no block with rounds {first} to {last}. The rest is "
+      "read."
+    )
+  for round_num in range(first, last + 1):
+    yield round_num, None
+
+
+def _path(
+  folder: RunFolder, round_num: int, *, has_updates: bool
+) -> pathlib.Path:
+  """Returns the block of a round."""
+  size = 1 if has_updates else _ROUNDS_IN_BLOCK
+  first = round_num - (round_num - 1) % size
+  return folder.tape / f"rounds_{first:06}-{first + size - 1:06}.npz"
+
+
+def _blocks(folder: RunFolder) -> list[pathlib.Path]:
+  """Returns the blocks of a tape in the order of their rounds."""
+  found = [p for p in folder.tape.glob("*.npz") if _NAME.fullmatch(p.name)]
+  return sorted(found, key=_ends)
+
+
+def _ends(block: pathlib.Path) -> tuple[int, int]:
+  """Returns the first and the last round that a block may have."""
+  found = _NAME.fullmatch(block.name)
+  assert found is not None
+  first, last = map(int, found.groups())
+  return first, last
+
+
+def _holds(block: pathlib.Path, round_num: int) -> bool:
+  first, last = _ends(block)
+  return first <= round_num <= last
+
+
+def _write(
+  path: pathlib.Path, folder: RunFolder, block: Mapping[int, Arrays]
+) -> None:
+  arrays = {
+    f"{round_num}/{name}": array
+    for round_num, of_round in block.items()
+    for name, array in of_round.items()
+  }
+  with (
+    files.replacement(path, overwrite=True) as place,
+    place.open("wb") as file,
+  ):
+    np.savez(file, **{_MODEL: _model(folder)}, **arrays)
+
+
+def _read(
+  path: pathlib.Path, folder: RunFolder
+) -> Iterator[tuple[int, Arrays]]:
+  """Yields the rounds of a block.
+
+  Raises:
+    RunError: If it is damaged, or of another model.
+  """
+  try:
+    with source_file.damage_named(path):
+      with np.load(path, allow_pickle=False) as content:
+        arrays = dict(content)
+      model = arrays.pop(_MODEL)
+      rounds: dict[int, dict[str, np.ndarray]] = {}
+      for name, array in arrays.items():
+        number, _, field = name.partition("/")
+        rounds.setdefault(int(number), {})[field] = array
+  except DataError as error:
+    raise _DamageError(str(error)) from error
+  except OSError as error:
+    raise RunError(
+      f"{path}: cannot be read: {error.strerror or error}."
+    ) from error
+  if not np.array_equal(model, _model(folder)):
+    raise RunError(
+      f"{path}: is of another model than {folder.model.name}; put back the "
+      "tape of this run."
+    )
+  yield from rounds.items()
+
+
+def _model(folder: RunFolder) -> np.ndarray:
+  """Returns what tells the model of a run from others."""
+  try:
+    content = folder.model.read_bytes()
+  except OSError as error:
+    raise RunError(
+      f"{folder.model}: cannot be read: {error.strerror or error}."
+    ) from error
+  return np.array(hashlib.sha256(content).hexdigest())
