@@ -4,20 +4,17 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
-import re
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-import grpc
-import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.runtime import (
   connections,
+  label_errors,
   native,
   private_tff,
   supervision,
@@ -30,13 +27,6 @@ from tff_fair.runtime.parts import calls, cohort_cuts, forms, part_by_part
 _MOST_LOST_IN_A_ROW = 3
 _SECONDS_TO_END = 0.5
 _SECONDS_TO_CLOSE = 5.0
-# What the worker says of labels that a model has no output for. It names no
-# client, or says only that clients beside that one were cancelled.
-_OUT_OF_RANGE = re.compile(
-  r"Received a label value of (-?\d+) which is outside the valid range of "
-  r"\[0, (\d+)\)"
-)
-_CANCELLED = "was cancelled"
 
 
 class _LostError(RuntimeError):
@@ -92,13 +82,7 @@ class LocalContext(tff.framework.SyncContext):
       ValueError: If a client has a label that the model has no output for.
     """
     compute = functools.partial(self._invoke, comp)
-    try:
-      return compute(arg)
-    except grpc.RpcError as error:
-      explained = _labels_explained(error, arg, compute)
-      if explained is None:
-        raise
-      raise explained from error
+    return label_errors.explained(compute, arg)
 
   def _invoke(self, comp: Any, arg: Any) -> Any:
     """Computes in parts where the cohort is large, otherwise in one call."""
@@ -259,70 +243,6 @@ class AsynchronousContext(tff.framework.AsyncContext):
   def _invoke(self, comp: Any, arg: Any) -> Any:
     with self._lock:
       return self._context.invoke(comp, arg)
-
-
-def _labels_explained(
-  error: grpc.RpcError, arg: Any, compute: Callable[[Any], Any]
-) -> ValueError | None:
-  """Returns what is wrong with the labels of a client; None of other errors.
-
-  Args:
-    error: What the worker said.
-    arg: What was computed with: datasets of `(client_id, batch)` in structures.
-    compute: Computes the same with another argument.
-  """
-  found = _OUT_OF_RANGE.search(str(error))
-  if found is None and _CANCELLED in str(error):
-    found = next(_found_alone(arg, compute), None)
-  if found is None:
-    return None
-  label, num_outputs = map(int, found.groups())
-  who = next(_clients_with(label, arg), "a client")
-  return ValueError(
-    f"y of {who} has the label {label}; the model's outputs are for labels "
-    f"from 0 to {num_outputs - 1}. Number the classes from 0, and give the "
-    "model an output for each."
-  )
-
-
-def _found_alone(
-  arg: Any, compute: Callable[[Any], Any]
-) -> Iterator[re.Match[str]]:
-  """Yields what the worker says of a label where a client is alone."""
-  if not isinstance(arg, tff.structure.Struct):
-    return
-  members = tff.structure.to_elements(arg)
-  for place, (name, values) in enumerate(members):
-    if not (isinstance(values, (list, tuple)) and _are_datasets(values)):
-      continue
-    for value in values:
-      alone = [*members[:place], (name, [value]), *members[place + 1 :]]
-      try:
-        compute(tff.structure.Struct(alone))
-      except grpc.RpcError as error:
-        if found := _OUT_OF_RANGE.search(str(error)):
-          yield found
-        if _CANCELLED not in str(error):
-          return  # This client fails for a reason of its own.
-
-
-def _are_datasets(values: Any) -> bool:
-  return all(isinstance(value, tf.data.Dataset) for value in values)
-
-
-def _clients_with(label: int, arg: Any) -> Iterator[str]:
-  """Yields the clients whose y has a label."""
-  if isinstance(arg, tf.data.Dataset):
-    for element in arg:
-      if not (isinstance(element, tuple) and len(element) == 2):
-        return
-      client_id, batch = element
-      y = batch["y"] if isinstance(batch, Mapping) else batch[-1]
-      if np.any(np.asarray(y) == label):
-        yield f"client {int(client_id)}"
-  elif isinstance(arg, (list, tuple, tff.structure.Struct)):
-    for member in arg:
-      yield from _clients_with(label, member)
 
 
 def open_local(

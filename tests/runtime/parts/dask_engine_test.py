@@ -162,6 +162,15 @@ def test_errors_of_data_at_workers_are_their_own(client):
     process("fedavg").next(process("fedavg").initialize(), clients)
 
 
+def test_a_label_out_of_range_is_named_with_its_client(client):
+  del client
+  x, y = small_problem.client_arrays()[5]
+  bad = small_problem.whole(5, (x, np.full_like(y, small_problem.NUM_CLASSES)))
+  clients = [*map(small_problem.whole, (12, 3)), bad]
+  with pytest.raises(ValueError, match="client 5 has the label 3;"):
+    process("fedavg").next(process("fedavg").initialize(), clients)
+
+
 def test_nothing_is_held_after_a_round(client):
   quick_sum(rows(5))
   held = client.run_on_scheduler(count_tasks)

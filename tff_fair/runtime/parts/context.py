@@ -1,11 +1,12 @@
 """A context that computes on an engine of several workers."""
 
 import concurrent.futures
+import functools
 from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, supervision, threads
+from tff_fair.runtime import connections, label_errors, supervision, threads
 from tff_fair.runtime.parts import cohort_cuts, part_by_part
 from tff_fair.runtime.parts import engine as engines
 
@@ -33,8 +34,13 @@ class PartsContext(tff.framework.SyncContext):
     """Computes `comp(arg)`.
 
     Raises:
+      ValueError: If a client has a label that the model has no output for.
       WorkerLostError: If no worker is left, or it takes too long.
     """
+    compute = functools.partial(self._invoke, comp)
+    return label_errors.explained(compute, arg)
+
+  def _invoke(self, comp: Any, arg: Any) -> Any:
     supervised = supervision.current()
     if supervised is not None:
       supervised.check()

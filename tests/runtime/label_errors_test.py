@@ -6,6 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tff_fair
+from tff_fair import runtime
 
 SPEC = (
   tf.TensorSpec([None, 2], tf.float32),
@@ -47,3 +48,16 @@ def test_the_client_and_its_label_are_named(process, label):
   assert "\n" not in str(caught.value)
   # The context is as good as before.
   process.next(state, good)
+
+
+def test_they_are_named_where_several_workers_compute(process):
+  state = process.initialize()
+  clients = [client(k, [0, 1, 2]) for k in range(3)]
+  with runtime.start_worker() as worker:
+    runtime.use_workers([worker.address], clients_per_part=2)
+    try:
+      with pytest.raises(ValueError, match="client 70 has the label 4;"):
+        process.next(state, [*clients, client(70, [4])])
+      process.next(state, clients)
+    finally:
+      runtime.use_local()
