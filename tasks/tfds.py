@@ -25,8 +25,10 @@ from tasks.models import names as model_names
 from tasks.tabular import columns, features, labels, population, text_checks
 from tasks.texts.bag_of_words import BagOfWords
 from tff_fair import spelling
+from tff_fair.declared import FieldError
 
 _NUM_CLIENTS = 10
+_WITHOUT_CLASSES = ("iid", "power_law", "users")  # Partitions of numbers.
 _LEFT_OUT = -1  # What tensorflow-datasets gives an example without a label.
 
 LoadX = Callable[[np.ndarray], np.ndarray]
@@ -108,7 +110,8 @@ class _Examples(typing.NamedTuple):
   Attributes:
     values: The values of each feature.
     classes: The class of each example, int32[n].
-    class_names: Names of the classes.
+    class_names: Names of the classes; none where numbers are to be predicted.
+    numbers: These numbers, float64[n]; all classes are 0 then.
     num_train: How many are of the split "train"; they come first.
     num_left_out: How many have no label.
   """
@@ -116,6 +119,7 @@ class _Examples(typing.NamedTuple):
   values: Mapping[str, Sequence[Any]]
   classes: np.ndarray
   class_names: Sequence[str]
+  numbers: np.ndarray | None
   num_train: int
   num_left_out: int
 
@@ -134,7 +138,8 @@ def load(
 
   Returns:
     The task; x is float32[n, height, width, channels], float32[n, words], or
-    float32[n, width] of a table; y is int32[n].
+    float32[n, width] of a table; y is int32[n], or float32[n] where the label
+    is a number.
 
   Raises:
     DataError: If the data set is not there, or its examples cannot be used.
@@ -143,6 +148,17 @@ def load(
   data_set = prepared.DataSet(_located(config, data_dir))
   inputs, label = _roles(config, data_set)
   found = _read(config, data_set, inputs, label)
+  if found.numbers is not None:
+    config.require(
+      "partition",
+      config.partition in _WITHOUT_CLASSES,
+      f"{', '.join(_WITHOUT_CLASSES)}, since {label!r} is a number",
+    )
+    config.require(
+      "model",
+      not config.model.endswith("softmax"),
+      f"one without a softmax, since {label!r} is a number",
+    )
   data = _without_inputs(config, data_set, found)
   if [data_set.features[name].kind for name in inputs] == ["image"]:
     return central.build_image_task(
@@ -153,9 +169,10 @@ def load(
       model_seed=model_seed,
     )
   if config.model not in model_names.HIDDEN_UNITS:
-    raise ValueError(
-      f"model must be linear, mlp or mlp_128: {config.name} is no data set of "
-      f"images, found {config.model!r}."
+    raise FieldError(
+      "model",
+      f"expected linear, mlp or mlp_128: {config.name} has no images.",
+      value=config.model,
     )
   split = cutting.cut(config, data, seed)
   train = population.ClientRows(
@@ -165,7 +182,7 @@ def load(
   build = models.dense_classifier(
     config.model,
     x_shape,
-    len(found.class_names),
+    data.num_outputs,
     model_seed,
     config.initial_weights,
   )
@@ -263,23 +280,24 @@ def _read(
   values = {n: [v for half in halves for v in half[n]] for n in wanted}
   feature = data_set.features[label]
   is_labelled = np.ones(len(values[label]), bool)
-  classes: labels.Classes | None
+  classes: labels.Classes | None = None
+  numbers: np.ndarray | None = None
   if feature.kind == "class":
     codes = np.array(values[label], np.int64)
     is_labelled = codes != _LEFT_OUT
     classes = labels.Classes(codes, feature.class_names)
   elif feature.kind in ("number", "truth", "text"):
-    classes = labels.classes_of(
-      _column(place, label, feature, values[label]),
-      "auto",
-      source=f"{place}: feature {label!r}",
-    )
-  else:
-    classes = None
+    column = _column(place, label, feature, values[label])
+    source = f"{place}: feature {label!r}"
+    classes = labels.classes_of(column, "auto", source=source)
+    if classes is None and isinstance(column, columns.Numbers):
+      numbers = column.values
+      is_labelled = ~np.isnan(numbers)
+      classes = labels.Classes(np.zeros(len(numbers), np.int64), ())
   if classes is None:
     raise DataError(
-      f"{place}: feature {label!r} is no class, but {feature.kind}; for "
-      "numbers to predict, write a table, and give --task=table."
+      f"{place}: feature {label!r} is neither a class nor a number, but "
+      f"{feature.kind}; name another one by label=...."
     )
   kept = np.flatnonzero(is_labelled)
   if not len(kept):
@@ -288,6 +306,7 @@ def _read(
     {name: [column[k] for k in kept] for name, column in values.items()},
     classes.codes[kept].astype(np.int32),
     classes.names,
+    None if numbers is None else numbers[kept],
     int(is_labelled[: len(halves[0][label])].sum()),
     int((~is_labelled).sum()),
   )
@@ -331,6 +350,7 @@ def _without_inputs(
     load_x=lambda positions: positions,
     x_shape=(),
     class_names=found.class_names,
+    numbers=found.numbers,
     users=users,
     weights=weights,
   )

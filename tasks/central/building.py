@@ -9,6 +9,7 @@ from tasks.central import cutting
 from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
 from tasks.data_error import DataError
+from tasks.tabular import labels, population
 
 
 def build_task(
@@ -53,7 +54,8 @@ def build_task(
       f"{how_cut} has examples to train and to be tested on."
     )
   parts = [[half[k] for k in kept] for half in (split.train, split.test)]
-  train, test = (_split(data, half) for half in parts)
+  found = _labels(data, parts[0])
+  train, test = (_split(data, found.y, half) for half in parts)
   notes = []
   if split.share_moved:
     notes.append(
@@ -75,19 +77,34 @@ def build_task(
     client_names=names,
     train=train,
     test=test,
-    element_spec=task.element_spec(data.x_shape),
-    num_classes=len(data.class_names),
-    class_names=data.class_names,
+    element_spec=task.element_spec(data.x_shape, y_dtype=found.y.dtype.name),
+    num_classes=found.num_classes,
+    class_names=found.class_names,
     keras_model_fn=keras_model_fn,
-    objective=models.class_objective(),
+    objective=models.number_objective()
+    if found.class_names is None
+    else models.class_objective(),
+    label_scale=found.scale,
     client_weights=None
     if data.weights is None
     else client_weights.of_parts(data.weights, names, parts, data.source),
   )
 
 
-def _split(data: CentralData, parts: Sequence[np.ndarray]) -> task.Split:
+def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
+  """Returns what clients predict; numbers are scaled by what they train on."""
+  if data.numbers is None:
+    return labels.Labels(y=data.labels, class_names=data.class_names)
+  rows = population.ClientRows(
+    np.concatenate(train), np.array([len(part) for part in train])
+  )
+  return labels.standardized(data.numbers, rows, source=data.source)
+
+
+def _split(
+  data: CentralData, y: np.ndarray, parts: Sequence[np.ndarray]
+) -> task.Split:
   return task.Split(
     num_examples=np.array([len(part) for part in parts], np.int64),
-    load=lambda k: (data.load_x(parts[k]), data.labels[parts[k]]),
+    load=lambda k: (data.load_x(parts[k]), y[parts[k]]),
   )

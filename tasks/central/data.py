@@ -21,6 +21,8 @@ class CentralData:
     class_names: Name of each class.
     users: Who made each example, [n]; None if that is not known.
     weights: What its client counts for, float[n]; None if that is not known.
+    numbers: Numbers to predict, float64[n], where there are no classes: no
+      names of classes, and all labels 0.
   """
 
   title: str
@@ -32,6 +34,12 @@ class CentralData:
   class_names: Sequence[str]
   users: np.ndarray | None = None
   weights: np.ndarray | None = None
+  numbers: np.ndarray | None = None
+
+  @property
+  def num_outputs(self) -> int:
+    """Number of outputs of a model: of classes, or one for a number."""
+    return len(self.class_names) or 1
 
 
 def select_classes(

@@ -75,7 +75,7 @@ def build_image_task(
     models.image_classifier(
       config.model,
       (height, width, channels),
-      len(data.class_names),
+      data.num_outputs,
       model_seed,
       config.initial_weights,
     ),

@@ -6,6 +6,7 @@ import tensorflow_datasets as tfds
 
 import tasks
 from tests.tasks import tfds_data
+from tff_fair import declared
 
 pytestmark = pytest.mark.pure
 
@@ -175,8 +176,7 @@ def test_a_tensor_is_taken_as_it_is(data_dir):
       r"'survive' \(label\).*did you mean survived",
     ),
     ("ship", {"label": "survived", "client": "deck"}, r"'deck' \(client\)"),
-    ("ship", {"label": "fare"}, "'fare' is no class.*--task=table"),
-    ("ship", {"label": "marks"}, "'marks' is no class"),
+    ("ship", {"label": "marks"}, "'marks' is neither"),
     ("ship", {"label": "survived"}, "'box' .numbers. makes no column"),
     (
       "ship",
@@ -197,24 +197,44 @@ def test_data_that_is_not_there_or_no_examples(
     load(data_dir, name, **options)
 
 
+FARE = {"name": "ship", "label": "fare", "features": "box"}
+
+
+def test_numbers_to_predict(data_dir):
+  task = load(data_dir, **FARE, client="passenger/port", model="mlp_128")
+  assert (task.num_classes, task.class_names) == (None, None)
+  assert task.element_spec[1].dtype == np.float32
+  assert task.keras_model_fn().output_shape == (None, 1)
+  x, y = everything(task)
+  # The fare of passenger k is k + 0.5, and k the first number in the box.
+  np.testing.assert_allclose(
+    np.diff(y[np.argsort(x[:, 0])]) * task.label_scale, 1, rtol=1e-4
+  )
+  train = np.concatenate([task.train.load(k)[1] for k in range(3)])
+  assert train.mean() == pytest.approx(0, abs=1e-6)
+  at_random = load(data_dir, **FARE, num_clients=4, partition="power_law")
+  assert len(everything(at_random)[1]) == 60
+
+
 @pytest.mark.parametrize(
-  ("options", "message"),
+  ("options", "field"),
   [
-    (
-      {"name": "reviews", "model": "cnn"},
-      "model must be linear, mlp or mlp_128",
-    ),
-    ({"name": "shades", "partition": "users"}, "client must name a feature"),
+    ({"name": "reviews", "model": "cnn"}, "model"),
+    ({"name": "shades", "partition": "users"}, "partition"),
     (
       {"name": "shades", "client": "writer", "partition": "shards"},
-      "partition=.*: expected users",
+      "partition",
     ),
-    ({"name": "shades", "num_words": 0}, "num_words=.*: expected at least 1"),
+    ({"name": "shades", "num_words": 0}, "num_words"),
+    ({**FARE, "partition": "dirichlet"}, "partition"),
+    ({**FARE, "model": "mlp_double_softmax"}, "model"),
   ],
 )
-def test_options_that_do_not_fit(data_dir, options, message):
-  with pytest.raises(ValueError, match=message):
+def test_options_that_do_not_fit(data_dir, options, field):
+  with pytest.raises(declared.FieldError) as error:
     load(data_dir, **options)
+  assert error.value.field == field
+  assert error.value.value == options[field]
 
 
 def test_nothing_is_fetched_unless_asked_for(tmp_path, monkeypatch):
