@@ -23,6 +23,7 @@ from tasks.from_client_data import from_client_data
 from tasks.models import names as model_names
 from tasks.own.in_memory import LABELS
 from tasks.tabular import reading
+from tff_fair.declared import FieldError
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -219,9 +220,10 @@ def _model(
   """Returns a new model by its name."""
   is_dense = name in model_names.HIDDEN_UNITS
   if num_classes is None and (not is_dense or name.endswith("softmax")):
-    raise ValueError(
-      "model must be linear, mlp or mlp_128 where the label is a number, "
-      f"found {name!r}."
+    raise FieldError(
+      "model",
+      "expected linear, mlp or mlp_128 where the label is a number.",
+      value=name,
     )
   if num_classes is None:
     units = model_names.HIDDEN_UNITS[name]
@@ -229,8 +231,10 @@ def _model(
   if is_dense:
     return models.dense_classifier(name, input_shape, num_classes, seed)()
   if len(input_shape) != 3:
-    raise ValueError(
-      f"model must be linear, mlp or mlp_128 for x of shape "
-      f"{list(input_shape)}, found {name!r}; or give shape=... for images."
+    raise FieldError(
+      "model",
+      f"expected linear, mlp or mlp_128 for x of shape {list(input_shape)}; or "
+      "give shape=... for images.",
+      value=name,
     )
   return models.image_classifier(name, input_shape, num_classes, seed)()

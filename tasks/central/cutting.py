@@ -11,6 +11,7 @@ from tasks import cuts, notices
 from tasks.central.data import CentralData
 from tasks.central.options import CutOptions
 from tasks.data_error import DataError
+from tff_fair.declared import FieldError
 
 _Parts = Sequence[np.ndarray]
 
@@ -31,7 +32,7 @@ def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
     `min_size` moved 5 % of the examples or more.
 
   Raises:
-    ValueError: If the data cannot be cut so, or the file is not of this split.
+    FieldError: If the data cannot be cut so, or the file is not of this split.
   """
   split = _cut_or_read(config, data, seed)
   if split.share_moved >= _SHARE_TO_TELL:
@@ -59,16 +60,17 @@ def _cut_or_read(
       return _as_in_file(config, data, own, path, seed)
     split = cuts.load_split(path, data.labels)
   except DataError as error:
-    raise ValueError(f"split_file: {error}") from error
+    raise FieldError("split_file", str(error)) from error
   if split.description == _description(config):
     return split
   if _has_defaults(config):
     return dataclasses.replace(
       split, how_cut=f"as in {path.name} ({split.description})"
     )
-  raise ValueError(
-    f"split_file: {path} has {split.description!r}, the options say "
-    f"{_description(config)!r}; give the same options, none, or another file."
+  raise FieldError(
+    "split_file",
+    f"{path} has {split.description!r}, the options say "
+    f"{_description(config)!r}; give the same options, none, or another file.",
   )
 
 
@@ -139,8 +141,10 @@ def _as_in_file(
 
 def _cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
   if config.test_data == "published" and data.num_train == len(data.labels):
-    raise ValueError(
-      f"test_data must be local or pooled: {data.source} has no test data."
+    raise FieldError(
+      "test_data",
+      f"expected local or pooled: {data.source} has no test data.",
+      value=config.test_data,
     )
   pool = len(data.labels) if config.test_data == "pooled" else data.num_train
   names, parts = _clients(config, data, pool, seed)
@@ -182,9 +186,11 @@ def _clients(
   labels = data.labels[:pool]
   if config.partition == "users":
     if data.users is None:
-      raise ValueError(
-        f"partition must not be users: {data.source} does not say who made "
-        "which example."
+      raise FieldError(
+        "partition",
+        f"expected another one: {data.source} does not say who made which "
+        "example.",
+        value=config.partition,
       )
     users, parts = cuts.by_value(data.users[:pool])
     chosen = cuts.random_subset(
@@ -194,9 +200,10 @@ def _clients(
   if config.partition == "labels":
     values, parts = cuts.by_value(labels)
     if config.num_clients not in (None, len(values)):
-      raise ValueError(
-        f"num_clients must be {len(values)}, the number of labels, or none; "
-        f"found {config.num_clients}."
+      raise FieldError(
+        "num_clients",
+        f"expected {len(values)}, the number of labels, or none.",
+        value=config.num_clients,
       )
     return [data.class_names[value] for value in values], parts
   count = config.num_clients

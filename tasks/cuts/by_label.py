@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from tasks.cuts import checks, seeding
+from tff_fair.declared import FieldError
 
 
 def label_shards(
@@ -28,16 +29,18 @@ def label_shards(
     Positions of each client's examples.
 
   Raises:
-    ValueError: If there are more shards than examples.
+    FieldError: If there are more shards than examples.
   """
   labels = checks.vector(labels)
   checks.num_parts(num_clients, len(labels), "num_clients")
-  if shards_per_client < 1:
-    raise ValueError(
-      f"shards_per_client must be at least 1, found {shards_per_client}."
+  most = len(labels) // num_clients
+  if not 1 <= shards_per_client <= most:
+    raise FieldError(
+      "shards_per_client",
+      f"expected between 1 and {most}, the number of examples of a client.",
+      value=shards_per_client,
     )
   num_shards = num_clients * shards_per_client
-  checks.num_parts(num_shards, len(labels), "num_clients * shards_per_client")
   rng = seeding.generator(seed)
   shuffled = rng.permutation(len(labels))
   by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
@@ -69,15 +72,16 @@ def few_labels(
     fewer examples than clients.
 
   Raises:
-    ValueError: If there are fewer labels, or more clients than examples.
+    FieldError: If there are fewer labels, or more clients than examples.
   """
   labels = checks.vector(labels)
   checks.num_parts(num_clients, len(labels), "num_clients")
   values = np.unique(labels)
   if not 1 <= labels_per_client <= len(values):
-    raise ValueError(
-      f"labels_per_client must be between 1 and the number of labels, "
-      f"{len(values)}; found {labels_per_client}."
+    raise FieldError(
+      "labels_per_client",
+      f"expected between 1 and the number of labels, {len(values)}.",
+      value=labels_per_client,
     )
   rng = seeding.generator(seed)
   hands = np.stack(

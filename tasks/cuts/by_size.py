@@ -3,6 +3,7 @@
 import numpy as np
 
 from tasks.cuts import checks, seeding, shares
+from tff_fair.declared import FieldError
 
 
 def iid(
@@ -19,7 +20,7 @@ def iid(
     Positions of each client's examples.
 
   Raises:
-    ValueError: If there are more clients than examples.
+    FieldError: If there are more clients than examples.
   """
   checks.num_parts(num_clients, num_examples, "num_clients")
   return np.array_split(
@@ -52,13 +53,13 @@ def power_law(
     Positions of each client's examples.
 
   Raises:
-    ValueError: If the examples do not suffice, or the exponent is negative or
+    FieldError: If the examples do not suffice, or the exponent is negative or
       no finite number.
   """
   checks.enough_examples(num_clients, min_size, num_examples)
   if not 0 <= exponent < np.inf:
-    raise ValueError(
-      f"exponent must be a finite number of at least 0, found {exponent}."
+    raise FieldError(
+      "exponent", "expected a finite number of at least 0.", value=exponent
     )
   rng = seeding.generator(seed)
   ranks = 1.0 + rng.permutation(num_clients)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tasks.cuts import checks, seeding, shares
+from tff_fair.declared import FieldError
 
 # Beyond these NumPy's sampler does not end or overflows; well inside them a
 # class already sits at one client, or spreads evenly over all.
@@ -36,7 +37,7 @@ def dirichlet(
     Positions of each client's examples.
 
   Raises:
-    ValueError: If the examples do not suffice or an argument is out of range.
+    FieldError: If the examples do not suffice or an argument is out of range.
   """
   labels = checks.vector(labels)
   _check_concentration(concentration)
@@ -75,7 +76,7 @@ def dirichlet_per_client(
     Positions of each client's examples.
 
   Raises:
-    ValueError: If the examples do not suffice or an argument is out of range.
+    FieldError: If the examples do not suffice or an argument is out of range.
   """
   labels = checks.vector(labels)
   checks.enough_examples(num_clients, 1, len(labels))
@@ -109,9 +110,10 @@ def dirichlet_per_client(
 def _check_concentration(concentration: float) -> None:
   least, most = CONCENTRATION_RANGE
   if not least <= concentration <= most:
-    raise ValueError(
-      f"concentration must be between {least:g} and {most:g}, "
-      f"found {concentration}."
+    raise FieldError(
+      "concentration",
+      f"expected between {least:g} and {most:g}.",
+      value=concentration,
     )
 
 

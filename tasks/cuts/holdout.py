@@ -3,6 +3,7 @@
 import numpy as np
 
 from tasks.cuts import seeding
+from tff_fair.declared import FieldError
 
 
 def num_test_examples(sizes: np.ndarray, test_fraction: float) -> np.ndarray:
@@ -44,13 +45,14 @@ def train_test_split(
       nothing for training or testing.
   """
   if not 0 < test_fraction < 1:
-    raise ValueError(
-      f"test_fraction must be between 0 and 1, found {test_fraction}."
+    raise FieldError(
+      "test_fraction", "expected between 0 and 1.", value=test_fraction
     )
   if not 0 <= unused_fraction < 1 - test_fraction:
-    raise ValueError(
-      f"unused_fraction must be at least 0 and less than 1 - test_fraction, "
-      f"found {unused_fraction}."
+    raise FieldError(
+      "unused_fraction",
+      "expected at least 0, and less than 1 - test_fraction.",
+      value=unused_fraction,
     )
   if len(indices) < 2:
     raise ValueError(

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tasks.cuts import seeding
+from tff_fair.declared import FieldError
 
 
 def random_subset(
@@ -20,14 +21,15 @@ def random_subset(
     Positions in ascending order, int64[num_clients].
 
   Raises:
-    ValueError: If there are too few clients.
+    FieldError: If there are too few clients.
   """
   if num_clients is None:
     return np.arange(size)
   if num_clients > size:
-    raise ValueError(
-      f"num_clients must be at most {size}, the number of {what}; found "
-      f"{num_clients}."
+    raise FieldError(
+      "num_clients",
+      f"expected at most {size}, the number of {what}.",
+      value=num_clients,
     )
   return np.sort(
     seeding.generator(seed).choice(size, num_clients, replace=False)

@@ -11,6 +11,7 @@ from tasks.models.names import (
   ImageModelName,
   InitialWeights,
 )
+from tff_fair.declared import FieldError
 
 _CONVOLUTIONAL: Mapping[str, Callable[..., tf.keras.Model]] = {
   "resnet18": residual.resnet18,
@@ -48,17 +49,21 @@ def image_classifier(
       name, input_shape, num_classes, seed, initial_weights
     )
   if initial_weights != "glorot":
-    raise ValueError(
-      f"initial_weights must be glorot for model={name}, found "
-      f"{initial_weights!r}: only networks of dense layers have others."
+    raise FieldError(
+      "initial_weights",
+      f"expected glorot for model={name}: only networks of dense layers have "
+      "others.",
+      value=initial_weights,
     )
   if name == "cnn":
     return functools.partial(
       convolutional.fedavg_cnn, num_classes, seed, input_shape=input_shape
     )
   if name == "vgg11" and min(input_shape[:2]) < LEAST_VGG_SIZE:
-    raise ValueError(
-      f"model must be another one than vgg11 for images of {input_shape[0]} x "
-      f"{input_shape[1]} pixels; it pools five times."
+    raise FieldError(
+      "model",
+      f"expected another one for images of {input_shape[0]} x {input_shape[1]} "
+      "pixels: it pools five times.",
+      value=name,
     )
   return functools.partial(_CONVOLUTIONAL[name], input_shape, num_classes, seed)

@@ -3,6 +3,7 @@ import pytest
 import sklearn.datasets
 
 import tasks
+from tff_fair import declared
 
 
 def _client(task, client_id):
@@ -83,26 +84,22 @@ def test_train_and_test_follow_the_same_labels():
 
 
 @pytest.mark.parametrize(
-  ("options", "message"),
+  "options",
   [
-    ({"num_clients": 0}, "num_clients=.*: expected at least 1"),
-    ({"num_clients": 899}, "num_clients=.*: expected between 1 and 898"),
-    (
-      {"num_clients": 10, "shards_per_client": 180},
-      "shards_per_client must be between 1 .* 1797; found 1800",
-    ),
-    ({"shards_per_client": 0}, "shards_per_client=.*: expected at least 1"),
-    ({"partition": "users"}, "does not say who made which"),
-    (
-      {"test_data": "published"},
-      "must be local or pooled: .* has no test data",
-    ),
-    ({"concentration": 0.0}, "concentration=.*: expected between 1e-06 and 1e"),
-    ({"test_fraction": 0.0}, "test_fraction=.*: expected between 0 and 1"),
-    ({"partition": "random"}, "expected one of shards, dirichlet, iid"),
-    ({"model": "cnn"}, "expected one of mlp_64, logistic_regression"),
+    {"num_clients": 0},
+    {"num_clients": 899},
+    {"shards_per_client": 180, "num_clients": 10},
+    {"shards_per_client": 0},
+    {"partition": "users"},
+    {"test_data": "published"},
+    {"concentration": 0.0},
+    {"test_fraction": 0.0},
+    {"partition": "random"},
+    {"model": "cnn"},
   ],
 )
-def test_rejects(options, message):
-  with pytest.raises(ValueError, match=message):
+def test_rejects(options):
+  with pytest.raises(declared.FieldError) as error:
     tasks.load("digits", **options)
+  wrong = next(iter(options))
+  assert (error.value.field, error.value.value) == (wrong, options[wrong])

@@ -119,7 +119,7 @@ class TestMadeUpFile:
   @pytest.mark.parametrize(
     ("num_clients", "message"),
     [
-      (3, "num_clients must be at most 2"),
+      (3, "num_clients=3: expected at most 2"),
       (0, "num_clients=0: expected at least"),
     ],
   )

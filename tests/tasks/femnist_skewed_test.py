@@ -3,6 +3,7 @@ import pytest
 
 import tasks
 from tests.tasks import image_data
+from tff_fair import declared
 
 
 def _load(directory, **options):
@@ -74,5 +75,6 @@ class TestNative:
 
 def test_more_clients_than_letters(tmp_path):
   image_data.write_emnist_byclass(tmp_path)
-  with pytest.raises(ValueError, match="num_clients must be between 1 and"):
+  with pytest.raises(declared.FieldError) as error:
     _load(tmp_path, num_clients=10_000)
+  assert error.value.field == "num_clients"

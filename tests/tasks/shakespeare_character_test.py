@@ -100,7 +100,7 @@ class TestLastCharacter:
       file.add("test", f"ROLE_{k:02}", b"Nay, answer me.")
     names = [_load(file, num_clients=5, seed=s).client_names for s in (0, 0, 1)]
     assert names[0] == names[1] != names[2]
-    with pytest.raises(ValueError, match="num_clients must be at most 22"):
+    with pytest.raises(ValueError, match="num_clients=23: expected at most 22"):
       _load(file, num_clients=23)
 
   def test_characters_that_leaf_lacks_are_left_out(self, file):

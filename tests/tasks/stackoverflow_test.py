@@ -147,7 +147,7 @@ class TestUsers:
   @pytest.mark.parametrize(
     ("options", "message"),
     [
-      ({"num_clients": 3}, "num_clients must be at most 2"),
+      ({"num_clients": 3}, "num_clients=3: expected at most 2"),
       ({"num_clients": 0}, "num_clients=.*: expected at least 1, or none"),
       ({"vocab_size": 0}, "vocab_size=.*: expected at least 1"),
       ({"test_fraction": 1.0}, "test_fraction=.*: expected between 0 and 1"),

@@ -7,6 +7,7 @@ import pytest
 from tasks import central, models, notices
 from tasks.central import cutting
 from tasks.data_error import DataError
+from tff_fair import declared
 
 
 def _data(train, test=(), users=None):
@@ -303,37 +304,37 @@ class TestSplitFile:
 
 
 @pytest.mark.parametrize(
-  ("options", "message"),
+  "options",
   [
-    ({"num_clients": 0}, "num_clients=.*: expected at least 1"),
-    ({"num_clients": None}, "a number unless partition is users or labels"),
-    ({"partition": "users"}, r"made-up\.npz does not say who"),
-    ({"partition": "labels"}, "must be 3, the number of labels, or none"),
-    ({"num_clients": 61, "partition": "iid"}, "60; found 61"),
-    (
-      {"labels_per_client": 4, "partition": "few_labels", "num_clients": 5},
-      "3; found 4",
-    ),
-    ({"labels_per_client": 0}, "labels_per_client=.*: expected at least 1"),
-    ({"exponent": -1.0}, "exponent=.*: expected at least 0"),
-    ({"min_size": -1}, "min_size=.*: expected at least 0"),
-    ({"test_fraction": 1.0}, "test_fraction=.*: expected between 0 and 1"),
-    ({"unused_fraction": 0.5}, "unused_fraction=.*: expected 0 with published"),
-    ({"test_data": "all"}, "one of published, local, pooled"),
+    {"num_clients": 0},
+    {"num_clients": None},
+    {"partition": "users"},
+    {"num_clients": 100, "partition": "labels"},
+    {"num_clients": 61, "partition": "iid"},
+    {"labels_per_client": 4, "partition": "few_labels", "num_clients": 5},
+    {"labels_per_client": 0},
+    {"exponent": -1.0},
+    {"min_size": -1},
+    {"test_fraction": 1.0},
+    {"unused_fraction": 0.5},
+    {"test_data": "all"},
   ],
 )
-def test_rejects(options, message):
-  with pytest.raises(ValueError, match=message):
+def test_rejects(options):
+  with pytest.raises(declared.FieldError) as error:
     _task(_data(_TRAIN, _TEST), **options)
+  wrong = next(iter(options))
+  assert (error.value.field, error.value.value) == (wrong, options[wrong])
 
 
 def test_more_users_than_there_are():
-  with pytest.raises(ValueError, match="at most 2, the number of users; foun"):
+  with pytest.raises(declared.FieldError) as error:
     _task(
       _data([0, 1, 2, 0], [0], users=list("aabbc")),
       partition="users",
       num_clients=3,
     )
+  assert (error.value.field, error.value.value) == ("num_clients", 3)
 
 
 def test_selected_classes_are_numbered_anew():

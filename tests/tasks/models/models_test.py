@@ -14,6 +14,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks import models
 from tests import source_tree
+from tff_fair import declared
 
 _CASES: list[tuple[str, dict[str, Any]]] = [
   ("digits", {}),
@@ -195,8 +196,9 @@ def test_image_classifiers_have_either(name):
 
 
 def test_convolutional_networks_have_one_kind_of_initial_weights():
-  with pytest.raises(ValueError, match="initial_weights must be glorot for"):
+  with pytest.raises(declared.FieldError) as error:
     models.image_classifier("cnn", (28, 28, 1), 10, 0, "pytorch")
+  assert error.value.field == "initial_weights"
 
 
 class TestRepeatableDropout:
