@@ -138,17 +138,46 @@ def load(
     ValueError: If there are fewer clients than asked for.
   """
   table = reading.opened(
-    reading.located(config.file, data_dir),
-    csv_file.Format(
-      separator=config.separator and _character(config.separator),
-      decimal=config.decimal,
-      thousands=config.thousands,
-      encoding=config.encoding,
-      missing=[text for text in _names(config.missing) if "=" not in text],
-      missing_of=_missing_of(config.missing),
-    ),
+    reading.located(config.file, data_dir), _format(config)
   )
   names = _feature_names(config, table)
+  found = _columns(config, table, names)
+  clients, of_label = _clients_and_labels(config, table, found, seed)
+  inputs = {name: found[name] for name in names}
+  fitted = features.fit(inputs, clients.train)
+  encoder = features.Encoder(inputs, fitted)
+  num_numbers = sum(isinstance(c, columns.Numbers) for c in inputs.values())
+  return building.build_task(
+    "table",
+    f"{table.path.name}, {num_numbers:,} columns of numbers and "
+    f"{len(inputs) - num_numbers:,} of texts, {encoder.width:,} features",
+    config,
+    clients,
+    of_label,
+    encoder,
+    [encoder.width],
+    seed=model_seed,
+    preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
+    load_raw=functools.partial(features.raw_values, inputs),
+    weights=_client_weights(config, table, found),
+  )
+
+
+def _format(config: Options) -> csv_file.Format:
+  return csv_file.Format(
+    separator=config.separator and _character(config.separator),
+    decimal=config.decimal,
+    thousands=config.thousands,
+    encoding=config.encoding,
+    missing=[text for text in _names(config.missing) if "=" not in text],
+    missing_of=_missing_of(config.missing),
+  )
+
+
+def _columns(
+  config: Options, table: reading.Table, names: list[str]
+) -> dict[str, columns.Column]:
+  """Reads the features and what says whose a row is, and what it is worth."""
   roles = [
     name
     for name in (
@@ -180,34 +209,26 @@ def load(
     units=[name for name in units if name in wanted],
   )
   reading.tell(table, found, measured=measured)
+  return found
+
+
+def _clients_and_labels(
+  config: Options,
+  table: reading.Table,
+  found: dict[str, columns.Column],
+  seed: int,
+) -> tuple[population.Population, labels.Labels]:
+  """Gives rows to clients, and labels the meaning that training rows show."""
   label, source = found[config.label], f"{table.path}: column {config.label!r}"
   classes = labels.classes_of(label, config.kind, source=source)
   clients = _clients(config, table, found, classes, seed)
-  of_label: labels.Labels
-  if classes is None:
-    assert isinstance(label, columns.Numbers)
-    of_label = labels.standardized(label.values, clients.train, source=source)
-  else:
-    of_label = labels.numbered(
+  if classes is not None:
+    return clients, labels.numbered(
       classes, clients, source=source, place=table.place
     )
-  inputs = {name: found[name] for name in names}
-  fitted = features.fit(inputs, clients.train)
-  encoder = features.Encoder(inputs, fitted)
-  num_numbers = sum(isinstance(c, columns.Numbers) for c in inputs.values())
-  return building.build_task(
-    "table",
-    f"{table.path.name}, {num_numbers:,} columns of numbers and "
-    f"{len(inputs) - num_numbers:,} of texts, {encoder.width:,} features",
-    config,
-    clients,
-    of_label,
-    encoder,
-    [encoder.width],
-    seed=model_seed,
-    preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
-    load_raw=functools.partial(features.raw_values, inputs),
-    weights=_client_weights(config, table, found),
+  assert isinstance(label, columns.Numbers)
+  return clients, labels.standardized(
+    label.values, clients.train, source=source
   )
 
 
