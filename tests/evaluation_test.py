@@ -9,7 +9,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.metrics import class_scores_test
 from tff_fair import client_dataset, evaluation
+from tff_fair.client_works import score_sums
 
 pytestmark = pytest.mark.tff
 
@@ -188,3 +190,32 @@ def test_data_without_ids_does_not_fit_the_type():
     build()(weights(), [dataset])
   fitting = client_dataset(3, dataset)
   assert build()(weights(), [fitting])["client_id"] == 3
+
+
+@models
+def test_sums_are_those_of_numpy_on_the_examples(model):
+  """Here from logits in NumPy; `class_scores_test` has scikit-learn's."""
+  asked = score_sums.Asked(3, with_histogram=True)
+  evaluate = evaluation.build_client_evaluation(
+    MODELS[model], batch_size=7, sums=asked
+  )
+  ids = sorted(small_problem.CLIENT_IDS)
+  rows = evaluate(weights(), [small_problem.whole(k) for k in ids])
+  plain = build(model)(weights(), [small_problem.whole(k) for k in ids])
+  for name in COLUMNS:
+    np.testing.assert_allclose(rows[name], plain[name], rtol=1e-6)
+  kernel, bias = (np.float64(w) for w in small_problem.initial_weights())
+  arrays = small_problem.client_arrays()
+  for place, client in enumerate(ids):
+    x, y = arrays[client]
+    expected = class_scores_test.sums(y, x @ kernel + bias)
+    for name in ("counts", "errors", "confidences"):
+      np.testing.assert_allclose(
+        rows[name][place], getattr(expected, name), rtol=1e-5, atol=1e-6
+      )
+    histogram = rows["histogram"][place]
+    assert histogram.sum(-1).tolist() == expected.histogram.sum(-1).tolist()
+    # Float32 may put an example into the bin beside its own.
+    ends = np.cumsum(histogram - expected.histogram, -1)
+    assert np.abs(ends).max() <= 1
+    assert np.count_nonzero(ends) <= len(y)

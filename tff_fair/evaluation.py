@@ -15,11 +15,12 @@ from tff_fair.client_works import (
   local_model,
   model_info,
   personal,
+  score_sums,
 )
 from tff_fair.kernels import stacking
 from tff_fair.runtime import collecting, phases
 
-# A column, [K], for each field of `evaluation.Evaluation`.
+# A column, [K, ...], for each field of `evaluation.Evaluation` and each sum.
 Rows: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
@@ -27,6 +28,7 @@ def build_client_evaluation(
   model_fn: local_model.ModelFn,
   *,
   batch_size: int = evaluation.EVALUATION_BATCH_SIZE,
+  sums: score_sums.Asked | None = None,
 ) -> tff.Computation:
   """Builds a computation that returns one row per client.
 
@@ -35,6 +37,8 @@ def build_client_evaluation(
       or a `tff.learning.models.FunctionalModel`.
     batch_size: The most examples in one forward pass. Elements of a client's
       data that are larger are sliced.
+    sums: The sums over a client's examples that its row is to hold, too; None
+      is none. `tff_fair.metrics.class_scores` makes scores of them.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->
@@ -43,7 +47,7 @@ def build_client_evaluation(
     `tff_fair.client_dataset` returns it, to rows in ascending order of client
     id. Losses are means over examples, accuracies in [0, 1] or NaN where the
     model has none, both in inference mode. A client without examples has no
-    row.
+    row. With `sums`, there is a column for each of them, after the others.
 
   Raises:
     TypeError: If an argument has the wrong type.
@@ -54,10 +58,8 @@ def build_client_evaluation(
   data_type = batches.data_type(info.batch_spec)
 
   @tff.tensorflow.computation(info.weights_type, data_type)
-  def evaluate_client(
-    weights: Any, data: tf.data.Dataset
-  ) -> evaluation.Evaluation:
-    return evaluation.evaluate_client(model_fn, batch_size, weights, data)
+  def evaluate_client(weights: Any, data: tf.data.Dataset) -> Rows:
+    return evaluation.evaluate_client(model_fn, batch_size, weights, data, sums)
 
   collect = _build_collect(evaluate_client.type_signature.result)
 
@@ -79,12 +81,14 @@ def build_personal_evaluation(
   model_fn: local_model.ModelFn,
   *,
   batch_size: int = evaluation.EVALUATION_BATCH_SIZE,
+  sums: score_sums.Asked | None = None,
 ) -> tff.Computation:
   """Builds a computation that evaluates each client's personal model.
 
   Args:
     model_fn: As the process was built with.
     batch_size: The most examples in one forward pass.
+    sums: As for `build_client_evaluation`.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, P@SERVER, {<int64, B>*}@CLIENTS> ->
@@ -106,7 +110,7 @@ def build_personal_evaluation(
   @tff.tensorflow.computation(info.weights_type, table_type, data_type)
   def evaluate_client(
     weights: Any, table: client_table.Table, data: tf.data.Dataset
-  ) -> evaluation.Evaluation:
+  ) -> Rows:
     known, row = client_table.find(table, batches.client_id(data))
     trainable = tf.cond(
       known,
@@ -116,7 +120,9 @@ def build_personal_evaluation(
     personal = tff.learning.models.ModelWeights(
       trainable, weights.non_trainable
     )
-    return evaluation.evaluate_client(model_fn, batch_size, personal, data)
+    return evaluation.evaluate_client(
+      model_fn, batch_size, personal, data, sums
+    )
 
   collect = _build_collect(evaluate_client.type_signature.result)
 
@@ -161,7 +167,7 @@ _ENDS = phases.Ends(_with_own_rows, phases.last, phases.once)
 
 def _build_collect(row_type: tff.Type) -> tff.Computation:
   """Builds the computation that collects the clients' rows, sorted by id."""
-  columns = _columns(tff.types.type_to_tf_tensor_specs(row_type))
+  columns = tff.types.type_to_tf_tensor_specs(row_type)
   return collecting.build_collect(
     row_type,
     zero=lambda: tf.nest.map_structure(stacking.no_rows, columns),
@@ -171,15 +177,15 @@ def _build_collect(row_type: tff.Type) -> tff.Computation:
   )
 
 
-def append_row(rows: Rows, row: evaluation.Evaluation) -> Rows:
+def append_row(rows: Rows, row: Rows) -> Rows:
   """Returns the rows with that of one client, if it has examples."""
-  number = tf.cast(row.num_examples > 0, tf.int32)
+  number = tf.cast(row["num_examples"] > 0, tf.int32)
   return tf.nest.map_structure(
     lambda column, value: tf.concat(
-      [column, tf.repeat(value[tf.newaxis], number)], 0
+      [column, tf.repeat(value[tf.newaxis], number, axis=0)], 0
     ),
     rows,
-    _columns(row),
+    row,
   )
 
 
@@ -192,7 +198,3 @@ def sort_rows(rows: Rows) -> Rows:
   """Returns the rows in ascending order of client id."""
   order = tf.argsort(rows["client_id"], stable=True)
   return tf.nest.map_structure(lambda c: tf.gather(c, order), rows)
-
-
-def _columns(row: evaluation.Evaluation) -> Rows:
-  return collections.OrderedDict(row._asdict())

@@ -1,11 +1,12 @@
 """A model over a client's examples, in inference mode."""
 
+import collections
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import tensorflow as tf
 
-from tff_fair.client_works import batches, local_model
+from tff_fair.client_works import batches, local_model, score_sums
 from tff_fair.client_works import tally as tallies
 from tff_fair.kernels import norms
 
@@ -17,6 +18,7 @@ EVALUATION_BATCH_SIZE = 512
 _Carry = TypeVar("_Carry")
 # A tally, and the sum of the gradients so far.
 _WithGradient: TypeAlias = tuple[tallies.Tally, local_model.Trainable]
+_WithSums: TypeAlias = tuple[tallies.Tally, score_sums.Sums]
 
 
 class Evaluation(NamedTuple):
@@ -64,7 +66,8 @@ def evaluate_client(
   batch_size: int,
   weights: Any,
   data: tf.data.Dataset,
-) -> Evaluation:
+  asked: score_sums.Asked | None = None,
+) -> collections.OrderedDict[str, tf.Tensor]:
   """Evaluates a model on a client's data, in a graph of its own.
 
   Args:
@@ -73,16 +76,49 @@ def evaluate_client(
     batch_size: As `evaluate` takes it.
     weights: The model's, `tff.learning.models.ModelWeights`.
     data: Elements `(client_id, examples)`.
+    asked: The sums to return, too; None is none.
+
+  Returns:
+    The fields of `Evaluation`, and the sums, by name.
   """
 
   def run(
     model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
-  ) -> Evaluation:
+  ) -> collections.OrderedDict[str, tf.Tensor]:
     model.receive(weights)
     trainable = local_model.flat(weights.trainable)
-    return evaluate(model, trainable, batches.ClientData(data), batch_size)
+    clients = batches.ClientData(data)
+    if asked is None:
+      found = evaluate(model, trainable, clients, batch_size)
+      return collections.OrderedDict(found._asdict())
+    found, sums = _evaluate_with_sums(
+      model, trainable, clients, batch_size, asked
+    )
+    return collections.OrderedDict(**found._asdict(), **sums)
 
   return local_model.in_graph(model_fn, run)(weights, data)
+
+
+def _evaluate_with_sums(
+  model: local_model.LocalModel,
+  trainable: local_model.Trainable,
+  data: batches.ClientData,
+  batch_size: int,
+  asked: score_sums.Asked,
+) -> tuple[Evaluation, score_sums.Sums]:
+  """Evaluates a model, and adds up what scores come from, in the same pass."""
+
+  def step(carry: _WithSums, batch: batches.Batch) -> _WithSums:
+    tally, sums = carry
+    output = model.forward(trainable, tally.metrics, batch, training=False)
+    return (
+      tallies.add(tally, batch, output),
+      score_sums.add(sums, batch, output.predictions),
+    )
+
+  start = (tallies.start(model), score_sums.start(asked))
+  client_id, (tally, sums) = _reduce(data, batch_size, start, step)
+  return _evaluation(model, client_id, tally), sums
 
 
 def evaluate_with_gradient(

@@ -4,6 +4,7 @@ Stock client work reports a number of examples alone. Fair rules read losses.
 """
 
 import collections
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -79,7 +80,7 @@ def with_signals(
   takes_id = data_type.member == id_data_type
 
   @tff.tensorflow.computation(info.weights_type, id_data_type)
-  def evaluate(weights: Any, data: tf.data.Dataset) -> evaluation.Evaluation:
+  def evaluate(weights: Any, data: tf.data.Dataset) -> Mapping[str, tf.Tensor]:
     return evaluation.evaluate_client(
       model_fn, evaluation.EVALUATION_BATCH_SIZE, weights, data
     )
@@ -98,14 +99,14 @@ def with_signals(
   )
   def report(
     hparams: Any,
-    before: evaluation.Evaluation,
+    before: Mapping[str, tf.Tensor],
     result: tff.learning.templates.ClientResult,
   ) -> tff.learning.templates.ClientResult:
     signals = collections.OrderedDict(
-      client_id=before.client_id,
+      client_id=before["client_id"],
       num_examples=tf.cast(result.update_weight, tf.float32),
-      loss=before.loss,
-      accuracy=tally.or_zero(before.accuracy),
+      loss=before["loss"],
+      accuracy=tally.or_zero(before["accuracy"]),
     )
     if learning_rate is not None:
       signals[_LEARNING_RATE] = tf.constant(learning_rate, tf.float32)

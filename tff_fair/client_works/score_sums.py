@@ -1,0 +1,138 @@
+"""The sums over a client's examples from which its scores come.
+
+`tff_fair.metrics.class_scores` tells the sums of classifiers and what comes of
+them. Of a model that predicts numbers it is one: `absolute`, float64[], the sum
+of the absolute errors; that of an example with several numbers is their mean.
+"""
+
+import collections
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import tensorflow as tf
+
+from tff_fair.client_works.batches import Batch
+
+NUM_CONFIDENCES = 15
+# Of log odds.
+NUM_BINS, BINS_PER_UNIT = 4096, 64
+
+# The sums by name.
+Sums: TypeAlias = collections.OrderedDict[str, tf.Tensor]
+
+
+class Asked(NamedTuple):
+  """The sums that an evaluation is to return.
+
+  Attributes:
+    num_classes: Number of classes; None where labels are numbers.
+    with_histogram: Whether to count examples by class and log odds.
+  """
+
+  num_classes: int | None
+  with_histogram: bool = False
+
+
+def start(asked: Asked) -> Sums:
+  """Returns the sums over no example."""
+  if asked.num_classes is None:
+    return collections.OrderedDict(absolute=tf.zeros([], tf.float64))
+  number = asked.num_classes
+  sums = collections.OrderedDict(
+    counts=tf.zeros([number, 3], tf.int32),
+    errors=tf.zeros([2], tf.float64),
+    confidences=tf.zeros([NUM_CONFIDENCES, 3], tf.float64),
+  )
+  if asked.with_histogram:
+    sums["histogram"] = tf.zeros([number, 2, NUM_BINS], tf.int32)
+  return sums
+
+
+def add(sums: Sums, batch: Batch, outputs: Any) -> Sums:
+  """Returns the sums with one batch more.
+
+  Args:
+    sums: The sums so far.
+    batch: Examples; labels are class numbers, int[n], or numbers to predict,
+      float[n] or float[n, t].
+    outputs: The model's: logits, float[n, C], or numbers, float[n, t].
+  """
+  labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
+  if "absolute" in sums:
+    added = collections.OrderedDict(absolute=_absolute(labels, outputs))
+  else:
+    added = _of_classes(tf.cast(labels, tf.int32), outputs, "histogram" in sums)
+  return collections.OrderedDict(
+    (name, total + added[name]) for name, total in sums.items()
+  )
+
+
+def _absolute(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+  size = tf.shape(outputs)[0]
+  difference = tf.reshape(labels, [size, -1]) - tf.reshape(outputs, [size, -1])
+  errors = tf.abs(tf.cast(difference, tf.float64))
+  return tf.reduce_sum(tf.reduce_mean(errors, -1))
+
+
+def _of_classes(
+  labels: tf.Tensor, logits: tf.Tensor, with_histogram: bool
+) -> Sums:
+  number = logits.shape[-1]
+  is_label = tf.one_hot(labels, number, dtype=tf.int32)
+  predicted = tf.argmax(logits, -1, tf.int32)
+  is_predicted = tf.one_hot(predicted, number, dtype=tf.int32)
+  counts = [is_label, is_predicted, is_label * is_predicted]
+  logs = tf.nn.log_softmax(logits)
+  probabilities = tf.cast(tf.exp(logs), tf.float64)
+  squares = tf.reduce_sum(
+    tf.square(probabilities - tf.cast(is_label, tf.float64)), -1
+  )
+  # Of two classes, the square of one of them, as usual.
+  squares *= 0.5 if number == 2 else 1.0
+  surprise = -tf.gather(logs, labels, batch_dims=1)
+  sums = collections.OrderedDict(
+    counts=tf.stack([tf.reduce_sum(c, 0) for c in counts], -1),
+    errors=tf.stack(
+      [tf.reduce_sum(squares), tf.reduce_sum(tf.cast(surprise, tf.float64))]
+    ),
+    confidences=_confidences(
+      tf.reduce_max(probabilities, -1), tf.equal(labels, predicted)
+    ),
+  )
+  if with_histogram:
+    sums["histogram"] = _histogram(is_label, logits)
+  return sums
+
+
+def _confidences(confidence: tf.Tensor, is_hit: tf.Tensor) -> tf.Tensor:
+  last = NUM_CONFIDENCES - 1
+  place = tf.cast(confidence * NUM_CONFIDENCES, tf.int32)
+  values = [tf.ones_like(confidence), confidence, tf.cast(is_hit, tf.float64)]
+  return tf.math.unsorted_segment_sum(
+    tf.stack(values, -1), tf.minimum(place, last), last + 1
+  )
+
+
+def _histogram(is_label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+  """Returns int32[C, 2, bins] of one-hot labels and logits, [n, C] both."""
+  number, bins = logits.shape[-1], NUM_BINS
+  log_odds = tf.stack(
+    [
+      logits[:, c]
+      - tf.reduce_logsumexp(
+        tf.concat([logits[:, :c], logits[:, c + 1 :]], -1), -1
+      )
+      for c in range(number)
+    ],
+    -1,
+  )
+  scaled = tf.floor(log_odds * BINS_PER_UNIT) + bins // 2
+  # Where the model has diverged, all examples are alike.
+  scaled = tf.where(tf.math.is_nan(scaled), float(bins // 2), scaled)
+  place = tf.cast(tf.clip_by_value(scaled, 0, bins - 1), tf.int32)
+  first = (2 * tf.range(number) + is_label) * bins
+  flat = tf.reshape(first + place, [-1])
+  counted = tf.math.bincount(
+    flat, minlength=2 * number * bins, maxlength=2 * number * bins
+  )
+  return tf.reshape(counted, [number, 2, bins])

@@ -1,0 +1,227 @@
+"""Scores of classifiers, from sums that a client can send.
+
+A client's examples never leave it: these sums do, whose size does not depend on
+the number of examples, and which add up over clients. Where C is the number of
+classes:
+
+  counts        [C, 3], by class: the examples that have it, those for which the
+                model predicts it, and those of both. They are the margins and
+                the diagonal of the confusion matrix.
+  errors        [2]: the sums of the squared error and of the log loss.
+  confidences   [15, 3], by the probability of the predicted class, in bins of
+                equal width: examples, the sum of these probabilities, hits.
+  histogram     [C, 2, 4096], by class: the examples of other classes and those
+                of the class, by the log odds that the model gives the class, in
+                bins 1/64 wide from -32 to 32; the first and the last bin take
+                what is beyond.
+
+All of them may have further axes in front, as [K, ...] for K clients. Two
+examples in one bin of the histogram count as equal: see `histogram_error`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tff_fair.metrics.vectors import Vector
+
+_Counts = npt.NDArray[np.float64]
+
+
+class ClassSums(NamedTuple):
+  """The sums of clients; the module tells their shapes.
+
+  Attributes:
+    counts: By class.
+    errors: Of probabilities.
+    confidences: By the probability of the predicted class.
+    histogram: By class and log odds; None where it was not asked for.
+  """
+
+  counts: _Counts
+  errors: _Counts
+  confidences: _Counts
+  histogram: _Counts | None = None
+
+
+def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
+  """Returns a score from sums.
+
+  Args:
+    name: One of `NAMES`.
+    sums: The sums, with any axes in front.
+    positive: The class that precision, recall, F1, AUC and average precision
+      are of, against all others. None takes their mean over the classes that
+      the examples have.
+
+  Returns:
+    float64[...]; NaN where the examples do not have the score: recall,
+    precision and F1 need an example of the class, AUC and average precision one
+    of the class and one of another.
+  """
+  if name in _OF_ALL:
+    return _OF_ALL[name](sums)
+  if name in WITH_HISTOGRAM:
+    if sums.histogram is None:
+      raise ValueError(f"{name} needs the histogram, which was not counted.")
+    others, own = np.moveaxis(sums.histogram, -2, 0)
+    is_known = (others.sum(-1) > 0) & (own.sum(-1) > 0)
+    by_class = WITH_HISTOGRAM[name](others, own)
+  else:
+    examples, predicted, hits = np.moveaxis(sums.counts, -1, 0)
+    is_known = examples > 0
+    by_class = _BY_CLASS[name](examples, predicted, hits)
+  if positive is not None:
+    return np.asarray(
+      np.where(is_known[..., positive], by_class[..., positive], np.nan)
+    )
+  return _ratio(np.where(is_known, by_class, 0).sum(-1), is_known.sum(-1))
+
+
+def histogram_error(
+  name: str, sums: ClassSums, positive: int | None = None
+) -> Vector:
+  """Returns by how much a score of the histogram may be wrong at most.
+
+  AUC counts each pair of an example of the class and one of another in the same
+  bin as half, so it is off by half the share of such pairs at most. Average
+  precision lies between those of the best and the worst order within the bins.
+
+  Args:
+    name: "auc" or "average_precision".
+    sums: As for `value`.
+    positive: As for `value`.
+
+  Returns:
+    float64[...]: the bound on the difference from the score of the examples'
+    own log odds; NaN where there is no score.
+  """
+  assert sums.histogram is not None
+  others, own = np.moveaxis(sums.histogram, -2, 0)
+  if name == "auc":
+    pairs = own.sum(-1) * others.sum(-1)
+    by_class = _ratio((own * others).sum(-1), 2 * pairs)
+  else:
+    by_class = _precision_error(others, own)
+  if positive is not None:
+    return np.asarray(by_class[..., positive])
+  known = ~np.isnan(by_class)
+  return _ratio(np.where(known, by_class, 0).sum(-1), known.sum(-1))
+
+
+def rarer_class(sums: ClassSums) -> int:
+  """Returns the class with the fewest examples of all; of equals, the last.
+
+  Args:
+    sums: Those of the clients, [K, ...].
+  """
+  examples = sums.counts[..., 0].reshape(-1, sums.counts.shape[-2]).sum(0)
+  return int(examples.size - 1 - np.argmin(examples[::-1]))
+
+
+def _accuracy(sums: ClassSums) -> Vector:
+  return _ratio(sums.counts[..., 2].sum(-1), _number(sums))
+
+
+def _balanced_accuracy(sums: ClassSums) -> Vector:
+  return value("recall", sums)
+
+
+def _brier(sums: ClassSums) -> Vector:
+  return _ratio(sums.errors[..., 0], _number(sums))
+
+
+def _log_loss(sums: ClassSums) -> Vector:
+  return _ratio(sums.errors[..., 1], _number(sums))
+
+
+def _calibration_error(sums: ClassSums) -> Vector:
+  _, confidence, hits = np.moveaxis(sums.confidences, -1, 0)
+  return _ratio(np.abs(confidence - hits).sum(-1), _number(sums))
+
+
+def _number(sums: ClassSums) -> Vector:
+  return np.asarray(sums.counts[..., 0].sum(-1))
+
+
+def _recall(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
+  del predicted
+  return _ratio(hits, examples)
+
+
+def _precision(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
+  del examples
+  # Of a class that is never predicted it is 0, as in scikit-learn.
+  return np.divide(
+    hits, predicted, out=np.zeros_like(hits), where=predicted > 0
+  )
+
+
+def _f1(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
+  return _ratio(2 * hits, examples + predicted)
+
+
+def _auc(others: Vector, own: Vector) -> Vector:
+  below = np.cumsum(others, -1) - others / 2
+  return _ratio((own * below).sum(-1), own.sum(-1) * others.sum(-1))
+
+
+def _average_precision(others: Vector, own: Vector) -> Vector:
+  hits, false = (_from_above(counts) for counts in (own, others))
+  precision = np.divide(
+    hits, hits + false, out=np.zeros_like(hits), where=hits > 0
+  )
+  return _ratio((own * precision).sum(-1), own.sum(-1))
+
+
+def _precision_error(others: Vector, own: Vector) -> Vector:
+  """Returns by how much average precision may be off, by class."""
+  hits, false = (_from_above(counts) for counts in (own, others))
+  taken = hits - own + 1  # At the first hit of a bin.
+  ones = np.ones_like(hits)
+  highest, shown, lowest = (
+    np.divide(a, b, out=ones.copy(), where=own > 0)
+    for a, b in (
+      (hits, hits + false - others),
+      (hits, hits + false),
+      (taken, taken + false),
+    )
+  )
+  above = _ratio((own * (highest - shown)).sum(-1), own.sum(-1))
+  below = _ratio((own * (shown - lowest)).sum(-1), own.sum(-1))
+  known = (own.sum(-1) > 0) & (others.sum(-1) > 0)
+  return np.where(known, np.maximum(above, below), np.nan)
+
+
+def _from_above(counts: Vector) -> Vector:
+  """Returns how many examples are in each bin or a higher one."""
+  return np.cumsum(counts[..., ::-1], -1)[..., ::-1]
+
+
+def _ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Vector:
+  """Returns part / whole in float64; NaN where the whole is 0."""
+  part, whole = (np.asarray(a, np.float64) for a in (part, whole))
+  return np.divide(
+    part, whole, out=np.full(part.shape, np.nan), where=whole > 0
+  )
+
+
+_OF_ALL: Mapping[str, Callable[[ClassSums], Vector]] = {
+  "accuracy": _accuracy,
+  "balanced_accuracy": _balanced_accuracy,
+  "brier": _brier,
+  "log_loss": _log_loss,
+  "calibration_error": _calibration_error,
+}
+_BY_CLASS: Mapping[str, Callable[[Vector, Vector, Vector], Vector]] = {
+  "f1": _f1,
+  "precision": _precision,
+  "recall": _recall,
+}
+WITH_HISTOGRAM: Mapping[str, Callable[[Vector, Vector], Vector]] = {
+  "auc": _auc,
+  "average_precision": _average_precision,
+}
+NAMES = (*_OF_ALL, *_BY_CLASS, *WITH_HISTOGRAM)
