@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tff_fair import metrics
-from tff_fair.experiments import scores
+from tff_fair.experiments import scores, settings
 from tff_fair.experiments.scores import ACCURACY, RMSE
 
 
@@ -61,6 +61,7 @@ def test_clients_without_r2_do_not_count():
       "min": -3.0,
       "max": 0.5,
       "percentile_50": 0.25,
+      "left_out": 1,
     }
   )
 
@@ -68,6 +69,7 @@ def test_clients_without_r2_do_not_count():
 @pytest.mark.parametrize("values", [[], [math.nan, math.nan]])
 def test_without_any_r2_there_is_no_number(values):
   found = scores.summarize_beside(np.array(values))
+  assert found.pop("left_out") == len(values)
   assert all(math.isnan(value) for value in found.values())
 
 
@@ -78,3 +80,35 @@ def test_r2_of_a_model_that_diverged_is_minus_infinity():
     -math.inf,
     0.5,
   )
+
+
+def test_settings_name_all_scores():
+  assert tuple(scores.BY_NAME) == settings.SCORES
+  for name, score in scores.BY_NAME.items():
+    assert score.name == name
+
+
+def test_statistics_of_values_below_0_are_those_of_numpy():
+  r2 = scores.BY_NAME["r2"]
+  values = np.array([0.5, -3.0, 0.25, -0.5, 0.9])
+  found = r2.summarize(values)
+  assert (found["min"], found["max"]) == (-3.0, 0.9)
+  assert found["mean"] == pytest.approx(values.mean())
+  assert found["std"] == pytest.approx(values.std())
+  assert found["worst_20"] == -3.0
+  assert found["percentile_90"] == pytest.approx(np.percentile(values, 90))
+  assert math.isnan(found["jain"])
+  diverged = r2.summarize([0.5, -math.inf, 0.25, -0.5, 0.9])
+  assert (diverged["mean"], diverged["worst_20"]) == (-math.inf, -math.inf)
+  assert (diverged["max"], diverged["best_20"]) == (0.9, 0.9)
+  assert diverged["percentile_50"] == 0.25
+  assert diverged["percentile_90"] == pytest.approx(0.74)
+
+
+def test_changes_of_values_below_0_are_positive_where_they_rise():
+  r2 = scores.BY_NAME["r2"]
+  found = r2.compare([0.5, -1.0], [0.25, -0.5])
+  assert found["suffering_improved_share"] == 1
+  assert found["suffering_mean_change"] == 0.5
+  assert found["well_performing_mean_change"] == -0.25
+  assert found["mean_change"] == 0.125

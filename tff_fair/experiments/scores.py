@@ -1,21 +1,25 @@
-"""The score of a task: the number by which its clients are compared.
+"""Scores: the numbers by which the clients of a task are compared.
 
-Where labels are classes, that is the accuracy; where they are numbers, the root
-mean squared error in the units of the label, RMSE, with R² beside it:
+Where labels are classes, that is the accuracy, unless a run asks for another
+one; where they are numbers, the root mean squared error in the units of the
+label, RMSE. Client k's n_k test examples, with the squared errors SSE_k, the
+absolute errors SAE_k and the squared deviations SST_k of the labels from their
+mean, give
 
-  RMSE_k = sqrt(SSE_k / n_k)        R²_k = 1 - SSE_k / SST_k
+  RMSE_k = sqrt(SSE_k / n_k)    MAE_k = SAE_k / n_k    R²_k = 1 - SSE_k / SST_k
 
-SSE_k is the sum of squared errors over client k's n_k test examples, and SST_k
-that of the deviations of its test labels from their mean. A client whose labels
-are all equal has no R².
+A client whose labels are all equal has no R². `tff_fair.metrics.class_scores`
+defines the scores of classes, and which clients do not have one.
 
-Evaluations, tables, plots and reports know a score, and nothing else of the
-kind of a task.
+A run has one score, and others beside it as columns: its measures. Evaluations,
+tables, plots and reports know scores, and nothing else of the kind of a task.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +28,6 @@ from tff_fair.metrics import comparison, statistics
 from tff_fair.metrics.statistics import Statistic
 from tff_fair.metrics.vectors import Vector
 
-R2 = "r2"  # The column beside the errors.
 _SHOWN_DIGITS = 4  # Of numbers whose size the task decides.
 _MOST_DECIMALS = 8
 
@@ -37,7 +40,7 @@ class Score:
     name: Its column in the tables of a run.
     noun: How sentences call it.
     plural: The same of several clients.
-    highest: The largest value it may have; the smallest is 0.
+    highest: The largest value it may have.
     higher_is_better: Which way is better.
     scale: The factor for tables: 100 for percent.
     digits: Decimals in tables.
@@ -49,7 +52,11 @@ class Score:
     summarize: Returns all of them; takes one value per client.
     compare: Compares two runs, client by client.
     tie: Returns by how much the values of a client may differ and be equal.
-    beside: Columns beside it, which some clients may not have.
+    lowest: The smallest value it may have.
+    needs: What a client's test examples must have for it to have the score;
+      empty where all have it.
+    of_classes: Whether it is of labels that are classes.
+    beside: The names of the scores that are columns beside it.
   """
 
   name: str
@@ -67,6 +74,9 @@ class Score:
   summarize: Callable[[Vector], dict[str, float]]
   compare: Callable[[Vector, Vector], dict[str, float]]
   tie: Callable[[Vector, Vector], Vector]
+  lowest: float = 0.0
+  needs: str = ""
+  of_classes: bool = True
   beside: tuple[str, ...] = ()
 
   @property
@@ -113,7 +123,7 @@ class Score:
 
   def text(self, value: float) -> str:
     """Returns a value for a line on the screen, as "90.1%" or "53.82"."""
-    if math.isfinite(self.highest):
+    if self.sign:
       return f"{value:.1%}"
     return f"{value:.{_SHOWN_DIGITS}g}"
 
@@ -167,22 +177,99 @@ RMSE = Score(
   summarize=metrics.error_summary,
   compare=metrics.compare_errors,
   tie=comparison.error_tie,
-  beside=(R2,),
+  of_classes=False,
+  beside=("r2",),
 )
 
-BY_NAME: Mapping[str, Score] = {score.name: score for score in (ACCURACY, RMSE)}
+
+def _share(name: str, noun: str, plural: str = "", **changes: Any) -> Score:
+  """Returns a score in [0, 1] of which more is better."""
+  return dataclasses.replace(
+    ACCURACY,
+    name=name,
+    noun=noun,
+    plural=plural or f"{noun}s",
+    worst=f"lowest {noun}",
+    best="highest",
+    **changes,
+  )
+
+
+def _error(name: str, noun: str, plural: str = "", **changes: Any) -> Score:
+  """Returns a score of 0 or more of which less is better."""
+  return dataclasses.replace(
+    RMSE,
+    name=name,
+    noun=noun,
+    plural=plural or f"{noun}s",
+    worst=f"largest {noun}",
+    beside=(),
+    **changes,
+  )
+
+
+# As a number from 0 to 1, not in percent.
+_PLAIN: Mapping[str, Any] = {
+  "scale": 1.0,
+  "digits": 4,
+  "sign": "",
+  "in_unit": "from 0 to 1",
+}
+_OF_CLASSES: Mapping[str, Any] = {"of_classes": True, "in_unit": "0 at best"}
+_OWN_EXAMPLE = {"needs": "an example of the class"}
+_TWO_CLASSES = {"needs": "examples of two classes"}
+
+_ALL = (
+  ACCURACY,
+  _share("balanced_accuracy", "balanced accuracy", "balanced accuracies"),
+  _share("auc", "AUC", **_PLAIN, **_TWO_CLASSES),
+  _share("average_precision", "average precision", **_PLAIN, **_TWO_CLASSES),
+  _share("f1", "F1", "values of F1", **_PLAIN, **_OWN_EXAMPLE),
+  _share("precision", "precision", **_OWN_EXAMPLE),
+  _share("recall", "recall", **_OWN_EXAMPLE),
+  _error("brier", "Brier score", **_OF_CLASSES),
+  _error("log_loss", "log loss", "log losses", **_OF_CLASSES),
+  _error("calibration_error", "calibration error", **_OF_CLASSES),
+  RMSE,
+  _error("mae", "MAE"),
+  _share(
+    "r2",
+    "R²",
+    "values of R²",
+    **{**_PLAIN, "in_unit": "1 at best"},
+    lowest=-math.inf,
+    needs="labels that differ",
+    of_classes=False,
+    statistics=statistics.SIGNED_STATISTICS,
+    summarize=metrics.signed_summary,
+    compare=metrics.compare_signed,
+  ),
+)
+BY_NAME: Mapping[str, Score] = {score.name: score for score in _ALL}
+
+
+@functools.cache
+def with_beside(name: str, beside: tuple[str, ...]) -> Score:
+  """Returns a score with others as columns beside it.
+
+  Args:
+    name: Its name.
+    beside: The names of the others, which are of the same kind of labels.
+  """
+  return dataclasses.replace(BY_NAME[name], beside=beside)
 
 
 def summarize_beside(values: Vector) -> dict[str, float]:
   """Summarizes a column beside a score, over the clients that have it.
 
   Args:
-    values: float[K] below any bound, such as R²; NaN is no value.
+    values: float[K] of any size and sign, such as R²; NaN is no value.
 
   Returns:
-    `mean`, `std`, `min`, `max` and `percentile_50`, the median; NaN where no
-    client has a value.
+    `mean`, `std`, `min`, `max`, `percentile_50`, the median, NaN where no
+    client has a value; and `left_out`, the number of clients without one.
   """
+  left_out = float(np.isnan(values).sum())
   known = values[~np.isnan(values)]
   if not known.size:
     known = np.array([math.nan])
@@ -193,4 +280,5 @@ def summarize_beside(values: Vector) -> dict[str, float]:
       "min": float(known.min()),
       "max": float(known.max()),
       "percentile_50": float(np.median(known)),
+      "left_out": left_out,
     }

@@ -89,6 +89,10 @@ class RunSpec(
   def __post_init__(self) -> None:
     for name in _RANGES:
       object.__setattr__(self, name, number_range.normal(getattr(self, name)))
+    if isinstance(self.measures, list | tuple):
+      object.__setattr__(
+        self, "measures", declared.as_text(self.measures) or None
+      )
     for name, field in self.fields().items():
       object.__setattr__(self, name, field.check(getattr(self, name)))
     algorithm = methods.understood(self.algorithm)

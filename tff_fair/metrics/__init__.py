@@ -6,6 +6,7 @@
 from tff_fair.metrics.comparison import (
   compare_clients,
   compare_errors,
+  compare_signed,
   share_not_worse,
 )
 from tff_fair.metrics.intervals import (
@@ -21,7 +22,11 @@ from tff_fair.metrics.noise import (
   sampling_noise,
 )
 from tff_fair.metrics.stationarity import pareto_stationarity
-from tff_fair.metrics.summary import error_summary, fairness_summary
+from tff_fair.metrics.summary import (
+  error_summary,
+  fairness_summary,
+  signed_summary,
+)
 from tff_fair.metrics.unseen_clients import unseen_client_bound
 
 __all__ = [
@@ -31,6 +36,7 @@ __all__ = [
   "bootstrap_intervals",
   "compare_clients",
   "compare_errors",
+  "compare_signed",
   "equality_p_value",
   "error_summary",
   "fairness_intervals",
@@ -38,6 +44,7 @@ __all__ = [
   "pareto_stationarity",
   "sampling_noise",
   "share_not_worse",
+  "signed_summary",
   "unseen_client_bound",
   "wilson_interval",
 ]

@@ -104,6 +104,32 @@ def compare_errors(
     return _changes(suffering, change < -tie, change > tie, change)
 
 
+def compare_signed(
+  baseline: npt.ArrayLike, other: npt.ArrayLike
+) -> dict[str, float]:
+  """Compares values of 1 or less that may be negative, such as R².
+
+  What they lack to 1 is compared as an error, see `compare_errors`.
+
+  Args:
+    baseline: float[K], values of the reference run.
+    other: float[K], those of the other run. Clients are paired by position.
+
+  Returns:
+    The dictionary of `compare_clients`; improvements are positive changes.
+
+  Raises:
+    ValueError: As `compare_errors`, and if a value is above 1.
+  """
+  before = 1 - vectors.per_client("baseline", baseline)
+  after = 1 - vectors.per_client("other", other)
+  found = compare_errors(before, after)
+  return {
+    name: -value if name.endswith("mean_change") else value
+    for name, value in found.items()
+  }
+
+
 def _changes(
   suffering: _Mask, improved: _Mask, degraded: _Mask, change: Vector
 ) -> dict[str, float]:

@@ -165,3 +165,31 @@ ERROR_STATISTICS: Mapping[str, Statistic] = {
   **{f"worst_{q}": STATISTICS[f"best_{q}"] for q in TAIL_PERCENTS},
   **{f"best_{q}": STATISTICS[f"worst_{q}"] for q in TAIL_PERCENTS},
 }
+
+
+def _signed_variance(value: Vector, weight: Vector) -> Vector:
+  deviation = value - mean(value, weight)[..., None]
+  return mean(np.square(deviation), weight)
+
+
+def _none(value: Vector, weight: Vector) -> Vector:
+  del value
+  return np.full(weight.shape[:-1], math.nan)
+
+
+# Those of the ratios of values to their mean.
+RATIOS = (
+  "relative_std",
+  "angle",
+  "kl_uniform",
+  "jain",
+  "gini",
+  "entropy",
+)
+# The same of values of any sign: ratios to their mean say nothing, and are NaN.
+SIGNED_STATISTICS: Mapping[str, Statistic] = {
+  **STATISTICS,
+  "variance": _signed_variance,
+  "std": lambda value, weight: np.sqrt(_signed_variance(value, weight)),
+  **dict.fromkeys(RATIOS, _none),
+}

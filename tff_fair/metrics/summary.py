@@ -27,7 +27,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tff_fair.metrics import vectors
-from tff_fair.metrics.statistics import ERROR_STATISTICS, RANKED, STATISTICS
+from tff_fair.metrics.statistics import (
+  ERROR_STATISTICS,
+  RANKED,
+  RATIOS,
+  SIGNED_STATISTICS,
+  STATISTICS,
+)
 from tff_fair.metrics.vectors import Vector
 
 # A smaller share of the clients is one of rounding.
@@ -132,6 +138,46 @@ def error_summary(
   return {
     name: float(statistic(error, weight))
     for name, statistic in ERROR_STATISTICS.items()
+  }
+
+
+def signed_summary(
+  values: npt.ArrayLike, num_examples: npt.ArrayLike | None = None
+) -> dict[str, float]:
+  """Summarizes values of 1 or less that may be negative, such as R².
+
+  The statistics have the names of `fairness_summary`, and large values are
+  good. Those of ratios to the mean (relative_std, angle, kl_uniform, jain, gini
+  and entropy) say nothing of such values, and are NaN.
+
+  Args:
+    values: float[K], 1 or less, in any order. -inf is the value of a model that
+      diverged.
+    num_examples: float[K], n_k > 0, examples behind each value.
+
+  Returns:
+    The dictionary of `fairness_summary`.
+
+  Raises:
+    ValueError: If an argument is empty, not of rank 1 or out of range, if a
+      value is NaN, or if the lengths differ.
+  """
+  value = vectors.per_client("values", values)
+  weight = _weights(num_examples, values=value)
+  if np.isinf(value).any():
+    # As errors, which are what lacks to 1.
+    errors = error_summary(1 - value, num_examples)
+    opposite = {"min": "max", "max": "min"}
+    opposite |= {f"percentile_{p}": f"percentile_{100 - p}" for p in (10, 90)}
+    return {
+      name: math.nan
+      if name in RATIOS or name in ("std", "variance")
+      else 1 - errors[opposite.get(name, name)]
+      for name in SIGNED_STATISTICS
+    }
+  return {
+    name: float(statistic(value, weight))
+    for name, statistic in SIGNED_STATISTICS.items()
   }
 
 

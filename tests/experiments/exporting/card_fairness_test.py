@@ -8,6 +8,7 @@ from tests.experiments import report_runs
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.exporting.card_fairness import LastEvaluation
 from tff_fair.experiments.runs import finding
+from tff_fair.experiments.scores import RMSE
 
 ACCURACIES = [0.5, 0.75, 1.0, 0.25, 0.75, 1.0]
 
@@ -38,7 +39,7 @@ def test_accuracies_are_in_percent_with_intervals():
 def test_errors_are_worst_where_they_are_largest():
   rmse = [3.0, 1.0, 2.0, 9.0, 1.5, 2.5]
   clients = table(rmse=rmse, r2=[0.5] * 5 + [np.nan], num_examples=[5] * 6)
-  text = text_of(clients)
+  text = text_of(clients, score=RMSE)
   assert "| mean of the worst 10 % | 9 |" in text
   assert "| worst client | 9 |" in text
   assert "| mean of R² | 0.5 | |" in text

@@ -59,6 +59,7 @@ def test_errors_are_in_units_of_the_label_with_r2_below():
     {
       "num_clients": 3,
       "rounds": 7,
+      "score": "rmse",
       "test_rmse": metrics.error_summary(errors),
       "test_r2": {"mean": 0.25, "percentile_50": 0.5, "min": -0.125},
     }
@@ -86,5 +87,5 @@ def test_the_gain_is_of_the_worst_clients():
   )
   errors = {"test_rmse": metrics.error_summary([40.0, 63.0])}
   assert fairness_table.gain(errors, errors, "FedAvg") == (
-    "The worst 10 % of the clients have an RMSE of 63.00; with FedAvg 63.00."
+    "The worst 10 % of the clients have RMSE 63.00; with FedAvg 63.00."
   )

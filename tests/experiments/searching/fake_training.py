@@ -44,7 +44,7 @@ def train(
         SCORE.name: scores,
         **dict.fromkeys(SCORE.beside, values),
       }
-      pruning.add(number, clients)
+      pruning.add(number, clients, SCORE)
       if pruning.is_pruned:
         break
   is_pruned = pruning is not None and pruning.is_pruned

@@ -33,6 +33,7 @@ _SPEC = RunSpec(
   total_rounds=2,
   rounds_per_evaluation=1,
   criterion="worst_10",
+  measures="mae",
 )
 _NUM_CLIENTS = 6
 
@@ -98,20 +99,22 @@ def expected(task, weights):
     squares = np.square(labels - outputs).sum()
     total = np.square(labels - labels.mean()).sum()
     r2 = 1 - squares / total if np.ptp(labels) else math.nan
-    found.append((math.sqrt(squares / len(y)), r2))
+    mae = np.abs(labels - outputs).mean()
+    found.append((math.sqrt(squares / len(y)), r2, mae))
   return np.array(found).T
 
 
 def test_the_tables_have_errors_in_units_of_the_label(run, task):
   rows = run.client_evaluations
   assert list(rows) == [
-    *("round", "client_id", "num_examples", "loss", "rmse", "r2"),
-    *("global_loss", "global_rmse", "global_r2"),
+    *("round", "client_id", "num_examples", "loss", "rmse", "r2", "mae"),
+    *("global_loss", "global_rmse", "global_r2", "global_mae"),
   ]
   last = rows[rows["round"] == 2]
-  rmse, r2 = expected(task, run.weights())
+  rmse, r2, mae = expected(task, run.weights())
   np.testing.assert_allclose(last["global_rmse"], rmse, rtol=1e-5)
   np.testing.assert_allclose(last["global_r2"], r2, rtol=1e-4, atol=1e-6)
+  np.testing.assert_allclose(last["global_mae"], mae, rtol=1e-5)
   # An empty cell where all labels are equal, and no number in words.
   text = (run.path / "client_evaluations.csv").read_text()
   assert "nan" not in text.lower()

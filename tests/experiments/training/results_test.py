@@ -14,6 +14,7 @@ from tests.experiments.runs import made_configurations
 from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.runs import fairness_table, finding
 from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.scores import ACCURACY
 from tff_fair.experiments.training import client_evaluation, loop, release
 from tff_fair.experiments.training import loop as training_loop
 from tff_fair.experiments.training import results as run_results
@@ -130,7 +131,7 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
   _, y = task.train.load(3)
   assert labels.iloc[3, 1:].tolist() == np.bincount(y, minlength=10).tolist()
 
-  for path in (folder.distribution_plot, folder.curves_plot):
+  for path in (folder.plot_of(ACCURACY), folder.curves_plot):
     image = matplotlib.image.imread(path)
     assert image.shape[0] > 300
     # Something is drawn on it, in colours.

@@ -4,10 +4,11 @@ import dataclasses
 
 import pandas as pd
 
-from tff_fair.experiments.scores import ACCURACY, R2, RMSE, Score
+from tff_fair.experiments.scores import ACCURACY, RMSE, Score
 
 __all__ = ["ACCURACY", "LOSS", "R2", "RMSE", "Score"]
 
+R2 = "r2"  # The column beside the errors.
 CLIENT, COUNT, CORRECT = "client", "num_examples", "correct"
 LOSS = dataclasses.replace(
   RMSE,

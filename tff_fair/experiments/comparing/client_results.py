@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +19,15 @@ class Clients(NamedTuple):
     score: float64[K], the values of their `scores.Score`.
     loss: float64[K]; NaN and infinity are allowed.
     num_examples: float64[K], above 0.
-    r2: float64[K], R² where the score is an error; NaN for a client that has
-      none. None where the score is an accuracy.
+    beside: Those of the scores beside it by name, float64[K]; NaN for a client
+      that has none.
   """
 
   ids: np.ndarray
   score: Vector
   loss: Vector
   num_examples: Vector
-  r2: Vector | None = None
+  beside: Mapping[str, Vector] = MappingProxyType({})
 
   def only(self, ids: np.ndarray) -> "Clients":
     """Returns those of some ids."""
@@ -35,7 +36,13 @@ class Clients(NamedTuple):
     kept = np.isin(self.ids, ids)
     if kept.all():
       return self
-    return Clients(*(v if v is None else v[kept] for v in self))
+    return Clients(
+      self.ids[kept],
+      self.score[kept],
+      self.loss[kept],
+      self.num_examples[kept],
+      {name: values[kept] for name, values in self.beside.items()},
+    )
 
 
 # A measure: takes clients and weights, float64[..., K], gives float64[...].

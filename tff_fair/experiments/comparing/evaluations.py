@@ -53,9 +53,9 @@ class ChosenEvaluation:
     return float(of_rounds.loc[list(self.rounds)].mean(skipna=False))
 
   def scores(self) -> pd.Series:
-    """Returns the score of each client by its id, attackers included."""
+    """Returns the scores of clients by their ids, attackers included."""
     table = _of_round(self.run, self.round)
-    return table.set_index("client_id")[self.run.score.name]
+    return table.set_index("client_id")[self.run.score.name].dropna()
 
   def clients(self) -> list[Clients]:
     """Returns the results of the clients, an entry for each round.
@@ -208,7 +208,7 @@ def _clients(table: pd.DataFrame, left_out: set[int], score: Score) -> Clients:
   """Returns the results of all clients but some in one evaluation."""
   kept = table[~table["client_id"].isin(left_out)].sort_values("client_id")
   found = measures.clients_of(kept, score)
-  return found._replace(score=found.score.clip(0, score.highest))
+  return found._replace(score=found.score.clip(score.lowest, score.highest))
 
 
 def _of_round(run: Run, round_num: int) -> pd.DataFrame:

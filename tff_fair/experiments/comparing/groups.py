@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tff_fair import declared, methods
+from tff_fair.experiments import scores
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.configuration import OF_OWN_FILE
 from tff_fair.experiments.runs.finding import natural_order
@@ -179,7 +180,8 @@ def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], _Order]:
 def common_score(runs: Sequence[Run]) -> Score:
   """Returns the score of runs, with the decimals that their numbers need.
 
-  The run with the smallest mean decides them.
+  The run with the smallest mean decides them. Beside it are the scores that all
+  runs have.
 
   Args:
     runs: At least one.
@@ -189,12 +191,18 @@ def common_score(runs: Sequence[Run]) -> Score:
   """
   first = runs[0]
   for other in runs[1:]:
-    if other.score is not first.score:
+    if other.score.name != first.score.name:
       raise RunError(
         f"{other.path}: its clients have {other.score.plural}, those of "
         f"{first.path} have {first.score.plural}; compare the two apart."
       )
-  return first.score.fitting(min(map(_last_mean, runs)))
+  beside = tuple(
+    name
+    for name in first.score.beside
+    if all(name in run.score.beside for run in runs)
+  )
+  score = scores.with_beside(first.score.name, beside)
+  return score.fitting(min(map(_last_mean, runs)))
 
 
 def _last_mean(run: Run) -> float:

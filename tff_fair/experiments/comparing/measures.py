@@ -10,7 +10,7 @@ import pandas as pd
 
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing.client_results import Clients, Statistic
-from tff_fair.experiments.scores import ACCURACY, R2, RMSE, Score
+from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
 from tff_fair.metrics import statistics, vectors
 from tff_fair.metrics.statistics import (
   LARGEST,
@@ -31,6 +31,7 @@ class Measure(NamedTuple):
     digits: Digits after the point in a table.
     is_signed: Whether a table shows the sign of positive numbers as well.
     span: By how much two values may differ at most, not scaled.
+    lowest: Its smallest value, not scaled.
   """
 
   title: str
@@ -39,11 +40,14 @@ class Measure(NamedTuple):
   digits: int = 2
   is_signed: bool = False
   span: float = math.inf
+  lowest: float = 0.0
 
   @property
   def words(self) -> str:
     """Its name in a sentence."""
-    return self.title.lower().replace("r²", "R²")
+    words = self.title.split()
+    # AUC, F1 and R² keep their capitals.
+    return " ".join(w if w.upper() == w else w.lower() for w in words)
 
 
 class Value(NamedTuple):
@@ -70,10 +74,14 @@ def of(score: Score) -> Mapping[str, Measure]:
     with a column beside them.
   """
   of_client = Measure(
-    "", score.higher_is_better, score.scale, digits=score.digits
+    "",
+    score.higher_is_better,
+    score.scale,
+    digits=score.digits,
+    lowest=score.lowest,
   )
   relative = Measure("", False, 1.0, 4)
-  spread = of_client._replace(title="Std", higher_is_better=False)
+  spread = of_client._replace(title="Std", higher_is_better=False, lowest=0.0)
   shown = {
     "mean": of_client._replace(title="Mean"),
     "weighted": of_client._replace(title="Weighted mean"),
@@ -114,16 +122,36 @@ def of(score: Score) -> Mapping[str, Measure]:
         title="Weighted relative std of error"
       ),
     }
-  if R2 in score.beside:
-    shown |= {
-      "r2": Measure("Mean R²", True, 1.0, 4),
-      "r2_median": Measure("Median R²", True, 1.0, 4),
-      "r2_min": Measure("Lowest R²", True, 1.0, 4),
-    }
+  for beside in score.beside:
+    shown |= _of_beside(BY_NAME[beside])
   return {
     name: measure._replace(span=_largest(name, score))
     for name, measure in shown.items()
   }
+
+
+def _of_beside(score: Score) -> dict[str, Measure]:
+  """Returns the measures of a score that stands beside that of the runs."""
+  of_client = Measure(
+    "",
+    score.higher_is_better,
+    score.scale,
+    score.digits,
+    lowest=score.lowest,
+  )
+  worst = "Lowest" if score.higher_is_better else "Largest"
+  return {
+    name: of_client._replace(title=f"{title} {score.noun}")
+    for name, title in zip(
+      beside_names(score), ("Mean", "Median", worst), strict=True
+    )
+  }
+
+
+def beside_names(score: Score) -> tuple[str, str, str]:
+  """Returns the names of a further score's mean, median and worst value."""
+  worst = "min" if score.higher_is_better else "max"
+  return score.name, f"{score.name}_median", f"{score.name}_{worst}"
 
 
 def _largest(name: str, score: Score) -> float:
@@ -131,16 +159,27 @@ def _largest(name: str, score: Score) -> float:
 
   Popoviciu's inequality bounds a std by half the range.
   """
+  if score.lowest < 0:
+    return math.inf
   name = name.removeprefix("weighted_")
-  if name in ("loss", "loss_std", "loss_max", "r2", "r2_median", "r2_min"):
+  if name in ("loss", "loss_std", "loss_max") or name in _BESIDE_COLUMNS:
     return math.inf
   of_score = {"std": score.highest / 2, "variance": score.highest**2 / 4}
   return {**LARGEST, **of_score}.get(name, score.highest)
 
 
+_BESIDE_COLUMNS: Mapping[str, str] = {
+  name: f"{score.name}/{statistic}"
+  for score in BY_NAME.values()
+  for name, statistic in zip(
+    beside_names(score),
+    ("mean", "percentile_50", "min" if score.higher_is_better else "max"),
+    strict=True,
+  )
+}
 MEASURES: Mapping[str, Measure] = of(ACCURACY)
 # The names of all measures; runs do not have those of another score.
-NAMES: tuple[str, ...] = tuple({**MEASURES, **of(RMSE)})
+NAMES: tuple[str, ...] = (*MEASURES, *_BESIDE_COLUMNS)
 
 
 def find(
@@ -190,9 +229,7 @@ _COLUMNS = {
   "loss": "loss/mean",
   "loss_std": "loss/std",
   "loss_max": "loss/max",
-  "r2": f"{R2}/mean",
-  "r2_median": f"{R2}/percentile_50",
-  "r2_min": f"{R2}/min",
+  **_BESIDE_COLUMNS,
 }
 
 
@@ -238,16 +275,26 @@ def evaluation_column(name: str, score: Score = ACCURACY) -> str:
 
 
 def clients_of(table: pd.DataFrame, score: Score) -> Clients:
-  """Returns the results of the clients in one evaluation of a run.
+  """Returns the results of the clients that have a score in one evaluation.
 
   Args:
     table: One row per client, by ascending id: client_id, num_examples, loss,
       the score, and what stands beside it.
     score: The score of the run.
   """
-  columns = (score.name, "loss", "num_examples", *score.beside)
-  values = [table[name].to_numpy(np.float64) for name in columns]
-  return Clients(table["client_id"].to_numpy(np.int64), *values)
+  if score.needs:
+    table = table[table[score.name].notna()]
+
+  def column(name: str) -> Vector:
+    return table[name].to_numpy(np.float64)
+
+  return Clients(
+    table["client_id"].to_numpy(np.int64),
+    column(score.name),
+    column("loss"),
+    column("num_examples"),
+    {name: column(name) for name in score.beside},
+  )
 
 
 def of_statistic(name: str, clients: Clients, score: Score) -> float:
@@ -275,6 +322,8 @@ def of_clients(
   """
   numbered = clients.assign(client_id=np.arange(len(clients)))
   of_all = clients_of(numbered, score)
+  if len(clients) and not of_all.ids.size:  # None of them has the score.
+    return dict.fromkeys(of(score), math.nan)
   return {
     **score.summarize(of_all.score),
     **{
@@ -367,12 +416,11 @@ def statistics_beside_score(score: Score) -> Mapping[str, Statistic]:
       for name, statistic in of_error.items()
     }
   found |= {"loss": _loss, "loss_std": _loss_std, "loss_max": _loss_max}
-  if R2 in score.beside:
-    found |= {
-      "r2": functools.partial(_of_r2, "mean"),
-      "r2_median": functools.partial(_of_r2, "percentile_50"),
-      "r2_min": functools.partial(_of_r2, "min"),
-    }
+  for beside in score.beside:
+    for name in beside_names(BY_NAME[beside]):
+      found[name] = functools.partial(
+        _of_beside_score, beside, _BESIDE_COLUMNS[name].partition("/")[2]
+      )
   return found
 
 
@@ -405,11 +453,14 @@ def _loss_max(clients: Clients, weights: Vector) -> Vector:
   return np.asarray(np.where(weights > 0, clients.loss, -np.inf).max(-1))
 
 
-def _of_r2(name: str, clients: Clients, weights: Vector) -> Vector:
-  """Returns a statistic of R² over the clients that have it."""
-  if clients.r2 is None or not (known := ~np.isnan(clients.r2)).any():
+def _of_beside_score(
+  beside: str, statistic: str, clients: Clients, weights: Vector
+) -> Vector:
+  """Returns a statistic of a further score over the clients that have it."""
+  values = clients.beside[beside]
+  if not (known := ~np.isnan(values)).any():
     return np.full(weights.shape[:-1], math.nan)
-  return STATISTICS[name](clients.r2[known], _of_mean_1(weights[..., known]))
+  return STATISTICS[statistic](values[known], _of_mean_1(weights[..., known]))
 
 
 def _of_mean_1(weights: Vector) -> Vector:

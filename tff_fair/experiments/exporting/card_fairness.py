@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from tff_fair import metrics
-from tff_fair.experiments import scores
 from tff_fair.experiments.runs.run import ROUND, Run
-from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
 from tff_fair.metrics.intervals import Interval
 
 _SMALL = 30  # Test examples, below which an accuracy says little.
@@ -30,12 +29,14 @@ class LastEvaluation:
       `num_examples`; none of those that attacked.
     num_attackers: How many clients are left out, because they attacked.
     is_of_one: Whether it is about one client alone.
+    score: The score of the run.
   """
 
   round_num: int | None
   clients: pd.DataFrame
   num_attackers: int = 0
   is_of_one: bool = False
+  score: Score = ACCURACY
 
 
 def read(
@@ -70,6 +71,7 @@ def read(
     clients=table,
     num_attackers=attackers if client_id is None else 0,
     is_of_one=client_id is not None,
+    score=run.score,
   )
 
 
@@ -82,9 +84,7 @@ def paragraphs(evaluation: LastEvaluation, round_num: int) -> list[str]:
   """
   if evaluation.round_num is None:
     return ["The run has no evaluation of it: nothing is known."]
-  score = next(
-    s for s in scores.BY_NAME.values() if s.name in evaluation.clients
-  )
+  score = evaluation.score
   sentences = []
   if evaluation.round_num != round_num:
     sentences.append(
@@ -94,14 +94,23 @@ def paragraphs(evaluation: LastEvaluation, round_num: int) -> list[str]:
   if evaluation.is_of_one:
     return [" ".join([*sentences, _of_one(evaluation.clients, score)])]
   sentences.append(_who(evaluation.clients))
+  clients = evaluation.clients[evaluation.clients[score.name].notna()]
+  if clients.empty:
+    sentences.append(f"None of them has {score.needs}: {score.noun} needs it.")
+    return [" ".join(sentences)]
+  if left_out := len(evaluation.clients) - len(clients):
+    sentences.append(
+      f"{left_out:,} of them do not have {score.needs}, and so no "
+      f"{score.noun}: the table leaves them out."
+    )
   if evaluation.num_attackers:
     sentences.append(
       f"{evaluation.num_attackers:,} clients that attacked are left out."
     )
   return [
     " ".join(sentences),
-    _table(evaluation.clients, score),
-    _meaning(evaluation.clients, score),
+    _table(clients, score),
+    _meaning(clients, score),
   ]
 
 
@@ -151,6 +160,11 @@ def _who(clients: pd.DataFrame) -> str:
 def _of_one(clients: pd.DataFrame, score: Score) -> str:
   (row,) = clients.to_dict("records")
   number = int(row["num_examples"])
+  if np.isnan(row[score.name]):
+    return (
+      f"The client's {number:,} test examples do not have {score.needs}, and "
+      f"so no {score.noun}; the mean loss is {row['loss']:.4g}."
+    )
   text = f"On the client's {number:,} test examples, the {_named(score)} is "
   text += _text(score)(row[score.name])
   if interval := _wilson(clients, score):
@@ -174,15 +188,17 @@ def _table(clients: pd.DataFrame, score: Score) -> str:
     interval = intervals.get(name)
     shown = _between(text, interval) if interval else ""
     lines.append(f"| {title} | {text(value)} | {shown} |")
-  for name, title in {"r2": "mean of R²", "loss": "mean loss"}.items():
-    if name in clients:
-      lines.append(f"| {title} | {clients[name].mean():.4g} | |")
+  for name in score.beside:
+    other = BY_NAME[name]
+    mean = clients[name].astype(float).mean()
+    lines.append(f"| mean of {other.noun} | {_text(other)(mean)} | |")
+  lines.append(f"| mean loss | {clients['loss'].mean():.4g} | |")
   return "\n".join(lines)
 
 
 def _intervals(clients: pd.DataFrame, score: Score) -> dict[str, Interval]:
   values = clients[score.name].to_numpy(np.float64)
-  if score is ACCURACY:
+  if _is_accuracy(score):
     found = metrics.fairness_intervals(
       values, _examples_of_shares(clients, score), _WITH_INTERVAL
     )
@@ -198,7 +214,7 @@ def _examples_of_shares(
 ) -> np.ndarray | None:
   """Returns the examples that values are shares of; None if they are not."""
   values, examples = clients[score.name], clients["num_examples"]
-  if score is ACCURACY and metrics.are_shares_of_examples(values, examples):
+  if _is_accuracy(score) and metrics.are_shares_of_examples(values, examples):
     return examples.to_numpy(np.float64)
   return None
 
@@ -232,20 +248,24 @@ def _meaning(clients: pd.DataFrame, score: Score) -> str:
   return " ".join(sentences)
 
 
+def _is_accuracy(score: Score) -> bool:
+  return score.name == ACCURACY.name
+
+
 def _named(score: Score) -> str:
-  return score.noun if score is ACCURACY else f"{score.noun}, {score.in_unit}"
+  return score.noun if _is_accuracy(score) else f"{score.noun}, {score.in_unit}"
 
 
 def _text(score: Score) -> Callable[[float], str]:
   """Returns a function from a value to text."""
-  if score is ACCURACY:
+  if _is_accuracy(score):
     return lambda value: f"{score.scale * value:.1f}{score.sign}"
   return score.text
 
 
 def _text_of_spread(score: Score) -> Callable[[float], str]:
   """Returns a function from a standard deviation to text."""
-  if score is ACCURACY:
+  if _is_accuracy(score):
     return lambda value: f"{score.scale * value:.1f} points"
   return score.text
 

@@ -158,6 +158,10 @@ def build(task: TaskRuns) -> Section:
   known = [end for end in ends if np.isfinite(end)]
   if not known:
     return Section(_TITLE, absence=f"no run has finite {task.score.plural}")
+  if min(known) < 0:
+    return Section(
+      _TITLE, absence=f"bars begin at 0, {task.score.noun} does not"
+    )
   limit = task.score.limit
   x = scale.linear(0, min(max(known), limit), bounds=(0, limit))
   return Section(

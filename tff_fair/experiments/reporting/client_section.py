@@ -96,7 +96,9 @@ def _ordered(
     Frame(
       scale.linear(0, 100, is_tight=True),
       scale.linear(
-        float(values.min()), float(values.max()), bounds=(0, score.limit)
+        float(values.min()),
+        float(values.max()),
+        bounds=(score.lowest, score.limit),
       ),
       x_label=f"clients, from the {score.worst} to the {score.best} (%)",
     ),

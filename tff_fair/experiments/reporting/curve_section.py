@@ -1,7 +1,6 @@
 """Section: score, fairness and loss over rounds, bytes or operations."""
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.scale import Unit
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.runs.run import ROUND, Run
-from tff_fair.experiments.scores import R2, Score
+from tff_fair.experiments.scores import BY_NAME, Score
 
 # Measures over the evaluations of the methods of a task, to be drawn.
 
@@ -73,15 +72,16 @@ def _shown_of(score: Score) -> list[Shown]:
     "loss": "Mean loss",
     "loss_max": "Loss of the worst client",
     "error_relative_std": "Relative standard deviation of the error",
-    "r2_median": "Median R²",
   }
+  of_beside = {f"{name}_median": BY_NAME[name] for name in score.beside}
+  titles |= {name: f"Median {of.noun}" for name, of in of_beside.items()}
   return [
     Shown(
       name,
       titles[name],
       measures.evaluation_column(name, score),
       measure,
-      score.sign if measure.scale == score.scale else "",
+      of_beside.get(name, score).sign if measure.scale > 1 else "",
       _TAILS.get(name),
       name in _FOLDED,
     )
@@ -287,8 +287,7 @@ def _figure(
       curves.y_scale(
         lines,
         is_percent=bool(shown.sign),
-        # A loss and an error have no sign, R² has.
-        least=-math.inf if shown.column.startswith(f"{R2}/") else 0,
+        least=shown.measure.lowest,
       ),
       x_label=f"{axis.label} ({unit.name})" if unit.name else axis.label,
     ),

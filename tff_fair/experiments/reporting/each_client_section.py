@@ -136,7 +136,9 @@ def _x(task: TaskRuns, rows: Sequence[_Row]) -> Scale:
     for end in interval or (value.mean,)
   ]
   known = [end for end in ends if np.isfinite(end)] or [0.0]
-  return scale.linear(min(known), max(known), bounds=(0, task.score.limit))
+  return scale.linear(
+    min(known), max(known), bounds=(task.score.lowest, task.score.limit)
+  )
 
 
 def _chart(

@@ -67,7 +67,7 @@ def interval(
 
   Args:
     method: The method.
-    measure: A measure of a score, or one that is not below 0 either.
+    measure: The measure.
     value: Its value.
 
   Returns:
@@ -81,7 +81,7 @@ def interval(
   reach = t * value.std / math.sqrt(count)
   largest = measure.scale * measure.span
   return Interval(
-    max(value.mean - reach, 0.0), min(value.mean + reach, largest)
+    max(value.mean - reach, measure.lowest), min(value.mean + reach, largest)
   )
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.reporting import final_measures, html_tables, section
 from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.scores import BY_NAME
 
 _PERCENTS = (5, 10, 20, 30)
 _TAILS = tuple(f"{end}_{q}" for end in ("worst", "best") for q in _PERCENTS)
@@ -26,7 +28,6 @@ _ERROR = tuple(
   for name in ("error", "error_relative_std")
 )
 _LOSS = ("loss", "loss_std", "loss_max")
-_R2 = ("r2", "r2_median", "r2_min")  # Of errors alone.
 
 
 def build(task: TaskRuns) -> Section:
@@ -39,7 +40,6 @@ def build(task: TaskRuns) -> Section:
   squared = f"; variance in {score.sign.strip()}²" if score.sign else ""
   more = f" ({score.sign.strip()}{squared})" if score.sign else ""
   error = [name for name in _ERROR if name in task.measures]
-  r2 = [name for name in _R2 if name in task.measures]
   return Section(
     "All measures",
     [
@@ -94,9 +94,17 @@ def build(task: TaskRuns) -> Section:
       )
       if error
       else None,
-      section.fold("R²", _table(task, "Test R² over clients", r2))
-      if r2
-      else None,
+      *(
+        section.fold(
+          other.title,
+          _table(
+            task,
+            f"Test {other.noun} over clients{other.in_brackets}",
+            measures.beside_names(other),
+          ),
+        )
+        for other in (BY_NAME[name] for name in score.beside)
+      ),
     ],
   )
 

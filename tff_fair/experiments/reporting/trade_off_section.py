@@ -134,8 +134,8 @@ def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
   chart = scatter_chart.draw(
     points,
     Frame(
-      _scale([point.x_interval or (point.x,) for point in points], x.limit),
-      _scale([point.y_interval or (point.y,) for point in points], y.limit),
+      _scale([point.x_interval or (point.x,) for point in points], x),
+      _scale([point.y_interval or (point.y,) for point in points], y),
       x_label=f"{against}{x.in_brackets}",
     ),
     identifier=f"{task.identifier}-{x.name}-{y.name}",
@@ -186,10 +186,11 @@ def _point(task: TaskRuns, method: MethodRuns, x: _Axis, y: _Axis) -> Point:
   )
 
 
-def _scale(ranges: Sequence[Sequence[float]], limit: float) -> scale.Scale:
+def _scale(ranges: Sequence[Sequence[float]], axis: _Axis) -> scale.Scale:
+  lowest, limit = axis.measure.lowest, axis.limit
   low, high = min(map(min, ranges)), max(map(max, ranges))
   # Points at the very edge would be half a marker beyond it.
   room = (high - low) / 20
   return scale.linear(
-    max(low - room, 0), min(high + room, limit), bounds=(0, limit)
+    max(low - room, lowest), min(high + room, limit), bounds=(lowest, limit)
   )

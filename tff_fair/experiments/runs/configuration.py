@@ -34,7 +34,7 @@ INITIAL_WEIGHTS, SHA256 = "initial_weights", "sha256"
 INTERVAL = "rounds_per_evaluation"
 ROUNDS = "total_rounds"
 PART = "clients_per_part"
-SCORE = "score"  # Of the data.
+SCORE, BESIDE = "score", "beside"  # Of the data.
 _LISTS = ("workers", *spec_text.FLAG_NAMES.values())  # Flags that hold texts.
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
 # Each group that a configuration must have, with its names, where they are the
@@ -46,13 +46,12 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     *("output_dir", "workers"),
   ),
   HPARAMS: (),
-  DATA: ("description", SCORE),
+  DATA: ("description", SCORE, BESIDE),
   COMMAND: ("line",),
   VERSIONS: (),
 }
 _OPTIONAL = ("data_seed", "model_seed")
 _NAMED = 3  # At most so many settings that a configuration lacks.
-_SCORES = tuple(scores.BY_NAME)
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
 
 
@@ -105,7 +104,11 @@ def build(
     COMMAND: {**line, DIRECTORY: os.getcwd()}
     if own or initial_weights
     else line,
-    DATA: {"description": description, SCORE: score.name},
+    DATA: {
+      "description": description,
+      SCORE: score.name,
+      BESIDE: ",".join(score.beside),
+    },
     SPEC: values,
     FLAGS: flags,
     HPARAMS: spec.all_hparams,
@@ -168,8 +171,9 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
       name in _OPTIONAL and flags[name] is None
     ):
       yield f"its {name} is no whole number"
-  if content[DATA][SCORE] not in _SCORES:
-    yield f"its {SCORE} is none of {', '.join(_SCORES)}"
+  for name in (content[DATA][SCORE], *_beside(content)):
+    if name not in scores.BY_NAME:
+      yield f"its {SCORE} {name} is none of {', '.join(scores.BY_NAME)}"
   for group in (FLAGS, HPARAMS, VERSIONS):
     for name, value in content[group].items():
       if group == FLAGS and name in _LISTS:
@@ -183,7 +187,12 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
 
 def score(configuration: Configuration) -> scores.Score:
   """Returns the number by which a run compares clients."""
-  return scores.BY_NAME[configuration[DATA][SCORE]]
+  return scores.with_beside(configuration[DATA][SCORE], _beside(configuration))
+
+
+def _beside(configuration: Configuration) -> tuple[str, ...]:
+  """Returns the names of the scores beside that of a run."""
+  return tuple(filter(None, str(configuration[DATA][BESIDE]).split(",")))
 
 
 def read_spec(configuration: Configuration) -> RunSpec:

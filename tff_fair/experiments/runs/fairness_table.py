@@ -48,8 +48,6 @@ _TABLE: tuple[Mapping[str, str], ...] = (
 )
 _WIDTH = 80  # Of a terminal.
 _RELATIVE = frozenset(_TABLE[-1].values())  # They have no unit.
-_BESIDE = {scores.R2: "R²"}
-_BESIDE_SHOWN = {"mean": "mean", "median": "percentile_50", "lowest": "min"}
 
 
 def describe(summary: Mapping[str, Any]) -> str:
@@ -98,8 +96,8 @@ def gain(
   key = f"test_{score.name}"
   mine, theirs = (found[key]["worst_10"] for found in (summary, baseline))
   # Of percents, the whole ones are enough.
-  text = _whole if score is scores.ACCURACY else score.number
-  get = "get" if score.higher_is_better else f"have an {score.noun} of"
+  text = _whole if score.name == scores.ACCURACY.name else score.number
+  get = "get" if score.higher_is_better else f"have {score.noun}"
   return (
     f"The worst 10 % of the clients {get} {text(mine)}; with {name} "
     f"{text(theirs)}."
@@ -112,19 +110,32 @@ def _whole(share: float) -> str:
 
 def _score(summary: Mapping[str, Any]) -> Score:
   """Returns the score of a summary, with the decimals that its numbers need."""
-  found = next(
-    (s for s in scores.BY_NAME.values() if f"test_{s.name}" in summary),
-    scores.ACCURACY,
-  )
+  found = scores.BY_NAME[summary.get("score", scores.ACCURACY.name)]
   return found.fitting(summary[f"test_{found.name}"]["mean"])
 
 
 def _results(summary: Mapping[str, Any], score: Score) -> str:
   lines = [fairness_table(summary[f"test_{score.name}"], score)]
-  for name in score.beside:
-    found = summary[f"test_{name}"]
-    values = (f"{title} {found[n]:.4f}" for title, n in _BESIDE_SHOWN.items())
-    lines += ["", f"{_BESIDE[name]}: {', '.join(values)}"]
+  if left_out := summary[f"test_{score.name}"].get("left_out"):
+    lines += [
+      "",
+      _filled(
+        f"{left_out:,.0f} clients are left out: their test data do not have "
+        f"{score.needs}."
+      ),
+    ]
+  for name, other in scores.BY_NAME.items():
+    if name != score.name and (found := summary.get(f"test_{name}")):
+      worst = "min" if other.higher_is_better else "max"
+      values = (
+        f"{title} {other.number(found[statistic])}"
+        for title, statistic in {
+          "mean": "mean",
+          "median": "percentile_50",
+          "lowest" if other.higher_is_better else "largest": worst,
+        }.items()
+      )
+      lines += ["", f"{other.title}: {', '.join(values)}{other.sign}"]
   return "\n".join(lines)
 
 

@@ -23,7 +23,7 @@ from tff_fair.experiments.runs.configuration import (
   differences,
   problems,
 )
-from tff_fair.experiments.scores import Score
+from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
 
 
 class RunFolder:
@@ -49,8 +49,6 @@ class RunFolder:
     self.label_corrections = path / "label_correction.csv"
     self.clients = path / "clients.csv"
     self.labels = path / "labels.csv"
-    self.distribution_plot = path / "accuracy_distribution.png"
-    self.error_plot = path / "rmse_distribution.png"
     self.curves_plot = path / "curves.png"
     self.summary = path / "summary.json"
     self.pruned = path / "pruned.json"
@@ -64,28 +62,35 @@ class RunFolder:
   @property
   def files(self) -> tuple[pathlib.Path, ...]:
     """All files and folders that a run writes."""
-    return tuple(path for path in vars(self).values() if path != self.path)
+    return (
+      *(path for path in vars(self).values() if path != self.path),
+      *self._plots,
+    )
 
   @property
   def optional_files(self) -> frozenset[pathlib.Path]:
-    """Those of them that a run writes only on demand, or of regressions."""
+    """Those of them that a run writes only on demand, or of some scores."""
     return frozenset(
       {
         self.best_checkpoint,
         self.pruned,
         self.wandb,
         self.set_aside,
-        self.error_plot,
         self.tape,
         self.replay,
         self.label_correction,
         self.label_corrections,
+        *(set(self._plots) - {self.plot_of(ACCURACY)}),
       }
     )
 
   def plot_of(self, score: Score) -> pathlib.Path:
     """Returns the plot of a score over clients."""
     return self.path / f"{score.name}_distribution.png"
+
+  @property
+  def _plots(self) -> tuple[pathlib.Path, ...]:
+    return tuple(map(self.plot_of, BY_NAME.values()))
 
   @property
   def round_tables(self) -> tuple[pathlib.Path, ...]:
@@ -106,9 +111,8 @@ class RunFolder:
       self.summary,
       self.clients,
       self.labels,
-      self.distribution_plot,
-      self.error_plot,
       self.curves_plot,
+      *self._plots,
     )
 
   @property

@@ -97,7 +97,7 @@ class Run:
 
   @property
   def score(self) -> Score:
-    """The number by which its clients are compared: accuracy, or an error."""
+    """The number by which its clients are compared, as accuracy."""
     return configuration.score(self.config)
 
   @functools.cached_property
@@ -195,7 +195,7 @@ class Run:
   def evaluations(self) -> pd.DataFrame:
     """One row per evaluation: round, accuracy/mean, ..., loss/mean, ...
 
-    Of a regression, rmse/mean, ..., r2/mean, ... in place of the accuracy.
+    Of another score, as auc, auc/mean, ... in the place of the accuracy.
     """
     return self._of_rounds(tables.evaluations(self.score))
 
@@ -203,18 +203,18 @@ class Run:
   def client_evaluations(self) -> pd.DataFrame:
     """One row per evaluation and client: round, client_id, accuracy, ...
 
-    Of a regression, rmse and r2 in place of the accuracy.
+    Scores have their own columns; a client that does not have one has NaN.
     """
     kind, score = tables.client_evaluations(self.score), self.score
     table = self._of_rounds(kind)
-    fits = table[score.name].between(
-      -_RANGE_SLACK, score.highest + _RANGE_SLACK
+    fits = table[score.name].isna() | table[score.name].between(
+      score.lowest - _RANGE_SLACK, score.highest + _RANGE_SLACK
     )
     if not fits.all():
       row = int(fits.argmin())
       raise RunError(
         f"{self.path / kind.name}: row {row + 1} has no {score.noun} in "
-        f"[0, {score.highest:g}]: {table[score.name].iloc[row]}."
+        f"[{score.lowest:g}, {score.highest:g}]: {table[score.name].iloc[row]}."
       )
     # A run in the middle of an evaluation may have written half of its rows.
     table = table[table[ROUND].isin(self.evaluations[ROUND])]

@@ -63,12 +63,11 @@ def evaluations(score: Score) -> Kind:
 
 def client_evaluations(score: Score) -> Kind:
   """Returns the table of the evaluations of each client."""
-  return Kind(
-    "client_evaluations.csv",
-    (ROUND, CLIENT),
-    (score.name,),
-    ("loss", "num_examples", *score.beside),
-  )
+  columns = ("loss", "num_examples", *score.beside)
+  full: tuple[str, ...] = (score.name,)
+  if score.needs:  # Some clients may not have it.
+    full, columns = (), (score.name, *columns)
+  return Kind("client_evaluations.csv", (ROUND, CLIENT), full, columns)
 
 
 # A method may report all kinds of values, and a client any reason.

@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments import scores
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.settings import SearchSettings
@@ -89,18 +88,21 @@ class Pruning:
   score: Score | None = None
   _trial: optuna.Trial | None = None
 
-  def add(self, round_num: int, clients: Mapping[str, np.ndarray]) -> None:
+  def add(
+    self, round_num: int, clients: Mapping[str, np.ndarray], score: Score
+  ) -> None:
     """Takes an evaluation.
 
     Args:
       round_num: Its round.
       clients: Columns with one entry per client: client_id, that of a score,
         ...
+      score: The score of the run.
     """
     # Before the first round, all trials are alike.
     if self.is_pruned or not 0 < round_num < self.total_rounds:
       return
-    self.score = next(s for n, s in scores.BY_NAME.items() if n in clients)
+    self.score = score
     value = trials.objective(
       pd.DataFrame(dict(clients)),
       self.settings.objective,

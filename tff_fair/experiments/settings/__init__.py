@@ -8,6 +8,7 @@ from typing import Any
 
 from tff_fair.experiments.settings.federation import (
   LEAST_EVALUATIONS,
+  SCORES,
   USUAL_COHORT,
   USUAL_INTERVAL,
   USUAL_PART,
@@ -48,6 +49,7 @@ __all__ = [
   "GROUPS",
   "LEAST_EVALUATIONS",
   "MOMENTUM",
+  "SCORES",
   "SERVER_RATE",
   "USUAL_COHORT",
   "USUAL_INTERVAL",

@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import typing
+from collections.abc import Sequence
 from typing import Literal
 
 from tff_fair import declared
@@ -93,6 +95,28 @@ class LoopSettings:
   )
 
 
+ScoreName = Literal[
+  "accuracy",
+  "balanced_accuracy",
+  "auc",
+  "average_precision",
+  "f1",
+  "precision",
+  "recall",
+  "brier",
+  "log_loss",
+  "calibration_error",
+  "rmse",
+  "mae",
+  "r2",
+]
+SCORES: tuple[str, ...] = typing.get_args(ScoreName)
+
+
+def _are_scores(names: Sequence[str]) -> bool:
+  return set(names) <= set(SCORES) and len(set(names)) == len(names)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
   """Evaluation: of whom, and what follows from it."""
@@ -102,12 +126,31 @@ class EvaluationSettings:
     "How many clients the run evaluates, drawn once, the same in all "
     "evaluations and in the results at the end. By default all.",
   )
+  score: ScoreName | None = declared.value(
+    None,
+    "The number by which clients are compared, and by which a run, a sweep and "
+    "a search choose: of classes those up to calibration_error, of numbers the "
+    "others. By default accuracy, or rmse.",
+  )
+  measures: str | None = declared.value(
+    None,
+    "Further scores that evaluations measure, as auc,f1,recall. By default "
+    "none; a regression has rmse and r2.",
+    expects=f"some of {', '.join(SCORES)}, each once, with commas between",
+    is_valid=lambda text: _are_scores(text.split(",")),
+  )
+  score_class: str | None = declared.value(
+    None,
+    "The class that precision, recall, f1, auc and average_precision are of, "
+    "by its name or number. By default the rarer one of two, and of more "
+    "classes the mean over those that a client has.",
+  )
   criterion: Literal["mean", "worst_10"] | None = declared.value(
     None,
-    "Keep the state at the evaluation with the largest mean accuracy over "
-    "clients, or mean over the worst 10 %, in best_checkpoint; of a "
-    "regression, with the smallest error. By default the run keeps its last "
-    "state alone.",
+    "Keep the state at the evaluation with the best mean of the score over "
+    "clients, or mean over the worst 10 %, in best_checkpoint: the largest "
+    "accuracy, or of a regression the smallest error. By default the run keeps "
+    "its last state alone.",
   )
   patience: int | None = bounds.positive_integer(
     None,

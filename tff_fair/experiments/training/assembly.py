@@ -54,6 +54,7 @@ class RunParts:
     costs: Returns what a round costs, from the state before it and its cohort.
     evaluated: int64[n], the clients to evaluate, in ascending order.
     attackers: The clients that attack.
+    scores: The scores of the clients.
     selection: Finds the best evaluation; None without a criterion.
     cache: What earlier programs have compiled.
   """
@@ -67,6 +68,7 @@ class RunParts:
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
   evaluated: np.ndarray
   attackers: Sequence[int]
+  scores: scoring.Scoring
   selection: Selection | None
   cache: compilation_cache.CompilationCache
 
@@ -146,9 +148,10 @@ def build(
     ),
     evaluated=resolved.evaluated,
     attackers=resolved.attack.client_ids if resolved.attack else (),
+    scores=resolved.scores,
     selection=None
     if spec.criterion is None
-    else Selection(spec.criterion, spec.patience, score=scoring.score_of(task)),
+    else Selection(spec.criterion, spec.patience, score=resolved.scores.score),
     cache=cache,
   )
 

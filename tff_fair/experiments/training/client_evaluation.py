@@ -9,13 +9,17 @@ import tensorflow_federated as tff
 
 import tasks
 from tff_fair import evaluation
-from tff_fair.experiments import scores
-from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.client_works import score_sums
+from tff_fair.declared import FieldError
+from tff_fair.experiments.scores import ACCURACY, Score, summarize_beside
 from tff_fair.experiments.training import client_data, loop, rounds, scoring
+from tff_fair.experiments.training.scoring import Scoring
 from tff_fair.runtime import compilation_cache
 
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300
+# The same of the histograms that come back: 64 MB.
+_MOST_BINS = 2**23
 # Beyond this, reading all data takes minutes, and few clients will take part.
 _MOST_CLIENTS_TO_CHECK = 5000
 
@@ -75,6 +79,7 @@ def build_evaluation(
   test_data: client_data.ClientDatasets | None = None,
   client_ids: client_data.Ids | None = None,
   attackers: Sequence[int] = (),
+  scores: Scoring | None = None,
   clients_per_call: int = _CLIENTS_PER_CALL,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Callable[[rounds.State], loop.RoundEvaluation]:
@@ -87,28 +92,33 @@ def build_evaluation(
     client_ids: The clients to evaluate, in ascending order; `None` takes all.
     attackers: The clients that attack; if there are any, one that is evaluated
       must be none of them.
-    clients_per_call: A large population is evaluated in parts of this size.
+    scores: The scores of the clients; by default the usual one of the task.
+    clients_per_call: A large population is evaluated in parts of this size, or
+      smaller ones where each client sends much.
     cache: What earlier programs have compiled.
 
   Returns:
     A function from a state of the process to an evaluation with the columns
-    `client_id`, `num_examples`, `loss` and those of the task's score, as
-    `accuracy`. Where the process trains personal models, these are what is
+    `client_id`, `num_examples`, `loss` and those of the score and its others,
+    as `accuracy`. Where the process trains personal models, these are what is
     evaluated; the global model is there too, as the columns `global_loss`,
     `global_accuracy` and the group `global` of the summary. Where some clients
     attack, the group `honest` of the summary is about the others alone.
   """
-  evaluate_global = _compiled(evaluation.build_client_evaluation, task, cache)
+  scores = scores or scoring.of_task(task)
+  score, sums = scores.score, scores.sums
+  evaluate_global = _compiled(
+    evaluation.build_client_evaluation, task, cache, sums
+  )
   evaluate_personal = has_personal_models(process) and (
-    _compiled(evaluation.build_personal_evaluation, task, cache)
+    _compiled(evaluation.build_personal_evaluation, task, cache, sums)
   )
   if test_data is None:
     test_data = client_data.ClientLoader(task.test, task.element_spec)
   if client_ids is None:
     client_ids = range(task.num_clients)
-  parts = _parts(client_ids, clients_per_call)
-  score = scoring.score_of(task)
-  with_score = scoring.build(task, test_data.label_variance)
+  parts = _parts(client_ids, min(clients_per_call, _most_clients(sums)))
+  with_score = scoring.build(task, test_data.label_variance, scores)
   summary = functools.partial(_summary, attackers=attackers, score=score)
 
   def evaluate(state: rounds.State) -> loop.RoundEvaluation:
@@ -134,12 +144,20 @@ def _compiled(
   build: Callable[..., tff.Computation],
   task: tasks.Task,
   cache: compilation_cache.CompilationCache,
+  sums: score_sums.Asked | None = None,
 ) -> tff.Computation:
   """Returns an evaluation: built now, or by an earlier program."""
   return cache.compiled(
-    (build.__name__, task.model_parts),
-    lambda: {"evaluate": build(task.model)},
+    (build.__name__, task.model_parts, sums),
+    lambda: {"evaluate": build(task.model, sums=sums)},
   )["evaluate"]
+
+
+def _most_clients(sums: score_sums.Asked | None) -> int:
+  """Returns how many clients' sums one call may take to this program."""
+  if sums is None or not sums.with_histogram or sums.num_classes is None:
+    return _CLIENTS_PER_CALL
+  return max(1, _MOST_BINS // (sums.num_classes * score_sums.NUM_BINS))
 
 
 def _summary(
@@ -172,10 +190,7 @@ def _columns(
     if following is not None:
       data.prepare(following)
     rows.append(evaluate_clients(*model, of_part))
-  return {
-    name: np.concatenate([row[name] for row in rows])
-    for name in ("client_id", "num_examples", "loss", "accuracy")
-  }
+  return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
 def summarize(
@@ -189,21 +204,38 @@ def summarize(
     score: The score of the task.
 
   Returns:
-    By the name of the score, as `accuracy`, its statistics, see
-    `tff_fair.metrics`; `accuracy_weighted`, by examples; `r2`, of errors, see
-    `scores.summarize_beside`; and `loss`: `mean`, `std`, `max`, and `weighted`
-    by examples.
+    By the name of the score, as `accuracy`, its statistics over the clients
+    that have it, see `tff_fair.metrics`, and `left_out`, how many do not, of a
+    score that some may lack; `accuracy_weighted`, by examples; the others
+    beside it, as `r2`, see `scores.summarize_beside`; and `loss`: `mean`,
+    `std`, `max`, and `weighted` by examples.
+
+  Raises:
+    FieldError: If no client has the score.
   """
   loss = columns["loss"].astype(np.float64)
   num_examples = columns["num_examples"]
-  values = columns[score.name]
+  values = columns[score.name].astype(np.float64)
+  known = ~np.isnan(values) if score.needs else np.full(values.shape, True)
+  if not known.any():
+    raise FieldError(
+      "score",
+      f"no client's test data have {score.needs}, which it needs; choose "
+      "another score.",
+      value=score.name,
+    )
+  statistics = score.summarize(values[known])
+  if score.needs:
+    statistics["left_out"] = float((~known).sum())
   with np.errstate(invalid="ignore"):  # Losses may be infinite.
     loss_std = float(loss.std())
   return {
-    score.name: score.summarize(values),
-    f"{score.name}_weighted": float(np.average(values, weights=num_examples)),
+    score.name: statistics,
+    f"{score.name}_weighted": float(
+      np.average(values[known], weights=num_examples[known])
+    ),
     **{
-      name: scores.summarize_beside(columns[name].astype(np.float64))
+      name: summarize_beside(columns[name].astype(np.float64))
       for name in score.beside
     },
     "loss": {

@@ -180,8 +180,10 @@ class Pruner(Protocol):
   def is_pruned(self) -> bool:
     """Whether the run is to end."""
 
-  def add(self, round_num: int, clients: Mapping[str, np.ndarray]) -> None:
-    """Takes an evaluation: its round, and `RoundEvaluation.clients`."""
+  def add(
+    self, round_num: int, clients: Mapping[str, np.ndarray], score: Score
+  ) -> None:
+    """Takes an evaluation: its round, and those fields of `RoundEvaluation`."""
 
 
 def train(
@@ -248,7 +250,7 @@ def train(
         record.write_round, round_num, result, timing, evaluation, is_best
       )
       if pruning is not None and evaluation is not None:
-        pruning.add(round_num, evaluation.clients)
+        pruning.add(round_num, evaluation.clients, evaluation.score)
       report_progress(round_num, evaluation)
 
 

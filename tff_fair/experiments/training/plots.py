@@ -43,8 +43,9 @@ def draw_distribution(
     shown = shown[::-1]
   num_worst = int(np.ceil(_WORST_SHARE * shown.size))
   limit = score.limit if np.isfinite(score.limit) else _limit(shown)
+  first = min(0.0, float(shown.min(initial=0.0)))  # R² may be below 0.
   with _figure(path, num_columns=2) as (left, right):
-    left.hist(shown, bins=20, range=(0, limit), color=_MAIN)
+    left.hist(shown, bins=20, range=(first, limit), color=_MAIN)
     for name, part, color in (
       ("mean", shown, "black"),
       ("worst 10 %", shown[:num_worst], _WORST),
@@ -56,7 +57,7 @@ def draw_distribution(
       title=f"{shown.size:,} clients",
       xlabel=f"test {score.noun}{score.in_brackets}",
       ylabel="clients",
-      xlim=(0, limit),
+      xlim=(first, limit),
     )
     left.locator_params("y", integer=True)
 
@@ -77,7 +78,7 @@ def draw_distribution(
       xlabel=f"client, in order of {score.noun}",
       ylabel=f"test {score.noun}{score.in_brackets}",
       xlim=(edges[0], edges[-1]) if shown.size else None,
-      ylim=(0, limit),
+      ylim=(first, limit),
     )
     # Over the lower bars.
     right.legend(loc="lower right" if score.higher_is_better else "upper right")
@@ -110,7 +111,8 @@ def draw_curves(
     draw(left, shown[f"{score.name}/mean"], "mean", _MAIN)
     draw(left, shown[f"{score.name}/worst_10"], "worst 10 %", _WORST)
     top = 1.02 * score.limit if np.isfinite(score.limit) else None
-    left.set(title=f"Test {score.noun}{score.in_brackets}", ylim=(0, top))
+    bottom = None if score.lowest < 0 else 0
+    left.set(title=f"Test {score.noun}{score.in_brackets}", ylim=(bottom, top))
     draw(middle, shown[f"{score.name}/std"], "standard deviation", _MAIN)
     points = " (points)" if score.sign else ""
     middle.set(

@@ -194,6 +194,7 @@ def _evaluation(
     test_data=test_data,
     client_ids=parts.evaluated,
     attackers=parts.attackers,
+    scores=parts.scores,
     cache=parts.cache,
   )
   # The global model is evaluated, too.
@@ -233,6 +234,8 @@ def _column(selection: Selection) -> str:
 
 def _recall_clients(folder: RunFolder, pruning: loop.Pruner) -> None:
   """Tells a pruning the evaluations that the folder of a run has."""
-  rows = finding.open_run(folder.path).client_evaluations
+  run = finding.open_run(folder.path)
+  rows = run.client_evaluations
   for round_num, clients in rows[rows[ROUND] > 0].groupby(ROUND):
-    pruning.add(int(round_num), {n: clients[n].to_numpy() for n in clients})
+    columns = {name: clients[name].to_numpy() for name in clients}
+    pruning.add(int(round_num), columns, run.score)

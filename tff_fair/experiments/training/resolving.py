@@ -15,7 +15,7 @@ from tff_fair import client_works, methods, privacy, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import learning_process, sampling
+from tff_fair.experiments.training import learning_process, sampling, scoring
 
 
 class Resolved(NamedTuple):
@@ -27,6 +27,7 @@ class Resolved(NamedTuple):
     evaluated: int64[n], the clients to evaluate, in ascending order.
     attack: Which clients attack, and how; `None` if none does.
     dp: The noise for differential privacy, if there is any.
+    scores: The scores of the clients.
   """
 
   aggregation: str
@@ -34,6 +35,7 @@ class Resolved(NamedTuple):
   evaluated: np.ndarray
   attack: client_works.Attack | None
   dp: privacy.DifferentialPrivacy | None
+  scores: scoring.Scoring
 
 
 def resolve(spec: RunSpec, task: tasks.Task) -> Resolved:
@@ -51,6 +53,7 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Resolved:
     clients_per_round=cohort,
     evaluated=clients,
     dp=privacy_noise(spec, cohort),
+    scores=scoring.of_task(task, spec),
   )
 
 

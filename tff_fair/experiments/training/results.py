@@ -35,6 +35,7 @@ def write(
   task: tasks.Task,
   *,
   spec: RunSpec | None = None,
+  score: Score | None = None,
   selection: Selection | None = None,
   attackers: Sequence[int] = (),
   dp: privacy.DifferentialPrivacy | None = None,
@@ -46,6 +47,7 @@ def write(
     task: Knows the clients' names and numbers of examples.
     spec: The run; without it, nothing is said of its coefficients and
       certificates.
+    score: The score of the clients; by default the usual one of the task.
     selection: Knows the best evaluation, if somebody asked for it.
     attackers: The clients that attack.
     dp: The noise for differential privacy, if there was any.
@@ -56,7 +58,7 @@ def write(
   Raises:
     RunError: If a table is damaged or missing.
   """
-  score = scoring.score_of(task)
+  score = score or scoring.of_task(task).score
   evaluations = tables.read_whole(folder.path, tables.evaluations(score))
   last = evaluations.iloc[-1]
   rounds = int(last["round"])
@@ -73,12 +75,13 @@ def write(
     }
   names = clients["client"].map(spreadsheets.quoted)
   clients.assign(client=names).to_csv(folder.clients, index=False)
-  values = clients[f"test_{score.name}"]
+  values = clients[f"test_{score.name}"].dropna()
   plots.draw_distribution(values, folder.plot_of(score), score)
   plots.draw_curves(evaluations, folder.curves_plot, score)
   summary: dict[str, Any] = {
     "rounds": rounds,
     "num_clients": len(clients),
+    "score": score.name,
     **results,
   }
   if selection is not None and selection.round_num is not None:

@@ -28,7 +28,6 @@ from tff_fair.experiments.training import (
   resolving,
   results,
   rounds,
-  scoring,
   wandb_release,
 )
 from tff_fair.experiments.worker_data import worker_checks
@@ -132,7 +131,7 @@ def run(
     clients_per_round=resolved.clients_per_round,
     aggregation=resolved.aggregation,
     description=task.description,
-    score=scoring.score_of(task),
+    score=resolved.scores.score,
     output_dir=None if output_dir is None else str(output_dir),
     workers=workers,
     command=command,
@@ -232,12 +231,13 @@ def _write_results(
   display: Display,
 ) -> None:
   """Writes what comes of a run that has trained."""
-  event_files.write_hparams(folder, spec, scoring.score_of(parts.task))
+  event_files.write_hparams(folder, spec, parts.scores.score)
   interruption.check()
   summary = results.write(
     folder,
     parts.task,
     spec=spec,
+    score=parts.scores.score,
     selection=parts.selection,
     attackers=parts.attackers,
     dp=dp,

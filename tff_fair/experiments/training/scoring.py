@@ -1,54 +1,209 @@
-"""The score of each client of a task, from the evaluation of a model."""
+"""The scores of each client of a task, from the evaluation of a model."""
 
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 import tasks
+from tff_fair.client_works.score_sums import Asked
+from tff_fair.declared import FieldError
 from tff_fair.experiments import scores
-from tff_fair.experiments.scores import Score
+from tff_fair.experiments.scores import ACCURACY, RMSE, Score
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.metrics import class_scores
 
-# One entry per client each.
+# One entry per client each, [K, ...].
 Columns = Mapping[str, np.ndarray]
 
+_WITHOUT_SUMS = ("accuracy", "rmse", "r2")
 
-def score_of(task: tasks.Task) -> Score:
-  """Returns the score of a task: an error where its label is a number."""
-  return scores.RMSE if task.num_classes is None else scores.ACCURACY
+
+class Scoring(NamedTuple):
+  """The scores that an evaluation is to have.
+
+  Attributes:
+    score: The score of the run, with its other measures beside it.
+    positive: The class that scores of one class are of; None is the rarer one
+      of two, and of more the mean over classes.
+    sums: The sums that clients send for it; None where loss and accuracy do.
+  """
+
+  score: Score
+  positive: int | None = None
+  sums: Asked | None = None
+
+
+def of_task(task: tasks.Task, spec: RunSpec | None = None) -> Scoring:
+  """Returns the scores of a task: as a run asks for, or the usual one.
+
+  Args:
+    task: The task.
+    spec: The run; without it, the accuracy or the error.
+
+  Raises:
+    FieldError: If the task's labels do not have a score.
+  """
+  usual = RMSE if task.num_classes is None else ACCURACY
+  if spec is None:
+    return Scoring(usual)
+  name = spec.score or usual.name
+  asked = [] if spec.measures is None else spec.measures.split(",")
+  if {name, *asked} == {ACCURACY.name}:
+    return Scoring(ACCURACY)
+  for field, names in (("score", [name]), ("measures", asked)):
+    for found in names:
+      _check(task, field, found)
+  others = dict.fromkeys([usual.name, *usual.beside, *asked])
+  beside = tuple(other for other in others if other != name)
+  sums = None
+  if not {name, *beside} <= set(_WITHOUT_SUMS):
+    ordered = {name, *beside} & class_scores.WITH_HISTOGRAM.keys()
+    sums = Asked(task.num_classes, with_histogram=bool(ordered))
+  return Scoring(scores.with_beside(name, beside), _positive(task, spec), sums)
+
+
+def _check(task: tasks.Task, field: str, name: str) -> None:
+  """Checks that the labels of a task have a score."""
+  score = scores.BY_NAME[name]
+  is_of_classes = task.num_classes is not None
+  if score.of_classes != is_of_classes:
+    valid = [
+      n for n, s in scores.BY_NAME.items() if s.of_classes == is_of_classes
+    ]
+    kind = "classes" if is_of_classes else "numbers"
+    raise FieldError(
+      field,
+      f"the labels of {task.name} are {kind}; choose of {', '.join(valid)}.",
+      value=name,
+    )
+  if name == ACCURACY.name or not is_of_classes:
+    return
+  if not task.has_class_labels or task.objective.activation != "softmax":
+    raise FieldError(
+      field,
+      "needs one class for each example and a model with a logit for each "
+      f"class, and {task.name} has others; it has accuracy alone.",
+      value=name,
+    )
+
+
+def _positive(task: tasks.Task, spec: RunSpec) -> int | None:
+  """Returns the class that a run names, by its name or its number."""
+  given = spec.score_class
+  if given is None:
+    return None
+  if task.num_classes is None:
+    raise FieldError(
+      "score_class",
+      f"the labels of {task.name} are numbers; leave it out.",
+      value=given,
+    )
+  names = [*(task.class_names or map(str, range(task.num_classes)))]
+  if given in names:
+    return names.index(given)
+  if given.isdecimal() and int(given) < task.num_classes:
+    return int(given)
+  shown = ", ".join(names[:_MOST_SHOWN]) + (
+    ", ..." if len(names) > _MOST_SHOWN else ""
+  )
+  raise FieldError(
+    "score_class",
+    f"{task.name} has no such class; choose of {shown}.",
+    value=given,
+  )
+
+
+_MOST_SHOWN = 10  # Names of classes in an error.
 
 
 def build(
-  task: tasks.Task, label_variance: Callable[[int], float]
+  task: tasks.Task,
+  label_variance: Callable[[int], float],
+  scoring: Scoring | None = None,
 ) -> Callable[[Columns], dict[str, np.ndarray]]:
-  """Returns a function from evaluations to evaluations with the score.
+  """Returns a function from evaluations to evaluations with the scores.
 
   Args:
     task: The task. Where its label is a number, its loss must be the mean
       squared error.
     label_variance: Returns `variance` of the test labels of a client that was
       evaluated. Asked only where the label is a number.
+    scoring: The scores; by default the usual one.
 
   Returns:
-    A function from the columns `client_id`, `num_examples`, `loss` and
-    `accuracy` to the same ones; those of a regression have `rmse` and `r2` in
-    place of the accuracy. A client whose labels are all equal has None as its
-    R². Where the loss is no number, the model has diverged: then the error is
-    infinite, and R² is minus infinity.
+    A function from the columns `client_id`, `num_examples`, `loss`, `accuracy`
+    and the sums to the first three, the score, and those beside it. A client
+    that does not have one has None. Where the loss is no number, the model has
+    diverged: then errors are infinite, and R² is minus infinity.
   """
-  if score_of(task) is scores.ACCURACY:
-    return dict
+  scoring = scoring or of_task(task)
+  score = scoring.score
 
-  def with_errors(columns: Columns) -> dict[str, np.ndarray]:
-    ids = columns["client_id"].tolist()
-    variances = np.array([label_variance(client_id) for client_id in ids])
-    kept = {name: c for name, c in columns.items() if name != "accuracy"}
-    rmse, r2 = errors(columns["loss"], variances, task.label_scale)
-    cells = r2.astype(object)
-    cells[np.isnan(r2)] = None
-    return {**kept, "rmse": rmse, "r2": cells}
+  def with_scores(columns: Columns) -> dict[str, np.ndarray]:
+    kept = {n: columns[n] for n in ("client_id", "num_examples", "loss")}
+    found = {"accuracy": columns["accuracy"]}
+    if task.num_classes is None:
+      found = _of_numbers(columns, task.label_scale, label_variance)
+    elif scoring.sums is not None:
+      found |= _of_classes(columns, scoring)
+    return kept | {
+      name: _cells(found[name], scores.BY_NAME[name])
+      for name in (score.name, *score.beside)
+    }
 
-  return with_errors
+  return with_scores
+
+
+def _cells(values: np.ndarray, score: Score) -> np.ndarray:
+  """Returns values as tables have them: None where a client has none."""
+  if not score.needs:
+    return values
+  cells = values.astype(object)
+  cells[np.isnan(values)] = None
+  return cells
+
+
+def _of_classes(columns: Columns, scoring: Scoring) -> dict[str, np.ndarray]:
+  """Returns the scores of classes that come from sums.
+
+  Where the model has diverged, scores without a bound are infinite.
+  """
+  sums = class_scores.ClassSums(
+    **{
+      name: columns[name].astype(np.float64)
+      for name in class_scores.ClassSums._fields
+      if name in columns
+    }
+  )
+  positive = scoring.positive
+  if positive is None and sums.counts.shape[-2] == 2:
+    positive = class_scores.rarer_class(sums)
+  score = scoring.score
+  found = {
+    name: class_scores.value(name, sums, positive)
+    for name in (score.name, *score.beside)
+    if name != ACCURACY.name
+  }
+  for name, values in found.items():
+    if not scores.BY_NAME[name].needs:
+      found[name] = np.where(np.isnan(values), math.inf, values)
+  return found
+
+
+def _of_numbers(
+  columns: Columns, label_scale: float, label_variance: Callable[[int], float]
+) -> dict[str, np.ndarray]:
+  """Returns the scores of a regression."""
+  ids = columns["client_id"].tolist()
+  variances = np.array([label_variance(client_id) for client_id in ids])
+  rmse, r2 = errors(columns["loss"], variances, label_scale)
+  found = {"rmse": rmse, "r2": r2}
+  if "absolute" in columns:
+    mae = abs(label_scale) * columns["absolute"] / columns["num_examples"]
+    found["mae"] = np.where(np.isnan(mae), math.inf, mae)
+  return found
 
 
 def variance(labels: np.ndarray) -> float:

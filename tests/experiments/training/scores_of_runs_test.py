@@ -1,0 +1,206 @@
+"""Runs that compare their clients by another score than accuracy."""
+
+import functools
+
+import numpy as np
+import pytest
+from sklearn import metrics as sklearn_metrics
+
+import tasks
+from tasks import models
+from tff_fair import experiments
+from tff_fair.declared import FieldError
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.exporting import card_fairness
+from tff_fair.experiments.runs import fairness_table
+from tff_fair.experiments.training import scoring, task_loading
+
+_MEASURES = (
+  *("balanced_accuracy", "average_precision", "f1", "precision", "recall"),
+  *("brier", "log_loss", "calibration_error"),
+)
+_SPEC = RunSpec(
+  task="digits",  # Whose place the task below takes.
+  algorithm="fedavg",
+  score="auc",
+  measures=_MEASURES,
+  client_learning_rate=0.3,
+  clients_per_round=3,
+  total_rounds=2,
+  rounds_per_evaluation=1,
+  criterion="worst_10",
+)
+_NUM_CLIENTS = 5
+
+
+def illness():
+  """One patient in eight is ill; the last hospital tests the healthy alone."""
+  generator = np.random.default_rng(0)
+  halves = []
+  for number in (40, 60):
+    arrays = []
+    for client in range(_NUM_CLIENTS):
+      y = (generator.random(number) < 0.125).astype(np.int32)
+      y[:2] = 0, 1
+      x = generator.normal(0, 1, [number, 3]) + 0.8 * y[:, None]
+      if number == 60 and client == _NUM_CLIENTS - 1:
+        y[:] = 0
+      arrays.append((x.astype(np.float32), y))
+    halves.append(
+      tasks.Split(
+        num_examples=np.full(_NUM_CLIENTS, number), load=arrays.__getitem__
+      )
+    )
+  return tasks.Task(
+    name="illness",
+    description="500 patients of 5 hospitals",
+    client_names=[f"hospital {k}" for k in range(_NUM_CLIENTS)],
+    train=halves[0],
+    test=halves[1],
+    element_spec=tasks.task.element_spec([3]),
+    num_classes=2,
+    class_names=("healthy", "ill"),
+    keras_model_fn=functools.partial(models.mlp, (3,), (), 2, 0),
+    objective=models.class_objective(),
+  )
+
+
+@pytest.fixture(scope="module")
+def task():
+  return illness()
+
+
+@pytest.fixture(scope="module")
+def run(task, tmp_path_factory):
+  path = tmp_path_factory.mktemp("runs") / "auc"
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(task_loading, "load", lambda *_: task)
+    return experiments.run(_SPEC, path, progress=False)
+
+
+def expected(task, run):
+  """Logistic regression in NumPy, its scores by scikit-learn."""
+  kernel, bias = (np.asarray(w, np.float64) for w in run.weights())
+  rows = []
+  for client in range(_NUM_CLIENTS - 1):
+    x, y = task.test.load(client)
+    logits = np.float64(x) @ kernel + bias
+    odds = logits[:, 1] - logits[:, 0]
+    p, predicted = 1 / (1 + np.exp(-odds)), odds > 0
+    of_class = {"zero_division": 0}
+    rows.append(
+      {
+        "accuracy": sklearn_metrics.accuracy_score(y, predicted),
+        "balanced_accuracy": sklearn_metrics.balanced_accuracy_score(
+          y, predicted
+        ),
+        "auc": sklearn_metrics.roc_auc_score(y, odds),
+        "average_precision": sklearn_metrics.average_precision_score(y, odds),
+        "f1": sklearn_metrics.f1_score(y, predicted, **of_class),
+        "precision": sklearn_metrics.precision_score(y, predicted, **of_class),
+        "recall": sklearn_metrics.recall_score(y, predicted),
+        "brier": sklearn_metrics.brier_score_loss(y, p),
+        "log_loss": sklearn_metrics.log_loss(y, p),
+      }
+    )
+  return rows
+
+
+def test_the_columns_of_evaluations_are_the_measures(task, run):
+  table = run.client_evaluations
+  assert set(table) == {
+    *("round", "client_id", "num_examples", "loss"),
+    *("auc", "accuracy", *_MEASURES),
+  }
+  last = table[table["round"] == 2].set_index("client_id")
+  for client, row in enumerate(expected(task, run)):
+    for name, value in row.items():
+      # The histogram's bins may hold some pairs of 60 examples.
+      near = 0.005 if name in ("auc", "average_precision") else 1e-5
+      assert last[name][client] == pytest.approx(value, abs=near), name
+
+
+def test_a_client_with_one_class_is_left_out_and_counted(run):
+  last = run.client_evaluations.iloc[-1]
+  missing = last.index[last.isna()]
+  assert set(missing) == {
+    *("auc", "average_precision", "f1", "precision", "recall")
+  }
+  summary = run.summary
+  assert summary["num_clients"] == _NUM_CLIENTS
+  assert summary["score"] == "auc"
+  for name in missing:
+    assert summary[f"test_{name}"]["left_out"] == 1
+  assert summary["test_brier"]["left_out"] == 0
+  table = run.client_evaluations
+  values = table[table["round"] == 2]["auc"].dropna()
+  assert summary["test_auc"]["mean"] == pytest.approx(values.mean())
+  assert summary["test_auc"]["worst_10"] == pytest.approx(values.min())
+  assert "1 clients are left out" in fairness_table.describe(summary)
+
+
+def test_the_score_decides_the_best_round(run):
+  means = run.evaluations.set_index("round")["auc/worst_10"].iloc[1:]
+  assert run.summary["best"]["value"] == pytest.approx(means.max())
+  assert run.summary["best"]["round"] == means.idxmax()
+
+
+def test_comparisons_and_reports_have_the_measures(run, tmp_path):
+  columns = ["mean", "worst_10", "recall", "log_loss_max", "accuracy"]
+  frame = experiments.compare(run, columns=columns)
+  summary = run.summary
+  for column, value in {
+    "mean": summary["test_auc"]["mean"],
+    "recall": summary["test_recall"]["mean"],
+    "log_loss_max": summary["test_log_loss"]["max"],
+    "accuracy": summary["test_accuracy"]["mean"],
+  }.items():
+    assert frame[column][0] in (
+      pytest.approx(value, abs=1e-4),
+      pytest.approx(100 * value, abs=1e-2),
+    )
+  page = tmp_path / "page.html"
+  experiments.report(run, page)
+  text = page.read_text("utf-8")
+  assert "AUC" in text
+  assert "Mean recall" in text
+
+
+def test_the_card_tells_who_is_left_out(run):
+  found = card_fairness.read(run, 2, of_global=False, client_id=None)
+  text = "\n".join(card_fairness.paragraphs(found, 2))
+  assert "do not have examples of two classes" in text
+  assert "| mean of recall |" in text
+
+
+@pytest.mark.parametrize(
+  ("field", "value"),
+  [("score", "rmse"), ("measures", "auc,mae"), ("score_class", "dead")],
+)
+def test_scores_of_other_labels_are_refused(task, field, value):
+  with pytest.raises(FieldError) as error:
+    scoring.of_task(task, RunSpec(task="digits", **{field: value}))
+  assert error.value.field == field
+
+
+@pytest.mark.parametrize(("given", "place"), [("ill", 1), ("0", 0)])
+def test_a_class_is_named_or_numbered(task, given, place):
+  spec = RunSpec(task="digits", score="recall", score_class=given)
+  assert scoring.of_task(task, spec).positive == place
+
+
+def test_accuracy_alone_needs_no_sums(task):
+  for spec in (_SPEC.replace(score=None, measures=None), None):
+    assert scoring.of_task(task, spec).sums is None
+  with_recall = scoring.of_task(
+    task, _SPEC.replace(score="recall", measures=())
+  )
+  assert not with_recall.sums.with_histogram
+
+
+def test_measures_are_names_once_each():
+  assert RunSpec(task="digits", measures=["auc", "f1"]).measures == "auc,f1"
+  for wrong in ("auc,auc", "aucc", "auc, f1", "auc,"):
+    with pytest.raises(FieldError) as error:
+      RunSpec(task="digits", measures=wrong)
+    assert error.value.field == "measures"
