@@ -213,6 +213,10 @@ def _check_correction(spec: RunSpec) -> None:
   if spec.label_correction == "none":
     return
   for name, reason in (
+    *(
+      (name, "clients alone would train on wrong labels")
+      for name in ("local_baseline", "pooled_baseline")
+    ),
     ("dp_noise", "its noise would be on the rounds after the correction alone"),
     ("attack", "attackers would be honest while labels are corrected"),
   ):

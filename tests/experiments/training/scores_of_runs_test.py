@@ -4,16 +4,24 @@ import functools
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn import metrics as sklearn_metrics
 
 import tasks
-from tasks import models
+from tasks import cuts, models
 from tff_fair import experiments
 from tff_fair.declared import FieldError
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.runs import fairness_table
-from tff_fair.experiments.training import scoring, task_loading
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.training import (
+  assembly,
+  baselines,
+  resolving,
+  scoring,
+  task_loading,
+)
 
 _MEASURES = (
   *("balanced_accuracy", "average_precision", "f1", "precision", "recall"),
@@ -29,6 +37,8 @@ _SPEC = RunSpec(
   total_rounds=2,
   rounds_per_evaluation=1,
   criterion="worst_10",
+  local_baseline=True,
+  pooled_baseline=True,
 )
 _NUM_CLIENTS = 5
 
@@ -155,7 +165,7 @@ def test_comparisons_and_reports_have_the_measures(run, tmp_path):
     "log_loss_max": summary["test_log_loss"]["max"],
     "accuracy": summary["test_accuracy"]["mean"],
   }.items():
-    assert frame[column][0] in (
+    assert frame[column].iloc[0] in (
       pytest.approx(value, abs=1e-4),
       pytest.approx(100 * value, abs=1e-2),
     )
@@ -204,3 +214,75 @@ def test_measures_are_names_once_each():
     with pytest.raises(FieldError) as error:
       RunSpec(task="digits", measures=wrong)
     assert error.value.field == "measures"
+
+
+def test_clients_have_their_gain_from_joining(task, run):
+  clients = run.clients.set_index("client_id")
+  with np.load(run.path / "local_baseline.npz") as content:
+    outputs = np.split(content["outputs"], np.cumsum(content["sizes"])[:-1])
+    assert (content["rounds"] <= 1).all()  # Three of five, two rounds.
+    assert content["losses"].shape == (_NUM_CLIENTS,)
+  for client, row in enumerate(expected(task, run)):
+    y, logits = task.test.load(client)[1], outputs[client]
+    alone = sklearn_metrics.roc_auc_score(y, logits[:, 1] - logits[:, 0])
+    found = clients.loc[client]
+    assert found["local_auc"] == pytest.approx(alone)
+    assert found["gain"] == pytest.approx(row["auc"] - alone, abs=1e-4)
+    assert found["gain_low"] <= found["gain"] <= found["gain_high"]
+    assert 0 < found["gain_p_value"] <= 1
+    assert 0 <= found["pooled_auc"] <= 1
+  columns = ["local_auc", "pooled_auc", "gain", "gain_p_value"]
+  assert clients.loc[_NUM_CLIENTS - 1, columns].isna().all()
+  joined = run.summary["joining"]
+  assert joined["gaining"] + joined["losing"] + joined["undecided"] == 4
+  assert joined["mean"] == pytest.approx(clients["gain"].mean())
+  frame = experiments.compare(run, columns=["gain", "gaining"])
+  assert frame["gaining"].iloc[0] == joined["gaining"]
+
+
+def test_a_client_alone_takes_the_steps_of_local_training(task):
+  """One round alone, of full batches, is one step of gradient descent."""
+  spec = _SPEC.replace(batch_size=64, local_epochs=3)
+  parts = assembly.build(spec, task, resolving.resolve(spec, task))
+  baseline = baselines._train("local", spec, parts)
+  x, y = task.train.load(2)
+  kept, aside = cuts.train_test_split(np.arange(len(y)), 0.2, (spec.seed, 2))
+  kernel, bias = (
+    w.numpy().astype(float) for w in task.keras_model_fn().weights
+  )
+  models_of_rounds = [(kernel, bias)]
+  for _ in range(3):
+    logits = x[kept] @ kernel + bias
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    error = (p - np.eye(2)[y[kept]]) / len(kept)
+    kernel = kernel - 0.3 * x[kept].T @ error
+    bias = bias - 0.3 * error.sum(0)
+  models_of_rounds.append((kernel, bias))
+  losses = [
+    sklearn_metrics.log_loss(y[aside], softmax(x[aside] @ w + b, axis=1))
+    for w, b in models_of_rounds
+  ]
+  best = int(np.argmin(losses))
+  assert baseline.rounds[2] == best
+  w, b = models_of_rounds[best]
+  np.testing.assert_allclose(
+    baseline.outputs[2], task.test.load(2)[0] @ w + b, atol=1e-5
+  )
+  assert baseline.losses[2] == pytest.approx(
+    sklearn_metrics.log_loss(y, softmax(x @ w + b, axis=1)), rel=1e-5
+  )
+
+
+def test_another_run_of_a_sweep_takes_the_same_baseline(task, run, monkeypatch):
+  folder = RunFolder(run.path.parent / "other")
+  folder.path.mkdir()
+  spec = _SPEC.replace(algorithm="term", score=None)
+  parts = assembly.build(spec, task, resolving.resolve(spec, task))
+  monkeypatch.delattr(baselines, "_train")
+  found = baselines.of_run(folder, spec, parts, print)
+  assert found.keys() == {"local", "pooled"}
+  assert folder.local_baseline.exists()
+  with pytest.raises(NameError):
+    baselines.of_run(
+      folder, spec.replace(client_learning_rate=0.2), parts, print
+    )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tff_fair.declared import FieldError
+from tff_fair.experiments import joining
 from tff_fair.experiments.comparing import (
   client_results,
   measures,
@@ -18,7 +19,14 @@ from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.scores import ACCURACY, Score
 
 CLIENTS = "clients"  # Stands for a column for each client.
-NAMES = (*measures.NAMES, noise_columns.NAME, CLIENTS)
+# What joining brings, as `tff_fair.experiments.joining` has it.
+_JOINING = {
+  "gain": ("mean", "Mean gain"),
+  "gain_min": ("min", "Least gain"),
+  "gaining": ("gaining", "Clients gain"),
+  "losing": ("losing", "Clients lose"),
+}
+NAMES = (*measures.NAMES, noise_columns.NAME, *_JOINING, CLIENTS)
 MAX_CLIENTS = 10  # More columns than that nobody can read.
 
 
@@ -67,6 +75,8 @@ def build(
   for name in names:
     if name == CLIENTS:
       columns |= _of_clients(evaluated, task, score)
+    elif name in _JOINING:
+      columns[name] = _of_joining(name, score)
     elif name == noise_columns.NAME:
       columns[name] = ComparedColumn(
         noise_columns.MEASURE, noise_columns.share, None
@@ -82,6 +92,23 @@ def _of_measure(name: str, task: str, score: Score) -> ComparedColumn:
 
   measure = measures.find(name, score, task)
   return ComparedColumn(measure, of, measures.statistic(name, score))
+
+
+def _of_joining(name: str, score: Score) -> ComparedColumn:
+  """Returns a column of the ends of runs; NaN where a run has no baseline."""
+  key, title = _JOINING[name]
+
+  def of(evaluation: ChosenEvaluation) -> float:
+    found = (evaluation.run.summary or {}).get(joining.KEY, {})
+    return float(found.get(key, math.nan))
+
+  of_score = measures.of(score)["mean"]
+  measure = (
+    of_score._replace(title=title, higher_is_better=True, is_signed=True)
+    if key in ("mean", "min")
+    else Measure(title, name == "gaining", 1.0, 1)
+  )
+  return ComparedColumn(measure, of, None)
 
 
 def _of_clients(

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair import declared, methods
-from tff_fair.experiments import spec_text, stationarity
+from tff_fair.experiments import joining, spec_text, stationarity
 from tff_fair.experiments.exporting import card_fairness, places
 from tff_fair.experiments.exporting.model_formats import Predictor
 from tff_fair.experiments.runs.architecture import Architecture
@@ -186,8 +186,12 @@ def _settings(run: Run) -> Mapping[str, str]:
 
 def _limits(subject: Subject) -> list[str]:
   run, spec = subject.run, subject.run.spec
-  certificate = stationarity.sentence(run.summary or {})
-  found = [certificate] if certificate else []
+  summary = run.summary or {}
+  told = (
+    joining.sentence(summary, run.score),
+    stationarity.sentence(summary),
+  )
+  found = [sentence for sentence in told if sentence]
   if subject.best:
     found.append(
       "The evaluation chose this model among others by the same test data. So "

@@ -16,6 +16,7 @@ from tff_fair.experiments.reporting import (
   curve_section,
   document,
   each_client_section,
+  joining_section,
   loss_section,
   map_sections,
   methods,
@@ -125,6 +126,7 @@ def _parts(task: TaskRuns) -> _Parts:
   numbers = [
     verdict_section.build(task),
     summary_section.build(task),
+    joining_section.build(task),
   ]
   charts = [
     each_client_section.build(task),

@@ -7,6 +7,7 @@ from typing import Any
 
 from tff_fair.experiments import (
   coefficient_change,
+  joining,
   scores,
   spread_noise,
   stationarity,
@@ -73,8 +74,12 @@ def describe(summary: Mapping[str, Any]) -> str:
       f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
       f"{_results(honest, score)}{_noise(honest)}"
     )
-  for told in (coefficient_change.sentence, stationarity.sentence):
-    if sentence := told(summary):
+  for sentence in (
+    joining.sentence(summary, score),
+    coefficient_change.sentence(summary),
+    stationarity.sentence(summary),
+  ):
+    if sentence:
       text += f"\n\n{_filled(sentence)}"
   return text
 

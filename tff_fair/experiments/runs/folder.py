@@ -47,6 +47,8 @@ class RunFolder:
     self.wandb = path / "wandb"
     self.label_correction = path / "label_correction.npz"
     self.label_corrections = path / "label_correction.csv"
+    self.local_baseline = path / "local_baseline.npz"
+    self.pooled_baseline = path / "pooled_baseline.npz"
     self.clients = path / "clients.csv"
     self.labels = path / "labels.csv"
     self.curves_plot = path / "curves.png"
@@ -80,6 +82,8 @@ class RunFolder:
         self.replay,
         self.label_correction,
         self.label_corrections,
+        self.local_baseline,
+        self.pooled_baseline,
         *(set(self._plots) - {self.plot_of(ACCURACY)}),
       }
     )

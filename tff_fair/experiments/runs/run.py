@@ -325,6 +325,7 @@ class Run:
 _NO_SETTINGS = (
   *("hparam", "task_option", "output_dir", "workers", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement"),
+  *("local_baseline", "pooled_baseline"),
 )
 
 

@@ -157,6 +157,19 @@ class EvaluationSettings:
     "End the run after so many evaluations in a row that did not improve the "
     "--criterion. By default it goes on to the last round.",
   )
+  local_baseline: bool = declared.value(
+    False,
+    "Train each client alone, too, before the first round: from the initial "
+    "model, as many rounds as it takes part in on average, stopped on a fifth "
+    "of its training data. The results tell who gains from joining.",
+    decides=False,
+  )
+  pooled_baseline: bool = declared.value(
+    False,
+    "Train the model on the data of all clients in one place, too, for as many "
+    "rounds, as a bound to compare with.",
+    decides=False,
+  )
   measure_improvement: bool = declared.value(
     False,
     "Evaluate the model on the cohort's training data before and after each "

@@ -70,7 +70,28 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
       "number; choose a method that needs losses alone.",
       value=spec.algorithm,
     )
+  _check_baselines(spec, task)
   _check_correction(spec, task)
+
+
+def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
+  """Checks that clients can be compared example by example.
+
+  Raises:
+    FieldError: If they cannot.
+  """
+  for name in ("local_baseline", "pooled_baseline"):
+    if not getattr(spec, name):
+      continue
+    if task.num_classes is not None and not (
+      task.has_class_labels and task.objective.activation == "softmax"
+    ):
+      raise FieldError(
+        name,
+        "needs one class or numbers for each example, and a model with a logit "
+        f"for each class; {task.name} has others. Leave it out.",
+        value=True,
+      )
 
 
 def _check_correction(spec: RunSpec, task: tasks.Task) -> None:

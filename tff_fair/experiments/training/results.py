@@ -15,6 +15,7 @@ from tasks.formats import files, parsing
 from tff_fair import privacy
 from tff_fair.experiments import (
   coefficient_change,
+  joining,
   spread_noise,
   spreadsheets,
   stationarity,
@@ -36,6 +37,7 @@ def write(
   *,
   spec: RunSpec | None = None,
   score: Score | None = None,
+  gains: pd.DataFrame | None = None,
   selection: Selection | None = None,
   attackers: Sequence[int] = (),
   dp: privacy.DifferentialPrivacy | None = None,
@@ -48,6 +50,8 @@ def write(
     spec: The run; without it, nothing is said of its coefficients and
       certificates.
     score: The score of the clients; by default the usual one of the task.
+    gains: Columns of the table of clients by `client_id`: what clients have
+      without the federation, and gain from it.
     selection: Knows the best evaluation, if somebody asked for it.
     attackers: The clients that attack.
     dp: The noise for differential privacy, if there was any.
@@ -63,6 +67,8 @@ def write(
   last = evaluations.iloc[-1]
   rounds = int(last["round"])
   clients = _clients(folder, task, score, rounds)
+  if gains is not None:
+    clients = clients.merge(gains, on="client_id", validate="one_to_one")
   score = score.fitting(last[f"{score.name}/mean"])
   results = {**_results(last, score), **_noise(clients)}
   if attackers:
@@ -100,6 +106,8 @@ def write(
     change = coefficient_change.of_run(spec, cohorts, task)
     if change is not None:
       summary[coefficient_change.KEY] = change
+  if (brought := joining.of_clients(clients, score)) is not None:
+    summary[joining.KEY] = brought
   _write_labels(folder, task)
   for path in folder.path.glob("*.*"):
     if path.is_file():  # No link to nothing, whosever it is.

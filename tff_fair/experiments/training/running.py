@@ -3,12 +3,13 @@
 import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import tasks
 from tasks.formats import files, parsing
 from tasks.models import starting
 from tff_fair import declared, privacy, runtime, summing
+from tff_fair.declared import FieldError
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.progress import Display
@@ -18,10 +19,12 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
+  baselines,
   client_evaluation,
   connecting,
   early_ends,
   event_files,
+  gain_columns,
   loop,
   release,
   remaining_rounds,
@@ -148,6 +151,7 @@ def run(
     runtime.in_parts_of(spec.clients_per_part),
   ):
     _introduce(spec, parts, display)
+    found = baselines.of_run(folder, spec, parts, display.say)
     with (
       wandb_release.logging_to(wandb, folder, spec, display.say) as also,
       early_ends.advising(folder, spec.total_rounds),
@@ -160,7 +164,7 @@ def run(
       if pruning is not None and pruning.is_pruned:
         _note_pruning(folder)
       else:
-        _write_results(folder, spec, parts, resolved.dp, display)
+        _write_results(folder, spec, parts, resolved.dp, display, found)
     _conclude(folder, display)
   return finding.open_run(folder.path)
 
@@ -194,6 +198,12 @@ def _check_data(
   """Checks the clients' data, so that damage shows before training."""
   if examples is None:
     client_evaluation.check_data(task)
+  elif spec.local_baseline or spec.pooled_baseline:
+    raise FieldError(
+      "worker_data",
+      "baselines train in this program, which has no examples then; leave "
+      "local_baseline and pooled_baseline out.",
+    )
   else:
     worker_checks.check(examples, workers)
   stages.check(spec, has_labels=examples is None)
@@ -229,6 +239,7 @@ def _write_results(
   parts: assembly.RunParts,
   dp: privacy.DifferentialPrivacy | None,
   display: Display,
+  found: Mapping[str, baselines.Baseline],
 ) -> None:
   """Writes what comes of a run that has trained."""
   event_files.write_hparams(folder, spec, parts.scores.score)
@@ -238,6 +249,7 @@ def _write_results(
     parts.task,
     spec=spec,
     score=parts.scores.score,
+    gains=gain_columns.of_clients(folder, parts, found) if found else None,
     selection=parts.selection,
     attackers=parts.attackers,
     dp=dp,

@@ -50,6 +50,7 @@ def of_task(task: tasks.Task, spec: RunSpec | None = None) -> Scoring:
     return Scoring(usual)
   name = spec.score or usual.name
   asked = [] if spec.measures is None else spec.measures.split(",")
+  positive = _positive(task, spec)
   if {name, *asked} == {ACCURACY.name}:
     return Scoring(ACCURACY)
   for field, names in (("score", [name]), ("measures", asked)):
@@ -61,7 +62,7 @@ def of_task(task: tasks.Task, spec: RunSpec | None = None) -> Scoring:
   if not {name, *beside} <= set(_WITHOUT_SUMS):
     ordered = {name, *beside} & class_scores.WITH_HISTOGRAM.keys()
     sums = Asked(task.num_classes, with_histogram=bool(ordered))
-  return Scoring(scores.with_beside(name, beside), _positive(task, spec), sums)
+  return Scoring(scores.with_beside(name, beside), positive, sums)
 
 
 def _check(task: tasks.Task, field: str, name: str) -> None:

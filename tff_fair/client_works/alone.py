@@ -1,0 +1,138 @@
+"""Training without a server: what a client, or data in one place, can do alone.
+
+The steps are those of a client's work in a round, without the proximal term,
+which pulls to a server. Round after round they go on from their own weights;
+the weights with the least loss on examples kept aside are the result.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.client_works import (
+  batches,
+  evaluation,
+  local_model,
+  local_training,
+)
+from tff_fair.client_works.training_settings import (
+  TrainingSettings,
+  decayed_hparams,
+)
+
+
+class Alone(NamedTuple):
+  """What came of it.
+
+  Attributes:
+    weights: The trained model's.
+    rounds: After how many rounds they were so; 0 is the initial model.
+  """
+
+  weights: tff.learning.models.ModelWeights
+  rounds: int
+
+
+class Training:
+  """Trains models alone, in this program."""
+
+  def __init__(
+    self,
+    model_fn: local_model.ModelFn,
+    optimizer: tff.learning.optimizers.Optimizer,
+    settings: TrainingSettings,
+  ) -> None:
+    """Takes what decides a client's work.
+
+    Args:
+      model_fn: Function that returns a new `VariableModel`, or a
+        `FunctionalModel`.
+      optimizer: The client optimizer, started anew each round.
+      settings: How clients train.
+    """
+    settings = dataclasses.replace(settings, proximal_mu=0.0)
+    hparams = optimizer.get_hparams(
+      optimizer.initialize(tf.TensorSpec([], tf.float32))
+    )
+
+    def train(
+      model: local_model.LocalModel,
+      weights: Any,
+      data: tf.data.Dataset,
+      round_num: tf.Tensor,
+      decay_round: tf.Tensor,
+    ) -> local_model.Trainable:
+      model.receive(weights)
+      start = local_model.flat(weights.trainable)
+      decayed = decayed_hparams(settings, hparams, decay_round)
+      return local_training.train_weights(
+        model,
+        settings,
+        optimizer,
+        {"optimizer": decayed, "round_num": round_num},
+        start,
+        batches.ClientData(data),
+        start=start,
+      )
+
+    def loss(
+      model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
+    ) -> tf.Tensor:
+      model.receive(weights)
+      trainable = local_model.flat(weights.trainable)
+      return evaluation.evaluate(
+        model,
+        trainable,
+        batches.ClientData(data),
+        evaluation.EVALUATION_BATCH_SIZE,
+      ).loss
+
+    self._train = local_model.in_graph(model_fn, train)
+    self._loss = local_model.in_graph(model_fn, loss)
+
+  def loss(
+    self, weights: tff.learning.models.ModelWeights, data: tf.data.Dataset
+  ) -> float:
+    """Returns the mean loss of a model over examples, in inference mode."""
+    return float(self._loss(weights, data))
+
+  def train(
+    self,
+    weights: tff.learning.models.ModelWeights,
+    data: tf.data.Dataset,
+    aside: tf.data.Dataset | None,
+    num_rounds: int,
+    total_rounds: int,
+    check: Callable[[], None],
+  ) -> Alone:
+    """Trains from some weights on.
+
+    Args:
+      weights: The initial model's.
+      data: Elements `(client_id, examples)` to train on.
+      aside: The examples kept aside; None takes the last round's weights.
+      num_rounds: How many rounds to train.
+      total_rounds: Those of the federation, over which learning rates decay.
+      check: Is called after each round.
+    """
+    best = Alone(weights, 0)
+    least = float("inf") if aside is None else self.loss(weights, aside)
+    for round_num in range(num_rounds):
+      trainable = self._train(
+        weights,
+        data,
+        tf.constant(round_num, tf.int64),
+        tf.constant(round_num * total_rounds // num_rounds, tf.int64),
+      )
+      weights = tff.learning.models.ModelWeights(
+        tf.nest.pack_sequence_as(weights.trainable, trainable),
+        weights.non_trainable,
+      )
+      found = 0.0 if aside is None else self.loss(weights, aside)
+      if aside is None or found < least:
+        best, least = Alone(weights, round_num + 1), found
+      check()
+    return best

@@ -1,0 +1,274 @@
+"""What a federation competes with: each client alone, all data in one place.
+
+Both begin with the run's initial model and train by its local work, without the
+server: as many rounds as a client takes part in on average. A fifth of the
+training examples is kept aside, and the round with the least loss on it counts.
+"""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+from tasks import cuts
+from tasks.formats import files
+from tasks.models import starting
+from tasks.task import Arrays, one_element
+from tff_fair import client_works, types
+from tff_fair.client_works import alone
+from tff_fair.experiments import interruption
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.joining import LOCAL, POOLED
+from tff_fair.experiments.progress import Say
+from tff_fair.experiments.runs import configuration, trained_model
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.training import assembly, learning_process
+
+_ASIDE = 0.2
+_LEAST = 5  # With fewer examples, none is kept aside.
+_BATCH = 512  # Examples in a forward pass.
+# Beside those of the task and of local training, what decides a baseline.
+_DECIDING = (
+  *("total_rounds", "clients_per_round", "sampling", "dropout"),
+  *("seed", "data_seed", "model_seed", "evaluation_clients", "model"),
+)
+
+
+class Baseline(NamedTuple):
+  """What came of training without a federation.
+
+  Attributes:
+    client_ids: int64[K], the clients, ascending.
+    rounds: int64[K], after how many rounds the models were as they are.
+    losses: float64[K], mean losses over the clients' own training examples.
+    outputs: The outputs for the test examples of each client, float32[n, C].
+  """
+
+  client_ids: np.ndarray
+  rounds: np.ndarray
+  losses: np.ndarray
+  outputs: Sequence[np.ndarray]
+
+
+def of_run(
+  folder: RunFolder, spec: RunSpec, parts: assembly.RunParts, say: Say
+) -> dict[str, Baseline]:
+  """Returns the baselines that a run asks for, by their kinds.
+
+  They are kept in its folder. Another run in the same folder of folders, with
+  the same task, seeds and model, has the same ones: these are copied.
+
+  Args:
+    folder: The folder of the run.
+    spec: The run.
+    parts: Its parts.
+    say: Is told what is done.
+
+  Raises:
+    RunError: If a file of a baseline is damaged.
+    Interrupted: If a signal came; the next call begins with the baseline.
+  """
+  asked = {
+    LOCAL: spec.local_baseline,
+    POOLED: spec.pooled_baseline,
+  }
+  found = {}
+  for kind in (kind for kind, is_asked in asked.items() if is_asked):
+    key = _key(kind, spec, parts)
+    place = getattr(folder, f"{kind}_baseline")
+    same = (
+      _load(other, key)
+      for other in (place, *sorted(folder.path.parent.glob(f"*/{place.name}")))
+    )
+    baseline = next((other for other in same if other is not None), None)
+    if baseline is None:
+      say(f"{folder.path}: training the {kind} baseline.")
+      baseline = _train(kind, spec, parts)
+    if not place.exists():
+      _save(place, key, baseline)
+    found[kind] = baseline
+  return found
+
+
+def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:
+  """Returns how many rounds a client takes part in on average, at least 1."""
+  cohort = sum(parts.cohorts.clients_per_round) / 2
+  share = cohort * (1 - spec.dropout) / parts.task.num_clients
+  return max(1, round(share * spec.total_rounds))
+
+
+def outputs_of_run(
+  folder: RunFolder, task: tasks.Task, client_ids: Sequence[int]
+) -> list[np.ndarray]:
+  """Returns the outputs of a run's model for the test examples of clients.
+
+  Args:
+    folder: The folder of the run, which has trained.
+    task: Its task.
+    client_ids: The clients. One with a personal model has that one's outputs.
+  """
+  weights = trained_model.load(folder, best=False)
+  keras_model = task.keras_model_fn()
+  of_clients = []
+  for client_id in client_ids:
+    trained_model.assign(keras_model, weights.of_model(int(client_id)))
+    of_clients.append(_outputs(keras_model, task.test.load(int(client_id))[0]))
+  return of_clients
+
+
+def _train(kind: str, spec: RunSpec, parts: assembly.RunParts) -> Baseline:
+  """Trains a baseline."""
+  task = parts.task
+  training = _training(spec, task)
+  initial = tff.learning.models.ModelWeights.from_model(task.model_fn())
+  initial = tf.nest.map_structure(tf.identity, initial)
+  keras_model = task.keras_model_fn()
+
+  def model_of(arrays: Arrays, client_id: int) -> alone.Alone:
+    kept, aside = _with_aside(arrays, (spec.seed, client_id))
+    trained = training.train(
+      initial,
+      _dataset(kept, client_id),
+      None if aside is None else _dataset(aside, client_id),
+      num_rounds(spec, parts),
+      spec.total_rounds,
+      interruption.check,
+    )
+    values = [*trained.weights.trainable, *trained.weights.non_trainable]
+    trained_model.assign(keras_model, [value.numpy() for value in values])
+    return trained
+
+  pooled = model_of(_union(task), 0) if kind == POOLED else None
+  rows = []
+  for client_id in parts.evaluated.tolist():
+    arrays = task.train.load(client_id)
+    trained = model_of(arrays, client_id) if pooled is None else pooled
+    loss = training.loss(trained.weights, _dataset(arrays, client_id))
+    outputs = _outputs(keras_model, task.test.load(client_id)[0])
+    rows.append((client_id, trained.rounds, loss, outputs))
+  client_ids, rounds, losses, of_clients = zip(*rows, strict=True)
+  return Baseline(
+    np.array(client_ids, np.int64),
+    np.array(rounds, np.int64),
+    np.array(losses, np.float64),
+    of_clients,
+  )
+
+
+def _training(spec: RunSpec, task: tasks.Task) -> alone.Training:
+  chosen = learning_process.arguments(spec, task, "streaming", attack=None)
+  settings = {
+    field.name: chosen[field.name]
+    for field in dataclasses.fields(client_works.TrainingSettings)
+    if field.name in chosen
+  }
+  return alone.Training(
+    task.model,
+    learning_process.build_optimizer(*chosen["client_optimizer"]),
+    client_works.TrainingSettings(**settings),
+  )
+
+
+def _union(task: tasks.Task) -> Arrays:
+  """Returns the training examples of all clients."""
+  parts = [task.train.load(k) for k in range(task.num_clients)]
+  x, y = (np.concatenate(half) for half in zip(*parts, strict=True))
+  return x, y
+
+
+def _with_aside(
+  arrays: Arrays, seed: Sequence[int]
+) -> tuple[Arrays, Arrays | None]:
+  """Returns examples to train on, and those kept aside, if there are enough."""
+  x, y = arrays
+  if len(y) < _LEAST:
+    return arrays, None
+  kept, aside = cuts.train_test_split(np.arange(len(y)), _ASIDE, tuple(seed))
+  return (x[kept], y[kept]), (x[aside], y[aside])
+
+
+def _dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
+  return types.client_dataset(client_id, one_element(arrays))
+
+
+def _outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
+  parts = [
+    keras_model(x[first : first + _BATCH], training=False).numpy()
+    for first in range(0, len(x), _BATCH)
+  ]
+  return np.concatenate(parts)
+
+
+# The file of a baseline, and what decides its content.
+
+
+def _key(kind: str, spec: RunSpec, parts: assembly.RunParts) -> str:
+  """Returns a digest of all that decides a baseline."""
+  settings = spec.effective()
+  local = {name for name in settings if name.startswith(("client_", "local_"))}
+  chosen = {
+    name: settings.get(name)
+    for name in (*sorted(local), *_DECIDING, "task", "batch_size")
+  }
+  options = {n: v for n, v in settings.items() if n.startswith("task_option.")}
+  content = {
+    "kind": kind,
+    "rounds": num_rounds(spec, parts),
+    "data": parts.task.description,
+    "own_files": configuration.own_files(spec),
+    "weights": starting.digest(parts.task.keras_model_fn),
+    **chosen,
+    **options,
+  }
+  text = json.dumps(content, sort_keys=True, default=str)
+  return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _save(place: pathlib.Path, key: str, baseline: Baseline) -> None:
+  sizes = [len(outputs) for outputs in baseline.outputs]
+  with (
+    files.replacement(place, overwrite=True) as path,
+    path.open("wb") as file,
+  ):
+    np.savez(
+      file,
+      allow_pickle=False,
+      key=np.str_(key),
+      client_ids=baseline.client_ids,
+      rounds=baseline.rounds,
+      losses=baseline.losses,
+      sizes=np.array(sizes, np.int64),
+      outputs=np.concatenate(baseline.outputs),
+    )
+
+
+def _load(place: pathlib.Path, key: str) -> Baseline | None:
+  """Returns the baseline of a file; None where it is of other settings."""
+  try:
+    with np.load(place, allow_pickle=False) as content:
+      arrays: Mapping[str, np.ndarray] = dict(content)
+    if str(arrays["key"]) != key:
+      return None
+    ends = np.cumsum(arrays["sizes"])[:-1]
+    return Baseline(
+      arrays["client_ids"],
+      arrays["rounds"],
+      arrays["losses"],
+      np.split(arrays["outputs"], ends),
+    )
+  except FileNotFoundError:
+    return None
+  except (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
+    raise RunError(
+      f"{place}: is damaged; move it away, and the run trains the baseline "
+      "again, with the same result."
+    ) from error

@@ -1,0 +1,345 @@
+r"""What each client gains from one model to another, on the same test examples.
+
+The examples are the same, so the models are compared in pairs. Were they
+equally good, each example's two outputs could change places. That is the test:
+of the draws that exchange them by a coin for each example, the p-value is the
+share whose gain is as large as the one found, in either direction. It is exact
+whatever the score. Of accuracies, where only the examples count that one model
+alone gets right, it is the sign test (McNemar's, exact), and needs no draws.
+
+With b examples that the other model alone gets right, and c that the first one
+alone does, the gain in accuracy is (b - c) / n. Its interval is that of Clopper
+and Pearson for b / (b + c), which excludes 0 where the test does. For other
+scores it is that of Efron's bootstrap of the pairs, by its percentiles.
+
+AUC and average precision compare orders, and two models may differ in how far
+apart they put their examples; these scores take the outputs as ranks.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tff_fair.metrics import class_scores, vectors
+from tff_fair.metrics.intervals import CONFIDENCE
+from tff_fair.metrics.vectors import Vector
+
+_ERRORS = frozenset({"rmse", "mae", "brier", "log_loss", "calibration_error"})
+_OF_NUMBERS = ("rmse", "mae", "r2")
+_RESAMPLES = 1000
+_AT_ONCE = 2_000_000  # Weights of examples in memory.
+_ROUNDING = 1e-9
+_NUM_CONFIDENCES = 15
+
+
+class Gain(NamedTuple):
+  """What a client gains, positive where the other model is better.
+
+  Attributes:
+    gain: The difference of the scores, turned round where less is better; NaN
+      where the client does not have the score.
+    low: The lower end of its interval.
+    high: The upper end.
+    p_value: Two-sided, of equally good models.
+  """
+
+  gain: float
+  low: float
+  high: float
+  p_value: float
+
+
+class Outputs(NamedTuple):
+  """What two models make of a client's test examples.
+
+  Attributes:
+    labels: int[n] of classes; float[n] or float[n, t] of numbers.
+    before: The first model's outputs: logits, float[n, C]; or numbers, as the
+      labels.
+    after: The other's.
+  """
+
+  labels: npt.NDArray[np.generic]
+  before: Vector
+  after: Vector
+
+
+def score(
+  name: str,
+  labels: npt.NDArray[np.generic],
+  outputs: Vector,
+  positive: int | None = None,
+) -> float:
+  """Returns a client's score; NaN if its examples do not have it.
+
+  Args:
+    name: As `client_gain` takes it, and so are those that follow.
+    labels: The labels.
+    outputs: The outputs of one model.
+    positive: The class of scores of one class.
+  """
+  scored = _Scored(name, labels, outputs, positive)
+  return float(scored(np.ones([1, len(labels)]))[0])
+
+
+def client_gain(
+  name: str,
+  outputs: Outputs,
+  *,
+  positive: int | None = None,
+  confidence: float = CONFIDENCE,
+  draws: int = 2000,
+  seed: int = 0,
+) -> Gain:
+  """Returns what a client gains.
+
+  Args:
+    name: The score: one of `class_scores.NAMES`, rmse, mae or r2.
+    outputs: The outputs of the two models.
+    positive: As `class_scores.value` takes it.
+    confidence: Of the interval, in (0, 1).
+    draws: How often the models' outputs are exchanged; no p-value is below
+      1 / (draws + 1), but that of accuracies.
+    seed: Seed of the draws.
+
+  Raises:
+    ValueError: If `confidence` is not in (0, 1).
+  """
+  vectors.check_share("confidence", confidence)
+  if name == "accuracy":
+    right = [o.argmax(-1) == outputs.labels for o in outputs[1:]]
+    return _accuracy_gain(right[0], right[1], confidence)
+  before, after = (
+    _Scored(name, outputs.labels, o, positive) for o in outputs[1:]
+  )
+  both = _Scored.joined(before, after)
+  number = len(outputs.labels)
+  sign = -1 if name in _ERRORS else 1
+  once = np.ones([1, number])
+  gain = sign * float(after(once)[0] - before(once)[0])
+  if math.isnan(gain):
+    return Gain(math.nan, math.nan, math.nan, math.nan)
+  generator = np.random.default_rng(seed)
+
+  def of_resample(size: int) -> Vector:
+    weights = generator.multinomial(number, np.full(number, 1 / number), size)
+    return sign * (after(weights) - before(weights))
+
+  def of_exchange(size: int) -> Vector:
+    stays = generator.integers(2, size=[size, number])
+    other = 1 - stays
+    return np.asarray(
+      both(np.concatenate([other, stays], 1))
+      - both(np.concatenate([stays, other], 1))
+    )
+
+  resampled = _drawn(of_resample, min(draws, _RESAMPLES), number)
+  low, high = np.nanquantile(
+    resampled, [(1 - confidence) / 2, (1 + confidence) / 2]
+  )
+  exchanged = np.abs(_drawn(of_exchange, draws, number))
+  extreme = (exchanged >= abs(gain) - _ROUNDING).sum()
+  # The data are one of the draws.
+  return Gain(gain, float(low), float(high), float((1 + extreme) / (1 + draws)))
+
+
+def _drawn(draw: Callable[[int], Vector], draws: int, number: int) -> Vector:
+  """Returns draws, made in parts that fit into memory."""
+  size = max(1, _AT_ONCE // number)
+  parts = [draw(min(size, draws - first)) for first in range(0, draws, size)]
+  return np.concatenate(parts)
+
+
+def _accuracy_gain(
+  before: npt.NDArray[np.bool_],
+  after: npt.NDArray[np.bool_],
+  confidence: float,
+) -> Gain:
+  import scipy.stats  # noqa: PLC0415  It takes a second.
+
+  gained = int((after & ~before).sum())
+  lost = int((before & ~after).sum())
+  differ, number = gained + lost, before.size
+  if not differ:
+    return Gain(0.0, 0.0, 0.0, 1.0)
+  test = scipy.stats.binomtest(gained, differ)
+  share = test.proportion_ci(confidence, "exact")
+  low, high = ((2 * end - 1) * differ / number for end in share)
+  return Gain((gained - lost) / number, low, high, float(test.pvalue))
+
+
+class _Scored:
+  """A score of examples that count with weights.
+
+  Attributes:
+    terms: float[n, ...]: what each example adds to sums; or of orders, its
+      ranks by class, float[n, C].
+  """
+
+  def __init__(
+    self,
+    name: str,
+    labels: npt.NDArray[np.generic],
+    outputs: Vector,
+    positive: int | None,
+  ) -> None:
+    self._name, self._labels, self._positive = name, labels, positive
+    outputs = np.asarray(outputs, np.float64)
+    if name in _OF_NUMBERS:
+      self.terms = _terms_of_numbers(labels, outputs)
+    elif name in class_scores.WITH_HISTOGRAM:
+      self.terms = np.stack([_ranks(z) for z in log_odds(outputs).T], 1)
+    else:
+      self.terms = _terms_of_classes(labels.astype(int), outputs)
+
+  @classmethod
+  def joined(cls, first: "_Scored", second: "_Scored") -> "_Scored":
+    """Returns the score of the examples of both, one after the other."""
+    both = object.__new__(cls)
+    both._name, both._positive = first._name, first._positive
+    both._labels = np.concatenate([first._labels, second._labels])
+    both.terms = np.concatenate([first.terms, second.terms])
+    return both
+
+  def __call__(self, weights: npt.NDArray[np.generic]) -> Vector:
+    """Returns the score for each of some weightings.
+
+    Args:
+      weights: [B, n], 0 or more.
+
+    Returns:
+      float64[B]; NaN where the examples do not have it.
+    """
+    weights = weights.astype(np.float64)
+    if self._name in class_scores.WITH_HISTOGRAM:
+      return self._of_order(weights)
+    sums = np.tensordot(weights, self.terms, 1)
+    if self._name in _OF_NUMBERS:
+      return _score_of_numbers(self._name, sums)
+    number = (sums.shape[1] - 2 - 3 * _NUM_CONFIDENCES) // 3
+    counts, errors, confidences = np.split(
+      sums, [3 * number, 3 * number + 2], axis=1
+    )
+    return class_scores.value(
+      self._name,
+      class_scores.ClassSums(
+        counts.reshape(-1, number, 3),
+        errors,
+        confidences.reshape(-1, _NUM_CONFIDENCES, 3),
+      ),
+      self._positive,
+    )
+
+  def _of_order(self, weights: Vector) -> Vector:
+    chosen = (
+      range(self.terms.shape[1]) if self._positive is None else [self._positive]
+    )
+    of_classes = []
+    for place in chosen:
+      ranks, own = self.terms[:, place], self._labels == place
+      order = np.argsort(ranks, kind="stable")
+      starts = np.flatnonzero(np.diff(ranks[order], prepend=-np.inf))
+      histogram = np.stack(
+        [
+          np.add.reduceat((weights * part)[:, order], starts, axis=1)
+          for part in (~own, own)
+        ],
+        1,
+      )
+      empty = np.zeros([len(weights), 1, 3])
+      of_classes.append(
+        class_scores.value(
+          self._name,
+          class_scores.ClassSums(empty, empty, empty, histogram[:, None]),
+          0,
+        )
+      )
+    found = np.stack(of_classes)
+    known = ~np.isnan(found)
+    total = np.where(known, found, 0).sum(0)
+    return np.divide(
+      total,
+      known.sum(0),
+      out=np.full(total.shape, np.nan),
+      where=known.any(0),
+    )
+
+
+def log_odds(logits: Vector) -> Vector:
+  """Returns the log odds of each class against the others, float64[n, C]."""
+  columns = [
+    logits[:, c] - np.logaddexp.reduce(np.delete(logits, c, 1), axis=1)
+    for c in range(logits.shape[1])
+  ]
+  return np.stack(columns, 1)
+
+
+def _ranks(values: Vector) -> Vector:
+  """Returns ranks in [0, n); equal values share their mean."""
+  _, inverse, counts = np.unique(
+    values, return_inverse=True, return_counts=True
+  )
+  last = np.cumsum(counts)
+  return np.asarray((last - (counts + 1) / 2)[inverse])
+
+
+def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
+  """Returns what each example adds to `class_scores.ClassSums`, in one row."""
+  number = logits.shape[1]
+  logs = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
+  p, is_label = np.exp(logs), np.eye(number)[labels]
+  predicted = logits.argmax(1)
+  is_predicted = np.eye(number)[predicted]
+  counts = np.stack([is_label, is_predicted, is_label * is_predicted], -1)
+  square = ((p - is_label) ** 2).sum(1) / (2 if number == 2 else 1)
+  confidence = p.max(1)
+  place = np.minimum(
+    (confidence * _NUM_CONFIDENCES).astype(int), _NUM_CONFIDENCES - 1
+  )
+  values = np.stack(
+    [np.ones_like(confidence), confidence, predicted == labels], -1
+  )
+  confidences = np.eye(_NUM_CONFIDENCES)[place][..., None] * values[:, None]
+  return np.concatenate(
+    [
+      counts.reshape(len(labels), -1),
+      square[:, None],
+      -logs[np.arange(len(labels)), labels][:, None],
+      confidences.reshape(len(labels), -1),
+    ],
+    1,
+  )
+
+
+def _terms_of_numbers(
+  labels: npt.NDArray[np.generic], outputs: Vector
+) -> Vector:
+  """Returns 1, the squared and the absolute error, and the label's moments."""
+  y = np.asarray(labels, np.float64).reshape(len(labels), -1)
+  error = y - outputs.reshape(len(labels), -1)
+  y = y - y.mean(0)
+  return np.concatenate(
+    [
+      np.ones([len(y), 1]),
+      (error**2).mean(1)[:, None],
+      np.abs(error).mean(1)[:, None],
+      (y**2).mean(1)[:, None],
+      y,
+    ],
+    1,
+  )
+
+
+def _score_of_numbers(name: str, sums: Vector) -> Vector:
+  count, squares, absolute, moment = sums[:, :4].T
+  if name == "mae":
+    return np.asarray(absolute / count)
+  if name == "rmse":
+    return np.sqrt(squares / count)
+  means = sums[:, 4:] / count[:, None]
+  total = moment - count * (means**2).mean(1)
+  scale = np.where(total > _ROUNDING * moment.max(initial=0), total, np.nan)
+  return np.asarray(1 - squares / scale)
