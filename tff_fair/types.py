@@ -191,10 +191,13 @@ class Rule(declared.Hyperparameters, abc.ABC):
   Attributes:
     signals: Names of the `ClientSignals` the rule reads beside `client_id` and
       `num_examples`.
+    takes_gaps: Whether the losses may be gaps from a reference, which may be
+      negative.
     geometry: What the rule needs to know of the updates.
   """
 
   signals: ClassVar[tuple[str, ...]] = ()
+  takes_gaps: ClassVar[bool] = False
   geometry: ClassVar[Geometry] = Geometry.NONE
 
   @property

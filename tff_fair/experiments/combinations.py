@@ -215,7 +215,7 @@ def _check_correction(spec: RunSpec) -> None:
   for name, reason in (
     *(
       (name, "clients alone would train on wrong labels")
-      for name in ("local_baseline", "pooled_baseline")
+      for name in ("local_baseline", "pooled_baseline", "loss_reference")
     ),
     ("dp_noise", "its noise would be on the rounds after the correction alone"),
     ("attack", "attackers would be honest while labels are corrected"),

@@ -177,6 +177,12 @@ class RunSpec(
       or bool(self.tape)
     )
 
+  @property
+  def has_baselines(self) -> bool:
+    """Whether clients, or all data in one place, train without a federation."""
+    needs_gaps = self.loss_reference != "none"
+    return self.local_baseline or self.pooled_baseline or needs_gaps
+
   def to_dict(self) -> dict[str, object]:
     """Returns all settings as plain values, ready for JSON."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}

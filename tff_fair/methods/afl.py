@@ -31,6 +31,7 @@ class AflRule(population.PopulationRule):
   lambda_learning_rate: float = declared.value(0.1, "gamma_lambda.", minimum=0)
 
   signals = ("loss",)
+  takes_gaps = True
 
   def initialize(self) -> tf.Tensor:
     """See the base class."""

@@ -60,6 +60,7 @@ class DeltaFlRule(types.Rule):
   )
 
   signals = ("loss",)
+  takes_gaps = True
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]

@@ -50,6 +50,7 @@ class GiFairRule(types.Rule):
   )
 
   signals = ("loss",)
+  takes_gaps = True
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]

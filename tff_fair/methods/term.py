@@ -48,6 +48,7 @@ class TermRule(types.SeparableRule):
   )
 
   signals = ("loss",)
+  takes_gaps = True
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]

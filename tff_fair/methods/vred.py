@@ -59,6 +59,7 @@ class VRedRule(types.SeparableRule):
   )
 
   signals = ("loss",)
+  takes_gaps = True
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
@@ -98,6 +99,7 @@ class SemiVRedRule(types.Rule):
   )
 
   signals = ("loss",)
+  takes_gaps = True
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]

@@ -7,7 +7,7 @@ for its length.
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Unpack
 
 import tensorflow as tf
@@ -59,6 +59,7 @@ def compose(
   defence: summing.Defence | None = None,
   certificate: bool = False,
   tape: bool | str = False,
+  loss_reference: Mapping[int, float] | None = None,
   **training: Unpack[TrainingOptions],
 ) -> LearningProcess:
   """Composes the learning process of a rule.
@@ -97,6 +98,8 @@ def compose(
       takes it.
     tape: What each round reports for other rules to be applied to it, as
       `RuleFactory` takes it. Clients then measure all `ClientSignals`.
+    loss_reference: What the rule gets subtracted from each client's loss, as
+      `RuleFactory` takes it.
     **training: The attributes of `tff_fair.client_works.TrainingSettings` but
       `objective`.
 
@@ -132,6 +135,7 @@ def compose(
     defence=defence,
     certificate=certificate,
     tape=tape,
+    loss_reference=loss_reference,
   )
   signals = types.MEASURED_SIGNALS if tape else rule.signals
   kept = client_works.Keeping(

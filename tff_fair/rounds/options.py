@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Required, TypeAlias, TypedDict
 
 import tensorflow_federated as tff
@@ -60,6 +60,7 @@ class BuildOptions(TrainingOptions, total=False):
   defence: summing.Defence | None
   certificate: bool
   tape: bool | str
+  loss_reference: Mapping[int, float] | None
 
 
 class ComposeOptions(BuildOptions, total=False):

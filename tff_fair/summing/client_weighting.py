@@ -1,4 +1,8 @@
-"""What a client counts for beside the others, before a method looks at it."""
+"""Numbers that a program gives of clients: what they count for, or can reach.
+
+A client's weight is what it counts for beside the others, before a method looks
+at it; the reference of its loss is what the method subtracts from that.
+"""
 
 import math
 import numbers
@@ -16,22 +20,22 @@ ClientWeighting: TypeAlias = str | Mapping[int, float] | Sequence[float]
 
 NUM_EXAMPLES, UNIFORM = "num_examples", "uniform"
 
-_UNKNOWN = "client_weighting has no weight for these clients of the round:"
 
-
-class GivenWeights(NamedTuple):
+class ByClient(NamedTuple):
   """Numbers that a program gave.
 
   Attributes:
+    option: The option that they are of.
     ids: Clients, ascending.
-    weights: Their weights, above 0.
+    numbers: Theirs.
   """
 
+  option: str
   ids: tuple[int, ...]
-  weights: tuple[float, ...]
+  numbers: tuple[float, ...]
 
   def of(self, client_id: tf.Tensor) -> tf.Tensor:
-    """Returns the weights of clients, float64[m]; fails for unknown ones.
+    """Returns the numbers of clients, float64[m]; fails for unknown ones.
 
     Args:
       client_id: int64[m].
@@ -41,13 +45,15 @@ class GivenWeights(NamedTuple):
     is_known = tf.equal(tf.gather(ids, place), client_id)
     unknown = tf.boolean_mask(client_id, tf.logical_not(is_known))
     check = tf.debugging.Assert(
-      tf.reduce_all(is_known), [_UNKNOWN, unknown], summarize=5
+      tf.reduce_all(is_known),
+      [f"{self.option} has no number for these clients of the round:", unknown],
+      summarize=5,
     )
     with tf.control_dependencies([check]):
-      return tf.gather(tf.constant(self.weights, tf.float64), place)
+      return tf.gather(tf.constant(self.numbers, tf.float64), place)
 
 
-def read_client_weighting(given: ClientWeighting) -> str | GivenWeights:
+def read_client_weighting(given: ClientWeighting) -> str | ByClient:
   """Returns what a program gave, checked.
 
   Raises:
@@ -59,7 +65,7 @@ def read_client_weighting(given: ClientWeighting) -> str | GivenWeights:
   if isinstance(given, str):
     declared.check_choice(name, given, (NUM_EXAMPLES, UNIFORM))
     return given
-  if isinstance(given, GivenWeights):
+  if isinstance(given, ByClient):
     return given
   if not isinstance(given, Mapping | Sequence | np.ndarray):
     raise TypeError(
@@ -67,23 +73,56 @@ def read_client_weighting(given: ClientWeighting) -> str | GivenWeights:
       f"client ids to weights, or the weights of the clients from id 0 on; "
       f"found {type(given).__name__}: {given!r}."
     )
-  by_id: dict[Any, Any] = dict(
-    given.items() if isinstance(given, Mapping) else enumerate(given)
-  )
-  if not by_id:
-    raise declared.FieldError(name, "has no weights; give each client one.")
-  for client_id, weight in by_id.items():
-    if not isinstance(client_id, numbers.Integral):
-      raise TypeError(
-        f"Expected the keys of {name} to be client ids, which are integers; "
-        f"found {client_id!r}."
-      )
-    is_number = isinstance(weight, numbers.Real)
-    if not is_number or not 0 < weight < math.inf:
+  found = _by_client(name, given)
+  for client_id, weight in zip(found.ids, found.numbers, strict=True):
+    if weight <= 0:
       raise declared.FieldError(
         name,
         f"has the weight {weight!r} of client {client_id}, expected a number "
         "above 0. Leave a client out that is not to count.",
       )
+  return found
+
+
+def read_loss_reference(given: Mapping[int, float] | None) -> ByClient | None:
+  """Returns what losses are compared with, checked.
+
+  Args:
+    given: f_k* by client id; `None` compares with nothing.
+
+  Raises:
+    TypeError: If it is no mapping of client ids to numbers.
+    FieldError: If there are none, or one is not finite.
+  """
+  if given is None or isinstance(given, ByClient):
+    return given
+  if not isinstance(given, Mapping):
+    raise TypeError(
+      "Expected loss_reference to be a mapping of client ids to losses, found "
+      f"{type(given).__name__}: {given!r}."
+    )
+  return _by_client("loss_reference", given)
+
+
+def _by_client(
+  option: str, given: Mapping[int, float] | Sequence[float]
+) -> ByClient:
+  """Returns finite numbers by client id, or of the clients from id 0 on."""
+  by_id: dict[Any, Any] = dict(
+    given.items() if isinstance(given, Mapping) else enumerate(given)
+  )
+  if not by_id:
+    raise declared.FieldError(option, "has no numbers; give each client one.")
+  for client_id, number in by_id.items():
+    if not isinstance(client_id, numbers.Integral):
+      raise TypeError(
+        f"Expected the keys of {option} to be client ids, which are integers; "
+        f"found {client_id!r}."
+      )
+    if not isinstance(number, numbers.Real) or not math.isfinite(number):
+      raise declared.FieldError(
+        option,
+        f"has {number!r} of client {client_id}, expected a finite number.",
+      )
   ids = sorted(map(int, by_id))
-  return GivenWeights(tuple(ids), tuple(float(by_id[k]) for k in ids))
+  return ByClient(option, tuple(ids), tuple(float(by_id[k]) for k in ids))

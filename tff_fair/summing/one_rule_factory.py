@@ -1,7 +1,7 @@
 """Makes a factory of one rule, whose constructor takes its hyperparameters."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, TypeVar, Unpack
 
 import tensorflow_federated as tff
@@ -23,6 +23,7 @@ class FactoryOptions(TypedDict, total=False):
   defence: Defence | None
   certificate: bool
   tape: bool | str
+  loss_reference: Mapping[int, float] | None
 
 
 _Factory = TypeVar("_Factory", bound=type[RuleFactory])

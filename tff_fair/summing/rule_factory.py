@@ -1,8 +1,10 @@
 """An aggregation factory for any rule, in any of the ways to sum it allows."""
 
+from collections.abc import Mapping
+
 import tensorflow_federated as tff
 
-from tff_fair import privacy, types
+from tff_fair import declared, privacy, types
 from tff_fair.summing import (
   defences,
   outputs,
@@ -16,6 +18,7 @@ from tff_fair.summing import (
 from tff_fair.summing.client_weighting import (
   ClientWeighting,
   read_client_weighting,
+  read_loss_reference,
 )
 
 
@@ -62,6 +65,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     defence: defences.Defence | None = None,
     certificate: bool = False,
     tape: bool | str = False,
+    loss_reference: Mapping[int, float] | None = None,
   ) -> None:
     """Initializes the factory.
 
@@ -90,6 +94,9 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         coefficients once more, and what this one chose, see
         `tff_fair.summing.tape`; with "updates", the updates, too. It brings the
         certificate along.
+      loss_reference: f_k* by client id. The rule gets the gap f_k - f_k* in
+        the place of the loss, and measurements are of gaps. For rules that take
+        negative losses; `None` is no reference.
 
     Raises:
       TypeError: If `sum_factory` is no factory, or `client_weighting` neither
@@ -120,6 +127,13 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     self._defence = defence
     self._certificate = certificate or bool(tape)
     self._tape = tape
+    self._loss_reference = read_loss_reference(loss_reference)
+    if loss_reference is not None and not rule.takes_gaps:
+      raise declared.FieldError(
+        "loss_reference",
+        f"{type(rule).__name__} needs losses of 0 or more, and a gap may be "
+        "negative, or it reads no losses; leave loss_reference out.",
+      )
 
   @property
   def rule(self) -> types.Rule:
@@ -220,6 +234,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       self._client_weighting,
       weight_type,
       updates_checked=updates_checked,
+      loss_reference=self._loss_reference,
     )
 
   @property

@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 
 from tff_fair import types
 from tff_fair.kernels import finiteness, norms, stacking
-from tff_fair.summing.client_weighting import UNIFORM, GivenWeights
+from tff_fair.summing.client_weighting import UNIFORM, ByClient
 
 _NUMBERS = (np.floating, np.integer)
 _NUMERIC_SIGNALS = ("num_examples", *types.MEASURED_SIGNALS)
@@ -71,21 +71,24 @@ class ScalarReader:
       scalar weight, which then is the number of examples.
     updates_checked: Whether clients report no examples if their update is not
       finite, so that it need not be looked at again.
+    loss_reference: f_k*, which the rule gets subtracted from f_k; `None` is 0.
   """
 
   rule: types.Rule
-  client_weighting: str | GivenWeights
+  client_weighting: str | ByClient
   fields: tuple[str, ...]
   updates_checked: bool = False
+  loss_reference: ByClient | None = None
 
   @classmethod
   def create(
     cls,
     rule: types.Rule,
-    client_weighting: str | GivenWeights,
+    client_weighting: str | ByClient,
     weight_type: tff.Type,
     *,
     updates_checked: bool = False,
+    loss_reference: ByClient | None = None,
   ) -> "ScalarReader":
     """Checks that the type of the weights has what the rule needs.
 
@@ -94,9 +97,12 @@ class ScalarReader:
     """
     needed = ("num_examples", *rule.signals)
     if _is_scalar(weight_type, _NUMBERS):
-      if isinstance(client_weighting, GivenWeights):
+      given = client_weighting, loss_reference
+      if option := next(
+        (g.option for g in given if isinstance(g, ByClient)), None
+      ):
         raise TypeError(
-          "client_weighting gives weights by client id, but the update's "
+          f"{option} gives numbers by client id, but the update's "
           f"weight is {weight_type}, which has no id. Pass "
           "tff_fair.ClientSignals, or wrap client work of TFF's in "
           "tff_fair.client_works.with_signals."
@@ -126,7 +132,7 @@ class ScalarReader:
         "tff_fair.algorithms do, or wrap client work of TFF's in "
         "tff_fair.client_works.with_signals."
       )
-    return cls(rule, client_weighting, fields, updates_checked)
+    return cls(rule, client_weighting, fields, updates_checked, loss_reference)
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -196,11 +202,13 @@ class ScalarReader:
       zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
     )
     weight = self._weight(rows.client_id, named["num_examples"])
+    if self.loss_reference is not None:
+      named["loss"] -= self.loss_reference.of(rows.client_id)
     return types.Cohort(client_id=rows.client_id, weight=weight, **named)
 
   def _weight(self, client_id: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
     """Returns what clients count for, not normalized."""
-    if isinstance(self.client_weighting, GivenWeights):
+    if isinstance(self.client_weighting, ByClient):
       return self.client_weighting.of(client_id)
     if self.client_weighting == UNIFORM:
       return tf.ones_like(num_examples)

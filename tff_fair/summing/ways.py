@@ -6,7 +6,7 @@ import tensorflow_federated as tff
 
 from tff_fair import declared, privacy, types
 from tff_fair.summing import defences
-from tff_fair.summing.client_weighting import UNIFORM, GivenWeights
+from tff_fair.summing.client_weighting import UNIFORM, ByClient
 
 STREAMING = "streaming"
 TWO_PHASE = "two_phase"
@@ -52,7 +52,7 @@ def choose(
   rule: types.Rule,
   *,
   aggregation: str | None,
-  client_weighting: str | GivenWeights,
+  client_weighting: str | ByClient,
   sum_factory: SumFactory | None,
   secure_bound: float | None,
   dp: privacy.DifferentialPrivacy | None,
@@ -150,7 +150,7 @@ def _with_gram(
 def _check_private(
   rule: types.Rule,
   aggregation: str | None,
-  client_weighting: str | GivenWeights,
+  client_weighting: str | ByClient,
   defence: defences.Defence | None,
 ) -> None:
   """Checks that noise protects: no client changes what another one adds."""

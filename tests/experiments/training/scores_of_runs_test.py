@@ -286,3 +286,38 @@ def test_another_run_of_a_sweep_takes_the_same_baseline(task, run, monkeypatch):
     baselines.of_run(
       folder, spec.replace(client_learning_rate=0.2), parts, print
     )
+
+
+def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path, monkeypatch):
+  monkeypatch.setattr(task_loading, "load", lambda *_: task)
+  spec = _SPEC.replace(
+    algorithm="vred",
+    score=None,
+    measures=None,
+    criterion=None,
+    loss_reference="local",
+    local_baseline=False,
+    pooled_baseline=False,
+    sampling="all",
+    clients_per_round=None,
+    total_rounds=1,
+  )
+  found = experiments.run(spec, tmp_path / "gaps", progress=False)
+  with np.load(tmp_path / "gaps" / "local_baseline.npz") as content:
+    alone = content["losses"]
+  initial = task.keras_model_fn()
+  gaps = []
+  for client in range(_NUM_CLIENTS):
+    x, y = task.train.load(client)
+    p = softmax(initial(x).numpy(), axis=1)
+    gaps.append(sklearn_metrics.log_loss(y, p) - alone[client])
+  cohort = found.cohorts.set_index("client_id")
+  np.testing.assert_allclose(cohort["loss"], gaps, rtol=1e-4, atol=1e-5)
+  assert "gain" in found.clients
+
+
+def test_other_methods_refuse_gaps(task):
+  spec = RunSpec(task="digits", algorithm="qfedavg", loss_reference="local")
+  with pytest.raises(FieldError) as error:
+    resolving.check(spec, task)
+  assert error.value.field == "loss_reference"

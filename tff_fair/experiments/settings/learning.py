@@ -68,6 +68,12 @@ class AlgorithmSettings:
       "the method allows. --list shows all.",
     )
   )
+  loss_reference: Literal["none", "local"] = declared.value(
+    "none",
+    "With local, vred, semi_vred, term, afl, delta_fl and gifair compare the "
+    "gaps of clients: a client's loss minus that of the model that it trained "
+    "alone, as local_baseline trains it, on its own training data.",
+  )
   personal_lam: float | None = declared.value(
     None,
     "Ditto's personal models beside the global one of any method: each client "

@@ -31,7 +31,7 @@ from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import configuration, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import assembly, learning_process
+from tff_fair.experiments.training import assembly, learning_process, resolving
 
 _ASIDE = 0.2
 _LEAST = 5  # With fewer examples, none is kept aside.
@@ -78,7 +78,7 @@ def of_run(
     Interrupted: If a signal came; the next call begins with the baseline.
   """
   asked = {
-    LOCAL: spec.local_baseline,
+    LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,
     POOLED: spec.pooled_baseline,
   }
   found = {}
@@ -97,6 +97,37 @@ def of_run(
       _save(place, key, baseline)
     found[kind] = baseline
   return found
+
+
+def with_gaps(
+  spec: RunSpec,
+  parts: assembly.RunParts,
+  resolved: resolving.Resolved,
+  found: Mapping[str, Baseline],
+) -> assembly.RunParts:
+  """Returns the parts of a run whose rule compares gaps, if it is to.
+
+  Args:
+    spec: The run.
+    parts: Its parts.
+    resolved: What its settings come to with its task.
+    found: Its baselines.
+  """
+  if spec.loss_reference != LOCAL:
+    return parts
+  baseline = found[LOCAL]
+  process, next_of_own = learning_process.build(
+    spec,
+    parts.task,
+    aggregation=resolved.aggregation,
+    attack=resolved.attack,
+    dp=resolved.dp,
+    loss_reference=dict(
+      zip(baseline.client_ids.tolist(), baseline.losses.tolist(), strict=True)
+    ),
+    cache=parts.cache,
+  )
+  return dataclasses.replace(parts, process=process, next_of_own=next_of_own)
 
 
 def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:
@@ -149,7 +180,10 @@ def _train(kind: str, spec: RunSpec, parts: assembly.RunParts) -> Baseline:
 
   pooled = model_of(_union(task), 0) if kind == POOLED else None
   rows = []
-  for client_id in parts.evaluated.tolist():
+  # A gap is of each client that may take part.
+  everyone = spec.loss_reference == LOCAL
+  ids = range(task.num_clients) if everyone else parts.evaluated.tolist()
+  for client_id in ids:
     arrays = task.train.load(client_id)
     trained = model_of(arrays, client_id) if pooled is None else pooled
     loss = training.loss(trained.weights, _dataset(arrays, client_id))
@@ -222,6 +256,7 @@ def _key(kind: str, spec: RunSpec, parts: assembly.RunParts) -> str:
   options = {n: v for n, v in settings.items() if n.startswith("task_option.")}
   content = {
     "kind": kind,
+    "gaps": spec.loss_reference,
     "rounds": num_rounds(spec, parts),
     "data": parts.task.description,
     "own_files": configuration.own_files(spec),

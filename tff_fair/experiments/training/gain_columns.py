@@ -40,14 +40,18 @@ def of_clients(
   positive = parts.scores.positive
   if positive is None and task.num_classes == 2:
     positive = _rarer(labels)
+  of_all = {
+    kind: dict(zip(b.client_ids.tolist(), b.outputs, strict=True))
+    for kind, b in found.items()
+  }
   table = pd.DataFrame({tables.CLIENT: ids})
-  for kind, baseline in found.items():
+  for kind, outputs in of_all.items():
     table[f"{kind}_{name}"] = [
-      gains.score(name, y, _in_units(task, outputs), positive)
-      for y, outputs in zip(labels, baseline.outputs, strict=True)
+      gains.score(name, y, _in_units(task, outputs[k]), positive)
+      for k, y in zip(ids, labels, strict=True)
     ]
   if joining.LOCAL in found:
-    before = found[joining.LOCAL].outputs
+    before = [of_all[joining.LOCAL][k] for k in ids]
     after = baselines.outputs_of_run(folder, task, ids)
     least, most = _EXCHANGES
     of_clients = [

@@ -71,6 +71,7 @@ def build(
   aggregation: str,
   attack: client_works.Attack | None = None,
   dp: privacy.DifferentialPrivacy | None = None,
+  loss_reference: Mapping[int, float] | None = None,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Built:
   """Returns the process of a run, and its round with the rows of a cohort.
@@ -81,12 +82,15 @@ def build(
     aggregation: The way in which updates are summed.
     attack: Which clients attack, and how.
     dp: Noise for differential privacy.
+    loss_reference: The losses that clients' gaps are from, by client id.
     cache: What earlier programs have compiled.
 
   Raises:
     FieldError: If a setting does not go with the method.
   """
   chosen = arguments(spec, task, aggregation, attack, dp)
+  if loss_reference is not None:
+    chosen["loss_reference"] = loss_reference
 
   def computations() -> compilation_cache.Computations:
     process = build_now(spec, task, chosen)

@@ -74,14 +74,28 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
   _check_correction(spec, task)
 
 
+_BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
+
+
 def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
   """Checks that clients can be compared example by example.
 
   Raises:
     FieldError: If they cannot.
   """
-  for name in ("local_baseline", "pooled_baseline"):
-    if not getattr(spec, name):
+  if spec.loss_reference != "none":
+    rule = methods.get(spec.algorithm).build.rule
+    if not rule.takes_gaps:
+      raise FieldError(
+        "loss_reference",
+        f"{spec.algorithm} needs losses of 0 or more, and a gap may be "
+        "negative, or it reads no losses; choose one of vred, semi_vred, term, "
+        "afl, delta_fl and gifair.",
+        value=spec.loss_reference,
+      )
+  for name in _BASELINES:
+    value = getattr(spec, name)
+    if value == spec.fields()[name].default:
       continue
     if task.num_classes is not None and not (
       task.has_class_labels and task.objective.activation == "softmax"
@@ -90,7 +104,7 @@ def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
         name,
         "needs one class or numbers for each example, and a model with a logit "
         f"for each class; {task.name} has others. Leave it out.",
-        value=True,
+        value=value,
       )
 
 

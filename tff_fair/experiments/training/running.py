@@ -152,6 +152,7 @@ def run(
   ):
     _introduce(spec, parts, display)
     found = baselines.of_run(folder, spec, parts, display.say)
+    parts = baselines.with_gaps(spec, parts, resolved, found)
     with (
       wandb_release.logging_to(wandb, folder, spec, display.say) as also,
       early_ends.advising(folder, spec.total_rounds),
@@ -198,11 +199,11 @@ def _check_data(
   """Checks the clients' data, so that damage shows before training."""
   if examples is None:
     client_evaluation.check_data(task)
-  elif spec.local_baseline or spec.pooled_baseline:
+  elif spec.has_baselines:
     raise FieldError(
       "worker_data",
       "baselines train in this program, which has no examples then; leave "
-      "local_baseline and pooled_baseline out.",
+      "local_baseline, pooled_baseline and loss_reference out.",
     )
   else:
     worker_checks.check(examples, workers)

@@ -1,0 +1,97 @@
+"""Rules that compare gaps of losses, in all ways to sum, against NumPy."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests import reference
+from tests.summing import rounds
+from tff_fair import aggregators, declared
+
+RULES = {
+  "vred": (aggregators.VRedFactory, reference.vred, {"beta": 0.3}),
+  "semi_vred": (aggregators.SemiVRedFactory, reference.semi_vred, {}),
+  "term": (aggregators.TermFactory, reference.term, {"t": 0.7}),
+  "delta_fl": (aggregators.DeltaFlFactory, reference.delta_fl, {}),
+  "gifair": (aggregators.GiFairFactory, reference.gifair, {}),
+}
+WAYS = [
+  *((name, way) for name in RULES for way in ("two_phase", "stacked")),
+  *((name, "streaming") for name in ("vred", "term")),
+]
+
+
+def reference_losses(clients):
+  """Losses of clients alone; some are above those in the federation."""
+  generator = np.random.default_rng(1)
+  return {c.client_id: float(generator.lognormal()) for c in clients}
+
+
+def expected(direction, clients, table, **hparams):
+  shifted = [
+    dataclasses.replace(client, loss=client.loss - table[client.client_id])
+    for client in clients
+  ]
+  assert min(client.loss for client in shifted) < 0
+  return direction([client.as_reference() for client in shifted], **hparams)
+
+
+@pytest.mark.parametrize(("name", "way"), WAYS)
+def test_directions_are_those_of_gaps(name, way):
+  factory, direction, hparams = RULES[name]
+  clients = rounds.random_clients(6)
+  table = reference_losses(clients)
+  process = factory(
+    aggregation=way, loss_reference={**table, 1000: 5.0}, **hparams
+  ).create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  output = rounds.run(process, clients)
+  rounds.assert_same(
+    output.result, expected(direction, clients, table, **hparams)
+  )
+  gaps = [client.loss - table[client.client_id] for client in clients]
+  assert output.measurements["loss_mean"] == pytest.approx(np.mean(gaps))
+
+
+def test_afl_ascends_by_gaps():
+  clients = rounds.random_clients(3)
+  for place, client in enumerate(clients):
+    client.client_id = place
+  table = reference_losses(clients)
+  process = aggregators.AflFactory(num_clients=3, loss_reference=table).create(
+    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+  )
+  memory: dict[str, np.ndarray] = {}
+  state = None
+  for _ in range(2):
+    output = rounds.run(process, clients, state)
+    state = output.state
+    rounds.assert_same(
+      output.result,
+      expected(reference.afl, clients, table, memory=memory, num_clients=3),
+    )
+
+
+def test_a_client_without_a_reference_ends_the_round():
+  clients = rounds.random_clients(2)
+  process = aggregators.VRedFactory(loss_reference={-1: 0.0}).create(
+    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+  )
+  with pytest.raises(Exception, match="loss_reference has no number"):
+    rounds.run(process, clients)
+
+
+@pytest.mark.parametrize(
+  "factory", [aggregators.QFedAvgFactory, aggregators.PropFairFactory]
+)
+def test_rules_that_need_losses_above_0_refuse(factory):
+  with pytest.raises(declared.FieldError) as error:
+    factory(loss_reference={0: 1.0})
+  assert error.value.field == "loss_reference"
+
+
+@pytest.mark.parametrize("given", [{}, {0: np.nan}, {0: "a"}])
+def test_references_that_cannot_be_used(given):
+  with pytest.raises(declared.FieldError) as error:
+    aggregators.VRedFactory(loss_reference=given)
+  assert error.value.field == "loss_reference"
