@@ -256,7 +256,10 @@ def with_beside(name: str, beside: tuple[str, ...]) -> Score:
     name: Its name.
     beside: The names of the others, which are of the same kind of labels.
   """
-  return dataclasses.replace(BY_NAME[name], beside=beside)
+  score = BY_NAME[name]
+  if score.beside == beside:
+    return score
+  return dataclasses.replace(score, beside=beside)
 
 
 def summarize_beside(values: Vector) -> dict[str, float]:
