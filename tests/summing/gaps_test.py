@@ -82,7 +82,7 @@ def test_a_client_without_a_reference_ends_the_round():
 
 
 @pytest.mark.parametrize(
-  "factory", [aggregators.QFedAvgFactory, aggregators.PropFairFactory]
+  "factory", [aggregators.QFedAvgFactory, aggregators.FedAvgFactory]
 )
 def test_rules_that_need_losses_above_0_refuse(factory):
   with pytest.raises(declared.FieldError) as error:

@@ -213,20 +213,20 @@ class _Scored:
     Returns:
       float64[B]; NaN where the examples do not have it.
     """
-    weights = weights.astype(np.float64)
+    counts = np.asarray(weights, np.float64)
     if self._name in class_scores.WITH_HISTOGRAM:
-      return self._of_order(weights)
-    sums = np.tensordot(weights, self.terms, 1)
+      return self._of_order(counts)
+    sums = counts @ self.terms
     if self._name in _OF_NUMBERS:
       return _score_of_numbers(self._name, sums)
     number = (sums.shape[1] - 2 - 3 * _NUM_CONFIDENCES) // 3
-    counts, errors, confidences = np.split(
+    by_class, errors, confidences = np.split(
       sums, [3 * number, 3 * number + 2], axis=1
     )
     return class_scores.value(
       self._name,
       class_scores.ClassSums(
-        counts.reshape(-1, number, 3),
+        by_class.reshape(-1, number, 3),
         errors,
         confidences.reshape(-1, _NUM_CONFIDENCES, 3),
       ),

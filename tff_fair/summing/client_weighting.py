@@ -104,9 +104,7 @@ def read_loss_reference(given: Mapping[int, float] | None) -> ByClient | None:
   return _by_client("loss_reference", given)
 
 
-def _by_client(
-  option: str, given: Mapping[int, float] | Sequence[float]
-) -> ByClient:
+def _by_client(option: str, given: Any) -> ByClient:
   """Returns finite numbers by client id, or of the clients from id 0 on."""
   by_id: dict[Any, Any] = dict(
     given.items() if isinstance(given, Mapping) else enumerate(given)

@@ -311,8 +311,10 @@ def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path, monkeypatch):
     x, y = task.train.load(client)
     p = softmax(initial(x).numpy(), axis=1)
     gaps.append(sklearn_metrics.log_loss(y, p) - alone[client])
+  assert found.cohorts is not None
   cohort = found.cohorts.set_index("client_id")
   np.testing.assert_allclose(cohort["loss"], gaps, rtol=1e-4, atol=1e-5)
+  assert found.clients is not None
   assert "gain" in found.clients
 
 
