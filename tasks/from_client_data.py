@@ -47,6 +47,7 @@ def from_client_data(
   features: Sequence[str] | None = None,
   client_weights: Mapping[str, float] | str | None = None,
   objective: Objective | None = None,
+  class_weights: Sequence[float] | None = None,
   num_classes: int | None = None,
   name: str = "client_data",
   seed: int = 0,
@@ -83,7 +84,11 @@ def from_client_data(
       of a table, the column that has the number, the same in all rows of a
       client. That column is none of the features, unless named there.
     objective: The loss and the metric; by default cross entropy and accuracy
-      for integers, the squared error for floats.
+      for integers, the squared error for floats. A loss of your own is
+      `tasks.Objective(model_fn=...)`, whose function makes TFF's form of a
+      Keras model.
+    class_weights: What an example of each class counts for in the cross
+      entropy, in the order of the classes; by default 1.
     num_classes: Number of classes; by default the largest label plus one.
     name: The name of the task.
     seed: Seed of the initial weights, and of the shares for testing.
@@ -125,7 +130,7 @@ def from_client_data(
     keras_model_fn=own.fitting(
       f"{name}: model", model, clients.spec, num_classes, seed=seed
     ),
-    objective=objective or _objective(clients.is_classifier),
+    objective=objective or _objective(num_classes, class_weights, name),
     client_weights=None
     if weights is None
     else of_clients.in_order(
@@ -279,10 +284,18 @@ def _num_classes(
   return number
 
 
-def _objective(is_classifier: bool) -> Objective:
-  return (
-    models.class_objective() if is_classifier else models.number_objective()
-  )
+def _objective(
+  num_classes: int | None, class_weights: Sequence[float] | None, name: str
+) -> Objective:
+  if class_weights is not None and len(class_weights) != num_classes:
+    kind = "numbers" if num_classes is None else f"{num_classes} classes"
+    raise DataError(
+      f"{name}: class_weights has {len(class_weights)} numbers, and the labels "
+      f"are {kind}; give one for each class."
+    )
+  if num_classes is None:
+    return models.number_objective()
+  return models.class_objective(class_weights)
 
 
 class _Clients(typing.Protocol):

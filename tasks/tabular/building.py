@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,8 +11,10 @@ from tasks import client_weights, models, options, task
 from tasks.data_error import DataError
 from tasks.tabular import population
 from tasks.tabular.labels import Labels
+from tff_fair import declared
 
 _HALVES = ("train", "test")
+_BALANCED = "balanced"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,9 @@ class RowOptions(options.TaskOptions):
     min_examples: Least number of rows of a client, train and test together;
       clients with fewer are left out.
     num_clients: Number of clients, chosen at random; none takes all.
+    class_weights: What an example of each class counts for in the loss, in the
+      order of the classes with commas in between, as "1,10"; or "balanced",
+      which makes all classes count as much over the training rows. None is 1.
     model: The network. "linear": no hidden layer, so logistic or linear
       regression. "mlp": two hidden layers of 200 units; "mlp_128": one of 128.
   """
@@ -34,6 +40,7 @@ class RowOptions(options.TaskOptions):
   test_fraction: float = 0.2
   min_examples: int = 2
   num_clients: int | None = None
+  class_weights: str | None = None
   model: models.DenseModelName = "linear"
 
   def __post_init__(self) -> None:
@@ -44,6 +51,12 @@ class RowOptions(options.TaskOptions):
       "num_clients",
       self.num_clients is None or self.num_clients >= 2,
       "at least 2, or none",
+    )
+    self.require(
+      "class_weights",
+      self.class_weights in (None, _BALANCED)
+      or all(map(_is_positive, str(self.class_weights).split(","))),
+      "balanced, or numbers above 0 with commas in between, or none",
     )
 
 
@@ -164,9 +177,7 @@ def build_task(
       classes or (*numbers, 1)[0],
       seed,
     ),
-    objective=(
-      models.number_objective() if classes is None else models.class_objective()
-    ),
+    objective=_objective(config, clients, labels),
     label_scale=labels.scale,
     class_names=labels.class_names,
     preprocessing=preprocessing,
@@ -178,6 +189,44 @@ def build_task(
       weights[1],
     ),
   )
+
+
+def _objective(
+  config: RowOptions, clients: population.Population, labels: Labels
+) -> task.Objective:
+  """Returns the loss and the metric.
+
+  Raises:
+    FieldError: If there are weights of classes, and others or no classes.
+  """
+  text, number = config.class_weights, labels.num_classes
+  if text is None:
+    return (
+      models.number_objective() if number is None else models.class_objective()
+    )
+  weights = None
+  if number is not None and text == _BALANCED:
+    y = labels.y[clients.train.rows]
+    counts = np.bincount(y, minlength=number)
+    weights = (y.size / (number * np.maximum(counts, 1))).tolist()
+  elif number is not None:
+    weights = [float(part) for part in text.split(",")]
+  if weights is None or len(weights) != number:
+    found = "numbers as labels" if number is None else f"{number} classes"
+    names = ", ".join(labels.class_names or ())
+    raise declared.FieldError(
+      "class_weights",
+      f"the data has {found}" + (f": {names}." if names else "."),
+      value=text,
+    )
+  return models.class_objective(weights)
+
+
+def _is_positive(text: str) -> bool:
+  try:
+    return 0 < float(text) < math.inf
+  except ValueError:
+    return False
 
 
 def _split(

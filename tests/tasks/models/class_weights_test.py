@@ -1,0 +1,83 @@
+"""Weights of classes in the loss of a task's own rows."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy.special import log_softmax
+
+import tasks
+from tasks import models
+from tff_fair.declared import FieldError
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+  """Forty examples of two clients, of classes 0, 0, 0 and 1."""
+  generator = np.random.default_rng(0)
+  path = tmp_path_factory.mktemp("arrays") / "rows.npz"
+  np.savez(
+    path,
+    x=generator.normal(size=[40, 3]),
+    y=np.tile([0, 0, 0, 1], 10),
+    client=np.repeat(["a", "b"], 20),
+    split=np.tile(["train"] * 16 + ["test"] * 4, 2),
+  )
+  return path
+
+
+def load(path, weights):
+  return tasks.load("arrays", file=str(path), class_weights=weights)
+
+
+def expected(task, weights):
+  x, y = task.train.load(0)
+  kernel, bias = (w.numpy() for w in task.keras_model_fn().weights)
+  logs = log_softmax(np.float64(x) @ kernel + bias, axis=1)
+  losses = -logs[np.arange(len(y)), y] * np.array(weights)[y]
+  return losses.mean()
+
+
+def loss(model, batch):
+  return model.forward_pass(batch, training=True).loss.numpy()
+
+
+@pytest.mark.parametrize(
+  ("text", "weights"),
+  [(None, (1, 1)), ("1,10", (1, 10)), ("balanced", (2 / 3, 2))],
+)
+def test_the_loss_weighs_classes(path, text, weights):
+  task = load(path, text)
+  x, y = task.train.load(0)
+  value = loss(task.model_fn(), (tf.constant(x), tf.constant(y)))
+  assert value == pytest.approx(expected(task, weights), rel=1e-5)
+  functional = task.functional_model_fn()
+  outputs = functional.predict_on_batch(functional.initial_weights, x)
+  assert functional.loss(outputs, y).numpy() == pytest.approx(value, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+  "text", ["1,2,3", "1", "0,1", "a,b", "1,inf", "", "balance"]
+)
+def test_weights_that_do_not_fit(path, text):
+  with pytest.raises(FieldError) as error:
+    load(path, text)
+  assert error.value.field == "class_weights"
+
+
+def test_clients_of_a_program_have_weights_of_classes():
+  generator = np.random.default_rng(0)
+  arrays = {
+    k: (generator.normal(size=[8, 3]), np.tile([0, 1], 4)) for k in "ab"
+  }
+
+  def load(weights):
+    return tasks.from_client_data(
+      arrays, arrays, lambda: models.mlp((3,), (), 2, 0), class_weights=weights
+    )
+
+  task = load([1.0, 5.0])
+  x, y = task.train.load(0)
+  value = loss(task.model_fn(), (tf.constant(x), tf.constant(y)))
+  assert value == pytest.approx(expected(task, (1, 5)), rel=1e-5)
+  with pytest.raises(tasks.DataError, match="class_weights"):
+    load([1.0])
