@@ -41,15 +41,15 @@ class Training:
 
   def __init__(
     self,
-    model_fn: local_model.ModelFn,
+    model_fn: Callable[[], tff.learning.models.VariableModel],
     optimizer: tff.learning.optimizers.Optimizer,
     settings: TrainingSettings,
   ) -> None:
     """Takes what decides a client's work.
 
     Args:
-      model_fn: Function that returns a new `VariableModel`, or a
-        `FunctionalModel`.
+      model_fn: Function that returns a new model. TFF runs a Keras model as a
+        `FunctionalModel` inside its computations alone.
       optimizer: The client optimizer, started anew each round.
       settings: How clients train.
     """

@@ -206,7 +206,7 @@ def _training(spec: RunSpec, task: tasks.Task) -> alone.Training:
     if field.name in chosen
   }
   return alone.Training(
-    task.model,
+    task.model_fn,
     learning_process.build_optimizer(*chosen["client_optimizer"]),
     client_works.TrainingSettings(**settings),
   )
