@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tests.experiments import run_folders
+from tff_fair.experiments import joining
 from tff_fair.experiments.scores import ACCURACY
 
 LARGEST_ERROR = 80.0  # Of a client of a regression.
@@ -56,6 +57,8 @@ def make(
     _write_extras(path, generator, num_clients, num_rounds, num_classes, skill)
   _edit_config(path, algorithm, seed)
   _write_clients(path, evaluations[-1][1], score)
+  if extras and is_finished:
+    _write_joining(path, score)
   return path
 
 
@@ -71,6 +74,22 @@ def _write_clients(path, values, score):
   table["client"] = [f"client_{k:02}" for k in table["client_id"]]
   table[f"test_{score.name}"] = values
   table.to_csv(path / "clients.csv", index=False)
+
+
+def _write_joining(path, score):
+  """Every second client is better off in the federation."""
+  table = pd.read_csv(path / "clients.csv")
+  gains = np.where(table["client_id"] % 2, 0.1, -0.02)
+  sign = 1 if score.higher_is_better else -1
+  table[f"local_{score.name}"] = table[f"test_{score.name}"] - sign * gains
+  table[f"pooled_{score.name}"] = table[f"test_{score.name}"]
+  table["gain"] = gains
+  table["gain_low"], table["gain_high"] = gains - 0.05, gains + 0.05
+  table["gain_p_value"] = np.where(gains > 0, 0.01, 1.0)
+  table.to_csv(path / "clients.csv", index=False)
+  summary = json.loads((path / "summary.json").read_text())
+  summary[joining.KEY] = joining.of_clients(table, score)
+  (path / "summary.json").write_text(json.dumps(summary))
 
 
 def _write_extras(path, generator, num_clients, num_rounds, num_classes, skill):

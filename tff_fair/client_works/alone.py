@@ -18,6 +18,7 @@ from tff_fair.client_works import (
   local_model,
   local_training,
 )
+from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
   decayed_hparams,
@@ -78,20 +79,8 @@ class Training:
         start=start,
       )
 
-    def loss(
-      model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
-    ) -> tf.Tensor:
-      model.receive(weights)
-      trainable = local_model.flat(weights.trainable)
-      return evaluation.evaluate(
-        model,
-        trainable,
-        batches.ClientData(data),
-        evaluation.EVALUATION_BATCH_SIZE,
-      ).loss
-
     self._train = local_model.in_graph(model_fn, train)
-    self._loss = local_model.in_graph(model_fn, loss)
+    self._loss = local_model.in_graph(model_fn, _mean_loss)
 
   def loss(
     self, weights: tff.learning.models.ModelWeights, data: tf.data.Dataset
@@ -136,3 +125,25 @@ class Training:
         best, least = Alone(weights, round_num + 1), found
       check()
     return best
+
+
+def _mean_loss(
+  model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
+) -> tf.Tensor:
+  model.receive(weights)
+  trainable = local_model.flat(weights.trainable)
+
+  def step(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
+    output = model.forward(trainable, tally.metrics, batch, training=False)
+    return tallies.add(tally, batch, output)
+
+  def over_element(
+    tally: tallies.Tally, element: batches.Element
+  ) -> tallies.Tally:
+    return batches.reduce_slices(
+      element[1], evaluation.EVALUATION_BATCH_SIZE, tally, step
+    )
+
+  start = tallies.start(model, with_hits=False)
+  tally = batches.ClientData(data).reduce(start, over_element)
+  return tallies.mean_loss(tally)

@@ -36,6 +36,7 @@ def headings(root, level="h3"):
 ALL = [
   "Verdict",
   "All measures",
+  "Is joining worth it",
   "Each client",
   "Curves",
   "Accuracy and fairness",
@@ -76,6 +77,7 @@ def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
     *("Accuracy and fairness", "Accuracy over clients", "Left out", "Runs"),
   ]
   assert [words(item) for item in root.findall(".//ul[@class='note']/li")] == [
+    "Is joining worth it: no run has a baseline without a federation.",
     "Mean and worst clients: there is one method alone.",
     "Improved clients: no run has measured them (improved_share in "
     "metrics.csv).",
@@ -111,7 +113,24 @@ def test_methods_without_some_data_are_named_where_they_are_missing(tmp_path):
     "Left out: TERM; their runs have no finite aggregator/direction_norm.",
     "Left out: TERM; their runs have no improved_share in metrics.csv.",
     "Left out: TERM; their runs have no such losses in cohorts.csv.",
+    "Left out: TERM; they have no baseline.",
   ]
+
+
+def test_clients_see_whether_joining_is_worth_it(tmp_path):
+  report_runs.make(tmp_path / "a", num_clients=6)
+  _, root = build(tmp_path)
+  section = root.find(".//section[@id='digits-is-joining-worth-it']")
+  methods, clients = (
+    [[words(cell) for cell in row] for row in table.iter("tr")]
+    for table in section.iter("table")
+  )
+  shown = dict(zip(methods[0], methods[1], strict=True))
+  assert shown["Gain"] == "3.0"
+  assert shown["Cannot be told"] == "3.0"
+  assert shown["Mean gain"] == "+4.00"
+  assert len(clients) == 1 + 6
+  assert clients[1][4:] == ["−2.00", "−7.00 to 3.00", "1"]
 
 
 @pytest.mark.parametrize("is_finished", [True, False])

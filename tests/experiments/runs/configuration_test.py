@@ -22,7 +22,11 @@ def test_a_run_comes_back_as_it_was_asked_for():
 def test_settings_are_there_under_the_names_of_flags():
   config = build(SPEC, "3-7", command="typed", output_dir="out")
   assert config["command"] == {"line": "typed"}
-  assert config["data"] == {"description": "some data", "score": "accuracy"}
+  assert config["data"] == {
+    "description": "some data",
+    "score": "accuracy",
+    "beside": "",
+  }
   flags = config["flags"]
   assert list(flags)[:6] == [
     *("task", "data_dir", "model", "task_option", "algorithm", "hparam")

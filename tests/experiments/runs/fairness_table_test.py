@@ -85,7 +85,10 @@ def test_the_gain_is_of_the_worst_clients():
   assert fairness_table.gain(mine, theirs, "FedAvg") == (
     "The worst 10 % of the clients get 10 %; with FedAvg 0 %."
   )
-  errors = {"test_rmse": metrics.error_summary([40.0, 63.0])}
+  errors = {
+    "score": "rmse",
+    "test_rmse": metrics.error_summary([40.0, 63.0]),
+  }
   assert fairness_table.gain(errors, errors, "FedAvg") == (
     "The worst 10 % of the clients have RMSE 63.00; with FedAvg 63.00."
   )

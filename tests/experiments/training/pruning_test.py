@@ -7,6 +7,7 @@ import pytest
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.scores import ACCURACY
 from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.optuna_study import Pruning
 from tff_fair.experiments.searching.settings import SearchSettings
@@ -34,7 +35,8 @@ class AfterFirst:
   def is_pruned(self):
     return bool(self.rounds)
 
-  def add(self, round_num, clients):
+  def add(self, round_num, clients, score):
+    assert score is ACCURACY
     assert clients["client_id"].tolist() == [0, 1, 2, 3]
     assert clients["accuracy"].shape == (4,)
     self.rounds.append(round_num)
