@@ -46,9 +46,9 @@ def rates(
   score: str,
   federations: int,
   *,
-  num_clients: int = 10,
-  sizes: tuple[int, int] = (15, 80),
-  draws: int = 1000,
+  num_clients: int = 5,
+  sizes: tuple[int, int] = (15, 60),
+  draws: int = 500,
 ) -> tuple[float, float]:
   """Returns how often a client is told apart, and intervals cover 0.
 
