@@ -95,8 +95,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         `tff_fair.summing.tape`; with "updates", the updates, too. It brings the
         certificate along.
       loss_reference: f_k* by client id. The rule gets the gap f_k - f_k* in
-        the place of the loss, and measurements are of gaps. For rules that take
-        negative losses; `None` is no reference.
+        the place of the loss, and `loss_mean` and its like are of gaps. For
+        rules that take negative losses; `None` is no reference.
 
     Raises:
       TypeError: If `sum_factory` is no factory, or `client_weighting` neither

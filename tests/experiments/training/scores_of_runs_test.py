@@ -312,8 +312,14 @@ def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path, monkeypatch):
     p = softmax(initial(x).numpy(), axis=1)
     gaps.append(sklearn_metrics.log_loss(y, p) - alone[client])
   assert found.cohorts is not None
-  cohort = found.cohorts.set_index("client_id")
-  np.testing.assert_allclose(cohort["loss"], gaps, rtol=1e-4, atol=1e-5)
+  coefficients = found.cohorts.set_index("client_id")["coefficient"]
+  deviation = np.array(gaps) - np.mean(gaps)
+  beta = spec.all_hparams["beta"]
+  np.testing.assert_allclose(
+    coefficients, (1 + 2 * beta * deviation) / _NUM_CLIENTS, rtol=1e-4
+  )
+  mean = found.rounds["aggregator/loss_mean"].iloc[0]
+  assert mean == pytest.approx(np.mean(gaps), rel=1e-4)
   assert found.clients is not None
   assert "gain" in found.clients
 

@@ -114,8 +114,8 @@ def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
       html_tables.sorting_head("p", "ascending"),
     ]
   table = html_tables.captioned(
-    f"Test {score.noun} of each client{score.in_brackets}, seed "
-    f"{method.runs[0].seeds}",
+    f"Clients of {method.label}, seed {method.runs[0].seeds}: test "
+    f"{score.noun}{score.in_brackets}",
     heads,
     element(
       "tbody",
