@@ -314,7 +314,7 @@ def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path, monkeypatch):
   assert found.cohorts is not None
   coefficients = found.cohorts.set_index("client_id")["coefficient"]
   deviation = np.array(gaps) - np.mean(gaps)
-  beta = spec.all_hparams["beta"]
+  beta = float(spec.all_hparams["beta"] or 0)
   np.testing.assert_allclose(
     coefficients, (1 + 2 * beta * deviation) / _NUM_CLIENTS, rtol=1e-4
   )
