@@ -54,6 +54,7 @@ def test_noise_needs_cohorts_of_one_size_that_weigh_alike(
       "proximal_mu",
       "of fedprox is its hyperparameter mu, here 0.01; leave proximal_mu out",
     ),
+    ({"tape": True, "loss_reference": "local"}, "tape", "Leave"),
     ({"proximal_mu": -1.0}, "proximal_mu", r"a number in \[0, inf\)"),
     ({"local_steps": "0-3"}, "local_steps", "5 or 5-15"),
   ],

@@ -68,6 +68,13 @@ def check(spec: RunSpec) -> None:
       "does not say what is to improve; give criterion, mean or worst_10.",
       value=spec.patience,
     )
+  if spec.tape and spec.loss_reference != "none":
+    raise FieldError(
+      "tape",
+      "has the losses of clients, and the rule compares gaps: no replay would "
+      "have them. Leave loss_reference or tape out.",
+      value=spec.tape,
+    )
   _check_local_work(spec)
   _check_server_step(spec)
   _check_decays(spec)
