@@ -350,7 +350,7 @@ def test_weights_by_hand(way, options):
   ]
   rounds.assert_same(output.result, expected("term", weighted))
   stranger = dataclasses.replace(clients[0], client_id=99)
-  with pytest.raises(Exception, match=r"no weight.*99"):
+  with pytest.raises(Exception, match=r"no number.*99"):
     rounds.run(process, [*clients, stranger])
 
 
