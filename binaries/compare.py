@@ -23,8 +23,10 @@ FLAG_NAMES = {"runs": "RUN"}
 def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
   outputs = compare_flags.outputs()
+  target = compare_flags.target()
   runs, left_out = finding.find_whole(
-    compare_flags.paths(words), side_by_side.READ
+    compare_flags.paths(words),
+    side_by_side.READ if target is None else side_by_side.READ_WITH_COSTS,
   )
   found = side_by_side.build(
     runs,
@@ -38,6 +40,7 @@ def main(*words: str) -> None:
       last=compare_flags.last(),
     ),
     compare_flags.baseline(),
+    target=target,
     notes=left_out,
   )
   print(formats.text(found))

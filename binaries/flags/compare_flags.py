@@ -12,6 +12,7 @@ from tasks.formats import files
 from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import measures, run_comparison
 from tff_fair.experiments.comparing.evaluations import BEST, LAST
+from tff_fair.experiments.comparing.target import Target
 
 # These flags share names, not meanings, with those of other programs.
 NAMESPACE = flags.FlagValues()
@@ -63,6 +64,19 @@ _LAST = flags.DEFINE_integer(
   None,
   "Show also the mean of so many evaluations of each run, up to that of "
   "--round.",
+  flag_values=NAMESPACE,
+)
+_TARGET = flags.DEFINE_float(
+  "target",
+  None,
+  "Show also what each method costs until --target_of reaches this value: "
+  "rounds, bytes, local steps. 0.8 is an accuracy of 80 %.",
+  flag_values=NAMESPACE,
+)
+_TARGET_OF = flags.DEFINE_string(
+  "target_of",
+  "mean",
+  "The measure that is to reach --target; any of the --columns.",
   flag_values=NAMESPACE,
 )
 _HONEST = flags.DEFINE_boolean(
@@ -164,6 +178,16 @@ def criterion() -> str:
 def last() -> int | None:
   """Returns how many evaluations to average beside the one to compare."""
   return _LAST.value
+
+
+def target() -> Target | None:
+  """Returns what the clients are to reach, if anything.
+
+  Raises:
+    UsageError: If its measure is unknown.
+  """
+  of = _known("target_of", _TARGET_OF.value, measures.NAMES)
+  return None if _TARGET.value is None else Target(_TARGET.value, of)
 
 
 def with_siunitx() -> bool:

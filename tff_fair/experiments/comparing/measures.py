@@ -32,6 +32,7 @@ class Measure(NamedTuple):
     is_signed: Whether a table shows the sign of positive numbers as well.
     span: By how much two values may differ at most, not scaled.
     lowest: Its smallest value, not scaled.
+    missing: How tables show that there is none.
   """
 
   title: str
@@ -41,6 +42,7 @@ class Measure(NamedTuple):
   is_signed: bool = False
   span: float = math.inf
   lowest: float = 0.0
+  missing: str = "-"
 
   @property
   def words(self) -> str:
@@ -349,7 +351,7 @@ def over_seeds(measure: Measure, values: Sequence[float]) -> Value:
 def value_text(measure: Measure, value: Value) -> str:
   """Returns a value as tables show it, as "12.30 ± 0.45"."""
   if math.isnan(value.mean):
-    return "-"
+    return measure.missing
   sign = "+" if measure.is_signed else ""
   # A value that is rounded to zero has no sign.
   text = f"{round(value.mean, measure.digits) + 0.0:{sign}.{measure.digits}f}"

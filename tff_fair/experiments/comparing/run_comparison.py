@@ -13,6 +13,7 @@ from tff_fair.experiments.comparing import (
   measures,
   side_by_side,
 )
+from tff_fair.experiments.comparing.target import Target
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.run import Run
 
@@ -61,6 +62,8 @@ def compare(
   honest: bool = False,
   unfinished: bool = False,
   last: int | None = None,
+  target: float | None = None,
+  target_of: str = "mean",
 ) -> pd.DataFrame:
   """Compares runs: a row for each method, over its seeds.
 
@@ -79,6 +82,11 @@ def compare(
     unfinished: Whether runs that are not finished take part.
     last: Adds the mean of so many evaluations of each run, up to the one to
       compare and without round 0, as columns NAME_last_K.
+    target: Adds what each method costs to reach this value, not scaled (0.8 for
+      80 %), as columns: `reached`, the number of its seeds that do, and over
+      these `rounds_to`, `bytes_to` (sent and received, of all clients) and
+      `steps_to` (local steps), up to the first evaluation that reaches it.
+    target_of: The measure that is to reach it.
 
   Returns:
     One row for each method of each task, by its name, the baseline first: task,
@@ -105,13 +113,15 @@ def compare(
   for argument, names, valid in (
     ("columns", columns, table_columns.NAMES),
     ("criterion", [criterion], measures.NAMES),
+    ("target_of", [target_of], measures.NAMES),
   ):
     for name in names:
       if name not in valid:
         raise FieldError(
           argument, f"unknown; valid: {', '.join(valid)}.", value=name
         )
-  whole, left_out = finding.find_whole(runs, side_by_side.READ)
+  read = side_by_side.READ if target is None else side_by_side.READ_WITH_COSTS
+  whole, left_out = finding.find_whole(runs, read)
   found = side_by_side.build(
     whole,
     columns,
@@ -123,6 +133,7 @@ def compare(
       last=last,
     ),
     baseline,
+    target=None if target is None else Target(target, target_of),
     notes=left_out,
   )
   rows = formats.frame(found, is_rounded=True)

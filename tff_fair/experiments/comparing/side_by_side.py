@@ -11,6 +11,7 @@ from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import groups as run_groups
 from tff_fair.experiments.comparing import marks, measures, noise_columns
+from tff_fair.experiments.comparing import target as targets
 from tff_fair.experiments.comparing.evaluations import (
   ChosenEvaluation,
   EvaluationChoice,
@@ -25,6 +26,7 @@ from tff_fair.experiments.spec_text import HPARAM
 
 # The tables of runs that it reads.
 READ = ("evaluations", "client_evaluations", "clients")
+READ_WITH_COSTS = (*READ, *targets.READ)  # If there is a target.
 # Settings that are no news where they differ between methods.
 _EXPECTED = ("algorithm", "aggregation")
 
@@ -35,6 +37,7 @@ def build(
   choice: EvaluationChoice,
   baseline: str | None = None,
   *,
+  target: targets.Target | None = None,
   notes: Sequence[str] = (),
 ) -> list[Table]:
   """Compares runs.
@@ -45,11 +48,13 @@ def build(
     choice: Which evaluation of each run to compare.
     baseline: The label or name of a method to compare the others with, client
       by client, in a table of its own.
+    target: What the clients are to reach; None for no such table.
     notes: Sentences to add to those about the runs.
 
   Returns:
     For each task a table, the baseline first; with `choice.last`, one of
-    averages; with a baseline, that of suffering clients, and one of paired
+    averages; with a target, one of the costs to reach it; with a baseline, that
+    of suffering clients, and one of paired
     differences for each of the former.
 
   Raises:
@@ -86,6 +91,10 @@ def build(
       notes=(*run_notes(groups, chosen), *filter(None, [of_noise])),
     )
     tables += [first, *others]
+    if target is not None:
+      tables.append(
+        target.table(task, groups, contents[0].score, honest=choice.honest)
+      )
     if baseline is not None:
       score = contents[0].score
       caption = (
