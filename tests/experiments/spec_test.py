@@ -46,6 +46,7 @@ OTHERS = {
   "clients_per_part": (5, {}),
   "dropout": (0.25, {}),
   "dropout_kind": ("by_client", {}),
+  "dropout_rounds": (7, {}),
   "total_rounds": (10**10, {}),
   "rounds_per_evaluation": (3, {}),
   "rounds_per_checkpoint": (4, {}),

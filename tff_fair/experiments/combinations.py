@@ -264,6 +264,7 @@ def without_effect(spec: RunSpec) -> Iterator[str]:
     ("client_learning_rate_decay_kind", "client_learning_rate_decay"),
     ("client_learning_rate_decay_rounds", "client_learning_rate_decay"),
     ("dropout_kind", "dropout"),
+    ("dropout_rounds", "dropout"),
     ("attack_share", "attack"),
     ("trimmed_share", "defence"),
     ("tape_rounds", "tape"),

@@ -103,6 +103,80 @@ def test_clients_have_their_own_probability_of_dropping_out(dropout):
   assert dropped.std() == pytest.approx(width / np.sqrt(3), rel=0.15)
 
 
+def dropped(kept, population):
+  """Returns whether each client dropped out in each round, bool[T, K]."""
+  return np.array([~np.isin(np.arange(population), c.reporting) for c in kept])
+
+
+def rates(dropout):
+  """Seven probabilities, evenly spaced over the widest interval around it."""
+  width = min(dropout, 1 - dropout)
+  return np.linspace(dropout - width, dropout + width, NUM_CLIENTS)
+
+
+@pytest.mark.parametrize("dropout", [0.3, 0.8])
+@pytest.mark.parametrize(
+  ("kind", "labels"), [("by_size", None), ("by_label", [6, 5, 4, 3, 2, 1, 0])]
+)
+def test_clients_drop_out_by_their_size_or_label(kind, labels, dropout):
+  sampler = sampling.Sampler(
+    sampling.Sampling(
+      seed=5,
+      kind="all",
+      clients_per_round=(7, 7),
+      dropout=dropout,
+      dropout_kind=kind,
+    ),
+    EXAMPLES,
+    None if labels is None else np.array(labels),
+  )
+  found = dropped([sampler(t) for t in range(1, NUM_ROUNDS + 1)], NUM_CLIENTS)
+  # The client with fewest examples, or the highest label, is the first one.
+  np.testing.assert_allclose(found.mean(0), rates(dropout)[::-1], atol=0.04)
+
+
+def test_equal_clients_drop_out_alike():
+  kept = cohorts(
+    NUM_ROUNDS, np.ones(7), kind="all", dropout=0.3, dropout_kind="by_size"
+  )
+  np.testing.assert_allclose(dropped(kept, 7).mean(0), 0.3, atol=0.04)
+
+
+def test_clients_are_away_for_blocks_of_rounds():
+  kept = cohorts(
+    400,
+    np.ones(50),
+    kind="all",
+    dropout=0.3,
+    dropout_kind="blocks",
+    dropout_rounds=4,
+  )
+  blocks = dropped(kept, 50).reshape(100, 4, 50)
+  assert (blocks == blocks[:, :1]).all()
+  assert blocks.mean() == pytest.approx(0.3, abs=0.03)
+  assert (blocks[1:, 0] != blocks[:-1, 0]).mean() == pytest.approx(
+    2 * 0.3 * 0.7, abs=0.04
+  )
+
+
+def test_clients_come_and_go_with_a_period():
+  kept = cohorts(
+    6000,
+    np.ones(40),
+    kind="all",
+    dropout=0.4,
+    dropout_kind="periodic",
+    dropout_rounds=6,
+  )
+  found = dropped(kept, 40)
+  of_phases = found.reshape(1000, 6, 40).mean(0)  # [6, 40]
+  np.testing.assert_allclose(of_phases.mean(0), 0.4, atol=0.03)
+  # A sine of amplitude 0.4, at six places of its period.
+  np.testing.assert_allclose(of_phases.std(0), 0.4 / np.sqrt(2), atol=0.03)
+  # Clients begin at different times.
+  assert len(set(of_phases.argmax(0))) == 6
+
+
 def test_one_reports_where_nobody_would():
   kept = cohorts(300, dropout=1 - 1e-9)
   assert all(len(cohort.reporting) == 1 for cohort in kept)

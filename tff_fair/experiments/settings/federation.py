@@ -47,11 +47,21 @@ class SamplingSettings:
     expects="a number in [0, 1)",
     is_valid=lambda value: 0 <= value < 1,
   )
-  dropout_kind: Literal["independent", "by_client"] = declared.value(
+  dropout_kind: Literal[
+    "independent", "by_client", "by_size", "by_label", "blocks", "periodic"
+  ] = declared.value(
     "independent",
-    "Whether clients drop out independently in each round, or by_client: each "
-    "client has a probability of its own for the whole run, drawn uniformly "
-    "from [0, 2p] for a --dropout p up to 1/2, from [2p - 1, 1] above.",
+    "How clients drop out, with the probability --dropout, p, on average: "
+    "independently in each round; by_client: each has a probability for the "
+    "whole run, drawn uniformly from [0, 2p] for p up to 1/2, from [2p - 1, 1] "
+    "above; by_size: the fewer its training examples, the more often, evenly "
+    "spread over that interval; by_label: likewise, by the number of its most "
+    "frequent label; blocks: each is away for --dropout_rounds, or there; "
+    "periodic: its probability goes up and down in that interval, once in "
+    "--dropout_rounds, each client at its time.",
+  )
+  dropout_rounds: int = bounds.positive_integer(
+    10, "Rounds of a block or period of --dropout_kind."
   )
 
 

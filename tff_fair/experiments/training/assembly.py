@@ -135,6 +135,7 @@ def build(
       clients_per_round=number_range.bounds(resolved.clients_per_round),
       dropout=spec.dropout,
       dropout_kind=spec.dropout_kind,
+      dropout_rounds=spec.dropout_rounds,
     ),
     costs=costs.build(
       task,

@@ -4,9 +4,11 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import tensorflow_federated as tff
 
 import tasks
+from tasks.cuts import label_histogram
 from tff_fair import runtime
 from tff_fair.experiments import stationarity
 from tff_fair.experiments.correcting import stages
@@ -55,7 +57,9 @@ def train(
     RunError: If what the folder has of earlier rounds is damaged.
     Interrupted: If a signal came; the last round is saved.
   """
-  sample = sampling.Sampler(parts.cohorts, parts.task.train.num_examples)
+  sample = sampling.Sampler(
+    parts.cohorts, parts.task.train.num_examples, _labels(spec, parts.task)
+  )
   schedule = _recalled(folder, parts.schedule)
   parts = dataclasses.replace(parts, schedule=schedule)
   completed = _go_back(folder, spec, parts, sample, display.say)
@@ -115,6 +119,15 @@ def _recalled(folder: RunFolder, schedule: loop.Schedule) -> loop.Schedule:
     for round_num, value in stationarity.measured(rounds).items():
       schedule = schedule.after(round_num, value)
   return schedule
+
+
+def _labels(spec: RunSpec, task: tasks.Task) -> np.ndarray | None:
+  """Returns the label that each client has most, where dropout goes by it."""
+  if not spec.dropout or spec.dropout_kind != "by_label":
+    return None
+  assert task.num_classes is not None  # Checked at the beginning of the run.
+  counts = label_histogram.count_labels(task.train, task.num_classes)
+  return counts.argmax(axis=1)
 
 
 def _go_back(

@@ -72,6 +72,7 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
     )
   _check_baselines(spec, task)
   _check_correction(spec, task)
+  _check_dropout(spec, task)
 
 
 _BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
@@ -106,6 +107,25 @@ def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
         f"for each class; {task.name} has others. Leave it out.",
         value=value,
       )
+
+
+def _check_dropout(spec: RunSpec, task: tasks.Task) -> None:
+  """Checks that clients have labels to drop out by.
+
+  Raises:
+    FieldError: If they have none.
+  """
+  if (
+    spec.dropout
+    and spec.dropout_kind == "by_label"
+    and not (task.has_class_labels)
+  ):
+    raise FieldError(
+      "dropout_kind",
+      f"the task {task.name} has no class labels (one class for each example); "
+      "choose another kind.",
+      value=spec.dropout_kind,
+    )
 
 
 def _check_correction(spec: RunSpec, task: tasks.Task) -> None:

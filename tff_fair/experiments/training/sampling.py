@@ -13,7 +13,7 @@ KINDS = ("uniform", "proportional", "all")
 
 # Keep what is drawn from one seed apart.
 _COHORTS, _SIZES, _DROPOUTS, _DROPOUT_RATES = 1, 2, 3, 4
-_EVALUATION, _ATTACKERS = 5, 6
+_EVALUATION, _ATTACKERS, _BLOCKS = 5, 6, 7
 
 
 class DrawnCohort(NamedTuple):
@@ -39,9 +39,18 @@ class Sampling:
     clients_per_round: The least and the greatest size of a cohort; sizes
       between them are equally likely. Not used if `kind` is "all".
     dropout: Probability that a drawn client does not report back, below 1.
-    dropout_kind: "independent", for each client and round; or "by_client": each
-      client has a probability of its own for the whole run, drawn uniformly
-      from the widest interval around `dropout` that lies in [0, 1].
+    dropout_kind: One of these, all with the mean `dropout`:
+      "independent": each client in each round, with that probability;
+      "by_client": each client has a probability p_k for the whole run, drawn
+      uniformly from the widest interval around `dropout` that lies in [0, 1];
+      "by_size": p_k are evenly spaced over that interval, from the client with
+      most training examples to the one with fewest;
+      "by_label": likewise, by the number of the label that a client has most;
+      "blocks": a client is away for `dropout_rounds` rounds, or there for as
+      many, by lot;
+      "periodic": p_k follows a sine over that interval, with a period of
+      `dropout_rounds` rounds, which begins at another time for each client.
+    dropout_rounds: The length of blocks or periods, in rounds.
   """
 
   seed: int
@@ -49,22 +58,29 @@ class Sampling:
   clients_per_round: tuple[int, int]
   dropout: float = 0.0
   dropout_kind: str = "independent"
+  dropout_rounds: int = 10
 
 
 class Sampler:
   """Draws the cohorts of a run."""
 
-  def __init__(self, sampling: Sampling, num_examples: np.ndarray) -> None:
+  def __init__(
+    self,
+    sampling: Sampling,
+    num_examples: np.ndarray,
+    labels: np.ndarray | None = None,
+  ) -> None:
     """Takes what it draws from.
 
     Args:
       sampling: How to draw.
       num_examples: int[K], training examples of each client.
+      labels: int[K], the label that each has most, for dropout by label.
     """
     self._sampling = sampling
     self._num_clients = len(num_examples)
     self._shares = num_examples / np.sum(num_examples)
-    self._dropout_rates = _dropout_rates(sampling, self._num_clients)
+    self._tendencies = self._drawn_tendencies(num_examples, labels)
 
   def __call__(self, round_num: int) -> DrawnCohort:
     """Draws the cohort of a round; rounds are counted from 1."""
@@ -72,13 +88,42 @@ class Sampler:
     if not self._sampling.dropout:
       return DrawnCohort(drawn, drawn)
     random = generator(self._sampling.seed, _DROPOUTS, round_num)
-    drops_out = random.random(len(drawn)) < self._dropout_rates[drawn]
+    drops_out = (
+      random.random(len(drawn)) < self._dropout_rates(round_num)[drawn]
+    )
     if drops_out.all():
       # A round needs somebody: one of them reports after all.
       drops_out[random.integers(len(drawn))] = False
     return DrawnCohort(
       drawn, [k for k, gone in zip(drawn, drops_out, strict=True) if not gone]
     )
+
+  def _drawn_tendencies(
+    self, num_examples: np.ndarray, labels: np.ndarray | None
+  ) -> np.ndarray:
+    """Returns what makes clients drop out more or less often, in [-1, 1]."""
+    match self._sampling.dropout_kind:
+      case "by_size":
+        return -_spread_evenly(num_examples)
+      case "by_label" if labels is not None:
+        return _spread_evenly(labels)
+      case "independent" | "blocks":
+        return np.zeros(self._num_clients)
+    random = generator(self._sampling.seed, _DROPOUT_RATES)
+    return random.uniform(-1, 1, self._num_clients)
+
+  def _dropout_rates(self, round_num: int) -> np.ndarray:
+    """Returns each client's probability not to report back, float64[K]."""
+    sampling, p = self._sampling, self._sampling.dropout
+    tendencies = self._tendencies
+    if sampling.dropout_kind == "blocks":
+      block = (round_num - 1) // sampling.dropout_rounds
+      random = generator(sampling.seed, _BLOCKS, block)
+      return (random.random(self._num_clients) < p).astype(np.float64)
+    if sampling.dropout_kind == "periodic":
+      phase = round_num / sampling.dropout_rounds + tendencies / 2
+      tendencies = np.sin(2 * np.pi * phase)
+    return p + min(p, 1 - p) * tendencies
 
   def _draw(self, round_num: int) -> list[int]:
     if self._sampling.kind == "all":
@@ -142,11 +187,14 @@ def _subset(
   return np.sort(random.choice(num_clients, number, replace=False))
 
 
-def _dropout_rates(sampling: Sampling, num_clients: int) -> np.ndarray:
-  """Returns each client's probability not to report back, float64[K]."""
-  p = sampling.dropout
-  if sampling.dropout_kind == "independent":
-    return np.full(num_clients, p)
-  width = min(p, 1 - p)
-  random = generator(sampling.seed, _DROPOUT_RATES)
-  return random.uniform(p - width, p + width, num_clients)
+def _spread_evenly(values: np.ndarray) -> np.ndarray:
+  """Returns the places of values in their order, from -1 to 1; mean 0.
+
+  Equal values share the mean of their places.
+  """
+  _, inverse, counts = np.unique(
+    values, return_inverse=True, return_counts=True
+  )
+  places = (np.cumsum(counts) - (counts + 1) / 2)[inverse]
+  half = (len(values) - 1) / 2
+  return (places - half) / max(half, 1)
