@@ -276,7 +276,6 @@ def _save(place: pathlib.Path, key: str, baseline: Baseline) -> None:
   ):
     np.savez(
       file,
-      allow_pickle=False,
       key=np.str_(key),
       client_ids=baseline.client_ids,
       rounds=baseline.rounds,
