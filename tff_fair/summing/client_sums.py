@@ -3,15 +3,21 @@
 Each client makes its terms of several sums. An inner factory adds each of them,
 and the server computes the result. No sum depends on another one, so that the
 round compiles to TFF's `MapReduceForm`.
+
+Secure sums add integers, so that all numbers need bounds. Scalars travel as a
+whole part and a fraction, because their sizes differ by far more than integers
+of 32 bits can tell.
 """
 
 import collections
+import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.kernels import finiteness
 from tff_fair.privacy import unused_assertions
 from tff_fair.summing import rule_application, scalars
 from tff_fair.types import TensorStructure
@@ -19,8 +25,13 @@ from tff_fair.types import TensorStructure
 Factory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 Terms: TypeAlias = Mapping[str, Any]
 
-# The names of sums that every round has.
+# The names of sums that every round has, and of those of scalars.
 COUNTS, UPDATE = "counts", "update"
+SCALARS, _WHOLE_PARTS = "scalars", "whole_parts"
+
+DEFAULT_BOUND = 1024.0
+# Of numbers of examples and their products with losses, steps and the like.
+SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
@@ -62,6 +73,89 @@ def counted(
   )
 
 
+@dataclasses.dataclass(frozen=True)
+class Transport:
+  """How numbers of clients travel into their sums.
+
+  Attributes:
+    sum_factory: Adds all of them; `None` is TFF's secure sum.
+    bound: The largest absolute value in a scaled update; `None` is no bound.
+  """
+
+  sum_factory: Factory | None
+  bound: float | None
+
+  @classmethod
+  def of(cls, sum_factory: Factory | None, bound: float | None) -> Self:
+    """Returns the transport that options ask for; see `RuleFactory`."""
+    if sum_factory is None and bound is None:
+      bound = DEFAULT_BOUND
+    return cls(sum_factory, bound)
+
+  @property
+  def as_integers(self) -> bool:
+    """Whether TFF's secure sum adds what clients send."""
+    return self.sum_factory is None
+
+  def scalars(self, values: tf.Tensor) -> Terms:
+    """Returns the terms of scalars, float64[n]."""
+    if not self.as_integers:
+      return {SCALARS: values}
+    whole = tf.round(values)
+    return {
+      SCALARS: values - whole,
+      _WHOLE_PARTS: tf.saturate_cast(whole, tf.int32),
+    }
+
+  def total(self, totals: Terms) -> tf.Tensor:
+    """Returns the sums of scalars, float64[n]."""
+    found = totals[SCALARS]
+    if self.as_integers:
+      found += tf.cast(totals[_WHOLE_PARTS], found.dtype)
+    return found
+
+  def scaled(
+    self, specs: TensorStructure, update: TensorStructure, factor: tf.Tensor
+  ) -> TensorStructure:
+    """Returns an update times a factor, of `specs` or as it travels."""
+    # Integers of 32 bits have no more to tell than float32.
+    if self.as_integers:
+      specs = tf.nest.map_structure(
+        lambda spec: tf.TensorSpec(spec.shape, tf.float32), specs
+      )
+    return rule_application.weighted_sum(specs, [(factor, update)])
+
+  def takes_scalars(self, values: tf.Tensor) -> tf.Tensor:
+    """Returns whether scalars are within their bound, bool[]."""
+    return _are_within(values, None if self.bound is None else SCALAR_BOUND)
+
+  def takes_updates(self, scaled: TensorStructure) -> tf.Tensor:
+    """Returns whether scaled updates are within their bound, bool[]."""
+    return _are_within(scaled, self.bound)
+
+  @property
+  def factories(self) -> dict[str, Factory]:
+    """What adds the terms of clients, by name."""
+    if self.sum_factory is not None:
+      return dict.fromkeys((COUNTS, SCALARS, UPDATE), self.sum_factory)
+    secure_sum = tff.aggregators.SecureSumFactory
+    return {
+      COUNTS: secure_counts(),
+      SCALARS: secure_sum(0.5),
+      _WHOLE_PARTS: secure_sum(SCALAR_BOUND),
+      UPDATE: secure_sum(float(self.bound or DEFAULT_BOUND)),
+    }
+
+
+def _are_within(values: Any, bound: float | None) -> tf.Tensor:
+  """Returns whether all values are finite and within a bound, bool[]."""
+  within = finiteness.all_finite(values)
+  for value in [] if bound is None else tf.nest.flatten(values):
+    limit = tf.constant(bound, value.dtype)
+    within &= tf.reduce_all(tf.abs(value) <= limit)
+  return within
+
+
 def secure_counts() -> Factory:
   """Returns what adds counts securely.
 
@@ -80,6 +174,65 @@ def reported(
     num_clients_excluded=numbers[1],
     num_clients_out_of_bounds=numbers[2],
   )
+
+
+class Sums:
+  """Sums of terms of clients, none of which depends on another one.
+
+  Attributes:
+    terms_type: The type of the terms, and of their sums.
+    inner: The type of the measurements of the sum of updates; nothing without.
+  """
+
+  def __init__(
+    self, terms_type: tff.StructType, factories: Mapping[str, Factory]
+  ) -> None:
+    """Builds what adds each of the terms.
+
+    Args:
+      terms_type: The type of the terms, by name.
+      factories: What adds them, by the same names.
+    """
+    self.terms_type = terms_type
+    self._processes = {
+      name: factories[name].create(terms_type[name])
+      for name in tff.structure.name_list(terms_type)
+    }
+    of_update = self._processes.get(UPDATE)
+    self.inner: tff.Type = (
+      of_update.next.type_signature.result.measurements.member
+      if of_update
+      else tff.StructType([])
+    )
+
+  def initialize(self) -> Any:
+    """Returns the states of the sums, by name, at the server."""
+    return collections.OrderedDict(
+      (name, process.initialize()) for name, process in self._processes.items()
+    )
+
+  def add(self, state: Any, terms: Any) -> tff.templates.MeasuredProcessOutput:
+    """Returns the states, the sums, and the measurements of that of updates.
+
+    Args:
+      state: The states, at the server.
+      terms: The terms of clients.
+    """
+    outputs = {
+      name: process.next(state[name], terms[name])
+      for name, process in self._processes.items()
+    }
+    return tff.templates.MeasuredProcessOutput(
+      tff.federated_zip(
+        collections.OrderedDict((n, o.state) for n, o in outputs.items())
+      ),
+      tff.federated_zip(
+        collections.OrderedDict((n, o.result) for n, o in outputs.items())
+      ),
+      outputs[UPDATE].measurements
+      if UPDATE in outputs
+      else tff.federated_value((), tff.SERVER),
+    )
 
 
 def build_client_sums(
@@ -110,18 +263,10 @@ def build_client_sums(
   compute = tff.tensorflow.computation
   get_state = compute(initial_state)
   make_terms = compute(terms, (value_type, weight_type))
-  terms_type = make_terms.type_signature.result
-  sums = {
-    name: factories[name].create(terms_type[name])
-    for name in tff.structure.name_list(terms_type)
-  }
+  sums = Sums(make_terms.type_signature.result, factories)
   finish_round = compute(
-    lambda state, totals, inner: _with_inner(finish(state, totals), inner),
-    (
-      get_state.type_signature.result,
-      terms_type,
-      sums[UPDATE].next.type_signature.result.measurements.member,
-    ),
+    lambda state, totals, inner: with_inner(finish(state, totals), inner),
+    (get_state.type_signature.result, sums.terms_type, sums.inner),
   )
 
   @tff.federated_computation
@@ -129,9 +274,7 @@ def build_client_sums(
     return tff.federated_zip(
       collections.OrderedDict(
         rule=tff.federated_eval(get_state, tff.SERVER),
-        sums=collections.OrderedDict(
-          (name, process.initialize()) for name, process in sums.items()
-        ),
+        sums=sums.initialize(),
       )
     )
 
@@ -141,25 +284,12 @@ def build_client_sums(
     tff.FederatedType(weight_type, tff.CLIENTS),
   )
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
-    of_clients = tff.federated_map(make_terms, (update, weight))
-    outputs = {
-      name: process.next(state["sums"][name], of_clients[name])
-      for name, process in sums.items()
-    }
+    terms = tff.federated_map(make_terms, (update, weight))
+    output = sums.add(state["sums"], terms)
     rule_state, result, measurements = tff.federated_map(
-      finish_round,
-      (
-        state["rule"],
-        tff.federated_zip(
-          collections.OrderedDict((n, o.result) for n, o in outputs.items())
-        ),
-        outputs[UPDATE].measurements,
-      ),
+      finish_round, (state["rule"], output.result, output.measurements)
     )
-    new_state = collections.OrderedDict(
-      rule=rule_state,
-      sums=collections.OrderedDict((n, o.state) for n, o in outputs.items()),
-    )
+    new_state = collections.OrderedDict(rule=rule_state, sums=output.state)
     return tff.templates.MeasuredProcessOutput(
       tff.federated_zip(new_state), result, measurements
     )
@@ -167,7 +297,7 @@ def build_client_sums(
   return tff.templates.AggregationProcess(initialize, next_fn)
 
 
-def _with_inner(
+def with_inner(
   output: rule_application.Round, inner: TensorStructure
 ) -> rule_application.Round:
   """Returns a round that reports what the sum of the updates does."""
