@@ -328,3 +328,50 @@ class SeparableRule(Rule):
   def has_covariate(cls) -> bool:
     """Returns whether there is an x_k."""
     return cls.covariate is not SeparableRule.covariate
+
+
+class ComparingRule(Rule):
+  """A rule by which clients compare themselves through sums, in phases.
+
+  In each phase, clients send a vector into a sum, and learn the sum. In the
+  last one, they send updates times factors: d = sum_j u_j sum_k e_kj Delta_k.
+
+  Attributes:
+    num_phases: How many phases there are before the last.
+    num_factors: How many factors e_kj a client has.
+    needs_uniform_weights: Whether all clients must weigh the same.
+  """
+
+  num_phases: ClassVar[int] = 1
+  num_factors: ClassVar[int] = 1
+  needs_uniform_weights: ClassVar[bool] = False
+
+  @property
+  def largest_loss(self) -> float | None:
+    """B: a client with |f_k| > B does not count; None is no bound."""
+    return None
+
+  @abc.abstractmethod
+  def phase(self, cohort: Cohort, known: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns what clients send in a phase, float64[m, n].
+
+    Args:
+      cohort: Here `weight` is not normalized: n_k, or 1. Each row is a function
+        of client k and `known` alone.
+      known: The sums of the phases before, float64[n_i] each.
+    """
+
+  @abc.abstractmethod
+  def factors(self, cohort: Cohort, known: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns e_kj, float64[m, num_factors]; takes the same as `phase`."""
+
+  @abc.abstractmethod
+  def levels(
+    self, known: Sequence[tf.Tensor], total: tf.Tensor
+  ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+    """Returns u_j, float64[num_factors], and scalars to report by name.
+
+    Args:
+      known: The sums of all phases; zeros without a client.
+      total: float64[num_factors], sum_k e_kj.
+    """

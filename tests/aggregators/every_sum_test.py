@@ -1,6 +1,7 @@
 """Every rule in all of its sums: round after round, they give the same."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from tff_fair import aggregators
 
 # A rule that secure sums need in another setting than the first one.
 FOR_SECURE_SUMS = {"term": {"loss_cap": 10.0}}
+# Rules whose secure sums need clients that weigh the same.
+OF_EQUAL_CLIENTS = ("gifair",)
 NUM_ROUNDS = 3
 
 
@@ -50,7 +53,9 @@ def outputs(name, way, for_secure_sums):
   """Returns the outputs of some rounds."""
   rule = rules_of(name)[0]
   hparams = FOR_SECURE_SUMS[name] if for_secure_sums else {}
-  options = {}
+  options: dict[str, Any] = {}
+  if name in OF_EQUAL_CLIENTS:
+    options["client_weighting"] = "uniform"
   if way == "secure":  # In exact sums, which run here.
     options["sum_factory"] = tff.aggregators.SumFactory()
   process = aggregators.RuleFactory(

@@ -190,7 +190,8 @@ def test_updates_of_unknown_size_are_refused(way):
 def test_ways_to_sum_are_those_of_the_rule():
   for name, ways in {
     "TermFactory": (*ALL_WAYS, "secure"),
-    "SemiVRedFactory": ("two_phase", "stacked"),
+    "SemiVRedFactory": ("two_phase", "stacked", "secure"),
+    "FedFaFactory": ("two_phase", "stacked"),
     "FedMgdaPlusFactory": ("stacked",),
   }.items():
     factory = getattr(aggregators, name)

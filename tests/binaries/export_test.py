@@ -80,12 +80,11 @@ def test_it_starts_without_tensorflow():
   )
 
 
-def test_a_round_of_dependent_sums_has_no_form(program, tmp_path):
-  run_folders.make(
-    tmp_path / "two", algorithm="semi_vred", aggregation="two_phase"
-  )
+@pytest.mark.parametrize("way", ["two_phase", "secure"])
+def test_a_round_of_dependent_sums_has_no_form(program, tmp_path, way):
+  run_folders.make(tmp_path / "two", algorithm="semi_vred", aggregation=way)
   status, out, err = program("two", "--output=m", "--form=mapreduce")
   assert (status, out) == (2, "")
-  assert err.startswith("export: --form=mapreduce: a round with two_phase sums")
+  assert err.startswith("export: --form=mapreduce: a round of semi_vred with ")
   assert len(err.splitlines()) == 1
   assert not (tmp_path / "m").exists()

@@ -11,6 +11,7 @@ SUMS = {
   ("streaming", "two_phase", "stacked", "secure"): "any",
   ("streaming", "two_phase", "stacked"): "not secure",
   ("two_phase", "stacked"): "two-phase, stacked",
+  ("two_phase", "stacked", "secure"): "two-phase, stacked, secure",
   ("stacked",): "stacked",
 }
 

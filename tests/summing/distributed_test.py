@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import tensorflow_federated as tff
 
 from tests.summing import rounds
 from tff_fair import aggregators, runtime
@@ -74,6 +75,18 @@ def test_two_phases_are_one_part(clients):
     for way in ("streaming", "two_phase")
   )
   rounds.assert_same(two_phase.result, rounds.flat(streamed.result))
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_sums_by_which_clients_compare_themselves_are_one_part(clients):
+  exact = {"aggregation": "secure", "sum_factory": tff.aggregators.SumFactory()}
+  one_after_the_other, two_phase = (
+    rounds.run(create(aggregators.SemiVRedFactory(beta=0.3, **way)), clients)
+    for way in (exact, {})
+  )
+  rounds.assert_same(
+    one_after_the_other.result, rounds.flat(two_phase.result), 1e-5
+  )
 
 
 @pytest.mark.usefixtures("two_workers")

@@ -152,7 +152,7 @@ def test_a_loss_above_the_cap_counts_as_it():
   ("factory", "options", "option"),
   [
     (aggregators.TermFactory, {}, "loss_cap"),
-    (aggregators.SemiVRedFactory, {}, "aggregation"),
+    (aggregators.FedFaFactory, {}, "aggregation"),
     (aggregators.AdaFedFactory, {}, "aggregation"),
     (aggregators.FedAvgFactory, {"secure_bound": 0.0}, "secure_bound"),
     (

@@ -129,6 +129,7 @@ class DeltaFlFactory(RuleFactory):
     self,
     *,
     alpha: float = 0.5,
+    loss_bound: float = 16.0,
     **options: Unpack[FactoryOptions],
   ) -> None:
     """Initializes the factory.
@@ -136,6 +137,8 @@ class DeltaFlFactory(RuleFactory):
     Args:
       alpha: Share of the clients, by weight, that the objective looks at; 1
         recovers FedAvg. In (0, 1].
+      loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
+        (0, inf).
       **options: As those of `RuleFactory`.
     """
 
@@ -149,6 +152,7 @@ class GiFairFactory(RuleFactory):
     self,
     *,
     fraction: float = 0.5,
+    loss_bound: float = 16.0,
     **options: Unpack[FactoryOptions],
   ) -> None:
     """Initializes the factory.
@@ -156,6 +160,8 @@ class GiFairFactory(RuleFactory):
     Args:
       fraction: Share of the largest lambda that keeps coefficients non-negative; 0
         recovers FedAvg. In [0, 1).
+      loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
+        (0, inf).
       **options: As those of `RuleFactory`.
     """
 

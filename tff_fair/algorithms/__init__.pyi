@@ -244,6 +244,7 @@ def build_delta_fl(
   *,
   client_optimizer: Optimizer,
   alpha: float = 0.5,
+  loss_bound: float = 16.0,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
   """Builds the learning process of delta_fl.
@@ -253,6 +254,8 @@ def build_delta_fl(
     client_optimizer: Trains at the clients.
     alpha: Share of the clients, by weight, that the objective looks at; 1
       recovers FedAvg. In (0, 1].
+    loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
+      (0, inf).
     **options: Options that hold for every method.
 
   Returns:
@@ -268,6 +271,7 @@ def build_gifair(
   *,
   client_optimizer: Optimizer,
   fraction: float = 0.5,
+  loss_bound: float = 16.0,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
   """Builds the learning process of gifair.
@@ -277,6 +281,8 @@ def build_gifair(
     client_optimizer: Trains at the clients.
     fraction: Share of the largest lambda that keeps coefficients non-negative; 0
       recovers FedAvg. In [0, 1).
+    loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
+      (0, inf).
     **options: Options that hold for every method.
 
   Returns:

@@ -10,9 +10,17 @@ The quantile is the smallest f whose cumulative p reaches 1 - alpha: the
 smallest above which p adds up to no more than alpha, which also tells shares
 next to 1 apart. It is judged up to rounding, relative to alpha. Clients with a
 loss equal to the quantile are all kept.
+
+Where only sums are known, four of them find the quantile: each tells how much
+weight is in each of 64 equal bins of an interval, [-B, B] the first time; the
+bin with the quantile is the next interval. Clients at the lower end of the last
+one or above are kept: those of the rule, unless a smaller loss lies less than
+2 B / 64^4 below the quantile.
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +30,10 @@ from tff_fair.methods import building
 
 # Each weight and each step of a sum is off by no more than half of it.
 _RELATIVE_ROUNDING = np.finfo(np.float64).eps
+# In which each phase of secure sums divides an interval, and the rounding of
+# the sum of their weights, relative to it.
+_BINS = 64
+_SUM_ROUNDING = 1e-8
 
 
 def weighted_upper_quantile(
@@ -46,8 +58,39 @@ def weighted_upper_quantile(
   return tf.gather(values, order[place])
 
 
+class Threshold(NamedTuple):
+  """What is known of the quantile.
+
+  Attributes:
+    bin: int64[], where it is among all bins that are as wide as the last ones.
+    above: float64[], the weight of the clients in higher bins.
+  """
+
+  bin: tf.Tensor
+  above: tf.Tensor
+
+
+def find_threshold(weights: Sequence[tf.Tensor], share: float) -> Threshold:
+  """Finds the bin of the (1 - share) quantile.
+
+  Args:
+    weights: float64[64] each, the weights of the clients by bins, first those
+      of the whole interval, then always those of the bin with the quantile.
+    share: Of the weights, in (0, 1].
+  """
+  found = Threshold(tf.zeros([], tf.int64), tf.zeros([], tf.float64))
+  for of_bins in weights:
+    total = tf.reduce_sum(weights[0])
+    limit = (tf.constant(share, total.dtype) + _SUM_ROUNDING) * total
+    above = found.above + tf.cumsum(of_bins, exclusive=True, reverse=True)
+    reached = tf.reduce_sum(tf.cast(above <= limit, tf.int64))
+    place = _BINS - tf.maximum(reached, 1)
+    found = Threshold(_BINS * found.bin + place, above[place])
+  return found
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DeltaFlRule(types.Rule):
+class DeltaFlRule(types.ComparingRule):
   """Delta-FL's coefficients."""
 
   alpha: float = declared.value(
@@ -59,8 +102,16 @@ class DeltaFlRule(types.Rule):
     exclude_minimum=True,
   )
 
+  loss_bound: float = declared.value(
+    16.0,
+    "B: with secure sums, a client with |f_k| > B does not count.",
+    minimum=0,
+    exclude_minimum=True,
+  )
+
   signals = ("loss",)
   takes_gaps = True
+  num_phases = 4
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
@@ -74,6 +125,45 @@ class DeltaFlRule(types.Rule):
       state,
       {"num_clients_kept": tf.cast(tf.reduce_sum(kept), tf.int32)},
     )
+
+  @property
+  def largest_loss(self) -> float:
+    """See the base class."""
+    return self.loss_bound
+
+  def phase(
+    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
+  ) -> tf.Tensor:
+    """See the base class: w_k in the client's bin, if it is looked at."""
+    bins = self._bins(cohort.loss) // _BINS ** (
+      self.num_phases - 1 - len(known)
+    )
+    looked_at = tf.equal(bins // _BINS, find_threshold(known, self.alpha).bin)
+    weight = tf.where(looked_at, cohort.weight, tf.zeros_like(cohort.weight))
+    one_hot = tf.one_hot(bins % _BINS, _BINS, dtype=tf.float64)
+    return weight[:, tf.newaxis] * one_hot
+
+  def factors(
+    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
+  ) -> tf.Tensor:
+    """See the base class: w_k of the clients that are kept."""
+    threshold = find_threshold(known, self.alpha).bin
+    kept = self._bins(cohort.loss) >= threshold
+    weight = tf.where(kept, cohort.weight, tf.zeros_like(cohort.weight))
+    return weight[:, tf.newaxis]
+
+  def levels(
+    self, known: Sequence[tf.Tensor], total: tf.Tensor
+  ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+    """See the base class."""
+    share = tf.math.divide_no_nan(total[0], tf.reduce_sum(known[0]))
+    return tf.math.reciprocal_no_nan(total), {"share_kept": share}
+
+  def _bins(self, loss: tf.Tensor) -> tf.Tensor:
+    """Returns the bins of losses among the narrowest, int64[m]."""
+    number = _BINS**self.num_phases
+    place = tf.floor((loss / self.loss_bound + 1.0) * (number / 2))
+    return tf.clip_by_value(tf.cast(place, tf.int64), 0, number - 1)
 
 
 build_delta_fl = building.rule_builder(DeltaFlRule, "delta_fl")

@@ -9,14 +9,22 @@ each client a group of its own.
   c_k = p_k + lambda r_k
 
 |r_k| <= m - 1, so a fraction below 1 keeps every coefficient positive.
+
+Where only sums are known, clients weigh the same, p_k = 1/m, and a first sum
+tells them how many losses are in each of 1,024 equal bins of [-B, B]. Losses in
+the same bin count as equal: r_k is off by no more than the number of others in
+its bin. The largest such number is reported.
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 from tff_fair import declared, summing, types
 from tff_fair.methods import building
+
+_BINS = 1024  # Of losses, with secure sums.
 
 
 def rank_scores(loss: tf.Tensor) -> tf.Tensor:
@@ -37,7 +45,7 @@ def rank_scores(loss: tf.Tensor) -> tf.Tensor:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GiFairRule(types.Rule):
+class GiFairRule(types.ComparingRule):
   """GiFair's coefficients."""
 
   fraction: float = declared.value(
@@ -49,8 +57,16 @@ class GiFairRule(types.Rule):
     exclude_maximum=True,
   )
 
+  loss_bound: float = declared.value(
+    16.0,
+    "B: with secure sums, a client with |f_k| > B does not count.",
+    minimum=0,
+    exclude_minimum=True,
+  )
+
   signals = ("loss",)
   takes_gaps = True
+  needs_uniform_weights = True
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
@@ -65,6 +81,44 @@ class GiFairRule(types.Rule):
       state,
       {"rank_strength": strength},
     )
+
+  @property
+  def largest_loss(self) -> float:
+    """See the base class."""
+    return self.loss_bound
+
+  def phase(
+    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
+  ) -> tf.Tensor:
+    """See the base class: 1 in the client's bin."""
+    del known
+    return tf.one_hot(self._bins(cohort.loss), _BINS, dtype=tf.float64)
+
+  def factors(
+    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
+  ) -> tf.Tensor:
+    """See the base class: m c_k."""
+    counts = tf.round(known[0])
+    lower = tf.cumsum(counts, exclusive=True)
+    higher = tf.cumsum(counts, exclusive=True, reverse=True)
+    rank = tf.gather(lower - higher, self._bins(cohort.loss))
+    others = tf.reduce_sum(counts) - 1.0
+    factor = 1.0 + self.fraction * tf.math.divide_no_nan(rank, others)
+    return factor[:, tf.newaxis]
+
+  def levels(
+    self, known: Sequence[tf.Tensor], total: tf.Tensor
+  ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+    """See the base class."""
+    del total
+    counts = tf.round(known[0])
+    level = tf.math.reciprocal_no_nan(tf.reduce_sum(counts))
+    return level[tf.newaxis], {"largest_bin": tf.reduce_max(counts)}
+
+  def _bins(self, loss: tf.Tensor) -> tf.Tensor:
+    """Returns the bins of losses, int64[m]."""
+    place = tf.floor((loss / self.loss_bound + 1.0) * (_BINS / 2))
+    return tf.clip_by_value(tf.cast(place, tf.int64), 0, _BINS - 1)
 
 
 build_gifair = building.rule_builder(GiFairRule, "gifair")

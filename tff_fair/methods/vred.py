@@ -14,6 +14,7 @@ reported each round.
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -91,8 +92,11 @@ class VRedRule(types.SeparableRule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SemiVRedRule(types.Rule):
-  """Semi-VRed's coefficients, Eq. 12."""
+class SemiVRedRule(types.ComparingRule):
+  """Semi-VRed's coefficients, Eq. 12.
+
+  Where only sums are known, a first one tells clients f_bar.
+  """
 
   beta: float = declared.value(
     0.1, "Weight of the semi-variance; 0 recovers FedAvg.", minimum=0
@@ -100,6 +104,7 @@ class SemiVRedRule(types.Rule):
 
   signals = ("loss",)
   takes_gaps = True
+  num_factors = 2
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
@@ -109,6 +114,33 @@ class SemiVRedRule(types.Rule):
     return _output(
       tf.nn.relu(cohort.loss - mean_loss), cohort.weight, self.beta, state
     )
+
+  def phase(
+    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
+  ) -> tf.Tensor:
+    """See the base class: w_k, w_k f_k."""
+    del known
+    return tf.stack([cohort.weight, cohort.weight * cohort.loss], 1)
+
+  def factors(
+    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
+  ) -> tf.Tensor:
+    """See the base class: w_k, w_k a_k."""
+    weight, weighted_loss = tf.unstack(known[0])
+    mean_loss = tf.math.divide_no_nan(weighted_loss, weight)
+    deviation = tf.nn.relu(cohort.loss - mean_loss)
+    return tf.stack([cohort.weight, cohort.weight * deviation], 1)
+
+  def levels(
+    self, known: Sequence[tf.Tensor], total: tf.Tensor
+  ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+    """See the base class; beta_max needs the least loss, which is no sum."""
+    weight, weighted_loss = tf.unstack(known[0])
+    inverse = tf.math.reciprocal_no_nan(total[0])
+    slope = tf.constant(2.0 * self.beta, tf.float64)
+    levels = inverse * tf.stack([1.0 - slope * inverse * total[1], slope])
+    mean_loss = tf.math.divide_no_nan(weighted_loss, weight)
+    return levels, {"weighted_loss_mean": mean_loss}
 
 
 build_vred = building.rule_builder(VRedRule, "vred")

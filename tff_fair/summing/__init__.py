@@ -10,6 +10,7 @@ from tff_fair.summing.ways import (
   STACKED,
   TWO_PHASE,
   supported_aggregations,
+  why_not_secure,
 )
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
   "TrimmedSumFactory",
   "factory_of",
   "supported_aggregations",
+  "why_not_secure",
 ]
 
 

@@ -260,9 +260,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         securely=self._aggregation == ways.SECURE,
       )
     if self._aggregation == ways.SECURE:
-      from tff_fair.summing import secure  # noqa: PLC0415  As above.
+      from tff_fair.summing import comparing, secure  # noqa: PLC0415  As above.
 
-      return secure.build_secure(
+      compares = isinstance(self._rule, types.ComparingRule)
+      return (comparing.build_comparing if compares else secure.build_secure)(
         reader,
         value_type,
         weight_type,

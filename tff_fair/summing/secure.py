@@ -39,8 +39,8 @@ def build_secure(
     reader: Reads the scalars the rule needs.
     value_type: The type of a client's update.
     weight_type: The type of its weight.
-    bound: The largest absolute value in e_k Delta_k; `None` is
-      1024, or none with a `sum_factory`.
+    bound: The largest absolute value in e_k Delta_k; `None` is 1024, or none
+      with a `sum_factory`.
     sum_factory: Takes the place of TFF's secure sum.
 
   Returns:

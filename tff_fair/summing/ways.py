@@ -45,7 +45,22 @@ def supported_aggregations(
   if issubclass(rule_class, types.SeparableRule):
     ways = (STREAMING, TWO_PHASE, STACKED)
     return (*ways, SECURE) if rule_class.can_use_sums() else ways
+  if issubclass(rule_class, types.ComparingRule):
+    return (TWO_PHASE, STACKED, SECURE)
   return (TWO_PHASE, STACKED)
+
+
+def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
+  """Returns why secure sums do not serve a rule that does not allow them."""
+  rule_class = rule if isinstance(rule, type) else type(rule)
+  if rule_class.geometry is types.Geometry.GRAM:
+    return "its rule compares the updates of clients with each other"
+  if rule_class.initialize is not types.Rule.initialize:
+    return (
+      "its rule keeps a number for each client from round to round, and secure "
+      "sums do not tell whose a number is"
+    )
+  return "its rule does not follow from sums over clients"
 
 
 def choose(
@@ -112,10 +127,11 @@ def choose(
     if sum_factory is not None:
       aggregation = TWO_PHASE if dp is None else SECURE
   if aggregation not in supported:
+    reason = f" ({why_not_secure(rule)})" if aggregation == SECURE else ""
     raise declared.FieldError(
       "aggregation",
       f"{type(rule).__name__} can be summed in these ways: "
-      f"{', '.join(supported)}; found {aggregation!r}.",
+      f"{', '.join(supported)}; found {aggregation!r}{reason}.",
     )
   if sum_factory is not None and aggregation not in (TWO_PHASE, SECURE):
     raise declared.FieldError(
@@ -123,7 +139,7 @@ def choose(
       f"A sum_factory goes with aggregation={TWO_PHASE!r} or {SECURE!r}, found "
       f"{aggregation!r}.",
     )
-  _check_secure(rule, aggregation, secure_bound, defence)
+  _check_secure(rule, aggregation, client_weighting, secure_bound, defence)
   return Way(aggregation, sum_factory)
 
 
@@ -188,6 +204,7 @@ def _check_private(
 def _check_secure(
   rule: types.Rule,
   aggregation: str,
+  client_weighting: str | ByClient,
   bound: float | None,
   defence: defences.Defence | None,
 ) -> None:
@@ -198,8 +215,18 @@ def _check_secure(
     )
   if aggregation != SECURE:
     return
-  assert isinstance(rule, types.SeparableRule)  # No other one allows it.
-  rule.log_reference()  # Raises without a reference.
+  if isinstance(rule, types.SeparableRule):
+    rule.log_reference()  # Raises without a reference.
+  elif (
+    isinstance(rule, types.ComparingRule)
+    and rule.needs_uniform_weights
+    and client_weighting != UNIFORM
+  ):
+    raise declared.FieldError(
+      "client_weighting",
+      f"{type(rule).__name__} counts clients in its secure sums: take "
+      "client_weighting='uniform', or leave aggregation='secure' out.",
+    )
   if defence is not None:
     raise declared.FieldError(
       "defence",

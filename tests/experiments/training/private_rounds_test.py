@@ -102,7 +102,7 @@ def test_a_private_run_tells_its_epsilon(tmp_path, capfd):
       "dp_noise",
     ),
     ({"algorithm": "term", "aggregation": "secure"}, "hparams"),
-    ({"algorithm": "semi_vred", "aggregation": "secure"}, "aggregation"),
+    ({"algorithm": "fedfa", "aggregation": "secure"}, "aggregation"),
     ({"algorithm": "ditto", "aggregation": "secure"}, "aggregation"),
     ({"personal_lam": 0.1, "aggregation": "secure"}, "aggregation"),
     ({"aggregation": "secure", "defence": "clipping"}, "defence"),

@@ -80,16 +80,23 @@ def export_form(
     RunError: If the run is damaged.
     tasks.DataError: If the data cannot be used.
   """
+  from tff_fair import methods, types  # noqa: PLC0415  They load TensorFlow.
+
   if not isinstance(run, Run):
     run = finding.open_run(run)
   output = pathlib.Path(output)
   places.check_free(output, overwrite=overwrite)
   spec = run.spec.replace(aggregation=run.flags["aggregation"])
-  if spec.aggregation == "two_phase":
+  rule = methods.get(spec.algorithm).build.rule
+  compares = spec.aggregation == "secure" and issubclass(
+    rule, types.ComparingRule
+  )
+  if spec.aggregation == "two_phase" or compares:
     raise FieldError(
       "form",
-      "a round with two_phase sums has no such form: its second sum depends on "
-      "the first. Run it with streaming, stacked or secure sums.",
+      f"a round of {spec.algorithm} with {spec.aggregation} sums has no such "
+      "form: one of its sums depends on another one. Run it with streaming or "
+      "stacked sums.",
       value=MAPREDUCE,
     )
   computations = _computations(spec)

@@ -180,14 +180,12 @@ def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
 def _num_sums(spec: RunSpec, aggregation: str) -> int:
   """Returns the number of sums that a client's update goes into."""
   rule = methods.get(spec.algorithm).build.rule
-  if (
-    aggregation == summing.SECURE
-    and spec.dp_noise is None
-    and issubclass(rule, types.SeparableRule)
-    and rule.has_covariate()
-  ):
-    return 2
-  return 1
+  if aggregation != summing.SECURE or spec.dp_noise is not None:
+    return 1
+  if issubclass(rule, types.ComparingRule):
+    return rule.num_factors
+  has_two = issubclass(rule, types.SeparableRule) and rule.has_covariate()
+  return 2 if has_two else 1
 
 
 def _num_trials(spec: RunSpec) -> int:

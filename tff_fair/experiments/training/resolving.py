@@ -245,9 +245,13 @@ def aggregation(spec: RunSpec) -> str:
     usual = summing.TWO_PHASE
   chosen = usual if spec.aggregation is None else spec.aggregation
   if chosen not in valid:
+    reason = ""
+    if chosen == summing.SECURE and not methods.sends_models(spec.algorithm):
+      rule = methods.get(spec.algorithm).build.rule
+      reason = f" ({summing.why_not_secure(rule)})"
     raise FieldError(
       "aggregation",
-      f"not possible for {spec.algorithm}; valid: {', '.join(valid)}.",
+      f"not possible for {spec.algorithm}{reason}; valid: {', '.join(valid)}.",
       value=chosen,
     )
   return str(chosen)

@@ -1,0 +1,218 @@
+"""Secure sums one after the other, by which clients compare themselves.
+
+  phase i:  s_i = sum_k t_ki, with t_ki of client k's scalars and s_1 ... s_i-1
+  last:     E_j = sum_k e_kj,  S_j = sum_k e_kj Delta_k, with e_kj likewise
+  d = sum_j u_j S_j, with u_j of all these sums
+
+Between two phases the server broadcasts the sums so far, and so each client
+finds where it stands among the others; see `types.ComparingRule`. What reaches
+the server are sums over the whole cohort. `secure` says what bounds are for.
+
+A client whose scalars pass their bounds adds zeros in all phases. One whose
+scaled update passes its bound adds zeros in the last phase alone: the others
+have compared themselves with it.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import types
+from tff_fair.privacy import unused_assertions
+from tff_fair.summing import client_sums, rule_application, scalars
+
+
+def build_comparing(
+  reader: scalars.ScalarReader,
+  value_type: tff.Type,
+  weight_type: tff.Type,
+  *,
+  bound: float | None = None,
+  sum_factory: client_sums.Factory | None = None,
+) -> tff.templates.AggregationProcess:
+  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
+
+  Args:
+    reader: Reads the scalars the rule needs.
+    value_type: The type of a client's update.
+    weight_type: The type of its weight.
+    bound: As for `secure.build_secure`, of e_kj Delta_k.
+    sum_factory: As for `secure.build_secure`.
+
+  Returns:
+    A process whose result is a `RoundUpdate` of `value_type`.
+  """
+  unused_assertions.keep_out_of_log()
+  rule = reader.rule
+  assert isinstance(rule, types.ComparingRule)  # `RuleFactory` checks it.
+  transport = client_sums.Transport.of(sum_factory, bound)
+  specs = tff.types.type_to_tf_tensor_specs(value_type)
+  parts = _Computations(reader, rule, specs, transport)
+  compute = tff.tensorflow.computation
+  read = compute(reader.read, (value_type, weight_type))
+  row_type = read.type_signature.result
+  first = compute(lambda row: parts.terms(row, ()), row_type)
+  phases = [_Phase(first, transport)]
+  while len(phases) < rule.num_phases:
+    known_type = _known_type(phases)
+    make_terms = compute(
+      lambda row, known: parts.terms(row, [*known]), (row_type, known_type)
+    )
+    phases.append(_Phase(make_terms, transport))
+  known_type = _known_type(phases)
+  last = compute(
+    lambda update, row, known: parts.scaled(update, row, [*known]),
+    (value_type, row_type, known_type),
+  )
+  sums = client_sums.Sums(last.type_signature.result, transport.factories)
+  finish = compute(
+    lambda totals, inner, known: client_sums.with_inner(
+      parts.finish(totals, [*known]), inner
+    )[1:],
+    (sums.terms_type, sums.inner, known_type),
+  )
+
+  @tff.federated_computation
+  def initialize() -> Any:
+    return tff.federated_zip(
+      [*(phase.sums.initialize() for phase in phases), sums.initialize()]
+    )
+
+  @tff.federated_computation(
+    initialize.type_signature.result,
+    tff.FederatedType(value_type, tff.CLIENTS),
+    tff.FederatedType(weight_type, tff.CLIENTS),
+  )
+  def next_fn(state: Any, update: Any, weight: Any) -> Any:
+    row = tff.federated_map(read, (update, weight))
+    terms = tff.federated_map(first, row)
+    totals: list[Any] = []
+    states: list[Any] = []
+    for place, phase in enumerate(phases):
+      if totals:
+        known = tff.federated_broadcast(tff.federated_zip(totals))
+        terms = tff.federated_map(phase.make_terms, (row, known))
+      output = phase.sums.add(state[place], terms)
+      states.append(output.state)
+      totals.append(tff.federated_map(phase.total, output.result))
+    at_server = tff.federated_zip(totals)
+    known = tff.federated_broadcast(at_server)
+    output = sums.add(
+      state[len(phases)], tff.federated_map(last, (update, row, known))
+    )
+    states.append(output.state)
+    result, measurements = tff.federated_map(
+      finish, (output.result, output.measurements, at_server)
+    )
+    return tff.templates.MeasuredProcessOutput(
+      tff.federated_zip(states), result, measurements
+    )
+
+  return tff.templates.AggregationProcess(initialize, next_fn)
+
+
+class _Phase:
+  """A phase before the last.
+
+  Attributes:
+    make_terms: From a client's row and the sums before to its terms.
+    sums: Add these.
+    total: From their sums to s_i, float64[n].
+  """
+
+  def __init__(
+    self, make_terms: tff.Computation, transport: client_sums.Transport
+  ) -> None:
+    self.make_terms = make_terms
+    self.sums = client_sums.Sums(
+      make_terms.type_signature.result, transport.factories
+    )
+    self.total = tff.tensorflow.computation(
+      transport.total, self.sums.terms_type
+    )
+
+
+def _known_type(phases: Sequence[_Phase]) -> tff.Type:
+  """Returns the type of the sums of phases."""
+  return tff.to_type([phase.total.type_signature.result for phase in phases])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Computations:
+  """What a client and the server compute in a round.
+
+  Attributes:
+    reader: Reads the client's scalars.
+    rule: The rule.
+    specs: Of a client's update.
+    transport: How terms travel.
+  """
+
+  reader: scalars.ScalarReader
+  rule: types.ComparingRule
+  specs: types.TensorStructure
+  transport: client_sums.Transport
+
+  def terms(
+    self, row: scalars.ScalarRows, known: Sequence[tf.Tensor]
+  ) -> client_sums.Terms:
+    """Returns what a client adds to a phase; zeros, if it does not count."""
+    cohort = self.reader.unordered_cohort(row)
+    own = tf.reduce_sum(self.rule.phase(cohort, known), axis=0)
+    counted = client_sums.counted(
+      row, self.transport.scalars(own), self._is_within(cohort)
+    )
+    # The last phase has the counts.
+    return collections.OrderedDict(
+      (n, terms) for n, terms in counted.items() if n != client_sums.COUNTS
+    )
+
+  def scaled(
+    self,
+    update: types.TensorStructure,
+    row: scalars.ScalarRows,
+    known: Sequence[tf.Tensor],
+  ) -> client_sums.Terms:
+    """Returns what a client adds to the last phase."""
+    cohort = self.reader.unordered_cohort(row)
+    factors = tf.reduce_sum(self.rule.factors(cohort, known), axis=0)
+    scaled = tuple(
+      self.transport.scaled(self.specs, update, factor)
+      for factor in tf.unstack(factors)
+    )
+    within = self._is_within(cohort) & self.transport.takes_scalars(factors)
+    within &= self.transport.takes_updates(scaled)
+    sent = {**self.transport.scalars(factors), client_sums.UPDATE: scaled}
+    return client_sums.counted(row, sent, within)
+
+  def finish(
+    self, totals: Any, known: Sequence[tf.Tensor]
+  ) -> rule_application.Round:
+    """Returns (no) state, result and measurements of a round."""
+    levels, measurements = self.rule.levels(known, self.transport.total(totals))
+    direction = rule_application.weighted_sum(
+      self.specs,
+      [*zip(tf.unstack(levels), totals[client_sums.UPDATE], strict=True)],
+    )
+    reported = client_sums.reported(totals[client_sums.COUNTS])
+    reported["direction_norm"] = rule_application.direction_norm(direction)
+    told, _ = rule_application.from_sums_output(
+      types.SumsOutput(levels, measurements=measurements)
+    )
+    reported.update(told)
+    result = rule_application.round_update(
+      direction, reported["num_clients"], {}
+    )
+    return (), result, reported
+
+  def _is_within(self, cohort: types.Cohort) -> tf.Tensor:
+    """Returns whether a client's scalars are within their bounds, bool[]."""
+    within = self.transport.takes_scalars(self.rule.phase(cohort, ()))
+    if self.rule.largest_loss is not None:
+      bound = tf.constant(self.rule.largest_loss, tf.float64)
+      within &= tf.reduce_all(tf.abs(cohort.loss) <= bound)
+    return within
