@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Their runs take minutes; other tests run what they show, bit by bit.
 LONG = (
   *("audit.md", "certificates.md", "experiments.md", "methods.md"),
-  *("own_data.md", "privacy.md", "tasks.md"),
+  *("own_data.md", "privacy.md", "tapes.md", "tasks.md"),
 )
 # The set-up's notes on what it has installed, and of which file.
 INSTALLED = ("requirements.txt", "pyproject.toml")
