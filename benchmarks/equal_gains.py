@@ -71,7 +71,7 @@ def rates(
         outputs(generator, int(generator.integers(*sizes))),
         positive=1,
         draws=draws,
-        seed=client,
+        seed=(federation, client),
       )
       for client in range(num_clients)
     ]

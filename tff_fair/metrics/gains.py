@@ -17,7 +17,7 @@ apart they put their examples; these scores take the outputs as ranks.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -92,7 +92,7 @@ def client_gain(
   positive: int | None = None,
   confidence: float = CONFIDENCE,
   draws: int = 2000,
-  seed: int = 0,
+  seed: int | Sequence[int] = 0,
 ) -> Gain:
   """Returns what a client gains.
 

@@ -60,7 +60,7 @@ def of_clients(
         gains.Outputs(y, *(_in_units(task, o) for o in outputs)),
         positive=positive,
         draws=min(max(least, 40 * len(ids)), most),
-        seed=client_id,
+        seed=(parts.cohorts.seed, client_id),
       )
       for client_id, y, *outputs in zip(ids, labels, before, after, strict=True)
     ]

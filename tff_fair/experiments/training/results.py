@@ -22,7 +22,7 @@ from tff_fair.experiments import (
 )
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.scores import Score
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import plots, release, resolving, scoring
 from tff_fair.experiments.training.loop import Selection
@@ -70,14 +70,14 @@ def write(
   if gains is not None:
     clients = clients.merge(gains, on="client_id", validate="one_to_one")
   score = score.fitting(last[f"{score.name}/mean"])
-  results = {**_results(last, score), **_noise(clients)}
+  results = {**_results(last, score), **_noise(clients, score)}
   if attackers:
     is_attacker = clients["client_id"].isin(attackers)
     clients.insert(2, "attacker", is_attacker)
     results["honest"] = {
       "num_clients": int((~is_attacker).sum()),
       **_results(last, score, "honest/"),
-      **_noise(clients[~is_attacker]),
+      **_noise(clients[~is_attacker], score),
     }
   names = clients["client"].map(spreadsheets.quoted)
   clients.assign(client=names).to_csv(folder.clients, index=False)
@@ -181,9 +181,9 @@ def _results(
   }
 
 
-def _noise(clients: pd.DataFrame) -> dict[str, object]:
-  """Returns the noise in the spread of the accuracies, if it is known."""
-  if "test_accuracy" not in clients:
+def _noise(clients: pd.DataFrame, score: Score) -> dict[str, object]:
+  """Returns the noise in the spread of accuracies, if these are the score."""
+  if score.name != ACCURACY.name:
     return {}
   noise = spread_noise.of_clients(
     clients["test_accuracy"], clients["num_test_examples"]
