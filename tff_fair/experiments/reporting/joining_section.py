@@ -82,7 +82,11 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
     for name, measure in shown.items()
     if any(name in _found(run) for method in methods for run in method.runs)
   ]
-  return html_tables.draw(_TITLE, methods, columns)
+  caption = (
+    f"Mean test {task.score.noun} over clients{task.score.in_brackets}, and "
+    "numbers of clients"
+  )
+  return html_tables.draw(caption, methods, columns)
 
 
 def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
