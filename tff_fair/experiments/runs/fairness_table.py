@@ -125,7 +125,7 @@ def _results(summary: Mapping[str, Any], score: Score) -> str:
     lines += [
       "",
       _filled(
-        f"{left_out:,.0f} clients are left out: their test data do not have "
+        f"Clients left out: {left_out:,.0f}, whose test data do not have "
         f"{score.needs}."
       ),
     ]
