@@ -286,7 +286,7 @@ def test_print_is_light_and_complete(shown):
       "return Array.from(document.querySelectorAll('details table'),"
       " (e) => e.checkVisibility())"
     )
-    == [True] * 6
+    == [True] * 10
   )
   assert not any(map(shown.is_shown, shown.find("summary, nav, .legend input")))
   assert shown.pdf().startswith(b"%PDF")
