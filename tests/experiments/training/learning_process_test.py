@@ -104,7 +104,13 @@ NOT_IN_THE_KEY = {
     "The parts of the model tell of the data.",
   ),
   **dict.fromkeys(
-    ("sampling", "clients_per_round", "dropout", "dropout_kind"),
+    (
+      "sampling",
+      "clients_per_round",
+      "dropout",
+      "dropout_kind",
+      "dropout_rounds",
+    ),
     "Cohorts are arguments of a round.",
   ),
   "clients_per_part": "The runtime cuts, and keeps what it makes by itself.",

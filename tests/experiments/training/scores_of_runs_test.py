@@ -147,7 +147,7 @@ def test_a_client_with_one_class_is_left_out_and_counted(run):
   assert summary["test_auc"]["mean"] == pytest.approx(values.mean())
   assert summary["test_auc"]["worst_10"] == pytest.approx(values.min())
   text = fairness_table.describe(summary)
-  assert "1 clients are left out" in text
+  assert "Clients left out: 1," in text
   # The noise is of accuracies alone.
   assert "test_accuracy_noise" not in summary
 
