@@ -22,7 +22,16 @@ def understood(name: str, known: Iterable[str]) -> str:
 
 
 def guesses(name: str, known: Iterable[str]) -> list[str]:
-  """Returns the known names that a name may mean, the nearest first."""
+  """Returns the known names that a name may mean, the nearest first.
+
+  Those of which it is a word come first: of "rounds", total_rounds.
+  """
+  known = list(known)
+  word = name.casefold()
+  if longer := [
+    other for other in known if word in other.casefold().split("_")
+  ]:
+    return sorted(longer, key=len)[:_MOST_GUESSES]
   by_spelling: dict[str, list[str]] = {}
   for other in known:
     by_spelling.setdefault(_plain(other), []).append(other)

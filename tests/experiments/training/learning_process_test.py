@@ -74,6 +74,7 @@ CHANGES = {
   "attack_strength": {"attack": "bias", "attack_strength": 2.0},
   "certificate": {"certificate": True},
   "stop_at_stationarity": {"stop_at_stationarity": 0.05},
+  "tape": {"tape": "updates"},
   "defence": {"defence": "clipping"},
   "trimmed_share": {"defence": "trimmed_mean", "trimmed_share": 0.3},
   "secure_bound": {"secure_bound": 8.0},
@@ -122,10 +123,19 @@ NOT_IN_THE_KEY = {
       "criterion",
       "patience",
       "measure_improvement",
+      "tape_rounds",
     ),
     "The loop decides what is called, and how often.",
   ),
   "evaluation_clients": "They are an argument of an evaluation.",
+  **dict.fromkeys(
+    ("score", "measures", "score_class"),
+    "The sums that clients send for them are in the key of evaluations.",
+  ),
+  **dict.fromkeys(
+    ("local_baseline", "pooled_baseline"), "Baselines train in the program."
+  ),
+  "loss_reference": "The losses are in the key, once they are measured.",
   **dict.fromkeys(
     ("initial_model", "initial_run"),
     "The weights are in the key, wherever they come from.",
