@@ -22,23 +22,15 @@ def understood(name: str, known: Iterable[str]) -> str:
 
 
 def guesses(name: str, known: Iterable[str]) -> list[str]:
-  """Returns the known names that a name may mean, the nearest first.
-
-  Those of which it is a word come first: of "rounds", total_rounds.
-  """
+  """Returns the known names that a name may mean, the nearest first."""
   known = list(known)
-  word = name.casefold()
-  if longer := [
-    other for other in known if word in other.casefold().split("_")
-  ]:
+  # Of "rounds", total_rounds.
+  if longer := [n for n in known if name.casefold() in n.casefold().split("_")]:
     return sorted(longer, key=len)[:_MOST_GUESSES]
-  by_spelling: dict[str, list[str]] = {}
-  for other in known:
-    by_spelling.setdefault(_plain(other), []).append(other)
   near = difflib.get_close_matches(
-    _plain(name), by_spelling, n=_MOST_GUESSES, cutoff=_SIMILAR
+    _plain(name), {*map(_plain, known)}, n=_MOST_GUESSES, cutoff=_SIMILAR
   )
-  return [other for spelling in near for other in by_spelling[spelling]]
+  return [n for spelling in near for n in known if _plain(n) == spelling]
 
 
 def advice(
