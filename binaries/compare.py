@@ -26,7 +26,7 @@ def main(*words: str) -> None:
   target = compare_flags.target()
   runs, left_out = finding.find_whole(
     compare_flags.paths(words),
-    side_by_side.READ if target is None else side_by_side.READ_WITH_COSTS,
+    side_by_side.tables_to_read(with_target=target is not None),
   )
   found = side_by_side.build(
     runs,

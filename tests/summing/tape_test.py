@@ -55,9 +55,9 @@ def test_a_rule_remembers_in_a_replay_as_in_its_rounds():
     sorted(rounds.random_clients(3, seed=s), key=lambda c: c.client_id)
     for s in range(3)
   )
-  nobody = [rounds.Client(np.full(9, np.nan))]
+  without_number = [rounds.Client(np.full(9, np.nan))]
   factory = aggregators.FedFvFactory(tape="updates", **FEDFV)
-  outputs = [*run(factory, [first, second, nobody, third])]
+  outputs = [*run(factory, [first, second, without_number, third])]
   for without_gram in (False, True):
     replay = tape.Replay(factory.rule)
     assert replay.needs_updates

@@ -4,7 +4,7 @@ The examples are the same, so the models are compared in pairs. Were they
 equally good, each example's two outputs could change places. That is the test:
 of the draws that exchange them by a coin for each example, the p-value is the
 share whose gain is as large as the one found, in either direction. It is exact
-whatever the score. Of accuracies, where only the examples count that one model
+for every score. Of accuracies, where only the examples count that one model
 alone gets right, it is the sign test (McNemar's, exact), and needs no draws.
 
 With b examples that the other model alone gets right, and c that the first one

@@ -120,7 +120,7 @@ def compare(
         raise FieldError(
           argument, f"unknown; valid: {', '.join(valid)}.", value=name
         )
-  read = side_by_side.READ if target is None else side_by_side.READ_WITH_COSTS
+  read = side_by_side.tables_to_read(with_target=target is not None)
   whole, left_out = finding.find_whole(runs, read)
   found = side_by_side.build(
     whole,

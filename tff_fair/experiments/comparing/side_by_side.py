@@ -24,11 +24,15 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec_text import HPARAM
 
-# The tables of runs that it reads.
-READ = ("evaluations", "client_evaluations", "clients")
-READ_WITH_COSTS = (*READ, *targets.READ)  # If there is a target.
+# The tables of runs that comparisons read.
+_READ = ("evaluations", "client_evaluations", "clients")
 # Settings that are no news where they differ between methods.
 _EXPECTED = ("algorithm", "aggregation")
+
+
+def tables_to_read(*, with_target: bool) -> tuple[str, ...]:
+  """Returns the tables of runs that `build` reads."""
+  return (*_READ, *targets.READ) if with_target else _READ
 
 
 def build(
@@ -54,8 +58,7 @@ def build(
   Returns:
     For each task a table, the baseline first; with `choice.last`, one of
     averages; with a target, one of the costs to reach it; with a baseline, that
-    of suffering clients, and one of paired
-    differences for each of the former.
+    of suffering clients, and one of paired differences for each of the former.
 
   Raises:
     FieldError: If there is nothing to compare, if the baseline is not one of

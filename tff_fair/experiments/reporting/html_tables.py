@@ -131,6 +131,42 @@ def cell(value: float, *children: Child, class_: str | None = None) -> Markup:
   return element("td", *children, data_value=_number(value), class_=class_)
 
 
+def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Markup:
+  """Returns a table of texts, which is not sorted.
+
+  Args:
+    caption: Its name.
+    lines: The titles, then a row each, whose first cell is its name.
+  """
+  titles, *rows = lines
+  return scrolling(
+    caption,
+    element(
+      "table",
+      element("caption", caption),
+      element(
+        "thead",
+        element(
+          "tr",
+          element("th", titles[0], scope="col", class_="name"),
+          [element("th", title, scope="col") for title in titles[1:]],
+        ),
+      ),
+      element(
+        "tbody",
+        [
+          element(
+            "tr",
+            element("th", row[0], scope="row", class_="name"),
+            [element("td", cell) for cell in row[1:]],
+          )
+          for row in rows
+        ],
+      ),
+    ),
+  )
+
+
 def scrolling(name: str, table: Markup) -> Markup:
   """Returns a table that scrolls if the page is too narrow for it."""
   return element(

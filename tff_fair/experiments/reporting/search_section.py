@@ -220,40 +220,14 @@ def _importances(
   if len(study.space) < 2 or not shares:
     return None
   caption = "Importance of settings (%)"
+  titles = ["Setting", *(_measures(told)[name].title for name in shares)]
   order = dict.fromkeys(key for found in shares.values() for key in found)
+  rows = [
+    [key, *(number_text(100 * found[key], 1) for found in shares.values())]
+    for key in order
+  ]
   return markup.joined(
-    html_tables.scrolling(
-      caption,
-      element(
-        "table",
-        element("caption", caption),
-        element(
-          "thead",
-          element(
-            "tr",
-            element("th", "Setting", scope="col", class_="name"),
-            [
-              element("th", _measures(told)[n].title, scope="col")
-              for n in shares
-            ],
-          ),
-        ),
-        element(
-          "tbody",
-          [
-            element(
-              "tr",
-              element("th", key, scope="row", class_="name"),
-              [
-                element("td", number_text(100 * found[key], 1))
-                for found in shares.values()
-              ],
-            )
-            for key in order
-          ],
-        ),
-      ),
-    ),
+    html_tables.of_text(caption, [titles, *rows]),
     section.note(
       "The share of an objective’s variance over the searched space that a "
       "setting explains, estimated by fANOVA from the complete trials. With "
