@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import runtime
+from tff_fair.runtime import worker_start
 
 pytestmark = pytest.mark.timeout(120)
 _SECONDS = 40
@@ -187,8 +189,9 @@ def in_a_child(work):
     ready, _, _ = select.select([answers], [], [], _SECONDS)
     if not ready:
       os.kill(child, 9)
-    os.waitpid(child, 0)
+    _, status = os.waitpid(child, 0)
     assert ready, "The child hangs."
+    assert status == 0, f"The child ended with {status}."
     return answers.read().decode()
 
 
@@ -200,8 +203,27 @@ def test_a_fork_leaves_the_worker_to_its_parent():
 
 
 @pytest.mark.usefixtures("local")
-def test_a_forked_child_has_no_worker_of_its_own():
-  """In it, gRPC fails, hangs, or ends the process."""
+def test_a_forked_child_has_no_worker_of_its_own(monkeypatch):
+  """In it, gRPC fails, hangs, or ends the process: not even one is started."""
   assert total(datasets(1)) == 2
+  monkeypatch.setattr(worker_start, "start_worker", lambda **_: os._exit(1))
   assert "forked from" in in_a_child(runtime.use_local)
   assert total(datasets(3)) == 4
+
+
+@pytest.mark.usefixtures("local")
+def test_a_forked_child_keeps_what_its_parent_connected_with():
+  """Where the thread that forks computes elsewhere, too."""
+
+  def fork():
+    kept = weakref.ref(tff.framework.get_context_stack().current)
+    elsewhere = threading.Thread(
+      target=lambda: found.append(in_a_child(lambda: kept() is not None))
+    )
+    elsewhere.start()
+    elsewhere.join()
+
+  found: list[str] = []
+  assert total(datasets(1)) == 2
+  fork()
+  assert found == ["True"]

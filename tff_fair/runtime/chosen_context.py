@@ -6,6 +6,7 @@ TFF keeps one default context per thread. This is the one that `use_local`,
 
 import atexit
 import contextlib
+import gc
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ class _Choice(NamedTuple):
 
 
 _choice = _Choice()
+_of_parent: object = None  # What the child of a fork keeps of its parent's.
 
 
 def replace(
@@ -163,23 +165,26 @@ class _NoWorkers(tff.framework.SyncContext):
 class _OfParent(tff.framework.SyncContext):
   """The context of the child of a fork, whose calls would wait for ever."""
 
-  def __init__(self, former: object) -> None:
-    # Kept: gRPC's connections may not even be closed here.
-    self._former = former
-
   def invoke(self, comp: Any, arg: Any) -> Any:
     del comp, arg
     raise RuntimeError(connections.FORKED)
 
 
 def _forget() -> None:
-  global _choice  # noqa: PLW0603
+  """Leaves the workers to the parent, in the child of a fork.
+
+  gRPC may end a child that closes its parent's connections, so the child keeps
+  whatever holds one, and its garbage collector leaves what the parent made.
+  """
+  global _choice, _of_parent  # noqa: PLW0603
+  if _choice.context is None:
+    return
   current = tff.framework.get_context_stack().current
-  if _choice.context is not None and current is _choice.context:
-    tff.framework.set_default_context(_OfParent(current))
+  _of_parent = (_choice, _current.pop_all(), current)
+  gc.freeze()
+  if current is _choice.context:
+    tff.framework.set_default_context(_OfParent())
   _choice = _Choice()
-  # Not even closed: gRPC's connections are of no use in the child of a fork.
-  _current.pop_all()
   atexit.unregister(stop)
 
 

@@ -45,11 +45,17 @@ FORKED = (
   'do not survive that. Start it with multiprocessing\'s "spawn", or fork '
   "before the first call of `tff_fair.runtime.use_local`."
 )
-# The processes that connected: this one, and those that it was forked from.
-_connected: set[int] = set()
+# The process that connected: this one, or one that it was forked from.
+_connected: int | None = None
 
 # An executor takes eight threads and over 1 MB of the worker.
 _MAX_EXECUTORS = 16
+
+
+def check_not_forked() -> None:
+  """Raises a `RuntimeError` in the child of a process that connected."""
+  if _connected not in (None, os.getpid()):
+    raise RuntimeError(FORKED)
 
 
 class WorkerExecutors(tff.framework.ExecutorFactory):
@@ -93,9 +99,9 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
       self.create_executor({})
 
   def _connect(self, address: str, process: workers.Worker | None) -> None:
-    _connected.add(os.getpid())
-    if len(_connected) > 1:
-      raise RuntimeError(FORKED)
+    global _connected  # noqa: PLW0603
+    check_not_forked()
+    _connected = os.getpid()
     self._address = address
     self._process = process
     self._executors: dict[int, tff.framework.RemoteExecutor] = {}

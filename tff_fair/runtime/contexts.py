@@ -82,6 +82,7 @@ def use_local(
       )
     clients_per_part = 0
   clients_per_part = cohort_cuts.checked(clients_per_part)
+  connections.check_not_forked()
   if keep_memory:
     allocator.keep_freed_memory()
   with contextlib.ExitStack() as opened:
