@@ -47,6 +47,8 @@ OTHERS = {
   "dropout": (0.25, {}),
   "dropout_kind": ("by_client", {}),
   "dropout_rounds": (7, {}),
+  "unseen_clients": ("0.2", {}),
+  "join_round": ("a:3,0.5:7", {}),
   "total_rounds": (10**10, {}),
   "rounds_per_evaluation": (3, {}),
   "rounds_per_checkpoint": (4, {}),

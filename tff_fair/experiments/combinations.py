@@ -68,6 +68,7 @@ def check(spec: RunSpec) -> None:
       "does not say what is to improve; give criterion, mean or worst_10.",
       value=spec.patience,
     )
+  _check_join_round(spec)
   if spec.tape and spec.loss_reference != "none":
     raise FieldError(
       "tape",
@@ -81,6 +82,27 @@ def check(spec: RunSpec) -> None:
   _check_attack(spec)
   _check_privacy(spec)
   _check_correction(spec)
+
+
+def _check_join_round(spec: RunSpec) -> None:
+  """Checks that late clients join, and the noise is of all rounds."""
+  if spec.join_round is None:
+    return
+  rounds = [int(p.rpartition(":")[2]) for p in spec.join_round.split(",")]
+  if max(rounds) > spec.total_rounds:
+    raise FieldError(
+      "join_round",
+      f"the run has {spec.total_rounds:,} rounds; clients that take no part "
+      "are unseen_clients.",
+      value=spec.join_round,
+    )
+  if spec.dp_noise is not None:
+    raise FieldError(
+      "join_round",
+      "dp_noise needs the same population in each round; leave one of the two "
+      "out.",
+      value=spec.join_round,
+    )
 
 
 def _check_kept(spec: RunSpec) -> None:
@@ -226,6 +248,10 @@ def _check_correction(spec: RunSpec) -> None:
     ),
     ("dp_noise", "its noise would be on the rounds after the correction alone"),
     ("attack", "attackers would be honest while labels are corrected"),
+    *(
+      (name, "all clients take part in the correction")
+      for name in ("unseen_clients", "join_round")
+    ),
   ):
     if getattr(spec, name) != spec.fields()[name].default:
       raise FieldError(

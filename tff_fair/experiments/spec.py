@@ -55,6 +55,7 @@ class FrozenMapping(Mapping[str, Value]):
 
 
 _RANGES = ("local_epochs", "local_steps", "clients_per_round")
+_LISTS = ("measures", "unseen_clients", "join_round")
 _MAPPINGS = ("hparams", "task_options")
 
 
@@ -89,10 +90,9 @@ class RunSpec(
   def __post_init__(self) -> None:
     for name in _RANGES:
       object.__setattr__(self, name, number_range.normal(getattr(self, name)))
-    if isinstance(self.measures, list | tuple):
-      object.__setattr__(
-        self, "measures", declared.as_text(self.measures) or None
-      )
+    for name in _LISTS:
+      if isinstance(value := getattr(self, name), list | tuple | float):
+        object.__setattr__(self, name, declared.as_text(value) or None)
     for name, field in self.fields().items():
       object.__setattr__(self, name, field.check(getattr(self, name)))
     algorithm = methods.understood(self.algorithm)

@@ -111,6 +111,8 @@ NOT_IN_THE_KEY = {
       "dropout",
       "dropout_kind",
       "dropout_rounds",
+      "unseen_clients",
+      "join_round",
     ),
     "Cohorts are arguments of a round.",
   ),

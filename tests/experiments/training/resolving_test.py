@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tff_fair.experiments import FieldError, RunSpec
-from tff_fair.experiments.training import resolving
+from tff_fair.experiments.training import participation, resolving
 
 pytestmark = pytest.mark.pure
 
@@ -42,28 +42,31 @@ def test_cohorts_that_the_task_does_not_have(changes, words):
 
 
 def test_the_evaluated_clients():
-  assert resolving.evaluated(SPEC, 3).tolist() == [0, 1, 2]
+  assert resolving.evaluated(SPEC, np.ones(3)).tolist() == [0, 1, 2]
   some = SPEC.replace(evaluation_clients=4)
-  assert len(set(resolving.evaluated(some, 6).tolist())) == 4
+  first = np.array([participation.NEVER, *range(1, 7)])
+  found = resolving.evaluated(some, first).tolist()
+  assert len(set(found)) == 5
+  assert found[0] == 0  # It takes no part.
   with pytest.raises(FieldError, match="1 to 3") as raised:
-    resolving.evaluated(some, 3)
+    resolving.evaluated(some, first[:4])
   assert raised.value.field == "evaluation_clients"
 
 
 def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
   spec = SPEC.replace(attack="scaling", attack_strength=-5, attack_share=0.3)
-  found = resolving.attack(spec, 6, np.arange(6))
+  found = resolving.attack(spec, np.arange(6), np.arange(6))
   assert (found.kind, found.strength, len(found.client_ids)) == (
     *("scaling", -5),
     2,
   )
-  assert resolving.attack(SPEC, 6, np.arange(6)) is None
+  assert resolving.attack(SPEC, np.arange(6), np.arange(6)) is None
   for num_clients, evaluated, words in (
     (1, [0], "an honest one beside it"),
     (6, found.client_ids, "every client that the run evaluates attacks"),
   ):
     with pytest.raises(FieldError, match=words) as raised:
-      resolving.attack(spec, num_clients, np.array(evaluated))
+      resolving.attack(spec, np.arange(num_clients), np.array(evaluated))
     assert raised.value.field == "attack"
 
 

@@ -8,9 +8,11 @@ EXAMPLES = np.array([1, 2, 3, 4, 5, 10, 25])
 NUM_ROUNDS = 3000
 
 
-def cohorts(num_rounds, num_examples=EXAMPLES, **changes):
+def cohorts(num_rounds, num_examples=EXAMPLES, first_rounds=None, **changes):
   settings = {"seed": 5, "clients_per_round": (3, 3), **changes}
-  sampler = sampling.Sampler(sampling.Sampling(**settings), num_examples)
+  sampler = sampling.Sampler(
+    sampling.Sampling(**settings), num_examples, first_rounds=first_rounds
+  )
   return [sampler(round_num) for round_num in range(1, num_rounds + 1)]
 
 
@@ -59,6 +61,20 @@ def test_uniform_sampling_prefers_nobody():
 def test_proportional_sampling_follows_the_examples():
   lists = drawn(NUM_ROUNDS, kind="proportional", clients_per_round=(1, 1))
   check_frequency(lists, EXAMPLES / EXAMPLES.sum())
+
+
+@pytest.mark.parametrize("kind", sampling.KINDS)
+def test_clients_take_part_from_their_round_on(kind):
+  first = np.array([1, 1, 40, 40, 40, 40, 10**9])
+  found = drawn(2000, first_rounds=first, kind=kind)
+  assert found[:39] == [[0, 1]] * 39
+  later = found[39:]
+  expected = np.ones(6) if kind == "all" else np.full(6, 3 / 6)
+  if kind == "proportional":
+    assert {len(cohort) for cohort in later} == {3}
+  else:
+    check_frequency(later, expected)
+  assert set(np.concatenate(later)) == set(range(6))
 
 
 def test_sizes_in_a_range_are_equally_likely():

@@ -10,6 +10,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.client_results import Clients, Seeds
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import Score
 
@@ -54,7 +55,7 @@ class ChosenEvaluation:
 
   def scores(self) -> pd.Series:
     """Returns the scores of clients by their ids, attackers included."""
-    table = _of_round(self.run, self.round)
+    table = tables.seen(_of_round(self.run, self.round))
     return table.set_index("client_id")[self.run.score.name].dropna()
 
   def clients(self) -> list[Clients]:
@@ -206,6 +207,7 @@ def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:
 
 def _clients(table: pd.DataFrame, left_out: set[int], score: Score) -> Clients:
   """Returns the results of all clients but some in one evaluation."""
+  table = tables.seen(table)
   kept = table[~table["client_id"].isin(left_out)].sort_values("client_id")
   found = measures.clients_of(kept, score)
   return found._replace(score=found.score.clip(score.lowest, score.highest))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tff_fair import metrics
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
 from tff_fair.metrics.intervals import Interval
@@ -28,6 +29,7 @@ class LastEvaluation:
     clients: One row per client, with the columns of the score, `loss` and
       `num_examples`; none of those that attacked.
     num_attackers: How many clients are left out, because they attacked.
+    num_unseen: How many are, because they took no part in training.
     is_of_one: Whether it is about one client alone.
     score: The score of the run.
   """
@@ -35,6 +37,7 @@ class LastEvaluation:
   round_num: int | None
   clients: pd.DataFrame
   num_attackers: int = 0
+  num_unseen: int = 0
   is_of_one: bool = False
   score: Score = ACCURACY
 
@@ -59,7 +62,10 @@ def read(
   if of_global:
     kept = [n for n in table if f"{_GLOBAL}{n}" not in table]
     table = table[kept].rename(columns=lambda n: n.removeprefix(_GLOBAL))
-  attackers = 0
+  everyone = len(table)
+  if client_id is None:
+    table = tables.seen(table)
+  unseen, attackers = everyone - len(table), 0
   if run.clients is not None and "attacker" in run.clients:
     ids = run.clients.loc[run.clients["attacker"], "client_id"]
     attackers = int(table["client_id"].isin(ids).sum())
@@ -70,6 +76,7 @@ def read(
     round_num=last if len(table) else None,
     clients=table,
     num_attackers=attackers if client_id is None else 0,
+    num_unseen=unseen,
     is_of_one=client_id is not None,
     score=run.score,
   )
@@ -107,6 +114,11 @@ def paragraphs(evaluation: LastEvaluation, round_num: int) -> list[str]:
     sentences.append(
       f"{evaluation.num_attackers:,} clients that attacked are left out."
     )
+  if evaluation.num_unseen:
+    sentences.append(
+      f"{evaluation.num_unseen:,} clients that took no part in training are "
+      "not in the table."
+    )
   return [
     " ".join(sentences),
     _table(clients, score),
@@ -128,7 +140,8 @@ def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
     "The numbers are about these clients' test data. Other clients may fare "
     "otherwise."
   ]
-  others = num_clients - len(examples) - evaluation.num_attackers
+  left_out = evaluation.num_attackers + evaluation.num_unseen
+  others = num_clients - len(examples) - left_out
   if others and not evaluation.is_of_one:
     found.append(
       f"The run did not evaluate {others:,} of its {num_clients:,} clients."

@@ -9,6 +9,7 @@ from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.evaluations import ChosenEvaluation
 from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.intervals import CONFIDENCE, Interval
@@ -25,9 +26,9 @@ def scores_of_run(run: Run) -> "pd.Series[float]":
   """
   name = run.score.name
   if run.clients is not None and f"test_{name}" in run.clients:
-    found = run.clients.set_index("client_id")[f"test_{name}"]
+    found = tables.seen(run.clients).set_index("client_id")[f"test_{name}"]
   else:
-    table = run.client_evaluations
+    table = tables.seen(run.client_evaluations)
     last = table[table[ROUND] == table[ROUND].max()]
     found = last.set_index("client_id")[name]
   return found.dropna().astype(float).sort_index()

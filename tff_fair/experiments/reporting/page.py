@@ -20,6 +20,7 @@ from tff_fair.experiments.reporting import (
   loss_section,
   map_sections,
   methods,
+  newcomer_section,
   replay_section,
   round_sections,
   run_section,
@@ -127,6 +128,7 @@ def _parts(task: TaskRuns) -> _Parts:
     verdict_section.build(task),
     summary_section.build(task),
     joining_section.build(task),
+    *newcomer_section.build(task),
   ]
   charts = [
     each_client_section.build(task),

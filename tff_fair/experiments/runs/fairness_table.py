@@ -8,6 +8,7 @@ from typing import Any
 from tff_fair.experiments import (
   coefficient_change,
   joining,
+  newcomers,
   scores,
   spread_noise,
   stationarity,
@@ -61,7 +62,7 @@ def describe(summary: Mapping[str, Any]) -> str:
     A title, the fairness table, and the noise in the spread where it is known;
     where clients attack, the same of the honest ones alone. Where the method
     hardly changed the clients' weights, a sentence that says so; and the
-    certificate, where there is one.
+    certificate, where there is one. Likewise of clients that came later.
   """
   score = _score(summary)
   text = (
@@ -76,6 +77,7 @@ def describe(summary: Mapping[str, Any]) -> str:
     )
   for sentence in (
     joining.sentence(summary, score),
+    *newcomers.sentences(summary, score),
     coefficient_change.sentence(summary),
     stationarity.sentence(summary),
   ):

@@ -24,7 +24,9 @@ if typing.TYPE_CHECKING:
 
 ROUND, CLIENT = "round", "client_id"
 NAME = "client"  # The column of the clients' names, which may be any text.
-_ATTACKER = "attacker"  # True or False.
+# True or False: a client that attacks, or takes no part in training.
+ATTACKER, UNSEEN = "attacker", "unseen"
+JOIN_ROUND = "join_round"  # The first round that may draw a client.
 _LARGEST_KEY = 2**31 - 1
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
 _SHOWN = 40  # Letters of a cell that is wrong.
@@ -134,10 +136,11 @@ def read(
   _check_numbers(path, table, kind)
   if kind.has_amounts:
     _check_amounts(path, table)
-  if _ATTACKER in table and table[_ATTACKER].dtype != bool:
-    raise RunError(
-      f"{path}: has other values than True and False under {_ATTACKER!r}."
-    )
+  for name in (ATTACKER, UNSEEN):
+    if name in table and table[name].dtype != bool:
+      raise RunError(
+        f"{path}: has other values than True and False under {name!r}."
+      )
   return table
 
 
@@ -160,6 +163,11 @@ def read_whole(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
   if table.empty:
     raise RunError(f"{folder / kind.name}: has no rows in a finished run.")
   return table
+
+
+def seen(table: pd.DataFrame) -> pd.DataFrame:
+  """Returns the rows of the clients that may take part in training."""
+  return table[~table[UNSEEN]] if UNSEEN in table else table
 
 
 def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:

@@ -15,6 +15,11 @@ USUAL_INTERVAL = 10  # In rounds, from one evaluation to the next.
 LEAST_EVALUATIONS = 5
 
 
+def _is_joining(text: str) -> bool:
+  who, _, round_num = text.rpartition(":")
+  return bool(who) and round_num.isdecimal() and int(round_num) > 1
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SamplingSettings:
   """Sampling: which clients take part in a round, and how many at a time."""
@@ -62,6 +67,22 @@ class SamplingSettings:
   )
   dropout_rounds: int = bounds.positive_integer(
     10, "Rounds of a block or period of --dropout_kind."
+  )
+  unseen_clients: str | None = declared.value(
+    None,
+    "Clients that take no part in training, and are evaluated: a share of them "
+    "in (0, 1), drawn by lot, or their names with commas between. The results "
+    "tell what a client that joins later may expect. By default none.",
+    expects="a share or names of clients, with commas between",
+    is_valid=lambda text: all(text.split(",")),
+  )
+  join_round: str | None = declared.value(
+    None,
+    "Clients that take part from a round on, as NAME:20 or, of a share of them "
+    "drawn by lot, 0.3:20; several with commas between. The results tell what "
+    "they and the others gain from then on. By default all begin at once.",
+    expects="NAME:ROUND or SHARE:ROUND, with commas between, ROUND 2 or more",
+    is_valid=lambda text: all(map(_is_joining, text.split(","))),
   )
 
 

@@ -16,6 +16,7 @@ from tff_fair.experiments import aligned_columns
 from tff_fair.experiments.comparing import groups, measures
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import Score
 
@@ -130,6 +131,7 @@ def part_of(
   Raises:
     FieldError: If the clients cannot be divided.
   """
+  clients = tables.seen(clients)  # Unseen clients choose nothing.
   if not is_divided(len(clients), fraction):
     return clients
   drawn = validation_clients(clients["client_id"], fraction)
@@ -177,7 +179,7 @@ def _caption(
   score: Score,
 ) -> list[str]:
   title = measure.words
-  numbers = sorted({len(last_evaluation(run)) for run in finished})
+  numbers = sorted({len(tables.seen(last_evaluation(run))) for run in finished})
   divided = [n for n in numbers if is_divided(n, fraction)]
   whole = [n for n in numbers if n not in divided]
   where = []

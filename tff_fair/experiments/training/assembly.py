@@ -53,6 +53,7 @@ class RunParts:
     cohorts: How a round draws its clients.
     costs: Returns what a round costs, from the state before it and its cohort.
     evaluated: int64[n], the clients to evaluate, in ascending order.
+    first_rounds: See `participation.first_rounds`.
     attackers: The clients that attack.
     scores: The scores of the clients.
     selection: Finds the best evaluation; None without a criterion.
@@ -67,6 +68,7 @@ class RunParts:
   cohorts: sampling.Sampling
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
   evaluated: np.ndarray
+  first_rounds: np.ndarray
   attackers: Sequence[int]
   scores: scoring.Scoring
   selection: Selection | None
@@ -148,6 +150,7 @@ def build(
       cache=cache,
     ),
     evaluated=resolved.evaluated,
+    first_rounds=resolved.first_rounds,
     attackers=resolved.attack.client_ids if resolved.attack else (),
     scores=resolved.scores,
     selection=None

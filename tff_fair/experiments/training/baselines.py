@@ -31,7 +31,12 @@ from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import configuration, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import assembly, learning_process, resolving
+from tff_fair.experiments.training import (
+  assembly,
+  learning_process,
+  participation,
+  resolving,
+)
 
 _ASIDE = 0.2
 _LEAST = 5  # With fewer examples, none is kept aside.
@@ -40,6 +45,7 @@ _BATCH = 512  # Examples in a forward pass.
 _DECIDING = (
   *("total_rounds", "clients_per_round", "sampling", "dropout"),
   *("seed", "data_seed", "model_seed", "evaluation_clients", "model"),
+  "unseen_clients",
 )
 
 
@@ -133,7 +139,8 @@ def with_gaps(
 def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:
   """Returns how many rounds a client takes part in on average, at least 1."""
   cohort = sum(parts.cohorts.clients_per_round) / 2
-  share = cohort * (1 - spec.dropout) / parts.task.num_clients
+  num_clients = participation.num_seen(parts.first_rounds)
+  share = cohort * (1 - spec.dropout) / num_clients
   return max(1, round(share * spec.total_rounds))
 
 
@@ -178,7 +185,7 @@ def _train(kind: str, spec: RunSpec, parts: assembly.RunParts) -> Baseline:
     trained_model.assign(keras_model, [value.numpy() for value in values])
     return trained
 
-  pooled = model_of(_union(task), 0) if kind == POOLED else None
+  pooled = model_of(_union(parts), 0) if kind == POOLED else None
   rows = []
   # A gap is of each client that may take part.
   everyone = spec.loss_reference == LOCAL
@@ -212,10 +219,11 @@ def _training(spec: RunSpec, task: tasks.Task) -> alone.Training:
   )
 
 
-def _union(task: tasks.Task) -> Arrays:
-  """Returns the training examples of all clients."""
-  parts = [task.train.load(k) for k in range(task.num_clients)]
-  x, y = (np.concatenate(half) for half in zip(*parts, strict=True))
+def _union(parts: assembly.RunParts) -> Arrays:
+  """Returns the training examples of all clients that may take part."""
+  ids = np.flatnonzero(parts.first_rounds < participation.NEVER)
+  arrays = [parts.task.train.load(k) for k in ids.tolist()]
+  x, y = (np.concatenate(half) for half in zip(*arrays, strict=True))
   return x, y
 
 

@@ -11,6 +11,7 @@ import tasks
 from tff_fair import evaluation
 from tff_fair.client_works import score_sums
 from tff_fair.declared import FieldError
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.scores import ACCURACY, Score, summarize_beside
 from tff_fair.experiments.training import client_data, loop, rounds, scoring
 from tff_fair.experiments.training.scoring import Scoring
@@ -79,6 +80,7 @@ def build_evaluation(
   test_data: client_data.ClientDatasets | None = None,
   client_ids: client_data.Ids | None = None,
   attackers: Sequence[int] = (),
+  marks: Mapping[str, np.ndarray] | None = None,
   scores: Scoring | None = None,
   clients_per_call: int = _CLIENTS_PER_CALL,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
@@ -92,6 +94,7 @@ def build_evaluation(
     client_ids: The clients to evaluate, in ascending order; `None` takes all.
     attackers: The clients that attack; if there are any, one that is evaluated
       must be none of them.
+    marks: Columns that mark clients, see `participation.marks`.
     scores: The scores of the clients; by default the usual one of the task.
     clients_per_call: A large population is evaluated in parts of this size, or
       smaller ones where each client sends much.
@@ -104,6 +107,7 @@ def build_evaluation(
     evaluated; the global model is there too, as the columns `global_loss`,
     `global_accuracy` and the group `global` of the summary. Where some clients
     attack, the group `honest` of the summary is about the others alone.
+    The summary is about the clients that may take part in training.
   """
   scores = scores or scoring.of_task(task)
   score, sums = scores.score, scores.sums
@@ -124,15 +128,17 @@ def build_evaluation(
   def evaluate(state: rounds.State) -> loop.RoundEvaluation:
     weights = process.get_model_weights(state)
     found = with_score(_columns(evaluate_global, (weights,), test_data, parts))
+    found |= marks or {}
     if not evaluate_personal:
       return loop.RoundEvaluation(summary(found), found, score)
     table = state.client_work["personal"]
     personal = with_score(
       _columns(evaluate_personal, (weights, table), test_data, parts)
     )
+    personal |= marks or {}
     results = ("loss", score.name, *score.beside)
     return loop.RoundEvaluation(
-      {**summary(personal), "global": summarize(found, score)},
+      {**summary(personal), "global": summarize(_seen(found), score)},
       {**personal, **{f"global_{name}": found[name] for name in results}},
       score,
     )
@@ -164,11 +170,20 @@ def _summary(
   columns: Mapping[str, np.ndarray], attackers: Sequence[int], score: Score
 ) -> loop.Summary:
   """Summarizes an evaluation, over honest clients too if others attack."""
+  columns = _seen(columns)
   if not attackers:
     return summarize(columns, score)
   is_honest = ~np.isin(columns["client_id"], attackers)
   honest = {name: column[is_honest] for name, column in columns.items()}
   return {**summarize(columns, score), "honest": summarize(honest, score)}
+
+
+def _seen(columns: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+  """Returns the columns over the clients that may take part in training."""
+  if tables.UNSEEN not in columns:
+    return columns
+  is_seen = ~columns[tables.UNSEEN]
+  return {name: column[is_seen] for name, column in columns.items()}
 
 
 def _parts(

@@ -23,6 +23,7 @@ from tff_fair.experiments.training import (
   client_data,
   client_evaluation,
   loop,
+  participation,
   release,
   resumption,
   rounds,
@@ -58,7 +59,10 @@ def train(
     Interrupted: If a signal came; the last round is saved.
   """
   sample = sampling.Sampler(
-    parts.cohorts, parts.task.train.num_examples, _labels(spec, parts.task)
+    parts.cohorts,
+    parts.task.train.num_examples,
+    _labels(spec, parts.task),
+    parts.first_rounds,
   )
   schedule = _recalled(folder, parts.schedule)
   parts = dataclasses.replace(parts, schedule=schedule)
@@ -207,6 +211,7 @@ def _evaluation(
     test_data=test_data,
     client_ids=parts.evaluated,
     attackers=parts.attackers,
+    marks=participation.marks(parts.first_rounds[parts.evaluated]),
     scores=parts.scores,
     cache=parts.cache,
   )

@@ -15,7 +15,12 @@ from tff_fair import client_works, methods, privacy, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import learning_process, sampling, scoring
+from tff_fair.experiments.training import (
+  learning_process,
+  participation,
+  sampling,
+  scoring,
+)
 
 
 class Resolved(NamedTuple):
@@ -25,6 +30,7 @@ class Resolved(NamedTuple):
     aggregation: The way in which the process sums client updates.
     clients_per_round: The size of cohorts, or a range of sizes.
     evaluated: int64[n], the clients to evaluate, in ascending order.
+    first_rounds: See `participation.first_rounds`.
     attack: Which clients attack, and how; `None` if none does.
     dp: The noise for differential privacy, if there is any.
     scores: The scores of the clients.
@@ -33,6 +39,7 @@ class Resolved(NamedTuple):
   aggregation: str
   clients_per_round: number_range.Value
   evaluated: np.ndarray
+  first_rounds: np.ndarray
   attack: client_works.Attack | None
   dp: privacy.DifferentialPrivacy | None
   scores: scoring.Scoring
@@ -45,13 +52,15 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Resolved:
     FieldError: If a setting does not go with the task or the method.
   """
   check(spec, task)
-  cohort = clients_per_round(spec, task.num_clients)
-  clients = evaluated(spec, task.num_clients)
+  first = participation.first_rounds(spec, task)
+  cohort = clients_per_round(spec, participation.num_seen(first))
+  clients = evaluated(spec, first)
   return Resolved(
-    attack=attack(spec, task.num_clients, clients),
+    attack=attack(spec, np.flatnonzero(first < participation.NEVER), clients),
     aggregation=aggregation(spec),
     clients_per_round=cohort,
     evaluated=clients,
+    first_rounds=first,
     dp=privacy_noise(spec, cohort),
     scores=scoring.of_task(task, spec),
   )
@@ -177,16 +186,24 @@ def clients_per_round(spec: RunSpec, num_clients: int) -> number_range.Value:
   return value
 
 
-def evaluated(spec: RunSpec, num_clients: int) -> np.ndarray:
+def evaluated(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
   """Returns the clients to evaluate, int64[n], in ascending order.
 
+  Args:
+    spec: The run.
+    first_rounds: See `participation.first_rounds`. Clients that take no part
+      are evaluated in any case.
+
   Raises:
-    FieldError: If the task has fewer clients.
+    FieldError: If fewer clients take part.
   """
+  seen = np.flatnonzero(first_rounds < participation.NEVER)
   number = spec.evaluation_clients
-  if number is not None and number > num_clients:
-    raise _too_many("evaluation_clients", number, num_clients)
-  return sampling.evaluated_clients(spec.seed, num_clients, number)
+  if number is not None and number > seen.size:
+    raise _too_many("evaluation_clients", number, seen.size)
+  chosen = first_rounds == participation.NEVER
+  chosen[seen[sampling.evaluated_clients(spec.seed, seen.size, number)]] = True
+  return np.flatnonzero(chosen)
 
 
 def _too_many(field: str, value: object, num_clients: int) -> FieldError:
@@ -198,13 +215,13 @@ def _too_many(field: str, value: object, num_clients: int) -> FieldError:
 
 
 def attack(
-  spec: RunSpec, num_clients: int, evaluated: np.ndarray
+  spec: RunSpec, seen: np.ndarray, evaluated: np.ndarray
 ) -> client_works.Attack | None:
   """Returns which clients attack, and how; None if nobody does.
 
   Args:
     spec: The run.
-    num_clients: The number of the task's clients.
+    seen: int64[n], the clients that may take part in training.
     evaluated: The clients that the run evaluates.
 
   Raises:
@@ -212,14 +229,15 @@ def attack(
   """
   if spec.attack == "none" or spec.attack_strength is None:
     return None
-  if num_clients < 2:
+  if seen.size < 2:
     raise FieldError(
       "attack",
-      "the task has one client; expected an honest one beside it.",
+      "one client takes part; expected an honest one beside it.",
       value=spec.attack,
     )
-  ids = sampling.attackers(spec.seed, num_clients, spec.attack_share).tolist()
-  if set(evaluated.tolist()) <= set(ids):
+  drawn = sampling.attackers(spec.seed, seen.size, spec.attack_share)
+  ids = seen[drawn].tolist()
+  if set(evaluated.tolist()) & set(seen.tolist()) <= set(ids):
     raise FieldError(
       "attack",
       "every client that the run evaluates attacks; evaluate more clients, or "

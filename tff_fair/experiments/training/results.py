@@ -16,6 +16,7 @@ from tff_fair import privacy
 from tff_fair.experiments import (
   coefficient_change,
   joining,
+  newcomers,
   spread_noise,
   spreadsheets,
   stationarity,
@@ -24,7 +25,13 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import plots, release, resolving, scoring
+from tff_fair.experiments.training import (
+  participation,
+  plots,
+  release,
+  resolving,
+  scoring,
+)
 from tff_fair.experiments.training.loop import Selection
 
 # Beyond this, reading all data takes minutes.
@@ -66,35 +73,42 @@ def write(
   evaluations = tables.read_whole(folder.path, tables.evaluations(score))
   last = evaluations.iloc[-1]
   rounds = int(last["round"])
-  clients = _clients(folder, task, score, rounds)
+  of_clients = tables.read_whole(folder.path, tables.client_evaluations(score))
+  clients = _clients(of_clients, task, rounds)
   if gains is not None:
     clients = clients.merge(gains, on="client_id", validate="one_to_one")
   score = score.fitting(last[f"{score.name}/mean"])
-  results = {**_results(last, score), **_noise(clients, score)}
+  seen = tables.seen(clients)
+  results = {**_results(last, score), **_noise(seen, score)}
   if attackers:
-    is_attacker = clients["client_id"].isin(attackers)
-    clients.insert(2, "attacker", is_attacker)
+    is_attacker = seen["client_id"].isin(attackers)
+    clients.insert(2, tables.ATTACKER, clients["client_id"].isin(attackers))
     results["honest"] = {
       "num_clients": int((~is_attacker).sum()),
       **_results(last, score, "honest/"),
-      **_noise(clients[~is_attacker], score),
+      **_noise(seen[~is_attacker], score),
     }
   names = clients["client"].map(spreadsheets.quoted)
   clients.assign(client=names).to_csv(folder.clients, index=False)
-  values = clients[f"test_{score.name}"].dropna()
+  values = seen[f"test_{score.name}"].dropna()
   plots.draw_distribution(values, folder.plot_of(score), score)
   plots.draw_curves(evaluations, folder.curves_plot, score)
   summary: dict[str, Any] = {
     "rounds": rounds,
-    "num_clients": len(clients),
+    "num_clients": len(seen),
     "score": score.name,
     **results,
   }
   if selection is not None and selection.round_num is not None:
     summary["best"] = _best(folder, selection, selection.round_num)
   if dp is not None:
+    first = None if spec is None else participation.first_rounds(spec, task)
     summary[resolving.PRIVACY] = resolving.account_privacy(
-      dp, num_clients=task.num_clients, rounds=rounds
+      dp,
+      num_clients=task.num_clients
+      if first is None
+      else participation.num_seen(first),
+      rounds=rounds,
     )
   if spec is not None:
     cohorts = tables.read_whole(folder.path, tables.COHORTS)
@@ -106,8 +120,13 @@ def write(
     change = coefficient_change.of_run(spec, cohorts, task)
     if change is not None:
       summary[coefficient_change.KEY] = change
-  if (brought := joining.of_clients(clients, score)) is not None:
-    summary[joining.KEY] = brought
+  for key, found in {
+    joining.KEY: joining.of_clients(seen, score),
+    newcomers.UNSEEN: newcomers.of_unseen(clients, score),
+    newcomers.LATE: newcomers.of_late(of_clients, score),
+  }.items():
+    if found is not None:
+      summary[key] = found
   _write_labels(folder, task)
   for path in folder.path.glob("*.*"):
     if path.is_file():  # No link to nothing, whosever it is.
@@ -145,9 +164,8 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
 
 
 def _clients(
-  folder: RunFolder, task: tasks.Task, score: Score, round_num: int
+  rows: pd.DataFrame, task: tasks.Task, round_num: int
 ) -> pd.DataFrame:
-  rows = tables.read_whole(folder.path, tables.client_evaluations(score))
   rows = rows[rows["round"] == round_num].drop(columns="round")
   ids = rows.pop("client_id").to_numpy()
   clients = pd.DataFrame(
@@ -157,6 +175,9 @@ def _clients(
       "num_train_examples": task.train.num_examples[ids],
     }
   )
+  for name in (tables.UNSEEN, tables.JOIN_ROUND):
+    if name in rows:
+      clients[name] = rows.pop(name).to_numpy()
   if task.train.noise_levels is not None:
     clients["label_noise"] = task.train.noise_levels[ids]
     if len(ids) <= _MOST_CLIENTS_WITH_LABELS:

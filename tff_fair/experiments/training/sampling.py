@@ -14,6 +14,7 @@ KINDS = ("uniform", "proportional", "all")
 # Keep what is drawn from one seed apart.
 _COHORTS, _SIZES, _DROPOUTS, _DROPOUT_RATES = 1, 2, 3, 4
 _EVALUATION, _ATTACKERS, _BLOCKS = 5, 6, 7
+UNSEEN, LATE = 8, 9
 
 
 class DrawnCohort(NamedTuple):
@@ -69,6 +70,7 @@ class Sampler:
     sampling: Sampling,
     num_examples: np.ndarray,
     labels: np.ndarray | None = None,
+    first_rounds: np.ndarray | None = None,
   ) -> None:
     """Takes what it draws from.
 
@@ -76,10 +78,15 @@ class Sampler:
       sampling: How to draw.
       num_examples: int[K], training examples of each client.
       labels: int[K], the label that each has most, for dropout by label.
+      first_rounds: int64[K], the first round that may draw each client; by
+        default the first of all.
     """
     self._sampling = sampling
     self._num_clients = len(num_examples)
-    self._shares = num_examples / np.sum(num_examples)
+    self._num_examples = num_examples
+    self._first_rounds = (
+      np.ones(self._num_clients) if first_rounds is None else first_rounds
+    )
     self._tendencies = self._drawn_tendencies(num_examples, labels)
 
   def __call__(self, round_num: int) -> DrawnCohort:
@@ -126,18 +133,22 @@ class Sampler:
     return p + min(p, 1 - p) * tendencies
 
   def _draw(self, round_num: int) -> list[int]:
+    there = np.flatnonzero(self._first_rounds <= round_num)
     if self._sampling.kind == "all":
-      return list(range(self._num_clients))
+      return there.tolist()
     seed = self._sampling.seed
     least, most = self._sampling.clients_per_round
     size = least
     if least != most:
       size = generator(seed, _SIZES, round_num).integers(least, most + 1)
+    examples = self._num_examples[there]
     drawn = generator(seed, _COHORTS, round_num).choice(
-      self._num_clients,
-      size,
+      there,
+      min(size, there.size),
       replace=False,
-      p=self._shares if self._sampling.kind == "proportional" else None,
+      p=examples / np.sum(examples)
+      if self._sampling.kind == "proportional"
+      else None,
     )
     return sorted(drawn.tolist())
 
