@@ -15,6 +15,7 @@ out.
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -46,11 +47,14 @@ class Options(options.TaskOptions):
       AFL, or "all".
     missing: Whether "?" is a value of its own ("value"), or a row with it is
       left out ("leave_out").
+    group: The groups of people of which a run tells how differently the model
+      treats them; none is of no such groups.
   """
 
   num_clients: int = 2
   features: Literal["categorical", "all"] = "categorical"
   missing: Literal["value", "leave_out"] = "value"
+  group: Literal["sex", "race"] | None = None
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -91,6 +95,8 @@ def load(
   tables = [_read(path, config.missing) for path in paths]
   encode = _Encoder(tables[0].rows, config.features)
   halves = []
+  column = _COLUMNS.index(config.group or "sex")
+  group_names = np.unique(np.concatenate([t.rows[:, column] for t in tables]))
   for path, table in zip(paths, tables, strict=True):
     x = encode(table.rows)
     is_phd = table.rows[:, _EDUCATION] == "Doctorate"
@@ -102,6 +108,9 @@ def load(
       task.Split(
         num_examples=np.array([len(y) for _, y in clients], np.int64),
         load=clients.__getitem__,
+        groups=_groups(table.rows[:, column], group_names, is_phd)
+        if config.group
+        else None,
       )
     )
   train, test = halves
@@ -119,11 +128,19 @@ def load(
     test=test,
     element_spec=task.element_spec([num_features]),
     num_classes=2,
+    group_names=tuple(group_names.tolist()) if config.group else None,
     keras_model_fn=functools.partial(
       models.mlp, (num_features,), (), 2, model_seed
     ),
     objective=models.class_objective(),
   )
+
+
+def _groups(
+  values: np.ndarray, names: np.ndarray, is_phd: np.ndarray
+) -> Callable[[int], np.ndarray]:
+  codes = np.searchsorted(names, values)
+  return (codes[is_phd], codes[~is_phd]).__getitem__
 
 
 def _find(data_dir: pathlib.Path, name: str) -> pathlib.Path:

@@ -5,7 +5,9 @@ x has any shape, its first axis the examples. y is a class for each example
 number; of shape [n, t], it is t numbers for each example. client says whose
 example it is: numbers or texts. A fourth array, split, may say "train" or
 "test"; a fifth, client_weight, what the client counts for in a run with
-client_weighting=column, the same in all of a client's examples. A column [n, 1]
+client_weighting=column, the same in all of a client's examples; a sixth, group,
+which group of people an example is of, such as a sex: the run then tells how
+differently the model treats groups. A column [n, 1]
 of these is taken as [n]. x and y are taken as they are: who standardizes them
 does so before.
 """
@@ -72,7 +74,7 @@ def load(
   arrays = npz.read(
     path,
     ["x", "y", "client"],
-    optional=["split", "client_weight"],
+    optional=["split", "client_weight", "group"],
     what="file of examples",
   )
   arrays = {name: _as_vector(name, array) for name, array in arrays.items()}
@@ -99,19 +101,29 @@ def load(
     raise DataError(
       f"{path}: client_weight must be numbers, found {weight.dtype}."
     )
+  # Numbers are taken as they are.
+  of_label = (
+    labels.Labels(y=y.astype(np.float32))
+    if classes is None
+    else labels.numbered(classes, clients, source=source, place=_place)
+  )
+  groups = None
+  if "group" in arrays:
+    group_names, codes = _as_texts(path, "group", arrays["group"])
+    groups = building.checked_groups(
+      codes, group_names, of_label, f"{path}: group"
+    )
   return building.build_task(
     "arrays",
     f"{path.name}, x {'x'.join(map(str, x.shape[1:])) or 'a number'}",
     config,
     clients,
-    # Numbers are taken as they are.
-    labels.Labels(y=y.astype(np.float32))
-    if classes is None
-    else labels.numbered(classes, clients, source=source, place=_place),
+    of_label,
     lambda rows: x[rows].astype(np.float32),
     x.shape[1:],
     seed=model_seed,
     weights=None if weight is None else (weight, f"{path}: client_weight"),
+    groups=groups,
   )
 
 

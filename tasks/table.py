@@ -47,6 +47,9 @@ class Options(building.RowOptions):
     client_weight: The column that says what a client counts for where the run
       has client_weighting=column: a number above 0, the same in all its rows.
       None means that the table says nothing of it.
+    group: The column that says which group of people a row is of, such as sex:
+      the run then tells how differently the model treats groups. Its values are
+      texts. It is a feature, too, unless `ignore` names it.
     separator: What stands between the fields of a CSV file; none recognizes
       comma, semicolon and tab.
     decimal: What stands before the decimals of numbers; none recognizes a comma
@@ -69,6 +72,7 @@ class Options(building.RowOptions):
   kind: labels.Kind = "auto"
   split: str | None = None
   client_weight: str | None = None
+  group: str | None = None
   separator: str | None = None
   decimal: str | None = None
   thousands: str | None = None
@@ -79,7 +83,7 @@ class Options(building.RowOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in ("client", "label", "split", "client_weight"):
+    for name in ("client", "label", "split", "client_weight", "group"):
       self.require(name, getattr(self, name) != "", "the name of a column")
     self.require(
       "label", self.label != self.client, "another column than client"
@@ -94,6 +98,11 @@ class Options(building.RowOptions):
       self.client_weight not in (self.client, self.label, self.split)
       or self.client_weight is None,
       "another column than client, label and split",
+    )
+    self.require(
+      "group",
+      self.group not in (self.label, self.split) or self.group is None,
+      "another column than label and split",
     )
     for name in ("separator", "decimal", "thousands"):
       text = getattr(self, name)
@@ -160,6 +169,7 @@ def load(
     preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
     load_raw=functools.partial(features.raw_values, inputs),
     weights=_client_weights(config, table, found),
+    groups=_groups(config, table, found, of_label),
   )
 
 
@@ -185,11 +195,13 @@ def _columns(
       config.label,
       config.split,
       config.client_weight,
+      config.group,
     )
     if name
   ]
   codes, units = _names(config.categories), _names(config.units)
-  as_texts = {config.client, config.split or config.client, *codes, *units}
+  as_texts = {config.client, *filter(None, (config.split, config.group))}
+  as_texts |= {*codes, *units}
   # What a client counts for may be a feature, too.
   wanted = list(dict.fromkeys([*roles, *names]))
   measured = [
@@ -266,6 +278,7 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
     "label": (config.label,),
     "split": (config.split,) if config.split else (),
     "client_weight": (config.client_weight,) if config.client_weight else (),
+    "group": (config.group,) if config.group else (),
     "features": _names(config.features),
     "ignore": _names(config.ignore),
     "categories": _names(config.categories),
@@ -276,7 +289,7 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
   if config.features:
     # Each once, in the order in which they were given.
     return list(dict.fromkeys(given["features"]))
-  for option in ("categories", "units", "missing"):
+  for option in ("group", "categories", "units", "missing"):
     del given[option]  # They are features.
   others = {name for names in given.values() for name in names}
   # A column without a name is the number of the row, as pandas writes it.
@@ -330,3 +343,21 @@ def _client_weights(
       "expected a number above 0 for each client."
     )
   return column.values, source
+
+
+def _groups(
+  config: Options,
+  table: reading.Table,
+  found: dict[str, columns.Column],
+  of_label: labels.Labels,
+) -> building.Groups | None:
+  if config.group is None:
+    return None
+  column = found[config.group]
+  assert isinstance(column, columns.Texts)  # It was read as such.
+  return building.checked_groups(
+    column.codes,
+    column.values,
+    of_label,
+    f"{table.path}: column {config.group!r}",
+  )

@@ -58,6 +58,9 @@ class Split:
       there, and the class numbers, or the labels in their own units.
     true_labels: Where labels were replaced (`tasks.label_noise`), maps a client
       id to the labels before that, in the order of `load`.
+    groups: Where the task knows groups of people, maps a client id to those of
+      its examples, int[n], in the order of `load`: places in
+      `Task.group_names`.
     noise_levels: Where labels are noisy, the share of them that was replaced,
       by client id, float64[num_clients].
   """
@@ -66,6 +69,7 @@ class Split:
   load: Callable[[int], Arrays]
   raw: Callable[[int], RawArrays] | None = None
   true_labels: Callable[[int], np.ndarray] | None = None
+  groups: Callable[[int], np.ndarray] | None = None
   noise_levels: np.ndarray | None = None
 
 
@@ -163,6 +167,8 @@ class Task:
     label_scale: Where the label is a number: what one unit of y is in the
       label's own units, so that errors times this are in those.
     class_names: Names of the classes, where the data tells them.
+    group_names: Names of the groups of people that test examples are of, where
+      the data has such; see `Split.groups`.
     preprocessing: How raw values become x, where the task began with such.
     client_weights: What each client counts for, by client id,
       float64[num_clients], where the data says so; used with
@@ -180,6 +186,7 @@ class Task:
   objective: Objective
   label_scale: float = 1.0
   class_names: Sequence[str] | None = None
+  group_names: Sequence[str] | None = None
   preprocessing: Preprocessing | None = None
   client_weights: np.ndarray | None = None
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -116,6 +117,48 @@ def divide(
   )
 
 
+class Groups(NamedTuple):
+  """Groups of people, which the model should treat alike.
+
+  Attributes:
+    codes: The group of each row, int[rows], a place in `names`.
+    names: Names of the groups.
+  """
+
+  codes: np.ndarray
+  names: Sequence[str]
+
+
+def checked_groups(
+  codes: np.ndarray, names: Sequence[str], labels: Labels, source: str
+) -> Groups:
+  """Returns groups that can be compared.
+
+  Args:
+    codes: The group of each row, int[rows].
+    names: Names of the groups.
+    labels: The labels of all rows.
+    source: The file and what names the groups, for errors.
+
+  Raises:
+    DataError: If labels are numbers, there is one group, or there are too many.
+  """
+  if labels.num_classes is None:
+    raise DataError(
+      f"{source} (group) needs classes as labels, and these are numbers."
+    )
+  if not 2 <= len(names) <= _MOST_GROUPS:
+    shown = ", ".join(map(repr, names[:3]))
+    raise DataError(
+      f"{source} (group) has {len(names):,} values, such as {shown}; expected "
+      f"2 to {_MOST_GROUPS} groups."
+    )
+  return Groups(codes, names)
+
+
+_MOST_GROUPS = 20
+
+
 def build_task(
   name: str,
   title: str,
@@ -129,6 +172,7 @@ def build_task(
   preprocessing: task.Preprocessing | None = None,
   load_raw: Callable[[np.ndarray], dict[str, np.ndarray]] | None = None,
   weights: tuple[np.ndarray, str] | None = None,
+  groups: Groups | None = None,
 ) -> task.Task:
   """Makes a task of rows that have clients and labels.
 
@@ -145,12 +189,13 @@ def build_task(
     load_raw: Maps positions of rows to their raw values, by column.
     weights: What the client of each row counts for, float[rows], and where the
       numbers are from.
+    groups: The group of each row.
 
   Raises:
     DataError: If a client has several weights, or none that can be used.
   """
   train, test = (
-    _split(half, labels, load_x, load_raw)
+    _split(half, labels, load_x, load_raw, groups)
     for half in (clients.train, clients.test)
   )
   classes = labels.num_classes
@@ -180,6 +225,7 @@ def build_task(
     objective=_objective(config, clients, labels),
     label_scale=labels.scale,
     class_names=labels.class_names,
+    group_names=groups and groups.names,
     preprocessing=preprocessing,
     client_weights=weights
     and client_weights.of_parts(
@@ -234,6 +280,7 @@ def _split(
   labels: Labels,
   load_x: Callable[[np.ndarray], np.ndarray],
   load_raw: Callable[[np.ndarray], dict[str, np.ndarray]] | None,
+  groups: Groups | None,
 ) -> task.Split:
   """Returns half of a task's data; see `build_task`."""
 
@@ -253,4 +300,5 @@ def _split(
     num_examples=half.sizes.astype(np.int64),
     load=load,
     raw=raw if load_raw else None,
+    groups=groups and (lambda client_id: groups.codes[half.of(client_id)]),
   )

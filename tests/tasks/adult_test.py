@@ -28,6 +28,17 @@ def test_clients_with_and_without_a_doctorate(folder):
   assert task.test.load(1)[1].tolist() == [1]
 
 
+def test_groups_of_people(folder):
+  path = folder / "adult.test"
+  path.write_text(path.read_text().replace("Male", "Female", 1))
+  task = _load(folder, group="sex")
+  assert task.group_names == ("Female", "Male")
+  codes = [task.test.groups(k).tolist() for k in (0, 1)]
+  assert sorted(codes) == [[0], [1]]
+  assert task.train.groups(1).tolist() == [1, 1]
+  assert _load(folder).group_names is None
+
+
 def test_a_feature_for_each_value_of_the_training_file(folder):
   x, _ = _load(folder).train.load(1)
   # Eight columns; education, relationship and country have two values each.

@@ -9,6 +9,7 @@ from tff_fair.metrics.comparison import (
   compare_signed,
   share_not_worse,
 )
+from tff_fair.metrics.group_gaps import GroupCounts, GroupGap, group_gap
 from tff_fair.metrics.intervals import (
   Interval,
   bootstrap_intervals,
@@ -30,6 +31,8 @@ from tff_fair.metrics.summary import (
 from tff_fair.metrics.unseen_clients import unseen_client_bound
 
 __all__ = [
+  "GroupCounts",
+  "GroupGap",
   "Interval",
   "SamplingNoise",
   "are_shares_of_examples",
@@ -41,6 +44,7 @@ __all__ = [
   "error_summary",
   "fairness_intervals",
   "fairness_summary",
+  "group_gap",
   "pareto_stationarity",
   "sampling_noise",
   "share_not_worse",

@@ -17,6 +17,23 @@ def load(directory, options=None, **arrays):
   )
 
 
+def test_groups_of_people(tmp_path):
+  group = np.array(["f", "m", "m"] * 10)
+  task = load(tmp_path, group=group)
+  assert task.group_names == ["f", "m"]
+  for half in (task.train, task.test):
+    for client_id in range(3):
+      x, _ = half.load(client_id)
+      rows = np.rint(x[:, 0, 0] * 100 / 6).astype(int)
+      np.testing.assert_array_equal(
+        np.array(task.group_names)[half.groups(client_id)], group[rows]
+      )
+  with pytest.raises(tasks.DataError, match="has 30 values, such as"):
+    load(tmp_path, group=np.arange(COUNT))
+  with pytest.raises(tasks.DataError, match="needs classes as labels"):
+    load(tmp_path, {"kind": "number"}, y=np.arange(COUNT), group=group)
+
+
 def test_a_task_of_classes(tmp_path):
   task = load(tmp_path)
   assert task.client_names == ("a", "b", "c")

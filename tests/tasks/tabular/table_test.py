@@ -321,6 +321,27 @@ def test_formats_that_are_none_are_named(path, options):
     load(path, **options)
 
 
+def test_groups_of_people(path):
+  sex = ["fm"[k % 2] for k in range(40)]
+  change(path, "sex", sex)
+  task = load(path, group="sex")
+  assert sorted(task.group_names) == ["f", "m"]
+  assert "sex" in task.preprocessing.columns
+  assert (
+    "sex" not in load(path, group="sex", ignore="sex").preprocessing.columns
+  )
+  names, total = np.array(task.group_names), 0
+  for client_id in range(task.num_clients):
+    columns, _ = task.test.raw(client_id)
+    found = names[task.test.groups(client_id)]
+    assert columns["sex"].tolist() == found.tolist()
+    total += len(found)
+  assert total == task.test.num_examples.sum()
+  change(path, "zip", [str(k) for k in range(40)])
+  with pytest.raises(tasks.DataError, match="has 40 values, such as"):
+    load(path, group="zip", ignore="zip")
+
+
 def test_weights_of_clients(path):
   of_clinic = {"north": 2, "south": 0.5, "west": 30}
   change(path, "beds", [of_clinic[row[0]] for row in ROWS])

@@ -10,7 +10,13 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair import declared, methods
-from tff_fair.experiments import joining, newcomers, spec_text, stationarity
+from tff_fair.experiments import (
+  group_fairness,
+  joining,
+  newcomers,
+  spec_text,
+  stationarity,
+)
 from tff_fair.experiments.exporting import card_fairness, places
 from tff_fair.experiments.exporting.model_formats import Predictor
 from tff_fair.experiments.runs.architecture import Architecture
@@ -190,6 +196,7 @@ def _limits(subject: Subject) -> list[str]:
   told = (
     joining.sentence(summary, run.score),
     *newcomers.sentences(summary, run.score),
+    *group_fairness.sentences(summary),
     stationarity.sentence(summary),
   )
   found = [sentence for sentence in told if sentence]

@@ -16,6 +16,7 @@ from tff_fair.experiments.reporting import (
   curve_section,
   document,
   each_client_section,
+  group_section,
   joining_section,
   loss_section,
   map_sections,
@@ -129,6 +130,7 @@ def _parts(task: TaskRuns) -> _Parts:
     summary_section.build(task),
     joining_section.build(task),
     *newcomer_section.build(task),
+    *group_section.build(task),
   ]
   charts = [
     each_client_section.build(task),

@@ -7,6 +7,7 @@ from typing import Any
 
 from tff_fair.experiments import (
   coefficient_change,
+  group_fairness,
   joining,
   newcomers,
   scores,
@@ -78,6 +79,7 @@ def describe(summary: Mapping[str, Any]) -> str:
   for sentence in (
     joining.sentence(summary, score),
     *newcomers.sentences(summary, score),
+    *group_fairness.sentences(summary),
     coefficient_change.sentence(summary),
     stationarity.sentence(summary),
   ):

@@ -51,6 +51,7 @@ class RunFolder:
     self.pooled_baseline = path / "pooled_baseline.npz"
     self.clients = path / "clients.csv"
     self.labels = path / "labels.csv"
+    self.groups = path / "groups.csv"
     self.curves_plot = path / "curves.png"
     self.summary = path / "summary.json"
     self.pruned = path / "pruned.json"
@@ -84,6 +85,7 @@ class RunFolder:
         self.label_corrections,
         self.local_baseline,
         self.pooled_baseline,
+        self.groups,
         *(set(self._plots) - {self.plot_of(ACCURACY)}),
       }
     )
@@ -115,6 +117,7 @@ class RunFolder:
       self.summary,
       self.clients,
       self.labels,
+      self.groups,
       self.curves_plot,
       *self._plots,
     )

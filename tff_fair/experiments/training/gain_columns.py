@@ -39,7 +39,7 @@ def of_clients(
   labels = [_in_units(task, task.test.load(k)[1]) for k in ids]
   positive = parts.scores.positive
   if positive is None and task.num_classes == 2:
-    positive = _rarer(labels)
+    positive = rarer_class(labels)
   of_all = {
     kind: dict(zip(b.client_ids.tolist(), b.outputs, strict=True))
     for kind, b in found.items()
@@ -74,7 +74,7 @@ def _in_units(task: tasks.Task, values: np.ndarray) -> np.ndarray:
   return values if task.num_classes is not None else values * task.label_scale
 
 
-def _rarer(labels: Sequence[np.ndarray]) -> int:
+def rarer_class(labels: Sequence[np.ndarray]) -> int:
   """Returns the rarer of two classes; of equals, the second."""
   counts = np.bincount(np.concatenate(labels), minlength=2)
   return int(counts[1] <= counts[0])

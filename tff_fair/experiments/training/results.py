@@ -15,6 +15,7 @@ from tasks.formats import files, parsing
 from tff_fair import privacy
 from tff_fair.experiments import (
   coefficient_change,
+  group_fairness,
   joining,
   newcomers,
   spread_noise,
@@ -45,6 +46,7 @@ def write(
   spec: RunSpec | None = None,
   score: Score | None = None,
   gains: pd.DataFrame | None = None,
+  groups: pd.DataFrame | None = None,
   selection: Selection | None = None,
   attackers: Sequence[int] = (),
   dp: privacy.DifferentialPrivacy | None = None,
@@ -59,6 +61,7 @@ def write(
     score: The score of the clients; by default the usual one of the task.
     gains: Columns of the table of clients by `client_id`: what clients have
       without the federation, and gain from it.
+    groups: Counts of groups of people, see `group_fairness`.
     selection: Knows the best evaluation, if somebody asked for it.
     attackers: The clients that attack.
     dp: The noise for differential privacy, if there was any.
@@ -77,6 +80,10 @@ def write(
   clients = _clients(of_clients, task, rounds)
   if gains is not None:
     clients = clients.merge(gains, on="client_id", validate="one_to_one")
+  if groups is not None:
+    groups.to_csv(folder.groups, index=False)
+    gaps = group_fairness.of_each_client(groups)
+    clients = clients.merge(gaps, on="client_id", validate="one_to_one")
   score = score.fitting(last[f"{score.name}/mean"])
   seen = tables.seen(clients)
   results = {**_results(last, score), **_noise(seen, score)}
@@ -122,6 +129,9 @@ def write(
       summary[coefficient_change.KEY] = change
   for key, found in {
     joining.KEY: joining.of_clients(seen, score),
+    group_fairness.KEY: None
+    if groups is None
+    else group_fairness.summarize(groups, seen[tables.CLIENT]),
     newcomers.UNSEEN: newcomers.of_unseen(clients, score),
     newcomers.LATE: newcomers.of_late(of_clients, score),
   }.items():

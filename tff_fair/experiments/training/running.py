@@ -25,6 +25,7 @@ from tff_fair.experiments.training import (
   early_ends,
   event_files,
   gain_columns,
+  group_counts,
   loop,
   release,
   remaining_rounds,
@@ -199,6 +200,12 @@ def _check_data(
   """Checks the clients' data, so that damage shows before training."""
   if examples is None:
     client_evaluation.check_data(task)
+  elif "group" in spec.task_options:
+    raise FieldError(
+      "worker_data",
+      "this program counts groups of people, and has no examples then; leave "
+      "the task's option group out.",
+    )
   elif spec.has_baselines:
     raise FieldError(
       "worker_data",
@@ -251,6 +258,7 @@ def _write_results(
     spec=spec,
     score=parts.scores.score,
     gains=gain_columns.of_clients(folder, parts, found) if found else None,
+    groups=group_counts.of_run(folder, parts),
     selection=parts.selection,
     attackers=parts.attackers,
     dp=dp,

@@ -1,0 +1,87 @@
+"""A run that tells how differently its model treats groups of people."""
+
+import textwrap
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tff_fair import experiments
+from tff_fair.experiments import RunSpec, group_fairness
+from tff_fair.experiments.reporting import group_section, methods
+from tff_fair.experiments.runs import fairness_table
+from tff_fair.experiments.training import task_loading
+
+_CLIENTS = ("ann", "bob")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+  """The label is harder to tell of women; the second client has few of them."""
+  folder = tmp_path_factory.mktemp("groups")
+  generator = np.random.default_rng(3)
+  group = np.array(["f", "m"])[(generator.random(800) < 0.6).astype(int)]
+  client = np.array(_CLIENTS)[(generator.random(800) < 0.5).astype(int)]
+  group[(client == "bob") & (generator.random(800) < 0.9)] = "m"
+  y = generator.integers(0, 2, 800)
+  x = (2 * y - 1) * np.where(group == "m", 3, 0.3) + generator.normal(0, 1, 800)
+  np.savez(
+    folder / "people.npz",
+    x=np.float32(x[:, None]),
+    y=y,
+    client=client,
+    group=group,
+  )
+  spec = RunSpec(
+    task="arrays",
+    task_options={"file": str(folder / "people.npz"), "test_fraction": 0.5},
+    algorithm="fedavg",
+    client_learning_rate=0.3,
+    total_rounds=2,
+    score_class="1",
+  )
+  return experiments.run(spec, folder / "run", progress=False)
+
+
+def test_counts_are_those_of_the_model(run):
+  table = pd.read_csv(run.path / "groups.csv")
+  assert set(table["group"]) == {"f", "m"}
+  (kernel, bias), task = run.weights(), task_loading.load(run.spec)
+  for client_id, client in enumerate(_CLIENTS):
+    x, y = task.test.load(client_id)
+    predicted = (x @ kernel + bias).argmax(-1)
+    of = np.array(task.group_names)[task.test.groups(client_id)]
+    for group in ("f", "m"):
+      row = table[(table["client_id"] == client_id) & (table["group"] == group)]
+      chosen = of == group
+      assert row[["examples", "hits", "positives", "predicted"]].to_numpy()[
+        0
+      ].tolist() == [
+        chosen.sum(),
+        (predicted == y)[chosen].sum(),
+        (y == 1)[chosen].sum(),
+        (predicted == 1)[chosen].sum(),
+      ], client
+
+
+def test_gaps_are_in_summary_clients_card_and_page(run):
+  table = pd.read_csv(run.path / "groups.csv")
+  sums = table.groupby("group")[["examples", "hits"]].sum()
+  shares = sums["hits"] / sums["examples"]
+  found = run.summary["groups"]
+  gap = found["gaps"]["accuracy_parity"]
+  assert gap["value"] == pytest.approx(shares["m"] - shares["f"])
+  assert (gap["highest"], gap["lowest"]) == ("m", "f")
+  assert gap["low"] > 0
+  assert found["positive_class"] == "1"
+  clients = run.clients.set_index("client")
+  assert 0 < clients.loc["ann", "accuracy_parity"] < 1
+  # Too few women.
+  assert np.isnan(clients.loc["bob", "accuracy_parity"])
+  (sentence,) = group_fairness.sentences(run.summary)
+  assert textwrap.fill(sentence, 80, break_on_hyphens=False) in (
+    fairness_table.describe(run.summary)
+  )
+  (task,) = methods.arrange([run])
+  (section,) = group_section.build(task)
+  assert sentence in str(section.markup(task))

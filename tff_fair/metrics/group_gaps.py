@@ -1,0 +1,179 @@
+"""How differently a classifier treats groups of people, from counts.
+
+A client can send the counts of each group: their size does not depend on the
+number of examples, and they add up over clients. Of two classes or more, one is
+the positive one.
+
+  accuracy_parity      the share of right predictions
+  demographic_parity   the share of positive predictions
+  equal_opportunity    that share of the positive examples
+  equalized_odds       that share of the positive, or of the negative ones,
+                       whichever differs more
+
+A gap is the largest share of a group minus the smallest: 0 is equal treatment
+(Hardt, Price and Srebro, "Equality of Opportunity in Supervised Learning",
+2016; Dwork et al., "Fairness through Awareness", 2012).
+
+Its interval holds for the gap of all pairs of groups at once, whichever is
+largest: each pair has Newcombe's ("Interval estimation for the difference
+between independent proportions", 1998, method 10), with Bonferroni's correction
+for their number.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tff_fair.metrics.intervals import CONFIDENCE, wilson_interval
+
+_Counts = npt.NDArray[np.int64]
+LEAST_EXAMPLES = 20
+
+
+class GroupCounts(NamedTuple):
+  """Counts of examples by group, int64[G] each.
+
+  Attributes:
+    examples: All.
+    hits: Those whose class the model predicts.
+    positives: Those of the positive class.
+    predicted: Those that the model predicts to be of it.
+    true_positives: Those of both.
+  """
+
+  examples: _Counts
+  hits: _Counts
+  positives: _Counts
+  predicted: _Counts
+  true_positives: _Counts
+
+
+class GroupGap(NamedTuple):
+  """The gap of a share between groups, and its interval.
+
+  Attributes:
+    value: The largest share minus the smallest.
+    low: The lower end of the interval, 0 or more.
+    high: Its upper end.
+    highest: The group with the largest share.
+    lowest: The group with the smallest.
+  """
+
+  value: float
+  low: float
+  high: float
+  highest: int
+  lowest: int
+
+
+def count(
+  labels: npt.ArrayLike,
+  predicted: npt.ArrayLike,
+  groups: npt.ArrayLike,
+  num_groups: int,
+  positive: int,
+) -> GroupCounts:
+  """Counts examples.
+
+  Args:
+    labels: Their classes, int[n].
+    predicted: The classes that the model predicts, int[n].
+    groups: Their groups, int[n], below `num_groups`.
+    num_groups: The number of groups, G.
+    positive: The positive class.
+  """
+  y, found = np.asarray(labels), np.asarray(predicted)
+
+  def of(is_counted: npt.NDArray[np.bool_]) -> _Counts:
+    chosen = np.asarray(groups)[is_counted]
+    return np.bincount(chosen, minlength=num_groups)
+
+  return GroupCounts(
+    of(np.ones(y.shape, bool)),
+    of(y == found),
+    of(y == positive),
+    of(found == positive),
+    of((y == positive) & (found == positive)),
+  )
+
+
+def shares(counts: GroupCounts) -> dict[str, tuple[_Counts, _Counts]]:
+  """Returns parts and wholes of the shares that are compared, by their names.
+
+  Args:
+    counts: The counts.
+
+  Returns:
+    By `accuracy`, `positive_rate`, `true_positive_rate` and
+    `false_positive_rate`: int64[G] twice.
+  """
+  return {
+    "accuracy": (counts.hits, counts.examples),
+    "positive_rate": (counts.predicted, counts.examples),
+    "true_positive_rate": (counts.true_positives, counts.positives),
+    "false_positive_rate": (
+      counts.predicted - counts.true_positives,
+      counts.examples - counts.positives,
+    ),
+  }
+
+
+_SHARES: Mapping[str, tuple[str, ...]] = {
+  "accuracy_parity": ("accuracy",),
+  "demographic_parity": ("positive_rate",),
+  "equal_opportunity": ("true_positive_rate",),
+  "equalized_odds": ("true_positive_rate", "false_positive_rate"),
+}
+NAMES = tuple(_SHARES)
+
+
+def group_gap(
+  name: str,
+  counts: GroupCounts,
+  least: int = LEAST_EXAMPLES,
+  confidence: float = CONFIDENCE,
+) -> GroupGap | None:
+  """Returns a gap between groups.
+
+  Args:
+    name: One of `NAMES`.
+    counts: The counts of at least two groups.
+    least: A group with fewer examples, of those that a share is of, is left
+      out.
+    confidence: That of the interval.
+
+  Returns:
+    The gap; None where fewer than two groups are left.
+  """
+  found: list[GroupGap] = []
+  all_shares = shares(counts)
+  for share in _SHARES[name]:
+    part, whole = all_shares[share]
+    kept = np.flatnonzero(whole >= max(least, 1))
+    if kept.size < 2:
+      return None
+    pairs = math.comb(kept.size, 2) * len(_SHARES[name])
+    rate = part[kept] / whole[kept]
+    low, high = wilson_interval(rate, whole[kept], 1 - (1 - confidence) / pairs)
+    below, above = np.square(rate - low), np.square(high - rate)
+    differences = rate[:, None] - rate
+    lows = differences - np.sqrt(below[:, None] + above)
+    highs = differences + np.sqrt(above[:, None] + below)
+    np.fill_diagonal(highs, 0)
+    found.append(
+      GroupGap(
+        float(differences.max()),
+        max(0.0, float(lows.max())),
+        float(highs.max()),
+        int(kept[rate.argmax()]),
+        int(kept[rate.argmin()]),
+      )
+    )
+  largest = max(found, key=lambda of_share: of_share.value)
+  return largest._replace(
+    low=max(of_share.low for of_share in found),
+    high=max(of_share.high for of_share in found),
+  )
