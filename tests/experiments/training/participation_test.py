@@ -164,5 +164,5 @@ def test_a_run_goes_on_with_the_same_clients(run):
   for column in ("unseen", "join_round"):
     of_client = rows.groupby("client_id")[column]
     assert (of_client.nunique() == 1).all()
-    assert of_client.size().eq(4).all()  # Rounds 0, 2, 3 and 4.
+    assert of_client.size().eq(3).all()  # Rounds 0, 2 and 4.
   assert longer.summary[newcomers.LATE]["round"] == 3
