@@ -47,6 +47,7 @@ def test_counts_are_those_of_the_model(run):
   table = pd.read_csv(run.path / "groups.csv")
   assert set(table["group"]) == {"f", "m"}
   (kernel, bias), task = run.weights(), task_loading.load(run.spec)
+  assert task.test.groups is not None
   for client_id, client in enumerate(_CLIENTS):
     x, y = task.test.load(client_id)
     predicted = (x @ kernel + bias).argmax(-1)

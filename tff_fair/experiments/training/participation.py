@@ -98,8 +98,9 @@ def _share_of(
   return random.choice(among, number, replace=False)
 
 
-def _named(field: str, names: Iterable[str], task: tasks.Task) -> list[int]:
+def _named(field: str, names: Iterable[str], task: tasks.Task) -> np.ndarray:
   ids = {name: client_id for client_id, name in enumerate(task.client_names)}
+  names = list(names)
   for name in names:
     if name not in ids:
       known = ids if len(ids) <= _MOST_SHOWN else spelling.guesses(name, ids)
@@ -110,7 +111,7 @@ def _named(field: str, names: Iterable[str], task: tasks.Task) -> list[int]:
         f"{valid}.",
         value=name,
       )
-  return [ids[name] for name in names]
+  return np.array([ids[name] for name in names])
 
 
 _MOST_SHOWN = 10  # Names of clients in an error.
