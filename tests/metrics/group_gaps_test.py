@@ -39,7 +39,8 @@ def expected(examples):
 
 
 def test_gaps_are_those_of_scikit_learns_shares(examples):
-  counts = group_gaps.count(*examples, num_groups=_GROUPS, positive=2)
+  y, predicted, groups = examples
+  counts = group_gaps.count(y, predicted, groups, _GROUPS, 2)
   shares = expected(examples)
   spread = {name: np.ptp(values) for name, values in shares.items()}
   for name, value in {
