@@ -96,32 +96,34 @@ def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
 
   Returns:
     `least_examples`; `positive_class`, if there is one; `groups`, of each its
-    `examples` and shares, as `true_positive_rate`; and `gaps`: of each `value`,
-    `low`, `high`, `highest` and `lowest`, None where too few groups have
-    enough examples.
+    `examples` and the shares that it has, as `true_positive_rate`; and `gaps`:
+    of each `value`, `low`, `high`, `highest` and `lowest`, empty where too few
+    groups have enough examples.
   """
   table = table[table["client_id"].isin(client_ids)]
   names = _names(table)
   counts = _counts(table, names)
-  of_groups: dict[str, dict[str, float | None]] = {
+  of_groups: dict[str, dict[str, float]] = {
     name: {"examples": int(n)}
     for name, n in zip(names, counts.examples, strict=True)
   }
   for share, (part, whole) in group_gaps.shares(counts).items():
     if share == "accuracy" or POSITIVE in table:
       for name, a, b in zip(names, part, whole, strict=True):
-        of_groups[name][share] = float(a / b) if b else None
+        if b:
+          of_groups[name][share] = float(a / b)
   return {
     "least_examples": group_gaps.LEAST_EXAMPLES,
-    POSITIVE: table[POSITIVE].iloc[0] if POSITIVE in table else None,
+    **({POSITIVE: table[POSITIVE].iloc[0]} if POSITIVE in table else {}),
     "groups": of_groups,
     "gaps": {
-      name: gap
-      and {
+      name: {
         **gap._asdict(),
         "highest": names[gap.highest],
         "lowest": names[gap.lowest],
       }
+      if gap
+      else {}
       for name, gap in _gaps(table, names).items()
     },
   }
@@ -138,7 +140,7 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     return []
   told = []
   for name, gap in found["gaps"].items():
-    if gap is None:
+    if not gap:
       told.append(
         f"{TITLES[name]} unknown (fewer than two groups with "
         f"{found['least_examples']} examples)"
@@ -149,9 +151,11 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
         f"{percent(gap['high'])}; most {gap['highest']}, least "
         f"{gap['lowest']})"
       )
-  of_class = found[POSITIVE] and f", with {found[POSITIVE]} as positive class"
+  of_class = ""
+  if POSITIVE in found:
+    of_class = f", with {found[POSITIVE]} as positive class"
   return [
-    f"Gaps between groups over all clients in percent{of_class or ''}, with 95 "
+    f"Gaps between groups over all clients in percent{of_class}, with 95 "
     f"% intervals: {'; '.join(told)}."
   ]
 

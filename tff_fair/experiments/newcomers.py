@@ -33,10 +33,10 @@ def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
     score: The score of the run.
 
   Returns:
-    `num_clients`, those that have the score; their `mean` and `worst`; `bound`,
-    which at least the share `share` of such clients reach, with `confidence`.
-    With too few clients it is None: `needed` are. None where all clients may
-    take part.
+    `num_clients`, those that have the score; their `mean` and `worst`, if there
+    are some; `bound`, which at least the share `share` of such clients reach,
+    with `confidence`. With too few clients there is none: `needed` are. None
+    where all clients may take part.
   """
   if tables.UNSEEN not in clients:
     return None
@@ -56,15 +56,18 @@ def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
     bound = metrics.unseen_client_bound(
       sign * values, SHARE, CONFIDENCE, examples
     )
-  return {
+  found = {
     "num_clients": len(rows),
-    "mean": float(values.mean()) if len(values) else None,
-    "worst": sign * float((sign * values).min()) if len(values) else None,
     "share": SHARE,
     "confidence": CONFIDENCE,
-    "bound": None if math.isnan(bound) else sign * bound,
     "needed": math.ceil(math.log(1 - CONFIDENCE) / math.log(1 - below)),
   }
+  if len(values):
+    found["mean"] = float(values.mean())
+    found["worst"] = sign * float((sign * values).min())
+  if not math.isnan(bound):
+    found["bound"] = sign * bound
+  return found
 
 
 def of_late(evaluations: pd.DataFrame, score: Score) -> dict[str, Any] | None:
@@ -128,7 +131,7 @@ def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
     f"{number:,} clients took no part in training: mean {score.noun} "
     f"{text('mean')}, {score.worst_noun} {text('worst')}."
   )
-  if found["bound"] is None:
+  if "bound" not in found:
     return (
       f"{told} So few do not tell what a client that joins later may expect: "
       f"{found['needed']:,} would."

@@ -65,8 +65,7 @@ def _found(run: Run) -> Mapping[str, Any]:
 
 
 def _gap(run: Run, name: str) -> float:
-  gap = _found(run)["gaps"].get(name)
-  return math.nan if gap is None else float(gap["value"])
+  return float(_found(run)["gaps"].get(name, {}).get("value", math.nan))
 
 
 def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
@@ -151,7 +150,7 @@ def _of_groups(method: MethodRuns) -> Markup:
         data_value=name,
       ),
       html_tables.cell(of_group["examples"], f"{of_group['examples']:,}"),
-      [_share(of_group[share]) for share in shown],
+      [_share(of_group.get(share)) for share in shown],
     )
     for name, of_group in groups.items()
   ]

@@ -112,5 +112,5 @@ def _value(run: Run, *names: str) -> float:
   """Returns a number of a run's summary; NaN where it has none."""
   found: Any = run.summary
   for name in names:
-    found = found[name]
-  return math.nan if found is None else float(found)
+    found = found.get(name, math.nan)
+  return float(found)
