@@ -56,7 +56,7 @@ def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
     bound = metrics.unseen_client_bound(
       sign * values, SHARE, CONFIDENCE, examples
     )
-  found = {
+  found: dict[str, Any] = {
     "num_clients": len(rows),
     "share": SHARE,
     "confidence": CONFIDENCE,
