@@ -10,8 +10,8 @@ ROUNDS = pd.DataFrame(
   {
     "round": [1, 2, 3],
     "aggregator/num_clients": [2, 3, 0],
-    "aggregator/pareto_stationarity": [0.5, 0.125, 0.0],
-    "aggregator/share_descending": [1.0, 2 / 3, 0.0],
+    "aggregator/pareto_stationarity": [0.5, 0.125, np.nan],
+    "aggregator/share_descending": [1.0, 2 / 3, np.nan],
   }
 )
 COHORTS = pd.DataFrame(

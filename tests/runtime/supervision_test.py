@@ -18,19 +18,26 @@ from tff_fair.runtime import supervision
 SECONDS_OF_WORK = 0.6
 
 
-@tff.tensorflow.computation(np.float32)
-def add_one_slowly(x):
-  start = tf.timestamp()
-  return tf.while_loop(
-    lambda _: tf.timestamp() - start < SECONDS_OF_WORK,
-    lambda y: (tf.identity(y),),
-    (x + 1.0,),
-  )[0]
+def slow_sum(seconds):
+  """Returns a computation in which a client works so long."""
+
+  @tff.tensorflow.computation(np.float32)
+  def add_one_slowly(x):
+    start = tf.timestamp()
+    return tf.while_loop(
+      lambda _: tf.timestamp() - start < seconds,
+      lambda y: (tf.identity(y),),
+      (x + 1.0,),
+    )[0]
+
+  @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+  def sum_of_successors(values):
+    return tff.federated_sum(tff.federated_map(add_one_slowly, values))
+
+  return sum_of_successors
 
 
-@tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
-def sum_of_successors(values):
-  return tff.federated_sum(tff.federated_map(add_one_slowly, values))
+sum_of_successors = slow_sum(SECONDS_OF_WORK)
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +91,7 @@ def test_a_lost_worker_is_replaced_and_computes_the_same(
 
 def test_three_lost_workers_in_a_row_are_enough(local_pids):
   said = []
+  work = slow_sum(60.0)  # However late the signal comes, it is not done.
   signal_workers(local_pids, signal.SIGKILL, times=3)
   with (
     runtime.supervised(say=said.append),
@@ -91,7 +99,7 @@ def test_three_lost_workers_in_a_row_are_enough(local_pids):
       runtime.WorkerLostError, match="3 workers in a row were lost; the last"
     ),
   ):
-    sum_of_successors([1.0])
+    work([1.0])
   assert len(said) == 2
 
 

@@ -99,7 +99,9 @@ def test_a_round_without_clients_leaves_the_state(way):
   for cohort in ([nobody], []):
     output = rounds.run(process(Recorder, way), cohort, state)
     tf.nest.map_structure(np.testing.assert_array_equal, output.state, state)
-    assert output.measurements["level"] == 0
+    assert np.isnan(output.measurements["level"])
+    assert np.isnan(output.measurements["coefficient_max"])
+    assert output.measurements["cohort_size"] == 0
 
 
 def test_rules_get_clients_in_ascending_order_of_id():

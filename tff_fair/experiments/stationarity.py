@@ -27,7 +27,7 @@ def measured(rounds: pd.DataFrame) -> dict[int, float]:
   """
   if COLUMN not in rounds:
     return {}
-  found = rounds[rounds[_NUM_CLIENTS] > 0].dropna(subset=[COLUMN])
+  found = rounds.dropna(subset=[COLUMN])
   numbers, values = found[tables.ROUND], found[COLUMN].astype(float)
   return dict(zip(numbers.tolist(), values.tolist(), strict=True))
 

@@ -11,7 +11,7 @@ of 32 bits can tell.
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ import tensorflow_federated as tff
 from tff_fair.kernels import finiteness
 from tff_fair.privacy import unused_assertions
 from tff_fair.summing import rule_application, scalars
-from tff_fair.types import TensorStructure
+from tff_fair.types import SumsOutput, TensorStructure
 
 Factory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 Terms: TypeAlias = Mapping[str, Any]
@@ -164,9 +164,7 @@ def secure_counts() -> Factory:
   return tff.aggregators.SecureSumFactory(1.0, 0.0)
 
 
-def reported(
-  counts: Counts,
-) -> collections.OrderedDict[str, TensorStructure]:
+def reported(counts: Counts) -> collections.OrderedDict[str, Any]:
   """Returns sums of counts as measurements."""
   numbers = [tf.cast(tf.round(count), tf.int32) for count in counts]
   return collections.OrderedDict(
@@ -174,6 +172,39 @@ def reported(
     num_clients_excluded=numbers[1],
     num_clients_out_of_bounds=numbers[2],
   )
+
+
+def end_round(
+  state: TensorStructure,
+  totals: Terms,
+  specs: TensorStructure,
+  output: SumsOutput,
+  factors: Sequence[tf.Tensor],
+) -> rule_application.Round:
+  """Returns state, result and measurements of a round from its sums.
+
+  Args:
+    state: The rule's.
+    totals: The sums of the clients' terms.
+    specs: Of a client's update.
+    output: What the rule reports, and sends to the finalizer.
+    factors: float64[] each, of the sums of scaled updates.
+  """
+  measurements = reported(totals[COUNTS])
+  num_clients: tf.Tensor = measurements["num_clients"]
+  direction = rule_application.weighted_sum(
+    specs, [*zip(factors, totals[UPDATE], strict=True)]
+  )
+  measurements["direction_norm"] = rule_application.direction_norm(direction)
+  for name, value in output.measurements.items():
+    known = tf.where(num_clients > 0, value, rule_application.unknown(value))
+    measurements[name] = rule_application.as_reported(known)
+  for_finalizer = {
+    name: rule_application.as_reported(value)
+    for name, value in output.for_finalizer.items()
+  }
+  result = rule_application.round_update(direction, num_clients, for_finalizer)
+  return state, result, measurements
 
 
 class Sums:

@@ -194,20 +194,10 @@ class _Computations:
   ) -> rule_application.Round:
     """Returns (no) state, result and measurements of a round."""
     levels, measurements = self.rule.levels(known, self.transport.total(totals))
-    direction = rule_application.weighted_sum(
-      self.specs,
-      [*zip(tf.unstack(levels), totals[client_sums.UPDATE], strict=True)],
+    output = types.SumsOutput(levels, measurements=measurements)
+    return client_sums.end_round(
+      (), totals, self.specs, output, tf.unstack(levels)
     )
-    reported = client_sums.reported(totals[client_sums.COUNTS])
-    reported["direction_norm"] = rule_application.direction_norm(direction)
-    told, _ = rule_application.from_sums_output(
-      types.SumsOutput(levels, measurements=measurements)
-    )
-    reported.update(told)
-    result = rule_application.round_update(
-      direction, reported["num_clients"], {}
-    )
-    return (), result, reported
 
   def _is_within(self, cohort: types.Cohort) -> tf.Tensor:
     """Returns whether a client's scalars are within their bounds, bool[]."""

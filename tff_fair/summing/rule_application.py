@@ -1,6 +1,7 @@
 """Applies a rule to a collected cohort, and says what the round reports."""
 
 import collections
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -90,7 +91,7 @@ def apply_rule(
         _certificate(reader.rule, ordered, output.coefficients, num_clients)
       )
     measurements.update(
-      (name, _reported(value)) for name, value in output.measurements.items()
+      (name, as_reported(value)) for name, value in output.measurements.items()
     )
     if tape:
       from tff_fair.summing import tape as tape_lib  # noqa: PLC0415  Few need it.
@@ -102,7 +103,7 @@ def apply_rule(
       tf.gather(output.coefficients, arrival),
       output.state,
       measurements,
-      {name: _reported(v) for name, v in output.for_finalizer.items()},
+      {name: as_reported(v) for name, v in output.for_finalizer.items()},
     )
 
   no_coefficients = tf.zeros([num_clients + num_remembered], tf.float64)
@@ -151,12 +152,12 @@ def round_output(
   if reader.fields:
     order = tf.argsort(rows.client_id, stable=True)
     measurements["client_ids"] = tf.gather(rows.client_id, order)
-    measurements["coefficients"] = _reported(
+    measurements["coefficients"] = as_reported(
       tf.gather(output.coefficients, order)
     )
     if "loss" in reader.fields:
       losses = rows.columns[:, reader.columns.index("loss")]
-      measurements["client_losses"] = _reported(tf.gather(losses, order))
+      measurements["client_losses"] = as_reported(tf.gather(losses, order))
   measurements.update(output.measurements)
   result = round_update(direction, num_clients, output.for_finalizer)
   return output.state, result, measurements
@@ -190,18 +191,7 @@ def round_update(
 
 def direction_norm(direction: types.TensorStructure) -> tf.Tensor:
   """Returns ||d||, float32[], as it is reported."""
-  return _reported(tf.sqrt(norms.squared_norm(direction)))
-
-
-def from_sums_output(
-  output: types.SumsOutput,
-) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-  """Returns a rule's measurements and scalars, in the types that travel."""
-  measurements, for_finalizer = (
-    collections.OrderedDict((name, _reported(value)) for name, value in group)
-    for group in (output.measurements.items(), output.for_finalizer.items())
-  )
-  return measurements, for_finalizer
+  return as_reported(tf.sqrt(norms.squared_norm(direction)))
 
 
 def weighted_sum(
@@ -237,13 +227,14 @@ def _unless_empty(
 
   def unchanged() -> tuple[types.TensorStructure, ...]:
     # The other branch is traced first: it tells what there is to report.
+    measured, for_finalizer = (group.values() for group in reported)
     return (
       no_coefficients,
       tf.nest.map_structure(tf.identity, state),
-      tuple(
+      (
         # Scalars; or vectors, which have an entry for each client.
-        tuple(tf.zeros([0] * v.shape.rank, v.dtype) for v in group.values())
-        for group in reported
+        tuple(tf.fill([0] * v.shape.rank, unknown(v)) for v in measured),
+        tuple(tf.zeros([0] * v.shape.rank, v.dtype) for v in for_finalizer),
       ),
     )
 
@@ -262,16 +253,16 @@ def _cohort_measurements(
   num_clients = tf.size(cohort.client_id)
   of_cohort = coefficients[:num_clients]
   measurements = collections.OrderedDict(
-    coefficient_min=_reported(tf.reduce_min(of_cohort)),
-    coefficient_max=_reported(tf.reduce_max(of_cohort)),
+    coefficient_min=as_reported(tf.reduce_min(of_cohort)),
+    coefficient_max=as_reported(tf.reduce_max(of_cohort)),
     coefficients_negative=tf.reduce_sum(tf.cast(of_cohort < 0, tf.int32)),
   )
   if cohort.loss is not None:
     measurements.update(
-      loss_mean=_reported(tf.reduce_mean(cohort.loss)),
-      loss_std=_reported(tf.math.reduce_std(cohort.loss)),
-      loss_min=_reported(tf.reduce_min(cohort.loss)),
-      loss_max=_reported(tf.reduce_max(cohort.loss)),
+      loss_mean=as_reported(tf.reduce_mean(cohort.loss)),
+      loss_std=as_reported(tf.math.reduce_std(cohort.loss)),
+      loss_min=as_reported(tf.reduce_min(cohort.loss)),
+      loss_max=as_reported(tf.reduce_max(cohort.loss)),
     )
   return measurements
 
@@ -289,12 +280,19 @@ def _certificate(
     coefficients if rule.finds_least_norm else None,
   )
   return {
-    "directional_derivative_min": _reported(tf.reduce_min(slopes)),
+    "directional_derivative_min": as_reported(tf.reduce_min(slopes)),
     "share_descending": tf.reduce_mean(tf.cast(slopes > 0, tf.float32)),
-    "pareto_stationarity": _reported(stationarity.value),
-    "blocking_weights": _reported(stationarity.weights),
+    "pareto_stationarity": as_reported(stationarity.value),
+    "blocking_weights": as_reported(stationarity.weights),
   }
 
 
-def _reported(value: tf.Tensor) -> tf.Tensor:
+def unknown(value: tf.Tensor) -> tf.Tensor:
+  """Returns NaN, or 0 of other types: what no client was there to measure."""
+  zero = tf.zeros([], value.dtype)
+  return zero * math.nan if value.dtype.is_floating else zero
+
+
+def as_reported(value: tf.Tensor) -> tf.Tensor:
+  """Returns a measurement in the type in which it travels."""
   return tf.cast(value, tf.float32) if value.dtype.is_floating else value

@@ -111,17 +111,7 @@ class _Computations:
     factors = [output.level]
     if output.slope is not None:
       factors.append(output.slope)
-    direction = rule_application.weighted_sum(
-      self.specs, [*zip(factors, totals[client_sums.UPDATE], strict=True)]
-    )
-    measurements, for_finalizer = rule_application.from_sums_output(output)
-    reported = client_sums.reported(totals[client_sums.COUNTS])
-    reported["direction_norm"] = rule_application.direction_norm(direction)
-    reported.update(measurements)
-    result = rule_application.round_update(
-      direction, reported["num_clients"], for_finalizer
-    )
-    return state, result, reported
+    return client_sums.end_round(state, totals, self.specs, output, factors)
 
 
 def of_client(
