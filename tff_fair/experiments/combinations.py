@@ -1,17 +1,11 @@
 """Settings of a run that do not go together, or have no effect together."""
 
-from __future__ import annotations
-
 import dataclasses
-import typing
 from collections.abc import Iterator
 
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments import settings
-
-if typing.TYPE_CHECKING:
-  from tff_fair.experiments.spec import RunSpec
 
 # Options of tasks that are about their own models.
 _OF_TASKS_MODELS = (
@@ -22,7 +16,7 @@ _OF_TASKS_MODELS = (
 )
 
 
-def check(spec: RunSpec) -> None:
+def check(spec: settings.RunSettings) -> None:
   """Checks that the settings of a run go together.
 
   Raises:
@@ -84,7 +78,7 @@ def check(spec: RunSpec) -> None:
   _check_correction(spec)
 
 
-def _check_join_round(spec: RunSpec) -> None:
+def _check_join_round(spec: settings.RunSettings) -> None:
   """Checks that late clients join, and the noise is of all rounds."""
   if spec.join_round is None:
     return
@@ -105,7 +99,7 @@ def _check_join_round(spec: RunSpec) -> None:
     )
 
 
-def _check_kept(spec: RunSpec) -> None:
+def _check_kept(spec: settings.RunSettings) -> None:
   """Checks that clients have what they are to keep."""
   if (
     spec.client_momentum_kept
@@ -127,7 +121,7 @@ def _check_kept(spec: RunSpec) -> None:
     )
 
 
-def _check_local_work(spec: RunSpec) -> None:
+def _check_local_work(spec: settings.RunSettings) -> None:
   usual = spec.fields()["local_epochs"].default
   if spec.local_steps is not None and spec.local_epochs != usual:
     raise FieldError(
@@ -146,7 +140,7 @@ def _check_local_work(spec: RunSpec) -> None:
     )
 
 
-def _check_server_step(spec: RunSpec) -> None:
+def _check_server_step(spec: settings.RunSettings) -> None:
   if not spec.has_own_server_step:
     return
   if spec.server_optimizer is not None:
@@ -166,7 +160,7 @@ def _check_server_step(spec: RunSpec) -> None:
     )
 
 
-def _check_decays(spec: RunSpec) -> None:
+def _check_decays(spec: settings.RunSettings) -> None:
   for side in ("client", "server"):
     name = f"{side}_learning_rate_decay"
     decay, kind = getattr(spec, name), getattr(spec, f"{name}_kind")
@@ -182,7 +176,7 @@ def _check_decays(spec: RunSpec) -> None:
       )
 
 
-def _check_attack(spec: RunSpec) -> None:
+def _check_attack(spec: settings.RunSettings) -> None:
   kind, strength = spec.attack, spec.attack_strength
   effects = {"bias": "adds to losses", "scaling": "multiplies updates with"}
   if kind == "none" and strength is not None:
@@ -206,7 +200,7 @@ def _check_attack(spec: RunSpec) -> None:
     )
 
 
-def _check_privacy(spec: RunSpec) -> None:
+def _check_privacy(spec: settings.RunSettings) -> None:
   """Checks what the noise needs; the method is checked as it is built."""
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     value = getattr(spec, name)
@@ -237,7 +231,7 @@ def _check_privacy(spec: RunSpec) -> None:
     )
 
 
-def _check_correction(spec: RunSpec) -> None:
+def _check_correction(spec: settings.RunSettings) -> None:
   """Checks that nothing promises more than the correction of labels keeps."""
   if spec.label_correction == "none":
     return
@@ -269,7 +263,7 @@ def _check_correction(spec: RunSpec) -> None:
     )
 
 
-def without_effect(spec: RunSpec) -> Iterator[str]:
+def without_effect(spec: settings.RunSettings) -> Iterator[str]:
   """Yields a line for each setting that was given and changes nothing.
 
   Files of settings serve several methods, so that this is no error.

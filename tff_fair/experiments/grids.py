@@ -1,9 +1,6 @@
 """Grids of settings: every combination of some values, and the run of one."""
 
-from __future__ import annotations
-
 import itertools
-import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -11,11 +8,10 @@ import tasks
 from tff_fair import methods, spelling
 from tff_fair.declared import FieldError
 from tff_fair.experiments import spec_text
-
-if typing.TYPE_CHECKING:
-  from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.settings import RunSettings
 
 _T = TypeVar("_T")
+_Run = TypeVar("_Run", bound=RunSettings)
 # A setting and an option of tasks. A value that the option takes is its.
 _MODEL = "model"
 
@@ -26,7 +22,7 @@ def product(grid: Mapping[str, Iterable[_T]]) -> Iterator[dict[str, _T]]:
     yield dict(zip(grid, values, strict=True))
 
 
-def vary(spec: RunSpec, values: Mapping[str, object]) -> list[RunSpec]:
+def vary(spec: _Run, values: Mapping[str, object]) -> list[_Run]:
   """Returns the runs of a grid; see `RunSpec.vary`."""
   found = {name: choices(name, value) for name, value in values.items()}
   algorithms = [
@@ -57,7 +53,9 @@ def choices(name: str, value: object) -> list[Any]:
   return found
 
 
-def flat_name(name: str, spec: RunSpec, values: Iterable[object] = ()) -> str:
+def flat_name(
+  name: str, spec: RunSettings, values: Iterable[object] = ()
+) -> str:
   """Returns a name of `vary` with what kind of setting it is.
 
   Args:
@@ -73,7 +71,7 @@ def flat_name(name: str, spec: RunSpec, values: Iterable[object] = ()) -> str:
 
 def _flat_name(
   name: str,
-  spec: RunSpec,
+  spec: RunSettings,
   algorithms: list[str],
   known_tasks: list[str],
   values: Iterable[object],
@@ -124,7 +122,7 @@ def _is_option(task: str, name: str, value: object) -> bool:
   return True
 
 
-def changed(spec: RunSpec, values: Mapping[str, Any]) -> RunSpec:
+def changed(spec: _Run, values: Mapping[str, Any]) -> _Run:
   """Returns a run with some settings replaced, which have flat names.
 
   Raises:

@@ -56,23 +56,10 @@ class FrozenMapping(Mapping[str, Value]):
 
 _RANGES = ("local_epochs", "local_steps", "clients_per_round")
 _LISTS = ("measures", "unseen_clients", "join_round")
-_MAPPINGS = ("hparams", "task_options")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunSpec(
-  # Fields come in the order of the last base first.
-  settings.CorrectionSettings,
-  settings.PrivacySettings,
-  settings.DefenceSettings,
-  settings.AttackSettings,
-  settings.EvaluationSettings,
-  settings.LoopSettings,
-  settings.SamplingSettings,
-  settings.LocalTrainingSettings,
-  settings.AlgorithmSettings,
-  settings.TaskSettings,
-):
+class RunSpec(settings.RunSettings):
   """Everything that decides the results of a run.
 
   `RunSpec.fields()` lists the settings with their meanings and defaults;
@@ -103,92 +90,6 @@ class RunSpec(
     combinations.check(self)
 
   @classmethod
-  def fields(cls) -> Mapping[str, declared.Declared]:
-    """Returns the settings by name, but for `hparams` and `task_options`."""
-    return declared.fields_of(cls)
-
-  @property
-  def short_name(self) -> str:
-    """The task and the method, as folders are called: "digits-adafed"."""
-    return f"{tasks.short_name(self.task)}-{self.algorithm}"
-
-  @property
-  def seeds(self) -> seeds.Seeds:
-    """The seeds; those that are not given follow `seed`."""
-    return seeds.of_settings(vars(self))
-
-  @property
-  def evaluation_interval(self) -> int:
-    """Rounds from one evaluation to the next.
-
-    It is `rounds_per_evaluation`. Where that is not given, or is made for more
-    rounds than there are, a run of few rounds still evaluates several times.
-    """
-    given, total = self.rounds_per_evaluation, self.total_rounds
-    if given is not None and given <= total:
-      return given
-    return min(
-      given or settings.USUAL_INTERVAL,
-      max(1, total // settings.LEAST_EVALUATIONS),
-    )
-
-  @property
-  def part_size(self) -> int:
-    """The size of the parts of cohorts; 0 if every cohort is one part.
-
-    Where all clients take part, the task alone knows how many there are.
-    """
-    most = self.clients_per_round
-    if most is None and self.sampling != "all":
-      most = settings.USUAL_COHORT
-    return settings.part_size(
-      self.clients_per_part,
-      None if most is None else number_range.bounds(most)[1],
-    )
-
-  @property
-  def all_hparams(self) -> dict[str, Value]:
-    """All hyperparameters of the method, defaults filled in.
-
-    Where the method has a server step of its own, the server's learning rate is
-    one of them.
-    """
-    values = {
-      name: hyperparameter.default
-      for name, hyperparameter in methods.hyperparameters(
-        self.algorithm
-      ).items()
-    }
-    if self.has_own_server_step and self.server_learning_rate is not None:
-      values[settings.SERVER_RATE] = self.server_learning_rate
-    return {**values, **self.hparams}
-
-  @property
-  def has_own_server_step(self) -> bool:
-    """Whether the method has a server step of its own, and its rate."""
-    return settings.SERVER_RATE in methods.hyperparameters(self.algorithm)
-
-  @property
-  def measures_stationarity(self) -> bool:
-    """Whether each round is to have its certificate, whatever the method."""
-    return (
-      self.certificate
-      or self.stop_at_stationarity is not None
-      or bool(self.tape)
-    )
-
-  @property
-  def has_baselines(self) -> bool:
-    """Whether clients, or all data in one place, train without a federation."""
-    needs_gaps = self.loss_reference != "none"
-    return self.local_baseline or self.pooled_baseline or needs_gaps
-
-  def to_dict(self) -> dict[str, object]:
-    """Returns all settings as plain values, ready for JSON."""
-    values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-    return {**values, **{name: dict(values[name]) for name in _MAPPINGS}}
-
-  @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> Self:
     """Returns the run of some settings; others have their defaults.
 
@@ -216,10 +117,6 @@ class RunSpec(
       ValueError: If the text is no TOML, or a name or a value is not valid.
     """
     return cls.from_dict(spec_text.from_toml(text))
-
-  def replace(self, **values: Any) -> Self:
-    """Returns the run with some settings replaced."""
-    return dataclasses.replace(self, **values)
 
   def with_algorithm(self, algorithm: str) -> Self:
     """Returns the run with another method, at its default hyperparameters."""
@@ -260,7 +157,7 @@ class RunSpec(
       },
     }
 
-  def vary(self, **values: object) -> list["RunSpec"]:
+  def vary(self, **values: object) -> list[Self]:
     """Returns the runs of a grid, each once.
 
     Args:

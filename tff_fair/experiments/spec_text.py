@@ -1,11 +1,8 @@
 """Settings of runs as text: names and values of flags and TOML."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex
-import typing
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -13,9 +10,7 @@ import tasks
 from tasks.formats import parsing
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError, Value
-
-if typing.TYPE_CHECKING:
-  from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.settings import RunSettings
 
 # Before the names of hyperparameters and task options among flat names.
 HPARAM, TASK_OPTION = "hparam.", "task_option."
@@ -115,7 +110,7 @@ REPETITIONS = ("seed", "model_seed")
 
 
 def command(
-  spec: RunSpec,
+  spec: RunSettings,
   output_dir: str | None = None,
   workers: Sequence[str] = (),
   options: Mapping[str, object] | None = None,
@@ -146,7 +141,7 @@ def command(
   return shlex.join(["python", "-m", "binaries.train", *words])
 
 
-def texts(spec: RunSpec) -> dict[str, str]:
+def texts(spec: RunSettings) -> dict[str, str]:
   """Returns the settings that differ from the defaults, by flat names."""
   values = {
     name: getattr(spec, name)

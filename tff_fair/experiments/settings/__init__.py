@@ -31,6 +31,7 @@ from tff_fair.experiments.settings.learning import (
   OptimizerName,
   TaskSettings,
 )
+from tff_fair.experiments.settings.run_settings import RunSettings
 
 GROUPS: tuple[type[Any], ...] = (
   TaskSettings,
@@ -65,6 +66,7 @@ __all__ = [
   "LoopSettings",
   "OptimizerName",
   "PrivacySettings",
+  "RunSettings",
   "SamplingSettings",
   "TaskSettings",
   "part_size",
