@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 
 from tff_fair.client_works.batches import Batch
-
-NUM_CONFIDENCES = 15
-# Of log odds.
-NUM_BINS, BINS_PER_UNIT = 4096, 64
+from tff_fair.metrics.class_scores import (
+  BINS_PER_UNIT,
+  NUM_BINS,
+  NUM_CONFIDENCES,
+)
 
 # The sums by name.
 Sums: TypeAlias = collections.OrderedDict[str, tf.Tensor]

@@ -28,6 +28,9 @@ import numpy.typing as npt
 from tff_fair.metrics.vectors import Vector
 
 _Counts = npt.NDArray[np.float64]
+NUM_CONFIDENCES = 15
+# Of log odds.
+NUM_BINS, BINS_PER_UNIT = 4096, 64
 
 
 class ClassSums(NamedTuple):

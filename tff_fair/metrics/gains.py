@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tff_fair.metrics import class_scores, vectors
+from tff_fair.metrics.class_scores import NUM_CONFIDENCES
 from tff_fair.metrics.intervals import CONFIDENCE
 from tff_fair.metrics.vectors import Vector
 
@@ -32,7 +33,6 @@ _OF_NUMBERS = ("rmse", "mae", "r2")
 _RESAMPLES = 1000
 _AT_ONCE = 2_000_000  # Weights of examples in memory.
 _ROUNDING = 1e-9
-_NUM_CONFIDENCES = 15
 
 
 class Gain(NamedTuple):
@@ -219,7 +219,7 @@ class _Scored:
     sums = counts @ self.terms
     if self._name in _OF_NUMBERS:
       return _score_of_numbers(self._name, sums)
-    number = (sums.shape[1] - 2 - 3 * _NUM_CONFIDENCES) // 3
+    number = (sums.shape[1] - 2 - 3 * NUM_CONFIDENCES) // 3
     by_class, errors, confidences = np.split(
       sums, [3 * number, 3 * number + 2], axis=1
     )
@@ -228,7 +228,7 @@ class _Scored:
       class_scores.ClassSums(
         by_class.reshape(-1, number, 3),
         errors,
-        confidences.reshape(-1, _NUM_CONFIDENCES, 3),
+        confidences.reshape(-1, NUM_CONFIDENCES, 3),
       ),
       self._positive,
     )
@@ -297,12 +297,12 @@ def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
   square = ((p - is_label) ** 2).sum(1) / (2 if number == 2 else 1)
   confidence = p.max(1)
   place = np.minimum(
-    (confidence * _NUM_CONFIDENCES).astype(int), _NUM_CONFIDENCES - 1
+    (confidence * NUM_CONFIDENCES).astype(int), NUM_CONFIDENCES - 1
   )
   values = np.stack(
     [np.ones_like(confidence), confidence, predicted == labels], -1
   )
-  confidences = np.eye(_NUM_CONFIDENCES)[place][..., None] * values[:, None]
+  confidences = np.eye(NUM_CONFIDENCES)[place][..., None] * values[:, None]
   return np.concatenate(
     [
       counts.reshape(len(labels), -1),

@@ -15,6 +15,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.scores import ACCURACY, Score, summarize_beside
 from tff_fair.experiments.training import client_data, loop, rounds, scoring
 from tff_fair.experiments.training.scoring import Scoring
+from tff_fair.metrics import class_scores
 from tff_fair.runtime import compilation_cache
 
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
@@ -163,7 +164,7 @@ def _most_clients(sums: score_sums.Asked | None) -> int:
   """Returns how many clients' sums one call may take to this program."""
   if sums is None or not sums.with_histogram or sums.num_classes is None:
     return _CLIENTS_PER_CALL
-  return max(1, _MOST_BINS // (sums.num_classes * score_sums.NUM_BINS))
+  return max(1, _MOST_BINS // (sums.num_classes * class_scores.NUM_BINS))
 
 
 def _summary(
