@@ -14,11 +14,13 @@ from typing import Any, NamedTuple, NoReturn
 from absl import flags
 
 from tasks import DataError
+from tasks.formats import files
 from tff_fair import spelling
 from tff_fair.experiments import (
   FieldError,
   RunError,
   interruption,
+  progress,
   spec_text,
 )
 
@@ -213,6 +215,21 @@ def path(flag: str, text: str) -> pathlib.Path:
         "path."
       ) from error
   return found
+
+
+def write_output(path: pathlib.Path, content: str) -> None:
+  """Writes the file that --output names, whole or not at all.
+
+  Raises:
+    UsageError: If it cannot be written.
+  """
+  try:
+    files.write(path, content)
+  except OSError as error:
+    raise UsageError(
+      f"--output={path}: cannot be written: {error.strerror or error}."
+    ) from error
+  progress.say(f"{path}: written.")
 
 
 def _beginning(text: str) -> str:

@@ -3,19 +3,17 @@
 Reads the folders of runs, or all below a folder such as that of a sweep.
 """
 
-import pathlib
 from collections.abc import Sequence
 from typing import NoReturn
 
 from binaries import command_line
 from binaries.flags import compare_flags
-from tasks.formats import files
-from tff_fair.experiments import progress
 from tff_fair.experiments.comparing import formats, latex, side_by_side
 from tff_fair.experiments.comparing.evaluations import EvaluationChoice
 from tff_fair.experiments.comparing.table import Table
 from tff_fair.experiments.runs import finding
 
+GROUPS = (compare_flags,)
 # The folders of runs are words without a flag.
 FLAG_NAMES = {"runs": "RUN"}
 
@@ -45,8 +43,7 @@ def main(*words: str) -> None:
   )
   print(formats.text(found))
   for path in outputs:
-    _write(path, _content(path.suffix, found))
-    progress.say(f"{path}: written.")
+    command_line.write_output(path, _content(path.suffix, found))
 
 
 def _content(suffix: str, found: Sequence[Table]) -> str:
@@ -57,22 +54,12 @@ def _content(suffix: str, found: Sequence[Table]) -> str:
   return latex.latex(found, with_siunitx=compare_flags.with_siunitx())
 
 
-def _write(path: pathlib.Path, content: str) -> None:
-  # A table that is cut off would look like a whole one.
-  try:
-    files.write(path, content)
-  except OSError as error:
-    raise command_line.UsageError(
-      f"--output={path}: cannot be written: {error.strerror or error}."
-    ) from error
-
-
 def run() -> NoReturn:
   """Starts the program: the console script `tff-fair-compare`."""
   command_line.run(
     main,
     description=str(__doc__),
-    groups=(compare_flags,),
+    groups=GROUPS,
     arguments="RUN ...",
     flag_names=FLAG_NAMES,
     namespace=compare_flags.NAMESPACE,

@@ -9,7 +9,6 @@ import pandas as pd
 
 from binaries import command_line
 from binaries.flags import replay_flags
-from tasks.formats import files
 from tff_fair.experiments import interruption, progress, replaying
 from tff_fair.experiments.runs import finding
 
@@ -36,13 +35,7 @@ def main(*words: str) -> None:
   rounds = compared["rounds"].iloc[0]
   print(f"Rules on {rounds:,} rounds of {run.path}; 95 % intervals.\n")
   print(replaying.text(compared))
-  try:
-    files.write(output, replays.to_csv(index=False))
-  except OSError as error:
-    raise command_line.UsageError(
-      f"--output={output}: cannot be written: {error.strerror or error}."
-    ) from error
-  progress.say(f"{output}: written.")
+  command_line.write_output(output, replays.to_csv(index=False))
 
 
 def run() -> NoReturn:
