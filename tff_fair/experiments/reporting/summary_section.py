@@ -1,6 +1,6 @@
 """Section: all other measures at the end of the runs, as tables that fold."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.reporting import final_measures, html_tables, section
@@ -32,14 +32,8 @@ _LOSS = ("loss", "loss_std", "loss_max")
 
 def build(task: TaskRuns) -> Section:
   """Returns the section: some tables."""
-  has_honest = any(map(final_measures.has_honest, task.methods))
-  sizes = "; ".join(
-    f"{q} %: {final_measures.tail_clients(task, q)}" for q in _PERCENTS
-  )
   score = task.score
-  squared = f"; variance in {score.sign.strip()}²" if score.sign else ""
-  more = f" ({score.sign.strip()}{squared})" if score.sign else ""
-  error = [name for name in _ERROR if name in task.measures]
+  tables = [*_of_score(task), *map(_of_other, score.beside)]
   return Section(
     "All measures",
     [
@@ -53,59 +47,55 @@ def build(task: TaskRuns) -> Section:
         _ENDS,
         final_measures.HONEST,
       )
-      if has_honest
-      else None,
-      section.fold(
-        "Worst and best clients",
-        _table(
-          task,
-          f"Test {score.noun} over clients{score.in_brackets}; {sizes}",
-          _ENDS,
-        ),
-      ),
-      section.fold(
-        "Percentiles and variance",
-        _table(task, f"Test {score.noun} over clients{more}", _MORE),
-      ),
-      section.fold(
-        "Uniformity and loss",
-        _table(
-          task,
-          f"Uniformity of {score.plural}, and test loss",
-          (*_UNIFORMITY, *_LOSS),
-        ),
-      ),
-      section.fold(
-        "By examples",
-        _table(
-          task,
-          f"Test {score.noun}, clients weighted by their test examples"
-          f"{score.in_brackets}",
-          _BY_EXAMPLES,
-        ),
-      ),
-      section.fold(
-        "Error",
-        _table(
-          task,
-          f"Test error, which is 100 − {score.noun}{score.in_brackets}",
-          error,
-        ),
-      )
-      if error
+      if any(map(final_measures.has_honest, task.methods))
       else None,
       *(
-        section.fold(
-          other.title,
-          _table(
-            task,
-            f"Test {other.noun} over clients{other.in_brackets}",
-            measures.beside_names(other),
-          ),
-        )
-        for other in (BY_NAME[name] for name in score.beside)
+        section.fold(title, _table(task, caption, names))
+        for title, caption, names in tables
+        if names
       ),
     ],
+  )
+
+
+def _of_score(task: TaskRuns) -> Iterator[tuple[str, str, Sequence[str]]]:
+  """Yields title, caption and measures of each table of the runs' score."""
+  score = task.score
+  test, unit = f"Test {score.noun}", score.sign.strip()
+  sizes = "; ".join(
+    f"{q} %: {final_measures.tail_clients(task, q)}" for q in _PERCENTS
+  )
+  more = f" ({unit}; variance in {unit}²)" if unit else ""
+  yield (
+    "Worst and best clients",
+    f"{test} over clients{score.in_brackets}; {sizes}",
+    _ENDS,
+  )
+  yield "Percentiles and variance", f"{test} over clients{more}", _MORE
+  yield (
+    "Uniformity and loss",
+    f"Uniformity of {score.plural}, and test loss",
+    (*_UNIFORMITY, *_LOSS),
+  )
+  yield (
+    "By examples",
+    f"{test}, clients weighted by their test examples{score.in_brackets}",
+    _BY_EXAMPLES,
+  )
+  yield (
+    "Error",
+    f"Test error, which is 100 − {score.noun}{score.in_brackets}",
+    [name for name in _ERROR if name in task.measures],
+  )
+
+
+def _of_other(name: str) -> tuple[str, str, Sequence[str]]:
+  """Returns the same of a score beside the runs' own."""
+  score = BY_NAME[name]
+  return (
+    score.title,
+    f"Test {score.noun} over clients{score.in_brackets}",
+    measures.beside_names(score),
   )
 
 
