@@ -1,6 +1,8 @@
 """Runs the notebooks of examples/, and looks at the outputs that they keep."""
 
 import base64
+import os
+import pathlib
 import re
 
 import pytest
@@ -9,6 +11,10 @@ from tests.examples import notebooks
 from tests.examples.notebooks import NOTEBOOKS
 from tests.examples.scripts_test import MARK, processes_left
 
+HOSPITALS = pathlib.Path(
+  *(os.environ.get("FAIR_DATA_DIR", ""), "natural"),
+  "heart_disease_4hospitals.tar.gz",
+)
 # What makes a notebook quick.
 SHORTER = (
   ("total_rounds=60", "total_rounds=2"),
@@ -37,9 +43,10 @@ def shown(notebook):
   return "\n".join(texts), pictures
 
 
-def test_there_are_three_notebooks():
+def test_there_are_four_notebooks():
   assert list(map(by_name, NOTEBOOKS)) == [
-    *("first_fair_model", "own_method", "table_to_model_card"),
+    *("first_fair_model", "four_hospitals", "own_method"),
+    "table_to_model_card",
   ]
 
 
@@ -71,6 +78,8 @@ def test_a_notebook_is_small_and_tells_nothing_of_the_machine(path):
 @pytest.mark.usefixtures("compiled_once")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=by_name)
 def test_a_notebook_runs(path, tmp_path):
+  if path.stem == "four_hospitals" and not HOSPITALS.is_file():
+    pytest.skip(f"there is no file {HOSPITALS}, of FAIR_DATA_DIR")
   notebook = notebooks.read(path)
   kept = len(outputs(notebook))
   for cell in notebooks.code_cells(notebook):
