@@ -55,7 +55,10 @@ class ClientSource:
     if self.data_dir is not None:
       path = os.path.expanduser(self.data_dir)
       object.__setattr__(self, "data_dir", os.path.abspath(path))
-    object.__setattr__(self, "options", dict(self.options))
+    options = dict(self.options)
+    if isinstance(loss := options.get("loss"), str):
+      options["loss"] = functions.absolute(loss)
+    object.__setattr__(self, "options", options)
     object.__setattr__(self, "task", functions.absolute(self.task))
 
   def __call__(self, client_id: int) -> Arrays:

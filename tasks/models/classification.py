@@ -1,7 +1,8 @@
 """The TFF forms of Keras classifiers."""
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -12,27 +13,32 @@ from tasks.models import dense, functional
 _ACCURACY = "sparse_categorical_accuracy"
 
 
+# Maps class numbers, int32[n], and logits, float32[n, C], to losses,
+# float32[n].
+LossFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
 def class_objective(
-  class_weights: Sequence[float] | None = None,
+  class_weights: Sequence[float] | None = None, loss: LossFn | None = None
 ) -> task.Objective:
-  """Returns the objective of classifiers: cross entropy and accuracy.
+  """Returns the objective of classifiers: a loss, and accuracy.
 
   Args:
     class_weights: What an example of each class counts for in the loss, which
       is still divided by the number of examples; None is 1 for all.
+    loss: Takes the place of the cross entropy, and of its weights.
   """
-  if class_weights is None:
+  if loss is None and class_weights is not None:
+    loss = _Weighted(tuple(map(float, class_weights)))
+  if loss is None:
     return task.Objective(
       model_fn=model_fn,
       functional_model_fn=functional_model_fn,
       activation="softmax",
     )
-  weights = tuple(map(float, class_weights))
   return task.Objective(
-    model_fn=functools.partial(model_fn, class_weights=weights),
-    functional_model_fn=functools.partial(
-      functional_model_fn, class_weights=weights
-    ),
+    model_fn=functools.partial(model_fn, loss=loss),
+    functional_model_fn=functools.partial(functional_model_fn, loss=loss),
     activation="softmax",
   )
 
@@ -40,24 +46,24 @@ def class_objective(
 def model_fn(
   build: task.KerasModelFn,
   element_spec: task.ElementSpec,
-  class_weights: tuple[float, ...] | None = None,
+  loss: LossFn | None = None,
 ) -> task.ModelFn:
   """Returns the TFF form of a classifier, as `Task.model_fn` wants it.
 
   Args:
     build: Returns a new Keras model whose outputs are logits.
     element_spec: Specs of `(x, y)`, y being class numbers.
-    class_weights: As `class_objective` takes them.
+    loss: As `class_objective` takes it; by default softmax cross entropy.
 
   Returns:
-    A function that returns a new model with softmax cross entropy as its loss
+    A function that returns a new model with that loss
     and accuracy as its metric.
   """
 
   def build_model() -> tff.learning.models.VariableModel:
     return tff.learning.models.from_keras_model(
       build(),
-      loss=_cross_entropy(class_weights),
+      loss=_keras_loss(loss),
       input_spec=element_spec,
       metrics=[tf.keras.metrics.SparseCategoricalAccuracy(_ACCURACY)],
     )
@@ -68,14 +74,14 @@ def model_fn(
 def functional_model_fn(
   build: task.KerasModelFn,
   element_spec: task.ElementSpec,
-  class_weights: tuple[float, ...] | None = None,
+  loss: LossFn | None = None,
 ) -> task.FunctionalModelFn:
   """Returns the same classifier as `Task.functional_model_fn` wants it.
 
   Args:
     build: As for `model_fn`.
     element_spec: Specs of `(x, y)`, y being class numbers.
-    class_weights: As `class_objective` takes them.
+    loss: As `class_objective` takes it; by default softmax cross entropy.
 
   Returns:
     A function that returns `functional_model` of a network of dense layers;
@@ -83,53 +89,62 @@ def functional_model_fn(
   """
   return dense.functional_if_dense(
     build,
-    functools.partial(functional_model, build, element_spec, class_weights),
+    functools.partial(functional_model, build, element_spec, loss),
   )
 
 
 def functional_model(
   build: task.KerasModelFn,
   element_spec: task.ElementSpec,
-  class_weights: tuple[float, ...] | None = None,
+  loss: LossFn | None = None,
 ) -> tff.learning.models.FunctionalModel:
   """Returns the same classifier as a `FunctionalModel`.
 
   Args:
     build: As for `model_fn`, and as `functional.functional_model` wants it.
     element_spec: Specs of `(x, y)`, y being class numbers.
-    class_weights: As `class_objective` takes them.
+    loss: As `class_objective` takes it; by default softmax cross entropy.
   """
   return functional.functional_model(
     build,
     element_spec,
-    loss=_cross_entropy(class_weights),
+    loss=_keras_loss(loss),
     metric=_ACCURACY,
     count=_count_hits,
   )
 
 
-def _cross_entropy(
-  class_weights: tuple[float, ...] | None,
-) -> tf.keras.losses.Loss:
-  if class_weights is None:
+def _keras_loss(loss: LossFn | None) -> tf.keras.losses.Loss:
+  if loss is None:
     return tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-  return _WeightedCrossEntropy(class_weights)
+  return _LossOfClasses(loss)
 
 
-class _WeightedCrossEntropy(tf.keras.losses.Loss):
-  """Cross entropy of logits, each example times the weight of its class."""
+class _LossOfClasses(tf.keras.losses.Loss):
+  """A function of class numbers and logits as Keras takes it."""
 
-  def __init__(self, class_weights: tuple[float, ...]) -> None:
+  def __init__(self, loss: LossFn) -> None:
     super().__init__()
-    self._weights = class_weights
+    self._loss = loss
 
   def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-    """Returns the weighted loss of each example."""
+    """Returns the loss of each example."""
     labels = tf.cast(y_true, tf.int32)
     if labels.shape.rank == y_pred.shape.rank:  # Keras may add an axis.
       labels = tf.squeeze(labels, -1)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, y_pred)
-    return losses * tf.gather(tf.constant(self._weights), labels)
+    return self._loss(labels, y_pred)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Weighted:
+  """Cross entropy of logits, each example times the weight of its class."""
+
+  class_weights: tuple[float, ...]
+
+  def __call__(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Returns the weighted loss of each example."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    return losses * tf.gather(tf.constant(self.class_weights), labels)
 
 
 def _count_hits(

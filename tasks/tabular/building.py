@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+import typing
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,9 +11,13 @@ import numpy as np
 
 from tasks import client_weights, models, options, task
 from tasks.data_error import DataError
+from tasks.own import functions
 from tasks.tabular import population
 from tasks.tabular.labels import Labels
 from tff_fair import declared
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
 
 _HALVES = ("train", "test")
 _BALANCED = "balanced"
@@ -33,6 +38,9 @@ class RowOptions(options.TaskOptions):
     class_weights: What an example of each class counts for in the loss, in the
       order of the classes with commas in between, as "1,10"; or "balanced",
       which makes all classes count as much over the training rows. None is 1.
+    loss: A function of yours in the place of the cross entropy, as
+      path/to/file.py:function. It maps class numbers, int32[n], and logits,
+      float32[n, classes], to the loss of each example, float32[n].
     model: The network. "linear": no hidden layer, so logistic or linear
       regression. "mlp": two hidden layers of 200 units; "mlp_128": one of 128.
   """
@@ -42,6 +50,7 @@ class RowOptions(options.TaskOptions):
   min_examples: int = 2
   num_clients: int | None = None
   class_weights: str | None = None
+  loss: str | None = None
   model: models.DenseModelName = "linear"
 
   def __post_init__(self) -> None:
@@ -58,6 +67,16 @@ class RowOptions(options.TaskOptions):
       self.class_weights in (None, _BALANCED)
       or all(map(_is_positive, str(self.class_weights).split(","))),
       "balanced, or numbers above 0 with commas in between, or none",
+    )
+    self.require(
+      "loss",
+      self.loss is None or functions.is_name(self.loss),
+      "a function of yours, as path/to/file.py:function, or none",
+    )
+    self.require(
+      "loss",
+      self.loss is None or self.class_weights is None,
+      "none where class_weights are given",
     )
 
 
@@ -246,6 +265,8 @@ def _objective(
     FieldError: If there are weights of classes, and others or no classes.
   """
   text, number = config.class_weights, labels.num_classes
+  if config.loss is not None:
+    return models.class_objective(loss=_own_loss(config.loss, number))
   if text is None:
     return (
       models.number_objective() if number is None else models.class_objective()
@@ -266,6 +287,41 @@ def _objective(
       value=text,
     )
   return models.class_objective(weights)
+
+
+def _own_loss(
+  name: str, num_classes: int | None
+) -> Callable[["tf.Tensor", "tf.Tensor"], "tf.Tensor"]:
+  """Returns a user's loss, once it has given a number for each example.
+
+  Raises:
+    FieldError: If it has not, or labels are no classes.
+  """
+  if num_classes is None:
+    raise declared.FieldError(
+      "loss", "the data has numbers as labels, not classes.", value=name
+    )
+  import tensorflow as tf  # noqa: PLC0415
+
+  try:
+    function = functions.load(name)
+    try:
+      found = tf.convert_to_tensor(
+        function(tf.constant([0, 1, 0]), tf.zeros([3, num_classes]))
+      )
+    except Exception as error:  # A user's code may raise anything.
+      raise functions.blamed(name, functions.file_of(name), error) from error
+  except functions.UserCodeError as error:
+    raise declared.FieldError("loss", error.problem, value=name) from error
+  if found.shape != [3] or found.dtype != tf.float32:
+    raise declared.FieldError(
+      "loss",
+      "for the labels int32[3] it returned "
+      f"{found.dtype.name}{found.shape.as_list()}, expected float32[3], a loss "
+      "for each.",
+      value=name,
+    )
+  return function
 
 
 def _is_positive(text: str) -> bool:

@@ -85,3 +85,67 @@ def test_clients_of_a_program_have_weights_of_classes():
   assert value == pytest.approx(expected(task, (1, 5)), rel=1e-5)
   with pytest.raises(tasks.DataError, match="class_weights"):
     load([1.0])
+
+
+FOCAL = """
+import tensorflow as tf
+
+def focal(labels, logits):
+  loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+  return (1 - tf.exp(-loss)) ** 2 * loss
+
+def mean(labels, logits):
+  return tf.reduce_mean(focal(labels, logits))
+
+def broken(labels, logits):
+  return logits[7]
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+  generator = np.random.default_rng(4)
+  np.savez(
+    tmp_path / "own.npz",
+    x=generator.normal(0, 1, [40, 3]).astype(np.float32),
+    y=np.arange(40) % 2,
+    client=np.arange(40) // 20,
+  )
+  (tmp_path / "losses.py").write_text(FOCAL)
+
+  def load(function):
+    loss = f"{tmp_path / 'losses.py'}:{function}"
+    return tasks.load("arrays", file=str(tmp_path / "own.npz"), loss=loss)
+
+  return load
+
+
+def test_a_loss_of_the_users_own(own):
+  task = own("focal")
+  x, y = task.train.load(0)
+  kernel, bias = (w.numpy() for w in task.keras_model_fn().weights)
+  logs = log_softmax(np.float64(x) @ kernel + bias, axis=1)[range(len(y)), y]
+  focal = np.mean((1 - np.exp(logs)) ** 2 * -logs)
+  batch = (tf.constant(x), tf.constant(y))
+  assert loss(task.model_fn(), batch) == pytest.approx(focal, rel=1e-5)
+  functional = task.functional_model_fn()
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    outputs = functional.predict_on_batch(
+      functional.initial_weights, tf.constant(x)
+    )
+    found = session.run(functional.loss(outputs, tf.constant(y)))
+  assert found == pytest.approx(focal, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+  ("function", "problem"),
+  [
+    ("mean", "expected float32.3."),
+    ("broken", "line 12 raises"),
+    ("none", "none"),
+  ],
+)
+def test_a_loss_that_is_none_is_refused(own, function, problem):
+  with pytest.raises(FieldError, match=problem) as error:
+    own(function)
+  assert error.value.field == "loss"

@@ -242,6 +242,8 @@ def own_files(spec: RunSpec) -> dict[str, str]:
     "task": tasks.file_digest(spec.task),
     "model": None if spec.model is None else tasks.model_digest(spec.model),
   }
+  if isinstance(loss := spec.task_options.get("loss"), str):
+    found["loss"] = tasks.model_digest(loss)
   return {name: digest for name, digest in found.items() if digest}
 
 
@@ -279,7 +281,8 @@ def other_versions(
   """
   for name in sorted(saved.keys() & now.keys()):
     if saved[name] != now[name]:
-      yield f"another version of the file of {name}={getattr(spec, name)}"
+      value = spec.task_options.get(name) or getattr(spec, name)
+      yield f"another version of the file of {name}={value}"
 
 
 # Where two runs differ in what decides their results.
