@@ -61,6 +61,7 @@ OTHERS = {
   "score": ("auc", {}),
   "measures": ("f1,recall", {}),
   "score_class": ("ill", {}),
+  "threshold_for": ("f1", {}),
   "local_baseline": (True, {}),
   "pooled_baseline": (True, {}),
   "loss_reference": ("local", {}),

@@ -128,7 +128,7 @@ def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
   if not number:
     return f"No client that took no part in training has {score.needs}."
   told = (
-    f"{number:,} clients took no part in training: mean {score.noun} "
+    f"{_clients(number)} took no part in training: mean {score.noun} "
     f"{text('mean')}, {score.worst_noun} {text('worst')}."
   )
   if "bound" not in found:
@@ -144,6 +144,10 @@ def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
   )
 
 
+def _clients(number: int) -> str:
+  return f"{number:,} client{'' if number == 1 else 's'}"
+
+
 def _of_late(found: Mapping[str, Any], score: Score) -> str:
   def change(name: str) -> str:
     before, after = (found[name][when] for when in ("before", "after"))
@@ -151,7 +155,7 @@ def _of_late(found: Mapping[str, Any], score: Score) -> str:
 
   number = found["joining"]["num_clients"]
   return (
-    f"{number:,} clients joined in round {found['round']:,} or later. From "
+    f"{_clients(number)} joined in round {found['round']:,} or later. From "
     f"then on, their mean {score.noun} went from {change('joining')}, that of "
     f"the {found['others']['num_clients']:,} others from {change('others')}."
   )

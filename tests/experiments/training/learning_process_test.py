@@ -137,6 +137,7 @@ NOT_IN_THE_KEY = {
   **dict.fromkeys(
     ("local_baseline", "pooled_baseline"), "Baselines train in the program."
   ),
+  "threshold_for": "The program chooses it.",
   "loss_reference": "The losses are in the key, once they are measured.",
   **dict.fromkeys(
     ("initial_model", "initial_run"),

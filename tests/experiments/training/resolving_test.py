@@ -89,6 +89,15 @@ def test_a_method_that_cannot_sum_so():
     resolving.aggregation(spec)
 
 
+def test_a_threshold_needs_two_classes():
+  task = types.SimpleNamespace(
+    name="digits", num_classes=10, has_class_labels=True
+  )
+  with pytest.raises(FieldError, match="needs two classes") as raised:
+    resolving.check(SPEC.replace(threshold_for="f1"), task)
+  assert raised.value.field == "threshold_for"
+
+
 def test_a_method_that_needs_accuracies_needs_classes():
   task = types.SimpleNamespace(name="prices", num_classes=None)
   resolving.check(SPEC, task)

@@ -11,7 +11,7 @@ import tasks
 from tasks import cuts, models
 from tff_fair import experiments
 from tff_fair.declared import FieldError
-from tff_fair.experiments import RunSpec
+from tff_fair.experiments import RunSpec, decisions
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
@@ -39,6 +39,7 @@ _SPEC = RunSpec(
   criterion="worst_10",
   local_baseline=True,
   pooled_baseline=True,
+  threshold_for="f1",
 )
 _NUM_CLIENTS = 5
 
@@ -184,6 +185,30 @@ def test_the_card_tells_who_is_left_out(run):
   text = "\n".join(card_fairness.paragraphs(found, 2))
   assert "do not have examples of two classes" in text
   assert "| mean of recall |" in text
+
+
+def test_the_threshold_is_the_best_on_training_data(task, run):
+  found = run.summary["threshold"]
+  assert (found["class"], found["goal"]) == ("ill", "f1")
+  kernel, bias = (np.asarray(w, np.float64) for w in run.weights())
+
+  def scores(half, least):
+    """Returns F1 over all clients, and its mean over those that have it."""
+    of_clients = [half.load(client) for client in range(_NUM_CLIENTS)]
+    decided = [
+      softmax(x @ kernel + bias, -1)[:, 1] >= least for x, _ in of_clients
+    ]
+    y = [of_client[1] for of_client in of_clients]
+    f1 = sklearn_metrics.f1_score
+    own = [f1(a, b) for a, b in zip(y, decided, strict=True) if a.any()]
+    return f1(np.concatenate(y), np.concatenate(decided)), np.mean(own)
+
+  best, _ = scores(task.train, found["probability"])
+  assert best >= max(scores(task.train, p / 50)[0] for p in range(1, 50)) - 0.01
+  for name, least in (("test", found["probability"]), ("test_at_half", 0.5)):
+    assert found[name] == pytest.approx(scores(task.test, least)[1], abs=0.02)
+  (sentence,) = decisions.sentences(run.summary)
+  assert "Decide for class ill (number 1)" in sentence
 
 
 @pytest.mark.parametrize(

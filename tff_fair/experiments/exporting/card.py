@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair import declared, methods
 from tff_fair.experiments import (
+  decisions,
   group_fairness,
   joining,
   newcomers,
@@ -85,6 +86,7 @@ def text(subject: Subject) -> str:
       subject.file_name,
       in_folder=subject.all_clients,
     ),
+    *decisions.sentences(subject.run.summary or {}),
     *subject.notes,
     "## Data",
     *_data(subject),

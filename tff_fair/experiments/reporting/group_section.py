@@ -103,19 +103,22 @@ def _tension(task: TaskRuns, methods: list[MethodRuns]) -> Markup | None:
       final_measures.of_method(m, "worst_10", score=task.score).mean
       for m in (method, first)
     )
-    is_better = task.score.is_better(worst, before)
-    for name, title in group_fairness.TITLES.items():
-      change = _mean_gap(method, name) - _mean_gap(first, name)
-      if is_better and change > 0:
-        told.append(
-          f"{method.label} serves the worst-off clients better than "
-          f"{first.label}, and widens the gap of {title}."
-        )
-      elif change < 0 and task.score.is_better(before, worst):
-        told.append(
-          f"{method.label} narrows the gap of {title} against {first.label}, "
-          "and serves the worst-off clients less well."
-        )
+    changes = {
+      title: _mean_gap(method, name) - _mean_gap(first, name)
+      for name, title in group_fairness.TITLES.items()
+    }
+    wider = [title for title, change in changes.items() if change > 0]
+    narrower = [title for title, change in changes.items() if change < 0]
+    if wider and task.score.is_better(worst, before):
+      told.append(
+        f"{method.label} has a better worst 10 % of clients than "
+        f"{first.label}, and wider gaps of {', '.join(wider)}."
+      )
+    if narrower and task.score.is_better(before, worst):
+      told.append(
+        f"{method.label} has a less good worst 10 % of clients than "
+        f"{first.label}, and narrower gaps of {', '.join(narrower)}."
+      )
   if not told:
     return None
   return element("ul", [element("li", sentence) for sentence in told])

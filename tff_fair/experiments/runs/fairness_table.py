@@ -7,6 +7,7 @@ from typing import Any
 
 from tff_fair.experiments import (
   coefficient_change,
+  decisions,
   group_fairness,
   joining,
   newcomers,
@@ -80,6 +81,7 @@ def describe(summary: Mapping[str, Any]) -> str:
     joining.sentence(summary, score),
     *newcomers.sentences(summary, score),
     *group_fairness.sentences(summary),
+    *decisions.sentences(summary),
     coefficient_change.sentence(summary),
     stationarity.sentence(summary),
   ):

@@ -176,6 +176,15 @@ class EvaluationSettings:
     "by its name or number. By default the rarer one of two, and of more "
     "classes the mean over those that a client has.",
   )
+  threshold_for: Literal["accuracy", "balanced_accuracy", "f1"] | None = (
+    declared.value(
+      None,
+      "Of two classes, choose the probability from which on to decide for "
+      "--score_class, by default the rarer one, so that this score is largest "
+      "on training data. The results and the model card have it.",
+      decides=False,
+    )
+  )
   criterion: Literal["mean", "worst_10"] | None = declared.value(
     None,
     "Keep the state at the evaluation with the best mean of the score over "

@@ -145,21 +145,25 @@ def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:
 
 
 def outputs_of_run(
-  folder: RunFolder, task: tasks.Task, client_ids: Sequence[int]
+  folder: RunFolder,
+  task: tasks.Task,
+  client_ids: Sequence[int],
+  half: tasks.Split | None = None,
 ) -> list[np.ndarray]:
-  """Returns the outputs of a run's model for the test examples of clients.
+  """Returns the outputs of a run's model for examples of clients.
 
   Args:
     folder: The folder of the run, which has trained.
     task: Its task.
     client_ids: The clients. One with a personal model has that one's outputs.
+    half: The half of the data; by default that for testing.
   """
   weights = trained_model.load(folder, best=False)
   keras_model = task.keras_model_fn()
-  of_clients = []
+  half, of_clients = half or task.test, []
   for client_id in client_ids:
     trained_model.assign(keras_model, weights.of_model(int(client_id)))
-    of_clients.append(_outputs(keras_model, task.test.load(int(client_id))[0]))
+    of_clients.append(_outputs(keras_model, half.load(int(client_id))[0]))
   return of_clients
 
 

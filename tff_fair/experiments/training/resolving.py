@@ -82,6 +82,7 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
   _check_baselines(spec, task)
   _check_correction(spec, task)
   _check_dropout(spec, task)
+  _check_threshold(spec, task)
 
 
 _BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
@@ -116,6 +117,25 @@ def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
         f"for each class; {task.name} has others. Leave it out.",
         value=value,
       )
+
+
+def _check_threshold(spec: RunSpec, task: tasks.Task) -> None:
+  """Checks that there are two classes to decide between.
+
+  Raises:
+    FieldError: If there are not.
+  """
+  if spec.threshold_for is None:
+    return
+  has_two = task.has_class_labels and task.num_classes == 2
+  if has_two and task.objective.activation == "softmax":
+    return
+  raise FieldError(
+    "threshold_for",
+    f"needs two classes and a model with a logit for each, and {task.name} has "
+    "others; leave it out.",
+    value=spec.threshold_for,
+  )
 
 
 def _check_dropout(spec: RunSpec, task: tasks.Task) -> None:

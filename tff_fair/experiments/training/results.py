@@ -3,7 +3,7 @@
 All of it comes from the tables in the run's folder.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,6 +15,7 @@ from tasks.formats import files, parsing
 from tff_fair import privacy
 from tff_fair.experiments import (
   coefficient_change,
+  decisions,
   group_fairness,
   joining,
   newcomers,
@@ -47,6 +48,7 @@ def write(
   score: Score | None = None,
   gains: pd.DataFrame | None = None,
   groups: pd.DataFrame | None = None,
+  threshold: Mapping[str, Any] | None = None,
   selection: Selection | None = None,
   attackers: Sequence[int] = (),
   dp: privacy.DifferentialPrivacy | None = None,
@@ -62,6 +64,7 @@ def write(
     gains: Columns of the table of clients by `client_id`: what clients have
       without the federation, and gain from it.
     groups: Counts of groups of people, see `group_fairness`.
+    threshold: The decision threshold, see `decisions`.
     selection: Knows the best evaluation, if somebody asked for it.
     attackers: The clients that attack.
     dp: The noise for differential privacy, if there was any.
@@ -132,6 +135,7 @@ def write(
     group_fairness.KEY: None
     if groups is None
     else group_fairness.summarize(groups, seen[tables.CLIENT]),
+    decisions.KEY: threshold,
     newcomers.UNSEEN: newcomers.of_unseen(clients, score),
     newcomers.LATE: newcomers.of_late(of_clients, score),
   }.items():

@@ -22,6 +22,7 @@ from tff_fair.experiments.training import (
   baselines,
   client_evaluation,
   connecting,
+  decision_threshold,
   early_ends,
   event_files,
   gain_columns,
@@ -206,6 +207,12 @@ def _check_data(
       "this program counts groups of people, and has no examples then; leave "
       "the task's option group out.",
     )
+  elif spec.threshold_for is not None:
+    raise FieldError(
+      "worker_data",
+      "this program chooses the threshold, and has no examples then; leave "
+      "threshold_for out.",
+    )
   elif spec.has_baselines:
     raise FieldError(
       "worker_data",
@@ -259,6 +266,7 @@ def _write_results(
     score=parts.scores.score,
     gains=gain_columns.of_clients(folder, parts, found) if found else None,
     groups=group_counts.of_run(folder, parts),
+    threshold=decision_threshold.of_run(folder, spec, parts),
     selection=parts.selection,
     attackers=parts.attackers,
     dp=dp,

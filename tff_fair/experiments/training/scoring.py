@@ -52,7 +52,7 @@ def of_task(task: tasks.Task, spec: RunSpec | None = None) -> Scoring:
   asked = [] if spec.measures is None else spec.measures.split(",")
   positive = _positive(task, spec)
   if {name, *asked} == {ACCURACY.name}:
-    return Scoring(ACCURACY)
+    return Scoring(ACCURACY, positive)
   for field, names in (("score", [name]), ("measures", asked)):
     for found in names:
       _check(task, field, found)

@@ -1,0 +1,103 @@
+"""The decision threshold of a model with two classes, chosen by a score.
+
+A client sends the histogram of its examples by class and log odds, as
+`class_scores` has it; the histograms add up. From the edge of each bin follow
+the decisions, and from these the score.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from tff_fair.metrics import class_scores
+
+GOALS = ("accuracy", "balanced_accuracy", "f1")
+NUM_BINS, BINS_PER_UNIT = 4096, 64  # Of log odds, as `class_scores` says.
+
+
+def histogram(
+  is_positive: npt.ArrayLike, log_odds: npt.ArrayLike
+) -> npt.NDArray[np.int64]:
+  """Counts examples by class and log odds.
+
+  Args:
+    is_positive: Whether an example is of the positive class, bool[n].
+    log_odds: Those that the model gives this class, float[n].
+
+  Returns:
+    int64[2, 4096]: the other examples, and those of the class.
+  """
+  scaled = np.floor(np.asarray(log_odds, np.float64) * BINS_PER_UNIT)
+  place = np.clip(np.nan_to_num(scaled) + NUM_BINS // 2, 0, NUM_BINS - 1)
+  own = np.asarray(is_positive, bool)
+  return np.stack(
+    [
+      np.bincount(place[chosen].astype(np.int64), minlength=NUM_BINS)
+      for chosen in (~own, own)
+    ]
+  )
+
+
+def best(goal: str, counts: npt.ArrayLike) -> float:
+  """Returns the probability from which on to decide for the positive class.
+
+  Args:
+    goal: One of `GOALS`: the score to be as large as possible; F1 is that of
+      the positive class.
+    counts: int[2, 4096], the sum of `histogram` over clients.
+
+  Returns:
+    The threshold, the edge of a bin, in (0, 1); of equally good ones, the one
+    nearest to 1/2.
+  """
+  # Decide for the class in the bins from an edge on.
+  others, own = np.asarray(counts, np.float64)
+  edges = (np.arange(NUM_BINS) - NUM_BINS // 2) / BINS_PER_UNIT
+  values = np.nan_to_num(
+    value(
+      goal, own.sum(), others.sum(), *(_from_edge(c) for c in (own, others))
+    )
+  )
+  reached = np.flatnonzero(values >= values.max() - 1e-12)
+  edge = edges[reached[np.argmin(np.abs(edges[reached]))]]
+  return float(1 / (1 + np.exp(-edge)))
+
+
+def value(
+  goal: str,
+  positives: npt.ArrayLike,
+  negatives: npt.ArrayLike,
+  true_positives: npt.ArrayLike,
+  false_positives: npt.ArrayLike,
+) -> npt.NDArray[np.float64]:
+  """Returns a score of decisions from their counts, which broadcast.
+
+  Args:
+    goal: One of `GOALS`.
+    positives: Examples of the positive class.
+    negatives: The others.
+    true_positives: Decisions for the class that are right.
+    false_positives: Those that are wrong.
+
+  Returns:
+    float64[...], NaN as in `class_scores.value`.
+  """
+  p, n, tp, fp = np.broadcast_arrays(
+    *(
+      np.asarray(count, np.float64)
+      for count in (positives, negatives, true_positives, false_positives)
+    )
+  )
+  counts = np.stack(
+    [
+      np.stack([n, n - fp + p - tp, n - fp], -1),
+      np.stack([p, tp + fp, tp], -1),
+    ],
+    -2,
+  )
+  nothing = np.zeros(0)
+  sums = class_scores.ClassSums(counts, nothing, nothing)
+  return class_scores.value(goal, sums, 1)
+
+
+def _from_edge(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+  return np.cumsum(counts[::-1])[::-1]
