@@ -1,5 +1,7 @@
 """Tests of `benchmarks.tff_tests`, on a file of tests that they write."""
 
+import sys
+
 import pytest
 
 from benchmarks import tff_tests
@@ -52,7 +54,10 @@ def checkout(tmp_path):
 
 
 @pytest.mark.timeout(300)
-def test_a_test_that_differs_is_listed(checkout, capsys):
+def test_a_test_that_differs_is_listed(
+  checkout, capsys, monkeypatch, warm_python
+):
+  monkeypatch.setattr(sys, "executable", warm_python)
   assert tff_tests.main([f"--tests={checkout}"]) == 1
   first, *others = capsys.readouterr().out.splitlines()
   assert first == "total_test.py: 4 tests; passed: theirs 2, ours 1, parts 1"

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -25,13 +24,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path, warm_python):
   """Starts the program; ends what is left of it."""
   started = []
 
   def run():
     process = subprocess.Popen(
-      [sys.executable, "-m", "binaries.sweep", *ARGUMENTS],
+      [warm_python, "-m", "binaries.sweep", *ARGUMENTS],
       cwd=tmp_path,
       env={**os.environ, "PYTHONPATH": str(source_tree.ROOT)},
       stdout=subprocess.PIPE,

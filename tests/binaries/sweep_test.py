@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -30,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path, warm_python):
   """Starts the sweep; ends what is left of it."""
   (tmp_path / "sweep.toml").write_text(SWEEP)
   environment = {**os.environ, "PYTHONPATH": str(source_tree.ROOT)}
@@ -42,7 +41,7 @@ def start(tmp_path):
     with log.open("w") as output:
       process = subprocess.Popen(
         [
-          *(sys.executable, "-m", "binaries.sweep", "--file=sweep.toml"),
+          *(warm_python, "-m", "binaries.sweep", "--file=sweep.toml"),
           *("--output_dir=out", *arguments),
         ],
         cwd=tmp_path,

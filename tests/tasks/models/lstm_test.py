@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tasks.models import lstm, plain
+from tests.cases import Cases
 
 # Numbers of steps: one turn of the loop, several, and a prime number.
 _LENGTHS = [1, 7, 10, 20, 25, 13]
@@ -72,31 +73,47 @@ def test_agrees_with_numpy(length, is_masked):
     )
 
 
-@pytest.mark.parametrize("scale", [1.0, 30.0, 1e-3])
 @pytest.mark.parametrize("every_step", [False, True])
 @pytest.mark.parametrize("is_masked", [False, True])
-def test_agrees_with_keras(every_step, is_masked, scale):
-  (inputs, *weights), mask, _ = problem(20, dtype=np.float32, scale=scale)
-  inputs, mask = inputs.transpose(1, 0, 2), mask.T
-  found = []
-  for kind in (tf.keras.layers.LSTM, lstm.LSTM):
-    layer = kind(5, return_sequences=every_step)
-    layer.build(inputs.shape)
-    layer.set_weights(weights)
+def test_agrees_with_keras(every_step, is_masked):
+  layers = [
+    kind(5, return_sequences=every_step)
+    for kind in (tf.keras.layers.LSTM, lstm.LSTM)
+  ]
+  for layer in layers:
+    layer.build((3, 20, 4))
+  runs = [with_gradients(layer, is_masked) for layer in layers]
+  with Cases() as cases:
+    for scale in (1.0, 30.0, 1e-3):
+      (x, *weights), mask, _ = problem(20, dtype=np.float32, scale=scale)
+      x, mask = tf.constant(x.transpose(1, 0, 2)), tf.constant(mask.T)
+      for layer in layers:
+        layer.set_weights(weights)
+      (outputs, gradients), (ours, our_gradients) = (
+        run(x, mask) for run in runs
+      )
+      with cases.case(scale):
+        np.testing.assert_allclose(ours, outputs, atol=1e-6)
+        for gradient, our_gradient in zip(
+          gradients, our_gradients, strict=True
+        ):
+          np.testing.assert_allclose(
+            our_gradient, gradient, rtol=1e-5, atol=1e-6
+          )
 
-    @tf.function
-    def run(x, layer=layer):
-      with tf.GradientTape() as tape:
-        tape.watch(x)
-        outputs = layer(x, mask=tf.constant(mask) if is_masked else None)
-        loss = tf.reduce_mean(outputs**2)
-      return outputs, tape.gradient(loss, [x, *layer.trainable_weights])
 
-    found.append(run(tf.constant(inputs)))
-  (outputs, gradients), (ours, our_gradients) = found
-  np.testing.assert_allclose(ours, outputs, atol=1e-6)
-  for gradient, our_gradient in zip(gradients, our_gradients, strict=True):
-    np.testing.assert_allclose(our_gradient, gradient, rtol=1e-5, atol=1e-6)
+def with_gradients(layer, is_masked):
+  """Returns a graph of a layer's outputs and gradients."""
+
+  @tf.function
+  def run(x, mask):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      outputs = layer(x, mask=mask if is_masked else None)
+      loss = tf.reduce_mean(outputs**2)
+    return outputs, tape.gradient(loss, [x, *layer.trainable_weights])
+
+  return run
 
 
 def test_a_length_that_the_data_leave_open():

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -229,7 +228,7 @@ print("same")
 """
 
 
-def test_saved_models_need_none_of_our_code(table, tmp_path):
+def test_saved_models_need_none_of_our_code(table, tmp_path, warm_python):
   task = load(table)
   model = task.preprocessing.around(task.keras_model_fn())
   raw = raw_values(task, TEST[:3])
@@ -240,7 +239,7 @@ def test_saved_models_need_none_of_our_code(table, tmp_path):
   content = {name: (kinds[name], raw[name].tolist()) for name in raw}
   (tmp_path / "raw.json").write_text(json.dumps(content))
   found = subprocess.run(
-    [sys.executable, "-c", _PROGRAM],
+    [warm_python, "-c", _PROGRAM],
     cwd=tmp_path,
     capture_output=True,
     text=True,
