@@ -1,14 +1,12 @@
-import contextlib
-import io
 import re
 
 import pandas as pd
 import pytest
-from absl.testing import flagsaver
 from scipy import stats
 
-from binaries import command_line, compare
+from binaries import compare
 from binaries.flags import compare_flags
+from tests.binaries import in_process
 from tests.experiments import run_folders
 
 HALVES = ((1, (0.25, 0.75)), (2, (0.5, 0.5)))
@@ -16,30 +14,13 @@ HALVES = ((1, (0.25, 0.75)), (2, (0.5, 0.5)))
 
 @pytest.fixture
 def program(monkeypatch, tmp_path):
-  """Runs the program in an empty folder; returns its status and output."""
+  """Runs the program in this process, in an empty folder."""
   monkeypatch.chdir(tmp_path)
 
-  def run(*arguments):
-    stdout, stderr = io.StringIO(), io.StringIO()
-    saved = flagsaver.save_flag_values(compare_flags.NAMESPACE)
-    try:
-      with (
-        contextlib.redirect_stdout(stdout),
-        contextlib.redirect_stderr(stderr),
-        pytest.raises(SystemExit) as exit_info,
-      ):
-        command_line.run(
-          compare.main,
-          description=compare.__doc__,
-          groups=(compare_flags,),
-          arguments="RUN ...",
-          argv=["compare.py", *arguments],
-          namespace=compare_flags.NAMESPACE,
-          flag_names=compare.FLAG_NAMES,
-        )
-    finally:
-      flagsaver.restore_flag_values(saved, compare_flags.NAMESPACE)
-    return exit_info.value.code, stdout.getvalue(), stderr.getvalue()
+  def run(*words):
+    return in_process.run(
+      compare, compare_flags.NAMESPACE, *words, arguments="RUN ..."
+    )
 
   return run
 

@@ -11,56 +11,46 @@ def test_decays_of_the_other_kind_have_no_upper_bound():
     name = f"{side}_learning_rate_decay"
     kind = {f"{name}_kind": "inverse_time"}
     assert getattr(RunSpec(**{name: 5}, **kind), name) == 5.0
-    with pytest.raises(FieldError, match=r"\[0, inf\)") as raised:
+    with pytest.raises(FieldError) as raised:
       RunSpec(**{name: -0.5}, **kind)
     assert raised.value.field == name
 
 
 def test_a_bias_is_not_negative_and_a_scaling_may_be():
-  with pytest.raises(FieldError, match=r"\[0, inf\) for bias") as raised:
+  with pytest.raises(FieldError) as raised:
     RunSpec(attack="bias", attack_strength=-1)
   assert (raised.value.field, raised.value.value) == ("attack_strength", -1.0)
   assert RunSpec(attack="scaling", attack_strength=-1).attack_strength == -1.0
 
 
 @pytest.mark.parametrize(
-  ("name", "values", "expected"),
+  ("field", "values"),
   [
-    ("dp_noise", {}, "client_weighting=uniform"),
-    ("sampling", {"sampling": "proportional"}, "do not depend on the data"),
-    ("clients_per_round", {"clients_per_round": "2-4"}, "cohorts of one size"),
+    ("dp_noise", {}),
+    ("sampling", {"sampling": "proportional"}),
+    ("clients_per_round", {"clients_per_round": "2-4"}),
   ],
 )
-def test_noise_needs_cohorts_of_one_size_that_weigh_alike(
-  name, values, expected
-):
-  with pytest.raises(FieldError, match=expected) as raised:
+def test_noise_needs_cohorts_of_one_size_that_weigh_alike(field, values):
+  with pytest.raises(FieldError) as raised:
     RunSpec(dp_noise=1.0, dp_clip=0.5, **values)
-  assert raised.value.field == name
+  assert raised.value.field == field
   spec = RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
   assert (spec.dp_noise, spec.dp_clip) == (1.0, 0.5)
 
 
 @pytest.mark.parametrize(
-  ("values", "field", "said"),
+  ("values", "field"),
   [
-    (
-      {"local_steps": 5, "local_epochs": 2},
-      "local_steps",
-      "local_epochs, which is 2; leave one of the two out",
-    ),
-    (
-      {"algorithm": "fedprox", "proximal_mu": 0.1},
-      "proximal_mu",
-      "of fedprox is its hyperparameter mu, here 0.01; leave proximal_mu out",
-    ),
-    ({"tape": True, "loss_reference": "local"}, "tape", "Leave"),
-    ({"proximal_mu": -1.0}, "proximal_mu", r"a number in \[0, inf\)"),
-    ({"local_steps": "0-3"}, "local_steps", "5 or 5-15"),
+    ({"local_steps": 5, "local_epochs": 2}, "local_steps"),
+    ({"algorithm": "fedprox", "proximal_mu": 0.1}, "proximal_mu"),
+    ({"tape": True, "loss_reference": "local"}, "tape"),
+    ({"proximal_mu": -1.0}, "proximal_mu"),
+    ({"local_steps": "0-3"}, "local_steps"),
   ],
 )
-def test_local_work_that_does_not_go_together(values, field, said):
-  with pytest.raises(FieldError, match=said) as caught:
+def test_local_work_that_does_not_go_together(values, field):
+  with pytest.raises(FieldError) as caught:
     RunSpec(**values)
   assert caught.value.field == field
   # A method's own term may be left out.
@@ -86,11 +76,13 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
   # A folder holds both.
   both = spec.replace(hparams={"learning_rate": 0.25})
   assert both.differences(spec) == {}
-  with pytest.raises(FieldError, match=r"given as 0\.5; leave one"):
-    spec.replace(hparams={"learning_rate": 0.5})
-  with pytest.raises(FieldError) as found:
-    RunSpec(algorithm=algorithm, server_optimizer="sgd")
-  assert found.value.field == "server_optimizer"
+  for changes, field in (
+    ({"hparams": {"learning_rate": 0.5}}, "server_learning_rate"),
+    ({"server_optimizer": "sgd"}, "server_optimizer"),
+  ):
+    with pytest.raises(FieldError) as found:
+      spec.replace(**changes)
+    assert found.value.field == field
 
 
 @pytest.mark.parametrize(
@@ -138,5 +130,6 @@ def test_settings_without_effect_are_named(given, lines):
 
 
 def test_a_model_is_given_once():
-  with pytest.raises(FieldError, match="as logistic_regression; leave one of"):
+  with pytest.raises(FieldError) as raised:
     RunSpec(model="mlp", task_options={"model": "logistic_regression"})
+  assert (raised.value.field, raised.value.value) == ("model", "mlp")

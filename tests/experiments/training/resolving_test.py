@@ -28,15 +28,15 @@ def test_the_size_of_cohorts(changes, num_clients, clients_per_round):
 
 
 @pytest.mark.parametrize(
-  ("changes", "words"),
+  "changes",
   [
-    ({"clients_per_round": 7}, "has 6 clients; expected 1 to 6"),
-    ({"clients_per_round": (2, 7)}, "has 6 clients; expected 1 to 6"),
-    ({"sampling": "all", "clients_per_round": 5}, "takes all 6 clients"),
+    {"clients_per_round": 7},
+    {"clients_per_round": (2, 7)},
+    {"sampling": "all", "clients_per_round": 5},
   ],
 )
-def test_cohorts_that_the_task_does_not_have(changes, words):
-  with pytest.raises(FieldError, match=words) as raised:
+def test_cohorts_that_the_task_does_not_have(changes):
+  with pytest.raises(FieldError) as raised:
     resolving.clients_per_round(SPEC.replace(**changes), 6)
   assert raised.value.field == "clients_per_round"
 
@@ -48,7 +48,7 @@ def test_the_evaluated_clients():
   found = resolving.evaluated(some, first).tolist()
   assert len(set(found)) == 5
   assert found[0] == 0  # It takes no part.
-  with pytest.raises(FieldError, match="1 to 3") as raised:
+  with pytest.raises(FieldError) as raised:
     resolving.evaluated(some, first[:4])
   assert raised.value.field == "evaluation_clients"
 
@@ -85,8 +85,9 @@ def test_the_way_to_sum(changes, aggregation):
 
 def test_a_method_that_cannot_sum_so():
   spec = RunSpec(algorithm="fedmgda_plus", aggregation="streaming")
-  with pytest.raises(FieldError, match="not possible for fedmgda_plus; valid"):
+  with pytest.raises(FieldError) as raised:
     resolving.aggregation(spec)
+  assert raised.value.field == "aggregation"
 
 
 def test_a_threshold_needs_two_classes():
@@ -101,5 +102,6 @@ def test_a_threshold_needs_two_classes():
 def test_a_method_that_needs_accuracies_needs_classes():
   task = types.SimpleNamespace(name="prices", num_classes=None)
   resolving.check(SPEC, task)
-  with pytest.raises(FieldError, match="the label of prices is a number"):
+  with pytest.raises(FieldError) as raised:
     resolving.check(RunSpec(algorithm="fedfa"), task)
+  assert raised.value.field == "algorithm"

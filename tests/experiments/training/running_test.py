@@ -240,12 +240,12 @@ def test_signals_of_others_and_other_threads_are_left_to_them():
 
 
 def test_an_error_leaves_nothing():
-  with pytest.raises(experiments.FieldError, match="1 to 6") as raised:
+  with pytest.raises(experiments.FieldError) as raised:
     experiments.run(SMALL.replace(clients_per_round=7), progress=False)
   assert raised.value.field == "clients_per_round"
   with pytest.raises(tasks.DataError, match="absent"):
     experiments.run(SMALL.replace(data_dir="absent"), progress=False)
-  with pytest.raises(experiments.FieldError, match="host:port") as raised:
+  with pytest.raises(experiments.FieldError) as raised:
     experiments.run(SMALL, workers=["nowhere"], progress=False)
   assert raised.value.field == "workers"
   for engine, workers in (
@@ -253,8 +253,9 @@ def test_an_error_leaves_nothing():
     ("local", ["localhost:1"]),
     ("clouds", []),
   ):
-    with pytest.raises(experiments.FieldError, match=engine):
+    with pytest.raises(experiments.FieldError) as raised:
       experiments.run(SMALL, engine=engine, workers=workers, progress=False)
+    assert raised.value.field == "engine"
   assert os.listdir() == []
 
 
