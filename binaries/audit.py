@@ -3,14 +3,10 @@
 Nothing is trained. It writes a table of the clients, a summary and a page.
 """
 
-from typing import NoReturn
-
 from binaries import command_line
 from binaries.flags import audit_flags
 from tff_fair.experiments import audit, interruption, progress
 from tff_fair.experiments.auditing.audit import check_folder
-
-GROUPS = (audit_flags,)
 
 
 @interruption.at_once()
@@ -29,14 +25,10 @@ def main() -> None:
   progress.say(f"{path}: written, with a table of the clients beside it.")
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-audit`."""
-  command_line.run(
-    main,
-    description=str(__doc__),
-    groups=GROUPS,
-    namespace=audit_flags.NAMESPACE,
-  )
+PROGRAM = command_line.Program(
+  main, str(__doc__), (audit_flags,), namespace=audit_flags.NAMESPACE
+)
+run = PROGRAM.run  # The console script tff-fair-audit.
 
 
 if __name__ == "__main__":

@@ -58,79 +58,84 @@ class UsageError(Exception):
   """A mistake in a flag or in what it names; the text starts with the flag."""
 
 
-def run(
-  main: Callable[..., None],
-  *,
-  description: str,
-  groups: Groups,
-  arguments: str = "",
-  argv: Sequence[str] | None = None,
-  namespace: flags.FlagValues = flags.FLAGS,
-  elsewhere: Callable[[str], str | None] | None = None,
-  flag_names: Mapping[str, str] = MappingProxyType({}),
-) -> NoReturn:
-  """Parses the flags, calls `main` and exits.
+class Program(NamedTuple):
+  """A program with flags.
 
-  The exit status is 0; 2 for a mistake of the user, of which it tells in one
-  line: a `UsageError`, `FieldError`, `RunError` or `DataError`; 1 if standard
-  output takes no more; 130 or 143 after Ctrl-C or SIGTERM.
-
-  Args:
-    main: The program. It is called with the words that are no flags.
+  Attributes:
+    main: It is called with the words that are no flags.
     description: What the program does, the first lines of its help.
-    groups: The groups of the program's flags.
+    groups: The groups of its flags.
     arguments: What words that are no flags stand for, as "RUN ..."; without it,
       there must be none.
-    argv: The program's name and its arguments; by default those it was started
-      with.
     namespace: Where the flags are defined; a program with a namespace of its
       own may give its flags the names that others give to theirs.
     elsewhere: Says of the name of a flag that the program lacks, where it
       belongs.
     flag_names: The flags of fields that have another name than `--FIELD`.
-
-  Raises:
-    SystemExit: Always.
   """
-  argv = list(sys.argv if argv is None else argv)
-  program = pathlib.Path(argv[0]).stem
-  prepare()
-  status = 0
-  try:
-    with interruption.raised(owns_process=True):
-      _check_place()
-      words = parse(argv, groups, namespace, elsewhere)
-      if words and not arguments:
-        raise UsageError(
-          f"{words[0]!r}: every argument must be a flag, as --name=value; "
-          "--help shows all."
-        )
-      if any(namespace[name].value for name in _HELP_NAMES):
-        usage = f"{program} {arguments}".rstrip()
-        print(_help(usage, description, groups, namespace))
-      else:
-        main(*words)
-      sys.stdout.flush()
-  except (UsageError, FieldError, RunError, DataError) as error:
-    print(
-      f"{program}: {' '.join(line(error, flag_names).split())}", file=sys.stderr
-    )
-    status = 2
-  except interruption.Interrupted as interrupted:
-    print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
-    # As shells know it.
-    status = 128 + interrupted.signal_number
-  except BrokenPipeError:
-    # Who read our output, as `head`, has gone; nor can it be flushed at exit.
-    discard_output()
-    status = 1
-  except OSError as error:
-    if not is_output_lost():
-      raise
-    discard_output()
-    print(f"{program}: cannot write its output: {error}.", file=sys.stderr)
-    status = 1
-  sys.exit(status)
+
+  main: Callable[..., None]
+  description: str
+  groups: Groups
+  arguments: str = ""
+  namespace: flags.FlagValues = flags.FLAGS
+  elsewhere: Callable[[str], str | None] | None = None
+  flag_names: Mapping[str, str] = MappingProxyType({})
+
+  def run(self, argv: Sequence[str] | None = None) -> NoReturn:
+    """Parses the flags, calls `main` and exits.
+
+    The exit status is 0; 2 for a mistake of the user, of which it tells in one
+    line: a `UsageError`, `FieldError`, `RunError` or `DataError`; 1 if standard
+    output takes no more; 130 or 143 after Ctrl-C or SIGTERM.
+
+    Args:
+      argv: The program's name and its arguments; by default those it was
+        started with.
+
+    Raises:
+      SystemExit: Always.
+    """
+    argv = list(sys.argv if argv is None else argv)
+    program = pathlib.Path(argv[0]).stem
+    prepare()
+    status = 0
+    try:
+      with interruption.raised(owns_process=True):
+        _check_place()
+        words = parse(argv, self.groups, self.namespace, self.elsewhere)
+        if words and not self.arguments:
+          raise UsageError(
+            f"{words[0]!r}: every argument must be a flag, as --name=value; "
+            "--help shows all."
+          )
+        if any(self.namespace[name].value for name in _HELP_NAMES):
+          usage = f"{program} {self.arguments}".rstrip()
+          print(_help(usage, self.description, self.groups, self.namespace))
+        else:
+          self.main(*words)
+        sys.stdout.flush()
+    except (UsageError, FieldError, RunError, DataError) as error:
+      print(
+        f"{program}: {' '.join(line(error, self.flag_names).split())}",
+        file=sys.stderr,
+      )
+      status = 2
+    except interruption.Interrupted as interrupted:
+      print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
+      # As shells know it.
+      status = 128 + interrupted.signal_number
+    except BrokenPipeError:
+      # Who read our output, as `head`, has gone; nor can it be flushed at exit.
+      discard_output()
+      status = 1
+    except OSError as error:
+      if not is_output_lost():
+        raise
+      discard_output()
+      print(f"{program}: cannot write its output: {error}.", file=sys.stderr)
+      status = 1
+    sys.exit(status)
 
 
 def _check_place() -> None:

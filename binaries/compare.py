@@ -4,7 +4,6 @@ Reads the folders of runs, or all below a folder such as that of a sweep.
 """
 
 from collections.abc import Sequence
-from typing import NoReturn
 
 from binaries import command_line
 from binaries.flags import compare_flags
@@ -13,7 +12,6 @@ from tff_fair.experiments.comparing.evaluations import EvaluationChoice
 from tff_fair.experiments.comparing.table import Table
 from tff_fair.experiments.runs import finding
 
-GROUPS = (compare_flags,)
 # The folders of runs are words without a flag.
 FLAG_NAMES = {"runs": "RUN"}
 
@@ -54,16 +52,15 @@ def _content(suffix: str, found: Sequence[Table]) -> str:
   return latex.latex(found, with_siunitx=compare_flags.with_siunitx())
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-compare`."""
-  command_line.run(
-    main,
-    description=str(__doc__),
-    groups=GROUPS,
-    arguments="RUN ...",
-    flag_names=FLAG_NAMES,
-    namespace=compare_flags.NAMESPACE,
-  )
+PROGRAM = command_line.Program(
+  main,
+  str(__doc__),
+  (compare_flags,),
+  arguments="RUN ...",
+  flag_names=FLAG_NAMES,
+  namespace=compare_flags.NAMESPACE,
+)
+run = PROGRAM.run  # The console script tff-fair-compare.
 
 
 if __name__ == "__main__":

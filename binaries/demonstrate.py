@@ -5,14 +5,11 @@ seconds. The status is 1 if a claim does not hold.
 """
 
 import sys
-from typing import NoReturn
 
 import demonstrations
 from binaries import command_line
 from binaries.flags import demonstrate_flags
 from tff_fair.experiments import interruption, progress
-
-GROUPS = (demonstrate_flags,)
 
 
 @interruption.at_once()
@@ -40,15 +37,14 @@ def main(*names: str) -> None:
     sys.exit(1)
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-demonstrate`."""
-  command_line.run(
-    main,
-    description=str(__doc__),
-    groups=GROUPS,
-    arguments="[NAME]",
-    namespace=demonstrate_flags.NAMESPACE,
-  )
+PROGRAM = command_line.Program(
+  main,
+  str(__doc__),
+  (demonstrate_flags,),
+  arguments="[NAME]",
+  namespace=demonstrate_flags.NAMESPACE,
+)
+run = PROGRAM.run  # The console script tff-fair-demonstrate.
 
 
 if __name__ == "__main__":

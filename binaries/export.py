@@ -6,7 +6,6 @@ platforms that run TensorFlow Federated's computations.
 """
 
 import pathlib
-from typing import NoReturn
 
 from binaries import command_line
 from binaries.flags import export_flags
@@ -15,8 +14,6 @@ from tff_fair.experiments import progress
 from tff_fair.experiments.exporting import places
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.run import Run
-
-GROUPS = (export_flags,)
 
 
 def main(*folders: str) -> None:
@@ -64,15 +61,14 @@ def _run(*folders: str) -> Run:
   return found[0]
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-export`."""
-  command_line.run(
-    main,
-    description=str(__doc__),
-    groups=GROUPS,
-    arguments="RUN",
-    namespace=export_flags.NAMESPACE,
-  )
+PROGRAM = command_line.Program(
+  main,
+  str(__doc__),
+  (export_flags,),
+  arguments="RUN",
+  namespace=export_flags.NAMESPACE,
+)
+run = PROGRAM.run  # The console script tff-fair-export.
 
 
 if __name__ == "__main__":

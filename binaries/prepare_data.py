@@ -4,8 +4,6 @@ What it writes is read by TFF's own loaders and by --data_dir of training; what
 it writes for workers by --worker_data.
 """
 
-from typing import NoReturn
-
 from binaries import command_line
 from binaries.flags import cut_flags, data_flags
 from tasks.conversions.conversion import plan
@@ -20,8 +18,6 @@ from tff_fair.experiments import (
   spec_text,
 )
 from tff_fair.experiments import progress as screen
-
-GROUPS = (data_flags, cut_flags)
 
 # Fields whose flags have other names.
 FLAG_NAMES = {
@@ -159,15 +155,14 @@ def _request() -> ConversionRequest:
   )
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-prepare-data`."""
-  command_line.run(
-    main,
-    description=str(__doc__),
-    groups=GROUPS,
-    namespace=data_flags.NAMESPACE,
-    flag_names=FLAG_NAMES,
-  )
+PROGRAM = command_line.Program(
+  main,
+  str(__doc__),
+  (data_flags, cut_flags),
+  namespace=data_flags.NAMESPACE,
+  flag_names=FLAG_NAMES,
+)
+run = PROGRAM.run  # The console script tff-fair-prepare-data.
 
 
 if __name__ == "__main__":

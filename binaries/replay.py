@@ -3,16 +3,12 @@
 It shows a table of the rules, and writes replay.csv, from which pages show it.
 """
 
-from typing import NoReturn
-
 import pandas as pd
 
 from binaries import command_line
 from binaries.flags import replay_flags
 from tff_fair.experiments import interruption, progress, replaying
 from tff_fair.experiments.runs import finding
-
-GROUPS = (replay_flags,)
 
 
 @interruption.at_once()
@@ -38,15 +34,14 @@ def main(*words: str) -> None:
   command_line.write_output(output, replays.to_csv(index=False))
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-replay`."""
-  command_line.run(
-    main,
-    description=str(__doc__),
-    groups=GROUPS,
-    arguments="RUN",
-    namespace=replay_flags.NAMESPACE,
-  )
+PROGRAM = command_line.Program(
+  main,
+  str(__doc__),
+  (replay_flags,),
+  arguments="RUN",
+  namespace=replay_flags.NAMESPACE,
+)
+run = PROGRAM.run  # The console script tff-fair-replay.
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ alone are one method. The page works offline, in print and without scripts.
 import shlex
 import signal
 import sys
-from typing import NoReturn
 
 from binaries import command_line
 from binaries.flags import report_flags
@@ -16,8 +15,6 @@ from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.reporting import methods, page, watching
 from tff_fair.experiments.reporting.page import report
 from tff_fair.experiments.runs.finding import find_whole
-
-GROUPS = (report_flags,)
 
 
 def main(*folders: str) -> None:
@@ -78,15 +75,14 @@ def _command() -> str:
   return shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]])
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-report`."""
-  command_line.run(
-    main,
-    description=str(__doc__),
-    groups=GROUPS,
-    arguments="RUNS ...",
-    namespace=report_flags.NAMESPACE,
-  )
+PROGRAM = command_line.Program(
+  main,
+  str(__doc__),
+  (report_flags,),
+  arguments="RUNS ...",
+  namespace=report_flags.NAMESPACE,
+)
+run = PROGRAM.run  # The console script tff-fair-report.
 
 
 if __name__ == "__main__":

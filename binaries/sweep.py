@@ -7,7 +7,6 @@ the settings instead of running every combination.
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from binaries import command_line
 from binaries.flags import search_flags, sweep_flags
@@ -127,15 +126,14 @@ def _show_executor(runner: Runner) -> None:
     print(f"Executor: {runner.executor}")
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-sweep`."""
-  command_line.run(
-    main,
-    description=str(__doc__),
-    groups=GROUPS,
-    namespace=sweep_flags.NAMESPACE,
-    elsewhere=sweep_flags.of_training,
-  )
+PROGRAM = command_line.Program(
+  main,
+  str(__doc__),
+  GROUPS,
+  namespace=sweep_flags.NAMESPACE,
+  elsewhere=sweep_flags.of_training,
+)
+run = PROGRAM.run  # The console script tff-fair-sweep.
 
 
 if __name__ == "__main__":

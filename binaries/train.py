@@ -9,7 +9,6 @@ import pathlib
 import shlex
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 from binaries import command_line
 from binaries.flags import run_flags
@@ -90,9 +89,8 @@ def _baseline(
   return compute(spec, folder)
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-train`."""
-  command_line.run(main, description=str(__doc__), groups=run_flags.GROUPS)
+PROGRAM = command_line.Program(main, str(__doc__), run_flags.GROUPS)
+run = PROGRAM.run  # The console script tff-fair-train.
 
 
 if __name__ == "__main__":

@@ -6,14 +6,11 @@ It frees what programs leave that are killed, and ends on Ctrl-C or SIGTERM.
 
 import os
 import time
-from typing import NoReturn
 
 from binaries import command_line
 from binaries.flags import worker_flags
 from tff_fair.experiments import progress
 from tff_fair.runtime import serving
-
-GROUPS = (worker_flags,)
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -53,14 +50,10 @@ def _open() -> serving.Service:
     ) from error
 
 
-def run() -> NoReturn:
-  """Starts the program: the console script `tff-fair-worker`."""
-  command_line.run(
-    main,
-    description=str(__doc__),
-    groups=GROUPS,
-    namespace=worker_flags.NAMESPACE,
-  )
+PROGRAM = command_line.Program(
+  main, str(__doc__), (worker_flags,), namespace=worker_flags.NAMESPACE
+)
+run = PROGRAM.run  # The console script tff-fair-worker.
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
-from absl import flags as absl_flags
-
 import demonstrations
 from benchmarks.fuzzing import damage
 from benchmarks.fuzzing.case import Case, End, EscapeError, one_line, short
@@ -27,17 +25,6 @@ from binaries import (
   train,
   worker,
 )
-from binaries.flags import (
-  audit_flags,
-  compare_flags,
-  data_flags,
-  demonstrate_flags,
-  export_flags,
-  report_flags,
-  run_flags,
-  sweep_flags,
-  worker_flags,
-)
 from tff_fair import experiments
 from tff_fair.experiments import Audit, RunError
 from tff_fair.runtime import serving
@@ -50,17 +37,17 @@ class _Program(NamedTuple):
 
   Attributes:
     module: Its module.
-    groups: The groups of its flags.
-    namespace: Theirs.
-    arguments: What words that are no flags stand for.
     never: Flags that have it wait, work or use the network.
   """
 
   module: types.ModuleType
-  groups: command_line.Groups
-  namespace: absl_flags.FlagValues
-  arguments: str = ""
   never: Sequence[str] = ()
+
+  @property
+  def value(self) -> command_line.Program:
+    """What the module runs."""
+    found: command_line.Program = self.module.PROGRAM
+    return found
 
   @property
   def name(self) -> str:
@@ -69,22 +56,12 @@ class _Program(NamedTuple):
 
 
 _PROGRAMS = (
-  _Program(train, run_flags.GROUPS, absl_flags.FLAGS, never=["list"]),
-  _Program(sweep, sweep.GROUPS, sweep_flags.NAMESPACE, never=["wandb"]),
-  _Program(compare, (compare_flags,), compare_flags.NAMESPACE, "RUN ..."),
-  _Program(report, report.GROUPS, report_flags.NAMESPACE, "RUN ...", ["watch"]),
-  _Program(
-    prepare_data,
-    prepare_data.GROUPS,
-    data_flags.NAMESPACE,
-    never=["download"],
-  ),
-  _Program(audit, audit.GROUPS, audit_flags.NAMESPACE),
-  _Program(export, export.GROUPS, export_flags.NAMESPACE, "RUN"),
-  _Program(
-    demonstrate, demonstrate.GROUPS, demonstrate_flags.NAMESPACE, "[NAME]"
-  ),
-  _Program(worker, worker.GROUPS, worker_flags.NAMESPACE),
+  _Program(train, never=["list"]),
+  _Program(sweep, never=["wandb"]),
+  _Program(compare),
+  _Program(report, never=["watch"]),
+  _Program(prepare_data, never=["download"]),
+  *map(_Program, (audit, export, demonstrate, worker)),
 )
 _VALUES = (
   *("", " ", "=", "a=b", "=1", "--", "-", ",", "none", "None", "true", "é"),
@@ -143,7 +120,7 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
       program = rng.choice(_PROGRAMS)
       content = damage.toml(rng)
       arguments = _arguments(rng, program)
-      if program.arguments:
+      if program.value.arguments:
         arguments += rng.choices(_WORDS, k=rng.randrange(3))
       if program.module is sweep:
         arguments += ["--dry_run", "--file=file.toml"][: rng.choice([1, 2])]
@@ -160,10 +137,12 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
 
 
 def _arguments(rng: random.Random, program: _Program) -> list[str]:
-  namespace = program.namespace
+  namespace = program.value.namespace
   names = [
     name
-    for name in sorted(command_line.flag_values(program.groups, namespace))
+    for name in sorted(
+      command_line.flag_values(program.value.groups, namespace)
+    )
     if name not in program.never
   ]
   arguments = []
@@ -183,8 +162,8 @@ def _arguments(rng: random.Random, program: _Program) -> list[str]:
 
 def _outcome(program: _Program, arguments: Sequence[str]) -> End:
   """Runs a program in this process; what takes long is left out."""
-  for name in program.namespace:
-    program.namespace[name].unparse()  # An earlier case may have set it.
+  for name in program.value.namespace:
+    program.value.namespace[name].unparse()  # An earlier case may have set it.
   stdout, stderr = io.StringIO(), io.StringIO()
   status: object = None
   with (
@@ -193,14 +172,7 @@ def _outcome(program: _Program, arguments: Sequence[str]) -> End:
     _without_long_work(),
   ):
     try:
-      command_line.run(
-        program.module.main,
-        description=str(program.module.__doc__),
-        groups=program.groups,
-        arguments=program.arguments,
-        argv=[f"{program.name}.py", *arguments],
-        namespace=program.namespace,
-      )
+      program.value.run([f"{program.name}.py", *arguments])
     except SystemExit as end:
       status = end.code
   if status == 0:

@@ -1,12 +1,12 @@
 """Tests of the program that audits; of models, the library has tests."""
 
+import functools
 import subprocess
 import sys
 
 import pytest
 
 from binaries import audit
-from binaries.flags import audit_flags
 from tests import source_tree
 from tests.binaries import in_process
 
@@ -19,10 +19,7 @@ def program(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / "results.csv").write_text(RESULTS)
 
-  def run(*words):
-    return in_process.run(audit, audit_flags.NAMESPACE, *words)
-
-  return run
+  return functools.partial(in_process.run, audit)
 
 
 def test_results_become_tables_and_a_page(program, tmp_path):

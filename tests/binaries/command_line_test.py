@@ -109,7 +109,7 @@ def test_the_output_may_be_full_closed_or_ascii(redirection, status, told):
     "def main():\n"
     "  progress.say('Progress of the work.')\n"
     "  print('3.2\\u00b0 ± 1 ' * 9000)\n"
-    "command_line.run(main, description='', groups=(), argv=['catalog'])\n"
+    "command_line.Program(main, '', ()).run(['catalog'])\n"
   )
   result = subprocess.run(
     ["bash", "-c", f'"$0" -c "$1" {redirection}', sys.executable, code],
@@ -136,7 +136,7 @@ def test_a_working_directory_that_is_gone_is_one_line(tmp_path):
     "import os, sys\n"
     "from binaries import command_line\n"
     "os.rmdir(os.getcwd())\n"
-    "command_line.run(print, description='', groups=(), argv=['catalog'])\n"
+    "command_line.Program(print, '', ()).run(['catalog'])\n"
   )
   result = subprocess.run(
     [sys.executable, "-c", code],

@@ -1,3 +1,4 @@
+import functools
 import re
 
 import pandas as pd
@@ -5,7 +6,6 @@ import pytest
 from scipy import stats
 
 from binaries import compare
-from binaries.flags import compare_flags
 from tests.binaries import in_process
 from tests.experiments import run_folders
 
@@ -17,12 +17,7 @@ def program(monkeypatch, tmp_path):
   """Runs the program in this process, in an empty folder."""
   monkeypatch.chdir(tmp_path)
 
-  def run(*words):
-    return in_process.run(
-      compare, compare_flags.NAMESPACE, *words, arguments="RUN ..."
-    )
-
-  return run
+  return functools.partial(in_process.run, compare)
 
 
 @pytest.fixture

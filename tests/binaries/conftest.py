@@ -1,18 +1,11 @@
 import contextlib
 import io
-from typing import NamedTuple
 
 import pytest
 from absl.testing import flagsaver
 
-from binaries import command_line, train
-from binaries.flags import run_flags
-
-
-class Outcome(NamedTuple):
-  status: int | str | None
-  stdout: str
-  stderr: str
+from binaries import train
+from tests.binaries.in_process import Outcome
 
 
 @pytest.fixture
@@ -22,7 +15,7 @@ def program(tmp_path, monkeypatch):
   folder.mkdir()
   monkeypatch.chdir(folder)
 
-  def run(*words, main=train.main, arguments=""):
+  def run(*words, **changes):
     stdout, stderr = io.StringIO(), io.StringIO()
     with (
       flagsaver.flagsaver(),
@@ -30,13 +23,7 @@ def program(tmp_path, monkeypatch):
       contextlib.redirect_stderr(stderr),
       pytest.raises(SystemExit) as exit_info,
     ):
-      command_line.run(
-        main,
-        description=train.__doc__,
-        groups=run_flags.GROUPS,
-        arguments=arguments,
-        argv=["train.py", *words],
-      )
+      train.PROGRAM._replace(**changes).run(["train.py", *words])
     return Outcome(exit_info.value.code, stdout.getvalue(), stderr.getvalue())
 
   return run

@@ -1,10 +1,11 @@
 """Tests of the program that demonstrates; of the claims, the library has."""
 
+import functools
+
 import pytest
 
 import demonstrations
 from binaries import demonstrate
-from binaries.flags import demonstrate_flags
 from tests.binaries import in_process
 
 NAME = "semi_vred_lemma_3"
@@ -14,12 +15,7 @@ NAME = "semi_vred_lemma_3"
 def program(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
 
-  def run(*words):
-    return in_process.run(
-      demonstrate, demonstrate_flags.NAMESPACE, *words, arguments="[NAME]"
-    )
-
-  return run
+  return functools.partial(in_process.run, demonstrate)
 
 
 def test_no_name_lists_all(program):

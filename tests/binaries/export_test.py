@@ -1,12 +1,12 @@
 """Tests of the program that exports models."""
 
+import functools
 import subprocess
 import sys
 
 import pytest
 
 from binaries import export
-from binaries.flags import export_flags
 from tests import source_tree
 from tests.binaries import in_process
 from tests.experiments import run_folders
@@ -20,12 +20,7 @@ def program(tmp_path, monkeypatch):
     run_folders.make(tmp_path / "runs" / name)
   (tmp_path / "taken.keras").write_text("mine")
 
-  def run(*words):
-    return in_process.run(
-      export, export_flags.NAMESPACE, *words, arguments="RUN"
-    )
-
-  return run
+  return functools.partial(in_process.run, export)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import contextlib
+import functools
 import http.client
 import io
 import json
@@ -16,7 +17,6 @@ import pytest
 
 import tasks
 from binaries import prepare_data
-from binaries.flags import data_flags
 from tasks.downloads import native as native_downloads
 from tasks.formats import example_proto
 from tests import source_tree
@@ -32,10 +32,7 @@ def prepare(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / "play.txt").write_text(_TEXT)
 
-  def run(*words):
-    return in_process.run(prepare_data, data_flags.NAMESPACE, *words)
-
-  return run
+  return functools.partial(in_process.run, prepare_data)
 
 
 def _refused(outcome, beginning):

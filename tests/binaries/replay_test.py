@@ -1,10 +1,11 @@
 """Tests of the program that replays; of replays, the library has tests."""
 
+import functools
+
 import pandas as pd
 import pytest
 
 from binaries import replay
-from binaries.flags import replay_flags
 from tests.binaries import in_process
 from tests.experiments import report_runs
 from tff_fair.experiments import replaying
@@ -16,12 +17,7 @@ def program(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   report_runs.make(tmp_path / "run", algorithm="fedavg")
 
-  def run(*words):
-    return in_process.run(
-      replay, replay_flags.NAMESPACE, *words, arguments="RUN"
-    )
-
-  return run
+  return functools.partial(in_process.run, replay)
 
 
 def test_rules_are_shown_and_written(program, monkeypatch, tmp_path):

@@ -1,5 +1,6 @@
 """Tests of the program that writes the page."""
 
+import functools
 import signal
 import subprocess
 import sys
@@ -8,7 +9,6 @@ import time
 import pytest
 
 from binaries import report
-from binaries.flags import report_flags
 from tests import source_tree
 from tests.binaries import in_process
 from tests.experiments import report_runs
@@ -19,12 +19,7 @@ def program(tmp_path, monkeypatch):
   """Runs the program in this process, in an empty folder."""
   monkeypatch.chdir(tmp_path)
 
-  def run(*words):
-    return in_process.run(
-      report, report_flags.NAMESPACE, *words, arguments="RUNS ..."
-    )
-
-  return run
+  return functools.partial(in_process.run, report)
 
 
 @pytest.fixture

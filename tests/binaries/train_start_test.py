@@ -14,8 +14,7 @@ from tests import source_tree
 SCRIPT = """
 import contextlib, io, json, sys
 from absl.testing import flagsaver
-from binaries import command_line, train
-from binaries.flags import run_flags
+from binaries import train
 
 told = []
 for words in json.load(sys.stdin):
@@ -24,9 +23,7 @@ for words in json.load(sys.stdin):
     contextlib.redirect_stderr(io.StringIO()) as stderr,
     contextlib.suppress(SystemExit),
   ):
-    command_line.run(
-      train.main, description="", groups=run_flags.GROUPS, argv=["x", *words]
-    )
+    train.PROGRAM.run(["x", *words])
   told.append(stderr.getvalue())
 json.dump([told, "tensorflow" in sys.modules], sys.stdout)
 """

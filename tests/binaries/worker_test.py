@@ -113,7 +113,7 @@ def test_it_ends_with_its_parent():
   ],
 )
 def test_bad_input_is_one_line(words, beginning):
-  outcome = in_process.run(worker, worker_flags.NAMESPACE, *words.split())
+  outcome = in_process.run(worker, *words.split())
   assert (outcome.status, outcome.stdout) == (2, "")
   assert outcome.stderr.startswith(beginning)
   assert outcome.stderr.count("\n") == 1

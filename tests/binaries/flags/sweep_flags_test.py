@@ -188,12 +188,7 @@ def test_a_file_of_training_s_flags_is_sent_to_base(tmp_path):
   path = tmp_path / "hosp.flags"
   path.write_text(BASE)
   for word in (f"--flagfile={path}", "--task_option=file=hosp.csv"):
-    outcome = in_process.run(
-      sweep_program,
-      sweep_flags.NAMESPACE,
-      word,
-      elsewhere=sweep_flags.of_training,
-    )
+    outcome = in_process.run(sweep_program, word)
     assert outcome.status == 2
     (line,) = outcome.stderr.splitlines()
     assert line.startswith("sweep: --task")
@@ -201,9 +196,7 @@ def test_a_file_of_training_s_flags_is_sent_to_base(tmp_path):
 
 
 def test_an_unknown_flag_names_the_nearest_alone():
-  outcome = in_process.run(
-    sweep_program, sweep_flags.NAMESPACE, "--algoritms=fedavg"
-  )
+  outcome = in_process.run(sweep_program, "--algoritms=fedavg")
   assert outcome.status == 2
   assert "did you mean --algorithms?" in outcome.stderr
   assert outcome.stderr.count("--") == 2
@@ -300,12 +293,9 @@ def test_a_dry_run_shows_the_executor(tmp_path):
     *("--executor=dask", "--jobs=3"),
   )
   with sweep_arguments.given():  # Puts the flags back.
-    shown = in_process.run(sweep_program, sweep_flags.NAMESPACE, *arguments)
+    shown = in_process.run(sweep_program, *arguments)
     refused = in_process.run(
-      sweep_program,
-      sweep_flags.NAMESPACE,
-      *arguments,
-      "--executor_option=threads=2",
+      sweep_program, *arguments, "--executor_option=threads=2"
     )
   assert shown.stdout.splitlines()[1:] == [
     "1 runs: 1 new",
