@@ -170,7 +170,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel):
   assert found == expected
 
 
-def test_the_console_scripts_start_functions_that_exist(wheel):
+def test_the_console_scripts_start_programs_that_exist(wheel):
   (name,) = (n for n in wheel.namelist() if n.endswith("entry_points.txt"))
   entry_points = configparser.ConfigParser()
   entry_points.read_string(wheel.read(name).decode())
@@ -180,7 +180,7 @@ def test_the_console_scripts_start_functions_that_exist(wheel):
   for start in scripts.values():
     module, function = start.split(":")
     source = wheel.read(f"{module.replace('.', '/')}.py").decode()
-    assert re.search(rf"^def {function}\(\)", source, re.M)
+    assert re.search(rf"^{function} = PROGRAM\.run\b", source, re.M)
 
 
 @pytest.mark.parametrize("name", ["train", "test", ".ci/run"])
