@@ -20,6 +20,8 @@ _LOOP = re.compile(r"for (\w+) in ([^;\n]+); do\n(.*?)done", re.DOTALL)
 _LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)|\bsrc=\"([^\"]+)\"")
 _FILE = re.compile(r"--file=([\w.]+)")
 _FLAGFILE = re.compile(r"--flagfile=([\w./$]+)")
+_TEST = re.compile(r"`(tests/[\w/.]+)`")
+_NAMED_TESTS = re.compile(r"`(tests/[\w/.]+\.py)`: ((?:`[\w:]+`(?:, )?)+)")
 _MODULE = re.compile(r"python -m ((?:binaries|benchmarks)\.\w+)")
 
 
@@ -144,6 +146,21 @@ def test_anchors_are_those_of_headings(tmp_path, text, expected):
   page = tmp_path / "page.md"
   page.write_text(text)
   assert anchors(page) == expected
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_tests_in_pages_are_there(page):
+  text = page.read_text()
+  missing = [path for path in _TEST.findall(text) if not (ROOT / path).exists()]
+  for path, names in _NAMED_TESTS.findall(text):
+    if path not in missing:
+      code = (ROOT / path).read_text()
+      missing += [
+        name
+        for name in re.findall(r"\w+", names)
+        if not re.search(rf"(def|class) {name}\b", code)
+      ]
+  assert not missing
 
 
 def test_the_map_of_the_folder_names_all_its_pages():

@@ -41,7 +41,10 @@ def read(
     with source_file.damage_named(path):
       content = np.load(path, allow_pickle=False)
       if not isinstance(content, np.lib.npyio.NpzFile):
-        raise DataError(f"{path}: is no {what}: expected a file of arrays.")
+        raise DataError(
+          f"{path}: is no {what}: holds one array, expected an npz file, as "
+          "numpy.savez writes it."
+        )
       with content as arrays:
         missing = [name for name in names if name not in arrays]
         if missing:

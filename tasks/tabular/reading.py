@@ -285,15 +285,16 @@ def _check_texts(
     faults: Gets what is wrong.
   """
   refusal = None
+  present = [text for text in found.values if text not in csv_file.NO_NUMBER]
   if are_measured:
     refusal = written_numbers.refusal(
-      [text for text in found.values if text not in csv_file.NO_NUMBER],
+      present,
       table.signs,
       text_checks.quoted(name),
       are_final=not isinstance(table, csv_file.CsvFile),
     )
   if are_categories and refusal is None:
-    refusal = text_checks.refusal(found.values, found.num_texts)
+    refusal = text_checks.refusal(present, found.num_texts)
   if refusal is None:
     return
   place = table.place(found.first_row(refusal.example))
@@ -402,6 +403,6 @@ def _tell_strays(
       f"{table.path}: column {name!r}: {is_stray.sum():,} of "
       f"{len(is_stray):,} cells are no numbers, such as "
       f"{values[column.codes[row]][:60]!r} in {table.place(row)}, so all are "
-      "taken for texts. Correct these, or leave them empty, for a column of "
-      "numbers."
+      "taken for texts. For a column of numbers correct these, name them in "
+      "missing=..., or leave them empty."
     )

@@ -50,18 +50,20 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
     return Refusal(values[0], "holds dates or times", remedy)
   if len(values) <= _MOST_WHATEVER_THEY_ARE:
     return None
-  words = [value for value in values if not _reads_as_number(value)]
-  if len(values) > MOST:
-    if words and 2 * len(words) < len(values):
-      problem = "would hold numbers, but for some texts"
-      return Refusal(words[0], problem, "correct these, or leave them empty")
-    problem = f"has more than {MOST:,} different texts"
-    return Refusal(values[0], problem, "group its texts")
   is_long = sum(map(len, values)) > _LONG * len(values)
-  if is_long or 2 * len(values) > num_rows:
-    problem = f"holds names or free text, {len(values):,} different ones"
-    return Refusal(values[0], problem, "group its texts")
-  return None
+  is_free = is_long or 2 * len(values) > num_rows
+  if len(values) <= MOST and not is_free:
+    return None
+  words = [value for value in values if not _reads_as_number(value)]
+  if words and 2 * len(words) < len(values):
+    problem = "would hold numbers, but for some texts"
+    return Refusal(words[0], problem, "correct these, or leave them empty")
+  problem = (
+    f"has more than {MOST:,} different texts"
+    if len(values) > MOST
+    else f"holds names or free text, {len(values):,} different ones"
+  )
+  return Refusal(values[0], problem, "group its texts")
 
 
 def strays(counts: Mapping[str, int], missing: Collection[str]) -> list[str]:

@@ -88,7 +88,7 @@ def test_what_an_npz_lacks_is_named(tmp_path):
   ):
     cifar.read_npz(path)
   np.save(tmp_path / "one.npy", 1)
-  with pytest.raises(tasks.DataError, match="expected a file of arrays"):
+  with pytest.raises(tasks.DataError, match="holds one array, expected an npz"):
     cuts.load_split(tmp_path / "one.npy", np.arange(3))
 
 

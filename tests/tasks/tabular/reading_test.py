@@ -166,6 +166,7 @@ def rows_of(column):
       "has more than 1,000 different texts, .*v",
     ),
     ([*range(1500), "many"], "would hold numbers, .*'many' in line 1502"),
+    ([*range(300), "?", "<5"], "would hold numbers, .*'<5' in line 303"),
   ],
 )
 def test_texts_that_are_no_categories(write, column, message):
