@@ -132,6 +132,9 @@ def test_missing_signals_are_named(name):
       factory.create(rounds.UPDATE_TYPE, weight_type)
     missing = f"but {', '.join(NEED_SIGNALS[name])} cannot be read from"
     assert missing in str(raised.value)
+    # Client work whose weight has names may be wrapped already.
+    way = "client_works.with_signals"
+    assert (way in str(raised.value)) is (weight_type is not lacking)
     assert str(weight_type) in str(raised.value)
 
 

@@ -106,6 +106,7 @@ def test_nobody_gives_zero():
   output = rounds.run(process("vred"), [rounds.Client(np.full(9, np.nan))])
   np.testing.assert_array_equal(rounds.flat(output.result), np.zeros(9))
   assert output.measurements["num_clients"] == 0
+  assert np.isnan(output.measurements["loss_variance"])
 
 
 @functools.cache

@@ -16,6 +16,9 @@ from tff_fair import types
 from tff_fair.kernels import finiteness, norms, stacking
 from tff_fair.summing.client_weighting import UNIFORM, ByClient
 
+_OR_WRAP = (
+  ", or wrap client work of TFF's in tff_fair.client_works.with_signals."
+)
 _NUMBERS = (np.floating, np.integer)
 _NUMERIC_SIGNALS = ("num_examples", *types.MEASURED_SIGNALS)
 # Sizes, counts and norms: below zero they mean nothing, and rules divide by
@@ -104,8 +107,7 @@ class ScalarReader:
         raise TypeError(
           f"{option} gives numbers by client id, but the update's "
           f"weight is {weight_type}, which has no id. Pass "
-          "tff_fair.ClientSignals, or wrap client work of TFF's in "
-          "tff_fair.client_works.with_signals."
+          f"tff_fair.ClientSignals{_OR_WRAP}"
         )
       found: tuple[str, ...] = ("num_examples",)
       fields: tuple[str, ...] = ()
@@ -124,13 +126,12 @@ class ScalarReader:
       found = fields
     else:
       found, fields = (), ()
-    if missing := [name for name in needed if name not in found]:
+    if missing := ", ".join(name for name in needed if name not in found):
       raise TypeError(
         f"{type(rule).__name__} needs the signals {', '.join(needed)} as the "
-        f"update's weight, but {', '.join(missing)} cannot be read from "
-        f"{weight_type}. Pass tff_fair.ClientSignals, as the processes of "
-        "tff_fair.algorithms do, or wrap client work of TFF's in "
-        "tff_fair.client_works.with_signals."
+        f"update's weight, but {missing} cannot be read from {weight_type}. "
+        f"Pass tff_fair.ClientSignals with {missing}, as the processes of "
+        f"tff_fair.algorithms do{'.' if fields else _OR_WRAP}"
       )
     return cls(rule, client_weighting, fields, updates_checked, loss_reference)
 
