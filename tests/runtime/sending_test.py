@@ -234,9 +234,15 @@ def test_data_of_another_type_is_named_with_the_way_to_make_it(id_dtype):
   examples = tf.data.Dataset.from_tensor_slices(
     (np.zeros([3, 2]), np.zeros([3], np.int32))
   )
-  way = "client_dataset" if id_dtype else "tf.cast"
-  for data, found in ((examples, "('float64[2]', 'int32')"), ((), "tuple")):
+  # TFF takes no dicts whose names are in another order than that of letters.
+  named = examples.map(lambda x, y: {"pixels": x, "label": y})
+  for data, found in (
+    (examples, "('float64[2]', 'int32')"),
+    (named, "{'pixels': 'float64[2]', 'label': 'int32'}"),
+    ((), "tuple"),
+  ):
     with pytest.raises(TypeError) as caught:
       take([data])
-    for part in (str(element), found, way):
+    for part in (str(element), found, "tf.cast", ".batch", "OrderedDict"):
       assert part in str(caught.value)
+    assert ("client_dataset" in str(caught.value)) is bool(id_dtype)

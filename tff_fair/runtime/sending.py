@@ -193,8 +193,10 @@ def _write_by_tff(
 ) -> None:
   try:
     message.CopyFrom(tff.framework.serialize_value(value, type_spec)[0])
-  except TypeError as error:
-    if not isinstance(type_spec, tff.SequenceType):
+  except (TypeError, ValueError) as error:
+    if not isinstance(type_spec, tff.SequenceType) or (
+      isinstance(error, ValueError) and "OrderedDict" not in str(error)
+    ):
       raise
     raise TypeError(_expected_data(value, type_spec.element)) from error
 
@@ -204,17 +206,19 @@ def _expected_data(value: Any, expected: tff.Type) -> str:
   found = f"{type(value).__name__}: {reprlib.repr(value)}"
   if isinstance(value, tf.data.Dataset):
     found = f"one of {tf.nest.map_structure(_in_short, value.element_spec)}"
-  advice = "Batch it with `.batch`, and cast its arrays with tf.cast."
+  advice = ""
   if isinstance(expected, tff.StructType):
     members = [*tff.structure.iter_elements(expected)]
     if len(members) == 2 and members[0] == (None, tff.TensorType(np.int64)):
       advice = (
-        "Make it with tff_fair.client_dataset(client_id, batches), where "
+        " Make it with tff_fair.client_dataset(client_id, batches), where "
         f"`batches` has elements of type {members[1][1]}."
       )
   return (
     "Expected the data of a client as a tf.data.Dataset with elements of type "
-    f"{expected}, found {found}. {advice}"
+    f"{expected}, found {found}.{advice} Dataset.batch makes batches; in "
+    "Dataset.map, tf.cast changes a dtype, and a collections.OrderedDict or a "
+    "tuple the structure."
   )
 
 
