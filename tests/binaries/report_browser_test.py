@@ -320,6 +320,21 @@ def test_text_of_charts_is_readable_on_a_phone(shown):
     assert len(sizes) > 100
     assert min(sizes) > 10.5
     assert max(sizes) < 17
+    # Words below each other, such as names of clients, do not overlap.
+    spaces = shown.run(
+      "return Array.from(document.querySelectorAll('figure svg'), (svg) => {"
+      " const places = {};"
+      " for (const e of svg.querySelectorAll('text')) {"
+      "  const box = e.getBoundingClientRect();"
+      "  if (box.height) (places[Math.round(box.right)] ??= [])"
+      "   .push(box.top / box.height);"
+      " }"
+      " return Object.values(places).flatMap((tops) =>"
+      "  tops.sort((a, b) => a - b).slice(1).map((y, k) => y - tops[k]));"
+      "}).flat()"
+    )
+    assert len(spaces) > 100
+    assert min(spaces) > 0.72  # Of a line's height: the letters.
   finally:
     shown.devtools("Emulation.clearDeviceMetricsOverride")
 

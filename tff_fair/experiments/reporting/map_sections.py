@@ -192,7 +192,7 @@ def _bars(sizes: np.ndarray, frame: Frame) -> str:
 
 _COEFFICIENT = "coefficient"
 _MAX_COLUMNS, _MAX_ROWS = 100, 60
-_MAX_NAMES = 20  # Of clients, one below the other.
+_MAX_NAMES = 16  # Of clients, one below the other: room for them on a phone.
 
 
 @dataclasses.dataclass(frozen=True)
