@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tasks import data_error, task
+from tasks import data_error, finite_arrays, task
 from tasks.data_error import DataError
 from tasks.formats import npz
 from tasks.tabular import building, columns, labels, reading
@@ -94,7 +94,7 @@ def load(
     classes.codes if classes else None,
     seed=seed,
     source=f"{path}: client",
-    source_of_split=lambda row: f"{path}: split of {_place(row)}",
+    source_of_split=lambda row: f"{path}: split of {finite_arrays.place(row)}",
   )
   x, weight = arrays["x"], arrays.get("client_weight")
   if weight is not None and weight.dtype.kind not in "iuf":
@@ -105,7 +105,9 @@ def load(
   of_label = (
     labels.Labels(y=y.astype(np.float32))
     if classes is None
-    else labels.numbered(classes, clients, source=source, place=_place)
+    else labels.numbered(
+      classes, clients, source=source, place=finite_arrays.place
+    )
   )
   groups = None
   if "group" in arrays:
@@ -133,10 +135,6 @@ def _as_vector(name: str, array: np.ndarray) -> np.ndarray:
   return array[:, 0] if is_column else array
 
 
-def _place(row: int) -> str:
-  return f"example {row} (counted from 0)"
-
-
 def _check(
   path: pathlib.Path, arrays: Mapping[str, np.ndarray], kind: labels.Kind
 ) -> None:
@@ -162,23 +160,7 @@ def _check(
       raise DataError(
         f"{path}: {name} must have one axis, found shape {list(array.shape)}."
       )
-    if array.dtype.kind == "f":
-      _check_finite(path, name, array)
-
-
-def _check_finite(path: pathlib.Path, name: str, array: np.ndarray) -> None:
-  # A part at a time: x may fill half of the memory.
-  step = max(1, (1 << 22) // max(1, array[0].size))
-  for start in range(0, len(array), step):
-    part = np.abs(array[start : start + step]).reshape(
-      len(array[start : start + step]), -1
-    )
-    fits = (part <= np.finfo(np.float32).max).all(axis=1)  # False for NaN.
-    if not fits.all():
-      raise DataError(
-        f"{path}: {name} of {_place(start + int(fits.argmin()))} is missing, "
-        "infinite or too large for float32."
-      )
+    finite_arrays.check(f"{path}: {name}", array)
 
 
 def _as_texts(

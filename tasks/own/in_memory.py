@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tasks import client_weights
+from tasks import client_weights, finite_arrays
 from tasks.data_error import DataError
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
+# What pandas puts in the place of a missing text.
+_MISSING = ("None", "nan", "<NA>", "NaT")
 LABELS = ("y", "label", "labels", "target", "targets")
 
 
@@ -100,6 +102,12 @@ class ArrayClients:
   def _read(self, half: Any, roles: Roles, name: str) -> dict[str, Arrays]:
     table = _table(half, roles, name)
     if table is None:
+      if not isinstance(half, Mapping):
+        raise DataError(
+          f"{name}: found data of type {type(half).__name__}, expected a "
+          "mapping of clients to (x, y), a DataFrame or its groupby, a dataset "
+          "of Hugging Face, or a ClientData of TFF."
+        )
       return {str(k): _pair(v, f"{name}, client {k}") for k, v in half.items()}
     x, y, rows, class_names, weights = table
     for client, weight in weights.items():
@@ -135,6 +143,8 @@ class ArrayClients:
             f"{place}: y has the shape {list(y.shape[1:])} an example, that of "
             f"another client {list(first[1].shape[1:])}."
           )
+        finite_arrays.check(f"{place}: x", x)
+        finite_arrays.check(f"{place}: y", y)
     assert first is not None
     x, y = first
     return element_spec(
@@ -271,6 +281,10 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
     raise DataError(
       f"{name}: {problem}; it has {', '.join(map(str, columns))}."
     )
+  if any(str(v) in _MISSING for v in columns[label] if not isinstance(v, str)):
+    raise DataError(
+      f"{name}: column {label!r} has missing labels; take these rows out."
+    )
   if rows is None:
     values, codes = np.unique(columns[groups[0]], return_inverse=True)
     rows = {str(v): np.flatnonzero(codes == k) for k, v in enumerate(values)}
@@ -312,6 +326,7 @@ def _inputs(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
         "Leave it out by features=[...], make numbers of it, or write the "
         "table and take the task table, which reads texts and missing values."
       )
+    finite_arrays.check(f"{name}: column {column!r}", values)
   arrays = list(columns.values())
   if len(arrays) == 1:
     return arrays[0] if arrays[0].ndim > 1 else arrays[0][:, np.newaxis]

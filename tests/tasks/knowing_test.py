@@ -13,8 +13,8 @@ from tests import source_tree
 # Modules at the top of the package that are no tasks.
 _NO_TASKS = {
   *("__init__", "client_source", "client_weights", "data_error"),
-  *("from_client_data", "label_noise", "model_choice", "notices"),
-  *("options", "registry", "relabelling", "task"),
+  *("finite_arrays", "from_client_data", "label_noise", "model_choice"),
+  *("notices", "options", "registry", "relabelling", "task"),
 }
 
 _PROGRAM = """

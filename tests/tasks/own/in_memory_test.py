@@ -148,6 +148,28 @@ def test_numbers_as_labels():
     ({}, {}, "has no clients"),
     ({"a": (np.ones([2, 2]), [0])}, {}, "client a: x has 2 examples, y has 1"),
     ({"a": np.ones(3)}, {}, r"expected \(x, y\)"),
+    ([(np.ones([2, 2]), [0, 1])], {}, "found .* list, expected a mapping of"),
+    (
+      {**CLIENTS, "c": (np.array([[1, 2], [3, np.nan]]), [0, 1])},
+      {},
+      "client c: x of example 1 .* is missing",
+    ),
+    ({"c": (np.ones([2, 2]), [0.5, np.inf])}, {}, "client c: y of example 1 "),
+    (
+      frame().assign(age=np.nan).groupby("clinic"),
+      {},
+      "column 'age' of example 0 .* is missing",
+    ),
+    (
+      frame(["yes", None] * 5).groupby("clinic"),
+      {},
+      "column 'label' has missing labels",
+    ),
+    (
+      frame(["yes", np.nan] * 5).groupby("clinic"),
+      {},
+      "column 'label' has missing labels",
+    ),
     ({"a": (["p", "q"], [0, 1])}, {}, "client a: x must be numbers"),
     (
       {**CLIENTS, "c": (np.ones([2, 3]), [0, 1])},
