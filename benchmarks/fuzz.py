@@ -157,7 +157,6 @@ def main(argv: Sequence[str] | None = None) -> int:
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument(
     "--kind",
-    "--what",
     default=",".join(KINDS),
     help="kinds, with commas between them",
   )

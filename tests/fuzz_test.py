@@ -46,7 +46,7 @@ def test_what_escapes_is_told_and_is_the_status(monkeypatch, capsys):
       yield case.Case(room="room", name="c", run=escape)
 
   monkeypatch.setitem(fuzz.KINDS, "flags", cases)
-  assert fuzz.main(["--what=flags", "--seconds=0.2"]) == 1
+  assert fuzz.main(["--kind=flags", "--seconds=0.2"]) == 1
   output = capsys.readouterr().out
   assert "ESCAPED room: KeyError in fuzz_test.py" in output
   assert "ESCAPED room: EscapeError in case.py" in output
