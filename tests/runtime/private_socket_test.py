@@ -1,4 +1,4 @@
-"""Tests that nobody else reaches a worker, nor finds a way to it."""
+"""Tests that no other user reaches a worker, or finds a way to it."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ import pytest
 from tff_fair import runtime
 from tff_fair.runtime import become_worker, private_socket, worker_start
 
-NOBODY = 65534
+NOBODY = 65534  # The id of the user `nobody`, and of its group.
 LISTENING = "0A"  # The state of a socket in /proc/net/tcp.
 
 # Answers one connection: of which kind its socket is, and why it has no other.
@@ -21,7 +21,7 @@ SERVER = """
 import os, select, socket
 server = socket.create_server(("", 0))
 kind = socket.socket(fileno=os.dup(server.fileno())).family.name
-select.select([server], [], [])  # Accepting waits for nobody, as gRPC wants.
+select.select([server], [], [])  # Accepting does not wait, as gRPC wants.
 connection, _ = server.accept()
 try:
   socket.create_server(("", 0))
@@ -116,11 +116,11 @@ def test_a_port_is_not_private():
     runtime.start_worker(4000, private=True)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="Only root can be somebody else.")
+@pytest.mark.skipif(os.getuid() != 0, reason="Only root can be another user.")
 def test_other_users_cannot_connect():
   with runtime.start_worker() as worker:
     ways = [path_of(worker.address)]
-    # A child of the program has inherited the way, whoever it becomes.
+    # A child inherits the way, and keeps it when it becomes another user.
     ways.append(re.sub(r"/proc/\d+/", "/proc/self/", ways[0]))
     outcomes = [connect_as_nobody(way) for way in ways]
     assert outcomes == ["PermissionError"] * 2

@@ -145,7 +145,7 @@ def marked_workers(mark: str) -> list[int]:
     try:
       environment = (process / "environ").read_bytes().split(b"\0")
       command = (process / "cmdline").read_bytes()
-    except OSError:  # Has ended, or is somebody else's.
+    except OSError:  # Has ended, or is another user's.
       continue
     if f"{MARK}={mark}".encode() in environment and b"worker_binary" in command:
       pids.append(int(process.name))
@@ -205,7 +205,7 @@ def run(command: list[str], sent: signal.Signals | None = None) -> Outcome:
       at_once = len(marked_workers(mark))
       wait_until(lambda: not marked_workers(mark), seconds=10.0)
       in_the_end = len(marked_workers(mark))
-      # Returns when nobody holds the other end of the pipe any more.
+      # Returns when no process holds the other end of the pipe any more.
       stdout, _ = program.communicate()
     finally:
       watchdog.cancel()

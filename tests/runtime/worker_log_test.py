@@ -12,7 +12,7 @@ HEAD = b"2026-01-31 12:00:00.123456: %b external/org_tensorflow/"
 BEGUN = HEAD % b"I" + b"tensorflow/core/kernels/sendrecv_ops.cc:98] Send /job"
 NOTE = b"tensorflow/core/x.cc:7] A note.\n"
 LINES = (
-  b"of nobody\n"
+  b"without a head\n"
   + (HEAD % b"I" + NOTE + b"  and its second line\n" + BEGUN + b"\n")
   + (HEAD % b"W" + NOTE)
   + (HEAD % b"I" + NOTE + b"E0131 12:00:00.5 7 file.cc:3] gRPC's\n")
@@ -53,7 +53,7 @@ def test_counts_clients_and_passes_on_what_was_wanted(size, monkeypatch):
   text, num_begun = read(portions, {"TF_CPP_MIN_LOG_LEVEL": "1"}, monkeypatch)
   assert num_begun == 2
   assert [line.split(": ")[-1] for line in text.splitlines()] == [
-    "of nobody",
+    "without a head",
     "W external/org_tensorflow/tensorflow/core/x.cc:7] A note.",
     "E0131 12:00:00.5 7 file.cc:3] gRPC's",
     "E external/org_tensorflow/tensorflow/core/x.cc:7] A note.",

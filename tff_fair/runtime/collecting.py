@@ -1,6 +1,6 @@
 """Collects the clients' values at the server, in one mergeable aggregate.
 
-A client's values travel together, so that nobody can match them wrongly, and
+A client's values travel together, so the server cannot match them wrongly, and
 several workers can share the clients.
 """
 
@@ -38,8 +38,8 @@ def build_collect(
     A `tff.Computation` of type ({C}@CLIENTS -> R@SERVER).
   """
   compute = tff.tensorflow.computation
-  nobody = compute(zero)
-  accumulator_type = nobody.type_signature.result
+  no_clients = compute(zero)
+  accumulator_type = no_clients.type_signature.result
   add_client = compute(accumulate, (accumulator_type, client_type))
 
   def merge_parts(first: Any, second: Any) -> Any:
@@ -54,7 +54,7 @@ def build_collect(
   @tff.federated_computation(tff.FederatedType(client_type, tff.CLIENTS))
   def collect(clients: tff.Value) -> tff.Value:
     return tff.federated_aggregate(
-      clients, nobody(), add_client, add_accumulator, finish
+      clients, no_clients(), add_client, add_accumulator, finish
     )
 
   return collect

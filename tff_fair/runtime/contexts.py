@@ -105,7 +105,7 @@ def use_local(
     local = supervised_contexts.LocalContext(
       executors, worker, start, clients_per_part, compile_now=compile_now
     )
-    # Runs first: closing must not wait for a round that nobody awaits any more.
+    # Runs first: closing must not wait for a round that the program gave up.
     opened.callback(local.close)
     tff.framework.set_default_context(
       tff.program.NativeFederatedContext(
@@ -139,8 +139,8 @@ def use_workers(
 
   A worker is `python -m binaries.worker` on any host, TFF's own `worker_binary
   --port=...`, or one that `start_worker` started. They are left running.
-  Whoever reaches the port of a worker can make it do anything: docs/security.md
-  tells how to keep others out.
+  A program that reaches the port of a worker can make it do anything:
+  docs/security.md tells how to keep others out.
 
   Any free worker takes the next part. A result depends on the size of the parts
   alone, so it is that of `use_local` with the same size, bit for bit, for any

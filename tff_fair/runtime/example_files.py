@@ -188,7 +188,7 @@ def _graph(specs: Sequence[tf.TensorSpec]) -> Any:
         for name in ("begin", "size")
       )
       # A copy: TensorFlow writes the results of an operation into a tensor that
-      # nobody else needs, and whoever writes into mapped memory crashes.
+      # no other operation needs. A write into mapped memory would crash.
       components.append(tf.raw_ops.DeepCopy(x=tf.slice(rows, begin, size)))
     dataset = tf.raw_ops.TensorDataset(
       components=components,

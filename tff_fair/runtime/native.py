@@ -48,7 +48,7 @@ class NativeComputation(tff.framework.ConcreteComputation):
   the containers, which compiling drops.
 
   Attributes:
-    origin: Where it comes from, if somebody keeps what is made of it.
+    origin: Where it comes from, if a cache keeps what is made of it.
   """
 
   origin: Origin | None = None

@@ -1,15 +1,15 @@
 """A worker that this user's programs on this machine alone can reach.
 
 TFF's worker knows one way to listen: on a TCP port of every network interface,
-for whoever comes. So the kernel stops it there, at its call of `listen`
+for any program. So the kernel stops it there, at its call of `listen`
 (seccomp, user notification), and this program puts another socket in the place
 of the worker's: a Unix socket, which listens already. The worker's calls after
 that one work on it, and gRPC speaks over it as over any other. No privilege is
 needed, nothing is in the way of a round, and the worker cannot listen on
 anything else any more.
 
-Nobody finds the socket in the file system: its name is gone before the worker
-has it. Connections go through this program's descriptor of it,
+No program finds the socket in the file system: its name is gone before the
+worker has it. Connections go through this program's descriptor of it,
 /proc/PROGRAM/fd/NUMBER, which the kernel opens to the same user alone. Nothing
 is left behind, however the program ends.
 
@@ -112,7 +112,7 @@ class PrivateSocket(GivenSocket):
     return f"unix:/proc/{os.getpid()}/fd/{self._way}"
 
   def close(self) -> None:
-    """Leaves the socket to the worker, or to nobody."""
+    """Closes this program's copy; the worker keeps its own, if it has one."""
     self._listening.close()
     super().close()
 
@@ -140,7 +140,7 @@ def _listen_without_a_name(listening: socket.socket) -> int:
 
 def listen(listening: socket.socket) -> None:
   """Listens on a socket as gRPC does on its own."""
-  # gRPC accepts connections until nobody waits.
+  # gRPC accepts connections until none waits.
   listening.setblocking(False)
   listening.listen(_BACKLOG)
 

@@ -210,7 +210,7 @@ def pair(
 
 
 def trace_for_listeners() -> None:
-  """Has TFF write its log of calls only where somebody reads it.
+  """Has TFF write its log of calls only where absl keeps it.
 
   TFF makes two lines for each of some 200 calls a round, which absl drops
   unless its verbosity is that of debugging. They take 2 ms.
@@ -218,7 +218,7 @@ def trace_for_listeners() -> None:
   # A thread that has traced expects as many providers as there were.
   former = tracing._global_tracing_providers
   if [*map(type, former)] != [tracing.LoggingTracingProvider]:
-    return  # Somebody has others, or this was done already.
+    return  # The program has others, or this was done.
   listeners = logging.getLogger("absl")
 
   class Tracing(tracing.LoggingTracingProvider):

@@ -1,8 +1,8 @@
 """Keeps one worker running for programs on this host and on others.
 
 TFF's worker keeps what a program left in it, threads and memory, when that
-program is killed. So it is started again when nobody has been connected to it
-for some seconds and it has grown, and when it takes more memory than allowed.
+program is killed. So it is started again when it has grown and no program has
+been connected for some seconds, and when it takes more memory than allowed.
 
 It listens on a socket of this program (see `private_socket`): on the address
 that the user chose, where TFF's worker itself would listen on all. The socket

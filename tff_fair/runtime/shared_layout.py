@@ -19,8 +19,8 @@ from tff_fair.runtime import shared_memory
 _LEAST_BYTES = 6 * 2**20
 # TensorFlow writes no larger ones in one piece.
 _MOST_BYTES = 2**31 - 2**10
-# Tensors with smaller rows, of which nobody knows the number, are taken for
-# small: to ask for their size would take longer.
+# A tensor with smaller rows, whose number is unknown, is taken for small: to
+# ask for its size would take longer.
 _LEAST_ROW_BYTES = 2**16
 # Types whose packs are known, for executors to come.
 _MOST_TYPES = 32
@@ -125,7 +125,7 @@ def may_have_file(type_spec: tff.Type) -> Sequence[bool]:
 
 
 def pack_types(type_spec: tff.Type) -> Sequence[tff.TensorType]:
-  """Returns the types of the leaves that tell of packs: paths and counts."""
+  """Returns the types of the leaves that describe packs: paths and counts."""
   return [
     leaf_type
     for places in packs(type_spec)

@@ -2,8 +2,8 @@
 
 Each is in an anonymous file of Linux (memfd_create), as TensorFlow's
 `tf.io.serialize_tensor` writes it. The worker opens it under /proc. Such a file
-has no name that could be left behind: the kernel drops it when nobody has it
-open any more, however the program ends.
+has no name that could be left behind: the kernel drops it when no process has
+it open any more, however the program ends.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ def build_reader(
   Args:
     type_spec: The type of the value, at the server.
     shared: Which of its tensors are in files. If the value comes from a writer,
-      also which of the leaves that tell of packs are paths of files.
+      also which of the leaves that describe packs are paths of files.
 
   Returns:
     A `tff.Computation` from the flat list of its tensors, with paths in place
-    of those in files, and of what tells of packs, to the value.
+    of those in files, and of the leaves that describe packs, to the value.
   """
   types = [*shared_layout.tensor_types(type_spec)]
   leaf_types = [

@@ -37,7 +37,7 @@ class LocalStub(tff.framework.RemoteExecutorGrpcStub):
 
   Attributes:
     is_lost: Whether the worker may be another one by now. Workers number what
-      they keep alike, so nobody tells the new one to drop anything.
+      they keep alike, so the stub tells a new worker to drop nothing.
   """
 
   def __init__(self, channel: grpc.Channel) -> None:

@@ -98,7 +98,7 @@ class LocalContext(tff.framework.SyncContext):
         self._begin_part, cut.phases, arg, cut.clients_per_part
       )
     finally:
-      for future in self._under_way:  # Nobody waits for it any more.
+      for future in self._under_way:  # The caller no longer waits.
         future.cancel()
 
   def _invoke_whole(self, comp: Any, arg: Any) -> Any:
@@ -119,7 +119,7 @@ class LocalContext(tff.framework.SyncContext):
 
     if self._is_closed:
       raise RuntimeError(connections.NO_WORKERS)
-    if self._is_abandoned:  # In the middle of what nobody waited for.
+    if self._is_abandoned:  # Busy with a call that was given up.
       self._replace()
     if (supervised := supervision.current()) is not None:
       supervised.check()
@@ -172,7 +172,7 @@ class LocalContext(tff.framework.SyncContext):
     try:
       return supervision.wait(future, supervised, self._kill, self._worker)
     except BaseException as error:
-      if not future.done():  # Somebody wants to end the program.
+      if not future.done():  # Ctrl-C, or a check, ends the wait.
         self._is_abandoned = True
         future.cancel()
         self._worker.stop()
@@ -216,8 +216,8 @@ class LocalContext(tff.framework.SyncContext):
     """Ends the worker, and the thread that waits for it."""
     self._is_closed = True
     self._worker.stop()
-    # It may still prepare a computation that nobody waits for any more; Python
-    # aborts if TensorFlow works while it ends.
+    # It may still prepare a computation that the caller gave up; Python aborts
+    # if TensorFlow works while it ends.
     self._thread.close(patience=_SECONDS_TO_CLOSE)
 
 
@@ -252,7 +252,7 @@ def open_local(
 ) -> LocalContext:
   """Returns a context with a worker of its own, beside the default one.
 
-  The worker ends with this program. `use_local` tells of the arguments.
+  The worker ends with this program. `use_local` describes the arguments.
 
   Raises:
     RuntimeError: If the worker ends instead of getting ready.

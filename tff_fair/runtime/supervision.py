@@ -1,8 +1,8 @@
 """Waits for workers: looks now and then whether to go on waiting.
 
 A computation is a function of its arguments, so one whose worker is lost can
-run again in another one, with the same result. Nobody else waits for a worker
-of this program, and nothing but that program can end one that is frozen.
+run again in another one, with the same result. No other program waits for
+a worker of this one, and this one alone can end a frozen worker.
 """
 
 import concurrent.futures
@@ -42,7 +42,7 @@ class Supervision:
 
   Attributes:
     check: Is called several times a second; what it raises ends the wait, and
-      the worker, which computes for nobody then.
+      the worker, whose result the program no longer needs.
     timeout: Seconds that a computation may take; 0 is no limit. None goes by
       the slowest so far, and by whether the worker uses processor time.
     say: Takes a line about a worker that is lost.
@@ -67,8 +67,8 @@ def supervised(
 ) -> Iterator[None]:
   """Replaces workers of this program that are lost, and runs their work again.
 
-  A worker that somebody killed is lost, and one that does not answer in time,
-  which is killed. After three in a row, computing raises `WorkerLostError`.
+  A worker that has ended is lost. So is one that does not answer in time: the
+  program kills it. After three in a row, computing raises `WorkerLostError`.
   Workers on other hosts cannot be replaced: there a `timeout` raises it, too.
 
   Args:

@@ -40,7 +40,7 @@ class LoopThread:
 
 
 async def _cancel_others() -> None:
-  """Ends what nobody waits for any more; asyncio would tell of each task."""
+  """Ends the tasks that were given up; asyncio would write a line for each."""
   others = asyncio.all_tasks() - {asyncio.current_task()}
   for task in others:
     task.cancel()
@@ -54,7 +54,7 @@ def in_thread(
   result: concurrent.futures.Future[_Result] = concurrent.futures.Future()
 
   def run() -> None:
-    # Nobody may wait for it any more.
+    # The caller may have cancelled it.
     with contextlib.suppress(concurrent.futures.InvalidStateError):
       try:
         result.set_result(compute())

@@ -1,6 +1,6 @@
-"""The addresses of workers: are they valid, and does somebody answer there?
+"""The addresses of workers: are they valid, and does a program answer there?
 
-Imports nothing that takes time, so that a program can tell of a wrong address
+Imports nothing that takes time, so that a program can report a wrong address
 before it loads TensorFlow.
 """
 
@@ -48,14 +48,14 @@ def check(addresses: Sequence[str]) -> None:
 
 
 def check_reachable(addresses: Sequence[str], *, timeout: float) -> None:
-  """Raises unless somebody takes connections at all addresses.
+  """Raises unless a program takes connections at each address.
 
   Args:
     addresses: Valid ones.
-    timeout: Seconds within which somebody has to, at all of them.
+    timeout: Seconds within which a program has to, at all of them.
 
   Raises:
-    ConnectionError: If nobody does.
+    ConnectionError: If no program does at one of them.
   """
   deadline = time.monotonic() + timeout
   for address in addresses:
@@ -69,7 +69,7 @@ def check_reachable(addresses: Sequence[str], *, timeout: float) -> None:
 
 
 def _problem(address: str, deadline: float) -> str | None:
-  """Returns why nobody can be connected to, if so."""
+  """Returns why an address takes no connection; `None` if it does."""
   patience = max(_SECONDS_BETWEEN_TRIES, deadline - time.monotonic())
   try:
     _connect(address, patience)

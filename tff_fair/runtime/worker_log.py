@@ -46,7 +46,7 @@ _PIPE_BYTES = 2**20
 
 
 def with_signs_of_clients(environment: Mapping[str, str]) -> dict[str, str]:
-  """Returns the environment of a worker whose log tells of clients."""
+  """Returns the environment of a worker that logs when a client begins."""
   modules = [environment.get(_MODULES, ""), _SENDS]
   return {
     **environment,

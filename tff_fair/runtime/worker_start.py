@@ -182,7 +182,7 @@ def _reserve_port(port: int | None) -> socket.socket:
   if port is not None:
     if not 1 <= port <= 65535:
       raise ValueError(f"Expected a port between 1 and 65535, found {port}.")
-    with socket.socket() as probe:  # Does not share: fails if somebody listens.
+    with socket.socket() as probe:  # Not shared: fails if a program listens.
       probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
       try:
         probe.bind(("", port))

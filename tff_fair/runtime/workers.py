@@ -149,7 +149,7 @@ class Worker:
     with contextlib.suppress(subprocess.TimeoutExpired):
       self.wait(timeout=patience)
       raise RuntimeError(
-        f"{self.tell_of_end()} If nobody ended it, the machine may have run "
+        f"{self.tell_of_end()} If no user ended it, the machine may have run "
         "out of memory. Start another one to go on."
       )
 

@@ -119,7 +119,7 @@ def derived(kind, *args):
 
 
 class Ours:
-  """Nobody can tell what it decides."""
+  """A key cannot say what decides it."""
 
   def method(self):
     """Stands for a model."""

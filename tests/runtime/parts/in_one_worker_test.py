@@ -120,10 +120,10 @@ def test_clients_that_do_not_count_and_some_that_come_twice(name):
   found = parts.metrics["aggregator"]
   assert found["num_clients"] == 6
   assert found["num_clients_excluded"] == 2
-  # A cohort in which nobody counts leaves the model as it is.
-  nobody = [client(k, scale=np.nan) for k in range(4)]
+  # A cohort in which no client counts leaves the model as it is.
+  excluded = [client(k, scale=np.nan) for k in range(4)]
   np.testing.assert_array_equal(
-    weights(run(name, nobody, 3)),
+    weights(run(name, excluded, 3)),
     small_problem.flat_weights(initial(name)),
   )
 

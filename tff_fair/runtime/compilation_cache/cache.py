@@ -65,7 +65,7 @@ class CompilationCache:
   ) -> Mapping[str, native.NativeComputation]:
     content = files.read(name)
     if content is not None:
-      # Errors of many classes tell of a file that is not as it was written.
+      # A damaged file raises errors of many classes.
       with contextlib.suppress(Exception):
         return entries.read(content)
     computations = {
@@ -112,7 +112,7 @@ class CompilationCache:
     return found
 
   def _name(self, kind: str, key: object) -> str | None:
-    """Returns the name of a file; `None` if nobody knows what decides it."""
+    """Returns the name of a file; `None` if no key says what decides it."""
     if self._files is None:
       return None
     try:
@@ -121,7 +121,7 @@ class CompilationCache:
       return None
 
   def _write(self, name: str, content: bytes) -> None:
-    # What was built from files that somebody is changing belongs to no key.
+    # Content made from sources that a user is editing belongs to no key.
     if self._files is not None and keys.of_sources() == keys.SOURCES:
       self._files.write(name, content)
 

@@ -1,7 +1,7 @@
 """The files of the cache: private to the user, whole, and bounded.
 
-Nobody is told of a file that cannot be read or written: a cache only saves
-time.
+A file that cannot be read or written is no error, and the program says nothing:
+a cache only saves time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Folder:
     self._most_bytes = most_bytes
 
   def read(self, name: str) -> bytes | None:
-    """Returns the content of a file; `None` if nobody has written it whole."""
+    """Returns the content of a file; `None` if it is missing or not whole."""
     with contextlib.suppress(OSError), self._opened() as folder:
       descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
       with open(descriptor, "rb") as file:
@@ -79,10 +79,10 @@ class Folder:
 
   @contextlib.contextmanager
   def _opened(self) -> Iterator[int]:
-    """Opens the folder, if nobody else can have written to it.
+    """Opens the folder, if this user alone may write to it.
 
     Raises:
-      OSError: If there is none, or others may write to it.
+      OSError: If there is none, or other users may write to it.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     descriptor = os.open(self._path, flags)

@@ -1,6 +1,6 @@
-"""The address of a Dask scheduler: is it valid, and does somebody answer there?
+"""The address of a Dask scheduler: is it valid, and does one answer there?
 
-Imports nothing that takes time, so that a program can tell of a wrong address
+Imports nothing that takes time, so that a program can report a wrong address
 before it loads TensorFlow.
 """
 
@@ -23,14 +23,14 @@ def check_installed() -> None:
 
 
 def check(address: str, *, timeout: float) -> None:
-  """Raises unless somebody takes connections at an address.
+  """Raises unless a program takes connections at an address.
 
   Args:
     address: As "tcp://host:port", or "tls://host:port".
-    timeout: Seconds within which somebody has to.
+    timeout: Seconds within which a program has to take one.
 
   Raises:
-    ConnectionError: If nobody does.
+    ConnectionError: If no program does.
     ValueError: If it is no such address.
   """
   match = re.fullmatch(

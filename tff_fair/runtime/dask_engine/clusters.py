@@ -52,7 +52,7 @@ def connect(
   if isinstance(scheduler, distributed.LocalCluster) and scheduler.processes:
     client.register_plugin(WithoutCtrlC())
   check_versions(client, version.installed())
-  # Held until then: Dask drops what nobody asks for any more.
+  # Held until then: Dask drops each result that no client holds.
   opened.callback(_prepare_workers(client).clear)
   return client
 
@@ -152,7 +152,7 @@ def _client(scheduler: Any, timeout: float) -> distributed.Client:
     except BaseException as error:
       found.set_exception(error)
 
-  # Where somebody listens and says nothing, Dask waits for ever.
+  # Where a program listens and says nothing, Dask waits for ever.
   threading.Thread(target=connect, daemon=True).start()
   try:
     return found.result(timeout + _SECONDS_TO_CLOSE)

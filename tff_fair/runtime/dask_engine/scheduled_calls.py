@@ -71,7 +71,7 @@ class DaskEngine:
     packed = _pack(value, type_spec)
     future = self._submit("tff-put", tasks.keep, packed)
     await self._wait(future)
-    # Copies save time alone: whoever lacks one asks for it.
+    # Copies save time alone: a worker that lacks one asks for it.
     with contextlib.suppress(Exception):
       await asyncio.to_thread(self._client.replicate, [future])
     workers = await asyncio.to_thread(self._reporting, self._client.nthreads)

@@ -73,7 +73,7 @@ def of(
   except _CannotSendError:
     return None
   if len({len(clients.values) for clients in found}) > 1:
-    return None  # TFF tells of it.
+    return None  # TFF raises an error.
   forms = [clients.form_name for clients in found]
   name = f"one graph: {', '.join(forms)}; {clients_at_a_time} at a time"
 

@@ -2,8 +2,8 @@
 
 A computation over clients becomes one graph, if it can. While the worker
 computes a call of a part, the program sends the arguments of the next one,
-unless both are large. Sums stay as the messages in which they come: nobody
-needs their numbers before all parts are merged.
+unless both are large. Sums stay as the messages in which they come: the program
+needs their numbers only when all parts are merged.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Calls:
     """Takes what it needs.
 
     Args:
-      executors: Those of the worker; nobody else's thread may use them.
+      executors: Those of the worker; no other thread may use them.
       compile_now: Returns a computation as the worker takes it.
       clients_at_a_time: How many clients work at the same time; without limit
         if it is not positive.
@@ -136,7 +136,7 @@ class Calls:
 
 
 def _num_bytes(type_spec: tff.Type) -> float:
-  """Returns the size of tensors at the server; infinite if nobody knows it."""
+  """Returns the size of tensors at the server; infinite if it is unknown."""
   if isinstance(type_spec, tff.StructType):
     return sum(map(_num_bytes, type_spec))
   if isinstance(type_spec, tff.FederatedType):

@@ -50,7 +50,7 @@ class PartsContext(tff.framework.SyncContext):
         return future.result()
       return supervision.wait(future, supervised, _tell_of_silence)
     except BaseException:
-      future.cancel()  # Nobody waits for it any more.
+      future.cancel()  # The caller no longer waits for it.
       raise
 
   def submit(self, comp: Any, arg: Any) -> concurrent.futures.Future[Any]:

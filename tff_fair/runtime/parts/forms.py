@@ -35,7 +35,7 @@ class Phases(tuple[Phase, ...]):
 
 
 class _Traced:
-  """The origin of a computation whose parts nobody keeps."""
+  """The origin of a computation whose parts no cache keeps."""
 
   def __init__(self, comp: tff.Computation) -> None:
     self._comp = comp

@@ -119,12 +119,12 @@ async def _compute_phase(
   for value, at_clients in zip(given, phase.is_at_clients, strict=True):
     by_place[at_clients].append(value)
   server = await engine.put(_struct(by_place[False]), phase.server_type)
-  nobody = _struct([[] for _ in by_place[True]])
+  no_clients = _struct([[] for _ in by_place[True]])
   parts = [*_parts(by_place[True], clients_per_part)]
   sums = _Sums(engine, phase, server, parts, for_each, num_ahead)
   tree = _tree(len(parts))
   return await engine.call(
-    phase.finish(len(tree)), server, nobody, await sums.of_each(tree)
+    phase.finish(len(tree)), server, no_clients, await sums.of_each(tree)
   )
 
 

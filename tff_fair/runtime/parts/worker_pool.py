@@ -98,7 +98,7 @@ class WorkerPool:
     try:
       return await result
     finally:
-      result.cancel()  # Nobody needs to begin it any more.
+      result.cancel()  # No worker needs to begin it any more.
 
   async def fetch(self, result: Any) -> Any:
     """Returns a result, which is here already."""
@@ -237,7 +237,7 @@ def _argument(args: Sequence[Any]) -> Any:
 
 def _say(line: str) -> None:
   supervised = supervision.current()
-  # The work goes on where a warning is an error, or nobody reads the lines.
+  # The work goes on where a warning is an error, or the output is closed.
   with contextlib.suppress(RuntimeWarning, OSError):
     if supervised is None:
       warnings.warn(line, RuntimeWarning, stacklevel=2)
