@@ -75,16 +75,16 @@ def test_the_learning_rate_that_is_set_is_the_one_before_decay(kind):
 
 def test_a_round_without_clients_does_not_decay():
   process = decaying("exponential")
-  nobody = small_problem.whole(31).take(0)
-  state = local_work.run(process, [nobody, nobody]).state
+  empty = small_problem.whole(31).take(0)
+  state = local_work.run(process, [empty, empty]).state
   output = local_work.run(process, [small_problem.whole(31)], state=state)
   assert_trained_at(BASE, output.result[0])
 
 
 def test_one_client_that_counts_is_enough_to_decay():
   process = decaying("exponential")
-  nobody = small_problem.whole(31).take(0)
-  data = [nobody, small_problem.whole(3)]
+  empty = small_problem.whole(31).take(0)
+  data = [empty, small_problem.whole(3)]
   state = local_work.run(process, data).state
   output = local_work.run(process, [small_problem.whole(31)], state=state)
   assert_trained_at(BASE * 0.7, output.result[0])

@@ -220,8 +220,8 @@ def test_a_client_without_examples_reports_none(model, batch_size):
 @pytest.mark.parametrize("batch_size", [4, None])
 def test_elements_without_examples_do_not_matter(batch_size):
   process = local_work.build(batch_size=batch_size)
-  _, nobody = local_work.run_one(process, elements(31, 0, 0))
-  assert nobody.num_examples == 0
+  _, signals = local_work.run_one(process, elements(31, 0, 0))
+  assert signals.num_examples == 0
 
 
 def test_an_empty_element_between_others_does_not_spoil_them():

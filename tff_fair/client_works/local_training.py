@@ -47,7 +47,7 @@ class Progress(NamedTuple):
     optimizer: The state of the client optimizer.
     client_id: int64[]; 0 without examples.
     num_elements: int64[], elements of the data seen, over all epochs.
-    measures: What is measured beside it; `()` where nobody asks.
+    measures: What is measured beside it; `()` where nothing is.
     steps_left: int64[], steps to take; 0 where epochs count.
   """
 
@@ -159,7 +159,7 @@ class _Steps:
     received: theta, which the proximal term pulls towards.
     proximal_mu: mu, float32[] if a tensor.
     probe_mu: That of the probe.
-    no_metrics: The state of the model's metrics where nobody measures.
+    no_metrics: The state of the model's metrics where nothing is measured.
   """
 
   model: local_model.LocalModel
@@ -196,7 +196,7 @@ class _Steps:
       measures=measures,
       steps_left=zero,
     )
-    # Asked for only where somebody draws: it takes a look at the data.
+    # Read only where the work is drawn by it: it takes a look at the data.
     is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
     client_id = data.client_id() if is_drawn else zero
     most = num_steps(settings, client_id, round_num)

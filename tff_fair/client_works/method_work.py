@@ -32,7 +32,7 @@ class MethodWork:
     settings: How clients train.
     signals: The signals that the rule asks for.
     kept: What clients keep from one round to the next.
-    attack: Which clients attack; `None` if nobody does.
+    attack: Which clients attack; `None` if no client does.
     securely: Whether what clients measure goes into secure sums, too.
   """
 

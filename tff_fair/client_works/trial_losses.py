@@ -49,7 +49,7 @@ def build_trial_losses(
     factors: a, t of them.
     batch_size: As clients train with; `None` takes elements of their data as
       they are.
-    attack: Who adds something to the losses; `None` if nobody does.
+    attack: Which clients add something to the losses; `None` if none does.
 
   Returns:
     A `tff.Computation` of the type (<W@CLIENTS, W.trainable@CLIENTS,
