@@ -124,5 +124,5 @@ def test_clients_that_diverge_do_not_count():
   )
   np.testing.assert_array_equal(flat(found), flat(alone))
   assert np.isnan(rows["probabilities"][rows["client_id"] == ids[0]]).any()
-  nobody, _ = build_round()(weights(), 0, [MU[ids[0]]], [broken])
-  np.testing.assert_array_equal(flat(nobody), flat(weights()))
+  unchanged, _ = build_round()(weights(), 0, [MU[ids[0]]], [broken])
+  np.testing.assert_array_equal(flat(unchanged), flat(weights()))

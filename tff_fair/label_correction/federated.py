@@ -113,8 +113,8 @@ def build_round(
     round, which decides the order of examples, the clients' proximal weights
     and data, to the mean of the trained weights by examples, and the
     predictions of each client's own trained model. A client whose weights are
-    not finite does not count in the mean; where nobody counts, it is the old
-    weights.
+    not finite does not count in the mean; where no client counts, the mean is
+    the old weights.
   """
   info = model_info.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
@@ -213,7 +213,7 @@ def _build_training(
 
 
 def _build_finish(weights_type: Any) -> tff.Computation:
-  """Builds the server's part: the mean, or the old weights if nobody counts."""
+  """Builds the server's part: the mean, or the old weights if none counts."""
 
   @tff.tensorflow.computation(weights_type, weights_type.trainable, np.float32)
   def finish(weights: Any, mean: Any, total: tf.Tensor) -> Any:
