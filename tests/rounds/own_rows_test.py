@@ -39,8 +39,8 @@ def test_rounds_agree_with_those_of_the_whole(process):
     kept["weights"][kept["client_id"] == 3],
     table["weights"][table["client_id"] == 3],
   )
-  nobody = [*problem.hostile(), *problem.hostile()]
-  problem.assert_equal(problem.run(process, after, nobody, 3).state, after)
+  excluded = [*problem.hostile(), *problem.hostile()]
+  problem.assert_equal(problem.run(process, after, excluded, 3).state, after)
 
 
 def test_only_the_rows_of_a_cohort_travel_with_the_same_bits(process):

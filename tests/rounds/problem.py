@@ -32,7 +32,7 @@ def diverging(client_id):
 
 
 def hostile():
-  """Clients that do not count; nobody has to train to see it."""
+  """Clients that do not count; their data show it before they train."""
   return [
     client(20, scale=np.nan),
     client(21, scale=np.inf),

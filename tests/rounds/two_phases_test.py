@@ -47,8 +47,8 @@ def test_rounds_agree_with_those_of_the_whole(name):
   second = problem.run_both(process, first.state, mixed)
   assert second.metrics["aggregator"]["num_clients"] == 4
   assert second.metrics["aggregator"]["num_clients_excluded"] == 3
-  nobody = problem.run_both(process, second.state, bad, size=1)
-  problem.assert_equal(nobody.state, second.state)
+  third = problem.run_both(process, second.state, bad, size=1)
+  problem.assert_equal(third.state, second.state)
 
 
 def test_a_round_with_who_diverges_in_training_is_the_round_without():

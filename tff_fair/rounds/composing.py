@@ -92,7 +92,7 @@ def compose(
       clients would have after it. The rule must report `slopes`. `None` takes
       the step of the server's rate.
     attack: Which clients report something else than they found, for a study;
-      `None` if nobody does.
+      `None` if no client does.
     defence: Bounds what single updates can do, as `RuleFactory` takes it.
     certificate: Whether each round reports its certificate, as `RuleFactory`
       takes it.

@@ -1,7 +1,7 @@
 """Sends the first round's weights along with the current ones.
 
 Clients keep no state across rounds. With theta^0 beside theta they can relate
-their loss to the one at the start, and nobody has to enumerate the population.
+their loss to the one at the start, and the server needs no list of all clients.
 """
 
 import collections

@@ -96,11 +96,11 @@ def with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
   given, data = args
   state = tff.structure.from_container(given, recursive=True)
   tables = _tables(state)
-  nobody = {
+  no_rows = {
     name: collections.OrderedDict((k, c[:0]) for k, c in table.items())
     for name, table in tables.items()
   }
-  client_work = tff.structure.update_struct(state.client_work, **nobody)
+  client_work = tff.structure.update_struct(state.client_work, **no_rows)
   client_ids = [batches.client_id_of(d) for d in data]
   rows = {n: client_table.rows_of(t, client_ids) for n, t in tables.items()}
   return (
