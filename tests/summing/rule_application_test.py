@@ -95,8 +95,8 @@ def test_state_goes_from_round_to_round(way):
 def test_a_round_without_clients_leaves_the_state(way):
   clients = rounds.random_clients(3)
   state = rounds.run(process(Recorder, way), clients).state
-  nobody = rounds.Client(np.full(9, np.nan))
-  for cohort in ([nobody], []):
+  excluded = rounds.Client(np.full(9, np.nan))
+  for cohort in ([excluded], []):
     output = rounds.run(process(Recorder, way), cohort, state)
     tf.nest.map_structure(np.testing.assert_array_equal, output.state, state)
     assert np.isnan(output.measurements["level"])

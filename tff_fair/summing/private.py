@@ -6,7 +6,7 @@ See `tff_fair.privacy.differential`. It is for rules whose c_k / p_k = s_k
 depends on client k alone, where all clients weigh the same: then nothing that
 one client reports changes what another one adds.
 
-A step is taken even if nobody counted: whether there is a step must not tell.
+The server steps even if no client counted: a missing step would reveal it.
 """
 
 import collections

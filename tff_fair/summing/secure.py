@@ -51,8 +51,8 @@ def build_secure(
   specs = tff.types.type_to_tf_tensor_specs(value_type)
   transport = client_sums.Transport.of(sum_factory, bound)
   with tf.Graph().as_default():
-    nobody = reader.unordered_cohort(reader.empty())
-    names = (*_MOMENTS, *rule.terms(nobody))
+    no_clients = reader.unordered_cohort(reader.empty())
+    names = (*_MOMENTS, *rule.terms(no_clients))
   computations = _Computations(reader, rule, names, specs, transport)
   return client_sums.build_client_sums(
     value_type,

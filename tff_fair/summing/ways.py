@@ -190,8 +190,8 @@ def _check_private(
   if aggregation not in (None, STREAMING, SECURE):
     raise declared.FieldError(
       "aggregation",
-      f"Differential privacy goes with {STREAMING!r} or {SECURE!r} sums, in "
-      f"which nobody learns single scalars; found {aggregation!r}.",
+      f"Differential privacy goes with {STREAMING!r} or {SECURE!r} sums, "
+      f"which report no client's scalars; found {aggregation!r}.",
     )
   if defence is not None:
     raise declared.FieldError(
