@@ -28,7 +28,7 @@ def _let_tff_end() -> None:
   """
   tff = sys.modules.get("tensorflow_federated")
   if tff is None or not hasattr(tff, "framework"):
-    return  # Nobody has imported it, or not to its end.
+    return  # The program has not imported all of it.
 
   class Ended(tff.framework.SyncContext):  # type: ignore[name-defined]
     def invoke(self, comp: object, arg: object) -> object:

@@ -52,7 +52,7 @@ def compare_clients(
         accuracy fell.
       well_performing_mean_change: mean of other - baseline over them.
       mean_change: mean of other - baseline over all clients.
-    If the baseline is the same for all, nobody suffers; the share and the
+    If the baseline is the same for all, no client suffers; the share and the
     change of an empty group are 0.
 
   Raises:

@@ -60,7 +60,7 @@ def dp(
 
   Args:
     noise_multiplier: z, the standard deviation of the noise over the clip; 0
-      adds none, and protects nobody.
+      adds none, and protects no client.
     clients_per_round: m, the size of a cohort, by which the sum is divided.
     clip: C, the largest norm of what one client adds to the sum.
 

@@ -1,7 +1,7 @@
 """Whether an aggregation factory returns a sum.
 
 A rule's coefficients are those of a sum. A factory that returns a mean makes
-the step as many times too short as there are clients, and nobody notices.
+the step as many times too short as there are clients, and raises no error.
 """
 
 import types
@@ -22,7 +22,7 @@ def check_sums(factory: object) -> None:
   """Checks that a factory is unweighted and does not divide what it sums.
 
   It knows TFF's factories, nested in one another in any way. It cannot see what
-  a factory of one's own does.
+  a user's factory does.
 
   Args:
     factory: The factory.

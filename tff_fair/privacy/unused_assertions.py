@@ -1,7 +1,7 @@
 """Keeps a note of TensorFlow's about TFF's secure sums out of the log.
 
 TFF makes an assertion for each tensor of a secure sum and uses none of them.
-TensorFlow tells of each in ten lines, as an error.
+TensorFlow logs each in ten lines, as an error.
 """
 
 import logging
