@@ -29,7 +29,7 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.sweeps.sweeping import sweep
   from tff_fair.experiments.training.running import run
 else:
-  # Imported when somebody asks for them: what they are built on takes seconds.
+  # Imported when a program first uses one: the libraries below take seconds.
   _MODULES = {
     "Audit": "tff_fair.experiments.auditing.audit",
     "Range": "tff_fair.experiments.sweeps.ranges",

@@ -182,7 +182,7 @@ def _check_attack(spec: settings.RunSettings) -> None:
   if kind == "none" and strength is not None:
     raise FieldError(
       "attack_strength",
-      f"nobody attacks; give attack, {' or '.join(effects)}, too.",
+      f"no client attacks; give attack, {' or '.join(effects)}, too.",
       value=strength,
     )
   if kind != "none" and strength is None:

@@ -60,8 +60,8 @@ class _State:
 
   Attributes:
     way: What the handler does.
-    pending: A signal that nobody has acted upon yet.
-    num_came: How many signals have come since somebody began to handle them.
+    pending: A signal that the program has not acted upon yet.
+    num_came: How many signals have come since the program began to handle them.
     num_deferring: How many `deferred` blocks the program is in.
     owns_process: Whether the process is a program of this project, which may
       end it, not one that uses the library.
@@ -77,7 +77,7 @@ class _State:
 
 
 def unhandled_signals() -> Sequence[int]:
-  """Returns the signals of interruption that nobody handles.
+  """Returns the signals of interruption that the process does not handle.
 
   None in other threads than the main one: signals never come there.
   """
@@ -117,8 +117,9 @@ def raised(
 def recorded() -> Iterator[None]:
   """Notes signals, which the program looks for by `check` and `deferred`.
 
-  Also at its own end. It handles the signals that nobody handles, or `raised`
-  does, and does nothing in other threads than the main one.
+  It also looks for one at its own end. It takes the signals that `raised`
+  handles, and those that the process does not handle. It does nothing in other
+  threads than the main one.
 
   Raises:
     Interrupted: If a signal has come.
@@ -252,7 +253,7 @@ def _raised_again() -> Iterator[None]:
 
 def _send_again() -> None:
   number = _State.pending
-  if number is not None:  # Else somebody has acted upon it.
+  if number is not None:  # Else the program has acted upon it.
     _State.is_again = True
     signal.pthread_kill(threading.main_thread().ident or 0, number)
 

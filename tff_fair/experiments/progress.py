@@ -99,7 +99,7 @@ class LongWork:
     return min(done, float(self.num_clients))
 
 
-# Takes a line for whoever watches, as `say` does.
+# Takes a line for the user, as `say` does.
 Say = Callable[[str], None]
 
 # Without a terminal, there is a line for each evaluation and one in so long.
@@ -110,7 +110,7 @@ _SECONDS_PER_TICK = 1.0
 
 
 def say(text: str) -> None:
-  """Writes a line for whoever watches."""
+  """Writes a line for the user."""
   print(text, file=sys.stderr, flush=True)
 
 

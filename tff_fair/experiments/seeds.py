@@ -8,7 +8,7 @@ NAMES = ("seed", "data_seed", "model_seed")
 
 
 class Seeds(NamedTuple):
-  """The seeds of a run; those that nobody gives follow the first.
+  """The seeds of a run; those that the user does not give follow the first.
 
   Attributes:
     draws: Of cohorts, the local order of examples, and all other draws.

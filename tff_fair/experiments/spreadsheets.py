@@ -1,8 +1,8 @@
 """Texts of users in CSV files that people open in a spreadsheet.
 
 A spreadsheet takes a cell that begins with =, +, @ or - for a formula and runs
-it, whoever wrote it. A single quote before it marks it as a text. This is what
-OWASP recommends against "CSV injection":
+it, even if a stranger wrote it. A single quote before it marks it as a text.
+This is what OWASP recommends against "CSV injection":
 https://owasp.org/www-community/attacks/CSV_Injection
 """
 

@@ -126,7 +126,7 @@ def test_a_page_that_somebody_else_changed_is_left_alone(watch, tmp_path, page):
     page.write_text("mine")
     report_runs.make(tmp_path / "runs" / "b", seed=1)
 
-  with pytest.raises(RunError, match="somebody else changed it"):
+  with pytest.raises(RunError, match="another program changed it"):
     watch(change)
   assert page.read_text() == "mine"
   with pytest.raises(RunError, match="exists already"):

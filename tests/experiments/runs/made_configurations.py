@@ -1,4 +1,4 @@
-"""Configurations of runs that nobody has run."""
+"""Configurations of runs, made without running them."""
 
 import json
 

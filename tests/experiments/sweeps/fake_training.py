@@ -36,5 +36,5 @@ def train(spec, path, workers, round_timeout=None, worker_data=None):
 
 
 def describe(error):
-  """Tells of a mistake as a program would."""
+  """Describes a mistake as a program does."""
   return f"--{error.field}={error.value}: {error.problem}"

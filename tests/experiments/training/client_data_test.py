@@ -137,7 +137,7 @@ def test_data_is_loaded_ahead_and_errors_come_when_it_is_needed(thread):
   data.prepare([3, 9])
   assert is_loaded.wait(10)
   assert loaded == [1, 2, 3]
-  data([1])  # Nobody has asked for client 9 yet.
+  data([1])  # This call does not ask for client 9.
   with pytest.raises(tasks.DataError, match="damaged"):
     data([3, 9])
   with pytest.raises(tasks.DataError, match="damaged"):

@@ -17,7 +17,7 @@ _CLIENTS = ("ann", "bob")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-  """The label is harder to tell of women; the second client has few of them."""
+  """Labels of women are harder to predict; the second client has few women."""
   folder = tmp_path_factory.mktemp("groups")
   generator = np.random.default_rng(3)
   group = np.array(["f", "m"])[(generator.random(800) < 0.6).astype(int)]

@@ -102,7 +102,7 @@ BASES = {
 NOT_IN_THE_KEY = {
   **dict.fromkeys(
     ("data_dir", "data_seed"),
-    "The parts of the model tell of the data.",
+    "The parts of the model depend on the data.",
   ),
   **dict.fromkeys(
     (

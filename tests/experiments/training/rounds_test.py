@@ -57,7 +57,7 @@ def columns(result):
 def test_those_who_report_take_part():
   result = run({"num_clients": 3})
   assert result.state == 11010.5
-  # From the state before the round, and whoever was drawn.
+  # From the state before the round, and the clients that were drawn.
   assert result.costs == {"paid": 2.0}
   assert result.seconds >= 0
   assert result.metrics == {
@@ -71,7 +71,7 @@ def test_those_who_report_take_part():
     "loss_after": [None] * 3,
     "loss": [None] * 3,
     "blocking_weight": [None] * 3,
-    "excluded": [None] * 3,  # Nobody knows.
+    "excluded": [None] * 3,  # The aggregator does not say.
   }
 
 

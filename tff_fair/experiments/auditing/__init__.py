@@ -1,1 +1,1 @@
-"""Audits: how fair a model is that somebody already has, without training."""
+"""Audits: how fair the model of a user is, without training."""

@@ -179,8 +179,8 @@ def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that an audit may be written into a folder.
 
   Raises:
-    RunError: If it is no folder, or nobody may write to it, or it holds one of
-      the files already and nobody allows to replace it.
+    RunError: If it is no folder, if the program may not write to it, or if it
+      holds one of the files already and `overwrite` is false.
   """
   if os.path.lexists(folder) and not folder.is_dir():
     raise RunError(f"{folder}: is no folder; name another.")

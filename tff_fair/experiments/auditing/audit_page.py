@@ -20,7 +20,7 @@ from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import MethodRuns
 from tff_fair.experiments.scores import Score
 
-# More rows than that nobody reads; clients.csv has all.
+# A reader can take in no more rows; clients.csv has all.
 _MOST_ROWS = 500
 _MOST_POINTS = 400
 # What intervals are over, without and with the noise of examples.

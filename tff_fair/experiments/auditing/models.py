@@ -20,7 +20,7 @@ _SIGNATURE = "serving_default"
 
 
 class Model:
-  """A model that somebody has trained.
+  """A trained model of the user.
 
   Attributes:
     name: How messages and pages call it.
@@ -114,7 +114,7 @@ class Model:
 
 
 def of(model: object) -> Model:
-  """Returns a model that somebody has: a Keras model, or a path of one.
+  """Returns the model of a user, who gives a Keras model or its path.
 
   Args:
     model: A Keras model, a .keras or .h5 file, or the folder of a SavedModel.

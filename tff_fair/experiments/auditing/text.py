@@ -139,8 +139,8 @@ def sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
   told = [_worst(clients, score)]
   if score is not audited_score.ACCURACY:
     told.append(
-      "How much of the spread is the noise of small test sets, nobody can tell "
-      f"from each client's {score.noun} alone."
+      f"Each client's {score.noun} alone does not tell how much of the spread "
+      "is the noise of small test sets."
     )
     return told
   if noise := summary[spread_noise.KEY]:

@@ -27,7 +27,7 @@ _JOINING = {
   "losing": ("losing", "Clients lose"),
 }
 NAMES = (*measures.NAMES, noise_columns.NAME, *_JOINING, CLIENTS)
-MAX_CLIENTS = 10  # More columns than that nobody can read.
+MAX_CLIENTS = 10  # A reader can take in no more columns.
 
 
 class ComparedColumn(NamedTuple):

@@ -45,7 +45,7 @@ class Subject:
     file_name: Name of the file, or of the folder.
     kind: Its format, one of `places.FORMATS`.
     best: Whether it is the model at the best evaluation.
-    client_id: The client whose personal model it is; None if it is nobody's.
+    client_id: The client whose personal model it is; None if it is no client's.
     all_clients: Whether the folder has the personal models of all clients.
     notes: What the user should know about the format, in sentences.
   """
@@ -239,7 +239,7 @@ def _privacy(run: Run) -> str:
   spent = (run.summary or {}).get("privacy")
   if spent is None and run.flags["dp_noise"] is None:
     return (
-      "Training added no noise for privacy. Whoever has the model may learn "
+      "Training added no noise for privacy. A user of the model may learn "
       "something of the data."
     )
   if spent is None:

@@ -26,7 +26,7 @@ FORMATS = tuple(SUFFIXES)
 INDEX = "clients.csv"
 INDEX_COLUMNS = ("client_id", "client", "file")
 
-# Tells of the computations of a round, in a folder of their own.
+# Describes the computations of a round, in a folder of their own.
 FORM = "form.json"
 COMPUTATION = ".pb"
 FORM_NOTES = "README.md"

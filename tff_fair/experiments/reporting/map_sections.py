@@ -280,7 +280,7 @@ def matrix(
     max_columns: With more rounds, several share a column.
 
   Returns:
-    float[rows, columns]; NaN where nobody took part.
+    float[rows, columns]; NaN where no client took part.
   """
   num_rounds = int(table[ROUND].max())
   rows, columns = min(len(order), max_rows), min(num_rounds, max_columns)

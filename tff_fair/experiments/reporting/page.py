@@ -292,8 +292,8 @@ def check_path(path: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that a page may be written.
 
   Raises:
-    RunError: If it is a folder, or there already and nobody allows to replace
-      it.
+    RunError: If it is a folder, or if it exists already and `overwrite` is
+      false.
   """
   if path.is_dir():
     raise RunError(

@@ -23,7 +23,7 @@ from tff_fair.experiments.runs.run import Run
 
 _SECONDS = 5.0  # Between two looks at the runs, at least.
 _REST = 9  # Times as long as the last page took.
-_PATIENCE = 2  # How often a run may look damaged before somebody hears of it.
+_PATIENCE = 2  # How often a run may look damaged before the watch says so.
 _READ = (".csv", ".json")  # The files of runs that a page may show.
 
 _Files = dict[str, tuple[int, int]]
@@ -56,9 +56,9 @@ def watch(
     tell: Gets a sentence after each page, and when something is wrong.
 
   Raises:
-    RunError: If the file is there already, or somebody else changed it; if, at
-      the beginning, a folder holds no run nor a sweep that has runs to start,
-      or all runs are damaged. Fewer are left out.
+    RunError: If the file is there already, or another program changed it. At
+      the beginning, also if a folder holds no run nor a sweep that has runs to
+      start, or all runs are damaged; the page leaves out a few damaged ones.
     FieldError: If the baseline is not one of the methods at the end.
     tasks.data_error.DataError: If the file cannot be written.
     KeyboardInterrupt: If Ctrl-C ended the watch.
@@ -187,7 +187,7 @@ class _Page:
       self._write(self._text.replace(refresh, "", 1))
 
   def is_lost(self) -> bool:
-    """Returns whether somebody else changed the file."""
+    """Returns whether another program changed the file."""
     return self._written is not None and self._state() not in (
       None,
       self._written,
@@ -205,8 +205,8 @@ class _Page:
   def _write(self, text: str) -> None:
     if self.is_lost():
       raise RunError(
-        f"{self._path}: somebody else changed it; the watch leaves it as it is "
-        "and ends. Name another file."
+        f"{self._path}: another program changed it; the watch leaves it as it "
+        "is and ends. Name another file."
       )
     overwrite = self._overwrite or self._written is not None
     with staging.replacement(self._path, overwrite=overwrite) as staged:

@@ -41,7 +41,7 @@ def rounds(folder: pathlib.Path) -> list[int]:
   """Returns the rounds whose states a folder has, in ascending order.
 
   Raises:
-    RunError: If nobody can look into the folder.
+    RunError: If the program cannot look into the folder.
   """
   try:
     names = [path.name for path in folder.iterdir()]

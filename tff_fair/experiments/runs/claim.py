@@ -7,11 +7,12 @@ few seconds. If the heartbeat stops for a minute, the program is gone, and
 another one may take the claim over.
 
 Clocks of hosts differ, so ages are measured by the clock of the file system:
-the time that a file has when somebody has just touched it.
+the time that a file has when a program has just touched it.
 
-Two programs may find the same claim stale. Who takes it over first creates a
-file that is named after the text of that claim, which nobody ever writes again;
-only one program can. So the other one cannot remove the new claim by mistake.
+Two programs may find the same claim stale. The program that takes it over
+first creates a file that is named after the text of that claim. Only one of
+them can, and no program writes that text again. So the other one cannot remove
+the new claim by mistake.
 """
 
 import contextlib
@@ -56,7 +57,7 @@ def held(
   Args:
     file: The file of the folder whose lock is the claim, where there are locks.
     folder: The folder.
-    say: Is told in a line if the claim of another program is taken over.
+    say: Takes a line if this program takes over the claim of another one.
 
   Raises:
     FolderTakenError: If another program holds it.
@@ -142,7 +143,7 @@ class _ClaimFile:
       contextlib.suppress(OSError, RunError),
       _only_one(self._folder, self._text) as is_mine,
     ):
-      # Else somebody is taking it over.
+      # Else another program is taking it over.
       found = _read(self._path)
       if is_mine and found is not None and found.text == self._text:
         self._path.unlink()
@@ -182,7 +183,7 @@ class _ClaimFile:
     while not self._ended.wait(_SECONDS_PER_BEAT):
       with contextlib.suppress(OSError):  # A network disk may come back.
         found = _read(self._path)
-        if found is None:  # Somebody has removed it by hand.
+        if found is None:  # A user has removed it by hand.
           _create(self._path, self._text)
         elif found.text == self._text:
           os.utime(self._path)

@@ -20,7 +20,7 @@ Place = str | os.PathLike[str]
 # Takes the error of a damaged run.
 OnDamage = Callable[[RunError], object]
 
-# The tables of a run that tell of its results, as attributes of `Run`.
+# The tables of a run that hold its results, as attributes of `Run`.
 TABLES = (
   *("evaluations", "client_evaluations", "rounds"),
   *("costs", "cohorts", "labels", "clients"),
@@ -198,7 +198,7 @@ def _is_empty(path: pathlib.Path) -> bool:
   try:
     return not path.stat().st_size
   except OSError:
-    return False  # Who opens the run tells of it.
+    return False  # `open_run` then reports the error.
 
 
 def _json(path: pathlib.Path) -> dict[str, Any]:

@@ -174,8 +174,8 @@ class RunFolder:
 
     Raises:
       FolderTakenError: If something is.
-      RunError: If nobody can look into the folder, or something in it is
-        neither a file nor a folder.
+      RunError: If the program cannot look into the folder, or something in it
+        is neither a file nor a folder.
     """
     try:
       is_finished, has_config = self.is_finished, self.config.exists()

@@ -1,8 +1,8 @@
 """Runs as others see them: their settings and their tables.
 
-Needs no TensorFlow, so that what reads runs starts at once; only a trained
-model does. Tables are read when somebody asks for them; of a run that is not
-finished, they hold what is there.
+Needs no TensorFlow, so that a program that reads runs starts at once; only a
+trained model needs it. A table is read when the caller first uses it. Tables of
+an unfinished run hold the rows that are there.
 """
 
 from __future__ import annotations

@@ -72,7 +72,8 @@ class Searcher:
 
     Raises:
       Interrupted: If a signal came; the runs have then saved their rounds.
-      RunError: If a folder holds something else, or nobody can write to it.
+      RunError: If a folder holds something else, or the search cannot write to
+        it.
     """
     self._title = title
     most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
@@ -132,7 +133,7 @@ class Searcher:
         if (job := self._job_of(study, trial)) is not None:
           return job
     while open_studies := [s for s in self.studies if self._has_more(s)]:
-      # Those who wait for nobody first: their trials know all before them.
+      # Studies without running trials first: a new trial knows all before it.
       study = min(open_studies, key=self._busy)
       begun = self._begin(study)
       if begun is not None and (job := self._job_of(study, begun)) is not None:

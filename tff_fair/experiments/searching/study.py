@@ -99,7 +99,7 @@ class Dimension:
     return tuple(self.text(self.range.low + n * step) for n in range(count))
 
   def __str__(self) -> str:
-    """Returns it as somebody wrote it."""
+    """Returns it as the user wrote it."""
     return ",".join(self.choices) if self.range is None else str(self.range)
 
 

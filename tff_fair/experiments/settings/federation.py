@@ -47,8 +47,8 @@ class SamplingSettings:
   )
   dropout: float = declared.value(
     0.0,
-    "Probability that a drawn client does not report back, in [0, 1). Where "
-    "nobody would, one client of the cohort, drawn by lot, does.",
+    "Probability that a drawn client does not report back, in [0, 1). If all "
+    "clients of a cohort would drop out, one of them, drawn by lot, reports.",
     expects="a number in [0, 1)",
     is_valid=lambda value: 0 <= value < 1,
   )

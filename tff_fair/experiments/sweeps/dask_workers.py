@@ -88,7 +88,7 @@ class DaskWorkers:
     """Connects to the cluster, or starts one.
 
     Raises:
-      FieldError: If nobody answers at the address.
+      FieldError: If no scheduler answers at the address.
     """
     with contextlib.ExitStack() as closing:
       cluster = self._options.get(_SCHEDULER)

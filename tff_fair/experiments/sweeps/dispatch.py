@@ -124,7 +124,7 @@ def run_all(
 
   Raises:
     Interrupted: If a signal came; the runs have then saved their rounds. They
-      save them and end also if somebody kills this program, unless they are
+      save them and end also if this program is killed, unless they are
       jobs of a cluster.
   """
   start = start or executor.start

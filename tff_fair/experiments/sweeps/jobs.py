@@ -32,7 +32,7 @@ class Job(NamedTuple):
     log: The file that takes its output.
     workers: The hosts that compute it; none means this one.
     train: Trains a run: takes its spec, folder and workers.
-    describe: Returns the line that tells of a mistake of the user.
+    describe: Returns the line that describes a mistake of the user.
     options: How it is computed, for the command line that does the same.
   """
 

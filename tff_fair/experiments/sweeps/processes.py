@@ -60,7 +60,7 @@ class Processes:
     return num_running < self.jobs
 
   def start(self, job: Job) -> "_RunningProcess":
-    """Starts a run. If somebody kills this program, it saves and ends."""
+    """Starts a run. If this program is killed, the run saves and ends."""
     process = _context.Process(target=_train, args=(job,), name=job.name)
     with without_main():
       process.start()

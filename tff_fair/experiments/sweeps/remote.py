@@ -3,7 +3,8 @@
 A job of a cluster calls it. The run gets a process of its own: it needs a main
 thread, and TensorFlow keeps memory as long as its process lives. A pipe leads
 to that process. The run comes through it, and if it closes, the run saves its
-rounds and ends: so it ends with whoever started it, even if that one is killed.
+rounds and ends: so it ends with the job that started it, even if the cluster
+kills that job.
 """
 
 import contextlib

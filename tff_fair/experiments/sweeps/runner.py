@@ -37,7 +37,7 @@ def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
     folder: The folder of it.
 
   Raises:
-    RunError: If the folder holds another run, or nobody can read it.
+    RunError: If the folder holds another run, or the program cannot read it.
   """
   files = RunFolder(folder)
   if not files.config.exists() or not files.config.stat().st_size:
@@ -136,7 +136,7 @@ class Failure(NamedTuple):
 
   @classmethod
   def of(cls, run: PlannedRun, log: pathlib.Path) -> Self:
-    """Returns the failure that the log of a run tells of."""
+    """Returns the failure of a run, with the last line of its log."""
     return cls(run, _last_line(log), log)
 
   def __str__(self) -> str:
@@ -172,7 +172,7 @@ class Runner:
     folder: Folder of the runs' folders.
     executor: Where runs are carried out.
     progress: Whether to show on stderr how they get on.
-    describe: Returns the line that tells of a mistake of the user; a function
+    describe: Returns the line that describes a mistake of the user; a function
       of a module that the processes of the runs can import.
     options: What `experiments.run` takes besides, the same for all runs: such
       as `round_timeout`. It decides no results.
@@ -189,7 +189,7 @@ class Runner:
     """Returns of each run "finished", "pruned", "interrupted" or "new".
 
     Raises:
-      RunError: If a folder holds another run, or nobody can read it.
+      RunError: If a folder holds another run, or the program cannot read it.
     """
     shown: Iterable[PlannedRun] = planned
     if self.progress:
@@ -214,7 +214,7 @@ class Runner:
 
     Raises:
       Interrupted: If a signal came; the runs have then saved their rounds.
-      RunError: If nobody can write to the folder.
+      RunError: If the sweep cannot write to the folder.
     """
     unfinished = []
     for run, state in zip(planned, found, strict=True):
@@ -352,7 +352,7 @@ def write_names(
   """Notes the names of methods, for tables and pages.
 
   Raises:
-    RunError: If nobody can write to the folder.
+    RunError: If the sweep cannot write to the folder.
   """
   path = folder / finding.NAMES_FILE
   names = {run.name: run.method for run in planned}

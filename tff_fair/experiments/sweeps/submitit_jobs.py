@@ -1,7 +1,7 @@
 """Runs as jobs of a cluster: Slurm, by the package submitit.
 
 Options are submitit's own, such as `slurm_partition` and `timeout_min`, and
-`cluster`, which is found by itself where nobody names it.
+`cluster`; submitit finds the cluster by itself if the user names none.
 """
 
 import contextlib

@@ -11,6 +11,6 @@ with importing.quick():
   import tff_fair.algorithms
   import tff_fair.experiments.training.running  # noqa: F401
 
-# The forks share this memory as long as nobody writes to it, and the collector
-# writes to all that it looks through.
+# The forks share this memory as long as no process writes to it, and the
+# collector writes to all that it looks through.
 importing.spare_what_stays()

@@ -270,6 +270,6 @@ def _of_run(path: pathlib.Path, build: KerasModelFn) -> Sequence[np.ndarray]:
     model = build()
   saved = [*model.trainable_weights, *model.non_trainable_weights]
   if len(saved) != len(weights):
-    return weights  # Nobody knows the order of another model.
+    return weights  # The order of another model is not known.
   place_of = {id(variable): place for place, variable in enumerate(saved)}
   return [weights[place_of[id(variable)]] for variable in model.weights]

@@ -85,7 +85,7 @@ class _Client(NamedTuple):
 class _Reader:
   """Reads clients' arrays, and notes how much labels that are numbers vary.
 
-  Whoever evaluates needs that of clients that somebody has read already.
+  The evaluation needs these variances; it asks after the clients were read.
   """
 
   def __init__(self, split: tasks.Split, spec: tasks_task.ElementSpec) -> None:
@@ -119,9 +119,9 @@ class ClientLoader:
       split: Loads the clients' examples.
       spec: `Task.element_spec`.
       files: Room for files that the worker reads; by default examples travel.
-      thread: Loads them; by default whoever asks does.
-      at_workers: Where the examples are, if workers have them; then nobody
-        loads them here.
+      thread: Loads them; by default the thread of the caller does.
+      at_workers: Where the examples are, if workers have them; then this
+        process loads none.
     """
     self._read = _Reader(split, spec)
     self._spec = spec
@@ -168,9 +168,9 @@ class ClientLoader:
       self._prepared = ids, self._thread.submit(self._load, ids)
 
   def label_variance(self, client_id: int) -> float:
-    """Returns `scoring.variance` of a client whose data somebody asked for.
+    """Returns `scoring.variance` of a client.
 
-    Labels must be numbers.
+    Labels must be numbers, and the client's data must have been loaded.
     """
     if self._at_workers is not None:
       return self._at_workers.label_variance(client_id)
@@ -235,7 +235,7 @@ class LoadingThread:
     def call() -> None:
       try:
         future.set_result(function(*args))
-      except BaseException as error:  # Whoever asks for the result gets it.
+      except BaseException as error:  # The caller of `result` gets it.
         future.set_exception(error)
 
     self._calls.put(call)

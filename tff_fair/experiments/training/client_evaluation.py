@@ -29,7 +29,7 @@ _MOST_CLIENTS_TO_CHECK = 5000
 def check_data(task: tasks.Task) -> None:
   """Reads the data of all clients, so that damage shows before training.
 
-  Of a very large population nobody is read: their data is checked when used.
+  In a very large population, each client's data is checked when it is used.
 
   Raises:
     tasks.DataError: If the data of a client cannot be used.

@@ -2,8 +2,8 @@
 
 A file has no name: the worker reaches it through this program, as
 /proc/PID/fd/N. So nothing is left behind, however the program ends. Many
-clients share files, which go when nobody uses any of them any more; until then
-the limit counts them.
+clients share a file. It goes when the program uses no client of it any more;
+until then the limit counts it.
 """
 
 from __future__ import annotations

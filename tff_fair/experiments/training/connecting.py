@@ -12,7 +12,7 @@ DASK = "dask"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Computing:
-  """Where a run computes; `experiments.run` tells of the attributes."""
+  """Where a run computes; `experiments.run` describes the attributes."""
 
   engine: str | None
   workers: Sequence[str]

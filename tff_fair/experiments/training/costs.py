@@ -202,7 +202,7 @@ def _num_bytes(weights_type: tff.Type) -> int:
 #
 # One example goes through the model, operation by operation, and the products
 # of matrices and the convolutions are counted, with each step of a recurrent
-# layer. Neither layers nor graphs would do: layers may be anybody's, and a
+# layer. Neither layers nor graphs would do: layers may be the user's own, and a
 # graph does not say how often its loops run. What is done to single elements
 # (activations, normalizations, look-ups of embeddings) is not counted.
 

@@ -26,7 +26,7 @@ from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
 
 TRAIN = "train"  # The events that each round has, by their folder.
-_NO_RESULTS = ("client_id", "num_examples")  # Columns that tell of a client.
+_NO_RESULTS = ("client_id", "num_examples")  # Columns that describe a client.
 _FINAL = ("mean", "std", "worst_10", "best_10", "loss")  # Measures.
 
 

@@ -203,7 +203,7 @@ class _Checkpoints(tff.program.FileProgramStateManager):
     self._tables = tables
 
   async def save(self, program_state: rounds.State, version: int) -> None:
-    """Saves a state: whoever finds it, finds the rows of its rounds."""
+    """Saves a state after the rows of its rounds: a state implies its rows."""
     for table in self._tables:
       if table.exists():
         files.sync(table)
@@ -263,7 +263,7 @@ def saved_rounds(folder: RunFolder) -> list[int]:
   """Returns the rounds whose states are saved, in ascending order.
 
   Raises:
-    RunError: If nobody can look into the folder of the states.
+    RunError: If the program cannot look into the folder of the states.
   """
   return checkpoints.rounds(folder.checkpoints)
 
@@ -298,7 +298,7 @@ def lost_best_states(
     is_due: Whether it evaluates a round.
 
   Raises:
-    RunError: If nobody can look into their folder.
+    RunError: If the program cannot look into their folder.
   """
   return [
     best_checkpoint(folder, round_num)

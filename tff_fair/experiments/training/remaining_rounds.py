@@ -172,7 +172,7 @@ def _rounds(
   follower: Follower,
   initial_weights: tff.learning.models.ModelWeights | None,
 ) -> rounds.Rounds:
-  """Returns the rounds of a run, which the follower tells of."""
+  """Returns the rounds of a run, which the follower watches."""
 
   def prepare(round_num: int) -> None:
     if round_num <= parts.schedule.total_rounds:
@@ -204,7 +204,7 @@ def _evaluation(
   test_data: client_data.ClientDatasets,
   follower: Follower,
 ) -> Callable[[rounds.State], loop.RoundEvaluation]:
-  """Returns the evaluation of a run, which the follower tells of."""
+  """Returns the evaluation of a run, which the follower watches."""
   evaluate = client_evaluation.build_evaluation(
     parts.task,
     parts.process,

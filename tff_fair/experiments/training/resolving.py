@@ -1,7 +1,7 @@
 """What the settings of a run come to with its task.
 
 The size of cohorts, the clients to evaluate, the attackers, the way to sum:
-where nobody has set one, it follows from the task and the method. A setting
+if the user has set none, it follows from the task and the method. A setting
 that does not go with them is an error.
 """
 
@@ -237,7 +237,7 @@ def _too_many(field: str, value: object, num_clients: int) -> FieldError:
 def attack(
   spec: RunSpec, seen: np.ndarray, evaluated: np.ndarray
 ) -> client_works.Attack | None:
-  """Returns which clients attack, and how; None if nobody does.
+  """Returns which clients attack, and how; None if no client does.
 
   Args:
     spec: The run.

@@ -65,7 +65,7 @@ def write(
       without the federation, and gain from it.
     groups: Counts of groups of people, see `group_fairness`.
     threshold: The decision threshold, see `decisions`.
-    selection: Knows the best evaluation, if somebody asked for it.
+    selection: Knows the best evaluation, if the run selects one.
     attackers: The clients that attack.
     dp: The noise for differential privacy, if there was any.
 

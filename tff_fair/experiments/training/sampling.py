@@ -99,7 +99,7 @@ class Sampler:
       random.random(len(drawn)) < self._dropout_rates(round_num)[drawn]
     )
     if drops_out.all():
-      # A round needs somebody: one of them reports after all.
+      # A round needs a client: one of them reports after all.
       drops_out[random.integers(len(drawn))] = False
     return DrawnCohort(
       drawn, [k for k, gone in zip(drawn, drops_out, strict=True) if not gone]
@@ -178,7 +178,7 @@ def evaluated_clients(
 
 
 def attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
-  """Draws the clients that attack: a share, but not nobody and not everybody.
+  """Draws the clients that attack: a share, at least one but not all.
 
   Args:
     seed: Seed of the draw.

@@ -10,7 +10,7 @@ VERSION_BYTES = 64
 
 IS_MISSING = "is missing"
 IS_SHORTER = "is shorter than the index says, or cannot be read"
-IS_NO_FILE = "is no file"  # Whoever reads a pipe or a device waits for ever.
+IS_NO_FILE = "is no file"  # Reading a pipe or a device may never end.
 IS_ANOTHER = "is of another version"
 IS_NOT_READ = "cannot be read in time, as a pipe, or a disk that is gone"
 

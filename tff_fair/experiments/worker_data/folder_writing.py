@@ -45,7 +45,7 @@ def write(
     spec: The run that it was loaded for.
     folder: A folder that is new or empty.
     overwrite: Whether an earlier folder of worker data may be replaced.
-    on_progress: Told of each client that is written, of either half.
+    on_progress: Called with 1 after each client is written, of either half.
 
   Raises:
     FieldError: If the folder is taken or cannot be written, or the examples are

@@ -165,7 +165,7 @@ class WorkerData:
   def _check_files_here(self) -> None:
     """Checks that files of rows that lie beside the index have its version.
 
-    So a damaged index is found before anybody reads more of it. A host that
+    So the run finds a damaged index before it reads more of it. A host that
     computes nothing needs no such files.
     """
     for path in self.folder.glob("*.bin"):
