@@ -261,7 +261,7 @@ def test_what_cannot_be_written_ends_the_run(uninterrupted, name, round_num):
   run, process = Run(), Process()
   with pytest.raises(OSError, match="full"):
     run.train(process, **{name: Full()})
-  # The loop soon stops to compute rounds that no table keeps.
+  # The loop soon ends; it computes few rounds that no table keeps.
   assert process.num_calls <= round_num + 1
   assert max(run.states.saved, default=0) == round_num - 1
   again = Run()
