@@ -170,7 +170,8 @@ class ClientLoader:
   def label_variance(self, client_id: int) -> float:
     """Returns `scoring.variance` of a client.
 
-    Labels must be numbers, and the client's data must have been loaded.
+    Labels must be numbers. The loader must have read the client already, unless
+    workers have the examples.
     """
     if self._at_workers is not None:
       return self._at_workers.label_variance(client_id)
