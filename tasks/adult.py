@@ -3,7 +3,7 @@
 Becker and Kohavi, "Adult" (UCI, 1996), in the cut of Mohri et al., "Agnostic
 Federated Learning" (ICML 2019), and of the bias study of Hu et al.,
 "Federated Learning Meets Multi-objective Optimization" (FedMGDA+, 2022).
-Logistic regression whether somebody earns more than $50,000.
+Logistic regression predicts whether a person earns more than $50,000.
 
 The training file alone defines the features: one for each value of a
 categorical column. A value that only the test file has gets none. AFL uses the

@@ -3,8 +3,8 @@
 source = tasks.ClientSource(task="mnist", options={"num_clients": 100})
 x, y = source(7)
 
-The value holds names and numbers alone. Whoever calls it, in any process on any
-host, loads the task there, once for all clients.
+The value holds names and numbers alone. A process that calls it, on any host,
+loads the task there, once for all clients.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from tasks.task import Arrays, Split, Task
 
 # A process that trains on two populations in turn keeps both.
 _NUM_CACHED_TASKS = 2
-# The clients whose examples decide a version, beside everybody's numbers.
+# The clients whose examples decide a version, beside all clients' numbers.
 _NUM_CLIENTS_IN_VERSION = 8
 _using = threading.Lock()  # Tasks need not be safe for several threads.
 
@@ -110,7 +110,7 @@ def _task(
   seed: int,
   data_dir: str | None,
 ) -> Task:
-  # Nobody asks for the model.
+  # A source gives examples alone, so any seed of the model will do.
   return registry.load(
     name, data_dir=data_dir, seed=seed, model_seed=seed, **dict(options)
   )

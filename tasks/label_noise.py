@@ -17,7 +17,7 @@ and a share mu_k of its training labels, chosen at random, is replaced. rho is
 The share is exact up to rounding, as the paper has it. The authors' release
 replaces each label with probability mu_k instead. Test labels stay as they are.
 All draws depend on the task's seed and the client's id alone, so the order in
-which somebody asks for clients changes nothing.
+which a caller loads clients changes nothing.
 """
 
 import dataclasses
@@ -124,8 +124,8 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
 
   Returns:
     The task itself without label noise. Otherwise its training data have
-    `noise_levels` and `true_labels`; a client's labels are replaced when
-    somebody loads the client.
+    `noise_levels` and `true_labels`; the task replaces a client's
+    labels when it loads the client.
 
   Raises:
     ValueError: If the task has no class labels.
@@ -190,7 +190,7 @@ def wrong_share(split: Split, client_id: int) -> float:
     client_id: Which client.
 
   Returns:
-    A number in [0, 1]; 0 where nobody replaced labels.
+    A number in [0, 1]; 0 without label noise.
   """
   if split.true_labels is None:
     return 0.0
@@ -223,11 +223,11 @@ def added_to(own: type[options.TaskOptions]) -> type[options.TaskOptions]:
 
 
 def check_none_given(name: str, given: Iterable[str]) -> None:
-  """Checks that nobody asks for label noise in a task without class labels.
+  """Checks that a task without class labels is given no label noise.
 
   Args:
     name: The task.
-    given: Names of the options that somebody gives.
+    given: Names of the options that the user gives.
 
   Raises:
     ValueError: If one is of label noise.

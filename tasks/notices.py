@@ -6,7 +6,7 @@ They are Python's warnings, so that a script can turn them off or into errors.
 import warnings
 from typing import Any
 
-_told: dict[Any, Any] = {}  # So that nobody hears the same twice.
+_told: dict[Any, Any] = {}  # So that Python shows each notice once.
 
 
 class Notice(UserWarning):

@@ -149,7 +149,7 @@ class Task:
   """A federated learning problem: clients, their data and a model.
 
   A client's integer id is its index in `client_names`. A task reads or builds a
-  client's data when somebody asks for it, not before.
+  client's data when a caller asks for it, not before.
 
   Attributes:
     name: The name in the registry.

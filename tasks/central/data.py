@@ -1,4 +1,4 @@
-"""A data set in one place, which nobody has cut over clients yet."""
+"""A data set in one place, not yet cut over clients."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 A split in a file outlives a change of seeds, of this code or of NumPy, and
 others can use it. The file (npz) keeps the number of examples and a fingerprint
-of their labels, so that nobody takes it for a split of other data. A user's own
+of their labels, so that the reader refuses it for other data. A user's own
 file has two arrays alone: the client of each example, and perhaps its half.
 """
 
@@ -58,7 +58,7 @@ class ExampleClients(NamedTuple):
 
   Attributes:
     clients: The client of each example, texts or integers [n]; an empty text or
-      a negative number is nobody.
+      a negative number where it is no client's.
     halves: "train", "test" or an empty text of each example; None where the
       file does not say it.
   """

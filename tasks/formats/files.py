@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 # Begins the names of folders where files are written before they are moved.
 STAGING = ".incomplete-"
-# Other names of open files, which nobody can replace.
+# Other names of open files, which no program can replace.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
 _KINDS = {
   stat.S_IFDIR: "folder",
@@ -81,9 +81,9 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that a file may be written.
 
   Raises:
-    FileExistsError: If there is one already, and nobody allows to replace it;
-      or if something is there that is no file.
-    OSError: If nobody can tell.
+    FileExistsError: If there is one already, and `overwrite` is false; or if
+      something is there that is no file.
+    OSError: If the system cannot look at the path.
   """
   check_regular(path)
   if os.path.lexists(path) and not overwrite:
@@ -98,7 +98,7 @@ def check_regular(path: pathlib.Path) -> None:
 
   Raises:
     FileExistsError: If something is there that is no regular file.
-    OSError: If nobody can tell.
+    OSError: If the system cannot look at the path.
   """
   if os.path.abspath(path).startswith(_OPEN_FILES):
     raise _FileTakenError(
@@ -122,14 +122,14 @@ def check_regular(path: pathlib.Path) -> None:
 def special_kind(path: pathlib.Path) -> str | None:
   """Returns what a path leads to if it is neither a file nor a folder.
 
-  Whoever reads a pipe, or some devices, may wait for ever.
+  A program that reads a pipe, or some devices, may wait for ever.
 
   Returns:
     "pipe", "device", "socket" or "special file"; `None` for files and folders,
     and where there is nothing.
 
   Raises:
-    OSError: If nobody can tell.
+    OSError: If the system cannot look at the path.
   """
   try:
     mode = path.stat().st_mode
@@ -141,10 +141,10 @@ def special_kind(path: pathlib.Path) -> str | None:
 
 
 def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
-  """Yields each `special_kind` in a folder, after the path of whatever it is.
+  """Yields the path and `special_kind` of each special file in a folder.
 
   Raises:
-    OSError: If nobody can tell.
+    OSError: If the system cannot look at the path.
   """
   for path in folder.rglob("*"):
     if kind := special_kind(path):

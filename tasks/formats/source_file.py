@@ -94,7 +94,7 @@ def reason(error: Exception) -> str:
 
 
 class _Watched(io.RawIOBase):
-  """A file that tells of each read."""
+  """A file that reports each read."""
 
   def __init__(self, file: BinaryIO, on_read: OnRead) -> None:
     self._file = file

@@ -35,7 +35,7 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that a file may be written, as `files.check_free`.
 
   Raises:
-    DataError: If there is one already, and nobody allows to replace it.
+    DataError: If there is one already, and `overwrite` is false.
   """
   try:
     files.check_free(path, overwrite=overwrite)

@@ -1,7 +1,7 @@
 """Models and objectives of ours as plain values, which JSON can hold.
 
-A description names functions of this project, with their arguments. So whoever
-has the project makes the same model of it, and no file can run anything else.
+A description names functions of this project, with their arguments. So each
+user of the project makes the same model of it, and no file can run other code.
 """
 
 import dataclasses

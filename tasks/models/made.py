@@ -24,8 +24,8 @@ from tasks.own.functions import UserCodeError
 class Make:
   """Makes a user's model, of weights that a seed decides.
 
-  No dataclass, so that what is compiled is not kept for later programs: nobody
-  knows what else decides a user's function.
+  No dataclass, so that later programs compile it anew: this project does not
+  know what else decides a user's function.
   """
 
   def __init__(

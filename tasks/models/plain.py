@@ -1,4 +1,4 @@
-"""Keras models of Keras' own layers: they load where nobody has our code.
+"""Keras models of Keras' own layers: a program loads them without our code.
 
 A layer of ours says by its method `plain` which layer or model of Keras does
 the same, with its name, and with weights of the same shapes in the same order.

@@ -38,8 +38,8 @@ def int32_seeds(seed: int, count: int) -> list[int]:
 def seeded(seed: int) -> Iterator[None]:
   """Gives a seed to all that has none, and leaves others' draws as they were.
 
-  Keras draws the seeds of layers from Python's generator. TensorFlow tells
-  nobody its own seed, so that it stays.
+  Keras draws the seeds of layers from Python's generator. TensorFlow has
+  no function that reads its own seed, so the new one stays.
   """
   of_python, of_numpy = random.getstate(), np.random.get_state()
   tf.keras.utils.set_random_seed(int32_seeds(seed, 1)[0])

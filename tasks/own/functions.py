@@ -3,8 +3,8 @@
 `path/to/file.py:function` or `PACKAGE.MODULE:function`. A relative path begins
 in the working directory. A file runs as a script does: its neighbours can be
 imported, it need be in no package, and nothing is written beside it. Its module
-has a name of its own, so that two files of one name are two modules. Whoever
-edits a file gets the new one with the next call.
+has a name of its own, so that two files of one name are two modules. After
+an edit the next call runs the new file.
 """
 
 import ast

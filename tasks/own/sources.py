@@ -84,7 +84,7 @@ def _imports(
   try:
     tree = ast.parse(path.read_bytes())
   except (SyntaxError, ValueError):
-    return ()  # Whoever imports it hears of it.
+    return ()  # The import itself raises the error.
   found: list[tuple[int, str]] = []
   for node in ast.walk(tree):
     match node:

@@ -9,8 +9,8 @@ The columns of x are, in this order:
   missing, 0 elsewhere;
 - for each column of texts: 0, then 1 for each text that some client has in
   training, the missing one first, if some row lacks a text; 0 elsewhere. The
-  first place is that of texts that no client has in training. Nobody learns
-  what it means, so such a text must not move the model.
+  first place is that of texts that no client has in training. No client
+  learns what it means, so such a text must not move the model.
 
 All of it happens in float32, in the very steps of `preprocessing`'s layers.
 """

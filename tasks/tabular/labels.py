@@ -13,7 +13,7 @@ from tasks.tabular.population import ClientRows, Population
 
 Kind = Literal["auto", "classes", "number"]
 
-# Numbers with more different values are no classes, unless somebody says so.
+# Numbers with more different values are no classes, unless the user says so.
 _MOST_CLASSES = 20
 
 
@@ -109,8 +109,8 @@ def numbered(
     row = int(clients.test.rows[is_new].min())
     raise DataError(
       f"{source}, {place(row)}: the label {names[codes[row]]!r} is in test "
-      "rows alone, so nobody learns it. Leave these rows out, or divide the "
-      "rows in another way."
+      "rows alone, so no client trains on it. Leave these rows out, or divide "
+      "the rows in another way."
     )
   known = np.flatnonzero(is_known)
   if len(known) > text_checks.MOST:

@@ -87,7 +87,7 @@ def of_federation(clients: Moments) -> Moments:
   """
   while len(clients.num) > 1:
     half = -(-len(clients.num) // 2)
-    # The middle one, of an odd number, has nobody to merge with.
+    # The middle one, of an odd number, has no other to merge with.
     lacking = 2 * half - len(clients.num)
     second = Moments(*(np.pad(x[half:], (0, lacking)) for x in clients))
     clients = merge(Moments(*(x[:half] for x in clients)), second)

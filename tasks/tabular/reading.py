@@ -350,7 +350,7 @@ def tell(
   *,
   measured: Collection[str],
 ) -> None:
-  """Tells of cells that keep a column from being one of numbers, or of marks.
+  """Warns of cells that keep a column from being one of numbers, and of marks.
 
   A Parquet file says itself which columns hold numbers.
 
