@@ -77,7 +77,7 @@ def a_folder(path: pathlib.Path, _: np.random.Generator) -> None:
 
 
 def a_pipe(path: pathlib.Path, _: np.random.Generator) -> None:
-  """Puts a pipe in the place of a file: whoever opens it waits."""
+  """Puts a pipe in the place of a file: a program that opens it waits."""
   path.unlink()
   os.mkfifo(path)
 

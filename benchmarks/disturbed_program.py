@@ -56,7 +56,7 @@ class Program:
 
     environment = {**os.environ, _MARK: self._mark, "PYTHONPATH": str(ROOT)}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    # What it says goes through a pipe, whose size nobody limits.
+    # Its output goes through a pipe: the limit on files does not hold there.
     self._process = subprocess.Popen(
       _COMMAND,
       cwd=folder,

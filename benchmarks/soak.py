@@ -2,7 +2,7 @@
 
 Each job has a run that it starts, disturbs at a random moment and starts again,
 by the same command in the same folder. A run that comes to its end must have
-the results of one that nobody disturbed; then the next one begins.
+the results of an undisturbed run; then the next one begins.
 
   signal  Ctrl-C or SIGTERM: it ends, with the status by which shells know the
           signal, and leaves no traceback.
@@ -189,7 +189,7 @@ class Soak:
     seconds: float = math.inf,
     most: float = math.inf,
   ) -> None:
-    """Trains a run that nobody disturbs.
+    """Trains a run without disturbances.
 
     Args:
       place: An empty folder for the runs.

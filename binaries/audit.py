@@ -1,6 +1,6 @@
-"""Tells how fair a model is that somebody has, or results from elsewhere.
+"""Measures how fair a user's model is, or results from elsewhere.
 
-Nothing is trained. It writes a table of the clients, a summary and a page.
+It trains nothing. It writes a table of the clients, a summary and a page.
 """
 
 from binaries import command_line

@@ -142,7 +142,7 @@ def _check_place() -> None:
   """Checks that the working directory is there, which libraries ask for.
 
   Raises:
-    UsageError: If somebody has removed it.
+    UsageError: If it is gone.
   """
   try:
     os.getcwd()
@@ -156,7 +156,7 @@ def _check_place() -> None:
 def line(
   error: Exception, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns what to tell of a mistake: the flag at fault first.
+  """Returns the line that reports a mistake: the flag at fault first.
 
   Args:
     error: The mistake.

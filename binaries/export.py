@@ -1,7 +1,7 @@
 """Writes the trained model of a run as a file, with a model card beside it.
 
-Give the folder of the run. Whoever has the file needs TensorFlow to use it,
-and nothing of this project. With --form it writes a round of the run, for
+Give the folder of the run. A program needs TensorFlow to use the file, and
+nothing of this project. With --form it writes a round of the run, for
 platforms that run TensorFlow Federated's computations.
 """
 

@@ -96,7 +96,7 @@ def _end(
   criterion: str,
   fraction: float,
 ) -> None:
-  """Shows the best settings; the status tells of failures."""
+  """Shows the best settings; exits with the status 1 if runs failed."""
   paths = [runner.folder / run.name for run in planned]
   finished = [
     finding.open_run(path) for path in paths if RunFolder(path).is_finished

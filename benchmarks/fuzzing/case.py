@@ -26,7 +26,7 @@ class Case:
 
   Attributes:
     room: What it is about, for the counts: "train", "npz" ...
-    name: What it does, for whoever wants to do it again.
+    name: What it does, so that a user can do it again.
     run: Does it; an exception has escaped.
   """
 

@@ -67,7 +67,7 @@ def output() -> pathlib.Path:
   """Returns where the model goes.
 
   Raises:
-    UsageError: If nobody says, or it is no path.
+    UsageError: If the flag is missing, or is no path.
   """
   if not _OUTPUT.value:
     raise UsageError(

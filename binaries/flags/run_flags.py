@@ -236,11 +236,11 @@ def output_dir() -> pathlib.Path | None:
 def workers() -> list[str]:
   """Returns the addresses of the workers to compute on; none is local.
 
-  Somebody takes connections there: to find out takes no TensorFlow.
+  It checks without TensorFlow that each of them takes connections.
 
   Raises:
-    UsageError: If an address is not one, or nobody answers; or if the engine
-      that the user chose needs other ones.
+    UsageError: If an address is not one, or no program answers there; or if
+      the engine that the user chose needs other ones.
   """
   addresses, engine = list(_WORKERS.value), flags.FLAGS["engine"].value
   if engine == "workers" and not addresses:

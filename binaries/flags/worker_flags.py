@@ -25,7 +25,8 @@ _HOST = flags.DEFINE_string(
   None,
   "The network address to listen on, such as that of a private network; "
   "0.0.0.0 is all of them. By default programs on this machine alone reach the "
-  "worker. Whoever reaches it can do all that you can: see docs/security.md.",
+  "worker. A program that reaches it can do all that you can: see "
+  "docs/security.md.",
   flag_values=NAMESPACE,
 )
 _MEMORY_LIMIT = flags.DEFINE_string(
