@@ -1,4 +1,4 @@
-"""Client work of one's own: what clients report decides who counts more.
+"""Client work of your own: the clients' reports decide which count more.
 
 A client holds back a fifth of its examples, and its loss on them is its signal.
 So TERM turns to clients whom the model serves badly on new examples.

@@ -1,4 +1,4 @@
-"""A fair method on client data of one's own, in a loop of one's own.
+"""A fair method on your own client data, in your own training loop.
 
 Three hospitals measure the same five things. The third has few patients, and a
 device that shows larger numbers.

@@ -1,4 +1,4 @@
-"""A model of one's own, for any task whose shapes it fits.
+"""A model of your own, for any task whose shapes it fits.
 
     python -m binaries.train --task=digits --model=examples/own_model.py:build
 
