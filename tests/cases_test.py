@@ -1,4 +1,4 @@
-"""Tests of how one test tells of many cases."""
+"""Tests of how one test reports many cases."""
 
 import pytest
 

@@ -24,5 +24,5 @@ def test_its_version_is_that_of_the_project():
   assert CITATION["version"] == PROJECT["version"]
 
 
-def test_it_names_nobody_but_the_authors_as_a_whole():
+def test_it_names_the_authors_as_a_whole_alone():
   assert CITATION["authors"] == [{"name": "The tff_fair authors"}]

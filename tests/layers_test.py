@@ -197,7 +197,7 @@ def test_imports_keep_to_the_layers():
   assert found == []
 
 
-def test_nobody_imports_private_parts_of_tff():
+def test_no_file_imports_private_parts_of_tff():
   found = [
     (module, name)
     for path in source_tree.python_files(*PROJECT)
@@ -283,7 +283,7 @@ def test_a_private_import_is_seen(statement):
 OWN_FILES = source_tree.python_files(*source_tree.PACKAGES, "benchmarks")
 
 
-def test_nobody_uses_private_names_of_others():
+def test_no_file_uses_private_names_of_others():
   sources = {source_tree.module_name(p): p.read_text() for p in OWN_FILES}
   of_project = private_names.Hierarchies(sources.values())
   found = {

@@ -98,7 +98,7 @@ def test_pins_are_complete_and_fit_each_other():
       waiting.append(wanted)
   assert missing == set()
   assert unmet == UNMET
-  # Nor is anything pinned that nobody needs.
+  # Some package needs each of the pinned ones.
   assert pinned.keys() == {name for name, _ in seen}
 
 

@@ -1,7 +1,7 @@
-"""Finds the uses of names that somebody else keeps private.
+"""Finds the uses of names that other code keeps private.
 
-A name is private if it begins with one underscore. Whoever defines it may use
-it: the classes of a hierarchy on `self`, `cls` and `super()`, a file on
+A name is private if it begins with one underscore. The code that defines it may
+use it: the classes of a hierarchy on `self`, `cls` and `super()`, a file on
 everything else. All other uses reach into the insides of other code. A class of
 the project that inherits from one of TFF's has only the names that the project
 itself gives it.
@@ -10,7 +10,7 @@ itself gives it.
 import ast
 from collections.abc import Iterable, Iterator
 
-# What a NamedTuple offers to everybody.
+# What a NamedTuple offers to all code.
 _PUBLIC = ("_asdict", "_field_defaults", "_fields", "_make", "_replace")
 _SELVES = ("self", "cls", "super")
 

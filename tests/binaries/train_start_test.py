@@ -28,7 +28,7 @@ for words in json.load(sys.stdin):
 json.dump([told, "tensorflow" in sys.modules], sys.stdout)
 """
 TABLE = "--task=table --task_option=file=hosp.csv --task_option=label=ill"
-# Commands, and what is told of each.
+# Commands, and a piece of the program's answer to each.
 KINDS = {
   "--lerning_rate=1": "--lerning_rate: there is no such flag",
   "--algorithm=fedawg": "--algorithm=fedawg: unknown",

@@ -144,7 +144,11 @@ def check_refused(outcome, beginning, *words):
     ),
     ("--local_epochs=0", "--local_epochs=0: ", ["5-15"]),
     ("--output_dir=", "--output_dir: ", ["empty"]),
-    ("--output_dir=~nobody-here/run", "--output_dir=~nobody-here/run: ", ["~"]),
+    (
+      "--output_dir=~no-such-user/run",
+      "--output_dir=~no-such-user/run: ",
+      ["~"],
+    ),
     ("--output_dir=/dev/null/run", "--output_dir=/dev/null/run: ", ["folder"]),
     ("--workers=nowhere", "--workers: ", ["host:port"]),
     ("--workers=localhost:1", "--workers: ", ["localhost:1", "Start one"]),
@@ -210,7 +214,7 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
 
   path = pathlib.Path("outputs/digits-fedavg")
   folder = run_folder.RunFolder(path)
-  # All but what nobody has asked for.
+  # All files but those that this command does not ask for.
   assert {file.name for file in path.iterdir()} == {
     file.name for file in set(folder.files) - folder.optional_files
   }

@@ -65,7 +65,7 @@ def marked_processes(mark: str) -> list[str]:
     try:
       variables = (process / "environ").read_bytes().split(b"\0")
       command = (process / "cmdline").read_bytes()
-    except OSError:  # Has ended, or is somebody else's.
+    except OSError:  # Has ended, or is another user's.
       continue
     if f"{MARK}={mark}".encode() in variables:
       commands.append(command.replace(b"\0", b" ").decode())

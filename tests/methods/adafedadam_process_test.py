@@ -83,7 +83,7 @@ def test_the_clients_rate_does_not_matter_to_one_full_step(rate):
 
 
 def test_the_first_round_is_fair_already():
-  # Nobody has improved yet: I_k = 1, whatever alpha is.
+  # No client has improved yet: I_k = 1, whatever alpha is.
   (first, second) = (
     small_problem.flat_weights(run(build(alpha=a), COHORTS[:1])[0])
     for a in (0.0, 2.0)

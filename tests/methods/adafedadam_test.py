@@ -142,7 +142,7 @@ def test_clients_that_do_not_move_are_certain_of_it():
 
 
 def test_a_learning_rate_of_zero_gives_no_nan():
-  # A schedule that has come down to zero: nobody moves.
+  # A schedule that has come down to zero: no client moves.
   cohort = cohort_of(0 * UPDATES, LOSS, INITIAL, NORMS, learning_rate=0.0)
   output = apply(cohort)
   np.testing.assert_array_equal(output.coefficients, np.zeros(4))

@@ -65,8 +65,8 @@ def test_before_the_first_round_the_average_is_the_start():
   np.testing.assert_array_equal(
     flat(averaged().get_model_weights(state)), start
   )
-  nobody = [small_problem.whole(12).take(0)]
-  state = averaged().next(state, nobody).state
+  no_examples = [small_problem.whole(12).take(0)]
+  state = averaged().next(state, no_examples).state
   np.testing.assert_array_equal(
     flat(averaged().get_model_weights(state)), start
   )

@@ -101,7 +101,7 @@ def test_an_alpha_of_one_is_fedavg():
 
 @pytest.mark.parametrize("alpha", [1e-12, 0.5, 1.0])
 @pytest.mark.parametrize("value", [0.0, 1e-30, 1e6, -3.0])
-def test_equal_losses_keep_everyone(alpha, value):
+def test_equal_losses_keep_all_clients(alpha, value):
   check(alpha, [value] * 4, [1, 2, 3, 4])
 
 

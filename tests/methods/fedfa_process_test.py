@@ -113,7 +113,7 @@ OTHER_OPTIMIZERS = {
   "scheduled": tff.learning.optimizers.schedule_learning_rate(
     sgd(0.1), lambda _: 0.1
   ),
-  "of one's own": SignSgd(),
+  "custom": SignSgd(),
 }
 
 

@@ -95,7 +95,7 @@ def test_no_accuracy_at_all_weighs_uniformly():
 @pytest.mark.parametrize("accuracy", [0.0, 1e-30, 0.7, 1.0])
 @pytest.mark.parametrize("b", [0, 0.5, 1])
 def test_one_client_has_all_the_weight(accuracy, b):
-  # Its share of the accuracy is 1, which surprises nobody.
+  # Its share of the accuracy is 1, which carries no information.
   state = None
   for _ in range(3):
     output = apply([12], [accuracy], state, b=b)

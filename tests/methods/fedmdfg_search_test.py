@@ -78,7 +78,7 @@ def test_the_choice_is_that_of_numpy(seed):
     ([1.0], [1.0], [[1.0, 1.0, 0.99991, 0.9, 0]], (0.5, True)),
     # It is asked of all clients.
     ([1, 1], [1, 1], [[0, 0, 0, 0, 0.5], [2, 2, 2, 2, 0.5]], (0.25, True)),
-    # Nobody can be satisfied: the least sum, and of equals the longest.
+    # No step satisfies all clients: the least sum, and of equals the longest.
     ([0, 0], [1, 1], [[5, 1, 2, 1, 4], [5, 2, 2, 2, 4]], (2.0, False)),
     # A step that is not finite for one fails, whatever the others say.
     ([1, 1], [1, 1], [[NAN, 0, 0, 0, 0], [0, INF, 0.5, 0, 0]], (1.0, True)),
@@ -171,8 +171,8 @@ def test_phases_agree_with_the_whole_and_hostile_clients_have_no_say():
   problem.assert_equal(
     mixed.metrics["line_search"], expected.metrics["line_search"]
   )
-  nobody = problem.run(process, start, bad, 0)
-  problem.assert_equal(nobody.state, start)
+  only_bad = problem.run(process, start, bad, 0)
+  problem.assert_equal(only_bad.state, start)
 
 
 @pytest.mark.parametrize(

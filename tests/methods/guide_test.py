@@ -95,7 +95,7 @@ def run_tests(tree, *tests, chosen=METHOD):
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_whoever_follows_the_guide_has_a_method(tree):
+def test_the_steps_of_the_guide_make_a_method(tree):
   assert follow(SECTION, tree) == [
     f"tff_fair/methods/{METHOD}.py",
     "tff_fair/methods/registry.py",

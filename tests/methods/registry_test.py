@@ -204,7 +204,7 @@ def test_a_method_that_weighs_clients_uses_their_weights(name):
   }
   rule = rule_class(**fixed, **needed)
   updates, loss, num_examples = cohorts.random(4, d=23, seed=3)
-  nobody = ([], [], np.zeros([0, 23]))
+  none_remembered = ([], [], np.zeros([0, 23]))
   uniform, weighted = (
     in_graph.apply(
       rule,
@@ -212,7 +212,7 @@ def test_a_method_that_weighs_clients_uses_their_weights(name):
         updates,
         loss,
         numbers,
-        remembered=nobody if rule.remembered_rounds else None,
+        remembered=none_remembered if rule.remembered_rounds else None,
         **cohorts.random_signals(4, 3),
       ),
       None,

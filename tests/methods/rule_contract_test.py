@@ -60,15 +60,15 @@ def hard_cohort(rule, case):
 
 
 def random_cohort(rule, m, *, seed=0, client_id=None):
-  """Unequal clients, with nobody remembered."""
+  """Unequal clients, with none remembered."""
   updates, loss, num_examples = cohorts.random(m, d=23, seed=seed)
-  nobody = ([], [], np.zeros([0, 23]))
+  none_remembered = ([], [], np.zeros([0, 23]))
   return cohorts.make(
     updates,
     loss,
     num_examples,
     client_id=client_id,
-    remembered=nobody if rule.remembered_rounds else None,
+    remembered=none_remembered if rule.remembered_rounds else None,
     **cohorts.random_signals(m, seed),
   )
 
@@ -206,11 +206,11 @@ def test_equal_clients_are_treated_equally(name):
 
 def equal_clients(rule, case):
   updates = np.repeat(HARD[case]["updates"], 2, axis=0)
-  nobody = ([], [], np.zeros([0, updates.shape[1]]))
+  none_remembered = ([], [], np.zeros([0, updates.shape[1]]))
   return cohorts.make(
     updates,
     np.full(len(updates), 0.7),
-    remembered=nobody if rule.remembered_rounds else None,
+    remembered=none_remembered if rule.remembered_rounds else None,
   )
 
 

@@ -60,7 +60,7 @@ class TestNative:
 
   def test_clients_of_tff(self, directory):
     task = self._load(directory, partition="users", num_clients=None)
-    # Nobody is tested on label 3, nor trains on label 8.
+    # No client is tested on label 3, and none trains on label 8.
     assert task.client_names == ("0", "1")
     assert "(1 without train or test examples left out)" in task.description
     assert [sorted(task.train.load(k)[1]) for k in (0, 1)] == [

@@ -1,4 +1,4 @@
-"""Tests of noisy training labels, and of labels that somebody corrected."""
+"""Tests of noisy training labels, and of labels that a method corrected."""
 
 import dataclasses
 import pickle

@@ -64,7 +64,7 @@ def files(tmp_path):
   files.add("test", "00002", [_example("", "?", "")])
   files.add("train", "00001", [_example("array")])
   files.add("test", "00001", [_example("a " * 30), _example("<URL>")])
-  files.add("train", "00003", [_example("nobody reads this")] * 5)
+  files.add("train", "00003", [_example("left out")] * 5)
   return files
 
 

@@ -41,7 +41,7 @@ def write_leaf(directory):
 
 
 def tweet(text):
-  return ["1467810369", "Mon Apr 06", "NO_QUERY", "somebody", text, "training"]
+  return ["1467810369", "Mon Apr 06", "NO_QUERY", "user", text, "training"]
 
 
 def write_sent140(directory):

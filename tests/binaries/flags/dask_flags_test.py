@@ -21,7 +21,7 @@ def options(*arguments):
 
 @pytest.fixture
 def address():
-  """The address of somebody who takes connections."""
+  """The address of a program that takes connections."""
   with socket.create_server(("127.0.0.1", 0)) as server:
     yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
 

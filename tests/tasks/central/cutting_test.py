@@ -158,7 +158,7 @@ class TestLeastSize:
     found, share = self.clients(**options, min_size=min_size)
     assert nothing == 0
     assert share == np.mean(found != pure)
-    # Nobody but the empty clients gets more than it has.
+    # The empty clients alone get more than they have.
     assert share >= min_size * (20 - len(np.unique(pure))) / 600 > 0
 
   def test_share_that_a_power_law_moved(self):

@@ -73,7 +73,7 @@ class TestFewLabels:
       assert np.ptp(held[held > 0]) <= 1
     assert not np.array_equal(parts[0], np.sort(parts[0]))
 
-  def test_label_that_nobody_is_given_is_left_out(self):
+  def test_label_that_no_client_is_given_is_left_out(self):
     labels = np.repeat(np.arange(10), 5)
     (part,) = cuts.few_labels(labels, 1, 3, 0)
     assert len(np.unique(labels[part])) == 3
@@ -112,7 +112,7 @@ class TestInProportion:
       )
     _assert_cover(found, 1000)
 
-  def test_leaves_out_labels_that_nobody_has(self):
+  def test_leaves_out_labels_that_no_client_has(self):
     parts = [np.array([0]), np.array([1])]
     found = cuts.in_proportion(
       parts, np.array([3, 3]), np.array([4, 3, 3, 5]), 0

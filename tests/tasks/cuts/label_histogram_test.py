@@ -24,7 +24,7 @@ def _colors(path):
 def test_draws_a_color_for_each_label_that_is_there(tmp_path):
   blue, orange, green = (31, 119, 180), (255, 127, 14), (44, 160, 44)
   label_histogram.draw(np.array([[5, 0, 3]]), tmp_path / "one.png")
-  # The legend shows the label that nobody has, too.
+  # The legend shows the label that no client has, too.
   assert {blue, orange, green} <= _colors(tmp_path / "one.png")
   label_histogram.draw(np.array([[5, 2], [0, 9]]), tmp_path / "two.png")
   found = _colors(tmp_path / "two.png")

@@ -288,7 +288,7 @@ def test_a_model_that_branches_over_tensors_trains():
   assert (after[0] != before[0].numpy()).any()
 
 
-def test_the_seed_decides_weights_and_nobody_elses_draws():
+def test_the_seed_decides_weights_and_no_other_draws():
   def kernel(seed):
     return fitting(BUILDERS["dense"], seed=seed)().weights[0].numpy()
 

@@ -75,8 +75,8 @@ def test_numbers_that_are_all_missing():
 
 
 def test_no_clients():
-  nobody = moments.Moments(*np.zeros([3, 0]))
-  assert list(moments.of_federation(nobody)) == [0, 0, 0]
+  no_clients = moments.Moments(*np.zeros([3, 0]))
+  assert list(moments.of_federation(no_clients)) == [0, 0, 0]
 
 
 def test_the_order_of_clients_changes_rounding_alone():

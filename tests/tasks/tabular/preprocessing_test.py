@@ -133,7 +133,7 @@ def one_hot(places, width):
   return np.eye(width)[places] * (np.array(places) > 0)[:, np.newaxis]
 
 
-def test_texts_that_nobody_learned_have_no_effect(table):
+def test_texts_that_no_client_learned_have_no_effect(table):
   task = load(table)
   model = task.keras_model_fn()
   raw = tensors(

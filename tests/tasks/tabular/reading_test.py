@@ -178,7 +178,7 @@ def test_texts_that_are_no_categories(write, column, message):
   assert len(read(write(rows_of(column)), "ct", "ct", ())["t"].values) > 1
 
 
-def told_of(path, written=csv_file.UNKNOWN):
+def notices_of(path, written=csv_file.UNKNOWN):
   """Returns what a user hears of column t."""
   table = reading.opened(path, written)
   with warnings.catch_warnings(record=True) as told:
@@ -201,7 +201,7 @@ def told_of(path, written=csv_file.UNKNOWN):
 def test_a_column_of_numbers_but_for_a_few_cells_is_told(
   write, column, message
 ):
-  (told,) = told_of(write(rows_of(column)))
+  (told,) = notices_of(write(rows_of(column)))
   assert told.category is notices.Notice
   line = warnings.formatwarning(
     told.message, told.category, told.filename, told.lineno
@@ -214,10 +214,10 @@ def test_cells_that_are_taken_as_missing_are_counted(write):
   column = ["1", "n/a", "?", "", "-", "n/a", "2.5", "x", "-9"] * 3
   path = write(rows_of(column))
   missing = csv_file.Format(missing=["x"], missing_of={"t": ["-9"], "c": ["1"]})
-  (told,) = told_of(path, missing)
+  (told,) = notices_of(path, missing)
   assert "12 of column 't' (-, ?, n/a)" in str(told.message)
   said = csv_file.Format(missing=["x", "-9", "n/a", "?", "-"])
-  assert told_of(path, said) == []
+  assert notices_of(path, said) == []
   table = reading.opened(path, missing)
   found = reading.read(table, "ct", texts="c", categories="t", exact=())["t"]
   expected = [1, *[np.nan] * 5, 2.5, *[np.nan] * 2] * 3
@@ -228,8 +228,8 @@ def test_cells_that_are_taken_as_missing_are_counted(write):
   "column",
   [["1", "2", "x", "y"], ["NA", "?", "x"], ["x", "y"], range(9), ["1", ""]],
 )
-def test_of_other_columns_nobody_hears(write, column):
-  assert told_of(write(rows_of(column))) == []
+def test_other_columns_cause_no_notice(write, column):
+  assert notices_of(write(rows_of(column))) == []
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_texts_that_are_categories(write, column):
 def test_numbers_that_are_written_in_another_way(write, column, remedy):
   path = write(rows_of(column))
   with pytest.raises(tasks.DataError, match="olumn 't' holds numbers") as found:
-    told_of(path)
+    notices_of(path)
   assert f"{remedy}" in str(found.value)
   assert "(ignore=t)" in str(found.value)
   # As texts they may stay.

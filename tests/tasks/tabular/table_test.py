@@ -176,7 +176,7 @@ def test_classes_and_numbers(path, values, kind, expected):
     ),
   ],
 )
-def test_labels_that_nobody_can_learn(path, values, options, message):
+def test_labels_that_no_client_can_learn(path, values, options, message):
   change(path, "ill", values)
   rows = [
     [*row[:4], value, "test" if k < 6 else "train"]
