@@ -249,13 +249,7 @@ def _table(task: TaskRuns, rows: Sequence[_Row]) -> Markup:
       [
         element(
           "tr",
-          element(
-            "th",
-            element("span", name := task.clients.full(row.client)),
-            scope="row",
-            class_="name",
-            data_value=name,
-          ),
+          html_tables.name_cell(task.clients.full(row.client)),
           html_tables.cell(row.least, row.examples),
           cells,
         )

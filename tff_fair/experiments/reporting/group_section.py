@@ -145,13 +145,7 @@ def _of_groups(method: MethodRuns) -> Markup:
   rows = [
     element(
       "tr",
-      element(
-        "th",
-        element("span", name),
-        scope="row",
-        class_="name",
-        data_value=name,
-      ),
+      html_tables.name_cell(name),
       html_tables.cell(of_group["examples"], f"{of_group['examples']:,}"),
       [_share(of_group.get(share)) for share in shown],
     )

@@ -131,6 +131,23 @@ def cell(value: float, *children: Child, class_: str | None = None) -> Markup:
   return element("td", *children, data_value=_number(value), class_=class_)
 
 
+def name_cell(name: str, *before: Child) -> Markup:
+  """Returns the first cell of a row, its name.
+
+  Args:
+    name: The name, which the column is sorted by, too.
+    *before: What the cell shows before it.
+  """
+  return element(
+    "th",
+    *before,
+    element("span", name),
+    scope="row",
+    class_="name",
+    data_value=name,
+  )
+
+
 def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Markup:
   """Returns a table of texts, which is not sorted.
 
@@ -197,14 +214,7 @@ def swatch(style: Style) -> Markup:
 def _row(method: MethodRuns, cells: Sequence[Markup]) -> Markup:
   return element(
     "tr",
-    element(
-      "th",
-      swatch(method.style),
-      element("span", method.label),
-      scope="row",
-      class_="name",
-      data_value=method.label,
-    ),
+    name_cell(method.label, swatch(method.style)),
     element("td", len(method.runs), data_value=len(method.runs)),
     cells,
   )

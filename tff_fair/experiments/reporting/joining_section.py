@@ -147,13 +147,7 @@ def _row(
     ]
   return element(
     "tr",
-    element(
-      "th",
-      element("span", name),
-      scope="row",
-      class_="name",
-      data_value=name,
-    ),
+    html_tables.name_cell(name),
     cells,
   )
 
