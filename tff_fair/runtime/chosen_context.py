@@ -173,8 +173,8 @@ class _OfParent(tff.framework.SyncContext):
 def _forget() -> None:
   """Leaves the workers to the parent, in the child of a fork.
 
-  gRPC may end a child that closes its parent's connections, so the child keeps
-  whatever holds one, and its garbage collector leaves what the parent made.
+  gRPC may end a child that closes its parent's connections. So the child keeps
+  every object that holds one, and never collects its parent's garbage.
   """
   global _choice, _of_parent  # noqa: PLW0603
   if _choice.context is None:

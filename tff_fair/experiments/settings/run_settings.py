@@ -100,7 +100,7 @@ class RunSettings(
 
   @property
   def measures_stationarity(self) -> bool:
-    """Whether each round is to have its certificate, whatever the method."""
+    """Whether each round has a certificate, even where the rule needs none."""
     return (
       self.certificate
       or self.stop_at_stationarity is not None
