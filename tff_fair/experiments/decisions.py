@@ -1,20 +1,12 @@
 """The decision threshold of a run's model, in its summary and in words."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from tff_fair.experiments import scores
 
 KEY = "threshold"  # In the summary of a run.
-
-
-def mean(values: Sequence[float]) -> float:
-  """Returns the mean over the clients that have a score, NaN if none has."""
-  known = [value for value in values if not np.isnan(value)]
-  return float(np.mean(known)) if known else math.nan
 
 
 def sentences(summary: Mapping[str, Any]) -> list[str]:

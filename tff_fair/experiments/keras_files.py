@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from tasks.formats import files
 
+# Outputs of an exported model that decides for one of two classes.
+PROBABILITIES, PREDICTED_CLASS = "probabilities", "predicted_class"
 _KERAS_METADATA = "keras_metadata.pb"
 
 

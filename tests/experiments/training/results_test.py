@@ -1,6 +1,7 @@
 import asyncio
 import dataclasses
 import json
+import types
 
 import matplotlib.image
 import numpy as np
@@ -12,11 +13,15 @@ import tasks
 import tff_fair
 from tests.experiments.runs import made_configurations
 from tff_fair.experiments import RunError, RunSpec
-from tff_fair.experiments.runs import fairness_table, finding
+from tff_fair.experiments.runs import fairness_table, finding, tables
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.scores import ACCURACY
-from tff_fair.experiments.training import client_evaluation, loop, release
-from tff_fair.experiments.training import loop as training_loop
+from tff_fair.experiments.training import (
+  client_evaluation,
+  loop,
+  release,
+  scoring,
+)
 from tff_fair.experiments.training import results as run_results
 
 ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
@@ -32,13 +37,14 @@ def task():
   return tasks.load("digits", num_clients=5)
 
 
-def columns(task, accuracies):
-  return {
+def evaluation(task, accuracies=ACCURACIES, losses=(0.1, 0.2, 0.3, 0.4, 0.5)):
+  columns = {
     "client_id": np.arange(task.num_clients),
     "num_examples": task.test.num_examples,
-    "loss": np.array([0.1, 0.2, 0.3, 0.4, 0.5], np.float32),
+    "loss": np.array(losses, np.float32),
     "accuracy": np.array(accuracies, np.float32),
   }
+  return loop.RoundEvaluation(client_evaluation.summarize(columns), columns)
 
 
 def release_evaluations(folder, *evaluations):
@@ -47,18 +53,30 @@ def release_evaluations(folder, *evaluations):
     for round_num, evaluation in evaluations:
       await releases.summary.release(evaluation.summary, round_num)
       await releases.clients.release(evaluation.clients, round_num)
+      await releases.metrics.release({}, round_num)
+      row = {name: np.full(1, None) for name in tables.COHORTS.required}
+      await releases.cohorts.release(
+        {"client_id": np.zeros(1), **row}, round_num
+      )
 
   asyncio.run(run())
 
 
-def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
-  diverged = columns(task, ACCURACIES)
-  diverged["loss"][2] = np.inf
-  evaluation = training_loop.RoundEvaluation(
-    client_evaluation.summarize(diverged), diverged
+def write(folder, task, selection=None):
+  parts = types.SimpleNamespace(
+    task=task,
+    scores=scoring.of_task(task),
+    selection=selection,
+    attackers=(),
+    first_rounds=np.ones(task.num_clients, np.int64),
   )
-  release_evaluations(folder, (1, evaluation))
-  run_results.write(folder, task)
+  return run_results.write(folder, RunSpec(), parts)
+
+
+def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
+  diverged = evaluation(task, losses=[0.1, 0.2, np.inf, 0.4, 0.5])
+  release_evaluations(folder, (1, diverged))
+  write(folder, task)
 
   def refuse(name):
     raise AssertionError(f"{name} is no JSON.")
@@ -75,18 +93,12 @@ def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
 
 def test_results_are_those_of_the_last_evaluation(folder, task):
   evaluations = [
-    (
-      round_num,
-      training_loop.RoundEvaluation(client_evaluation.summarize(c), c),
-    )
-    for round_num, c in (
-      (5, columns(task, ACCURACIES[::-1])),
-      (9, columns(task, ACCURACIES)),
-    )
+    (5, evaluation(task, ACCURACIES[::-1])),
+    (9, evaluation(task)),
   ]
   release_evaluations(folder, *evaluations)
   best = loop.Selection("worst_10", round_num=5, value=0.1)
-  run_results.write(folder, task, selection=best)
+  write(folder, task, selection=best)
 
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
   assert clients["client_id"].tolist() == [0, 1, 2, 3, 4]
@@ -142,12 +154,8 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
 def test_clients_have_their_label_noise(folder):
   noise = {"label_noise": "pairwise", "noisy_clients": 0.5}
   task = tasks.load("digits", num_clients=5, **noise)
-  found = columns(task, ACCURACIES)
-  evaluation = training_loop.RoundEvaluation(
-    client_evaluation.summarize(found), found
-  )
-  release_evaluations(folder, (1, evaluation))
-  run_results.write(folder, task)
+  release_evaluations(folder, (1, evaluation(task)))
+  write(folder, task)
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
   levels = clients["label_noise"].to_numpy()
   np.testing.assert_array_equal(levels, task.train.noise_levels)
@@ -158,30 +166,22 @@ def test_clients_have_their_label_noise(folder):
 
 
 def test_a_link_to_nothing_does_not_matter(folder, task):
-  found = columns(task, ACCURACIES)
-  evaluation = training_loop.RoundEvaluation(
-    client_evaluation.summarize(found), found
-  )
-  release_evaluations(folder, (5, evaluation))
+  release_evaluations(folder, (5, evaluation(task)))
   (folder.path / "notes.txt").symlink_to("nothing")
-  run_results.write(folder, task)
+  write(folder, task)
   assert folder.is_finished
 
 
 @pytest.mark.parametrize("name", ["evaluations", "client_evaluations"])
 def test_a_damaged_table_is_named_and_no_run_is_finished(folder, task, name):
-  found = columns(task, ACCURACIES)
-  evaluation = training_loop.RoundEvaluation(
-    client_evaluation.summarize(found), found
-  )
-  release_evaluations(folder, (5, evaluation))
+  release_evaluations(folder, (5, evaluation(task)))
   path = getattr(folder, name)
   path.write_text(path.read_text().replace("accuracy", "accurazy"))
   with pytest.raises(RunError, match=rf"{name}\.csv: has no column 'accuracy"):
-    run_results.write(folder, task)
+    write(folder, task)
   path.unlink()
   with pytest.raises(RunError, match=rf"{name}\.csv: is missing"):
-    run_results.write(folder, task)
+    write(folder, task)
   assert not folder.is_finished
 
 

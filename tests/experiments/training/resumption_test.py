@@ -15,7 +15,7 @@ from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import release, resumption
+from tff_fair.experiments.training import loop, release, resumption
 
 NUM_EVALUATED = 2
 STATE = {"weights": np.arange(300.0)}
@@ -63,8 +63,7 @@ def folder(killed_run, tmp_path):
 def go_back(folder, rounds_per_evaluation=2):
   return resumption.go_back(
     folder,
-    total_rounds=9,
-    rounds_per_evaluation=rounds_per_evaluation,
+    loop.Schedule(9, rounds_per_evaluation, rounds_per_checkpoint=3),
     num_reporting=num_reporting,
     num_evaluated=NUM_EVALUATED,
     say=progress.say,

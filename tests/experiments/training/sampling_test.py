@@ -1,7 +1,12 @@
+import types
+
 import numpy as np
 import pytest
 
+from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.training import sampling
+
+pytestmark = pytest.mark.pure
 
 NUM_CLIENTS = 7
 EXAMPLES = np.array([1, 2, 3, 4, 5, 10, 25])
@@ -54,7 +59,7 @@ def test_the_draw_of_cohorts_does_not_change():
   assert drawn(3) == [[1, 2, 4], [0, 2, 5], [4, 5, 6]]
 
 
-def test_uniform_sampling_prefers_nobody():
+def test_uniform_sampling_prefers_no_client():
   check_frequency(drawn(NUM_ROUNDS), np.full(NUM_CLIENTS, 3 / NUM_CLIENTS))
 
 
@@ -88,7 +93,7 @@ def test_a_range_of_one_size_is_that_size():
   assert drawn(9, clients_per_round=(3, 3)) == drawn(9)
 
 
-def test_who_drops_out_is_drawn_but_does_not_report():
+def test_a_client_that_drops_out_is_drawn_and_does_not_report():
   kept = cohorts(NUM_ROUNDS, kind="all", dropout=0.3)
   assert [cohort.drawn for cohort in kept] == drawn(NUM_ROUNDS, kind="all")
   check_frequency(
@@ -193,7 +198,7 @@ def test_clients_come_and_go_with_a_period():
   assert len(set(of_phases.argmax(0))) == 6
 
 
-def test_one_reports_where_nobody_would():
+def test_one_client_reports_where_all_would_drop_out():
   kept = cohorts(300, dropout=1 - 1e-9)
   assert all(len(cohort.reporting) == 1 for cohort in kept)
   assert all(set(c.reporting) <= set(c.drawn) for c in kept)
@@ -220,3 +225,58 @@ def test_attackers_are_a_share(num_clients, share, number):
   assert len(set(found.tolist())) == number
   assert found.tolist() == sorted(found.tolist())
   assert set(found.tolist()) <= set(range(num_clients))
+
+
+# From which round on clients take part.
+
+NAMES = [*"abcdefghij"]
+TASK = types.SimpleNamespace(name="ten", num_clients=10, client_names=NAMES)
+
+
+def first_rounds(**settings):
+  return sampling.first_rounds(RunSpec(**settings), TASK)
+
+
+def test_shares_are_drawn_by_the_seed():
+  found = first_rounds(unseen_clients=0.3, join_round="0.5:20", seed=4)
+  assert (found == sampling.NEVER).sum() == 3
+  assert (found == 20).sum() == 4  # Half of seven.
+  again = first_rounds(unseen_clients="0.3", join_round="0.5:20", seed=4)
+  np.testing.assert_array_equal(found, again)
+  others = [first_rounds(unseen_clients=0.3, seed=s).tolist() for s in range(9)]
+  assert len({tuple(rounds) for rounds in others}) > 5
+  assert first_rounds().tolist() == [1] * 10
+
+
+def test_clients_are_named():
+  found = first_rounds(unseen_clients=["b", "j"], join_round="c:5,a:7")
+  assert found.tolist() == [
+    *(7, sampling.NEVER, 5),
+    *[1] * 6,
+    sampling.NEVER,
+  ]
+  marks = sampling.marks(found)
+  assert np.flatnonzero(marks["unseen"]).tolist() == [1, 9]
+  assert marks["join_round"].tolist() == [7, 1, 5, *[1] * 7]
+  assert sampling.marks(np.ones(3)) == {}
+
+
+@pytest.mark.parametrize(
+  ("settings", "field"),
+  [
+    ({"unseen_clients": "k"}, "unseen_clients"),
+    ({"unseen_clients": 1.5}, "unseen_clients"),
+    ({"unseen_clients": NAMES}, "unseen_clients"),
+    ({"unseen_clients": "a,,b"}, "unseen_clients"),
+    ({"join_round": "k:3"}, "join_round"),
+    ({"join_round": "a"}, "join_round"),
+    ({"join_round": "a:1"}, "join_round"),
+    ({"join_round": "a:101"}, "join_round"),
+    ({"join_round": ",".join(f"{n}:2" for n in NAMES)}, "join_round"),
+    ({"unseen_clients": "a", "join_round": "a:3"}, "join_round"),
+  ],
+)
+def test_what_names_no_client_or_leaves_none_is_refused(settings, field):
+  with pytest.raises(FieldError) as raised:
+    first_rounds(**settings)
+  assert raised.value.field == field

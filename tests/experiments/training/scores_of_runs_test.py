@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from scipy.special import softmax
 from sklearn import metrics as sklearn_metrics
 
@@ -209,6 +210,30 @@ def test_the_threshold_is_the_best_on_training_data(task, run):
     assert found[name] == pytest.approx(scores(task.test, least)[1], abs=0.02)
   (sentence,) = decisions.sentences(run.summary)
   assert "Decide for class ill (number 1)" in sentence
+
+
+@pytest.mark.parametrize("name", ["model.keras", "saved"])
+def test_an_exported_model_decides_by_the_threshold(task, run, tmp_path, name):
+  exported = experiments.export(run, tmp_path / name)
+  kernel, bias = run.weights()
+  audit = experiments.audit(exported.path, task)
+  assert "own threshold" in audit.about
+  for client, correct in enumerate(audit.clients["correct"]):
+    x, y = task.test.load(client)
+    p = softmax(x @ kernel + bias, axis=1)[:, 1]
+    decided = p >= run.summary["threshold"]["probability"]
+    assert (decided != (p >= 0.5)).any()
+    assert correct == (decided == y).sum()
+  assert 'outputs["predicted_class"].numpy()' in exported.card.read_text()
+
+
+def test_the_threshold_is_of_the_last_model_alone(run, tmp_path, monkeypatch):
+  monkeypatch.setitem(run.summary, "rounds", 3)
+  exported = experiments.export(run, tmp_path / "model.keras")
+  assert tf.keras.models.load_model(exported.path).output_names == [
+    "probabilities"
+  ]
+  assert "this model has none" in exported.card.read_text()
 
 
 @pytest.mark.parametrize(

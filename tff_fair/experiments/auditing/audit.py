@@ -146,10 +146,7 @@ def audit(
       missing, "is missing; give a model and a task, or results."
     )
   # Imported late: both import TensorFlow, which results do not need.
-  from tff_fair.experiments.auditing import (  # noqa: PLC0415
-    model_evaluation,
-    models,
-  )
+  from tff_fair.experiments.auditing import model_evaluation  # noqa: PLC0415
 
   for name, value, valid in (
     ("split", split, model_evaluation.SPLITS),
@@ -159,12 +156,13 @@ def audit(
       raise FieldError(
         name, f"unknown; valid: {', '.join(valid)}.", value=value
       )
-  found = models.of(model)
+  found = model_evaluation.read_model(model)
   if isinstance(task, str):
     task = _load(task, task_options or {}, data_dir, seed)
   clients = model_evaluation.evaluate(found, task, split=split, outputs=outputs)
   name = pathlib.Path(found.name).name
-  about = f"{task.description}. {_WORDS[split]}"
+  decided = ", decided by the model's own threshold" if found.decides else ""
+  about = f"{task.description}. {_WORDS[split]}{decided}"
   return _audit(clients, f"Audit of {name} on {task.name}", about)
 
 

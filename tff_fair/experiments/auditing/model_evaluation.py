@@ -4,24 +4,45 @@ Nothing of TensorFlow Federated's runtime is needed: each client's examples go
 through the plain model. Several small clients share a call.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple, get_args
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
+import tensorflow as tf
 
 import tasks
 from tff_fair.declared import FieldError
-from tff_fair.experiments.auditing import audited_score, models
-from tff_fair.experiments.auditing.models import Model
+from tff_fair.experiments import keras_files
+from tff_fair.experiments.auditing import audited_score
 
 Split = Literal["test", "train", "all"]
 Outputs = Literal["auto", "probabilities", "logits"]
 SPLITS: tuple[str, ...] = get_args(Split)
 OUTPUTS: tuple[str, ...] = get_args(Outputs)
 
+Columns = Mapping[str, np.ndarray]  # Raw ones, by name.
+
 _EXAMPLES_PER_CALL = 8192
+_BATCH = 1024
+_SIGNATURE = "serving_default"
 _SUM_SLACK = 1e-3  # Probabilities are float32, or float16.
+
+
+class Predicted(NamedTuple):
+  """What a model gives for n examples.
+
+  Attributes:
+    outputs: float64[n, ...].
+    classes: Of a model that decides by itself, the classes, int64[n].
+  """
+
+  outputs: np.ndarray
+  classes: np.ndarray | None
 
 
 class _Part(NamedTuple):
@@ -34,7 +55,7 @@ class _Part(NamedTuple):
   """
 
   sizes: np.ndarray
-  x: np.ndarray | models.Columns
+  x: np.ndarray | Columns
   y: np.ndarray
 
 
@@ -73,9 +94,9 @@ def evaluate(
   )
   rows = []
   for part in _parts(task, split, model, raw=raw):
-    found = model.outputs(part.x)
-    if not np.isfinite(found).all():
-      raise _error(model, "gives numbers that are not finite.")
+    found = model.predict(part.x)
+    if not np.isfinite(found.outputs).all():
+      raise model.error("gives numbers that are not finite.")
     rows.append(pd.DataFrame(measure.of(found, part)))
   table = pd.concat(rows, ignore_index=True)
   table.insert(0, audited_score.CLIENT, list(task.client_names))
@@ -105,7 +126,7 @@ def _parts(
     "train": [task.train],
     "all": [task.train, task.test],
   }[split]
-  gathered: list[tuple[models.Columns | np.ndarray, np.ndarray]] = []
+  gathered: list[tuple[Columns | np.ndarray, np.ndarray]] = []
   sizes: list[int] = []
   for client_id in range(task.num_clients):
     loaded = [_load(half, client_id, model, raw=raw) for half in halves]
@@ -120,12 +141,11 @@ def _parts(
 
 def _load(
   half: tasks.Split, client_id: int, model: Model, *, raw: bool
-) -> tuple[models.Columns | np.ndarray, np.ndarray]:
+) -> tuple[Columns | np.ndarray, np.ndarray]:
   if not raw:
     return half.load(client_id)
   if half.raw is None:
-    raise _error(
-      model,
+    raise model.error(
       "takes raw columns, which the task does not hand out; audit a "
       "model that takes its x.",
     )
@@ -133,8 +153,8 @@ def _load(
 
 
 def _joined(
-  parts: tuple[models.Columns | np.ndarray, ...],
-) -> models.Columns | np.ndarray:
+  parts: tuple[Columns | np.ndarray, ...],
+) -> Columns | np.ndarray:
   first = parts[0]
   if isinstance(first, Mapping):
     return {
@@ -151,9 +171,11 @@ class _Hits:
     self._model = model
     self._outputs = outputs
 
-  def of(self, outputs: np.ndarray, part: _Part) -> dict[str, np.ndarray]:
+  def of(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
     """Returns the rows of some clients, as columns."""
-    outputs = self._one_for_each_class(outputs)
+    outputs, classes = self._one_for_each_class(found.outputs), found.classes
+    if classes is None:
+      classes = outputs.argmax(1)
     labels = part.y.astype(np.int64)
     at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
     if self._outputs == "probabilities":
@@ -163,7 +185,7 @@ class _Hits:
       largest = outputs.max(1)
       sums = np.exp(outputs - largest[:, None]).sum(1)
       losses = np.log(sums) + largest - at_label
-    correct = _sums(outputs.argmax(1) == labels, part.sizes)
+    correct = _sums(classes == labels, part.sizes)
     return {
       audited_score.COUNT: part.sizes,
       audited_score.CORRECT: correct.astype(np.int64),
@@ -177,9 +199,8 @@ class _Hits:
       outputs = outputs[:, None]
     is_single = self._num_classes == 2 and outputs.shape[1:] == (1,)
     if not is_single and outputs.shape[1:] != (self._num_classes,):
-      raise _error(
-        self._model,
-        f"gives outputs of shape {_shape(outputs)}, and the task has "
+      raise self._model.error(
+        f"gives outputs of shape {_shape(outputs.shape)}, and the task has "
         f"{self._num_classes} classes; expected [n, {self._num_classes}].",
       )
     are_probabilities = _are_probabilities(outputs, is_single=is_single)
@@ -209,16 +230,16 @@ class _Errors:
     self._scale = 1.0 if raw else task.label_scale
     self._model = model
 
-  def of(self, outputs: np.ndarray, part: _Part) -> dict[str, np.ndarray]:
+  def of(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
     """Returns the rows of some clients, as columns."""
+    outputs = found.outputs
     labels = part.y.astype(np.float64).reshape(len(part.y), -1)
     number = labels.shape[1]
     if outputs.reshape(len(outputs), -1).shape[1] != number or outputs.ndim > 2:
       what = "is a number" if number == 1 else f"has {number} numbers"
-      raise _error(
-        self._model,
-        f"gives outputs of shape {_shape(outputs)}, and the label of the task "
-        f"{what}; expected [n, {number}].",
+      raise self._model.error(
+        f"gives outputs of shape {_shape(outputs.shape)}, and the label of the "
+        f"task {what}; expected [n, {number}].",
       )
     squared = (outputs.reshape(labels.shape) - labels) ** 2
     squares = _sums(squared.sum(1), part.sizes)
@@ -247,15 +268,211 @@ def _are_probabilities(outputs: np.ndarray, *, is_single: bool) -> bool:
   return bool(in_range and (np.abs(outputs.sum(1) - 1) <= _SUM_SLACK).all())
 
 
-def _shape(outputs: np.ndarray) -> str:
-  return f"[{', '.join(['n', *map(str, outputs.shape[1:])])}]"
-
-
 def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
   """Returns the sums over the examples of each client, float64[m]."""
   clients = np.repeat(np.arange(sizes.size), sizes)
   return np.bincount(clients, values, sizes.size)
 
 
-def _error(model: Model, problem: str) -> FieldError:
-  return FieldError("model", problem, value=model.name)
+# Models from files, as functions from a task's inputs to outputs.
+
+
+class Model:
+  """A trained model of the user.
+
+  Attributes:
+    name: How messages and pages call it.
+    decides: Whether it tells the class that it decides for, as an export with a
+      threshold does.
+    input_specs: Shapes and types of its inputs by name, the first dimension
+      being that of the examples; None if the model does not tell them.
+  """
+
+  def __init__(
+    self,
+    name: str,
+    input_specs: Mapping[str, tf.TensorSpec] | None,
+    call: Callable[[Any], Any],
+    *,
+    outputs: object,
+  ) -> None:
+    self.name = name
+    self.decides = (
+      isinstance(outputs, Mapping) and keras_files.PREDICTED_CLASS in outputs
+    )
+    self.input_specs = input_specs
+    self._call = call
+
+  def takes_columns(self, task: tasks.Task) -> bool:
+    """Returns whether it takes the raw columns of a task, and not its x."""
+    return (
+      task.preprocessing is not None
+      and self.input_specs is not None
+      and set(self.input_specs) == set(task.preprocessing.columns)
+    )
+
+  def check_fits(self, task: tasks.Task) -> None:
+    """Checks that its input is that of a task.
+
+    Raises:
+      FieldError: If it is not; the text names both shapes.
+    """
+    if self.input_specs is None or self.takes_columns(task):
+      return
+    wanted = task.element_spec[0]
+    if len(self.input_specs) != 1:
+      names = ", ".join(self.input_specs)
+      raise self.error(
+        f"takes {len(self.input_specs)} inputs ({names}), and the task "
+        f"{task.name} has one, x of shape {_shape(wanted.shape)}."
+      )
+    (found,) = self.input_specs.values()
+    if not found.shape.is_compatible_with(wanted.shape):
+      raise self.error(
+        f"takes inputs of shape {_shape(found.shape)}, and x of the task "
+        f"{task.name} has the shape {_shape(wanted.shape)}; choose "
+        "another model or task."
+      )
+
+  def predict(self, x: np.ndarray | Columns) -> Predicted:
+    """Returns what it gives for n examples.
+
+    Args:
+      x: Inputs of n examples, at least one: an array, or columns by name.
+
+    Raises:
+      FieldError: If the model does not take them, or gives several outputs.
+    """
+    count = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
+    parts = []
+    for start in range(0, count, _BATCH):
+      batch = slice(start, start + _BATCH)
+      try:
+        output = self._call(self._inputs(x, batch))
+      except (ValueError, TypeError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise self.error(
+          f"does not take the task's inputs: {reason}"
+        ) from error
+      parts.append(self._predicted(output))
+    outputs, classes = zip(*parts, strict=True)
+    return Predicted(
+      np.concatenate(outputs),
+      None if classes[0] is None else np.concatenate(classes),
+    )
+
+  def _predicted(self, output: Any) -> Predicted:
+    """Returns the parts of what a call gives."""
+    classes = None
+    if isinstance(output, Mapping):
+      others = dict(output)
+      classes = others.pop(keras_files.PREDICTED_CLASS, None)
+      if len(others) == 1:
+        (output,) = others.values()
+    if not tf.is_tensor(output):
+      raise self.error("gives several outputs; expected one.")
+    return Predicted(
+      np.asarray(output, np.float64),
+      None if classes is None else np.asarray(classes, np.int64),
+    )
+
+  def _inputs(self, x: np.ndarray | Columns, batch: slice) -> Any:
+    specs = self.input_specs or {}
+    if isinstance(x, Mapping):
+      return {
+        name: tf.cast(values[batch], specs[name].dtype)
+        if specs[name].dtype != tf.string
+        else tf.constant(values[batch], tf.string)
+        for name, values in x.items()
+      }
+    if not specs:
+      return tf.constant(x[batch])
+    ((_, spec),) = specs.items()
+    return tf.cast(x[batch], spec.dtype)
+
+  def error(self, problem: str) -> FieldError:
+    """Returns the error of a problem with the model."""
+    return FieldError("model", problem, value=self.name)
+
+
+def read_model(model: object) -> Model:
+  """Returns the model of a user, who gives a Keras model or its path.
+
+  Args:
+    model: A Keras model, a .keras or .h5 file, or the folder of a SavedModel.
+
+  Raises:
+    FieldError: If there is none, or it cannot be loaded.
+  """
+  if isinstance(model, tf.keras.Model):
+    return _of_keras(model, model.name)
+  if isinstance(model, str | os.PathLike):
+    return _load(pathlib.Path(model))
+  raise FieldError(
+    "model",
+    "expected a Keras model, or the path of one, found a "
+    f"{type(model).__name__}.",
+  )
+
+
+def _load(path: pathlib.Path) -> Model:
+  try:
+    keras_files.check(path)
+    if keras_files.has_signatures_alone(path):
+      return _of_signature(_load_signatures(path), str(path))
+    return _of_keras(keras_files.load(path), str(path))
+  except FieldError:
+    raise
+  except ValueError as error:
+    raise FieldError("model", str(error), value=str(path)) from error
+
+
+def _load_signatures(path: pathlib.Path) -> Any:
+  try:
+    return tf.saved_model.load(str(path))
+  # A file that is damaged or of something else raises anything.
+  except Exception as error:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    raise ValueError(f"cannot be loaded as a SavedModel: {reason}.") from error
+
+
+def _of_keras(model: tf.keras.Model, path: str) -> Model:
+  specs = None
+  if model.inputs:
+    # The keys of a dictionary may differ from the names of its layers.
+    named = (
+      model.input.items()
+      if isinstance(model.input, Mapping)
+      else [(tensor.name, tensor) for tensor in model.inputs]
+    )
+    specs = {
+      name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in named
+    }
+  return Model(
+    path,
+    specs,
+    lambda x: model(x, training=False),
+    outputs=model.output if model.outputs else None,
+  )
+
+
+def _of_signature(loaded: Any, name: str) -> Model:
+  signature = loaded.signatures.get(_SIGNATURE)
+  if signature is None:
+    raise FieldError(
+      "model", f"has no signature {_SIGNATURE}; export it with one.", value=name
+    )
+  specs = dict(signature.structured_input_signature[1])
+
+  def call(x: Any) -> Any:
+    if not isinstance(x, Mapping):
+      x = {next(iter(specs)): x}
+    return signature(**x)
+
+  # The loaded object holds the variables of its signatures.
+  call.loaded = loaded  # type: ignore[attr-defined]
+  return Model(name, specs, call, outputs=signature.structured_outputs)
+
+
+def _shape(sizes: Sequence[int | None]) -> str:
+  return f"[{', '.join(['n', *map(str, sizes[1:])])}]"

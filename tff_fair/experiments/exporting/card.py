@@ -20,6 +20,7 @@ from tff_fair.experiments import (
 )
 from tff_fair.experiments.exporting import card_fairness, places
 from tff_fair.experiments.exporting.model_formats import Predictor
+from tff_fair.experiments.keras_files import PREDICTED_CLASS
 from tff_fair.experiments.runs.architecture import Architecture
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.runs.trained_model import Weights
@@ -86,7 +87,11 @@ def text(subject: Subject) -> str:
       subject.file_name,
       in_folder=subject.all_clients,
     ),
-    *decisions.sentences(subject.run.summary or {}),
+    *(
+      decisions.sentences(subject.run.summary or {})
+      if subject.predictor.decides
+      else []
+    ),
     *subject.notes,
     "## Data",
     *_data(subject),
@@ -202,6 +207,11 @@ def _limits(subject: Subject) -> list[str]:
     stationarity.sentence(summary),
   )
   found = [sentence for sentence in told if sentence]
+  if decisions.KEY in summary and not subject.predictor.decides:
+    found.append(
+      "The run chose a decision threshold for its last models alone, as it "
+      "evaluated them; this model has none."
+    )
   if subject.best:
     found.append(
       "The evaluation chose this model among others by the same test data. So "
@@ -263,19 +273,14 @@ _MISSING = {"number": "`NaN`", "text": "an empty text"}
 _OF_KIND = {"number": ("None", "tf.float32"), "text": ('""', "tf.string")}
 _MOST_CLASS_NAMES = 50
 _LOADING: Mapping[str, str] = {
-  places.KERAS: (
-    'model = tf.keras.models.load_model("{name}")\n'
-    "{output} = model({x}).numpy()"
-  ),
+  places.KERAS: 'model = tf.keras.models.load_model("{name}")',
   places.SAVED_MODEL: (
     'loaded = tf.saved_model.load("{name}")\n'
-    'model = loaded.signatures["serving_default"]\n'
-    '{output} = model({arguments})["{output}"].numpy()'
+    'model = loaded.signatures["serving_default"]'
   ),
   places.TFLITE: (
     'interpreter = tf.lite.Interpreter("{name}")\n'
-    "model = interpreter.get_signature_runner()\n"
-    '{output} = model({arguments})["{output}"]'
+    "model = interpreter.get_signature_runner()"
   ),
 }
 
@@ -320,10 +325,21 @@ def _code(
     comment = "One example." if number == 1 else "Two examples."
     lines += [f"x = tf.zeros({sizes}, tf.{model.x_dtype})  # {comment}"]
     x, arguments = "x", "x=x"
-  loading = _LOADING[kind].format(
-    name=name, x=x, arguments=arguments, output=model.output
+  call = f"model({x if kind == places.KERAS else arguments})"
+  return "\n".join(
+    [*lines, _LOADING[kind].format(name=name), *_results(model, kind, call)]
   )
-  return "\n".join([*lines, loading])
+
+
+def _results(model: Predictor, kind: str, call: str) -> list[str]:
+  """Returns the lines that call a model, and take its outputs as arrays."""
+  ending = "" if kind == places.TFLITE else ".numpy()"
+  if model.decides:
+    names = (model.output, PREDICTED_CLASS)
+    taken = [f'{name} = outputs["{name}"]{ending}' for name in names]
+    return [f"outputs = {call}", *taken]
+  place = "" if kind == places.KERAS else f'["{model.output}"]'
+  return [f"{model.output} = {call}{place}{ending}"]
 
 
 def _frame(described: Architecture) -> list[str]:
@@ -390,6 +406,11 @@ def _outputs(model: Predictor, described: Architecture) -> str:
   sentence = f"Out come {what}: {described.num_classes:,} for each prediction."
   if names := described.class_names:
     sentence += f" {_class_names(names)}"
+  if model.decides:
+    sentence += (
+      f" `{PREDICTED_CLASS}` is the number of the class to decide for, by the "
+      "threshold:"
+    )
   return sentence
 
 

@@ -8,12 +8,12 @@ import pathlib
 import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tasks.formats import files
 from tff_fair import spelling
 from tff_fair.declared import FieldError
-from tff_fair.experiments import spreadsheets
+from tff_fair.experiments import decisions, spreadsheets
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card, model_formats, places
 from tff_fair.experiments.runs import architecture, finding, trained_model
@@ -102,8 +102,10 @@ def export(
     _check_personal(run, weights, "client", client)
     client_id = _personal_models(run, client)
   found = architecture.find(RunFolder(run.path), run.config, run.spec)
+  is_personal = client_id is not None or all_clients
+  threshold = _threshold(run, weights, is_personal=is_personal)
   with _blaming_description(run):
-    writer = model_formats.Writer(found, kind)
+    writer = model_formats.Writer(found, kind, threshold)
     writer.predictor.assign(weights.of_model(client_id))
   with places.written(output, overwrite=overwrite) as staged:
     if all_clients:
@@ -127,6 +129,19 @@ def export(
   place = places.card_of(output)
   files.write(place, text)
   return Exported(output, place, weights.round_num, writer.notes)
+
+
+def _threshold(
+  run: Run, weights: Weights, *, is_personal: bool
+) -> Mapping[str, Any] | None:
+  """Returns the threshold that a run has chosen for a model, if it has.
+
+  It is for the models after the last round: personal ones, where there are.
+  """
+  summary = run.summary or {}
+  is_of_last = weights.round_num == summary.get("rounds")
+  is_evaluated = is_personal == (weights.personal is not None)
+  return summary.get(decisions.KEY) if is_of_last and is_evaluated else None
 
 
 @contextlib.contextmanager

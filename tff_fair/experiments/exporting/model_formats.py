@@ -14,6 +14,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -21,18 +22,23 @@ import tensorflow as tf
 from tasks.models import plain
 from tff_fair.declared import FieldError
 from tff_fair.experiments.exporting import places
-from tff_fair.experiments.runs import architecture, trained_model
+from tff_fair.experiments.keras_files import PREDICTED_CLASS, PROBABILITIES
+from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.architecture import Found
+
+# As `experiments.decisions` has it.
+Threshold: TypeAlias = Mapping[str, Any]
 
 # The model that an export writes: it returns predictions, not logits.
 #
 # Where the task has a preprocessing, raw columns go in; else x of the task.
 # Where labels are classes, probabilities come out: the loss of a run is the
 # negative logarithm of the one of the right class. A number comes out as the
-# model has it.
+# model has it. Where the run has chosen a decision threshold, the class that it
+# decides for comes out, too.
 
 
-X, PROBABILITIES, NUMBER = "x", "probabilities", "number"
+X, NUMBER = "x", "number"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,7 +46,8 @@ class Predictor:
   """A Keras model that is to be written, and what it takes and returns.
 
   Attributes:
-    model: From x, or a dictionary of columns, to one output called `output`.
+    model: From x, or a dictionary of columns, to one output called `output`;
+      where it has a threshold, to a dictionary of it and `PREDICTED_CLASS`.
     trained: The layer of it with the trained weights, from x to the outputs
       that training knows.
     arguments: What programs other than Keras call each input, by its name.
@@ -49,6 +56,7 @@ class Predictor:
     batch_size: Number of examples that it takes; None is any.
     takes_columns: Whether inputs are raw columns, and not x.
     output: Name of the output.
+    decides: Whether the model has a threshold.
   """
 
   model: tf.keras.Model
@@ -59,26 +67,30 @@ class Predictor:
   batch_size: int | None
   takes_columns: bool
   output: str
+  decides: bool
 
   def assign(self, weights: Sequence[np.ndarray]) -> None:
     """Gives the model its weights, as `trained_model.assign` takes them."""
     trained_model.assign(self.trained, weights)
 
 
-def build(found: architecture.Found) -> Predictor:
+def build(found: Found, threshold: Threshold | None) -> Predictor:
   """Builds the model of a run, with initial weights.
 
   Args:
     found: The architecture of the run.
+    threshold: The decision threshold, if the model is to have one.
   """
   if found.build_with_preprocessing is None:
-    return build_of_x(found)
+    return build_of_x(found, threshold)
   model, trained = found.build_with_preprocessing()
-  return _predictor(found, model, trained, takes_columns=True)
+  arguments = {column: tensor.name for column, tensor in model.input.items()}
+  return _predictor(found, model, trained, arguments, threshold)
 
 
 def build_of_x(
-  found: architecture.Found,
+  found: Found,
+  threshold: Threshold | None,
   *,
   fixed_shape: bool = False,
   batch_size: int | None = None,
@@ -87,6 +99,7 @@ def build_of_x(
 
   Args:
     found: The architecture of the run.
+    threshold: As `build` takes it.
     fixed_shape: Whether x has the shape of the task's, even where the model
       takes others: a sequence of any length, say.
     batch_size: Number of examples that the model takes; None is any.
@@ -97,32 +110,47 @@ def build_of_x(
   x = tf.keras.Input(shape, batch_size, dtype=described.x_dtype, name=X)
   last = tf.keras.layers.Activation(described.activation, name=_output(found))
   model = tf.keras.Model(x, last(trained(x)))
-  return _predictor(found, model, trained, takes_columns=False)
+  return _predictor(found, model, trained, {X: X}, threshold)
 
 
-def _output(found: architecture.Found) -> str:
+def _output(found: Found) -> str:
   is_number = found.architecture.num_classes is None
   return NUMBER if is_number else PROBABILITIES
 
 
 def _predictor(
-  found: architecture.Found,
+  found: Found,
   model: tf.keras.Model,
   trained: tf.keras.Model,
-  *,
-  takes_columns: bool,
+  arguments: Mapping[str, str],
+  threshold: Threshold | None,
 ) -> Predictor:
+  x = model.inputs[0]
   return Predictor(
-    model=model,
+    model=model if threshold is None else _deciding(model, threshold),
     trained=trained,
-    arguments={column: tensor.name for column, tensor in model.input.items()}
-    if takes_columns
-    else {X: X},
-    x_shape=model.inputs[0].shape[1:].as_list(),
-    x_dtype=model.inputs[0].dtype.name,
-    batch_size=model.inputs[0].shape[0],
-    takes_columns=takes_columns,
+    arguments=arguments,
+    x_shape=x.shape[1:].as_list(),
+    x_dtype=x.dtype.name,
+    batch_size=x.shape[0],
+    takes_columns=isinstance(model.input, Mapping),
     output=_output(found),
+    decides=threshold is not None,
+  )
+
+
+def _deciding(model: tf.keras.Model, threshold: Threshold) -> tf.keras.Model:
+  """Returns a model that tells the class it decides for, too: int64[n]."""
+  positive, least = threshold["class_number"], threshold["probability"]
+  of_positive = model.output[:, positive]
+  is_second = of_positive >= least if positive == 1 else of_positive < least
+  last = tf.keras.layers.Activation("linear", name=PREDICTED_CLASS)
+  return tf.keras.Model(
+    model.input,
+    {
+      PROBABILITIES: model.output,
+      PREDICTED_CLASS: last(tf.cast(is_second, "int64")),
+    },
   )
 
 
@@ -145,16 +173,24 @@ class Writer:
     notes: What the user should know about it, in sentences.
   """
 
-  def __init__(self, found: Found, kind: str) -> None:
+  def __init__(
+    self, found: Found, kind: str, threshold: Threshold | None = None
+  ) -> None:
     """Builds the model.
+
+    Args:
+      found: The architecture of the run.
+      kind: The format.
+      threshold: The decision threshold, if the model is to have one.
 
     Raises:
       FieldError: If the model cannot have this format.
     """
     self._found = found
+    self._threshold = threshold
     self.kind = kind
     self.notes: tuple[str, ...] = ()
-    self.predictor = build(found)
+    self.predictor = build(found, threshold)
     if kind == places.KERAS:
       _check_plain(self.predictor.model)
 
@@ -187,7 +223,10 @@ class Writer:
       takes_columns = self._found.build_with_preprocessing is not None
       self.notes = ((_NO_COLUMNS,) if takes_columns else ()) + notes
       self.predictor = build_of_x(
-        self._found, fixed_shape=True, batch_size=batch_size
+        self._found,
+        self._threshold,
+        fixed_shape=True,
+        batch_size=batch_size,
       )
       self.predictor.assign(weights)
       try:

@@ -13,6 +13,8 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs.folder import RunFolder
 
+_BATCH = 512  # Examples in a forward pass.
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Weights:
@@ -87,6 +89,20 @@ def assign(keras_model: tf.keras.Model, values: Sequence[np.ndarray]) -> None:
   )
   for variable, value in zip(variables, values, strict=True):
     variable.assign(value)
+
+
+def outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
+  """Returns the outputs of a model, float32[n, ...].
+
+  Args:
+    keras_model: The model.
+    x: Its inputs for n examples.
+  """
+  batches = [
+    keras_model(x[first : first + _BATCH], training=False).numpy()
+    for first in range(0, len(x), _BATCH)
+  ]
+  return np.concatenate(batches)
 
 
 def _load_state(folder: RunFolder, *, best: bool) -> tuple[int, Any]:

@@ -53,7 +53,7 @@ class RunParts:
     cohorts: How a round draws its clients.
     costs: Returns what a round costs, from the state before it and its cohort.
     evaluated: int64[n], the clients to evaluate, in ascending order.
-    first_rounds: See `participation.first_rounds`.
+    first_rounds: See `sampling.first_rounds`.
     attackers: The clients that attack.
     scores: The scores of the clients.
     selection: Finds the best evaluation; None without a criterion.

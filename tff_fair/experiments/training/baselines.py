@@ -34,13 +34,12 @@ from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
   learning_process,
-  participation,
   resolving,
+  sampling,
 )
 
 _ASIDE = 0.2
 _LEAST = 5  # With fewer examples, none is kept aside.
-_BATCH = 512  # Examples in a forward pass.
 # Beside those of the task and of local training, what decides a baseline.
 _DECIDING = (
   *("total_rounds", "clients_per_round", "sampling", "dropout"),
@@ -139,32 +138,9 @@ def with_gaps(
 def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:
   """Returns how many rounds a client takes part in on average, at least 1."""
   cohort = sum(parts.cohorts.clients_per_round) / 2
-  num_clients = participation.num_seen(parts.first_rounds)
+  num_clients = sampling.num_seen(parts.first_rounds)
   share = cohort * (1 - spec.dropout) / num_clients
   return max(1, round(share * spec.total_rounds))
-
-
-def outputs_of_run(
-  folder: RunFolder,
-  task: tasks.Task,
-  client_ids: Sequence[int],
-  half: tasks.Split | None = None,
-) -> list[np.ndarray]:
-  """Returns the outputs of a run's model for examples of clients.
-
-  Args:
-    folder: The folder of the run, which has trained.
-    task: Its task.
-    client_ids: The clients. One with a personal model has that one's outputs.
-    half: The half of the data; by default that for testing.
-  """
-  weights = trained_model.load(folder, best=False)
-  keras_model = task.keras_model_fn()
-  half, of_clients = half or task.test, []
-  for client_id in client_ids:
-    trained_model.assign(keras_model, weights.of_model(int(client_id)))
-    of_clients.append(_outputs(keras_model, half.load(int(client_id))[0]))
-  return of_clients
 
 
 def _train(kind: str, spec: RunSpec, parts: assembly.RunParts) -> Baseline:
@@ -198,7 +174,7 @@ def _train(kind: str, spec: RunSpec, parts: assembly.RunParts) -> Baseline:
     arrays = task.train.load(client_id)
     trained = model_of(arrays, client_id) if pooled is None else pooled
     loss = training.loss(trained.weights, _dataset(arrays, client_id))
-    outputs = _outputs(keras_model, task.test.load(client_id)[0])
+    outputs = trained_model.outputs(keras_model, task.test.load(client_id)[0])
     rows.append((client_id, trained.rounds, loss, outputs))
   client_ids, rounds, losses, of_clients = zip(*rows, strict=True)
   return Baseline(
@@ -225,7 +201,7 @@ def _training(spec: RunSpec, task: tasks.Task) -> alone.Training:
 
 def _union(parts: assembly.RunParts) -> Arrays:
   """Returns the training examples of all clients that may take part."""
-  ids = np.flatnonzero(parts.first_rounds < participation.NEVER)
+  ids = np.flatnonzero(parts.first_rounds < sampling.NEVER)
   arrays = [parts.task.train.load(k) for k in ids.tolist()]
   x, y = (np.concatenate(half) for half in zip(*arrays, strict=True))
   return x, y
@@ -244,14 +220,6 @@ def _with_aside(
 
 def _dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
   return types.client_dataset(client_id, one_element(arrays))
-
-
-def _outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
-  parts = [
-    keras_model(x[first : first + _BATCH], training=False).numpy()
-    for first in range(0, len(x), _BATCH)
-  ]
-  return np.concatenate(parts)
 
 
 # The file of a baseline, and what decides its content.

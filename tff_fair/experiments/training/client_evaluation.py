@@ -95,7 +95,7 @@ def build_evaluation(
     client_ids: The clients to evaluate, in ascending order; `None` takes all.
     attackers: The clients that attack; if there are any, one that is evaluated
       must be none of them.
-    marks: Columns that mark clients, see `participation.marks`.
+    marks: Columns that mark clients, see `sampling.marks`.
     scores: The scores of the clients; by default the usual one of the task.
     clients_per_call: A large population is evaluated in parts of this size, or
       smaller ones where each client sends much.

@@ -112,6 +112,23 @@ class Schedule(NamedTuple):
   rounds_per_checkpoint: int
   stop_at_stationarity: float | None = None
 
+  def evaluates(self, round_num: int) -> bool:
+    """Returns whether the model is evaluated after a round."""
+    return self.last_evaluation(round_num) == round_num
+
+  def saves(self, round_num: int) -> bool:
+    """Returns whether the state is saved after a round."""
+    return (
+      round_num == self.total_rounds
+      or round_num % self.rounds_per_checkpoint == 0
+    )
+
+  def last_evaluation(self, round_num: int) -> int:
+    """Returns the last round up to one after which the model is evaluated."""
+    if round_num == self.total_rounds:
+      return round_num
+    return round_num - round_num % self.rounds_per_evaluation
+
   def after(self, round_num: int, stationarity: float | None) -> Self:
     """Returns the schedule that a round leaves.
 
@@ -243,7 +260,7 @@ def train(
       )
       timing = {"round_seconds": result.seconds}
       evaluation = None
-      if _is_due(round_num, schedule.rounds_per_evaluation, schedule):
+      if schedule.evaluates(round_num):
         evaluation, timing["evaluation_seconds"] = _timed(evaluate, state)
       is_best = _is_best(selection, round_num, evaluation)
       record.begin(
@@ -329,9 +346,7 @@ class _Record:
     if is_best and self._best_states is not None:
       await self._best_states.save(self._state, round_num)
     # The run never goes on from before its best state.
-    if is_best or _is_due(
-      round_num, self.schedule.rounds_per_checkpoint, self.schedule
-    ):
+    if is_best or self.schedule.saves(round_num):
       await self._states.save(self._state, round_num)
       self._saved = round_num
 
@@ -373,10 +388,6 @@ def _is_best(
   if selection is None or evaluation is None:
     return False
   return selection.add(round_num, evaluation.statistics)
-
-
-def _is_due(round_num: int, interval: int, schedule: Schedule) -> bool:
-  return round_num == schedule.total_rounds or round_num % interval == 0
 
 
 # Waits for coroutines, also where an event loop runs already, as in notebooks.

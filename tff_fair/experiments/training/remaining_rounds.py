@@ -23,7 +23,6 @@ from tff_fair.experiments.training import (
   client_data,
   client_evaluation,
   loop,
-  participation,
   release,
   resumption,
   rounds,
@@ -66,14 +65,19 @@ def train(
   )
   schedule = _recalled(folder, parts.schedule)
   parts = dataclasses.replace(parts, schedule=schedule)
-  completed = _go_back(folder, spec, parts, sample, display.say)
+  completed = resumption.go_back(
+    folder,
+    parts.schedule,
+    num_reporting=lambda round_num: len(sample(round_num).reporting),
+    num_evaluated=len(parts.evaluated),
+    taped_rounds=(spec.tape_rounds or spec.total_rounds) if spec.tape else 0,
+    say=display.say,
+  )
   folder.pruned.unlink(missing_ok=True)
   if pruning is not None:
     _recall_clients(folder, pruning)
-  best_manager = None
   if parts.selection is not None:
     recall_evaluations(folder, parts.selection)
-    best_manager = release.open_best_checkpoints(folder)
   if not folder.model.exists():
     architecture.Architecture.of_task(parts.task).write(folder.model)
   display.say(
@@ -100,17 +104,26 @@ def train(
       ),
       report_progress=report_progress,
       selection=parts.selection,
-      best_manager=best_manager,
+      best_manager=None
+      if parts.selection is None
+      else release.open_best_checkpoints(folder),
       pruning=pruning,
     )
+  _say_why_it_ends(folder, spec, parts, display.say)
+
+
+def _say_why_it_ends(
+  folder: RunFolder, spec: RunSpec, parts: assembly.RunParts, say: Say
+) -> None:
+  """Says why a run ends before its last round, if it does."""
   last = _recalled(folder, parts.schedule).total_rounds
   if last < spec.total_rounds:
-    display.say(
+    say(
       f"{folder.path}: the Pareto stationarity of round {last} is "
       f"{spec.stop_at_stationarity:g} or less; that is enough."
     )
   if parts.selection is not None and parts.selection.is_exhausted:
-    display.say(
+    say(
       f"{folder.path}: {parts.selection.num_without_improvement} evaluations "
       f"in a row have not improved {_column(parts.selection)}; that is enough."
     )
@@ -132,25 +145,6 @@ def _labels(spec: RunSpec, task: tasks.Task) -> np.ndarray | None:
   assert task.num_classes is not None  # Checked at the beginning of the run.
   counts = label_histogram.count_labels(task.train, task.num_classes)
   return counts.argmax(axis=1)
-
-
-def _go_back(
-  folder: RunFolder,
-  spec: RunSpec,
-  parts: assembly.RunParts,
-  sample: sampling.Sampler,
-  say: Say,
-) -> int:
-  """Returns the last whole round, and removes what is left of later ones."""
-  return resumption.go_back(
-    folder,
-    total_rounds=parts.schedule.total_rounds,
-    rounds_per_evaluation=parts.schedule.rounds_per_evaluation,
-    num_reporting=lambda round_num: len(sample(round_num).reporting),
-    num_evaluated=len(parts.evaluated),
-    taped_rounds=(spec.tape_rounds or spec.total_rounds) if spec.tape else 0,
-    say=say,
-  )
 
 
 def _data(
@@ -211,7 +205,7 @@ def _evaluation(
     test_data=test_data,
     client_ids=parts.evaluated,
     attackers=parts.attackers,
-    marks=participation.marks(parts.first_rounds[parts.evaluated]),
+    marks=sampling.marks(parts.first_rounds[parts.evaluated]),
     scores=parts.scores,
     cache=parts.cache,
   )

@@ -17,7 +17,6 @@ from tff_fair.experiments import number_range, settings
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   learning_process,
-  participation,
   sampling,
   scoring,
 )
@@ -30,7 +29,7 @@ class Resolved(NamedTuple):
     aggregation: The way in which the process sums client updates.
     clients_per_round: The size of cohorts, or a range of sizes.
     evaluated: int64[n], the clients to evaluate, in ascending order.
-    first_rounds: See `participation.first_rounds`.
+    first_rounds: See `sampling.first_rounds`.
     attack: Which clients attack, and how; `None` if none does.
     dp: The noise for differential privacy, if there is any.
     scores: The scores of the clients.
@@ -52,11 +51,11 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Resolved:
     FieldError: If a setting does not go with the task or the method.
   """
   check(spec, task)
-  first = participation.first_rounds(spec, task)
-  cohort = clients_per_round(spec, participation.num_seen(first))
+  first = sampling.first_rounds(spec, task)
+  cohort = clients_per_round(spec, sampling.num_seen(first))
   clients = evaluated(spec, first)
   return Resolved(
-    attack=attack(spec, np.flatnonzero(first < participation.NEVER), clients),
+    attack=attack(spec, np.flatnonzero(first < sampling.NEVER), clients),
     aggregation=aggregation(spec),
     clients_per_round=cohort,
     evaluated=clients,
@@ -211,17 +210,17 @@ def evaluated(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
 
   Args:
     spec: The run.
-    first_rounds: See `participation.first_rounds`. Clients that take no part
+    first_rounds: See `sampling.first_rounds`. Clients that take no part
       are evaluated in any case.
 
   Raises:
     FieldError: If fewer clients take part.
   """
-  seen = np.flatnonzero(first_rounds < participation.NEVER)
+  seen = np.flatnonzero(first_rounds < sampling.NEVER)
   number = spec.evaluation_clients
   if number is not None and number > seen.size:
     raise _too_many("evaluation_clients", number, seen.size)
-  chosen = first_rounds == participation.NEVER
+  chosen = first_rounds == sampling.NEVER
   chosen[seen[sampling.evaluated_clients(spec.seed, seen.size, number)]] = True
   return np.flatnonzero(chosen)
 

@@ -1,11 +1,11 @@
 """What remains of a run: the summary, the table of clients and the plots.
 
-All of it comes from the tables in the run's folder.
+All of it comes from the tables in the run's folder, and from predictions.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 import tasks
@@ -28,46 +28,36 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
-  participation,
+  assembly,
   plots,
+  predictions,
   release,
   resolving,
-  scoring,
+  sampling,
 )
 from tff_fair.experiments.training.loop import Selection
 
 # Beyond this, reading all data takes minutes.
 _MOST_CLIENTS_WITH_LABELS = 5000
+_NOTHING = predictions.Results()
 
 
 def write(
   folder: RunFolder,
-  task: tasks.Task,
+  spec: RunSpec,
+  parts: assembly.RunParts,
   *,
-  spec: RunSpec | None = None,
-  score: Score | None = None,
-  gains: pd.DataFrame | None = None,
-  groups: pd.DataFrame | None = None,
-  threshold: Mapping[str, Any] | None = None,
-  selection: Selection | None = None,
-  attackers: Sequence[int] = (),
   dp: privacy.DifferentialPrivacy | None = None,
+  predicted: predictions.Results = _NOTHING,
 ) -> dict[str, Any]:
   """Writes the results of a run whose last round is done.
 
   Args:
     folder: The folder with the tables of all rounds.
-    task: Knows the clients' names and numbers of examples.
-    spec: The run; without it, nothing is said of its coefficients and
-      certificates.
-    score: The score of the clients; by default the usual one of the task.
-    gains: Columns of the table of clients by `client_id`: what clients have
-      without the federation, and gain from it.
-    groups: Counts of groups of people, see `group_fairness`.
-    threshold: The decision threshold, see `decisions`.
-    selection: Knows the best evaluation, if the run selects one.
-    attackers: The clients that attack.
+    spec: The run.
+    parts: Its parts; the selection knows the best evaluation.
     dp: The noise for differential privacy, if there was any.
+    predicted: What follows from the predictions of the model.
 
   Returns:
     The summary.
@@ -75,79 +65,90 @@ def write(
   Raises:
     RunError: If a table is damaged or missing.
   """
-  score = score or scoring.of_task(task).score
+  score = parts.scores.score
   evaluations = tables.read_whole(folder.path, tables.evaluations(score))
-  last = evaluations.iloc[-1]
-  rounds = int(last["round"])
   of_clients = tables.read_whole(folder.path, tables.client_evaluations(score))
-  clients = _clients(of_clients, task, rounds)
-  if gains is not None:
-    clients = clients.merge(gains, on="client_id", validate="one_to_one")
-  if groups is not None:
-    groups.to_csv(folder.groups, index=False)
-    gaps = group_fairness.of_each_client(groups)
-    clients = clients.merge(gaps, on="client_id", validate="one_to_one")
+  last = evaluations.iloc[-1]
   score = score.fitting(last[f"{score.name}/mean"])
-  seen = tables.seen(clients)
-  results = {**_results(last, score), **_noise(seen, score)}
-  if attackers:
-    is_attacker = seen["client_id"].isin(attackers)
-    clients.insert(2, tables.ATTACKER, clients["client_id"].isin(attackers))
-    results["honest"] = {
-      "num_clients": int((~is_attacker).sum()),
-      **_results(last, score, "honest/"),
-      **_noise(seen[~is_attacker], score),
-    }
-  names = clients["client"].map(spreadsheets.quoted)
-  clients.assign(client=names).to_csv(folder.clients, index=False)
-  values = seen[f"test_{score.name}"].dropna()
-  plots.draw_distribution(values, folder.plot_of(score), score)
-  plots.draw_curves(evaluations, folder.curves_plot, score)
-  summary: dict[str, Any] = {
-    "rounds": rounds,
-    "num_clients": len(seen),
-    "score": score.name,
-    **results,
-  }
-  if selection is not None and selection.round_num is not None:
-    summary["best"] = _best(folder, selection, selection.round_num)
-  if dp is not None:
-    first = None if spec is None else participation.first_rounds(spec, task)
-    summary[resolving.PRIVACY] = resolving.account_privacy(
-      dp,
-      num_clients=task.num_clients
-      if first is None
-      else participation.num_seen(first),
-      rounds=rounds,
-    )
-  if spec is not None:
-    cohorts = tables.read_whole(folder.path, tables.COHORTS)
-    certificate = stationarity.of_run(
-      tables.read_whole(folder.path, tables.METRICS), cohorts
-    )
-    if certificate is not None:
-      summary[stationarity.KEY] = certificate
-    change = coefficient_change.of_run(spec, cohorts, task)
-    if change is not None:
-      summary[coefficient_change.KEY] = change
-  for key, found in {
-    joining.KEY: joining.of_clients(seen, score),
+  clients = _clients(of_clients, parts, int(last["round"]), predicted)
+  summary = {
+    **_of_clients(last, clients, score),
+    **_of_rounds(folder, spec, parts, int(last["round"]), dp),
+    joining.KEY: joining.of_clients(tables.seen(clients), score),
     group_fairness.KEY: None
-    if groups is None
-    else group_fairness.summarize(groups, seen[tables.CLIENT]),
-    decisions.KEY: threshold,
+    if predicted.groups is None
+    else group_fairness.summarize(
+      predicted.groups, tables.seen(clients)[tables.CLIENT]
+    ),
+    decisions.KEY: predicted.threshold,
     newcomers.UNSEEN: newcomers.of_unseen(clients, score),
     newcomers.LATE: newcomers.of_late(of_clients, score),
-  }.items():
-    if found is not None:
-      summary[key] = found
-  _write_labels(folder, task)
+  }
+  summary = {key: found for key, found in summary.items() if found is not None}
+  names = clients["client"].map(spreadsheets.quoted)
+  clients.assign(client=names).to_csv(folder.clients, index=False)
+  if predicted.groups is not None:
+    predicted.groups.to_csv(folder.groups, index=False)
+  values = tables.seen(clients)[f"test_{score.name}"].dropna()
+  plots.draw_distribution(values, folder.plot_of(score), score)
+  plots.draw_curves(evaluations, folder.curves_plot, score)
+  _write_labels(folder, parts.task)
   for path in folder.path.glob("*.*"):
     if path.is_file():  # No link to nothing, whosever it is.
       files.sync(path)
   # All at once, as the last file: it says that the run is finished.
   files.write(folder.summary, parsing.json_text(summary))
   return summary
+
+
+def _of_clients(
+  last: pd.Series, clients: pd.DataFrame, score: Score
+) -> dict[str, Any]:
+  """Returns the statistics over clients of the last evaluation."""
+  seen = tables.seen(clients)
+  found = {
+    "rounds": int(last["round"]),
+    "num_clients": len(seen),
+    "score": score.name,
+    **_results(last, score),
+    **_noise(seen, score),
+  }
+  if tables.ATTACKER in seen:
+    honest = seen[~seen[tables.ATTACKER]]
+    found["honest"] = {
+      "num_clients": len(honest),
+      **_results(last, score, "honest/"),
+      **_noise(honest, score),
+    }
+  return found
+
+
+def _of_rounds(
+  folder: RunFolder,
+  spec: RunSpec,
+  parts: assembly.RunParts,
+  rounds: int,
+  dp: privacy.DifferentialPrivacy | None,
+) -> dict[str, Any]:
+  """Returns what came of training as a whole; None for what a run lacks."""
+  cohorts = tables.read_whole(folder.path, tables.COHORTS)
+  metrics = tables.read_whole(folder.path, tables.METRICS)
+  best = parts.selection
+  return {
+    "best": None
+    if best is None or best.round_num is None
+    else _best(folder, best, best.round_num),
+    resolving.PRIVACY: dp
+    and resolving.account_privacy(
+      dp,
+      num_clients=sampling.num_seen(parts.first_rounds),
+      rounds=rounds,
+    ),
+    stationarity.KEY: stationarity.of_run(metrics, cohorts),
+    coefficient_change.KEY: coefficient_change.of_run(
+      spec, cohorts, parts.task
+    ),
+  }
 
 
 def _best(
@@ -178,17 +179,24 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
 
 
 def _clients(
-  rows: pd.DataFrame, task: tasks.Task, round_num: int
+  evaluations: pd.DataFrame,
+  parts: assembly.RunParts,
+  round_num: int,
+  predicted: predictions.Results,
 ) -> pd.DataFrame:
-  rows = rows[rows["round"] == round_num].drop(columns="round")
+  """Returns the table of clients, with their evaluations in a round."""
+  task = parts.task
+  rows = evaluations[evaluations["round"] == round_num].drop(columns="round")
   ids = rows.pop("client_id").to_numpy()
   clients = pd.DataFrame(
     {
       "client_id": ids,
       "client": [task.client_names[client_id] for client_id in ids],
-      "num_train_examples": task.train.num_examples[ids],
     }
   )
+  if parts.attackers:
+    clients[tables.ATTACKER] = np.isin(ids, parts.attackers)
+  clients["num_train_examples"] = task.train.num_examples[ids]
   for name in (tables.UNSEEN, tables.JOIN_ROUND):
     if name in rows:
       clients[name] = rows.pop(name).to_numpy()
@@ -201,6 +209,14 @@ def _clients(
   clients["num_test_examples"] = rows.pop("num_examples").to_numpy()
   for name in rows:  # Loss, score, ...
     clients[f"test_{name}"] = rows[name].to_numpy()
+  for columns in (
+    predicted.gains,
+    None
+    if predicted.groups is None
+    else group_fairness.of_each_client(predicted.groups),
+  ):
+    if columns is not None:
+      clients = clients.merge(columns, on="client_id", validate="one_to_one")
   return clients
 
 

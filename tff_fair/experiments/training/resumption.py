@@ -14,16 +14,15 @@ from collections.abc import Callable, Mapping
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import event_files, release
+from tff_fair.experiments.training import event_files, loop, release
 
 _Rows = Mapping[pathlib.Path, Mapping[int, int]]
 
 
 def go_back(
   folder: RunFolder,
+  schedule: loop.Schedule,
   *,
-  total_rounds: int,
-  rounds_per_evaluation: int,
   num_reporting: Callable[[int], int],
   num_evaluated: int,
   say: Callable[[str], None],
@@ -33,10 +32,8 @@ def go_back(
 
   Args:
     folder: The folder, at the beginning or after an interruption.
-    total_rounds: How many rounds the run has.
-    rounds_per_evaluation: After so many it evaluates the model. An evaluation
-      at another round was of a last one, when the run had fewer rounds; the
-      folder loses it.
+    schedule: When the run evaluates the model. An evaluation at another round
+      was of a last one, when the run had fewer rounds; the folder loses it.
     num_reporting: Returns how many clients reported back in a round.
     num_evaluated: How many clients it evaluates.
     say: Takes a line about damage.
@@ -57,9 +54,7 @@ def go_back(
       folder,
       rows,
       round_num,
-      evaluated=round_num
-      if round_num == total_rounds
-      else round_num - round_num % rounds_per_evaluation,
+      evaluated=schedule.last_evaluation(round_num),
       num_reporting=num_reporting(round_num),
       num_evaluated=num_evaluated,
     )
@@ -72,10 +67,7 @@ def go_back(
   if doubts and not completed:
     raise _nothing_whole(folder, doubts)
 
-  def is_due(round_num: int) -> bool:
-    return round_num % rounds_per_evaluation == 0 or round_num == total_rounds
-
-  best_states = release.lost_best_states(folder, completed, is_due)
+  best_states = release.lost_best_states(folder, completed, schedule.evaluates)
   # Nothing was changed so far.
   folder.remove_leftovers()
   _set_aside(folder, doubts, completed, say)
@@ -84,10 +76,10 @@ def go_back(
   last_kept = completed or -1
   for table in folder.round_tables:
     if table in (folder.evaluations, folder.client_evaluations):
-      release.keep_rounds(table, last_kept, is_due)
+      release.keep_rounds(table, last_kept, schedule.evaluates)
     else:
       release.keep_rounds(table, last_kept)
-  event_files.keep_rounds(folder, last_kept, is_due)
+  event_files.keep_rounds(folder, last_kept, schedule.evaluates)
   if taped_rounds:
     tape_files.keep_rounds(folder, completed)
   return completed

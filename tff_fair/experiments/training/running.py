@@ -1,9 +1,13 @@
 """Runs: from settings to a folder of results."""
 
+import contextlib
+import dataclasses
+import errno
+import importlib.util
 import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tasks
 from tasks.formats import files, parsing
@@ -12,7 +16,8 @@ from tff_fair import declared, privacy, runtime, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments.correcting import stages
-from tff_fair.experiments.progress import Display
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.progress import Display, Say
 from tff_fair.experiments.runs import configuration, finding, tables
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import Run
@@ -21,13 +26,9 @@ from tff_fair.experiments.training import (
   assembly,
   baselines,
   client_evaluation,
-  connecting,
-  decision_threshold,
-  early_ends,
   event_files,
-  gain_columns,
-  group_counts,
   loop,
+  predictions,
   release,
   remaining_rounds,
   resolving,
@@ -44,6 +45,8 @@ from tff_fair.runtime.compilation_cache import (
 )
 
 _OUTPUTS = pathlib.Path("outputs")
+_DASK = "dask"
+_BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
 
 
 def run(
@@ -116,7 +119,7 @@ def run(
   wandb_release.check_installed(wandb)
   places = _places(spec, output_dir)
   display = Display(is_silent=not progress)
-  computing = connecting.Computing(
+  computing = _Computing(
     engine=engine,
     workers=workers,
     scheduler=scheduler,
@@ -157,7 +160,7 @@ def run(
     parts = baselines.with_gaps(spec, parts, resolved, found)
     with (
       wandb_release.logging_to(wandb, folder, spec, display.say) as also,
-      early_ends.advising(folder, spec.total_rounds),
+      _advising(folder, spec.total_rounds),
       worker_checks.blaming_labels(examples, workers),
     ):
       # From the process to its rounds, and from them to results.
@@ -165,7 +168,8 @@ def run(
         folder, spec, parts, examples, display, also, pruning
       )
       if pruning is not None and pruning.is_pruned:
-        _note_pruning(folder)
+        last = release.last_saved_round(folder)
+        files.write(folder.pruned, parsing.json_text({"rounds": last}))
       else:
         _write_results(folder, spec, parts, resolved.dp, display, found)
     _conclude(folder, display)
@@ -201,25 +205,22 @@ def _check_data(
   """Checks the clients' data, so that damage shows before training."""
   if examples is None:
     client_evaluation.check_data(task)
-  elif "group" in spec.task_options:
-    raise FieldError(
-      "worker_data",
-      "this program counts groups of people, and has no examples then; leave "
-      "the task's option group out.",
-    )
-  elif spec.threshold_for is not None:
-    raise FieldError(
-      "worker_data",
-      "this program chooses the threshold, and has no examples then; leave "
-      "threshold_for out.",
-    )
-  elif spec.has_baselines:
-    raise FieldError(
-      "worker_data",
-      "baselines train in this program, which has no examples then; leave "
-      "local_baseline, pooled_baseline and loss_reference out.",
-    )
   else:
+    for is_asked, what, settings in (
+      (
+        "group" in spec.task_options,
+        "counts groups",
+        "the task's option group",
+      ),
+      (spec.threshold_for is not None, "chooses a threshold", "threshold_for"),
+      (spec.has_baselines, "trains baselines", ", ".join(_BASELINES)),
+    ):
+      if is_asked:
+        raise FieldError(
+          "worker_data",
+          f"this program {what}, and has no examples then; leave out "
+          f"{settings}.",
+        )
     worker_checks.check(examples, workers)
   stages.check(spec, has_labels=examples is None)
 
@@ -242,12 +243,6 @@ def _introduce(
     display.say(line)
 
 
-def _note_pruning(folder: RunFolder) -> None:
-  """Notes in the folder that the run was pruned, and after which round."""
-  last = release.last_saved_round(folder)
-  files.write(folder.pruned, parsing.json_text({"rounds": last}))
-
-
 def _write_results(
   folder: RunFolder,
   spec: RunSpec,
@@ -259,18 +254,8 @@ def _write_results(
   """Writes what comes of a run that has trained."""
   event_files.write_hparams(folder, spec, parts.scores.score)
   interruption.check()
-  summary = results.write(
-    folder,
-    parts.task,
-    spec=spec,
-    score=parts.scores.score,
-    gains=gain_columns.of_clients(folder, parts, found) if found else None,
-    groups=group_counts.of_run(folder, parts),
-    threshold=decision_threshold.of_run(folder, spec, parts),
-    selection=parts.selection,
-    attackers=parts.attackers,
-    dp=dp,
-  )
+  predicted = predictions.results(folder, spec, parts, found)
+  summary = results.write(folder, spec, parts, dp=dp, predicted=predicted)
   if resolving.PRIVACY in summary:
     display.say(resolving.describe_privacy(summary[resolving.PRIVACY]))
 
@@ -287,3 +272,147 @@ def _conclude(folder: RunFolder, display: Display) -> None:
     cohorts = tables.read_whole(folder.path, tables.COHORTS)
     advice = rounds.advise_on_idle_rounds(cohorts, idle, len(found.rounds))
     display.say(f"{found.path}: {advice}")
+
+
+# Where a run computes.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Computing:
+  """Where a run computes; `experiments.run` describes the attributes."""
+
+  engine: str | None
+  workers: Sequence[str]
+  scheduler: str | None
+  dask_workers: int | None
+  straggler_timeout: float | None
+
+  def prepare(self, say: Say) -> None:
+    """Starts what takes long, while the program builds the run.
+
+    Raises:
+      FieldError: If a Dask cluster does not answer, or has other versions.
+    """
+    if self.engine != _DASK:
+      return
+    try:
+      client = runtime.use_dask(self.scheduler, num_workers=self.dask_workers)
+    except (ConnectionError, ModuleNotFoundError, ValueError) as error:
+      field = "engine" if self.scheduler is None else "scheduler"
+      raise FieldError(
+        field, str(error), value=self.scheduler or _DASK
+      ) from error
+    # Without bokeh there is a link, and nothing behind it.
+    if importlib.util.find_spec("bokeh") and client.dashboard_link:
+      say(f"Dask's dashboard: {client.dashboard_link}")
+
+  def connect(self, aggregation: str) -> None:
+    """Sets where computations run.
+
+    Args:
+      aggregation: The way in which updates are summed.
+
+    Raises:
+      FieldError: If there is no such engine, its workers do not answer, or it
+        cannot sum so.
+    """
+    chosen = self.engine or ("workers" if self.workers else None)
+    if aggregation == summing.SECURE and chosen in ("workers", _DASK):
+      raise FieldError(
+        "workers" if self.workers else "engine",
+        f"cannot simulate the sums of aggregation={aggregation}; compute in "
+        "this program, or give another aggregation that the algorithm has.",
+      )
+    match chosen:
+      case None:
+        runtime.use_default()
+      case "local" if not self.workers:
+        runtime.use_local()
+      case "workers" if self.workers:
+        self._connect_to_workers()
+      case "local" | "workers":
+        raise FieldError(
+          "engine",
+          "needs the addresses of workers, as host:port"
+          if chosen == "workers"
+          else "takes no workers; leave them out, or choose workers",
+          value=chosen,
+        )
+      case "dask":  # Prepared already.
+        pass
+      case _:
+        raise FieldError(
+          "engine", "expected one of local, workers, dask", value=chosen
+        )
+    if aggregation == summing.SECURE and runtime.compiles_natively():
+      runtime.use_local(simulate_secure_sums=True)
+
+  def _connect_to_workers(self) -> None:
+    try:
+      runtime.use_workers(
+        self.workers, straggler_timeout=self.straggler_timeout
+      )
+    except (ConnectionError, ValueError) as error:
+      raise FieldError("workers", str(error)) from error
+
+
+# Runs that end early: the error says how the user goes on.
+
+
+# What the system lacks, as errors of TensorFlow say it, too, and the way out.
+_WAYS_OUT = {
+  **dict.fromkeys(
+    map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"
+  ),
+  **dict.fromkeys(
+    map(os.strerror, (errno.EMFILE, errno.ENFILE)),
+    "allow more of them (ulimit -n)",
+  ),
+}
+
+
+@contextlib.contextmanager
+def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
+  """Adds to an error that ends a run how the user goes on with the run.
+
+  Args:
+    folder: The folder of the run.
+    total_rounds: How many rounds it has.
+
+  Raises:
+    RunError: Instead of an error of lost workers, or of a system that lacks
+      room or files.
+  """
+  try:
+    yield
+  except interruption.Interrupted as interrupted:
+    interrupted.advice = _advice(folder, total_rounds)
+    raise
+  except runtime.WorkerLostError as error:
+    raise RunError(
+      f"{folder.path}: {error}. {_advice(folder, total_rounds)}"
+    ) from error
+  except Exception as error:
+    # TensorFlow has errors of its own for it, of several kinds.
+    lacking = [text for text in _WAYS_OUT if text in str(error)]
+    if not lacking:
+      raise
+    raise RunError(
+      f"{folder.path}: {lacking[0]}; {_WAYS_OUT[lacking[0]]}. "
+      f"{_advice(folder, total_rounds)}"
+    ) from error
+
+
+def _advice(folder: RunFolder, total_rounds: int) -> str:
+  """Returns how to go on with a run that came to no end."""
+  if not folder.is_saved:
+    if folder.label_correction.exists():
+      return (
+        f"No round was complete; {folder.path} keeps the corrected labels so "
+        "far, and the same command goes on from there."
+      )
+    return "No round was complete, nothing is kept."
+  return (
+    f"{release.last_saved_round(folder)} of {total_rounds} rounds are "
+    f"saved in {folder.path}; the same command goes on from there."
+  )

@@ -1,6 +1,4 @@
-"""Tests of who takes part from when on, and of whole runs with newcomers."""
-
-import types
+"""Runs with clients that never take part, or from a later round on."""
 
 import numpy as np
 import pandas as pd
@@ -8,65 +6,11 @@ import pytest
 
 from tests.experiments.training.small_run import SMALL
 from tff_fair import experiments
-from tff_fair.experiments import FieldError, RunSpec, newcomers
+from tff_fair.experiments import newcomers
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.scores import ACCURACY, RMSE
-from tff_fair.experiments.training import participation
 
-NAMES = [*"abcdefghij"]
-TASK = types.SimpleNamespace(name="ten", num_clients=10, client_names=NAMES)
-
-
-def first_rounds(**settings):
-  return participation.first_rounds(RunSpec(**settings), TASK)
-
-
-@pytest.mark.pure
-def test_shares_are_drawn_by_the_seed():
-  found = first_rounds(unseen_clients=0.3, join_round="0.5:20", seed=4)
-  assert (found == participation.NEVER).sum() == 3
-  assert (found == 20).sum() == 4  # Half of seven.
-  again = first_rounds(unseen_clients="0.3", join_round="0.5:20", seed=4)
-  np.testing.assert_array_equal(found, again)
-  others = [first_rounds(unseen_clients=0.3, seed=s).tolist() for s in range(9)]
-  assert len({tuple(rounds) for rounds in others}) > 5
-  assert first_rounds().tolist() == [1] * 10
-
-
-@pytest.mark.pure
-def test_clients_are_named():
-  found = first_rounds(unseen_clients=["b", "j"], join_round="c:5,a:7")
-  assert found.tolist() == [
-    *(7, participation.NEVER, 5),
-    *[1] * 6,
-    participation.NEVER,
-  ]
-  marks = participation.marks(found)
-  assert np.flatnonzero(marks["unseen"]).tolist() == [1, 9]
-  assert marks["join_round"].tolist() == [7, 1, 5, *[1] * 7]
-  assert participation.marks(np.ones(3)) == {}
-
-
-@pytest.mark.pure
-@pytest.mark.parametrize(
-  ("settings", "field"),
-  [
-    ({"unseen_clients": "k"}, "unseen_clients"),
-    ({"unseen_clients": 1.5}, "unseen_clients"),
-    ({"unseen_clients": NAMES}, "unseen_clients"),
-    ({"unseen_clients": "a,,b"}, "unseen_clients"),
-    ({"join_round": "k:3"}, "join_round"),
-    ({"join_round": "a"}, "join_round"),
-    ({"join_round": "a:1"}, "join_round"),
-    ({"join_round": "a:101"}, "join_round"),
-    ({"join_round": ",".join(f"{n}:2" for n in NAMES)}, "join_round"),
-    ({"unseen_clients": "a", "join_round": "a:3"}, "join_round"),
-  ],
-)
-def test_what_names_no_client_or_leaves_none_is_refused(settings, field):
-  with pytest.raises(FieldError) as raised:
-    first_rounds(**settings)
-  assert raised.value.field == field
+pytestmark = pytest.mark.program
 
 
 @pytest.fixture(scope="module")

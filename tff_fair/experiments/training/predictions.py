@@ -1,0 +1,240 @@
+"""What the trained model predicts for each example, and what follows from it.
+
+The program runs the model over the clients' examples once, after the last
+round, if the run asks for one of three: how the model treats groups of people
+at each client, the decision threshold, and what each client gains by joining.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import tasks
+from tff_fair.experiments import group_fairness, joining
+from tff_fair.experiments.comparing import paired
+from tff_fair.experiments.runs import tables, trained_model
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.training import assembly, baselines, sampling
+from tff_fair.metrics import gains, group_gaps, thresholds
+
+_EXCHANGES = (2000, 20_000)  # At least, and at most.
+
+
+class Results(NamedTuple):
+  """What follows from predictions; None where a run does not ask for it.
+
+  Attributes:
+    groups: The table of `group_fairness`, a row for each client and group that
+      has examples.
+    threshold: The decision threshold, see `decisions`.
+    gains: Columns of the table of clients by `client_id`: `local_SCORE` and
+      `pooled_SCORE`; with a local baseline also `gain`, the federation's score
+      minus that (turned round where less is better), its interval `gain_low`
+      and `gain_high`, and `gain_p_value` after Holm's correction for the
+      clients.
+  """
+
+  groups: pd.DataFrame | None = None
+  threshold: Mapping[str, Any] | None = None
+  gains: pd.DataFrame | None = None
+
+
+class _Predicted(NamedTuple):
+  """What the model predicts for the examples of a client.
+
+  Attributes:
+    client_id: The client.
+    labels: As the task has them, [n, ...].
+    outputs: The model's outputs, float32[n, C].
+  """
+
+  client_id: int
+  labels: np.ndarray
+  outputs: np.ndarray
+
+
+def results(
+  folder: RunFolder,
+  spec: RunSpec,
+  parts: assembly.RunParts,
+  found: Mapping[str, baselines.Baseline],
+) -> Results:
+  """Returns what follows from the predictions of a run's model.
+
+  Args:
+    folder: The folder of the run, which has trained.
+    spec: The run.
+    parts: Its parts.
+    found: Its baselines by their kind.
+  """
+  task, ids = parts.task, parts.evaluated.tolist()
+  has_groups = task.test.groups is not None
+  if not (has_groups or spec.threshold_for or found):
+    return Results()
+  tested = _predict(folder, task, task.test, ids)
+  positive = parts.scores.positive
+  if positive is None and task.num_classes == 2:
+    positive = _rarer_class(tested)
+  threshold = None
+  if spec.threshold_for is not None and positive is not None:
+    # The clients that train choose, by their training examples.
+    seen = parts.first_rounds[ids] < sampling.NEVER
+    trained = _predict(folder, task, task.train, parts.evaluated[seen].tolist())
+    known = list(itertools.compress(tested, seen))
+    threshold = _threshold(spec.threshold_for, task, trained, known, positive)
+  return Results(
+    groups=_groups(task, tested, positive) if has_groups else None,
+    threshold=threshold,
+    gains=_gains(parts, tested, found, positive) if found else None,
+  )
+
+
+def _predict(
+  folder: RunFolder, task: tasks.Task, half: tasks.Split, ids: Sequence[int]
+) -> list[_Predicted]:
+  """Runs the model of a run; where clients have personal ones, each its own."""
+  weights = trained_model.load(folder, best=False)
+  model, predicted = task.keras_model_fn(), []
+  for client_id in ids:
+    trained_model.assign(model, weights.of_model(client_id))
+    x, y = half.load(client_id)
+    predicted.append(_Predicted(client_id, y, trained_model.outputs(model, x)))
+  return predicted
+
+
+def _rarer_class(predicted: Iterable[_Predicted]) -> int:
+  """Returns the rarer of two classes; of equals, the second."""
+  labels = np.concatenate([client.labels for client in predicted])
+  counts = np.bincount(labels, minlength=2)
+  return int(counts[1] <= counts[0])
+
+
+def _groups(
+  task: tasks.Task, tested: Iterable[_Predicted], positive: int | None
+) -> pd.DataFrame:
+  """Counts the test examples of clients by group."""
+  assert task.test.groups is not None
+  assert task.group_names is not None
+  rows = []
+  for client_id, y, outputs in tested:
+    counts = group_gaps.count(
+      y,
+      outputs.argmax(-1),
+      task.test.groups(client_id),
+      len(task.group_names),
+      -1 if positive is None else positive,
+    )
+    column = {group_fairness.GROUP: task.group_names, **counts._asdict()}
+    rows.append(pd.DataFrame({tables.CLIENT: client_id, **column}))
+  table = pd.concat(rows, ignore_index=True)
+  if positive is None:
+    table = table.drop(columns=list(group_fairness.OF_ONE_CLASS))
+  else:
+    table.insert(2, group_fairness.POSITIVE, _class_name(task, positive))
+  return table[table["examples"] > 0]
+
+
+def _class_name(task: tasks.Task, number: int) -> str:
+  return str(task.class_names[number] if task.class_names else number)
+
+
+def _threshold(
+  goal: str,
+  task: tasks.Task,
+  trained: Iterable[_Predicted],
+  tested: Iterable[_Predicted],
+  positive: int,
+) -> dict[str, Any]:
+  """Chooses the threshold with the best score on training examples.
+
+  Args:
+    goal: The score.
+    task: The task, of two classes.
+    trained: The predictions for training examples.
+    tested: Those for test examples of the same clients.
+    positive: The class to decide for.
+  """
+
+  def of_class(client: _Predicted) -> tuple[np.ndarray, np.ndarray]:
+    log_odds = client.outputs[:, positive] - client.outputs[:, 1 - positive]
+    return client.labels == positive, log_odds
+
+  counts = sum(thresholds.histogram(*of_class(client)) for client in trained)
+  threshold = thresholds.best(goal, counts)
+  examples = list(map(of_class, tested))
+
+  def mean_score(edge: float) -> float:
+    """Returns the mean over clients that have the score; NaN if none has."""
+    rows = [
+      (own.sum(), (~own).sum(), (own & decided).sum(), (~own & decided).sum())
+      for own, decided in ((own, odds >= edge) for own, odds in examples)
+    ]
+    values = thresholds.value(goal, *np.array(rows).T)
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else math.nan
+
+  return {
+    "goal": goal,
+    "class": _class_name(task, positive),
+    "class_number": positive,
+    "probability": threshold,
+    "test": mean_score(float(np.log(threshold / (1 - threshold)))),
+    "test_at_half": mean_score(0.0),
+  }
+
+
+def _gains(
+  parts: assembly.RunParts,
+  tested: Sequence[_Predicted],
+  found: Mapping[str, baselines.Baseline],
+  positive: int | None,
+) -> pd.DataFrame:
+  """Compares the model with the baselines, on the same test examples."""
+  task, name = parts.task, parts.scores.score.name
+
+  def in_units(values: np.ndarray) -> np.ndarray:
+    """Returns labels or outputs, of numbers in the units of the label."""
+    return values if task.num_classes is not None else values * task.label_scale
+
+  labels = [in_units(client.labels) for client in tested]
+  table = pd.DataFrame({tables.CLIENT: [client.client_id for client in tested]})
+  of_all = {}
+  for kind, baseline in found.items():
+    of_ids = dict(
+      zip(baseline.client_ids.tolist(), baseline.outputs, strict=True)
+    )
+    of_all[kind] = [in_units(of_ids[client.client_id]) for client in tested]
+    table[f"{kind}_{name}"] = [
+      gains.score(name, y, outputs, positive)
+      for y, outputs in zip(labels, of_all[kind], strict=True)
+    ]
+  if joining.LOCAL in found:
+    least, most = _EXCHANGES
+    of_clients = [
+      gains.client_gain(
+        name,
+        gains.Outputs(y, before, in_units(client.outputs)),
+        positive=positive,
+        draws=min(max(least, 40 * len(tested)), most),
+        seed=(parts.cohorts.seed, client.client_id),
+      )
+      for client, y, before in zip(
+        tested, labels, of_all[joining.LOCAL], strict=True
+      )
+    ]
+    table[list(joining.COLUMNS)] = np.array(of_clients)
+    table[joining.P_VALUE] = _corrected(table[joining.P_VALUE].to_numpy())
+  return table
+
+
+def _corrected(p_values: np.ndarray) -> np.ndarray:
+  known = ~np.isnan(p_values)
+  corrected = p_values.copy()
+  factors = np.array(paired.holm_factors(p_values[known].tolist()))
+  corrected[known] = np.minimum(1, factors * p_values[known])
+  return corrected
