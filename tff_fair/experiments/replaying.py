@@ -112,9 +112,9 @@ def _rule(
   hparams: Mapping[str, Any] | None,
 ) -> types.Rule:
   """Returns the rule to apply, which the run's data must go with."""
-  from tff_fair.experiments.runs import architecture  # noqa: PLC0415  As above.
+  from tff_fair.experiments.runs import trained_model  # noqa: PLC0415  As above.
 
-  described = architecture.Architecture.read(folder.model)
+  described = trained_model.Architecture.read(folder.model)
   if not isinstance(algorithm, str):
     if hparams is not None:
       raise FieldError("hparams", "belong to a method; set those of the rule.")

@@ -20,7 +20,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card as export_card
 from tff_fair.experiments.exporting import model_formats, places
 from tff_fair.experiments.exporting.export import Exported
-from tff_fair.experiments.runs import architecture
+from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 
 pytestmark = pytest.mark.program
@@ -102,9 +102,9 @@ def export_towns(run, folder):
   """Exports a model of raw columns, of a task whose data are not there."""
   folder.mkdir()
   run = dataclasses.replace(run, path=folder)
-  described = architecture.Architecture.of_task(task_of_columns())
+  described = trained_model.Architecture.of_task(task_of_columns())
   described.write(folder / "model.json")
-  found = architecture.find(RunFolder(run.path), run.config, run.spec)
+  found = trained_model.find(RunFolder(run.path), run.config, run.spec)
   exports = []
   for kind, suffix in places.SUFFIXES.items():
     writer = model_formats.Writer(found, kind)

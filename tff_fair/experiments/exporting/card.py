@@ -21,9 +21,8 @@ from tff_fair.experiments import (
 from tff_fair.experiments.exporting import card_fairness, places
 from tff_fair.experiments.exporting.model_formats import Predictor
 from tff_fair.experiments.keras_files import PREDICTED_CLASS
-from tff_fair.experiments.runs.architecture import Architecture
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.runs.trained_model import Weights
+from tff_fair.experiments.runs.trained_model import Architecture, Weights
 
 # Settings that readers look for, even where they are the usual ones.
 _SHOWN = (

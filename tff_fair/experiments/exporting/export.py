@@ -16,7 +16,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import decisions, spreadsheets
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card, model_formats, places
-from tff_fair.experiments.runs import architecture, finding, trained_model
+from tff_fair.experiments.runs import finding, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 
@@ -101,7 +101,7 @@ def export(
   if client is not None:
     _check_personal(run, weights, "client", client)
     client_id = _personal_models(run, client)
-  found = architecture.find(RunFolder(run.path), run.config, run.spec)
+  found = trained_model.find(RunFolder(run.path), run.config, run.spec)
   is_personal = client_id is not None or all_clients
   threshold = _threshold(run, weights, is_personal=is_personal)
   with _blaming_description(run):

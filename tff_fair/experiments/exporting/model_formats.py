@@ -24,7 +24,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.exporting import places
 from tff_fair.experiments.keras_files import PREDICTED_CLASS, PROBABILITIES
 from tff_fair.experiments.runs import trained_model
-from tff_fair.experiments.runs.architecture import Found
+from tff_fair.experiments.runs.trained_model import Found
 
 # As `experiments.decisions` has it.
 Threshold: TypeAlias = Mapping[str, Any]

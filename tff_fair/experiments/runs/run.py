@@ -181,13 +181,10 @@ class Run:
       tasks.DataError: If the model has layers of the user's own, and the data
         of its task cannot be used.
     """
-    from tff_fair.experiments.runs import (  # noqa: PLC0415
-      architecture,
-      trained_model,
-    )
+    from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
     values, folder = self.weights(best=best), RunFolder(self.path)
-    model = architecture.find(folder, self.config, self.spec).build()
+    model = trained_model.find(folder, self.config, self.spec).build()
     trained_model.assign(model, values)
     return model
 

@@ -1,19 +1,228 @@
-"""The trained model of a run, from the states that its folder keeps."""
+"""The model of a run: its layers, and its trained weights.
+
+The layers are in model.json, with all that an export needs of the task, so that
+an export needs no data. Where the model has layers of the user's own, the task
+has their code. The weights are in the states that the run has saved.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+import functools
+import pathlib
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
+from tasks.formats import files, parsing
+from tasks.models import plain
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checkpoints
+from tff_fair.experiments.runs import checkpoints, configuration
 from tff_fair.experiments.runs.folder import RunFolder
 
+if typing.TYPE_CHECKING:
+  import tasks
+  from tasks.task import KerasModelFn, Preprocessing
+  from tff_fair.experiments.spec import RunSpec
+
+TRAINED = "trained_model"  # The layer with the trained weights.
 _BATCH = 512  # Examples in a forward pass.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Architecture:
+  """A model, what goes in and what comes out.
+
+  Attributes:
+    trained: The trained model in plain Keras layers, from x to outputs; None
+      where it has layers of the user's own.
+    with_preprocessing: The same from raw columns to predictions, with the
+      trained model as its layer `TRAINED`; None where the task has no
+      preprocessing, or its layers are not enough.
+    columns: The kinds of the raw columns, "number" or "text", by name; empty
+      without preprocessing.
+    typical: A usual value of each of them.
+    x_shape: Shape of one x.
+    x_dtype: Type of x.
+    activation: Makes probabilities of the outputs; None where they are the
+      predictions.
+    num_classes: Number of classes; None where the label is a number.
+    class_names: Their names, where the data tells them.
+    num_clients: Size of the population.
+  """
+
+  trained: plain.Config | None
+  with_preprocessing: plain.Config | None
+  columns: Mapping[str, str]
+  typical: Mapping[str, float | str]
+  x_shape: Sequence[int]
+  x_dtype: str
+  activation: str | None
+  num_classes: int | None
+  class_names: Sequence[str] | None
+  num_clients: int
+
+  @classmethod
+  def of_task(cls, task: tasks.Task) -> Self:
+    """Describes the model of a task.
+
+    Layers have the names that they have in a new program, whatever this one has
+    built before: runs of one spec are the same files.
+    """
+    tf.keras.backend.reset_uids()
+    try:
+      trained = plain.describe(task.keras_model_fn(), TRAINED)
+    except plain.NotPlainError:
+      trained = None
+    x_spec = task.element_spec[0]
+    raw = task.preprocessing
+    return cls(
+      trained=trained,
+      with_preprocessing=_with_preprocessing(task, trained),
+      columns=dict(raw.columns) if raw else {},
+      typical=dict(raw.typical) if raw else {},
+      x_shape=x_spec.shape[1:].as_list(),
+      x_dtype=x_spec.dtype.name,
+      activation=task.objective.activation,
+      num_classes=task.num_classes,
+      class_names=task.class_names and list(task.class_names),
+      num_clients=task.num_clients,
+    )
+
+  def write(self, path: pathlib.Path) -> None:
+    """Writes the file.
+
+    Raises:
+      OSError: If it cannot be written.
+    """
+    files.write(path, parsing.json_text(dataclasses.asdict(self), None))
+
+  @classmethod
+  def read(cls, path: pathlib.Path) -> Self:
+    """Reads the file.
+
+    Raises:
+      RunError: If it is damaged.
+    """
+    try:
+      content = parsing.parse_json(path.read_text("utf-8"))
+      return cls(**{f.name: content[f.name] for f in dataclasses.fields(cls)})
+    except (OSError, LookupError, TypeError, ValueError) as error:
+      raise RunError(
+        f"{path}: cannot be read ({error}); restore it."
+      ) from error
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Found:
+  """The architecture of a run, and how to build it.
+
+  Attributes:
+    architecture: The architecture.
+    build: Returns a new model from x to outputs, with initial weights.
+    build_with_preprocessing: Returns a new model from raw columns to
+      predictions, and the layer of it with the trained weights. None where the
+      task has no preprocessing.
+  """
+
+  architecture: Architecture
+  build: Callable[[], tf.keras.Model]
+  build_with_preprocessing: (
+    Callable[[], tuple[tf.keras.Model, tf.keras.Model]] | None
+  )
+
+
+def find(
+  folder: RunFolder, config: configuration.Configuration, spec: RunSpec
+) -> Found:
+  """Finds the architecture of a run: in its folder, or else by its task.
+
+  Args:
+    folder: The folder of the run.
+    config: Its configuration.
+    spec: The run.
+
+  Raises:
+    RunError: If the folder's description is missing or damaged.
+    tasks.DataError: If only the task knows the model, and its data cannot be
+      used.
+  """
+  try:
+    return _find_in_folder(Architecture.read(folder.model))
+  except plain.NotPlainError:
+    return _find_by_task(config, spec)  # The task has the code.
+
+
+def _find_in_folder(architecture: Architecture) -> Found:
+  trained, whole = architecture.trained, architecture.with_preprocessing
+  if trained is None or (architecture.columns and whole is None):
+    raise plain.NotPlainError("has layers of the user's own")
+  plain.build(trained)  # A function of the user's shows here.
+  return Found(
+    architecture=architecture,
+    build=functools.partial(plain.build, trained),
+    build_with_preprocessing=None
+    if whole is None
+    else functools.partial(_build_whole, whole),
+  )
+
+
+def _find_by_task(config: configuration.Configuration, spec: RunSpec) -> Found:
+  # Imported late: it imports TensorFlow Federated.
+  from tff_fair.experiments.training import task_loading  # noqa: PLC0415
+
+  configuration.check_own_files(config.get(configuration.OWN_FILES, {}), spec)
+  task = task_loading.load(spec)
+  architecture = Architecture.of_task(task)
+  trained = architecture.trained
+  build: KerasModelFn = task.keras_model_fn
+  if trained is not None:
+    build = functools.partial(plain.build, trained)
+
+  return Found(
+    architecture=architecture,
+    build=build,
+    build_with_preprocessing=None
+    if task.preprocessing is None
+    else functools.partial(_build_around, task.preprocessing, build),
+  )
+
+
+def _build_whole(
+  config: plain.Config,
+) -> tuple[tf.keras.Model, tf.keras.Model]:
+  whole = plain.build(config)
+  return whole, whole.get_layer(TRAINED)
+
+
+def _build_around(
+  preprocessing: Preprocessing, build: KerasModelFn
+) -> tuple[tf.keras.Model, tf.keras.Model]:
+  trained = build()
+  return preprocessing.around(trained), trained
+
+
+def _with_preprocessing(
+  task: tasks.Task, trained: plain.Config | None
+) -> plain.Config | None:
+  if task.preprocessing is None or trained is None:
+    return None
+  model = plain.build(trained)
+  whole = task.preprocessing.around(model)
+  if len(whole.weights) > len(model.weights):
+    return None  # A config has no values of weights.
+  try:
+    config = plain.of_plain(whole)
+    plain.build(config).get_layer(TRAINED)
+  except (plain.NotPlainError, ValueError):
+    return None
+  return config
+
+
+# The weights, and how a model gets them.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

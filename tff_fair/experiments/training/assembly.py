@@ -23,7 +23,7 @@ from tff_fair import (
 from tff_fair.declared import FieldError
 from tff_fair.experiments import keras_files, number_range
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import architecture, finding
+from tff_fair.experiments.runs import finding, trained_model
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   costs,
@@ -255,7 +255,7 @@ def _of_file(path: pathlib.Path, _: KerasModelFn) -> Sequence[np.ndarray]:
   model = keras_files.load(path)
   # The model of an export, without what is around it.
   for layer in model.layers:
-    if layer.name == architecture.TRAINED:
+    if layer.name == trained_model.TRAINED:
       model = layer
   return [weight.numpy() for weight in model.weights]
 

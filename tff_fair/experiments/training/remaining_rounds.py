@@ -14,7 +14,7 @@ from tff_fair.experiments import stationarity
 from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Follower, Say
-from tff_fair.experiments.runs import architecture, finding
+from tff_fair.experiments.runs import finding, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import ROUND
 from tff_fair.experiments.spec import RunSpec
@@ -79,7 +79,7 @@ def train(
   if parts.selection is not None:
     recall_evaluations(folder, parts.selection)
   if not folder.model.exists():
-    architecture.Architecture.of_task(parts.task).write(folder.model)
+    trained_model.Architecture.of_task(parts.task).write(folder.model)
   display.say(
     f"{folder.path}: going on after round {completed}."
     if completed

@@ -1,7 +1,7 @@
 """Tests of what a run's folder says of its model."""
 
 import tasks
-from tff_fair.experiments.runs.architecture import Architecture
+from tff_fair.experiments.runs.trained_model import Architecture
 
 
 def test_layers_are_called_the_same_whatever_was_built_before(tmp_path):
