@@ -7,8 +7,8 @@ from tff_fair import experiments, runtime
 from tff_fair.experiments import FieldError
 from tff_fair.experiments.training import task_loading
 from tff_fair.experiments.worker_data import (
-  at_host,
   folder_writing,
+  index,
   worker_checks,
 )
 
@@ -87,15 +87,15 @@ def test_a_worker_that_is_dead_at_the_start_is_one_line(written, tmp_path):
   ("content", "problem"),
   [
     (b"rows" + b"v" * 4, None),
-    (b"rows" + b"w" * 4, at_host.IS_ANOTHER),
-    (b"rows" + b"v" * 5, at_host.IS_ANOTHER),
-    (b"rows" + b"v" * 3, at_host.IS_SHORTER),
-    (b"", at_host.IS_SHORTER),
+    (b"rows" + b"w" * 4, index.IS_ANOTHER),
+    (b"rows" + b"v" * 5, index.IS_ANOTHER),
+    (b"rows" + b"v" * 3, index.IS_SHORTER),
+    (b"", index.IS_SHORTER),
   ],
 )
 def test_a_host_looks_at_the_end_of_each_file(content, problem, tmp_path):
   path = str(tmp_path / "file")
-  assert at_host.problem([(path, 4)], "vvvv") == f"{path} is missing"
+  assert index.problem_here([(path, 4)], "vvvv") == f"{path} is missing"
   (tmp_path / "file").write_bytes(content)
-  found = at_host.problem([(path, 4)], "vvvv")
+  found = index.problem_here([(path, 4)], "vvvv")
   assert found == (problem and f"{path} {problem}")

@@ -16,7 +16,6 @@ from tff_fair import experiments
 from tff_fair.experiments import FieldError
 from tff_fair.experiments.training import client_data, task_loading
 from tff_fair.experiments.worker_data import (
-  at_host,
   folder_writing,
   index,
   worker_checks,
@@ -66,7 +65,7 @@ def write_index(folder, content):
   (folder / index.INDEX).write_bytes(text)
   version = hashlib.sha256(text).hexdigest().encode()
   for path in folder.glob("*.bin"):
-    rows = path.read_bytes()[: -at_host.VERSION_BYTES]
+    rows = path.read_bytes()[: -index.VERSION_BYTES]
     path.write_bytes(rows + version)
 
 

@@ -26,12 +26,19 @@ from tasks.formats import client_names, files, npz, parsing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.worker_data import at_host
 
 INDEX, CLIENTS = "index.json", "clients.npz"
 FORMAT = "tff_fair worker data, 1"
 SPLITS = ("train", "test")
 ARRAYS = ("x", "y")
+# Hexadecimal digits at the end of each array's file.
+VERSION_BYTES = 64
+
+IS_MISSING = "is missing"
+IS_SHORTER = "is shorter than the index says, or cannot be read"
+IS_NO_FILE = "is no file"  # Reading a pipe or a device may never end.
+IS_ANOTHER = "is of another version"
+IS_NOT_READ = "cannot be read in time, as a pipe, or a disk that is gone"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,8 +179,8 @@ class WorkerData:
       if not path.is_file():
         continue
       try:
-        rows = max(0, path.stat().st_size - at_host.VERSION_BYTES)
-        found = at_host.after_rows(path, rows)
+        rows = max(0, path.stat().st_size - VERSION_BYTES)
+        found = after_rows(path, rows)
       except OSError as error:
         raise self.error(
           f"{path.name} cannot be read there: {error.strerror}."
@@ -226,3 +233,61 @@ def check_described(data: WorkerData, spec: RunSpec) -> None:
         f"is of another task: {name} is {found.get(name)!r} there, "
         f"{wanted.get(name)!r} in the run; write the folder for this run."
       )
+
+
+# What a host that has the files finds in them. Dask's workers call these, too.
+
+
+def problem_here(files: Sequence[tuple[str, int]], version: str) -> str | None:
+  """Returns the first problem of files at this host; `None` if it has all.
+
+  Args:
+    files: The path of each file, and the bytes of its rows.
+    version: The version at the end of each.
+  """
+  for path, num_bytes in files:
+    if not os.path.exists(path):
+      return f"{path} {IS_MISSING}"
+    if not os.path.isfile(path):
+      return f"{path} {IS_NO_FILE}"
+    try:
+      found = after_rows(path, num_bytes)
+    except OSError:
+      return f"{path} {IS_SHORTER}"
+    if found != version:
+      is_cut = len(found) < len(version)
+      return f"{path} {IS_SHORTER if is_cut else IS_ANOTHER}"
+  return None
+
+
+def after_rows(path: str | os.PathLike[str], num_bytes: int) -> str:
+  """Returns what a file holds after its rows: its version, if it is whole.
+
+  Args:
+    path: The file.
+    num_bytes: The bytes of its rows.
+
+  Raises:
+    OSError: If it cannot be read.
+  """
+  with open(path, "rb") as file:
+    file.seek(num_bytes)
+    # Where the version ends, the file does.
+    return file.read(VERSION_BYTES + 1).decode("ascii", "replace")
+
+
+def no_class_here(
+  path: str, num_bytes: int, dtype: str, num_classes: int
+) -> tuple[int, int] | None:
+  """Returns the first label that is no class: its place and its value.
+
+  Args:
+    path: The file.
+    num_bytes: The bytes of its rows.
+    dtype: The type of the labels, integers.
+    num_classes: The classes are the numbers below.
+  """
+  number = num_bytes // np.dtype(dtype).itemsize
+  labels = np.memmap(path, dtype, "r", shape=(number,))
+  wrong = np.flatnonzero((labels < 0) | (labels >= num_classes))[:1]
+  return (int(wrong[0]), int(labels[wrong[0]])) if wrong.size else None

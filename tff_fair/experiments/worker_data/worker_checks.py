@@ -17,7 +17,7 @@ import tensorflow_federated as tff
 from tff_fair import runtime
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.worker_data import at_host, index
+from tff_fair.experiments.worker_data import index
 from tff_fair.experiments.worker_data.index import ArrayFile, WorkerData
 
 # A few bytes of each file.
@@ -38,11 +38,11 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
   files = [file for split in index.SPLITS for file in data.files(split)]
   sizes = [(data.path(file), file.num_bytes) for file in files]
   if runtime.builds_data():
-    asked = runtime.ask_workers(at_host.problem, sizes, data.version)
+    asked = runtime.ask_workers(index.problem_here, sizes, data.version)
     for host, problem in asked.items():
       _raise(data, host, problem)
   elif not (addresses := list(workers)):
-    _raise(data, "this machine", at_host.problem(sizes, data.version))
+    _raise(data, "this machine", index.problem_here(sizes, data.version))
   else:
     for address in addresses:
       with at_worker(address):
@@ -85,15 +85,15 @@ def _problem(data: WorkerData, file: ArrayFile) -> str | None:
     exists = _exists(data.path(file))
     found = _version(data.path(file), file.num_bytes) if exists else b""
   except TimeoutError:
-    return at_host.IS_NOT_READ
+    return index.IS_NOT_READ
   except Exception as error:
     if not _is_of_file(error):
       raise
-    return at_host.IS_SHORTER
+    return index.IS_SHORTER
   if not exists:
-    return at_host.IS_MISSING
+    return index.IS_MISSING
   if found != data.version.encode():
-    return at_host.IS_ANOTHER
+    return index.IS_ANOTHER
   return None
 
 
@@ -119,7 +119,7 @@ def _version(path: str, num_bytes: int) -> bytes:
   def last_bytes() -> tf.Tensor:
     content = tf.raw_ops.ImmutableConst(
       dtype=tf.uint8,
-      shape=[num_bytes + at_host.VERSION_BYTES],
+      shape=[num_bytes + index.VERSION_BYTES],
       memory_region_name=path,
     )
     return content[num_bytes:]
@@ -174,11 +174,11 @@ def check_labels(data: WorkerData, workers: Iterable[str] = ()) -> None:
       continue
     arguments = (data.path(file), file.num_bytes, file.dtype, num_classes)
     if runtime.builds_data():
-      found = runtime.ask_workers(at_host.no_class, *arguments)
+      found = runtime.ask_workers(index.no_class_here, *arguments)
     elif addresses := list(workers):
       found = {address: _no_class(address, *arguments) for address in addresses}
     else:
-      found = {"this machine": at_host.no_class(*arguments)}
+      found = {"this machine": index.no_class_here(*arguments)}
     for host, place in found.items():
       if place is not None:
         raise _label_error(data, split, file, host, *place)
@@ -207,7 +207,7 @@ def _label_error(
 def _no_class(
   address: str, path: str, num_bytes: int, dtype: str, num_classes: int
 ) -> tuple[int, int] | None:
-  """Returns what `at_host.no_class` does, of a TFF worker."""
+  """Returns what `index.no_class_here` does, of a TFF worker."""
   number = num_bytes // np.dtype(dtype).itemsize
 
   @tff.tensorflow.computation
