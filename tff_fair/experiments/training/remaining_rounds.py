@@ -11,7 +11,6 @@ import tasks
 from tasks.cuts import label_histogram
 from tff_fair import runtime
 from tff_fair.experiments import stationarity
-from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Follower, Say
 from tff_fair.experiments.runs import finding, trained_model
@@ -22,6 +21,7 @@ from tff_fair.experiments.training import (
   assembly,
   client_data,
   client_evaluation,
+  correction,
   loop,
   release,
   resumption,
@@ -85,7 +85,7 @@ def train(
     if completed
     else f"{folder.path}: a new run."
   )
-  parts, weights = stages.correct(folder, spec, parts, display.say)
+  parts, weights = correction.correct(folder, spec, parts, display.say)
   with (
     _data(spec, parts.task, examples) as (train_data, test_data),
     display.follow(

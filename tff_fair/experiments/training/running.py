@@ -15,7 +15,6 @@ from tasks.models import starting
 from tff_fair import declared, privacy, runtime, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import combinations, interruption
-from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Say
 from tff_fair.experiments.runs import configuration, finding, tables
@@ -26,6 +25,7 @@ from tff_fair.experiments.training import (
   assembly,
   baselines,
   client_evaluation,
+  correction,
   event_files,
   loop,
   predictions,
@@ -222,7 +222,7 @@ def _check_data(
           f"{settings}.",
         )
     worker_checks.check(examples, workers)
-  stages.check(spec, has_labels=examples is None)
+  correction.check(spec, has_labels=examples is None)
 
 
 def _introduce(

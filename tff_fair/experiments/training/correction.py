@@ -31,8 +31,6 @@ from tasks import label_noise
 from tff_fair import algorithms, client_works, runtime
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
-from tff_fair.experiments.correcting import correction_record as records
-from tff_fair.experiments.correcting.correction_record import CorrectionRecord
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
@@ -42,7 +40,9 @@ from tff_fair.experiments.training import (
   learning_process,
   sampling,
 )
-from tff_fair.label_correction import dimension, federated, relabelling
+from tff_fair.experiments.training import correction_record as records
+from tff_fair.experiments.training.correction_record import CorrectionRecord
+from tff_fair.label_correction import federated, noisy_labels
 from tff_fair.runtime.compilation_cache import CompilationCache
 
 # The computations of the stages, from the settings of a run.
@@ -234,7 +234,7 @@ class _Stages:
   def iterate(self, record: CorrectionRecord) -> CorrectionRecord:
     """Returns the record after one more iteration of the first stage."""
     spec, task = self._spec, self._relabelled(record)
-    mu = relabelling.proximal_weights(record.levels, spec.correction_proximal)
+    mu = noisy_labels.proximal_weights(record.levels, spec.correction_proximal)
     weights = self.packed(record.weights)
     dimensions = np.full(task.num_clients, np.nan)
     losses: dict[int, np.ndarray] = {}
@@ -248,22 +248,22 @@ class _Stages:
           train_data(cohort),
         )
         for k, probabilities in _by_client(rows):
-          dimensions[k] = dimension.mean_dimension(
+          dimensions[k] = noisy_labels.mean_dimension(
             probabilities, spec.correction_neighbors
           )
-          losses[k] = relabelling.losses(probabilities, task.train.load(k)[1])
+          losses[k] = noisy_labels.losses(probabilities, task.train.load(k)[1])
       cumulative = record.dimensions + dimensions
-      is_noisy = relabelling.noisy_clients(cumulative)
+      is_noisy = noisy_labels.noisy_clients(cumulative)
       levels = np.zeros(task.num_clients)
       for k in np.flatnonzero(is_noisy).tolist():
-        levels[k] = relabelling.noise_level(losses[k])
+        levels[k] = noisy_labels.noise_level(losses[k])
       found = self._predictions(weights, is_noisy, train_data)
     labels = {
-      k: relabelling.relabelled(
+      k: noisy_labels.relabelled(
         task.train.load(k)[1],
         probabilities,
         spec.correction_confidence,
-        relabelling.suspects(losses[k], levels[k], spec.correction_share),
+        noisy_labels.suspects(losses[k], levels[k], spec.correction_share),
       )
       for k, probabilities in found
     }
@@ -297,7 +297,7 @@ class _Stages:
       weights = fedavg.get_model_weights(state)
       found = self._predictions(weights, record.is_noisy, train_data)
     labels = {
-      k: relabelling.relabelled(
+      k: noisy_labels.relabelled(
         task.train.load(k)[1], probabilities, spec.correction_confidence
       )
       for k, probabilities in found

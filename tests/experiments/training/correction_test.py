@@ -9,10 +9,13 @@ import pytest
 from tests.experiments import assembled
 from tff_fair import experiments
 from tff_fair.experiments import FieldError, RunError, RunSpec
-from tff_fair.experiments.correcting import correction_record as records
-from tff_fair.experiments.correcting import stages
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import client_evaluation, task_loading
+from tff_fair.experiments.training import (
+  client_evaluation,
+  correction,
+  task_loading,
+)
+from tff_fair.experiments.training import correction_record as records
 from tff_fair.runtime import compilation_cache
 
 SPEC = RunSpec(
@@ -34,10 +37,7 @@ SPEC = RunSpec(
 )
 TABLES = ("label_correction.csv", "client_evaluations.csv", "metrics.csv")
 
-pytestmark = [
-  pytest.mark.program,
-  pytest.mark.usefixtures("compiled_once", "unpainted"),
-]
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 
 def tables(run):
@@ -68,7 +68,9 @@ def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):
   assert (table["noise_level"][~is_noisy] == 0).all()
   assert (table["labels_changed"][~is_noisy] == 0).all()
   parts = assembled.parts_of(SPEC, compilation_cache.of_user())
-  parts, weights = stages.correct(RunFolder(finished.path), SPEC, parts, print)
+  parts, weights = correction.correct(
+    RunFolder(finished.path), SPEC, parts, print
+  )
   state = parts.process.set_model_weights(parts.process.initialize(), weights)
   evaluate = client_evaluation.build_evaluation(
     parts.task, parts.process, cache=parts.cache
@@ -132,7 +134,7 @@ def test_a_damaged_record_stops_a_run_that_goes_on(tmp_path, monkeypatch):
 
 def test_without_correction_nothing_changes(tmp_path):
   spec, parts = SPEC.replace(label_correction="none"), object()
-  assert stages.correct(RunFolder(tmp_path), spec, parts, print) == (
+  assert correction.correct(RunFolder(tmp_path), spec, parts, print) == (
     parts,
     None,
   )
@@ -177,8 +179,8 @@ def test_a_task_without_class_labels_is_an_error(monkeypatch):
 
 
 def test_workers_that_read_the_data_are_an_error(monkeypatch):
-  stages.check(SPEC, has_labels=True)
+  correction.check(SPEC, has_labels=True)
   monkeypatch.setattr("tff_fair.runtime.builds_data", lambda: True)
   with pytest.raises(FieldError, match="engine=dask"):
-    stages.check(SPEC, has_labels=True)
-  stages.check(SPEC.replace(label_correction="none"), has_labels=False)
+    correction.check(SPEC, has_labels=True)
+  correction.check(SPEC.replace(label_correction="none"), has_labels=False)

@@ -9,8 +9,10 @@ import pytest
 import tasks
 from tasks.formats import files
 from tff_fair.experiments import RunError
-from tff_fair.experiments.correcting import correction_record as records
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.training import correction_record as records
+
+pytestmark = pytest.mark.pure
 
 NAMES = ("a", "=b", "c")
 TRUTH = (np.array([0, 1, 2]), np.array([1, 1]), np.array([2]))

@@ -1,1 +1,0 @@
-"""Correction of wrong labels before the first round of a run."""

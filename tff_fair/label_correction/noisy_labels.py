@@ -1,0 +1,297 @@
+"""Which clients have wrong labels, how many, and which labels become others.
+
+FedCorr (Xu et al., CVPR 2022), Section 3, in NumPy:
+
+    noisy clients   the upper group of the cumulative mean LID over clients
+    mu_k            |D_k^n| / |D_k|, D_k^n the upper group of its losses
+    beta mu_k ||w - w_k||^2    the proximal term of client k in training
+    relabelled      of the pi |D_k^n| largest losses, those examples whose class
+                    the global model predicts with a confidence of theta
+"""
+
+import warnings
+
+import numpy as np
+from scipy.spatial import distance
+
+NEIGHBORS = 20  # k of the paper.
+# Distances of so many rows at a time: a client of 100,000 examples would need
+# 80 GB for all.
+_ROWS_AT_A_TIME = 256
+_LEAST_PROBABILITY = np.finfo(np.float32).tiny
+_ROUNDING = 1e-9  # Tolerance of a product that should be a whole number.
+_LEAST_VARIANCE = 1e-6  # Of a group, after standardization.
+_TOLERANCE = 1e-8  # Of the mean log-likelihood.
+_MOST_STEPS = 1000
+
+
+def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
+  """Returns which clients are noisy, by their dimensions.
+
+  Args:
+    cumulative_dimension: float64[K], the sum of the mean LID of each client
+      over the iterations so far; NaN where there was no estimate.
+
+  Returns:
+    bool[K]. A client without an estimate is not noisy.
+  """
+  return is_upper(
+    np.where(np.isfinite(cumulative_dimension), cumulative_dimension, np.nan)
+  )
+
+
+def losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+  """Returns the cross entropy of each example.
+
+  Args:
+    probabilities: float[n, C], a distribution over the classes for each.
+    labels: int[n], the classes.
+
+  Returns:
+    float64[n], not negative; NaN where a probability is NaN.
+  """
+  of_labels = probabilities[np.arange(len(labels)), labels].astype(np.float64)
+  return np.abs(-np.log(np.maximum(of_labels, _LEAST_PROBABILITY)))
+
+
+def noise_level(example_losses: np.ndarray) -> float:
+  """Returns the estimated share of wrong labels of a noisy client, mu_k.
+
+  Args:
+    example_losses: float[n].
+
+  Returns:
+    A number in [0, 1]; 0 for a client without examples.
+  """
+  if not len(example_losses):
+    return 0.0
+  return float(is_upper(example_losses).mean())
+
+
+def proximal_weights(levels: np.ndarray, beta: float) -> np.ndarray:
+  """Returns each client's weight of a term mu/2 ||w - theta||^2.
+
+  FedCorr's term is beta mu_k ||w - theta||^2, without the half.
+
+  Args:
+    levels: float64[K], the estimated shares of wrong labels.
+    beta: The paper's beta.
+
+  Returns:
+    float32[K].
+  """
+  return (2 * beta * levels).astype(np.float32)
+
+
+def suspects(
+  example_losses: np.ndarray, level: float, share: float
+) -> np.ndarray:
+  """Returns which examples a noisy client may relabel in an iteration.
+
+  Args:
+    example_losses: float[n].
+    level: mu_k, the estimated share of wrong labels.
+    share: pi, the share of those that may change.
+
+  Returns:
+    bool[n]: the largest losses; of equal ones, the earlier. A NaN is none.
+  """
+  in_upper_group = round(len(example_losses) * level)
+  number = int(in_upper_group * share + _ROUNDING)
+  order = np.argsort(
+    -np.nan_to_num(example_losses, nan=-np.inf, posinf=np.inf), kind="stable"
+  )
+  found = np.zeros(len(example_losses), bool)
+  found[order[:number]] = True
+  return found & ~np.isnan(example_losses)
+
+
+def relabelled(
+  labels: np.ndarray,
+  probabilities: np.ndarray,
+  confidence: float,
+  among: np.ndarray | None = None,
+) -> np.ndarray:
+  """Returns labels, some of them replaced by confident predictions.
+
+  Args:
+    labels: int[n], the labels of today.
+    probabilities: float[n, C], what the global model predicts.
+    confidence: theta, the least probability of the predicted class.
+    among: bool[n], the examples that may change; by default all.
+
+  Returns:
+    int[n], new labels in the type of `labels`.
+  """
+  if not len(labels):
+    return labels.copy()
+  is_sure = probabilities.max(axis=1) >= confidence  # NaN is not.
+  if among is not None:
+    is_sure &= among
+  predicted = probabilities.argmax(axis=1).astype(labels.dtype)
+  return np.where(is_sure, predicted, labels)
+
+
+# The local intrinsic dimension (LID) of prediction vectors.
+#
+# Amsaleg et al., "Estimating Local Intrinsic Dimensionality" (KDD 2015). By it,
+# FedCorr finds noisy clients: a model that learns wrong labels spreads its
+# predictions over a space of more dimensions.
+#
+#     LID(x) = -( 1/k sum_{i=1..k} log(r_i / r_k) )^-1
+#
+# r_1 <= ... <= r_k are the distances from x to its k nearest neighbours in the
+# same set. Choices, where the formula has no value:
+#
+# - A neighbour at distance 0 makes LID(x) 0, the limit of the formula.
+# - Neighbours that are all equally far, but not at 0, would make it infinite:
+#   such an x has no estimate, and the mean over a client leaves it out.
+# - A set of k examples or fewer takes all others as neighbours.
+
+
+def local_dimensions(
+  predictions: np.ndarray, neighbors: int = NEIGHBORS
+) -> np.ndarray:
+  """Returns the LID of each of some vectors among them all.
+
+  Args:
+    predictions: float[n, d], one vector for each example.
+    neighbors: k, at least 2.
+
+  Returns:
+    float64[n], not negative; NaN where there is no estimate: for fewer than
+    three vectors, for neighbours that are all equally far, and for all where
+    some number is not finite.
+  """
+  points = np.asarray(predictions, np.float64)
+  n = len(points)
+  k = min(neighbors, n - 1)
+  if k < 2 or not np.isfinite(points).all():
+    return np.full(n, np.nan)
+  return np.concatenate(
+    [
+      _of_distances(_to_others(points, start, k))
+      for start in range(0, n, _ROWS_AT_A_TIME)
+    ]
+  )
+
+
+def mean_dimension(
+  predictions: np.ndarray, neighbors: int = NEIGHBORS
+) -> float:
+  """Returns the mean LID of a client's predictions.
+
+  Args:
+    predictions: float[n, d], one vector for each example of the client.
+    neighbors: k, at least 2.
+
+  Returns:
+    The mean over examples that have an estimate; NaN where none has.
+  """
+  found = local_dimensions(predictions, neighbors)
+  found = found[~np.isnan(found)]
+  return float(found.mean()) if found.size else float("nan")
+
+
+def _to_others(points: np.ndarray, start: int, k: int) -> np.ndarray:
+  """Returns the k least distances from some points to all others, ascending."""
+  some = points[start : start + _ROWS_AT_A_TIME]
+  found = distance.cdist(some, points)
+  own = np.arange(len(some))
+  found[own, start + own] = np.inf
+  return np.sort(np.partition(found, k - 1, axis=1)[:, :k], axis=1)
+
+
+def _of_distances(radii: np.ndarray) -> np.ndarray:
+  """Returns the LID of ascending distances, float64[m, k] to float64[m]."""
+  furthest = radii[:, -1:]
+  with np.errstate(divide="ignore", invalid="ignore"):
+    mean_log = np.log(radii / furthest).mean(axis=1)
+    found = -1 / mean_log  # -inf, of a distance of 0, gives 0.
+  found[furthest[:, 0] == 0] = 0.0
+  found[mean_log == 0] = np.nan
+  return found + 0.0  # No negative zero.
+
+
+# Which of some numbers belong to the upper of two groups.
+#
+# A mixture of two normal distributions in one dimension, fitted by
+# scikit-learn's EM, tells noisy clients from clean ones by their dimensions,
+# and wrong labels from right ones by their losses. Choices:
+#
+# - The numbers are standardized first, so that neither their unit nor their
+#   size changes the groups. The least variance of a group is 1e-6 of all.
+# - A number below the lower mean never belongs to the upper group, however wide
+#   that group is.
+# - Numbers that are all equal are one group, the lower one.
+
+
+def is_upper(values: np.ndarray) -> np.ndarray:
+  """Returns which numbers belong to the upper group.
+
+  Args:
+    values: float[n].
+
+  Returns:
+    bool[n]. A NaN belongs to the lower group; plus infinity to the upper one.
+    Neither takes part in the fit.
+  """
+  numbers = np.asarray(values, np.float64)
+  is_finite = np.isfinite(numbers)
+  upper = np.isposinf(numbers)
+  upper[is_finite] = _is_upper(numbers[is_finite])
+  return upper
+
+
+def _is_upper(numbers: np.ndarray) -> np.ndarray:
+  if np.unique(numbers).size < 2:
+    return np.zeros(len(numbers), bool)
+  # Scaled down first: a sum of squares of 1e200 would overflow.
+  scaled = numbers / np.abs(numbers).max()
+  spread = scaled.std()
+  if spread == 0:
+    return np.zeros(len(numbers), bool)
+  # Every run imports this module; few need scikit-learn, which takes long.
+  from sklearn import exceptions, mixture  # noqa: PLC0415
+
+  points = ((scaled - scaled.mean()) / spread)[:, np.newaxis]
+  start = _two_means(points[:, 0])
+  fitted = mixture.GaussianMixture(
+    2,
+    tol=_TOLERANCE,
+    reg_covar=_LEAST_VARIANCE,
+    max_iter=_MOST_STEPS,
+    means_init=[[points[~start].mean()], [points[start].mean()]],
+    weights_init=[1 - start.mean(), start.mean()],
+    precisions_init=[
+      [[1 / (points[group].var() + _LEAST_VARIANCE)]]
+      for group in (~start, start)
+    ],
+    random_state=0,
+  )
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
+    fitted.fit(points)
+  means = fitted.means_[:, 0]
+  in_upper = fitted.predict(points) == np.argmax(means)
+  return np.asarray(in_upper & (points[:, 0] > means.min()))
+
+
+def _two_means(numbers: np.ndarray) -> np.ndarray:
+  """Returns the upper of the two groups with the least sum of squares.
+
+  In one dimension a cut of the sorted numbers is the best, so no chance is in
+  it. Equal numbers stay together.
+
+  Args:
+    numbers: float64[n], not all equal.
+  """
+  levels, counts = np.unique(numbers, return_counts=True)
+  number_below = np.cumsum(counts)[:-1]
+  sum_below = np.cumsum(levels * counts)[:-1]
+  total, n = (levels * counts).sum(), len(numbers)
+  # To minimize the squares within is to maximize those between.
+  between = sum_below**2 / number_below + (total - sum_below) ** 2 / (
+    n - number_below
+  )
+  return np.asarray(numbers > levels[np.argmax(between)])
