@@ -181,7 +181,7 @@ class EvaluationSettings:
       None,
       "Of two classes, choose the probability from which on to decide for "
       "--score_class, by default the rarer one, so that this score is largest "
-      "on training data. The results have it, and exported models decide by it.",
+      "on training data. The results have it, and exports decide by it.",
       decides=False,
     )
   )
