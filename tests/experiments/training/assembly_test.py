@@ -1,5 +1,9 @@
 """Tests of the parts of a run; errors of single settings: train_test."""
 
+import dataclasses
+import json
+import shutil
+import types
 import typing
 
 import numpy as np
@@ -7,13 +11,21 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+import tasks
+from tasks.models import starting
 from tests.experiments import assembled
-from tff_fair import finalizers, methods, rounds
+from tests.experiments.training.small_run import SMALL
+from tests.tasks import tabular_data
+from tff_fair import experiments, finalizers, methods, rounds
 from tff_fair.experiments import FieldError, RunSpec, settings
+from tff_fair.experiments.runs import finding
 from tff_fair.experiments.training import (
+  assembly,
   learning_process,
   task_loading,
 )
+
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 # The second step under gradients of one, from 0, with learning rate 0.5, for a
 # momentum of m.
@@ -22,10 +34,6 @@ SECOND_STEPS = {
   "momentum": lambda m: -0.5 * (1 + m),
   "nesterov": lambda m: -0.5 * (1 + m + m**2),
 }
-SMALL = RunSpec(
-  task_options={"num_clients": 6, "model": "logistic_regression"},
-  algorithm="fedavg",
-)
 
 
 def second_step(optimizer):
@@ -181,3 +189,165 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
     rates[given] = float(hparams["learning_rate"])
   own = methods.hyperparameters(algorithm).get("learning_rate")
   assert rates == pytest.approx({None: own.default if own else 1, 0.25: 0.25})
+
+
+# Initial weights of a trained model.
+
+DENSE = tf.keras.layers.Dense
+NORMALIZATION = tf.keras.layers.LayerNormalization
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+  """A finished run, and its export beside it."""
+  folder = tmp_path_factory.mktemp("trained")
+  run = experiments.run(SMALL, folder / "run", progress=False)
+  experiments.export(run, folder / "exported.keras")
+  return run
+
+
+def clients_after(run, round_num):
+  rows = run.client_evaluations
+  rows = rows[rows["round"] == round_num]
+  return rows.drop(columns="round").reset_index(drop=True)
+
+
+def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
+  spec = SMALL.replace(
+    initial_run=str(trained.path), seed=1, data_seed=0, total_rounds=1
+  )
+  run = experiments.run(spec, tmp_path / "run", progress=False)
+  assert clients_after(run, 0).equals(clients_after(trained, 3))
+  assert not clients_after(run, 1).equals(clients_after(trained, 3))
+  # The same weights in another file, as one with a softmax.
+  exported = trained.path.with_name("exported.keras")
+  task = assembly.with_initial_weights(
+    SMALL.replace(initial_model=str(exported)),
+    tasks.load("digits", **SMALL.task_options),
+  )
+  config_file = run.path / "config.json"
+  config = json.loads(config_file.read_text())
+  digest = config["initial_weights"]["sha256"]
+  assert digest == starting.digest(task.keras_model_fn)
+  assert run.settings["initial_weights"] == digest[:8]
+  assert "initial_weights" not in trained.config
+  assert experiments.RunSpec.from_toml(spec.to_toml()) == spec
+  # As if the other run had gone on meanwhile.
+  config["initial_weights"]["sha256"] = "0" * 64
+  config_file.write_text(json.dumps(config))
+  with pytest.raises(experiments.RunError, match="other initial weights"):
+    experiments.run(spec.replace(total_rounds=2), run.path, progress=False)
+
+
+def with_frozen_layer():
+  return tf.keras.Sequential(
+    [
+      tf.keras.layers.Input([64]),
+      NORMALIZATION(trainable=False),
+      DENSE(10),
+    ]
+  )
+
+
+@pytest.fixture(scope="module")
+def frozen():
+  loaded = tasks.load("digits", **SMALL.task_options)
+  return dataclasses.replace(loaded, keras_model_fn=with_frozen_layer)
+
+
+def test_layers_that_are_frozen_have_their_weights(
+  frozen, tmp_path, monkeypatch
+):
+  expected = [
+    np.full(weight.shape, place, np.float32)
+    for place, weight in enumerate(with_frozen_layer().weights, 1)
+  ]
+  model = with_frozen_layer()
+  model.set_weights(expected)
+  model.save(tmp_path / "model.keras")
+  # Runs have the weights that are trained first.
+  run = types.SimpleNamespace(
+    is_finished=True, weights=lambda: [*expected[2:], *expected[:2]]
+  )
+  monkeypatch.setattr(finding, "open_run", lambda _: run)
+  for named in (
+    {"initial_model": str(tmp_path / "model.keras")},
+    {"initial_run": "run"},
+  ):
+    begun = assembly.with_initial_weights(SMALL.replace(**named), frozen)
+    for weight, value in zip(
+      begun.keras_model_fn().weights, expected, strict=True
+    ):
+      np.testing.assert_array_equal(weight, value)
+
+
+def test_weights_that_a_model_cannot_have(trained, frozen, tmp_path):
+  def begin(**settings):
+    return assembly.with_initial_weights(SMALL.replace(**settings), frozen)
+
+  def saved(name, *layers):
+    model = tf.keras.Sequential([tf.keras.layers.Input([64]), *layers])
+    model.save(tmp_path / name)
+    return {"initial_model": str(tmp_path / name)}
+
+  unfinished = tmp_path / "unfinished"
+  shutil.copytree(trained.path, unfinished)
+  (unfinished / "summary.json").unlink()
+  (tmp_path / "text.keras").write_text("no model")
+  nan = tf.keras.initializers.Constant(np.nan)
+  for named, expected in (
+    ({"initial_model": str(tmp_path / "none.keras")}, "no such file"),
+    ({"initial_model": str(tmp_path / "text.keras")}, "cannot be loaded"),
+    (saved("2.keras", DENSE(10)), "has 2 arrays .* has 4"),
+    (
+      saved("9.keras", NORMALIZATION(), DENSE(9)),
+      r"array 3 of its weights has the shape \[64, 9\], .*\[64, 10\]",
+    ),
+    (
+      saved("nan.keras", NORMALIZATION(), DENSE(10, bias_initializer=nan)),
+      "not finite",
+    ),
+    ({"initial_run": str(trained.path)}, "has 2 arrays .* has 4"),
+    ({"initial_run": str(tmp_path)}, r"config\.json"),
+    ({"initial_run": str(unfinished)}, "is not finished"),
+  ):
+    with pytest.raises(FieldError, match=expected) as caught:
+      begin(**named)
+    assert [caught.value.field] == list(named)
+    assert "\n" not in str(caught.value)
+  with pytest.raises(FieldError, match="leave one of the two out"):
+    begin(initial_model="model.keras", initial_run="run")
+  assert begin() is frozen
+
+
+# What the data says that each client counts for.
+
+
+@pytest.fixture
+def weighted(tmp_path):
+  weight = np.array([2, 0.5, 7.5])[np.arange(30) % 3]
+  tabular_data.write_arrays(tmp_path, client_weight=weight)
+  return RunSpec(
+    task="arrays",
+    task_options={"file": str(tmp_path / "examples.npz")},
+    algorithm="fedavg",
+    client_weighting="column",
+    clients_per_round=3,
+    total_rounds=1,
+    batch_size=4,
+  )
+
+
+def test_coefficients_are_the_weights_in_the_data(weighted, tmp_path):
+  finished = experiments.run(weighted, tmp_path / "run", progress=False)
+  cohorts = finished.cohorts.sort_values("client_id")
+  np.testing.assert_allclose(
+    cohorts["coefficient"].astype(float), [0.05, 0.2, 0.75], rtol=1e-6
+  )
+
+
+def test_data_without_weights(weighted, tmp_path):
+  tabular_data.write_arrays(tmp_path)
+  with pytest.raises(FieldError) as error:
+    experiments.run(weighted, tmp_path / "run", progress=False)
+  assert error.value.field == "client_weighting"

@@ -3,17 +3,20 @@
 import dataclasses
 import functools
 import typing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from tests.experiments import assembled
 from tff_fair import declared, methods
-from tff_fair.experiments import RunSpec, settings
+from tff_fair.experiments import FieldError, RunSpec, settings
 from tff_fair.experiments.training import (
   client_data,
   client_evaluation,
+  learning_process,
   sampling,
   task_loading,
 )
@@ -298,3 +301,59 @@ def test_results_are_those_of_a_process_that_was_built(tmp_path):
   for other in others:
     tf.nest.assert_same_structure(built, other)
     tf.nest.map_structure(np.testing.assert_array_equal, built, other)
+
+
+# What must fit into a message.
+
+
+LENGTH = 10  # Of an update, and of a client's row.
+
+
+@pytest.fixture
+def keeping():
+  """Stands for one that keeps a row of floats for each client."""
+  member = SimpleNamespace(
+    global_model_weights=tff.to_type(
+      tff.learning.models.ModelWeights(
+        [tff.TensorType(np.float32, [LENGTH])], []
+      )
+    ),
+    client_work=tff.to_type(
+      {
+        "personal": (
+          tff.TensorType(np.int64, [None]),
+          tff.TensorType(np.float32, [None, LENGTH]),
+        )
+      }
+    ),
+  )
+  signature = SimpleNamespace(result=SimpleNamespace(member=member))
+  return SimpleNamespace(initialize=SimpleNamespace(type_signature=signature))
+
+
+def test_updates_of_a_part_that_pass_a_message_are_refused(
+  keeping, monkeypatch
+):
+  spec = SPEC.replace(clients_per_round=6, clients_per_part=4)
+
+  def check(aggregation="stacked", clients_per_round="3-6"):
+    learning_process.check_parts(spec, keeping, aggregation, clients_per_round)
+
+  monkeypatch.setattr(learning_process, "_MOST_BYTES", 4 * LENGTH * 4)
+  with pytest.raises(FieldError) as raised:
+    check()
+  assert raised.value.field == "clients_per_part"
+  check("streaming")
+  check(clients_per_round=4)  # Not cut.
+  monkeypatch.setattr(learning_process, "_MOST_BYTES", 4 * LENGTH * 4 + 1)
+  check()
+
+
+def test_a_table_that_passes_a_message_is_refused(keeping, monkeypatch):
+  spec = SPEC.replace(personal_lam=0.1)
+  monkeypatch.setattr(learning_process, "_MOST_BYTES", 5 * LENGTH * 4)
+  with pytest.raises(FieldError) as raised:
+    learning_process.check_tables(spec, keeping, 5)
+  assert raised.value.field == "personal_lam"
+  learning_process.check_tables(spec, keeping, 4)
+  learning_process.check_tables(SPEC, keeping, 5)  # The method keeps it.

@@ -3,9 +3,12 @@ import contextlib
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tff_fair.experiments.training import rounds, sampling
+
+pytestmark = pytest.mark.pure
 
 UNWATCHED = {
   "prepare": lambda _: None,
@@ -54,7 +57,7 @@ def columns(result):
   return {name: column.tolist() for name, column in result.clients.items()}
 
 
-def test_those_who_report_take_part():
+def test_clients_that_report_take_part():
   result = run({"num_clients": 3})
   assert result.state == 11010.5
   # From the state before the round, and the clients that were drawn.
@@ -157,3 +160,89 @@ def test_the_work_of_clients_is_watched():
     ("losses before round 8", 3, 1),
     ("losses after round 8", 3, 1),
   ]
+
+
+# Clients that do not count.
+
+
+NUM_EXAMPLES = np.array([5, 0, 5, 5])
+
+
+@pytest.mark.parametrize(
+  ("client_ids", "counted", "expected"),
+  [
+    ([0, 2], {0: 0.5, 2: 0.5}, [None, None]),
+    ([0, 1, 3], {0: 1.0}, [None, "no examples", "not finite"]),
+    ([2, 3], {}, ["not finite", "not finite"]),
+    ([1, 3], None, [None, None]),
+    ([], {}, []),
+  ],
+)
+def test_reasons_of_exclusion(client_ids, counted, expected):
+  found = rounds.reasons_of_exclusion(client_ids, counted, NUM_EXAMPLES)
+  assert found.tolist() == expected
+
+
+def test_no_client_lacks_examples_where_their_number_is_unknown():
+  assert rounds.reasons_of_exclusion([1], {}, None).tolist() == ["not finite"]
+
+
+@pytest.mark.parametrize(
+  ("excluded", "text"),
+  [
+    ([], None),
+    ([None, None], None),
+    (["not finite", None], None),  # Half are not most.
+    (
+      ["not finite", None, "no examples", "not finite"],
+      "3 of 4 clients did not count in round 7 (2 not finite, 1 no examples)",
+    ),
+  ],
+)
+def test_exclusion_of_most_is_told(excluded, text):
+  column = np.array(excluded, dtype=object)
+  assert rounds.describe_exclusion(column, "round 7") == text
+
+
+def advice(excluded, *, idle=2):
+  """Returns the advice after two rounds of a client each."""
+  cohorts = pd.DataFrame({"round": [1, 2], "excluded": excluded})
+  return rounds.advise_on_idle_rounds(cohorts, idle, 2)
+
+
+def test_advice_names_what_to_try():
+  text = advice(["not finite", "not finite"])
+  assert text.startswith("no client counted in any round")
+  assert "smaller client_learning_rate" in text
+  assert "training examples" in advice(["no examples", "not finite"])
+
+
+def test_advice_is_of_the_last_rounds():
+  text = advice(["no examples", "not finite"], idle=1)
+  assert "the last 1 of 2 rounds" in text
+  assert "that of round 1" in text
+  assert "training examples" not in text
+
+
+@pytest.mark.parametrize(
+  ("numbers", "text"),
+  [
+    ((2, 1, 1), None),  # Half are not most.
+    (
+      (1, 1, 2),
+      "3 of 4 clients did not count in round 7 (2 out of bounds: try a larger "
+      "secure_bound; 1 for other reasons)",
+    ),
+  ],
+)
+def test_most_of_a_cohort_of_which_only_numbers_are_known(numbers, text):
+  names = ("num_clients", "num_clients_excluded", "num_clients_out_of_bounds")
+  metrics = dict(zip(names, numbers, strict=True))
+  assert rounds.describe_exclusion_of_sums(metrics, "round 7") == text
+  assert (
+    rounds.describe_exclusion_of_sums({"num_clients": 1}, "round 7") is None
+  )
+
+
+def test_advice_where_no_reason_is_known():
+  assert "try a larger secure_bound" in advice([None, None])
