@@ -8,7 +8,7 @@ import pytest
 
 import tasks
 from tasks.formats import files
-from tff_fair.experiments import RunError
+from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import correction_record as records
 
@@ -101,7 +101,7 @@ def test_a_damaged_file_is_an_error_that_names_it(folder, damage):
       "empty": b"",
     }[damage]
   )
-  with pytest.raises(RunError, match=r"label_correction.npz: is damaged; move"):
+  with pytest.raises(array_files.DamageError, match=r"label_correction\.npz"):
     records.load(folder)
 
 

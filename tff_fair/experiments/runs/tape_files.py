@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from tasks.data_error import DataError
-from tasks.formats import files, source_file
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
 
 _ROUNDS_IN_BLOCK = 10
@@ -106,16 +105,12 @@ def read(
     expected, last = last + 1, min(last, last_round)
     try:
       found = dict(_read(path, folder))
-    except _DamageError as error:
+    except array_files.DamageError as error:
       tell(f"{error} The rest is read.")
       found = {}
     for round_num in range(first, last + 1):
       yield round_num, found.get(round_num)
   yield from _missing(folder, expected, last_round, tell)
-
-
-class _DamageError(RunError):
-  """A block of a tape is not as it was written."""
 
 
 def _missing(
@@ -167,11 +162,7 @@ def _write(
     for round_num, of_round in block.items()
     for name, array in of_round.items()
   }
-  with (
-    files.replacement(path, overwrite=True) as place,
-    place.open("wb") as file,
-  ):
-    np.savez(file, **{_MODEL: _model(folder)}, **arrays)
+  array_files.write(path, {_MODEL: _model(folder), **arrays})
 
 
 def _read(
@@ -182,21 +173,12 @@ def _read(
   Raises:
     RunError: If it is damaged, or of another model.
   """
-  try:
-    with source_file.damage_named(path):
-      with np.load(path, allow_pickle=False) as content:
-        arrays = dict(content)
-      model = arrays.pop(_MODEL)
-      rounds: dict[int, dict[str, np.ndarray]] = {}
-      for name, array in arrays.items():
-        number, _, field = name.partition("/")
-        rounds.setdefault(int(number), {})[field] = array
-  except DataError as error:
-    raise _DamageError(str(error)) from error
-  except OSError as error:
-    raise RunError(
-      f"{path}: cannot be read: {error.strerror or error}."
-    ) from error
+  rounds: dict[int, dict[str, np.ndarray]] = {}
+  with array_files.read(path) as arrays:
+    model = arrays.pop(_MODEL)
+    for name, array in arrays.items():
+      number, _, field = name.partition("/")
+      rounds.setdefault(int(number), {})[field] = array
   if not np.array_equal(model, _model(folder)):
     raise RunError(
       f"{path}: is of another model than {folder.model.name}; put back the "

@@ -9,7 +9,6 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-import zipfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,16 +18,18 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks import cuts
-from tasks.formats import files
 from tasks.models import starting
 from tasks.task import Arrays, one_element
 from tff_fair import client_works, types
 from tff_fair.client_works import alone
 from tff_fair.experiments import interruption
-from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.joining import LOCAL, POOLED
 from tff_fair.experiments.progress import Say
-from tff_fair.experiments.runs import configuration, trained_model
+from tff_fair.experiments.runs import (
+  array_files,
+  configuration,
+  trained_model,
+)
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
@@ -250,39 +251,22 @@ def _key(kind: str, spec: RunSpec, parts: assembly.RunParts) -> str:
 
 def _save(place: pathlib.Path, key: str, baseline: Baseline) -> None:
   sizes = [len(outputs) for outputs in baseline.outputs]
-  with (
-    files.replacement(place, overwrite=True) as path,
-    path.open("wb") as file,
-  ):
-    np.savez(
-      file,
-      key=np.str_(key),
-      client_ids=baseline.client_ids,
-      rounds=baseline.rounds,
-      losses=baseline.losses,
-      sizes=np.array(sizes, np.int64),
-      outputs=np.concatenate(baseline.outputs),
-    )
+  arrays = baseline._asdict()
+  arrays["outputs"] = np.concatenate(baseline.outputs)
+  array_files.write(
+    place, {"key": np.str_(key), "sizes": np.array(sizes, np.int64), **arrays}
+  )
 
 
 def _load(place: pathlib.Path, key: str) -> Baseline | None:
   """Returns the baseline of a file; None where it is of other settings."""
-  try:
-    with np.load(place, allow_pickle=False) as content:
-      arrays: Mapping[str, np.ndarray] = dict(content)
-    if str(arrays["key"]) != key:
-      return None
-    ends = np.cumsum(arrays["sizes"])[:-1]
-    return Baseline(
-      arrays["client_ids"],
-      arrays["rounds"],
-      arrays["losses"],
-      np.split(arrays["outputs"], ends),
-    )
-  except FileNotFoundError:
+  if not place.exists():
     return None
-  except (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
-    raise RunError(
-      f"{place}: is damaged; move it away, and the run trains the baseline "
-      "again, with the same result."
-    ) from error
+  with array_files.read(
+    place, "Move it away, and the run trains the baseline again."
+  ) as arrays:
+    if str(arrays.pop("key")) != key:
+      return None
+    ends = np.cumsum(arrays.pop("sizes"))[:-1]
+    outputs = np.split(arrays.pop("outputs"), ends)
+    return Baseline(**arrays, outputs=outputs)

@@ -5,7 +5,6 @@ from there. `label_correction.csv` is for people.
 """
 
 import dataclasses
-import zipfile
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,7 +14,7 @@ import tasks
 from tasks import label_noise
 from tasks.formats import files
 from tff_fair.experiments import spreadsheets
-from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
 
 _WEIGHT, _LABELS = "weight_", "labels_"
@@ -66,19 +65,16 @@ def start(weights: Sequence[np.ndarray], num_clients: int) -> CorrectionRecord:
 
 def save(folder: RunFolder, record: CorrectionRecord) -> None:
   """Writes a record in the place of the one before."""
-  with (
-    files.replacement(folder.label_correction, overwrite=True) as path,
-    path.open("wb") as file,
-  ):
-    np.savez(
-      file,
-      allow_pickle=False,
-      iterations=np.int64(record.iterations),
-      is_done=np.bool_(record.is_done),
+  array_files.write(
+    folder.label_correction,
+    {
+      "iterations": np.int64(record.iterations),
+      "is_done": np.bool_(record.is_done),
       **{name: getattr(record, name) for name in _COLUMNS},
       **{f"{_WEIGHT}{i}": w for i, w in enumerate(record.weights)},
       **{f"{_LABELS}{k}": y for k, y in record.labels.items()},
-    )
+    },
+  )
 
 
 def load(folder: RunFolder) -> CorrectionRecord | None:
@@ -88,9 +84,11 @@ def load(folder: RunFolder) -> CorrectionRecord | None:
     RunError: If the file is damaged or cannot be read.
   """
   path = folder.label_correction
-  try:
-    with np.load(path, allow_pickle=False) as content:
-      arrays = dict(content)
+  if not path.exists():
+    return None
+  with array_files.read(
+    path, "Move it away, and the run corrects the labels again."
+  ) as arrays:
     number = sum(name.startswith(_WEIGHT) for name in arrays)
     return CorrectionRecord(
       iterations=int(arrays["iterations"]),
@@ -103,15 +101,6 @@ def load(folder: RunFolder) -> CorrectionRecord | None:
       },
       **{name: arrays[name] for name in _COLUMNS},
     )
-  except FileNotFoundError:
-    return None
-  except PermissionError as error:
-    raise RunError(f"{path}: cannot be read: {error.strerror}.") from error
-  except (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
-    raise RunError(
-      f"{path}: is damaged; move it away, and the run corrects the labels "
-      "again, with the same result."
-    ) from error
 
 
 def write_table(

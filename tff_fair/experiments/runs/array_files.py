@@ -1,0 +1,57 @@
+"""Arrays that a run keeps in its folder: npz files, written as a whole."""
+
+import contextlib
+import pathlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.data_error import DataError
+from tasks.formats import files, source_file
+from tff_fair.experiments.errors import RunError
+
+
+class DamageError(RunError):
+  """A file is not as it was written."""
+
+
+def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
+  """Writes arrays by name, in the place of the file before.
+
+  Raises:
+    OSError: If they cannot be written.
+  """
+  with (
+    files.replacement(path, overwrite=True) as place,
+    place.open("wb") as file,
+  ):
+    np.savez(file, **arrays)
+
+
+@contextlib.contextmanager
+def read(
+  path: pathlib.Path, advice: str = ""
+) -> Iterator[dict[str, np.ndarray]]:
+  """Yields the arrays of a file by name; the caller takes them apart within.
+
+  Args:
+    path: The file.
+    advice: What the user may do about damage, a sentence.
+
+  Raises:
+    DamageError: If the file is not as it was written, or the caller finds
+      other arrays.
+    RunError: If it cannot be read at present.
+  """
+  try:
+    with source_file.damage_named(path):
+      with np.load(path, allow_pickle=False) as content:
+        arrays = dict(content)
+      yield arrays
+  except DataError as error:
+    raise DamageError(f"{error} {advice}".rstrip()) from error
+  except OSError as error:
+    raise RunError(
+      f"{path}: cannot be read: {error.strerror or error}."
+    ) from error
