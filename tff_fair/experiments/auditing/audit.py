@@ -200,7 +200,7 @@ def _audit(clients: pd.DataFrame, title: str, about: str) -> Audit:
   found = _summarize(clients)
   examples, number = found["num_examples"], found["num_clients"]
   return Audit(
-    with_intervals(clients),
+    _with_intervals(clients),
     found,
     title,
     f"{about}: {number:,} clients with {examples:,} examples.",
@@ -229,13 +229,13 @@ def _load(
 
 
 # The statistics that have an interval: an extreme of the clients has none.
-WITH_INTERVAL = (
+_WITH_INTERVAL = (
   *("mean", "std", "worst_10", "best_10", "percentile_50"),
   *("relative_std", "jain"),
 )
 
 
-def with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
+def _with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
   """Returns a table of clients with Wilson's interval of each accuracy.
 
   Args:
@@ -297,10 +297,10 @@ def _intervals(
   score: audited_score.Score, values: np.ndarray, count: np.ndarray | None
 ) -> dict[str, list[float]]:
   if count is not None:
-    found = metrics.fairness_intervals(values, count, WITH_INTERVAL)
+    found = metrics.fairness_intervals(values, count, _WITH_INTERVAL)
   else:
     found = metrics.bootstrap_intervals(
-      {name: score.statistics[name] for name in WITH_INTERVAL}, values
+      {name: score.statistics[name] for name in _WITH_INTERVAL}, values
     )
   # JSON has no number for an end that is unknown.
   return {

@@ -7,7 +7,7 @@ clients and no paths, so that it may go to others with the model.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tff_fair import declared, methods
 from tff_fair.experiments import (
@@ -75,6 +75,10 @@ def text(subject: Subject) -> str:
     of_global=subject.weights.personal is not None and not subject.is_personal,
     client_id=subject.client_id,
   )
+  limits = [
+    *card_fairness.limits(evaluation, subject.architecture.num_clients),
+    *_limits(subject),
+  ]
   parts = [
     f"# Model card: {subject.file_name}",
     _summary(subject),
@@ -99,21 +103,11 @@ def text(subject: Subject) -> str:
     "## How it serves each client",
     *card_fairness.paragraphs(evaluation, subject.weights.round_num),
     "## Limits",
-    bullets(
-      [
-        *card_fairness.limits(evaluation, subject.architecture.num_clients),
-        *_limits(subject),
-      ]
-    ),
+    "\n".join(f"- {sentence}" for sentence in limits),
     "## Versions",
     _versions(subject.run),
   ]
   return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def bullets(sentences: Iterable[str]) -> str:
-  """Returns a list in Markdown."""
-  return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 def _summary(subject: Subject) -> str:

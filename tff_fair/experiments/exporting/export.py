@@ -86,21 +86,12 @@ def export(
   output = pathlib.Path(output)
   if client is not None and all_clients:
     raise FieldError("all_clients", "leave it out, or client.")
-  kind = format or places.KERAS
-  if not all_clients:
-    kind = places.format_of(output, format)
-  elif kind not in places.FORMATS:
-    raise FieldError(
-      "format", f"unknown; valid: {', '.join(places.FORMATS)}.", value=format
-    )
+  kind = places.format_of(output, format, of_several=all_clients)
   places.check_free(output, overwrite=overwrite)
   weights = trained_model.load(RunFolder(run.path), best=best)
-  if all_clients:
-    _check_personal(run, weights, "all_clients", None)
-  client_id = None
-  if client is not None:
-    _check_personal(run, weights, "client", client)
-    client_id = _personal_models(run, client)
+  if client is not None or all_clients:
+    _check_personal(run, weights, client)
+  client_id = None if client is None else _client_id(run, client)
   found = trained_model.find(RunFolder(run.path), run.config, run.spec)
   is_personal = client_id is not None or all_clients
   threshold = _threshold(run, weights, is_personal=is_personal)
@@ -191,9 +182,7 @@ def _write_all(
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
-def _check_personal(
-  run: Run, weights: Weights, argument: str, value: object
-) -> None:
+def _check_personal(run: Run, weights: Weights, client: str | None) -> None:
   """Checks that a run has personal models.
 
   Raises:
@@ -201,14 +190,14 @@ def _check_personal(
   """
   if weights.personal is None:
     raise FieldError(
-      argument,
+      "all_clients" if client is None else "client",
       f"the run, with {run.algorithm}, trained no personal models, as ditto "
       "does, and any method with personal_lam; leave it out.",
-      value=value,
+      value=client,
     )
 
 
-def _personal_models(run: Run, name: str) -> int:
+def _client_id(run: Run, name: str) -> int:
   """Returns the id of a client.
 
   Raises:
@@ -229,7 +218,7 @@ def _names(run: Run, client_ids: Iterable[int]) -> dict[int, str]:
   """Returns the names of some clients by their ids.
 
   Raises:
-    tasks.DataError: As `_personal_models`.
+    tasks.DataError: As `_client_id`.
   """
   known = {client_id: name for name, client_id in _in_folder(run).items()}
   wanted = list(client_ids)

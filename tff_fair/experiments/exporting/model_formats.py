@@ -74,21 +74,16 @@ class Predictor:
     trained_model.assign(self.trained, weights)
 
 
-def build(found: Found, threshold: Threshold | None) -> Predictor:
-  """Builds the model of a run, with initial weights.
-
-  Args:
-    found: The architecture of the run.
-    threshold: The decision threshold, if the model is to have one.
-  """
+def _build(found: Found, threshold: Threshold | None) -> Predictor:
+  """Builds the model of a run, with initial weights."""
   if found.build_with_preprocessing is None:
-    return build_of_x(found, threshold)
+    return _build_of_x(found, threshold)
   model, trained = found.build_with_preprocessing()
   arguments = {column: tensor.name for column, tensor in model.input.items()}
   return _predictor(found, model, trained, arguments, threshold)
 
 
-def build_of_x(
+def _build_of_x(
   found: Found,
   threshold: Threshold | None,
   *,
@@ -97,12 +92,8 @@ def build_of_x(
 ) -> Predictor:
   """Builds the model of a run that takes x, with initial weights.
 
-  Args:
-    found: The architecture of the run.
-    threshold: As `build` takes it.
-    fixed_shape: Whether x has the shape of the task's, even where the model
-      takes others: a sequence of any length, say.
-    batch_size: Number of examples that the model takes; None is any.
+  With a fixed shape, x has that of the task's, even where the model takes
+  others: a sequence of any length, say.
   """
   described = found.architecture
   trained = found.build()
@@ -190,7 +181,7 @@ class Writer:
     self._threshold = threshold
     self.kind = kind
     self.notes: tuple[str, ...] = ()
-    self.predictor = build(found, threshold)
+    self.predictor = _build(found, threshold)
     if kind == places.KERAS:
       _check_plain(self.predictor.model)
 
@@ -222,7 +213,7 @@ class Writer:
     for batch_size, notes in {None: (), 1: (_ONE_EXAMPLE,)}.items():
       takes_columns = self._found.build_with_preprocessing is not None
       self.notes = ((_NO_COLUMNS,) if takes_columns else ()) + notes
-      self.predictor = build_of_x(
+      self.predictor = _build_of_x(
         self._found,
         self._threshold,
         fixed_shape=True,

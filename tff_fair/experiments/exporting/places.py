@@ -34,21 +34,30 @@ FORM_NOTES = "README.md"
 _SAVED_MODEL_FILE = "saved_model.pb"
 
 
-def format_of(output: pathlib.Path, given: str | None) -> str:
+def format_of(
+  output: pathlib.Path, given: str | None, *, of_several: bool = False
+) -> str:
   """Returns the format of an output: the given one, or else by its name.
+
+  Args:
+    output: Where to write.
+    given: The format, if it is given.
+    of_several: Whether the output is a folder of models, of any name.
 
   Raises:
     FieldError: If there is no such format, or the name is of another one.
   """
+  if given is not None and given not in FORMATS:
+    raise FieldError(
+      "format", f"unknown; valid: {', '.join(FORMATS)}.", value=given
+    )
+  if of_several:
+    return given or KERAS
   named = {suffix: name for name, suffix in SUFFIXES.items() if suffix}.get(
     output.suffix.lower(), SAVED_MODEL
   )
   if given is None or given == named:
     return named
-  if given not in FORMATS:
-    raise FieldError(
-      "format", f"unknown; valid: {', '.join(FORMATS)}.", value=given
-    )
   better = output.with_suffix(SUFFIXES[given])
   raise FieldError(
     "output",

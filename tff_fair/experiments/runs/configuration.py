@@ -265,11 +265,11 @@ def check_own_files(saved: Mapping[str, str], spec: RunSpec) -> None:
   Raises:
     RunError: If they have changed.
   """
-  for text in other_versions(saved, own_files(spec), spec):
+  for text in _other_versions(saved, own_files(spec), spec):
     raise RunError(f"the run was made with {text}; put that version back.")
 
 
-def other_versions(
+def _other_versions(
   saved: Mapping[str, str], now: Mapping[str, str], spec: RunSpec
 ) -> Iterator[str]:
   """Yields the files whose version is not that of a saved run, as texts.
@@ -306,7 +306,7 @@ def differences(
     if lengthens and name == ROUNDS and before.total_rounds < now.total_rounds:
       continue
     yield _difference(name, *map(declared.as_text, values))
-  for text in other_versions(
+  for text in _other_versions(
     saved.get(OWN_FILES, {}), present.get(OWN_FILES, {}), now
   ):
     yield f"{text} (to go on, put that version back)"

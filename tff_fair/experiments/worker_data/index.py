@@ -180,7 +180,7 @@ class WorkerData:
         continue
       try:
         rows = max(0, path.stat().st_size - VERSION_BYTES)
-        found = after_rows(path, rows)
+        found = _after_rows(path, rows)
       except OSError as error:
         raise self.error(
           f"{path.name} cannot be read there: {error.strerror}."
@@ -251,7 +251,7 @@ def problem_here(files: Sequence[tuple[str, int]], version: str) -> str | None:
     if not os.path.isfile(path):
       return f"{path} {IS_NO_FILE}"
     try:
-      found = after_rows(path, num_bytes)
+      found = _after_rows(path, num_bytes)
     except OSError:
       return f"{path} {IS_SHORTER}"
     if found != version:
@@ -260,16 +260,8 @@ def problem_here(files: Sequence[tuple[str, int]], version: str) -> str | None:
   return None
 
 
-def after_rows(path: str | os.PathLike[str], num_bytes: int) -> str:
-  """Returns what a file holds after its rows: its version, if it is whole.
-
-  Args:
-    path: The file.
-    num_bytes: The bytes of its rows.
-
-  Raises:
-    OSError: If it cannot be read.
-  """
+def _after_rows(path: str | os.PathLike[str], num_bytes: int) -> str:
+  """Returns what a file holds after its rows: its version, if it is whole."""
   with open(path, "rb") as file:
     file.seek(num_bytes)
     # Where the version ends, the file does.

@@ -45,12 +45,12 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
     _raise(data, "this machine", index.problem_here(sizes, data.version))
   else:
     for address in addresses:
-      with at_worker(address):
+      with _at_worker(address):
         _check(data, files, address)
 
 
 @contextlib.contextmanager
-def at_worker(address: str) -> Iterator[None]:
+def _at_worker(address: str) -> Iterator[None]:
   """Computes what is called within in a TFF worker, which may read files.
 
   Raises:
@@ -141,7 +141,7 @@ def blaming_labels(
     workers: As for `check`.
 
   Raises:
-    FieldError: As `check_labels`, instead of the error.
+    FieldError: As `check`, instead of the error.
   """
   try:
     yield
@@ -150,11 +150,11 @@ def blaming_labels(
   # TensorFlow's error comes from a worker, as a text of gRPC's.
   except Exception:
     if data is not None:
-      check_labels(data, workers)
+      _check_labels(data, workers)
     raise
 
 
-def check_labels(data: WorkerData, workers: Iterable[str] = ()) -> None:
+def _check_labels(data: WorkerData, workers: Iterable[str] = ()) -> None:
   """Checks that the labels at each worker are classes, where they are integers.
 
   To read all labels before each run takes time, so this is for a run that
@@ -221,6 +221,6 @@ def _no_class(
     wrong = tf.where((labels < 0) | (labels >= num_classes))[:1, 0]
     return tf.stack([wrong, tf.gather(labels, wrong)])
 
-  with at_worker(address):
+  with _at_worker(address):
     position, label = np.asarray(first())
   return (int(position[0]), int(label[0])) if position.size else None
