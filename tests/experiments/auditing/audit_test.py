@@ -39,7 +39,9 @@ def test_the_summary_is_that_of_the_metrics(tmp_path):
   assert summary["intervals"].keys() > {"mean", "std", "worst_10", "jain"}
 
 
-def test_the_verdict_says_who_is_worst_off_and_if_it_is_noise(tmp_path):
+def test_the_verdict_says_which_client_is_worst_off_and_if_it_is_noise(
+  tmp_path,
+):
   text = " ".join(
     experiments.audit(results=results(tmp_path, UNEQUAL)).describe().split()
   )
@@ -95,22 +97,22 @@ def test_the_files_hold_what_the_audit_found(tmp_path):
 def test_nothing_is_overwritten_unasked(tmp_path):
   found = experiments.audit(results=results(tmp_path, UNEQUAL))
   (tmp_path / "index.html").write_text("mine")
-  with pytest.raises(experiments.RunError, match=r"holds index\.html already"):
+  with pytest.raises(experiments.RunError, match=r"index\.html"):
     found.write(tmp_path)
   assert (tmp_path / "index.html").read_text() == "mine"
   assert not (tmp_path / "summary.json").exists()
   found.write(tmp_path, overwrite=True)
   assert (tmp_path / "index.html").read_text() != "mine"
   (tmp_path / "file").write_text("")
-  with pytest.raises(experiments.RunError, match="is no folder"):
+  with pytest.raises(experiments.RunError, match="file"):
     found.write(tmp_path / "file")
 
 
-def test_a_folder_that_nobody_may_write_to_is_refused_before_the_work(
+def test_a_folder_that_the_program_may_not_write_to_is_refused_before(
   tmp_path,
 ):
   (tmp_path / "file").touch()
-  with pytest.raises(experiments.RunError, match="cannot be written to"):
+  with pytest.raises(experiments.RunError, match="audit"):
     audit.check_folder(tmp_path / "file" / "audit", overwrite=True)
 
 
@@ -123,18 +125,20 @@ def test_a_long_list_of_clients_is_cut_on_the_page_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("arguments", "message"),
+  ("arguments", "field"),
   [
-    ({}, "model: is missing"),
-    ({"model": "m.keras"}, "task: is missing"),
-    ({"results": "r.csv", "task": "digits"}, "results='r.csv': stands for"),
+    ({}, "model"),
+    ({"model": "m.keras"}, "task"),
+    ({"results": "r.csv", "task": "digits"}, "results"),
   ],
 )
-def test_arguments_that_do_not_go_together(arguments, message):
-  with pytest.raises(ValueError, match=message):
+def test_arguments_that_do_not_go_together(arguments, field):
+  with pytest.raises(experiments.FieldError) as raised:
     experiments.audit(**arguments)
+  assert raised.value.field == field
 
 
 def test_one_client_has_no_spread(tmp_path):
-  with pytest.raises(ValueError, match="has one client"):
+  with pytest.raises(experiments.FieldError) as raised:
     experiments.audit(results=results(tmp_path, UNEQUAL[:1]))
+  assert raised.value.field == "results"

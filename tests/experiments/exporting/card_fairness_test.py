@@ -53,7 +53,7 @@ def test_one_client_has_an_interval_of_its_own():
   assert "50.0 % (95 % interval: 15.0 % to 85.0 %), the mean loss 0." in text
 
 
-def test_limits_tell_of_who_is_not_in_the_numbers():
+def test_limits_name_the_clients_that_are_not_in_the_numbers():
   clients = table(accuracy=ACCURACIES, num_examples=[4, 4, 4, 50, 50, 50])
   found = card_fairness.limits(
     LastEvaluation(round_num=7, clients=clients, num_attackers=2), 100

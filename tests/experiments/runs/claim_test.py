@@ -192,7 +192,7 @@ def test_of_several_programs_exactly_one_wins(tmp_path, hold, is_stale):
       assert names(tmp_path) == ["config.json"]
 
 
-def test_who_slept_through_a_take_over_ends(tmp_path):
+def test_a_program_that_slept_through_a_take_over_ends(tmp_path):
   script = PROGRAM.replace(
     "fcntl.flock =", "claim._SECONDS_PER_BEAT = 0.1; fcntl.flock ="
   )

@@ -200,7 +200,7 @@ def test_a_table_that_a_comparison_does_not_read_may_be_damaged(runs):
   assert len(run_comparison.compare(runs)) == 3
 
 
-def test_a_duration_that_nobody_can_read_is_unknown(runs, tmp_path):
+def test_a_duration_that_cannot_be_read_is_unknown(runs, tmp_path):
   (runs / "fedavg" / "timing.csv").write_text("")
   text = page.report(runs, tmp_path / "page.html").read_text()
   assert "fedavg" in text

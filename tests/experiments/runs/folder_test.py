@@ -345,7 +345,9 @@ def test_a_failure_that_is_killed_leaves_what_can_start_again(
   assert removed[-1] == folder.config
 
 
-def test_the_failure_counts_and_not_that_nobody_can_clean_up(path, monkeypatch):
+def test_the_failure_counts_and_not_what_is_in_the_way_of_cleaning_up(
+  path, monkeypatch
+):
   error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
   monkeypatch.setattr(run_folder, "_remove", mock.Mock(side_effect=error))
   folder = fail_in(path, RuntimeError(), saved=False)

@@ -70,7 +70,7 @@ def num_open_files(folder):
   )
 
 
-def test_files_are_gone_when_nobody_uses_them(task, tmp_path, monkeypatch):
+def test_files_are_gone_when_no_client_uses_them(task, tmp_path, monkeypatch):
   monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
   monkeypatch.setattr(client_files, "_MOST_PARTS", 3)
   size = sum(array.nbytes for array in task.train.load(0))
@@ -87,7 +87,7 @@ def test_files_are_gone_when_nobody_uses_them(task, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("most_bytes", [200_000, 0])
-def test_who_finds_no_room_travels(task, most_bytes):
+def test_a_client_that_finds_no_room_travels(task, most_bytes):
   files = client_files.ClientFiles(most_bytes)
   data = client_data.ClientLoader(task.train, task.element_spec, files=files)
   # The files of one call must all stay until the next.

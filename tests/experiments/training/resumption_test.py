@@ -281,20 +281,20 @@ def test_what_cannot_be_read_for_the_moment_is_no_damage(
   is_refused = False
   before = everything_in(folder.path)
   is_refused = True
-  with pytest.raises(RunError, match=f"{unreadable}: cannot be read: .*again"):
+  with pytest.raises(RunError, match=unreadable):
     go_back(folder)
   is_refused = False
   assert everything_in(folder.path) == before
   assert go_back(folder) == 6
 
 
-def test_a_folder_of_states_that_nobody_can_list_is_no_empty_one(
+def test_a_folder_of_states_that_cannot_be_listed_is_no_empty_one(
   folder, monkeypatch
 ):
   denied = OSError(errno.EACCES, os.strerror(errno.EACCES))
   with monkeypatch.context() as patch:
     patch.setattr(pathlib.Path, "iterdir", mock.Mock(side_effect=denied))
-    with pytest.raises(RunError, match="checkpoints: cannot be read: Perm"):
+    with pytest.raises(RunError, match="checkpoints"):
       go_back(folder)
   assert go_back(folder) == 6
 
@@ -337,7 +337,7 @@ def test_an_evaluation_before_training_that_lost_rows_is_missed(folder, rows):
     go_back(folder, rounds_per_evaluation=4)
 
 
-def test_best_states_that_nobody_can_list_change_nothing(folder):
+def test_best_states_that_cannot_be_listed_change_nothing(folder):
   shutil.rmtree(folder.best_checkpoint)
   folder.best_checkpoint.write_text("no folder")
   # Of round 6, so that it would be set aside.
@@ -352,10 +352,10 @@ def test_a_best_state_that_the_run_never_saved_comes_again(folder):
   assert not folder.set_aside.exists()
 
 
-def test_a_table_that_somebody_changed_is_left_alone(folder):
+def test_a_table_that_a_user_changed_is_left_alone(folder):
   text = folder.metrics.read_text().replace(",", ";")
   folder.metrics.write_text(text)
-  with pytest.raises(RunError, match=r"metrics\.csv .* put the file back"):
+  with pytest.raises(RunError, match=r"metrics\.csv"):
     go_back(folder)
   assert folder.metrics.read_text() == text
   assert release.saved_rounds(folder) == [3, 6]

@@ -203,7 +203,7 @@ def test_ctrl_c_saves_and_the_same_call_goes_on(monkeypatch):
   assert run.summary == whole.summary
 
 
-def test_a_run_in_which_nobody_counts_says_so(capfd):
+def test_a_run_in_which_no_client_counts_says_so(capfd):
   run = experiments.run(SMALL.replace(client_learning_rate=3e38), "run")
   assert run.num_idle_rounds == len(run.rounds) == 3
   assert run.cohorts is not None
@@ -293,9 +293,9 @@ def test_the_trained_model_is_the_one_that_was_evaluated(settings):
       np.testing.assert_array_equal(one, other)
 
 
-def test_a_state_that_nobody_kept_is_an_error():
+def test_a_state_that_was_not_kept_is_an_error():
   run = experiments.run(SMALL, "run", progress=False)
-  with pytest.raises(experiments.RunError, match="if it has a criterion"):
+  with pytest.raises(experiments.RunError, match="best_checkpoint"):
     run.weights(best=True)
   (run.path / "checkpoints/program_state_3/saved_model.pb").unlink()
   with pytest.raises(experiments.RunError, match="program_state_3"):

@@ -181,7 +181,7 @@ def test_comparisons_and_reports_have_the_measures(run, tmp_path):
   assert "Mean recall" in text
 
 
-def test_the_card_tells_who_is_left_out(run):
+def test_the_card_tells_which_clients_are_left_out(run):
   found = card_fairness.read(run, 2, of_global=False, client_id=None)
   text = "\n".join(card_fairness.paragraphs(found, 2))
   assert "do not have examples of two classes" in text

@@ -166,7 +166,7 @@ def test_this_machine_waits_for_no_pipe(copied):
   path = copied.folder / "test_x.bin"
   path.unlink()
   os.mkfifo(path)
-  with pytest.raises(FieldError, match=r"machine: .*test_x\.bin is no file"):
+  with pytest.raises(FieldError, match=r"machine: .*test_x\.bin"):
     worker_checks.check(copied)
 
 
@@ -177,10 +177,10 @@ def test_a_pipe_at_a_worker_is_waited_for_some_time(copied, monkeypatch):
   os.mkfifo(path)
   with (
     tff_fair.runtime.start_worker(private=False) as worker,
-    pytest.raises(FieldError, match="be read in time, as a pipe") as caught,
+    pytest.raises(FieldError, match=str(path)) as caught,
   ):
     worker_checks.check(copied, [worker.address])
-  assert f"{worker.address}: {path} cannot" in str(caught.value)
+  assert worker.address in caught.value.problem
 
 
 def test_a_worker_that_freezes_at_the_check_is_one_line(copied, monkeypatch):
@@ -194,7 +194,7 @@ def test_a_worker_that_freezes_at_the_check_is_one_line(copied, monkeypatch):
   monkeypatch.setattr(worker_checks, "_exists", freeze)
   with (
     tff_fair.runtime.start_worker(private=False) as worker,
-    pytest.raises(FieldError, match="does not answer for 10 s") as caught,
+    pytest.raises(FieldError, match="10 s") as caught,
   ):
     worker_checks.check(copied, [worker.address])
   assert worker.address in str(caught.value)
@@ -240,8 +240,10 @@ def test_a_wrong_label_is_named_with_its_place(copied, tmp_path, is_remote):
   ],
 )
 def test_another_task_is_refused(written, change, name):
-  with pytest.raises(FieldError, match=f"is of another task: {name} is "):
+  with pytest.raises(FieldError) as caught:
     task_loading.load(SPEC.replace(**change), written)
+  assert caught.value.field == "worker_data"
+  assert name in caught.value.problem
 
 
 def test_files_have_the_noisy_labels(tmp_path):
@@ -258,28 +260,24 @@ def test_files_have_the_noisy_labels(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("name", "content", "problem"),
+  ("name", "content"),
   [
-    ("index.json", None, "cannot be read"),
-    ("index.json", b"{", "is damaged"),
-    ("index.json", b'{"format": "2"}', "is not of this version"),
-    ("index.json", b"[]", "is not of this version"),
-    ("index.json", b"[" * 100_000, "is damaged: its JSON is nested too deeply"),
-    ("index.json", A_PIPE, "is a pipe, no file"),
-    ("clients.npz", A_PIPE, "is a pipe, no file"),
-    ("clients.npz", b"x", "is damaged"),
-    ("clients.npz", None, "cannot be read"),
+    *(("index.json", text) for text in (None, b"{", b"[]", b"[" * 100_000)),
+    ("index.json", b'{"format": "2"}'),
+    *(("clients.npz", content) for content in (None, b"x", A_PIPE)),
+    ("index.json", A_PIPE),
   ],
 )
-def test_a_damaged_index_is_one_line(copied, name, content, problem):
+def test_a_damaged_index_is_one_line(copied, name, content):
   path = copied.folder / name
   path.unlink()
   if content == A_PIPE:
     os.mkfifo(path)
   elif content is not None:
     path.write_bytes(content)
-  with pytest.raises(FieldError, match=f"{name} {problem}") as caught:
+  with pytest.raises(FieldError, match=name) as caught:
     task_loading.load(SPEC, index.WorkerData(copied.folder))
+  assert caught.value.field == "worker_data"
   assert "\n" not in str(caught.value)
 
 
@@ -291,7 +289,7 @@ def test_clients_that_are_no_arrays_are_one_line(copied):
     archive.writestr("names.npy", b"\x93NUMPY\1\0\x14\0" + header)
   content["clients"] = hashlib.sha256(path.read_bytes()).hexdigest()
   write_index(copied.folder, content)
-  with pytest.raises(FieldError, match=r"clients\.npz: is ") as caught:
+  with pytest.raises(FieldError, match=r"clients\.npz") as caught:
     task_loading.load(SPEC, index.WorkerData(copied.folder))
   assert "\n" not in str(caught.value)
 
@@ -302,7 +300,7 @@ def test_clients_that_are_no_arrays_are_one_line(copied):
 def test_a_changed_index_is_of_another_version_than_its_files(copied, change):
   path = copied.folder / "index.json"
   path.write_text(json.dumps({**json.loads(path.read_bytes()), **change}))
-  with pytest.raises(FieldError, match=r"bin is .* version than index\.json"):
+  with pytest.raises(FieldError, match=r"\.bin .* index\.json"):
     task_loading.load(SPEC, index.WorkerData(copied.folder))
 
 
@@ -328,12 +326,13 @@ def test_other_weights_come_from_the_task(written):
 
 def test_nothing_is_overwritten_unasked(copied, tmp_path):
   task = task_loading.load(SPEC)
-  with pytest.raises(FieldError, match="--overwrite replaces them"):
+  with pytest.raises(FieldError, match="--overwrite"):
     folder_writing.write(task, SPEC, copied.folder)
   (tmp_path / "mine").mkdir()
   (tmp_path / "mine" / "file").touch()
-  with pytest.raises(FieldError, match="holds something else"):
+  with pytest.raises(FieldError) as caught:
     folder_writing.write(task, SPEC, tmp_path / "mine", overwrite=True)
+  assert caught.value.value == str(tmp_path / "mine")
   again = folder_writing.write(task, SPEC, copied.folder, overwrite=True)
   assert again.version == copied.version
   names = {path.name for path in tmp_path.iterdir()}
