@@ -15,7 +15,7 @@ from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import loop, release, resumption
+from tff_fair.experiments.training import loop, release, remaining_rounds
 
 NUM_EVALUATED = 2
 STATE = {"weights": np.arange(300.0)}
@@ -61,7 +61,7 @@ def folder(killed_run, tmp_path):
 
 
 def go_back(folder, rounds_per_evaluation=2):
-  return resumption.go_back(
+  return remaining_rounds.go_back(
     folder,
     loop.Schedule(9, rounds_per_evaluation, rounds_per_checkpoint=3),
     num_reporting=num_reporting,
