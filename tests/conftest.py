@@ -212,15 +212,19 @@ def all_code_known(monkeypatch):
   monkeypatch.setattr(known_code, "has_others", lambda: False)
 
 
-@pytest.fixture
-def compiled_once(monkeypatch, shared_caches, all_code_known):
+@pytest.fixture(scope="module")
+def compiled_once(shared_caches):
   """Has runs, and programs that tests start, share what they compile.
 
-  For tests that replace nothing that decides a computation.
+  For files of tests that replace nothing that decides a computation.
   """
-  del all_code_known
-  for name, value in shared_caches.items():
-    monkeypatch.setenv(name, value)
+  from tff_fair.runtime.compilation_cache import known_code  # noqa: PLC0415
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(known_code, "has_others", lambda: False)
+    for name, value in shared_caches.items():
+      patch.setenv(name, value)
+    yield
 
 
 @pytest.fixture(scope="module")
@@ -232,8 +236,8 @@ def built_once():
     yield
 
 
-@pytest.fixture
-def unpainted(monkeypatch):
+@pytest.fixture(scope="module")
+def unpainted():
   """Has runs in this process leave empty files in the place of their plots.
 
   To paint two of them takes three quarters of a short run.
@@ -243,4 +247,6 @@ def unpainted(monkeypatch):
     del figure, options
     pathlib.Path(path).write_bytes(b"")
 
-  monkeypatch.setattr("matplotlib.figure.Figure.savefig", leave_empty)
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr("matplotlib.figure.Figure.savefig", leave_empty)
+    yield

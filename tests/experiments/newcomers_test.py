@@ -10,7 +10,10 @@ from tff_fair.experiments import newcomers
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.scores import ACCURACY, RMSE
 
-pytestmark = pytest.mark.program
+pytestmark = [
+  pytest.mark.program,
+  pytest.mark.usefixtures("compiled_once", "unpainted"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -47,14 +47,11 @@ def tables(run):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, shared_caches):
+def finished(tmp_path_factory):
   """A run from its beginning to its end."""
-  with pytest.MonkeyPatch.context() as patched:
-    for name, value in shared_caches.items():
-      patched.setenv(name, value)
-    return experiments.run(
-      SPEC, tmp_path_factory.mktemp("run") / "whole", progress=False
-    )
+  return experiments.run(
+    SPEC, tmp_path_factory.mktemp("run") / "whole", progress=False
+  )
 
 
 def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):

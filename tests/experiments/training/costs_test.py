@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -22,10 +23,9 @@ def task():
   return tasks.load("digits", num_clients=7, model="logistic_regression")
 
 
-def of_client(
-  task, algorithm, aggregation="streaming", loss_at="before", **options
-):
-  process = tff_fair.algorithms.build(
+@functools.cache
+def build(task, algorithm, aggregation, loss_at):
+  return tff_fair.algorithms.build(
     algorithm,
     task.model_fn,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
@@ -33,6 +33,12 @@ def of_client(
     aggregation=aggregation,
     loss_at=loss_at,
   )
+
+
+def of_client(
+  task, algorithm, aggregation="streaming", loss_at="before", **options
+):
+  process = build(task, algorithm, aggregation, loss_at)
   return costs.of_client(
     task, process, aggregation=aggregation, loss_at=loss_at, **options
   )

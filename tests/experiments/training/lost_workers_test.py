@@ -35,7 +35,7 @@ def test_workers_that_are_killed_or_freeze_change_no_result(monkeypatch, capfd):
 
   monkeypatch.setattr(rounds.Rounds, "run", disturbed_round)
   runtime.use_local()
-  run = experiments.run(SMALL, "run", round_timeout=10.0)
+  run = experiments.run(SMALL, "run", round_timeout=5.0)
   for table in ("metrics", "cohorts", "evaluations", "client_evaluations"):
     same = [(r.path / f"{table}.csv").read_bytes() for r in (undisturbed, run)]
     assert same[0] == same[1]

@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import threading
@@ -28,6 +29,13 @@ pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 @pytest.fixture(autouse=True)
 def working_directory(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+  """A run that no test changes."""
+  path = tmp_path_factory.mktemp("runs") / "finished"
+  return experiments.run(SMALL, path, progress=False)
 
 
 def accuracies(run):
@@ -58,8 +66,8 @@ def test_says_on_stderr_how_it_gets_on(capfd):
   assert "run: done; it holds all tables and plots." in stderr
 
 
-def test_tables_begin_before_training_and_have_the_clients_losses():
-  run = experiments.run(SMALL, "run", progress=False)
+def test_tables_begin_before_training_and_have_the_clients_losses(finished):
+  run = finished
   assert run.evaluations["round"].tolist() == [0, 2, 3]
   of_round_0 = run.client_evaluations.query("round == 0")
   assert of_round_0["client_id"].tolist() == list(range(6))
@@ -93,13 +101,12 @@ def test_runs_where_an_event_loop_runs_as_in_a_notebook():
   assert asyncio.run(cell()).is_finished
 
 
-def test_runs_in_a_thread():
+def test_runs_in_a_thread(finished):
   with concurrent.futures.ThreadPoolExecutor(1) as executor:
     in_thread = executor.submit(
       experiments.run, SMALL, "thread", progress=False
     ).result()
-  here = experiments.run(SMALL, "here", progress=False)
-  assert accuracies(in_thread) == accuracies(here)
+  assert accuracies(in_thread) == accuracies(finished)
 
 
 def test_computes_where_the_user_said():
@@ -107,12 +114,6 @@ def test_computes_where_the_user_said():
   before = runtime.worker_pids()
   experiments.run(SMALL, "run", progress=False)
   assert runtime.worker_pids() == before
-
-
-def test_a_finished_run_is_left_alone():
-  experiments.run(SMALL, "run", progress=False)
-  with pytest.raises(experiments.RunError, match=r"^run: holds a finished run"):
-    experiments.run(SMALL, "run", progress=False)
 
 
 def interrupting(last_round):
@@ -182,9 +183,7 @@ def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
   assert same_weights(run, whole, best=True)
 
 
-def test_ctrl_c_saves_and_the_same_call_goes_on(monkeypatch):
-  whole = experiments.run(SMALL, "whole", progress=False)
-
+def test_ctrl_c_saves_and_the_same_call_goes_on(finished, monkeypatch):
   handler = signal.getsignal(signal.SIGINT)
   signal.signal(signal.SIGINT, signal.default_int_handler)
   try:
@@ -199,8 +198,8 @@ def test_ctrl_c_saves_and_the_same_call_goes_on(monkeypatch):
   assert "2 of 3 rounds are saved in run" in str(raised.value)
   assert not experiments.open_run("run").is_finished
   run = experiments.run(SMALL, "run", progress=False)
-  assert accuracies(run) == accuracies(whole)
-  assert run.summary == whole.summary
+  assert accuracies(run) == accuracies(finished)
+  assert run.summary == finished.summary
 
 
 def test_a_run_in_which_no_client_counts_says_so(capfd):
@@ -265,7 +264,6 @@ def test_an_error_leaves_nothing():
     {},
     {"algorithm": "afl", "hparams": {"average_model": True}},
     {
-      "algorithm": "semi_vred",
       "personal_lam": 0.1,
       "client_optimizer": "momentum",
       "client_momentum_kept": True,
@@ -293,8 +291,9 @@ def test_the_trained_model_is_the_one_that_was_evaluated(settings):
       np.testing.assert_array_equal(one, other)
 
 
-def test_a_state_that_was_not_kept_is_an_error():
-  run = experiments.run(SMALL, "run", progress=False)
+def test_a_state_that_was_not_kept_is_an_error(finished):
+  shutil.copytree(finished.path, "run")
+  run = experiments.open_run("run")
   with pytest.raises(experiments.RunError, match="best_checkpoint"):
     run.weights(best=True)
   (run.path / "checkpoints/program_state_3/saved_model.pb").unlink()
@@ -302,8 +301,8 @@ def test_a_state_that_was_not_kept_is_an_error():
     run.weights()
 
 
-def test_its_folder_has_what_a_folder_of_the_program_has():
-  run = experiments.run(SMALL, "run", progress=False)
+def test_its_folder_has_what_a_folder_of_the_program_has(finished):
+  run = finished
   folder = run_folder.RunFolder(run.path)
   assert {path.name for path in run.path.iterdir()} == {
     path.name for path in set(folder.files) - folder.optional_files

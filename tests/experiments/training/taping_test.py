@@ -25,7 +25,12 @@ TAPED = SMALL.replace(
   rounds_per_checkpoint=5,
   batch_size=10_000,
 )
-REMEMBERS = {"tau": 2, "alpha": 0.3}
+WITH_UPDATES = TAPED.replace(
+  tape="updates",
+  algorithm="fedfv",
+  hparams={"tau": 2, "alpha": 0.3},
+  total_rounds=4,
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +43,7 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def with_updates(tmp_path_factory):
   return experiments.run(
-    TAPED.replace(
-      tape="updates", algorithm="fedfv", hparams=REMEMBERS, total_rounds=4
-    ),
+    WITH_UPDATES,
     tmp_path_factory.mktemp("runs") / "updates",
     progress=False,
   )
@@ -127,7 +130,7 @@ def test_a_run_goes_on_from_a_round_that_is_on_its_tape(
 
 def test_a_tape_keeps_as_many_rounds_as_it_is_told(tmp_path):
   run = experiments.run(
-    TAPED.replace(tape="updates", tape_rounds=2, total_rounds=3),
+    WITH_UPDATES.replace(tape_rounds=2, total_rounds=3),
     tmp_path / "run",
     progress=False,
   )

@@ -12,7 +12,7 @@ from tff_fair.experiments.worker_data import (
   worker_checks,
 )
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 SPEC = experiments.RunSpec(
   task="digits",

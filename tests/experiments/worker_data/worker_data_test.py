@@ -21,7 +21,7 @@ from tff_fair.experiments.worker_data import (
   worker_checks,
 )
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 A_PIPE = b"a pipe"
 SPEC = experiments.RunSpec(
