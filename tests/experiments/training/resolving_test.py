@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tff_fair.experiments import FieldError, RunSpec
-from tff_fair.experiments.training import participation, resolving
+from tff_fair.experiments.training import resolving, sampling
 
 pytestmark = pytest.mark.pure
 
@@ -44,7 +44,7 @@ def test_cohorts_that_the_task_does_not_have(changes):
 def test_the_evaluated_clients():
   assert resolving.evaluated(SPEC, np.ones(3)).tolist() == [0, 1, 2]
   some = SPEC.replace(evaluation_clients=4)
-  first = np.array([participation.NEVER, *range(1, 7)])
+  first = np.array([sampling.NEVER, *range(1, 7)])
   found = resolving.evaluated(some, first).tolist()
   assert len(set(found)) == 5
   assert found[0] == 0  # It takes no part.

@@ -68,6 +68,7 @@ def write(folder, task, selection=None):
     scores=scoring.of_task(task),
     selection=selection,
     attackers=(),
+    dp=None,
     first_rounds=np.ones(task.num_clients, np.int64),
   )
   return run_results.write(folder, RunSpec(), parts)

@@ -32,7 +32,6 @@ from tff_fair.experiments.training import (
   resolving,
   rounds,
   sampling,
-  scoring,
   task_loading,
 )
 from tff_fair.experiments.training.loop import Selection
@@ -41,21 +40,16 @@ from tff_fair.runtime import compilation_cache
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunParts:
-  """The parts of a run.
+class RunParts(resolving.Resolved):
+  """The parts of a run, and what its settings come to.
 
   Attributes:
     task: The clients and the model.
     process: The learning process for the model.
     next_of_own: See `learning_process.Built`.
-    aggregation: The way in which the process sums client updates.
     schedule: How long the run trains, and when it evaluates and saves.
     cohorts: How a round draws its clients.
     costs: Returns what a round costs, from the state before it and its cohort.
-    evaluated: int64[n], the clients to evaluate, in ascending order.
-    first_rounds: See `sampling.first_rounds`.
-    attackers: The clients that attack.
-    scores: The scores of the clients.
     selection: Finds the best evaluation; None without a criterion.
     cache: What earlier programs have compiled.
   """
@@ -63,14 +57,9 @@ class RunParts:
   task: tasks.Task
   process: tff.learning.templates.LearningProcess
   next_of_own: tff.Computation | None
-  aggregation: str
   schedule: loop.Schedule
   cohorts: sampling.Sampling
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
-  evaluated: np.ndarray
-  first_rounds: np.ndarray
-  attackers: Sequence[int]
-  scores: scoring.Scoring
   selection: Selection | None
   cache: compilation_cache.CompilationCache
 
@@ -121,10 +110,10 @@ def build(
   )
   learning_process.check_tables(spec, process, task.num_clients)
   return RunParts(
+    **vars(resolved),
     task=task,
     process=process,
     next_of_own=next_of_own,
-    aggregation=resolved.aggregation,
     schedule=loop.Schedule(
       spec.total_rounds,
       spec.evaluation_interval,
@@ -149,10 +138,6 @@ def build(
       num_trials=_num_trials(spec),
       cache=cache,
     ),
-    evaluated=resolved.evaluated,
-    first_rounds=resolved.first_rounds,
-    attackers=resolved.attack.client_ids if resolved.attack else (),
-    scores=resolved.scores,
     selection=None
     if spec.criterion is None
     else Selection(spec.criterion, spec.patience, score=resolved.scores.score),

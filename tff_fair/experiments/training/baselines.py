@@ -35,7 +35,6 @@ from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
   learning_process,
-  resolving,
   sampling,
 )
 
@@ -108,7 +107,6 @@ def of_run(
 def with_gaps(
   spec: RunSpec,
   parts: assembly.RunParts,
-  resolved: resolving.Resolved,
   found: Mapping[str, Baseline],
 ) -> assembly.RunParts:
   """Returns the parts of a run whose rule compares gaps, if it is to.
@@ -116,7 +114,6 @@ def with_gaps(
   Args:
     spec: The run.
     parts: Its parts.
-    resolved: What its settings come to with its task.
     found: Its baselines.
   """
   if spec.loss_reference != LOCAL:
@@ -125,9 +122,9 @@ def with_gaps(
   process, next_of_own = learning_process.build(
     spec,
     parts.task,
-    aggregation=resolved.aggregation,
-    attack=resolved.attack,
-    dp=resolved.dp,
+    aggregation=parts.aggregation,
+    attack=parts.attack,
+    dp=parts.dp,
     loss_reference=dict(
       zip(baseline.client_ids.tolist(), baseline.losses.tolist(), strict=True)
     ),

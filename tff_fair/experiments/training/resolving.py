@@ -5,8 +5,8 @@ if the user has set none, it follows from the task and the method. A setting
 that does not go with them is an error.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,14 +22,15 @@ from tff_fair.experiments.training import (
 )
 
 
-class Resolved(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resolved:
   """What the settings of a run come to.
 
   Attributes:
     aggregation: The way in which the process sums client updates.
     clients_per_round: The size of cohorts, or a range of sizes.
     evaluated: int64[n], the clients to evaluate, in ascending order.
-    first_rounds: See `sampling.first_rounds`.
+    first_rounds: int64[K], see `sampling.first_rounds`.
     attack: Which clients attack, and how; `None` if none does.
     dp: The noise for differential privacy, if there is any.
     scores: The scores of the clients.
@@ -42,6 +43,11 @@ class Resolved(NamedTuple):
   attack: client_works.Attack | None
   dp: privacy.DifferentialPrivacy | None
   scores: scoring.Scoring
+
+  @property
+  def attackers(self) -> Sequence[int]:
+    """The clients that attack."""
+    return self.attack.client_ids if self.attack else ()
 
 
 def resolve(spec: RunSpec, task: tasks.Task) -> Resolved:

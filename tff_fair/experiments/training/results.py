@@ -12,7 +12,6 @@ import tasks
 from tasks import label_noise
 from tasks.cuts import label_histogram
 from tasks.formats import files, parsing
-from tff_fair import privacy
 from tff_fair.experiments import (
   coefficient_change,
   decisions,
@@ -46,8 +45,6 @@ def write(
   folder: RunFolder,
   spec: RunSpec,
   parts: assembly.RunParts,
-  *,
-  dp: privacy.DifferentialPrivacy | None = None,
   predicted: predictions.Results = _NOTHING,
 ) -> dict[str, Any]:
   """Writes the results of a run whose last round is done.
@@ -56,7 +53,6 @@ def write(
     folder: The folder with the tables of all rounds.
     spec: The run.
     parts: Its parts; the selection knows the best evaluation.
-    dp: The noise for differential privacy, if there was any.
     predicted: What follows from the predictions of the model.
 
   Returns:
@@ -73,7 +69,7 @@ def write(
   clients = _clients(of_clients, parts, int(last["round"]), predicted)
   summary = {
     **_of_clients(last, clients, score),
-    **_of_rounds(folder, spec, parts, int(last["round"]), dp),
+    **_of_rounds(folder, spec, parts, int(last["round"])),
     joining.KEY: joining.of_clients(tables.seen(clients), score),
     group_fairness.KEY: None
     if predicted.groups is None
@@ -128,7 +124,6 @@ def _of_rounds(
   spec: RunSpec,
   parts: assembly.RunParts,
   rounds: int,
-  dp: privacy.DifferentialPrivacy | None,
 ) -> dict[str, Any]:
   """Returns what came of training as a whole; None for what a run lacks."""
   cohorts = tables.read_whole(folder.path, tables.COHORTS)
@@ -138,9 +133,9 @@ def _of_rounds(
     "best": None
     if best is None or best.round_num is None
     else _best(folder, best, best.round_num),
-    resolving.PRIVACY: dp
+    resolving.PRIVACY: parts.dp
     and resolving.account_privacy(
-      dp,
+      parts.dp,
       num_clients=sampling.num_seen(parts.first_rounds),
       rounds=rounds,
     ),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import tasks
 from tasks.formats import files, parsing
 from tasks.models import starting
-from tff_fair import declared, privacy, runtime, summing
+from tff_fair import declared, runtime, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import combinations, interruption
 from tff_fair.experiments.errors import RunError
@@ -130,16 +130,20 @@ def run(
   # From settings to the task, what they come to with it, and the process.
   examples = None if worker_data is None else WorkerData(worker_data)
   task = assembly.load_task(spec, examples)
-  resolved = resolving.resolve(spec, task)
-  parts = assembly.build(spec, task, resolved, _cache(spec, compilation_cache))
+  parts = assembly.build(
+    spec,
+    task,
+    resolving.resolve(spec, task),
+    _cache(spec, compilation_cache),
+  )
   computing.connect(parts.aggregation)
   _check_data(spec, task, examples, workers)
   config = configuration.build(
     spec,
-    clients_per_round=resolved.clients_per_round,
-    aggregation=resolved.aggregation,
+    clients_per_round=parts.clients_per_round,
+    aggregation=parts.aggregation,
     description=task.description,
-    score=resolved.scores.score,
+    score=parts.scores.score,
     output_dir=None if output_dir is None else str(output_dir),
     workers=workers,
     command=command,
@@ -157,7 +161,7 @@ def run(
   ):
     _introduce(spec, parts, display)
     found = baselines.of_run(folder, spec, parts, display.say)
-    parts = baselines.with_gaps(spec, parts, resolved, found)
+    parts = baselines.with_gaps(spec, parts, found)
     with (
       wandb_release.logging_to(wandb, folder, spec, display.say) as also,
       _advising(folder, spec.total_rounds),
@@ -171,7 +175,7 @@ def run(
         last = release.last_saved_round(folder)
         files.write(folder.pruned, parsing.json_text({"rounds": last}))
       else:
-        _write_results(folder, spec, parts, resolved.dp, display, found)
+        _write_results(folder, spec, parts, display, found)
     _conclude(folder, display)
   return finding.open_run(folder.path)
 
@@ -247,7 +251,6 @@ def _write_results(
   folder: RunFolder,
   spec: RunSpec,
   parts: assembly.RunParts,
-  dp: privacy.DifferentialPrivacy | None,
   display: Display,
   found: Mapping[str, baselines.Baseline],
 ) -> None:
@@ -255,7 +258,7 @@ def _write_results(
   event_files.write_hparams(folder, spec, parts.scores.score)
   interruption.check()
   predicted = predictions.results(folder, spec, parts, found)
-  summary = results.write(folder, spec, parts, dp=dp, predicted=predicted)
+  summary = results.write(folder, spec, parts, predicted)
   if resolving.PRIVACY in summary:
     display.say(resolving.describe_privacy(summary[resolving.PRIVACY]))
 
