@@ -248,7 +248,7 @@ def test_a_card_says_what_a_reader_needs(run, tmp_path):
     ("m", {"format": "onnx", "all_clients": True}, "format", "keras"),
     ("m.keras", {"format": "tflite"}, "output", "m.tflite"),
     ("model", {"format": "keras"}, "output", "model.keras"),
-    ("m.keras", {"client": "client_77"}, "client", "client_0"),
+    ("m.keras", {"client": "client_77"}, "client", "client_5"),
     ("m.keras", {"client": "a", "all_clients": True}, "all_clients", "client"),
     ("taken.keras", {}, "output", "taken.keras"),
     ("folder", {}, "output", "--overwrite"),

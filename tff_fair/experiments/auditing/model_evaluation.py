@@ -407,7 +407,7 @@ def read_model(model: object) -> Model:
   if isinstance(model, tf.keras.Model):
     return _of_keras(model, model.name)
   if isinstance(model, str | os.PathLike):
-    return _load(pathlib.Path(model))
+    return _from_path(pathlib.Path(model))
   raise FieldError(
     "model",
     "expected a Keras model, or the path of one, found a "
@@ -415,7 +415,7 @@ def read_model(model: object) -> Model:
   )
 
 
-def _load(path: pathlib.Path) -> Model:
+def _from_path(path: pathlib.Path) -> Model:
   try:
     keras_files.check(path)
     if keras_files.has_signatures_alone(path):
