@@ -130,7 +130,7 @@ def test_a_run_goes_on_from_a_round_that_is_on_its_tape(
 
 def test_a_tape_keeps_as_many_rounds_as_it_is_told(tmp_path):
   run = experiments.run(
-    WITH_UPDATES.replace(tape_rounds=2, total_rounds=3),
+    TAPED.replace(tape="updates", tape_rounds=2, total_rounds=3),
     tmp_path / "run",
     progress=False,
   )
