@@ -16,8 +16,7 @@ import tensorflow as tf
 from demonstrations import demonstration, rounds
 from demonstrations.demonstration import Check, Demonstration, at_most
 from tff_fair.finalizers import certain_adam
-from tff_fair.methods.adafedadam import AdaFedAdamRule
-from tff_fair.methods.n_accadam import NAccAdamRule
+from tff_fair.methods.adafedadam import AdaFedAdamRule, NAccAdamRule
 from tff_fair.types import Rule
 
 if typing.TYPE_CHECKING:

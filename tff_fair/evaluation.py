@@ -12,9 +12,8 @@ from tff_fair.client_works import (
   batches,
   client_table,
   evaluation,
+  keeping,
   local_model,
-  model_info,
-  personal,
   score_sums,
 )
 from tff_fair.kernels import stacking
@@ -54,7 +53,7 @@ def build_client_evaluation(
     ValueError: If `batch_size` is below 1.
   """
   declared.check_integer("batch_size", batch_size, minimum=1)
-  info = model_info.describe(model_fn)
+  info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
 
   @tff.tensorflow.computation(info.weights_type, data_type)
@@ -102,10 +101,10 @@ def build_personal_evaluation(
     ValueError: If `batch_size` is below 1.
   """
   declared.check_integer("batch_size", batch_size, minimum=1)
-  info = model_info.describe(model_fn)
+  info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
   specs = tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
-  table_type = personal.columns(info.weights_type).type
+  table_type = keeping.personal_columns(info.weights_type).type
 
   @tff.tensorflow.computation(info.weights_type, table_type, data_type)
   def evaluate_client(

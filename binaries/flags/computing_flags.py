@@ -7,7 +7,7 @@ from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
-from tff_fair.runtime.dask_engine import addresses
+from tff_fair.runtime import worker_addresses
 
 ENGINES = ("local", "workers", "dask")
 _SECONDS_TO_ANSWER = 5.0
@@ -133,12 +133,12 @@ class ComputingFlags:
         )
     try:
       if engine == "dask":
-        addresses.check_installed()
+        worker_addresses.check_dask_installed()
     except ModuleNotFoundError as error:
       raise UsageError(f"--engine=dask: {error}") from error
     try:
       if scheduler is not None:
-        addresses.check(scheduler, timeout=_SECONDS_TO_ANSWER)
+        worker_addresses.check_scheduler(scheduler, timeout=_SECONDS_TO_ANSWER)
     except (ConnectionError, ValueError) as error:
       raise UsageError(f"--scheduler={scheduler}: {error}") from error
     return {"engine": engine, "scheduler": scheduler, "dask_workers": number}

@@ -25,14 +25,15 @@ OPTIMIZERS = {
 
 @functools.cache
 def build(name="momentum", *, personal_lam=None, **settings):
-  return keeping_rounds.build_keeping_training(
+  return keeping_rounds.KeepingWork(
     local_work.MODELS["functional"],
     OPTIMIZERS[name],
     client_works.TrainingSettings(
       batch_size=4, learning_rate_decay=0.5, **settings
     ),
+    (),
     client_works.Keeping(optimizer_state=True, personal_lam=personal_lam),
-  )
+  ).build()
 
 
 def weights_of(theta):

@@ -6,7 +6,7 @@ import pytest
 from tests import reference, small_problem
 from tests.client_works import local_work
 from tff_fair import client_works, methods
-from tff_fair.client_works import seeded_draws
+from tff_fair.client_works import training_settings
 
 IDS = small_problem.CLIENT_IDS
 BATCH_SIZE = small_problem.BATCH_SIZE
@@ -20,7 +20,7 @@ def passes(client_id, *, seed=None, round_num=0):
   while True:
     order = np.arange(len(y))
     if seed is not None:
-      order = seeded_draws.shuffled(
+      order = training_settings.shuffled(
         len(y), seed, *map(np.int64, (client_id, round_num, number))
       ).numpy()
     yield from local_work.batches_of((x[order], y[order]), BATCH_SIZE)

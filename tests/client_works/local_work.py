@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tff_fair import client_works
-from tff_fair.client_works import model_info
+from tff_fair.client_works import local_model
 
 MODELS: dict[str, Any] = {
   "functional": small_problem.functional_model(),
@@ -36,7 +36,7 @@ def _build(model, optimizer, signals, **settings):
 
 
 def initial_weights(model_fn):
-  return model_info.describe(model_fn).initial_weights()
+  return local_model.describe(model_fn).initial_weights()
 
 
 def run(process, data, *, weights=None, state=None):

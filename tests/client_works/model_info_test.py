@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tff_fair import aggregators, algorithms, client_works, declared, evaluation
 from tff_fair import rounds as rounds_lib
-from tff_fair.client_works import model_info
+from tff_fair.client_works import local_model
 
 SGD = small_problem.optimizer()
 
@@ -78,7 +78,7 @@ def test_a_model_with_nothing_to_train_is_refused(model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_it_can_be_evaluated(model):
-  weights = model_info.describe(MODELS[model]).initial_weights()
+  weights = local_model.describe(MODELS[model]).initial_weights()
   evaluate = evaluation.build_client_evaluation(MODELS[model])
   rows = evaluate(weights, [small_problem.whole(12)])
   np.testing.assert_allclose(rows["loss"], [np.log(3)], rtol=1e-6)

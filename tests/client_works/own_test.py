@@ -9,10 +9,10 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tff_fair import aggregators, algorithms, client_works, rounds
-from tff_fair.client_works import batches, model_info
+from tff_fair.client_works import batches, local_model
 
 MODEL = small_problem.functional_model()
-INFO = model_info.describe(MODEL)
+INFO = local_model.describe(MODEL)
 DATA_TYPE = batches.data_type(INFO.batch_spec)
 IDS = small_problem.CLIENT_IDS
 BROKEN = IDS[2]

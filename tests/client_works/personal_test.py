@@ -12,7 +12,7 @@ from tests import reference, small_problem
 from tests.cases import one_of_each
 from tests.client_works import local_work
 from tff_fair import client_works, evaluation
-from tff_fair.client_works import model_info, personal
+from tff_fair.client_works import keeping, local_model
 
 IDS = small_problem.CLIENT_IDS
 ARRAYS = small_problem.client_arrays()
@@ -133,7 +133,7 @@ def test_training_starts_from_the_clients_own_model(known):
   }
   theta = (tf.fill([2, 3], 9.0), tf.fill([1], 8.0))
   specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in theta)
-  start = personal.weights_to_start_from(
+  start = keeping.weights_to_start_from(
     table, tf.constant(5, tf.int64), theta, specs
   )
   own = (tf.reshape(row[:6], [2, 3]), row[6:])
@@ -245,7 +245,7 @@ def test_evaluation_takes_each_clients_own_model(model):
   )
   state, theta = run_rounds(build(model), COHORTS[:2]), theta_of(20)
   models = models_after(COHORTS[:2])
-  weights = model_info.describe(local_work.MODELS[model]).initial_weights()
+  weights = local_model.describe(local_work.MODELS[model]).initial_weights()
   weights = tff.learning.models.ModelWeights(
     tf.nest.pack_sequence_as(
       weights.trainable, tf.nest.flatten(weights_of(theta).trainable)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_fair.client_works import proximal_term
+from tff_fair.client_works import client_optimizer
 
 pytestmark = pytest.mark.pure
 
@@ -14,7 +14,7 @@ def test_the_gradient_of_the_term_is_added(mu):
   rng = np.random.default_rng(0)
   weights, centre = rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 3, 4))
   gradients = [rng.normal(size=(3, 4)), None]
-  found = proximal_term.add_gradient(
+  found = client_optimizer.add_proximal_gradient(
     [None if g is None else tf.constant(g, tf.float32) for g in gradients],
     mu,
     [tf.constant(w, tf.float32) for w in weights],

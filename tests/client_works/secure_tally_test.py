@@ -7,7 +7,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.client_works import secure_tally
+from tff_fair.client_works import training
 
 TALLY = tff.to_type(
   collections.OrderedDict(
@@ -28,7 +28,7 @@ def secure_sums():
 def total(*clients):
   @tff.federated_computation(tff.FederatedType(TALLY, tff.CLIENTS))
   def add(tally):
-    return secure_tally.secure_sum(tally)
+    return training.secure_sum(tally)
 
   return add(
     [

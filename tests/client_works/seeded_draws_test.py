@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_fair.client_works import seeded_draws
+from tff_fair.client_works import training_settings
 
 pytestmark = pytest.mark.pure
 
 
 def shuffled(size, seed, *salts):
-  return seeded_draws.shuffled(
+  return training_settings.shuffled(
     tf.constant(size), seed, *(tf.constant(s, tf.int64) for s in salts)
   ).numpy()
 
@@ -46,7 +46,7 @@ def test_places_are_about_equally_likely():
 
 def test_draws_cover_all_of_64_bits():
   found = [
-    int(seeded_draws.drawn_between(1, 10**6, seed, np.int64(client_id)))
+    int(training_settings.drawn_between(1, 10**6, seed, np.int64(client_id)))
     for seed in (0, 1, 2**40)
     for client_id in (0, 2**40, -(2**63))
   ]

@@ -12,11 +12,11 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tff_fair import aggregators, client_works
-from tff_fair.client_works import batches, model_info
+from tff_fair.client_works import batches, local_model
 
 FUNCTIONAL = small_problem.functional_model()
 KERAS = small_problem.keras_model
-INFO = model_info.describe(FUNCTIONAL)
+INFO = local_model.describe(FUNCTIONAL)
 EXAMPLES = tff.SequenceType(tff.types.tensorflow_to_type(INFO.batch_spec))
 BY_EXAMPLES = tff.learning.ClientWeighting.NUM_EXAMPLES
 IDS = small_problem.CLIENT_IDS[:4]
@@ -117,9 +117,9 @@ NUMPY: dict[str, Any] = {
 def process_of(work, model, factory):
   """Composes of TFF's parts, as its builders do, but for work and factory."""
   result = work.next.type_signature.result.result.member
-  weights_type = model_info.describe(model).weights_type
+  weights_type = local_model.describe(model).weights_type
   return tff.learning.templates.compose_learning_process(
-    model_info.describe(model).initial_weights,
+    local_model.describe(model).initial_weights,
     tff.learning.templates.build_broadcast_process(weights_type),
     work,
     factory.create(result.update, result.update_weight),

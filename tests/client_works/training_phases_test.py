@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tff_fair import client_dataset, types
-from tff_fair.client_works import batches, training_phases
+from tff_fair.client_works import batches, training
 
 LARGE = 2**40 + 1
 
@@ -22,7 +22,7 @@ def cohort_of(client_id):
 
 
 def own(client_id, cohort):
-  found = training_phases.own_signals(cohort, tf.constant(client_id, tf.int64))
+  found = training.own_signals(cohort, tf.constant(client_id, tf.int64))
   return [x.numpy() for x in found]
 
 
@@ -48,9 +48,9 @@ def test_a_client_that_nobody_knows_does_not_count(others):
 def test_only_training_tells_how_many_steps_it_took():
   known = list(types.ClientSignals._fields)
   known.remove("effective_steps")
-  assert training_phases.are_known_before(known)
-  assert training_phases.are_known_before(())
-  assert not training_phases.are_known_before(["loss", "effective_steps"])
+  assert training.are_known_before(known)
+  assert training.are_known_before(())
+  assert not training.are_known_before(["loss", "effective_steps"])
 
 
 def test_the_id_of_data_in_any_form():

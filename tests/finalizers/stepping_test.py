@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.finalizers import rounds
-from tff_fair.finalizers import decaying, stepping
+from tff_fair.finalizers import stepping
 
 
 @functools.cache
@@ -32,7 +32,7 @@ def counting():
 
   return stepping.build_stepping_finalizer(
     rounds.WEIGHTS_TYPE,
-    decaying.ServerStep(
+    stepping.ServerStep(
       initialize,
       step,
       get_hparams=lambda state: collections.OrderedDict(rate=state["rate"]),

@@ -12,7 +12,7 @@ from tests.rounds import problem
 from tff_fair import algorithms, client_works, declared, rounds
 from tff_fair.methods import fedmdfg
 from tff_fair.runtime import phases
-from tff_fair.runtime.parts import forms
+from tff_fair.runtime.parts import cohort_cuts
 
 pytestmark = pytest.mark.tff
 
@@ -159,7 +159,7 @@ def test_rounds_are_those_of_numpy_with_the_rates_of_the_round():
 def test_phases_agree_with_the_whole_and_hostile_clients_have_no_say():
   process = searching()
   assert isinstance(process.next, phases.PhasedComputation)
-  assert len(forms.phases_of(process.next)) == 2
+  assert len(cohort_cuts.phases_of(process.next)) == 2
   start = process.initialize()
   good = data(COHORTS[0])
   expected = problem.run_both(process, start, good, size=2)

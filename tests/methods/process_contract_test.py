@@ -14,7 +14,6 @@ from tests import reference, small_problem
 from tests.cases import one_of_each
 from tests.runtime.one_graph import ways
 from tff_fair import algorithms, runtime, types
-from tff_fair.methods import population
 
 NAMES = algorithms.names()
 # What a method needs for secure sums; no loss here is larger.
@@ -52,7 +51,7 @@ def kind_of_pair(pair):
   if aggregation == default_sum(name):
     return name
   rule = algorithms.get(name).build.rule
-  kinds = types.SeparableRule, population.PopulationRule
+  kinds = types.SeparableRule, types.PopulationRule
   has_covariate = getattr(rule, "covariate", None) not in (
     None,
     types.SeparableRule.covariate,
@@ -150,7 +149,7 @@ def _initial_state(process):
 
 def _weighs_population(name):
   rule = algorithms.get(name).build.rule
-  return issubclass(rule, population.PopulationRule)
+  return issubclass(rule, types.PopulationRule)
 
 
 def cohorts_of(name):

@@ -9,8 +9,8 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tests.rounds import problem
 from tff_fair import client_works, evaluation
-from tff_fair.rounds import own_rows
-from tff_fair.runtime.parts import forms, part_by_part
+from tff_fair.rounds import phasing
+from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
 D = 18
 
@@ -44,7 +44,7 @@ def test_rounds_agree_with_those_of_the_whole(process):
 
 
 def test_only_the_rows_of_a_cohort_travel_with_the_same_bits(process):
-  own = own_rows.OwnRowsProcess(process, process.next.uncut, 0)
+  own = phasing.OwnRowsProcess(process, process.next.uncut, 0)
   state = own.initialize()
   for cohort in ((12, 3, 8), (31, 3)):
     clients = [*map(problem.client, cohort)]
@@ -75,7 +75,7 @@ def test_larger_cohorts_are_the_runtimes_to_cut():
     def next(self, state, clients):
       return state, len(clients)
 
-  own = own_rows.OwnRowsProcess(Process(), None, 2)
+  own = phasing.OwnRowsProcess(Process(), None, 2)
   assert own.next("state", [1, 2, 3]) == ("state", 3)
 
 
@@ -83,7 +83,7 @@ def test_a_part_gets_the_rows_of_its_own_clients():
   state = state_of([2, 5, 7, 9])
   clients = [*map(small_problem.whole, (5, 3, 12))]
   clients.append(problem.client(9))
-  sent, data, own = own_rows.with_own_rows([state, clients])
+  sent, data, own = phasing.with_own_rows([state, clients])
   assert data is clients
   own = [tables["personal"] for tables in own]
   assert [t["client_id"].tolist() for t in own] == [[5], [], [], [9]]
@@ -102,7 +102,7 @@ def test_a_part_gets_the_rows_of_its_own_clients():
 def test_the_rows_of_a_cohort_go_into_the_whole_table():
   cohort = state_of([3, 5], factor=-1.0)
   output = tff.learning.templates.LearningProcessOutput(cohort, "metrics")
-  found = own_rows.with_whole_tables([state_of([2, 5, 7]), []], output)
+  found = phasing.with_whole_tables([state_of([2, 5, 7]), []], output)
   table = found.state.client_work["personal"]
   assert table["client_id"].tolist() == [2, 3, 5, 7]
   assert table["client_id"].dtype == np.int64
@@ -141,7 +141,7 @@ def test_personal_models_are_evaluated_in_parts():
   # A local context computes evaluations as a whole.
   parts = part_by_part.compute_in_one_worker(
     lambda comp, arg: lambda: context.invoke(comp, arg),
-    forms.phases_of(evaluate),
+    cohort_cuts.phases_of(evaluate),
     tff.structure.Struct.unnamed(weights, table, clients),
     2,
   )

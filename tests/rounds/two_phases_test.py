@@ -11,10 +11,10 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tests.rounds import problem
 from tff_fair import algorithms, client_works, declared, rounds, summing, types
-from tff_fair.methods import fednova, population, vred
-from tff_fair.rounds import round_parts, two_phases
+from tff_fair.methods import fednova, vred
+from tff_fair.rounds import phasing, round_parts
 from tff_fair.runtime import phases
-from tff_fair.runtime.parts import forms
+from tff_fair.runtime.parts import cohort_cuts
 
 # Clients that report something false, in one of the two phases.
 ATTACKS = {
@@ -39,7 +39,7 @@ def processes_are_forgotten():
 @pytest.mark.parametrize("name", ["afl", *ATTACKS])
 def test_rounds_agree_with_those_of_the_whole(name):
   process, start = built(name)
-  assert len(forms.phases_of(process.next)) == 2
+  assert len(cohort_cuts.phases_of(process.next)) == 2
   clients = [*map(problem.client, problem.COHORT)]
   first = problem.run_both(process, start, clients)
   bad = problem.hostile()
@@ -149,7 +149,7 @@ _PERSONAL = client_works.Keeping(personal_lam=0.1)
   ],
 )
 def test_who_has_two_phases(has_phases, rule, options):
-  assert two_phases.can_build(parts_of(rule, **options)) is has_phases
+  assert phasing.can_build(parts_of(rule, **options)) is has_phases
 
 
 def test_rules_that_need_scalars_first_have_two_phases():
@@ -158,11 +158,11 @@ def test_rules_that_need_scalars_first_have_two_phases():
     algorithm = algorithms.get(name)
     if algorithm.aggregations[0] == "two_phase":
       rule = algorithm.build.rule
-      if issubclass(rule, population.PopulationRule):
+      if issubclass(rule, types.PopulationRule):
         made: types.Rule = rule(num_clients=3)
       else:
         made = rule()
-      assert two_phases.can_build(parts_of(made))
+      assert phasing.can_build(parts_of(made))
       found.append(name)
   assert found == [
     *("afl", "delta_fl", "gifair", "fedfa", "semi_vred"),
@@ -174,7 +174,7 @@ def test_no_phase_is_built_before_somebody_asks(monkeypatch):
   def fail(*_):
     raise AssertionError("too early")
 
-  monkeypatch.setattr(two_phases, "build", fail)
+  monkeypatch.setattr(phasing, "build_phases", fail)
   process = problem.build("gifair")
   assert isinstance(process.next, phases.PhasedComputation)
   assert isinstance(process, tff.learning.templates.LearningProcess)

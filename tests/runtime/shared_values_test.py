@@ -13,7 +13,6 @@ from benchmarks import measure
 from tff_fair import runtime
 from tff_fair.runtime import (
   resident_values,
-  shared_layout,
   shared_memory,
   shared_tensors,
   shared_values,
@@ -60,7 +59,7 @@ def state_of(num_rows):
 
 @pytest.fixture
 def sharing_bytes():
-  return shared_layout._LEAST_BYTES
+  return shared_tensors._LEAST_BYTES
 
 
 @pytest.fixture(
@@ -68,7 +67,7 @@ def sharing_bytes():
 )
 def sharing(request, monkeypatch):
   """A new worker, which shares smaller arrays than usual."""
-  monkeypatch.setattr(shared_layout, "_LEAST_BYTES", request.param)
+  monkeypatch.setattr(shared_tensors, "_LEAST_BYTES", request.param)
   forget_computations()
   runtime.use_local()
   yield
@@ -78,8 +77,8 @@ def sharing(request, monkeypatch):
 
 def forget_computations():
   """They have the size of large arrays in them."""
-  shared_layout.may_have_file.cache_clear()
-  shared_layout.packs.cache_clear()
+  shared_tensors.may_have_file.cache_clear()
+  shared_tensors.packs.cache_clear()
   shared_tensors.build_reader.cache_clear()
   shared_tensors.build_writer.cache_clear()
 

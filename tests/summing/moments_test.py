@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_fair.summing import moments
+from tff_fair.summing import streaming
 
 _SPECS = {
   "a": tf.TensorSpec([3], tf.float32),
@@ -40,7 +40,7 @@ def of_clients(log_weights, matrix, covariates=None):
   if covariates is None:
     covariates = [None] * len(matrix)
   return [
-    moments.of_one(
+    streaming.moments_of_one(
       tf.constant(log_weight, tf.float64),
       None if x is None else tf.constant(x, tf.float64),
       structured(row),
@@ -51,21 +51,21 @@ def of_clients(log_weights, matrix, covariates=None):
 
 def in_turn(parts):
   with_covariate = not isinstance(parts[0].covariate, tuple)
-  none = moments.of_none(_SPECS, with_covariate)
-  return functools.reduce(moments.merge, parts, none)
+  none = streaming.no_moments(_SPECS, with_covariate)
+  return functools.reduce(streaming.merged_moments, parts, none)
 
 
 def pairwise(parts):
   while len(parts) > 1:
     parts = [
-      functools.reduce(moments.merge, parts[i : i + 2])
+      functools.reduce(streaming.merged_moments, parts[i : i + 2])
       for i in range(0, len(parts), 2)
     ]
   return parts[0]
 
 
 def last_first(parts):
-  return functools.reduce(lambda x, y: moments.merge(y, x), parts)
+  return functools.reduce(lambda x, y: streaming.merged_moments(y, x), parts)
 
 
 merge_orders = pytest.mark.parametrize(
@@ -182,14 +182,17 @@ def test_equal_covariates_have_no_comoment_at_all(merged):
 def test_merging_with_none_changes_nothing(with_covariate):
   x = [1.5, 2.5] if with_covariate else None
   some = in_turn(of_clients([0.5, 1.5], updates(2), x))
-  none = moments.of_none(_SPECS, with_covariate)
-  for merged in (moments.merge(some, none), moments.merge(none, some)):
+  none = streaming.no_moments(_SPECS, with_covariate)
+  for merged in (
+    streaming.merged_moments(some, none),
+    streaming.merged_moments(none, some),
+  ):
     tf.nest.map_structure(np.testing.assert_array_equal, merged, some)
 
 
 def test_dtypes_and_structure_are_those_of_the_updates():
   some = in_turn(of_clients([0.5, 1.5], updates(2), [1.0, 2.0]))
-  none = moments.of_none(_SPECS, with_covariate=True)
+  none = streaming.no_moments(_SPECS, with_covariate=True)
   tf.nest.assert_same_structure(none, some)
   for x, y in zip(tf.nest.flatten(none), tf.nest.flatten(some), strict=True):
     assert (x.dtype, x.shape) == (y.dtype, y.shape)

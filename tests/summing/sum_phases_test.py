@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.summing import rounds
 from tff_fair.methods import afl, gifair
-from tff_fair.summing import rule_application, scalars, sum_phases
+from tff_fair.summing import rule_application, scalars, two_phase
 
 UPDATE = (tf.constant([1.0, -2.0]),)
 
@@ -41,9 +41,9 @@ def test_coefficients_are_found_by_id_in_any_order():
     coefficients=tf.constant([0.1, 0.2, 0.7], tf.float64),
   )
   ids = tf.constant([2**40, 9, 2, 9], tf.int64)
-  found = sum_phases.coefficients_of(ids, chosen)
+  found = two_phase.coefficients_of(ids, chosen)
   assert found.numpy().tolist() == [0.7, 0.1, 0.2, 0.1]
-  assert sum_phases.coefficients_of(ids[:0], chosen).shape == (0,)
+  assert two_phase.coefficients_of(ids[:0], chosen).shape == (0,)
 
 
 def test_signals_come_back_as_they_were_read():
@@ -64,7 +64,7 @@ def test_who_is_lost_leaves_no_trace_but_in_the_coefficients(losses):
 
   @tf.function(autograph=False)
   def finish():
-    return sum_phases.finish_round(reader, start, rows, chosen, UPDATE, ())
+    return two_phase.finish_chosen(reader, start, rows, chosen, UPDATE, ())
 
   state, result, measurements = finish()
   without = start

@@ -4,10 +4,8 @@ from tff_fair.client_works.attacks import Attack, build_attacked
 from tff_fair.client_works.keeping import Keeping
 from tff_fair.client_works.keeping_rounds import build_personal_training
 from tff_fair.client_works.method_work import MethodWork
-from tff_fair.client_works.own import build_from_computation
-from tff_fair.client_works.signal_reporting import with_signals
-from tff_fair.client_works.training import build_training
-from tff_fair.client_works.training_phases import TrainingPhases
+from tff_fair.client_works.own_work import build_from_computation, with_signals
+from tff_fair.client_works.training import TrainingPhases, build_training
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
   num_epochs,

@@ -18,8 +18,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import declared, types
-from tff_fair.client_works import training_phases
-from tff_fair.kernels import finiteness
+from tff_fair.client_works import training
+from tff_fair.kernels import norms
 
 KINDS = ("bias", "scaling")
 _FIELDS = types.ClientSignals._fields
@@ -119,8 +119,8 @@ def build_attacked_round(
 
 
 def build_attacked_phases(
-  phases: training_phases.TrainingPhases, attack: Attack
-) -> training_phases.TrainingPhases:
+  phases: training.TrainingPhases, attack: Attack
+) -> training.TrainingPhases:
   """Builds client work in two phases in which some clients attack.
 
   Args:
@@ -175,7 +175,7 @@ def reported(
       ),
       update,
     )
-  counts = finiteness.all_finite(
+  counts = norms.all_finite(
     (signals.loss, signals.initial_loss, tf.nest.flatten(update))
   )
   return update, signals._replace(

@@ -17,9 +17,9 @@ from tff_fair.client_works import (
   training_settings,
 )
 from tff_fair.client_works import tally as tallies
-from tff_fair.client_works.optimizer_states import OptimizerStates
+from tff_fair.client_works.client_optimizer import OptimizerStates
 from tff_fair.client_works.training_state import RoundState
-from tff_fair.kernels import finiteness
+from tff_fair.kernels import norms
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
 # A client's result, and its terms of sums over all clients.
@@ -220,7 +220,7 @@ class ClientRound:
     """Returns the result of a client; without examples if it does not count."""
     model = self.model
     counts = tf.logical_and(
-      finiteness.all_finite((signals.loss, trained.update)),
+      norms.all_finite((signals.loss, trained.update)),
       trained.num_examples > 0,
     )
     result = tff.learning.templates.ClientResult(

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.kernels import finiteness, stacking
+from tff_fair.kernels import norms, stacking
 from tff_fair.runtime import collecting
 
 # `client_id`, and the column of rows.
@@ -118,7 +118,7 @@ def row_to_keep(
   Returns:
     The client's id, int64[n], and its row, float[n, d]; n is 1 or 0.
   """
-  number = tf.cast(counts & finiteness.all_finite(row), tf.int32)
+  number = tf.cast(counts & norms.all_finite(row), tf.int32)
   return (
     tf.repeat(client_id[tf.newaxis], number),
     tf.repeat(row, number, axis=0),

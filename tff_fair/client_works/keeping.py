@@ -2,6 +2,29 @@
 
 TFF's clients keep nothing, so the server has a table of each kind of thing, a
 row for each client; see `client_table`.
+
+Personal models are Ditto's, one for each client beside the global one: Li, Hu,
+Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through
+Personalization" (ICML 2021), Algorithm 1.
+
+  v <- v - eta (grad f_k(v) + lam (v - theta))
+
+for as many local steps as the global model takes. v starts from the model that
+the client received first. Choices made here: f_k is the client's loss itself,
+also where the method makes clients minimize something else (PropFair); the
+optimizer starts anew each round.
+
+A client optimizer may go on, in each round, from its last state. TFF's clients
+start their optimizer anew each round, with a momentum of zero. In code whose
+clients are objects that live on, as the release of AdaFedAdam
+(github.com/li-ju666/adafedadam), the optimizer is made once:
+
+  a <- rho a + g,  w <- w - eta a,  with a from the client's last round
+
+A row has the states for the weights and for the probe that measures the
+effective steps, with d numbers for a momentum and few more. So a constant
+gradient one still tells how far a client goes. The hyperparameters are in it,
+too, and those of the round take their place.
 """
 
 import collections
@@ -9,19 +32,20 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import declared, types
 from tff_fair.client_works import (
+  client_optimizer,
   client_round,
   client_table,
-  kept_optimizer,
   local_model,
-  optimizer_states,
-  personal,
-  training_phases,
+  local_training,
+  training,
   training_state,
 )
+from tff_fair.kernels import stacking
 
 PERSONAL = "personal"
 OPTIMIZER = "optimizer"
@@ -77,9 +101,9 @@ class Keeping:
     """
     found = collections.OrderedDict()
     if self.personal_lam is not None:
-      found[PERSONAL] = personal.columns(weights_type)
+      found[PERSONAL] = personal_columns(weights_type)
     if self.optimizer_state:
-      found[OPTIMIZER] = kept_optimizer.columns(weights_type, optimizer)
+      found[OPTIMIZER] = optimizer_columns(weights_type, optimizer)
     return found
 
   def run(
@@ -101,31 +125,157 @@ class Keeping:
     """
     weights, states = client.current(received), None
     if self.optimizer_state:
-      states = kept_optimizer.states_to_start_from(
+      states = states_to_start_from(
         own[OPTIMIZER],
         client.data.client_id(),
-        optimizer_states.initial_states(
+        client_optimizer.initial_states(
           client.optimizer, local_model.flat(weights.trainable)
         ),
       )
     if cohort is None:
       reported, states = client.run(state, received, states)
     else:
-      measured = training_phases.own_signals(cohort, client.data.client_id())
+      measured = training.own_signals(cohort, client.data.client_id())
       reported, states = client.train(state, received, measured, states)
     result, tally = reported
-    kept: dict[str, client_table.Kept] = collections.OrderedDict()
+    client_id = result.update_weight.client_id
+    found: dict[str, types.TensorStructure] = collections.OrderedDict()
     if self.personal_lam is not None:
-      kept[PERSONAL] = personal.train(
-        client,
-        self.personal_lam,
-        state,
-        weights,
-        own[PERSONAL],
-        result.update_weight,
+      found[PERSONAL] = train_personal(
+        client, self.personal_lam, state, weights, own[PERSONAL], client_id
       )
     if self.optimizer_state:
-      kept[OPTIMIZER] = kept_optimizer.states_to_keep(
-        states, result.update_weight
+      found[OPTIMIZER] = states
+    counts = result.update_weight.num_examples > 0
+    kept = collections.OrderedDict(
+      (
+        name,
+        client_table.row_to_keep(
+          client_id, counts, stacking.flatten_update(value)
+        ),
       )
+      for name, value in found.items()
+    )
     return result, tally, kept
+
+
+def personal_columns(weights_type: Any) -> client_table.Columns:
+  """Returns the columns of the table of personal models.
+
+  Args:
+    weights_type: The type of `tff.learning.models.ModelWeights`, W.
+  """
+  specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
+  return client_table.Columns("weights", stacking.row_spec(specs))
+
+
+def train_personal(
+  client: client_round.ClientRound,
+  lam: float,
+  state: training_state.RoundState,
+  weights: tff.learning.models.ModelWeights,
+  table: client_table.Table,
+  client_id: tf.Tensor,
+) -> local_model.Trainable:
+  """Trains a client's personal model; returns it.
+
+  Args:
+    client: The client, which has trained the global model.
+    lam: Pull of the personal model towards the global one.
+    state: The state of the training at the server.
+    weights: theta, as the client received it.
+    table: Has the client's personal model, if it has one.
+    client_id: int64[], the client's.
+  """
+  model, theta = client.model, local_model.flat(weights.trainable)
+  model.receive(weights)
+  start = weights_to_start_from(
+    table, client_id, theta, [_spec(w) for w in theta]
+  )
+  return local_training.train_weights(
+    model,
+    dataclasses.replace(client.settings, proximal_mu=lam, objective=None),
+    client.optimizer,
+    {"optimizer": client.hparams(state), "round_num": state["round_num"]},
+    theta,
+    client.data,
+    start=start,
+  )
+
+
+def weights_to_start_from(
+  table: client_table.Table,
+  client_id: tf.Tensor,
+  theta: local_model.Trainable,
+  specs: types.TensorStructure,
+) -> local_model.Trainable:
+  """Returns v before training: the client's own model, or else the global one.
+
+  Args:
+    table: The table of personal models.
+    client_id: int64[], the client's.
+    theta: The trainable weights that the client received, a flat tuple.
+    specs: Structure of `tf.TensorSpec` of the trainable weights.
+  """
+  known, row = client_table.find(table, client_id)
+  return tf.cond(
+    known,
+    lambda: local_model.flat(stacking.unflatten_update(row(), specs)),
+    lambda: theta,
+  )
+
+
+def optimizer_columns(
+  weights_type: Any, optimizer: tff.learning.optimizers.Optimizer
+) -> client_table.Columns:
+  """Returns the columns of the table of optimizer states.
+
+  Args:
+    weights_type: The type of `tff.learning.models.ModelWeights`, W.
+    optimizer: The client optimizer.
+
+  Raises:
+    FieldError: If it has nothing to keep, or something that is no float.
+  """
+  specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
+  with tf.Graph().as_default():
+    theta = [tf.zeros(s.shape, s.dtype) for s in tf.nest.flatten(specs)]
+    states = client_optimizer.initial_states(optimizer, tuple(theta))
+    hparams = tf.nest.flatten(optimizer.get_hparams(states.model))
+    leaves = [*map(tf.convert_to_tensor, tf.nest.flatten(states))]
+    kept = len(tf.nest.flatten(states.model)) - len(hparams)
+    if not kept or not all(leaf.dtype.is_floating for leaf in leaves):
+      raise declared.FieldError(
+        "keeps_optimizer_state",
+        "Expected a client_optimizer with a momentum to keep, as "
+        "tff.learning.optimizers.build_sgdm(learning_rate, momentum), found "
+        f"{type(optimizer).__name__} with "
+        + ("a state that counts steps." if kept else "nothing to keep."),
+      )
+    return client_table.Columns(
+      "state", stacking.row_spec([_spec(leaf) for leaf in leaves])
+    )
+
+
+def states_to_start_from(
+  table: client_table.Table,
+  client_id: tf.Tensor,
+  new: client_optimizer.OptimizerStates,
+) -> client_optimizer.OptimizerStates:
+  """Returns the optimizer's states before training.
+
+  Args:
+    table: Has the states of the client's last round, if there was one.
+    client_id: int64[], the client's.
+    new: Those of an optimizer that starts anew.
+  """
+  known, row = client_table.find(table, client_id)
+  new = tf.nest.map_structure(tf.convert_to_tensor, new)
+  specs = tf.nest.map_structure(_spec, new)
+  return tf.cond(
+    known, lambda: stacking.unflatten_update(row(), specs), lambda: new
+  )
+
+
+def _spec(tensor: tf.Tensor) -> tf.TensorSpec:
+  return tf.TensorSpec(tensor.shape, tensor.dtype)

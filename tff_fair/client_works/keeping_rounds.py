@@ -1,70 +1,30 @@
-"""Client work in which clients keep something from one round to the next."""
+"""Client work in which clients keep something from one round to the next.
+
+The state at the server has the state of the training, and a table of each thing
+that clients keep.
+"""
 
 import collections
-from collections.abc import Collection
+import dataclasses
+import functools
+from collections.abc import Collection, Mapping
+from typing import Any, TypeAlias
 
 import tensorflow_federated as tff
 
 from tff_fair.client_works import (
+  client_table,
   keeping,
-  keeping_state,
   local_model,
-  model_info,
   training,
   training_settings,
   training_state,
 )
+from tff_fair.optimizers.learning_rate_decay import Hparams
 
-
-def build_keeping_training(
-  model_fn: local_model.ModelFn,
-  optimizer: tff.learning.optimizers.Optimizer,
-  settings: training_settings.TrainingSettings,
-  kept: keeping.Keeping,
-  *,
-  signals: Collection[str] = (),
-) -> tff.learning.templates.ClientWorkProcess:
-  """Builds client work in which clients keep something.
-
-  Args:
-    model_fn: As `build_training` takes it, and so are those that follow.
-    optimizer: The client optimizer.
-    settings: How clients train.
-    kept: What clients keep.
-    signals: The signals that the rule asks for.
-
-  Returns:
-    A process as `build_training`'s, but for its state: <training=S,
-    NAME=<client_id=int64[T], ...=float[T, d]>, ...>@SERVER. The rows of the
-    tables are those of the clients that have counted so far.
-  """
-  at_server = training_state.build_state(optimizer)
-  round_of_own = build_keeping_round(
-    model_fn, optimizer, settings, kept, signals=signals
-  )
-  state_type, *others, _ = round_of_own.type_signature.parameter
-  tables = kept.tables(model_info.describe(model_fn).weights_type, optimizer)
-  initial_state = keeping_state.build_initial(at_server, tables)
-
-  @tff.federated_computation
-  def initialize() -> tff.Value:
-    return tff.federated_eval(initial_state, tff.SERVER)
-
-  @tff.federated_computation(state_type, *others)
-  def next_fn(
-    state: tff.Value, weights: tff.Value, data: tff.Value
-  ) -> tff.templates.MeasuredProcessOutput:
-    own = collections.OrderedDict((name, state[name]) for name in tables)
-    sent = tff.federated_broadcast(tff.federated_zip(own))
-    return round_of_own(state, weights, data, sent)
-
-  get_hparams, set_hparams = keeping_state.build_hparams(at_server, tables)
-  return tff.learning.templates.ClientWorkProcess(
-    initialize,
-    next_fn,
-    get_hparams_fn=get_hparams,
-    set_hparams_fn=set_hparams,
-  )
+TRAINING = "training"
+# `training`, the state of the training, and the tables by their names.
+State: TypeAlias = collections.OrderedDict[str, Any]
 
 
 def build_personal_training(
@@ -95,62 +55,212 @@ def build_personal_training(
     TypeError: If an argument has the wrong type.
     ValueError: If `lam` is negative.
   """
-  return build_keeping_training(
-    model_fn,
-    optimizer,
-    settings,
-    keeping.Keeping(personal_lam=lam),
-    signals=signals,
-  )
+  kept = keeping.Keeping(personal_lam=lam)
+  return KeepingWork(model_fn, optimizer, settings, signals, kept).build()
 
 
-def build_keeping_round(
-  model_fn: local_model.ModelFn,
-  optimizer: tff.learning.optimizers.Optimizer,
-  settings: training_settings.TrainingSettings,
-  kept: keeping.Keeping,
-  *,
-  signals: Collection[str] = (),
-) -> tff.Computation:
-  """Builds a round of client work in which each client has its own rows.
+@dataclasses.dataclass(frozen=True, eq=False)
+class KeepingWork:
+  """Client work in which clients keep something, in its three forms.
 
-  Args:
-    model_fn: As `build_keeping_training` takes it, and so are those that
-      follow.
+  Attributes:
+    model_fn: As `build_training` takes it, and so are the next three.
     optimizer: The client optimizer.
     settings: How clients train.
-    kept: What clients keep.
     signals: The signals that the rule asks for.
-
-  Returns:
-    A computation as the `next` of `build_keeping_training`, with one argument
-    more, at clients: the tables, which have a client's rows, if it has some.
-    What the clients keep is put into the tables of the state, which need not
-    have any other rows.
+    kept: What clients keep.
   """
-  info = model_info.describe(model_fn)
-  tables = kept.tables(info.weights_type, optimizer)
-  work = training.build_client_computation(
-    kept.run,
-    model_fn,
-    optimizer,
-    settings,
-    signals,
-    keeping_state.type_of_own(tables),
-  )
-  state_type, *of_clients = work.type_signature.parameter
-  end_round = keeping_state.build_end_of_round(info, optimizer, tables, work)
 
-  @tff.federated_computation(
-    tff.FederatedType(
-      keeping_state.type_of_state(state_type, tables), tff.SERVER
-    ),
-    *(tff.FederatedType(t, tff.CLIENTS) for t in of_clients),
-  )
-  def round_of_own(
-    state: tff.Value, weights: tff.Value, data: tff.Value, own: tff.Value
-  ) -> tff.templates.MeasuredProcessOutput:
-    sent = tff.federated_broadcast(state[keeping_state.TRAINING])
-    return end_round(state, tff.federated_map(work, (sent, weights, data, own)))
+  model_fn: local_model.ModelFn
+  optimizer: tff.learning.optimizers.Optimizer
+  settings: training_settings.TrainingSettings
+  signals: Collection[str]
+  kept: keeping.Keeping
 
-  return round_of_own
+  def build(self) -> tff.learning.templates.ClientWorkProcess:
+    """Builds the process.
+
+    Returns:
+      A process as `build_training`'s, but for its state: <training=S,
+      NAME=<client_id=int64[T], ...=float[T, d]>, ...>@SERVER. The rows of the
+      tables are those of the clients that have counted so far.
+    """
+    round_of_own = self.build_round()
+    state_type, *others, _ = round_of_own.type_signature.parameter
+
+    @tff.tensorflow.computation
+    def initial_state() -> State:
+      empty = [(name, c.empty()) for name, c in self._tables.items()]
+      initial = (TRAINING, self._at_server.initial())
+      return collections.OrderedDict([initial, *empty])
+
+    @tff.federated_computation
+    def initialize() -> tff.Value:
+      return tff.federated_eval(initial_state, tff.SERVER)
+
+    @tff.federated_computation(state_type, *others)
+    def next_fn(
+      state: tff.Value, weights: tff.Value, data: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      own = collections.OrderedDict((n, state[n]) for n in self._tables)
+      sent = tff.federated_broadcast(tff.federated_zip(own))
+      return round_of_own(state, weights, data, sent)
+
+    @tff.tensorflow.computation(state_type.member)
+    def get_hparams(state: State) -> Hparams:
+      return self._at_server.get_hparams(state[TRAINING])
+
+    @tff.tensorflow.computation(
+      state_type.member, get_hparams.type_signature.result
+    )
+    def set_hparams(state: State, hparams: Hparams) -> State:
+      new = self._at_server.set_hparams(state[TRAINING], hparams)
+      return collections.OrderedDict([*state.items(), (TRAINING, new)])
+
+    return tff.learning.templates.ClientWorkProcess(
+      initialize,
+      next_fn,
+      get_hparams_fn=get_hparams,
+      set_hparams_fn=set_hparams,
+    )
+
+  def build_round(self) -> tff.Computation:
+    """Builds a round in which each client has its own rows.
+
+    Returns:
+      A computation as the `next` of the process, with one argument more, at
+      clients: the tables, which have a client's rows, if it has some. What the
+      clients keep is put into the tables of the state, which need not have any
+      other rows.
+    """
+    work = training.build_client_computation(
+      self.kept.run, *self._options, self._own_type
+    )
+    _, *of_clients = work.type_signature.parameter
+    end_round = self._build_end_of_round(work)
+
+    @tff.federated_computation(
+      self._state_type, *(tff.FederatedType(t, tff.CLIENTS) for t in of_clients)
+    )
+    def round_of_own(
+      state: tff.Value, weights: tff.Value, data: tff.Value, own: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      sent = tff.federated_broadcast(state[TRAINING])
+      return end_round(
+        state, tff.federated_map(work, (sent, weights, data, own))
+      )
+
+    return round_of_own
+
+  def build_phases(self) -> training.TrainingPhases:
+    """Builds the same in two phases, with `loss_at="before"`.
+
+    Returns:
+      Phases as `build_training_phases`'s, each of which takes one argument
+      more, after the data: the tables.
+    """
+    measure = training.build_measure(*self._options)
+    work = training.build_client_computation(
+      lambda client, state, received, cohort, own: self.kept.run(
+        client, state, received, own, cohort
+      ),
+      *self._options,
+      training.cohort_type(),
+      self._own_type,
+    )
+    _, *others, cohort_type, own_type = work.type_signature.parameter
+    end_round = self._build_end_of_round(work)
+    parameters = (
+      self._state_type,
+      *(tff.FederatedType(t, tff.CLIENTS) for t in (*others, own_type)),
+    )
+
+    @tff.federated_computation(*parameters)
+    def measure_all(
+      state: tff.Value, received: tff.Value, data: tff.Value, own: tff.Value
+    ) -> tff.Value:
+      del own  # Only training needs it.
+      return measure(state[TRAINING], received, data)
+
+    @tff.federated_computation(
+      *parameters, tff.FederatedType(cohort_type, tff.SERVER)
+    )
+    def train_all(
+      state: tff.Value,
+      received: tff.Value,
+      data: tff.Value,
+      own: tff.Value,
+      cohort: tff.Value,
+    ) -> tff.templates.MeasuredProcessOutput:
+      sent = tff.federated_broadcast(state[TRAINING])
+      known = tff.federated_broadcast(cohort)
+      return end_round(
+        state, tff.federated_map(work, (sent, received, data, known, own))
+      )
+
+    return training.TrainingPhases(measure_all, train_all)
+
+  @property
+  def _options(self) -> tuple[Any, ...]:
+    return self.model_fn, self.optimizer, self.settings, self.signals
+
+  @functools.cached_property
+  def _info(self) -> local_model.ModelInfo:
+    return local_model.describe(self.model_fn)
+
+  @functools.cached_property
+  def _at_server(self) -> training_state.StateComputations:
+    return training_state.build_state(self.optimizer)
+
+  @functools.cached_property
+  def _tables(self) -> Mapping[str, client_table.Columns]:
+    """The columns of the tables, by name."""
+    return self.kept.tables(self._info.weights_type, self.optimizer)
+
+  @property
+  def _own_type(self) -> tff.StructType:
+    """The type of the tables, by name."""
+    return tff.StructType([(n, c.type) for n, c in self._tables.items()])
+
+  @property
+  def _state_type(self) -> tff.FederatedType:
+    types = [(n, c.type) for n, c in self._tables.items()]
+    of_all = collections.OrderedDict([(TRAINING, self._at_server.type), *types])
+    return tff.FederatedType(tff.to_type(of_all), tff.SERVER)
+
+  def _build_end_of_round(self, work: tff.Computation) -> tff.Computation:
+    """Builds what follows at the server: from state and results to the output.
+
+    Args:
+      work: The computation of a client, which returns a `keeping.Result`.
+    """
+    result_type = work.type_signature.result
+    end_training = training.build_end_of_round(
+      self._info, self._at_server, result_type[1]
+    )
+    updates = {
+      name: client_table.build_update(columns)
+      for name, columns in self._tables.items()
+    }
+
+    @tff.federated_computation(
+      self._state_type, tff.FederatedType(result_type, tff.CLIENTS)
+    )
+    def end_round(
+      state: tff.Value, results: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      result, tally, kept = results
+      trained, measurements = end_training(state[TRAINING], tally)
+      put_in = [
+        (name, update(state[name], kept[name]))
+        for name, update in updates.items()
+      ]
+      return tff.templates.MeasuredProcessOutput(
+        tff.federated_zip(
+          collections.OrderedDict([(TRAINING, trained), *put_in])
+        ),
+        result,
+        measurements,
+      )
+
+    return end_round

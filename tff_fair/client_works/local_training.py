@@ -10,12 +10,11 @@ import tensorflow_federated as tff
 
 from tff_fair.client_works import (
   batches,
+  client_optimizer,
   local_model,
-  optimizer_states,
-  proximal_term,
-  seeded_draws,
+  training_settings,
 )
-from tff_fair.client_works import probe as probes
+from tff_fair.client_works import client_optimizer as probes
 from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.tracing import with_autograph
 from tff_fair.client_works.training_settings import (
@@ -67,7 +66,7 @@ def train(
   received: local_model.Trainable,
   data: batches.ClientData,
   *,
-  states: optimizer_states.OptimizerStates | None = None,
+  states: client_optimizer.OptimizerStates | None = None,
 ) -> tuple[Progress, Measures]:
   """Takes one optimizer step per minibatch, over all epochs or local steps.
 
@@ -82,15 +81,15 @@ def train(
     states: Those that the optimizer goes on from; `None` starts it anew. The
       hyperparameters are this round's in either case.
   """
-  probe_hparams, probe_mu = probes.settings(
+  probe_hparams, probe_mu = probes.probe_settings(
     settings.proximal_mu, state["optimizer"]
   )
   if states is None:
-    states = optimizer_states.initial_states(optimizer, received)
+    states = client_optimizer.initial_states(optimizer, received)
   measures = Measures(
     tallies.start(model, with_hits=settings.loss_at == "training"),
     probes.Probe(
-      probes.START, optimizer.set_hparams(states.probe, probe_hparams)
+      probes.PROBE_START, optimizer.set_hparams(states.probe, probe_hparams)
     ),
   )
   steps = _Steps(
@@ -143,7 +142,7 @@ def train_weights(
     settings.proximal_mu if proximal_mu is None else proximal_mu,
     no_metrics=model.empty_metrics(),
   )
-  state_to_start = optimizer_states.initial_state(optimizer, start)
+  state_to_start = client_optimizer.initial_state(optimizer, start)
   return steps.over_all(start, state_to_start, data, ()).trainable
 
 
@@ -216,7 +215,7 @@ class _Steps:
     client_id, examples = element
     order = None
     if self.settings.shuffle_seed is not None:
-      order = seeded_draws.shuffled(
+      order = training_settings.shuffled(
         batches.num_examples(examples),
         self.settings.shuffle_seed,
         client_id,
@@ -245,7 +244,7 @@ class _Steps:
       objective=self.settings.objective,
     )
     if tf.is_tensor(self.proximal_mu) or self.proximal_mu:
-      gradients = proximal_term.add_gradient(
+      gradients = client_optimizer.add_proximal_gradient(
         gradients, self.proximal_mu, progress.trainable, self.received
       )
     new_state, trainable = self._next(
@@ -254,7 +253,7 @@ class _Steps:
     if measures:
       measures = Measures(
         tallies.add(measures.tally, batch, output),
-        probes.moved(measures.probe, self.probe_mu, self._next),
+        probes.moved_probe(measures.probe, self.probe_mu, self._next),
       )
     if self.settings.local_steps is not None:
       progress = progress._replace(steps_left=progress.steps_left - 1)

@@ -1,24 +1,19 @@
 """The client work that a method asks for: in one piece, and for parts."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
 
 import tensorflow_federated as tff
 
 from tff_fair.client_works import (
   attacks,
   keeping,
-  keeping_phases,
   keeping_rounds,
   local_model,
   training,
-  training_phases,
   training_settings,
   trial_losses,
 )
-
-_Built = TypeVar("_Built")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +42,7 @@ class MethodWork:
   def build(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process."""
     if self.kept:
-      process = self._keeping(keeping_rounds.build_keeping_training)
+      process = self._keeping.build()
     else:
       process = training.build_training(
         self.model_fn,
@@ -63,21 +58,20 @@ class MethodWork:
   @property
   def has_phases(self) -> bool:
     """Whether clients know all signals of the rule before they train."""
-    return (
-      self.settings.loss_at == "before"
-      and training_phases.are_known_before(self.signals)
+    return self.settings.loss_at == "before" and training.are_known_before(
+      self.signals
     )
 
-  def build_phases(self) -> training_phases.TrainingPhases:
+  def build_phases(self) -> training.TrainingPhases:
     """Builds the phases of the process, if it has some.
 
     Where clients keep something, each phase takes what they keep, after their
     data.
     """
     if self.kept:
-      phases = self._keeping(keeping_phases.build_keeping_phases)
+      phases = self._keeping.build_phases()
     else:
-      phases = training_phases.build_training_phases(
+      phases = training.build_training_phases(
         self.model_fn, self.optimizer, self.settings, signals=self.signals
       )
     if self.attack is None:
@@ -86,7 +80,7 @@ class MethodWork:
 
   def build_round_of_own(self) -> tff.Computation:
     """Builds a round in which each client has what it keeps."""
-    round_of_own = self._keeping(keeping_rounds.build_keeping_round)
+    round_of_own = self._keeping.build_round()
     if self.attack is None:
       return round_of_own
     return attacks.build_attacked_round(round_of_own, self.attack)
@@ -104,12 +98,8 @@ class MethodWork:
       attack=self.attack,
     )
 
-  def _keeping(self, build: Callable[..., _Built]) -> _Built:
-    """Calls what builds a form of the work in which clients keep something."""
-    return build(
-      self.model_fn,
-      self.optimizer,
-      self.settings,
-      self.kept,
-      signals=self.signals,
+  @property
+  def _keeping(self) -> keeping_rounds.KeepingWork:
+    return keeping_rounds.KeepingWork(
+      self.model_fn, self.optimizer, self.settings, self.signals, self.kept
     )

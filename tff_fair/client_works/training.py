@@ -2,24 +2,43 @@
 
 Delta_k = theta - theta_k
 f_k, a_k: loss and accuracy of theta over the local examples, before training
+
+It may be cut in two phases, between which the server looks at the signals of
+the whole cohort: all clients measure, then all clients train.
+
+The metrics of the training may travel in a secure sum. Secure sums add
+integers. There floats are multiples of 2^-11 in [-2^20, 2^20), so that whole
+numbers stay exact, and integers are held in [0, 2^20]. Numbers beyond are cut
+off: these sums are for those who watch, and decide no result.
 """
 
 import collections
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair import types
 from tff_fair.client_works import (
   batches,
   client_round,
   local_model,
-  model_info,
-  secure_tally,
   training_settings,
   training_state,
 )
+from tff_fair.privacy import unused_assertions
+
+BOUND = 2**20
+_STEP = 2.0**-11
+# TFF has 2^32 - 1 steps between the bounds.
+_FLOATS = (-float(BOUND), -float(BOUND) + (2**32 - 1) * _STEP)
+_INTEGERS = (0, BOUND)
+
+
+# Those that only training tells.
+_UNKNOWN_BEFORE = frozenset(["effective_steps"])
 
 
 def build_training(
@@ -56,7 +75,7 @@ def build_training(
     TypeError: If an argument has the wrong type.
   """
   state = training_state.build_state(optimizer)
-  info = model_info.describe(model_fn)
+  info = local_model.describe(model_fn)
   work = build_client_computation(_run, model_fn, optimizer, settings, signals)
 
   @tff.federated_computation
@@ -81,7 +100,7 @@ def _run(
 
 
 def _build_next(
-  info: model_info.ModelInfo,
+  info: local_model.ModelInfo,
   at_server: training_state.StateComputations,
   work: tff.Computation,
   securely: bool,
@@ -110,7 +129,7 @@ def _build_next(
 
 
 def build_end_of_round(
-  info: model_info.ModelInfo,
+  info: local_model.ModelInfo,
   at_server: training_state.StateComputations,
   tally: tff.Type,
   *,
@@ -146,7 +165,7 @@ def build_end_of_round(
     state: tff.Value, tally: tff.Value
   ) -> tuple[tff.Value, tff.Value]:
     # In one sum: each costs a call per client, one after the other.
-    add = secure_tally.secure_sum if securely else tff.federated_sum
+    add = secure_sum if securely else tff.federated_sum
     total = add(tally)
     new_state = tff.federated_map(at_server.next, (state, total["num_counted"]))
     measurements = collections.OrderedDict(
@@ -164,8 +183,23 @@ def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:
   return tf.where(is_known, metric, tf.constant(float("nan"), metric.dtype))
 
 
+class TrainingPhases(NamedTuple):
+  """The two phases of a round's client work.
+
+  Attributes:
+    measure: A computation of the type (<S@SERVER, W@CLIENTS, D@CLIENTS> ->
+      ClientSignals@CLIENTS): from the state, what clients received, and their
+      data to what they know before training.
+    train: From the same, and the cohort's signals (`ClientSignals` of vectors
+      at the server), to the same as `next` of the whole client work.
+  """
+
+  measure: tff.Computation
+  train: tff.Computation
+
+
 def received_type(
-  info: model_info.ModelInfo, signals: Collection[str]
+  info: local_model.ModelInfo, signals: Collection[str]
 ) -> tff.Type:
   """Returns the type of what clients receive, W.
 
@@ -205,7 +239,7 @@ def build_client_computation(
     A `tff.Computation`: from state, what the client received, its data, and the
     further arguments to the result of `run`.
   """
-  info = model_info.describe_trainable(model_fn)
+  info = local_model.describe_trainable(model_fn)
 
   def run_client(
     model: local_model.LocalModel,
@@ -233,3 +267,181 @@ def build_client_computation(
     return local_model.in_graph(model_fn, run_client)(*arguments)
 
   return work
+
+
+def are_known_before(signals: Collection[str]) -> bool:
+  """Returns whether clients know these of their signals before they train."""
+  return _UNKNOWN_BEFORE.isdisjoint(signals)
+
+
+def build_training_phases(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: training_settings.TrainingSettings,
+  *,
+  signals: Collection[str] = (),
+) -> TrainingPhases:
+  """Builds the client work of `build_training` in two phases.
+
+  Args:
+    model_fn: As `build_training` takes it, and so are those that follow.
+    optimizer: The client optimizer.
+    settings: How clients train, with `loss_at="before"`.
+    signals: The signals that the rule asks for; `are_known_before` says yes.
+
+  Returns:
+    The phases. In the second one a client finds its signals by its id. So the
+    clients of a cohort have different ids, or the same data. A client whose
+    signals the server does not have reports `num_examples` 0, as does one whose
+    update is not finite. `effective_steps` is 0 for all.
+  """
+  state = training_state.build_state(optimizer)
+  info = local_model.describe(model_fn)
+  options = model_fn, optimizer, settings, signals
+  measure = build_measure(*options)
+  train = build_client_computation(_train, *options, cohort_type())
+  end_round = build_end_of_round(info, state, train.type_signature.result[1])
+
+  @tff.federated_computation(
+    *measure.type_signature.parameter,
+    tff.FederatedType(cohort_type(), tff.SERVER),
+  )
+  def train_all(
+    state: tff.Value, received: tff.Value, data: tff.Value, cohort: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
+    sent = tff.federated_broadcast(state), tff.federated_broadcast(cohort)
+    result, tally = tff.federated_map(train, (sent[0], received, data, sent[1]))
+    new_state, measurements = end_round(state, tally)
+    return tff.templates.MeasuredProcessOutput(new_state, result, measurements)
+
+  return TrainingPhases(measure, train_all)
+
+
+def build_measure(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: training_settings.TrainingSettings,
+  signals: Collection[str],
+) -> tff.Computation:
+  """Builds the first phase; see `TrainingPhases`.
+
+  Args:
+    model_fn: As `build_training_phases` takes it, and so are those that follow.
+    optimizer: The client optimizer.
+    settings: How clients train.
+    signals: The signals that the rule asks for.
+  """
+  measure = build_client_computation(
+    client_round.ClientRound.measure, model_fn, optimizer, settings, signals
+  )
+  state_type, received_type, data_type = measure.type_signature.parameter
+
+  @tff.federated_computation(
+    tff.FederatedType(state_type, tff.SERVER),
+    tff.FederatedType(received_type, tff.CLIENTS),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def measure_all(
+    state: tff.Value, received: tff.Value, data: tff.Value
+  ) -> tff.Value:
+    return tff.federated_map(
+      measure, (tff.federated_broadcast(state), received, data)
+    )
+
+  return measure_all
+
+
+def cohort_type() -> tff.Type:
+  """Returns the type of the signals of m clients, vectors."""
+  return tff.types.tensorflow_to_type(
+    types.ClientSignals(
+      *(
+        tf.TensorSpec([None], tf.int64 if name == "client_id" else tf.float32)
+        for name in types.ClientSignals._fields
+      )
+    )
+  )
+
+
+def own_signals(
+  cohort: types.ClientSignals, client_id: tf.Tensor
+) -> types.ClientSignals:
+  """Returns the signals of one client of a cohort.
+
+  Args:
+    cohort: Vectors, one entry for each client.
+    client_id: int64[], the client's.
+
+  Returns:
+    Scalars. If the cohort has no such client, the number of examples is 0, and
+    the loss is not finite.
+  """
+  matches = tf.equal(cohort.client_id, client_id)
+
+  def found() -> types.ClientSignals:
+    place = tf.argmax(matches)
+    return types.ClientSignals(*(column[place] for column in cohort))
+
+  def missing() -> types.ClientSignals:
+    nothing = dict.fromkeys(types.ClientSignals._fields, tf.zeros([]))
+    unknown = tf.constant(float("nan"))
+    return types.ClientSignals(**nothing)._replace(
+      client_id=tf.identity(client_id), loss=unknown
+    )
+
+  return tf.cond(tf.reduce_any(matches), found, missing)
+
+
+def _train(
+  client: client_round.ClientRound,
+  state: training_state.RoundState,
+  received: Any,
+  cohort: types.ClientSignals,
+) -> client_round.Result:
+  measured = own_signals(cohort, client.data.client_id())
+  result, _ = client.train(state, received, measured)
+  return result
+
+
+def secure_sum(tally: tff.Value) -> tff.Value:
+  """Returns the sum of the clients' values at the server, a structure.
+
+  Args:
+    tally: Numbers at the clients, a structure of floats and integers.
+  """
+  unused_assertions.keep_out_of_log()
+  member = tally.type_signature.member
+  specs = tff.types.type_to_tf_tensor_specs(member)
+
+  @tff.tensorflow.computation(member)
+  def widen(values: types.TensorStructure) -> types.TensorStructure:
+    return tf.nest.map_structure(
+      lambda x: tf.cast(x, tf.float64) if x.dtype.is_floating else x, values
+    )
+
+  wide_type = widen.type_signature.result
+
+  @tff.tensorflow.computation(wide_type)
+  def narrow(total: types.TensorStructure) -> types.TensorStructure:
+    return tf.nest.map_structure(
+      lambda spec, x: tf.cast(x, spec.dtype), specs, total
+    )
+
+  least, greatest = (_bounds(wide_type, end) for end in (0, 1))
+  total = tff.aggregators.secure_quantized_sum(
+    tff.federated_map(widen, tally), least, greatest
+  )
+  return tff.federated_map(narrow, total)
+
+
+def _bounds(wide_type: tff.Type, end: int) -> object:
+  """Returns a structure of the type with one end of its numbers' intervals."""
+  if isinstance(wide_type, tff.StructType):
+    elements = tff.structure.to_elements(wide_type)
+    return tff.structure.Struct(
+      [(name, _bounds(element, end)) for name, element in elements]
+    )
+  assert isinstance(wide_type, tff.TensorType)
+  kind = np.dtype(wide_type.dtype).type
+  is_float = np.issubdtype(kind, np.floating)
+  return kind((_FLOATS if is_float else _INTEGERS)[end])

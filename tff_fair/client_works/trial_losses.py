@@ -11,13 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.client_works import (
-  attacks,
-  batches,
-  evaluation,
-  local_model,
-  model_info,
-)
+from tff_fair.client_works import attacks, batches, evaluation, local_model
 from tff_fair.kernels import stacking
 from tff_fair.runtime import collecting
 
@@ -57,7 +51,7 @@ def build_trial_losses(
     the direction d, the server's learning rate eta_s, and the data. A client
     without examples has no row.
   """
-  info = model_info.describe(model_fn)
+  info = local_model.describe(model_fn)
   arguments = (
     info.weights_type,
     info.weights_type.trainable,

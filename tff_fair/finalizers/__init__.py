@@ -1,12 +1,14 @@
 """Server steps."""
 
-from tff_fair.finalizers.apply_direction import build_apply_direction
 from tff_fair.finalizers.averaging import build_averaging
 from tff_fair.finalizers.certain_adam import (
   CertainAdamSettings,
   build_certain_adam,
 )
-from tff_fair.finalizers.decaying import build_learning_rate
+from tff_fair.finalizers.stepping import (
+  build_apply_direction,
+  build_learning_rate,
+)
 
 __all__ = [
   "CertainAdamSettings",

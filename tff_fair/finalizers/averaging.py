@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.finalizers import decaying
+from tff_fair.finalizers import stepping
 from tff_fair.optimizers.learning_rate_decay import Hparams
 from tff_fair.types import TensorStructure
 
@@ -47,7 +47,7 @@ def build_averaging(
   def move(
     average: Average,
     weights: tff.learning.models.ModelWeights,
-    round_update: decaying.RoundUpdate,
+    round_update: stepping.RoundUpdate,
   ) -> Average:
     return moved_average(average, weights, round_update["num_clients"])
 

@@ -26,7 +26,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import declared
-from tff_fair.finalizers import decaying, stepping
+from tff_fair.finalizers import stepping
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import TensorStructure
 
@@ -93,7 +93,7 @@ def build_certain_adam(
     return initial_state(settings, specs)
 
   def step(
-    state: State, trainable: TensorStructure, round_update: decaying.RoundUpdate
+    state: State, trainable: TensorStructure, round_update: stepping.RoundUpdate
   ) -> tuple[State, TensorStructure]:
     certainty = round_update["scalars"]["certainty"]
     return take_step(state, trainable, round_update["update"], certainty)
@@ -106,7 +106,7 @@ def build_certain_adam(
 
   return stepping.build_stepping_finalizer(
     weights_type,
-    decaying.ServerStep(initialize, step, get_hparams, set_hparams),
+    stepping.ServerStep(initialize, step, get_hparams, set_hparams),
     scalars=collections.OrderedDict(certainty=np.float32),
     decay=decay,
   )

@@ -1,26 +1,130 @@
-"""The common part of all finalizers: they take a step only if they can.
+"""Server steps: what all have in common, and the plain one.
 
-Without a client that counts, and where direction or new weights would not be
-finite, weights and state stay as they are, momentum included.
+A finalizer takes a step only if it can: without a client that counts, and where
+direction or new weights would not be finite, weights and state stay as they
+are, momentum included. The plain step is an optimizer, applied to the direction
+of the round:
+
+theta <- theta - eta_s d  with plain SGD; any TFF optimizer may take its place
+
+The learning rate may decay. Then the state has the step's own below `step`,
+with the hyperparameters as they are before any decay, and beside it t, the
+number of steps so far.
 """
 
 import collections
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.finalizers import decaying
-from tff_fair.kernels import finiteness
+from tff_fair.kernels import norms
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import TensorStructure
+
+# `step`, the state of the step itself, and `round_num`, int64[].
+_State: TypeAlias = collections.OrderedDict[str, Any]
+
+
+class RoundUpdate(TypedDict):
+  """The result of a round, as a server step takes it.
+
+  Attributes:
+    update: The direction, a structure like the trainable weights.
+    num_clients: int32[], the clients that counted.
+    scalars: The scalars that the rule sends beside it, by name.
+  """
+
+  update: TensorStructure
+  num_clients: tf.Tensor
+  scalars: Mapping[str, tf.Tensor]
+
+
+class ServerStep(NamedTuple):
+  """The TensorFlow functions that make up a server step.
+
+  Attributes:
+    initialize: Returns the state before the first round, S.
+    step: From state, trainable weights and round update to the new state and
+      weights.
+    get_hparams: From state to hyperparameters, H.
+    set_hparams: From state and hyperparameters to state.
+  """
+
+  initialize: Callable[[], Any]
+  step: Callable[
+    [Any, TensorStructure, RoundUpdate], tuple[Any, TensorStructure]
+  ]
+  get_hparams: Callable[[Any], Hparams]
+  set_hparams: Callable[[Any, Hparams], Any]
+
+
+def with_decay(inner: ServerStep, decay: LearningRateDecay) -> ServerStep:
+  """Returns a server step as another one, but with a rate that decays.
+
+  Args:
+    inner: Has the hyperparameter `learning_rate`.
+    decay: How it decays.
+  """
+
+  def state_of(step: Any, round_num: tf.Tensor) -> _State:
+    return collections.OrderedDict(step=step, round_num=round_num)
+
+  def initialize() -> _State:
+    return state_of(inner.initialize(), tf.constant(0, tf.int64))
+
+  def step(
+    state: _State, trainable: TensorStructure, round_update: RoundUpdate
+  ) -> tuple[_State, TensorStructure]:
+    hparams = inner.get_hparams(state["step"])
+    decayed = decay.apply(hparams, state["round_num"])
+    new_state, new_trainable = inner.step(
+      inner.set_hparams(state["step"], decayed), trainable, round_update
+    )
+    new_state = inner.set_hparams(new_state, hparams)
+    return state_of(new_state, state["round_num"] + 1), new_trainable
+
+  def get_hparams(state: _State) -> Hparams:
+    return inner.get_hparams(state["step"])
+
+  def set_hparams(state: _State, hparams: Hparams) -> _State:
+    return state_of(
+      inner.set_hparams(state["step"], hparams), state["round_num"]
+    )
+
+  return ServerStep(initialize, step, get_hparams, set_hparams)
+
+
+def build_learning_rate(
+  finalizer: tff.learning.templates.FinalizerProcess,
+  decay: LearningRateDecay | None,
+) -> tff.Computation:
+  """Builds a computation from a finalizer's state to the rate of its next step.
+
+  Args:
+    finalizer: Has the hyperparameter `learning_rate`.
+    decay: What it was built with.
+
+  Returns:
+    A `tff.Computation` of the type (S -> float32).
+  """
+
+  @tff.tensorflow.computation(finalizer.initialize.type_signature.result.member)
+  def learning_rate(state: Any) -> tf.Tensor:
+    hparams = finalizer.get_hparams(state)
+    if decay is not None:
+      hparams = decay.apply(hparams, state["round_num"])
+    rate = hparams[tff.learning.optimizers.LEARNING_RATE_KEY]
+    return tf.cast(rate, tf.float32)
+
+  return learning_rate
 
 
 def build_stepping_finalizer(
   weights_type: tff.Type,
-  server_step: decaying.ServerStep,
+  server_step: ServerStep,
   *,
   scalars: Mapping[str, type[np.generic]],
   decay: LearningRateDecay | None = None,
@@ -40,7 +144,7 @@ def build_stepping_finalizer(
     measurements=<update_non_finite=int32>@SERVER>).
   """
   if decay is not None:
-    server_step = decaying.with_decay(server_step, decay)
+    server_step = with_decay(server_step, decay)
   initial_state = tff.tensorflow.computation(server_step.initialize)
   state_type = initial_state.type_signature.result
   guarded_step = _build_guarded_step(
@@ -88,7 +192,7 @@ def build_stepping_finalizer(
 
 
 def _build_guarded_step(
-  server_step: decaying.ServerStep,
+  server_step: ServerStep,
   state_type: tff.Type,
   trainable_type: tff.Type,
   scalars: Mapping[str, type[np.generic]],
@@ -106,12 +210,12 @@ def _build_guarded_step(
   def guarded_step(
     state: Any,
     trainable: TensorStructure,
-    round_update: decaying.RoundUpdate,
+    round_update: RoundUpdate,
   ) -> tuple[Any, TensorStructure, Mapping[str, tf.Tensor]]:
     new_state, new_trainable = server_step.step(state, trainable, round_update)
     any_client = round_update["num_clients"] > 0
     # Without a client there is no step, and no number of it matters.
-    finite = finiteness.all_finite(round_update["update"]) & (
+    finite = norms.all_finite(round_update["update"]) & (
       ~any_client | step_is_finite(new_state, new_trainable)
     )
     state, trainable = tf.cond(
@@ -142,4 +246,44 @@ def step_is_finite(state: Any, trainable: TensorStructure) -> tf.Tensor:
     for tensor in map(tf.convert_to_tensor, tf.nest.flatten(state))
     if tensor.dtype.is_floating
   ]
-  return finiteness.all_finite((trainable, remembered))
+  return norms.all_finite((trainable, remembered))
+
+
+def build_apply_direction(
+  optimizer: tff.learning.optimizers.Optimizer,
+  weights_type: tff.Type,
+  decay: LearningRateDecay | None = None,
+) -> tff.learning.templates.FinalizerProcess:
+  """Builds a finalizer that takes one optimizer step per round.
+
+  Differs from `tff.learning.templates.build_apply_optimizer_finalizer` in that
+  it knows whether any client counted, and then takes no step at all.
+
+  Args:
+    optimizer: The server optimizer.
+    weights_type: The type of `tff.learning.models.ModelWeights`, W.
+    decay: Of the optimizer's learning rate; `None` keeps it.
+
+  Returns:
+    A finalizer; its types are those of `stepping.build_stepping_finalizer`, its
+    hyperparameters those of the optimizer, before any decay.
+  """
+
+  def initialize() -> Any:
+    return optimizer.initialize(
+      tff.types.type_to_tf_tensor_specs(weights_type.trainable)
+    )
+
+  def step(
+    state: Any,
+    trainable: TensorStructure,
+    round_update: RoundUpdate,
+  ) -> tuple[Any, TensorStructure]:
+    return optimizer.next(state, trainable, round_update["update"])
+
+  return build_stepping_finalizer(
+    weights_type,
+    ServerStep(initialize, step, optimizer.get_hparams, optimizer.set_hparams),
+    scalars={},
+    decay=decay,
+  )

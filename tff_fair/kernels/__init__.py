@@ -1,14 +1,19 @@
 """Pure mathematics on small tensors, in float64; needs TensorFlow alone."""
 
-from tff_fair.kernels.gram import combine_rows, gram_matrix, inner_products
-from tff_fair.kernels.gram_solve import MinNormSolution, min_norm_solve
-from tff_fair.kernels.min_norm import (
+from tff_fair.kernels.gram import (
+  MinNormSolution,
+  combine_rows,
+  gram_matrix,
+  inner_products,
+  min_norm_solve,
+)
+from tff_fair.kernels.norms import inverse_norms
+from tff_fair.kernels.quadratic_program import (
   MinNormPoint,
   Stationarity,
   min_norm_point,
   pareto_stationarity,
 )
-from tff_fair.kernels.norms import inverse_norms
 from tff_fair.kernels.simplex import project_to_box_simplex, project_to_simplex
 
 __all__ = [

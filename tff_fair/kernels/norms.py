@@ -1,4 +1,4 @@
-"""Norms of client updates."""
+"""Norms of client updates, and whether they are finite."""
 
 from typing import Any
 
@@ -33,4 +33,18 @@ def inverse_norms(squared_norm: tf.Tensor) -> tf.Tensor:
   """
   return tf.math.divide_no_nan(
     tf.ones_like(squared_norm), tf.sqrt(squared_norm)
+  )
+
+
+def all_finite(structure: Any) -> tf.Tensor:
+  """Returns whether no tensor holds a NaN or an infinity, bool[].
+
+  Args:
+    structure: A structure of float tensors.
+  """
+  return tf.reduce_all(
+    [
+      tf.reduce_all(tf.math.is_finite(tensor))
+      for tensor in tf.nest.flatten(structure)
+    ]
   )

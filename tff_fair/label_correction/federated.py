@@ -19,10 +19,9 @@ from tff_fair.client_works import (
   batches,
   local_model,
   local_training,
-  model_info,
   training_settings,
 )
-from tff_fair.kernels import finiteness, stacking
+from tff_fair.kernels import norms, stacking
 from tff_fair.runtime import collecting
 
 _BATCH_SIZE = 512  # Examples in one forward pass.
@@ -57,7 +56,7 @@ def build_predictions(
     the clients' data to rows, in ascending order of client id, those of a
     client in the order of its examples.
   """
-  info = model_info.describe(model_fn)
+  info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
 
   def run(
@@ -116,7 +115,7 @@ def build_round(
     not finite does not count in the mean; where no client counts, the mean is
     the old weights.
   """
-  info = model_info.describe(model_fn)
+  info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
   train = _build_training(
     model_fn, info, optimizer, settings, num_classes, with_softmax
@@ -157,7 +156,7 @@ def build_round(
 
 def _build_training(
   model_fn: local_model.ModelFn,
-  info: model_info.ModelInfo,
+  info: local_model.ModelInfo,
   optimizer: tff.learning.optimizers.Optimizer,
   settings: training_settings.TrainingSettings,
   num_classes: int,
@@ -190,7 +189,7 @@ def _build_training(
       proximal_mu=mu,
     )
     found = _predictions(model, trained, client_data, num_classes, with_softmax)
-    counts = finiteness.all_finite(trained)
+    counts = norms.all_finite(trained)
     number = tf.shape(found.client_id)[0]
     return (
       _packed(

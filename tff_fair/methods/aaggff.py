@@ -39,7 +39,7 @@ import tensorflow as tf
 
 from tff_fair import declared, summing, types
 from tff_fair.kernels import quadratic_program
-from tff_fair.methods import building, population
+from tff_fair.methods import building
 
 # Cumulative distribution functions, by which a loss becomes a response.
 _TRANSFORMS: Mapping[str, Callable[[tf.Tensor], tf.Tensor]] = MappingProxyType(
@@ -116,7 +116,7 @@ def linearized_gradient(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AaggffRule(population.PopulationRule):
+class AaggffRule(types.PopulationRule):
   """What both forms of AAggFF share."""
 
   transform: Literal[

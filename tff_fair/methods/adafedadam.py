@@ -1,8 +1,8 @@
-"""AdaFedAdam: fair weights for normalized updates, with a certainty.
+"""AdaFedAdam: fair weights for normalized updates, with a certainty; N-AccAdam.
 
 Ju, Zhang, Toor, Hellander, "Accelerating Fair Federated Learning: Adaptive
 Federated Adam" (IEEE Transactions on Machine Learning in Communications and
-Networking, 2024), Algorithms 1 and 2.
+Networking, 2024), Algorithms 1 to 3 and Section 4.2.
 
   eta'_k = ||Delta_k|| / G_k,  U_k = Delta_k / eta'_k
   C_k = log(eta'_k / eta) + 1,  I_k = F_k(theta) / F_k(theta^0)
@@ -16,6 +16,17 @@ along g is `tff_fair.finalizers.build_certain_adam`'s, which takes C.
 Choices made here: a zero update or gradient contributes U_k = 0 with C_k = 1;
 F_k(theta^0) = 0 gives I_k = 1; without any loss left, g = 0 with C = 1; C is
 held at 1e-3 or above, and `certainty_floored` says when.
+
+N-AccAdam is Adam at the server, on the accumulated gradients of the clients:
+
+  Delta_t = (x_t - SGD(x_t, eta, N)) / eta,  hence  c_k = p_k / eta
+
+and the same step along Delta_t, with a certainty of one, which is Adam's.
+
+Choice made here: the paper's N steps are those of one machine, and its FedAdam
+is the same step along the mean update of clients with the same data. So the
+mean of the clients' accumulated gradients stands for them. Against `fedadam` it
+divides by eta, and adds epsilon where the paper's algorithm does.
 """
 
 import collections
@@ -164,6 +175,55 @@ def build_adafedadam(
   **options: Unpack[rounds.ComposeOptions],
 ) -> rounds.LearningProcess:
   """Builds AdaFedAdam."""
+  return rounds.compose(
+    model_fn,
+    rule,
+    finalizer=functools.partial(finalizers.build_certain_adam, adam),
+    **options,
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NAccAdamRule(types.SeparableRule):
+  """Coefficients c_k = p_k / eta, with the step of Adam itself."""
+
+  signals = ("learning_rate",)
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    return types.RuleOutput(
+      tf.math.divide_no_nan(cohort.weight, cohort.learning_rate),
+      state,
+      for_finalizer=_of_adam(),
+    )
+
+  def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
+    """See the base class."""
+    return tf.math.log(
+      tf.math.divide_no_nan(cohort.weight, cohort.learning_rate)
+    )
+
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class."""
+    return types.SumsOutput(
+      tf.math.reciprocal_no_nan(sums.weight), for_finalizer=_of_adam()
+    )
+
+
+def _of_adam() -> dict[str, tf.Tensor]:
+  return collections.OrderedDict(certainty=tf.ones([], tf.float64))
+
+
+@building.builder(NAccAdamRule, finalizers.CertainAdamSettings)
+def build_n_accadam(
+  model_fn: rounds.ModelFn,
+  rule: NAccAdamRule,
+  adam: finalizers.CertainAdamSettings,
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
+  """Builds N-AccAdam."""
   return rounds.compose(
     model_fn,
     rule,

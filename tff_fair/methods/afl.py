@@ -21,11 +21,11 @@ import tensorflow_federated as tff
 
 from tff_fair import declared, finalizers, rounds, summing, types
 from tff_fair.kernels import simplex
-from tff_fair.methods import building, population
+from tff_fair.methods import building
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AflRule(population.PopulationRule):
+class AflRule(types.PopulationRule):
   """AFL's coefficients; the state is lambda, float64[N]."""
 
   lambda_learning_rate: float = declared.value(0.1, "gamma_lambda.", minimum=0)

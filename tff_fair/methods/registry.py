@@ -81,7 +81,7 @@ _METHODS = (
     weighs_clients=False,
   ),
   Method("fedmdfg", "FedMDFG", "FedMdfgFactory", weighs_clients=False),
-  Method("n_accadam", "N-AccAdam"),
+  Method("n_accadam", "N-AccAdam", file="adafedadam"),
 )
 
 METHODS: Mapping[str, Method] = MappingProxyType(

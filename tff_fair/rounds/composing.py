@@ -5,6 +5,7 @@ rule, one finalizer takes the server step. Before that step, clients may search
 for its length.
 """
 
+import collections
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,10 +23,10 @@ from tff_fair import (
   summing,
   types,
 )
-from tff_fair.client_works import model_info
+from tff_fair.client_works import local_model
 from tff_fair.optimizers import checking, learning_rate_decay
-from tff_fair.rounds import compatibility, initial_weights, phasing, round_parts
 from tff_fair.rounds import line_search as line_search_lib
+from tff_fair.rounds import phasing, round_parts
 from tff_fair.rounds.line_search import LineSearch
 from tff_fair.rounds.options import (
   Finalizer,
@@ -141,11 +142,8 @@ def compose(
   kept = client_works.Keeping(
     personal_lam=personal_lam, optimizer_state=keeps_optimizer_state
   )
-  if kept:
-    compatibility.check_kept(factory, dp)
-  info = model_info.describe_trainable(model_fn)
+  info = local_model.describe_trainable(model_fn)
   settings = client_works.TrainingSettings(objective=objective, **training)
-  compatibility.check_learning_rate(rule, client_optimizer, settings)
   work = client_works.MethodWork(
     model_fn=model_fn,
     optimizer=client_optimizer,
@@ -155,13 +153,7 @@ def compose(
     attack=attack,
     securely=factory.sums_securely,
   )
-  if line_search is not None:
-    compatibility.check_line_search(
-      server_optimizer,
-      settings,
-      has_own_step=finalizer is not None,
-      keeps_rows=bool(kept),
-    )
+  _check_together(work, factory, line_search, dp, server_optimizer, finalizer)
   parts = round_parts.RoundParts(
     _build_distributor(info, signals),
     work,
@@ -192,7 +184,7 @@ def check_keywords(
 
 
 def _compose_rounds(
-  info: model_info.ModelInfo,
+  info: local_model.ModelInfo,
   parts: round_parts.RoundParts,
   line_search: LineSearch | None,
   server_decay: learning_rate_decay.LearningRateDecay | None,
@@ -264,7 +256,7 @@ def compose_client_work(
       f"{type(factory).__name__}. Make one of a rule of your own with "
       "tff_fair.aggregators.RuleFactory(rule)."
     )
-  info = model_info.describe_trainable(model_fn)
+  info = local_model.describe_trainable(model_fn)
   return tff.learning.templates.compose_learning_process(
     info.initial_weights,
     tff.learning.templates.build_broadcast_process(info.weights_type),
@@ -323,9 +315,152 @@ def _build_aggregation(
 
 
 def _build_distributor(
-  info: model_info.ModelInfo, signals: Collection[str]
+  info: local_model.ModelInfo, signals: Collection[str]
 ) -> tff.learning.templates.DistributionProcess:
   """Builds what sends the weights, those of the first round too if need be."""
   if "initial_loss" in signals:
-    return initial_weights.build_with_initial_weights(info.weights_type)
+    return build_with_initial_weights(info.weights_type)
   return tff.learning.templates.build_broadcast_process(info.weights_type)
+
+
+def _check_together(
+  work: client_works.MethodWork,
+  factory: summing.RuleFactory,
+  line_search: LineSearch | None,
+  dp: privacy.DifferentialPrivacy | None,
+  server_optimizer: Optimizer | None,
+  finalizer: Finalizer | None,
+) -> None:
+  """Checks that the parts of a process go together; see `compose`."""
+  if work.kept:
+    _check_kept(factory, dp)
+  _check_learning_rate(factory.rule, work.optimizer, work.settings)
+  if line_search is not None:
+    _check_line_search(
+      server_optimizer,
+      work.settings,
+      has_own_step=finalizer is not None,
+      keeps_rows=bool(work.kept),
+    )
+
+
+def _check_kept(
+  factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
+) -> None:
+  """Raises if what clients keep would tell the server what a sum hides."""
+  for option, is_given in (
+    ("aggregation", factory.aggregation == summing.SECURE),
+    ("dp", dp is not None),
+  ):
+    if is_given:
+      raise declared.FieldError(
+        option,
+        "Clients keep personal models or momentum here. Both travel to the "
+        "server in the clear, those of each client by themselves: leave "
+        f"{option} out, or let clients keep nothing.",
+      )
+
+
+def _check_learning_rate(
+  rule: types.Rule,
+  client_optimizer: Optimizer,
+  settings: client_works.TrainingSettings,
+) -> None:
+  """Raises if the client optimizer lacks a learning rate that is needed."""
+  if (
+    "learning_rate" in rule.signals or settings.learning_rate_decay is not None
+  ) and checking.learning_rate(client_optimizer) is None:
+    raise declared.FieldError(
+      "client_optimizer",
+      "A client optimizer with the hyperparameter learning_rate is needed, for "
+      "its decay or because the method uses it; this one has none.",
+    )
+
+
+def _check_line_search(
+  server_optimizer: Optimizer | None,
+  settings: client_works.TrainingSettings,
+  *,
+  has_own_step: bool,
+  keeps_rows: bool,
+) -> None:
+  """Raises if trial steps and losses would not be those of the round."""
+  if has_own_step or keeps_rows:
+    raise declared.FieldError(
+      "line_search",
+      "A line search goes with SGD at the server, and clients that keep "
+      "nothing: leave it out, or finalizer, personal_lam and "
+      "keeps_optimizer_state.",
+    )
+  if server_optimizer and not checking.is_plain_sgd(server_optimizer):
+    raise declared.FieldError(
+      "server_optimizer",
+      "A line search tries steps of several lengths along one direction, as "
+      "SGD without momentum takes them. Leave server_optimizer out, or take "
+      "tff.learning.optimizers.build_sgdm(learning_rate).",
+    )
+  if settings.loss_at != "before":
+    raise declared.FieldError(
+      "loss_at",
+      "A line search compares the losses after a step with those before "
+      f"training, found loss_at={settings.loss_at!r}. Leave loss_at out.",
+    )
+
+
+def build_with_initial_weights(
+  weights_type: tff.Type,
+) -> tff.learning.templates.DistributionProcess:
+  """Builds a distributor that remembers the weights of its first round.
+
+  Clients keep no state across rounds. With theta^0 beside theta they can relate
+  their loss to the one at the start, and the server needs no list of all
+  clients.
+
+  Args:
+    weights_type: The type of the weights, W.
+
+  Returns:
+    A process whose `next` has the type (<S@SERVER, W@SERVER> ->
+    <state=S@SERVER, result=<current=W, initial=W>@CLIENTS, measurements=<>>).
+    S holds theta^0, zeros before the first round, and whether it is known.
+  """
+
+  @tff.tensorflow.computation
+  def initial_state() -> Any:
+    return collections.OrderedDict(
+      known=tf.constant(0, tf.int32),
+      weights=tf.nest.map_structure(
+        lambda spec: tf.zeros(spec.shape, spec.dtype),
+        tff.types.type_to_tf_tensor_specs(weights_type),
+      ),
+    )
+
+  @tff.tensorflow.computation(initial_state.type_signature.result, weights_type)
+  def remember(state: Any, weights: Any) -> Any:
+    initial = tf.cond(
+      state["known"] > 0, lambda: state["weights"], lambda: weights
+    )
+    return (
+      collections.OrderedDict(known=tf.constant(1, tf.int32), weights=initial),
+      collections.OrderedDict(current=weights, initial=initial),
+    )
+
+  @tff.federated_computation
+  def initialize() -> tff.Value:
+    return tff.federated_eval(initial_state, tff.SERVER)
+
+  @tff.federated_computation(
+    initialize.type_signature.result,
+    tff.FederatedType(weights_type, tff.SERVER),
+  )
+  def next_fn(
+    state: tff.Value, weights: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
+    new_state, sent = tff.federated_map(remember, (state, weights))
+    return tff.templates.MeasuredProcessOutput(
+      new_state,
+      tff.federated_broadcast(sent),
+      tff.federated_value((), tff.SERVER),
+    )
+
+  return tff.learning.templates.DistributionProcess(initialize, next_fn)

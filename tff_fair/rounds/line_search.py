@@ -112,13 +112,8 @@ def with_line_search(
   def next_fn(state: Any, client_data: Any) -> Any:
     return choose(state, client_data, train(state, client_data))
 
-  return tff.learning.templates.LearningProcess(
-    process.initialize,
-    phases.PhasedComputation.of(next_fn, lambda: (train, choose)),
-    process.get_model_weights,
-    process.set_model_weights,
-    get_hparams_fn=process.get_hparams,
-    set_hparams_fn=process.set_hparams,
+  return round_parts.with_next(
+    process, phases.PhasedComputation.of(next_fn, lambda: (train, choose))
   )
 
 

@@ -71,3 +71,22 @@ def end_round(
       )
     ),
   )
+
+
+def with_next(
+  process: tff.learning.templates.LearningProcess, next_fn: tff.Computation
+) -> tff.learning.templates.LearningProcess:
+  """Returns a process whose rounds are another computation's.
+
+  Args:
+    process: The process.
+    next_fn: Of the types of its `next`, but for the metrics.
+  """
+  return tff.learning.templates.LearningProcess(
+    process.initialize,
+    next_fn,
+    process.get_model_weights,
+    process.set_model_weights,
+    get_hparams_fn=process.get_hparams,
+    set_hparams_fn=process.set_hparams,
+  )

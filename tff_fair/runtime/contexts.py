@@ -10,7 +10,6 @@ import grpc
 import tensorflow_federated as tff
 
 from tff_fair.runtime import (
-  allocator,
   chosen_context,
   connections,
   liveness,
@@ -19,10 +18,10 @@ from tff_fair.runtime import (
   supervised_contexts,
   worker_addresses,
   worker_start,
+  workers,
 )
-from tff_fair.runtime.dask_engine import addresses as dask_addresses
-from tff_fair.runtime.parts import cohort_cuts, remote_worker, worker_pool
-from tff_fair.runtime.parts import context as parts_context
+from tff_fair.runtime import worker_addresses as dask_addresses
+from tff_fair.runtime.parts import cohort_cuts, worker_pool
 
 _SECONDS_TO_CLOSE = 1.0
 
@@ -84,7 +83,7 @@ def use_local(
   clients_per_part = cohort_cuts.checked(clients_per_part)
   connections.check_not_forked()
   if keep_memory:
-    allocator.keep_freed_memory()
+    workers.keep_freed_memory()
   with contextlib.ExitStack() as opened:
     start = functools.partial(
       worker_start.start_worker,
@@ -177,14 +176,14 @@ def use_workers(
     plain=not private_tff.check(),
   )
   with contextlib.ExitStack() as opened:
-    members: list[remote_worker.RemoteWorker] = []
+    members: list[worker_pool.RemoteWorker] = []
     pool = worker_pool.WorkerPool(
       members, timeout=timeout, straggler_timeout=straggler_timeout
     )
     opened.callback(pool.close)
     for address in addresses:
       members.append(connect(address))
-    context = parts_context.PartsContext(pool, clients_per_part)
+    context = supervised_contexts.PartsContext(pool, clients_per_part)
     opened.callback(context.close, patience=_SECONDS_TO_CLOSE)
     tff.framework.set_default_context(context)
     chosen_context.replace(opened, natively=True)
@@ -192,7 +191,7 @@ def use_workers(
 
 def _remote_worker(
   address: str, *, timeout: float, stream_structs: bool, plain: bool
-) -> remote_worker.RemoteWorker:
+) -> worker_pool.RemoteWorker:
   """Returns a worker that is reached now; see `use_workers`."""
   connect = functools.partial(
     connections.WorkerExecutors,
@@ -201,7 +200,7 @@ def _remote_worker(
     stream_structs=stream_structs,
     plain=plain,
   )
-  return remote_worker.RemoteWorker(
+  return worker_pool.RemoteWorker(
     address,
     connect=connect,
     create_context=connections.execution_context,
@@ -255,7 +254,7 @@ def use_dask(
       f"Found num_workers={num_workers}: expected 1 or more, and no other "
       "cluster beside it."
     )
-  dask_addresses.check_installed()
+  dask_addresses.check_dask_installed()
   from tff_fair.runtime.dask_engine import (  # noqa: PLC0415
     clusters,
     scheduled_calls,
@@ -265,7 +264,7 @@ def use_dask(
     if client_or_address is None:
       client_or_address = clusters.start_local(opened, num_workers)
     client = clusters.connect(opened, client_or_address, timeout)
-    context = parts_context.PartsContext(
+    context = supervised_contexts.PartsContext(
       scheduled_calls.DaskEngine(client, worker_timeout=worker_timeout),
       clients_per_part,
     )

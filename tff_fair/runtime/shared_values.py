@@ -23,7 +23,6 @@ from tff_fair.runtime import (
   private_tff,
   resident_values,
   sending,
-  shared_layout,
   shared_memory,
   shared_tensors,
 )
@@ -47,8 +46,8 @@ class _KeptInFiles(sending.Kept):
   def value(self) -> Any:
     """Returns the value; its arrays are views of the files."""
     sent = sending.read(self.message, self.leaves_type)
-    tensors = shared_layout.unpacked(sent, self.files, self.type_spec)
-    return shared_layout.structured(iter(tensors), self.type_spec)
+    tensors = shared_tensors.unpacked(sent, self.files, self.type_spec)
+    return shared_tensors.structured(iter(tensors), self.type_spec)
 
   def paths(self) -> sending.Kept:
     """Returns the leaves, with paths in the place of those in files."""
@@ -83,12 +82,12 @@ class SharingExecutor(resident_values.ResidentExecutor):
     if (
       isinstance(value, (sending.Kept, client_values.ClientValues))
       or not isinstance(type_spec, tff.FederatedType)
-      or not shared_layout.is_at_server(type_spec)
+      or not shared_tensors.is_at_server(type_spec)
     ):
       return await super().create_value(value, type_spec)
-    leaves = [*shared_layout.leaves(value, type_spec.member)]
+    leaves = [*shared_tensors.leaves(value, type_spec.member)]
     shared = tuple(
-      map(_is_large, leaves, shared_layout.tensor_types(type_spec))
+      map(_is_large, leaves, shared_tensors.tensor_types(type_spec))
     )
     if not any(shared) or not shared_memory.has_room(sum(shared)):
       return await super().create_value(value, type_spec)
@@ -151,7 +150,7 @@ class SharingExecutor(resident_values.ResidentExecutor):
     """Returns a value of the worker, its large tensors in files."""
     files = [
       shared_memory.SharedFile() if may_have_file else None
-      for may_have_file in shared_layout.may_have_file(type_spec)
+      for may_have_file in shared_tensors.may_have_file(type_spec)
     ]
     if type_spec not in self._writers:
       self._writers[type_spec] = await self._send(
@@ -179,11 +178,11 @@ class SharingExecutor(resident_values.ResidentExecutor):
 
   def _shares(self, type_spec: tff.Type) -> bool:
     """Returns whether arrays of a result may be shared."""
-    if private_tff.streams_structs(self) or not shared_layout.is_at_server(
+    if private_tff.streams_structs(self) or not shared_tensors.is_at_server(
       type_spec
     ):
       return False
-    num_files = sum(shared_layout.may_have_file(type_spec))
+    num_files = sum(shared_tensors.may_have_file(type_spec))
     return num_files > 0 and shared_memory.has_room(num_files)
 
   async def _send(self, comp: tff.Computation) -> Any:
@@ -201,7 +200,7 @@ def _is_large(value: Any, tensor_type: tff.TensorType) -> bool:
   """Returns whether a value is an array that is worth sharing."""
   return admission.is_plain_array(
     value, tensor_type
-  ) and shared_layout.is_large(value.nbytes)
+  ) and shared_tensors.is_large(value.nbytes)
 
 
 def _file_with(array: np.ndarray) -> shared_memory.SharedFile:

@@ -1,16 +1,18 @@
 """The addresses of workers: are they valid, and does a program answer there?
 
-Imports nothing that takes time, so that a program can report a wrong address
-before it loads TensorFlow.
+Also those of Dask's schedulers. Imports nothing that takes time, so that a
+program can report a wrong address before it loads TensorFlow.
 """
 
-import contextlib
+import importlib.util
 import re
 import socket
 import time
 from collections.abc import Sequence
 
 _SECONDS_BETWEEN_TRIES = 0.1
+# A name, a number, or an IPv6 address in brackets; and a port.
+_HOST_AND_PORT = r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})"
 
 
 def check(addresses: Sequence[str]) -> None:
@@ -33,10 +35,7 @@ def check(addresses: Sequence[str]) -> None:
   for address in addresses:
     if address.startswith("unix:/"):
       continue
-    match = re.fullmatch(
-      r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})", address
-    )
-    if match is None or not 1 <= int(match[2]) <= 65535:
+    if not _is_host_and_port(address):
       raise ValueError(
         f'Expected the address of a worker as "host:port", found {address!r}.'
       )
@@ -68,6 +67,11 @@ def check_reachable(addresses: Sequence[str], *, timeout: float) -> None:
       time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
+def _is_host_and_port(address: str) -> bool:
+  match = re.fullmatch(_HOST_AND_PORT, address)
+  return match is not None and 1 <= int(match[2]) <= 65535
+
+
 def _problem(address: str, deadline: float) -> str | None:
   """Returns why an address takes no connection; `None` if it does."""
   patience = max(_SECONDS_BETWEEN_TRIES, deadline - time.monotonic())
@@ -85,7 +89,44 @@ def _connect(address: str, patience: float) -> None:
       connection.connect(address.removeprefix("unix:"))
     return
   host, _, port = address.rpartition(":")
-  with contextlib.closing(
-    socket.create_connection((host.strip("[]"), int(port)), patience)
-  ):
-    pass
+  socket.create_connection((host.strip("[]"), int(port)), patience).close()
+
+
+def check_dask_installed() -> None:
+  """Raises unless Dask is installed.
+
+  Raises:
+    ModuleNotFoundError: If it is not; says how to install it.
+  """
+  if importlib.util.find_spec("distributed") is None:
+    raise ModuleNotFoundError(
+      "needs the package distributed; install it with "
+      'pip install "tff-fair[dask]", or pip install distributed cryptography.'
+    )
+
+
+def check_scheduler(address: str, *, timeout: float) -> None:
+  """Raises unless a program takes connections at an address.
+
+  Args:
+    address: As "tcp://host:port", or "tls://host:port".
+    timeout: Seconds within which a program has to take one.
+
+  Raises:
+    ConnectionError: If no program does.
+    ValueError: If it is no such address.
+  """
+  scheme, _, place = address.partition("://")
+  if scheme not in ("tcp", "tls") or not _is_host_and_port(place):
+    raise ValueError(
+      "expected the address of a Dask scheduler as tcp://host:port, or "
+      "tls://host:port."
+    )
+  try:
+    _connect(place, timeout)
+  except OSError as error:
+    raise ConnectionError(
+      f"no Dask scheduler answers there within {timeout:g} s "
+      f"({error.strerror or 'no answer'}). Start one, or check the address and "
+      "the network."
+    ) from error

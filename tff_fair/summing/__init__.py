@@ -1,10 +1,12 @@
 """The ways of summing client updates by a rule; knows rules, and no method."""
 
 from tff_fair.summing.client_weighting import ClientWeighting
-from tff_fair.summing.defences import Defence
-from tff_fair.summing.one_rule_factory import FactoryOptions, factory_of
-from tff_fair.summing.rule_factory import RuleFactory
-from tff_fair.summing.trimmed_sum import TrimmedSumFactory
+from tff_fair.summing.defences import Defence, TrimmedSumFactory
+from tff_fair.summing.rule_factory import (
+  FactoryOptions,
+  RuleFactory,
+  factory_of,
+)
 from tff_fair.summing.ways import (
   SECURE,
   STACKED,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.kernels import finiteness
+from tff_fair.kernels import norms
 from tff_fair.privacy import unused_assertions
 from tff_fair.summing import rule_application, scalars
 from tff_fair.types import SumsOutput, TensorStructure
@@ -149,7 +149,7 @@ class Transport:
 
 def _are_within(values: Any, bound: float | None) -> tf.Tensor:
   """Returns whether all values are finite and within a bound, bool[]."""
-  within = finiteness.all_finite(values)
+  within = norms.all_finite(values)
   for value in [] if bound is None else tf.nest.flatten(values):
     limit = tf.constant(bound, value.dtype)
     within &= tf.reduce_all(tf.abs(value) <= limit)

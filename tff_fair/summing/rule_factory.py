@@ -1,17 +1,18 @@
 """An aggregation factory for any rule, in any of the ways to sum it allows."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import tensorflow_federated as tff
 
 from tff_fair import declared, privacy, types
 from tff_fair.summing import (
   defences,
-  outputs,
   scalars,
+  single_aggregate,
   stacked,
   streaming,
-  sum_phases,
   two_phase,
   ways,
 )
@@ -20,6 +21,7 @@ from tff_fair.summing.client_weighting import (
   read_client_weighting,
   read_loss_reference,
 )
+from tff_fair.summing.defences import Defence
 
 
 class RuleFactory(tff.aggregators.WeightedAggregationFactory):
@@ -211,7 +213,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
   def create_phases(
     self, value_type: tff.Type, weight_type: tff.Type
-  ) -> sum_phases.SumPhases:
+  ) -> two_phase.SumPhases:
     """Creates the process of `create_for_rounds` in two phases.
 
     Args:
@@ -219,7 +221,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         finite report no examples.
       weight_type: The type of `ClientSignals`.
     """
-    return sum_phases.build_sum_phases(
+    return two_phase.build_sum_phases(
       self._reader(weight_type, updates_checked=True),
       value_type,
       weight_type,
@@ -249,9 +251,9 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   ) -> tff.templates.AggregationProcess:
     """Builds the process of the way to sum."""
     if self._dp is not None:
-      from tff_fair.summing import private  # noqa: PLC0415  Few rounds have it.
+      from tff_fair.summing import secure  # noqa: PLC0415  Few rounds have it.
 
-      return private.build_private(
+      return secure.build_private(
         reader,
         value_type,
         weight_type,
@@ -300,7 +302,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       TypeError: If `value_type` is not a structure of floats of known shapes,
         or `weight_type` lacks signals that the rule needs.
     """
-    return outputs.converted(
+    return single_aggregate.converted(
       self.create_for_rounds(value_type, weight_type),
       value_type,
       weight_type,
@@ -308,3 +310,65 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         output.state, output.result.update, output.measurements
       ),
     )
+
+
+class FactoryOptions(TypedDict, total=False):
+  """Options of every factory; see `RuleFactory`."""
+
+  aggregation: str | None
+  client_weighting: ClientWeighting
+  sum_factory: tff.aggregators.UnweightedAggregationFactory | None
+  secure_bound: float | None
+  dp: privacy.DifferentialPrivacy | None
+  defence: Defence | None
+  certificate: bool
+  tape: bool | str
+  loss_reference: Mapping[int, float] | None
+
+
+_Factory = TypeVar("_Factory", bound=type[RuleFactory])
+
+
+def factory_of(
+  rule_class: type[types.Rule],
+) -> Callable[[_Factory], _Factory]:
+  """Makes a subclass of `RuleFactory` the factory of one rule.
+
+  Its constructor takes the rule's hyperparameters and the options of
+  `RuleFactory`, as keywords; its documentation lists them.
+
+  Args:
+    rule_class: The rule, a dataclass.
+  """
+  fields = declared.fields_of(rule_class)
+
+  def initialize(self: RuleFactory, **options: Unpack[FactoryOptions]) -> None:
+    keywords: dict[str, Any] = dict(options)
+    hparams = {name: keywords.pop(name) for name in fields if name in keywords}
+    RuleFactory.__init__(self, rule_class(**hparams), **keywords)
+
+  signature = declared.add_to_signature(
+    inspect.signature(initialize), fields.values()
+  )
+  vars(initialize)["__signature__"] = signature
+  initialize.__name__ = "__init__"
+  initialize.__doc__ = "\n".join(
+    filter(
+      None,
+      [
+        "Initializes the factory.\n\nArgs:",
+        declared.document(fields.values()),
+        "  **options: As those of `RuleFactory`.",
+      ],
+    )
+  )
+  needs = f"Needs the signals {', '.join(rule_class.signals)}."
+
+  def decorate(factory: _Factory) -> _Factory:
+    initialize.__qualname__ = f"{factory.__name__}.__init__"
+    factory.__init__ = initialize  # type: ignore[assignment,method-assign]
+    if rule_class.signals:
+      factory.__doc__ = f"{inspect.getdoc(factory)}\n\n{needs}"
+    return factory
+
+  return decorate

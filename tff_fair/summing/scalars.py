@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
-from tff_fair.kernels import finiteness, norms, stacking
+from tff_fair.kernels import norms, stacking
 from tff_fair.summing.client_weighting import UNIFORM, ByClient
 
 _OR_WRAP = (
@@ -168,7 +168,7 @@ class ScalarReader:
     to_check = row if self.updates_checked else (row, update)
     counts = tf.reduce_all(
       [
-        finiteness.all_finite(to_check),
+        norms.all_finite(to_check),
         num_examples > 0,
         *(
           value >= 0

@@ -2,26 +2,52 @@
 
   c_k = exp(l_k) (u + v x_k),  hence  d = (u + v x_bar) T + v C
 
-with the sums T and C of `moments`, and u and v known once all scalars are.
-Works for `SeparableRule`s, in one mergeable aggregate of O(d) memory; only the
-scalars of each client are kept.
+with weights e_k = exp(l_k), a covariate x_k, updates Delta_k, and
+
+  W = sum e_k,  T = sum e_k Delta_k,  x_bar = sum e_k x_k / W
+  C = sum e_k (x_k - x_bar) (Delta_k - T / W)
+
+u and v are known once all scalars are. Works for `SeparableRule`s, in one
+mergeable aggregate of O(d) memory; only the scalars of each client are kept.
+
+Weights are kept relative to the largest one seen, so that no exp overflows; C
+is merged pairwise (Chan, Golub, LeVeque, "Updating Formulae and a Pairwise
+Algorithm for Computing Sample Variances", 1979), so that large covariates which
+differ little lose nothing.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
-from tff_fair.summing import (
-  moments,
-  rule_application,
-  scalars,
-  single_aggregate,
-)
+from tff_fair.summing import rule_application, scalars, single_aggregate
+from tff_fair.types import TensorStructure
+
+_LEAST_SHARE = 1e-30
+
+
+class Moments(NamedTuple):
+  """Moments of some clients.
+
+  Attributes:
+    log_scale: float64[], the largest l_k; -inf without clients that weigh.
+    weight: float64[], W exp(-log_scale).
+    total: Like an update, T exp(-log_scale).
+    covariate: float64[], x_bar; `()` where there is no covariate.
+    comoment: Like an update, C exp(-log_scale); `()` likewise.
+  """
+
+  log_scale: tf.Tensor
+  weight: tf.Tensor
+  total: TensorStructure
+  covariate: tf.Tensor | tuple[()] = ()
+  comoment: TensorStructure = ()
+
 
 # The scalars of some clients, and the moments of their updates.
-Seen: TypeAlias = tuple[scalars.ScalarRows, moments.Moments]
+Seen: TypeAlias = tuple[scalars.ScalarRows, Moments]
 
 
 def build_streaming(
@@ -47,13 +73,13 @@ def build_streaming(
   has_covariate = rule.has_covariate()
 
   def zero() -> Seen:
-    return reader.empty(), moments.of_none(specs, has_covariate)
+    return reader.empty(), no_moments(specs, has_covariate)
 
   def accumulate(seen: Seen, client: single_aggregate.Client) -> Seen:
     row = reader.read(client["update"], client["weight"])
     of_all = tf.cond(
       tf.equal(row.num_excluded, 0),
-      lambda: moments.merge(seen[1], _of_client(reader, rule, row, client)),
+      lambda: merged_moments(seen[1], _of_client(reader, rule, row, client)),
       lambda: tf.nest.map_structure(tf.identity, seen[1]),
     )
     return scalars.concat_rows(seen[0], row), of_all
@@ -90,11 +116,11 @@ def _of_client(
   rule: types.SeparableRule,
   row: scalars.ScalarRows,
   client: single_aggregate.Client,
-) -> moments.Moments:
+) -> Moments:
   """Returns the moments of one client that counts."""
   cohort = reader.unordered_cohort(row)
   covariate = rule.covariate(cohort)
-  return moments.of_one(
+  return moments_of_one(
     rule.log_weight(cohort)[0],
     None if covariate is None else covariate[0],
     client["update"],
@@ -104,7 +130,7 @@ def _of_client(
 def _merge(first: Seen, second: Seen) -> Seen:
   return (
     scalars.concat_rows(first[0], second[0]),
-    moments.merge(first[1], second[1]),
+    merged_moments(first[1], second[1]),
   )
 
 
@@ -112,7 +138,7 @@ def _slope(
   rule: types.SeparableRule,
   reader: scalars.ScalarReader,
   rows: scalars.ScalarRows,
-  seen: moments.Moments,
+  seen: Moments,
   output: types.RuleOutput,
 ) -> tf.Tensor:
   """Returns v, from c_k = e_k (u + v x_k)."""
@@ -125,3 +151,119 @@ def _slope(
     tf.reduce_sum(output.coefficients * centred),
     tf.reduce_sum(weights * tf.square(centred)),
   )
+
+
+def no_moments(update_specs: TensorStructure, with_covariate: bool) -> Moments:
+  """Returns the moments of no client.
+
+  Args:
+    update_specs: A structure of `tf.TensorSpec`.
+    with_covariate: Whether there is a covariate.
+  """
+
+  def zeros() -> TensorStructure:
+    return tf.nest.map_structure(
+      lambda spec: tf.zeros(spec.shape, spec.dtype), update_specs
+    )
+
+  scalar = tf.zeros([], tf.float64)
+  return Moments(
+    tf.constant(float("-inf"), tf.float64),
+    scalar,
+    zeros(),
+    scalar if with_covariate else (),
+    zeros() if with_covariate else (),
+  )
+
+
+def moments_of_one(
+  log_weight: tf.Tensor, covariate: tf.Tensor | None, update: TensorStructure
+) -> Moments:
+  """Returns the moments of one client.
+
+  Args:
+    log_weight: float64[], l_k; -inf for a weight of zero.
+    covariate: float64[], x_k, or `None`.
+    update: Delta_k, a structure of float tensors.
+  """
+  weighs = log_weight > float("-inf")
+  return Moments(
+    log_weight,
+    tf.cast(weighs, tf.float64),
+    update,
+    ()
+    if covariate is None
+    else tf.where(weighs, covariate, tf.zeros_like(covariate)),
+    () if covariate is None else tf.nest.map_structure(tf.zeros_like, update),
+  )
+
+
+def merged_moments(first: Moments, second: Moments) -> Moments:
+  """Returns the moments of the clients of both."""
+  log_scale = tf.maximum(first.log_scale, second.log_scale)
+  finite = tf.where(
+    tf.math.is_finite(log_scale), log_scale, tf.zeros_like(log_scale)
+  )
+  share_1 = tf.exp(first.log_scale - finite)
+  share_2 = tf.exp(second.log_scale - finite)
+  weight_1 = share_1 * first.weight
+  weight_2 = share_2 * second.weight
+  weight = weight_1 + weight_2
+
+  total = _scaled_sum(share_1, first.total, share_2, second.total)
+  if isinstance(first.covariate, tuple):
+    return Moments(log_scale, weight, total)
+  distance = second.covariate - first.covariate
+  covariate = first.covariate + distance * tf.math.divide_no_nan(
+    weight_2, weight
+  )
+  # W1 W2 / W (x2 - x1) (T2/W2 - T1/W1), with the divisions cancelled.
+  factor_1 = -distance * tf.math.divide_no_nan(weight_2, weight) * share_1
+  factor_2 = distance * tf.math.divide_no_nan(weight_1, weight) * share_2
+  comoment = tf.nest.map_structure(
+    lambda c1, c2, t1, t2: (
+      _combination(share_1, c1, share_2, c2)
+      + _combination(factor_1, t1, factor_2, t2)
+    ),
+    first.comoment,
+    second.comoment,
+    first.total,
+    second.total,
+  )
+  return Moments(log_scale, weight, total, covariate, comoment)
+
+
+def _scaled_sum(
+  a: tf.Tensor, first: TensorStructure, b: tf.Tensor, second: TensorStructure
+) -> TensorStructure:
+  """Returns a * first + b * second, for shares a, b in [0, 1].
+
+  A share below the range of float32 may belong to an update near the end of it:
+  only then is the sum taken in float64, which takes twice as long.
+  """
+  shares = tf.stack([a, b])
+  in_range = tf.reduce_all(
+    tf.logical_or(tf.equal(shares, 0.0), shares > _LEAST_SHARE)
+  )
+
+  def add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return tf.cast(a, x.dtype) * x + tf.cast(b, y.dtype) * y
+
+  def add_in_float64(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return _combination(a, x, b, y)
+
+  if any(layer.dtype.size < 4 for layer in tf.nest.flatten(first)):
+    return tf.nest.map_structure(add_in_float64, first, second)
+  return tf.cond(
+    in_range,
+    lambda: tf.nest.map_structure(add, first, second),
+    lambda: tf.nest.map_structure(add_in_float64, first, second),
+  )
+
+
+def _combination(
+  a: tf.Tensor, x: tf.Tensor, b: tf.Tensor, y: tf.Tensor
+) -> tf.Tensor:
+  """Returns a x + b y in the dtype of x, rounded once."""
+  total = a * tf.cast(x, tf.float64) + b * tf.cast(y, tf.float64)
+  return tf.cast(total, x.dtype)

@@ -18,7 +18,7 @@ from tff_fair.runtime.compilation_cache import (
   keys,
   private_folder,
 )
-from tff_fair.runtime.parts import forms
+from tff_fair.runtime.parts import cohort_cuts
 
 pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("all_code_known")]
 
@@ -148,8 +148,8 @@ def test_what_cannot_be_cut_is_known_from_before(kept, building, monkeypatch):
   )
   for _ in range(2):
     comp = kept.compiled("key", building)["sums"]
-    assert not forms.phases_of(comp)
-    assert "depend on one another" in forms.phases_of(comp).why_none
+    assert not cohort_cuts.phases_of(comp)
+    assert "depend on one another" in cohort_cuts.phases_of(comp).why_none
   assert len(tried) == 1
 
 

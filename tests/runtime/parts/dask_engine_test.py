@@ -20,13 +20,8 @@ import tensorflow_federated as tff
 from tests import small_problem, source_tree
 from tests.runtime.parts.processes import process
 from tff_fair import runtime
-from tff_fair.runtime import version
-from tff_fair.runtime.dask_engine import (
-  addresses,
-  clusters,
-  portable_values,
-  tasks,
-)
+from tff_fair.runtime import version, worker_addresses
+from tff_fair.runtime.dask_engine import clusters, portable_values, tasks
 
 CLIENTS_PER_PART = 2
 SECONDS_OF_WORK = 0.3
@@ -241,7 +236,7 @@ def test_a_scheduler_that_is_not_there_is_told():
       runtime.use_dask(f"tcp://127.0.0.1:{port}", timeout=1.0)
     assert time.monotonic() - start < 10.0
   with pytest.raises(ConnectionError, match="Connection refused"):
-    addresses.check(f"tcp://127.0.0.1:{port}", timeout=1.0)
+    worker_addresses.check_scheduler(f"tcp://127.0.0.1:{port}", timeout=1.0)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +244,7 @@ def test_a_scheduler_that_is_not_there_is_told():
 )
 def test_what_is_no_address_is_told(address):
   with pytest.raises(ValueError, match="tcp://host:port"):
-    addresses.check(address, timeout=1.0)
+    worker_addresses.check_scheduler(address, timeout=1.0)
 
 
 def test_numbers_are_checked():

@@ -5,10 +5,10 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_fair import evaluation, runtime
-from tff_fair.rounds import own_rows, phasing, two_phases
+from tff_fair.rounds import phasing
 from tff_fair.runtime import compilation_cache, phases
 from tff_fair.runtime.compilation_cache import private_folder
-from tff_fair.runtime.parts import forms
+from tff_fair.runtime.parts import cohort_cuts
 
 _SERVER = tff.FederatedType(np.int32, tff.SERVER)
 _CLIENTS = tff.FederatedType(np.int32, tff.CLIENTS)
@@ -83,20 +83,20 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
   "ends",
   [
     phases.NO_ENDS,
-    two_phases.ENDS,
-    own_rows.ENDS,
-    phasing._OF_BOTH,
+    phasing.IN_PHASES,
+    phasing.OF_OWN,
+    phasing.OF_BOTH,
     evaluation._ENDS,
   ],
 )
 def test_a_later_program_knows_our_functions_by_their_names(ends):
-  assert forms.named(forms.name_of(ends)) == ends
+  assert cohort_cuts.named(cohort_cuts.name_of(ends)) == ends
 
 
 def test_functions_of_others_have_no_name():
   ends = phases.Ends(halved, with_thousands, phases.once)
-  assert forms.name_of(ends) == ""
-  assert forms.named("os:system os:system os:system") is None
+  assert cohort_cuts.name_of(ends) == ""
+  assert cohort_cuts.named("os:system os:system os:system") is None
 
 
 def test_a_phase_that_takes_something_else_is_named():

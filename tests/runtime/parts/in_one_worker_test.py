@@ -16,7 +16,7 @@ from tff_fair import evaluation, runtime
 from tff_fair.experiments import settings
 from tff_fair.runtime import private_tff, shared_values, supervised_contexts
 from tff_fair.runtime.parts import calls as part_calls
-from tff_fair.runtime.parts import cohort_cuts, engine, forms
+from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,7 +81,7 @@ def calls(monkeypatch):
 
 
 def test_runs_and_contexts_cut_alike_by_default():
-  assert engine.CLIENTS_PER_PART == settings.USUAL_PART
+  assert part_by_part.CLIENTS_PER_PART == settings.USUAL_PART
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
@@ -244,7 +244,7 @@ def test_what_cannot_be_cut_is_told_once(monkeypatch, calls):
   monkeypatch.setattr(cohort_cuts, "_has_told", False)
   clients = [*map(client, range(5))]
   said = []
-  monkeypatch.setattr(forms, "phases_of", lambda _: forms.Phases())
+  monkeypatch.setattr(cohort_cuts, "phases_of", lambda _: cohort_cuts.Phases())
   calls.clear()
   with runtime.supervised(say=said.append):
     run("fedavg", clients, 2)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_fair.runtime import threads
-from tff_fair.runtime.parts import forms, part_by_part
+from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
 pytestmark = pytest.mark.pure
 
@@ -82,7 +82,10 @@ def argument(num_clients):
 def at_once(engine, num_clients, clients_per_part):
   return asyncio.run(
     part_by_part.compute(
-      engine, forms.Phases([phase()]), argument(num_clients), clients_per_part
+      engine,
+      cohort_cuts.Phases([phase()]),
+      argument(num_clients),
+      clients_per_part,
     )
   )
 
@@ -91,7 +94,7 @@ def in_turn(num_clients, clients_per_part, *, answer=called, more=()):
   return threads.finished(
     part_by_part.compute(
       InTurn(answer),
-      forms.Phases([phase(), *more]),
+      cohort_cuts.Phases([phase(), *more]),
       argument(num_clients),
       clients_per_part,
       for_each=part_by_part.in_turn,
@@ -179,7 +182,7 @@ def test_parts_called_ahead_are_merged_likewise(num_parts, num_ahead):
   found = threads.finished(
     part_by_part.compute(
       engine,
-      forms.Phases([phase()]),
+      cohort_cuts.Phases([phase()]),
       argument(num_parts),
       1,
       for_each=part_by_part.in_turn,
@@ -240,7 +243,7 @@ def test_nothing_waits_for_the_collector(num_parts):
     threads.finished(
       part_by_part.compute(
         Keeps(lambda comp, *_: comp),
-        forms.Phases([phase()]),
+        cohort_cuts.Phases([phase()]),
         argument(num_parts),
         1,
         for_each=part_by_part.in_turn,

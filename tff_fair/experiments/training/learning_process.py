@@ -57,7 +57,7 @@ class Built(NamedTuple):
   Attributes:
     process: The process.
     next_of_own: Where clients keep something, the round of
-      `tff_fair.rounds.own_rows.OwnRowsProcess`.
+      `tff_fair.rounds.phasing.OwnRowsProcess`.
   """
 
   process: tff.learning.templates.LearningProcess

@@ -36,7 +36,7 @@ from tff_fair.experiments.training import (
 )
 from tff_fair.experiments.training.loop import Selection
 from tff_fair.experiments.worker_data.index import WorkerData
-from tff_fair.rounds import own_rows
+from tff_fair.rounds import phasing
 
 
 def train(
@@ -180,7 +180,7 @@ def _rounds(
 
   process: rounds.Process = parts.process
   if parts.next_of_own is not None:
-    process = own_rows.OwnRowsProcess(
+    process = phasing.OwnRowsProcess(
       parts.process, parts.next_of_own, spec.clients_per_part
     )
   return rounds.Rounds(

@@ -37,7 +37,7 @@ class _Held:
 
 
 class DaskEngine:
-  """Computes calls in Dask's workers; see `parts.engine.Engine`.
+  """Computes calls in Dask's workers; see `part_by_part.Engine`.
 
   All values are results of tasks, so Dask can make again what a lost worker
   held.

@@ -1,15 +1,238 @@
-"""Which computations are cut into parts, and how large a part is."""
+"""Which computations are cut into parts of their clients, and how.
+
+TFF takes a second to find the mergeable form of each phase, so they are looked
+for where no earlier program has kept what is made of them.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+import importlib
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, supervision
-from tff_fair.runtime.parts import engine, forms
+from tff_fair.runtime import admission, native, phases, private_tff, supervision
+from tff_fair.runtime.one_graph import steps
+from tff_fair.runtime.parts.phase import Phase
+
+# The name of a function of a module.
+_OURS = re.compile(r"tff_fair(\.\w+)*:\w+")
+
+
+class Phases(tuple[Phase, ...]):
+  """The phases of a computation, in their order; none if it cannot be cut.
+
+  Attributes:
+    ends: What a call does before the first phase and after the last.
+    why_none: What keeps the computation from being cut.
+  """
+
+  ends: phases.Ends = phases.NO_ENDS
+  why_none: str = ""
+
+
+class _Traced:
+  """The origin of a computation whose parts no cache keeps."""
+
+  def __init__(self, comp: tff.Computation) -> None:
+    self._comp = comp
+
+  def traced(self) -> tff.Computation:
+    return self._comp
+
+  def computation(
+    self, name: str, build: Callable[[], tff.Computation]
+  ) -> tff.Computation:
+    del name
+    comp = build()
+    return comp if native.has_secure_sums(comp) else native.compile_ahead(comp)
+
+  def text(self, name: str, find: Callable[[], str]) -> str:
+    del name
+    return find()
+
+
+class _Cut:
+  """A computation cut into phases, each of which is mergeable."""
+
+  def __init__(self, parameter: tff.StructType, origin: native.Origin) -> None:
+    self._parameter = parameter
+    self._origin = origin
+
+  @functools.cached_property
+  def _computations(self) -> Sequence[tff.Computation]:
+    comp = self._origin.traced()
+    if isinstance(comp, phases.PhasedComputation):
+      return comp.phases
+    return [comp]
+
+  @functools.cached_property
+  def _forms(self) -> Sequence[Any]:
+    """The mergeable forms of the phases."""
+    compile_form = tff.backends.native.compile_to_mergeable_comp_form
+    return [*map(compile_form, self._computations)]
+
+  def _check(self) -> None:
+    """Checks that the phases, in parts, mean the same as the computation.
+
+    Raises:
+      NotAdmittedError: If they may not.
+    """
+    for comp in self._computations:
+      admission.check_aggregates(comp)
+      if _has_results_at_clients(comp.type_signature.result):
+        raise admission.NotAdmittedError("results at clients")
+    try:
+      number = len(self._forms)
+    except ValueError as error:
+      raise admission.NotAdmittedError(
+        "sums over clients that depend on one another"
+      ) from error
+    except Exception as error:  # TFF's, of many classes.
+      raise admission.NotAdmittedError(f"{type(error).__name__}") from error
+    for phase in map(self._phase, range(number)):
+      compiled = native.in_the_clear(phase.up_to_merge)
+      message = tff.framework.serialize_computation(compiled)
+      steps.check_is_cut(steps.read(message))
+
+  def all_phases(self) -> Phases:
+    def find() -> str:
+      """Returns the number of phases, or why there is none."""
+      try:
+        self._check()
+      except admission.NotAdmittedError as error:
+        return str(error)
+      return str(len(self._forms))
+
+    text = self._origin.text("phases", find)
+    found = Phases(map(self._phase, range(int(text) if text.isdigit() else 0)))
+    found.ends = self._ends
+    found.why_none = text
+    return found
+
+  @functools.cached_property
+  def _ends(self) -> phases.Ends:
+    def traced() -> phases.Ends:
+      comp = self._origin.traced()
+      is_phased = isinstance(comp, phases.PhasedComputation)
+      return comp.ends if is_phased else phases.NO_ENDS
+
+    found = named(self._origin.text("ends", lambda: name_of(traced())))
+    return traced() if found is None else found
+
+  def _phase(self, number: int) -> Phase:
+    def keep(
+      name: str, build: Callable[[], tff.Computation]
+    ) -> tff.Computation:
+      return self._origin.computation(f"phase {number}, {name}", build)
+
+    def form() -> Any:
+      return self._forms[number]
+
+    # The first one has the parameter of the whole.
+    if number == 0 and self._ends.before is phases.unchanged:
+      return Phase(self._parameter, form, keep)
+
+    def unchanged() -> tff.Computation:
+      parameter = self._computations[number].type_signature.parameter
+      return tff.federated_computation(lambda arg: arg, parameter)
+
+    parameter = keep("parameter", unchanged).type_signature.parameter
+    return Phase(parameter, form, keep)
+
+
+def phases_of(comp: tff.Computation) -> Phases:
+  """Returns the phases of a computation; none if it cannot be cut."""
+  return private_tff.kept_with(comp, "phases", lambda: _find(comp))
+
+
+def _find(comp: tff.Computation) -> Phases:
+  parameter = comp.type_signature.parameter
+  if not isinstance(parameter, tff.StructType) or not all(
+    isinstance(element, tff.FederatedType)
+    # Clients have values of their own, or there is one value at the server.
+    and element.all_equal is not (element.placement is tff.CLIENTS)
+    for element in parameter
+  ):
+    found = Phases()
+    found.why_none = f"a parameter of the type {parameter}"
+    return found
+  origin = getattr(comp, "origin", None) or _Traced(comp)
+  return _Cut(parameter, origin).all_phases()
+
+
+def name_of(ends: phases.Ends) -> str:
+  """Returns the names of functions of ours; "" if one is none of them."""
+  names = [f"{f.__module__}:{f.__qualname__}" for f in ends]
+  ours = all(_OURS.fullmatch(name) for name in names)
+  return " ".join(names) if ours else ""
+
+
+def named(text: str) -> phases.Ends | None:
+  """Returns the functions that `name_of` has named, if it has."""
+  names = text.split()
+  if not names or not all(map(_OURS.fullmatch, names)):
+    return None
+  places = [name.split(":") for name in names]
+  return phases.Ends(
+    *(getattr(importlib.import_module(module), f) for module, f in places)
+  )
+
+
+def _has_results_at_clients(type_spec: tff.Type) -> bool:
+  if isinstance(type_spec, tff.StructType):
+    return any(map(_has_results_at_clients, type_spec))
+  return (
+    isinstance(type_spec, tff.FederatedType)
+    and type_spec.placement is tff.CLIENTS
+  )
+
+
+def num_clients(comp: tff.Computation, arg: Any) -> int:
+  """Returns the number of clients in the arguments of a computation.
+
+  Args:
+    comp: The computation.
+    arg: Its argument, as TFF hands it to a context.
+
+  Returns:
+    The number; 0 if arguments are of different numbers, which TFF refuses.
+  """
+  parameter = comp.type_signature.parameter
+  if not isinstance(parameter, tff.StructType) or arg is None:
+    return 0
+  values = tff.structure.from_container(arg)
+  found = {
+    len(value)
+    for element, value in zip(parameter, values, strict=True)
+    if isinstance(element, tff.FederatedType)
+    and element.placement is tff.CLIENTS
+    and not element.all_equal
+    and isinstance(value, (list, tuple))
+  }
+  return found.pop() if len(found) == 1 else 0
+
+
+def returns_rows(result: tff.Type) -> bool:
+  """Returns whether a result is rows of clients and nothing else."""
+  if isinstance(result, tff.FederatedType):
+    return returns_rows(result.member)
+  if isinstance(result, tff.StructType):
+    return len(result) > 0 and all(map(returns_rows, result))
+  return (
+    isinstance(result, tff.TensorType)
+    and bool(result.shape)
+    and result.shape[0] is None
+  )
+
+
+# Cohorts of up to so many clients are one part: one worker computes them as a
+# whole.
+CLIENTS_PER_PART = 32
 
 _size: int | None = None  # In `in_parts_of`.
 _has_told = False
@@ -23,7 +246,7 @@ class CohortCut(NamedTuple):
     clients_per_part: The size of the parts.
   """
 
-  phases: forms.Phases
+  phases: Phases
   clients_per_part: int
 
 
@@ -44,13 +267,13 @@ def in_parts_of(clients_per_part: int) -> Iterator[None]:
 
 
 def checked(clients_per_part: int | None) -> int:
-  """Returns the size of parts, by default `engine.CLIENTS_PER_PART`.
+  """Returns the size of parts, by default `CLIENTS_PER_PART`.
 
   Raises:
     ValueError: If it is below 0.
   """
   if clients_per_part is None:
-    return engine.CLIENTS_PER_PART
+    return CLIENTS_PER_PART
   if clients_per_part < 0:
     raise ValueError(
       "Expected clients_per_part of 1 or more, or 0 to compute cohorts as a "
@@ -75,20 +298,18 @@ def cut(
   """
   global _has_told  # noqa: PLW0603
   size = clients_per_part if _size is None else _size
-  num_clients = forms.num_clients(comp, arg)
-  if not size or num_clients <= size:
+  number = num_clients(comp, arg)
+  if not size or number <= size:
     return None
-  phases = forms.phases_of(comp)
+  phases = phases_of(comp)
   if phases:
     return CohortCut(phases, size)
-  admission.log(
-    f"one worker computes all {num_clients} clients", phases.why_none
-  )
+  admission.log(f"one worker computes all {number} clients", phases.why_none)
   supervised = supervision.current()
   if supervised is not None and not _has_told:
     _has_told = True
     supervised.say(
-      f"One worker computes all {num_clients} clients of a cohort, not parts "
+      f"One worker computes all {number} clients of a cohort, not parts "
       f"of {size}: {phases.why_none}."
     )
   return None

@@ -1,4 +1,4 @@
-"""Computes a round in parts, on any engine.
+"""Computes a round in parts, on any engine: where its calls are computed.
 
 The sums of parts are merged in a fixed tree: groups of neighbours, and groups
 of these. The last group is merged in the call that ends the phase.
@@ -20,9 +20,49 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import tensorflow_federated as tff
 
 from tff_fair.runtime import threads
-from tff_fair.runtime.parts import arguments, forms
-from tff_fair.runtime.parts import engine as engines
+from tff_fair.runtime.parts import arguments, cohort_cuts
 from tff_fair.runtime.parts.phase import Phase
+
+
+class Engine(Protocol):
+  """Computes calls, each in one worker, several at the same time if it can.
+
+  A call is a function of its arguments. So an engine may repeat one whose
+  worker is lost, in another worker, with the same result.
+  """
+
+  async def put(self, value: Any, type_spec: tff.Type) -> Any:
+    """Hands over a value that several calls take.
+
+    Args:
+      value: As TFF's contexts take it.
+      type_spec: Its type; nothing in it is placed at clients.
+
+    Returns:
+      What stands for the value as an argument of `call`.
+    """
+
+  def call(self, comp: tff.Computation, *args: Any) -> Awaitable[Any]:
+    """Computes `comp(*args)` in any one worker; may begin before an await.
+
+    Args:
+      comp: As TFF traced it. An engine is called with the same objects again
+        and again; it compiles and sends each once.
+      *args: The argument if there is one, as TFF's contexts take it, for a
+        computation of the user's. For one of `phase.Phase` one for each element
+        of its parameter: a value, what `put` or another `call` returned, or a
+        `Struct` of such.
+
+    Returns:
+      What stands for the result as an argument of `call`, and for `fetch`.
+
+    Raises:
+      WorkerLostError: If there is no worker left.
+    """
+
+  async def fetch(self, result: Any) -> Any:
+    """Returns the value of a `call`'s result, as TFF's contexts return it."""
+
 
 # Parts that one call merges. More take long to compile, the more so for stacked
 # updates; and so few sums wait at the same time.
@@ -72,8 +112,8 @@ async def in_turn(
 
 
 async def compute(
-  engine: engines.Engine,
-  phases: forms.Phases,
+  engine: Engine,
+  phases: cohort_cuts.Phases,
   arg: tff.structure.Struct,
   clients_per_part: int,
   *,
@@ -108,7 +148,7 @@ async def compute(
 
 
 async def _compute_phase(
-  engine: engines.Engine,
+  engine: Engine,
   phase: Phase,
   given: Sequence[Any],
   clients_per_part: int,
@@ -137,7 +177,7 @@ class _Sums:
 
   def __init__(
     self,
-    engine: engines.Engine,
+    engine: Engine,
     phase: Phase,
     server: Any,
     parts: Sequence[tff.structure.Struct],
@@ -223,7 +263,7 @@ class _Begun:
 
 def compute_in_one_worker(
   begin: Begin,
-  phases: forms.Phases,
+  phases: cohort_cuts.Phases,
   arg: tff.structure.Struct,
   clients_per_part: int,
 ) -> Any:

@@ -6,18 +6,89 @@ result is the same, bit for bit.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import dataclasses
+import threading
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, native, supervision
-from tff_fair.runtime.parts.remote_worker import RemoteWorker
+from tff_fair.runtime import connections, liveness, native, supervision
+
+# Makes a context that computes by the executors of a worker.
+CreateContext = Callable[
+  [connections.WorkerExecutors], tff.framework.AsyncExecutionContext
+]
+Connect = Callable[..., connections.WorkerExecutors]
+
+
+class RemoteWorker:
+  """A worker of others.
+
+  Attributes:
+    address: Where it listens.
+    pulse: Tells whether it lives.
+  """
+
+  def __init__(
+    self,
+    address: str,
+    *,
+    connect: Connect,
+    create_context: CreateContext,
+    timeout: float,
+  ) -> None:
+    """Connects.
+
+    Args:
+      address: Where it listens.
+      connect: Connects to it; takes whether to make sure that it answers, as
+        `at_once`.
+      create_context: See there.
+      timeout: Seconds within which it has to answer.
+
+    Raises:
+      ConnectionError: If it does not answer in time.
+    """
+    self.address = address
+    self._connect = connect
+    self._create_context = create_context
+    self.pulse = liveness.Pulse(address, timeout=timeout)
+    self._begin(connect(at_once=True))
+
+  def _begin(self, executors: connections.WorkerExecutors) -> None:
+    self._executors = executors
+    self._context = connections.ConcurrentContext(
+      self._create_context(executors)
+    )
+
+  def submit(
+    self, comp: tff.Computation, arg: Any
+  ) -> concurrent.futures.Future[Any]:
+    """Starts to compute `comp(arg)`; returns the result to come."""
+    return self._context.submit(comp, arg)
+
+  def reconnect(self) -> None:
+    """Begins anew; a thread may still wait for what the worker did not end."""
+    self._leave()
+    self._begin(self._connect(at_once=False))
+
+  def _leave(self) -> threading.Thread:
+    self._context.close()
+    leaving = threading.Thread(target=self._executors.close, daemon=True)
+    leaving.start()
+    return leaving
+
+  def close(self) -> threading.Thread:
+    """Leaves the worker; returns the thread that does."""
+    self.pulse.close()
+    return self._leave()
+
 
 _SECONDS_BETWEEN_QUESTIONS = 0.5
 _SECONDS_TO_LEAVE = 2.0

@@ -1,6 +1,7 @@
-"""Client work of others, TensorFlow Federated's say, that reports signals.
+"""Client work of a user's own, or of TensorFlow Federated's.
 
-Stock client work reports a number of examples alone. Fair rules read losses.
+A user's may be the computation of one client. TFF's reports a number of
+examples alone, and fair rules read losses: `with_signals` has it report them.
 """
 
 import collections
@@ -11,15 +12,61 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import declared
-from tff_fair.client_works import (
-  batches,
-  evaluation,
-  local_model,
-  model_info,
-  tally,
-)
+from tff_fair.client_works import batches, evaluation, local_model, tally
 
 _LEARNING_RATE = tff.learning.optimizers.LEARNING_RATE_KEY
+
+
+def build_from_computation(
+  work: tff.Computation,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Builds client work that does the same for each client in each round.
+
+  Args:
+    work: One client's work in a round, of the type (<W, D> -> R): from the
+      model's weights, `tff.learning.models.ModelWeights`, and a sequence, the
+      client's data, to a `tff.learning.templates.ClientResult` of update and
+      signals.
+
+  Returns:
+    A process without state and measurements. Its `next` has the type
+    (<()@SERVER, W@CLIENTS, {D}@CLIENTS> -> <state=()@SERVER, result=R@CLIENTS,
+    measurements=()@SERVER>).
+
+  Raises:
+    TypeError: If `work` is no `tff.Computation`, or not of that type.
+  """
+  if not isinstance(work, tff.Computation):
+    raise TypeError(
+      "Expected `work` to be a tff.Computation, found "
+      f"{type(work).__name__}. Decorate the function with "
+      "@tff.tensorflow.computation(weights_type, data_type)."
+    )
+  parameter = work.type_signature.parameter
+  if not isinstance(parameter, tff.StructType) or len(parameter) != 2:
+    raise TypeError(
+      "Expected `work` to take two arguments, the model's weights and a "
+      f"client's data, found the type {work.type_signature}."
+    )
+  weights_type, data_type = parameter
+
+  @tff.federated_computation
+  def initialize() -> tff.Value:
+    return tff.federated_value((), tff.SERVER)
+
+  @tff.federated_computation(
+    tff.FederatedType((), tff.SERVER),
+    tff.FederatedType(weights_type, tff.CLIENTS),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def next_fn(
+    state: tff.Value, weights: tff.Value, data: tff.Value
+  ) -> tff.templates.MeasuredProcessOutput:
+    result = tff.federated_map(work, (weights, data))
+    measurements = tff.federated_value((), tff.SERVER)
+    return tff.templates.MeasuredProcessOutput(state, result, measurements)
+
+  return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
 def with_signals(
@@ -71,7 +118,7 @@ def with_signals(
     declared.check_number(
       "learning_rate", learning_rate, minimum=0, exclude_minimum=True
     )
-  info = model_info.describe(model_fn)
+  info = local_model.describe(model_fn)
   id_data_type = batches.data_type(info.batch_spec)
   _check(client_work, info.weights_type, id_data_type)
   state_type, weights_type, data_type = (
@@ -89,30 +136,9 @@ def with_signals(
   def without_id(data: tf.data.Dataset) -> tf.data.Dataset:
     return data.map(lambda _, examples: examples)
 
-  hparams_type = client_work.get_hparams.type_signature.result
-  knows_rate = _LEARNING_RATE in dict(tff.structure.iter_elements(hparams_type))
-
-  @tff.tensorflow.computation(
-    hparams_type,
-    evaluate.type_signature.result,
-    client_work.next.type_signature.result.result.member,
+  report = _build_report(
+    client_work, evaluate.type_signature.result, learning_rate
   )
-  def report(
-    hparams: Any,
-    before: Mapping[str, tf.Tensor],
-    result: tff.learning.templates.ClientResult,
-  ) -> tff.learning.templates.ClientResult:
-    signals = collections.OrderedDict(
-      client_id=before["client_id"],
-      num_examples=tf.cast(result.update_weight, tf.float32),
-      loss=before["loss"],
-      accuracy=tally.or_zero(before["accuracy"]),
-    )
-    if learning_rate is not None:
-      signals[_LEARNING_RATE] = tf.constant(learning_rate, tf.float32)
-    elif knows_rate:
-      signals[_LEARNING_RATE] = tf.cast(hparams[_LEARNING_RATE], tf.float32)
-    return tff.learning.templates.ClientResult(result.update, signals)
 
   @tff.federated_computation(
     state_type, weights_type, tff.FederatedType(id_data_type, tff.CLIENTS)
@@ -137,6 +163,50 @@ def with_signals(
     get_hparams_fn=client_work.get_hparams,
     set_hparams_fn=client_work.set_hparams,
   )
+
+
+def _build_report(
+  client_work: tff.learning.templates.ClientWorkProcess,
+  before_type: tff.Type,
+  learning_rate: float | None,
+) -> tff.Computation:
+  """Builds what makes a client's result report signals.
+
+  Args:
+    client_work: As `with_signals` takes it.
+    before_type: The type of the client's evaluation before training.
+    learning_rate: As `with_signals` takes it.
+
+  Returns:
+    From the hyperparameters of `client_work`, the evaluation and the result of
+    the work to a result with signals.
+  """
+  hparams_type = client_work.get_hparams.type_signature.result
+  knows_rate = _LEARNING_RATE in dict(tff.structure.iter_elements(hparams_type))
+
+  @tff.tensorflow.computation(
+    hparams_type,
+    before_type,
+    client_work.next.type_signature.result.result.member,
+  )
+  def report(
+    hparams: Any,
+    before: Mapping[str, tf.Tensor],
+    result: tff.learning.templates.ClientResult,
+  ) -> tff.learning.templates.ClientResult:
+    signals = collections.OrderedDict(
+      client_id=before["client_id"],
+      num_examples=tf.cast(result.update_weight, tf.float32),
+      loss=before["loss"],
+      accuracy=tally.or_zero(before["accuracy"]),
+    )
+    if learning_rate is not None:
+      signals[_LEARNING_RATE] = tf.constant(learning_rate, tf.float32)
+    elif knows_rate:
+      signals[_LEARNING_RATE] = tf.cast(hparams[_LEARNING_RATE], tf.float32)
+    return tff.learning.templates.ClientResult(result.update, signals)
+
+  return report
 
 
 def _check(

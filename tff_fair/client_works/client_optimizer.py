@@ -1,0 +1,138 @@
+"""The client optimizer: what it moves, and its states.
+
+It moves the model's weights, which the proximal term of local training pulls
+back, mu / 2 ||w - theta||^2. And it moves the probe, which tells how far a
+client goes: its effective steps, tau_k. The probe is one more weight, under the
+constant gradient one. Divided by the learning rate, its way is FedNova's
+||a_k||_1 for any optimizer.
+"""
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.client_works.local_model import Trainable
+from tff_fair.optimizers.learning_rate_decay import Hparams
+from tff_fair.types import TensorStructure
+
+# The probe's weight before the first step, a flat tuple as those of models.
+PROBE_START = (np.zeros([], np.float32),)
+
+
+class OptimizerStates(NamedTuple):
+  """The states of a client optimizer.
+
+  Attributes:
+    model: Its state for the trainable weights.
+    probe: Its state for the probe of the effective steps.
+  """
+
+  model: TensorStructure
+  probe: TensorStructure
+
+
+def initial_states(
+  optimizer: tff.learning.optimizers.Optimizer, weights: Trainable
+) -> OptimizerStates:
+  """Returns the states of an optimizer that starts anew.
+
+  Args:
+    optimizer: The client optimizer.
+    weights: Those it moves, a flat tuple.
+  """
+  return OptimizerStates(
+    initial_state(optimizer, weights), initial_state(optimizer, PROBE_START)
+  )
+
+
+def initial_state(
+  optimizer: tff.learning.optimizers.Optimizer, weights: Trainable
+) -> TensorStructure:
+  """Returns the state of an optimizer that starts anew, for some weights."""
+  return optimizer.initialize(
+    tuple(tf.TensorSpec(w.shape, w.dtype) for w in weights)
+  )
+
+
+def add_proximal_gradient(
+  gradients: Sequence[tf.Tensor | None],
+  mu: float | tf.Tensor,
+  weights: Sequence[tf.Tensor],
+  centre: Sequence[tf.Tensor],
+) -> tuple[tf.Tensor, ...]:
+  """Returns the gradients plus that of the proximal term, mu (w - theta).
+
+  Args:
+    gradients: Of the loss, one for each weight; `None` where the loss does not
+      depend on it.
+    mu: The weight of the term, float32[] if a tensor.
+    weights: w.
+    centre: theta.
+  """
+  return tuple(
+    mu * (w - theta) + (0.0 if gradient is None else gradient)
+    for gradient, w, theta in zip(gradients, weights, centre, strict=True)
+  )
+
+
+class Probe(NamedTuple):
+  """The probe between two steps.
+
+  Attributes:
+    weight: The weight, a flat tuple of one float32[].
+    optimizer: The state of the client optimizer for it.
+  """
+
+  weight: Trainable
+  optimizer: TensorStructure
+
+  @property
+  def effective_steps(self) -> tf.Tensor:
+    """tau_k, float32[], in the unit that `probe_settings` chose."""
+    return -self.weight[0]
+
+
+def probe_settings(
+  mu: float, hparams: Hparams
+) -> tuple[Hparams, float | tf.Tensor]:
+  """Returns the hyperparameters and the proximal weight of the probe.
+
+  The probe moves in units of the learning rate, which keeps its sums exact; so
+  it feels the proximal term times that rate. Where the rate is no
+  hyperparameter, the probe moves in the weights' own unit.
+
+  Args:
+    mu: The proximal weight.
+    hparams: The hyperparameters of the client optimizer this round.
+  """
+  key = tff.learning.optimizers.LEARNING_RATE_KEY
+  if key not in hparams:
+    return hparams, mu
+  rate = hparams[key]
+  probe_hparams = collections.OrderedDict(
+    [*hparams.items(), (key, tf.ones_like(rate))]
+  )
+  if "weight_decay" in hparams:  # AdamW's, which is such a pull too.
+    probe_hparams["weight_decay"] *= rate
+  return probe_hparams, mu * tf.cast(rate, tf.float32)
+
+
+def moved_probe(
+  probe: Probe, mu: float | tf.Tensor, take_step: Callable[..., Any]
+) -> Probe:
+  """Returns the probe after a step.
+
+  Args:
+    probe: The probe before it.
+    mu: Its proximal weight.
+    take_step: The `next` of the client optimizer.
+  """
+  gradient = add_proximal_gradient(
+    (tf.ones([]),), mu, probe.weight, PROBE_START
+  )
+  optimizer, weight = take_step(probe.optimizer, probe.weight, gradient)
+  return Probe(weight, optimizer)
