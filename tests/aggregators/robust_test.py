@@ -135,7 +135,7 @@ def test_adaptive_bounds_are_reported_beside_the_rest(kind):
   )
 
 
-def test_a_robust_sum_has_no_say_of_nobody():
+def test_a_robust_sum_of_no_clients_is_zero():
   process = aggregators.TrimmedSumFactory(0.25).create(
     tff.TensorType(np.float32, [2])
   )

@@ -71,7 +71,7 @@ def test_rows_are_put_in_by_id():
     assert_same(table, expected)
 
 
-def test_nobody_changes_nothing():
+def test_no_rows_change_nothing():
   rows = {5: [1, 2, 3], -2: [4, 5, 6]}
   table = client_table.updated(
     table_of(rows),
@@ -126,7 +126,7 @@ def test_each_client_finds_its_own_row():
       np.testing.assert_array_equal(row(), rows[client_id])
 
 
-def test_an_empty_table_knows_nobody():
+def test_an_empty_table_has_no_client():
   empty, _ = computations()
   for client_id in (0, 7):
     known, _ = client_table.find(empty(), client_id)

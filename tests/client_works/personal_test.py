@@ -112,7 +112,7 @@ def test_variable_models_have_personal_ones_too():
   assert_table(run_rounds(build("keras")), models_after(COHORTS))
 
 
-def test_nobody_has_a_personal_model_at_first():
+def test_no_client_has_a_personal_model_at_first():
   assert_table(build().initialize(), {})
 
 

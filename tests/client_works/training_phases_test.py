@@ -37,7 +37,7 @@ def test_a_client_that_comes_twice_finds_those_of_the_first_place():
 
 
 @pytest.mark.parametrize("others", [[], [7, 8]])
-def test_a_client_that_nobody_knows_does_not_count(others):
+def test_a_client_that_the_cohort_lacks_does_not_count(others):
   client_id, num_examples, loss, *rest = own(5, cohort_of(others))
   assert client_id == 5
   assert num_examples == 0

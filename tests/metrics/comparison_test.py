@@ -55,7 +55,7 @@ def test_agrees_with_a_loop_over_clients(num_clients):
 
 # A plain mean of three times 0.1 is above 0.1.
 @pytest.mark.parametrize("baseline", [[0.1] * 3, [0.7] * 3, [0.0] * 2, [1.0]])
-def test_nobody_suffers_among_equals(baseline):
+def test_no_client_suffers_among_equals(baseline):
   comparison = compare_clients(baseline, [0.5] * len(baseline))
   assert comparison["suffering_share"] == 0.0
   assert comparison["suffering_improved_share"] == 0.0
@@ -133,7 +133,7 @@ class TestShareNotWorse:
     before = [math.nan, math.inf, -math.inf, 1.0, 1.0]
     assert share_not_worse(before, [0.0, 0.0, 0.0, 0.5, 2.0]) == 0.5
 
-  def test_the_share_of_nobody_is_nan(self):
+  def test_the_share_of_no_clients_is_nan(self):
     assert math.isnan(share_not_worse([math.nan], [1.0]))
 
   @pytest.mark.parametrize("wrap", [list, np.float32, pd.Series])

@@ -170,7 +170,7 @@ def test_rules_that_need_scalars_first_have_two_phases():
   ]
 
 
-def test_no_phase_is_built_before_somebody_asks(monkeypatch):
+def test_no_phase_is_built_before_it_is_asked_for(monkeypatch):
   def fail(*_):
     raise AssertionError("too early")
 

@@ -130,7 +130,7 @@ def test_all_missing_names_are_in_the_same_warning(monkeypatch):
   assert all(f"no {name}" in str(warning.message) for name in names)
 
 
-def test_tff_tells_of_its_calls_whoever_listens(monkeypatch):
+def test_tff_logs_its_calls_for_a_program_that_listens(monkeypatch):
   private_tff.trace_for_listeners()
   logger, lines = logging.getLogger("absl"), []
   monkeypatch.setattr(absl.logging, "debug", lambda *args: lines.append(args))

@@ -192,7 +192,7 @@ def test_the_worker_keeps_no_rounds_before():
   assert run(30) < first + 40
 
 
-def test_a_state_that_nobody_else_holds_is_read():
+def test_a_state_that_the_program_let_go_is_read():
   def output():
     return next_state(after(1, state_of(30))["state"])
 

@@ -103,7 +103,7 @@ def test_three_lost_workers_in_a_row_are_enough(local_pids):
   assert len(said) == 2
 
 
-def test_whoever_wants_to_end_waits_no_longer_and_goes_on_with_another_worker(
+def test_a_program_that_ends_a_wait_goes_on_with_another_worker(
   local_pids,
 ):
   class Enough(BaseException):

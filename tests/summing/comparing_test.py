@@ -148,7 +148,7 @@ def test_ranks_are_off_by_the_others_of_a_bin_at_most():
 
 
 @every_rule
-def test_nobody_gives_zero(name):
+def test_a_round_without_clients_gives_zero(name):
   output = rounds.run(recording(name), [rounds.Client(np.full(9, np.nan))])
   np.testing.assert_array_equal(rounds.flat(output.result), np.zeros(9))
   assert output.measurements["num_clients"] == 0

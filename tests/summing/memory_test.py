@@ -101,7 +101,7 @@ def test_nothing_is_remembered_at_first():
   assert (ids.dtype, ages.dtype) == (tf.int64, tf.int32)
 
 
-def test_a_round_without_clients_ages_nobody():
+def test_a_round_without_clients_ages_no_update():
   before = remember(memory.empty(2, SPEC), cohort([4, 1], 0))
   after = remember(before, cohort([], 1))
   assert rows(after) == rows(before) == [(1, 4, (0, 0, -1)), (1, 1, (1, 0, -1))]

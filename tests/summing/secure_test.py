@@ -102,7 +102,7 @@ def test_numbers_of_clients_are_exact():
 
 
 @pytest.mark.usefixtures("secure_sums")
-def test_nobody_gives_zero():
+def test_a_round_without_clients_gives_zero():
   output = rounds.run(process("vred"), [rounds.Client(np.full(9, np.nan))])
   np.testing.assert_array_equal(rounds.flat(output.result), np.zeros(9))
   assert output.measurements["num_clients"] == 0

@@ -152,7 +152,7 @@ class ClientRound:
   def _look_back(
     self, received: Any
   ) -> tuple[tff.learning.models.ModelWeights, tf.Tensor]:
-    """Returns theta, and F_k(theta^0) if anybody asks."""
+    """Returns theta, and F_k(theta^0) if the rule asks."""
     initial_loss = tf.zeros([])
     if self._knows_initial_weights:
       initial_loss = self._evaluate(received["initial"]).loss
@@ -246,7 +246,7 @@ class ClientRound:
   def _before_training(
     self, weights: tff.learning.models.ModelWeights
   ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
-    """Returns f_k and a_k before training, and G_k, if anybody asks."""
+    """Returns f_k and a_k before training, and G_k, if the rule asks."""
     if "gradient_norm" in self.signals:
       self.model.receive(weights)
       return evaluation.evaluate_with_gradient(

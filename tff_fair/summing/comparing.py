@@ -13,6 +13,8 @@ scaled update passes its bound adds zeros in the last phase alone: the others
 have compared themselves with it.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 from collections.abc import Sequence
@@ -55,14 +57,7 @@ def build_comparing(
   compute = tff.tensorflow.computation
   read = compute(reader.read, (value_type, weight_type))
   row_type = read.type_signature.result
-  first = compute(lambda row: parts.terms(row, ()), row_type)
-  phases = [_Phase(first, transport)]
-  while len(phases) < rule.num_phases:
-    known_type = _known_type(phases)
-    make_terms = compute(
-      lambda row, known: parts.terms(row, [*known]), (row_type, known_type)
-    )
-    phases.append(_Phase(make_terms, transport))
+  phases = _build_phases(parts, row_type)
   known_type = _known_type(phases)
   last = compute(
     lambda update, row, known: parts.scaled(update, row, [*known]),
@@ -89,30 +84,58 @@ def build_comparing(
   )
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
     row = tff.federated_map(read, (update, weight))
-    terms = tff.federated_map(first, row)
-    totals: list[Any] = []
-    states: list[Any] = []
-    for place, phase in enumerate(phases):
-      if totals:
-        known = tff.federated_broadcast(tff.federated_zip(totals))
-        terms = tff.federated_map(phase.make_terms, (row, known))
-      output = phase.sums.add(state[place], terms)
-      states.append(output.state)
-      totals.append(tff.federated_map(phase.total, output.result))
+    states, totals = _add_phases(phases, state, row)
     at_server = tff.federated_zip(totals)
     known = tff.federated_broadcast(at_server)
     output = sums.add(
       state[len(phases)], tff.federated_map(last, (update, row, known))
     )
-    states.append(output.state)
     result, measurements = tff.federated_map(
       finish, (output.result, output.measurements, at_server)
     )
     return tff.templates.MeasuredProcessOutput(
-      tff.federated_zip(states), result, measurements
+      tff.federated_zip([*states, output.state]), result, measurements
     )
 
   return tff.templates.AggregationProcess(initialize, next_fn)
+
+
+def _build_phases(parts: _Computations, row_type: tff.Type) -> Sequence[_Phase]:
+  """Builds the phases before the last."""
+  compute = tff.tensorflow.computation
+  first = compute(lambda row: parts.terms(row, ()), row_type)
+  phases = [_Phase(first, parts.transport)]
+  while len(phases) < parts.rule.num_phases:
+    make_terms = compute(
+      lambda row, known: parts.terms(row, [*known]),
+      (row_type, _known_type(phases)),
+    )
+    phases.append(_Phase(make_terms, parts.transport))
+  return phases
+
+
+def _add_phases(
+  phases: Sequence[_Phase], state: Any, row: Any
+) -> tuple[Sequence[Any], Sequence[Any]]:
+  """Returns the states of the sums before the last, and their totals.
+
+  Args:
+    phases: Those before the last.
+    state: The states of all sums, at the server.
+    row: Of clients.
+  """
+  states: list[Any] = []
+  totals: list[Any] = []
+  for place, phase in enumerate(phases):
+    given = row
+    if totals:
+      known = tff.federated_broadcast(tff.federated_zip(totals))
+      given = row, known
+    terms = tff.federated_map(phase.make_terms, given)
+    output = phase.sums.add(state[place], terms)
+    states.append(output.state)
+    totals.append(tff.federated_map(phase.total, output.result))
+  return states, totals
 
 
 class _Phase:

@@ -66,34 +66,6 @@ def build_stacked(
       memory=memory_lib.empty(rule.remembered_rounds, row_spec),
     )
 
-  def apply_rule(
-    state: types.TensorStructure, collected: Collected
-  ) -> rule_application.Round:
-    if rule.remembered_rounds:
-      output, direction = _apply_with_memory(
-        reader, *collected, state, bool(tape)
-      )
-    else:
-      output, direction = _apply(
-        reader, *collected, state, needs_gram, bool(tape)
-      )
-    if tape == UPDATES:
-      from tff_fair.summing import tape as tape_lib  # noqa: PLC0415  Few need it.
-
-      rows, stack = collected
-      updates = tape_lib.of_updates(
-        rows.client_id, stacking.rows(stack), direction
-      )
-      output = output._replace(
-        measurements=collections.OrderedDict(output.measurements, **updates)
-      )
-    return rule_application.round_output(
-      reader,
-      collected[0],
-      output,
-      stacking.unflatten_update(direction, update_specs),
-    )
-
   return single_aggregate.build_single_aggregate(
     value_type,
     weight_type,
@@ -102,7 +74,9 @@ def build_stacked(
     prepare=prepare,
     accumulate=_accumulate,
     merge=_merge,
-    apply_rule=apply_rule,
+    apply_rule=lambda state, collected: _round(
+      reader, collected, state, needs_gram, tape, update_specs
+    ),
   )
 
 
@@ -120,6 +94,38 @@ def _merge(first: Collected, second: Collected) -> Collected:
   return (
     scalars.concat_rows(first[0], second[0]),
     stacking.merge(first[1], second[1]),
+  )
+
+
+def _round(
+  reader: scalars.ScalarReader,
+  collected: Collected,
+  state: types.TensorStructure,
+  needs_gram: bool,
+  tape: bool | str,
+  update_specs: types.TensorStructure,
+) -> rule_application.Round:
+  """Returns state, result and measurements of a round."""
+  if reader.rule.remembered_rounds:
+    output, direction = _apply_with_memory(
+      reader, *collected, state, bool(tape)
+    )
+  else:
+    output, direction = _apply(
+      reader, *collected, state, needs_gram, bool(tape)
+    )
+  rows, stack = collected
+  if tape == UPDATES:
+    from tff_fair.summing import tape as tape_lib  # noqa: PLC0415  Few need it.
+
+    updates = tape_lib.of_updates(
+      rows.client_id, stacking.rows(stack), direction
+    )
+    output = output._replace(
+      measurements=collections.OrderedDict(output.measurements, **updates)
+    )
+  return rule_application.round_output(
+    reader, rows, output, stacking.unflatten_update(direction, update_specs)
   )
 
 

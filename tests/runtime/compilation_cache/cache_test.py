@@ -173,7 +173,7 @@ def test_a_kept_computation_can_be_part_of_another(kept, building):
   )
 
 
-def test_what_nobody_knows_is_not_kept(kept, building, path):
+def test_what_no_key_decides_is_not_kept(kept, building, path):
   for _ in range(2):
     assert kept.compiled(building, building)["sums"] is sums
     assert kept.number(building, lambda: 3) == 3

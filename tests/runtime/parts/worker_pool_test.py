@@ -70,7 +70,7 @@ def addresses(workers):
   return [worker.address for worker in workers]
 
 
-def test_the_result_is_that_of_the_parts_whoever_computes_them(two_workers):
+def test_the_result_is_that_of_the_parts_in_any_worker(two_workers):
   values = clients(23)
   found = []
   for workers in (two_workers[:1], two_workers, two_workers[::-1]):
@@ -285,7 +285,7 @@ def test_a_lost_worker_comes_back(said):
   ]
 
 
-def test_a_line_that_nobody_reads_stops_no_work(said):
+def test_a_line_into_a_closed_output_stops_no_work(said):
   def refuse(line):
     said.append(line)
     raise BrokenPipeError
@@ -350,7 +350,7 @@ def test_calls_fail_when_all_workers_stay_away(said):
   assert len(said) == 2
 
 
-def test_a_call_that_nobody_awaits_is_not_begun(said):
+def test_a_call_that_no_task_awaits_is_not_begun(said):
   begun = []
 
   def compute(_, arg):
