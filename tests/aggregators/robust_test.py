@@ -135,7 +135,7 @@ def test_adaptive_bounds_are_reported_beside_the_rest(kind):
   )
 
 
-def test_a_robust_sum_of_no_clients_is_zero():
+def test_what_is_zero_or_not_finite_has_no_say():
   process = aggregators.TrimmedSumFactory(0.25).create(
     tff.TensorType(np.float32, [2])
   )

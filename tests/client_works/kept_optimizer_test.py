@@ -167,10 +167,11 @@ def test_state_survives_a_file(tmp_path):
 )
 def test_an_optimizer_without_a_momentum_is_named(optimizer, found):
   with pytest.raises(declared.FieldError, match=found) as raised:
-    keeping_rounds.build_keeping_training(
+    keeping_rounds.KeepingWork(
       local_work.MODELS["functional"],
       optimizer,
       client_works.TrainingSettings(batch_size=4),
+      (),
       client_works.Keeping(optimizer_state=True),
-    )
+    ).build()
   assert raised.value.field == "keeps_optimizer_state"

@@ -12,6 +12,7 @@ The first has the fields of `TermRule` that `declared.value` makes.
 """
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -22,9 +23,11 @@ from tff_fair import declared
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _BUILDERS = ("builder", "rule_builder")
-_TYPES = {
+# What stands in the declarations, beside the constants of their module.
+_KNOWN = {
   "__builtins__": {},
   "Literal": Literal,
+  "declared": declared,
   **{kind.__name__: kind for kind in (bool, float, int, str)},
 }
 
@@ -98,25 +101,35 @@ def _declared(definition: _Definition) -> dict[str, declared.Declared]:
       case ast.AnnAssign(
         target=ast.Name(id=name), value=ast.Call(func=func)
       ) if _last_name(func) in ("value", "required"):
-        fields[name] = _read_field(name, statement)
+        fields[name] = _read_field(definition.module, name, statement)
   return fields
 
 
-def _read_field(name: str, statement: ast.AnnAssign) -> declared.Declared:
+def _read_field(
+  module: str, name: str, statement: ast.AnnAssign
+) -> declared.Declared:
   """Reads `name: annotation = declared.value(...)`, by making the field."""
-  call = statement.value
-  assert isinstance(call, ast.Call)
-  arguments = [ast.literal_eval(argument) for argument in call.args]
-  bounds = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg}
-  if _last_name(call.func) == "required":
-    arguments.insert(0, dataclasses.MISSING)
-  annotation = eval(ast.unparse(statement.annotation), dict(_TYPES))
+  known = {**_KNOWN, **_constants(module)}
+  assert statement.value is not None
+  annotation, value = (
+    eval(ast.unparse(node), known)
+    for node in (statement.annotation, statement.value)
+  )
   settings = dataclasses.make_dataclass(
-    "Settings",
-    [(name, annotation, declared.value(*arguments, **bounds))],
-    bases=(declared.Hyperparameters,),
+    "Settings", [(name, annotation, value)], bases=(declared.Hyperparameters,)
   )
   return declared.fields_of(settings)[name]
+
+
+def _constants(module: str) -> dict[str, Any]:
+  """Returns the plain values that a module gives names."""
+  found = {}
+  for statement in _parse(module).body:
+    match statement:
+      case ast.Assign(targets=[ast.Name(id=name)], value=value):
+        with contextlib.suppress(ValueError):
+          found[name] = ast.literal_eval(value)
+  return found
 
 
 def _resolve(module: str, node: ast.expr) -> _Definition | None:

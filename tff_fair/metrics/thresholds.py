@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tff_fair.metrics import class_scores
+from tff_fair.metrics.class_scores import BINS_PER_UNIT, NUM_BINS
 
 GOALS = ("accuracy", "balanced_accuracy", "f1")
-NUM_BINS, BINS_PER_UNIT = 4096, 64  # Of log odds, as `class_scores` says.
 
 
 def histogram(

@@ -21,7 +21,7 @@ if typing.TYPE_CHECKING:
     use_workers,
   )
   from tff_fair.runtime.dask_engine.portable_values import DataAtWorker
-  from tff_fair.runtime.parts.forms import in_parts_of
+  from tff_fair.runtime.parts.cohort_cuts import in_parts_of
   from tff_fair.runtime.supervision import WorkerLostError, supervised
   from tff_fair.runtime.worker_start import start_worker
   from tff_fair.runtime.workers import Worker, worker_pids

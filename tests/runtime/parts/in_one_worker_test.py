@@ -16,7 +16,7 @@ from tff_fair import evaluation, runtime
 from tff_fair.experiments import settings
 from tff_fair.runtime import private_tff, shared_values, supervised_contexts
 from tff_fair.runtime.parts import calls as part_calls
-from tff_fair.runtime.parts import cohort_cuts, part_by_part
+from tff_fair.runtime.parts import cohort_cuts
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,7 +81,7 @@ def calls(monkeypatch):
 
 
 def test_runs_and_contexts_cut_alike_by_default():
-  assert part_by_part.CLIENTS_PER_PART == settings.USUAL_PART
+  assert cohort_cuts.CLIENTS_PER_PART == settings.USUAL_PART
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
