@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tests.client_works import local_work
 from tff_fair import client_works, declared, optimizers
-from tff_fair.client_works import keeping_rounds
+from tff_fair.client_works import keeping
 
 ARRAYS = small_problem.client_arrays()
 RATE = small_problem.LEARNING_RATE
@@ -25,7 +25,7 @@ OPTIMIZERS = {
 
 @functools.cache
 def build(name="momentum", *, personal_lam=None, **settings):
-  return keeping_rounds.KeepingWork(
+  return keeping.KeepingWork(
     local_work.MODELS["functional"],
     OPTIMIZERS[name],
     client_works.TrainingSettings(
@@ -167,7 +167,7 @@ def test_state_survives_a_file(tmp_path):
 )
 def test_an_optimizer_without_a_momentum_is_named(optimizer, found):
   with pytest.raises(declared.FieldError, match=found) as raised:
-    keeping_rounds.KeepingWork(
+    keeping.KeepingWork(
       local_work.MODELS["functional"],
       optimizer,
       client_works.TrainingSettings(batch_size=4),

@@ -8,7 +8,6 @@ import tensorflow_federated as tff
 from tff_fair.client_works import (
   attacks,
   keeping,
-  keeping_rounds,
   local_model,
   training,
   training_settings,
@@ -99,7 +98,7 @@ class MethodWork:
     )
 
   @property
-  def _keeping(self) -> keeping_rounds.KeepingWork:
-    return keeping_rounds.KeepingWork(
+  def _keeping(self) -> keeping.KeepingWork:
+    return keeping.KeepingWork(
       self.model_fn, self.optimizer, self.settings, self.signals, self.kept
     )
