@@ -41,12 +41,10 @@ pytestmark = pytest.mark.program
 TIERS = ("program", "tff", "pure")
 # A process that began one of these last would keep the others waiting.
 _LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
-# Computations that TensorFlow optimizes, as it does for users: each method with
-# each way of summing and each setting, and clients that report nonsense. Also
-# those that tests share with programs (`compiled_once`). In other files that
-# would take a third of the time.
+# Computations that TensorFlow optimizes, as it does for users: clients that
+# report nonsense, and those that tests share with programs (`compiled_once`).
+# In other files that would take a third of the time.
 _OPTIMIZED_FILES = (
-  "methods/process_contract_test.py",
   "aggregators/hostile_signals_test.py",
   "runtime/private_tff_test.py",
 )

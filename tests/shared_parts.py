@@ -56,16 +56,30 @@ def small_stacks() -> Iterator[None]:
     yield
 
 
+_optimizes = False  # Within `optimized`.
+
+
 @contextlib.contextmanager
 def unoptimized() -> Iterator[None]:
   """Has computations compiled to the graphs that were traced."""
+  optimize = tf_optimizer.OptimizeGraph
 
   def leave(config: Any, graph: Any) -> Any:
-    del config
-    return graph.graph_def
+    return optimize(config, graph) if _optimizes else graph.graph_def
 
   with mock.patch.object(tf_optimizer, "OptimizeGraph", leave):
     yield
+
+
+@contextlib.contextmanager
+def optimized() -> Iterator[None]:
+  """Has computations compiled within as they are for users, after all."""
+  with mock.patch.object(sys.modules[__name__], "_optimizes", True):
+    yield
+
+
+# Clients do the same work for all others.
+_COSTLY_SIGNALS = frozenset(["gradient_norm", "initial_loss"])
 
 
 @contextlib.contextmanager
@@ -89,13 +103,15 @@ def built_once() -> Iterator[None]:
     **kw: Any,
   ) -> Any:
     # The models and the optimizer are in the key, so that they live as long.
-    key = (model_fn, optimizer, settings, frozenset(signals), *kw.items())
+    asked = _COSTLY_SIGNALS.intersection(signals)
+    key = (model_fn, optimizer, settings, asked, *kw.items())
     if key not in works:
       works[key] = build(model_fn, optimizer, settings, signals=signals, **kw)
     return works[key]
 
   def optimize_graph(config: Any, graph: Any) -> Any:
     key = (
+      _optimizes,
       config.SerializeToString(deterministic=True),
       graph.SerializeToString(deterministic=True),
     )

@@ -71,7 +71,7 @@ def test_a_model_with_nothing_to_train_is_refused(model):
       model_fn, trains, aggregators.FedAvgFactory()
     ),
   ):
-    with pytest.raises(declared.FieldError, match="nothing to train") as raised:
+    with pytest.raises(declared.FieldError) as raised:
       build()
     assert raised.value.field == "model_fn"
 

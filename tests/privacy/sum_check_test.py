@@ -67,7 +67,7 @@ def test_what_is_no_sum_is_refused_in_one_line(name):
     lambda: privacy.check_sums(factory),
     lambda: aggregators.TermFactory(sum_factory=factory),
   ):
-    with pytest.raises(declared.FieldError, match="returns a sum;") as raised:
+    with pytest.raises(declared.FieldError) as raised:
       build()
     assert raised.value.field == "sum_factory"
     assert "\n" not in str(raised.value)

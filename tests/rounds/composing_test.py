@@ -99,12 +99,12 @@ def test_personal_models_in_the_clear_go_with_nothing_that_hides(
     ("fedavg", {"personal_lam": 0.0}),
     ("fedavg", {"keeps_optimizer_state": True}),
   ):
-    with pytest.raises(declared.FieldError, match="in the clear") as raised:
+    with pytest.raises(declared.FieldError) as raised:
       build(name, **kept, **options)
     assert raised.value.field == option
 
 
 def test_ditto_has_its_pull_already():
-  with pytest.raises(declared.FieldError, match="and set lam") as raised:
+  with pytest.raises(declared.FieldError) as raised:
     build("ditto", personal_lam=0.1)
   assert raised.value.field == "personal_lam"

@@ -136,7 +136,7 @@ def test_there_is_a_step_without_clients():
 )
 def test_coefficients_that_depend_on_others_are_refused(name):
   hparams = {"num_clients": 5} if name == "AflFactory" else {}
-  with pytest.raises(declared.FieldError, match="depend on other") as raised:
+  with pytest.raises(declared.FieldError) as raised:
     create(name, **hparams)
   assert raised.value.field == "dp"
   assert "\n" not in str(raised.value)
