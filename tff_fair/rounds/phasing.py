@@ -266,19 +266,21 @@ def with_phases(
   parameter = process.next.type_signature.parameter
   kept = bool(parts.work.kept)
   build_uncut = functools.cache(lambda: build_of_own(parts, parameter))
+  uncut = build_uncut if kept else None
   if can_build(parts):
-    ends = OF_BOTH if kept else IN_PHASES
-    build = functools.partial(build_phases, parts, parameter)
+    phased = phases.PhasedComputation.of(
+      process.next,
+      lambda: build_phases(parts, parameter),
+      ends=OF_BOTH if kept else IN_PHASES,
+      uncut=uncut,
+    )
   elif kept:
-    ends, build = OF_OWN, lambda: [build_uncut()]
+    phased = phases.PhasedComputation.of(
+      process.next, lambda: [build_uncut()], ends=OF_OWN, uncut=uncut
+    )
   else:
     return process
-  return round_parts.with_next(
-    process,
-    phases.PhasedComputation.of(
-      process.next, build, ends=ends, uncut=build_uncut if kept else None
-    ),
-  )
+  return round_parts.with_next(process, phased)
 
 
 def _before_both(args: Sequence[Any]) -> Sequence[Any]:
