@@ -36,8 +36,7 @@ _STEP = 2.0**-11
 _FLOATS = (-float(BOUND), -float(BOUND) + (2**32 - 1) * _STEP)
 _INTEGERS = (0, BOUND)
 
-
-# Those that only training tells.
+# Signals that only training tells.
 _UNKNOWN_BEFORE = frozenset(["effective_steps"])
 
 
@@ -60,7 +59,7 @@ def build_training(
       backward pass over the examples, `initial_loss` a forward pass; the others
       are always there.
     securely: Whether the metrics travel in a secure sum, held in
-      `secure_tally.BOUND`.
+      `BOUND`.
 
   Returns:
     A process whose `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}

@@ -97,7 +97,7 @@ def of_call(comp: tff.Computation, args: Sequence[Any]) -> Any:
 
   Args:
     comp: One of `phase.Phase`.
-    args: One for each element of its parameter; see `engine.Engine.call`.
+    args: One for each element of its parameter; see `part_by_part.Engine`.
   """
   parameter = comp.type_signature.parameter
   if len(args) == 1:
