@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tff_fair
-from benchmarks import functional_models, measure, workload
+from benchmarks import measure, workload
 from tff_fair import kernels, types
 from tff_fair.methods import fedfv
 
@@ -58,12 +58,10 @@ def _fedfv_rule() -> Any:
   return lambda: coefficients().numpy()
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the table."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   tff_fair.runtime.use_local()
-  model = functional_models.cnn()
+  model = workload.cnn()
   process = tff_fair.algorithms.build_fedavg(
     model,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.05),
@@ -102,4 +100,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

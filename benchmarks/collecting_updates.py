@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tff_fair
 from benchmarks import measure
@@ -90,10 +90,8 @@ def _round(way: str, num_clients: int) -> Callable[[], Any]:
   return run
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints one table per number of clients."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   for num_clients in map(int, _CLIENTS.value):
     seconds: dict[str, list[float]] = {}
     peaks = {}
@@ -117,4 +115,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

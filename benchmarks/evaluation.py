@@ -12,13 +12,13 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tff_fair
-from benchmarks import functional_models, measure, workload
+from benchmarks import measure, workload
 
 _MODEL = flags.DEFINE_enum(
-  "model", "mlp", list(functional_models.MODELS), "784-200-200-62, or the CNN."
+  "model", "mlp", list(workload.MODELS), "784-200-200-62, or the CNN."
 )
 _CLIENTS = flags.DEFINE_integer("clients", 500, "Clients to evaluate.")
 _EXAMPLES = flags.DEFINE_integer("examples", 100, "Examples per client.")
@@ -42,12 +42,10 @@ def _plain_tensorflow(
   ]
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the table."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   tff_fair.runtime.use_local()
-  model = functional_models.MODELS[_MODEL.value]()
+  model = workload.MODELS[_MODEL.value]()
   size = (_CLIENTS.value, _EXAMPLES.value)
   evaluate = tff_fair.evaluation.build_client_evaluation(model)
   weights = tff.learning.models.ModelWeights(*model.initial_weights)
@@ -68,4 +66,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

@@ -22,8 +22,9 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
+from benchmarks import measure
 from tff_fair.experiments.comparing import client_results, measures, paired
 from tff_fair.experiments.comparing.client_results import Clients, Seeds
 from tff_fair.experiments.comparing.paired import Difference
@@ -153,10 +154,8 @@ def rows(
         yield row, {name: shares(values) for name, values in found.items()}
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the table, as Markdown."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   names = (*MEASURES, CLIENT)
   head = ["seeds", "clients", "examples", *names]
   print(f"| {' | '.join(head)} |")
@@ -183,4 +182,4 @@ def _line(
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

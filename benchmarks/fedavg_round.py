@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tasks
 import tff_fair
-from benchmarks import functional_models, measure, workload
+from benchmarks import measure, workload
 from tff_fair.experiments.training import client_data, client_files
 
 _MODEL = flags.DEFINE_enum(
-  "model", "mlp", list(functional_models.MODELS), "784-200-200-62, or the CNN."
+  "model", "mlp", list(workload.MODELS), "784-200-200-62, or the CNN."
 )
 _CLIENTS = flags.DEFINE_integer("clients", 10, "Clients per round.")
 _EXAMPLES = flags.DEFINE_integer("examples", 100, "Examples per client.")
@@ -183,17 +183,15 @@ def _in_context(
   return run_in_context
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the table."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   with contextlib.ExitStack() as running:
     _measure(running)
 
 
 def _measure(running: contextlib.ExitStack) -> None:
   tff_fair.runtime.use_local()
-  model = functional_models.MODELS[_MODEL.value]()
+  model = workload.MODELS[_MODEL.value]()
   clients = workload.client_arrays(model, _CLIENTS.value, _EXAMPLES.value)
   optimizer = tff.learning.optimizers.build_sgdm(_LEARNING_RATE)
   whole = workload.client_data(model, _CLIENTS.value, _EXAMPLES.value)
@@ -228,4 +226,4 @@ def _measure(running: contextlib.ExitStack) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

@@ -15,6 +15,7 @@ many as there is time for.
 
 import argparse
 import collections
+import importlib
 import itertools
 import pathlib
 import random
@@ -33,42 +34,24 @@ Cases = Callable[[random.Random, pathlib.Path], Iterator[Case]]
 _ESCAPED = "ESCAPED"
 
 
-def _clients(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  # Imported late: it needs TensorFlow Federated, which takes long to import.
-  from benchmarks.fuzzing import clients  # noqa: PLC0415
+def _late(module: str, name: str = "cases") -> Cases:
+  """Returns a kind whose module imports TensorFlow, which takes seconds."""
 
-  return clients.cases(rng, folder)
+  def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
+    found = importlib.import_module(f"benchmarks.fuzzing.{module}")
+    yield from getattr(found, name)(rng, folder)
 
-
-def _runs(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  # As late: it trains a run, to have one to damage.
-  from benchmarks.fuzzing import runs  # noqa: PLC0415
-
-  return runs.cases(rng, folder)
-
-
-def _models(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  # Likewise.
-  from benchmarks.fuzzing import models  # noqa: PLC0415
-
-  return models.cases(rng, folder)
-
-
-def _computations(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  # Likewise.
-  from benchmarks.fuzzing import computations  # noqa: PLC0415
-
-  return computations.cases(rng, folder)
+  return cases
 
 
 # A kind yields cases without end, from a random generator and an empty folder.
 KINDS: dict[str, Cases] = {
   "flags": flags.cases,
   "files": files.cases,
-  "runs": _runs,
-  "models": _models,
-  "clients": _clients,
-  "computations": _computations,
+  "runs": _late("runs"),
+  "models": _late("runs", "model_cases"),
+  "clients": _late("clients"),
+  "computations": _late("computations"),
 }
 
 

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tasks
 import tff_fair
@@ -26,10 +26,8 @@ _CLIENTS_PER_ROUND = 10
 _ROWS = 10
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints a line for every tenth of the run."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   tff_fair.runtime.use_local()
   task = tasks.load("digits", seed=0)
   model = task.model
@@ -71,4 +69,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

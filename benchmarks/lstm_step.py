@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
-from absl import app, flags
+from absl import flags
 
 from benchmarks import measure
 from tasks import models
@@ -37,10 +37,8 @@ def _step(model: tf.keras.Model) -> Callable[[], object]:
   return lambda: [gradient.numpy() for gradient in step()]
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the table."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   tf.config.threading.set_intra_op_parallelism_threads(_THREADS.value)
   tf.config.threading.set_inter_op_parallelism_threads(_THREADS.value)
   ours = models.character_lstm(_TOKENS, seed=0)
@@ -54,4 +52,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

@@ -1,8 +1,24 @@
-"""Measures calls in turns, so that a busy machine slows all of them alike."""
+"""Runs measuring programs, and times calls in turns.
+
+So a busy machine slows all calls alike.
+"""
 
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+
+from absl import app
+
+
+def run(main: Callable[[], object]) -> None:
+  """Runs a program that takes flags alone, and ends."""
+
+  def checked(argv: Sequence[str]) -> None:
+    if len(argv) > 1:
+      raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
+    main()
+
+  app.run(checked)
 
 
 def time_in_turns(

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 
 import pandas as pd
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tasks
 import tff_fair
+from benchmarks import measure
 from tff_fair.experiments.training import (
   client_data,
   client_evaluation,
@@ -85,10 +86,8 @@ def _table(path: pathlib.Path) -> str:
   )
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Runs what is missing, and prints the table."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   path = pathlib.Path(_OUTPUT.value)
   done = set()
   if path.exists():
@@ -110,4 +109,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

@@ -8,13 +8,13 @@ pass of its own, unless `--loss_at` says otherwise.
 """
 
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tff_fair
-from benchmarks import functional_models, measure, workload
+from benchmarks import measure, workload
 
 _MODEL = flags.DEFINE_enum(
-  "model", "mlp", list(functional_models.MODELS), "784-200-200-62, or the CNN."
+  "model", "mlp", list(workload.MODELS), "784-200-200-62, or the CNN."
 )
 _METHODS = flags.DEFINE_list("methods", [], "Methods to time; none for all.")
 _LOSS_AT = flags.DEFINE_string("loss_at", "before", "Where losses are taken.")
@@ -28,12 +28,10 @@ _LEARNING_RATE = 0.05
 _METHODS_PER_GROUP = 4
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints one table per group of methods."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   tff_fair.runtime.use_local()
-  model = functional_models.MODELS[_MODEL.value]()
+  model = workload.MODELS[_MODEL.value]()
   data = workload.client_data(model, _CLIENTS, _EXAMPLES)
 
   def build(name: str) -> tff.learning.templates.LearningProcess:
@@ -59,4 +57,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tff_fair
 from benchmarks import measure, workload
@@ -72,10 +72,8 @@ def _text_clients() -> tuple[Any, Any, list[tf.data.Dataset]]:
   return functional, models.multi_label_model_fn(_build, element_spec), data
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the table."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   tff_fair.runtime.use_local()
   clients = _text_clients if _MODEL.value == "tags" else _image_clients
   functional, keras, data = clients()
@@ -99,4 +97,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

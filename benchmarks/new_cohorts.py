@@ -8,21 +8,18 @@ The CNN, 40 examples a client: as many clients as cores, the default, and all.
 import time
 
 import tensorflow_federated as tff
-from absl import app
 
 import tff_fair
-from benchmarks import functional_models, measure, workload
+from benchmarks import measure, workload
 
 _COHORT_SIZES = (50, 40, 30)
 _EXAMPLES = 40
 _LIMITS = {"a client for each core": None, "all clients at once": -1}
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints seconds by size of the cohort, and the worker's peak memory."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
-  model = functional_models.cnn()
+  model = workload.cnn()
   data = workload.client_data(model, max(_COHORT_SIZES), _EXAMPLES)
   process = tff_fair.algorithms.build_fedavg(
     model,
@@ -44,4 +41,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

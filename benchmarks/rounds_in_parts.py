@@ -8,18 +8,20 @@ memory with the program. Each peak is that of a worker of its own.
 """
 
 import collections
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tff_fair
-from benchmarks import functional_models, measure, traffic, workload
-from tff_fair.runtime import in_parts_of
+from benchmarks import measure, workload
+from tff_fair.runtime import in_parts_of, shared_memory
 
 _SHOW = flags.DEFINE_list(
   "show", ["time", "bytes", "memory", "cohorts"], "What to measure."
@@ -30,6 +32,14 @@ _WAYS = flags.DEFINE_list(
 )
 _COHORTS = flags.DEFINE_list(
   "cohorts", ["10", "100", "1000", "3000"], "Sizes of cohorts."
+)
+
+_REQUESTS = (
+  "create_value",
+  "create_struct",
+  "create_call",
+  "create_selection",
+  "compute",
 )
 
 _EXAMPLES = 100
@@ -85,7 +95,7 @@ def _in_parts(run: Callable[[], Any], size: int) -> Callable[[], Any]:
 
 
 def _show_time() -> None:
-  model = functional_models.mlp()
+  model = workload.mlp()
   tff_fair.runtime.use_local()
   for way in _WAYS.value:
     process = _build(way, model)
@@ -100,13 +110,43 @@ def _show_time() -> None:
       print(measure.ratio_table(seconds, "whole"))
 
 
+@contextlib.contextmanager
+def _in_messages() -> Iterator[None]:
+  """Has workers get all in messages, as workers on other hosts do."""
+  with mock.patch.object(shared_memory, "is_available", return_value=False):
+    yield
+
+
+@contextlib.contextmanager
+def _counted() -> Iterator[collections.Counter[str]]:
+  """Counts the bytes of all messages, `up` to workers and `down` from them."""
+  found: collections.Counter[str] = collections.Counter()
+
+  def counting(send: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(stub: Any, request: Any) -> Any:
+      response = send(stub, request)
+      found["up"] += request.ByteSize()
+      found["down"] += response.ByteSize()
+      return response
+
+    return wrapped
+
+  with contextlib.ExitStack() as patches:
+    for name in _REQUESTS:
+      stub = tff.framework.RemoteExecutorGrpcStub
+      patches.enter_context(
+        mock.patch.object(stub, name, counting(getattr(stub, name)))
+      )
+    yield found
+
+
 def _show_bytes() -> None:
   num_clients, width = 16, 500
   model = _linear_model(width)
   data = workload.client_data(model, num_clients, 1)
   stacked = num_clients * width * width * 4
   print(f"{num_clients} clients; m d is {stacked / _MIB:.1f} MiB")
-  with traffic.in_messages():
+  with _in_messages():
     tff_fair.runtime.use_local()
     for way in ("fedavg", "fedmgda_plus", "fedfv"):
       run = workload.rounds(_build(way, model), data)
@@ -114,7 +154,7 @@ def _show_bytes() -> None:
         run_in_parts = _in_parts(run, num_clients // num_parts)
         run_in_parts()  # The worker keeps computations and data.
         run_in_parts()
-        with traffic.counted() as found:
+        with _counted() as found:
           run_in_parts()
         print(
           f"{way}, {num_parts} parts: down {found['down'] / stacked:.2f} m d, "
@@ -141,7 +181,7 @@ def _show_memory() -> None:
 
 
 def _show_cohorts() -> None:
-  model = functional_models.mlp()
+  model = workload.mlp()
   for way in _WAYS.value:
     process = _build(way, model)
     for num_clients in map(int, _COHORTS.value):
@@ -169,13 +209,11 @@ _SHOWN = {
 }
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints what was asked for."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   for name in _SHOW.value:
     _SHOWN[name]()
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

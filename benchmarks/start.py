@@ -17,7 +17,9 @@ import sys
 import tempfile
 import time
 
-from absl import app, flags
+from absl import flags
+
+from benchmarks import measure
 
 _REPETITIONS = flags.DEFINE_integer("repetitions", 3, "Times each is timed.")
 _ROOT = pathlib.Path(__file__).parent.parent
@@ -64,10 +66,8 @@ def _first_round_seconds(cache: str | None = None) -> float:
         program.terminate()
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the medians."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   rows: dict[str, list[float]] = {}
   for _ in range(_REPETITIONS.value):
     with tempfile.TemporaryDirectory() as cache:
@@ -86,4 +86,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 
 import tff_fair
 from benchmarks import measure
@@ -23,10 +23,8 @@ _REPETITIONS = flags.DEFINE_integer("repetitions", 10, "Times each is timed.")
 _WEIGHTS = 10_000_000
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the table."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   state_type = tff.FederatedType(
     tff.StructType([("weights", tff.TensorType(np.float32, [_WEIGHTS]))]),
     tff.SERVER,
@@ -81,4 +79,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

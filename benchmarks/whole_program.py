@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks import measure
 
@@ -176,10 +176,8 @@ def _print_tables(
         print(measure.ratio_table(seconds, baseline), flush=True)
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the tables, row by row."""
-  if len(argv) > 1:
-    raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
   with tempfile.TemporaryDirectory() as made:
     data_dir = pathlib.Path(_DATA_DIR.value or made).expanduser().resolve()
     if _DATA_DIR.value is None:
@@ -190,4 +188,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

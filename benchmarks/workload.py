@@ -1,6 +1,7 @@
-"""Random clients for a model, and rounds over them."""
+"""Models of bare TensorFlow operations, random clients, and their rounds."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,3 +56,78 @@ def rounds(
     return metrics
 
   return run
+
+
+# Models, the same for all that is compared.
+
+
+def mlp() -> tff.learning.models.FunctionalModel:
+  """Returns 784-200-200-62, 209,662 weights."""
+
+  def predict(weights: Any, x: Any) -> Any:
+    w1, b1, w2, b2, w3, b3 = weights
+    x = tf.nn.relu(x @ w1 + b1)
+    x = tf.nn.relu(x @ w2 + b2)
+    return x @ w3 + b3
+
+  shapes = [(784, 200), (200,), (200, 200), (200,), (200, NUM_CLASSES)]
+  return _model(predict, [*shapes, (NUM_CLASSES,)], (784,))
+
+
+def cnn() -> tff.learning.models.FunctionalModel:
+  """Returns two convolutions and two dense layers, 1,206,590 weights."""
+
+  def predict(weights: Any, x: Any) -> Any:
+    k1, b1, k2, b2, w3, b3, w4, b4 = weights
+    x = tf.nn.relu(tf.nn.conv2d(x, k1, 1, "VALID") + b1)
+    x = tf.nn.relu(tf.nn.conv2d(x, k2, 1, "VALID") + b2)
+    x = tf.reshape(tf.nn.max_pool2d(x, 2, 2, "VALID"), [-1, 9216])
+    return tf.nn.relu(x @ w3 + b3) @ w4 + b4
+
+  shapes = [(3, 3, 1, 32), (32,), (3, 3, 32, 64), (64,), (9216, 128), (128,)]
+  return _model(
+    predict,
+    [*shapes, (128, NUM_CLASSES), (NUM_CLASSES,)],
+    (28, 28, 1),
+  )
+
+
+MODELS: Mapping[str, Callable[[], tff.learning.models.FunctionalModel]] = {
+  "mlp": mlp,
+  "cnn": cnn,
+}
+
+
+def _model(
+  predict: Callable[[Any, Any], Any],
+  shapes: list[tuple[int, ...]],
+  example_shape: tuple[int, ...],
+) -> tff.learning.models.FunctionalModel:
+  rng = np.random.default_rng(0)
+
+  @tf.function
+  def predict_on_batch(weights: Any, x: Any, training: bool) -> Any:
+    del training
+    return predict(weights[0], x)
+
+  def loss(output: Any, label: Any, sample_weight: Any = None) -> Any:
+    del sample_weight
+    return tf.reduce_mean(
+      tf.nn.sparse_softmax_cross_entropy_with_logits(label, output)
+    )
+
+  weights = tuple(
+    rng.normal(scale=1 / math.sqrt(math.prod(shape[:-1])), size=shape).astype(
+      np.float32
+    )
+    for shape in shapes
+  )
+  return tff.learning.models.FunctionalModel(
+    initial_weights=(weights, ()),
+    predict_on_batch_fn=predict_on_batch,
+    loss_fn=loss,
+    input_spec=(
+      tf.TensorSpec([None, *example_shape], tf.float32),
+      tf.TensorSpec([None], tf.int32),
+    ),
+  )

@@ -22,17 +22,10 @@ import tasks
 from benchmarks.fuzzing import damage
 from benchmarks.fuzzing.case import Case, End, one_line
 from tasks import cuts
-from tasks.conversions import client_data_file, conversion, test_choice
+from tasks.conversions import client_data_file, conversion
 from tasks.conversions.request import ConversionRequest, Format
 from tasks.downloads import native
-from tasks.formats import (
-  cifar,
-  cifar_batch,
-  example_proto,
-  idx,
-  inventory,
-  sqlite_file,
-)
+from tasks.formats import cifar, example_proto, inventory, mnist, sqlite_file
 from tff_fair.declared import FieldError
 from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.auditing import results_file
@@ -40,7 +33,7 @@ from tff_fair.experiments.sweeps import file as sweep_file
 
 _LABELS = np.arange(12, dtype=np.int32) % 3
 _SPLITS = ("train", "test")
-_ERRORS = (tasks.DataError, FieldError, FieldError, RunError, FieldError)
+_ERRORS = (tasks.DataError, FieldError, RunError)
 _PLAY = b"First Citizen:\nSpeak.\n\nAll:\nSpeak, speak.\n\n" * 4
 _POST = (
   '<row Id="{0}" PostTypeId="1" CreationDate="201{0}-01-01T00:00:00.000" '
@@ -119,10 +112,12 @@ def _kinds() -> list[Kind]:
   return [
     Kind("cifar.npz", _npz, cifar.read_npz),
     Kind("split.npz", _split, lambda path: cuts.load_split(path, _LABELS)),
-    Kind("train-labels-idx1-ubyte", _idx, idx.read),
-    Kind("t10k-labels-idx1-ubyte.gz", lambda: gzip.compress(_idx()), idx.read),
-    Kind("test_batch", _pickle, cifar_batch.read),
-    Kind("train.bin", lambda: bytes(3 * 3074), cifar_batch.read),
+    Kind("train-labels-idx1-ubyte", _idx, mnist.read_idx),
+    Kind(
+      "t10k-labels-idx1-ubyte.gz", lambda: gzip.compress(_idx()), mnist.read_idx
+    ),
+    Kind("test_batch", _pickle, cifar.read_batch),
+    Kind("train.bin", lambda: bytes(3 * 3074), cifar.read_batch),
     Kind("leaf.json", _leaf, functools.partial(_convert, "leaf")),
     Kind("plays.txt", lambda: _PLAY, functools.partial(_convert, "plays")),
     Kind("Posts.xml", _POSTS.encode, _count_posts),
@@ -200,7 +195,7 @@ def _sqlite() -> bytes:
     for client in range(9)
     for k in range(6)
   ]
-  cut = client_data_file.Cut(choose_test=test_choice.random_share(0.2, 0))
+  cut = client_data_file.Cut(choose_test=client_data_file.random_share(0.2, 0))
   return _in_a_file(
     lambda path: client_data_file.write(path, examples, cut), "data.sqlite"
   )

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from benchmarks import fuzz
-from benchmarks.fuzzing.computations import contexts, families, stock, subject
+from benchmarks.fuzzing.computations import contexts, drawing, stock, subject
 
 # Processes that are built and compiled soon.
 _QUICK = (
@@ -29,7 +29,7 @@ def test_random_computations():
 
 
 @pytest.mark.parametrize(
-  "family", dict.fromkeys(families.FAMILIES), ids=lambda f: f.__name__
+  "family", dict.fromkeys(drawing.FAMILIES), ids=lambda f: f.__name__
 )
 def test_families(family, both, tmp_path):
   for seed in range(2):

@@ -10,11 +10,19 @@ from typing import Any
 from benchmarks.fuzzing.case import Case
 from benchmarks.fuzzing.computations import (
   contexts,
-  families,
+  families_data,
+  families_state,
+  families_sums,
   programs,
   subject,
 )
 
+# Each about one thing that may go wrong.
+FAMILIES = (
+  *families_sums.FAMILIES,
+  *families_state.FAMILIES,
+  *families_data.FAMILIES,
+)
 # Of a computation, which takes longer to trace and to compile than to call.
 CALLS = 30
 _FAMILIES = 0.75  # So many computations are of the families; others are random.
@@ -56,7 +64,7 @@ def _drawn(rng: random.Random, folder: pathlib.Path) -> Any:
   """Returns a computation; `None` if TFF takes none such."""
   try:
     if rng.random() < _FAMILIES:
-      return rng.choice(families.FAMILIES)(rng, folder)
+      return rng.choice(FAMILIES)(rng, folder)
     return programs.subject(rng)
   # TFF and TensorFlow refuse programs by errors of many classes.
   except Exception:

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from benchmarks.fuzzing.computations import comparing, contexts
+from benchmarks.fuzzing.computations import contexts
 
 SIZES = (1, 31, 32, 33, 70)
 _ROUNDS = 3
@@ -74,7 +74,7 @@ def differences(name: str, num_clients: int, both: contexts.Both) -> list[str]:
     values = tuple(_shapes(value) for value in values)
   return [
     f"{name}, {num_clients} clients: {difference}"
-    for difference in comparing.differences(*values, rounds=True)
+    for difference in contexts.differences(*values, rounds=True)
   ]
 
 

@@ -16,7 +16,7 @@ import tensorflow_federated as tff
 
 from benchmarks.fuzzing import case
 from benchmarks.fuzzing.case import Case, End
-from benchmarks.fuzzing.computations import comparing, contexts
+from benchmarks.fuzzing.computations import contexts
 
 # How many clients there are, and of how many a part is; most are cheap.
 _SIZES: Sequence[tuple[int, int | None]] = (
@@ -144,7 +144,7 @@ def _compare(
       raise DifferenceError(f"{room}: wrong", case.short(other.value) + about)
     return
   found = next(
-    comparing.differences(exact.value, other.value, rounds=is_cut), None
+    contexts.differences(exact.value, other.value, rounds=is_cut), None
   )
   if found is not None:
     raise DifferenceError(f"{room}: value", found + about)
