@@ -165,7 +165,8 @@ def line(
   if isinstance(error, DataError):
     is_flag = error.setting in ("data_dir", "task")
     flag = error.setting if is_flag else f"task_option={error.setting}"
-    return f"--{flag}: {error}"
+    named = error.problem if error.place == error.setting else error
+    return f"--{flag}: {named}"
   if not isinstance(error, FieldError):
     return str(error)
   return f"{spec_text.as_flag(error, flag_names)}: {error.problem}"

@@ -55,7 +55,7 @@ def _list() -> None:
     print(f"{directory}: no data files")
   if num_unusable:
     raise DataError(
-      f"{directory}: {num_unusable} of {num_files} data files cannot be used."
+      directory, f"{num_unusable} of {num_files} data files cannot be used."
     )
 
 

@@ -1,10 +1,10 @@
 """Data and models to train on: federated learning tasks by name.
 
 A task is a file here. Beneath it, data sets that come by client are read in
-`federated`, and those in one place are cut over clients in `central` by means
-of `cuts`. `formats` reads files, `downloads` fetches them, `conversions` writes
-other data in TFF's format, `texts` makes numbers of words and characters,
-`models` are Keras models, and `own` finds users' own tasks and models. Only
+`federated`, those in one place are cut over clients in `central` by means of
+`cuts`, and `tabular` reads tables. `formats` reads files, `downloads` fetches
+them, `conversions` writes other data in TFF's format, `models` are Keras
+models, `own` has users' own functions, and `registry` finds all by name. Only
 `models` imports TensorFlow at once; all others import it in the function that
 needs it, and options are known without it.
 """
@@ -12,15 +12,16 @@ needs it, and options are known without it.
 from tasks.client_source import ClientSource
 from tasks.data_error import DataError
 from tasks.from_client_data import from_client_data
-from tasks.model_choice import check_model, model_digest, with_model
 from tasks.own.functions import UserCodeError
 from tasks.registry import (
   UnknownTaskError,
+  check_model,
   check_name,
   check_options,
   file_digest,
   is_task,
   load,
+  model_digest,
   names,
   option_defaults,
   option_meanings,
@@ -28,6 +29,7 @@ from tasks.registry import (
   option_types,
   parse_options,
   short_name,
+  with_model,
 )
 from tasks.task import Objective, Split, Task
 

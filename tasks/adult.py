@@ -22,7 +22,7 @@ import numpy as np
 
 from tasks import models, options, task
 from tasks.data_error import DataError
-from tasks.formats import source_file
+from tasks.formats import data_files
 
 _COLUMNS = (
   *("age", "workclass", "fnlwgt", "education", "education-num"),
@@ -89,9 +89,11 @@ def load(
     DataError: If a file is missing or has a bad row; it names file and line.
   """
   del seed
-  if data_dir is None:
-    raise DataError("there is no directory of Adult; name it as data_dir.")
-  paths = [_find(data_dir, name) for name in ("adult.data", "adult.test")]
+  files = ("adult.data", "adult.test")
+  data_dir = data_files.require(
+    data_dir, what="Adult", files=" and ".join(files)
+  )
+  paths = [_find(data_dir, name) for name in files]
   tables = [_read(path, config.missing) for path in paths]
   encode = _Encoder(tables[0].rows, config.features)
   halves = []
@@ -103,7 +105,7 @@ def load(
     clients = [(x[part], table.labels[part]) for part in (is_phd, ~is_phd)]
     for name, (_, labels) in zip(_CLIENTS, clients, strict=True):
       if not len(labels):
-        raise DataError(f"{path}: the client {name} has no rows.")
+        raise DataError(path, f"the client {name} has no rows.")
     halves.append(
       task.Split(
         num_examples=np.array([len(y) for _, y in clients], np.int64),
@@ -144,20 +146,18 @@ def _groups(
 
 
 def _find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
-  for directory in (data_dir, data_dir / "adult"):
-    for path in (directory / name, directory / f"{name}.gz"):
-      if path.exists():
-        return path
-  raise DataError(
-    f"{data_dir / name}: there is no such file, nor {name}.gz, there or in "
-    "adult/."
-  )
+  names = [
+    f"{folder}{name}{ending}"
+    for folder in ("", "adult/")
+    for ending in ("", ".gz")
+  ]
+  return data_files.first_existing(data_dir, names, what="Adult")
 
 
 def _read(path: pathlib.Path, missing: str) -> _Table:
   rows, labels = [], []
   num_left_out = 0
-  with source_file.opened(path) as file:
+  with data_files.opened(path) as file:
     for line_number, line in enumerate(file, 1):
       # The test file begins with a line of its own, both end with empty ones.
       if not line.strip() or line.startswith(b"|"):
@@ -165,14 +165,14 @@ def _read(path: pathlib.Path, missing: str) -> _Table:
       try:
         row, label = _parse(line.decode())
       except ValueError as error:
-        raise DataError(f"{path}: line {line_number}: {error}.") from error
+        raise DataError(f"{path}, line {line_number}", f"{error}.") from error
       if missing == "leave_out" and "?" in row:
         num_left_out += 1
         continue
       rows.append(row)
       labels.append(label)
   if not rows:
-    raise DataError(f"{path}: has no rows.")
+    raise DataError(path, "has no rows.")
   return _Table(np.array(rows), np.array(labels, np.int32), num_left_out)
 
 

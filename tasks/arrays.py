@@ -18,9 +18,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tasks import data_error, finite_arrays, task
+from tasks import data_error, task
 from tasks.data_error import DataError
-from tasks.formats import npz
+from tasks.formats import example_checks, npz
 from tasks.tabular import building, columns, labels, reading
 
 _TABLES = (".csv", ".tsv", ".txt", ".parquet")
@@ -68,8 +68,9 @@ def load(
   path = reading.located(config.file, data_dir)
   if path.suffix.lower() in _TABLES:
     raise DataError(
-      f"{path}: is a table, which the task table reads; expected an npz file "
-      "with x, y and client."
+      path,
+      "is a table, which the task table reads; expected an npz file with x, "
+      "y and client.",
     )
   arrays = npz.read(
     path,
@@ -80,7 +81,7 @@ def load(
   arrays = {name: _as_vector(name, array) for name, array in arrays.items()}
   _check(path, arrays, config.kind)
   names, client = _as_texts(path, "client", arrays["client"])
-  y, source = arrays["y"], f"{path}: y"
+  y = arrays["y"]
   classes = _classes(path, y, config.kind) if y.ndim == 1 else None
   halves = None
   if "split" in arrays:
@@ -94,27 +95,17 @@ def load(
     classes.codes if classes else None,
     seed=seed,
     source=f"{path}: client",
-    source_of_split=lambda row: f"{path}: split of {finite_arrays.place(row)}",
+    source_of_split=lambda row: f"{path}: split of {example_checks.place(row)}",
   )
-  x, weight = arrays["x"], arrays.get("client_weight")
-  if weight is not None and weight.dtype.kind not in "iuf":
-    raise DataError(
-      f"{path}: client_weight must be numbers, found {weight.dtype}."
-    )
+  x = arrays["x"]
   # Numbers are taken as they are.
   of_label = (
     labels.Labels(y=y.astype(np.float32))
     if classes is None
     else labels.numbered(
-      classes, clients, source=source, place=finite_arrays.place
+      classes, clients, source=f"{path}: y", place=example_checks.place
     )
   )
-  groups = None
-  if "group" in arrays:
-    group_names, codes = _as_texts(path, "group", arrays["group"])
-    groups = building.checked_groups(
-      codes, group_names, of_label, f"{path}: group"
-    )
   return building.build_task(
     "arrays",
     f"{path.name}, x {'x'.join(map(str, x.shape[1:])) or 'a number'}",
@@ -124,9 +115,32 @@ def load(
     lambda rows: x[rows].astype(np.float32),
     x.shape[1:],
     seed=model_seed,
-    weights=None if weight is None else (weight, f"{path}: client_weight"),
-    groups=groups,
+    weights=_weights(path, arrays),
+    groups=_groups(path, arrays, of_label),
   )
+
+
+def _weights(
+  path: pathlib.Path, arrays: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, str] | None:
+  """Returns what each example's client counts for, and where that is from."""
+  weight = arrays.get("client_weight")
+  if weight is None:
+    return None
+  if weight.dtype.kind not in "iuf":
+    raise DataError(
+      path, f"client_weight must be numbers, found {weight.dtype}."
+    )
+  return weight, f"{path}: client_weight"
+
+
+def _groups(
+  path: pathlib.Path, arrays: Mapping[str, np.ndarray], of_label: labels.Labels
+) -> building.Groups | None:
+  if "group" not in arrays:
+    return None
+  names, codes = _as_texts(path, "group", arrays["group"])
+  return building.checked_groups(codes, names, of_label, f"{path}: group")
 
 
 def _as_vector(name: str, array: np.ndarray) -> np.ndarray:
@@ -140,27 +154,28 @@ def _check(
 ) -> None:
   x = arrays["x"]
   if x.ndim == 0 or len(x) == 0:
-    raise DataError(f"{path}: x has no examples.")
+    raise DataError(path, "x has no examples.")
   if x.dtype.kind not in "biuf":
-    raise DataError(f"{path}: x must be numbers, found {x.dtype}.")
+    raise DataError(path, f"x must be numbers, found {x.dtype}.")
   for name, array in arrays.items():
     if len(np.atleast_1d(array)) != len(x):
       raise DataError(
-        f"{path}: {name} has {len(np.atleast_1d(array)):,} examples, x has "
-        f"{len(x):,}."
+        path,
+        f"{name} has {len(np.atleast_1d(array)):,} examples, x has {len(x):,}.",
       )
     if name == "y" and array.ndim == 2 and array.dtype.kind in "biuf":
       if array.dtype.kind != "f" and kind != "number":
         raise DataError(
-          f"{path}: y has {array.shape[1]} {array.dtype} for each example; for "
+          path,
+          f"y has {array.shape[1]} {array.dtype} for each example; for "
           "numbers to predict, give kind=number; for one class in one-hot "
-          "form, save y.argmax(axis=1)."
+          "form, save y.argmax(axis=1).",
         )
     elif name != "x" and array.ndim != 1:
       raise DataError(
-        f"{path}: {name} must have one axis, found shape {list(array.shape)}."
+        path, f"{name} must have one axis, found shape {list(array.shape)}."
       )
-    finite_arrays.check(f"{path}: {name}", array)
+    example_checks.check_finite(path, name, array)
 
 
 def _as_texts(
@@ -169,7 +184,7 @@ def _as_texts(
   """Returns the different values as texts, and the place of each example's."""
   if array.dtype.kind not in "biufUS":
     raise DataError(
-      f"{path}: {name} must be numbers or texts, found {array.dtype}."
+      path, f"{name} must be numbers or texts, found {array.dtype}."
     )
   values, codes = np.unique(array, return_inverse=True)
   if array.dtype.kind == "S":

@@ -12,8 +12,8 @@ import pathlib
 
 from tasks import central, task
 from tasks.data_error import DataError
-from tasks.formats import cifar, cifar_batch, places, prepared
-from tasks.formats.labeled_images import LabeledImages
+from tasks.formats import cifar, data_files, prepared
+from tasks.formats.images import LabeledImages
 
 CLASS_NAMES = (
   "airplane",
@@ -68,21 +68,23 @@ def load(
 def _read(
   data_dir: pathlib.Path | None,
 ) -> tuple[LabeledImages, LabeledImages]:
-  kind = cifar_batch.CIFAR10
+  kind = cifar.CIFAR10
   files = f"{' or '.join(kind.folders)}, or cifar10*.npz"
-  data_dir = places.require(data_dir, what="CIFAR-10", files=files)
+  data_dir = data_files.require(data_dir, what="CIFAR-10", files=files)
   if folder := cifar.find(data_dir, kind):
     return cifar.read(folder, kind)
   if npz := sorted(data_dir.glob("cifar10*.npz")):
     if len(npz) > 1:
       raise DataError(
-        f"{data_dir}: has {' and '.join(path.name for path in npz)}; which of "
-        "them is meant? Name a directory that has one of them."
+        data_dir,
+        f"has {' and '.join(path.name for path in npz)}; which of them is "
+        "meant? Name a directory that has one of them.",
       )
     return cifar.read_npz(npz[0])
   if directory := prepared.find(data_dir, "cifar10"):
     return prepared.read(directory)
   raise DataError(
-    f"{data_dir}: has no CIFAR-10; expected {files}, or cifar10/ as "
-    f"tensorflow-datasets prepares it; see {places.PAGE}."
+    data_dir,
+    f"has no CIFAR-10; expected {files}, or cifar10/ as tensorflow-datasets "
+    f"prepares it; see {data_files.PAGE}.",
   )

@@ -15,9 +15,9 @@ import pathlib
 import numpy as np
 
 from tasks import central, task
-from tasks.federated import native_clients, native_images
-from tasks.formats import cifar, cifar_batch, prepared, sqlite_file
-from tasks.formats.labeled_images import LabeledImages
+from tasks.federated import native_clients
+from tasks.formats import cifar, prepared, sqlite_file
+from tasks.formats.images import LabeledImages
 
 _FILENAME = "cifar100.sqlite"
 _NUM_CLASSES = 100
@@ -74,7 +74,7 @@ def _central(
 ) -> tuple[LabeledImages, LabeledImages] | None:
   if data_dir is None:
     return None
-  kind = cifar_batch.CIFAR100
+  kind = cifar.CIFAR100
   if folder := cifar.find(data_dir, kind):
     return cifar.read(folder, kind)
   if directory := prepared.find(data_dir, "cifar100"):
@@ -92,7 +92,7 @@ def _native(
   splits = ("train", "test")
   counts = sqlite_file.example_counts(path, splits)
   client_data = load(cache_dir=str(path.parent))
-  return native_images.read_halves(
+  return native_clients.read_halves(
     path, list(zip(splits, client_data, counts, strict=True)), _to_arrays
   )
 

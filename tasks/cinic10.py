@@ -9,7 +9,7 @@ import dataclasses
 import pathlib
 
 from tasks import central, cifar10, task
-from tasks.formats import image_folders, places
+from tasks.formats import data_files, images
 
 _IMAGE_SIZE = 32
 
@@ -46,14 +46,14 @@ def load(
     ValueError: If the data cannot be cut as the options say.
   """
   files = "folders train, valid and test"
-  root = places.require(data_dir, what="CINIC-10", files=files)
+  root = data_files.require(data_dir, what="CINIC-10", files=files)
   train, valid, test = (
-    image_folders.class_folders(root, half, cifar10.CLASS_NAMES)
+    images.class_folders(root, half, cifar10.CLASS_NAMES)
     for half in ("train", "valid", "test")
   )
   data = central.on_disk(
     "CINIC-10",
-    (image_folders.joined([train, valid]), test),
+    (images.joined([train, valid]), test),
     cifar10.CLASS_NAMES,
     _IMAGE_SIZE,
   )

@@ -18,7 +18,7 @@ import numpy as np
 
 from tasks import cuts, data_error, models, options, task
 from tasks.data_error import DataError
-from tasks.formats import example_proto, source_file, sqlite_file
+from tasks.formats import data_files, example_proto, sqlite_file
 from tasks.from_client_data import from_client_data
 from tasks.models import names as model_names
 from tasks.own.in_memory import LABELS
@@ -94,7 +94,7 @@ def load(
   counts = sqlite_file.example_counts(path, _HALVES)
   everyone = sorted(set.intersection(*map(set, counts)))
   if not everyone:
-    raise DataError(f"{path}: has no client in both train and test.")
+    raise DataError(path, "has no client in both train and test.")
   names = [
     everyone[k]
     for k in cuts.random_subset(
@@ -131,8 +131,8 @@ def _first_example(path: pathlib.Path) -> dict[str, np.ndarray]:
       " LIMIT 1"
     ).fetchone()
   if row is None:
-    raise DataError(f"{path}: split train has no examples.")
-  with source_file.damage_named(f"{path}, split train"):
+    raise DataError(path, "split train has no examples.")
+  with data_files.damage_named(f"{path}, split train"):
     found = example_proto.parse(row[0])
   return {k: v for k, v in found.items() if isinstance(v, np.ndarray)}
 
@@ -148,9 +148,10 @@ def _roles(
   if len(labels) != 1 or len(inputs) != 1:
     found = ", ".join(f"{k} ({v.size} {v.dtype})" for k, v in example.items())
     raise DataError(
-      f"{path}: expected examples with one feature of numbers and one label, "
-      f"called {', '.join(LABELS)}; found {found or 'none of numbers'}. For "
-      "other features, write a function that returns a task (docs/data.md)."
+      path,
+      "expected examples with one feature of numbers and one label, called "
+      f"{', '.join(LABELS)}; found {found or 'none of numbers'}. For other "
+      "features, write a function that returns a task (docs/data.md).",
     )
   return inputs[0], labels[0]
 
@@ -168,8 +169,9 @@ def _shape(
     assert shape is not None
     if math.prod(shape) != x.size:
       raise DataError(
-        f"{path}: {name} has {x.size:,} numbers, shape={config.shape} has "
-        f"{math.prod(shape):,}."
+        path,
+        f"{name} has {x.size:,} numbers, shape={config.shape} has "
+        f"{math.prod(shape):,}.",
       )
     return shape
   stored = tuple(int(side) for side in example.get(_SHAPE, ()))

@@ -25,8 +25,9 @@ def of_rows(
     numbers = np.unique(values[own].astype(np.float64))
     if len(numbers) > 1:
       raise DataError(
-        f"{source}: client {name!r} has the weights {numbers[0]:g} and "
-        f"{numbers[1]:g}; give it the same in all its rows."
+        source,
+        f"client {name!r} has the weights {numbers[0]:g} and {numbers[1]:g}; "
+        "give it the same in all its rows.",
       )
     found[name] = float(numbers[0])
   return found
@@ -48,12 +49,13 @@ def in_order(
   found = []
   for name in names:
     if name not in weights:
-      raise DataError(f"{source}: client {name!r} has no weight; give it one.")
+      raise DataError(source, f"client {name!r} has no weight; give it one.")
     weight = float(weights[name])
     if not 0 < weight < np.inf:
       raise DataError(
-        f"{source}: client {name!r} has the weight {weight:g}, expected a "
-        "number above 0."
+        source,
+        f"client {name!r} has the weight {weight:g}, expected a number above "
+        "0.",
       )
     found.append(weight)
   return np.array(found)

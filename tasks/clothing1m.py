@@ -14,7 +14,7 @@ import numpy as np
 
 from tasks import central, task
 from tasks.data_error import DataError
-from tasks.formats import image_folders, places
+from tasks.formats import data_files, images
 
 CLASS_NAMES = (
   "t_shirt",
@@ -77,7 +77,7 @@ def load(
     ValueError: If the data cannot be cut as the options say.
   """
   files = f"the folder images and {', '.join((*_TRAIN, *_TEST))}"
-  root = places.require(data_dir, what="Clothing1M", files=files)
+  root = data_files.require(data_dir, what="Clothing1M", files=files)
   lists = root / _LISTS_FOLDER if (root / _LISTS_FOLDER).is_dir() else root
   data = central.on_disk(
     "Clothing1M",
@@ -93,26 +93,26 @@ def load(
 
 def _listed(
   root: pathlib.Path, lists: pathlib.Path, keys: str, key_labels: str
-) -> image_folders.LabeledPaths:
+) -> images.LabeledPaths:
   label_of = {}
-  for place, text in image_folders.lines(lists / key_labels):
+  for place, text in images.lines(lists / key_labels):
     path, _, label = text.rpartition(" ")
     if not path or not label.isdecimal() or int(label) >= len(CLASS_NAMES):
       raise DataError(
-        f"{place}: {text!r} is not an image and a label of 0 to "
-        f"{len(CLASS_NAMES) - 1}."
+        place,
+        f"{text!r} is not an image and a label of 0 to {len(CLASS_NAMES) - 1}.",
       )
     label_of[path.encode()] = int(label)
   paths, labels = [], []
-  for place, text in image_folders.lines(lists / keys):
+  for place, text in images.lines(lists / keys):
     key = text.encode()
     if key not in label_of:
-      raise DataError(f"{place}: {text!r} has no label in {key_labels}.")
+      raise DataError(place, f"{text!r} has no label in {key_labels}.")
     paths.append(key)
     labels.append(label_of[key])
   if not paths:
-    raise DataError(f"{lists / keys}: lists no images.")
-  return image_folders.LabeledPaths(
+    raise DataError(lists / keys, "lists no images.")
+  return images.LabeledPaths(
     root=root,
     paths=np.array(paths),
     labels=np.array(labels, np.int32),

@@ -12,13 +12,19 @@ class DataError(ValueError):
   line, which every terminal and log can show.
 
   Attributes:
+    place: The file or the folder, and the place in it: "data.csv, line 3".
+    problem: What was found there, what was expected, and how to mend it.
     setting: What says where the data is: "data_dir", "task" where a user's
       function says it, or an option of the task.
   """
 
-  def __init__(self, message: str, *, setting: str = "data_dir") -> None:
-    super().__init__("".join(map(_shown, message)))
+  def __init__(
+    self, place: object, problem: str = "", *, setting: str = "data_dir"
+  ) -> None:
+    self.place = _shown(str(place))
+    self.problem = _shown(problem)
     self.setting = setting
+    super().__init__(": ".join(filter(None, (self.place, self.problem))))
 
 
 @contextlib.contextmanager
@@ -31,7 +37,7 @@ def named_by(option: str) -> Iterator[None]:
     raise
 
 
-def _shown(character: str) -> str:
-  if character.isprintable():
-    return character
-  return character.encode("unicode_escape").decode()
+def _shown(text: str) -> str:
+  return "".join(
+    c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+  )

@@ -22,7 +22,7 @@ import numpy as np
 from tasks import cuts, models, options, task
 from tasks.data_error import DataError
 from tasks.federated import native_clients
-from tasks.formats import class_labels, sqlite_file
+from tasks.formats import example_checks, sqlite_file
 from tasks.models.names import HIDDEN_UNITS
 
 if typing.TYPE_CHECKING:
@@ -192,8 +192,9 @@ def _writers(train: _Half, test: _Half) -> tuple[list[str], int]:
   ]
   if not names:
     raise DataError(
-      f"{train.source}: none of the {len(everyone)} writers has examples both "
-      f"here and in {test.source}."
+      train.source,
+      f"none of the {len(everyone)} writers has examples both here and in "
+      f"{test.source}.",
     )
   return names, len(everyone) - len(names)
 
@@ -207,5 +208,5 @@ def _to_arrays(
     raise ValueError(
       f"pixels range from {pixels.min()} to {pixels.max()}, expected 0 to 1"
     )
-  class_labels.class_labels(labels, num_classes)
+  example_checks.class_labels(labels, num_classes)
   return pixels[..., np.newaxis], labels

@@ -13,9 +13,9 @@ import pathlib
 import numpy as np
 
 from tasks import central, task
-from tasks.federated import native_clients, native_images
+from tasks.federated import native_clients
 from tasks.formats import mnist, sqlite_file
-from tasks.formats.labeled_images import LabeledImages
+from tasks.formats.images import LabeledImages
 
 _FILENAME = "emnist_all.sqlite"
 _PREFIXES = ("emnist-byclass-train", "emnist-byclass-test")
@@ -96,7 +96,7 @@ def _native(
     path, splits, advice="The letters are needed."
   )
   client_data = load(cache_dir=str(path.parent))
-  return native_images.read_halves(
+  return native_clients.read_halves(
     path, list(zip(splits, client_data, counts, strict=True)), _to_arrays
   )
 

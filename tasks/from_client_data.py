@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tasks import client_weights as of_clients
-from tasks import models
-from tasks.cuts import local_split
+from tasks import cuts, models
 from tasks.data_error import DataError
 from tasks.federated import native_clients
-from tasks.formats import class_labels
+from tasks.formats import example_checks
 from tasks.own import in_memory
 from tasks.own.in_memory import Counted
 from tasks.task import (
@@ -103,9 +102,8 @@ def from_client_data(
 
   fraction = float(test) if isinstance(test, numbers.Real) else None
   if fraction is not None and not 0 < fraction < 1:
-    raise DataError(f"{name}: test must be between 0 and 1, found {test}.")
-  weights = client_weights
-  column = weights if isinstance(weights, str) else None
+    raise DataError(name, f"test must be between 0 and 1, found {test}.")
+  column = client_weights if isinstance(client_weights, str) else None
   clients = _clients(
     [train] if fraction is not None else [train, test],
     in_memory.Roles(client, label, features, column),
@@ -131,13 +129,7 @@ def from_client_data(
       f"{name}: model", model, clients.spec, num_classes, seed=seed
     ),
     objective=objective or _objective(num_classes, class_weights, name),
-    client_weights=None
-    if weights is None
-    else of_clients.in_order(
-      clients.weights if isinstance(weights, str) else _by_name(weights, name),
-      found.names,
-      f"{name}: client_weights",
-    ),
+    client_weights=_weights(client_weights, clients, found.names),
   )
 
 
@@ -171,12 +163,23 @@ def _clients(
   halves: Sequence[Any], roles: in_memory.Roles, name: str
 ) -> "_Clients":
   """Returns the clients of data of any kind."""
-  if not hasattr(halves[0], "create_tf_dataset_for_client"):
+  are_client_data = [
+    hasattr(half, "create_tf_dataset_for_client") for half in halves
+  ]
+  if not any(are_client_data):
     return in_memory.ArrayClients(halves, roles, name)
+  if not all(are_client_data):
+    kinds = " and ".join(type(half).__name__ for half in halves)
+    raise DataError(
+      name,
+      f"train and test are {kinds}; expected ClientData as both, or, as test, "
+      "the share of each client's examples.",
+    )
   if roles.weight is not None:
     raise DataError(
-      f"{name}: client_weights={roles.weight!r} names a column, and ClientData "
-      "has none; give a mapping of clients to numbers."
+      name,
+      f"client_weights={roles.weight!r} names a column, and ClientData has "
+      "none; give a mapping of clients to numbers.",
     )
   return _DatasetClients(halves, name)
 
@@ -202,8 +205,9 @@ def _take_part(clients: "_Clients", least: int) -> _TakingPart:
   }
   if not enough:
     raise DataError(
-      f"{clients.name}: none of the {len(everyone)} clients has examples both "
-      "to train and to be tested on."
+      clients.name,
+      f"none of the {len(everyone)} clients has examples both to train and to "
+      "be tested on.",
     )
   return _TakingPart(enough, len(everyone) - len(enough))
 
@@ -237,16 +241,29 @@ def _halves(
   ]
   if fraction is None:
     return splits
-  return local_split.local_split(splits[0], fraction, seed)
+  return cuts.local_split(splits[0], fraction, seed)
 
 
-def _by_name(weights: Mapping[Any, float], name: str) -> dict[str, float]:
-  if not isinstance(weights, Mapping):
-    raise DataError(
-      f"{name}: client_weights is {type(weights).__name__}, expected a mapping "
-      "of clients to numbers, or the name of a column."
-    )
-  return {str(client): weight for client, weight in weights.items()}
+def _weights(
+  given: Mapping[Any, float] | str | None,
+  clients: "_Clients",
+  names: Sequence[str],
+) -> np.ndarray | None:
+  """Returns what each client counts for, by id; None if that is not given."""
+  match given:
+    case None:
+      return None
+    case str():
+      weights = clients.weights
+    case Mapping():
+      weights = {str(client): weight for client, weight in given.items()}
+    case _:
+      raise DataError(
+        clients.name,
+        f"client_weights is {type(given).__name__}, expected a mapping of "
+        "clients to numbers, or the name of a column.",
+      )
+  return of_clients.in_order(weights, names, f"{clients.name}: client_weights")
 
 
 def _num_classes(
@@ -272,14 +289,16 @@ def _num_classes(
       for label in half.labels:
         if not 0 <= label < number:
           raise DataError(
-            f"{name}, {_HALVES[place]}, client {k}: y has the label {label}, "
-            f"expected 0 to {number - 1}. Number the classes from 0"
-            + (f", or give num_classes={label + 1}." if label > 0 else ".")
+            f"{name}, {_HALVES[place]}, client {k}",
+            f"y has the label {label}, expected 0 to {number - 1}. Number the "
+            "classes from 0"
+            + (f", or give num_classes={label + 1}." if label > 0 else "."),
           )
   if number < 2:
     raise DataError(
-      f"{name}: all labels are 0; name the number of classes (num_classes), "
-      "if there are others."
+      name,
+      "all labels are 0; name the number of classes (num_classes), if there "
+      "are others.",
     )
   return number
 
@@ -290,8 +309,9 @@ def _objective(
   if class_weights is not None and len(class_weights) != num_classes:
     kind = "numbers" if num_classes is None else f"{num_classes} classes"
     raise DataError(
-      f"{name}: class_weights has {len(class_weights)} numbers, and the labels "
-      f"are {kind}; give one for each class."
+      name,
+      f"class_weights has {len(class_weights)} numbers, and the labels are "
+      f"{kind}; give one for each class.",
     )
   if num_classes is None:
     return models.number_objective()
@@ -358,16 +378,18 @@ class _DatasetClients:
     for title, found in (("x", x), ("y", y)):
       if not hasattr(found, "dtype") or not found.shape.is_fully_defined():
         raise DataError(
-          f"{name}: {title} is {found}; expected one tensor of a shape that is "
-          "the same in all examples, one example an element."
+          name,
+          f"{title} is {found}; expected one tensor of a shape that is the "
+          "same in all examples, one example an element.",
         )
     self.is_classifier = y.dtype.is_integer
     # A column of labels is meant as one label an example.
     y_shape = [] if y.shape == [1] else y.shape.as_list()
     if not self.is_classifier and (not y.dtype.is_floating or len(y_shape) > 1):
       raise DataError(
-        f"{name}: y is {y}; expected a class number, or floats to predict, "
-        "one or [t] of them."
+        name,
+        f"y is {y}; expected a class number, or floats to predict, one or [t] "
+        "of them.",
       )
     self.spec = element_spec(
       x.shape.as_list(),
@@ -417,8 +439,9 @@ class _DatasetClients:
 
     if client_data.element_type_structure != self._elements:
       raise DataError(
-        f"{self.name}: elements of test are "
-        f"{client_data.element_type_structure}, of train {self._elements}."
+        self.name,
+        f"elements of test are {client_data.element_type_structure}, of train "
+        f"{self._elements}.",
       )
     x_key, y_key = self._keys
     x_spec, y_spec = self.spec
@@ -440,7 +463,7 @@ def _to_arrays(
 ) -> Arrays:
   x, y = examples["x"], examples["y"]
   if num_classes is not None:
-    class_labels.class_labels(y.ravel(), num_classes)
+    example_checks.class_labels(y.ravel(), num_classes)
   for title, values in (("x", x), ("y", y)):
     if values.dtype.kind == "f" and not np.isfinite(values).all():
       raise ValueError(f"{title} has values that are not finite")

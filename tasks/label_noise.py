@@ -22,14 +22,12 @@ which a caller loads clients changes nothing.
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from tasks import options
-from tasks.cuts import seeding
-from tasks.relabelling import relabelled
+from tasks import cuts, options
 from tasks.task import Split, Task
 
 Kind = Literal["none", "symmetric", "pairwise"]
@@ -81,7 +79,7 @@ def draw_levels(
     float64[num_clients] in [0, 1]; 0 for a clean client. A client's level does
     not depend on the number of clients.
   """
-  rng = seeding.generator((seed, _STREAM, _LEVELS))
+  rng = cuts.generator((seed, _STREAM, _LEVELS))
   is_noisy, level = rng.random([num_clients, 2]).T
   return np.where(is_noisy < noisy_clients, least + (1 - least) * level, 0.0)
 
@@ -247,7 +245,7 @@ def _noise(
 ) -> np.ndarray:
   if not levels[client_id]:
     return labels
-  rng = seeding.generator((seed, _STREAM, _LABELS, client_id))
+  rng = cuts.generator((seed, _STREAM, _LABELS, client_id))
   level = float(levels[client_id])
   return noisy_labels(labels, kind, level, num_classes, rng)
 
@@ -271,3 +269,45 @@ def _check(labels: np.ndarray, count: int, num_classes: int) -> None:
       f"labels must be from 0 to {num_classes - 1}, found {labels.min()} to "
       f"{labels.max()}."
     )
+
+
+_X = TypeVar("_X")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Relabelled(Generic[_X]):
+  """Reads a client's x and y, and replaces y."""
+
+  read: Callable[[int], tuple[_X, np.ndarray]]
+  relabel: Callable[[int, np.ndarray], np.ndarray]
+
+  def __call__(self, client_id: int) -> tuple[_X, np.ndarray]:
+    x, y = self.read(client_id)
+    return x, self.relabel(client_id, y)
+
+
+@dataclasses.dataclass(frozen=True)
+class _LabelsOf:
+  """Reads a client's labels alone."""
+
+  read: Callable[[int], tuple[object, np.ndarray]]
+
+  def __call__(self, client_id: int) -> np.ndarray:
+    return self.read(client_id)[1]
+
+
+def relabelled(
+  split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
+) -> Split:
+  """Returns data with other labels, which still know the true ones.
+
+  Args:
+    split: Half of a task's data.
+    relabel: From a client's id and labels to its new labels.
+  """
+  return dataclasses.replace(
+    split,
+    load=_Relabelled(split.load, relabel),
+    raw=split.raw and _Relabelled(split.raw, relabel),
+    true_labels=split.true_labels or _LabelsOf(split.load),
+  )

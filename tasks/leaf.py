@@ -16,7 +16,8 @@ import numpy as np
 from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.federated import leaf_users
-from tasks.formats import class_labels
+from tasks.formats import example_checks
+from tff_fair.declared import FieldError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,8 +106,9 @@ def load(
   )
   if num_classes < 2:
     raise DataError(
-      f"{data_dir}: all labels are 0; name the number of classes "
-      "(num_classes), if there are others."
+      data_dir,
+      "all labels are 0; name the number of classes (num_classes), if there "
+      "are others.",
     )
   return task.Task(
     name="leaf",
@@ -135,7 +137,7 @@ class _ToArrays:
   def __call__(
     self, x: list[object], y: list[int | float | str]
   ) -> task.Arrays:
-    labels = class_labels.class_labels(y, self._num_classes)
+    labels = example_checks.class_labels(y, self._num_classes)
     if not x:
       return np.zeros([0, *(self._shape or ())], np.float32), labels
     try:
@@ -172,8 +174,10 @@ def _keras_model_fn(
   if config.model != "cnn":
     return models.dense_classifier(config.model, shape, num_classes, seed)
   if shape != (28, 28, 1):
-    raise ValueError(
-      f"model cnn takes images of 28x28x1, found x of shape {shape}; "
-      "image_shape=28x28 makes images of vectors."
+    raise FieldError(
+      "model",
+      f"takes images of 28x28x1, found x of shape {shape}; image_shape=28x28 "
+      "makes images of vectors.",
+      value=config.model,
     )
   return functools.partial(models.fedavg_cnn, num_classes, seed)

@@ -47,7 +47,7 @@ def load(
   directory, halves = mnist.find_and_read(data_dir, "mnist", what="MNIST")
   users: np.ndarray | None = None
   if config.partition == "users":
-    users = mnist.read_writers(directory, halves)
+    users = mnist.read_writers(directory, [half.labels for half in halves])
   data = central.in_memory(
     "MNIST", halves, _CLASS_NAMES, pixels=config.pixels, users=users
   )

@@ -1,21 +1,28 @@
-"""The tasks by name: ours, those of installed packages, and users' functions.
+"""The tasks and models by name: ours, those of installed packages, and users'.
 
 A user's function is named as path/to/file.py:function, or as
-PACKAGE.MODULE:function; see `tasks.own`.
+PACKAGE.MODULE:function; see `tasks.own`. Installed packages add tasks by entry
+points of the group tff_fair.tasks:
+
+[project.entry-points."tff_fair.tasks"]
+hospitals = "my_package.my_module:hospitals"
 """
 
+import dataclasses
 import functools
 import importlib
+import importlib.metadata
 import numbers
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol, cast
 
-from tasks import label_noise
+from tasks import label_noise, notices
 from tasks import options as task_options
 from tasks.data_error import DataError
-from tasks.own import functions, installed
+from tasks.models import names as model_names
+from tasks.own import functions
 from tasks.own.functions import UserCodeError
 from tasks.own.made_task import MadeTask
 from tasks.task import Task
@@ -98,7 +105,7 @@ def _ending(file: str) -> str:
 
 def names() -> tuple[str, ...]:
   """Returns the names of all tasks, those of installed packages last."""
-  return (*_NAMES, *installed.functions(_NAMES))
+  return (*_NAMES, *installed(_NAMES))
 
 
 def check_name(name: str) -> None:
@@ -272,7 +279,7 @@ def _function(name: str) -> str | None:
   """Returns the function of a task that is not ours."""
   if name in _NAMES:
     return None
-  return name if ":" in name else installed.functions(_NAMES).get(name)
+  return name if ":" in name else installed(_NAMES).get(name)
 
 
 @functools.lru_cache(maxsize=16)
@@ -285,13 +292,105 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
     return None
   # An empty text would mean the working directory.
   if not os.fspath(data_dir):
-    raise DataError("data_dir is empty; name a directory or leave it out.")
+    raise DataError("data_dir", "is empty; name a directory or leave it out.")
   # Leaves a home directory that does not exist as it is, to be named below.
   directory = pathlib.Path(os.path.expanduser(data_dir))
   try:
     next(directory.iterdir(), None)
   except OSError as error:
-    raise DataError(
-      f"data_dir {directory} cannot be read: {error.strerror}."
-    ) from error
+    raise DataError(directory, f"cannot be read: {error.strerror}.") from error
   return directory
+
+
+def installed(taken: Collection[str]) -> Mapping[str, str]:
+  """Returns the functions of tasks of installed packages, by their names.
+
+  Args:
+    taken: Names that packages cannot have; of one that tries there is a notice.
+  """
+  return _installed(tuple(taken))
+
+
+@functools.cache
+def _installed(taken: tuple[str, ...]) -> Mapping[str, str]:
+  found: dict[str, str] = {}
+  points = importlib.metadata.entry_points(group="tff_fair.tasks")
+  for point in sorted(points, key=lambda point: (point.name, point.value)):
+    package = point.dist.name if point.dist is not None else point.value
+    if point.name in taken or point.name in found:
+      whose = "of tff_fair" if point.name in taken else "of another package"
+      notices.notify(
+        f"the task {point.name} of the package {package} cannot be used: the "
+        f"name is that of a task {whose}; {point.value} names it, too."
+      )
+      continue
+    found[point.name] = point.value
+  return found
+
+
+# Another model for a task: one of ours by name, or a user's own.
+
+
+def check_model(name: str) -> None:
+  """Checks the name of a model, as far as it can be known without TensorFlow.
+
+  Args:
+    name: One of `tasks.models.model_names.ALL`, or a user's function as
+      path/to/file.py:function or PACKAGE.MODULE:function.
+
+  Raises:
+    UserCodeError: If there is no such model, or no such function.
+  """
+  if functions.is_name(name):
+    functions.check(name)
+  elif name not in model_names.ALL:
+    raise UserCodeError(
+      name,
+      f"unknown model; valid models: {', '.join(model_names.ALL)}, or a "
+      "function of yours, as path/to/file.py:function.",
+    )
+
+
+def model_digest(name: str) -> str | None:
+  """Returns a digest of the user's files that make a model; None of ours.
+
+  Raises:
+    UserCodeError: If there is no such file.
+  """
+  return functions.digest(name) if functions.is_name(name) else None
+
+
+def with_model(task: Task, name: str, *, seed: int) -> Task:
+  """Returns a task with another model; data, loss and metric stay.
+
+  Args:
+    task: The task.
+    name: As for `check_model`. A user's function returns a new Keras model,
+      uncompiled, with logits or one number as its outputs. It takes nothing, or
+      any of `input_shape`, `num_classes` (None where the label is a number) and
+      `seed` by name. Without a seed of its own it has the same initial weights
+      each time, too.
+    seed: Seed of the initial weights.
+
+  Raises:
+    UserCodeError: If there is no such model, the model does not fit the task's
+      shapes, or clients cannot train it.
+  """
+  check_model(name)
+  # Imported late: they import TensorFlow.
+  from tasks.models import (  # noqa: PLC0415
+    named,
+    own,
+    shapes,
+  )
+
+  data = task.element_spec, task.num_classes
+  if functions.is_name(name):
+    build = own.fitting(name, functions.load(name), *data, seed=seed)
+  else:
+    wanted = shapes.of_task(*data)
+    try:
+      build = named.build_fn(name, wanted, seed)
+    except ValueError as error:
+      raise UserCodeError(name, str(error)) from error
+  return dataclasses.replace(task, keras_model_fn=build)

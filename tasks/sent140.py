@@ -24,7 +24,7 @@ import numpy as np
 from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.federated import leaf_users
-from tasks.formats import class_labels, source_file
+from tasks.formats import data_files, example_checks
 
 _WORD = re.compile(r"[\w']+|[.,!?;]")
 _PADDING, _UNKNOWN, _FIRST_WORD = 0, 1, 2
@@ -154,9 +154,9 @@ def _to_arrays(
         f"{_TEXT} is one, found {str(entry)[:60]!r}"
       )
     texts[position] = " ".join(_WORD.findall(text.lower())[:length])
-  labels = class_labels.class_labels([int(label) for label in y], 5)
+  labels = example_checks.class_labels([int(label) for label in y], 5)
   labels[labels == 4] = 1
-  return texts, class_labels.class_labels(labels, 2)
+  return texts, example_checks.class_labels(labels, 2)
 
 
 def _most_frequent(users: leaf_users.Users, size: int) -> list[str]:
@@ -177,7 +177,7 @@ def _read_glove(
   wanted = set(words)
   vectors: dict[str, np.ndarray] = {}
   size = None
-  with source_file.opened(path) as file:
+  with data_files.opened(path) as file:
     for line_number, line in enumerate(file, 1):
       try:
         word, *values = line.decode().rstrip().split(" ")
@@ -187,13 +187,13 @@ def _read_glove(
         if not np.isfinite(vector).all():
           raise ValueError("has numbers that are not finite")
       except ValueError as error:
-        raise DataError(f"{path}: line {line_number}: {error}.") from error
+        raise DataError(f"{path}, line {line_number}", f"{error}.") from error
       size = len(vector)
       if word in wanted:
         vectors[word] = vector
   known = [word for word in words if word in vectors]
   if not known:
-    raise DataError(f"{path}: has a vector for none of the data's words.")
+    raise DataError(path, "has a vector for none of the data's words.")
   table = np.stack([vectors[word] for word in known])
   special = np.stack([np.zeros_like(table[0]), table.mean(axis=0)])
   return known, np.concatenate([special, table])

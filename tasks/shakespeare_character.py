@@ -20,9 +20,8 @@ import numpy as np
 
 from tasks import cuts, models, options, task
 from tasks.data_error import DataError
-from tasks.federated import leaf_users
+from tasks.federated import leaf_users, plays
 from tasks.formats import leaf_json
-from tasks.texts import characters, speeches
 
 # Of a folder with the whole text of each role.
 _TEXTS = "*by_role.json.gz"
@@ -134,9 +133,7 @@ def load(
     _chosen(half, chosen, config.max_examples) for half in roles.halves
   )
   every = config.predict == "every"
-  num_tokens = (
-    characters.NUM_TFF_TOKENS if every else len(characters.LEAF_CHARACTERS)
-  )
+  num_tokens = plays.NUM_TFF_TOKENS if every else len(plays.LEAF_CHARACTERS)
   of_all = "" if len(chosen) == len(roles.names) else f" of {len(roles.names)}"
   return task.Task(
     name="shakespeare_character",
@@ -184,19 +181,21 @@ def _chosen(
 
 def _from_texts(config: Options, data_dir: pathlib.Path | None) -> _Roles:
   texts, source = (
-    speeches.made_up() if config.synthetic else speeches.read(data_dir)
+    plays.made_up_speeches()
+    if config.synthetic
+    else plays.read_speeches(data_dir)
   )
   length = config.sequence_length
 
   def size(role: Sequence[bytes]) -> int:
     if config.predict == "last":
       return max(len(_joined(role)) - length, 0)
-    return sum(characters.num_sequences(text, length) for text in role)
+    return sum(plays.num_sequences(text, length) for text in role)
 
   def arrays(role: Sequence[bytes]) -> task.Arrays:
     if config.predict == "last":
-      return characters.windows(_joined(role), length)
-    return characters.sequences(role, length)
+      return plays.windows(_joined(role), length)
+    return plays.sequences(role, length)
 
   everyone = sorted(texts[0].keys() | texts[1].keys())
   sizes = np.array(
@@ -207,9 +206,9 @@ def _from_texts(config: Options, data_dir: pathlib.Path | None) -> _Roles:
   kept = np.flatnonzero(enough & (sizes > 0).all(axis=1))
   if not kept.size:
     raise DataError(
-      f"{source}: none of the {len(everyone):,} roles has train and test "
-      f"examples, at least {config.min_examples:,} together, of "
-      f"{length} characters."
+      source,
+      f"none of the {len(everyone):,} roles has train and test examples, at "
+      f"least {config.min_examples:,} together, of {length} characters.",
     )
   names = [everyone[k] for k in kept]
 
@@ -228,7 +227,7 @@ def _from_texts(config: Options, data_dir: pathlib.Path | None) -> _Roles:
 
 
 def _joined(role: Sequence[bytes]) -> np.ndarray:
-  return characters.leaf_numbers(b"\n".join(role))
+  return plays.leaf_numbers(b"\n".join(role))
 
 
 def _from_leaf(config: Options, data_dir: pathlib.Path | None) -> _Roles:
@@ -251,7 +250,7 @@ def _from_leaf_texts(config: Options, path: pathlib.Path) -> _Roles:
   """Cuts texts as LEAF does: no test window has a character of training."""
   length = config.sequence_length
   texts = {
-    name: characters.leaf_numbers(_known(text).encode())
+    name: plays.leaf_numbers(_known(text).encode())
     for name, text in leaf_json.read_texts(path).items()
   }
   num_samples = {
@@ -273,17 +272,18 @@ def _from_leaf_texts(config: Options, path: pathlib.Path) -> _Roles:
   ]
   if not names:
     raise DataError(
-      f"{path}: none of the {len(texts):,} roles has train and test examples, "
-      f"at least {config.min_examples:,} together, of {length} characters."
+      path,
+      f"none of the {len(texts):,} roles has train and test examples, at "
+      f"least {config.min_examples:,} together, of {length} characters.",
     )
 
   def train(k: int) -> task.Arrays:
     name = names[k]
-    return characters.windows(texts[name][: num_train[name] + length], length)
+    return plays.windows(texts[name][: num_train[name] + length], length)
 
   def test(k: int) -> task.Arrays:
     name = names[k]
-    return characters.windows(texts[name][-num_test[name] - length :], length)
+    return plays.windows(texts[name][-num_test[name] - length :], length)
 
   return _Roles(
     names=names,
@@ -310,14 +310,14 @@ def _leaf_arrays(
       _text(position, name, value, expected)
       for name, value, expected in (("x", text, length), ("y", following, 1))
     )
-    numbers = characters.leaf_numbers(_known(whole).encode())
+    numbers = plays.leaf_numbers(_known(whole).encode())
     sequences[position], labels[position] = numbers[:-1], numbers[-1]
   return sequences.astype(np.int32), labels.astype(np.int32)
 
 
 def _known(text: str) -> str:
   """Puts a space for each character that LEAF lacks; lengths stay."""
-  return "".join(c if c in characters.LEAF_CHARACTERS else " " for c in text)
+  return "".join(c if c in plays.LEAF_CHARACTERS else " " for c in text)
 
 
 def _text(position: int, name: str, value: object, length: int) -> str:

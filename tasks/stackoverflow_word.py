@@ -16,8 +16,7 @@ from typing import Literal
 import numpy as np
 
 from tasks import models, task
-from tasks.federated import native_clients
-from tasks.texts import posts
+from tasks.federated import native_clients, posts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,6 @@ from typing import Literal
 import numpy as np
 
 from tasks import cuts, models, options, task
-from tasks.cuts import local_split
 
 _LEAF_MOST = 1000
 
@@ -96,7 +95,7 @@ def load(
     if config.generator == "leaf"
     else _FedProx(config, seed)
   )
-  train, test = local_split.local_split(
+  train, test = cuts.local_split(
     task.Split(num_examples=population.sizes, load=population.load),
     config.test_fraction,
     seed,

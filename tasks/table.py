@@ -22,7 +22,6 @@ from tasks.tabular import (
   features,
   labels,
   population,
-  preprocessing,
   reading,
 )
 
@@ -166,7 +165,7 @@ def load(
     encoder,
     [encoder.width],
     seed=model_seed,
-    preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
+    preprocessing=features.TablePreprocessing(fitted, of_label),
     load_raw=functools.partial(features.raw_values, inputs),
     weights=_client_weights(config, table, found),
     groups=_groups(config, table, found, of_label),
@@ -296,7 +295,7 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
   left = [name for name in table.names if name and name not in others]
   if not left:
     raise DataError(
-      f"{table.path}: there is no column left to predict {config.label!r} from."
+      table.path, f"there is no column left to predict {config.label!r} from."
     )
   return left
 
@@ -339,8 +338,9 @@ def _client_weights(
   column = found[config.client_weight]
   if not isinstance(column, columns.Numbers):
     raise DataError(
-      f"{source} (client_weight) has texts, such as {column.values[0]!r}; "
-      "expected a number above 0 for each client."
+      f"{source} (client_weight)",
+      f"has texts, such as {column.values[0]!r}; expected a number above 0 for "
+      "each client.",
     )
   return column.values, source
 

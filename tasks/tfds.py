@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from tasks import central, models, task
-from tasks.central import cutting, pixels
+from tasks.central import cutting, images
 from tasks.data_error import DataError
-from tasks.formats import prepared, source_file
+from tasks.formats import data_files, prepared
+from tasks.formats.images import resize
 from tasks.models import names as model_names
-from tasks.tabular import columns, features, labels, population, text_checks
-from tasks.texts.bag_of_words import BagOfWords
+from tasks.tabular import columns, features, labels, population, text_columns
+from tasks.tabular.text_columns import BagOfWords
 from tff_fair import spelling
 from tff_fair.declared import FieldError
 
@@ -196,7 +197,7 @@ def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
   """Returns where the data set lies."""
   if not config.name:
     raise DataError(
-      "is missing; name a data set, such as cifar10.", setting="name"
+      "name", "is missing; name a data set, such as cifar10.", setting="name"
     )
   directory = (
     data_dir
@@ -209,7 +210,7 @@ def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
   if found is None and config.download:
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
-    with source_file.damage_named(
+    with data_files.damage_named(
       f"{directory}: {config.name}", "cannot be prepared"
     ):
       tfds.builder(config.name, data_dir=str(directory)).download_and_prepare()
@@ -217,8 +218,9 @@ def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
   if found is None:
     there = ", ".join(prepared.names(directory)) or "nothing"
     raise DataError(
-      f"{directory}: there is no {config.name} that tensorflow-datasets has "
-      f"prepared; found {there}. The option download=true fetches it."
+      directory,
+      f"there is no {config.name} that tensorflow-datasets has prepared; "
+      f"found {there}. The option download=true fetches it.",
     )
   return found
 
@@ -240,12 +242,13 @@ def _roles(
       if name not in data_set.features:
         advice = spelling.advice(name, data_set.features, "features")
         raise DataError(
-          f"{data_set.directory}: has no feature {name!r} ({option}); {advice}"
+          data_set.directory, f"has no feature {name!r} ({option}); {advice}"
         )
   if not label:
     raise DataError(
-      f"{data_set.directory}: does not say what to predict; name a feature by "
-      f"label=...: {', '.join(data_set.features)}."
+      data_set.directory,
+      "does not say what to predict; name a feature by label=...: "
+      f"{', '.join(data_set.features)}.",
     )
   no_inputs = (label, config.client, weight)
   others = [n for n in data_set.features if n not in no_inputs]
@@ -253,7 +256,7 @@ def _roles(
   inputs = [name for name in inputs if name not in (label, config.client)]
   if not inputs:
     raise DataError(
-      f"{data_set.directory}: has no feature to predict {label!r} from."
+      data_set.directory, f"has no feature to predict {label!r} from."
     )
   return inputs, label
 
@@ -268,7 +271,7 @@ def _read(
   place = data_set.directory
   if "train" not in data_set.splits:
     raise DataError(
-      f"{place}: has no split train; found {', '.join(data_set.splits)}."
+      place, f"has no split train; found {', '.join(data_set.splits)}."
     )
   roles = [label, config.client, config.client_weight]
   wanted = list(dict.fromkeys([*inputs, *filter(None, roles)]))
@@ -296,12 +299,13 @@ def _read(
       classes = labels.Classes(np.zeros(len(numbers), np.int64), ())
   if classes is None:
     raise DataError(
-      f"{place}: feature {label!r} is neither a class nor a number, but "
-      f"{feature.kind}; name another one by label=...."
+      place,
+      f"feature {label!r} is neither a class nor a number, but "
+      f"{feature.kind}; name another one by label=....",
     )
   kept = np.flatnonzero(is_labelled)
   if not len(kept):
-    raise DataError(f"{place}: no example has a label.")
+    raise DataError(place, "no example has a label.")
   return _Examples(
     {name: [column[k] for k in kept] for name, column in values.items()},
     classes.codes[kept].astype(np.int32),
@@ -363,8 +367,8 @@ def _weights(
   kind = data_set.features[name].kind
   if kind != "number":
     raise DataError(
-      f"{data_set.directory}: feature {name!r} (client_weight) is no number, "
-      f"but {kind}."
+      data_set.directory,
+      f"feature {name!r} (client_weight) is no number, but {kind}.",
     )
   return np.array(found.values[name], np.float64)
 
@@ -375,24 +379,19 @@ def _with_images(
   """Returns data whose x are images; they stay bytes until asked for."""
   size = config.image_size
   if size is not None:
-    import tensorflow as tf  # noqa: PLC0415
-
-    values = [
-      np.rint(tf.image.resize(image, [size, size], antialias=True)).clip(0, 255)
-      for image in values
-    ]
+    values = [resize(image, size) for image in values]
   shapes = sorted({image.shape for image in values})
   if len(shapes) > 1:
     raise DataError(
-      f"{data.source}: has images of shapes {list(shapes[0])} and "
-      f"{list(shapes[1])}; give them one size by image_size=...."
+      data.source,
+      f"has images of shapes {list(shapes[0])} and {list(shapes[1])}; give "
+      "them one size by image_size=....",
     )
-  images = np.array(values, np.uint8)
-  mean, deviation = pixels.scale(images[: data.num_train], config.pixels)
+  pixels = np.array(values, np.uint8)
   return dataclasses.replace(
     data,
-    x_shape=images.shape[1:],
-    load_x=lambda p: (images[p].astype(np.float32) - mean) / deviation,
+    x_shape=pixels.shape[1:],
+    load_x=images.load_x(pixels, data.num_train, config.pixels),
   )
 
 
@@ -430,9 +429,9 @@ def _inputs(
     feature = data_set.features[name]
     if feature.kind not in ("number", "truth", "class", "text"):
       raise DataError(
-        f"{data_set.directory}: feature {name!r} ({feature.kind}) makes no "
-        "column of a table. Name others by features=...: "
-        f"{', '.join(data_set.features)}."
+        data_set.directory,
+        f"feature {name!r} ({feature.kind}) makes no column of a table. Name "
+        f"others by features=...: {', '.join(data_set.features)}.",
       )
     table[name] = _column(data_set.directory, name, feature, found.values[name])
     _check_texts(data_set.directory, name, table[name])
@@ -456,8 +455,9 @@ def _column(
     too_large = np.abs(numbers) > np.finfo(np.float32).max  # False for NaN.
     if too_large.any():
       raise DataError(
-        f"{place}: feature {name!r} of example {int(too_large.argmax())} "
-        "(counted from 0) is infinite, or too large for float32."
+        place,
+        f"feature {name!r} of example {int(too_large.argmax())} (counted from "
+        "0) is infinite, or too large for float32.",
       )
     return columns.Numbers(numbers)
   texts, codes = np.unique(_texts(feature, values), return_inverse=True)
@@ -472,7 +472,7 @@ def _are_free(
   """Returns whether some feature of texts is no category."""
   return (
     any(
-      text_checks.refusal(set(texts), len(texts)) is not None
+      text_columns.refusal(set(texts), len(texts)) is not None
       for texts in (
         _texts(data_set.features[name], found.values[name]) for name in names
       )
@@ -486,9 +486,10 @@ def _check_texts(
 ) -> None:
   if isinstance(column, columns.Numbers):
     return
-  refusal = text_checks.refusal(column.values, int((column.codes >= 0).sum()))
+  refusal = text_columns.refusal(column.values, int((column.codes >= 0).sum()))
   if refusal is not None:
     raise DataError(
-      f"{place}: feature {name!r} {refusal.problem}, such as "
-      f"{refusal.example[:60]!r}. Name others by features=...."
+      place,
+      f"feature {name!r} {refusal.problem}, such as {refusal.example[:60]!r}. "
+      "Name others by features=....",
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from tasks import central, task
 from tasks.data_error import DataError
-from tasks.formats import image_folders, places
+from tasks.formats import data_files, images
 
 _FOLDER = "tiny-imagenet-200"
 _IMAGE_SIZE = 64
@@ -49,16 +49,14 @@ def load(
     ValueError: If the data cannot be cut as the options say.
   """
   files = f"the folder {_FOLDER}"
-  root = places.require(data_dir, what="Tiny ImageNet", files=files)
+  root = data_files.require(data_dir, what="Tiny ImageNet", files=files)
   if (root / _FOLDER).is_dir():
     root = root / _FOLDER
-  class_names = tuple(
-    text for _, text in image_folders.lines(root / "wnids.txt")
-  )
+  class_names = tuple(text for _, text in images.lines(root / "wnids.txt"))
   data = central.on_disk(
     "Tiny ImageNet",
     (
-      image_folders.class_folders(root, "train", class_names, "images"),
+      images.class_folders(root, "train", class_names, "images"),
       _validation(root, class_names),
     ),
     class_names,
@@ -71,22 +69,22 @@ def load(
 
 def _validation(
   root: pathlib.Path, class_names: tuple[str, ...]
-) -> image_folders.LabeledPaths:
+) -> images.LabeledPaths:
   path = root / "val" / "val_annotations.txt"
   number = {name: label for label, name in enumerate(class_names)}
   paths, labels = [], []
-  for place, text in image_folders.lines(path):
+  for place, text in images.lines(path):
     # The image, its class and four numbers of its bounding box.
     image, *fields = text.split("\t")
     if not fields or fields[0] not in number:
       raise DataError(
-        f"{place}: {text!r} is not an image and a class of wnids.txt."
+        place, f"{text!r} is not an image and a class of wnids.txt."
       )
     paths.append(f"val/images/{image}".encode())
     labels.append(number[fields[0]])
   if not paths:
-    raise DataError(f"{path}: lists no images.")
-  return image_folders.LabeledPaths(
+    raise DataError(path, "lists no images.")
+  return images.LabeledPaths(
     root=root,
     paths=np.array(paths),
     labels=np.array(labels, np.int32),

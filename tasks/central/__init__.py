@@ -1,8 +1,8 @@
 """Data sets in one place, cut over clients: labels, partition, task."""
 
 from tasks.central.building import build_task as build_task
-from tasks.central.data import CentralData as CentralData
-from tasks.central.data import select_classes as select_classes
+from tasks.central.cutting import CentralData as CentralData
+from tasks.central.cutting import select_classes as select_classes
 from tasks.central.images import ImageOptions as ImageOptions
 from tasks.central.images import ModelOptions as ModelOptions
 from tasks.central.images import build_image_task as build_image_task

@@ -6,7 +6,7 @@ import numpy as np
 
 from tasks import client_weights, cuts, models, task
 from tasks.central import cutting
-from tasks.central.data import CentralData
+from tasks.central.cutting import CentralData
 from tasks.central.options import CutOptions
 from tasks.data_error import DataError
 from tasks.tabular import labels, population
@@ -46,33 +46,22 @@ def build_task(
     for k, (train, test) in enumerate(zip(split.train, split.test, strict=True))
     if len(train) > 0 and len(test) > 0
   ]
-  num_clients = len(split.client_names)
   how_cut = split.how_cut or config.how_cut()
   if not kept:
     raise DataError(
-      f"{data.source}: none of the {num_clients:,} clients "
-      f"{how_cut} has examples to train and to be tested on."
+      data.source,
+      f"none of the {len(split.client_names):,} clients {how_cut} has examples "
+      "to train and to be tested on.",
     )
   parts = [[half[k] for k in kept] for half in (split.train, split.test)]
   found = _labels(data, parts[0])
   train, test = (_split(data, found.y, half) for half in parts)
-  notes = []
-  if split.share_moved:
-    notes.append(
-      f"{100 * split.share_moved:.3g} % of the examples moved for "
-      f"min_size={config.min_size}"
-    )
-  if num_clients > len(kept):
-    notes.append(
-      f"{num_clients - len(kept):,} without train or test examples left out"
-    )
   names = tuple(split.client_names[k] for k in kept)
   return task.Task(
     name=name,
     description=(
       f"{data.title} over {len(kept):,} clients {how_cut}"
-      + (f" ({'; '.join(notes)})" if notes else "")
-      + f": {task.count_examples(train, test)}"
+      f"{_notes(config, split, len(kept))}: {task.count_examples(train, test)}"
     ),
     client_names=names,
     train=train,
@@ -89,6 +78,19 @@ def build_task(
     if data.weights is None
     else client_weights.of_parts(data.weights, names, parts, data.source),
   )
+
+
+def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
+  """Returns what a task's description says of its cut, in parentheses."""
+  notes = []
+  if split.share_moved:
+    notes.append(
+      f"{100 * split.share_moved:.3g} % of the examples moved for "
+      f"min_size={config.min_size}"
+    )
+  if num_left_out := len(split.client_names) - num_kept:
+    notes.append(f"{num_left_out:,} without train or test examples left out")
+  return f" ({'; '.join(notes)})" if notes else ""
 
 
 def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:

@@ -7,13 +7,18 @@ beside the one to be written, so that memory does not grow with the data.
 import collections
 import contextlib
 import dataclasses
+import functools
+import hashlib
 import pathlib
 import sqlite3
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import numpy as np
+
+from tasks import cuts
 from tasks.data_error import DataError
-from tasks.formats import whole_file
+from tasks.formats import data_files
 
 # Maps a client's name and number of examples to whether each is a test example.
 TestChoice = Callable[[str, int], Iterable[bool]]
@@ -100,11 +105,11 @@ def write(
     DataError: If the file exists or cannot be written, or no client is left,
       in one of the required splits or at all.
   """
-  with whole_file.replacement(path, overwrite=overwrite) as staged:
+  with data_files.replacement(path, overwrite=overwrite) as staged:
     try:
       return _write(path, staged, examples, cut)
     except sqlite3.Error as error:
-      raise DataError(f"{path}: cannot be written: {error}.") from error
+      raise DataError(path, f"cannot be written: {error}.") from error
 
 
 def _write(
@@ -196,15 +201,16 @@ def _check_splits(
   }
   if not found:
     raise DataError(
-      f"{path}: no client is left to write: {_dropped_text(dropped, cut)}."
+      path, f"no client is left to write: {_dropped_text(dropped, cut)}."
     )
   missing = [split for split in cut.required if split not in found]
   if missing:
     raise DataError(
-      f"{path}: no client has an example in the split {', '.join(missing)}, "
-      "without which TFF's loader fails; found examples in "
+      path,
+      f"no client has an example in the split {', '.join(missing)}, without "
+      "which TFF's loader fails; found examples in "
       f"{', '.join(sorted(found))}. Split in another way (--split, for posts "
-      "also --test_date and --heldout_every)."
+      "also --test_date and --heldout_every).",
     )
 
 
@@ -221,3 +227,39 @@ def _dropped_text(dropped: Dropped, cut: Cut) -> str:
     f"dropped, because each has fewer than {cut.min_examples} examples "
     "(--min_examples) or only one to cut into train and test"
   )
+
+
+def random_share(test_fraction: float, seed: int) -> TestChoice:
+  """Returns the choice of a random share, at least one and not all.
+
+  A client's choice depends on the seed, on its name and its number of examples,
+  not on which other clients there are.
+  """
+  return functools.partial(_random_share, test_fraction, seed)
+
+
+def last_share(test_fraction: float) -> TestChoice:
+  """Returns the choice of the last examples, at least one and not all."""
+  return functools.partial(_last_share, test_fraction)
+
+
+def _random_share(
+  test_fraction: float, seed: int, client: str, num_examples: int
+) -> np.ndarray:
+  digest = hashlib.sha256(client.encode()).digest()
+  _, test = cuts.train_test_split(
+    np.arange(num_examples),
+    test_fraction,
+    [seed, int.from_bytes(digest[:8], "big")],
+  )
+  is_test = np.zeros(num_examples, bool)
+  is_test[test] = True
+  return is_test
+
+
+def _last_share(
+  test_fraction: float, client: str, num_examples: int
+) -> np.ndarray:
+  del client
+  num_test = min(max(round(num_examples * test_fraction), 1), num_examples - 1)
+  return np.arange(num_examples) >= num_examples - num_test

@@ -7,18 +7,266 @@ conversion = plan(request)
 conversion.write()
 """
 
+import collections
 import dataclasses
 import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
+
+from tasks import cuts
 from tasks.conversions import (
   client_data_file,
-  sources,
-  test_choice,
+  image_folder,
+  image_sets,
+  leaf_json,
+  plays,
+  stack_exchange,
   token_counts,
 )
-from tasks.conversions.client_data_file import Cut, Dropped
-from tasks.conversions.request import ConversionRequest
-from tasks.formats import whole_file
+from tasks.conversions.client_data_file import Cut, Dropped, Example
+from tasks.conversions.request import (
+  OF_SEVERAL_SOURCES,
+  ConversionRequest,
+  Format,
+  Split,
+)
+from tasks.formats import data_files, mnist
+from tff_fair.declared import FieldError
+
+OnProgress = Callable[[int], object]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contents:
+  """The examples of a source, which are read when they are asked for.
+
+  Attributes:
+    filename: Name of the file to write, by default.
+    split: How train and test are told apart.
+    total: How much there is to do, in the unit of progress.
+    unit: "B" for bytes read, or "example".
+    examples: Yields the examples; tells how much was done just now.
+    train: Name of the split of training examples.
+    test: Name of the split of test examples.
+    heldout: Names of other splits.
+    left_out: Number of parts of the source that became no example, by reason;
+      complete once all examples were yielded.
+    tables: The files of word and tag counts that belong to the data.
+    classes: The names of the classes in the order of their numbers; empty
+      where the source has none.
+  """
+
+  filename: str
+  split: Split
+  total: int
+  unit: str = "B"
+  examples: Callable[[OnProgress], Iterator[Example]]
+  train: str = "train"
+  test: str = "test"
+  heldout: tuple[str, ...] = ()
+  left_out: collections.Counter[str] = dataclasses.field(
+    default_factory=collections.Counter
+  )
+  tables: tuple[pathlib.Path, ...] = ()
+  classes: tuple[str, ...] = ()
+
+
+def read(request: ConversionRequest) -> Contents:
+  """Returns the contents of the sources that a request names.
+
+  Raises:
+    FieldError: If a source is missing, or the request does not suit it.
+    DataError: If a source is damaged, or of another format.
+  """
+  name = request.source_format
+  for path in request.sources:
+    if not path.exists():
+      raise FieldError(
+        "sources", "there is no such file or folder.", value=str(path)
+      )
+    if name in OF_SEVERAL_SOURCES and not path.is_file():
+      raise FieldError("sources", "expected a file.", value=str(path))
+    if name in _FOLDERS and not path.is_dir():
+      raise FieldError("sources", "expected a folder.", value=str(path))
+  return _READERS[name](request)
+
+
+def _stack_exchange(request: ConversionRequest) -> Contents:
+  split = _split(request, ["date", "random", "order"])
+  post_split = stack_exchange.PostSplit(
+    test_date=request.test_date if split == "date" else None,
+    heldout_every=request.heldout_every,
+  )
+  posts = stack_exchange.StackExchangePosts(request.sources, post_split)
+  return Contents(
+    filename=stack_exchange.FILENAME,
+    split=split,
+    total=2 * _size(request.sources),  # Each dump is read twice.
+    examples=posts.examples,
+    heldout=(post_split.heldout,),
+    left_out=posts.left_out,
+    tables=(token_counts.WORD_COUNTS, token_counts.TAG_COUNTS),
+  )
+
+
+def _plays(request: ConversionRequest) -> Contents:
+  texts = plays.Plays(request.sources)
+  return Contents(
+    filename=plays.FILENAME,
+    split=_split(request, ["random", "order"]),
+    total=_size(request.sources),
+    examples=texts.examples,
+    left_out=texts.left_out,
+  )
+
+
+def _leaf(request: ConversionRequest) -> Contents:
+  halves = leaf_json.files(request.sources[0])
+  published: list[Split] = [] if None in halves.values() else ["source"]
+  split = _split(request, [*published, "random", "order"])
+  users = leaf_json.LeafUsers(halves)
+  return Contents(
+    filename=leaf_json.FILENAME,
+    split=split,
+    total=_size(list(halves)),
+    examples=lambda on_progress: users.examples(
+      keep_splits=split == "source", on_read=on_progress
+    ),
+    left_out=users.left_out,
+  )
+
+
+def _mnist(request: ConversionRequest) -> Contents:
+  (source,) = request.sources
+  paths = mnist.files(source)
+  if request.num_clients is not None or not mnist.has_writers(source):
+    return _images(
+      request,
+      image_sets.mnist_images(source),
+      image_sets.MNIST_FILENAME,
+      train=image_sets.MNIST_TRAIN,
+      test=image_sets.MNIST_TEST,
+    )
+  split = _split(request, ["random", "order", "source"])
+  return Contents(
+    filename=image_sets.MNIST_FILENAME,
+    split=split,
+    total=_size(paths),
+    examples=lambda on_progress: image_sets.mnist_by_writer(
+      source, keep_splits=split == "source", on_read=on_progress
+    ),
+    train=image_sets.MNIST_TRAIN,
+    test=image_sets.MNIST_TEST,
+  )
+
+
+def _cifar(request: ConversionRequest) -> Contents:
+  (source,) = request.sources
+  filename, images = image_sets.cifar_images(source)
+  return _images(request, images, filename)
+
+
+def _image_folder(request: ConversionRequest) -> Contents:
+  images = image_folder.images(request.sources[0], request.image_size)
+  return _images(request, images, image_folder.FILENAME)
+
+
+_READERS: Mapping[Format, Callable[[ConversionRequest], Contents]] = {
+  "cifar": _cifar,
+  "images": _image_folder,
+  "leaf": _leaf,
+  "mnist": _mnist,
+  "plays": _plays,
+  "stack_exchange": _stack_exchange,
+}
+_FOLDERS: tuple[Format, ...] = ("cifar", "images", "mnist")
+
+
+def _images(
+  request: ConversionRequest,
+  images: image_sets.CentralImages,
+  filename: str,
+  *,
+  train: str = "train",
+  test: str = "test",
+) -> Contents:
+  """Returns images of their own clients, or dealt out to made-up ones."""
+  published: list[Split] = ["source"] if images.splits else []
+  split = _split(request, [*published, "random", "order"])
+  if images.clients and request.num_clients is None:
+    clients = _positions(images.clients)
+  else:
+    clients = _clients(request, images.labels)
+  return Contents(
+    filename=filename,
+    split=split,
+    total=len(images.labels),
+    unit="example",
+    examples=lambda on_progress: image_sets.deal(
+      images, clients, keep_splits=split == "source", on_example=on_progress
+    ),
+    train=train,
+    test=test,
+    classes=tuple(images.classes),
+  )
+
+
+def _positions(names: Sequence[str]) -> dict[str, np.ndarray]:
+  """Returns the positions of each client's examples."""
+  found: dict[str, list[int]] = {name: [] for name in sorted(set(names))}
+  for position, name in enumerate(names):
+    found[name].append(position)
+  return {name: np.array(positions) for name, positions in found.items()}
+
+
+def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:
+  """Returns the split that is asked for, or else the first possible one."""
+  if request.split is None:
+    return possible[0]
+  if request.split not in possible:
+    raise FieldError(
+      "split",
+      f"is not possible with this source; expected {' or '.join(possible)}.",
+      value=request.split,
+    )
+  return request.split
+
+
+def _clients(
+  request: ConversionRequest, labels: np.ndarray
+) -> dict[str, np.ndarray]:
+  """Returns the positions of each made-up client's examples."""
+  found = _made_up(request, labels)
+  width = len(str(len(found) - 1))
+  return {f"client_{k:0{width}}": client for k, client in enumerate(found)}
+
+
+def _made_up(
+  request: ConversionRequest, labels: np.ndarray
+) -> list[np.ndarray]:
+  num_clients, seed = request.num_clients, request.seed
+  if num_clients is None:
+    raise FieldError(
+      "num_clients", "is missing; the source has no clients of its own."
+    )
+  try:
+    match request.partition:
+      case "iid":
+        return cuts.iid(len(labels), num_clients, seed)
+      case "shards":
+        shards = request.shards_per_client
+        return cuts.label_shards(labels, num_clients, shards, seed)
+      case "dirichlet":
+        return cuts.dirichlet(labels, num_clients, request.concentration, seed)
+  except ValueError as error:
+    raise FieldError(
+      "partition", str(error), value=request.partition
+    ) from error
+
+
+def _size(paths: Sequence[pathlib.Path]) -> int:
+  return sum(path.stat().st_size for path in paths)
 
 
 def _ignore(amount: int) -> None:
@@ -37,11 +285,11 @@ class Conversion:
   """
 
   request: ConversionRequest
-  contents: sources.Contents
+  contents: Contents
   path: pathlib.Path
   tables: tuple[pathlib.Path, ...]
 
-  def write(self, on_progress: sources.OnProgress = _ignore) -> Dropped:
+  def write(self, on_progress: OnProgress = _ignore) -> Dropped:
     """Writes the client data, whole or not at all.
 
     Args:
@@ -77,9 +325,9 @@ class Conversion:
   def _cut(self) -> Cut:
     request, contents = self.request, self.contents
     choose_test = (
-      test_choice.last_share(request.test_fraction)
+      client_data_file.last_share(request.test_fraction)
       if contents.split == "order"
-      else test_choice.random_share(request.test_fraction, request.seed)
+      else client_data_file.random_share(request.test_fraction, request.seed)
     )
     return Cut(
       choose_test=choose_test,
@@ -98,10 +346,10 @@ def plan(request: ConversionRequest) -> Conversion:
     DataError: If a source is damaged, or a table of counts is there already
       and may not be replaced.
   """
-  contents = sources.read(request)
+  contents = read(request)
   tables = tuple(request.data_dir / name for name in contents.tables)
   for table in tables:  # Before the time for the data itself is spent.
-    whole_file.check_free(table, overwrite=request.overwrite)
+    data_files.check_free(table, overwrite=request.overwrite)
   return Conversion(
     request=request,
     contents=contents,

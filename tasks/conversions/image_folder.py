@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tasks.conversions.central_images import CentralImages
+from tasks.conversions.image_sets import CentralImages
 from tasks.data_error import DataError
-from tasks.formats import example_proto, image_file
+from tasks.formats import example_proto
+from tasks.formats.images import read_image
 from tasks.tabular import reading
 from tasks.tabular.columns import Texts
 
@@ -63,7 +64,7 @@ def images(path: pathlib.Path, image_size: int | None = None) -> CentralImages:
   labels = np.array([number[image.label] for image in found], np.int64)
 
   def serialized(position: int) -> bytes:
-    pixels = image_file.read(found[position].path, image_size)
+    pixels = read_image(found[position].path, image_size)
     return example_proto.serialize(
       {
         "image": pixels,
@@ -87,14 +88,13 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
   )
   if (train[0].client is None) != (test[0].client is None):
     raise DataError(
-      f"{path}: one of train and test has folders of clients, the other has "
-      "none."
+      path, "one of train and test has folders of clients, the other has none."
     )
   # A client may lack a class in one half.
   one_sided = {image.label for image in train} ^ {image.label for image in test}
   if train[0].client is None and one_sided:
     raise DataError(
-      f"{path}: the class {min(one_sided)} is not both in train and in test."
+      path, f"the class {min(one_sided)} is not both in train and in test."
     )
 
 
@@ -107,7 +107,7 @@ def _images(root: pathlib.Path) -> Iterator[_Image]:
     found = str(paths[levels.index(high)])
     if low != high:
       found += f" beside {paths[levels.index(low)]}"
-    raise DataError(f"{root}: found {found}; expected all as {_LAYOUTS}.")
+    raise DataError(root, f"found {found}; expected all as {_LAYOUTS}.")
   table = root / _LABELS
   if not table.exists():
     for path in paths:
@@ -115,12 +115,12 @@ def _images(root: pathlib.Path) -> Iterator[_Image]:
       yield _Image(path, path.parent.name, client, root.name)
     return
   if high == 3:
-    raise DataError(f"{table}: labels CLIENT/IMAGE, found {paths[0]}.")
+    raise DataError(table, f"labels CLIENT/IMAGE, found {paths[0]}.")
   label_of = _labels(table)
   for path in paths:
     name = path.relative_to(root).as_posix()
     if name not in label_of:
-      raise DataError(f"{table}: has no label of {name}.")
+      raise DataError(table, f"has no label of {name}.")
     yield _Image(path, label_of[name], path.parent.name, root.name)
 
 
@@ -128,9 +128,9 @@ def _folders(root: pathlib.Path) -> list[pathlib.Path]:
   try:
     found = sorted(entry for entry in root.iterdir() if entry.is_dir())
   except OSError as error:
-    raise DataError(f"{root}: cannot be read: {error.strerror}.") from error
+    raise DataError(root, f"cannot be read: {error.strerror}.") from error
   if not found:
-    raise DataError(f"{root}: has no folders; expected {_LAYOUTS}.")
+    raise DataError(root, f"has no folders; expected {_LAYOUTS}.")
   return found
 
 
@@ -140,8 +140,9 @@ def _paths(folder: pathlib.Path) -> list[pathlib.Path]:
   )
   if not found:
     raise DataError(
-      f"{folder}: there is no image; expected files that end in "
-      f"{', '.join(sorted(_SUFFIXES))}."
+      folder,
+      "there is no image; expected files that end in "
+      f"{', '.join(sorted(_SUFFIXES))}.",
     )
   return found
 
@@ -161,5 +162,5 @@ def _labels(path: pathlib.Path) -> dict[str, str]:
   found: dict[str, str] = {}
   for row, (name, label) in enumerate(rows):
     if found.setdefault(name, label) != label:
-      raise DataError(f"{path}: {table.place(row)}: {name} has two labels.")
+      raise DataError(f"{path}, {table.place(row)}", f"{name} has two labels.")
   return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from tasks.conversions.client_data_file import Example
 from tasks.data_error import DataError
-from tasks.formats import example_proto, leaf_json, source_file
+from tasks.formats import data_files, example_proto, leaf_json
 
 FILENAME = "leaf.sqlite"
 
@@ -38,12 +38,13 @@ def files(path: pathlib.Path) -> dict[pathlib.Path, str | None]:
   }
   if found and not all(halves.values()):
     (missing,) = (half for half, paths in halves.items() if not paths)
-    raise DataError(f"{path / missing}: there is no JSON file.")
+    raise DataError(path / missing, "there is no JSON file.")
   found = found or dict.fromkeys(sorted(path.glob("*.json")))
   if not found:
     raise DataError(
-      f"{path}: expected a JSON file of LEAF, a folder of such files, or one "
-      "with the folders train and test."
+      path,
+      "expected a JSON file of LEAF, a folder of such files, or one with the "
+      "folders train and test.",
     )
   return found
 
@@ -68,7 +69,7 @@ class LeafUsers:
     self,
     *,
     keep_splits: bool,
-    on_read: source_file.OnRead = source_file.ignore,
+    on_read: data_files.OnRead = data_files.ignore,
   ) -> Iterator[Example]:
     """Yields the examples; one file at a time is held in memory.
 
@@ -86,8 +87,9 @@ class LeafUsers:
       for user, data in leaf_json.read_users(path, on_read):
         if (half, user) in places:
           raise DataError(
-            f"{path}, user {user}: is in {places[half, user]} as well; "
-            "expected one data set, whose users are each in one file."
+            f"{path}, user {user}",
+            f"is in {places[half, user]} as well; expected one data set, "
+            "whose users are each in one file.",
           )
         places[half, user] = path
         if not data["y"]:
@@ -117,7 +119,7 @@ def _value(place: str, name: str, value: object) -> example_proto.Value:
     numbers = np.array(np.nan)
   if not np.all(np.isfinite(numbers)):
     raise DataError(
-      f"{place}: {name} is {str(value)[:60]}, expected finite numbers or text."
+      place, f"{name} is {str(value)[:60]}, expected finite numbers or text."
     )
   if name == "y" and numbers.ndim == 0 and numbers == np.rint(numbers):
     return numbers.astype(np.int64)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tasks.conversions.client_data_file import Example
 from tasks.data_error import DataError
-from tasks.formats import example_proto, source_file
+from tasks.formats import data_files, example_proto
 
 FILENAME = "shakespeare.sqlite"
 
@@ -41,13 +41,14 @@ class Plays:
       play = _word(path.name.removesuffix(".gz").removesuffix(".txt"))
       if play in self._plays:
         raise DataError(
-          f"{path}: has the same name as {self._plays[play]}; their roles "
-          "would be mixed up. Rename one."
+          path,
+          f"has the same name as {self._plays[play]}; their roles would be "
+          "mixed up. Rename one.",
         )
       self._plays[play] = path
 
   def examples(
-    self, on_read: source_file.OnRead = source_file.ignore
+    self, on_read: data_files.OnRead = data_files.ignore
   ) -> Iterator[Example]:
     """Yields the speeches.
 
@@ -75,23 +76,24 @@ class Plays:
         has_speakers = has_speakers or match is not None
       if not has_speakers:
         raise DataError(
-          f"{path}: has no speaker: expected a line such as 'First Citizen:' "
-          "above each speech, and an empty line below."
+          path,
+          "has no speaker: expected a line such as 'First Citizen:' above "
+          "each speech, and an empty line below.",
         )
 
 
 def _paragraphs(
-  path: pathlib.Path, on_read: source_file.OnRead
+  path: pathlib.Path, on_read: data_files.OnRead
 ) -> Iterator[list[str]]:
   paragraph: list[str] = []
-  with source_file.opened(path, on_read) as file:
+  with data_files.opened(path, on_read) as file:
     for number, line in enumerate(file, 1):
       try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip()
       except UnicodeDecodeError as error:
         raise DataError(
-          f"{path}, line {number}, byte {error.start + 1}: is no UTF-8 text. "
-          "Convert it, as with iconv."
+          f"{path}, line {number}, byte {error.start + 1}",
+          "is no UTF-8 text. Convert it, as with iconv.",
         ) from error
       if text:
         paragraph.append(text)

@@ -4,11 +4,18 @@ A dump is a `Posts.xml` of https://archive.org/details/stackexchange. Each
 sentence of a question or an answer is an example; title and tags are those of
 the question. The score is the post's own. Posts are split as TFF's data is: by
 date, and authors whose id can be divided by ten are held out.
+
+Texts are as `tff.simulation.datasets.stackoverflow` describes them: lower case,
+HTML symbols unescaped, other than ASCII removed, each punctuation mark a token
+(but apostrophes and hyphens), URLs replaced by `<URL>`. Two choices are ours,
+for it does not say: blocks of code (`<pre>`) are left out, and a sentence ends
+after `.`, `!` or `?` before white space, and where a block of text does.
 """
 
 import collections
 import contextlib
 import dataclasses
+import html
 import pathlib
 import re
 import sqlite3
@@ -18,10 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tasks.conversions import sentences
 from tasks.conversions.client_data_file import Example
 from tasks.data_error import DataError
-from tasks.formats import example_proto, source_file
+from tasks.formats import data_files, example_proto
 
 FILENAME = "stackoverflow.sqlite"
 
@@ -82,7 +88,7 @@ class StackExchangePosts:
     self._split = split
 
   def examples(
-    self, on_read: source_file.OnRead = source_file.ignore
+    self, on_read: data_files.OnRead = data_files.ignore
   ) -> Iterator[Example]:
     """Yields the sentences of all posts.
 
@@ -123,7 +129,7 @@ class StackExchangePosts:
     if title_and_tags is None:
       self.left_out["answer to a question that is not there"] += 1
       return
-    found = sentences.sentences(_attribute(path, row, "Body"))
+    found = sentences(_attribute(path, row, "Body"))
     if not found:
       self.left_out["without a word"] += 1
       return
@@ -164,7 +170,7 @@ class _Questions:
         "INSERT INTO questions VALUES (?, ?, ?)",
         [
           _attribute(path, row, "Id"),
-          sentences.tokens(_attribute(path, row, "Title")),
+          tokens(_attribute(path, row, "Title")),
           # <a><b> in old dumps, |a|b| in new ones.
           "|".join(_TAG.findall(row.attributes.get("Tags", ""))),
         ],
@@ -187,15 +193,15 @@ def _sites(paths: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
     site = stem or path.absolute().parent.name
     if site in sites:
       raise DataError(
-        f"{path}: has the same name, {site}, as {sites[site]}; their authors' "
-        "ids would be mixed up. Rename one, as SITE_Posts.xml or "
-        "SITE/Posts.xml."
+        path,
+        f"has the same name, {site}, as {sites[site]}; their authors' ids "
+        "would be mixed up. Rename one, as SITE_Posts.xml or SITE/Posts.xml.",
       )
     sites[site] = path
   return sites
 
 
-def _rows(path: pathlib.Path, on_read: source_file.OnRead) -> Iterator[_Row]:
+def _rows(path: pathlib.Path, on_read: data_files.OnRead) -> Iterator[_Row]:
   parser = xml.parsers.expat.ParserCreate()
   rows: list[_Row] = []
   depth = 0
@@ -205,8 +211,9 @@ def _rows(path: pathlib.Path, on_read: source_file.OnRead) -> Iterator[_Row]:
     depth += 1
     if name != ("posts", "row")[min(depth, 2) - 1]:
       raise DataError(
-        f"{path}, line {parser.CurrentLineNumber}: found the element {name}, "
-        "expected posts with a row for each post: is it a Posts.xml?"
+        f"{path}, line {parser.CurrentLineNumber}",
+        f"found the element {name}, expected posts with a row for each post: "
+        "is it a Posts.xml?",
       )
     if depth == 2:
       rows.append(_Row(parser.CurrentLineNumber, attributes))
@@ -220,14 +227,14 @@ def _rows(path: pathlib.Path, on_read: source_file.OnRead) -> Iterator[_Row]:
     del definition
     # Dumps have none; they can make a short file expand beyond all bounds.
     raise DataError(
-      f"{path}, line {parser.CurrentLineNumber}: declares the entity {name}, "
-      "which no Posts.xml does."
+      f"{path}, line {parser.CurrentLineNumber}",
+      f"declares the entity {name}, which no Posts.xml does.",
     )
 
   parser.EntityDeclHandler = declare_entity
   parser.StartElementHandler = start
   parser.EndElementHandler = end
-  with source_file.opened(path, on_read) as file:
+  with data_files.opened(path, on_read) as file:
     try:
       while chunk := file.read(_CHUNK_BYTES):
         parser.Parse(chunk)
@@ -238,14 +245,12 @@ def _rows(path: pathlib.Path, on_read: source_file.OnRead) -> Iterator[_Row]:
     except DataError:
       raise
     except (LookupError, ValueError) as error:
-      raise DataError(
-        f"{path}: its encoding cannot be read: {error}."
-      ) from error
+      raise DataError(path, f"its encoding cannot be read: {error}.") from error
     except xml.parsers.expat.ExpatError as error:
       reason = xml.parsers.expat.ErrorString(error.code)
       raise DataError(
-        f"{path}, line {error.lineno}, column {error.offset + 1}: is no "
-        f"well-formed XML in its encoding: {reason}."
+        f"{path}, line {error.lineno}, column {error.offset + 1}",
+        f"is no well-formed XML in its encoding: {reason}.",
       ) from error
 
 
@@ -277,4 +282,42 @@ def _date(path: pathlib.Path, row: _Row) -> str:
 
 
 def _error(path: pathlib.Path, row: _Row, problem: str) -> DataError:
-  return DataError(f"{path}, line {row.line}: {problem}.")
+  return DataError(f"{path}, line {row.line}", f"{problem}.")
+
+
+# From the HTML of a post to sentences, and to tokens.
+
+_CODE = re.compile(r"<pre\b.*?(?:</pre>|\Z)", re.DOTALL | re.IGNORECASE)
+_BLOCK = re.compile(
+  r"</?(?:p|br|hr|li|ul|ol|dl|dt|dd|h[1-6]|blockquote|div|table|tr|td|th|pre)"
+  r"\b[^>]*>",
+  re.IGNORECASE,
+)
+_ELEMENT = re.compile(r"</?[a-z][^>]*>", re.IGNORECASE)
+_END = re.compile(r"(?<=[.!?])\s+|\n")
+_URL = re.compile(r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[\w/#=&%-]")
+# A character that no text has stands for a URL until words are found.
+_URL_MARK, _URL_TOKEN = "\0", "<URL>"
+_TOKEN = re.compile(r"[a-z0-9'-]+|[^\sa-z0-9'-]")
+
+
+def sentences(body: str) -> list[str]:
+  """Returns the sentences of a post: tokens with a space between them.
+
+  Args:
+    body: HTML, as in the dumps of Stack Exchange.
+
+  Returns:
+    The sentences; none is empty.
+  """
+  text = " ".join(_CODE.sub("<p>", body).split())
+  text = html.unescape(_ELEMENT.sub("", _BLOCK.sub("\n", text)))
+  candidates = (tokens(part) for part in _END.split(text))
+  return [sentence for sentence in candidates if sentence]
+
+
+def tokens(text: str) -> str:
+  """Returns a text's tokens with a space between them."""
+  text = text.encode("ascii", "ignore").decode().lower()
+  text = _URL.sub(_URL_MARK, text.replace(_URL_MARK, " "))
+  return " ".join(_TOKEN.findall(text)).replace(_URL_MARK, _URL_TOKEN)

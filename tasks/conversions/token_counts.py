@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 
 from tasks.data_error import DataError
-from tasks.formats import example_proto, whole_file
+from tasks.formats import data_files, example_proto
 
 WORD_COUNTS = pathlib.Path("datasets/stackoverflow.word_count")
 TAG_COUNTS = pathlib.Path("datasets/stackoverflow.tag_count")
@@ -43,7 +43,7 @@ def write(
       _count(connection, data)
     except (sqlite3.Error, ValueError, KeyError, IndexError) as error:
       raise DataError(
-        f"{data}: is no data of stackoverflow: {error!r}."
+        data, f"is no data of stackoverflow: {error!r}."
       ) from error
     for path, kind, write_to in (
       (WORD_COUNTS, "tokens", _write_words),
@@ -94,7 +94,7 @@ def _write(
     [kind],
   )
   with (
-    whole_file.replacement(path, overwrite=overwrite) as staged,
+    data_files.replacement(path, overwrite=overwrite) as staged,
     staged.open("w", encoding="utf-8") as file,
   ):
     file.writelines(lines(counts))

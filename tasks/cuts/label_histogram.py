@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tasks import task
-from tasks.formats import whole_file
+from tasks.formats import data_files
 
 if typing.TYPE_CHECKING:
   from matplotlib.figure import Figure
@@ -69,7 +69,7 @@ def draw(
         f"{kind} must be {counts.shape[axis]}, found {len(names[kind])}."
       )
   figure = _figure(counts, names["client_names"], names["class_names"])
-  with whole_file.replacement(path) as staged:
+  with data_files.replacement(path) as staged:
     figure.savefig(staged, dpi=150, format="png")
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import npz, source_file, whole_file
+from tasks.formats import data_files, npz
 
 _ARRAYS = (
   "num_examples",
@@ -84,8 +84,9 @@ def load_clients(path: pathlib.Path) -> ExampleClients | None:
   for name, array in arrays.items():
     if array.ndim != 1 or array.dtype.kind not in "iuUS":
       raise DataError(
-        f"{path}: {name} is {array.dtype}{list(array.shape)}, expected texts "
-        "or integers, one for each example."
+        path,
+        f"{name} is {array.dtype}{list(array.shape)}, expected texts or "
+        "integers, one for each example.",
       )
   clients = _decoded(arrays["client"])
   if "split" not in arrays:
@@ -93,15 +94,15 @@ def load_clients(path: pathlib.Path) -> ExampleClients | None:
   halves = _decoded(arrays["split"])
   if len(halves) != len(clients):
     raise DataError(
-      f"{path}: split has {len(halves):,} examples, client has "
-      f"{len(clients):,}."
+      path, f"split has {len(halves):,} examples, client has {len(clients):,}."
     )
   wrong = ~np.isin(halves, ("train", "test", ""))
   if wrong.any():
     position = int(wrong.argmax())
     raise DataError(
-      f"{path}: split of example {position} (counted from 0) must be train, "
-      f"test or empty, found {halves[position]!s}."
+      path,
+      f"split of example {position} (counted from 0) must be train, test or "
+      f"empty, found {halves[position]!s}.",
     )
   return ExampleClients(clients, halves)
 
@@ -124,7 +125,7 @@ def save_split(
   Raises:
     DataError: If there is a file already, or it cannot be written.
   """
-  with whole_file.replacement(path) as staged, staged.open("wb") as file:
+  with data_files.replacement(path) as staged, staged.open("wb") as file:
     np.savez_compressed(
       file,
       num_examples=np.int64(len(labels)),
@@ -153,7 +154,7 @@ def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
     DataError: If the file cannot be read, is no split, or one of other data.
   """
   arrays = npz.read(path, _ARRAYS, optional=_OPTIONAL, what="split of clients")
-  with source_file.damage_named(path, "is no split of clients"):
+  with data_files.damage_named(path, "is no split of clients"):
     found = int(arrays["num_examples"]), str(arrays["labels_sha256"])
     split = ClientSplit(
       client_names=tuple(map(str, arrays["client_names"].tolist())),
@@ -164,13 +165,14 @@ def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
     )
   if found[0] != len(labels):
     raise DataError(
-      f"{path}: is a split of {found[0]:,} examples; the data has "
-      f"{len(labels):,}."
+      path,
+      f"is a split of {found[0]:,} examples; the data has {len(labels):,}.",
     )
   if found[1] != _fingerprint(labels):
     raise DataError(
-      f"{path}: is a split of other data: the fingerprint of its labels is "
-      f"{found[1][:12]}..., that of the data {_fingerprint(labels)[:12]}...."
+      path,
+      "is a split of other data: the fingerprint of its labels is "
+      f"{found[1][:12]}..., that of the data {_fingerprint(labels)[:12]}....",
     )
   _check_positions(path, split, len(labels))
   return split
@@ -181,21 +183,23 @@ def _check_positions(
 ) -> None:
   if not len(split.client_names) == len(split.train) == len(split.test):
     raise DataError(
-      f"{path}: has {len(split.client_names)} client names, "
-      f"{len(split.train)} train parts and {len(split.test)} test parts."
+      path,
+      f"has {len(split.client_names)} client names, {len(split.train)} train "
+      f"parts and {len(split.test)} test parts.",
     )
   positions = np.concatenate([*split.train, *split.test, np.zeros(0, np.int64)])
   if len(positions) == 0:
-    raise DataError(f"{path}: has no clients with examples.")
+    raise DataError(path, "has no clients with examples.")
   if positions.min() < 0 or positions.max() >= num_examples:
     raise DataError(
-      f"{path}: positions range from {positions.min()} to {positions.max()}, "
-      f"expected 0 to {num_examples - 1}."
+      path,
+      f"positions range from {positions.min()} to {positions.max()}, expected "
+      f"0 to {num_examples - 1}.",
     )
   ordered = np.sort(positions)
   twice = ordered[:-1][ordered[:-1] == ordered[1:]]
   if len(twice) > 0:
-    raise DataError(f"{path}: has example {twice[0]} more than once.")
+    raise DataError(path, f"has example {twice[0]} more than once.")
 
 
 def _fingerprint(labels: np.ndarray) -> str:

@@ -49,10 +49,11 @@ def fetch_file(
   except Exception as error:  # Sockets, LZMA, SQLite, a full disk, a proxy …
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     raise DataError(
-      f"{path}: there is no such file, and it could not be downloaded "
-      f"({reason}). On a machine with network access TFF downloads it as "
+      path,
+      f"there is no such file, and it could not be downloaded ({reason}). On "
+      "a machine with network access TFF downloads it as "
       f"{cached_in}/{path.name}: copy it from there to {directory}, or name "
-      "the directory that has it as data_dir (--data_dir)."
+      "the directory that has it as data_dir (--data_dir).",
     ) from error
   finally:
     if created:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tasks.downloads import resumable
-from tasks.formats import source_file, sqlite_file, whole_file
+from tasks.formats import data_files, sqlite_file
 
 NAMES = ("celeba", "cifar100", "emnist", "shakespeare", "stackoverflow")
 
@@ -109,7 +109,7 @@ def fetch(
       is damaged or another.
   """
   path = destination(archive, directory)
-  whole_file.check_free(path, overwrite=overwrite)
+  data_files.check_free(path, overwrite=overwrite)
   packed = path.with_name(archive.name)
   sha256 = sha256 or archive.sha256
   if packed.exists():
@@ -117,19 +117,15 @@ def fetch(
   else:
     resumable.fetch(archive.url, packed, sha256=sha256, on_progress=on_progress)
   unpack = _unpack_lzma if packed.suffix == ".lzma" else _unpack_tar
-  with whole_file.replacement(path, overwrite=overwrite) as staged:
-    with source_file.damage_named(packed, "is damaged, download it again"):
+  with data_files.replacement(path, overwrite=overwrite) as staged:
+    with data_files.damage_named(packed, "is damaged, download it again"):
       unpack(packed, staged)
     if staged.suffix == ".sqlite":
-      sqlite_file.find(staged.name, staged.parent, _fetch_nothing)
+      sqlite_file.check(staged)
   # TFF unpacks its tables anew each time, out of an archive that it compares.
   if packed.suffix == ".lzma":
     packed.unlink()
   return path
-
-
-def _fetch_nothing(directory: str) -> None:
-  raise FileNotFoundError(directory)
 
 
 def _unpack_lzma(packed: pathlib.Path, target: pathlib.Path) -> None:

@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 from tasks.data_error import DataError
-from tasks.formats import whole_file
+from tasks.formats import data_files
 
 # Told how many bytes are there, and how many there will be, if that is known.
 OnProgress = Callable[[int, int | None], object]
@@ -48,7 +48,7 @@ def fetch(
     DataError: If there is a file already, if it cannot be downloaded, or if
       it has another checksum; then it is deleted.
   """
-  whole_file.check_free(path, overwrite=overwrite)
+  data_files.check_free(path, overwrite=overwrite)
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
   created = not path.parent.exists()
@@ -62,12 +62,12 @@ def fetch(
       part.unlink()
       version.unlink(missing_ok=True)
       raise
-    whole_file.check_free(path, overwrite=overwrite)
+    data_files.check_free(path, overwrite=overwrite)
     part.replace(path)
     version.unlink(missing_ok=True)
   except OSError as error:
     raise DataError(
-      f"{path}: cannot be written: {error.strerror or error}."
+      path, f"cannot be written: {error.strerror or error}."
     ) from error
   finally:
     if created:
@@ -91,8 +91,9 @@ def check_sha256(path: pathlib.Path, sha256: str | None) -> None:
     found = hashlib.file_digest(file, "sha256").hexdigest()
   if found != sha256.lower():
     raise DataError(
-      f"{path}: has the SHA-256 checksum {found}, expected {sha256.lower()}: "
-      "it is damaged, or not the file that was meant. Download it again."
+      path,
+      f"has the SHA-256 checksum {found}, expected {sha256.lower()}: it is "
+      "damaged, or not the file that was meant. Download it again.",
     )
 
 
@@ -179,6 +180,7 @@ def _errors(url: str, path: pathlib.Path) -> Iterator[None]:
   except (OSError, ValueError, http.client.HTTPException) as error:
     reason = f"{type(error).__name__}: {getattr(error, 'reason', error)}"
     raise DataError(
-      f"{path}: {url} could not be downloaded ({' '.join(reason.split())}). "
-      "The part that has arrived is kept: the same command goes on from there."
+      path,
+      f"{url} could not be downloaded ({' '.join(reason.split())}). The part "
+      "that has arrived is kept: the same command goes on from there.",
     ) from error

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tasks import cuts
-from tasks.cuts import local_split
 from tasks.data_error import DataError
-from tasks.formats import leaf_json
+from tasks.formats import data_files, leaf_json
 from tasks.task import Arrays, Split, count_examples
 
 ToArrays = Callable[[list[object], list[int | float | str]], Arrays]
@@ -109,10 +108,9 @@ def load_users(
   Raises:
     DataError: If there are no such files or users, or a file is unusable.
   """
-  if directory is None:
-    raise DataError(
-      "there is no directory of LEAF's JSON files; name it as data_dir."
-    )
+  directory = data_files.require(
+    directory, what="data of LEAF", files="JSON files"
+  )
   halves = [directory / "train", directory / "test"]
   if any(half.is_dir() for half in halves):
     train, test = (_read(half, pattern, to_arrays) for half in halves)
@@ -130,11 +128,12 @@ def load_users(
     names = sorted(
       name for name in whole if _size(whole[name]) >= max(2, min_examples)
     )
-    splits = local_split.local_split(_split(whole, names), test_fraction, seed)
+    splits = cuts.local_split(_split(whole, names), test_fraction, seed)
   if not names:
     raise DataError(
-      f"{directory}: none of the {found} users in {pattern} has train and test "
-      f"examples, {max(2, min_examples)} together."
+      directory,
+      f"none of the {found} users in {pattern} has train and test examples, "
+      f"{max(2, min_examples)} together.",
     )
   return Users(
     names=tuple(names),
@@ -161,7 +160,7 @@ def _read(
 ) -> dict[str, Arrays]:
   paths = sorted(directory.glob(pattern))
   if not paths:
-    raise DataError(f"{directory}: there is no file {pattern}.")
+    raise DataError(directory, f"there is no file {pattern}.")
   users: dict[str, Arrays] = {}
   sources: dict[str, pathlib.Path] = {}
   # A file at a time: as Python objects, numbers take ten times the memory.
@@ -169,12 +168,13 @@ def _read(
     for name, data in leaf_json.read_users(path):
       if name in users:
         raise DataError(
-          f"{path}, user {name}: is in {sources[name].name} too. Files of "
-          "different data sets need folders of their own."
+          f"{path}, user {name}",
+          f"is in {sources[name].name} too. Files of different data sets need "
+          "folders of their own.",
         )
       try:
         users[name] = to_arrays(data["x"], data["y"])
       except (TypeError, ValueError) as error:
-        raise DataError(f"{path}, user {name}: {error}.") from error
+        raise DataError(f"{path}, user {name}", f"{error}.") from error
       sources[name] = path
   return users

@@ -1,31 +1,164 @@
 """Reads CIFAR-10 and CIFAR-100 as published: Python or binary batches, or npz.
 
+Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009);
 https://www.cs.toronto.edu/~kriz/cifar.html describes the batches. An npz file
 holds x_train, y_train, x_test and y_test, as Keras names them. JPEG copies may
 take the place of x: jpeg_train, the bytes of all training images one after the
 other, and offset_train, int[n + 1], where each of them begins.
 """
 
+import io
 import pathlib
+import pickle
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import cifar_batch, npz, source_file
-from tasks.formats.labeled_images import LabeledImages
+from tasks.formats import data_files, example_checks, npz
+from tasks.formats.images import LabeledImages
 
-_SHAPE = (32, 32, 3)
+SIDE = 32
+_PIXELS = 3 * SIDE * SIDE
+_SHAPE = (SIDE, SIDE, 3)
 
 
-def find(
-  directory: pathlib.Path, kind: cifar_batch.Kind
-) -> pathlib.Path | None:
+class Kind(NamedTuple):
+  """CIFAR-10 or CIFAR-100, as published.
+
+  In the binary version, an image follows its labels, a byte each.
+
+  Attributes:
+    name: "cifar10" or "cifar100".
+    folders: Names of the folders, of the Python and of the binary version.
+    splits: The split, "train" or "test", of each batch, without its ending.
+    labels: The key in the pickle and the number of classes of each label.
+  """
+
+  name: str
+  folders: tuple[str, str]
+  splits: Mapping[str, str]
+  labels: Mapping[str, tuple[bytes, int]]
+
+
+CIFAR10 = Kind(
+  "cifar10",
+  ("cifar-10-batches-py", "cifar-10-batches-bin"),
+  {**{f"data_batch_{n}": "train" for n in range(1, 6)}, "test_batch": "test"},
+  {"label": (b"labels", 10)},
+)
+CIFAR100 = Kind(
+  "cifar100",
+  ("cifar-100-python", "cifar-100-binary"),
+  {"train": "train", "test": "test"},
+  {"coarse_label": (b"coarse_labels", 20), "label": (b"fine_labels", 100)},
+)
+
+# CIFAR's pickles are made of these alone; a pickle can name any function.
+_HARMLESS = {
+  ("numpy.core.multiarray", "_reconstruct"),
+  ("numpy", "ndarray"),
+  ("numpy", "dtype"),
+  ("_codecs", "encode"),
+}
+
+
+class _SafeUnpickler(pickle.Unpickler):
+  def find_class(self, module: str, name: str) -> object:
+    # NumPy 2 writes the new name of the same module.
+    module = module.replace("numpy._core", "numpy.core")
+    if (module, name) not in _HARMLESS:
+      raise pickle.UnpicklingError(
+        f"it would call {module}.{name}, which no CIFAR batch does"
+      )
+    return super().find_class(module, name)
+
+
+def is_batch(path: pathlib.Path) -> bool:
+  """Returns whether a file's name is that of a batch."""
+  return _kind_of(path) is not None
+
+
+def read_batch(
+  path: pathlib.Path, on_read: data_files.OnRead = data_files.ignore
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+  """Returns pixels, uint8[n, 3072], and labels, int64[n] by name.
+
+  Raises:
+    DataError: If the file is no batch of CIFAR.
+  """
+  kind = _kind_of(path)
+  if kind is None:
+    raise DataError(path, "has no name of a CIFAR batch.")
+  with data_files.opened(path, on_read) as file:
+    content = file.read()
+  parse = _from_bytes if path.suffix == ".bin" else _from_pickle
+  pixels, labels = parse(path, content, kind)
+  for name, (_, num_classes) in kind.labels.items():
+    example_checks.check_labels(labels[name], num_classes, str(path))
+  return pixels, labels
+
+
+def _from_bytes(
+  path: pathlib.Path, content: bytes, kind: Kind
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+  row = len(kind.labels) + _PIXELS
+  if not content or len(content) % row:
+    raise DataError(
+      path,
+      f"has {len(content):,} bytes, expected a multiple of {row:,}, those of "
+      "an image: it is truncated or no CIFAR batch.",
+    )
+  rows = np.frombuffer(content, np.uint8).reshape(-1, row)
+  columns = zip(kind.labels, rows.T, strict=False)
+  return rows[:, len(kind.labels) :], {
+    name: column.astype(np.int64) for name, column in columns
+  }
+
+
+def _from_pickle(
+  path: pathlib.Path, content: bytes, kind: Kind
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+  with data_files.damage_named(
+    path, "is no pickle of a CIFAR batch, or truncated"
+  ):
+    batch: Any = _SafeUnpickler(io.BytesIO(content), encoding="bytes").load()
+  try:
+    pixels = np.asarray(batch[b"data"])
+    labels = {
+      name: np.asarray(batch[key], np.int64)
+      for name, (key, _) in kind.labels.items()
+    }
+  except (TypeError, LookupError, ValueError, OverflowError) as error:
+    raise DataError(
+      path,
+      "is no CIFAR batch: expected data and "
+      f"{', '.join(key.decode() for key, _ in kind.labels.values())}.",
+    ) from error
+  expected = (len(labels["label"]), _PIXELS) if labels["label"].ndim else ()
+  if pixels.dtype != np.uint8 or pixels.shape != expected:
+    raise DataError(
+      path,
+      f"holds data {pixels.dtype}{list(pixels.shape)}, expected "
+      f"uint8{list(expected)}, a row for each label.",
+    )
+  return pixels, labels
+
+
+def _kind_of(path: pathlib.Path) -> Kind | None:
+  stem = path.name.removesuffix(".bin")
+  return next(
+    (kind for kind in (CIFAR10, CIFAR100) if stem in kind.splits), None
+  )
+
+
+def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
   """Returns the folder that has the batches, if there is one.
 
   Args:
     directory: That folder, or one that has it under the published name.
-    kind: `cifar_batch.CIFAR10` or `cifar_batch.CIFAR100`.
+    kind: `CIFAR10` or `CIFAR100`.
   """
   first, *_, test = kind.splits
   for folder in (directory, *(directory / name for name in kind.folders)):
@@ -38,14 +171,26 @@ def find(
   return None
 
 
+def batches(folder: pathlib.Path, kind: Kind) -> dict[pathlib.Path, str]:
+  """Returns the batches of either version in a folder, and the split of each.
+
+  Args:
+    folder: As `find` returns it.
+    kind: `CIFAR10` or `CIFAR100`.
+  """
+  first, *_ = kind.splits
+  ending = "" if (folder / first).is_file() else ".bin"
+  return {folder / f"{name}{ending}": kind.splits[name] for name in kind.splits}
+
+
 def read(
-  folder: pathlib.Path, kind: cifar_batch.Kind
+  folder: pathlib.Path, kind: Kind
 ) -> tuple[LabeledImages, LabeledImages]:
   """Reads all batches of either version.
 
   Args:
     folder: As `find` returns it.
-    kind: `cifar_batch.CIFAR10` or `cifar_batch.CIFAR100`.
+    kind: `CIFAR10` or `CIFAR100`.
 
   Returns:
     Training and test images.
@@ -53,10 +198,9 @@ def read(
   Raises:
     DataError: If a batch is missing or damaged.
   """
-  first, *_ = kind.splits
-  ending = "" if (folder / first).is_file() else ".bin"
+  paths = batches(folder, kind)
   train, test = (
-    _joined([folder / f"{name}{ending}" for name in kind.batches(split)])
+    _joined([path for path, found in paths.items() if found == split])
     for split in ("train", "test")
   )
   return train, test
@@ -97,12 +241,12 @@ def _npz_images(
     return _decoded(f"{path}, jpeg_{half}", jpeg, offset)
   if x is None:
     raise DataError(
-      f"{path}: has no x_{half}, and no jpeg_{half} with offset_{half}."
+      path, f"has no x_{half}, and no jpeg_{half} with offset_{half}."
     )
   if x.dtype != np.uint8 or x.shape[1:] != _SHAPE:
     raise DataError(
-      f"{path}: has images {x.dtype}{list(x.shape)}, expected "
-      "uint8[n, 32, 32, 3]."
+      path,
+      f"has images {x.dtype}{list(x.shape)}, expected uint8[n, 32, 32, 3].",
     )
   return x
 
@@ -110,7 +254,7 @@ def _npz_images(
 def _npz_labels(path: pathlib.Path, y: np.ndarray) -> np.ndarray:
   if y.dtype.kind not in "iu" or y.ndim == 0 or y.size != len(y):
     raise DataError(
-      f"{path}: has labels {y.dtype}{list(y.shape)}, expected integers [n]."
+      path, f"has labels {y.dtype}{list(y.shape)}, expected integers [n]."
     )
   return y.reshape(-1).astype(np.int32)
 
@@ -129,9 +273,10 @@ def _decoded(place: str, jpeg: np.ndarray, offset: np.ndarray) -> np.ndarray:
     or [offset[0], offset[-1]] != [0, len(jpeg)]
   ):
     raise DataError(
-      f"{place}: expected uint8[bytes], and offsets that rise from 0 to their "
-      f"number; found {jpeg.dtype}{list(jpeg.shape)} and "
-      f"{offset.dtype}{list(offset.shape)}."
+      place,
+      "expected uint8[bytes], and offsets that rise from 0 to their number; "
+      f"found {jpeg.dtype}{list(jpeg.shape)} and "
+      f"{offset.dtype}{list(offset.shape)}.",
     )
   content = jpeg.tobytes()
   images = np.empty([len(offset) - 1, *_SHAPE], np.uint8)
@@ -145,14 +290,14 @@ def _decoded(place: str, jpeg: np.ndarray, offset: np.ndarray) -> np.ndarray:
       )
     except (tf.errors.OpError, ValueError) as error:
       raise DataError(
-        f"{place}, image {k}: is no JPEG image of 32 x 32 pixels: "
-        f"{source_file.reason(error)}."
+        f"{place}, image {k}",
+        f"is no JPEG image of 32 x 32 pixels: {data_files.reason(error)}.",
       ) from error
   return images
 
 
 def _joined(paths: Sequence[pathlib.Path]) -> LabeledImages:
-  batches = [cifar_batch.read(path) for path in paths]
+  batches = [read_batch(path) for path in paths]
   pixels = np.concatenate([pixels for pixels, _ in batches])
   # Stored channel by channel.
   images = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)

@@ -10,11 +10,11 @@ import numpy as np
 
 from tasks.data_error import DataError
 from tasks.formats import (
-  cifar_batch,
+  cifar,
+  data_files,
   example_proto,
-  idx,
   leaf_json,
-  source_file,
+  mnist,
   sqlite_file,
 )
 
@@ -37,7 +37,7 @@ def describe(directory: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
     DataError: If the directory cannot be read.
   """
   if not directory.is_dir():
-    raise DataError(f"{directory}: there is no such directory.")
+    raise DataError(directory, "there is no such directory.")
   for path in sorted(directory.rglob("*")):
     if any(part.startswith(".") for part in path.relative_to(directory).parts):
       continue  # A file that is being written, or was when the power went.
@@ -55,7 +55,7 @@ def _reader(path: pathlib.Path) -> Callable[[pathlib.Path], str] | None:
     return client_data
   if name.startswith(("train", "t10k", "qmnist")) and "idx" in name:
     return _idx
-  if cifar_batch.is_batch(path):
+  if cifar.is_batch(path):
     return _cifar
   if path.suffix == ".json" and _looks_like_leaf(path):
     return _leaf
@@ -78,7 +78,7 @@ def client_data(path: pathlib.Path) -> str:
   Raises:
     DataError: If the file is none, or cannot be read.
   """
-  sqlite_file.find(path.name, path.parent, _fetch_nothing)
+  sqlite_file.check(path)
   sqlite_file.check_pages(path)
   with sqlite_file.connect(path) as connection:
     splits = [
@@ -89,7 +89,7 @@ def client_data(path: pathlib.Path) -> str:
     ]
     lines = ["client data of TFF" if splits else "no clients"]
     for split in splits:
-      with source_file.damage_named(f"{path}, split {split}"):
+      with data_files.damage_named(f"{path}, split {split}"):
         lines.append(_client_data_split(connection, split))
     return "\n".join(lines)
 
@@ -142,7 +142,7 @@ def _labels_of_examples(
 
 
 def _idx(path: pathlib.Path) -> str:
-  array = idx.read(path)
+  array = mnist.read_idx(path)
   shape = " x ".join(f"{size:,}" for size in array.shape)
   text = f"idx: {shape} of {array.dtype.name}"
   if array.ndim == 1:
@@ -151,7 +151,7 @@ def _idx(path: pathlib.Path) -> str:
 
 
 def _cifar(path: pathlib.Path) -> str:
-  pixels, labels = cifar_batch.read(path)
+  pixels, labels = cifar.read_batch(path)
   counts = collections.Counter(labels["label"].tolist())
   return f"CIFAR batch: {len(pixels):,} images; {_histogram(counts)}"
 
@@ -185,7 +185,3 @@ def _histogram(counts: collections.Counter) -> str:
 
 def _name(label: object) -> str:
   return f"{label:g}" if isinstance(label, float) else str(label)
-
-
-def _fetch_nothing(directory: str) -> None:
-  raise FileNotFoundError(directory)

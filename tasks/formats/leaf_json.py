@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, TypedDict
 
 from tasks.data_error import DataError
-from tasks.formats import parsing, source_file
+from tasks.formats import data_files, parsing
 
 
 class UserData(TypedDict):
@@ -19,7 +19,7 @@ class UserData(TypedDict):
 
 
 def read_users(
-  path: pathlib.Path, on_read: source_file.OnRead = source_file.ignore
+  path: pathlib.Path, on_read: data_files.OnRead = data_files.ignore
 ) -> Iterator[tuple[str, UserData]]:
   """Yields the users of a file and their data, x and y of equal length.
 
@@ -35,13 +35,15 @@ def read_users(
     )
   except (TypeError, KeyError, ValueError) as error:
     raise DataError(
-      f"{path}: is no file of LEAF: expected users and num_samples, both "
-      "lists, and user_data by user."
+      path,
+      "is no file of LEAF: expected users and num_samples, both lists, and "
+      "user_data by user.",
     ) from error
   if len(users) != len(counts) or len(set(map(str, users))) != len(users):
     raise DataError(
-      f"{path}: has {len(users)} users, {len(set(map(str, users)))} of them "
-      f"different, and {len(counts)} num_samples; expected as many of each."
+      path,
+      f"has {len(users)} users, {len(set(map(str, users)))} of them "
+      f"different, and {len(counts)} num_samples; expected as many of each.",
     )
   for user, count in zip(map(str, users), counts, strict=True):
     data = user_data.get(user)
@@ -50,8 +52,8 @@ def read_users(
       for name in "xy"
     ):
       raise DataError(
-        f"{path}, user {user}: expected lists x and y of {count} examples, as "
-        "num_samples says."
+        f"{path}, user {user}",
+        f"expected lists x and y of {count} examples, as num_samples says.",
       )
     yield user, UserData(x=data["x"], y=data["y"])
 
@@ -74,27 +76,28 @@ def read_texts(path: pathlib.Path) -> dict[str, str]:
     users, texts = list(leaf["users"]), list(leaf["text"])
   except (TypeError, KeyError) as error:
     raise DataError(
-      f"{path}: has no texts by user: expected users and text, both lists."
+      path, "has no texts by user: expected users and text, both lists."
     ) from error
   if len(set(map(str, users))) != len(users) or len(users) != len(texts):
     raise DataError(
-      f"{path}: has {len(users)} users, {len(set(map(str, users)))} of them "
-      f"different, and {len(texts)} texts; expected as many of each."
+      path,
+      f"has {len(users)} users, {len(set(map(str, users)))} of them "
+      f"different, and {len(texts)} texts; expected as many of each.",
     )
   for user, text in zip(users, texts, strict=True):
     if not isinstance(text, str):
       raise DataError(
-        f"{path}, user {user}: expected a text, found {str(text)[:40]!r}."
+        f"{path}, user {user}", f"expected a text, found {str(text)[:40]!r}."
       )
   return dict(zip(map(str, users), texts, strict=True))
 
 
 def _parsed(
-  path: pathlib.Path, on_read: source_file.OnRead = source_file.ignore
+  path: pathlib.Path, on_read: data_files.OnRead = data_files.ignore
 ) -> Any:
-  with source_file.opened(path, on_read) as file:
+  with data_files.opened(path, on_read) as file:
     content = file.read()
   try:
     return parsing.parse_json(content)
   except parsing.ParseError as error:
-    raise DataError(f"{path}, {error}.") from error
+    raise DataError(path, f"{error}.") from error

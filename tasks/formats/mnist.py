@@ -1,12 +1,84 @@
-"""Reads MNIST and data sets in its format: idx files of two halves."""
+"""MNIST and data sets in its format: idx files of two halves, and writers.
 
+LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998);
+http://yann.lecun.com/exdb/mnist describes idx files. QMNIST's extended labels
+say who wrote MNIST's digits: Yadav and Bottou, "Cold Case: The Lost MNIST
+Digits" (NeurIPS 2019).
+"""
+
+import math
 import pathlib
+import struct
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import idx, places, prepared, qmnist
-from tasks.formats.labeled_images import LabeledImages
+from tasks.formats import data_files, prepared
+from tasks.formats.images import LabeledImages
+
+_TYPES: Mapping[int, np.dtype] = {
+  0x08: np.dtype("u1"),
+  0x09: np.dtype("i1"),
+  0x0B: np.dtype(">i2"),
+  0x0C: np.dtype(">i4"),
+  0x0D: np.dtype(">f4"),
+  0x0E: np.dtype(">f8"),
+}
+# QMNIST's labels of MNIST's halves, and their columns.
+_WRITERS = [f"qmnist-{half}-labels-idx2-int" for half in ("train", "test")]
+_CLASS, _WRITER = 0, 2
+
+
+def read_idx(
+  path: pathlib.Path,
+  num_axes: int | None = None,
+  on_read: data_files.OnRead = data_files.ignore,
+) -> np.ndarray:
+  """Returns the array in an idx file, compressed with gzip or not.
+
+  Args:
+    path: The file.
+    num_axes: How many axes the array must have; None takes any.
+    on_read: Told how much was read.
+
+  Returns:
+    The array, in the shape and type that the file says.
+
+  Raises:
+    DataError: If the file is no idx file, has another number of axes, or is too
+      short or too long.
+  """
+  with data_files.opened(path, on_read) as file:
+    magic = file.read(4)
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES:
+      raise DataError(
+        path,
+        f"is no idx file: it starts with {magic!r}, expected two zero bytes, "
+        "a type and a number of axes.",
+      )
+    if num_axes is not None and magic[3] != num_axes:
+      raise DataError(
+        path, f"holds an array of {magic[3]} axes, expected {num_axes}."
+      )
+    dtype = _TYPES[magic[2]]
+    sizes = file.read(4 * magic[3])
+    if len(sizes) < 4 * magic[3]:
+      raise DataError(path, "is truncated in its header.")
+    shape = struct.unpack(f">{magic[3]}I", sizes)
+    expected = math.prod(shape) * dtype.itemsize
+    content = bytearray()
+    # In pieces: a damaged header may ask for more than there is.
+    while chunk := file.read(min(1 << 20, expected + 1 - len(content))):
+      content += chunk
+  if len(content) != expected:
+    found = "more" if len(content) > expected else f"{len(content):,}"
+    raise DataError(
+      path,
+      f"expected {expected:,} bytes of data for the shape {shape}, found "
+      f"{found}. Copy or download it again.",
+    )
+  return np.frombuffer(content, dtype).reshape(shape)
 
 
 def find_and_read(
@@ -26,18 +98,44 @@ def find_and_read(
   Raises:
     DataError: If it is not there, or damaged.
   """
-  files = f"{_names('train', 'images')[1]} and its three companions"
-  data_dir = places.require(data_dir, what=what, files=files)
+  files = "train-images-idx3-ubyte and its three companions"
+  data_dir = data_files.require(data_dir, what=what, files=files)
   for directory in (data_dir, data_dir / name):
-    if is_there(directory):
+    if is_there(directory, "train"):
       return directory, read_halves(directory, what=what)
   directory_of_version = prepared.find(data_dir, name)
   if directory_of_version is None:
     raise DataError(
-      f"{data_dir}: has no {what}; expected {files} there or in {name}/, or "
-      f"{name}/ as tensorflow-datasets prepares it; see {places.PAGE}."
+      data_dir,
+      f"has no {what}; expected {files} there or in {name}/, or {name}/ as "
+      f"tensorflow-datasets prepares it; see {data_files.PAGE}.",
     )
   return directory_of_version, prepared.read(directory_of_version)
+
+
+def is_there(directory: pathlib.Path, half: str) -> bool:
+  """Returns whether a directory has the images of a half."""
+  names = _names(f"{half}-images-idx3-ubyte")
+  return any((directory / name).exists() for name in names)
+
+
+def has_writers(directory: pathlib.Path) -> bool:
+  """Returns whether QMNIST's labels for both halves are there."""
+  return all(
+    any((directory / name).exists() for name in _names(file))
+    for file in _WRITERS
+  )
+
+
+def files(directory: pathlib.Path) -> list[pathlib.Path]:
+  """Returns the files of MNIST, and of QMNIST's labels if both are there.
+
+  Raises:
+    DataError: If images or labels are missing.
+  """
+  halves = [_half(directory, half, "MNIST") for half in ("train", "t10k")]
+  found = [file for half in halves for file in half]
+  return found + (_writers(directory) if has_writers(directory) else [])
 
 
 def read_halves(
@@ -46,6 +144,7 @@ def read_halves(
   train: str = "train",
   test: str = "t10k",
   what: str,
+  on_read: data_files.OnRead = data_files.ignore,
 ) -> tuple[LabeledImages, LabeledImages]:
   """Reads training and test images, compressed with gzip or not.
 
@@ -54,6 +153,7 @@ def read_halves(
     train: Beginning of the names of the training files.
     test: Beginning of the names of the test files.
     what: Name of the data set, for error messages.
+    on_read: Told how much was read.
 
   Returns:
     Images with one channel, as they are stored.
@@ -62,24 +162,22 @@ def read_halves(
     DataError: If a file is missing, damaged, or not of these.
   """
   return (
-    _read_half(directory, train, what=what),
-    _read_half(directory, test, what=what),
+    _read_half(*_half(directory, train, what), on_read),
+    _read_half(*_half(directory, test, what), on_read),
   )
 
 
-def is_there(directory: pathlib.Path, prefix: str = "train") -> bool:
-  """Returns whether a directory has such images."""
-  return any((directory / name).exists() for name in _names(prefix, "images"))
-
-
 def read_writers(
-  directory: pathlib.Path, halves: tuple[LabeledImages, LabeledImages]
+  directory: pathlib.Path,
+  labels: Sequence[np.ndarray],
+  on_read: data_files.OnRead = data_files.ignore,
 ) -> np.ndarray:
   """Reads who wrote MNIST's digits, from QMNIST's labels.
 
   Args:
     directory: Where both `qmnist-*-labels-idx2-int` files are.
-    halves: MNIST's training and test images.
+    labels: The labels of MNIST's training and of its test images.
+    on_read: Told how much was read.
 
   Returns:
     NIST's numbers of the writers, int64[n], training images first.
@@ -87,27 +185,50 @@ def read_writers(
   Raises:
     DataError: If a file is missing, damaged, or is not about these images.
   """
-  writers = []
-  for prefix, half in zip(("train", "test"), halves, strict=True):
-    name = f"qmnist-{prefix}-labels-idx2-int"
-    path = places.first_existing(
-      directory, [name, f"{name}.gz"], what="QMNIST labels"
-    )
-    writers.append(qmnist.read_writers(path, half.labels))
-  return np.concatenate(writers)
+  return np.concatenate(
+    [
+      _writers_of(path, half, on_read)
+      for path, half in zip(_writers(directory), labels, strict=True)
+    ]
+  )
+
+
+def _half(
+  directory: pathlib.Path, half: str, what: str
+) -> tuple[pathlib.Path, pathlib.Path]:
+  images, labels = (
+    data_files.first_existing(directory, _names(f"{half}-{kind}"), what=what)
+    for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")
+  )
+  return images, labels
+
+
+def _writers(directory: pathlib.Path) -> list[pathlib.Path]:
+  return [
+    data_files.first_existing(directory, _names(file), what="QMNIST labels")
+    for file in _WRITERS
+  ]
+
+
+def _names(file: str) -> list[str]:
+  # Some unpack train-images-idx3-ubyte as train-images.idx3-ubyte.
+  return [
+    f"{name}{ending}"
+    for name in (file, file.replace("-idx", ".idx"))
+    for ending in ("", ".gz")
+  ]
 
 
 def _read_half(
-  directory: pathlib.Path, prefix: str, *, what: str
+  images_path: pathlib.Path,
+  labels_path: pathlib.Path,
+  on_read: data_files.OnRead,
 ) -> LabeledImages:
-  images_path, labels_path = (
-    places.first_existing(directory, _names(prefix, kind), what=what)
-    for kind in ("images", "labels")
-  )
-  images, labels = idx.read(images_path, 3), idx.read(labels_path, 1)
+  images = read_idx(images_path, 3, on_read)
+  labels = read_idx(labels_path, 1, on_read)
   for path, array in [(images_path, images), (labels_path, labels)]:
     if array.dtype != np.uint8:
-      raise DataError(f"{path}: holds {array.dtype}, expected bytes.")
+      raise DataError(path, f"holds {array.dtype}, expected bytes.")
   return LabeledImages(
     images=images[..., np.newaxis],
     labels=labels.astype(np.int32),
@@ -115,11 +236,27 @@ def _read_half(
   )
 
 
-def _names(prefix: str, kind: str) -> list[str]:
-  axes = {"images": 3, "labels": 1}[kind]
-  # Some unpack train-images-idx3-ubyte as train-images.idx3-ubyte.
-  return [
-    f"{prefix}-{kind}{joint}idx{axes}-ubyte{ending}"
-    for joint in "-."
-    for ending in ("", ".gz")
-  ]
+def _writers_of(
+  path: pathlib.Path,
+  labels: np.ndarray,
+  on_read: data_files.OnRead,
+) -> np.ndarray:
+  """Returns who wrote the images of a half of MNIST that has these labels."""
+  table = read_idx(path, 2, on_read)
+  # QMNIST has more test digits than MNIST, after those that MNIST has.
+  if table.shape[1] <= _WRITER or len(table) < len(labels):
+    raise DataError(
+      path,
+      f"has {len(table):,} rows of {table.shape[1]}, expected at least "
+      f"{len(labels):,} rows with the writer in column {_WRITER}.",
+    )
+  table = table[: len(labels)]
+  different = np.flatnonzero(table[:, _CLASS] != labels)
+  if different.size:
+    raise DataError(
+      path,
+      f"row {different[0]} (counted from 0) has the label "
+      f"{table[different[0], _CLASS]}, but MNIST's is {labels[different[0]]}: "
+      "the rows are not those of the images.",
+    )
+  return table[:, _WRITER].astype(np.int64)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import source_file
+from tasks.formats import data_files
 
 # Of a zip file, and of a single array, whose message is another one.
 _STARTS = (b"PK", b"\x93N")
@@ -36,21 +36,23 @@ def read(
       start = file.read(2)
     if start and start not in _STARTS:
       raise DataError(
-        f"{path}: is no {what}: expected an npz file, as numpy.savez writes it."
+        path, f"is no {what}: expected an npz file, as numpy.savez writes it."
       )
-    with source_file.damage_named(path):
+    with data_files.damage_named(path):
       content = np.load(path, allow_pickle=False)
       if not isinstance(content, np.lib.npyio.NpzFile):
         raise DataError(
-          f"{path}: is no {what}: holds one array, expected an npz file, as "
-          "numpy.savez writes it."
+          path,
+          f"is no {what}: holds one array, expected an npz file, as "
+          "numpy.savez writes it.",
         )
       with content as arrays:
         missing = [name for name in names if name not in arrays]
         if missing:
           raise DataError(
-            f"{path}: is no {what}: has no {', '.join(missing)}; found "
-            f"{', '.join(arrays.files) or 'nothing'}."
+            path,
+            f"is no {what}: has no {', '.join(missing)}; found "
+            f"{', '.join(arrays.files) or 'nothing'}.",
           )
         wanted = [*names, *(name for name in optional if name in arrays)]
         found = {name: _member(path, arrays, name) for name in wanted}
@@ -59,7 +61,7 @@ def read(
         return found
   except OSError as error:
     raise DataError(
-      f"{path}: cannot be read: {error.strerror or error}."
+      path, f"cannot be read: {error.strerror or error}."
     ) from error
 
 
@@ -72,9 +74,9 @@ def _member(
     if "allow_pickle" not in str(error):
       raise
     raise DataError(
-      f"{path}: {name} is an array of Python objects, which no program reads "
-      f"safely; save {name}.astype(str) for texts, or .astype(float) for "
-      "numbers."
+      path,
+      f"{name} is an array of Python objects, which no program reads safely; "
+      f"save {name}.astype(str) for texts, or .astype(float) for numbers.",
     ) from error
 
 
@@ -82,8 +84,8 @@ def _check(path: pathlib.Path, name: str, array: object) -> None:
   """Checks that a member of a file is an array, and its texts are texts."""
   # NumPy hands out the bytes of a member that does not begin as an array does.
   if not isinstance(array, np.ndarray):
-    raise DataError(f"{path}: is damaged: {name} is no array.")
+    raise DataError(path, f"is damaged: {name} is no array.")
   if array.dtype.kind == "U":
     codes = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
     if codes.max(initial=0) > sys.maxunicode:
-      raise DataError(f"{path}: is damaged: {name} has texts that are none.")
+      raise DataError(path, f"is damaged: {name} has texts that are none.")

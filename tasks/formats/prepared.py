@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import source_file
-from tasks.formats.labeled_images import LabeledImages
+from tasks.formats import data_files
+from tasks.formats.images import LabeledImages
 
 if typing.TYPE_CHECKING:
   import tensorflow_datasets as tfds
@@ -88,7 +88,7 @@ class DataSet:
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
     self.directory = directory
-    with source_file.damage_named(directory, "cannot be read"):
+    with data_files.damage_named(directory, "cannot be read"):
       self._builder = tfds.builder_from_directory(str(directory))
       info = self._builder.info
     self.features: Mapping[str, Feature] = {
@@ -123,7 +123,7 @@ class DataSet:
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
     found: dict[str, list[Any]] = collections.defaultdict(list)
-    with source_file.damage_named(self.directory, "cannot be read"):
+    with data_files.damage_named(self.directory, "cannot be read"):
       for example in tfds.as_numpy(self._builder.as_dataset(split=split)):
         for name in wanted:
           path = self.features[name].path
@@ -196,8 +196,9 @@ def read(
   missing = {"image", label_key} - found.features.keys()
   if missing:
     raise DataError(
-      f"{directory}: its examples have no {', '.join(sorted(missing))}; "
-      f"found {', '.join(sorted(found.features))}."
+      directory,
+      f"its examples have no {', '.join(sorted(missing))}; found "
+      f"{', '.join(sorted(found.features))}.",
     )
   train, test = (
     LabeledImages(

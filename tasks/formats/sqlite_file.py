@@ -165,8 +165,9 @@ def check_pages(path: pathlib.Path) -> None:
     ((found,),) = connection.execute("PRAGMA quick_check(1)")
     if found != "ok":
       raise DataError(
-        f"{path}: is damaged: SQLite says: {' '.join(str(found).split())}. "
-        "Copy or download it again."
+        path,
+        f"is damaged: SQLite says: {' '.join(str(found).split())}. Copy or "
+        "download it again.",
       )
     counts = (
       dict(connection.execute(f"{query} GROUP BY split_name"))
@@ -180,9 +181,9 @@ def check_pages(path: pathlib.Path) -> None:
   for split, count in expected.items():
     if actual.get(split, 0) != count:
       raise DataError(
-        f"{path}: is damaged: split {split} has {actual.get(split, 0):,} "
-        f"examples, its table client_metadata says {count:,}. Copy or download "
-        "it again."
+        path,
+        f"is damaged: split {split} has {actual.get(split, 0):,} examples, "
+        f"its table client_metadata says {count:,}. Copy or download it again.",
       )
 
 
@@ -202,8 +203,9 @@ def _check_splits(
   missing = sorted(set(splits) - found)
   if missing:
     raise DataError(
-      f"{path}: table client_metadata has no split {', '.join(missing)}; "
-      f"found {', '.join(sorted(found)) or 'none'}. {advice}".rstrip()
+      path,
+      f"table client_metadata has no split {', '.join(missing)}; found "
+      f"{', '.join(sorted(found)) or 'none'}. {advice}".rstrip(),
     )
 
 
@@ -216,10 +218,10 @@ def check(path: pathlib.Path) -> None:
   try:
     problem = _header_problem(path)
   except OSError as error:
-    raise DataError(f"{path}: cannot be read: {error.strerror}.") from error
+    raise DataError(path, f"cannot be read: {error.strerror}.") from error
   if problem:
     raise DataError(
-      f"{path}: {problem}. Move it away, then copy or download it again."
+      path, f"{problem}. Move it away, then copy or download it again."
     )
   with connect(path) as connection:
     for table, expected in _COLUMNS.items():
@@ -231,15 +233,17 @@ def check(path: pathlib.Path) -> None:
           "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
         )
         raise DataError(
-          f"{path}: has no table {table}; found "
-          f"{', '.join(name for (name,) in tables) or 'none'}. "
-          "It is not a data set of tff.simulation.datasets."
+          path,
+          f"has no table {table}; found "
+          f"{', '.join(name for (name,) in tables) or 'none'}. It is not a "
+          "data set of tff.simulation.datasets.",
         )
       if expected - columns:
         raise DataError(
-          f"{path}: table {table} lacks the column "
-          f"{', '.join(sorted(expected - columns))}; "
-          f"found {', '.join(sorted(columns))}."
+          path,
+          f"table {table} lacks the column "
+          f"{', '.join(sorted(expected - columns))}; found "
+          f"{', '.join(sorted(columns))}.",
         )
 
 
@@ -273,10 +277,10 @@ def connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
       yield connection
   except sqlite3.Error as error:
     raise DataError(
-      f"{path}: is damaged: SQLite says: {' '.join(str(error).split())}."
+      path, f"is damaged: SQLite says: {' '.join(str(error).split())}."
     ) from error
   except UnicodeDecodeError as error:
     # SQLite quotes the file in its error, which Python cannot read then.
     raise DataError(
-      f"{path}: is damaged: its tables or columns have names that are no text."
+      path, "is damaged: its tables or columns have names that are no text."
     ) from error

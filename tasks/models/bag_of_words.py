@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks import task
-from tasks.models import functional, seeds
+from tasks.models import objectives, seeds
 
 
 def bag_of_words_regression(
@@ -99,16 +99,12 @@ def multi_label_model_fn(
     "recall_at_<top_k>_accuracy", is the share of all true labels that are among
     the `top_k` with the largest logits of their example.
   """
-
-  def build_model() -> tff.learning.models.VariableModel:
-    return tff.learning.models.from_keras_model(
-      build(),
-      loss=_SummedBinaryCrossentropy(),
-      input_spec=element_spec,
-      metrics=[RecallAtK(top_k, name=_recall_name(top_k))],
-    )
-
-  return build_model
+  return objectives.variable_model_fn(
+    build,
+    element_spec,
+    loss=_SummedBinaryCrossentropy,
+    metric=lambda: RecallAtK(top_k, name=_recall_name(top_k)),
+  )
 
 
 def multi_label_functional_model_fn(
@@ -120,7 +116,7 @@ def multi_label_functional_model_fn(
   """Returns the same model as `Task.functional_model_fn` wants it.
 
   Args:
-    build: As for `multi_label_model_fn`, and as `functional.functional_model`
+    build: As for `multi_label_model_fn`, and as `objectives.as_functional`
       wants it.
     element_spec: Specs of `(x, y)`.
     top_k: Number of labels that count as predicted.
@@ -128,7 +124,7 @@ def multi_label_functional_model_fn(
 
   @functools.cache
   def build_model() -> tff.learning.models.FunctionalModel:
-    return functional.functional_model(
+    return objectives.as_functional(
       build,
       element_spec,
       loss=_SummedBinaryCrossentropy(),

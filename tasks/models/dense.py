@@ -89,7 +89,7 @@ def mlp_double_softmax(
 
   Returns:
     An uncompiled model whose outputs are probabilities; the loss of
-    `classification.model_fn` applies its softmax to them.
+    `objectives.model_fn` applies its softmax to them.
   """
   return tf.keras.Sequential(
     [

@@ -7,16 +7,19 @@ from one building outside of graphs, and given to all.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import hashlib
 import inspect
 import pathlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
 
 from tasks import task
-from tasks.models import one_output, seeds, shapes, starting
+from tasks.models import seeds, shapes
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
 
@@ -50,7 +53,7 @@ class Make:
     self._function = function
     self._arguments = arguments
     self._seed = seed
-    self._starting: starting.Starting | None = None
+    self._starting: Starting | None = None
 
   def of_seed(self, seed: int) -> Make:
     """Returns what makes the same model, of the weights of another seed."""
@@ -80,14 +83,14 @@ class Make:
     Raises:
       UserCodeError: If the model cannot be built in graphs.
     """
-    build: task.KerasModelFn = functools.partial(starting.clone, model)
+    build: task.KerasModelFn = functools.partial(clone, model)
     try:
       with tf.Graph().as_default():
         build()
     # A layer may be of the user's, and tell its settings wrong.
     except Exception:
       build = self.anew
-    self._starting = starting.Starting.of(
+    self._starting = Starting.of(
       build, [weight.numpy() for weight in model.weights]
     )
 
@@ -131,5 +134,185 @@ class Make:
         path = None if file is None else pathlib.Path(file)
         raise functions.blamed(self.name, path, error) from error
     if self.wanted.are_two_classes and isinstance(made, tf.keras.Model):
-      return one_output.with_two_logits(made, self.wanted, seed)
+      return with_two_logits(made, self.wanted, seed)
     return made
+
+
+_Creator = Callable[..., tf.Variable]
+
+
+@dataclasses.dataclass(frozen=True)
+class Starting:
+  """Returns a new model, each time with the same given weights.
+
+  Attributes:
+    build: Returns a new model, with other weights.
+    weights: The weights, in the order of `tf.keras.Model.weights`.
+    places: For each variable that building in a graph creates, in turn, its
+      place among the weights; None if it is none of them.
+  """
+
+  build: task.KerasModelFn
+  weights: tuple[np.ndarray, ...]
+  places: tuple[int | None, ...]
+
+  @classmethod
+  def of(cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]) -> Self:
+    """Returns what builds a model with given weights; builds it once.
+
+    Raises:
+      ValueError: If the model has weights of other shapes.
+    """
+    created: list[tf.Variable] = []
+
+    def record(create: _Creator, **arguments: Any) -> tf.Variable:
+      created.append(create(**arguments))
+      return created[-1]
+
+    with tf.Graph().as_default(), tf.variable_creator_scope(record):
+      variables = build().weights
+    place_of = {id(variable): k for k, variable in enumerate(variables)}
+    return cls(
+      build,
+      tuple(_fitting(variables, weights)),
+      tuple(place_of.get(id(variable)) for variable in created),
+    )
+
+  def __call__(self) -> tf.keras.Model:
+    """Returns a new model."""
+    if tf.executing_eagerly():
+      model = self.build()
+      for variable, value in zip(model.weights, self.weights, strict=True):
+        variable.assign(value)
+      return model
+    with self._initial_values():
+      return self.build()
+
+  @property
+  def digest(self) -> str:
+    """The SHA-256 of the weights: of their shapes, types and values."""
+    found = hashlib.sha256()
+    for value in self.weights:
+      found.update(f"{value.dtype.name}{list(value.shape)}\n".encode())
+      found.update(np.ascontiguousarray(value).tobytes())
+    return found.hexdigest()
+
+  @contextlib.contextmanager
+  def _initial_values(self) -> Iterator[None]:
+    """Gives each variable that is created in a graph its initial value."""
+    places = iter(self.places)
+
+    def begin(create: _Creator, **arguments: Any) -> tf.Variable:
+      place = next(places)
+      if place is not None:
+        value = self.weights[place]
+        arguments["initial_value"] = lambda: tf.constant(value)
+      return create(**arguments)
+
+    with tf.variable_creator_scope(begin):
+      yield
+
+
+def _fitting(
+  variables: Sequence[tf.Variable], weights: Sequence[np.ndarray]
+) -> Iterator[np.ndarray]:
+  """Yields the weights in the types of a model's variables.
+
+  Raises:
+    ValueError: If they are of other shapes.
+  """
+  if len(variables) != len(weights):
+    raise ValueError(
+      f"has {len(weights)} arrays of weights, and the model to train has "
+      f"{len(variables)}; expected the weights of the same layers."
+    )
+  for number, (variable, value) in enumerate(
+    zip(variables, weights, strict=True), 1
+  ):
+    if variable.shape != value.shape:
+      raise ValueError(
+        f"array {number} of its weights has the shape {list(value.shape)}, and "
+        f"{variable.name} of the model to train {variable.shape.as_list()}; "
+        "expected the weights of the same layers."
+      )
+    yield value.astype(variable.dtype.as_numpy_dtype)
+
+
+def digest(build: task.KerasModelFn) -> str | None:
+  """Returns the digest of the weights that a model is given; None of others."""
+  found = getattr(build, "digest", None)
+  return found if isinstance(found, str) else None
+
+
+def clone(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
+  """Returns a new layer, or a new model, as another one, with other weights.
+
+  Raises:
+    ValueError, TypeError, NotImplementedError: If the layer, or one in it, does
+      not tell its settings, or a model is no graph of layers.
+  """
+  if isinstance(layer, tf.keras.Model):
+    return tf.keras.models.clone_model(layer, clone_function=clone)
+  new = type(layer).from_config(layer.get_config())
+  if isinstance(layer, tf.keras.layers.Lambda):
+    new.function = layer.function  # A config loses what its names stand for.
+  return new
+
+
+# One output z of a sigmoid is the logit of the second class. Beside the logit 0
+# of the first one, softmax cross entropy is binary cross entropy:
+# log(1 + exp(z)) - y z
+
+# A sequential model, and one of layers from inputs to outputs.
+_GRAPHS = (tf.keras.Sequential, tf.keras.Sequential.__base__)
+_LAST = (tf.keras.layers.Dense, tf.keras.layers.Activation)
+_TWO_CLASSES = "two_classes"
+
+
+def with_two_logits(
+  model: tf.keras.Model, wanted: shapes.Shapes, seed: int
+) -> tf.keras.Model:
+  """Returns a model with a logit for each class, if the model has one output.
+
+  Its last layer loses its sigmoid: the loss of classes has one.
+
+  Args:
+    model: As a user's function returns it.
+    wanted: The shapes of a task of two classes.
+    seed: Seed of what is drawn where the model is built.
+
+  Returns:
+    The model, with one more layer that is not trained; `model` itself if it has
+    other outputs, takes no such x, or may end in something else.
+  """
+  last = model
+  while type(last) in _GRAPHS and last.layers:
+    last = last.layers[-1]
+  if type(last) not in _LAST or last.activation not in (
+    tf.keras.activations.sigmoid,
+    tf.keras.activations.linear,
+  ):
+    return model
+  try:
+    with seeds.seeded(seed):
+      outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
+  # The checks of models tell the reason.
+  except Exception:
+    return model
+  if not tf.is_tensor(outputs) or outputs.shape.as_list() != [None, 1]:
+    return model
+  last.activation = tf.keras.activations.linear
+  two_classes = tf.keras.layers.Dense(
+    2,
+    use_bias=False,
+    trainable=False,
+    kernel_initializer=tf.keras.initializers.Constant([[0.0, 1.0]]),
+    name=_TWO_CLASSES,
+  )
+  return tf.keras.Sequential([model, two_classes])
+
+
+def of_user(model: tf.keras.Model) -> tf.keras.Model:
+  """Returns a model as the user's function returned it."""
+  layers = model.layers
+  return layers[0] if layers and layers[-1].name == _TWO_CLASSES else model

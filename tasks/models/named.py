@@ -1,16 +1,78 @@
-"""Models by name, for any task whose shapes they fit.
+"""Models by name, for images and for any task whose shapes they fit.
 
 A name means the same in every task; `tasks.models.names.ALL` has them.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import cast
 
 import tensorflow as tf
 
-from tasks.models import convolutional, dense, residual, shapes, vgg
-from tasks.models.image_classifiers import LEAST_VGG_SIZE
-from tasks.models.names import ALL, HIDDEN_UNITS
+from tasks.models import convolutional, dense, shapes
+from tasks.models.names import (
+  ALL,
+  HIDDEN_UNITS,
+  ImageModelName,
+  InitialWeights,
+)
+from tff_fair.declared import FieldError
+
+_CONVOLUTIONAL: Mapping[str, Callable[..., tf.keras.Model]] = {
+  "resnet18": convolutional.resnet18,
+  "vgg11": convolutional.vgg11,
+}
+# Five poolings leave one pixel of 32.
+LEAST_VGG_SIZE = 32
+
+
+def image_classifier(
+  name: ImageModelName,
+  input_shape: tuple[int, int, int],
+  num_classes: int,
+  seed: int,
+  initial_weights: InitialWeights = "glorot",
+) -> Callable[[], tf.keras.Model]:
+  """Returns a function that builds a new classifier.
+
+  Args:
+    name: "linear"; "mlp" with two hidden layers of 200 units; "mlp_128" with
+      one of 128; "linear_double_softmax" and "mlp_double_softmax", see
+      `tasks.models.mlp_double_softmax`; "cnn" of McMahan et al.; "resnet18"
+      with group normalization; "vgg11".
+    input_shape: Height, width and channels of an image.
+    num_classes: Number of logits.
+    seed: Seed of the initial weights.
+    initial_weights: As for `tasks.models.mlp`; other models have one kind.
+
+  Raises:
+    ValueError: If the images are too small for the model, or it has no such
+      initial weights.
+  """
+  if name in HIDDEN_UNITS:
+    return dense.dense_classifier(
+      name, input_shape, num_classes, seed, initial_weights
+    )
+  if initial_weights != "glorot":
+    raise FieldError(
+      "initial_weights",
+      f"expected glorot for model={name}: only networks of dense layers have "
+      "others.",
+      value=initial_weights,
+    )
+  if name == "cnn":
+    return functools.partial(
+      convolutional.fedavg_cnn, num_classes, seed, input_shape=input_shape
+    )
+  if name == "vgg11" and min(input_shape[:2]) < LEAST_VGG_SIZE:
+    raise FieldError(
+      "model",
+      f"expected another one for images of {input_shape[0]} x {input_shape[1]} "
+      "pixels: it pools five times.",
+      value=name,
+    )
+  return functools.partial(_CONVOLUTIONAL[name], input_shape, num_classes, seed)
+
 
 _MNIST = (28, 28, 1)
 
@@ -33,7 +95,6 @@ def build_fn(
   number, *others = wanted.outputs
   sides = [size for size in wanted.x if size is not None]
   takes = _takes(name, sides)
-  is_dense = name in HIDDEN_UNITS
   if (
     takes
     or others
@@ -45,24 +106,22 @@ def build_fn(
       f"the task has {wanted}; the model takes x "
       f"{takes or 'float32 of fixed sizes'} and gives float32[n, numbers]."
     )
-  if is_dense:
+  if name in HIDDEN_UNITS:
     return dense.dense_classifier(name, tuple(sides), number, seed)
   height, width, channels = sides
   shape = (height, width, channels)
   match name:
-    case "cnn" | "cnn_leaf":
+    case "cnn_leaf":
       return functools.partial(
         convolutional.fedavg_cnn,
         number,
         seed,
         input_shape=shape,
-        dense_units=2048 if name == "cnn_leaf" else 512,
+        dense_units=2048,
       )
     case "cnn_dropout":
       return functools.partial(convolutional.dropout_cnn, number, seed)
-    case "vgg11":
-      return functools.partial(vgg.vgg11, shape, number, seed)
-  return functools.partial(residual.resnet18, shape, number, seed)
+  return image_classifier(cast(ImageModelName, name), shape, number, seed)
 
 
 def _takes(name: str, sides: list[int]) -> str:

@@ -2,18 +2,24 @@
 
 TFF builds a model several times, in graphs that run in another process, and a
 client gets a new one in each round. So a model must come out with the same
-weights wherever it is built, and keep nothing from one batch to the next.
-Weights that no initializer makes, as trained ones, are taken from one building
-outside of graphs, and given to all.
+weights wherever it is built, and keep nothing from one batch to the next. The
+checks build the model and call it, instead of knowing its layers: whatever
+draws at random or keeps a state shows.
 """
 
+from __future__ import annotations
+
 import inspect
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from tasks import task
-from tasks.models import own_checks, shapes
-from tasks.models.made import Make
+from tasks.models import seeds, shapes
+from tasks.models.made import Make, of_user
 from tasks.own.functions import UserCodeError
 
 
@@ -56,7 +62,7 @@ def fitting(
       )
   chosen = {n: value for n, value in given.items() if n in parameters}
   made = Make(name, function, chosen, wanted, seed)
-  own_checks.check(made, is_classifier=num_classes is not None)
+  _check(made, is_classifier=num_classes is not None)
   return made
 
 
@@ -83,5 +89,247 @@ def reliable(
   """
   wanted = shapes.of_task(element_spec, num_classes)
   made = Make(name, build, {}, wanted, seed)
-  own_checks.check(made, is_classifier=num_classes is not None)
+  _check(made, is_classifier=num_classes is not None)
   return made
+
+
+_EXAMPLES = 4  # In the batch that tries a model.
+_UNKNOWN_SIZE = 3  # Of an axis whose size differs between batches.
+_TOLERANCE = 1e-5
+
+
+def _check(made: Make, *, is_classifier: bool) -> None:
+  """Checks that clients can train a model; builds it, and calls it.
+
+  A model whose weights no initializer makes keeps them from now on.
+
+  Args:
+    made: Makes the model.
+    is_classifier: Whether its outputs are logits.
+
+  Raises:
+    UserCodeError: If they cannot.
+  """
+  model = made.unbuilt()
+  if not isinstance(model, tf.keras.Model):
+    raise UserCodeError(
+      made.name,
+      f"expected a tf.keras.Model, found {type(model).__name__}.",
+    )
+  was_built = model.built
+  _check_shapes(made, model)
+  again = made()
+  if of_user(again) is of_user(model):
+    raise UserCodeError(
+      made.name, "returns the same model each time; build a new one."
+    )
+  if not again.trainable_weights:
+    raise UserCodeError(
+      made.name,
+      "its model has nothing to train; give it a layer with weights, and leave "
+      "that layer trainable.",
+    )
+  _check_calls(made, again, is_classifier=is_classifier)
+  _check_weights(made, again)
+  if _are_given(made, again, model if was_built else made.anew()):
+    made.keep(again)
+  elif _is_compiled(model):
+    raise UserCodeError(
+      made.name,
+      "its model is compiled; leave compile() out: the task has the loss.",
+    )
+
+
+def _check_shapes(made: Make, model: tf.keras.Model) -> None:
+  wanted = made.wanted
+  inputs = getattr(model, "inputs", None) or []
+  if all(x.shape.is_compatible_with([None, *wanted.x]) for x in inputs):
+    try:
+      with seeds.seeded(0):
+        outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+      raise UserCodeError(
+        made.name,
+        f"the task has {wanted}; the model takes no such x: {_line(error)}.",
+      ) from error
+    if _fits(outputs, wanted):
+      return
+  else:
+    outputs = model.outputs
+  takes = [shapes.as_text(x.shape[1:], x.dtype) for x in inputs]
+  x = " and ".join(takes) or shapes.as_text(wanted.x, wanted.x_dtype)
+  advice = ""
+  if wanted.are_two_classes:
+    advice = (
+      " One output is enough where the last layer of a sequential or "
+      "functional model makes it, a Dense(1) with a sigmoid or no activation."
+    )
+  raise UserCodeError(
+    made.name,
+    f"the task has {wanted}; the model has x {x} and outputs "
+    f"{_outputs(outputs)}.{advice}",
+  )
+
+
+def _fits(outputs: Any, wanted: shapes.Shapes) -> bool:
+  return (
+    tf.is_tensor(outputs)
+    and outputs.dtype == tf.float32
+    and outputs.shape.rank is not None
+    and outputs.shape.is_compatible_with([None, *wanted.outputs])
+  )
+
+
+def _outputs(outputs: Any) -> str:
+  found = [
+    shapes.as_text(output.shape[1:], output.dtype)
+    for output in tf.nest.flatten(outputs)
+    if tf.is_tensor(output)
+  ]
+  return " and ".join(found) or f"a {type(outputs).__name__}"
+
+
+def _are_given(
+  made: Make, model: tf.keras.Model, again: tf.keras.Model
+) -> bool:
+  """Returns whether a model has weights that no initializer makes.
+
+  Those of initializers are the same in a graph. Others, as trained ones, are
+  the same in each building outside of graphs, whatever is drawn there.
+
+  Args:
+    made: Makes the model.
+    model: The model.
+    again: The same, built once more, as `model` before any in a graph.
+
+  Raises:
+    UserCodeError: If weights are neither.
+  """
+  values = [weight.numpy() for weight in model.weights]
+  in_graph = _values_in_graph(made)
+  if in_graph is None:  # Keras builds some models outside of graphs alone.
+    is_open = [True] * len(values)
+  else:
+    is_open = _differ(values, in_graph)
+    if not any(is_open) and not _is_compiled(model):
+      return False
+    again = made.anew(other_draws=True)
+  differ = _differ(values, [weight.numpy() for weight in again.weights])
+  for weight, differs in zip(
+    model.weights, map(operator.and_, is_open, differ), strict=True
+  ):
+    if differs:
+      raise UserCodeError(
+        made.name,
+        f"the initial values of {weight.name} differ from one building of the "
+        "model to the next; give its initializer a seed, or, if the model is "
+        "trained, load the same weights in each building.",
+      )
+  return any(is_open) or not any(differ)
+
+
+def _is_compiled(model: tf.keras.Model) -> bool:
+  return getattr(of_user(model), "optimizer", None) is not None
+
+
+def _differ(
+  values: Sequence[np.ndarray], others: Sequence[np.ndarray]
+) -> list[bool]:
+  return [
+    not np.array_equal(value, other)
+    for value, other in zip(values, others, strict=True)
+  ]
+
+
+def _values_in_graph(made: Make) -> list[np.ndarray] | None:
+  """Returns the initial weights in a graph; None if it cannot be built there.
+
+  Keras cannot call models of before once it has built one in a graph.
+  """
+  with tf.Graph().as_default() as graph:
+    tf.random.uniform([])  # TensorFlow's own seeds count the operations.
+    try:
+      built = made()
+    except UserCodeError:
+      return None
+    with tf.compat.v1.Session(graph=graph) as session:
+      session.run([weight.initializer for weight in built.weights])
+      found: list[np.ndarray] = session.run(built.weights)
+  return found
+
+
+def _check_weights(made: Make, model: tf.keras.Model) -> None:
+  """Checks that methods can sum the weights of a model."""
+  for weight in model.trainable_weights:
+    if weight.dtype != tf.float32:
+      raise UserCodeError(
+        made.name,
+        f"{weight.name} is {weight.dtype.name}; expected float32, as methods "
+        "sum it.",
+      )
+    if weight.constraint is not None:
+      raise UserCodeError(
+        made.name,
+        f"{weight.name} has a constraint, and TFF's optimizers apply none; "
+        "leave it out, or take a regularizer.",
+      )
+
+
+def _check_calls(
+  made: Make, model: tf.keras.Model, *, is_classifier: bool
+) -> None:
+  """Checks that a model gives the same in each call, and keeps nothing."""
+  name, wanted = made.name, made.wanted
+  if wanted.x_dtype == tf.string:
+    return
+  before = [weight.numpy() for weight in model.weights]
+  x = _batch(wanted)
+  try:
+    outputs, again = (model(x, training=True).numpy() for _ in range(2))
+  except Exception as error:
+    raise UserCodeError(
+      name, f"its model cannot be called in training: {_line(error)}."
+    ) from error
+  for weight, value in zip(model.weights, before, strict=True):
+    if not np.array_equal(weight.numpy(), value):
+      raise UserCodeError(
+        name,
+        f"{weight.name} changes while the model is called, and no method sums "
+        "such a state; for BatchNormalization, take GroupNormalization or "
+        "LayerNormalization.",
+      )
+  if not np.allclose(outputs, again, _TOLERANCE, _TOLERANCE, equal_nan=True):
+    raise UserCodeError(
+      name,
+      "its outputs in training differ from one call to the next, and a run "
+      "would not repeat; for Dropout(rate), take "
+      "tasks.models.RepeatableDropout(rate, seed=seed).",
+    )
+  if is_classifier and _are_probabilities(outputs):
+    raise UserCodeError(
+      name,
+      "its outputs are probabilities; the task's loss takes logits: leave the "
+      "last softmax out, or of a trained model: model.layers[-1].activation = "
+      "tf.keras.activations.linear.",
+    )
+
+
+def _are_probabilities(outputs: np.ndarray) -> bool:
+  return bool((outputs >= 0).all()) and np.allclose(outputs.sum(-1), 1.0)
+
+
+def _batch(wanted: shapes.Shapes) -> tf.Tensor:
+  """Returns a batch that some input may be."""
+  sizes = [_UNKNOWN_SIZE if size is None else size for size in wanted.x]
+  generator = np.random.default_rng(0)
+  shape = [_EXAMPLES, *sizes]
+  values = (
+    generator.standard_normal(shape)
+    if wanted.x_dtype.is_floating
+    else generator.integers(0, 2, shape).astype(np.float64)
+  )
+  return tf.cast(values, wanted.x_dtype)
+
+
+def _line(error: Exception) -> str:
+  return " ".join(str(error).split()).rstrip(".")

@@ -17,10 +17,8 @@ import pathlib
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
-
-from tasks.own import sources
 
 _FORMS = "path/to/file.py:function or PACKAGE.MODULE:function"
 _SUFFIX = ".py"
@@ -122,7 +120,7 @@ def digest(name: str) -> str:
   """
   place, path = _place(name), file_of(name)
   if place.endswith(_SUFFIX):
-    return sources.digest(path)
+    return digest_of_file(path)
   return _digest_of_module(path, place)
 
 
@@ -223,7 +221,7 @@ def _defined(tree: ast.AST) -> Iterator[str]:
 
 
 def _run_file(name: str, path: pathlib.Path) -> types.ModuleType:
-  now = sources.digest(path)
+  now = digest_of_file(path)
   known = _imported.get(path)
   if known is None or known.digest != now:
     if known is not None:
@@ -258,7 +256,7 @@ def _module_or_error(
 
 def _forget_neighbours(path: pathlib.Path) -> None:
   """Has a file that changed import its neighbours anew: they may have, too."""
-  files = {str(file) for file in sources.files(path)}
+  files = {str(file) for file in files_of(path)}
   for title, module in sys.modules.copy().items():
     file = getattr(module, "__file__", None)
     if file in files and title != "__main__":
@@ -267,7 +265,7 @@ def _forget_neighbours(path: pathlib.Path) -> None:
 
 @functools.cache  # Python imports a module once, whatever happens to its file.
 def _digest_of_module(path: pathlib.Path, module: str) -> str:
-  return sources.digest(path, module)
+  return digest_of_file(path, module)
 
 
 @functools.cache
@@ -278,3 +276,95 @@ def _import_module(
     return importlib.import_module(place)
   except (Exception, SystemExit) as error:
     raise blamed(name, path, error) from error
+
+
+# The files that decide what a function does: its own and, in turn, those that
+# it imports from beside it, from its folder or its package. Nothing runs.
+
+# A user's file may lie beside them.
+_OURS = ("binaries", "tasks", "tff_fair")
+
+
+def digest_of_file(path: pathlib.Path, module: str = "") -> str:
+  """Returns a digest of a file, and of what it imports beside it.
+
+  Args:
+    path: The file.
+    module: Its full name where it is imported by that; empty for a script.
+  """
+  found = files_of(path, module)
+  content = hashlib.sha256()
+  for file in sorted(found):
+    name = file.relative_to(_root(path, module))
+    one = hashlib.sha256(file.read_bytes()).hexdigest()
+    content.update(f"{name}:{one}\n".encode())
+  return content.hexdigest()
+
+
+def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
+  """Returns a file and, in turn, those that it imports beside it."""
+  root = _root(path, module)
+  package = module.partition(".")[0]
+  found: set[pathlib.Path] = set()
+  left = [path]
+  while left:
+    file = left.pop()
+    if file in found:
+      continue
+    found.add(file)
+    status = file.stat()
+    for level, name in _imports(file, status.st_mtime_ns, status.st_size):
+      folder = file.parents[level - 1] if level else root
+      if not folder.is_relative_to(root):
+        continue  # Python does not find it, either.
+      words = [*folder.relative_to(root).parts, *filter(None, name.split("."))]
+      if words[0] == package if module else words[0] not in _OURS:
+        left += _files_of(root, words)
+  return found
+
+
+def _root(path: pathlib.Path, module: str) -> pathlib.Path:
+  """Returns the folder in which absolute names begin."""
+  levels = module.count(".") + (module != "" and path.stem == "__init__")
+  return path.parents[levels]
+
+
+def _files_of(
+  root: pathlib.Path, words: Sequence[str]
+) -> Iterator[pathlib.Path]:
+  """Yields the files of a module, and of the packages that it is in."""
+  for count in range(1, len(words) + 1):
+    place = root.joinpath(*words[:count])
+    for file in (place / "__init__.py", place.with_suffix(".py")):
+      if file.is_file():
+        yield file
+
+
+@functools.lru_cache(maxsize=1024)
+def _imports(
+  path: pathlib.Path, time: int, size: int
+) -> tuple[tuple[int, str], ...]:
+  """Returns what a file imports: how many packages up, and the name.
+
+  Args:
+    path: The file.
+    time: When it was changed: that decides its content, for the cache.
+    size: Its size, for the same purpose.
+  """
+  del time, size
+  try:
+    tree = ast.parse(path.read_bytes())
+  except (SyntaxError, ValueError):
+    return ()  # The import itself raises the error.
+  found: list[tuple[int, str]] = []
+  for node in ast.walk(tree):
+    match node:
+      case ast.Import():
+        found += [(0, alias.name) for alias in node.names]
+      case ast.ImportFrom():
+        # What a package gives may be a module of it.
+        found += [
+          (node.level, f"{node.module or ''}.{alias.name}")
+          for alias in node.names
+        ]
+  return tuple(found)

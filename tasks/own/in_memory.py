@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tasks import client_weights, finite_arrays
+from tasks import client_weights
 from tasks.data_error import DataError
+from tasks.formats import example_checks
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
 # What pandas puts in the place of a missing text.
@@ -78,7 +79,7 @@ class ArrayClients:
     read = [self._read(half, roles, name) for half in halves]
     kinds = {y.dtype.kind for half in read for _, y in half.values()}
     if not kinds:
-      raise DataError(f"{name}: has no clients.")
+      raise DataError(name, "has no clients.")
     if kinds <= set("bUSO"):
       values = sorted({str(v) for h in read for _, y in h.values() for v in y})
       number = {value: k for k, value in enumerate(values)}
@@ -92,8 +93,9 @@ class ArrayClients:
       ]
     elif not (kinds <= set("iu") or kinds == {"f"}):
       raise DataError(
-        f"{name}: y has labels of several kinds; expected class numbers, texts "
-        "or floats."
+        name,
+        "y has labels of several kinds; expected class numbers, texts or "
+        "floats.",
       )
     self.is_classifier = kinds != {"f"}
     self._halves = read
@@ -104,18 +106,20 @@ class ArrayClients:
     if table is None:
       if not isinstance(half, Mapping):
         raise DataError(
-          f"{name}: found data of type {type(half).__name__}, expected a "
-          "mapping of clients to (x, y), a DataFrame or its groupby, a dataset "
-          "of Hugging Face, or a ClientData of TFF."
+          name,
+          f"found data of type {type(half).__name__}, which does not say whose "
+          "examples they are; expected a mapping of clients to (x, y), a "
+          "DataFrame or its groupby, a dataset of Hugging Face, or a "
+          "ClientData of TFF.",
         )
       return {str(k): _pair(v, f"{name}, client {k}") for k, v in half.items()}
     x, y, rows, class_names, weights = table
     for client, weight in weights.items():
       if self.weights.setdefault(client, weight) != weight:
         raise DataError(
-          f"{name}: client {client!r} has the weights "
-          f"{self.weights[client]:g} in train and {weight:g} in test; give it "
-          "one."
+          name,
+          f"client {client!r} has the weights {self.weights[client]:g} in "
+          f"train and {weight:g} in test; give it one.",
         )
     self.class_names = class_names or self.class_names
     return {client: (x[at], y[at]) for client, at in rows.items()}
@@ -129,22 +133,24 @@ class ArrayClients:
         place = f"{name}, client {client}"
         if len(x) != len(y):
           raise DataError(
-            f"{place}: x has {len(x):,} examples, y has {len(y):,}."
+            place, f"x has {len(x):,} examples, y has {len(y):,}."
           )
         if x.dtype.kind not in "biuf":
-          raise DataError(f"{place}: x must be numbers, found {x.dtype}.")
+          raise DataError(place, f"x must be numbers, found {x.dtype}.")
         if x.shape[1:] != first[0].shape[1:] or x.dtype != first[0].dtype:
           raise DataError(
-            f"{place}: x is {x.dtype}{list(x.shape[1:])} an example, that of "
-            f"another client {first[0].dtype}{list(first[0].shape[1:])}."
+            place,
+            f"x is {x.dtype}{list(x.shape[1:])} an example, that of another "
+            f"client {first[0].dtype}{list(first[0].shape[1:])}.",
           )
         if y.shape[1:] != first[1].shape[1:]:
           raise DataError(
-            f"{place}: y has the shape {list(y.shape[1:])} an example, that of "
-            f"another client {list(first[1].shape[1:])}."
+            place,
+            f"y has the shape {list(y.shape[1:])} an example, that of another "
+            f"client {list(first[1].shape[1:])}.",
           )
-        finite_arrays.check(f"{place}: x", x)
-        finite_arrays.check(f"{place}: y", y)
+        example_checks.check_finite(place, "x", x)
+        example_checks.check_finite(place, "y", y)
     assert first is not None
     x, y = first
     return element_spec(
@@ -186,7 +192,7 @@ class ArrayClients:
         )
       except ValueError as error:
         raise DataError(
-          f"{source}, client {names[client_id]}: {error}."
+          f"{source}, client {names[client_id]}", f"{error}."
         ) from error
 
     return Split(
@@ -214,8 +220,9 @@ def keys(elements: Any, name: str) -> tuple[Any, Any]:
   elif isinstance(elements, Sequence) and len(elements) == 2:
     return 0, 1
   raise DataError(
-    f"{name}: elements are {elements}; expected (x, y), or a mapping of two "
-    f"tensors, one of them called {', '.join(LABELS)}."
+    name,
+    f"elements are {elements}; expected (x, y), or a mapping of two tensors, "
+    f"one of them called {', '.join(LABELS)}.",
   )
 
 
@@ -278,12 +285,10 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
         else "name the column that says whose example it is by client=..."
       )
     )
-    raise DataError(
-      f"{name}: {problem}; it has {', '.join(map(str, columns))}."
-    )
+    raise DataError(name, f"{problem}; it has {', '.join(map(str, columns))}.")
   if any(str(v) in _MISSING for v in columns[label] if not isinstance(v, str)):
     raise DataError(
-      f"{name}: column {label!r} has missing labels; take these rows out."
+      name, f"column {label!r} has missing labels; take these rows out."
     )
   if rows is None:
     values, codes = np.unique(columns[groups[0]], return_inverse=True)
@@ -313,7 +318,7 @@ def _weights(
     return {}
   source, values = f"{name}: column {column!r}", columns[column]
   if values.dtype.kind not in "iuf":
-    raise DataError(f"{source} holds {values.dtype}, expected numbers.")
+    raise DataError(source, f"holds {values.dtype}, expected numbers.")
   return client_weights.of_rows(values, rows, source)
 
 
@@ -322,17 +327,18 @@ def _inputs(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
   for column, values in columns.items():
     if values.dtype.kind not in "biuf":
       raise DataError(
-        f"{name}: column {column!r} holds {values.dtype}, expected numbers. "
-        "Leave it out by features=[...], make numbers of it, or write the "
-        "table and take the task table, which reads texts and missing values."
+        name,
+        f"column {column!r} holds {values.dtype}, expected numbers. Leave it "
+        "out by features=[...], make numbers of it, or write the table and "
+        "take the task table, which reads texts and missing values.",
       )
-    finite_arrays.check(f"{name}: column {column!r}", values)
+    example_checks.check_finite(name, f"column {column!r}", values)
   arrays = list(columns.values())
   if len(arrays) == 1:
     return arrays[0] if arrays[0].ndim > 1 else arrays[0][:, np.newaxis]
   if any(array.ndim > 1 for array in arrays):
     raise DataError(
-      f"{name}: columns {', '.join(columns)} hold tensors; take one by "
-      "features=[...]."
+      name,
+      f"columns {', '.join(columns)} hold tensors; take one by features=[...].",
     )
   return np.stack([array.astype(np.float32) for array in arrays], axis=1)

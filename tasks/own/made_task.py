@@ -133,7 +133,7 @@ class MadeTask:
     try:
       made = self._function(**arguments)
     except DataError as error:
-      raise DataError(f"{self._name}: {error}", setting="task") from error
+      raise DataError(self._name, str(error), setting="task") from error
     except UserCodeError as error:
       raise UserCodeError(self._name, str(error)) from error
     except Exception as error:
@@ -160,7 +160,8 @@ class MadeTask:
             else functions.blamed(self._name, self._path, error).problem
           )
           raise DataError(
-            f"{self._name}, client {clients[client_id]!r}: {problem}",
+            f"{self._name}, client {clients[client_id]!r}",
+            problem,
             setting="task",
           ) from error
 

@@ -120,8 +120,8 @@ def divide(
     if not is_known.all():
       row = int(np.argmin(is_known))
       raise DataError(
-        f"{source_of_split(row)}: must be train or test, found "
-        f"{words[codes[row]]!r}."
+        source_of_split(row),
+        f"must be train or test, found {words[codes[row]]!r}.",
       )
     is_test = np.array([word == "test" for word in words], bool)[codes]
   return population.divide(
@@ -164,13 +164,14 @@ def checked_groups(
   """
   if labels.num_classes is None:
     raise DataError(
-      f"{source} (group) needs classes as labels, and these are numbers."
+      f"{source} (group)", "needs classes as labels, and these are numbers."
     )
   if not 2 <= len(names) <= _MOST_GROUPS:
     shown = ", ".join(map(repr, names[:3]))
     raise DataError(
-      f"{source} (group) has {len(names):,} values, such as {shown}; expected "
-      f"2 to {_MOST_GROUPS} groups."
+      f"{source} (group)",
+      f"has {len(names):,} values, such as {shown}; expected 2 to "
+      f"{_MOST_GROUPS} groups.",
     )
   return Groups(codes, names)
 
@@ -219,13 +220,12 @@ def build_task(
   )
   classes = labels.num_classes
   numbers = labels.y.shape[1:]  # Of several in a label.
-  label = f"{numbers[0]:,} numbers" if numbers else "a number"
   return task.Task(
     name=name,
     description=(
       f"{title}: {len(clients.names):,} clients ({clients.num_left_out:,} with "
       f"too few rows left out), {task.count_examples(train, test)}, "
-      + (f"{label} as label" if classes is None else f"{classes:,} classes")
+      f"{_in_words(labels)}"
     ),
     client_names=clients.names,
     train=train,
@@ -254,6 +254,14 @@ def build_task(
       weights[1],
     ),
   )
+
+
+def _in_words(labels: Labels) -> str:
+  """Returns what is predicted."""
+  if labels.num_classes is not None:
+    return f"{labels.num_classes:,} classes"
+  numbers = labels.y.shape[1:]
+  return f"{numbers[0]:,} numbers as label" if numbers else "a number as label"
 
 
 def _objective(

@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import source_file
+from tasks.formats import data_files
 from tasks.tabular import columns
-from tasks.tabular.written_numbers import Signs
+from tasks.tabular.text_columns import Signs
 
 if typing.TYPE_CHECKING:
   import pandas as pd
@@ -91,7 +91,7 @@ class CsvFile:
     beginning = list(itertools.islice(self._rows(), 2))
     if len(beginning) < 2:
       what = "a header, but no rows" if beginning else "nothing in it"
-      raise DataError(f"{path}: has {what}.")
+      raise DataError(path, f"has {what}.")
     (_, names), first = beginning
     self.names: Sequence[str] = [name.strip() for name in names]
     # pandas would take the first field of a longer row for its name.
@@ -201,7 +201,7 @@ class CsvFile:
     """Yields what `pandas.read_csv` makes, columns called by their position."""
     import pandas as pd  # noqa: PLC0415
 
-    with source_file.opened(self.path) as file:
+    with data_files.opened(self.path) as file:
       try:
         found = pd.read_csv(
           file,
@@ -221,7 +221,7 @@ class CsvFile:
       except (pd.errors.ParserError, UnicodeError) as error:
         self._check_lengths()
         raise DataError(
-          f"{self.path}: cannot be read: {source_file.reason(error)}."
+          self.path, f"cannot be read: {data_files.reason(error)}."
         ) from error
 
   def _check_lengths(self) -> None:
@@ -232,14 +232,15 @@ class CsvFile:
     if len(row) != len(self.names):
       sign = _SEPARATORS.get(self._separator, repr(self._separator))
       raise DataError(
-        f"{self.path}: line {line} has {len(row)} fields, the header has "
+        self.path,
+        f"line {line} has {len(row)} fields, the header has "
         f"{len(self.names)}. A field with {sign} or a line end in it needs "
-        "quotation marks."
+        "quotation marks.",
       )
 
   def _rows(self) -> Iterator[tuple[int, list[str]]]:
     """Yields the fields of each row, and the line where it begins."""
-    with source_file.opened(self.path) as file:
+    with data_files.opened(self.path) as file:
       # A byte that is no UTF-8 must not end the lines before it.
       is_utf_8 = self._encoding.lower().replace("_", "-") in ("utf-8", "utf8")
       text = io.TextIOWrapper(
@@ -258,7 +259,7 @@ class CsvFile:
         except UnicodeError as error:
           raise self._not_encoded(line) from error
         except csv.Error as error:
-          raise DataError(f"{self.path}: line {line}: {error}.") from error
+          raise DataError(f"{self.path}, line {line}", f"{error}.") from error
         if row is None:
           return
         content = "".join(row)
@@ -269,9 +270,9 @@ class CsvFile:
 
   def _not_encoded(self, line: int) -> DataError:
     return DataError(
-      f"{self.path}: line {line}: is not {self._encoding.upper()}. Name the "
-      "encoding of the file, such as encoding=latin-1 or encoding=utf-16, or "
-      "save it as CSV in UTF-8."
+      f"{self.path}, line {line}",
+      f"is not {self._encoding.upper()}. Name the encoding of the file, such "
+      "as encoding=latin-1 or encoding=utf-16, or save it as CSV in UTF-8.",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.tabular import moments, text_checks
+from tasks.tabular import moments, text_columns
 from tasks.tabular.columns import Column, Numbers
 from tasks.tabular.population import ClientRows, Population
 
@@ -72,8 +72,9 @@ def classes_of(column: Column, kind: Kind, *, source: str) -> Classes | None:
     return Classes(codes, [f"{value:.15g}" for value in values])
   if kind == "number":
     raise DataError(
-      f"{source}: holds texts, such as {column.values[0]!r}, and kind=number "
-      "wants numbers."
+      source,
+      f"holds texts, such as {column.values[0]!r}, and kind=number wants "
+      "numbers.",
     )
   return Classes(column.codes, column.values)
 
@@ -108,15 +109,16 @@ def numbered(
   if is_new.any():
     row = int(clients.test.rows[is_new].min())
     raise DataError(
-      f"{source}, {place(row)}: the label {names[codes[row]]!r} is in test "
-      "rows alone, so no client trains on it. Leave these rows out, or divide "
-      "the rows in another way."
+      f"{source}, {place(row)}",
+      f"the label {names[codes[row]]!r} is in test rows alone, so no client "
+      "trains on it. Leave these rows out, or divide the rows in another way.",
     )
   known = np.flatnonzero(is_known)
-  if len(known) > text_checks.MOST:
+  if len(known) > text_columns.MOST:
     raise DataError(
-      f"{source}: has {len(known):,} different labels, at most "
-      f"{text_checks.MOST:,} can be classes, such as {names[known[0]]!r}."
+      source,
+      f"has {len(known):,} different labels, at most {text_columns.MOST:,} "
+      f"can be classes, such as {names[known[0]]!r}.",
     )
   if len(known) == 1:
     raise _one_value(source, names[known[0]])
@@ -151,6 +153,5 @@ def standardized(
 
 def _one_value(source: str, value: str) -> DataError:
   return DataError(
-    f"{source}: every label to train on is {value!r}; there is nothing to "
-    "learn."
+    source, f"every label to train on is {value!r}; there is nothing to learn."
   )

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import source_file
-from tasks.tabular import columns, text_checks
-from tasks.tabular.written_numbers import Signs
+from tasks.formats import data_files
+from tasks.tabular import columns, text_columns
+from tasks.tabular.text_columns import Signs
 
 if typing.TYPE_CHECKING:
   import pyarrow as pa
@@ -34,14 +34,14 @@ class ParquetFile:
     self.path = path
     self.signs = Signs()
     self._file = _opened(path)
-    with source_file.damage_named(path):
+    with data_files.damage_named(path):
       names = list(self._file.schema_arrow.names)
       self._categories = _categories_of_pandas(self._file)
     self.names: Sequence[str] = [
       "" if name.startswith(_INDEX) else name for name in names
     ]
     if self._file.metadata.num_rows == 0:
-      raise DataError(f"{path}: has no rows.")
+      raise DataError(path, "has no rows.")
 
   def place(self, row: int) -> str:
     """Returns which row one is, in words."""
@@ -60,7 +60,7 @@ class ParquetFile:
     self._check_kinds([name for name in names if name not in texts])
     batches = self._file.iter_batches(_ROWS_OF_A_PIECE, columns=list(names))
     while True:
-      with source_file.damage_named(self.path):
+      with data_files.damage_named(self.path):
         batch = next(batches, None)
       if batch is None:
         return
@@ -86,10 +86,10 @@ class ParquetFile:
       what = "dates or times" if is_time else f"values of {kind}"
       faults.append(
         f"column {name!r} holds {what}, which are neither numbers nor texts. "
-        f"{text_checks.leave_out(name)}, or make numbers of it."
+        f"{text_columns.leave_out(name)}, or make numbers of it."
       )
     if faults:
-      raise DataError(f"{self.path}: {' '.join(faults)}")
+      raise DataError(self.path, f"{' '.join(faults)}")
 
   def _piece(
     self, name: str, array: "pa.Array", is_text: bool
@@ -97,7 +97,7 @@ class ParquetFile:
     import pyarrow as pa  # noqa: PLC0415
 
     kind = array.type
-    with source_file.damage_named(f"{self.path}: column {name!r}"):
+    with data_files.damage_named(f"{self.path}: column {name!r}"):
       if is_text:
         return _codes(array.cast(pa.string()))
       if pa.types.is_boolean(kind):
@@ -116,10 +116,11 @@ def _opened(path: pathlib.Path) -> "parquet.ParquetFile":
     from pyarrow import parquet  # noqa: PLC0415
   except ImportError as error:
     raise DataError(
-      f"{path}: is a Parquet file, and pyarrow is missing, which reads it: pip "
-      'install "pyarrow<20", or write the table as CSV.'
+      path,
+      "is a Parquet file, and pyarrow is missing, which reads it: pip install "
+      '"pyarrow<20", or write the table as CSV.',
     ) from error
-  with source_file.damage_named(path):
+  with data_files.damage_named(path):
     return parquet.ParquetFile(path)
 
 

@@ -122,8 +122,9 @@ def divide(
   """
   if len(names) < 2:
     raise DataError(
-      f"{source}: there is one client only, {', '.join(names)!r}; a federation "
-      "has two or more."
+      source,
+      f"there is one client only, {', '.join(names)!r}; a federation has two "
+      "or more.",
     )
   sizes = [
     np.bincount(clients[half], minlength=len(names))
@@ -133,9 +134,10 @@ def divide(
   kept = np.flatnonzero(fits)
   if len(kept) < 2:
     raise DataError(
-      f"{source}: {len(kept)} of {len(names):,} clients have rows to train and "
-      f"to be tested on, {max(min_examples, 2)} together; a federation has two "
-      "such clients or more."
+      source,
+      f"{len(kept)} of {len(names):,} clients have rows to train and to be "
+      f"tested on, {max(min_examples, 2)} together; a federation has two such "
+      "clients or more.",
     )
   chosen = kept[
     cuts.random_subset(

@@ -10,14 +10,8 @@ import numpy as np
 
 from tasks import notices
 from tasks.data_error import DataError
-from tasks.formats import source_file
-from tasks.tabular import (
-  columns,
-  csv_file,
-  parquet_file,
-  text_checks,
-  written_numbers,
-)
+from tasks.formats import data_files
+from tasks.tabular import columns, csv_file, parquet_file, text_columns
 from tff_fair import spelling
 
 _MOST_NAMES_SHOWN = 20
@@ -37,7 +31,7 @@ class Table(Protocol):
 
   path: pathlib.Path
   names: Sequence[str]
-  signs: written_numbers.Signs
+  signs: text_columns.Signs
 
   def place(self, row: int) -> str:
     """Returns where the file has a row, in words."""
@@ -59,13 +53,13 @@ def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
     DataError: If no file is named, or there is none.
   """
   if not file:
-    raise DataError("is missing; name a file, such as patients.csv.")
+    raise DataError("file", "is missing; name a file, such as patients.csv.")
   path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
   # Those of os.path say no of names that no file system takes.
   if os.path.isdir(path):
-    raise DataError(f"{path}: is a folder, expected a file.")
+    raise DataError(path, "is a folder, expected a file.")
   if not os.path.exists(path):
-    raise DataError(f"{path}: there is no such file.")
+    raise DataError(path, "there is no such file.")
   return path
 
 
@@ -82,22 +76,23 @@ def opened(
     DataError: If the file cannot be read, has no rows, two columns have one
       name, or options of CSV files are given for another one.
   """
-  with source_file.opened(path) as file:
+  with data_files.opened(path) as file:
     magic = file.read(len(parquet_file.MAGIC))
   table: Table
   if magic == parquet_file.MAGIC:
     if written != csv_file.UNKNOWN:
       raise DataError(
-        f"{path}: is a Parquet file, which says itself how its values are "
-        "written; separator, decimal, thousands, encoding and missing are for "
-        "CSV files."
+        path,
+        "is a Parquet file, which says itself how its values are written; "
+        "separator, decimal, thousands, encoding and missing are for CSV "
+        "files.",
       )
     table = parquet_file.ParquetFile(path)
   else:
     table = csv_file.CsvFile(path, written)
   twice = [k for k, n in Counter(filter(None, table.names)).items() if n > 1]
   if twice:
-    raise DataError(f"{path}: has more than one column {twice[0]!r}.")
+    raise DataError(path, f"has more than one column {twice[0]!r}.")
   return table
 
 
@@ -122,8 +117,9 @@ def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
   if missing:
     advice = " Name the separator of the columns." if len(known) == 1 else ""
     raise DataError(
-      f"{table.path}: there is no column {', '.join(missing)}.{advice} It has "
-      f"{_shown(known)}."
+      table.path,
+      f"there is no column {', '.join(missing)}.{advice} It has "
+      f"{_shown(known)}.",
     )
 
 
@@ -193,7 +189,7 @@ def read(
       _check_complete(table, name, found[name], faults)
   if faults:
     told = " ".join(faults[name] for name in names if name in faults)
-    raise DataError(f"{table.path}: {told[0].lower()}{told[1:]}")
+    raise DataError(table.path, f"{told[0].lower()}{told[1:]}")
   return found
 
 
@@ -221,7 +217,7 @@ def _gather(
         assert isinstance(found, columns.TextGatherer)
         found.add(*piece)
         # At once: a million different texts would fill the memory.
-        if len(found.values) > text_checks.MOST:
+        if len(found.values) > text_columns.MOST:
           check(name)
           if name in faults:
             gathered.pop(name)
@@ -287,20 +283,20 @@ def _check_texts(
   refusal = None
   present = [text for text in found.values if text not in csv_file.NO_NUMBER]
   if are_measured:
-    refusal = written_numbers.refusal(
+    refusal = text_columns.refused_number(
       present,
       table.signs,
-      text_checks.quoted(name),
+      text_columns.quoted(name),
       are_final=not isinstance(table, csv_file.CsvFile),
     )
   if are_categories and refusal is None:
-    refusal = text_checks.refusal(present, found.num_texts)
+    refusal = text_columns.refusal(present, found.num_texts)
   if refusal is None:
     return
   place = table.place(found.first_row(refusal.example))
   remedy = f"{refusal.remedy[0].upper()}{refusal.remedy[1:]}"
   if are_categories:
-    remedy = f"{text_checks.leave_out(name)}, or {refusal.remedy}"
+    remedy = f"{text_columns.leave_out(name)}, or {refusal.remedy}"
   faults[name] = (
     f"Column {name!r} {refusal.problem}, such as {refusal.example[:60]!r} in "
     f"{place}. {remedy}."
@@ -325,7 +321,7 @@ def _without_units(
     faults: Gets the first text that is no number, or of another unit.
   """
   assert isinstance(column, columns.Texts)  # It was read as such.
-  values, fault = written_numbers.values(
+  values, fault = text_columns.numbers_of(
     column.values, table.signs, csv_file.NO_NUMBER
   )
   if fault is not None:
@@ -333,7 +329,7 @@ def _without_units(
     row = int(np.argmax(column.codes == column.values.index(text)))
     faults[name] = (
       f"Column {name!r}, {table.place(row)}: {text[:60]!r} {problem}. Correct "
-      f"it, or name it in missing={text_checks.quoted(f'{name}={text}')}."
+      f"it, or name it in missing={text_columns.quoted(f'{name}={text}')}."
     )
     return column
   # The missing text has the code -1.
@@ -394,7 +390,7 @@ def _tell_strays(
   values = column.values
   rows = np.bincount(column.codes + 1, minlength=len(values) + 1)[1:].tolist()
   counts = dict(zip(values, rows, strict=True))
-  strays = text_checks.strays(counts, csv_file.NO_NUMBER)
+  strays = text_columns.strays(counts, csv_file.NO_NUMBER)
   if strays:
     codes = [k for k, value in enumerate(values) if value in strays]
     is_stray = np.isin(column.codes, codes)

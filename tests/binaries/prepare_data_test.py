@@ -21,7 +21,7 @@ from tasks.downloads import native as native_downloads
 from tasks.formats import example_proto
 from tests import source_tree
 from tests.binaries import in_process
-from tests.tasks.formats.idx_files import write_mnist
+from tests.tasks import image_data
 
 _TEXT = "A:\nOne.\n\nB:\nOne.\n\nA:\nTwo.\n\nA:\nThree.\n"
 
@@ -101,7 +101,7 @@ def test_writes_a_task_for_workers(prepare, tmp_path):
     (["--for_workers=new", "--task=digits", "--list"], "--list: give exactly"),
     (
       ["--for_workers=new", "--task=mnist", "--data_dir=nowhere"],
-      "--data_dir: data_dir nowhere cannot be read",
+      "--data_dir: nowhere: cannot be read",
     ),
   ],
 )
@@ -111,7 +111,7 @@ def test_mistakes_in_what_is_for_workers(prepare, words, beginning, tmp_path):
 
 
 def test_published_halves_of_made_up_clients(prepare, tmp_path):
-  write_mnist(tmp_path / "raw")
+  image_data.write_digits(tmp_path / "raw")
   status, stdout, _ = prepare(
     "--convert=mnist",
     "--source=raw",
@@ -227,7 +227,7 @@ def test_tables_of_posts(prepare, tmp_path):
     ),
     (
       "--convert=mnist --source=. --data_dir=.",
-      "--convert=mnist: train-images",
+      "--convert=mnist: .: has no MNIST",
     ),
     (
       "--convert=leaf --source=. --data_dir=.",
@@ -235,7 +235,7 @@ def test_tables_of_posts(prepare, tmp_path):
     ),
     (
       "--convert=leaf --source=play.txt --data_dir=out",
-      "--convert=leaf: play.txt, line 1, column 1: is no JSON",
+      "--convert=leaf: play.txt: line 1, column 1: is no JSON",
     ),
     (
       "--convert=leaf --source=. --source=play.txt --data_dir=.",
@@ -295,7 +295,7 @@ def test_unusable_files_are_listed_and_told_by_the_status(prepare, tmp_path):
 
 
 def test_made_up_clients_need_a_number(prepare, tmp_path):
-  write_mnist(tmp_path / "raw", writers=False)
+  image_data.write_digits(tmp_path / "raw", writers=False)
   arguments = ("--convert=mnist", "--source=raw", "--data_dir=.")
   _refused(prepare(*arguments), "--num_clients: is missing")
   _refused(

@@ -38,7 +38,7 @@ KINDS = {
   TABLE: "no column 'client' (client). It has ward",
   f"{TABLE} --task_option=client=ward": "column 'day' holds dates",
   f"{TABLE} --task_option=client=ward --task_option=ignore=day": "no column l",
-  "--task=mnist": "data_dir is not given",
+  "--task=mnist": "--data_dir: is not given",
   "--task=mnist --data_dir=.": "has no MNIST; expected train-images",
   "--task=cifar10 --data_dir=.": "CIFAR-10",
 }

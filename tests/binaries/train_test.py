@@ -187,7 +187,7 @@ def test_data_that_is_damaged_inside_leaves_nothing(
 
     def load_client(client_id):
       if client_id == 5:
-        raise tasks.DataError("data.sqlite, client 5: is damaged.")
+        raise tasks.DataError("data.sqlite, client 5", "is damaged.")
       return task.test.load(client_id)
 
     damaged = dataclasses.replace(task.test, load=load_client)

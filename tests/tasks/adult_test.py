@@ -5,6 +5,7 @@ import pytest
 
 import tasks
 from tests.tasks import tabular_data
+from tests.tasks.refusals import refused, rejected
 
 
 def _load(directory, **options):
@@ -73,33 +74,30 @@ def test_compressed(folder):
   assert _load(folder).train.num_examples.tolist() == [1, 2]
   whole = (folder / "adult.data.gz").read_bytes()
   (folder / "adult.data.gz").write_bytes(whole[:-20])
-  with pytest.raises(tasks.DataError, match=r"adult.data.gz: is truncated"):
+  with refused("adult.data.gz", "truncated"):
     _load(folder)
 
 
 @pytest.mark.parametrize(
-  ("row", "message"),
+  ("row", "fact"),
   [
-    (b"39, Private", "has 2 fields, expected 15: '39, Private'"),
+    (b"39, Private", "2 fields, expected 15"),
     (
       tabular_data.adult_row(hours="many").encode(),
-      "hours-per-week must be a number, found 'many'",
+      "'many'",
     ),
     (
       tabular_data.adult_row(label="rich").encode(),
-      "the label must be <=50K or >50K, found 'rich'",
+      "'rich'",
     ),
-    (b"39, Priv\xe4t", "'utf-8' codec"),
+    (b"39, Priv\xe4t", "utf-8"),
   ],
 )
-def test_bad_rows(folder, row, message):
+def test_bad_rows(folder, row, fact):
   with (folder / "adult.data").open("ab") as file:
     file.write(row)
-  with pytest.raises(
-    tasks.DataError, match=f"adult.data: line 5: {message}"
-  ) as caught:
+  with refused("adult.data, line 5", fact):
     _load(folder)
-  assert "\n" not in str(caught.value)
 
 
 def test_in_a_folder_of_its_name(folder):
@@ -110,29 +108,27 @@ def test_in_a_folder_of_its_name(folder):
 
 
 def test_no_files(folder):
-  with pytest.raises(tasks.DataError, match="name it as data_dir"):
+  with refused("data_dir", "adult.data and adult.test"):
     tasks.load("adult")
   (folder / "adult.test").unlink()
-  with pytest.raises(
-    tasks.DataError, match=r"adult.test: there is no such file, nor adult.test"
-  ):
+  with refused(folder, "adult.test.gz"):
     _load(folder)
 
 
 def test_no_rows(folder):
   (folder / "adult.test").write_text("|1x3 Cross validator\n")
-  with pytest.raises(tasks.DataError, match=r"adult.test: has no rows"):
+  with refused("adult.test", "no rows"):
     _load(folder)
 
 
 def test_a_client_without_rows(folder):
   (folder / "adult.data").write_text(tabular_data.adult_row())
-  with pytest.raises(tasks.DataError, match="the client phd has no rows"):
+  with refused("adult.data", "phd"):
     _load(folder)
 
 
 def test_two_clients_are_all():
-  with pytest.raises(ValueError, match="expected 2"):
+  with rejected("num_clients", "2", value=3):
     tasks.load("adult", num_clients=3)
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tasks
 from tests.tasks import image_data, native_file
+from tests.tasks.refusals import refused
 
 
 def _serialized(label, red):
@@ -83,9 +84,7 @@ class TestNative:
       tmp_path / "cifar100.sqlite",
       {"train": {"0": [1, 100]}, "test": {"0": [1]}},
     )
-    with pytest.raises(
-      tasks.DataError, match=r"split train: example 1 .*has labe"
-    ):
+    with refused("split train", "example 1 ", 100):
       self._load(tmp_path)
 
   def test_damaged_example(self, directory):
@@ -95,7 +94,7 @@ class TestNative:
         "WHERE client_id = '2'"
       )
     connection.close()
-    with pytest.raises(tasks.DataError, match="split train, client 2: "):
+    with refused("split train, client 2"):
       self._load(directory)
 
   def test_cannot_be_fetched(self, tmp_path, monkeypatch):
@@ -103,8 +102,6 @@ class TestNative:
       raise urllib.error.URLError("no network")
 
     monkeypatch.setattr(urllib.request, "urlopen", refuse)
-    with pytest.raises(
-      tasks.DataError, match=r"cifar100\.sqlite: there is no such file"
-    ):
+    with refused("cifar100.sqlite", "no network"):
       self._load(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ import pytest
 import tasks
 from tasks.formats import cifar
 from tests.tasks import image_data, tfds_data
+from tests.tasks.refusals import refused
 
 
 def _encoded(image):
@@ -71,9 +72,7 @@ class TestPythonVersion:
 
   def test_batch_missing(self, directory):
     (directory / "cifar-10-batches-py" / "data_batch_3").unlink()
-    with pytest.raises(
-      tasks.DataError, match="data_batch_3: cannot be read: No such file"
-    ):
+    with refused("data_batch_3", "No such file"):
       _load(directory)
 
   @pytest.mark.parametrize(
@@ -83,16 +82,13 @@ class TestPythonVersion:
   def test_batch_damaged(self, directory, change):
     path = directory / "cifar-10-batches-py" / "test_batch"
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(tasks.DataError, match="test_batch: is no ") as caught:
+    with refused("test_batch"):
       _load(directory)
-    assert "\n" not in str(caught.value)
 
   def test_label_out_of_range(self, directory):
     path = directory / "cifar-10-batches-py" / "data_batch_2"
     image_data.write_cifar_batch(path, [0, 1, 10])
-    with pytest.raises(
-      tasks.DataError, match=r"data_batch_2: example 2 .* 10,"
-    ):
+    with refused("data_batch_2", "example 2 ", 10):
       _load(directory)
 
 
@@ -103,22 +99,22 @@ class TestNpz:
     assert task.train.num_examples.tolist() == [5, 5, 5, 5]
 
   @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "facts"),
     [
-      ({"y_test": None}, "y_test"),
-      ({"x_test": np.zeros([20, 32, 32, 3])}, r"images float64\[20, 32, 32, 3"),
-      ({"x_test": np.zeros([20, 3072], np.uint8)}, "expected uint8"),
-      ({"y_test": np.zeros([20, 10], int)}, r"labels int64\[20, 10\]"),
-      ({"y_test": np.zeros(20)}, "labels float64"),
-      ({"y_test": np.zeros(19, int)}, "20 images, but 19 labels"),
-      ({"y_train": np.full(20, 10)}, "example 0 .*has label 10"),
-      ({"y_train": np.arange(20) - 1}, "example 0 .*has label -1"),
-      ({"y_test": np.array([None] * 20)}, "an array of Python objects"),
+      ({"y_test": None}, ["y_test"]),
+      ({"x_test": np.zeros([20, 32, 32, 3])}, ["float64[20, 32, 32, 3]"]),
+      ({"x_test": np.zeros([20, 3072], np.uint8)}, ["uint8[20, 3072]"]),
+      ({"y_test": np.zeros([20, 10], int)}, ["int64[20, 10]"]),
+      ({"y_test": np.zeros(20)}, ["float64[20]"]),
+      ({"y_test": np.zeros(19, int)}, [20, 19]),
+      ({"y_train": np.full(20, 10)}, ["example 0 ", "label 10"]),
+      ({"y_train": np.arange(20) - 1}, ["example 0 ", "label -1"]),
+      ({"y_test": np.array([None] * 20)}, ["Python objects"]),
     ],
   )
-  def test_rejects(self, tmp_path, changes, message):
+  def test_rejects(self, tmp_path, changes, facts):
     _npz(tmp_path / "cifar10.npz", **changes)
-    with pytest.raises(tasks.DataError, match=rf"cifar10\.npz: .*{message}"):
+    with refused("cifar10.npz", *facts):
       _load(tmp_path)
 
   @pytest.mark.parametrize("kept", [0, 100, 2000])
@@ -126,7 +122,7 @@ class TestNpz:
     path = tmp_path / "cifar10.npz"
     _npz(path)
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(tasks.DataError, match=r"cifar10\.npz: "):
+    with refused("cifar10.npz"):
       _load(tmp_path)
 
   def _jpeg(self, path, images, **changes):
@@ -177,13 +173,13 @@ class TestNpz:
   def test_jpeg_copies_of_another_size(self, tmp_path):
     path = tmp_path / "cifar10.npz"
     self._jpeg(path, np.zeros([20, 31, 32, 3], np.uint8))
-    with pytest.raises(tasks.DataError, match="jpeg_train, image 0: "):
+    with refused("jpeg_train, image 0"):
       cifar.read_npz(path)
 
   def test_two_files(self, tmp_path):
     for name in ("cifar10.npz", "cifar10_subset.npz"):
       _npz(tmp_path / name)
-    with pytest.raises(tasks.DataError, match="which of them is meant"):
+    with refused(tmp_path, "cifar10.npz", "cifar10_subset.npz"):
       _load(tmp_path)
 
 
@@ -218,14 +214,12 @@ def test_prepared_by_tensorflow_datasets(tmp_path):
     np.testing.assert_array_equal(np.rint(255 * x[:, 0, 0, 0]), 20 * y)
   for record in (tmp_path / "cifar10" / "3.0.2").glob("*test*"):
     record.write_bytes(record.read_bytes()[:-9])
-  with pytest.raises(tasks.DataError, match=r"cifar10/3\.0\.2: cannot be read"):
+  with refused("cifar10/3.0.2"):
     _load(tmp_path)
 
 
 def test_nothing_there(tmp_path):
-  with pytest.raises(
-    tasks.DataError, match=r"has no CIFAR-10; expected cifar-10-batches-py or"
-  ):
+  with refused(tmp_path, "cifar-10-batches-py"):
     _load(tmp_path)
 
 

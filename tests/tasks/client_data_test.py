@@ -6,6 +6,7 @@ import pytest
 import tasks
 from tests.cases import one_of_each
 from tests.tasks import client_files
+from tests.tasks.refusals import refused, rejected
 
 
 def load(path, examples, *, splits=("train", "test"), **options):
@@ -87,7 +88,7 @@ def test_what_makes_no_task(tmp_path, examples, options, problem):
 
 def test_a_file_that_is_none(tmp_path):
   (tmp_path / "some.sqlite").write_bytes(b"PK")
-  with pytest.raises(tasks.DataError, match="not a SQLite database") as error:
+  with refused("some.sqlite", "SQLite") as error:
     tasks.load("client_data", data_dir=tmp_path, file="some.sqlite")
   assert error.value.setting == "file"
 
@@ -96,5 +97,5 @@ def test_some_of_the_clients(tmp_path):
   task = load(tmp_path, client_files.images(), num_clients=1)
   assert task.num_clients == 1
   assert task.client_names[0] in ("north", "south")
-  with pytest.raises(ValueError, match="num_clients"):
+  with rejected("num_clients", 2, value=3):
     load(tmp_path, client_files.images(), num_clients=3)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tasks.conversions import client_data_file, test_choice
+from tasks.conversions import client_data_file
 from tasks.formats import example_proto
 
 
@@ -22,7 +22,7 @@ def write(path, examples, splits=("train", "test")):
       for client in ("north", "south")
       for example in examples
     ),
-    client_data_file.Cut(choose_test=test_choice.last_share(0.5)),
+    client_data_file.Cut(choose_test=client_data_file.last_share(0.5)),
     overwrite=True,
   )
 

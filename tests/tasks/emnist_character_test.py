@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tasks
+from tests.tasks.refusals import refused, rejected
 
 _NAME = "emnist_all.sqlite"
 
@@ -106,7 +107,7 @@ class TestMadeUpFile:
     emnist_file.execute("DELETE FROM examples")
     for found, same in zip(_element(task.train_data(0)), first, strict=True):
       np.testing.assert_array_equal(found, same)
-    with pytest.raises(tasks.DataError, match="writer_b"):
+    with refused("client writer_b"):
       task.train_data(1)
 
   def test_nothing_appears_beside_the_file(self, emnist_file):
@@ -117,25 +118,20 @@ class TestMadeUpFile:
     assert emnist_file.path.read_bytes() == before
 
   @pytest.mark.parametrize(
-    ("num_clients", "message"),
-    [
-      (3, "num_clients=3: expected at most 2"),
-      (0, "num_clients=0: expected at least"),
-    ],
+    ("num_clients", "most"), [(3, "at most 2"), (0, "at least")]
   )
-  def test_rejects_number_of_clients(self, emnist_file, num_clients, message):
-    with pytest.raises(ValueError, match=message):
+  def test_rejects_number_of_clients(self, emnist_file, num_clients, most):
+    with rejected("num_clients", most, value=num_clients):
       _load(emnist_file, num_clients=num_clients)
 
 
 class TestBadFile:
   def test_lacks_the_letters(self, emnist_file):
-    with pytest.raises(
-      tasks.DataError,
-      match=(
-        f"{_NAME}: .* no split all_test, all_train; found digits_only_test, "
-        r"digits_only_train. .*only_digits=true takes digits_only_\*"
-      ),
+    with refused(
+      _NAME,
+      "all_test, all_train",
+      "digits_only_test, digits_only_train",
+      "only_digits=true",
     ):
       _load(emnist_file, only_digits=False)
 
@@ -143,67 +139,63 @@ class TestBadFile:
     emnist_file.execute(
       "DELETE FROM client_metadata WHERE split_name = 'digits_only_test'"
     )
-    with pytest.raises(
-      tasks.DataError, match="no split digits_only_test; found digits_only_tr"
-    ):
+    with refused(_NAME, "digits_only_test", "digits_only_train"):
       _load(emnist_file)
 
   def test_no_writer_has_both_halves(self, emnist_file):
     emnist_file.execute(
       "UPDATE client_metadata SET client_id = split_name || client_id"
     )
-    with pytest.raises(tasks.DataError, match="none of the 5 writers has"):
+    with refused(_NAME, "5 writers"):
       _load(emnist_file)
 
   def test_truncated(self, emnist_file, network):
     content = emnist_file.path.read_bytes()
     emnist_file.path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(tasks.DataError, match="it is truncated"):
+    with refused(_NAME, "truncated"):
       _load(emnist_file)
     assert network.requests == 0
 
   @pytest.mark.parametrize(
-    ("example", "message"),
+    ("example", "facts"),
     [
-      ({"labels": [10]}, "has label 10, expected 0 to 9"),
+      ({"labels": [10]}, ["label 10", "0 to 9"]),
       (
         {"labels": [-1, 2], "pixels": np.ones([28, 28])},
-        "has label -1, expected 0 to 9",
+        ["label -1"],
       ),
       (
         {"labels": [1], "pixels": np.full([28, 28], 255.0)},
-        "pixels range from 255.0 to 255.0, expected 0 to 1",
+        ["255.0 to 255.0", "0 to 1"],
       ),
       (
         {"labels": [1], "pixels": np.full([28, 28], np.nan)},
-        "pixels range from nan",
+        ["nan"],
       ),
       (
         {"labels": [1], "pixels": np.zeros([27, 28])},
-        "Key: pixels.*Can't parse",
+        ["Key: pixels"],
       ),
-      ({"labels": [1, 2], "num_examples": 3}, "has 2 examples, expected 3"),
-      ({"labels": [], "num_examples": 3}, "Dataset was empty"),
+      ({"labels": [1, 2], "num_examples": 3}, ["2 examples", "expected 3"]),
+      ({"labels": [], "num_examples": 3}, ["empty"]),
     ],
   )
-  def test_bad_examples(self, emnist_file, example, message):
+  def test_bad_examples(self, emnist_file, example, facts):
     emnist_file.add("digits_only_train", "bad_writer", **example)
     emnist_file.add("digits_only_test", "bad_writer", [1])
     task = _load(emnist_file)
     assert task.client_names[0] == "bad_writer"
-    with pytest.raises(
-      tasks.DataError,
-      match=f"{_NAME}, split digits_only_train, client bad_writer: .*{message}",
-    ) as caught:
+    with refused(
+      f"{_NAME}, split digits_only_train, client bad_writer", *facts
+    ):
       task.train_data(0)
-    assert "\n" not in str(caught.value)
     # The others are not concerned.
     task.test_data(0)
     task.train_data(1)
 
   def test_example_is_no_protocol_buffer(self, emnist_file):
     emnist_file.execute("UPDATE examples SET serialized_example_proto = 'x'")
-    with pytest.raises(tasks.DataError, match="train, client writer_a: "):
+    with refused("split digits_only_train, client writer_a"):
       _load(emnist_file).train_data(0)
 
   def test_damaged_pages(self, emnist_file):
@@ -220,22 +212,14 @@ class TestBadFile:
       for client_id in range(task.num_clients):
         task.train_data(client_id)
 
-    with pytest.raises(tasks.DataError, match=_NAME) as caught:
+    with refused(_NAME):
       read_all()
-    assert "\n" not in str(caught.value)
 
 
 class TestNoFile:
   def test_cannot_be_fetched(self, tmp_path, network):
-    with pytest.raises(
-      tasks.DataError,
-      match=(
-        f"{tmp_path}/{_NAME}: there is no such file, .*could not be "
-        rf"downloaded \(URLError: .*no network.*copy it .*--data_dir"
-      ),
-    ) as caught:
+    with refused(f"{tmp_path}/{_NAME}", "URLError", "no network", "--data_dir"):
       tasks.load("emnist_character", data_dir=tmp_path)
-    assert "\n" not in str(caught.value)
     assert network.requests == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -262,13 +246,13 @@ class TestNoFile:
     network.content = whole[: int(len(whole) * kept)]
     directory = tmp_path / "cache"
     directory.mkdir()
-    with pytest.raises(tasks.DataError, match="could not be downloaded"):
+    with refused(directory / _NAME, "--data_dir"):
       tasks.load("emnist_character", data_dir=directory)
     assert list(directory.iterdir()) == []
 
   def test_something_else_is_served(self, tmp_path, network):
     network.content = b"<html>Please log in</html>" * 100
-    with pytest.raises(tasks.DataError, match="LZMAError"):
+    with refused(_NAME, "LZMAError"):
       tasks.load("emnist_character", data_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -315,5 +299,5 @@ class TestRealFile:
     assert counts.min() > 900
 
   def test_letters_are_not_there(self, directory):
-    with pytest.raises(tasks.DataError, match="no split all_test, all_train"):
+    with refused(_NAME, "all_test, all_train"):
       tasks.load("emnist_character", data_dir=directory, only_digits=False)

@@ -11,6 +11,7 @@ import tasks
 import tff_fair
 from tasks import models
 from tests import code_blocks, source_tree
+from tests.tasks.refusals import refused
 
 CLIENT_DATA = tff.simulation.datasets
 
@@ -169,46 +170,59 @@ def test_a_client_is_read_once_to_be_counted():
 
 
 @pytest.mark.parametrize(
-  ("train", "test", "expected"),
+  ("train", "test", "facts"),
   [
-    (of_arrays({"a": 2}), of_arrays({"b": 2}), "none of the 2 clients has"),
-    (of_arrays({"a": 1}), of_arrays({"a": 1}), "all labels are 0"),
+    (of_arrays({"a": 2}), of_arrays({"b": 2}), ["2 clients"]),
+    (of_arrays({"a": 1}), of_arrays({"a": 1}), ["num_classes"]),
     (
       of_arrays({"a": 2}),
       of_arrays({"a": 2}, np.float32),
-      "elements of test are",
+      ["float32", "int"],
     ),
     (
       of_arrays({"a": 2}, names=("p", "q")),
       of_arrays({"a": 2}),
-      r"expected \(x, y\), or a mapping of two tensors, one .* called y, label",
+      ["p", "q", "label"],
     ),
     (
       of_function((tf.ones([2]), tf.ones([3, 3]))),
       None,
-      "expected a class number, or floats",
+      ["(3, 3)"],
     ),
-    (of_function((tf.ones([2]), "a")), None, "expected a class number"),
-    (of_function((tf.ones([2]), True)), None, "expected a class number"),
+    (of_function((tf.ones([2]), "a")), None, ["tf.string"]),
+    (of_function((tf.ones([2]), True)), None, ["tf.bool"]),
+    (
+      of_arrays({"a": 2}),
+      {"a": (np.ones([2, 2]), [0, 1])},
+      ["TestClientData", "dict"],
+    ),
+    (
+      of_arrays({"a": 2}),
+      tf.data.Dataset.range(3),
+      ["TestClientData", "Dataset"],
+    ),
+    (tf.data.Dataset.range(3), None, ["Dataset", "ClientData"]),
+    ([tf.data.Dataset.range(3)], None, ["list", "ClientData"]),
+    ({"a": 3}, of_arrays({"a": 2}), ["dict", "TestClientData"]),
   ],
 )
-def test_data_that_is_none_of_examples(train, test, expected):
-  with pytest.raises(tasks.DataError, match=expected):
-    tasks.from_client_data(train, test or train, build)
+def test_data_that_is_none_of_examples(train, test, facts):
+  with refused("client_data", *facts):
+    tasks.from_client_data(train, train if test is None else test, build)
 
 
 @pytest.mark.parametrize(
-  ("shift", "num_classes", "expected"),
+  ("shift", "num_classes", "facts"),
   [
-    (-1, 3, "test, client b: y has the label -1, expected 0 to 2"),
-    (-1, None, "test, client b: y has the label -1, expected 0 to 2"),
-    (1, 3, "test, client b: y has the label 3, .*give num_classes=4"),
+    (-1, 3, ["label -1", "0 to 2"]),
+    (-1, None, ["label -1", "0 to 2"]),
+    (1, 3, ["label 3", "num_classes=4"]),
   ],
 )
-def test_labels_out_of_range_are_named(shift, num_classes, expected):
+def test_labels_out_of_range_are_named(shift, num_classes, facts):
   good = of_arrays({"a": 3, "b": 3})
   wrong = of_arrays({"b": 3}, shift=shift)
-  with pytest.raises(tasks.DataError, match=expected):
+  with refused("client_data, test, client b", *facts):
     tasks.from_client_data(good, wrong, build, num_classes=num_classes)
 
 
@@ -220,7 +234,7 @@ def test_several_numbers_as_label():
     lambda: tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))]),
   )
   assert task.element_spec[1].shape == [None, 3]
-  with pytest.raises(tasks.UserCodeError, match=r"outputs float32\[n, 3\]"):
+  with pytest.raises(tasks.UserCodeError, match="n, 3"):
     tasks.from_client_data(data, data, build)
 
 
@@ -239,15 +253,13 @@ def test_a_column_of_labels_is_one_label_an_example(dtype):
 def test_a_client_with_wrong_values_is_named_when_it_is_read():
   data = of_function((tf.constant([np.nan, 1.0]), 1))
   task = tasks.from_client_data(data, data, build)
-  with pytest.raises(tasks.DataError, match="client a: x has values that are"):
+  with refused("client_data, test, client a", "x has"):
     task.test.load(0)
 
 
 def test_a_model_that_does_not_fit_names_both_shapes():
   data = of_arrays({"a": 3})
-  with pytest.raises(
-    tasks.UserCodeError, match=r"model: the task has .*; the model has .*n, 7\]"
-  ):
+  with pytest.raises(tasks.UserCodeError, match=r"n, 3.*n, 7"):
     tasks.from_client_data(
       data, data, lambda input_shape: build(input_shape, 7)
     )

@@ -5,23 +5,24 @@ import pickle
 import struct
 
 import numpy as np
-import tensorflow as tf
 
 from tasks import cifar10, clothing1m
 
 
+def idx_bytes(array):
+  """Returns the content of an idx file."""
+  kinds = {"uint8": 0x08, "int32": 0x0C, "float32": 0x0D}
+  header = struct.pack(
+    f">HBB{array.ndim}I", 0, kinds[array.dtype.name], array.ndim, *array.shape
+  )
+  return header + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
 def write_idx(path, array):
   """Writes an idx file, compressed if its name ends in .gz."""
-  array = np.asarray(array)
-  kinds = {"u1": 0x08, "i4": 0x0C, "f4": 0x0D}
-  kind = kinds[array.dtype.str[1:]]
-  content = struct.pack(
-    f">BBBB{array.ndim}I", 0, 0, kind, array.ndim, *array.shape
-  )
-  content += array.astype(array.dtype.newbyteorder(">")).tobytes()
-  if path.suffix == ".gz":
-    content = gzip.compress(content)
-  path.write_bytes(content)
+  content = idx_bytes(array)
+  path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+  return path
 
 
 def images_of(labels, size=28):
@@ -44,6 +45,26 @@ def write_mnist(directory, *, train=None, test=None, names=("train", "t10k")):
     write_idx(directory / f"{name}-labels-idx1-ubyte", labels.astype(np.uint8))
 
 
+def write_digits(directory, *, writers=True, suffix=""):
+  """Writes 30 train and 10 test digits, of 3 writers each, 2 in both halves."""
+  directory.mkdir(exist_ok=True)
+  for mnist, qmnist, size, first_writer in (
+    ("train", "train", 30, 1),
+    ("t10k", "test", 10, 2),
+  ):
+    labels = np.arange(size, dtype=np.uint8) % 10
+    pixels = np.zeros([size, 28, 28], np.uint8)
+    pixels[:, 0, 0] = 51 * (np.arange(size) % 6)
+    table = np.zeros([size + 3, 8], np.int32)  # QMNIST has more test digits.
+    table[:size, 0] = labels
+    table[:size, 2] = first_writer + np.arange(size) % 3
+    write_idx(directory / f"{mnist}-images-idx3-ubyte{suffix}", pixels)
+    write_idx(directory / f"{mnist}-labels-idx1-ubyte{suffix}", labels)
+    if writers:
+      write_idx(directory / f"qmnist-{qmnist}-labels-idx2-int{suffix}", table)
+  return directory
+
+
 def write_qmnist_labels(directory, train, test):
   """Writes QMNIST's labels from (label, writer) pairs."""
   for name, pairs in [("train", train), ("test", test)]:
@@ -62,6 +83,16 @@ def write_emnist_byclass(directory):
   )
 
 
+def cifar_pixels(size):
+  """Returns pixels that all differ: uint8[size, 3072]."""
+  return np.arange(size * 3072).reshape(size, 3072).astype(np.uint8)
+
+
+def pickled(**content):
+  """Returns a batch of CIFAR's, as Python 2 wrote it: names are bytes."""
+  return pickle.dumps({k.encode(): v for k, v in content.items()}, protocol=2)
+
+
 def _cifar_rows(labels):
   rows = np.zeros([len(labels), 3, 32, 32], np.uint8)
   rows[:, :, 0, 0] = [10, 20, 30]
@@ -70,13 +101,11 @@ def _cifar_rows(labels):
   return rows.reshape(len(labels), 3072)
 
 
-def write_cifar_batch(path, labels, key=b"labels"):
+def write_cifar_batch(path, labels, key="labels"):
   """Writes a batch of CIFAR's Python version."""
   labels = list(map(int, labels))
-  batch = {b"data": _cifar_rows(labels), key: labels}
-  if key == b"fine_labels":
-    batch[b"coarse_labels"] = [0] * len(labels)
-  path.write_bytes(pickle.dumps(batch, protocol=2))
+  coarse = {"coarse_labels": [0] * len(labels)} if key != "labels" else {}
+  path.write_bytes(pickled(data=_cifar_rows(labels), **{key: labels}, **coarse))
 
 
 def write_cifar10(directory):
@@ -103,11 +132,13 @@ def write_cifar100(directory):
   folder.mkdir()
   for name, count in [("train", 2), ("test", 1)]:
     labels = np.tile(np.arange(100), count)
-    write_cifar_batch(folder / name, labels, b"fine_labels")
+    write_cifar_batch(folder / name, labels, "fine_labels")
 
 
 def write_image(path, size, value):
   """Writes an image of one colour, as PNG or JPEG by its name."""
+  import tensorflow as tf  # noqa: PLC0415
+
   image = np.full([size, size, 3], value, np.uint8)
   is_png = path.suffix == ".png"
   encode = tf.io.encode_png if is_png else tf.io.encode_jpeg

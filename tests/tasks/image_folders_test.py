@@ -8,6 +8,7 @@ import pytest
 
 import tasks
 from tests.tasks import image_data
+from tests.tasks.refusals import refused, rejected
 
 _WRITE: dict[str, Callable[[pathlib.Path], None]] = {
   "cinic10": image_data.write_cinic10,
@@ -57,9 +58,8 @@ def test_nothing_is_read_before_it_is_asked_for(tmp_path):
   task = _load("cinic10", tmp_path, partition="iid")
   for path in tmp_path.rglob("*.png"):
     path.write_bytes(b"no image")
-  with pytest.raises(tasks.DataError, match=r"\.png: is no image") as caught:
+  with refused(".png", "image"):
     task.train_data(0)
-  assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", _WRITE)
@@ -73,7 +73,7 @@ def test_split_file_keeps_the_split(directories, tmp_path, name):
     for task in (first, again, other)
   ]
   assert labels[0] == labels[1] != labels[2]
-  with pytest.raises(ValueError, match=r"split_file: .*3 clients by Dirichlet"):
+  with rejected("split_file", "3 clients by Dirichlet"):
     _load(name, directories[name], num_clients=2, **options)
 
 
@@ -84,47 +84,53 @@ class TestCinic10:
     np.testing.assert_allclose(*halves, atol=1)
 
   def test_folder_missing(self, tmp_path):
-    with pytest.raises(
-      tasks.DataError, match="train/airplane: cannot be read: No such file"
-    ):
+    with refused(tmp_path / "train/airplane", "No such file"):
       _load("cinic10", tmp_path)
 
   def test_folder_empty(self, tmp_path):
     image_data.write_cinic10(tmp_path, per_class=1)
     (tmp_path / "valid/cat/valid-0.png").unlink()
-    with pytest.raises(tasks.DataError, match="valid/cat: has no images"):
+    with refused(tmp_path / "valid/cat", "images"):
       _load("cinic10", tmp_path)
 
   def test_image_of_another_size(self, tmp_path):
     image_data.write_cinic10(tmp_path, per_class=1)
     image_data.write_image(tmp_path / "train/cat/train-0.png", 33, 0)
     task = _load("cinic10", tmp_path, num_clients=1, test_data="published")
-    with pytest.raises(
-      tasks.DataError,
-      match=r"cat/train-0\.png: has 33 x 33 pixels, expected 32",
-    ):
+    with refused("cat/train-0.png", "33 x 33", "32 x 32"):
       task.train_data(0)
 
 
 class TestTinyImagenet:
   @pytest.mark.parametrize(
-    ("file", "content", "message"),
+    ("file", "content", "place", "fact"),
     [
       (
         "val/val_annotations.txt",
         b"val_0.JPEG\tn01\t0\nval_1.JPEG\tn09\t0\n",
-        "val_annotations.txt, line 2: .*n09.* is not an image and a class",
+        "val_annotations.txt, line 2",
+        "n09",
       ),
-      ("val/val_annotations.txt", b"val_0.JPEG n01\n", "line 1: .* is not an"),
-      ("val/val_annotations.txt", b"\n", "lists no images"),
-      ("val/val_annotations.txt", b"\xff\t1\n", "line 1: is no UTF-8"),
-      ("wnids.txt", b"n01\nn04\n", "train/n04/images: cannot be read"),
+      (
+        "val/val_annotations.txt",
+        b"val_0.JPEG n01\n",
+        "val_annotations.txt, line 1",
+        "n01",
+      ),
+      ("val/val_annotations.txt", b"\n", "val_annotations.txt", "no images"),
+      (
+        "val/val_annotations.txt",
+        b"\xff\t1\n",
+        "val_annotations.txt, line 1",
+        "UTF-8",
+      ),
+      ("wnids.txt", b"n01\nn04\n", "train/n04/images", "No such file"),
     ],
   )
-  def test_bad_lists(self, tmp_path, file, content, message):
+  def test_bad_lists(self, tmp_path, file, content, place, fact):
     image_data.write_tiny_imagenet(tmp_path)
     (tmp_path / "tiny-imagenet-200" / file).write_bytes(content)
-    with pytest.raises(tasks.DataError, match=message):
+    with refused(place, fact):
       _load("tiny_imagenet", tmp_path)
 
   def test_folder_itself(self, directories):
@@ -132,7 +138,7 @@ class TestTinyImagenet:
     assert _load("tiny_imagenet", root, min_size=0).num_classes == 3
 
   def test_nothing_there(self, tmp_path):
-    with pytest.raises(tasks.DataError, match=r"wnids\.txt: cannot be read"):
+    with refused("wnids.txt", "No such file"):
       _load("tiny_imagenet", tmp_path)
 
 
@@ -145,28 +151,38 @@ class TestClothing1m:
     assert _load("clothing1m", tmp_path).num_classes == 14
 
   @pytest.mark.parametrize(
-    ("file", "content", "message"),
+    ("file", "content", "place", "fact"),
     [
       (
         "noisy_label_kv.txt",
         "images/0/a.jpg 14\n",
-        "line 1: .* label of 0 to 1",
+        "noisy_label_kv.txt, line 1",
+        "0 to 13",
       ),
-      ("noisy_label_kv.txt", "images/0/a.jpg\n", "line 1: "),
-      ("noisy_label_kv.txt", "images/0/a.jpg 1\n", "has no label in noisy_lab"),
-      ("clean_test_key_list.txt", "", "clean_test_key_list.txt: lists no im"),
+      (
+        "noisy_label_kv.txt",
+        "images/0/a.jpg\n",
+        "noisy_label_kv.txt, line 1",
+        "0 to 13",
+      ),
+      (
+        "noisy_label_kv.txt",
+        "images/0/a.jpg 1\n",
+        "noisy_train_key_list.txt, line 1",
+        "noisy_label_kv.txt",
+      ),
+      ("clean_test_key_list.txt", "", "clean_test_key_list.txt", "no images"),
     ],
   )
-  def test_bad_lists(self, tmp_path, file, content, message):
+  def test_bad_lists(self, tmp_path, file, content, place, fact):
     image_data.write_clothing1m(tmp_path)
     (tmp_path / file).write_text(content)
-    with pytest.raises(tasks.DataError, match=message) as caught:
+    with refused(tmp_path / place, fact):
       _load("clothing1m", tmp_path)
-    assert str(caught.value).startswith(str(pathlib.Path(tmp_path)))
 
   def test_image_missing(self, tmp_path):
     image_data.write_clothing1m(tmp_path)
     task = _load("clothing1m", tmp_path, num_clients=1)
     (tmp_path / "images/0/noisy_train,2.jpg").unlink()
-    with pytest.raises(tasks.DataError, match=r"noisy_train,2\.jpg: is no ima"):
+    with refused("noisy_train,2.jpg", "No such file"):
       task.train_data(0)

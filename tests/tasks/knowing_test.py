@@ -9,12 +9,13 @@ import pytest
 
 import tasks
 from tests import source_tree
+from tests.tasks.refusals import rejected
 
 # Modules at the top of the package that are no tasks.
 _NO_TASKS = {
   *("__init__", "client_source", "client_weights", "data_error"),
-  *("finite_arrays", "from_client_data", "label_noise", "model_choice"),
-  *("notices", "options", "registry", "relabelling", "task"),
+  *("from_client_data", "label_noise", "notices", "options", "registry"),
+  "task",
 }
 
 _PROGRAM = """
@@ -63,7 +64,7 @@ class TestEveryTask:
     assert json.loads(json.dumps(defaults)) == defaults
 
   def test_checks_names(self, name):
-    with pytest.raises(ValueError, match="unknown option 'colour'"):
+    with pytest.raises(ValueError, match="'colour'"):
       tasks.check_options(name, {"colour": "red"})
 
 
@@ -80,23 +81,17 @@ def test_checked_options_have_their_types():
 
 
 @pytest.mark.parametrize(
-  ("options", "message"),
+  ("options", "field"),
   [
-    ({"num_clients": "7"}, "num_clients='7': expected an integer or none"),
-    ({"num_clients": 0}, "num_clients=.*: expected at least 1"),
-    ({"num_clients": 1000}, "num_clients=.*: expected between 1 and 898"),
-    (
-      {"num_clients": None},
-      "num_clients: expected a number unless partition is",
-    ),
-    (
-      {"test_fraction": 0.5, "unused_fraction": 0.5},
-      "unused_fraction=.*: expected ",
-    ),
+    ({"num_clients": "7"}, "num_clients"),
+    ({"num_clients": 0}, "num_clients"),
+    ({"num_clients": 1000}, "num_clients"),
+    ({"num_clients": None}, "num_clients"),
+    ({"test_fraction": 0.5, "unused_fraction": 0.5}, "unused_fraction"),
   ],
 )
-def test_checks_options_together(options, message):
-  with pytest.raises(ValueError, match=message):
+def test_checks_options_together(options, field):
+  with rejected(field, value=options[field]):
     tasks.check_options("digits", options)
 
 
@@ -110,5 +105,5 @@ def test_reads_no_data():
   [tasks.option_meanings, lambda name: tasks.check_options(name, {})],
 )
 def test_rejects_unknown_task(function):
-  with pytest.raises(ValueError, match="unknown task 'digit'; did you mean d"):
+  with pytest.raises(ValueError, match=r"'digit'.*digits"):
     function("digit")

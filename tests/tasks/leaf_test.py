@@ -5,6 +5,7 @@ import pytest
 
 import tasks
 from tests.tasks import tabular_data
+from tests.tasks.refusals import refused, rejected
 
 
 def _load(directory, **options):
@@ -52,7 +53,7 @@ class TestFolders:
     )
     task = _load(folder / "train", files="o*.json")
     assert task.client_names == ("f_0",)
-    with pytest.raises(tasks.DataError, match=r"there is no file p\*.json"):
+    with refused(folder / "train", "p*.json"):
       _load(folder / "train", files="p*.json")
 
   def test_users_without_examples_are_left_out(self, folder):
@@ -73,7 +74,7 @@ class TestFolders:
     for client_id, name in enumerate(names[0]):
       x, _ = drawn[0].train.load(client_id)
       assert abs(x[:, 0] - int(name[1:])).max() <= 2
-    with pytest.raises(ValueError, match="at most 20, the number of users"):
+    with rejected("num_clients", 20):
       _load(tmp_path, num_clients=21)
 
 
@@ -86,11 +87,9 @@ class TestShapes:
     assert image.shape == (1, 28, 28, 1)
     assert image[0, 0, 1, 0] - image[0, 0, 0, 0] == 1
     assert "x 28x28x1, 2 classes" in task.description
-    with pytest.raises(ValueError, match=r"cnn takes .* found x of shape \(78"):
+    with rejected("model", "784"):
       _load(tmp_path, model="cnn")
-    with pytest.raises(
-      tasks.DataError, match=r"user u: x has 784 numbers, .* 3x3x1 has 9"
-    ):
+    with refused("a.json, user u", 784, "3x3x1", 9):
       _load(tmp_path, image_shape="3x3")
 
   def test_nested_lists(self, tmp_path):
@@ -100,9 +99,7 @@ class TestShapes:
 
   @pytest.mark.parametrize("shape", ["28", "28x", "0x3", "1x2x3x4", "-1x3"])
   def test_rejects_shape(self, folder, shape):
-    with pytest.raises(
-      ValueError, match=r"image_shape=.*: expected such as 28x28"
-    ):
+    with rejected("image_shape", "28x28", value=shape):
       _load(folder, image_shape=shape)
 
 
@@ -113,86 +110,81 @@ class TestBadFiles:
     )
 
   @pytest.mark.parametrize(
-    ("x", "y", "message"),
+    ("x", "y", "facts"),
     [
-      ([[1, 2], [1, 2]], [0, 1], r"x has shape \(2,\), expected \(3,\)"),
-      ([[1, 2], [1]], [0, 1], "x must be numbers, of the same shape"),
-      ([["a", "b", "c"]], [0], "x must be numbers"),
-      ([[1, 2, float("nan")]], [0], "x has values that are not finite"),
-      ([[1, 2, 3]], [3], "example 0 .* has label 3, expected 0 to 2"),
-      ([[1, 2, 3]], [-1], "example 0 .* has label -1, expected 0 to 2"),
+      ([[1, 2], [1, 2]], [0, 1], ["(2,)", "(3,)"]),
+      ([[1, 2], [1]], [0, 1], ["x must be numbers", "shape"]),
+      ([["a", "b", "c"]], [0], ["x must be numbers"]),
+      ([[1, 2, float("nan")]], [0], ["x has", "finite"]),
+      ([[1, 2, 3]], [3], ["example 0 ", "label 3", "0 to 2"]),
+      ([[1, 2, 3]], [-1], ["example 0 ", "label -1"]),
       (
         [[1, 2, 3]],
         [0.5],
-        "example 0 .* has label 0.5, expected an integer from 0 to 2",
+        ["example 0 ", "label 0.5", "integer"],
       ),
-      ([[1, 2, 3]], ["cat"], "labels must be numbers"),
+      ([[1, 2, 3]], ["cat"], ["labels must be numbers"]),
     ],
   )
-  def test_examples(self, tmp_path, x, y, message):
+  def test_examples(self, tmp_path, x, y, facts):
     self._write(tmp_path, x, y)
-    with pytest.raises(
-      tasks.DataError, match=f"a.json, user bad: {message}"
-    ) as caught:
+    with refused("a.json, user bad", *facts):
       _load(tmp_path, num_classes=3)
-    assert "\n" not in str(caught.value)
 
   @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "place", "fact"),
     [
-      (b'{"users": ["a"], "num', "is no JSON"),
-      (b"", "is no JSON"),
-      (b'{"users": ["\xff"]}', "UTF-8"),
-      (b"[]", "is no file of LEAF"),
-      (b'{"users": []}', "is no file of LEAF"),
+      (b'{"users": ["a"], "num', "a.json", "JSON"),
+      (b"", "a.json", "JSON"),
+      (b'{"users": ["\xff"]}', "a.json", "UTF-8"),
+      (b"[]", "a.json", "LEAF"),
+      (b'{"users": []}', "a.json", "LEAF"),
       (
         b'{"users": [], "num_samples": [], "user_data": {}}',
-        "none of the 0 users",
+        "",
+        "0 users",
       ),
     ],
   )
-  def test_content(self, tmp_path, content, message):
+  def test_content(self, tmp_path, content, place, fact):
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(tasks.DataError, match=message) as caught:
+    with refused(tmp_path / place, fact):
       _load(tmp_path)
-    assert str(tmp_path) in str(caught.value)
 
   def test_counts_are_wrong(self, tmp_path):
     content = tabular_data.leaf_content({"u": tabular_data.vectors(3)})
     content["num_samples"] = [4]
     (tmp_path / "a.json").write_text(json.dumps(content))
-    with pytest.raises(tasks.DataError, match=r"a.json, user u: .* 4 examples"):
+    with refused("a.json, user u", "4 examples"):
       _load(tmp_path)
 
   def test_a_user_is_in_one_file(self, tmp_path):
     for name in ("a.json", "b.json"):
       tabular_data.write_json(tmp_path / name, {"u": tabular_data.vectors(3)})
-    with pytest.raises(
-      tasks.DataError, match=r"b.json, user u: is in a.json too"
-    ):
+    with refused("b.json, user u", "a.json"):
       _load(tmp_path)
 
   def test_nothing_there(self, tmp_path):
-    with pytest.raises(tasks.DataError, match=r"there is no file \*.json"):
+    with refused(tmp_path, "*.json"):
       _load(tmp_path)
-    with pytest.raises(tasks.DataError, match="name it as data_dir"):
+    with refused("data_dir", "JSON"):
       tasks.load("leaf")
 
   def test_one_half_only(self, folder):
     (folder / "test" / "data.json").unlink()
-    with pytest.raises(tasks.DataError, match=r"test: there is no file"):
+    with refused(folder / "test"):
       _load(folder)
 
   def test_halves_of_different_users(self, folder):
     tabular_data.write_json(
       folder / "test" / "data.json", {"x": tabular_data.vectors(3)}
     )
-    with pytest.raises(tasks.DataError, match="none of the 3 users"):
+    with refused(folder, "3 users"):
       _load(folder)
 
   def test_one_class(self, tmp_path):
     tabular_data.write_json(tmp_path / "a.json", {"u": ([[1], [2]], [0, 0])})
-    with pytest.raises(tasks.DataError, match="all labels are 0"):
+    with refused(tmp_path, "num_classes"):
       _load(tmp_path)
     assert _load(tmp_path, num_classes=2).num_classes == 2
 

@@ -3,6 +3,7 @@ import pytest
 
 import tasks
 from tests.tasks import image_data
+from tests.tasks.refusals import refused
 
 
 @pytest.fixture
@@ -80,73 +81,67 @@ class TestMadeUpFiles:
 
 class TestBadFiles:
   def test_no_directory_given(self):
-    with pytest.raises(
-      tasks.DataError, match=r"has MNIST \(train-images-idx3.* docs/tasks\.md"
-    ):
+    with refused("data_dir", "train-images-idx3-ubyte", "docs/tasks.md"):
       tasks.load("mnist")
 
   def test_nothing_there(self, tmp_path):
-    with pytest.raises(
-      tasks.DataError, match=r"has no MNIST; expected train-images-idx3-ubyte.g"
-    ):
+    with refused(tmp_path, "train-images-idx3-ubyte"):
       _load(tmp_path)
 
   def test_one_file_missing(self, directory):
     (directory / "t10k-labels-idx1-ubyte").unlink()
-    with pytest.raises(tasks.DataError, match="expected t10k-labels-idx1"):
+    with refused(directory, "t10k-labels-idx1-ubyte"):
       _load(directory)
 
   @pytest.mark.parametrize(
-    ("name", "change", "message"),
+    ("name", "change", "facts"),
     [
-      ("t10k-images-idx3-ubyte.gz", lambda b: b[:-20], "truncated"),
-      ("train-images-idx3-ubyte.gz", lambda b: b[:10] + b"x" * 40, "damaged"),
-      ("train-labels-idx1-ubyte", lambda b: b[:-1], "expected 100 bytes"),
-      ("train-labels-idx1-ubyte", lambda b: b + b"1", "expected 100 bytes"),
-      ("train-labels-idx1-ubyte", lambda _: b"label\n", "is no idx file"),
-      ("train-labels-idx1-ubyte", lambda _: b"", "is no idx file"),
+      ("t10k-images-idx3-ubyte.gz", lambda b: b[:-20], ["truncated"]),
+      ("train-images-idx3-ubyte.gz", lambda b: b[:10] + b"x" * 40, ["damaged"]),
+      ("train-labels-idx1-ubyte", lambda b: b[:-1], ["100 bytes"]),
+      ("train-labels-idx1-ubyte", lambda b: b + b"1", ["100 bytes"]),
+      ("train-labels-idx1-ubyte", lambda _: b"label\n", ["no idx file"]),
+      ("train-labels-idx1-ubyte", lambda _: b"", ["no idx file"]),
       (
         "t10k-labels-idx1-ubyte",
         lambda b: b[:-1] + b"\n",
-        "example 19 .*has label 10, exp",
+        ["example 19 ", "label 10"],
       ),
     ],
   )
-  def test_damaged(self, directory, name, change, message):
+  def test_damaged(self, directory, name, change, facts):
     path = directory / name
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(tasks.DataError, match=message) as caught:
+    with refused(name, *facts):
       _load(directory)
-    assert name in str(caught.value)
-    assert "\n" not in str(caught.value)
 
   def test_images_and_labels_of_different_number(self, directory):
     image_data.write_idx(
       directory / "train-labels-idx1-ubyte", np.zeros(99, np.uint8)
     )
-    with pytest.raises(tasks.DataError, match="100 images, but 99 labels"):
+    with refused("train-labels-idx1-ubyte", 100, 99):
       _load(directory)
 
   def test_labels_for_images(self, directory):
     image_data.write_idx(
       directory / "train-labels-idx1-ubyte", np.zeros([10, 10], np.uint8)
     )
-    with pytest.raises(tasks.DataError, match="2 axes, expected 1"):
+    with refused("train-labels-idx1-ubyte", "2 axes"):
       _load(directory)
 
   def test_writers_of_other_images(self, directory):
     right = [(k % 10, 5) for k in range(100)]
     image_data.write_qmnist_labels(directory, [(0, 5)] * 100, right)
-    with pytest.raises(
-      tasks.DataError, match=r"row 1 .*label 0, but MNIST's is 1"
+    with refused(
+      "qmnist-train-labels-idx2-int.gz", "row 1 ", "label 0", "MNIST's is 1"
     ):
       _load(directory, partition="users", test_data="pooled")
     image_data.write_qmnist_labels(directory, right[:99], right)
-    with pytest.raises(tasks.DataError, match="99 rows of 8, expected at leas"):
+    with refused("qmnist-train-labels-idx2-int.gz", 99, 100):
       _load(directory, partition="users", test_data="pooled")
 
   def test_no_writers(self, directory):
-    with pytest.raises(tasks.DataError, match="has no QMNIST labels"):
+    with refused(directory, "qmnist-train-labels-idx2-int"):
       _load(directory, partition="users")
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 import pytest
 
 from tasks import options
-from tff_fair import declared
+from tests.tasks.refusals import rejected
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,42 +46,53 @@ def test_parses(assignment, value):
 
 
 @pytest.mark.parametrize(
-  ("assignments", "message"),
+  ("text", "expected"),
   [
-    (["count=1.5"], "count='1.5': expected an integer"),
-    (["count="], "count='': expected an integer"),
-    (["count=none"], "count='none': expected an integer"),
-    (["size=x"], "size='x': expected an integer or none"),
-    (["rate=nan"], "rate='nan': expected a finite number"),
-    (["rate=fast"], "rate='fast': expected a finite number"),
-    (["flag=maybe"], "flag='maybe': expected true or false"),
-    (["kind=three"], "kind='three': expected one of one, two"),
-    (["count"], "'count' is not of the form name=value"),
-    (["x=1"], "unknown option 'x'; valid options: count, size, rate"),
-    (["count=1", "count=2"], "count is given twice"),
+    ("count=1.5", "an integer"),
+    ("count=", "an integer"),
+    ("count=none", "an integer"),
+    ("size=x", "an integer or none"),
+    ("rate=nan", "a finite number"),
+    ("rate=fast", "a finite number"),
+    ("flag=maybe", "true or false"),
+    ("kind=three", "one, two"),
   ],
 )
-def test_rejects_text(assignments, message):
-  with pytest.raises(ValueError, match=message):
-    options.parse(_Options, assignments)
+def test_rejects_text(text, expected):
+  field, _, value = text.partition("=")
+  with rejected(field, expected, value=value):
+    options.parse(_Options, [text])
 
 
 @pytest.mark.parametrize(
-  ("values", "message"),
+  ("texts", "facts"),
   [
-    ({"count": "7"}, "count='7': expected an integer"),
-    ({"count": 1.0}, "count=1.0: expected an integer"),
-    ({"count": True}, "count=True: expected an integer"),
-    ({"count": 0}, "count=.*: expected positive"),
-    ({"rate": float("inf")}, "rate=inf: expected a finite number"),
-    ({"flag": 1}, "flag=1: expected true or false"),
-    ({"kind": None}, "kind: expected one of one, two, found none"),
-    ({"text": 1}, "text=1: expected a text"),
+    (["count"], "'count'.*name=value"),
+    (["x=1"], "'x'.*count, size, rate"),
+    (["count=1", "count=2"], "count.*twice"),
   ],
 )
-def test_rejects_value(values, message):
-  with pytest.raises(ValueError, match=message):
-    _Options(**values)
+def test_rejects_assignments(texts, facts):
+  with pytest.raises(ValueError, match=facts):
+    options.parse(_Options, texts)
+
+
+@pytest.mark.parametrize(
+  ("field", "value", "expected"),
+  [
+    ("count", "7", "an integer"),
+    ("count", 1.0, "an integer"),
+    ("count", True, "an integer"),
+    ("count", 0, "positive"),
+    ("rate", float("inf"), "a finite number"),
+    ("flag", 1, "true or false"),
+    ("kind", None, "one, two"),
+    ("text", 1, "a text"),
+  ],
+)
+def test_rejects_value(field, value, expected):
+  with rejected(field, expected, value=value):
+    _Options(**{field: value})
 
 
 def test_an_integer_is_a_number():
@@ -131,9 +142,3 @@ def test_an_option_without_a_meaning_is_a_mistake():
 def test_names_all_unknown_options():
   with pytest.raises(ValueError, match="'x', 'y'"):
     options.build(_Options, {"x": 1, "count": 1, "y": 1})
-
-
-def test_the_error_of_a_value_has_its_field():
-  with pytest.raises(declared.FieldError) as error:
-    _Options(count=0)
-  assert (error.value.field, error.value.value) == ("count", 0)

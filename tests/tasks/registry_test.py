@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tasks
 from tests.tasks import client_files, image_data, tabular_data, tfds_data
+from tests.tasks.refusals import refused
 
 # Small files for the tasks that read some.
 _FILES: dict[str, Callable[[pathlib.Path], None]] = {
@@ -211,7 +212,7 @@ class TestEveryTask:
     task = _load(name)
     client_id = task.num_clients if outside == "num_clients" else outside
     with pytest.raises(
-      ValueError, match=f"no client {client_id}: .* 0 to {task.num_clients - 1}"
+      ValueError, match=f"{client_id}.* {task.num_clients - 1}"
     ):
       getattr(task, method)(client_id)
 
@@ -224,26 +225,26 @@ class TestEveryTask:
 
   def test_rejects_unknown_options(self, name):
     valid = ", ".join(tasks.option_names(name))
-    with pytest.raises(ValueError, match=f"'colour'; valid options: {valid}"):
+    with pytest.raises(ValueError, match=f"'colour'.*{valid}"):
       tasks.load(name, colour="red")
-    with pytest.raises(ValueError, match=f"'colour'; valid options: {valid}"):
+    with pytest.raises(ValueError, match=f"'colour'.*{valid}"):
       tasks.parse_options(name, ["colour=red"])
 
   @pytest.mark.parametrize("seed", [-1, 0.5, "0", None])
   def test_rejects_seed(self, name, seed):
-    with pytest.raises(ValueError, match=f"seed .* found {seed!r}"):
+    with pytest.raises(ValueError, match=repr(seed)):
       _load(name, seed=seed)
 
   def test_rejects_data_dir_that_cannot_be_read(self, name, tmp_path):
     file = tmp_path / "file"
     file.touch()
-    for data_dir, message in [
-      (tmp_path / "absent", "absent cannot be read: No such file"),
-      (str(file), "file cannot be read: Not a directory"),
-      ("~nosuchuser/x", "~nosuchuser/x cannot be read: No such file"),
-      ("", "data_dir is empty"),
+    for data_dir, place, fact in [
+      (tmp_path / "absent", tmp_path / "absent", "No such file"),
+      (str(file), file, "Not a directory"),
+      ("~nosuchuser/x", "~nosuchuser/x", "No such file"),
+      ("", "data_dir", "empty"),
     ]:
-      with pytest.raises(tasks.DataError, match=message):
+      with refused(place, fact):
         _load(name, data_dir=data_dir)
     assert list(tmp_path.iterdir()) == [file]
 
@@ -259,7 +260,7 @@ class TestEveryTask:
 )
 def test_rejects_unknown_task(function):
   valid = ", ".join(tasks.names())
-  with pytest.raises(ValueError, match=f"'heart'; valid tasks: {valid}"):
+  with pytest.raises(ValueError, match=f"'heart'.*{valid}"):
     function("heart")
 
 

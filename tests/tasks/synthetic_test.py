@@ -5,8 +5,9 @@ import pytest
 from sklearn import linear_model
 
 import tasks
-from tasks.cuts import local_split
+from tasks import cuts
 from tasks.task import Split
+from tests.tasks.refusals import rejected
 
 
 def _whole(task, client_id):
@@ -114,17 +115,17 @@ def test_seed_decides_all(generator):
 
 
 @pytest.mark.parametrize(
-  ("options", "message"),
+  ("options", "field", "fact"),
   [
-    ({"num_clients": 0}, "num_clients=.*: expected at least 1"),
-    ({"num_classes": 1}, "num_classes=.*: expected at least 2"),
-    ({"alpha": -1.0}, "alpha=.*: expected at least 0"),
-    ({"test_fraction": 0.0}, "test_fraction=.*: expected between 0 and 1"),
-    ({"generator": "leaf", "iid": True}, "iid=.*: expected false with leaf"),
+    ({"num_clients": 0}, "num_clients", "at least 1"),
+    ({"num_classes": 1}, "num_classes", "at least 2"),
+    ({"alpha": -1.0}, "alpha", "at least 0"),
+    ({"test_fraction": 0.0}, "test_fraction", "between 0 and 1"),
+    ({"generator": "leaf", "iid": True}, "iid", "false"),
   ],
 )
-def test_rejects(options, message):
-  with pytest.raises(ValueError, match=message):
+def test_rejects(options, field, fact):
+  with rejected(field, fact):
     tasks.load("synthetic", **options)
 
 
@@ -138,7 +139,7 @@ class TestLocalSplit:
   @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
   def test_halves_are_what_they_say_and_whole_together(self, fraction):
     sizes = (2, 3, 5, 11, 100)
-    train, test = local_split.local_split(self._whole(*sizes), fraction, 3)
+    train, test = cuts.local_split(self._whole(*sizes), fraction, 3)
     assert (train.num_examples + test.num_examples).tolist() == list(sizes)
     for client_id, size in enumerate(sizes):
       halves = train.load(client_id), test.load(client_id)
@@ -149,5 +150,5 @@ class TestLocalSplit:
       assert sorted(together) == list(range(size))
 
   def test_clients_are_cut_differently(self):
-    train, _ = local_split.local_split(self._whole(50, 50), 0.5, 0)
+    train, _ = cuts.local_split(self._whole(50, 50), 0.5, 0)
     assert not np.array_equal(train.load(0)[0], train.load(1)[0])

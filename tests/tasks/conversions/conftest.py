@@ -3,7 +3,7 @@ import sqlite3
 
 import pytest
 
-from tasks.conversions import client_data_file, test_choice
+from tasks.conversions import client_data_file
 from tasks.formats import example_proto
 
 pytestmark = pytest.mark.pure
@@ -19,7 +19,7 @@ def convert(tmp_path):
   """Writes examples to a file; returns them by split and client."""
 
   def write(examples, *, path=tmp_path / "out" / "data.sqlite", **settings):
-    settings.setdefault("choose_test", test_choice.last_share(0.2))
+    settings.setdefault("choose_test", client_data_file.last_share(0.2))
     client_data_file.write(path, examples, client_data_file.Cut(**settings))
     found = {}
     for split, client, serialized in _rows(path, "SELECT * FROM examples"):

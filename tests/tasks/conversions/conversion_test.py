@@ -8,10 +8,9 @@ import pytest
 
 from tasks.conversions.conversion import plan
 from tasks.conversions.request import ConversionRequest
-from tasks.data_error import DataError
 from tasks.formats import example_proto
-from tests.tasks.formats.idx_files import write_mnist
-from tff_fair.declared import FieldError
+from tests.tasks import image_data
+from tests.tasks.refusals import refused, rejected
 
 _PLAY = "".join(
   f"{speaker}:\n{speaker} {number}\n\n"
@@ -24,7 +23,7 @@ _PLAY = "".join(
 def request_of(tmp_path):
   """Returns requests for what is in the folder: a play, digits, posts."""
   (tmp_path / "play.txt").write_text(_PLAY)
-  write_mnist(tmp_path / "digits", writers=False)
+  image_data.write_digits(tmp_path / "digits", writers=False)
   row = (
     '<row Id="{0}" PostTypeId="1" CreationDate="201{0}-01-01T00:00:00" '
     'Score="1" Body="A." OwnerUserId="{1}" Title="T" Tags=""/>'
@@ -127,14 +126,14 @@ def test_posts_have_tables_of_words_and_tags(request_of, tmp_path):
     "stackoverflow.word_count",
   ]
   conversion.path.unlink()
-  with pytest.raises(DataError, match=r"word_count: exists already"):
+  with refused("stackoverflow.word_count", "exists already"):
     plan(request_of("stack_exchange"))
   plan(request_of("stack_exchange", overwrite=True))
 
 
 def test_a_file_is_not_replaced_without_asking(request_of):
   plan(request_of("plays")).write()
-  with pytest.raises(DataError, match=r"shakespeare\.sqlite: exists already"):
+  with refused("shakespeare.sqlite", "exists already"):
     plan(request_of("plays")).write()
 
 
@@ -157,12 +156,10 @@ def test_a_file_is_not_replaced_without_asking(request_of):
 def test_a_request_that_does_not_suit_the_source(
   request_of, source_format, settings, field, problem
 ):
-  with pytest.raises(FieldError) as found:
+  with rejected(field, problem):
     plan(request_of(source_format, **settings))
-  assert found.value.field == field
-  assert problem in found.value.problem
 
 
 def test_a_file_is_no_folder_of_digits(request_of, tmp_path):
-  with pytest.raises(FieldError, match=r"sources=.*: expected a folder"):
+  with rejected("sources", "folder"):
     plan(request_of("mnist", sources=[tmp_path / "play.txt"]))

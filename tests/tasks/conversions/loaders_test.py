@@ -8,21 +8,18 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks.conversions import (
-  central_images,
-  cifar,
   client_data_file,
-  mnist,
+  image_sets,
   plays,
   stack_exchange,
-  test_choice,
   token_counts,
 )
-from tests.tasks.formats.idx_files import write_mnist
+from tests.tasks import image_data
 
 
 def _write(path, examples, **settings):
   cut = client_data_file.Cut(
-    choose_test=test_choice.random_share(0.2, 0), **settings
+    choose_test=client_data_file.random_share(0.2, 0), **settings
   )
   client_data_file.write(path, examples, cut)
 
@@ -33,12 +30,12 @@ def _examples(client_data, client):
 
 
 def test_emnist(tmp_path):
-  directory = write_mnist(tmp_path / "raw")
+  directory = image_data.write_digits(tmp_path / "raw")
   _write(
-    tmp_path / mnist.FILENAME,
-    mnist.by_writer(directory, keep_splits=False),
-    train=mnist.TRAIN,
-    test=mnist.TEST,
+    tmp_path / image_sets.MNIST_FILENAME,
+    image_sets.mnist_by_writer(directory, keep_splits=False),
+    train=image_sets.MNIST_TRAIN,
+    test=image_sets.MNIST_TEST,
   )
   train, test = tff.simulation.datasets.emnist.load_data(
     only_digits=True, cache_dir=str(tmp_path)
@@ -61,15 +58,13 @@ def test_cifar100(tmp_path):
       b"coarse_labels": coarse.tolist(),
     }
     (tmp_path / name).write_bytes(pickle.dumps(content, protocol=2))
-  images = cifar.images(tmp_path)
+  filename, images = image_sets.cifar_images(tmp_path)
   parts = {
     f"client_{k}": part for k, part in enumerate(np.split(np.arange(200), 4))
   }
   _write(
-    tmp_path / cifar.filename(tmp_path),
-    central_images.deal(
-      images, parts, keep_splits=True, on_example=lambda _: None
-    ),
+    tmp_path / filename,
+    image_sets.deal(images, parts, keep_splits=True, on_example=lambda _: None),
   )
   train, test = tff.simulation.datasets.cifar100.load_data(
     cache_dir=str(tmp_path)

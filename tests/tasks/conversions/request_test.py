@@ -11,6 +11,7 @@ from tasks.conversions.request import (
   OF_SEVERAL_SOURCES,
   ConversionRequest,
 )
+from tests.tasks.refusals import rejected
 from tff_fair.declared import FieldError
 
 
@@ -44,7 +45,7 @@ def test_some_formats_take_several_sources(name):
   if name in OF_SEVERAL_SOURCES:
     assert len(request(source_format=name, sources=["a", "b"]).sources) == 2
   else:
-    with pytest.raises(FieldError, match=f"'b': {name} takes one source"):
+    with rejected("sources", "one source"):
       request(source_format=name, sources=["a", "b"])
 
 
@@ -76,11 +77,10 @@ def test_some_formats_take_several_sources(name):
 def test_an_invalid_value_is_named(field, value, expected):
   with pytest.raises(FieldError) as found:
     request(**{field: value})
-  assert (found.value.field, found.value.value) == (field, value)
-  assert str(found.value).startswith(f"{field}={value!r}: expected ")
+  assert (found.value.field, repr(found.value.value)) == (field, repr(value))
   assert expected in found.value.problem
 
 
 def test_a_source_at_least():
-  with pytest.raises(FieldError, match=r"^sources: are missing"):
+  with rejected("sources", "missing"):
     request(sources=[])

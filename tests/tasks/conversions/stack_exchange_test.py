@@ -1,11 +1,13 @@
+"""Posts of Stack Exchange as client data."""
+
 import gzip
 from xml.sax import saxutils
 
 import pytest
 
-import tasks
 from tasks.conversions import stack_exchange, token_counts
 from tasks.conversions.stack_exchange import PostSplit, StackExchangePosts
+from tests.tasks.refusals import refused
 
 _HEADER = '\ufeff<?xml version="1.0" encoding="utf-8"?>\n<posts>\n'
 
@@ -166,61 +168,50 @@ class TestExamples:
 
 
 class TestErrors:
-  def _fails(self, paths, message):
-    with pytest.raises(tasks.DataError, match=message) as caught:
-      list(StackExchangePosts(paths, NO_SPLIT).examples())
-    assert str(paths[-1]) in str(caught.value)
-
   @pytest.mark.parametrize(
-    ("row", "message"),
+    ("row", "place", "fact"),
     [
-      (_row(Id=1), "line 4: the post has no PostTypeId"),
-      (_question(2, 7, CreationDate="yesterday"), "line 4: CreationDate is 'y"),
-      (_question(2, 7, Score="1.5"), "line 4: Score is '1.5', expected an int"),
-      (_question(2, "x"), "line 4: OwnerUserId is 'x'"),
-      (_question(1, 7), "line 4: question 1 is there twice"),
-      (_question(2, 7).replace("Title", "Titel"), "line 4: the post has no Ti"),
-      ("  <row Id=1 />\n", "line 4, column 11: .*not well-formed"),
-      ("  <line />\n", "line 4: found the element line, expected posts"),
-      ("</posts><posts>", "line 4, column 9: .*junk after document"),
+      (_row(Id=1), "line 4", "PostTypeId"),
+      (_question(2, 7, CreationDate="yesterday"), "line 4", "'yesterday'"),
+      (_question(2, 7, Score="1.5"), "line 4", "'1.5'"),
+      (_question(2, "x"), "line 4", "'x'"),
+      (_question(1, 7), "line 4", "question 1 "),
+      (_question(2, 7).replace("Title", "Titel"), "line 4", "Title"),
+      ("  <row Id=1 />\n", "line 4, column 11", "well-formed"),
+      ("  <line />\n", "line 4", "element line"),
+      ("</posts><posts>", "line 4, column 9", "junk"),
     ],
   )
-  def test_the_line_is_named(self, dump, row, message):
-    self._fails([dump(_question(1, 7), row)], message)
+  def test_the_line_is_named(self, dump, row, place, fact):
+    path = dump(_question(1, 7), row)
+    with refused(f"{path}, {place}", fact):
+      list(StackExchangePosts([path], NO_SPLIT).examples())
 
-  def test_not_utf_8(self, dump):
+  @pytest.mark.parametrize(
+    ("damage", "place", "fact"),
+    [
+      (lambda b: b.replace(b"Why", b"Wh\xff"), ", line 3", "well-formed"),
+      (lambda b: b[:-8], ", line 4", "no element"),
+      (lambda _: b"", ", line 1, column 1", "no element"),
+      (lambda b: gzip.compress(b)[:-12], "", "truncated"),
+      (lambda b: gzip.compress(b)[:10] + b"x" * 40, "", "damaged"),
+      (
+        lambda _: b'<!DOCTYPE posts [\n<!ENTITY a "aaaa">\n]><posts/>',
+        ", line 2",
+        "entity a",
+      ),
+    ],
+    ids=str,
+  )
+  def test_damaged(self, dump, damage, place, fact):
     path = dump(_question(1, 7))
-    path.write_bytes(path.read_bytes().replace(b"Why", b"Wh\xff"))
-    self._fails([path], "line 3, .*not well-formed")
-
-  def test_truncated(self, dump):
-    path = dump(*(_question(n, 7) for n in range(3)))
-    path.write_bytes(path.read_bytes()[:-8])
-    self._fails([path], "line 6, .*no element found")
-
-  def test_truncated_gzip(self, dump, tmp_path):
-    content = gzip.compress(dump(_question(1, 7)).read_bytes())
-    packed = tmp_path / "Posts.xml.gz"
-    packed.write_bytes(content[:-12])
-    self._fails([packed], "is truncated: its gzip data ends too early")
-    packed.write_bytes(content[:40] + b"\0\0\0\0" + content[44:])
-    self._fails([packed], "is damaged|is truncated")
-
-  def test_empty_file(self, tmp_path):
-    path = tmp_path / "Posts.xml"
-    path.write_bytes(b"")
-    self._fails([path], "line 1, column 1: .*no element found")
-
-  def test_entities_cannot_blow_up(self, tmp_path):
-    path = tmp_path / "Posts.xml"
-    path.write_text(
-      '<!DOCTYPE posts [\n<!ENTITY a "aaaa">\n]><posts><row Id="&a;"/></posts>'
-    )
-    self._fails([path], "line 2: declares the entity a")
+    path.write_bytes(damage(path.read_bytes()))
+    with refused(f"{path}{place}", fact):
+      list(StackExchangePosts([path], NO_SPLIT).examples())
 
   def test_two_sites_of_one_name(self, tmp_path):
     paths = [tmp_path / "a_Posts.xml", tmp_path / "x" / "a.Posts.xml.gz"]
-    with pytest.raises(tasks.DataError, match="has the same name, a, as"):
+    with refused("a.Posts.xml.gz", "a_Posts.xml"):
       StackExchangePosts(paths, NO_SPLIT)
 
 
@@ -248,11 +239,49 @@ class TestTokenCounts:
     posts = StackExchangePosts([dump(_question(1, 1))], PostSplit())
     convert(posts.examples(), path=data)
     token_counts.write(data, directory=tmp_path)
-    with pytest.raises(tasks.DataError, match="word_count: exists already"):
+    with refused("stackoverflow.word_count", "exists already"):
       token_counts.write(data, directory=tmp_path)
     token_counts.write(data, directory=tmp_path, overwrite=True)
 
   def test_other_data_is_refused(self, emnist_file, tmp_path):
     emnist_file.add("train", "writer", [1])
-    with pytest.raises(tasks.DataError, match="is no data of stackoverflow"):
+    with refused(emnist_file.path, "stackoverflow"):
       token_counts.write(emnist_file.path, directory=tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("body", "expected"),
+  [
+    ("<p>Hello, World!</p>", ["hello , world !"]),
+    (
+      "<p>Don't split simple-ish words (like this).</p>",
+      ["don't split simple-ish words ( like this ) ."],
+    ),
+    ("<p>One. Two? Three</p><p>Four</p>", ["one .", "two ?", "three", "four"]),
+    ("<ul><li>a</li><li>b</li></ul>c<br/>d", ["a", "b", "c", "d"]),
+    ("<p>re<em>model</em>ling\nover\tlines</p>", ["remodelling over lines"]),
+    ("<p>1 &lt; 2 &amp;&amp; x&#39;s</p>", ["1 < 2 & & x's"]),
+    ("<p>&lt;p&gt; is a tag</p>", ["< p > is a tag"]),
+    ("<p>naïve “café”</p>", ["nave caf"]),
+    ("<p>see https://a.b/c?d=e&amp;f, or</p>", ["see <URL> , or"]),
+    ("<p>(www.Example.com)</p>", ["( <URL> )"]),
+    ("<p>chart-http://a.b/c.</p>", ["chart- <URL> ."]),
+    ('<a href="http://x.y">there</a>', ["there"]),
+    (
+      "<p>Code:</p><pre><code>x = 1. y\n</code></pre><p>end</p>",
+      ["code :", "end"],
+    ),
+    ("<p>use <code>pip</code></p>", ["use pip"]),
+    ("<pre>never closed. x", []),
+    ("VB.NET in C#", ["vb . net in c #"]),
+    ("", []),
+    ("<p> </p><hr>", []),
+    ("<p>日本語</p>", []),
+  ],
+)
+def test_sentences(body, expected):
+  assert stack_exchange.sentences(body) == expected
+
+
+def test_tokens_of_a_title():
+  assert stack_exchange.tokens("What's a 'qubit'?") == "what's a 'qubit' ?"

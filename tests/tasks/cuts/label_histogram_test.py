@@ -4,7 +4,7 @@ import pytest
 
 import tasks
 from tasks.cuts import label_histogram
-from tasks.data_error import DataError
+from tests.tasks.refusals import refused
 
 
 def test_counts_of_a_task():
@@ -42,7 +42,7 @@ def test_draws_any_size(tmp_path, shape):
 def test_overwrites_nothing(tmp_path):
   path = tmp_path / "mine.png"
   path.write_text("mine")
-  with pytest.raises(DataError, match=r"mine\.png: exists already"):
+  with refused("mine.png", "exists already"):
     label_histogram.draw(np.ones([2, 2]), path)
   assert path.read_text() == "mine"
 

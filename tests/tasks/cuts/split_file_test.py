@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tasks import cuts
-from tasks.data_error import DataError
+from tests.tasks.refusals import refused
 
 _LABELS = np.array([0, 1, 2, 0, 1, 2, 0], np.int32)
 
@@ -50,52 +50,51 @@ def test_same_split_same_bytes(path, tmp_path):
 
 def test_overwrites_nothing(path):
   before = path.read_bytes()
-  with pytest.raises(DataError, match=r"split\.npz: exists already"):
+  with refused("split.npz", "exists already"):
     cuts.save_split(path, _split(), _LABELS)
   assert path.read_bytes() == before
   assert list(path.parent.iterdir()) == [path]
 
 
 def test_rejects_other_data(path):
-  with pytest.raises(DataError, match="split of 7 examples; the data has 6"):
+  with refused(path, 7, 6):
     cuts.load_split(path, _LABELS[:6])
-  with pytest.raises(DataError, match="split of other data: the fingerprint"):
+  with refused(path, "fingerprint"):
     cuts.load_split(path, _LABELS[::-1])
 
 
 @pytest.mark.parametrize(
-  ("changes", "message"),
+  ("changes", "facts"),
   [
-    ({"test_positions": None}, "is no split of clients: .*test_positions"),
-    ({"test_sizes": np.array([1, 1])}, "do not add up to 3 test_positions"),
-    ({"test_sizes": np.array([-1, 4])}, "do not add up"),
-    ({"test_sizes": np.array([1.0, 2.0])}, r"test_sizes is float64\[2\]"),
-    ({"test_positions": np.array([1, 5, 7])}, "from 0 to 7, expected 0 to 6"),
-    ({"test_positions": np.array([1, 5, -1])}, "from -1 to 6"),
-    ({"test_positions": np.array([1, 5, 6])}, "example 6 more than once"),
-    ({"client_names": np.array(["a"])}, "has 1 client names, 2 train parts"),
+    ({"test_positions": None}, ["test_positions"]),
+    ({"test_sizes": np.array([1, 1])}, ["test_sizes", "3 test_positions"]),
+    ({"test_sizes": np.array([-1, 4])}, ["test_sizes"]),
+    ({"test_sizes": np.array([1.0, 2.0])}, ["float64[2]"]),
+    ({"test_positions": np.array([1, 5, 7])}, ["0 to 7", "0 to 6"]),
+    ({"test_positions": np.array([1, 5, -1])}, ["-1 to 6"]),
+    ({"test_positions": np.array([1, 5, 6])}, ["example 6 "]),
+    ({"client_names": np.array(["a"])}, ["1 client names", "2 train parts"]),
   ],
 )
-def test_rejects_wrong_contents(path, changes, message):
+def test_rejects_wrong_contents(path, changes, facts):
   _rewrite(path, **changes)
-  with pytest.raises(DataError, match=f"split.npz: .*{message}"):
+  with refused("split.npz", *facts):
     cuts.load_split(path, _LABELS)
 
 
 @pytest.mark.parametrize("kept", [0, 10, 300])
 def test_rejects_truncated(path, kept):
   path.write_bytes(path.read_bytes()[:kept])
-  with pytest.raises(DataError, match=r"split\.npz: ") as caught:
+  with refused("split.npz"):
     cuts.load_split(path, _LABELS)
-  assert "\n" not in str(caught.value)
 
 
 def test_rejects_what_is_no_split(path, tmp_path):
   path.write_text("client,example\n")
-  with pytest.raises(DataError, match=r"split\.npz: "):
+  with refused("split.npz"):
     cuts.load_split(path, _LABELS)
   np.save(tmp_path / "array.npy", np.zeros(3))
-  with pytest.raises(DataError, match=r"array\.npy: is no split"):
+  with refused("array.npy", "no split"):
     cuts.load_split(tmp_path / "array.npy", _LABELS)
-  with pytest.raises(DataError, match=r"no\.npz: cannot be read: No such file"):
+  with refused("no.npz", "No such file"):
     cuts.load_split(tmp_path / "no.npz", _LABELS)

@@ -1,10 +1,8 @@
 import json
 
-import pytest
-
-import tasks
 from tasks.formats import inventory
-from tests.tasks.formats.idx_files import write_mnist
+from tests.tasks import image_data
+from tests.tasks.refusals import refused
 
 
 def _described(directory):
@@ -26,7 +24,7 @@ def test_client_data(emnist_file):
 
 
 def test_raw_files(tmp_path):
-  write_mnist(tmp_path / "mnist", suffix=".gz")
+  image_data.write_digits(tmp_path / "mnist", suffix=".gz")
   (tmp_path / "test_batch.bin").write_bytes(b"\3" + bytes(3072))
   (tmp_path / "leaf.json").write_text(
     json.dumps(
@@ -76,12 +74,10 @@ def test_unusable_files_do_not_hide_the_others(tmp_path, emnist_file):
 
 def test_an_example_that_is_none(emnist_file):
   emnist_file.execute("UPDATE examples SET serialized_example_proto = x'ff'")
-  with pytest.raises(
-    tasks.DataError, match=r"not a serialized tf\.train\.Example"
-  ):
+  with refused(emnist_file.path, "tf.train.Example"):
     inventory.client_data(emnist_file.path)
 
 
 def test_no_directory(tmp_path):
-  with pytest.raises(tasks.DataError, match="no such directory"):
+  with refused(tmp_path / "absent"):
     _described(tmp_path / "absent")

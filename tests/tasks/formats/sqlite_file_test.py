@@ -6,9 +6,9 @@ import urllib.error
 import numpy as np
 import pytest
 
-import tasks
 from tasks.downloads import by_loader
 from tasks.formats import sqlite_file
+from tests.tasks.refusals import refused
 
 _NAME = "emnist_all.sqlite"
 
@@ -35,11 +35,8 @@ class TestCheck:
     whole = emnist_file.path.read_bytes()
     part = whole[: len(whole) // 2 if kept == "half" else kept]
     emnist_file.path.write_bytes(part)
-    with pytest.raises(
-      tasks.DataError, match=f"{_NAME}: it is truncated, {len(part):,} bytes"
-    ) as caught:
+    with refused(_NAME, "truncated", f"{len(part):,} bytes"):
       _find(emnist_file.path)
-    assert "\n" not in str(caught.value)
     assert emnist_file.path.read_bytes() == part
 
   @pytest.mark.parametrize(
@@ -48,7 +45,7 @@ class TestCheck:
   def test_not_sqlite(self, tmp_path, content):
     path = tmp_path / _NAME
     path.write_bytes(content)
-    with pytest.raises(tasks.DataError, match=f"{_NAME}: it is not a SQLite"):
+    with refused(_NAME, "SQLite", repr(content[:16])):
       _find(path)
     assert path.read_bytes() == content
 
@@ -56,7 +53,7 @@ class TestCheck:
     content = bytearray(emnist_file.path.read_bytes())
     content[100:4096] = b"\xff" * 3996
     emnist_file.path.write_bytes(content)
-    with pytest.raises(tasks.DataError, match=f"{_NAME}: is damaged"):
+    with refused(_NAME, "damaged"):
       _find(emnist_file.path)
 
   @pytest.mark.parametrize(
@@ -72,34 +69,28 @@ class TestCheck:
     assert len(new) == len(old)
     assert old in content
     emnist_file.path.write_bytes(content.replace(old, new))
-    with pytest.raises(tasks.DataError, match=f"{_NAME}: is damaged: ") as e:
+    with refused(_NAME, "damaged"):
       _find(emnist_file.path)
-    assert "\n" not in str(e.value)
 
   def test_missing_table(self, emnist_file):
     emnist_file.execute("DROP TABLE client_metadata")
-    with pytest.raises(
-      tasks.DataError, match="no table client_metadata; found examples"
-    ):
+    with refused(_NAME, "client_metadata", "found examples"):
       _find(emnist_file.path)
 
   def test_missing_column(self, emnist_file):
     emnist_file.execute("ALTER TABLE examples RENAME client_id TO writer")
-    with pytest.raises(
-      tasks.DataError,
-      match=r"table examples lacks the column client_id; found .*, writer",
-    ):
+    with refused(_NAME, "examples lacks the column client_id", ", writer"):
       _find(emnist_file.path)
 
   def test_directory_in_the_place_of_the_file(self, tmp_path):
     (tmp_path / _NAME).mkdir()
-    with pytest.raises(tasks.DataError, match="cannot be read: Is a directory"):
+    with refused(_NAME, "Is a directory"):
       _find(tmp_path / _NAME)
 
   def test_broken_link_is_not_replaced(self, tmp_path):
     link = tmp_path / _NAME
     link.symlink_to(tmp_path / "gone")
-    with pytest.raises(tasks.DataError, match="cannot be read: No such file"):
+    with refused(link, "No such file"):
       _find(link)
     assert link.is_symlink()
 
@@ -123,12 +114,11 @@ class TestExampleCounts:
     ]
 
   def test_missing_split(self, emnist_file):
-    with pytest.raises(
-      tasks.DataError,
-      match=(
-        f"{_NAME}: table client_metadata has no split all_train; "
-        "found digits_only_test, digits_only_train. Try the others."
-      ),
+    with refused(
+      _NAME,
+      "all_train",
+      "digits_only_test, digits_only_train",
+      "Try the others.",
     ):
       sqlite_file.example_counts(
         emnist_file.path,
@@ -138,12 +128,12 @@ class TestExampleCounts:
 
   def test_splits_of_other_types(self, emnist_file):
     emnist_file.execute("UPDATE client_metadata SET split_name = NULL")
-    with pytest.raises(tasks.DataError, match="no split train; found None"):
+    with refused(_NAME, "train", "found None"):
       sqlite_file.example_counts(emnist_file.path, ["train"])
 
   def test_no_clients_at_all(self, emnist_file):
     emnist_file.execute("DELETE FROM client_metadata")
-    with pytest.raises(tasks.DataError, match="no split train; found none"):
+    with refused(_NAME, "train", "found none"):
       sqlite_file.example_counts(emnist_file.path, ["train"])
 
 
@@ -168,14 +158,14 @@ class TestPopulation:
     assert "writer_z" not in names
 
   def test_missing_split(self, emnist_file):
-    with pytest.raises(tasks.DataError, match="no split all_test; found"):
+    with refused(_NAME, "all_test"):
       sqlite_file.population(emnist_file.path, ["all_test"])
 
   def test_name_is_no_text(self, emnist_file):
     emnist_file.execute(
       "UPDATE client_metadata SET client_id = CAST(X'ff' AS TEXT)"
     )
-    with pytest.raises(tasks.DataError, match=_NAME):
+    with refused(_NAME):
       sqlite_file.population(emnist_file.path, self._SPLITS)
 
 
@@ -199,14 +189,10 @@ class TestSerializedExamples:
 
 
 class TestDownload:
-  def _fails(self, directory, fetch, message):
-    with pytest.raises(tasks.DataError, match=message) as caught:
+  def _fails(self, directory, fetch, *facts):
+    with refused(directory / _NAME, "--data_dir", *facts) as caught:
       sqlite_file.find(_NAME, directory, fetch)
-    text = str(caught.value)
-    assert "\n" not in text
-    assert str(directory / _NAME) in text
-    assert "--data_dir" in text
-    assert ".download" not in text
+    assert ".download" not in str(caught.value)
     assert list(directory.iterdir()) == []
 
   def test_arrives_whole_and_alone(self, emnist_file, tmp_path):
@@ -225,14 +211,14 @@ class TestDownload:
     def fetch(_directory):
       raise urllib.error.URLError("Name or service\nnot known")
 
-    self._fails(tmp_path, fetch, "URLError: .*Name or service not known")
+    self._fails(tmp_path, fetch, "URLError", "not known")
 
   def test_interrupted(self, tmp_path):
     def fetch(directory):
       (pathlib.Path(directory) / _NAME).write_bytes(b"SQLite format 3\0...")
       raise ConnectionResetError("Connection reset by peer")
 
-    self._fails(tmp_path, fetch, "ConnectionResetError: Connection reset")
+    self._fails(tmp_path, fetch, "ConnectionResetError")
 
   def test_incomplete_without_an_error(self, emnist_file, tmp_path):
     content = emnist_file.path.read_bytes()[:-1]
@@ -242,14 +228,12 @@ class TestDownload:
     def fetch(directory):
       (pathlib.Path(directory) / _NAME).write_bytes(content)
 
-    self._fails(directory, fetch, "OSError: it is truncated")
+    self._fails(directory, fetch, "truncated")
 
   def test_hangs(self, tmp_path, monkeypatch):
     monkeypatch.setattr(by_loader, "_STALL_TIMEOUT", 0.2)
     release = threading.Event()
-    self._fails(
-      tmp_path, lambda _: release.wait(), "TimeoutError: nothing arrived for"
-    )
+    self._fails(tmp_path, lambda _: release.wait(), "TimeoutError")
     release.set()
 
   def test_slow_is_not_hanging(self, emnist_file, tmp_path, monkeypatch):
@@ -270,7 +254,7 @@ class TestDownload:
     def fetch(_directory):
       raise urllib.error.URLError("no network")
 
-    with pytest.raises(tasks.DataError, match="no network"):
+    with refused(_NAME, "no network"):
       sqlite_file.find(_NAME, tmp_path / ".tff", fetch)
     assert list(tmp_path.iterdir()) == []
 
@@ -280,6 +264,5 @@ class TestDownload:
     def fetch(_directory):
       raise urllib.error.URLError("no network")
 
-    expected = str(tmp_path / ".tff" / _NAME)
-    with pytest.raises(tasks.DataError, match=expected):
+    with refused(tmp_path / ".tff" / _NAME):
       sqlite_file.find(_NAME, None, fetch)

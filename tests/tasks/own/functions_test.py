@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from tasks.own import functions, sources
+from tasks.own import functions
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,7 @@ def test_neighbours_are_imported_and_decide_the_digest(tmp_path):
   ]
   name = f"{path}:load"
   assert functions.load(name)() == (1, 2, 3)
-  assert sources.files(path) == {path, *others}
+  assert functions.files_of(path) == {path, *others}
   digests = {functions.digest(name)}
   write(tmp_path / "unrelated.py")
   assert functions.digest(name) in digests
@@ -133,7 +133,7 @@ def test_a_module_of_a_package(tmp_path):
   sys.path.insert(0, str(tmp_path))
   assert functions.load("of_user.work:load")() == 1
   assert functions.file_of("of_user.work:load").name == "work.py"
-  found = sources.files(tmp_path / "of_user" / "work.py", "of_user.work")
+  found = functions.files_of(tmp_path / "of_user" / "work.py", "of_user.work")
   assert {path.name for path in found} == {"__init__.py", "work.py", "rates.py"}
   problem("of_user.none:load")
   assert "no absent; it has json, load, rates" in problem("of_user.work:absent")

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tasks
+from tests.tasks.refusals import refused
 
 CLIENTS = {
   "north": (np.arange(12.0).reshape(6, 2), np.arange(6) % 3),
@@ -143,62 +144,84 @@ def test_numbers_as_labels():
 
 
 @pytest.mark.parametrize(
-  ("data", "options", "message"),
+  ("data", "options", "place", "fact"),
   [
-    ({}, {}, "has no clients"),
-    ({"a": (np.ones([2, 2]), [0])}, {}, "client a: x has 2 examples, y has 1"),
-    ({"a": np.ones(3)}, {}, r"expected \(x, y\)"),
-    ([(np.ones([2, 2]), [0, 1])], {}, "found .* list, expected a mapping of"),
+    ({}, {}, "", "no clients"),
+    (
+      {"a": (np.ones([2, 2]), [0])},
+      {},
+      ", client a",
+      "x has 2 examples, y has 1",
+    ),
+    ({"a": np.ones(3)}, {}, ", client a", "(x, y)"),
+    ([(np.ones([2, 2]), [0, 1])], {}, "", "list"),
     (
       {**CLIENTS, "c": (np.array([[1, 2], [3, np.nan]]), [0, 1])},
       {},
-      "client c: x of example 1 .* is missing",
+      ", client c",
+      "x of example 1 ",
     ),
-    ({"c": (np.ones([2, 2]), [0.5, np.inf])}, {}, "client c: y of example 1 "),
+    (
+      {"c": (np.ones([2, 2]), [0.5, np.inf])},
+      {},
+      ", client c",
+      "y of example 1 ",
+    ),
     (
       frame().assign(age=np.nan).groupby("clinic"),
       {},
-      "column 'age' of example 0 .* is missing",
+      "",
+      "column 'age' of example 0 ",
     ),
     (
       frame(["yes", None] * 5).groupby("clinic"),
       {},
-      "column 'label' has missing labels",
+      "",
+      "'label'",
     ),
     (
       frame(["yes", np.nan] * 5).groupby("clinic"),
       {},
-      "column 'label' has missing labels",
+      "",
+      "'label'",
     ),
-    ({"a": (["p", "q"], [0, 1])}, {}, "client a: x must be numbers"),
+    ({"a": (["p", "q"], [0, 1])}, {}, ", client a", "x must be numbers"),
     (
       {**CLIENTS, "c": (np.ones([2, 3]), [0, 1])},
       {},
-      r"client c: x is float64\[3\] an example, that of another .*64\[2\]",
+      ", client c",
+      "float64[3] an example, that of another client float64[2]",
     ),
-    ({**CLIENTS, "c": (np.ones([2, 2]), [0.5, 1])}, {}, "of several kinds"),
-    ({**CLIENTS, "c": (np.ones([2, 2]), [0, -1])}, {}, "client c: y has .* -1"),
-    (frame(), {}, "name the column that says whose .* clinic, age, bmi, label"),
-    (frame(), {"client": "hospital"}, "has no column 'hospital'"),
+    ({**CLIENTS, "c": (np.ones([2, 2]), [0.5, 1])}, {}, "", "several kinds"),
+    (
+      {**CLIENTS, "c": (np.ones([2, 2]), [0, -1])},
+      {},
+      ", train, client c",
+      "-1",
+    ),
+    (frame(), {}, "", "clinic, age, bmi, label"),
+    (frame(), {"client": "hospital"}, "", "'hospital'"),
     (
       frame().rename(columns={"label": "ill"}).groupby("clinic"),
       {},
-      "name the column to predict",
+      "",
+      "label=",
     ),
     (
       frame().assign(town="x").groupby("clinic"),
       {},
-      "column 'town' holds object, expected numbers. .*the task table",
+      "",
+      "'town' holds object",
     ),
   ],
 )
-def test_data_that_cannot_be_used(data, options, message):
-  with pytest.raises(tasks.DataError, match=message):
+def test_data_that_cannot_be_used(data, options, place, fact):
+  with refused(f"client_data{place}", fact):
     tasks.from_client_data(data, 0.5, build, **options)
 
 
 def test_a_share_is_between_0_and_1():
-  with pytest.raises(tasks.DataError, match="test must be between 0 and 1"):
+  with refused("client_data", "1.0"):
     tasks.from_client_data(CLIENTS, 1.0, build)
 
 
@@ -222,23 +245,33 @@ def test_weights_of_clients_in_a_column():
 
 
 @pytest.mark.parametrize(
-  ("train", "weights", "problem"),
+  ("train", "weights", "place", "fact"),
   [
-    (CLIENTS, {"north": 1}, "client 'south' has no weight"),
-    (CLIENTS, {"north": 1, "south": -1}, "client 'south' has the weight -1"),
-    (CLIENTS, [1, 2], "client_weights is list, expected a mapping"),
-    (frame().groupby("clinic"), "bmi", "client 'north' has the weights 1 and"),
-    (frame().groupby("clinic"), "beds", "no column 'beds'"),
+    (CLIENTS, {"north": 1}, "client_weights", "'south' has no"),
+    (
+      CLIENTS,
+      {"north": 1, "south": -1},
+      "client_weights",
+      "'south' has the weight -1",
+    ),
+    (CLIENTS, [1, 2], "client_data", "list"),
+    (
+      frame().groupby("clinic"),
+      "bmi",
+      "column 'bmi'",
+      "'north' has the weights 1 and",
+    ),
+    (frame().groupby("clinic"), "beds", "client_data", "'beds'"),
   ],
 )
-def test_weights_of_clients_that_cannot_be_used(train, weights, problem):
-  with pytest.raises(tasks.DataError, match=problem):
+def test_weights_of_clients_that_cannot_be_used(train, weights, place, fact):
+  with refused(place, fact):
     tasks.from_client_data(train, 0.5, build, client_weights=weights)
 
 
 def test_weights_of_clients_are_the_same_in_both_halves():
   table = frame().assign(beds=np.repeat([4, 0.5], [4, 6]))
-  with pytest.raises(tasks.DataError, match=r"weights 0\.5 in train and 2 in"):
+  with refused("client_data", "0.5 in train", "2 in test"):
     tasks.from_client_data(
       table,
       table.assign(beds=2),

@@ -12,7 +12,8 @@ import pytest
 import tasks
 from binaries import command_line
 from tasks import label_noise, registry
-from tasks.own import installed, made_task
+from tasks.own import made_task
+from tests.tasks.refusals import refused
 
 FUNCTION = '''
 from __future__ import annotations
@@ -74,9 +75,9 @@ def test_arguments_are_options(function):
     "kind": "two",
   }
   assert tasks.check_options(name, {"share": 1}) == {"share": 1.0}
-  with pytest.raises(ValueError, match="unknown option 'colour'; valid opt"):
+  with pytest.raises(ValueError, match="'colour'"):
     tasks.check_options(name, {"colour": 1})
-  with pytest.raises(ValueError, match="number is given twice"):
+  with pytest.raises(ValueError, match=r"number.*twice"):
     tasks.parse_options(name, ["number=1", "number=2"])
 
 
@@ -120,9 +121,9 @@ def test_an_own_option_of_label_noise_is_the_functions(function):
 
 
 def test_what_a_function_returns_and_raises(function):
-  with pytest.raises(tasks.UserCodeError, match=r"a tasks.Task, found tuple"):
+  with pytest.raises(tasks.UserCodeError, match="tuple"):
     tasks.load(function(), seed=3)
-  with pytest.raises(tasks.UserCodeError, match="line 2 raises KeyError: 'a'"):
+  with pytest.raises(tasks.UserCodeError, match="line 2 raises KeyError"):
     tasks.load(function("def mine():\n  return {}['a']"))
   name = function(
     "import tasks\ndef mine():\n  raise tasks.DataError('hospital C')"
@@ -188,7 +189,7 @@ def test_a_functions_labels_may_be_noisy(function):
   task = tasks.load(name, least_label_noise=1.0, **noise)
   np.testing.assert_array_equal(task.train.load(0)[1], [1, 1])
   np.testing.assert_array_equal(task.test.load(0)[1], [0, 0])
-  with pytest.raises(tasks.DataError, match="client 'south'"):
+  with refused("client 'south'"):
     task.train.load(1)
 
 
@@ -253,13 +254,13 @@ def points(monkeypatch):
   """Sets the entry points that there are."""
 
   def set_to(*found):
-    installed._functions.cache_clear()
+    registry._installed.cache_clear()
     monkeypatch.setattr(
       importlib.metadata, "entry_points", lambda **_: list(found)
     )
 
   yield set_to
-  installed._functions.cache_clear()
+  registry._installed.cache_clear()
 
 
 def test_an_installed_package_adds_tasks(function, points):
@@ -269,9 +270,9 @@ def test_an_installed_package_adds_tasks(function, points):
   assert tasks.option_names("theirs")[0] == "number"
   assert tasks.file_digest("theirs") == tasks.file_digest(name)
   assert tasks.short_name("theirs") == "theirs"
-  with pytest.raises(tasks.UserCodeError, match="no module no_such_package"):
+  with pytest.raises(tasks.UserCodeError, match="no_such_package"):
     tasks.option_names("broken")
-  with pytest.raises(ValueError, match=r"'their'; did you mean theirs"):
+  with pytest.raises(ValueError, match=r"'their'.* theirs"):
     tasks.load("their")
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import tasks
 from tests.tasks import tabular_data
+from tests.tasks.refusals import refused
 
 COUNT = 30
 HALVES = np.array(["train", "train", "test"]).repeat(10)
@@ -28,9 +29,9 @@ def test_groups_of_people(tmp_path):
       np.testing.assert_array_equal(
         np.array(task.group_names)[half.groups(client_id)], group[rows]
       )
-  with pytest.raises(tasks.DataError, match="has 30 values, such as"):
+  with refused("examples.npz: group (group)", 30):
     load(tmp_path, group=np.arange(COUNT))
-  with pytest.raises(tasks.DataError, match="needs classes as labels"):
+  with refused("(group)", "classes"):
     load(tmp_path, {"kind": "number"}, y=np.arange(COUNT), group=group)
 
 
@@ -96,7 +97,7 @@ def test_kind_decides(tmp_path):
   assert load(tmp_path, {"kind": "number"}, y=whole).class_names is None
   task = load(tmp_path, {"kind": "classes"}, y=whole / 2)
   assert task.class_names == ("0", "0.5", "1")
-  with pytest.raises(tasks.DataError, match="kind=number wants numbers"):
+  with refused("examples.npz: y", "kind=number"):
     load(tmp_path, {"kind": "number"}, y=["no", "yes"] * 15)
 
 
@@ -157,9 +158,7 @@ def test_bytes_become_floats_for_who_takes_part(tmp_path):
 def test_a_split_of_the_file(tmp_path):
   task = load(tmp_path, split=HALVES)
   assert task.test.num_examples.sum() == 10
-  with pytest.raises(
-    tasks.DataError, match=r"split of example 0 .*: must be .*, found 'x'"
-  ):
+  with refused("examples.npz: split of example 0 (counted from 0)", "'x'"):
     load(tmp_path, split=np.array(["x", *HALVES[1:]]))
 
 
@@ -170,59 +169,63 @@ def changed(array, place, value):
 
 
 @pytest.mark.parametrize(
-  ("arrays", "message"),
+  ("arrays", "place", "facts"),
   [
-    ({"x": np.zeros([0, 2])}, "x has no examples"),
-    ({"x": np.float32(1)}, "x has no examples"),
-    ({"x": np.array(["a"] * COUNT)}, "x must be numbers, found <U1"),
-    ({"x": np.zeros([29, 2])}, "y has 30 examples, x has 29"),
-    ({"client": np.zeros([COUNT, 2])}, "client must have one axis, .*30, 2"),
-    ({"y": np.zeros([COUNT, 2, 1])}, r"y must have one axis, .* \[30, 2, 1"),
-    ({"y": np.eye(COUNT, dtype=int)}, r"y has 30 int64 for .*y\.argmax"),
+    ({"x": np.zeros([0, 2])}, "", ["x has no"]),
+    ({"x": np.float32(1)}, "", ["x has no"]),
+    ({"x": np.array(["a"] * COUNT)}, "", ["x must", "<U1"]),
+    ({"x": np.zeros([29, 2])}, "", ["y has 30", "x has 29"]),
+    ({"client": np.zeros([COUNT, 2])}, "", ["client must", "[30, 2]"]),
+    ({"y": np.zeros([COUNT, 2, 1])}, "", ["y must", "[30, 2, 1]"]),
+    ({"y": np.eye(COUNT, dtype=int)}, "", ["30 int64", "y.argmax(axis=1)"]),
     (
       {"y": changed(np.zeros([COUNT, 2]), (7, 1), np.nan)},
-      "y of example 7 .*is missing, in",
+      "",
+      ["y of example 7 "],
     ),
-    ({"y": np.zeros(COUNT, complex)}, "y must be numbers or texts, found comp"),
+    ({"y": np.zeros(COUNT, complex)}, "", ["y must", "complex128"]),
     (
       {"y": changed(range(COUNT), 5, np.nan)},
-      "y of example 5 .*is missing, in",
+      "",
+      ["y of example 5 "],
     ),
     (
       {"x": changed(np.zeros([COUNT, 2]), (29, 1), -np.inf)},
-      r"x of example 29 \(counted from 0\) is missing, infinite or too large",
+      "",
+      ["x of example 29 (counted from 0)", "infinite"],
     ),
-    ({"client": ["a"] * COUNT}, "client: there is one client only, 'a'"),
-    ({"y": [3] * COUNT}, "y: every label to train on is '3'"),
+    ({"client": ["a"] * COUNT}, ": client", ["'a'"]),
+    ({"y": [3] * COUNT}, ": y", ["'3'"]),
     (
       {"split": HALVES, "y": [0, 1] * 14 + [0, 2]},
-      "y, example 29 .*: the label '2' is in test rows alone",
+      ": y, example 29 (counted from 0)",
+      ["'2'", "test"],
     ),
-    ({"client": np.array([{}] * COUNT)}, r"client is .*client\.astype\(str\)"),
-    ({"y": np.array(["a", None] * 15)}, r"y is .*y\.astype\(str\)"),
+    ({"client": np.array([{}] * COUNT)}, "", ["client.astype(str)"]),
+    ({"y": np.array(["a", None] * 15)}, "", ["y.astype(str)"]),
   ],
 )
-def test_arrays_that_are_no_examples(tmp_path, arrays, message):
-  with pytest.raises(tasks.DataError, match=rf"examples\.npz: .*{message}"):
+def test_arrays_that_are_no_examples(tmp_path, arrays, place, facts):
+  with refused(f"examples.npz{place}", *facts):
     load(tmp_path, **arrays)
 
 
 def test_files_of_another_format(tmp_path):
   (tmp_path / "rows.csv").write_text("x,y,client\n1,0,a\n")
-  with pytest.raises(tasks.DataError, match=r"rows\.csv: is a table"):
+  with refused("rows.csv", "table"):
     tasks.load("arrays", data_dir=tmp_path, file="rows.csv")
   (tmp_path / "rows.npz").write_text("x,y,client\n1,0,a\n")
-  with pytest.raises(tasks.DataError, match=r"rows\.npz: .*expected an npz"):
+  with refused("rows.npz", "npz"):
     tasks.load("arrays", data_dir=tmp_path, file="rows.npz")
 
 
 def test_files_that_lack_something(tmp_path):
   np.savez(tmp_path / "some.npz", x=np.zeros(3), y=np.zeros(3))
-  with pytest.raises(tasks.DataError, match="has no client; found x, y"):
+  with refused("some.npz", "client", "x, y"):
     tasks.load("arrays", data_dir=tmp_path, file="some.npz")
-  with pytest.raises(tasks.DataError, match="there is no such file"):
+  with refused("none.npz"):
     tasks.load("arrays", data_dir=tmp_path, file="none.npz")
-  with pytest.raises(tasks.DataError, match="is missing; name a file"):
+  with refused("file", "missing"):
     tasks.load("arrays")
 
 
@@ -234,15 +237,15 @@ def test_weights_of_clients(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("weight", "place"),
+  ("weight", "place", "fact"),
   [
-    (np.arange(COUNT), "client 'a' has the weights 1 and 4"),
-    (np.zeros(COUNT), "client 'a' has the weight 0"),
-    (np.full(COUNT, np.nan), "client_weight of example 0"),
-    (np.full(COUNT, "1"), "client_weight must be numbers"),
-    (np.ones(COUNT - 1), "client_weight has 29 examples"),
+    (np.arange(COUNT), ": client_weight", "'a' has the weights 1 and 4"),
+    (np.zeros(COUNT), ": client_weight", "'a' has the weight 0"),
+    (np.full(COUNT, np.nan), "", "client_weight of example 0 "),
+    (np.full(COUNT, "1"), "", "client_weight must be numbers"),
+    (np.ones(COUNT - 1), "", "client_weight has 29"),
   ],
 )
-def test_weights_of_clients_that_cannot_be_used(tmp_path, weight, place):
-  with pytest.raises(tasks.DataError, match=place):
+def test_weights_of_clients_that_cannot_be_used(tmp_path, weight, place, fact):
+  with refused(f"examples.npz{place}", fact):
     load(tmp_path, client_weight=weight)

@@ -12,6 +12,7 @@ import pytest
 import tasks
 from tasks import notices
 from tasks.tabular import columns, csv_file, reading
+from tests.tasks.refusals import refused
 
 GOOD = "client,age,kind,label\n" + "".join(
   f"{'ab'[k % 2]},{k},{'xyz'[k % 3]},{'ny'[k // 3 % 2]}\n" for k in range(30)
@@ -112,40 +113,57 @@ def test_labels_keep_their_digits(write):
 
 
 @pytest.mark.parametrize(
-  ("content", "message"),
+  ("content", "place", "fact"),
   [
-    ("", "has nothing in it"),
-    ("client,age\n", "has a header, but no rows"),
-    (with_line(11, "a,1,x,n,n"), "line 11 has 5 fields, the header has 4"),
-    (with_line(2, "a,1,x,n,n"), "line 2 has 5 fields, the header has 4"),
-    (GOOD.replace("\n", ",1\n").replace(",1", "", 1), "line 2 has 5 fields"),
-    (with_line(11, "a,1,x"), "line 11 has 3 fields, the header has 4"),
-    (with_line(11, "a"), "line 11 has 1 fields"),
-    (with_line(9, 'a,1,"x,n'), "line 9 has 3 fields.* with a comma or a line"),
+    ("", "", "nothing"),
+    ("client,age\n", "", "no rows"),
+    (with_line(11, "a,1,x,n,n"), "", "line 11 has 5 fields"),
+    (with_line(2, "a,1,x,n,n"), "", "line 2 has 5 fields"),
+    (
+      GOOD.replace("\n", ",1\n").replace(",1", "", 1),
+      "",
+      "line 2 has 5 fields",
+    ),
+    (with_line(11, "a,1,x"), "", "line 11 has 3 fields"),
+    (with_line(11, "a"), "", "line 11 has 1 fields"),
+    (with_line(9, 'a,1,"x,n'), "", "a comma"),
     (
       with_line(9, "a,1,x").replace(",", ";"),
-      "line 9 has 3 fields.* with a semicolon or a line",
+      "",
+      "a semicolon",
     ),
-    (with_line(9, 'a,1,"x\n\nx",n\na,1'), "line 12 has 2 fields"),
-    (with_line(9, f"a,1,{'x' * 200_000},n\na,1"), "line 9: field larger than"),
-    (GOOD.encode("utf-16"), "line 1: is not UTF-8. Name"),
-    (with_line(9, "a,1,\u00e9,n").encode("latin-1"), "line 9: is not UTF-8"),
-    (gzip.compress(GOOD.encode() * 99, mtime=0)[:-9], "is truncated"),
-    (GOOD.replace("kind", "age", 1), "has more than one column 'age'"),
-    (with_line(8, "a,inf,x,n"), "column 'age', line 8 .*: inf is infinite"),
-    (with_line(8, "a,-1e39,x,n"), "column 'age', line 8 .*: -1e.39 is inf"),
+    (with_line(9, 'a,1,"x\n\nx",n\na,1'), "", "line 12 has 2 fields"),
+    (with_line(9, f"a,1,{'x' * 200_000},n\na,1"), ", line 9", "larger"),
+    (GOOD.encode("utf-16"), ", line 1", "encoding=utf-16"),
+    (
+      with_line(9, "a,1,\u00e9,n").encode("latin-1"),
+      ", line 9",
+      "encoding=latin-1",
+    ),
+    (gzip.compress(GOOD.encode() * 99, mtime=0)[:-9], "", "truncated"),
+    (GOOD.replace("kind", "age", 1), "", "'age'"),
+    (
+      with_line(8, "a,inf,x,n"),
+      "",
+      "column 'age', line 8 (the header counts): inf",
+    ),
+    (
+      with_line(8, "a,-1e39,x,n"),
+      "",
+      "column 'age', line 8 (the header counts): -1e",
+    ),
     (
       with_line(8, 'a,1,"x\nx",n\na,1e39,x,n'),
-      "column 'age', line 10 .the header counts.: 1e.39 is infinite",
+      "",
+      "column 'age', line 10 (the header counts): 1e",
     ),
   ],
   ids=_short,
 )
-def test_what_is_wrong_in_a_csv_file_has_its_line(write, content, message):
+def test_what_is_wrong_in_a_csv_file_has_its_line(write, content, place, fact):
   path = write(content)
-  with pytest.raises(tasks.DataError, match=f"rows.csv: {message}") as caught:
+  with refused(f"rows.csv{place}", fact):
     read(path)
-  assert "\n" not in str(caught.value)
 
 
 def rows_of(column):
@@ -153,27 +171,25 @@ def rows_of(column):
 
 
 @pytest.mark.parametrize(
-  ("column", "message"),
+  ("column", "fact"),
   [
     ([f"2020-01-{k:02}" for k in range(1, 30)], "'2020-01-01' in line 2 "),
-    (["1.2.2020", "12/31/99"] * 3, "holds dates or times.*days since a day"),
-    (["12:30", "2:59:01.5"] * 3, "holds dates or times, such as '12:30'"),
-    ([f"{k}-01-02" for k in range(1000, 3000)], "holds dates or times"),
-    ([f"note {k}" for k in range(99)], "holds names or free text, 99 diff"),
-    ([f"{'x' * 60}{k % 60}" for k in range(600)], "holds names or free text"),
+    (["1.2.2020", "12/31/99"] * 3, "days since a day"),
+    (["12:30", "2:59:01.5"] * 3, "'12:30'"),
+    ([f"{k}-01-02" for k in range(1000, 3000)], "dates or times"),
+    ([f"note {k}" for k in range(99)], "99 diff"),
+    ([f"{'x' * 60}{k % 60}" for k in range(600)], "free text"),
     (
       [f"v{k}" for k in range(1001)],
-      "has more than 1,000 different texts, .*v",
+      "1,000 different texts",
     ),
-    ([*range(1500), "many"], "would hold numbers, .*'many' in line 1502"),
-    ([*range(300), "?", "<5"], "would hold numbers, .*'<5' in line 303"),
+    ([*range(1500), "many"], "'many' in line 1502"),
+    ([*range(300), "?", "<5"], "'<5' in line 303"),
   ],
 )
-def test_texts_that_are_no_categories(write, column, message):
-  with pytest.raises(tasks.DataError, match=message) as caught:
+def test_texts_that_are_no_categories(write, column, fact):
+  with refused("rows.csv", "olumn 't'", "(ignore=t)", fact):
     read(write(rows_of(column)), "ct", ("c",), ("t",))
-  assert "column 't'" in str(caught.value)
-  assert "Leave it out (ignore=t), or " in str(caught.value)
   # Clients may have any number of names.
   assert len(read(write(rows_of(column)), "ct", "ct", ())["t"].values) > 1
 
@@ -262,10 +278,8 @@ def test_texts_that_are_categories(write, column):
 )
 def test_numbers_that_are_written_in_another_way(write, column, remedy):
   path = write(rows_of(column))
-  with pytest.raises(tasks.DataError, match="olumn 't' holds numbers") as found:
+  with refused("rows.csv", "olumn 't' holds numbers", remedy, "(ignore=t)"):
     notices_of(path)
-  assert f"{remedy}" in str(found.value)
-  assert "(ignore=t)" in str(found.value)
   # As texts they may stay.
   assert len(
     reading.read(
@@ -294,12 +308,12 @@ def test_numbers_with_a_unit(write):
   path = write(rows_of(['"$ 1.234,5"', "$7", "low"]))
   found = values(path, decimal=",", thousands=".", missing=["low"])
   np.testing.assert_array_equal(found, [1234.5, 7, np.nan])
-  for column, message in (
-    (["5 g", "high"], "'high' is no number. .*missing=t=high"),
-    (["5 g", "3 kg"], "'3 kg' has another unit than others, 'g'|'5 g' has"),
-    (["1e99 g"], "infinite, or too large"),
+  for column, fact in (
+    (["5 g", "high"], "missing=t=high"),
+    (["5 g", "3 kg"], "another unit"),
+    (["1e99 g"], "infinite"),
   ):
-    with pytest.raises(tasks.DataError, match=f"column 't', line .*{message}"):
+    with refused("rows.csv", "olumn 't', line ", fact):
       values(write(rows_of(column)))
 
 
@@ -313,17 +327,15 @@ def test_a_place_is_named(write):
 def test_names_of_columns(write):
   table = reading.opened(write(GOOD))
   reading.check_names(table, {"features": ["age", "kind"]})
-  for name, message in [
-    ("Age", r"'Age' \(features; did you mean 'age'\?\). It has client, age"),
-    ("zzzzzz", r"no column 'zzzzzz' \(features\). It has client, age, kind"),
-    ("", "no column ''"),
+  for name, fact in [
+    ("Age", "'Age' (features; did you mean 'age'?). It has client, age"),
+    ("zzzzzz", "'zzzzzz' (features). It has client, age, kind"),
+    ("", "''"),
   ]:
-    with pytest.raises(tasks.DataError, match=message):
+    with refused("rows.csv", fact):
       reading.check_names(table, {"features": [name]})
   table = reading.opened(write(GOOD.replace(",", "|")))
-  with pytest.raises(
-    tasks.DataError, match="Name the separator of the columns"
-  ):
+  with refused("rows.csv", "separator"):
     reading.check_names(table, {"client": ["client"]})
 
 
@@ -377,12 +389,12 @@ def test_located(tmp_path, monkeypatch):
   assert reading.located("rows.csv", None).samefile(file)
   assert reading.located("rows.csv", tmp_path) == file
   assert reading.located(str(file), tmp_path / "elsewhere") == file
-  for name, message in [
-    ("", "is missing; name a file"),
-    ("..", "is a folder, expected a file"),
-    ("none.csv", "none.csv: there is no such file"),
+  for name, place, fact in [
+    ("", "file", "missing"),
+    ("..", "..", "folder"),
+    ("none.csv", "none.csv", "no such file"),
   ]:
-    with pytest.raises(tasks.DataError, match=message):
+    with refused(place, fact):
       reading.located(name, tmp_path)
 
 
@@ -419,27 +431,27 @@ def test_reads_a_parquet_file(frame, tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("change", "message"),
+  ("change", "facts"),
   [
-    ({"x": pd.Timestamp("2020-01-01")}, "column 'x' holds dates or times, wh"),
-    ({"x": [[1]] * 40}, r"column 'x' holds values of list<.*ignore=x"),
+    ({"x": pd.Timestamp("2020-01-01")}, ["column 'x'", "dates"]),
+    ({"x": [[1]] * 40}, ["column 'x'", "list<", "ignore=x"]),
     (
       {"x": pd.Timestamp("2020-01-01"), "text": [[1]] * 40},
-      r"column 'x' holds dates .* column 'text' holds values of list",
+      ["column 'x' holds dates", "column 'text' holds values of list"],
     ),
-    ({"x": [np.inf] * 40}, r"column 'x', row 1 \(counted from 1\): inf is inf"),
+    ({"x": [np.inf] * 40}, ["column 'x', row 1 (counted from 1): inf"]),
     ({"x": [f"a{k}" for k in range(40)] * 1}, None),
   ],
 )
 def test_columns_of_a_parquet_file_that_are_no_features(
-  frame, tmp_path, change, message
+  frame, tmp_path, change, facts
 ):
   path = tmp_path / "rows.parquet"
   frame.assign(**change).to_parquet(path)
-  if message is None:
+  if facts is None:
     assert len(read(path, "x", (), "x")["x"].values) == 40
     return
-  with pytest.raises(tasks.DataError, match=message):
+  with refused("rows.parquet", *facts):
     read(path, ["x", "text"], (), ["x", "text"])
 
 
@@ -453,19 +465,18 @@ def test_a_damaged_parquet_file(frame, write):
   frame.to_parquet(path := write(""))
   whole = path.read_bytes()
   for content in (whole[:-30], b"PAR1", whole[:60] + bytes(400) + whole[460:]):
-    with pytest.raises(tasks.DataError, match=r"rows.csv: is damaged: ") as e:
+    with refused("rows.csv", "damaged"):
       read(write(content), frame.columns, (), ())
-    assert "\n" not in str(e.value)
   frame.to_parquet(path)
-  with pytest.raises(tasks.DataError, match="are for CSV files"):
+  with refused("rows.csv", "missing"):
     reading.opened(path, csv_file.Format(missing=["-9"]))
   frame.iloc[:0].to_parquet(path)
-  with pytest.raises(tasks.DataError, match="has no rows"):
+  with refused("rows.csv", "no rows"):
     reading.opened(path)
 
 
 def test_a_parquet_file_without_its_library(frame, write, monkeypatch):
   frame.to_parquet(path := write(""))
   monkeypatch.setitem(sys.modules, "pyarrow", None)
-  with pytest.raises(tasks.DataError, match=r'missing.*pip install "pyarrow'):
+  with refused("rows.csv", 'pip install "pyarrow'):
     reading.opened(path)

@@ -8,6 +8,7 @@ import pytest
 import tasks
 from binaries import command_line
 from tests.tasks import tabular_data
+from tests.tasks.refusals import refused, rejected
 
 HEADER, ROWS = tabular_data.patients()
 
@@ -54,10 +55,10 @@ def test_features_and_ignored_columns(path):
   assert columns(features="smoker,age") == ("smoker", "age")
   assert columns(features='"blood group", age') == ("blood group", "age")
   assert columns(ignore="age") == ("blood group", "smoker")
-  with pytest.raises(tasks.DataError, match="no column left to predict 'ill'"):
+  with refused(path, "'ill'"):
     columns(ignore="age,smoker,blood group")
   for option in ("client", "label", "features", "ignore", "split"):
-    with pytest.raises(tasks.DataError, match=rf"no column 'aged' \({option};"):
+    with refused(path, f"'aged' ({option};"):
       columns(**{option: "aged"})
 
 
@@ -69,43 +70,45 @@ def test_names_with_commas(path):
 
 
 @pytest.mark.parametrize(
-  ("options", "message"),
+  ("options", "field", "fact"),
   [
     (
       {"features": ""},
-      "features=.*: expected names of columns with commas in betw",
+      "features",
+      "commas",
     ),
-    ({"ignore": "age,"}, "ignore=.*: expected names of columns"),
-    ({"client": ""}, "client=.*: expected the name of a column"),
-    ({"label": "clinic"}, "label=.*: expected another column than client"),
+    ({"ignore": "age,"}, "ignore", "names of columns"),
+    ({"client": ""}, "client", "the name of a column"),
+    ({"label": "clinic"}, "label", "client"),
     (
       {"split": "ill"},
-      "split=.*: expected another column than client and label",
+      "split",
+      "client and label",
     ),
     (
       {"features": "age,ill"},
-      "features=.*: expected other columns than client",
+      "features",
+      "client",
     ),
     (
       {"features": "age", "ignore": "age"},
-      "features=.*: expected other columns",
+      "features",
+      "other columns",
     ),
-    ({"test_fraction": 1.0}, "test_fraction=.*: expected between 0 and 1"),
-    ({"min_examples": 0}, "min_examples=.*: expected at least 1"),
-    ({"num_clients": 1}, "num_clients=.*: expected at least 2, or none"),
-    ({"kind": "text"}, "kind='text': expected one of auto, classes, number"),
-    ({"model": "cnn"}, "model='cnn': expected one of linear, mlp, mlp_128"),
+    ({"test_fraction": 1.0}, "test_fraction", "between 0 and 1"),
+    ({"min_examples": 0}, "min_examples", "at least 1"),
+    ({"num_clients": 1}, "num_clients", "at least 2"),
+    ({"kind": "text"}, "kind", "auto, classes, number"),
+    ({"model": "cnn"}, "model", "linear, mlp, mlp_128"),
   ],
 )
-def test_checks_options(path, options, message):
-  with pytest.raises(ValueError, match=message):
+def test_checks_options(path, options, field, fact):
+  with rejected(field, fact):
     load(path, **options)
 
 
 def test_a_file_is_named():
-  with pytest.raises(
-    tasks.DataError, match="is missing; name a file"
-  ) as caught:
+  with refused("file", "missing") as caught:
     tasks.load("table")
   assert caught.value.setting == "file"
   line = command_line.line(caught.value)
@@ -120,18 +123,14 @@ def test_a_split_of_the_file(path):
   assert task.test.num_examples.sum() == 10
   assert "half" not in task.preprocessing.columns
   change(path, "half", ["Test", *halves[1:]])
-  with pytest.raises(
-    tasks.DataError, match=r"'half', line 2 .*: must be train or test, .*'Test'"
-  ):
+  with refused("column 'half', line 2 (the header counts)", "'Test'"):
     load(path, split="half")
 
 
 @pytest.mark.parametrize("column", ["clinic", "ill", "half"])
 def test_nothing_is_missing_where_it_may_not(path, column):
   change(path, column, ["train"] * 35 + ["", *["train"] * 4])
-  with pytest.raises(
-    tasks.DataError, match=f"column '{column}', line 37 .*: is empty"
-  ):
+  with refused(path, f"column '{column}', line 37 "):
     load(path, split="half" if column == "half" else None)
 
 
@@ -164,33 +163,34 @@ def test_classes_and_numbers(path, values, kind, expected):
 
 
 @pytest.mark.parametrize(
-  ("values", "options", "message"),
+  ("values", "options", "place", "fact"),
   [
-    (["yes"] * 40, {}, "'ill': every label to train on is 'yes'"),
-    ([7] * 40, {"kind": "number"}, "'ill': every label to train on is '7'"),
-    (["a", "b"] * 20, {"kind": "number"}, "holds texts, such as 'a', and kind"),
+    (["yes"] * 40, {}, "", "'yes'"),
+    ([7] * 40, {"kind": "number"}, "", "'7'"),
+    (["a", "b"] * 20, {"kind": "number"}, "", "'a'"),
     (
       ["rare", *["a", "b"] * 19, "a"],
       {},
-      "line 2 .*: the label 'rare' is in te",
+      ", line 2 (the header counts)",
+      "'rare'",
     ),
   ],
 )
-def test_labels_that_no_client_can_learn(path, values, options, message):
+def test_labels_that_no_client_can_learn(path, values, options, place, fact):
   change(path, "ill", values)
   rows = [
     [*row[:4], value, "test" if k < 6 else "train"]
     for k, (row, value) in enumerate(zip(ROWS, values, strict=True))
   ]
   tabular_data.write_csv(path, [*HEADER, "half"], rows)
-  with pytest.raises(tasks.DataError, match=message):
+  with refused(f"column 'ill'{place}", fact):
     load(path, split="half", **options)
 
 
 def test_too_many_classes(path):
   rows = [["ab"[k % 2], 1, f"v{k // 4}"] for k in range(4400)]
   tabular_data.write_csv(path, ["clinic", "age", "ill"], rows)
-  with pytest.raises(tasks.DataError, match="1,100 different labels, at most"):
+  with refused("column 'ill'", "1,100"):
     load(path, test_fraction=0.01)
 
 
@@ -201,9 +201,7 @@ def test_clients_without_enough_rows_are_left_out(path):
   assert "2 clients (2 with too few rows left out)" in task.description
   # Theirs are no values of a category, and no part of moments.
   assert "lone" not in str(task.preprocessing.features)
-  with pytest.raises(
-    tasks.DataError, match="0 of 4 clients have rows to train"
-  ):
+  with refused("column 'clinic'", "0 of 4 clients"):
     load(path, min_examples=30)
 
 
@@ -267,7 +265,7 @@ def test_a_csv_file_of_another_encoding_with_other_numbers(path):
   change(path, "gr\u00f6\u00dfe", [f"1.{k:03d},5" for k in range(39)] + ["-9"])
   text = path.read_text(encoding="utf-8")
   path.write_text(text, encoding="latin-1")
-  with pytest.raises(tasks.DataError, match="encoding=latin-1"):
+  with refused(f"{path}, line 1", "encoding=latin-1"):
     load(path)
   options = {"decimal": ",", "thousands": ".", "missing": "-9"}
   for encoding in ("latin-1", "utf-16"):
@@ -279,7 +277,7 @@ def test_a_csv_file_of_another_encoding_with_other_numbers(path):
 
 def test_units_and_missing_texts_of_columns(path):
   change(path, "dose, daily", [f"{k} mg" for k in range(39)] + ["none given"])
-  with pytest.raises(tasks.DataError, match='units="dose, daily" for numbers'):
+  with refused(path, 'units="dose, daily"'):
     load(path)
   name = '"dose, daily"'
   missing = '"dose, daily=none given",age=20'
@@ -293,13 +291,13 @@ def test_units_and_missing_texts_of_columns(path):
     **task.preprocessing.columns,
     "dose, daily": "text",
   }
-  with pytest.raises(tasks.DataError, match=r"'ag' \(missing; did you mean"):
+  with refused(path, "'ag' (missing; did you mean"):
     load(path, categories=name, missing="ag=20")
 
 
 def test_a_label_with_a_unit(path):
   change(path, "ill", [f"{k // 2} %" for k in range(40)])
-  with pytest.raises(tasks.DataError, match="Give units=ill for numbers"):
+  with refused(path, "units=ill"):
     load(path)
   task = load(path, units="ill", kind="number")
   assert task.num_classes is None
@@ -317,7 +315,7 @@ def test_codes_are_categories(path):
   "options", [{"decimal": "::"}, {"encoding": "klingon"}, {"separator": ""}]
 )
 def test_formats_that_are_none_are_named(path, options):
-  with pytest.raises(ValueError, match=f"{next(iter(options))}=.*: expected "):
+  with rejected(*options):
     load(path, **options)
 
 
@@ -338,7 +336,7 @@ def test_groups_of_people(path):
     total += len(found)
   assert total == task.test.num_examples.sum()
   change(path, "zip", [str(k) for k in range(40)])
-  with pytest.raises(tasks.DataError, match="has 40 values, such as"):
+  with refused("column 'zip' (group)", 40):
     load(path, group="zip", ignore="zip")
 
 
@@ -354,15 +352,15 @@ def test_weights_of_clients(path):
 
 
 @pytest.mark.parametrize(
-  ("values", "problem"),
+  ("values", "place", "fact"),
   [
-    (range(40), "column 'beds': client 'north' has the weights"),
-    ([0] * 40, "column 'beds': client 'north' has the weight 0"),
-    (["many"] * 40, "column 'beds' .client_weight. has texts, such as 'many'"),
-    (["", *[1] * 39], "beds"),
+    (range(40), "column 'beds'", "'north' has the weights"),
+    ([0] * 40, "column 'beds'", "'north' has the weight 0"),
+    (["many"] * 40, "column 'beds' (client_weight)", "'many'"),
+    (["", *[1] * 39], "", "'beds'"),
   ],
 )
-def test_weights_of_clients_that_cannot_be_used(path, values, problem):
+def test_weights_of_clients_that_cannot_be_used(path, values, place, fact):
   change(path, "beds", list(values)[: len(ROWS)])
-  with pytest.raises(tasks.DataError, match=problem):
+  with refused(place, fact):
     load(path, client_weight="beds")

@@ -6,8 +6,8 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from tasks.formats import data_files as staging
 from tasks.formats import files
-from tasks.formats import whole_file as staging
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import (

@@ -11,7 +11,7 @@ import pathlib
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from tasks.formats import whole_file as staging
+from tasks.formats import data_files as staging
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.data_error import DataError
-from tasks.formats import files, source_file
+from tasks.formats import data_files, files
 from tff_fair.experiments.errors import RunError
 
 
@@ -45,7 +45,7 @@ def read(
     RunError: If it cannot be read at present.
   """
   try:
-    with source_file.damage_named(path):
+    with data_files.damage_named(path):
       with np.load(path, allow_pickle=False) as content:
         arrays = dict(content)
       yield arrays

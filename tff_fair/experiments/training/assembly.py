@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks.models import starting
+from tasks.models import made
 from tasks.task import KerasModelFn
 from tff_fair import (
   client_works,
@@ -228,7 +228,7 @@ def with_initial_weights(spec: RunSpec, task: tasks.Task) -> tasks.Task:
     weights = read(path, build)
     if not all(np.isfinite(value).all() for value in weights):
       raise ValueError("has weights that are not finite.")
-    begun = starting.Starting.of(build, weights)
+    begun = made.Starting.of(build, weights)
   except (RunError, ValueError) as error:
     problem = str(error).removeprefix(f"{path}: ")
     raise FieldError(name, problem, value=place) from error

@@ -18,7 +18,7 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks import cuts
-from tasks.models import starting
+from tasks.models import made
 from tasks.task import Arrays, one_element
 from tff_fair import client_works, types
 from tff_fair.client_works import alone
@@ -238,7 +238,7 @@ def _key(kind: str, spec: RunSpec, parts: assembly.RunParts) -> str:
     "rounds": num_rounds(spec, parts),
     "data": parts.task.description,
     "own_files": configuration.own_files(spec),
-    "weights": starting.digest(parts.task.keras_model_fn),
+    "weights": made.digest(parts.task.keras_model_fn),
     **chosen,
     **options,
   }

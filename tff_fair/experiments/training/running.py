@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tasks
 from tasks.formats import files, parsing
-from tasks.models import starting
+from tasks.models import made
 from tff_fair import declared, runtime, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import combinations, interruption
@@ -147,7 +147,7 @@ def run(
     output_dir=None if output_dir is None else str(output_dir),
     workers=workers,
     command=command,
-    initial_weights=starting.digest(task.keras_model_fn),
+    initial_weights=made.digest(task.keras_model_fn),
   )
   with (
     interruption.recorded(),

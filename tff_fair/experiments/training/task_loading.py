@@ -170,4 +170,4 @@ def _mapped(
   try:
     return np.memmap(path, dtype, "r", shape=(num_bytes // row_bytes, *shape))
   except (OSError, ValueError) as error:
-    raise tasks.DataError(f"{path}: cannot be read here: {error}.") from error
+    raise tasks.DataError(path, f"cannot be read here: {error}.") from error

@@ -161,7 +161,7 @@ def _write_split(
         _check_number(rows, task, split.num_examples[client_id])
       except ValueError as error:
         raise tasks.DataError(
-          f"client {task.client_names[client_id]}: {error}"
+          f"client {task.client_names[client_id]}", f"{error}"
         ) from error
       for array, content in zip(arrays, rows, strict=True):
         array.write(content)

@@ -1,0 +1,138 @@
+"""Random choices: of clients, and of a client's examples for testing."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tasks.task import Arrays, Split
+from tff_fair.declared import FieldError
+
+Seed = int | Sequence[int]
+
+
+def generator(seed: Seed) -> np.random.Generator:
+  """Returns a generator whose algorithm is named, not NumPy's default.
+
+  The cuts use only its `permutation`, `integers`, `choice` and `dirichlet`: all
+  versions of NumPy that TensorFlow 2.14 allows agree on their values.
+  """
+  return np.random.Generator(np.random.PCG64(seed))
+
+
+def random_subset(
+  size: int, num_clients: int | None, seed: Seed, *, what: str
+) -> np.ndarray:
+  """Returns a random subset of all clients.
+
+  Args:
+    size: Number of clients that there are.
+    num_clients: Number of clients to choose; None takes all.
+    seed: Seed of the choice.
+    what: The clients that there are, in words, for the error message.
+
+  Returns:
+    Positions in ascending order, int64[num_clients].
+
+  Raises:
+    FieldError: If there are too few clients.
+  """
+  if num_clients is None:
+    return np.arange(size)
+  if num_clients > size:
+    raise FieldError(
+      "num_clients",
+      f"expected at most {size}, the number of {what}.",
+      value=num_clients,
+    )
+  return np.sort(generator(seed).choice(size, num_clients, replace=False))
+
+
+def num_test_examples(sizes: np.ndarray, test_fraction: float) -> np.ndarray:
+  """Returns how many examples of each client are for testing.
+
+  Args:
+    sizes: Number of examples of each client, int64[clients].
+    test_fraction: Share of the test side, between 0 and 1.
+
+  Returns:
+    int64[clients]; of two examples and more, at least one is on either side,
+    and a single one is not for testing.
+  """
+  num_test = np.rint(sizes * test_fraction).astype(np.int64)
+  return np.minimum(np.maximum(num_test, 1), np.maximum(sizes - 1, 0))
+
+
+def train_test_split(
+  indices: np.ndarray,
+  test_fraction: float,
+  seed: Seed,
+  *,
+  unused_fraction: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Splits one client's examples at random; neither side is ever empty.
+
+  Args:
+    indices: Positions of the client's examples, at least two.
+    test_fraction: Share of the test side, between 0 and 1.
+    seed: Seed of the shuffle.
+    unused_fraction: Share of the examples that is on neither side, for papers
+      that keep a third part for validation.
+
+  Returns:
+    Positions of the training and of the test examples, shuffled.
+
+  Raises:
+    ValueError: If there are fewer than two examples, or the fractions leave
+      nothing for training or testing.
+  """
+  if not 0 < test_fraction < 1:
+    raise FieldError(
+      "test_fraction", "expected between 0 and 1.", value=test_fraction
+    )
+  if not 0 <= unused_fraction < 1 - test_fraction:
+    raise FieldError(
+      "unused_fraction",
+      "expected at least 0, and less than 1 - test_fraction.",
+      value=unused_fraction,
+    )
+  if len(indices) < 2:
+    raise ValueError(
+      f"A train and a test example need 2 examples, found {len(indices)}."
+    )
+  num_test = int(num_test_examples(np.array(len(indices)), test_fraction))
+  num_unused = round(len(indices) * unused_fraction)
+  num_train = max(len(indices) - num_test - num_unused, 1)
+  shuffled = generator(seed).permutation(indices)
+  return shuffled[num_test : num_test + num_train], shuffled[:num_test]
+
+
+def local_split(
+  whole: Split, test_fraction: float, seed: int
+) -> tuple[Split, Split]:
+  """Cuts every client's examples at random into train and test.
+
+  Args:
+    whole: All examples, at least two of each client.
+    test_fraction: Share of the test side, between 0 and 1.
+    seed: Seed of the cut.
+
+  Returns:
+    Train and test half; each client is cut on demand.
+  """
+  sizes = whole.num_examples
+  num_test = num_test_examples(sizes, test_fraction)
+
+  def half(side: int) -> Callable[[int], Arrays]:
+    def load(client_id: int) -> Arrays:
+      x, y = whole.load(client_id)
+      parts = train_test_split(
+        np.arange(len(y)), test_fraction, (seed, client_id)
+      )
+      return x[parts[side]], y[parts[side]]
+
+    return load
+
+  return (
+    Split(num_examples=sizes - num_test, load=half(0)),
+    Split(num_examples=num_test, load=half(1)),
+  )

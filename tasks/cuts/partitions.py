@@ -1,0 +1,400 @@
+"""Cuts a data set over clients: by label, by size, in Dirichlet proportions."""
+
+from typing import Any
+
+import numpy as np
+
+from tasks.cuts import draws
+from tff_fair.declared import FieldError
+
+
+def _vector(labels: np.ndarray) -> np.ndarray:
+  """Returns labels as an array; raises a FieldError if it is no vector."""
+  labels = np.asarray(labels)
+  if labels.ndim != 1:
+    raise FieldError(
+      "labels", f"expected a vector, found the shape {labels.shape}."
+    )
+  return labels
+
+
+def _check_parts(num_parts: int, num_examples: int, name: str) -> None:
+  """Raises a FieldError unless each part can have an example."""
+  if not 1 <= num_parts <= num_examples:
+    raise FieldError(
+      name,
+      f"expected between 1 and the number of examples, {num_examples}.",
+      value=num_parts,
+    )
+
+
+def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
+  """Raises a FieldError unless each client can have `min_size` examples."""
+  _check_parts(num_clients, num_examples, "num_clients")
+  if not 0 <= min_size * num_clients <= num_examples:
+    raise FieldError(
+      "min_size",
+      f"{num_clients} clients of so many need {min_size * num_clients} "
+      f"examples, found {num_examples}.",
+      value=min_size,
+    )
+
+
+def _apportioned(total: int, weights: np.ndarray) -> np.ndarray:
+  """Divides a number in proportion to weights, by the largest remainders.
+
+  Args:
+    total: The number to divide, at least 0.
+    weights: float[n], at least 0, their sum positive.
+
+  Returns:
+    int64[n] whose sum is `total`; equal remainders go to the first of them.
+  """
+  exact = total * (weights / weights.sum())
+  whole = np.floor(exact).astype(np.int64)
+  # Rounded, so that equal weights have equal remainders on every machine.
+  by_remainder = np.argsort(-np.round(exact - whole, 9), kind="stable")
+  whole[by_remainder[: total - whole.sum()]] += 1
+  return whole
+
+
+def label_shards(
+  labels: np.ndarray,
+  num_clients: int,
+  shards_per_client: int,
+  seed: draws.Seed,
+) -> list[np.ndarray]:
+  """Sorts by label, cuts into equal shards and deals the shards at random.
+
+  The pathological non-IID cut of McMahan et al., "Communication-Efficient
+  Learning of Deep Networks from Decentralized Data" (AISTATS 2017), Section 3.
+
+  Args:
+    labels: Labels of the examples, shape [num_examples].
+    num_clients: Number of clients.
+    shards_per_client: Shards of each client: roughly its number of labels.
+    seed: Seed of the order within a label and of the deal.
+
+  Returns:
+    Positions of each client's examples.
+
+  Raises:
+    FieldError: If there are more shards than examples.
+  """
+  labels = _vector(labels)
+  _check_parts(num_clients, len(labels), "num_clients")
+  most = len(labels) // num_clients
+  if not 1 <= shards_per_client <= most:
+    raise FieldError(
+      "shards_per_client",
+      f"expected between 1 and {most}, the number of examples of a client.",
+      value=shards_per_client,
+    )
+  num_shards = num_clients * shards_per_client
+  rng = draws.generator(seed)
+  shuffled = rng.permutation(len(labels))
+  by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
+  shards = np.array_split(by_label, num_shards)
+  deal = rng.permutation(num_shards).reshape(num_clients, shards_per_client)
+  return [np.concatenate([shards[s] for s in hand]) for hand in deal]
+
+
+def few_labels(
+  labels: np.ndarray,
+  num_clients: int,
+  labels_per_client: int,
+  seed: draws.Seed,
+) -> list[np.ndarray]:
+  """Gives each client some labels; the clients of a label share it evenly.
+
+  As FEMNIST-skewed of Li et al., "Fair Resource Allocation in Federated
+  Learning" (ICLR 2020), is cut. The examples of a label that no client happens
+  to be given are in no part.
+
+  Args:
+    labels: Labels of the examples, shape [num_examples].
+    num_clients: Number of clients.
+    labels_per_client: Number of different labels of a client.
+    seed: Seed of the choice of labels and of the order within a label.
+
+  Returns:
+    Positions of each client's examples; a part is empty if its labels have
+    fewer examples than clients.
+
+  Raises:
+    FieldError: If there are fewer labels, or more clients than examples.
+  """
+  labels = _vector(labels)
+  _check_parts(num_clients, len(labels), "num_clients")
+  values = np.unique(labels)
+  if not 1 <= labels_per_client <= len(values):
+    raise FieldError(
+      "labels_per_client",
+      f"expected between 1 and the number of labels, {len(values)}.",
+      value=labels_per_client,
+    )
+  rng = draws.generator(seed)
+  hands = np.stack(
+    [
+      rng.permutation(len(values))[:labels_per_client]
+      for _ in range(num_clients)
+    ]
+  )
+  parts: list[list[np.ndarray]] = [[] for _ in range(num_clients)]
+  for index, value in enumerate(values):
+    holders = np.flatnonzero((hands == index).any(axis=1))
+    if len(holders) > 0:
+      positions = rng.permutation(np.flatnonzero(labels == value))
+      pieces = np.array_split(positions, len(holders))
+      # Dealt at random: the first pieces are larger by one.
+      for holder, piece in zip(rng.permutation(holders), pieces, strict=True):
+        parts[holder].append(piece)
+  return [np.concatenate(pieces) for pieces in parts]
+
+
+def in_proportion(
+  parts: list[np.ndarray],
+  labels: np.ndarray,
+  other_labels: np.ndarray,
+  seed: draws.Seed,
+) -> list[np.ndarray]:
+  """Cuts a second data set in the proportions of labels of a first one's parts.
+
+  It tests the clients of a training set on the labels that they train on, in
+  the same proportions.
+
+  Args:
+    parts: Positions of each client's examples in the first data set.
+    labels: Labels of the first data set.
+    other_labels: Labels of the second data set.
+    seed: Seed of the order within a label.
+
+  Returns:
+    Positions of each client's examples in the second data set. Examples of a
+    label that no part of the first one has are left out.
+  """
+  others: list[list[np.ndarray]] = [[] for _ in parts]
+  rng = draws.generator(seed)
+  for value in np.unique(other_labels):
+    positions = rng.permutation(np.flatnonzero(other_labels == value))
+    counts = [np.count_nonzero(labels[part] == value) for part in parts]
+    ends = np.cumsum(counts, dtype=np.int64)
+    if ends[-1] > 0:
+      # Rounded to the nearest, in whole numbers.
+      cuts = (2 * ends[:-1] * len(positions) + ends[-1]) // (2 * ends[-1])
+      for other, piece in zip(others, np.split(positions, cuts), strict=True):
+        other.append(piece)
+  nothing = np.zeros(0, np.int64)
+  return [np.concatenate([nothing, *pieces]) for pieces in others]
+
+
+def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
+  """Makes a client of all examples that have a value in common.
+
+  Args:
+    values: Who wrote an example, or its label, by example, shape
+      [num_examples].
+
+  Returns:
+    The values in order, each once, and the positions of each one's examples.
+
+  Raises:
+    ValueError: If there are no examples.
+  """
+  values = _vector(values)
+  if len(values) == 0:
+    raise ValueError("There are no examples to cut.")
+  unique, index, counts = np.unique(
+    values, return_inverse=True, return_counts=True
+  )
+  order = np.argsort(index, kind="stable")
+  return unique.tolist(), np.split(order, np.cumsum(counts)[:-1])
+
+
+def iid(
+  num_examples: int, num_clients: int, seed: draws.Seed
+) -> list[np.ndarray]:
+  """Deals the examples out at random, in equal numbers up to one.
+
+  Args:
+    num_examples: Number of examples to deal out.
+    num_clients: Number of clients, at most one per example.
+    seed: Seed of the shuffle.
+
+  Returns:
+    Positions of each client's examples.
+
+  Raises:
+    FieldError: If there are more clients than examples.
+  """
+  _check_parts(num_clients, num_examples, "num_clients")
+  return np.array_split(
+    draws.generator(seed).permutation(num_examples), num_clients
+  )
+
+
+def power_law(
+  num_examples: int,
+  num_clients: int,
+  exponent: float,
+  seed: draws.Seed,
+  *,
+  min_size: int = 1,
+) -> list[np.ndarray]:
+  """Deals the examples out at random, few clients having most of them.
+
+  Beyond `min_size` each, the client of rank r = 1, 2, ... has a share in
+  proportion to r^-exponent (Zipf's law). Who has which rank is random.
+
+  Args:
+    num_examples: Number of examples to deal out.
+    num_clients: Number of clients, at most one per example.
+    exponent: At least 0: equal sizes. With 1 the second client has half of what
+      the first one has.
+    seed: Seed of the shuffle and of the ranks.
+    min_size: Least number of examples of a client.
+
+  Returns:
+    Positions of each client's examples.
+
+  Raises:
+    FieldError: If the examples do not suffice, or the exponent is negative or
+      no finite number.
+  """
+  _check_sizes(num_clients, min_size, num_examples)
+  if not 0 <= exponent < np.inf:
+    raise FieldError(
+      "exponent", "expected a finite number of at least 0.", value=exponent
+    )
+  rng = draws.generator(seed)
+  ranks = 1.0 + rng.permutation(num_clients)
+  sizes = min_size + _apportioned(
+    num_examples - min_size * num_clients, ranks**-exponent
+  )
+  return np.split(rng.permutation(num_examples), np.cumsum(sizes)[:-1])
+
+
+# Beyond these NumPy's sampler does not end or overflows; well inside them a
+# class already sits at one client, or spreads evenly over all.
+CONCENTRATION_RANGE = (1e-6, 1e9)
+
+
+def dirichlet(
+  labels: np.ndarray,
+  num_clients: int,
+  concentration: float,
+  seed: draws.Seed,
+  *,
+  min_size: int = 1,
+) -> list[np.ndarray]:
+  """Spreads each label over the clients in Dirichlet-distributed proportions.
+
+  As in Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural
+  Networks" (ICML 2019), Section 4: for each label, p ~ Dir(concentration · 1)
+  over the clients. The usual code draws again until no client is smaller than
+  min_size, which never ends for small concentrations. Here each client that
+  came out too small takes random examples from the largest one.
+
+  Args:
+    labels: Labels of the examples, shape [num_examples].
+    num_clients: Number of clients.
+    concentration: From 1e-6 (each label at one client) to 1e9 (IID).
+    seed: Seed of proportions, of the order within a label, and of the filling.
+    min_size: Least number of examples of a client.
+
+  Returns:
+    Positions of each client's examples.
+
+  Raises:
+    FieldError: If the examples do not suffice or an argument is out of range.
+  """
+  labels = _vector(labels)
+  _check_concentration(concentration)
+  _check_sizes(num_clients, min_size, len(labels))
+  rng = draws.generator(seed)
+  parts: list[list[int]] = [[] for _ in range(num_clients)]
+  for label in np.unique(labels):
+    positions = rng.permutation(np.flatnonzero(labels == label))
+    shares = rng.dirichlet(np.full(num_clients, concentration))
+    cuts = np.rint(np.cumsum(shares)[:-1] * len(positions)).astype(np.int64)
+    for part, piece in zip(parts, np.split(positions, cuts), strict=True):
+      part.extend(piece)
+  _fill_small_parts(parts, min_size, rng)
+  return [np.asarray(part, np.int64) for part in parts]
+
+
+def dirichlet_per_client(
+  labels: np.ndarray, num_clients: int, concentration: float, seed: draws.Seed
+) -> list[np.ndarray]:
+  """Gives clients of equal size Dirichlet-distributed proportions of labels.
+
+  As in Hsu et al., "Measuring the Effects of Non-Identical Data Distribution
+  for Federated Visual Classification" (2019): each client draws its own
+  p ~ Dir(concentration · 1) over the labels. It gets its examples in these
+  proportions, rounded. Once a label is used up, the others fill its place in
+  proportion.
+
+  Args:
+    labels: Labels of the examples, shape [num_examples].
+    num_clients: Number of clients.
+    concentration: From 1e-6 (each client has one label, as long as it lasts) to
+      1e9 (IID).
+    seed: Seed of proportions and of the order within a label.
+
+  Returns:
+    Positions of each client's examples.
+
+  Raises:
+    FieldError: If the examples do not suffice or an argument is out of range.
+  """
+  labels = _vector(labels)
+  _check_sizes(num_clients, 1, len(labels))
+  _check_concentration(concentration)
+  rng = draws.generator(seed)
+  stocks = [
+    rng.permutation(np.flatnonzero(labels == label))
+    for label in np.unique(labels)
+  ]
+  left = np.array([len(stock) for stock in stocks])
+  parts = []
+  for size in map(len, np.array_split(labels, num_clients)):
+    proportions = rng.dirichlet(np.full(len(stocks), concentration))
+    before = left.copy()
+    while (missing := size - (before - left).sum()) > 0:
+      weights = np.where(left > 0, proportions, 0.0)
+      if weights.sum() == 0:
+        weights = left.astype(np.float64)
+      left -= np.minimum(_apportioned(missing, weights), left)
+    parts.append(
+      np.concatenate(
+        [
+          stock[start:stop]
+          for stock, start, stop in zip(stocks, left, before, strict=True)
+        ]
+      )
+    )
+  return parts
+
+
+def _check_concentration(concentration: float) -> None:
+  least, most = CONCENTRATION_RANGE
+  if not least <= concentration <= most:
+    raise FieldError(
+      "concentration",
+      f"expected between {least:g} and {most:g}.",
+      value=concentration,
+    )
+
+
+def _fill_small_parts(
+  parts: list[list[int]], min_size: int, rng: np.random.Generator
+) -> None:
+  sizes = np.array([len(part) for part in parts])
+  for receiver in np.flatnonzero(sizes < min_size):
+    while sizes[receiver] < min_size:
+      # The largest part has more than min_size: the examples suffice for all.
+      donor = int(np.argmax(sizes))
+      given = parts[donor].pop(int(rng.integers(sizes[donor])))
+      parts[receiver].append(given)
+      sizes[donor] -= 1
+      sizes[receiver] += 1

@@ -1,0 +1,402 @@
+"""Posts of Stack Overflow by user, for both of its tasks.
+
+TFF's native data set (The TensorFlow Federated Authors, 2019): one example is a
+sentence with its post's title and tags; 342,477 users have training examples.
+`formats.sqlite_file` reads its file, because the `ClientData` of TFF lists all
+names first. Here a population is two arrays and a text, and a user's examples
+are read when the user is sampled.
+
+Words and tags are counted as `tff.simulation.datasets.stackoverflow` loads them
+with `load_word_counts` and `load_tag_counts`, in the files that these unpack: a
+line "word count" per word in descending order, and a JSON object from tags to
+counts. A file that is there is read as it is, so that counts of other data in
+the same format can take its place; TFF downloads one that is not there.
+"""
+
+import dataclasses
+import functools
+import itertools
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tasks import cuts, options
+from tasks.data_error import DataError
+from tasks.downloads import by_loader
+from tasks.federated import native_clients
+from tasks.formats import client_names, parsing, sqlite_file
+from tasks.task import Split, count_examples
+
+_FILENAME = "stackoverflow.sqlite"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StackOverflowOptions(options.TaskOptions):
+  """Options of both tasks.
+
+  Attributes:
+    num_clients: Number of users, chosen at random; none takes all.
+    min_examples: Least number of training examples of a user; users with fewer
+      are left out.
+    max_examples: Largest number of examples of a user, for training and for
+      testing each; the first ones are taken. None takes all.
+    test_fraction: The share of a user's training examples, or of the first
+      `max_examples` of them, that is for testing instead, chosen at random.
+      None takes the test examples of the data, those of 2018 and later.
+    vocab_size: Number of words that are known, the most frequent ones.
+    synthetic: Whether the data are the three made-up users that TFF has for
+      tests, which need no file.
+  """
+
+  num_clients: int | None = None
+  min_examples: int = 1
+  max_examples: int | None = None
+  test_fraction: float | None = None
+  vocab_size: int = 10_000
+  synthetic: bool = False
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    for name in ("min_examples", "vocab_size"):
+      self.require(name, getattr(self, name) >= 1, "at least 1")
+    least_cut = 1 if self.test_fraction is None else 2
+    for name, least in (("num_clients", 1), ("max_examples", least_cut)):
+      value = getattr(self, name)
+      self.require(
+        name, value is None or value >= least, f"at least {least}, or none"
+      )
+    self.require(
+      "test_fraction",
+      self.test_fraction is None or 0 < self.test_fraction < 1,
+      "between 0 and 1, or none",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Users:
+  """The users of a task, by client id.
+
+  Attributes:
+    names: Their names in the data.
+    train: Their training data.
+    test: Their test data.
+    description: Which data, how many users and examples.
+  """
+
+  names: Sequence[str]
+  train: Split
+  test: Split
+  description: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Source:
+  """Where examples come from.
+
+  Attributes:
+    name: Its name, for errors.
+    population: Maps names of splits to the names of all users and their numbers
+      of examples, int64[users, splits].
+    read: Maps a split to a function that reads its users.
+  """
+
+  name: str
+  population: Callable[
+    [Sequence[str]], tuple[client_names.ClientNames, np.ndarray]
+  ]
+  read: Callable[[str], native_clients.Read]
+
+
+def load_users(
+  config: StackOverflowOptions,
+  *,
+  data_dir: pathlib.Path | None,
+  seed: int,
+  features: Sequence[str],
+  to_arrays: native_clients.ToArrays,
+) -> Users:
+  """Finds the users; reads none of their examples.
+
+  Args:
+    config: Options of the task.
+    data_dir: Directory of `stackoverflow.sqlite`, which TFF's loader downloads
+      if it is not there; None means TFF's own cache, ~/.tff.
+    seed: Seed of the choice of users and of the cut by `test_fraction`.
+    features: Names of the texts of an example that `to_arrays` wants.
+    to_arrays: Maps a user's texts, object[n] of bytes by feature, to `(x, y)`.
+
+  Returns:
+    The users in ascending order of their names.
+
+  Raises:
+    DataError: If the data can be neither found nor fetched, or is unusable.
+    ValueError: If there are fewer users than asked for.
+  """
+  find_source = _synthetic if config.synthetic else _file
+  source = find_source(data_dir, features, config.max_examples)
+  everyone, counts = source.population(_splits(config))
+  eligible = _eligible(config, counts)
+  if not eligible.size:
+    raise DataError(
+      source.name, f"none of the {len(everyone):,} users has {_wanted(config)}."
+    )
+  subset = cuts.random_subset(
+    len(eligible), config.num_clients, seed, what="users in the data"
+  )
+  chosen = eligible[subset]
+  names, counts = everyone.take(chosen), counts[chosen]
+  if config.max_examples is not None:
+    counts = np.minimum(counts, config.max_examples)
+
+  train, test = _halves(config, source, names, counts, to_arrays, seed)
+  data = "synthetic test posts" if config.synthetic else "Stack Overflow"
+  left_out = len(everyone) - len(eligible)
+  of_all = "" if len(names) == len(eligible) else f" of {len(eligible):,}"
+  return Users(
+    names=names,
+    train=train,
+    test=test,
+    description=(
+      f"{data}: {len(names):,}{of_all} users "
+      f"({left_out:,} without {_wanted(config)} left out), "
+      f"{count_examples(train, test, unit='sentences')}"
+    ),
+  )
+
+
+def _splits(config: StackOverflowOptions) -> list[str]:
+  return ["train", "test"] if config.test_fraction is None else ["train"]
+
+
+def _halves(
+  config: StackOverflowOptions,
+  source: _Source,
+  names: Sequence[str],
+  counts: np.ndarray,
+  to_arrays: native_clients.ToArrays,
+  seed: int,
+) -> tuple[Split, Split]:
+  found = [
+    native_clients.split_of(
+      source.read(name),
+      names,
+      np.ascontiguousarray(counts[:, column]),
+      to_arrays,
+      source=f"{source.name}, split {name}",
+    )
+    for column, name in enumerate(_splits(config))
+  ]
+  if config.test_fraction is not None:
+    return cuts.local_split(found[0], config.test_fraction, seed)
+  train, test = found
+  return train, test
+
+
+def _eligible(config: StackOverflowOptions, counts: np.ndarray) -> np.ndarray:
+  least = [config.min_examples, 1]
+  if config.test_fraction is not None:
+    least = [max(config.min_examples, 2)]
+  return np.flatnonzero((counts >= least).all(axis=1))
+
+
+def _wanted(config: StackOverflowOptions) -> str:
+  if config.test_fraction is not None:
+    return f"at least {max(config.min_examples, 2):,} train sentences"
+  if config.min_examples == 1:
+    return "train and test sentences"
+  return f"at least {config.min_examples:,} train and any test sentences"
+
+
+def _file(
+  data_dir: pathlib.Path | None,
+  features: Sequence[str],
+  max_examples: int | None,
+) -> _Source:
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  path = sqlite_file.find(
+    _FILENAME,
+    data_dir,
+    lambda directory: tff.simulation.datasets.stackoverflow.load_data(
+      cache_dir=directory
+    ),
+  )
+  return _Source(
+    name=str(path),
+    population=functools.partial(sqlite_file.population, path),
+    read=lambda split: native_clients.sqlite_reader(
+      path, split, features, limit=max_examples
+    ),
+  )
+
+
+def _synthetic(
+  data_dir: pathlib.Path | None,
+  features: Sequence[str],
+  max_examples: int | None,
+) -> _Source:
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  del data_dir
+  client_data = tff.simulation.datasets.stackoverflow.get_synthetic()
+
+  def read(name: str) -> native_clients.Examples:
+    examples = client_data.create_tf_dataset_for_client(name)
+    first = list(itertools.islice(examples.as_numpy_iterator(), max_examples))
+    return {
+      feature: np.array([example[feature] for example in first], object)
+      for feature in features
+    }
+
+  def population(
+    splits: Sequence[str],
+  ) -> tuple[client_names.ClientNames, np.ndarray]:
+    names = client_data.client_ids
+    counts = [
+      len(list(client_data.create_tf_dataset_for_client(name)))
+      for name in names
+    ]
+    return client_names.ClientNames(names), np.tile(
+      np.array(counts, np.int64)[:, np.newaxis], len(splits)
+    )
+
+  return _Source(
+    name="tff.simulation.datasets.stackoverflow.get_synthetic()",
+    population=population,
+    read=lambda _: read,
+  )
+
+
+def known_words(
+  config: StackOverflowOptions, data_dir: pathlib.Path | None
+) -> list[bytes]:
+  """Returns the `vocab_size` most frequent words, the most frequent first."""
+  if not config.synthetic:
+    return load_words(data_dir, config.vocab_size)
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  counts = tff.simulation.datasets.stackoverflow.get_synthetic_word_counts()
+  return [word.encode() for word in counts][: config.vocab_size]
+
+
+def known_tags(
+  config: StackOverflowOptions, num_tags: int, data_dir: pathlib.Path | None
+) -> list[bytes]:
+  """Returns the `num_tags` most frequent tags, the most frequent first."""
+  if not config.synthetic:
+    return load_tags(data_dir, num_tags)
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  counts = tff.simulation.datasets.stackoverflow.get_synthetic_tag_counts()
+  return [tag.encode() for tag in counts][:num_tags]
+
+
+# The most frequent words and tags.
+
+_DIRECTORY = "datasets"  # Of Keras, within the cache directory.
+
+
+def load_words(data_dir: pathlib.Path | None, size: int) -> list[bytes]:
+  """Returns the most frequent words, the most frequent first.
+
+  Args:
+    data_dir: Directory of `stackoverflow.word_count`, or of a directory
+      `datasets` that has it; None means the cache of Keras, ~/.keras.
+    size: Number of words at most.
+
+  Raises:
+    DataError: If the file can be neither found nor fetched, or is unusable.
+  """
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  path = _find(
+    "stackoverflow.word_count",
+    data_dir,
+    tff.simulation.datasets.stackoverflow.load_word_counts,
+  )
+  words: dict[bytes, int] = {}
+  try:
+    with path.open("rb") as file:
+      for line_number, line in enumerate(itertools.islice(file, size), 1):
+        place = f"{path}, line {line_number}"
+        word = _word(line, place)
+        if word in words:
+          raise DataError(place, f"{word!r} is in line {words[word]} too.")
+        words[word] = line_number
+  except OSError as error:
+    raise DataError(path, f"cannot be read: {error.strerror}.") from error
+  if not words:
+    raise DataError(path, "has no words, expected lines of word and count.")
+  return list(words)
+
+
+def load_tags(data_dir: pathlib.Path | None, size: int) -> list[bytes]:
+  """Returns the most frequent tags, the most frequent first.
+
+  Args:
+    data_dir: As in `load_words`, of `stackoverflow.tag_count`.
+    size: Number of tags at most.
+
+  Raises:
+    DataError: If the file can be neither found nor fetched, or is unusable.
+  """
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  path = _find(
+    "stackoverflow.tag_count",
+    data_dir,
+    tff.simulation.datasets.stackoverflow.load_tag_counts,
+  )
+  try:
+    counts = parsing.parse_json(path.read_bytes())
+  except OSError as error:
+    raise DataError(path, f"cannot be read: {error.strerror}.") from error
+  except parsing.ParseError as error:
+    raise DataError(path, f"is not JSON: {error}.") from error
+  if not counts or not isinstance(counts, dict):
+    raise DataError(path, "expected an object from tags to counts.")
+  wrong = [tag for tag, n in counts.items() if not isinstance(n, int)]
+  if wrong:
+    raise DataError(
+      path,
+      f"the count of {wrong[0]!r} must be an integer, found "
+      f"{counts[wrong[0]]!r}.",
+    )
+  # Stable, as TFF has it: tags of equal counts stay in the file's order.
+  ordered = sorted(counts, key=lambda tag: -counts[tag])
+  return [tag.encode() for tag in ordered[:size]]
+
+
+def _word(line: bytes, place: str) -> bytes:
+  fields = line.split()
+  if len(fields) != 2 or not fields[1].isdigit():
+    raise DataError(
+      place, f"expected a word and its count, found {line[:80]!r}."
+    )
+  try:
+    line.decode()  # TFF reads text: other bytes are an error.
+  except UnicodeDecodeError as error:
+    raise DataError(place, f"is not UTF-8: {error}.") from error
+  return fields[0]
+
+
+def _find(
+  filename: str,
+  data_dir: pathlib.Path | None,
+  load: Callable[..., object],
+) -> pathlib.Path:
+  directory = data_dir or pathlib.Path.home() / ".keras"
+  unpacked = directory / _DIRECTORY / filename
+  for path in (directory / filename, unpacked):
+    if os.path.lexists(path):
+      return path
+
+  def fetch(staging: str) -> None:
+    load(cache_dir=staging)
+    arrived = pathlib.Path(staging, _DIRECTORY, filename)
+    arrived.rename(pathlib.Path(staging, filename))
+
+  by_loader.fetch_file(unpacked, fetch, cached_in=f"~/.keras/{_DIRECTORY}")
+  return unpacked

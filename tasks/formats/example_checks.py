@@ -1,0 +1,98 @@
+"""Checks of the numbers that examples have."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tasks.data_error import DataError
+
+
+def class_labels(
+  values: Sequence[int | float | str] | np.ndarray,
+  num_classes: int | None = None,
+) -> np.ndarray:
+  """Returns class numbers as int32.
+
+  Args:
+    values: Numbers, some perhaps written as floats (3.0).
+    num_classes: Their number, or None if it is not known yet.
+
+  Returns:
+    int32[n].
+
+  Raises:
+    ValueError: If a value is no integer or out of range; it names the example.
+  """
+  try:
+    numbers = np.asarray(values)
+  except ValueError:  # Lists of unequal lengths.
+    numbers = np.array("")
+  if not numbers.size:
+    return np.zeros([0], np.int32)
+  if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.number):
+    raise ValueError("labels must be numbers, one for each example")
+  most = np.iinfo(np.int32).max if num_classes is None else num_classes - 1
+  valid = (numbers == np.rint(numbers)) & (numbers >= 0) & (numbers <= most)
+  if not valid.all():
+    raise ValueError(_wrong_label(numbers, valid, most))
+  return numbers.astype(np.int32)
+
+
+def check_labels(labels: np.ndarray, num_classes: int, source: str) -> None:
+  """Checks that labels are class numbers.
+
+  Args:
+    labels: integer[n].
+    num_classes: Number of classes.
+    source: The file, for the error message.
+
+  Raises:
+    DataError: If a label is out of range; says which.
+  """
+  valid = (labels >= 0) & (labels < num_classes)
+  if not valid.all():
+    raise DataError(source, f"{_wrong_label(labels, valid, num_classes - 1)}.")
+
+
+def _wrong_label(labels: np.ndarray, valid: np.ndarray, most: int) -> str:
+  first = int(np.flatnonzero(~valid)[0])
+  label = float(labels[first])
+  kind = "" if label.is_integer() else "an integer from "
+  return (
+    f"example {first} (counted from 0) has label {label:.15g}, expected "
+    f"{kind}0 to {most}"
+  )
+
+
+def check_finite(source: object, what: str, array: np.ndarray) -> None:
+  """Checks that floats are neither missing nor infinite.
+
+  Args:
+    source: The file or the client, for errors.
+    what: The array, for the same.
+    array: Of any dtype; the first axis is that of the examples.
+
+  Raises:
+    DataError: If a number is missing, infinite or too large for float32; it
+      names the example.
+  """
+  if array.dtype.kind != "f" or not array.size:
+    return
+  # A part at a time: x may fill half of the memory.
+  step = max(1, (1 << 22) // array[0].size)
+  for start in range(0, len(array), step):
+    part = np.abs(array[start : start + step]).reshape(
+      len(array[start : start + step]), -1
+    )
+    fits = (part <= np.finfo(np.float32).max).all(axis=1)  # False for NaN.
+    if not fits.all():
+      raise DataError(
+        source,
+        f"{what} of {place(start + int(fits.argmin()))} is missing, infinite "
+        "or too large for float32.",
+      )
+
+
+def place(row: int) -> str:
+  """Returns where an example is, in words."""
+  return f"example {row} (counted from 0)"

@@ -1,0 +1,210 @@
+"""Images with labels: in memory, and in folders or lists of files."""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tasks.data_error import DataError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LabeledImages:
+  """Images in memory, in the order of their files.
+
+  Attributes:
+    images: uint8[n, height, width, channels].
+    labels: Class numbers, int32[n].
+    source: The files, for error messages.
+  """
+
+  images: np.ndarray
+  labels: np.ndarray
+  source: str
+
+  def __post_init__(self) -> None:
+    if len(self.images) != len(self.labels):
+      raise DataError(
+        self.source,
+        f"{len(self.images):,} images, but {len(self.labels):,} labels.",
+      )
+
+  def resized(self, size: int) -> "LabeledImages":
+    """Returns the images in another height and width.
+
+    Args:
+      size: Height and width.
+    """
+    return dataclasses.replace(self, images=resize(self.images, size))
+
+
+def resize(images: Any, size: int) -> np.ndarray:
+  """Returns images in another size, interpolated linearly.
+
+  Args:
+    images: uint8[..., height, width, channels], one image or several.
+    size: New height and width.
+
+  Returns:
+    uint8[..., size, size, channels].
+  """
+  import tensorflow as tf  # noqa: PLC0415
+
+  # Antialiased: of a smaller image each pixel is a mean.
+  floats = tf.image.resize(images, [size, size], antialias=True)
+  return tf.cast(tf.clip_by_value(tf.round(floats), 0, 255), tf.uint8).numpy()
+
+
+def read_image(path: pathlib.Path, image_size: int | None = None) -> np.ndarray:
+  """Returns an image in colour, uint8[height, width, 3].
+
+  Args:
+    path: A file of one of the usual formats.
+    image_size: Side that it is resized to; None leaves it as it is.
+
+  Raises:
+    DataError: If there is no such file, or it is no image.
+  """
+  import tensorflow as tf  # noqa: PLC0415
+
+  try:
+    image = tf.io.decode_image(
+      path.read_bytes(), channels=3, expand_animations=False
+    )
+    if image_size is not None:
+      return resize(image, image_size)
+  except (OSError, tf.errors.OpError) as error:
+    reason = " ".join(str(error).partition("[Op")[0].split())
+    raise DataError(path, f"is no image: {reason}") from error
+  return image.numpy()
+
+
+_ENDINGS = (".png", ".jpg", ".jpeg")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LabeledPaths:
+  """Images on disk.
+
+  Attributes:
+    root: The directory that paths start from.
+    paths: Paths of the images, bytes[n]: a million of them take 60 MB.
+    labels: Class numbers, int32[n].
+    source: The folder or list, for error messages.
+  """
+
+  root: pathlib.Path
+  paths: np.ndarray
+  labels: np.ndarray
+  source: str
+
+
+def class_folders(
+  root: pathlib.Path, half: str, class_names: Sequence[str], inside: str = ""
+) -> LabeledPaths:
+  """Lists images that lie in a folder for each class, in order of their names.
+
+  Args:
+    root: Directory of the data set.
+    half: Folder of the half in it, such as "train".
+    class_names: Names of the classes' folders.
+    inside: Folder within a class's folder that has the images.
+
+  Raises:
+    DataError: If a folder is missing or has no images.
+  """
+  paths: list[bytes] = []
+  labels: list[int] = []
+  for label, name in enumerate(class_names):
+    folder = pathlib.PurePosixPath(half, name, inside)
+    try:
+      found = sorted(
+        path.name
+        for path in (root / folder).iterdir()
+        if path.suffix.lower() in _ENDINGS
+      )
+    except OSError as error:
+      raise DataError(
+        root / folder, f"cannot be read: {error.strerror}."
+      ) from error
+    if not found:
+      raise DataError(
+        root / folder,
+        f"has no images; expected files that end in {', '.join(_ENDINGS)}.",
+      )
+    paths += [str(folder / file).encode() for file in found]
+    labels += [label] * len(found)
+  return LabeledPaths(
+    root=root,
+    paths=np.array(paths),
+    labels=np.array(labels, np.int32),
+    source=str(root / half),
+  )
+
+
+def joined(halves: Sequence[LabeledPaths]) -> LabeledPaths:
+  """Returns the images of several folders or lists of one root, in order."""
+  return LabeledPaths(
+    root=halves[0].root,
+    paths=np.concatenate([half.paths for half in halves]),
+    labels=np.concatenate([half.labels for half in halves]),
+    source=", ".join(half.source for half in halves),
+  )
+
+
+def read_images(
+  root: pathlib.Path,
+  paths: np.ndarray,
+  image_size: int,
+  *,
+  resize: bool,
+) -> np.ndarray:
+  """Reads images in colour.
+
+  Args:
+    root: The directory that paths start from.
+    paths: Paths of the images, bytes[n].
+    image_size: Their height and width.
+    resize: Whether images of another size are resized; otherwise they are an
+      error.
+
+  Returns:
+    uint8[n, image_size, image_size, 3].
+
+  Raises:
+    DataError: If one is missing, damaged or of another size.
+  """
+  images = np.empty([len(paths), image_size, image_size, 3], np.uint8)
+  for k, encoded in enumerate(paths):
+    path = root / encoded.decode()
+    image = read_image(path, image_size if resize else None)
+    if image.shape != images.shape[1:]:
+      raise DataError(
+        path,
+        f"has {image.shape[0]} x {image.shape[1]} pixels, expected "
+        f"{image_size} x {image_size}.",
+      )
+    images[k] = image
+  return images
+
+
+def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
+  """Yields each line that is not empty, with its place for error messages.
+
+  Raises:
+    DataError: If the file cannot be read or is no UTF-8.
+  """
+  try:
+    with path.open("rb") as file:
+      for number, line in enumerate(file, 1):
+        place = f"{path}, line {number}"
+        try:
+          text = line.decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+          raise DataError(place, f"is no UTF-8: {error.reason}.") from error
+        if text:
+          yield place, text
+  except OSError as error:
+    raise DataError(path, f"cannot be read: {error.strerror}.") from error

@@ -1,0 +1,388 @@
+"""The TFF forms of Keras models: classifiers, and those that predict numbers.
+
+A `FunctionalModel` keeps weights and metrics in tensors, where a Keras model
+assigns variables in every local step. In networks of dense layers, this is most
+of a step's cost beside its arithmetic (`python -m benchmarks.model_kinds`).
+"""
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tasks import task
+from tasks.models import dense
+
+# A mean as a sum and a weight, float32[] each.
+_Mean = tuple[tf.Tensor, tf.Tensor]
+# By name: a tensor, or a mean that is not finished.
+_Metrics = collections.OrderedDict[str, tf.Tensor]
+
+# Without AutoGraph, which takes time and finds nothing to convert.
+_graph_function = functools.partial(tf.function, autograph=False)
+
+Count = Callable[[tf.Tensor, tf.Tensor], _Mean]
+
+
+def variable_model_fn(
+  build: task.KerasModelFn,
+  element_spec: task.ElementSpec,
+  *,
+  loss: Callable[[], tf.keras.losses.Loss],
+  metric: Callable[[], tf.keras.metrics.Metric],
+) -> task.ModelFn:
+  """Returns what makes a Keras model a `VariableModel`, each time anew."""
+
+  def build_model() -> tff.learning.models.VariableModel:
+    return tff.learning.models.from_keras_model(
+      build(), loss=loss(), input_spec=element_spec, metrics=[metric()]
+    )
+
+  return build_model
+
+
+def as_functional(
+  build: task.KerasModelFn,
+  element_spec: task.ElementSpec,
+  *,
+  loss: tf.keras.losses.Loss,
+  metric: str,
+  count: Count,
+) -> tff.learning.models.FunctionalModel:
+  """Returns a Keras model as a `FunctionalModel`.
+
+  Args:
+    build: Returns a new Keras model, always with the same weights. Its layers
+      must do without state: outputs depend on weights and inputs alone, and all
+      weights are trained.
+    element_spec: Specs of `(x, y)`.
+    loss: Mean over the examples of a batch.
+    metric: Name of the metric, a mean.
+    count: From labels and predictions of a batch to the sum and the weight,
+      float32[] each, that it adds to the mean.
+
+  Returns:
+    A model with the metrics that `from_keras_model` would give it, by the same
+    names and in the same order: `metric`, "loss", "num_examples" and
+    "num_batches".
+  """
+  layers = tff.learning.models.functional_model_from_keras(
+    build, loss, element_spec
+  )
+  return tff.learning.models.FunctionalModel(
+    initial_weights=layers.initial_weights,
+    predict_on_batch_fn=layers.predict_on_batch,
+    loss_fn=layers.loss,
+    metrics_fns=_metrics_fns(metric, count),
+    input_spec=element_spec,
+  )
+
+
+def _metrics_fns(
+  metric: str, count: Count
+) -> tuple[Callable[..., _Metrics], ...]:
+  """Returns how metrics begin, how a batch adds to them, and how they end."""
+
+  @_graph_function
+  def initialize() -> _Metrics:
+    nothing = (tf.constant(0.0), tf.constant(0.0))
+    zero = tf.constant(0, tf.int64)
+    return _named(metric, nothing, nothing, zero, zero)
+
+  @_graph_function
+  def update(
+    state: _Metrics,
+    labels: tf.Tensor,
+    batch_output: tff.learning.models.BatchOutput,
+    sample_weight: tf.Tensor | None = None,
+  ) -> _Metrics:
+    del sample_weight  # TFF gives none.
+    num_examples = tf.shape(labels, tf.int64)[0]
+    size = tf.cast(num_examples, tf.float32)
+    counted = count(labels, batch_output.predictions)
+    return _named(
+      metric,
+      _add(state[metric], counted),
+      _add(state["loss"], (size * batch_output.loss, size)),
+      state["num_examples"] + num_examples,
+      state["num_batches"] + 1,
+    )
+
+  @_graph_function
+  def finalize(state: _Metrics) -> _Metrics:
+    return _named(
+      metric,
+      tf.math.divide_no_nan(*state[metric]),
+      tf.math.divide_no_nan(*state["loss"]),
+      state["num_examples"],
+      state["num_batches"],
+    )
+
+  return initialize, update, finalize
+
+
+def _named(
+  metric: str,
+  counted: tf.Tensor | _Mean,
+  loss: tf.Tensor | _Mean,
+  num_examples: tf.Tensor,
+  num_batches: tf.Tensor,
+) -> _Metrics:
+  return collections.OrderedDict(
+    [
+      (metric, counted),
+      ("loss", loss),
+      ("num_examples", num_examples),
+      ("num_batches", num_batches),
+    ]
+  )
+
+
+def _add(total: _Mean, batch: _Mean) -> _Mean:
+  return total[0] + batch[0], total[1] + batch[1]
+
+
+_ACCURACY = "sparse_categorical_accuracy"
+
+# Maps class numbers, int32[n], and logits, float32[n, C], to losses,
+# float32[n].
+LossFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+def class_objective(
+  class_weights: Sequence[float] | None = None, loss: LossFn | None = None
+) -> task.Objective:
+  """Returns the objective of classifiers: a loss, and accuracy.
+
+  Args:
+    class_weights: What an example of each class counts for in the loss, which
+      is still divided by the number of examples; None is 1 for all.
+    loss: Takes the place of the cross entropy, and of its weights.
+  """
+  if loss is None and class_weights is not None:
+    loss = _Weighted(tuple(map(float, class_weights)))
+  if loss is None:
+    return task.Objective(
+      model_fn=model_fn,
+      functional_model_fn=functional_model_fn,
+      activation="softmax",
+    )
+  return task.Objective(
+    model_fn=functools.partial(model_fn, loss=loss),
+    functional_model_fn=functools.partial(functional_model_fn, loss=loss),
+    activation="softmax",
+  )
+
+
+def model_fn(
+  build: task.KerasModelFn,
+  element_spec: task.ElementSpec,
+  loss: LossFn | None = None,
+) -> task.ModelFn:
+  """Returns the TFF form of a classifier, as `Task.model_fn` wants it.
+
+  Args:
+    build: Returns a new Keras model whose outputs are logits.
+    element_spec: Specs of `(x, y)`, y being class numbers.
+    loss: As `class_objective` takes it; by default softmax cross entropy.
+
+  Returns:
+    A function that returns a new model with that loss, and accuracy as its
+    metric.
+  """
+  return variable_model_fn(
+    build,
+    element_spec,
+    loss=lambda: _keras_loss(loss),
+    metric=lambda: tf.keras.metrics.SparseCategoricalAccuracy(_ACCURACY),
+  )
+
+
+def functional_model_fn(
+  build: task.KerasModelFn,
+  element_spec: task.ElementSpec,
+  loss: LossFn | None = None,
+) -> task.FunctionalModelFn:
+  """Returns the same classifier as `Task.functional_model_fn` wants it.
+
+  Args:
+    build: As for `model_fn`.
+    element_spec: Specs of `(x, y)`, y being class numbers.
+    loss: As `class_objective` takes it; by default softmax cross entropy.
+
+  Returns:
+    A function that returns `functional_model` of a network of dense layers;
+    None of others.
+  """
+  return dense.functional_if_dense(
+    build, functools.partial(functional_model, build, element_spec, loss)
+  )
+
+
+def functional_model(
+  build: task.KerasModelFn,
+  element_spec: task.ElementSpec,
+  loss: LossFn | None = None,
+) -> tff.learning.models.FunctionalModel:
+  """Returns the same classifier as a `FunctionalModel`.
+
+  Args:
+    build: As for `model_fn`, and as `as_functional` wants it.
+    element_spec: Specs of `(x, y)`, y being class numbers.
+    loss: As `class_objective` takes it; by default softmax cross entropy.
+  """
+  return as_functional(
+    build,
+    element_spec,
+    loss=_keras_loss(loss),
+    metric=_ACCURACY,
+    count=_count_hits,
+  )
+
+
+def _keras_loss(loss: LossFn | None) -> tf.keras.losses.Loss:
+  if loss is None:
+    return tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+  return _LossOfClasses(loss)
+
+
+class _LossOfClasses(tf.keras.losses.Loss):
+  """A function of class numbers and logits as Keras takes it."""
+
+  def __init__(self, loss: LossFn) -> None:
+    super().__init__()
+    self._loss = loss
+
+  def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+    """Returns the loss of each example."""
+    labels = tf.cast(y_true, tf.int32)
+    if labels.shape.rank == y_pred.shape.rank:  # Keras may add an axis.
+      labels = tf.squeeze(labels, -1)
+    return self._loss(labels, y_pred)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Weighted:
+  """Cross entropy of logits, each example times the weight of its class."""
+
+  class_weights: tuple[float, ...]
+
+  def __call__(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Returns the weighted loss of each example."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    return losses * tf.gather(tf.constant(self.class_weights), labels)
+
+
+def _count_hits(
+  labels: tf.Tensor, logits: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  predicted = tf.argmax(logits, axis=-1)
+  hits = tf.cast(tf.equal(predicted, tf.cast(labels, tf.int64)), tf.float32)
+  return tf.reduce_sum(hits), tf.cast(tf.size(hits), tf.float32)
+
+
+# Numbers: the mean squared error, in the units that the task gives its labels.
+
+_ABSOLUTE_ERROR = "mean_absolute_error"
+
+
+def number_objective() -> task.Objective:
+  """Returns the objective of regressions: the mean squared error."""
+  return task.Objective(
+    model_fn=number_model_fn, functional_model_fn=number_functional_model_fn
+  )
+
+
+def number_model_fn(
+  build: task.KerasModelFn, element_spec: task.ElementSpec
+) -> task.ModelFn:
+  """Returns the TFF form of a regression, as `Task.model_fn` wants it.
+
+  Args:
+    build: Returns a new Keras model with one output, float32[n, 1], or with
+      those of all numbers, float32[n, t].
+    element_spec: Specs of `(x, y)`, y being float32[n], or float32[n, t].
+
+  Returns:
+    A function that returns a new model with the mean squared error as its loss
+    and the mean absolute error as its metric.
+  """
+  return variable_model_fn(
+    build,
+    element_spec,
+    loss=_SquaredError,
+    metric=lambda: _MeanAbsoluteError(_ABSOLUTE_ERROR),
+  )
+
+
+def number_functional_model_fn(
+  build: task.KerasModelFn, element_spec: task.ElementSpec
+) -> task.FunctionalModelFn:
+  """Returns the same regression as `Task.functional_model_fn` wants it.
+
+  Args:
+    build: As for `number_model_fn`.
+    element_spec: Specs of `(x, y)`.
+  """
+
+  def functional_model() -> tff.learning.models.FunctionalModel:
+    return as_functional(
+      build,
+      element_spec,
+      loss=_SquaredError(),
+      metric=_ABSOLUTE_ERROR,
+      count=_add_absolute_errors,
+    )
+
+  return dense.functional_if_dense(build, functional_model)
+
+
+def _mean_of_errors(
+  of_error: Callable[[tf.Tensor], tf.Tensor],
+  labels: tf.Tensor,
+  outputs: tf.Tensor,
+) -> tf.Tensor:
+  """Returns the mean over an example's numbers of what `of_error` gives.
+
+  Args:
+    of_error: Maps errors to numbers of the same shape.
+    labels: float32[n], or float32[n, t].
+    outputs: float32[n, 1], or float32[n, t].
+
+  Returns:
+    float32[n].
+  """
+  if labels.shape.rank == 1:
+    labels = tf.expand_dims(labels, -1)
+  return tf.reduce_mean(of_error(outputs - labels), axis=-1)
+
+
+def _add_absolute_errors(
+  labels: tf.Tensor, outputs: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  errors = _mean_of_errors(tf.abs, labels, outputs)
+  return tf.reduce_sum(errors), tf.cast(tf.size(errors), tf.float32)
+
+
+class _SquaredError(tf.keras.losses.Loss):
+  """The mean square of an example's errors."""
+
+  def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    return _mean_of_errors(tf.square, labels, outputs)
+
+
+class _MeanAbsoluteError(tf.keras.metrics.MeanAbsoluteError):
+  """The mean over examples; of labels without an axis, Keras has batches."""
+
+  def update_state(
+    self,
+    y_true: tf.Tensor,
+    y_pred: tf.Tensor,
+    sample_weight: tf.Tensor | None = None,
+  ) -> tf.Operation:
+    if y_true.shape.rank == 1:
+      y_true = tf.expand_dims(y_true, -1)
+    return super().update_state(y_true, y_pred, sample_weight)

@@ -1,0 +1,300 @@
+"""What the texts of a table mean: categories, written numbers, or words."""
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+# Each text has a weight of its own: more are names, numbers of people or days.
+MOST = 1000
+
+_DATE = re.compile(
+  r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))"
+  r"([T ]\d.*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
+)
+# A column with few texts is one of categories, however long they are.
+_MOST_WHATEVER_THEY_ARE = 50
+_LONG = 50
+
+
+class Refusal(NamedTuple):
+  """Why texts are no categories: one of them, what is wrong, what to do."""
+
+  example: str
+  problem: str
+  remedy: str
+
+
+def leave_out(name: str) -> str:
+  """Returns how to leave a column out, in words that begin a sentence."""
+  return f"Leave it out (ignore={quoted(name)})"
+
+
+def quoted(name: str) -> str:
+  """Returns a column as an option with commas in between names it."""
+  return f'"{name}"' if "," in name else name
+
+
+def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
+  """Says why texts are no categories.
+
+  Args:
+    texts: The different texts of a column.
+    num_rows: In how many rows there is a text.
+
+  Returns:
+    What is wrong; None if nothing is.
+  """
+  values = list(texts)
+  if values and all(map(_DATE.fullmatch, values)):
+    remedy = "make numbers of it, such as days since a day"
+    return Refusal(values[0], "holds dates or times", remedy)
+  if len(values) <= _MOST_WHATEVER_THEY_ARE:
+    return None
+  is_long = sum(map(len, values)) > _LONG * len(values)
+  is_free = is_long or 2 * len(values) > num_rows
+  if len(values) <= MOST and not is_free:
+    return None
+  words = [value for value in values if not _reads_as_number(value)]
+  if words and 2 * len(words) < len(values):
+    problem = "would hold numbers, but for some texts"
+    return Refusal(words[0], problem, "correct these, or leave them empty")
+  problem = (
+    f"has more than {MOST:,} different texts"
+    if len(values) > MOST
+    else f"holds names or free text, {len(values):,} different ones"
+  )
+  return Refusal(values[0], problem, "group its texts")
+
+
+def strays(counts: Mapping[str, int], missing: Collection[str]) -> list[str]:
+  """Returns the texts without which a column would hold numbers.
+
+  Args:
+    counts: In how many rows each text is.
+    missing: What stands for a missing number.
+
+  Returns:
+    The texts that are no numbers, if they are in fewer rows than numbers are;
+    otherwise nothing: it is a column of texts.
+  """
+  present = {text: n for text, n in counts.items() if text not in missing}
+  words = [text for text in present if not _reads_as_number(text)]
+  num_words = sum(present[text] for text in words)
+  return words if 2 * num_words < sum(present.values()) else []
+
+
+def _reads_as_number(text: str) -> bool:
+  try:
+    float(text)
+  except ValueError:
+    return False
+  return True
+
+
+# Numbers that are texts: with a unit, or in other signs.
+
+# Above this share of its different texts, a column means numbers.
+_MEANS_NUMBERS = 0.95
+_CURRENCIES = "$\u20ac\u00a3\u00a5"
+# A unit begins with a letter, or with one of these signs.
+_UNIT = rf"(?:[^\W\d_]|[%\u2030\u00b0{_CURRENCIES}]).*"
+_MINUS = "\u2212"
+
+
+class Signs(NamedTuple):
+  """The signs that numbers are written with.
+
+  Attributes:
+    decimal: What stands before the decimals.
+    thousands: What stands between thousands; None means nothing.
+  """
+
+  decimal: str = "."
+  thousands: str | None = None
+
+  def options(self, other: "Signs") -> list[str]:
+    """Returns the options of `table` that say so where others hold."""
+    return [
+      f"{option}={sign if sign in ',.' else repr(sign)}"
+      for option, sign in self._asdict().items()
+      if sign != getattr(other, option)
+    ]
+
+
+_ALL_SIGNS = [
+  Signs(decimal, thousands)
+  for decimal in ".,"
+  for thousands in (None, *",. '")
+  if thousands != decimal
+]
+
+
+class Written(NamedTuple):
+  """A number as it is written: its value, and its unit or nothing."""
+
+  value: float
+  unit: str
+
+
+def read_number(text: str, signs: Signs) -> Written | None:
+  """Reads a number, which may have a unit; None of other texts.
+
+  A text that begins with 0 and another digit is a code.
+  """
+  match = _pattern(signs).fullmatch(text.strip())
+  if match is None:
+    return None
+  currency, number, unit = match.groups()
+  if signs.thousands:
+    number = number.replace(signs.thousands, "")
+  number = number.replace(signs.decimal, ".").replace(_MINUS, "-")
+  return Written(float(number), (currency or unit or "").strip())
+
+
+@functools.lru_cache
+def _pattern(signs: Signs) -> re.Pattern[str]:
+  whole = r"0|[1-9]\d*"
+  if signs.thousands:
+    whole = rf"[1-9]\d{{0,2}}(?:{re.escape(signs.thousands)}\d{{3}})+|{whole}"
+  point = re.escape(signs.decimal)
+  return re.compile(
+    rf"([{_CURRENCIES}])?\s*"
+    rf"([+\-{_MINUS}]?(?:(?:{whole})(?:{point}\d+)?|{point}\d+)"
+    r"(?:[eE][+-]?\d+)?)"
+    rf"(\s*{_UNIT})?"
+  )
+
+
+def numbers_of(
+  texts: Sequence[str], signs: Signs, missing: Collection[str]
+) -> tuple[np.ndarray, tuple[str, str] | None]:
+  """Returns the numbers that texts mean, all of one unit or without.
+
+  Args:
+    texts: The texts.
+    signs: How the numbers are written.
+    missing: Texts that stand for a missing number.
+
+  Returns:
+    float64[n], NaN for a missing one; and a text that is no such number, with
+    what is wrong with it, if there is one.
+  """
+  found = np.full(len(texts), np.nan)
+  known: Written | None = None
+  for k, text in enumerate(texts):
+    if text in missing:
+      continue
+    written = read_number(text, signs)
+    if written is None:
+      return found, (text, "is no number")
+    if written.unit:
+      known = known or written
+      if written.unit != known.unit:
+        return found, (text, f"has another unit than others, {known.unit!r}")
+    found[k] = written.value
+  return found, None
+
+
+def refused_number(
+  texts: Iterable[str], signs: Signs, column: str, *, are_final: bool
+) -> Refusal | None:
+  """Says that texts mean numbers, and which option reads them.
+
+  Args:
+    texts: The different texts of a column, no missing ones.
+    signs: How the numbers of its table are written.
+    column: The column, as an option names it.
+    are_final: Whether no option can change these signs.
+
+  Returns:
+    What is wrong; None if at most 95 % of the texts are numbers, of one unit.
+  """
+  present = list(texts)
+  unit = _common_unit(present, signs)
+  if unit is not None:
+    united = [v for v in present if (w := read_number(v, signs)) and w.unit]
+    if not united:
+      return None
+    return Refusal(
+      united[0],
+      f"holds numbers with a unit, {unit}",
+      f"give units={column} for numbers, categories={column} for texts",
+    )
+  if are_final:
+    return None
+  ways = [
+    [*other.options(signs), *([f"units={column}"] if unit else [])]
+    for other in _ALL_SIGNS
+    if (unit := _common_unit(present, other)) is not None
+  ]
+  if not ways:
+    return None
+  fewest = min(map(len, ways))
+  shown = " or ".join(" ".join(way) for way in ways if len(way) == fewest)
+  return Refusal(
+    next(v for v in present if read_number(v, signs) is None),
+    "holds numbers in other signs than the file",
+    f"give {shown} for numbers, categories={column} for texts",
+  )
+
+
+def _common_unit(texts: Sequence[str], signs: Signs) -> str | None:
+  """Returns the unit of nearly all numbers, "" for none; None if few are."""
+  written = [found for text in texts if (found := read_number(text, signs))]
+  units = Counter(found.unit for found in written)
+  num_plain = units.pop("", 0)
+  unit, count = next(iter(units.most_common(1)), ("", 0))
+  is_common = num_plain + count > _MEANS_NUMBERS * len(texts)
+  return unit if is_common else None
+
+
+# Bags of words: the share that each frequent word has in a text.
+
+# Letters and digits, and an apostrophe within.
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
+
+
+class BagOfWords:
+  """Makes x of texts.
+
+  Attributes:
+    words: The most frequent words of the training texts, in that order; those
+      that are as frequent in alphabetical order.
+  """
+
+  def __init__(
+    self, texts: Sequence[str], train: np.ndarray, num_words: int
+  ) -> None:
+    """Counts the words of the training texts.
+
+    Args:
+      texts: All texts.
+      train: Positions of those to count, int64[n].
+      num_words: Number of words at most.
+    """
+    counts = Counter(
+      word for position in train for word in _words(texts[position])
+    )
+    ordered = sorted(counts, key=lambda word: (-counts[word], word))
+    self.words = ordered[:num_words]
+    number = {word: k for k, word in enumerate(self.words)}
+    self._numbers = [
+      np.array([number[w] for w in _words(text) if w in number], np.int32)
+      for text in texts
+    ]
+
+  def __call__(self, positions: np.ndarray) -> np.ndarray:
+    """Returns x of some texts, float32[n, words]; 0 of a text without words."""
+    x = np.zeros([len(positions), len(self.words)], np.float32)
+    for row, position in zip(x, positions, strict=True):
+      numbers = self._numbers[position]
+      np.add.at(row, numbers, np.float32(1 / max(1, len(numbers))))
+    return x
+
+
+def _words(text: str) -> list[str]:
+  return _WORD.findall(text.lower())

@@ -1,1 +1,0 @@
-"""Numbers for words and characters, and the texts of both kinds by client."""

@@ -1,0 +1,74 @@
+"""Choices of clients, and of their examples for testing."""
+
+import numpy as np
+import pytest
+
+from tasks import cuts
+from tests.tasks.refusals import rejected
+
+
+class TestTrainTestSplit:
+  def test_can_leave_some_out(self):
+    train, test = cuts.train_test_split(
+      np.arange(7000), 0.1, 0, unused_fraction=0.1
+    )
+    assert (len(train), len(test)) == (5600, 700)
+    assert len(np.unique([*train, *test])) == 6300
+
+  def test_leaves_one_to_train_on(self):
+    train, test = cuts.train_test_split(
+      np.arange(2), 0.4, 0, unused_fraction=0.5
+    )
+    assert (len(train), len(test)) == (1, 1)
+
+  @pytest.mark.parametrize("unused", [-0.1, 0.8, 1.0, float("nan")])
+  def test_rejects_unused_fraction(self, unused):
+    with rejected("unused_fraction"):
+      cuts.train_test_split(np.arange(10), 0.2, 0, unused_fraction=unused)
+
+  @pytest.mark.parametrize(
+    ("size", "fraction", "num_test"),
+    [(10, 0.2, 2), (2, 0.01, 1), (2, 0.99, 1), (3, 0.9, 2), (1000, 0.25, 250)],
+  )
+  def test_sizes(self, size, fraction, num_test):
+    train, test = cuts.train_test_split(np.arange(size), fraction, 0)
+    assert (len(train), len(test)) == (size - num_test, num_test)
+
+  def test_splits_the_indices_it_is_given(self):
+    indices = np.array([40, 10, 30, 20])
+    train, test = cuts.train_test_split(indices, 0.5, 0)
+    assert sorted([*train, *test]) == [10, 20, 30, 40]
+    np.testing.assert_array_equal(indices, [40, 10, 30, 20])
+
+  @pytest.mark.parametrize("size", [0, 1])
+  def test_rejects_too_few_examples(self, size):
+    with pytest.raises(ValueError, match=f"need 2 examples, found {size}"):
+      cuts.train_test_split(np.arange(size), 0.2, 0)
+
+  @pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan")])
+  def test_rejects_fraction(self, fraction):
+    with rejected("test_fraction"):
+      cuts.train_test_split(np.arange(10), fraction, 0)
+
+
+def test_takes_all():
+  everyone = cuts.random_subset(5, None, 0, what="users")
+  np.testing.assert_array_equal(everyone, np.arange(5))
+
+
+def test_chooses_different_ones_in_order():
+  chosen = cuts.random_subset(100, 20, 3, what="users")
+  assert len(chosen) == 20
+  assert (np.diff(chosen) > 0).all()
+  assert chosen[0] >= 0
+  assert chosen[-1] < 100
+  np.testing.assert_array_equal(
+    chosen, cuts.random_subset(100, 20, 3, what="users")
+  )
+  other = cuts.random_subset(100, 20, 4, what="users")
+  assert not np.array_equal(chosen, other)
+
+
+def test_too_few():
+  with rejected("num_clients", value=4):
+    cuts.random_subset(3, 4, 0, what="users")

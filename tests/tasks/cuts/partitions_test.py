@@ -1,0 +1,343 @@
+"""Every cut covers its examples once, and does what its name says."""
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tasks import cuts
+from tests.tasks.refusals import rejected
+
+_LABELS = np.random.Generator(np.random.PCG64(7)).integers(0, 10, 1000)
+
+
+def _assert_cover(parts, num_examples):
+  np.testing.assert_array_equal(
+    np.sort(np.concatenate(parts)), np.arange(num_examples)
+  )
+
+
+def _same(parts, others):
+  return all(map(np.array_equal, parts, others))
+
+
+class TestLabelShards:
+  def test_clients_hold_few_labels(self):
+    labels = np.repeat(np.arange(10), 60)
+    parts = cuts.label_shards(labels, 30, 2, 0)
+    # 60 shards of 10 in labels of 60: no shard spans two labels.
+    assert max(len(np.unique(labels[part])) for part in parts) <= 2
+    assert {len(part) for part in parts} == {20}
+
+  def test_shards_are_dealt_at_random(self):
+    labels = np.repeat(np.arange(10), 60)
+    parts = cuts.label_shards(labels, 30, 2, 0)
+    hands = {tuple(np.unique(labels[part])) for part in parts}
+    assert any(high - low > 1 for low, *rest in hands for high in rest)
+
+  def test_examples_within_a_label_are_shuffled(self):
+    parts = cuts.label_shards(np.zeros(100, int), 1, 1, 0)
+    assert not np.array_equal(parts[0], np.arange(100))
+
+  def test_one_shard_each(self):
+    parts = cuts.label_shards(np.array([1, 0, 1, 0]), 2, 1, 0)
+    assert sorted(sorted(part) for part in parts) == [[0, 2], [1, 3]]
+
+  def test_as_many_shards_as_examples(self):
+    parts = cuts.label_shards(_LABELS, 500, 2, 0)
+    assert {len(part) for part in parts} == {2}
+
+  @pytest.mark.parametrize(
+    ("labels", "clients", "shards", "field"),
+    [
+      (_LABELS, 501, 2, "shards_per_client"),
+      (_LABELS, 1001, 1, "num_clients"),
+      (_LABELS, 0, 2, "num_clients"),
+      (_LABELS, 3, 0, "shards_per_client"),
+      (_LABELS, -3, -2, "num_clients"),
+      (np.zeros(0, int), 1, 1, "num_clients"),
+      (np.zeros([10, 2]), 2, 2, "labels"),
+    ],
+  )
+  def test_rejects(self, labels, clients, shards, field):
+    with rejected(field):
+      cuts.label_shards(labels, clients, shards, 0)
+
+
+class TestFewLabels:
+  def test_clients_hold_as_many_labels_as_asked(self):
+    labels = np.repeat(np.arange(10), 1000)
+    parts = cuts.few_labels(labels, 100, 5, 0)
+    assert {len(np.unique(labels[part])) for part in parts} == {5}
+
+  def test_holders_share_a_label_evenly(self):
+    labels = np.repeat(np.arange(10), 1000)
+    parts = cuts.few_labels(labels, 100, 5, 0)
+    counts = np.array(
+      [np.bincount(labels[part], minlength=10) for part in parts]
+    )
+    for held in counts.T:
+      assert np.ptp(held[held > 0]) <= 1
+    assert not np.array_equal(parts[0], np.sort(parts[0]))
+
+  def test_label_that_no_client_is_given_is_left_out(self):
+    labels = np.repeat(np.arange(10), 5)
+    (part,) = cuts.few_labels(labels, 1, 3, 0)
+    assert len(np.unique(labels[part])) == 3
+    assert len(part) == 15
+
+  def test_clients_can_come_out_empty(self):
+    parts = cuts.few_labels(np.array([0, 1, 1, 1, 1]), 5, 1, 0)
+    assert min(map(len, parts)) == 0
+    assert all(part.dtype == np.int64 for part in parts)
+
+  @pytest.mark.parametrize(
+    ("clients", "labels_per_client", "field"),
+    [
+      (30, 0, "labels_per_client"),
+      (30, 11, "labels_per_client"),
+      (0, 1, "num_clients"),
+    ],
+  )
+  def test_rejects(self, clients, labels_per_client, field):
+    with rejected(field):
+      cuts.few_labels(_LABELS, clients, labels_per_client, 0)
+
+
+class TestInProportion:
+  def test_labels_lie_as_in_the_first_data_set(self):
+    labels = np.repeat(np.arange(10), 600)
+    others = np.repeat(np.arange(10)[::-1], 100)
+    parts = cuts.dirichlet(labels, 10, 0.5, 0)
+    found = cuts.in_proportion(parts, labels, others, 0)
+    for part, other in zip(parts, found, strict=True):
+      np.testing.assert_allclose(
+        np.bincount(others[other], minlength=10),
+        np.bincount(labels[part], minlength=10) / 6,
+        atol=1,
+      )
+    _assert_cover(found, 1000)
+
+  def test_leaves_out_labels_that_no_client_has(self):
+    parts = [np.array([0]), np.array([1])]
+    found = cuts.in_proportion(
+      parts, np.array([3, 3]), np.array([4, 3, 3, 5]), 0
+    )
+    assert sorted(map(int, np.concatenate(found))) == [1, 2]
+
+  def test_client_without_any(self):
+    parts = [np.arange(9), np.array([9])]
+    found = cuts.in_proportion(parts, np.zeros(10), np.zeros(2), 0)
+    assert [len(part) for part in found] == [2, 0]
+    assert found[1].dtype == np.int64
+
+
+class TestByValue:
+  def test_a_client_for_each_value_in_order(self):
+    names, parts = cuts.by_value(np.array(["b", "a", "b", "c"]))
+    assert names == ["a", "b", "c"]
+    assert [part.tolist() for part in parts] == [[1], [0, 2], [3]]
+    assert all(part.dtype == np.int64 for part in parts)
+
+  def test_rejects_nothing(self):
+    with pytest.raises(ValueError, match="no examples"):
+      cuts.by_value(np.zeros(0))
+
+
+class TestIid:
+  def test_parts_differ_by_one_at_most(self):
+    sizes = [len(part) for part in cuts.iid(100, 7, 0)]
+    assert sorted(set(sizes)) == [14, 15]
+
+  def test_is_not_the_order_of_the_examples(self):
+    assert not np.array_equal(
+      np.concatenate(cuts.iid(100, 7, 0)), np.arange(100)
+    )
+
+  @pytest.mark.parametrize("num_clients", [0, -1, 11])
+  def test_rejects(self, num_clients):
+    with rejected("num_clients", value=num_clients):
+      cuts.iid(10, num_clients, 0)
+
+
+class TestPowerLaw:
+  def test_sizes_fall_with_the_rank(self):
+    parts = cuts.power_law(3100, 5, 1.0, 0, min_size=0)
+    sizes = [len(part) for part in parts]
+    expected = 3100 / np.arange(1, 6) / sum(1 / np.arange(1, 6))
+    assert sizes != sorted(sizes, reverse=True)
+    np.testing.assert_allclose(sorted(sizes, reverse=True), expected, atol=1)
+
+  def test_exponent_zero_is_even(self):
+    sizes = [len(part) for part in cuts.power_law(100, 7, 0.0, 0)]
+    assert sorted(set(sizes)) == [14, 15]
+
+  @pytest.mark.parametrize("exponent", [0.0, 3.0, 1000.0])
+  def test_no_client_is_smaller_than_asked(self, exponent):
+    parts = cuts.power_law(100, 10, exponent, 0, min_size=10)
+    assert [len(part) for part in parts] == [10] * 10
+
+  @pytest.mark.parametrize(
+    ("clients", "exponent", "min_size", "field"),
+    [
+      (11, 1.0, 1, "num_clients"),
+      (5, 1.0, 3, "min_size"),
+      (5, -1.0, 1, "exponent"),
+      (5, float("nan"), 1, "exponent"),
+      (5, float("inf"), 1, "exponent"),
+    ],
+  )
+  def test_rejects(self, clients, exponent, min_size, field):
+    with rejected(field):
+      cuts.power_law(10, clients, exponent, 0, min_size=min_size)
+
+
+class TestDirichlet:
+  def test_large_concentration_is_iid(self):
+    labels = np.repeat(np.arange(4), 1000)
+    parts = cuts.dirichlet(labels, 10, 1e9, 0)
+    counts = [np.bincount(labels[part], minlength=4) for part in parts]
+    np.testing.assert_allclose(counts, 100, atol=1)
+
+  def test_small_concentration_puts_a_label_at_one_client(self):
+    labels = np.repeat(np.arange(4), 1000)
+    parts = cuts.dirichlet(labels, 100, 1e-6, 0, min_size=0)
+    holders = [
+      sum(label in labels[part] for part in parts) for label in range(4)
+    ]
+    assert holders == [1, 1, 1, 1]
+
+  def test_proportions_have_the_moments_of_the_distribution(self):
+    # Var p_k = (1/K)(1 - 1/K) / (K a + 1), here over 400 labels.
+    clients, concentration = 5, 0.7
+    labels = np.repeat(np.arange(400), 200)
+    parts = cuts.dirichlet(labels, clients, concentration, 0, min_size=0)
+    shares = np.array([np.bincount(labels[p], minlength=400) for p in parts])
+    variance = np.var(shares / 200, axis=1).mean()
+    expected = (1 / 5) * (4 / 5) / (clients * concentration + 1)
+    np.testing.assert_allclose(variance, expected, rtol=0.1)
+
+  @pytest.mark.parametrize("concentration", [1e-6, 0.05, 0.5])
+  @pytest.mark.parametrize("min_size", [1, 10, 33])
+  def test_no_client_is_smaller_than_asked(self, concentration, min_size):
+    parts = cuts.dirichlet(_LABELS, 30, concentration, 3, min_size=min_size)
+    assert min(map(len, parts)) >= min_size
+    _assert_cover(parts, 1000)
+
+  def test_large_enough_clients_are_left_alone(self):
+    free = cuts.dirichlet(_LABELS, 10, 5.0, 0, min_size=0)
+    assert min(map(len, free)) >= 20
+    assert _same(free, cuts.dirichlet(_LABELS, 10, 5.0, 0, min_size=20))
+
+  def test_labels_need_not_be_numbers(self):
+    labels = np.array(["cat", "dog"] * 10)
+    _assert_cover(cuts.dirichlet(labels, 4, 1.0, 0), 20)
+
+  @pytest.mark.parametrize(
+    ("clients", "concentration", "min_size", "field"),
+    [
+      (1001, 0.5, 1, "num_clients"),
+      (0, 0.5, 1, "num_clients"),
+      (30, 0.5, 34, "min_size"),
+      (30, 0.5, -1, "min_size"),
+      (30, 0.0, 1, "concentration"),
+      (30, -1.0, 1, "concentration"),
+      (30, 1e-20, 1, "concentration"),
+      (30, float("inf"), 1, "concentration"),
+      (30, float("nan"), 1, "concentration"),
+    ],
+  )
+  def test_rejects(self, clients, concentration, min_size, field):
+    with rejected(field):
+      cuts.dirichlet(_LABELS, clients, concentration, 0, min_size=min_size)
+
+
+class TestDirichletPerClient:
+  def test_clients_are_of_equal_size(self):
+    parts = cuts.dirichlet_per_client(_LABELS, 30, 0.1, 0)
+    assert sorted({len(part) for part in parts}) == [33, 34]
+
+  def test_large_concentration_is_iid(self):
+    labels = np.repeat(np.arange(4), 1000)
+    parts = cuts.dirichlet_per_client(labels, 10, 1e9, 0)
+    counts = [np.bincount(labels[part], minlength=4) for part in parts]
+    np.testing.assert_allclose(counts, 100, atol=4)
+
+  def test_small_concentration_is_one_label_while_it_lasts(self):
+    labels = np.repeat(np.arange(4), 1000)
+    parts = cuts.dirichlet_per_client(labels, 100, 1e-6, 0)
+    kinds = [len(np.unique(labels[part])) for part in parts]
+    assert np.mean(np.array(kinds) == 1) > 0.9
+
+  @pytest.mark.parametrize(
+    ("clients", "concentration", "field"),
+    [
+      (1001, 0.5, "num_clients"),
+      (0, 0.5, "num_clients"),
+      (3, 0.0, "concentration"),
+    ],
+  )
+  def test_rejects(self, clients, concentration, field):
+    with rejected(field):
+      cuts.dirichlet_per_client(_LABELS, clients, concentration, 0)
+
+
+_CUTS: dict[str, Callable[[cuts.Seed], list[np.ndarray]]] = {
+  "iid": lambda seed: cuts.iid(1000, 30, seed),
+  "label_shards": lambda seed: cuts.label_shards(_LABELS, 30, 2, seed),
+  "dirichlet": lambda seed: cuts.dirichlet(_LABELS, 30, 0.5, seed, min_size=10),
+  "dirichlet, skewed": lambda seed: cuts.dirichlet(_LABELS, 30, 1e-6, seed),
+  "dirichlet_per_client": lambda seed: cuts.dirichlet_per_client(
+    _LABELS, 30, 0.5, seed
+  ),
+  "dirichlet_per_client, skewed": lambda seed: cuts.dirichlet_per_client(
+    _LABELS, 30, 1e-6, seed
+  ),
+  "power_law": lambda seed: cuts.power_law(1000, 30, 1.0, seed),
+  "few_labels": lambda seed: cuts.few_labels(_LABELS, 30, 5, seed),
+  "in_proportion": lambda seed: cuts.in_proportion(
+    _CUTS["label_shards"](0), _LABELS, _LABELS, seed
+  ),
+  "train_test_split": lambda seed: list(
+    cuts.train_test_split(np.arange(1000), 0.2, seed)
+  ),
+}
+
+
+@pytest.mark.parametrize("cut", _CUTS.values(), ids=_CUTS)
+class TestEveryCut:
+  @pytest.mark.parametrize("seed", [0, 1, 2**40, (3, 4)])
+  def test_covers_every_example_exactly_once(self, cut, seed):
+    _assert_cover(cut(seed), 1000)
+
+  def test_gives_positions(self, cut):
+    assert all(part.dtype == np.int64 for part in cut(0))
+
+  def test_depends_on_its_seed_alone(self, cut):
+    np.random.seed(1)
+    first = cut(5)
+    np.random.seed(2)
+    assert _same(first, cut(5))
+    assert not _same(first, cut(6))
+    assert not _same(cut((5, 0)), cut((5, 1)))
+
+
+@pytest.mark.parametrize(
+  ("name", "digest"),
+  [
+    ("iid", "a0d6d7e33085a8d0"),
+    ("label_shards", "647a389b1066e7bd"),
+    ("dirichlet", "a242df96065c03b0"),
+    ("train_test_split", "bb93e8a4af6e8226"),
+    ("dirichlet_per_client", "64930ff4a01b5f11"),
+    ("power_law", "ced46468ebe80392"),
+    ("few_labels", "8aa5e0d5f7fa2383"),
+    ("in_proportion", "3701ef3c6f48526c"),
+  ],
+)
+def test_the_cut_does_not_change(name, digest):
+  parts = _CUTS[name](0)
+  joined = np.concatenate([[len(part), *part] for part in parts])
+  found = hashlib.sha256(joined.astype("<i8").tobytes()).hexdigest()
+  assert found[:16] == digest

@@ -1,0 +1,75 @@
+"""Batches of CIFAR, whole and damaged."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from tasks.formats import cifar
+from tests.tasks.image_data import cifar_pixels, pickled
+from tests.tasks.refusals import refused
+
+
+class _Malicious:
+  def __reduce__(self):
+    return (open, ("/dev/null",))
+
+
+def _rows(*labels):
+  rows = np.zeros([len(labels), 3073], np.uint8)
+  rows[:, 0] = labels
+  return rows.tobytes()
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "facts"),
+  [
+    ("test_batch", pickled(data=_Malicious()), ["would call", "open"]),
+    (
+      "test_batch",
+      pickled(data=cifar_pixels(1), labels=[1])[:-5],
+      ["truncated"],
+    ),
+    ("test_batch", b"", ["no pickle"]),
+    ("test_batch", b"<html>", ["no pickle"]),
+    ("test_batch", pickle.dumps(3), ["data and labels"]),
+    ("test_batch", pickle.dumps(np.zeros(3)), ["data and labels"]),
+    ("test_batch", pickled(data=cifar_pixels(1)), ["data and labels"]),
+    (
+      "test_batch",
+      pickled(data=cifar_pixels(1), labels=["cat"]),
+      ["data and labels"],
+    ),
+    (
+      "test_batch",
+      pickled(data=cifar_pixels(1), labels=[1, 2]),
+      ["uint8[1, 3072]", "uint8[2, 3072]"],
+    ),
+    (
+      "test_batch",
+      pickled(data=cifar_pixels(1) / 255, labels=[1]),
+      ["float64[1, 3072]"],
+    ),
+    ("test_batch", pickled(data=cifar_pixels(1), labels=1), ["uint8[1, 3072]"]),
+    (
+      "test_batch",
+      pickled(data=cifar_pixels(2), labels=[1, 10]),
+      ["example 1 ", "label 10"],
+    ),
+    (
+      "test_batch",
+      pickled(data=cifar_pixels(2), labels=[-1, 0]),
+      ["example 0 ", "label -1"],
+    ),
+    ("test_batch.bin", b"", ["3,073"]),
+    ("test_batch.bin", _rows(1)[:-1], ["3,073", "3,072"]),
+    ("test_batch.bin", _rows(1) + b"\0", ["3,073", "3,074"]),
+    ("test_batch.bin", _rows(1, 10), ["example 1 ", "label 10"]),
+    ("other", b"", ["name"]),
+  ],
+)
+def test_wrong_content(tmp_path, name, content, facts):
+  path = tmp_path / name
+  path.write_bytes(content)
+  with refused(name, *facts):
+    cifar.read_batch(path)
