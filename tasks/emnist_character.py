@@ -203,10 +203,6 @@ def _to_arrays(
   examples: Mapping[str, np.ndarray], *, num_classes: int
 ) -> task.Arrays:
   pixels, labels = examples["pixels"], examples["label"]
-  # Written so that NaN is out of range too.
-  if not np.all((pixels >= 0) & (pixels <= 1)):
-    raise ValueError(
-      f"pixels range from {pixels.min()} to {pixels.max()}, expected 0 to 1"
-    )
+  example_checks.check_pixels(pixels)
   example_checks.class_labels(labels, num_classes)
   return pixels[..., np.newaxis], labels

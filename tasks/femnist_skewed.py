@@ -14,7 +14,7 @@ import numpy as np
 
 from tasks import central, task
 from tasks.federated import native_clients
-from tasks.formats import mnist, sqlite_file
+from tasks.formats import example_checks, mnist, sqlite_file
 from tasks.formats.images import LabeledImages
 
 _FILENAME = "emnist_all.sqlite"
@@ -103,11 +103,7 @@ def _native(
 
 def _to_arrays(examples: native_clients.Examples) -> task.Arrays:
   pixels, labels = examples["pixels"], examples["label"]
-  # Written so that NaN is out of range too.
-  if not np.all((pixels >= 0) & (pixels <= 1)):
-    raise ValueError(
-      f"pixels range from {pixels.min()} to {pixels.max()}, expected 0 to 1"
-    )
+  example_checks.check_pixels(pixels)
   kept = _is_wanted(labels)
   images = np.rint(255 * pixels[kept, ..., np.newaxis]).astype(np.uint8)
   return images, labels[kept] - _FIRST

@@ -64,6 +64,19 @@ def _wrong_label(labels: np.ndarray, valid: np.ndarray, most: int) -> str:
   )
 
 
+def check_pixels(pixels: np.ndarray) -> None:
+  """Checks that pixels are from 0 to 1.
+
+  Raises:
+    ValueError: If they are not.
+  """
+  # Written so that NaN is out of range too.
+  if not np.all((pixels >= 0) & (pixels <= 1)):
+    raise ValueError(
+      f"pixels range from {pixels.min()} to {pixels.max()}, expected 0 to 1"
+    )
+
+
 def check_finite(source: object, what: str, array: np.ndarray) -> None:
   """Checks that floats are neither missing nor infinite.
 
