@@ -28,7 +28,7 @@ from tasks.downloads import native
 from tasks.formats import cifar, example_proto, inventory, mnist, sqlite_file
 from tff_fair.declared import FieldError
 from tff_fair.experiments import RunError, RunSpec
-from tff_fair.experiments.auditing import results_file
+from tff_fair.experiments.auditing import client_table
 from tff_fair.experiments.sweeps import file as sweep_file
 
 _LABELS = np.arange(12, dtype=np.int32) % 3
@@ -128,7 +128,7 @@ def _kinds() -> list[Kind]:
     ),
     Kind("datasets/tags.tar.bz2", _tar, functools.partial(_unpack, 2)),
     Kind("tags.sqlite.lzma", _lzma, functools.partial(_unpack, 1)),
-    Kind("results.csv", _results, results_file.read),
+    Kind("results.csv", _results, client_table.read),
     Kind("sweep.toml", _sweep, sweep_file.read),
     Kind("run.toml", _run, lambda path: RunSpec.from_toml(_text(path))),
   ]

@@ -19,12 +19,12 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import spread_noise, spreadsheets
 from tff_fair.experiments.auditing import (
   audit_page,
-  audited_score,
-  results_file,
+  client_table,
   text,
 )
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics import vectors
 
 if typing.TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Audit:
     """
     folder = pathlib.Path(folder)
     check_folder(folder, overwrite=overwrite)
-    names = self.clients[audited_score.CLIENT].map(spreadsheets.quoted)
-    table = self.clients.assign(**{audited_score.CLIENT: names})
+    names = self.clients[client_table.CLIENT].map(spreadsheets.quoted)
+    table = self.clients.assign(**{client_table.CLIENT: names})
     contents = {
       CLIENTS: table.to_csv(index=False),
       SUMMARY: parsing.json_text(self.summary),
@@ -138,7 +138,7 @@ def audit(
         "stands for itself; leave out model and task.",
         value=str(results),
       )
-    clients = results_file.read(results)
+    clients = client_table.read(results)
     return _audit(clients, f"Audit of {pathlib.Path(results).name}", "Results")
   if model is None or task is None:
     missing = "model" if model is None else "task"
@@ -242,11 +242,11 @@ def _with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
     clients: One row per client, with accuracy and num_examples, or without an
       accuracy, which then stays as it is.
   """
-  accuracy = audited_score.ACCURACY.name
+  accuracy = ACCURACY.name
   if accuracy not in clients:
     return clients
   low, high = metrics.wilson_interval(
-    clients[accuracy], clients[audited_score.COUNT]
+    clients[accuracy], clients[client_table.COUNT]
   )
   place = clients.columns.get_loc(accuracy) + 1
   found = clients.copy()
@@ -271,10 +271,10 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
     nothing tells it; and `equality_p_value`, how likely such a spread is if all
     clients are served equally well.
   """
-  score = audited_score.of_table(clients)
+  score = client_table.score_of(clients)
   values = clients[score.name].to_numpy(np.float64)
-  count = clients[audited_score.COUNT].to_numpy(np.float64)
-  is_accuracy = score is audited_score.ACCURACY
+  count = clients[client_table.COUNT].to_numpy(np.float64)
+  is_accuracy = score is ACCURACY
   once = np.ones_like(values)
   summary: dict[str, Any] = {
     "num_clients": len(clients),
@@ -294,7 +294,7 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
 
 
 def _intervals(
-  score: audited_score.Score, values: np.ndarray, count: np.ndarray | None
+  score: Score, values: np.ndarray, count: np.ndarray | None
 ) -> dict[str, list[float]]:
   if count is not None:
     found = metrics.fairness_intervals(values, count, _WITH_INTERVAL)

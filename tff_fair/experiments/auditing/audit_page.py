@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments.auditing import audited_score, text
+from tff_fair.experiments.auditing import client_table, text
 from tff_fair.experiments.reporting import (
   document,
   histogram,
@@ -18,7 +18,7 @@ from tff_fair.experiments.reporting import (
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import MethodRuns
-from tff_fair.experiments.scores import Score
+from tff_fair.experiments.scores import ACCURACY, RMSE, Score
 
 # A reader can take in no more rows; clients.csv has all.
 _MOST_ROWS = 500
@@ -38,7 +38,7 @@ def build(
     title: Its title.
     about: A line on the model and its data.
   """
-  score = audited_score.of_table(clients)
+  score = client_table.score_of(clients)
   return document.build(
     title,
     [
@@ -93,7 +93,7 @@ def _measures(score: Score, summary: Mapping[str, Any]) -> list[Child]:
     ),
     section.note(
       "Each client counts once, but in the mean by examples. The intervals "
-      f"are over {_SAMPLES[score is audited_score.ACCURACY]}. With few clients "
+      f"are over {_SAMPLES[score is ACCURACY]}. With few clients "
       "they are rough."
     ),
   ]
@@ -103,7 +103,7 @@ def _charts(
   clients: pd.DataFrame, score: Score, summary: Mapping[str, Any]
 ) -> Markup:
   figures = [_ordered(clients, score, summary)]
-  if score is audited_score.ACCURACY:
+  if score is ACCURACY:
     figures.append(_histogram(clients, summary))
   return section.charts(figures)
 
@@ -119,7 +119,7 @@ def _ordered(
   shown = ordered.iloc[places]
   x = 100 * (places + 0.5) / len(ordered)
   y = _scaled(shown, score.name, score)
-  is_accuracy = score is audited_score.ACCURACY
+  is_accuracy = score is ACCURACY
   low = _scaled(shown, f"{score.name}_low", score) if is_accuracy else y
   high = _scaled(shown, f"{score.name}_high", score) if is_accuracy else y
   frame = Frame(
@@ -174,7 +174,7 @@ def _whiskers(
 
 
 def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
-  accuracies = clients[audited_score.ACCURACY.name].to_numpy(np.float64)
+  accuracies = clients[ACCURACY.name].to_numpy(np.float64)
   bins = histogram.shares([accuracies])
   found = summary["test_accuracy"]
   mean, worst = 100 * found["mean"], 100 * found["worst_10"]
@@ -200,7 +200,7 @@ def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
 
 def _table(clients: pd.DataFrame, score: Score) -> list[Child]:
   ordered = text.worst_first(clients, score).iloc[:_MOST_ROWS]
-  columns = [c for c in clients.columns if c != audited_score.CLIENT]
+  columns = [c for c in clients.columns if c != client_table.CLIENT]
   heads = [
     element("th", "Client", scope="col", data_first="text", class_="name"),
     *(
@@ -214,10 +214,10 @@ def _table(clients: pd.DataFrame, score: Score) -> list[Child]:
       "tr",
       element(
         "th",
-        element("span", row[audited_score.CLIENT]),
+        element("span", row[client_table.CLIENT]),
         scope="row",
         class_="name",
-        data_value=row[audited_score.CLIENT],
+        data_value=row[client_table.CLIENT],
       ),
       [
         html_tables.cell(row[name], _shown(name, row[name])) for name in columns
@@ -242,17 +242,17 @@ def _scaled(table: pd.DataFrame, column: str, score: Score) -> np.ndarray:
 
 def _head(column: str) -> str:
   return {
-    audited_score.COUNT: "Examples",
+    client_table.COUNT: "Examples",
     "accuracy_low": "95 % from",
     "accuracy_high": "to",
-    audited_score.R2: "R²",
-    audited_score.RMSE.name: "RMSE",
+    client_table.R2: "R²",
+    RMSE.name: "RMSE",
   }.get(column, column.capitalize())
 
 
 def _shown(column: str, value: float) -> str:
-  if column in (audited_score.COUNT, audited_score.CORRECT):
+  if column in (client_table.COUNT, client_table.CORRECT):
     return f"{value:,}"
-  if column.startswith(audited_score.ACCURACY.name):
-    return audited_score.ACCURACY.number(value)
+  if column.startswith(ACCURACY.name):
+    return ACCURACY.number(value)
   return "−" if np.isnan(value) else f"{value:.4f}"

@@ -18,7 +18,8 @@ import tensorflow as tf
 import tasks
 from tff_fair.declared import FieldError
 from tff_fair.experiments import keras_files
-from tff_fair.experiments.auditing import audited_score
+from tff_fair.experiments.auditing import client_table
+from tff_fair.experiments.scores import ACCURACY, RMSE
 
 Split = Literal["test", "train", "all"]
 Outputs = Literal["auto", "probabilities", "logits"]
@@ -99,7 +100,7 @@ def evaluate(
       raise model.error("gives numbers that are not finite.")
     rows.append(pd.DataFrame(measure.of(found, part)))
   table = pd.concat(rows, ignore_index=True)
-  table.insert(0, audited_score.CLIENT, list(task.client_names))
+  table.insert(0, client_table.CLIENT, list(task.client_names))
   return table
 
 
@@ -187,10 +188,10 @@ class _Hits:
       losses = np.log(sums) + largest - at_label
     correct = _sums(classes == labels, part.sizes)
     return {
-      audited_score.COUNT: part.sizes,
-      audited_score.CORRECT: correct.astype(np.int64),
-      audited_score.ACCURACY.name: correct / part.sizes,
-      audited_score.LOSS.name: _sums(losses, part.sizes) / part.sizes,
+      client_table.COUNT: part.sizes,
+      client_table.CORRECT: correct.astype(np.int64),
+      ACCURACY.name: correct / part.sizes,
+      client_table.LOSS.name: _sums(losses, part.sizes) / part.sizes,
     }
 
   def _one_for_each_class(self, outputs: np.ndarray) -> np.ndarray:
@@ -251,11 +252,9 @@ class _Errors:
     total = _sums((deviations**2).sum(1), part.sizes)
     varies = total > 0
     return {
-      audited_score.COUNT: part.sizes,
-      audited_score.RMSE.name: (
-        self._scale * np.sqrt(squares / (part.sizes * number))
-      ),
-      audited_score.R2: np.where(
+      client_table.COUNT: part.sizes,
+      RMSE.name: (self._scale * np.sqrt(squares / (part.sizes * number))),
+      client_table.R2: np.where(
         varies, 1 - squares / np.where(varies, total, 1), np.nan
       ),
     }

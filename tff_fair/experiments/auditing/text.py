@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from tff_fair.experiments import aligned_columns, spread_noise
-from tff_fair.experiments.auditing import audited_score
-from tff_fair.experiments.scores import Score
+from tff_fair.experiments.auditing import client_table
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.statistics import tail_size
 
 _WIDTH = 80
@@ -34,7 +34,7 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
     clients: One row per client, with intervals of accuracies.
     summary: As `summary.summarize` returns it.
   """
-  score = audited_score.of_table(clients)
+  score = client_table.score_of(clients)
   worst = rows(clients, score, worst_first(clients, score).index[:_WORST])
   told = [
     textwrap.fill(
@@ -92,8 +92,8 @@ def rows(
   """Returns rows of some clients: name, examples, score, interval."""
   return [
     [
-      audited_score.shown_name(row[audited_score.CLIENT]),
-      f"{row[audited_score.COUNT]:,}",
+      client_table.shown_name(row[client_table.CLIENT]),
+      f"{row[client_table.COUNT]:,}",
       score.number(row[score.name]),
       *_interval(row, score),
     ]
@@ -103,11 +103,11 @@ def rows(
 
 def _heads(score: Score) -> list[str]:
   heads = ["examples", score.noun]
-  return [*heads, "interval"] if score is audited_score.ACCURACY else heads
+  return [*heads, "interval"] if score is ACCURACY else heads
 
 
 def _interval(row: pd.Series, score: Score) -> list[str]:
-  if score is not audited_score.ACCURACY:
+  if score is not ACCURACY:
     return []
   low, high = (
     score.number(row[f"{score.name}_{end}"]) for end in ("low", "high")
@@ -135,9 +135,9 @@ def sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
     clients: One row per client, with intervals of accuracies.
     summary: As `summary.summarize` returns it.
   """
-  score = audited_score.of_table(clients)
+  score = client_table.score_of(clients)
   told = [_worst(clients, score)]
-  if score is not audited_score.ACCURACY:
+  if score is not ACCURACY:
     told.append(
       f"Each client's {score.noun} alone does not tell how much of the spread "
       "is the noise of small test sets."
@@ -156,7 +156,7 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
   worst = values.min() if score.higher_is_better else values.max()
   of_worst = clients[values == worst]
   first = of_worst.iloc[0]
-  name = audited_score.shown_name(first[audited_score.CLIENT])
+  name = client_table.shown_name(first[client_table.CLIENT])
   value = f"{score.number(worst)}{score.sign}"
   if len(of_worst) == len(clients):
     return f"All clients have the same {score.noun}: {value}."
@@ -165,8 +165,8 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
       f"Worst off are {len(of_worst):,} clients, one of them "
       f"{name}: their {score.noun} is {value}."
     )
-  count = f"{first[audited_score.COUNT]:,} test examples"
-  if score is not audited_score.ACCURACY:
+  count = f"{first[client_table.COUNT]:,} test examples"
+  if score is not ACCURACY:
     return f"Worst off is {name}: its {score.noun} is {value}, over {count}."
   low, high = (first[f"{score.name}_{end}"] for end in ("low", "high"))
   return (
@@ -195,6 +195,6 @@ def _below(clients: pd.DataFrame, mean: float) -> str:
   verb, whose = ("is", "its") if below == 1 else ("are", "their")
   return (
     f"{below:,} of {len(clients):,} clients {verb} clearly below the mean of "
-    f"{audited_score.ACCURACY.number(mean)} %: all of {whose} interval is. By "
+    f"{ACCURACY.number(mean)} %: all of {whose} interval is. By "
     f"chance alone, about {expected:,.1f} would be."
   )

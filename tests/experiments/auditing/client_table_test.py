@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments.auditing import results_file
+from tff_fair.experiments.auditing import client_table
 
 
 def write(tmp_path, *lines):
@@ -17,7 +17,7 @@ def write(tmp_path, *lines):
 
 def test_counts_become_accuracies_and_other_columns_are_ignored(tmp_path):
   path = write(tmp_path, "note,correct,n,client", "x,7,12,007", 'y,3,3,"a, b"')
-  found = results_file.read(path)
+  found = client_table.read(path)
   expected = pd.DataFrame(
     {
       "client": ["007", "a, b"],
@@ -33,7 +33,7 @@ def test_accuracies_and_losses_stay_as_they_are(tmp_path):
   path = write(
     tmp_path, "client, n ,accuracy,loss", "a,10,0.25,-1e3", "b,2,1,0"
   )
-  found = results_file.read(path)
+  found = client_table.read(path)
   assert found["accuracy"].tolist() == [0.25, 1]
   assert found["loss"].tolist() == [-1000, 0]
 
@@ -46,7 +46,7 @@ def test_clients_of_a_run_will_do(tmp_path):
     "0,'=x,50,4,0.5,0.75",
     "1,NA,50,2,0.1,1.0",
   )
-  found = results_file.read(path)
+  found = client_table.read(path)
   # Quoted for spreadsheets; and a name, not a missing value.
   assert found["client"].tolist() == ["=x", "NA"]
   assert found["num_examples"].tolist() == [4, 2]
@@ -108,7 +108,7 @@ def test_clients_of_a_run_will_do(tmp_path):
 def test_a_wrong_file_is_named_with_column_and_row(tmp_path, lines, message):
   path = write(tmp_path, *lines)
   with pytest.raises(FieldError) as error:
-    results_file.read(path)
+    client_table.read(path)
   text = str(error.value)
   assert text.startswith(f"results={str(path)!r}: ")
   assert message in text
@@ -117,10 +117,10 @@ def test_a_wrong_file_is_named_with_column_and_row(tmp_path, lines, message):
 
 def test_what_is_no_text_file_is_named(tmp_path):
   with pytest.raises(ValueError, match="No such file"):
-    results_file.read(tmp_path / "nowhere.csv")
+    client_table.read(tmp_path / "nowhere.csv")
   with pytest.raises(ValueError, match="is no file"):
-    results_file.read(tmp_path)
+    client_table.read(tmp_path)
   path = tmp_path / "results.csv"
   path.write_bytes(gzip.compress(b"client,n,correct\na,1,1\n"))
   with pytest.raises(ValueError, match=r"is no"):
-    results_file.read(path)
+    client_table.read(path)

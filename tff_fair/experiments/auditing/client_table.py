@@ -1,5 +1,9 @@
-"""Results of clients from elsewhere: a CSV file, checked row by row."""
+"""The table of clients that an audit is about: its columns and its score.
 
+It may come from elsewhere, as a CSV file that is checked row by row.
+"""
+
+import dataclasses
 import os
 import pathlib
 from collections.abc import Callable
@@ -10,20 +14,29 @@ import pandas as pd
 
 from tff_fair.declared import FieldError
 from tff_fair.experiments import spreadsheets
-from tff_fair.experiments.auditing import audited_score
-from tff_fair.experiments.auditing.audited_score import CLIENT, CORRECT, COUNT
+from tff_fair.experiments.scores import ACCURACY, RMSE, Score
 
-ACCURACY, LOSS = audited_score.ACCURACY.name, audited_score.LOSS.name
+R2 = "r2"  # The column beside the errors.
+CLIENT, COUNT, CORRECT = "client", "num_examples", "correct"
+LOSS = dataclasses.replace(
+  RMSE,
+  name="loss",
+  noun="loss",
+  plural="losses",
+  in_unit="means over examples",
+  worst="largest loss",
+  beside=(),
+)
 
 # The columns of the file, by ours; a run's clients.csv has the last names.
 _NAMES = {
   CLIENT: ("client",),
   COUNT: ("n", "num_examples", "num_test_examples"),
   CORRECT: ("correct",),
-  ACCURACY: ("accuracy", "test_accuracy"),
-  LOSS: ("loss", "test_loss"),
+  ACCURACY.name: ("accuracy", "test_accuracy"),
+  LOSS.name: ("loss", "test_loss"),
 }
-_SCORES = (CORRECT, ACCURACY, LOSS)
+_SCORES = (CORRECT, ACCURACY.name, LOSS.name)
 _LARGEST_COUNT = 2**53  # Whole numbers beyond it are not exact.
 _SHOWN = 40  # Letters of a cell that is wrong.
 
@@ -44,12 +57,22 @@ _RULES = {
     "a whole number of 0 or more",
     lambda v: (v >= 0) & (v <= _LARGEST_COUNT) & (v % 1 == 0),
   ),
-  ACCURACY: _Rule(
+  ACCURACY.name: _Rule(
     "a number in [0, 1] (divide percentages by 100)",
     lambda v: (v >= 0) & (v <= 1),
   ),
-  LOSS: _Rule("a finite number", np.isfinite),
+  LOSS.name: _Rule("a finite number", np.isfinite),
 }
+
+
+def score_of(clients: pd.DataFrame) -> Score:
+  """Returns the score of a table of clients, the first that it has."""
+  return next(s for s in (ACCURACY, RMSE, LOSS) if s.name in clients)
+
+
+def shown_name(name: object) -> str:
+  """Returns a client's name as a terminal may show it, in one line."""
+  return "".join(c if c.isprintable() else "\ufffd" for c in str(name))
 
 
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -96,7 +119,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
         f"found {found:.0f}",
       )
     results[CORRECT] = results[CORRECT].astype(np.int64)
-    results[ACCURACY] = results[CORRECT] / results[COUNT]
+    results[ACCURACY.name] = results[CORRECT] / results[COUNT]
   results[COUNT] = results[COUNT].astype(np.int64)
   return results
 
