@@ -12,6 +12,8 @@ from tff_fair.experiments.reporting import group_section, methods
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.training import task_loading
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 _CLIENTS = ("ann", "bob")
 
 

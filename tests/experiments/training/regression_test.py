@@ -24,6 +24,8 @@ from tff_fair.experiments.scores import RMSE
 from tff_fair.experiments.training import remaining_rounds, task_loading
 from tff_fair.experiments.training.loop import Selection
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 _SPEC = RunSpec(
   task="digits",  # Whose place the task below takes.
   algorithm="ditto",

@@ -24,6 +24,8 @@ from tff_fair.experiments.training import (
   task_loading,
 )
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 _MEASURES = (
   *("balanced_accuracy", "average_precision", "f1", "precision", "recall"),
   *("brier", "log_loss", "calibration_error"),
