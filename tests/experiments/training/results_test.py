@@ -19,6 +19,7 @@ from tff_fair.experiments.scores import ACCURACY
 from tff_fair.experiments.training import (
   client_evaluation,
   loop,
+  predictions,
   release,
   scoring,
 )
@@ -71,7 +72,7 @@ def write(folder, task, selection=None):
     dp=None,
     first_rounds=np.ones(task.num_clients, np.int64),
   )
-  return run_results.write(folder, RunSpec(), parts)
+  return run_results.write(folder, RunSpec(), parts, predictions.Results())
 
 
 def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):

@@ -38,14 +38,13 @@ from tff_fair.experiments.training.loop import Selection
 
 # Beyond this, reading all data takes minutes.
 _MOST_CLIENTS_WITH_LABELS = 5000
-_NOTHING = predictions.Results()
 
 
 def write(
   folder: RunFolder,
   spec: RunSpec,
   parts: assembly.RunParts,
-  predicted: predictions.Results = _NOTHING,
+  predicted: predictions.Results,
 ) -> dict[str, Any]:
   """Writes the results of a run whose last round is done.
 
