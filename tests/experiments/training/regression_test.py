@@ -164,10 +164,10 @@ def test_the_run_is_told_compared_and_reported(run, tmp_path):
   text = fairness_table.describe(run.summary)
   assert text.startswith("Test RMSE over 6 clients after 2 rounds, in units of")
   assert "R²: mean" in text
-  frame = experiments.compare(run, columns=["mean", "r2"])
+  frame = experiments.compare(run, columns=["mean", "r2"]).iloc[0]
   summary = run.summary
-  assert frame["mean"][0] == pytest.approx(summary["test_rmse"]["mean"], 1e-3)
-  assert frame["r2"][0] == pytest.approx(summary["test_r2"]["mean"], abs=1e-4)
+  assert frame["mean"] == pytest.approx(summary["test_rmse"]["mean"], 1e-3)
+  assert frame["r2"] == pytest.approx(summary["test_r2"]["mean"], abs=1e-4)
   experiments.report(run, tmp_path / "page.html")
   assert "accura" not in (tmp_path / "page.html").read_text().lower()
 
