@@ -1,9 +1,6 @@
 """Small data sets as tensorflow-datasets prepares them, without a network."""
 
-import importlib.resources
 import json
-import sys
-from unittest import mock
 
 import numpy as np
 
@@ -21,15 +18,13 @@ def write(directory, name, features, splits, supervised=None, version="1.0.0"):
   """
   import tensorflow_datasets as tfds  # noqa: PLC0415
 
-  # Preparing, unlike reading, wants a package of this name; Python has it.
-  with mock.patch.dict(sys.modules, importlib_resources=importlib.resources):
-    tfds.dataset_builders.store_as_tfds_dataset(
-      name=name,
-      version=version,
-      data_dir=directory,
-      features=tfds.features.FeaturesDict(features),
-      split_datasets={k: enumerate(rows) for k, rows in splits.items()},
-    )
+  tfds.dataset_builders.store_as_tfds_dataset(
+    name=name,
+    version=version,
+    data_dir=directory,
+    features=tfds.features.FeaturesDict(features),
+    split_datasets={k: enumerate(rows) for k, rows in splits.items()},
+  )
   if supervised:
     path = directory / name / version / "dataset_info.json"
     info = json.loads(path.read_text())
