@@ -74,6 +74,18 @@ def test_losses_have_no_noise_that_can_be_told(tmp_path):
   assert "accuracy" not in text
 
 
+@pytest.mark.parametrize("number", [13, 14])
+def test_a_newcomer_may_expect_a_bound_by_order_statistics(tmp_path, number):
+  losses = [(f"c{k}", 5, k / 8) for k in range(number)]
+  found = experiments.audit(results=results(tmp_path, losses, "loss"))
+  bound = found.summary["newcomers"]
+  # 0.8 ** 14 < 0.05 < 0.8 ** 13: of 14 clients, the worst is the bound.
+  assert (bound["needed"], bound["confidence"]) == (14, 0.95)
+  assert bound.get("bound") == (13 / 8 if number == 14 else None)
+  told = found.describe()
+  assert ("1.6250" if number == 14 else "14 clients") in told.split("\n\n")[-1]
+
+
 def test_the_files_hold_what_the_audit_found(tmp_path):
   clients = [("<b>&", 4, 1), ("=1+1", 4, 4), ("line", 1, 0)]
   found = experiments.audit(results=results(tmp_path, clients))

@@ -16,7 +16,7 @@ import tasks
 from tasks.formats import files, parsing
 from tff_fair import metrics
 from tff_fair.declared import FieldError
-from tff_fair.experiments import spread_noise, spreadsheets
+from tff_fair.experiments import newcomers, spread_noise, spreadsheets
 from tff_fair.experiments.auditing import (
   audit_page,
   client_table,
@@ -269,7 +269,8 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
     `intervals`, of the statistics that have one, `[low, high]` at 95 %. For
     accuracies also `test_accuracy_noise`, the noise in their spread, None if
     nothing tells it; and `equality_p_value`, how likely such a spread is if all
-    clients are served equally well.
+    clients are served equally well. `newcomers` is the bound of
+    `experiments.newcomers`, for clients that the model was not trained on.
   """
   score = client_table.score_of(clients)
   values = clients[score.name].to_numpy(np.float64)
@@ -286,6 +287,7 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
     },
     f"test_{score.name}_weighted": float(vectors.mean(values, count)),
     "intervals": _intervals(score, values, count if is_accuracy else None),
+    newcomers.KEY: newcomers.bound(values, count, score),
   }
   if is_accuracy:
     summary[spread_noise.KEY] = spread_noise.of_accuracies(values, count)

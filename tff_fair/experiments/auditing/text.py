@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tff_fair.experiments import aligned_columns, spread_noise
+from tff_fair.experiments import aligned_columns, newcomers, spread_noise
 from tff_fair.experiments.auditing import client_table
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.statistics import tail_size
@@ -129,7 +129,7 @@ _TAIL = 0.025  # Above the upper end of a 95 % interval.
 
 
 def sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
-  """Returns who is worst off, and whether the spread is more than noise.
+  """Returns who is worst off, what is noise, and what newcomers may expect.
 
   Args:
     clients: One row per client, with intervals of accuracies.
@@ -142,13 +142,13 @@ def sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
       f"Each client's {score.noun} alone does not tell how much of the spread "
       "is the noise of small test sets."
     )
-    return told
+    return [*told, _newcomers(summary, score)]
   if noise := summary[spread_noise.KEY]:
     std = summary["test_accuracy"]["std"]
     told.append(spread_noise.sentence(std, noise))
   told.append(_equality(summary))
   told.append(_below(clients, summary["test_accuracy"]["mean"]))
-  return told
+  return [*told, _newcomers(summary, score)]
 
 
 def _worst(clients: pd.DataFrame, score: Score) -> str:
@@ -172,6 +172,13 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
   return (
     f"Worst off is {name}: its {score.noun} is {value} of {count}, with the "
     f"95 % interval {score.number(low)} to {score.number(high)}{score.sign}."
+  )
+
+
+def _newcomers(summary: Mapping[str, Any], score: Score) -> str:
+  return (
+    "If the model was trained on none of these clients: "
+    f"{newcomers.bound_sentence(summary[newcomers.KEY], score)}"
   )
 
 
