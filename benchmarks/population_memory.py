@@ -16,7 +16,6 @@ least one for each Python object.
 import argparse
 import itertools
 import pathlib
-import sqlite3
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from collections.abc import Iterator
 import tasks
 from benchmarks import measure
 from tasks import cuts
+from tasks.conversions import client_data_file
 from tasks.formats import example_proto
 from tff_fair.experiments.training import client_data, sampling
 
@@ -76,35 +76,18 @@ def _build(directory: pathlib.Path, num_clients: int) -> None:
     for _ in range(_NUM_SENTENCES)
   ]
 
-  def metadata() -> Iterator[tuple[str, str, int]]:
-    for client in range(num_clients):
-      yield f"{client:08}", "train", 2 + client % 3
-      yield f"{client:08}", "test", 1
-
-  def examples() -> Iterator[tuple[str, str, bytes]]:
+  def examples() -> Iterator[client_data_file.Example]:
     endless = itertools.cycle(sentences)
-    for client, split, count in metadata():
-      for sentence in itertools.islice(endless, count):
-        yield split, client, sentence
+    for client in range(num_clients):
+      for split, count in (("train", 2 + client % 3), ("test", 1)):
+        for sentence in itertools.islice(endless, count):
+          yield client_data_file.Example(f"{client:08}", sentence, split)
 
-  connection = sqlite3.connect(directory / "stackoverflow.sqlite")
-  with connection:
-    connection.execute(
-      "CREATE TABLE examples (split_name TEXT NOT NULL, client_id TEXT NOT"
-      " NULL, serialized_example_proto BLOB NOT NULL)"
-    )
-    connection.execute(
-      "CREATE TABLE client_metadata (client_id TEXT NOT NULL, split_name TEXT"
-      " NOT NULL, num_examples INTEGER NOT NULL)"
-    )
-    connection.executemany(
-      "INSERT INTO client_metadata VALUES (?, ?, ?)", metadata()
-    )
-    connection.executemany("INSERT INTO examples VALUES (?, ?, ?)", examples())
-    connection.execute(
-      "CREATE INDEX by_client ON examples (split_name, client_id)"
-    )
-  connection.close()
+  client_data_file.write(
+    directory / "stackoverflow.sqlite",
+    examples(),
+    client_data_file.Cut(choose_test=client_data_file.last_share(0.5)),
+  )
 
 
 def _report(what: str) -> None:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 from absl import flags
 
@@ -53,36 +51,6 @@ def _build(name: str, model: Any) -> tff.learning.templates.LearningProcess:
     model,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.05),
     batch_size=_BATCH_SIZE,
-  )
-
-
-def _linear_model(width: int) -> tff.learning.models.FunctionalModel:
-  """Returns a model of width x width weights."""
-
-  @tf.function
-  def predict(weights: Any, x: Any, training: bool) -> Any:
-    del training
-    return x @ weights[0][0]
-
-  def loss(output: Any, label: Any, sample_weight: Any = None) -> Any:
-    del sample_weight
-    return tf.reduce_mean(
-      tf.nn.sparse_softmax_cross_entropy_with_logits(label, output)
-    )
-
-  return tff.learning.models.FunctionalModel(
-    initial_weights=((np.zeros((width, width), np.float32),), ()),
-    predict_on_batch_fn=predict,
-    loss_fn=loss,
-    metrics_fns=tff.learning.metrics.create_functional_metric_fns(
-      lambda: collections.OrderedDict(
-        accuracy=tf.keras.metrics.SparseCategoricalAccuracy()
-      )
-    ),
-    input_spec=(
-      tf.TensorSpec([None, width], tf.float32),
-      tf.TensorSpec([None], tf.int32),
-    ),
   )
 
 
@@ -142,7 +110,7 @@ def _counted() -> Iterator[collections.Counter[str]]:
 
 def _show_bytes() -> None:
   num_clients, width = 16, 500
-  model = _linear_model(width)
+  model = workload.linear(width)
   data = workload.client_data(model, num_clients, 1)
   stacked = num_clients * width * width * 4
   print(f"{num_clients} clients; m d is {stacked / _MIB:.1f} MiB")
@@ -164,7 +132,7 @@ def _show_bytes() -> None:
 
 def _show_memory() -> None:
   num_clients = 100
-  model = _linear_model(1000)
+  model = workload.linear(1000)
   data = workload.client_data(model, num_clients, 1)
   for way in _WAYS.value:
     process = _build(way, model)

@@ -318,44 +318,8 @@ def _objective(
   return models.class_objective(class_weights)
 
 
-class _Clients(typing.Protocol):
-  """Clients of one half or two, and how their examples become x and y.
-
-  Attributes:
-    name: The task, for errors.
-    num_halves: Whether there are train and test, or train alone.
-    spec: Specs of `(x, y)`.
-    is_classifier: Whether y are class numbers.
-    class_names: Names of the classes, where the data tells them.
-    weights: What clients count for, by name, where a column says so.
-  """
-
-  name: str
-  num_halves: int
-  weights: dict[str, float]
-  spec: Any
-  is_classifier: bool
-  class_names: Sequence[str] | None
-
-  def names(self, half: int) -> Sequence[str]:
-    """Returns the clients of a half."""
-
-  def count(self, half: int, client: str) -> Counted:
-    """Counts the examples of a client."""
-
-  def split(
-    self,
-    half: int,
-    names: Sequence[str],
-    counted: Sequence[Counted],
-    to_arrays: Callable[[Mapping[str, np.ndarray]], Arrays],
-    source: str,
-  ) -> Split:
-    """Returns the clients of a half that take part."""
-
-
 class _DatasetClients:
-  """The clients of one `ClientData` or two; as `_Clients`."""
+  """The clients of one `ClientData` or two; as `in_memory.ArrayClients`."""
 
   class_names: Sequence[str] | None = None
 
@@ -456,6 +420,9 @@ class _DatasetClients:
       }
 
     return client_data.preprocess(lambda dataset: dataset.map(convert))
+
+
+_Clients = in_memory.ArrayClients | _DatasetClients
 
 
 def _to_arrays(

@@ -75,22 +75,6 @@ class TestPythonVersion:
     with refused("data_batch_3", "No such file"):
       _load(directory)
 
-  @pytest.mark.parametrize(
-    "change",
-    [lambda b: b[:-100], lambda _: b"", lambda _: b"cbuiltins\neval\n."],
-  )
-  def test_batch_damaged(self, directory, change):
-    path = directory / "cifar-10-batches-py" / "test_batch"
-    path.write_bytes(change(path.read_bytes()))
-    with refused("test_batch"):
-      _load(directory)
-
-  def test_label_out_of_range(self, directory):
-    path = directory / "cifar-10-batches-py" / "data_batch_2"
-    image_data.write_cifar_batch(path, [0, 1, 10])
-    with refused("data_batch_2", "example 2 ", 10):
-      _load(directory)
-
 
 class TestNpz:
   def test_loads(self, tmp_path):
@@ -115,14 +99,6 @@ class TestNpz:
   def test_rejects(self, tmp_path, changes, facts):
     _npz(tmp_path / "cifar10.npz", **changes)
     with refused("cifar10.npz", *facts):
-      _load(tmp_path)
-
-  @pytest.mark.parametrize("kept", [0, 100, 2000])
-  def test_truncated(self, tmp_path, kept):
-    path = tmp_path / "cifar10.npz"
-    _npz(path)
-    path.write_bytes(path.read_bytes()[:kept])
-    with refused("cifar10.npz"):
       _load(tmp_path)
 
   def _jpeg(self, path, images, **changes):

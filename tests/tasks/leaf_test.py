@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -131,31 +129,9 @@ class TestBadFiles:
     with refused("a.json, user bad", *facts):
       _load(tmp_path, num_classes=3)
 
-  @pytest.mark.parametrize(
-    ("content", "place", "fact"),
-    [
-      (b'{"users": ["a"], "num', "a.json", "JSON"),
-      (b"", "a.json", "JSON"),
-      (b'{"users": ["\xff"]}', "a.json", "UTF-8"),
-      (b"[]", "a.json", "LEAF"),
-      (b'{"users": []}', "a.json", "LEAF"),
-      (
-        b'{"users": [], "num_samples": [], "user_data": {}}',
-        "",
-        "0 users",
-      ),
-    ],
-  )
-  def test_content(self, tmp_path, content, place, fact):
-    (tmp_path / "a.json").write_bytes(content)
-    with refused(tmp_path / place, fact):
-      _load(tmp_path)
-
-  def test_counts_are_wrong(self, tmp_path):
-    content = tabular_data.leaf_content({"u": tabular_data.vectors(3)})
-    content["num_samples"] = [4]
-    (tmp_path / "a.json").write_text(json.dumps(content))
-    with refused("a.json, user u", "4 examples"):
+  def test_no_users(self, tmp_path):
+    tabular_data.write_json(tmp_path / "a.json", {})
+    with refused(tmp_path, "0 users"):
       _load(tmp_path)
 
   def test_a_user_is_in_one_file(self, tmp_path):

@@ -263,12 +263,6 @@ class TestBadFile:
     with refused("client PLAY_D", "1 examples, expected 2"):
       _load(file)
 
-  def test_truncated(self, file):
-    content = file.path.read_bytes()
-    file.path.write_bytes(content[: len(content) // 2])
-    with refused("shakespeare.sqlite", "truncated"):
-      _load(file)
-
 
 def test_leafs_characters_are_eighty_different_ones():
   assert len(set(plays.LEAF_CHARACTERS)) == 80

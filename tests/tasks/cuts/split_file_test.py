@@ -80,21 +80,3 @@ def test_rejects_wrong_contents(path, changes, facts):
   _rewrite(path, **changes)
   with refused("split.npz", *facts):
     cuts.load_split(path, _LABELS)
-
-
-@pytest.mark.parametrize("kept", [0, 10, 300])
-def test_rejects_truncated(path, kept):
-  path.write_bytes(path.read_bytes()[:kept])
-  with refused("split.npz"):
-    cuts.load_split(path, _LABELS)
-
-
-def test_rejects_what_is_no_split(path, tmp_path):
-  path.write_text("client,example\n")
-  with refused("split.npz"):
-    cuts.load_split(path, _LABELS)
-  np.save(tmp_path / "array.npy", np.zeros(3))
-  with refused("array.npy", "no split"):
-    cuts.load_split(tmp_path / "array.npy", _LABELS)
-  with refused("no.npz", "No such file"):
-    cuts.load_split(tmp_path / "no.npz", _LABELS)

@@ -82,11 +82,6 @@ class TestCheck:
     with refused(_NAME, "examples lacks the column client_id", ", writer"):
       _find(emnist_file.path)
 
-  def test_directory_in_the_place_of_the_file(self, tmp_path):
-    (tmp_path / _NAME).mkdir()
-    with refused(_NAME, "Is a directory"):
-      _find(tmp_path / _NAME)
-
   def test_broken_link_is_not_replaced(self, tmp_path):
     link = tmp_path / _NAME
     link.symlink_to(tmp_path / "gone")
