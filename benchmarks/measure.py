@@ -69,17 +69,17 @@ def ratio_table(seconds: Mapping[str, Sequence[float]], baseline: str) -> str:
 
 def peak_memory_mb(pid: int | str = "self") -> float:
   """Returns the peak resident memory of a process in MiB (Linux)."""
-  with open(f"/proc/{pid}/status", encoding="ascii") as status:
-    for line in status:
-      if line.startswith("VmHWM:"):
-        return int(line.split()[1]) / 1024
-  raise ValueError(f"/proc/{pid}/status has no line VmHWM.")
+  return _memory_mb(pid, "VmHWM:")
 
 
 def current_memory_mb(pid: int | str = "self") -> float:
   """Returns the resident memory of a process in MiB (Linux)."""
+  return _memory_mb(pid, "VmRSS:")
+
+
+def _memory_mb(pid: int | str, name: str) -> float:
   with open(f"/proc/{pid}/status", encoding="ascii") as status:
     for line in status:
-      if line.startswith("VmRSS:"):
+      if line.startswith(name):
         return int(line.split()[1]) / 1024
-  raise ValueError(f"/proc/{pid}/status has no line VmRSS.")
+  raise ValueError(f"/proc/{pid}/status has no line {name}")

@@ -4,24 +4,17 @@ import urllib.request
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tasks
+from tasks.formats import example_proto
 from tests.tasks import image_data, native_file
 from tests.tasks.refusals import refused
 
 
 def _serialized(label, red):
-  features = {
-    name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-    for name, values in {
-      "coarse_label": [0],
-      "image": [red] * (32 * 32 * 3),
-      "label": [label],
-    }.items()
-  }
-  example = tf.train.Example(features=tf.train.Features(feature=features))
-  return example.SerializeToString()
+  image = np.full([32, 32, 3], red)
+  labels = {"coarse_label": np.array([0]), "label": np.array([label])}
+  return example_proto.serialize({"image": image, **labels})
 
 
 def _write_native(path, clients):

@@ -4,6 +4,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from tasks.formats import example_proto
 from tests.tasks import native_file
 
 pytestmark = pytest.mark.tff
@@ -21,19 +22,6 @@ def data_dir():
   return directory
 
 
-def _serialized(label, pixels):
-  import tensorflow as tf  # noqa: PLC0415
-
-  features = {
-    "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
-    "pixels": tf.train.Feature(
-      float_list=tf.train.FloatList(value=np.ravel(pixels))
-    ),
-  }
-  example = tf.train.Example(features=tf.train.Features(feature=features))
-  return example.SerializeToString()
-
-
 class EmnistFile(native_file.NativeFile):
   """A small file in the format of TFF's EMNIST, to be damaged at will."""
 
@@ -45,10 +33,13 @@ class EmnistFile(native_file.NativeFile):
   def add(self, split, writer, labels, *, num_examples=None, pixels=None):
     """Adds a writer's examples; metadata and images can be made wrong."""
     examples = [
-      _serialized(
-        label, self.image(label, position) if pixels is None else pixels
+      example_proto.serialize(
+        {
+          "label": np.array([label]),
+          "pixels": self.image(label, k) if pixels is None else pixels,
+        }
       )
-      for position, label in enumerate(labels)
+      for k, label in enumerate(labels)
     ]
     super().add(split, writer, examples, num_examples=num_examples)
 

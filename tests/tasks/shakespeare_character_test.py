@@ -8,6 +8,7 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks.federated import plays
+from tasks.formats import example_proto
 from tests.cases import one_of_each
 from tests.tasks import native_file, tabular_data
 from tests.tasks.refusals import refused, rejected
@@ -26,12 +27,7 @@ class PlaysFile(native_file.NativeFile):
     self.directory = directory
 
   def add(self, split, role, *speeches, num_examples=None):
-    examples = []
-    for speech in speeches:
-      bytes_list = tf.train.BytesList(value=[speech])
-      features = {"snippets": tf.train.Feature(bytes_list=bytes_list)}
-      example = tf.train.Example(features=tf.train.Features(feature=features))
-      examples.append(example.SerializeToString())
+    examples = [example_proto.serialize({"snippets": s}) for s in speeches]
     super().add(split, role, examples, num_examples=num_examples)
 
 

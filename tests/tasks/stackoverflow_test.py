@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks.formats import client_names
+from tasks.formats import client_names, example_proto
 from tests.cases import one_of_each
 from tests.tasks import native_file
 from tests.tasks.refusals import refused, rejected
@@ -24,16 +24,10 @@ def _example(tokens, title="", tags=""):
     "type": "question",
   }
   features = {
-    name: tf.train.Feature(
-      bytes_list=tf.train.BytesList(
-        value=[text if isinstance(text, bytes) else text.encode()]
-      )
-    )
+    name: text if isinstance(text, bytes) else text.encode()
     for name, text in texts.items()
   }
-  features["score"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
-  example = tf.train.Example(features=tf.train.Features(feature=features))
-  return example.SerializeToString()
+  return example_proto.serialize({"score": np.array([1]), **features})
 
 
 class StackOverflowFiles(native_file.NativeFile):
@@ -319,7 +313,7 @@ class TestBadFiles:
     assert not (files.directory / "datasets").exists()
 
   def test_other_features(self, files):
-    example = tf.train.Example().SerializeToString()
+    example = example_proto.serialize({})
     files.add("train", "00009", [example])
     files.add("test", "00009", [_example("a")])
     task = _load(files)

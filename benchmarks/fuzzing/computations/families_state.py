@@ -12,7 +12,12 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from benchmarks.fuzzing.computations import values
-from benchmarks.fuzzing.computations.subject import Subject, member, traced
+from benchmarks.fuzzing.computations.subject import (
+  Subject,
+  at_both,
+  member,
+  traced,
+)
 
 _AT_CLIENTS = tff.FederatedType(np.int32, tff.CLIENTS)
 _AT_SERVER = tff.FederatedType(np.int32, tff.SERVER)
@@ -296,10 +301,7 @@ def containers(rng: random.Random, folder: pathlib.Path) -> Subject:
       results.append(tff.federated_broadcast(state))
     return values.Attributes(*(results * 2)[:2])
 
-  types = (
-    tff.FederatedType(type_spec, tff.CLIENTS),
-    tff.FederatedType(type_spec, tff.SERVER),
-  )
+  types = at_both(type_spec)
   return Subject(
     room="containers",
     comp=traced(body, *types),

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from benchmarks.fuzzing.computations import contexts, values
-from benchmarks.fuzzing.computations.subject import Subject, traced
+from benchmarks.fuzzing.computations.subject import Subject, at_both, traced
 
 _SECURE = contexts.Options(simulate_secure_sums=True)
 
@@ -59,10 +59,7 @@ def aggregates(rng: random.Random, folder: pathlib.Path) -> Subject:
       at_server,
     )
 
-  types = (
-    tff.FederatedType(dtype, tff.CLIENTS),
-    tff.FederatedType(dtype, tff.SERVER),
-  )
+  types = at_both(dtype)
   return Subject(
     room="aggregates",
     comp=traced(body, *types),
@@ -137,10 +134,7 @@ def secure(rng: random.Random, folder: pathlib.Path) -> Subject:
       total = tff.federated_sum(value)
     return total, tff.federated_sum(value), at_server
 
-  types = (
-    tff.FederatedType(dtype, tff.CLIENTS),
-    tff.FederatedType(dtype, tff.SERVER),
-  )
+  types = at_both(dtype)
   return Subject(
     room="secure",
     comp=traced(body, *types),
@@ -224,10 +218,7 @@ def dependent(rng: random.Random, folder: pathlib.Path) -> Subject:
       state=total, all=results, sent=tff.federated_sum(value), before=state
     )
 
-  types = (
-    tff.FederatedType(dtype, tff.CLIENTS),
-    tff.FederatedType(dtype, tff.SERVER),
-  )
+  types = at_both(dtype)
   return Subject(
     room="dependent sums",
     comp=traced(body, *types),

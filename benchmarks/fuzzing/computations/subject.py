@@ -179,3 +179,11 @@ def traced(body: Callable[..., Any], *types: Any) -> tff.Computation:
 def member(index: int, of: Any) -> tff.Computation:
   """Returns a function to a member of a structure of a type."""
   return tff.tensorflow.computation(lambda x: x[index], tff.to_type(of))
+
+
+def at_both(member: Any) -> tuple[tff.FederatedType, tff.FederatedType]:
+  """Returns the types of values at the clients, and of one at the server."""
+  return (
+    tff.FederatedType(member, tff.CLIENTS),
+    tff.FederatedType(member, tff.SERVER),
+  )
