@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.experiments import report_runs
-from tff_fair.experiments.reporting import client_section, histogram, methods
+from tff_fair.experiments.reporting import client_section, methods
 from tff_fair.experiments.runs.finding import find
 
 
 def test_histograms_count_each_client_once():
-  found = histogram.shares([np.linspace(0, 1, 101)])
+  found = client_section.histogram_shares([np.linspace(0, 1, 101)])
   assert found.sum() == pytest.approx(1)
   assert found[0] == pytest.approx(5 / 101)
   assert found[-1] == pytest.approx(6 / 101)  # With 1 itself.
@@ -20,14 +20,16 @@ def test_histograms_count_each_client_once():
 @pytest.mark.parametrize("number", range(20))
 def test_a_value_between_two_bins_is_in_the_upper_in_float32_too(number):
   edge = np.float64(np.float32(number / 20))
-  found = histogram.shares([np.array([edge])])
+  found = client_section.histogram_shares([np.array([edge])])
   assert found.argmax() == number
-  below = histogram.shares([np.array([max(0, number / 20 - 1e-4)])])
+  below = client_section.histogram_shares(
+    [np.array([max(0, number / 20 - 1e-4)])]
+  )
   assert below.argmax() == max(0, number - 1)
 
 
 def test_each_seed_counts_the_same():
-  found = histogram.shares([np.zeros(3), np.ones(100)])
+  found = client_section.histogram_shares([np.zeros(3), np.ones(100)])
   assert (found[0], found[-1]) == (0.5, 0.5)
 
 

@@ -423,7 +423,7 @@ def test_a_large_page_stays_small(tmp_path):
       tmp_path / f"{number}",
       method=f"method_{number}",
       num_clients=300,
-      num_rounds=300,
+      num_rounds=120,
       rounds_per_evaluation=5,
     )
   text, root = build(tmp_path)

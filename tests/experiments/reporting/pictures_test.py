@@ -10,9 +10,7 @@ import pytest
 
 from tests.experiments import report_runs, run_folders
 from tff_fair.experiments.reporting import (
-  bar_section,
   curve_section,
-  loss_section,
   methods,
   round_sections,
   trade_off_section,
@@ -60,7 +58,7 @@ def with_cohorts(path, rows=COHORTS, **columns):
 
 def test_the_clients_with_the_extreme_losses_of_the_first_round(tmp_path):
   run = open_run(with_cohorts(run_folders.make(tmp_path / "run")))
-  extremes = loss_section.extremes(run)
+  extremes = round_sections.extremes(run)
   assert extremes is not None
   high, low = extremes
   assert (high.client, low.client) == (1, 2)
@@ -82,7 +80,7 @@ def test_the_clients_with_the_extreme_losses_of_the_first_round(tmp_path):
 )
 def test_losses_that_are_hard_to_tell(tmp_path, rows, found):
   run = open_run(with_cohorts(run_folders.make(tmp_path / "run"), rows))
-  losses = loss_section.extremes(run)
+  losses = round_sections.extremes(run)
   assert (losses and tuple(of.client for of in losses)) == found
 
 
@@ -90,11 +88,11 @@ def test_runs_without_measured_losses_have_those_of_the_method(tmp_path):
   path = run_folders.make(tmp_path / "run")
   losses = pd.DataFrame(COHORTS)[2]
   run = open_run(with_cohorts(path, loss_before="", loss=losses))
-  extremes = loss_section.extremes(run)
+  extremes = round_sections.extremes(run)
   assert extremes is not None
   assert extremes[0].client == 1
   path = run_folders.make(tmp_path / "without")
-  assert loss_section.extremes(open_run(path)) is None
+  assert round_sections.extremes(open_run(path)) is None
 
 
 def test_losses_are_drawn_to_one_scale(tmp_path):
@@ -103,7 +101,7 @@ def test_losses_are_drawn_to_one_scale(tmp_path):
     path = run_folders.make(tmp_path / f"{number}", method=f"m{number}")
     with_cohorts(path, rows)
   task = task_of(tmp_path)
-  root = drawn(loss_section.build(task), task)
+  root = drawn(round_sections.build_losses(task), task)
   figures = root.findall(".//figure")
   ends = [figure.find(".//p").text for figure in figures]
   assert [" ".join(text.split()) for text in ends] == [
@@ -160,7 +158,7 @@ def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
         seed=seed,
       )
   task = task_of(tmp_path)
-  root = drawn(bar_section.build(task), task)
+  root = drawn(trade_off_section.build_bars(task), task)
   figures = root.findall(".//figure")
   assert texts(root, "strong") == [
     "Mean (%)",
@@ -197,7 +195,7 @@ def test_what_diverged_has_no_bar(tmp_path):
     tmp_path / "b", [(1, (1.0, math.inf))], algorithm="afl", score=RMSE
   )
   task = task_of(tmp_path)
-  root = drawn(bar_section.build(task), task)
+  root = drawn(trade_off_section.build_bars(task), task)
   assert "AFL: mean inf" in texts(root, "title")
   bars = [p for p in root.iter("path") if p.get("class") == "bars"]
   assert len(bars) == 3
@@ -207,7 +205,10 @@ def test_one_seed_has_no_interval_and_no_front(tmp_path):
   for name, values in (("fedavg", (1.0, 0.9)), ("fedfv", (0.8, 0.75))):
     run_folders.make(tmp_path / name, [(1, values)], algorithm=name)
   task = task_of(tmp_path)
-  for section in (bar_section.build(task), trade_off_section.build(task)):
+  for section in (
+    trade_off_section.build_bars(task),
+    trade_off_section.build(task),
+  ):
     text = section.markup(task)
     assert not {"whiskers", "spread", "front"} & {
       path.get("class") for path in ET.fromstring(text).iter("path")

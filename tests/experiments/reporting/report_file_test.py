@@ -1,12 +1,8 @@
 """Tests of the report as a script writes it."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tasks.data_error import DataError
-from tests import source_tree
 from tests.experiments import report_runs
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting.page import report
@@ -78,15 +74,3 @@ def test_mistakes_leave_nothing_behind(
     report(runs, path)
   assert "--" not in str(found.value)
   assert sorted(folder.rglob("*")) == before
-
-
-def test_a_report_needs_no_tensorflow(folder):
-  code = (
-    "import sys\n"
-    "from tff_fair.experiments.reporting.page import report\n"
-    "report(*sys.argv[1:])\n"
-    "sys.exit('tensorflow' in sys.modules or 'matplotlib' in sys.modules)"
-  )
-  words = [sys.executable, "-c", code, folder / "runs", folder / "page.html"]
-  subprocess.run(words, check=True, cwd=source_tree.ROOT, timeout=60)
-  assert (folder / "page.html").exists()

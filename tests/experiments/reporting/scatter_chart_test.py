@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from tff_fair.experiments.reporting import scale, scatter_chart, styles
+from tff_fair.experiments.reporting import methods, scale, scatter_chart
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.scatter_chart import Point, pareto_front
 
@@ -31,7 +31,7 @@ def test_the_pareto_front_of_few_points(x, y, front):
   )
 
 
-def test_the_pareto_front_is_what_nobody_beats():
+def test_the_pareto_front_is_what_no_point_beats():
   generator = np.random.default_rng(0)
   for _ in range(50):
     points = generator.integers(0, 6, (12, 2))
@@ -48,7 +48,7 @@ def test_the_pareto_front_is_what_nobody_beats():
 def drawing(places):
   axis = scale.linear(0, 100)
   points = [
-    Point(f"method_{n}", n, styles.style(n), x, y, "<values>")
+    Point(f"method_{n}", n, methods.style(n), x, y, "<values>")
     for n, (x, y) in enumerate(places)
   ]
   front = pareto_front(*np.reshape(places, [-1, 2]).T)

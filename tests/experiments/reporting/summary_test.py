@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 from tests.experiments import report_runs
-from tff_fair.experiments.comparing import marks
 from tff_fair.experiments.comparing.measures import (
   MEASURES,
   Measure,
   Value,
   evaluation_column,
 )
+from tff_fair.experiments.comparing.table import BEST, SECOND
 from tff_fair.experiments.reporting import (
   final_measures,
   html_tables,
@@ -95,7 +95,7 @@ def test_a_table_has_what_sorting_and_screen_readers_need(task):
     html_tables.column(
       Measure("Std", False),
       [Value(-2.0, None), Value(-3.0, None)],
-      [marks.SECOND, marks.BEST],
+      [SECOND, BEST],
     ),
   ]
   table = ET.fromstring(html_tables.draw("<caption>", task.methods, columns))

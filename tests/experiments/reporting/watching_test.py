@@ -119,7 +119,9 @@ def test_runs_that_a_sweep_has_not_started_are_waited_for(watch, tmp_path):
   assert told[0].endswith("1 finished run, 1 not started")
 
 
-def test_a_page_that_somebody_else_changed_is_left_alone(watch, tmp_path, page):
+def test_a_page_that_another_program_changed_is_left_alone(
+  watch, tmp_path, page
+):
   report_runs.make(tmp_path / "runs" / "a", is_finished=False)
 
   def change():

@@ -8,14 +8,13 @@ import pandas as pd
 
 from tff_fair.experiments.auditing import client_table, text
 from tff_fair.experiments.reporting import (
+  client_section,
   document,
-  histogram,
   html_tables,
   scale,
   section,
-  shapes,
 )
-from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.frame import Frame, line_path
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.methods import MethodRuns
 from tff_fair.experiments.scores import ACCURACY, RMSE, Score
@@ -141,9 +140,7 @@ def _ordered(
     frame.axes(),
     [
       element("path", d=_whiskers(frame, x, low, high), class_="band c0"),
-      element(
-        "path", d=shapes.line(across, frame.y_pixels(y)), class_="line c0"
-      ),
+      element("path", d=line_path(across, frame.y_pixels(y)), class_="line c0"),
       element(
         "path",
         element("title", f"mean {score.number(mean)}{score.sign}"),
@@ -175,10 +172,10 @@ def _whiskers(
 
 def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
   accuracies = clients[ACCURACY.name].to_numpy(np.float64)
-  bins = histogram.shares([accuracies])
+  bins = client_section.histogram_shares([accuracies])
   found = summary["test_accuracy"]
   mean, worst = 100 * found["mean"], 100 * found["worst_10"]
-  drawing = histogram.draw(
+  drawing = client_section.draw_histogram(
     MethodRuns("the model", 0, ()),
     bins,
     mean,

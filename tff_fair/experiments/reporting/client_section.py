@@ -6,17 +6,16 @@ import numpy as np
 
 from tff_fair.experiments.reporting import (
   final_measures,
-  histogram,
   line_chart,
   scale,
   section,
 )
-from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.frame import Frame, box_path
 from tff_fair.experiments.reporting.line_chart import Line
-from tff_fair.experiments.reporting.markup import Markup
+from tff_fair.experiments.reporting.markup import Markup, element
 from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.section import Section
-from tff_fair.experiments.scores import Score
+from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.statistics import tail_size
 
 _MAX_QUANTILES = 200
@@ -58,7 +57,7 @@ def build(task: TaskRuns) -> Section:
       section.charts(_ordered(task, shown, found)),
       section.note(
         "The histograms show the share of clients (%) "
-        f"{histogram.steps(score)} of {score.noun}",
+        f"{_steps(score)} of {score.noun}",
         ", as a mean over seeds" if task.has_seeds else None,
         f". Solid line: mean {score.noun}. Dashed line: mean {score.noun} of "
         f"the worst 10 % ({final_measures.tail_clients(task, 10)}).",
@@ -127,7 +126,7 @@ def _histograms(
   if np.isinf(end):
     values = [v for method in methods for v in found[method.number]]
     end = float(np.concatenate(values).max()) or 1.0
-  bins = [histogram.shares(found[method.number], end) for method in methods]
+  bins = [histogram_shares(found[method.number], end) for method in methods]
   frame = Frame(
     scale.linear(0, score.scale * end, is_tight=True),
     scale.linear(0, 100 * float(np.max(bins)), num_ticks=3, bounds=(0, 100)),
@@ -154,7 +153,7 @@ def _histogram(
   worst = score.scale * float(
     np.mean([a[: tail_size(_WORST_PERCENT, a.size)].mean() for a in scores])
   )
-  drawing = histogram.draw(
+  drawing = draw_histogram(
     method,
     bins,
     mean,
@@ -189,4 +188,95 @@ def _quantile_line(
     100 * shares,
     values.mean(axis=0),
     spread,
+  )
+
+
+# A small histogram for each method: clients by their score.
+
+
+_NUM_BINS = 20
+
+
+def _steps(score: Score) -> str:
+  """Returns how wide the bins are, in words."""
+  if score.sign:
+    return f"in steps of {score.limit / _NUM_BINS:g} points"
+  return f"in {_NUM_BINS} equal steps"
+
+
+def histogram_shares(
+  scores: Sequence[np.ndarray], end: float = 1.0
+) -> np.ndarray:
+  """Returns the share of clients in each of 20 equal bins.
+
+  Args:
+    scores: For each seed, float[K] in [0, end].
+    end: Where the last bin ends.
+
+  Returns:
+    float[20], in the mean over seeds; a value between two bins is in the upper.
+  """
+  # Accuracies are ratios in float32, and bins begin at round numbers: half a
+  # millionth keeps 0.05 out of the bin below.
+  return np.mean(
+    [
+      np.histogram(np.clip(a / end + 5e-7, 0, 1), _NUM_BINS, (0, 1))[0] / len(a)
+      for a in scores
+    ],
+    axis=0,
+  )
+
+
+def draw_histogram(
+  method: MethodRuns,
+  bins: np.ndarray,
+  mean: float,
+  worst: float,
+  frame: Frame,
+  identifier: str,
+  score: Score = ACCURACY,
+) -> Markup:
+  """Draws the histogram of a method.
+
+  Args:
+    method: The method.
+    bins: As `shares` returns them.
+    mean: Mean score, scaled for tables.
+    worst: That of the worst 10 % of the clients.
+    frame: Where it is drawn: scaled scores, from 0 to the end of the last bin,
+      and shares in percent.
+    identifier: Unique on the page.
+    score: The score.
+  """
+
+  def text(value: float) -> str:
+    return f"{value:.{score.short_digits}f}{score.sign}"
+
+  edges = frame.x_pixels(np.linspace(0, frame.x.high, _NUM_BINS + 1))
+  floor, tops = frame.y_pixels([0])[0], frame.y_pixels(100 * bins)
+  bars = "".join(
+    box_path(left + 0.5, top, right - left - 1, floor - top)
+    for left, right, top in zip(edges, edges[1:], tops, strict=False)
+    if floor - top > 0
+  )
+  return frame.drawing(
+    identifier,
+    f"{score.title} over clients, {method.label}",
+    f"Histogram {_steps(score)}; mean {text(mean)}, worst 10 % of the "
+    f"clients {text(worst)}.",
+    frame.axes(),
+    element("path", d=bars, class_=f"bars c{method.style.color}"),
+    [
+      element(
+        "path",
+        element("title", f"{name} {text(value)}"),
+        d=f"M{frame.x_pixels([value])[0]:.1f} {frame.top}V{floor:.1f}",
+        class_=class_,
+      )
+      for name, value, class_ in (
+        ("worst 10 %", worst, "worst-line"),
+        ("mean", mean, "mean-line"),
+      )
+      if np.isfinite(value)
+    ],
   )

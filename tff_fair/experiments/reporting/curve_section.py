@@ -199,26 +199,19 @@ def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
   return element(
     "div",
     element("span", "Against", class_="choice-name"),
-    [_button(task, axis, n == 0) for n, axis in enumerate(offered)],
+    [
+      section.radio(
+        f"{task.identifier}-axis",
+        f"{task.identifier}-{axis.name}",
+        f"by-{axis.name}",
+        axis.title,
+        checked=not number,
+      )
+      for number, axis in enumerate(offered)
+    ],
     offered.values(),
     class_="choice",
   )
-
-
-def _button(task: TaskRuns, axis: _Axis, is_first: bool) -> list[Markup]:
-  identifier = f"{task.identifier}-{axis.name}"
-  return [
-    element(
-      "input",
-      type="radio",
-      name=f"{task.identifier}-axis",
-      id=identifier,
-      class_=f"by-{axis.name}",
-      checked=is_first,
-      autocomplete="off",
-    ),
-    element("label", axis.title, for_=identifier),
-  ]
 
 
 def _panel(task: TaskRuns, axis: _Axis, found: Curves) -> Markup | None:

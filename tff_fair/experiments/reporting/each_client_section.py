@@ -225,36 +225,30 @@ def _row(
 
 
 def _text(task: TaskRuns, value: Value) -> str:
-  mean = measures.value_text(task.measures["mean"], value._replace(std=None))
+  mean = final_measures.mean_text(task.measures["mean"], value)
   return f"{mean}{task.score.sign}"
 
 
 def _table(task: TaskRuns, rows: Sequence[_Row]) -> Markup:
   measure = task.measures["mean"]
   first = html_tables.first_order(measure)
-  heads = [
-    html_tables.sorting_head("Client", "text", class_="name"),
-    html_tables.sorting_head("Test examples", "descending"),
-    *(html_tables.sorting_head(m.label, first) for m in task.methods),
-  ]
   columns = [
     html_tables.column(measure, [row.values[place] for row in rows]).cells
     for place in range(len(task.methods))
   ]
-  return html_tables.captioned(
+  return html_tables.sortable(
     f"Test {task.score.noun} of each client{task.score.in_brackets}",
-    heads,
-    element(
-      "tbody",
+    "Client",
+    [
+      ("Test examples", "descending"),
+      *((method.label, first) for method in task.methods),
+    ],
+    [
       [
-        element(
-          "tr",
-          html_tables.name_cell(task.clients.full(row.client)),
-          html_tables.cell(row.least, row.examples),
-          cells,
-        )
-        for row, *cells in zip(rows, *columns, strict=True)
-      ],
-    ),
-    class_="sortable",
+        html_tables.name_cell(task.clients.full(row.client)),
+        html_tables.cell(row.least, row.examples),
+        *cells,
+      ]
+      for row, *cells in zip(rows, *columns, strict=True)
+    ],
   )

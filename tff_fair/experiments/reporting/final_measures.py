@@ -88,12 +88,17 @@ def interval(
 
 def text(method: MethodRuns, measure: Measure, value: Value, sign: str) -> str:
   """Returns a value in words with its interval, as "mean 57.00 % [50, 64]"."""
-  mean = measures.value_text(measure, value._replace(std=None))
+  mean = mean_text(measure, value)
   found = interval(method, measure, value)
   if found is None:
     return f"{measure.words} {mean}{sign}"
   low, high = (f"{end:.{measure.digits}f}" for end in found)
   return f"{measure.words} {mean}{sign} [{low}, {high}]"
+
+
+def mean_text(measure: Measure, value: Value) -> str:
+  """Returns a mean as tables show it, without its deviation."""
+  return measures.value_text(measure, value._replace(std=None))
 
 
 def has_honest(method: MethodRuns) -> bool:

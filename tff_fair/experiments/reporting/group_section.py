@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tff_fair.experiments import group_fairness
-from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import (
   final_measures,
@@ -79,12 +78,8 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
   for name, title in group_fairness.TITLES.items():
     measure = Measure(title[0].upper() + title[1:], False, 100.0, 1)
     columns.append(
-      html_tables.column(
-        measure,
-        [
-          measures.over_seeds(measure, [_gap(run, name) for run in m.runs])
-          for m in methods
-        ],
+      html_tables.over_seeds(
+        measure, [[_gap(run, name) for run in m.runs] for m in methods]
       )
     )
   caption = (
@@ -137,25 +132,18 @@ def _of_groups(method: MethodRuns) -> Markup:
     for share, title in _SHARES.items()
     if any(share in of_group for of_group in groups.values())
   }
-  heads = [
-    html_tables.sorting_head("Group", "text", class_="name"),
-    html_tables.sorting_head("Examples", "descending"),
-    *(html_tables.sorting_head(t, "descending") for t in shown.values()),
-  ]
-  rows = [
-    element(
-      "tr",
-      html_tables.name_cell(name),
-      html_tables.cell(of_group["examples"], f"{of_group['examples']:,}"),
-      [_share(of_group.get(share)) for share in shown],
-    )
-    for name, of_group in groups.items()
-  ]
-  table = html_tables.captioned(
+  table = html_tables.sortable(
     f"Groups under {method.label}, seed {run.seeds}: shares in percent",
-    heads,
-    element("tbody", rows),
-    class_="sortable",
+    "Group",
+    [(title, "descending") for title in ("Examples", *shown.values())],
+    [
+      [
+        html_tables.name_cell(name),
+        html_tables.cell(of_group["examples"], f"{of_group['examples']:,}"),
+        *(_share(of_group.get(share)) for share in shown),
+      ]
+      for name, of_group in groups.items()
+    ],
   )
   return section.fold(f"The groups under {method.label}", table)
 

@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from tff_fair.experiments.reporting import frame as frames
-from tff_fair.experiments.reporting import scale, shapes
-from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting import scale
+from tff_fair.experiments.reporting.frame import Frame, box_path
 from tff_fair.experiments.reporting.markup import Markup, element
 
 NUM_SHADES = 8  # The style has them as .p1 to .p8 and .n1 to .n8.
@@ -108,7 +108,7 @@ def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Markup:
       if shade := int(found[row, start]):
         left, top = x[start], y[row]
         paths.setdefault(shade, []).append(
-          shapes.box(left, top, x[end] - left, y[row + 1] - top)
+          box_path(left, top, x[end] - left, y[row + 1] - top)
         )
   return element(
     "g",
@@ -137,7 +137,7 @@ def key(shades: Shades, frame: Frame, title: str = "") -> Markup:
   boxes = [
     element(
       "path",
-      d=shapes.box(left, top, _KEY_WIDTH, bottom - top),
+      d=box_path(left, top, _KEY_WIDTH, bottom - top),
       class_=class_name(n),
     )
     for n, top, bottom in zip(numbers, edges, edges[1:], strict=False)

@@ -2,19 +2,17 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from tff_fair.experiments.comparing import marks as marks_of
-from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing import measures, table
 from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns
-from tff_fair.experiments.reporting.styles import Style
+from tff_fair.experiments.reporting.methods import MethodRuns, Style
 
 # The class of a mark, and what it says to those who do not see it.
 _MARKS = {
-  marks_of.BEST: ("best", "best, or not separable from it"),
-  marks_of.SECOND: ("second", "second best"),
+  table.BEST: ("best", "best, or not separable from it"),
+  table.SECOND: ("second", "second best"),
 }
 
 
@@ -51,6 +49,18 @@ def column(
   return TableColumn(head(measure), first_order(measure), cells)
 
 
+def over_seeds(
+  measure: Measure, values: Iterable[Sequence[float]]
+) -> TableColumn:
+  """Returns a column of numbers of runs, in the mean over seeds.
+
+  Args:
+    measure: What they are.
+    values: For each method, one for each seed, not scaled.
+  """
+  return column(measure, [measures.over_seeds(measure, v) for v in values])
+
+
 def draw(
   caption: str, methods: Sequence[MethodRuns], columns: Sequence[TableColumn]
 ) -> Markup:
@@ -61,16 +71,48 @@ def draw(
     methods: One for each row.
     columns: The columns after the methods and their numbers of seeds.
   """
-  heads = [
-    sorting_head("Method", "text", class_="name"),
-    sorting_head("Seeds", "ascending"),
-    *(sorting_head(column.head, column.first) for column in columns),
-  ]
-  rows = [
-    _row(method, [column.cells[place] for column in columns])
-    for place, method in enumerate(methods)
-  ]
-  return captioned(caption, heads, element("tbody", rows), class_="sortable")
+  return sortable(
+    caption,
+    "Method",
+    [("Seeds", "ascending"), *((c.head, c.first) for c in columns)],
+    [
+      [
+        name_cell(method.label, swatch(method.style)),
+        element("td", len(method.runs), data_value=len(method.runs)),
+        *(column.cells[place] for column in columns),
+      ]
+      for place, method in enumerate(methods)
+    ],
+  )
+
+
+def sortable(
+  caption: str,
+  name: str,
+  heads: Iterable[tuple[str, str]],
+  rows: Iterable[Child],
+) -> Markup:
+  """Returns a table that the page's script sorts by the head that is clicked.
+
+  Args:
+    caption: Name of the table.
+    name: The head of the first column, which has the names of the rows.
+    heads: Those of the others, each with the order of the first click on it:
+      "ascending" or "descending".
+    rows: The cells of each row.
+  """
+  return captioned(
+    caption,
+    [
+      element("th", head, scope="col", data_first=first, class_=class_)
+      for head, first, class_ in [
+        (name, "text", "name"),
+        *((head, first, None) for head, first in heads),
+      ]
+    ],
+    element("tbody", [element("tr", row) for row in rows]),
+    class_="sortable",
+  )
 
 
 def captioned(
@@ -97,17 +139,6 @@ def captioned(
       class_=class_,
     ),
   )
-
-
-def sorting_head(title: str, first: str, class_: str | None = None) -> Markup:
-  """Returns a head of a column; the first click on it sorts by that.
-
-  Args:
-    title: Its name.
-    first: The order of the first click: "ascending", "descending" or "text".
-    class_: Class for the style sheet.
-  """
-  return element("th", title, scope="col", data_first=first, class_=class_)
 
 
 def head(measure: Measure) -> str:
@@ -175,7 +206,7 @@ def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Markup:
           element(
             "tr",
             element("th", row[0], scope="row", class_="name"),
-            [element("td", cell) for cell in row[1:]],
+            [element("td", with_minus(cell)) for cell in row[1:]],
           )
           for row in rows
         ],
@@ -197,6 +228,11 @@ def scrolling(name: str, table: Markup) -> Markup:
   )
 
 
+def with_minus(number: str) -> str:
+  """Returns a number with a true minus sign."""
+  return number.replace("-", "−")
+
+
 def swatch(style: Style) -> Markup:
   """Returns a piece of a method's line with its marker."""
   return element(
@@ -211,15 +247,6 @@ def swatch(style: Style) -> Markup:
   )
 
 
-def _row(method: MethodRuns, cells: Sequence[Markup]) -> Markup:
-  return element(
-    "tr",
-    name_cell(method.label, swatch(method.style)),
-    element("td", len(method.runs), data_value=len(method.runs)),
-    cells,
-  )
-
-
 def _number(value: float) -> str:
   """Returns a number as the script reads it."""
   if math.isfinite(value):
@@ -229,12 +256,12 @@ def _number(value: float) -> str:
 
 def _value(measure: Measure, value: Value, mark: int | None) -> Markup:
   text = measures.value_text(measure, value)
-  mean, plus_minus, std = text.replace("-", "−").partition(" ± ")
+  mean, plus_minus, std = with_minus(text).partition(" ± ")
   shown = element("span", mean, class_="mean")
   if mark is not None:
     class_, words = _MARKS[mark]
     shown = element(
-      "strong" if mark == marks_of.BEST else "em",
+      "strong" if mark == table.BEST else "em",
       mean,
       element("span", f" ({words})", class_="unseen"),
       class_=f"mean {class_}",

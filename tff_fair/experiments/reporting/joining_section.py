@@ -1,13 +1,12 @@
-"""Section: what clients gain from joining, against training alone."""
+"""Sections: what clients gain from joining, and clients that come later."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from tff_fair.experiments import joining
-from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import html_tables, section
 from tff_fair.experiments.reporting.markup import Markup, element
@@ -70,14 +69,9 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
     },
   }
   columns = [
-    html_tables.column(
+    html_tables.over_seeds(
       measure,
-      [
-        measures.over_seeds(
-          measure, [_found(run).get(name, math.nan) for run in method.runs]
-        )
-        for method in methods
-      ],
+      [[_found(run).get(name, math.nan) for run in m.runs] for m in methods],
     )
     for name, measure in shown.items()
     if any(name in _found(run) for method in methods for run in method.runs)
@@ -102,40 +96,30 @@ def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
   }
   kept = {column: head for column, head in names.items() if column in clients}
   has_gain = joining.GAIN in clients
-  heads = [
-    html_tables.sorting_head("Client", "text", class_="name"),
-    *(
-      html_tables.sorting_head(
-        head, html_tables.first_order(task.measures["mean"])
-      )
-      for head in kept.values()
-    ),
-  ]
+  first = html_tables.first_order(task.measures["mean"])
+  heads = [(head, first) for head in kept.values()]
   if has_gain:
     heads += [
-      html_tables.sorting_head("Gain", "descending"),
-      html_tables.sorting_head("95 % interval", "descending"),
-      html_tables.sorting_head("p", "ascending"),
+      ("Gain", "descending"),
+      ("95 % interval", "descending"),
+      ("p", "ascending"),
     ]
-  table = html_tables.captioned(
+  table = html_tables.sortable(
     f"Clients of {method.label}, seed {method.runs[0].seeds}: test "
     f"{score.noun}{score.in_brackets}",
+    "Client",
     heads,
-    element(
-      "tbody",
-      [
-        _row(task, row, [*kept], has_gain=has_gain)
-        for row in clients.to_dict("records")
-      ],
-    ),
-    class_="sortable",
+    [
+      _row(task, row, [*kept], has_gain=has_gain)
+      for row in clients.to_dict("records")
+    ],
   )
   return section.fold(f"The clients of {method.label}", table)
 
 
 def _row(
   task: TaskRuns, row: Mapping[Any, Any], columns: list[str], *, has_gain: bool
-) -> Markup:
+) -> list[Markup]:
   score, name = task.score, task.clients.full(int(row["client_id"]))
   cells = [_number(row[c], score.number(row[c])) for c in columns]
   if has_gain:
@@ -145,13 +129,108 @@ def _row(
       _number(low, f"{score.number(low)} to {score.number(high)}"),
       _number(p_value, f"{p_value:.3g}"),
     ]
-  return element(
-    "tr",
-    html_tables.name_cell(name),
-    cells,
-  )
+  return [html_tables.name_cell(name), *cells]
 
 
 def _number(value: float, text: str) -> Markup:
   is_known = not pd.isna(value)
-  return html_tables.cell(value, text.replace("-", "−") if is_known else "-")
+  return html_tables.cell(
+    value, html_tables.with_minus(text) if is_known else "-"
+  )
+
+
+# Section: clients that took no part in training, or joined late.
+
+
+_NEWCOMER_TITLE = "Clients that come later"
+
+
+def build_newcomers(task: TaskRuns) -> list[Section]:
+  """Returns the section, if a run has such clients."""
+  unseen, late = (
+    [
+      method
+      for method in task.methods
+      if all(_newcomers(run, key) for run in method.runs)
+    ]
+    for key in (joining.UNSEEN, joining.LATE)
+  )
+  if not unseen and not late:
+    return []
+  return [
+    Section(
+      _NEWCOMER_TITLE,
+      [
+        section.note(
+          "All other numbers of the page are of clients that may take part in "
+          "training. With several seeds, sentences are of the first."
+        ),
+        _of_unseen(task, unseen) if unseen else None,
+        _of_late(task, late) if late else None,
+        element(
+          "ul",
+          [
+            element("li", f"{method.label}: {sentence}")
+            for method in task.methods
+            for sentence in joining.newcomer_sentences(
+              method.runs[0].summary or {}, task.score
+            )
+          ],
+        ),
+      ],
+    )
+  ]
+
+
+def _newcomers(run: Run, key: str) -> Mapping[str, Any]:
+  return (run.summary or {}).get(key) or {}
+
+
+def _of_unseen(task: TaskRuns, methods: Sequence[MethodRuns]) -> Markup:
+  seen = f"test_{task.score.name}"
+  return html_tables.draw(
+    f"Test {task.score.noun}{task.score.in_brackets} of clients that took part "
+    "in training, and of those that did not",
+    methods,
+    [
+      _column(task, methods, title, *names)
+      for title, *names in (
+        ("Mean, took part", seen, "mean"),
+        ("Mean, did not", joining.UNSEEN, "mean"),
+        ("Worst, did not", joining.UNSEEN, "worst"),
+        ("80 % get", joining.UNSEEN, "bound"),
+      )
+    ],
+  )
+
+
+def _of_late(task: TaskRuns, methods: Sequence[MethodRuns]) -> Markup:
+  return html_tables.draw(
+    f"Mean test {task.score.noun}{task.score.in_brackets} of clients that "
+    "joined late and of the others, before they joined and after the last "
+    "round",
+    methods,
+    [
+      _column(task, methods, f"{whose}, {when}", joining.LATE, group, when)
+      for group, whose in (("joining", "Late"), ("others", "Others"))
+      for when in ("before", "after")
+    ],
+  )
+
+
+def _column(
+  task: TaskRuns, methods: Sequence[MethodRuns], title: str, *names: str
+) -> html_tables.TableColumn:
+  """Returns the column of a number in the summaries of runs."""
+  return html_tables.over_seeds(
+    task.measures["mean"]._replace(title=title),
+    [[_value(run, *names) for run in method.runs] for method in methods],
+  )
+
+
+def _value(run: Run, *names: str) -> float:
+  """Returns a number of a run's summary; NaN where it has none."""
+  found: Any = run.summary
+  for name in names:
+    found = found.get(name, math.nan)
+  return float(found)

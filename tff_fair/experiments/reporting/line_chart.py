@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tff_fair.experiments.reporting import shapes
-from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.frame import Frame, band_path, line_path
 from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments.reporting.methods import Style
 from tff_fair.experiments.reporting.scale import number_text
-from tff_fair.experiments.reporting.styles import Style
 
 _MAX_POINTS = 120  # That differ to the eye on a chart of this size.
 _MAX_MARKERS = 6
@@ -110,7 +109,7 @@ def _band(line: Line, frame: Frame) -> Markup:
   low, high = line.y - line.spread, line.y + line.spread
   if frame.y.is_logarithmic:  # A value without logarithm is far below.
     low = np.where(low > 0, low, frame.y.low)
-  path = shapes.band(
+  path = band_path(
     frame.x_pixels(line.x[kept]),
     frame.y_pixels(low[kept]),
     frame.y_pixels(high[kept]),
@@ -127,7 +126,7 @@ def _line(
   x, y = frame.x_pixels(line.x), frame.y_pixels(line.y)
   path = element(
     "path",
-    d=shapes.line(x[kept], y[kept]),
+    d=line_path(x[kept], y[kept]),
     class_="line",
     stroke_dasharray=line.style.dashes,
   )

@@ -6,14 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments.reporting import (
-  final_measures,
-  heat_map,
-  section,
-  shapes,
-)
+from tff_fair.experiments.reporting import final_measures, heat_map, section
 from tff_fair.experiments.reporting import frame as frames
-from tff_fair.experiments.reporting.frame import Frame
+from tff_fair.experiments.reporting.frame import Frame, box_path
 from tff_fair.experiments.reporting.markup import Markup, element
 from tff_fair.experiments.reporting.methods import (
   ClientNames,
@@ -182,7 +177,7 @@ def _bars(sizes: np.ndarray, frame: Frame) -> str:
   floor, tops = frame.y_pixels([0])[0], frame.y_pixels(sizes)
   gap = 1 if len(sizes) <= 100 else 0
   return "".join(
-    shapes.box(left, top, right - left - gap, floor - top)
+    box_path(left, top, right - left - gap, floor - top)
     for left, right, top in zip(x, x[1:], tops, strict=False)
   )
 

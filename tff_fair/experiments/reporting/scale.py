@@ -139,6 +139,14 @@ def linear(
   return Scale(max(ticks[0], bounds[0]), min(ticks[-1], bounds[1]), within)
 
 
+def with_room(low: float, high: float, *, bounds: tuple[float, float]) -> Scale:
+  """Returns a linear scale with some room at both ends, within bounds."""
+  room = (high - low) / 20
+  return linear(
+    max(low - room, bounds[0]), min(high + room, bounds[1]), bounds=bounds
+  )
+
+
 def tick_step(length: float, num_ticks: int) -> float:
   """Returns 1, 2, 2.5 or 5 times a power of ten.
 

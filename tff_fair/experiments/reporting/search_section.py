@@ -16,10 +16,10 @@ from tff_fair.experiments.reporting import (
   html_tables,
   line_chart,
   markup,
+  methods,
   scale,
   scatter_chart,
   section,
-  styles,
 )
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
@@ -31,14 +31,14 @@ from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.searching import optuna_study, search_record, trials
 from tff_fair.experiments.searching.search_record import RecordedStudy
-from tff_fair.experiments.searching.settings import SearchSettings
+from tff_fair.experiments.searching.study import SearchSettings
 from tff_fair.experiments.searching.trials import COMPLETE, Trial
 from tff_fair.experiments.sweeps import choice
 
 # Not the number of a method: hiding methods hides no trials.
 _NO_METHOD = 9999
 # With diamonds and circles.
-_EACH, _BEST = styles.style(4), styles.style(0)
+_EACH, _BEST = methods.style(4), methods.style(0)
 
 
 def build(task: TaskRuns) -> list[Section]:
@@ -251,11 +251,7 @@ def _values(
 
 def _scale(values: np.ndarray) -> scale.Scale:
   low, high = np.nanmin(values), np.nanmax(values)
-  room = (high - low) / 20
-  least = 0 if low >= 0 else -np.inf
-  return scale.linear(
-    max(low - room, least), high + room, bounds=(least, np.inf)
-  )
+  return scale.with_room(low, high, bounds=(0 if low >= 0 else -np.inf, np.inf))
 
 
 def _better(measure: Measure) -> str:

@@ -83,7 +83,8 @@ def legend(task: TaskRuns) -> Markup:
   return element(
     "fieldset",
     element("legend", "Methods in the charts"),
-    _choice(name, f"{name}-none", "all alike"),
+    # The label alone is to be seen.
+    radio(name, f"{name}-none", "unseen", "all alike", checked=True),
     [
       element(
         "span",
@@ -95,12 +96,13 @@ def legend(task: TaskRuns) -> Markup:
           aria_label=f"Show {method.label}",
           autocomplete="off",
         ),
-        _choice(
+        radio(
           name,
           f"{name}-{method.number}",
+          f"unseen choose-m{method.number}",
           html_tables.swatch(method.style),
           element("span", method.label),
-          number=method.number,
+          checked=False,
         ),
         class_=f"entry entry-m{method.number}",
       )
@@ -110,18 +112,26 @@ def legend(task: TaskRuns) -> Markup:
   )
 
 
-def _choice(
-  name: str, identifier: str, *words: Child, number: int | None = None
+def radio(
+  name: str, identifier: str, class_: str, *words: Child, checked: bool
 ) -> Markup:
-  """Returns a radio button, and its label, which alone is to be seen."""
+  """Returns a radio button and its label.
+
+  Args:
+    name: Of the buttons of which one is pressed.
+    identifier: Unique on the page.
+    class_: Class for the style sheet.
+    *words: The label.
+    checked: Whether it is pressed at first.
+  """
   return markup.joined(
     element(
       "input",
       type="radio",
       name=name,
       id=identifier,
-      class_="unseen" if number is None else f"unseen choose-m{number}",
-      checked=number is None,
+      class_=class_,
+      checked=checked,
       autocomplete="off",
     ),
     element("label", words, for_=identifier),

@@ -3,13 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from tff_fair.experiments.comparing import (
-  marks,
-  measures,
-  noise_columns,
-  paired,
-  table,
-)
+from tff_fair.experiments.comparing import columns as table_columns
+from tff_fair.experiments.comparing import measures, paired, table
 from tff_fair.experiments.comparing import side_by_side as run_tables
 from tff_fair.experiments.comparing.evaluations import (
   ChosenEvaluation,
@@ -112,8 +107,8 @@ def _number(task: TaskRuns, value: float) -> str:
 
 def _marks(rows: Sequence[Row], place: int) -> list[int | None]:
   """Returns the marks of a column; none where no method stands out."""
-  tried = [row for row in rows if row.num_seeds >= marks.NEEDED_SEEDS]
-  if all(row.marks[place] == marks.BEST for row in tried):
+  tried = [row for row in rows if row.num_seeds >= table.NEEDED_SEEDS]
+  if all(row.marks[place] == table.BEST for row in tried):
     return [None] * len(rows)
   return [row.marks[place] for row in rows]
 
@@ -147,11 +142,11 @@ def _with_noise(
   chosen: Mapping[Run, ChosenEvaluation],
 ) -> list[html_tables.TableColumn]:
   """Returns the columns with the noise in the spread after the std."""
-  shares = [noise_columns.over_seeds(group, chosen) for group in groups]
+  shares = [table_columns.noise_over_seeds(group, chosen) for group in groups]
   if all(math.isnan(share.mean) for share in shares):
     return list(columns)
   place = 1 + _NAMES.index("std")
-  column = html_tables.column(noise_columns.MEASURE, shares)
+  column = html_tables.column(table_columns.NOISE_MEASURE, shares)
   return [*columns[:place], column, *columns[place:]]
 
 
@@ -171,7 +166,7 @@ def _sentences(
   parts = []
   all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
   for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
-    best = [row for row in rows if row.marks[place] == marks.BEST]
+    best = [row for row in rows if row.marks[place] == table.BEST]
     if best:
       said = _best(task, name, place, best, groups)
       parts += [element("dt", words), element("dd", said)]
@@ -214,7 +209,7 @@ def _not_compared(best: str, groups: Sequence[Group]) -> list[str]:
   return [
     label
     for label, found in seeds.items()
-    if len(found & seeds[best]) < marks.NEEDED_SEEDS
+    if len(found & seeds[best]) < table.NEEDED_SEEDS
   ]
 
 
@@ -236,7 +231,7 @@ def _explanation(
   ]
   notes = [section.note(told)]
   if has_noise:
-    notes.append(section.note(noise_columns.EXPLANATION))
+    notes.append(section.note(table_columns.NOISE_EXPLANATION))
   if contrasts:
     confidence = f"{100 * paired.CONFIDENCE:.0f}\N{NO-BREAK SPACE}%"
     notes.append(
@@ -244,7 +239,7 @@ def _explanation(
         f"Δ: the method minus {baseline}, over the same seeds and clients, "
         f"with its {confidence} interval over both. Holm’s correction for the "
         "methods is in the interval, too: a difference is clear where it "
-        f"leaves out 0, that is where p < {marks.LEVEL:.2g}; others are grey. "
+        f"leaves out 0, that is where p < {table.LEVEL:.2g}; others are grey. "
         "Clients: how many are better off, as well off, and worse off than "
         f"with {baseline}.",
         " Bold has a correction of its own, since it compares with the best."
@@ -337,10 +332,10 @@ def _difference(
   high: float,
 ) -> Markup:
   found = contrast.difference
-  text = table.difference_text(measure, found).replace("-", "−")
+  text = html_tables.with_minus(table.difference_text(measure, found))
   estimate, bracket, interval = text.partition(" [")
   p_value = table.probability_text(contrast.p_holm)
-  is_told = contrast.p_holm < marks.LEVEL
+  is_told = contrast.p_holm < table.LEVEL
   return html_tables.cell(
     found.estimate,
     element("span", estimate, class_="mean"),
