@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments.comparing.run_comparison import compare
+from tff_fair.experiments.comparing.side_by_side import compare
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting.page import report
 from tff_fair.experiments.runs import finding

@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib import figure
 
 from tff_fair import experiments
-from tff_fair.experiments import RunSpec, stationarity
+from tff_fair.experiments import RunSpec, certificates
 from tff_fair.experiments.runs.run import Run
 
 _DONE = RunSpec(
@@ -45,7 +45,7 @@ def draw(runs: dict[str, Run], path: pathlib.Path) -> None:
   drawing = figure.Figure(figsize=(9, 3.4), layout="constrained")
   left, right = drawing.subplots(1, 2)
   for title, run in runs.items():
-    found = stationarity.measured(run.rounds)
+    found = certificates.measured_stationarity(run.rounds)
     color = _RUNS[title][1]
     left.plot(
       run.evaluations["round"],

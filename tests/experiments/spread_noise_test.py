@@ -90,7 +90,7 @@ def runs(tmp_path):
   return tmp_path
 
 
-def test_compare_has_a_column_that_marks_nobody(runs):
+def test_compare_has_a_column_without_marks(runs):
   frame = experiments.compare(
     runs, baseline="fedavg", columns=["mean", "noise_share"]
   )

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from tests.experiments import run_folders
+from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import (
   compare,
   evaluations,
-  marks,
   side_by_side,
 )
+from tff_fair.experiments.comparing.table import BEST
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.scores import RMSE
@@ -88,7 +89,7 @@ def test_the_mark_is_that_of_the_smallest_error(tmp_path):
   )
   assert {row.label: row.marks for row in table.rows} == {
     "fedavg": (None, None),
-    "term": (marks.BEST, marks.BEST),
+    "term": (BEST, BEST),
   }
 
 
@@ -129,8 +130,7 @@ def test_a_run_that_diverged_is_the_worst(of_errors):
 
 def test_errors_of_a_regression_are_refused_in_one_line(tmp_path):
   run_folders.make(tmp_path / "run", [(1, (2.0, 4.0))], score=RMSE)
-  with pytest.raises(
-    ValueError, match=r"'error': digits.* have RMSEs"
-  ) as found:
+  with pytest.raises(FieldError, match=r"digits.* have RMSEs") as found:
     compare(tmp_path, columns=["mean", "error"])
+  assert (found.value.field, found.value.value) == ("columns", "error")
   assert "\n" not in str(found.value)

@@ -10,11 +10,17 @@ from scipy import stats
 
 from tff_fair.experiments.comparing import formats as compare_formats
 from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.comparing.latex import latex
-from tff_fair.experiments.comparing.marks import BEST, SECOND
+from tff_fair.experiments.comparing.formats import latex
 from tff_fair.experiments.comparing.measures import Value
 from tff_fair.experiments.comparing.paired import Difference
-from tff_fair.experiments.comparing.table import Contrast, Row, Table, Wins
+from tff_fair.experiments.comparing.table import (
+  BEST,
+  SECOND,
+  Contrast,
+  Row,
+  Table,
+  Wins,
+)
 
 HARD = r"Δ-FL_α & 5 % #1 {x} \y ~^ <a|b> $2 *"
 

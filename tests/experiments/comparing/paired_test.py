@@ -113,10 +113,11 @@ def test_intervals_cover_the_truth_with_three_seeds(name):
     return seeds(*both[0]), seeds(*both[1])
 
   method, baseline = world(1000, 500)
-  everybody = np.ones(500)
+  all_clients = np.ones(500)
   truth = np.mean(
     [
-      statistic(method[s][0], everybody) - statistic(baseline[s][0], everybody)
+      statistic(method[s][0], all_clients)
+      - statistic(baseline[s][0], all_clients)
       for s in method
     ]
   )

@@ -1,22 +1,90 @@
-"""Columns of a table: measures over clients, and single clients."""
+"""Columns of a table: measures over clients, their noise, single clients."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments import joining
-from tff_fair.experiments.comparing import (
-  client_results,
-  measures,
-  noise_columns,
-)
+from tff_fair.experiments import joining, spread_noise
+from tff_fair.experiments.comparing import client_results, measures
 from tff_fair.experiments.comparing.client_results import Seeds, Statistic
 from tff_fair.experiments.comparing.evaluations import ChosenEvaluation
-from tff_fair.experiments.comparing.measures import Measure
+from tff_fair.experiments.comparing.groups import Group
+from tff_fair.experiments.comparing.measures import Measure, Value
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import ACCURACY, Score
+
+# How much of the spread between clients is noise.
+
+
+NOISE = "noise_share"
+NOISE_MEASURE = Measure("Noise share", False, digits=1)
+NOISE_EXPLANATION = (
+  "Noise share: how much of the variance between clients (%) test sets of "
+  "their sizes make by themselves."
+)
+_SPREADS = ("std", "variance", "relative_std")
+
+
+def noise_share(evaluation: ChosenEvaluation) -> float:
+  """Returns the share of the noise in the variance, in [0, 1].
+
+  Of several rounds, the mean; NaN where nothing tells it, see
+  `spread_noise.of_clients`.
+  """
+  if evaluation.run.score.name != ACCURACY.name:
+    return math.nan  # Nothing tells the noise of an error.
+  found = [
+    spread_noise.of_clients(clients.score, clients.num_examples)
+    for clients in evaluation.clients()
+  ]
+  return float(np.mean([n["share"] if n else math.nan for n in found]))
+
+
+def noise_over_seeds(
+  group: Group, evaluated: Mapping[Run, ChosenEvaluation]
+) -> Value:
+  """Returns the share of a method over its seeds, in percent."""
+  return measures.over_seeds(
+    NOISE_MEASURE, [noise_share(evaluated[run]) for run in group.runs]
+  )
+
+
+def noise_note(
+  names: Iterable[str],
+  groups: Sequence[Group],
+  evaluated: Mapping[Run, ChosenEvaluation],
+) -> str:
+  """Returns a sentence about the noise in the spreads of a table.
+
+  Args:
+    names: The columns of the table.
+    groups: The methods.
+    evaluated: The evaluation of each run.
+
+  Returns:
+    The sentence; empty if the table shows no spread, or its noise already, or
+    if nothing tells the noise.
+  """
+  shown = set(names)
+  if not shown.intersection(_SPREADS) or NOISE in shown:
+    return ""
+  shares = [noise_over_seeds(group, evaluated).mean / 100 for group in groups]
+  known = [value for value in shares if math.isfinite(value)]
+  if not known:
+    return ""
+  ends = list(
+    dict.fromkeys(map(spread_noise.percent, (min(known), max(known))))
+  )
+  # "6 to 9 %", and not "6 % to 9 %".
+  text = " to ".join([*(end.removesuffix(" %") for end in ends[:-1]), ends[-1]])
+  return (
+    f"Noise of small test sets: about {text} of the variance between clients "
+    f"({NOISE} tells it for each method)."
+  )
+
 
 CLIENTS = "clients"  # Stands for a column for each client.
 # What joining brings, as `tff_fair.experiments.joining` has it.
@@ -26,7 +94,7 @@ _JOINING = {
   "gaining": ("gaining", "Clients gain"),
   "losing": ("losing", "Clients lose"),
 }
-NAMES = (*measures.NAMES, noise_columns.NAME, *_JOINING, CLIENTS)
+NAMES = (*measures.NAMES, NOISE, *_JOINING, CLIENTS)
 MAX_CLIENTS = 10  # A reader can take in no more columns.
 
 
@@ -77,10 +145,8 @@ def build(
       columns |= _of_clients(evaluated, task, score)
     elif name in _JOINING:
       columns[name] = _of_joining(name, score)
-    elif name == noise_columns.NAME:
-      columns[name] = ComparedColumn(
-        noise_columns.MEASURE, noise_columns.share, None
-      )
+    elif name == NOISE:
+      columns[name] = ComparedColumn(NOISE_MEASURE, noise_share, None)
     else:
       columns[name] = _of_measure(name, task, score)
   return columns

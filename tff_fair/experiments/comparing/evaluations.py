@@ -104,11 +104,13 @@ class EvaluationChoice:
   last: int | None = None
 
   def __post_init__(self) -> None:
-    """Checks the evaluations to average.
+    """Checks the criterion, and the evaluations to average.
 
     Raises:
-      FieldError: If there are none, or the best is to be averaged.
+      FieldError: If the criterion is unknown, there are no evaluations to
+        average, or the best is to be averaged.
     """
+    measures.check(self.criterion, "criterion")
     if self.last is None:
       return
     if self.last < 1:

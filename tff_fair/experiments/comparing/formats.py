@@ -1,21 +1,27 @@
-"""Tables of runs as text, CSV and Markdown; `latex` has its own module.
+"""Tables of runs as text, CSV, Markdown and LaTeX.
 
 The best of a column, with all that cannot be told from it, and the second best
 are set apart as each format can: with stars in plain text, bold and in italics
-in Markdown.
+in Markdown, bold and underlined in LaTeX.
 """
 
+import math
 import re
 import textwrap
+import unicodedata
 from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from tff_fair.experiments import aligned_columns, spreadsheets
-from tff_fair.experiments.comparing import table as tables_of_methods
-from tff_fair.experiments.comparing.marks import BEST
-from tff_fair.experiments.comparing.measures import Measure, Value
-from tff_fair.experiments.comparing.table import Cell, Table
+from tff_fair.experiments import table_cells
+from tff_fair.experiments.comparing.measures import Measure, Value, value_text
+from tff_fair.experiments.comparing.table import (
+  BEST,
+  Cell,
+  Table,
+  cell_numbers,
+  cell_text,
+)
 
 Escape = Callable[[str], str]
 Show = Callable[[Measure, Cell], str]
@@ -36,7 +42,7 @@ def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
     A row for each method of each task: task, method, seeds, and for each
     measure NAME its mean over seeds, and NAME_std_over_seeds, their standard
     deviation, which is missing where there is one seed. Differences to a
-    baseline have the names that `table.numbers` gives.
+    baseline have the names that `table.cell_numbers` gives.
   """
   rows: dict[tuple[str, str], dict[str, object]] = {}
   for table in tables:
@@ -48,9 +54,7 @@ def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
       for (name, measure), cell in zip(
         table.measures.items(), row.cells, strict=True
       ):
-        cells |= tables_of_methods.numbers(
-          name, measure, cell, is_rounded=is_rounded
-        )
+        cells |= cell_numbers(name, measure, cell, is_rounded=is_rounded)
   return pd.DataFrame(list(rows.values())).convert_dtypes(
     convert_string=False, convert_integer=False, convert_floating=False
   )
@@ -59,11 +63,11 @@ def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
 def csv(tables: Sequence[Table]) -> str:
   """Returns all tables as one CSV table; numbers are not rounded.
 
-  A spreadsheet runs none of its texts; `spreadsheets.unquoted` undoes it.
+  A spreadsheet runs none of its texts; `table_cells.unquoted` undoes it.
   """
   found = frame(tables)
   for column in ("task", "method"):
-    found[column] = found[column].map(spreadsheets.quoted)
+    found[column] = found[column].map(table_cells.quoted)
   return str(found.to_csv(index=False))
 
 
@@ -88,7 +92,7 @@ def _text(table: Table) -> str:
         cell if has_star else f"{cell}   "
         for cell, has_star in zip(column, starred, strict=True)
       ]
-  lines = aligned_columns.pad(list(zip(*columns, strict=True)), gap=2)
+  lines = table_cells.aligned(list(zip(*columns, strict=True)), gap=2)
   legend = ["** not separable from the best, * second best"]
   legend = legend if has_marks(table) else []
   body = ["".join(line).rstrip() for line in lines]
@@ -100,7 +104,7 @@ def _markdown(table: Table) -> str:
   cells = marked_cells(
     table, _markdown_text, (lambda c: f"**{c}**", lambda c: f"*{c}*")
   )
-  head, *body = aligned_columns.pad(cells)
+  head, *body = table_cells.aligned(cells)
   rule = ["-" * len(head[0]), *("-" * (len(c) - 1) + ":" for c in head[1:])]
   lines = [f"| {' | '.join(line)} |" for line in (head, rule, *body)]
   legend = " **Not separable from the best**, *second best*."
@@ -124,7 +128,7 @@ def marked_cells(
     marks: Mark a cell as one of the best, and as the second best.
     show: Returns a cell for the format; by default its text, escaped.
   """
-  shown = show or (lambda m, c: escape(tables_of_methods.text(m, c)))
+  shown = show or (lambda m, c: escape(cell_text(m, c)))
   lines = [[escape(_METHOD), _SEEDS]]
   lines[0] += [escape(measure.title) for measure in table.measures.values()]
   for row in table.rows:
@@ -166,3 +170,177 @@ def _spaced(notes: Sequence[str]) -> list[str]:
 
 def _markdown_text(value: str) -> str:
   return re.sub(r"([\\|*`<_])", r"\\\1", value)
+
+
+# LaTeX, to be read in with `\input`.
+#
+# It needs the package booktabs. With siunitx, columns of numbers are its `S`
+# columns: a value and its standard deviation become 90.65(331), which siunitx
+# aligns at the point and sets as 90.65 ± 3.31. Versions 2 and 3 take them.
+
+
+# Characters that mean something to LaTeX, or are not in its usual fonts.
+_CHARACTERS = {
+  **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+  "\\": r"\textbackslash{}",
+  "~": r"\textasciitilde{}",
+  "^": r"\textasciicircum{}",
+  "<": r"\textless{}",
+  ">": r"\textgreater{}",
+  "|": r"\textbar{}",
+  "±": r"$\pm$",
+  "−": "$-$",
+  "°": r"$^\circ$",
+  "ς": r"$\varsigma$",
+  "ϵ": r"$\epsilon$",
+  "ϕ": r"$\phi$",
+  "ϑ": r"$\vartheta$",
+  # Greek letters that look like Latin ones have no commands.
+  **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True)),
+}
+# Settings, as docs/methods.md writes them.
+_SYMBOLS = {
+  **{letter: letter for letter in "bmqt"},
+  **{
+    name: f"\\{name}"
+    for name in ("alpha", "beta", "epsilon", "gamma", "mu", "tau")
+  },
+  "beta1": r"\beta_1",
+  "beta2": r"\beta_2",
+  "client_learning_rate": r"\eta",
+  "lam": r"\lambda",
+  "lambda_learning_rate": r"\gamma_\lambda",
+  "server_learning_rate": r"\eta_s",
+}
+_SETTING = re.compile(rf"(?<!\S)({'|'.join(_SYMBOLS)})=")
+
+
+def latex(tables: Sequence[Table], *, with_siunitx: bool = False) -> str:
+  """Returns the tables as LaTeX.
+
+  Args:
+    tables: The tables.
+    with_siunitx: Whether columns of numbers are siunitx's.
+  """
+  head = "% Needs \\usepackage{booktabs}.\n"
+  if with_siunitx:
+    head = (
+      "% Needs \\usepackage{booktabs,siunitx} and\n"
+      "% \\sisetup{separate-uncertainty=true, detect-weight=true}.\n"
+    )
+  return head + "\n".join(_latex(table, with_siunitx) for table in tables)
+
+
+def _latex(table: Table, with_siunitx: bool) -> str:
+  alignments = "r" * len(table.measures)
+  if with_siunitx:
+    cells = marked_cells(
+      table,
+      lambda text: f"{{{_latex_text(text)}}}",
+      (
+        lambda c: f"\\bfseries {c}",
+        lambda c: f"{{\\underline{{{_siunitx_num(c)}}}}}",
+      ),
+      _siunitx_cell,
+    )
+    alignments = "".join(
+      _siunitx_column(measure, [row.cells[place] for row in table.rows])
+      for place, measure in enumerate(table.measures.values())
+    )
+  else:
+    cells = marked_cells(
+      table,
+      _latex_text,
+      (lambda c: f"\\textbf{{{c}}}", lambda c: f"\\underline{{{c}}}"),
+    )
+  for row, line in zip(table.rows, cells[1:], strict=True):
+    line[0] = _latex_label(row.label)
+  head, *body = table_cells.aligned(cells)
+  legend = (
+    " Bold is not separable from the best, underlined second best."
+    if has_marks(table)
+    else ""
+  )
+  notes = "".join(f" {_latex_text(note)}" for note in table.notes)
+  title = _latex_text(" ".join(caption(table)))
+  lines = [
+    r"\begin{table}",
+    r"  \centering",
+    rf"  \caption{{{title}.{legend}{notes}}}",
+    rf"  \begin{{tabular}}{{lr{alignments}}}",
+    r"    \toprule",
+    f"    {' & '.join(head)} \\\\",
+    r"    \midrule",
+    *(f"    {' & '.join(line)} \\\\" for line in body),
+    r"    \bottomrule",
+    r"  \end{tabular}",
+    r"\end{table}",
+    "",
+  ]
+  return "\n".join(lines)
+
+
+def _siunitx_cell(measure: Measure, cell: Cell) -> str:
+  """Returns a number as siunitx reads it; text in braces, which it copies."""
+  if not isinstance(cell, Value) or not math.isfinite(cell.mean):
+    return f"{{{_latex_text(cell_text(measure, cell))}}}"
+  number = value_text(measure, Value(cell.mean, None))
+  if cell.std is None or math.isnan(cell.std):
+    return number
+  # In units of the last digit.
+  return f"{number}({round(cell.std * 10**measure.digits)})"
+
+
+def _siunitx_column(measure: Measure, cells: Sequence[Cell]) -> str:
+  """Returns an S column with room for the largest number of a column."""
+  numbers = [
+    number
+    for number in (_siunitx_cell(measure, cell) for cell in cells)
+    if not number.startswith("{")
+  ]
+  if not numbers:
+    return "r"
+  parts = [re.split(r"[.(]", number.rstrip(")")) for number in numbers]
+  whole = max(len(part[0].lstrip("+-")) for part in parts)
+  sign = "+" if any(number[0] in "+-" for number in numbers) else ""
+  digits = f".{measure.digits}" if measure.digits else ""
+  stds = [p[-1] for p, n in zip(parts, numbers, strict=True) if "(" in n]
+  spread = f"({max(map(len, stds))})" if stds else ""
+  return f"S[table-format={sign}{whole}{digits}{spread}]"
+
+
+def _siunitx_num(cell: str) -> str:
+  return cell if cell.startswith("{") else f"\\num{{{cell}}}"
+
+
+def _latex_label(label: str) -> str:
+  r"""Returns the label of a row, with settings as symbols: $\gamma$=0.1."""
+  parts = _SETTING.split(label)
+  # Texts and names take turns.
+  return "".join(
+    f"${_SYMBOLS[part]}$="
+    if place % 2
+    else _latex_text(part, is_first=place == 0)
+    for place, part in enumerate(parts)
+  )
+
+
+def _latex_text(value: str, *, is_first: bool = True) -> str:
+  with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", value)
+  text = "".join(_CHARACTERS.get(sign) or _greek(sign) for sign in with_minus)
+  text = re.sub("-(?=-)", "-{}", text)  # Two of them would become a dash.
+  if not is_first:
+    return text
+  # At the beginning of a row, these would belong to the end of the last one.
+  return re.sub(r"^(\s*)([\[*])", r"\1{\2}", text)
+
+
+def _greek(sign: str) -> str:
+  """Returns a Greek letter as LaTeX's command, others as they are."""
+  match = re.fullmatch(
+    r"GREEK (SMALL|CAPITAL) LETTER (\w+)", unicodedata.name(sign, "")
+  )
+  if match is None:
+    return sign
+  name = match[2].lower().replace("lamda", "lambda")
+  return f"$\\{name if match[1] == 'SMALL' else name.capitalize()}$"

@@ -184,6 +184,22 @@ MEASURES: Mapping[str, Measure] = of(ACCURACY)
 NAMES: tuple[str, ...] = (*MEASURES, *_BESIDE_COLUMNS)
 
 
+def check(name: str, argument: str) -> None:
+  """Checks the name of a measure.
+
+  Args:
+    name: The name.
+    argument: Who asks for the measure, for the error.
+
+  Raises:
+    FieldError: If it is none of `NAMES`.
+  """
+  if name not in NAMES:
+    raise FieldError(
+      argument, f"unknown; valid: {', '.join(NAMES)}.", value=name
+    )
+
+
 def find(
   name: str, score: Score, whose: object, argument: str = "columns"
 ) -> Measure:

@@ -5,21 +5,31 @@ tables of their own: their numbers say nothing about each other.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import pandas as pd
 
 from tff_fair import methods
 from tff_fair.declared import FieldError
+from tff_fair.experiments.comparing import columns as table_columns
+from tff_fair.experiments.comparing import (
+  evaluations,
+  formats,
+  measures,
+  method_tables,
+  table,
+)
 from tff_fair.experiments.comparing import groups as run_groups
-from tff_fair.experiments.comparing import marks, measures, noise_columns
-from tff_fair.experiments.comparing import target as targets
 from tff_fair.experiments.comparing.evaluations import (
   ChosenEvaluation,
   EvaluationChoice,
 )
 from tff_fair.experiments.comparing.groups import Group
-from tff_fair.experiments.comparing.method_tables import Contents
+from tff_fair.experiments.comparing.method_tables import Contents, Target
 from tff_fair.experiments.comparing.table import Row, Table
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.finding import Place
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec_text import HPARAM
@@ -30,30 +40,22 @@ _READ = ("evaluations", "client_evaluations", "clients")
 _EXPECTED = ("algorithm", "aggregation")
 
 
-def tables_to_read(*, with_target: bool) -> tuple[str, ...]:
-  """Returns the tables of runs that `build` reads."""
-  return (*_READ, *targets.READ) if with_target else _READ
-
-
 def build(
-  found: Sequence[Run],
+  runs: Run | Place | Iterable[Run | Place],
   columns: Sequence[str],
   choice: EvaluationChoice,
   baseline: str | None = None,
-  *,
-  target: targets.Target | None = None,
-  notes: Sequence[str] = (),
+  target: Target | None = None,
 ) -> list[Table]:
   """Compares runs.
 
   Args:
-    found: Any runs.
+    runs: Runs, or folders of runs, or folders at any depth above them.
     columns: Names of measures, or of all clients.
     choice: Which evaluation of each run to compare.
     baseline: The label or name of a method to compare the others with, client
       by client, in a table of its own.
     target: What the clients are to reach; None for no such table.
-    notes: Sentences to add to those about the runs.
 
   Returns:
     For each task a table, the baseline first; with `choice.last`, one of
@@ -61,13 +63,19 @@ def build(
     of suffering clients, and one of paired differences for each of the former.
 
   Raises:
-    FieldError: If there is nothing to compare, if the baseline is not one of
-      the methods, if there are too many clients for a column each, or a run has
-      too few evaluations to average.
-    RunError: If the evaluations of runs do not go together.
+    FieldError: If a column is unknown, there is nothing to compare, the
+      baseline is not one of the methods, there are too many clients for a
+      column each, or a run has too few evaluations to average.
+    RunError: If the evaluations of runs do not go together, a folder holds no
+      run, or all runs are damaged; fewer are left out, with a note.
   """
+  for name in columns:
+    if name not in table_columns.NAMES:
+      valid = ", ".join(table_columns.NAMES)
+      raise FieldError("columns", f"unknown; valid: {valid}.", value=name)
+  read = _READ if target is None else (*_READ, *method_tables.READ_OF_COSTS)
+  found, left_out = finding.find_whole(runs, read)
   chosen: dict[Run, ChosenEvaluation] = {}
-  left_out = list(notes)
   for run in found:
     evaluation = choice.of(run)
     if isinstance(evaluation, str):
@@ -76,38 +84,53 @@ def build(
       chosen[run] = evaluation
   if not chosen:
     raise FieldError("runs", f"nothing to compare. {' '.join(left_out[:3])}")
-  clients = "honest clients" if choice.honest else "clients"
-  tables = []
-  for task, members in run_groups.by_task(list(chosen)).items():
-    groups = run_groups.group(members)
-    if baseline is not None:
-      reference = find_baseline(groups, baseline)
-      groups.sort(key=lambda group: group is not reference)
-    contents = [Contents(task, groups, columns, chosen)]
-    if choice.last is not None:
-      averages = {run: choice.average(chosen[run]) for run in members}
-      contents.append(Contents(task, groups, columns, averages, choice.last))
-    first, *others = [c.statistics(clients) for c in contents]
-    of_noise = noise_columns.note(columns, groups, chosen)
-    first = dataclasses.replace(
-      first,
-      notes=(*run_notes(groups, chosen), *filter(None, [of_noise])),
+  *tables, last = [
+    table
+    for task, members in run_groups.by_task(list(chosen)).items()
+    for table in _of_task(
+      task,
+      {run: chosen[run] for run in members},
+      columns,
+      choice,
+      baseline,
+      target,
     )
-    tables += [first, *others]
-    if target is not None:
-      tables.append(
-        target.table(task, groups, contents[0].score, honest=choice.honest)
-      )
-    if baseline is not None:
-      score = contents[0].score
-      caption = (
-        f"{clients} against {reference.label}, {_units(score)}; suffering are "
-        f"those {'below' if score.higher_is_better else 'above'} its mean"
-      )
-      tables.append(_changes(task, caption, groups, reference, chosen, score))
-      tables += [c.differences(clients, reference) for c in contents]
-  last = dataclasses.replace(tables[-1], notes=(*tables[-1].notes, *left_out))
-  return [*tables[:-1], last]
+  ]
+  return [*tables, dataclasses.replace(last, notes=(*last.notes, *left_out))]
+
+
+def _of_task(
+  task: str,
+  chosen: Mapping[Run, ChosenEvaluation],
+  columns: Sequence[str],
+  choice: EvaluationChoice,
+  baseline: str | None,
+  target: Target | None,
+) -> list[Table]:
+  """Returns the tables of the runs on a task, of each its evaluation."""
+  clients = "honest clients" if choice.honest else "clients"
+  groups = run_groups.group(list(chosen))
+  reference = None if baseline is None else find_baseline(groups, baseline)
+  groups.sort(key=lambda group: group is not reference)
+  contents = [Contents(task, groups, columns, chosen)]
+  if choice.last is not None:
+    averages = {run: choice.average(chosen[run]) for run in chosen}
+    contents.append(Contents(task, groups, columns, averages, choice.last))
+  first, *others = [c.statistics(clients) for c in contents]
+  noise = table_columns.noise_note(columns, groups, chosen)
+  notes = (*run_notes(groups, chosen), *filter(None, [noise]))
+  tables = [dataclasses.replace(first, notes=notes), *others]
+  score = contents[0].score
+  if target is not None:
+    tables.append(target.table(task, groups, score, honest=choice.honest))
+  if reference is not None:
+    caption = (
+      f"{clients} against {reference.label}, {_units(score)}; suffering are "
+      f"those {'below' if score.higher_is_better else 'above'} its mean"
+    )
+    tables.append(_changes(task, caption, groups, reference, chosen, score))
+    tables += [c.differences(clients, reference) for c in contents]
+  return tables
 
 
 def _changes(
@@ -209,7 +232,7 @@ def run_notes(
     for run in members
     if not run.is_finished
   ]
-  notes.append(marks.note({g.label: len(g.runs) for g in groups}))
+  notes.append(table.marks_note({g.label: len(g.runs) for g in groups}))
   seeds = {tuple(run.seeds for run in group.runs) for group in groups}
   if len(seeds) > 1:
     notes.append("Not all with the same seeds.")
@@ -223,3 +246,116 @@ def run_notes(
   if differing:
     notes.append(f"Not the same in all rows: {', '.join(differing)}.")
   return tuple(filter(None, notes))
+
+
+# Runs side by side, as a data frame.
+
+
+COLUMNS = ("mean", "std", "worst_10", "best_10")
+_MOST_SHOWN = 10
+
+
+class Comparison(pd.DataFrame):
+  """A data frame that prints ten columns, and how many more there are.
+
+  What is selected or computed from it is a plain data frame.
+  """
+
+  @property
+  def _constructor(self) -> type[pd.DataFrame]:
+    return pd.DataFrame
+
+  def _shown(self) -> pd.DataFrame:
+    spread = [c for c in self.columns if c.endswith("_std_over_seeds")]
+    known = pd.DataFrame(self).drop(columns=["task", "method", *spread])
+    return known.iloc[:, :_MOST_SHOWN]
+
+  def _more(self) -> str:
+    number = self.shape[1] - self._shown().shape[1]
+    return f"{number} more columns: see .columns"
+
+  def __repr__(self) -> str:
+    with pd.option_context("display.max_columns", None):
+      return f"{self._shown()!r}\n{self._more()}"
+
+  def _repr_html_(self) -> str | None:
+    """Returns it as notebooks show it."""
+    with pd.option_context("display.max_columns", None):
+      return f"{self._shown()._repr_html_()}<p>{self._more()}</p>"
+
+
+def compare(
+  runs: Iterable[Run | Place] | Place,
+  baseline: str | None = None,
+  columns: Sequence[str] = COLUMNS,
+  *,
+  round: str | int = evaluations.LAST,
+  criterion: str = "mean",
+  honest: bool = False,
+  unfinished: bool = False,
+  last: int | None = None,
+  target: float | None = None,
+  target_of: str = "mean",
+) -> pd.DataFrame:
+  """Compares runs: a row for each method, over its seeds.
+
+      compare(runs)
+      compare("outputs/first", baseline="fedavg", columns=["mean", "worst_10"])
+
+  Args:
+    runs: Runs, or folders of runs, or folders at any depth above them.
+    baseline: A method to compare the others with, client by client.
+    columns: Names of measures over clients: see `measures.NAMES`. "clients" is
+      a column for each client, of up to ten.
+    round: The evaluation to compare: "last", that after a round by its number,
+      or "best", each run's own by `criterion`.
+    criterion: The measure that "best" goes by.
+    honest: Whether to leave out the clients that attack.
+    unfinished: Whether runs that are not finished take part.
+    last: Adds the mean of so many evaluations of each run, up to the one to
+      compare and without round 0, as columns NAME_last_K.
+    target: Adds what each method costs to reach this value, not scaled (0.8 for
+      80 %), as columns: `reached`, the number of its seeds that do, and over
+      these `rounds_to`, `bytes_to` (sent and received, of all clients) and
+      `steps_to` (local steps), up to the first evaluation that reaches it.
+    target_of: The measure that is to reach it.
+
+  Returns:
+    One row for each method of each task, by its name, the baseline first: task,
+    method, seeds, then for each measure NAME its mean over seeds and their
+    standard deviation, NAME_std_over_seeds (missing where there is one seed); a
+    client is called client_NAME. Accuracies are in percent, errors of
+    regressions in units of the label; numbers have the digits of the program's
+    tables. With a baseline, the changes from it follow in the same form, over
+    the seeds that both have: how many of its suffering clients improve, and by
+    how much, how many others degrade, and by how much, and the change of the
+    mean. Then, for each measure, the paired difference to the baseline
+    NAME_difference, its interval NAME_difference_low and _high, its p-value _p
+    and that after Holm's correction _p_holm (see `paired`), which the interval
+    has as well; and the wins, ties and losses by client. Interval and p-values
+    are missing where nothing varies. `attrs["notes"]` has sentences about runs
+    that are left out, settings that differ, and methods with one seed.
+
+  Raises:
+    ValueError: If an argument is not valid, or there is nothing to compare.
+    RunError: If a folder holds no run, or all runs are damaged; fewer are left
+      out, with a note.
+  """
+  measures.check(target_of, "target_of")
+  choice = EvaluationChoice(
+    round=round,
+    criterion=criterion,
+    honest=honest,
+    unfinished=unfinished,
+    last=last,
+  )
+  goal = None if target is None else Target(target, target_of)
+  return _frame(build(runs, columns, choice, baseline, goal))
+
+
+def _frame(tables: Sequence[Table]) -> Comparison:
+  """Returns tables as a data frame, with their notes as an attribute."""
+  rows = formats.frame(tables, is_rounded=True)
+  frame = Comparison(rows.set_index(pd.Index(rows["method"], name=None)))
+  frame.attrs["notes"] = [note for table in tables for note in table.notes]
+  return frame
