@@ -6,7 +6,7 @@ import pytest
 
 from tests.experiments.searching import fake_training
 from tff_fair.experiments import interruption
-from tff_fair.experiments.sweeps import dispatch, jobs, processes, runner
+from tff_fair.experiments.sweeps import executors, jobs, processes, runner
 
 
 class Processes:
@@ -49,5 +49,5 @@ def faked(monkeypatch):
   fake = Processes()
   monkeypatch.setattr(runner, "train", fake_training.train)
   monkeypatch.setattr(processes.Processes, "opened", contextlib.nullcontext)
-  monkeypatch.setattr(dispatch, "run_all", fake.run_all)
+  monkeypatch.setattr(executors, "run_all", fake.run_all)
   return fake

@@ -18,7 +18,7 @@ from tff_fair.experiments.searching import (
   study,
   trials,
 )
-from tff_fair.experiments.searching.settings import SearchSettings
+from tff_fair.experiments.searching.study import SearchSettings
 
 SPEC = RunSpec(algorithm="adafed", total_rounds=3)
 SPACE = {

@@ -13,7 +13,7 @@ from tff_fair.experiments import Range, RunError, RunSpec, interruption
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.scores import RMSE
 from tff_fair.experiments.searching import search_record, trials
-from tff_fair.experiments.searching.settings import SearchSettings
+from tff_fair.experiments.searching.study import SearchSettings
 
 SPEC = RunSpec(algorithm="adafed", total_rounds=3)
 RATES = Range(0.001, 1.0, is_logarithmic=True)
@@ -38,15 +38,17 @@ def told(found):
 
 
 @pytest.mark.parametrize(
-  ("sampler", "pruner", "seeds"),
+  ("sampler", "pruner", "seeds", "num_trials"),
   [
-    *(("tpe", pruner, [0, 1]) for pruner in ("none", "median")),
-    ("tpe", "hyperband", [0]),
-    *((sampler, "none", [0]) for sampler in ("random", "qmc", "grid")),
+    # It learns from the eleventh on, and prunes from the sixth on.
+    ("tpe", "none", [0], 13),
+    ("tpe", "median", [0, 1], 8),
+    ("tpe", "hyperband", [0], 8),
+    *((sampler, "none", [0], 6) for sampler in ("random", "qmc", "grid")),
   ],
 )
 def test_an_interrupted_search_ends_as_one_that_was_not(
-  tmp_path, faked, sampler, pruner, seeds
+  tmp_path, faked, sampler, pruner, seeds, num_trials
 ):
   space = {**SPACE, "client_learning_rate": Range(0.05, 0.5, step=0.05)}
   options = {
@@ -54,7 +56,7 @@ def test_an_interrupted_search_ends_as_one_that_was_not(
     "pruner": pruner,
     "space": SPACE if sampler != "grid" else space,
     "seeds": seeds,
-    "trials": 13,
+    "trials": num_trials,
   }
   whole = search(tmp_path / "whole", **options)
   num_runs, faked.num_started = faked.num_started, 0
@@ -255,17 +257,32 @@ def test_without_the_record_runs_are_found_again(tmp_path, faked):
 
 
 @pytest.mark.parametrize(
+  "options",
+  [
+    {"trials": 0},
+    {"sampler": "cmaes"},
+    {"sampler": "best"},
+    {"sampler": "grid"},  # Of a range without an end of values.
+    {"pruner": "x"},
+    {"objective": "mean,mean"},
+    {"objective": "median"},
+    {"validation_fraction": 1},
+    {"jobs": 0},
+  ],
+)
+def test_a_wrong_argument_is_named_before_anything_runs(
+  tmp_path, faked, options
+):
+  with pytest.raises(FieldError) as error:
+    search(tmp_path, **options)
+  ((name, value),) = options.items()
+  assert (error.value.field, error.value.value) == (name, value)
+  assert faked.num_started == 0
+
+
+@pytest.mark.parametrize(
   ("options", "said"),
   [
-    ({"trials": 0}, "trials=0: expected an integer from 1 on"),
-    ({"sampler": "cmaes"}, "needs another package beside Optuna"),
-    ({"sampler": "best"}, "valid: tpe, random, qmc, grid"),
-    ({"pruner": "x"}, "valid: none, median, hyperband"),
-    ({"objective": "mean,mean"}, "names a measure twice"),
-    ({"objective": "median"}, "unknown 'median'; valid: mean, "),
-    ({"validation_fraction": 1}, r"expected a number in \[0, 1\)"),
-    ({"jobs": 0}, "jobs must be a positive integer"),
-    ({"sampler": "grid"}, "has no end of values"),
     ({"space": {"client_optimizer": RATES}}, "takes no numbers"),
     ({"space": {"batch_size": Range(0.5, 2)}}, "takes integers alone"),
     ({"space": {"batch_size": Range(-1, 2)}}, "batch_size=-1"),

@@ -1,16 +1,24 @@
+import contextlib
 import importlib.util
 import pathlib
+import shutil
 
 import pytest
 
+from tests.experiments import run_folders
 from tff_fair.declared import FieldError
 from tff_fair.experiments import RunSpec
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import claim
 from tff_fair.experiments.sweeps import (
   dask_workers,
   executors,
+  plan,
+  runner,
   submitit_jobs,
   sweep,
 )
+from tff_fair.experiments.sweeps.jobs import LOST, MISTAKE, Ended
 
 ON_THIS_MACHINE = {"cluster": "local"}
 
@@ -53,28 +61,36 @@ def test_an_executor_says_what_it_is(name, options, jobs, text):
 
 
 @pytest.mark.parametrize(
-  ("name", "options", "message"),
+  ("name", "options"),
   [
-    ("slurm", {}, "executor='slurm': unknown; valid: local, submitit, dask"),
-    ("local", {"x": 1}, "='x=1': local has no options"),
-    ("dask", {"x": 1}, "='x=1': unknown; valid: scheduler, restarts"),
-    ("dask", {"scheduler": "host"}, "scheduler=host': expected an address"),
-    ("dask", {"scheduler": 3}, "scheduler=3': expected an address"),
-    ("submitit", {"restarts": "-1"}, "restarts=-1': expected how often"),
-    ("submitit", {"restarts": "often"}, "restarts=often': expected how often"),
-    ("submitit", {"cluster": "pbs"}, "cluster=pbs': .*named pbs"),
-    ("submitit", {"cluster": "slurm"}, "cluster=slurm': .*srun"),
-    ("submitit", {"slurm_x": 1}, "slurm_x=1': Unknown argument 'x'"),
-    ("submitit", {"timeout_min": "a"}, 'timeout_min=a\': .*"timeout_min"'),
-    ("submitit", {"x": 1}, "x=1': Parameter 'x' need to be prefixed"),
-    ("submitit", {"nodes": "2"}, "nodes=2': expected 1"),
-    ("submitit", {"slurm_ntasks_per_node": 2}, "expected 1: a run is one task"),
+    ("local", {"x": 1}),
+    ("dask", {"x": 1}),
+    ("dask", {"scheduler": "host"}),
+    ("dask", {"scheduler": 3}),
+    ("submitit", {"restarts": "-1"}),
+    ("submitit", {"restarts": "often"}),
+    ("submitit", {"cluster": "pbs"}),
+    ("submitit", {"cluster": "slurm"}),
+    ("submitit", {"slurm_x": 1}),
+    ("submitit", {"timeout_min": "a"}),
+    ("submitit", {"x": 1}),
+    ("submitit", {"nodes": "2"}),
+    ("submitit", {"slurm_ntasks_per_node": 2}),
   ],
 )
-def test_an_option_that_is_refused_is_named(name, options, message):
-  with pytest.raises(FieldError, match=message) as error:
+def test_an_option_that_is_refused_is_named(name, options):
+  with pytest.raises(FieldError) as error:
     create(name, options)
+  ((option, value),) = options.items()
+  assert error.value.field == "executor_option"
+  assert error.value.value == f"{option}={value}"
   assert "\n" not in str(error.value)
+
+
+def test_an_unknown_executor_is_named():
+  with pytest.raises(FieldError, match="local, submitit, dask") as error:
+    create("slurm", {})
+  assert (error.value.field, error.value.value) == ("executor", "slurm")
 
 
 def test_values_of_options_are_read(monkeypatch):
@@ -126,10 +142,265 @@ def test_a_sweep_checks_its_executor_first(tmp_path):
 
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch, tmp_path):
   monkeypatch.setattr(dask_workers, "_SECONDS_TO_CONNECT", 0.5)
-  with pytest.raises(FieldError, match="no scheduler of Dask answers there"):
+  with pytest.raises(FieldError, match=r"scheduler=tcp://127\.0\.0\.1:1"):
     sweep(
       [RunSpec()],
       tmp_path / "out",
       executor="dask",
       executor_options={"scheduler": "tcp://127.0.0.1:1"},
     )
+
+
+# Runs that are handed out.
+
+
+SPEC = RunSpec(algorithm="fedavg", total_rounds=2)
+
+
+class Run:
+  """A run that ends at once."""
+
+  def __init__(self, executor, job):
+    self.executor, self.job = executor, job
+
+  def poll(self):
+    return self.executor.ends[self.job.name].pop(0)(self.job)
+
+  def stop(self):
+    self.executor.stopped.append(self.job.name)
+
+  kill = stop
+
+
+class Cluster:
+  """Carries out runs in no process; each ends as the test says.
+
+  Attributes:
+    ends: By the name of a run, a function for each time that it is asked.
+    started: The names of started runs.
+    stopped: The names of runs that were asked to end.
+  """
+
+  is_shared = True
+  seconds_per_look = 0.0
+  seconds_to_stop = 0.0
+
+  def __init__(self, ends, restarts=2, jobs=10):
+    self.ends = ends
+    self.restarts = restarts
+    self.jobs = jobs
+    self.started, self.stopped = [], []
+
+  def opened(self):
+    return contextlib.nullcontext()
+
+  def has_room(self, num_running):
+    return num_running < self.jobs
+
+  def start(self, job):
+    self.started.append(job.name)
+    return Run(self, job)
+
+
+def goes_on(job):
+  del job
+
+
+def finish(job):
+  shutil.rmtree(job.path, ignore_errors=True)
+  run_folders.make(job.path)
+  return 0
+
+
+def fail(job):
+  job.log.write_text("--seed: is wrong.\n")
+  return MISTAKE
+
+
+def lost(saved):
+  """Returns how a job is lost that has saved so many rounds."""
+
+  def end(job):
+    state = job.path / "checkpoints" / f"program_state_{saved}"
+    state.mkdir(parents=True, exist_ok=True)
+    return LOST
+
+  return end
+
+
+@pytest.fixture
+def carry_out(tmp_path, monkeypatch, capsys):
+  """Carries out runs of some seeds; returns the failures and what was said."""
+  monkeypatch.setattr(runner, "_SECONDS_UNTIL_SEEN", 0.0)
+
+  def run(cluster, seeds=(0,)):
+    program = runner.Runner(tmp_path, executor=cluster)
+    planned = plan.of_specs(SPEC.vary(seed=list(seeds)))
+    failures = program.carry_out(planned, ["new"] * len(planned))
+    return failures, capsys.readouterr().err
+
+  return run
+
+
+NAME = "fedavg-seed=0"
+
+
+def only(*ends, **others):
+  return Cluster({NAME: list(ends)}, **others)
+
+
+def test_no_more_runs_go_on_than_there_is_room_for(carry_out):
+  seeds = range(5)
+  at_once = []
+
+  def count(job):
+    del job
+    at_once.append(len(cluster.started) - sum(map(is_done, seeds)))
+
+  def is_done(seed):
+    return not cluster.ends[f"fedavg-seed={seed}"]
+
+  cluster = Cluster(
+    {f"fedavg-seed={seed}": [count, count, finish] for seed in seeds}, jobs=2
+  )
+  failures, _ = carry_out(cluster, seeds)
+  assert not failures
+  assert max(at_once) == 2
+  assert cluster.started == [f"fedavg-seed={seed}" for seed in seeds]
+
+
+def test_a_run_goes_on_as_long_as_it_gets_further(carry_out):
+  cluster = only(*map(lost, [1, 1, 2, 2, 3, 3]), finish)
+  failures, said = carry_out(cluster)
+  assert not failures
+  assert len(cluster.started) == 7
+  assert (
+    f"{NAME}: cut off (its job ended without a result); another job goes on "
+    "after round 1 (2 of 2)."
+  ) in said
+  assert "1/1 fedavg-seed=0: accuracy 70.0%" in said
+
+
+def test_a_run_that_gets_no_further_fails(carry_out):
+  cluster = only(*map(lost, [1, 1, 1]))
+  (failure,), said = carry_out(cluster)
+  assert failure.run.name == NAME
+  assert len(cluster.started) == 3
+  assert f"1/1 {NAME}: FAILED (its job ended without a result, " in said
+
+
+@pytest.mark.parametrize("status", [-9, 128 + 15])
+def test_a_run_that_a_signal_ended_goes_on(carry_out, status):
+  cluster = only(lambda _: status, finish)
+  assert carry_out(cluster)[0] == []
+
+
+def test_a_mistake_fails_at_once(carry_out):
+  cluster = only(fail)
+  (failure,), _ = carry_out(cluster)
+  assert failure.reason == "--seed: is wrong."
+  assert cluster.started == [NAME]
+
+
+def test_what_another_job_has_finished_is_finished(carry_out):
+  def late(job):
+    finish(job)
+    return fail(job)  # Its folder holds a finished run.
+
+  failures, said = carry_out(only(late))
+  assert not failures
+  assert "1/1 fedavg-seed=0: accuracy 70.0%" in said
+
+
+def test_a_folder_that_hosts_do_not_share_is_told(carry_out):
+  (failure,), _ = carry_out(only(lambda _: 0))
+  assert "need a file system that they share" in failure.reason
+
+
+@pytest.fixture
+def at_work(tmp_path):
+  """Has another program at work in the folder of the run."""
+  path = tmp_path / NAME
+  path.mkdir()
+  config = path / "config.json"
+  config.touch()
+  with config.open("ab+") as file, claim.held(file, path, print):
+    yield file
+
+
+def test_a_run_that_another_program_finishes_is_waited_for(
+  carry_out, at_work, monkeypatch
+):
+  looks = []
+
+  def poll(self):
+    looks.append(self)
+    if len(looks) == 3:
+      shutil.rmtree(self._folder.path)
+      run_folders.make(self._folder.path)
+      at_work.close()
+    return original(self)
+
+  original = executors.Elsewhere.poll
+  monkeypatch.setattr(executors.Elsewhere, "poll", poll)
+  cluster = only()
+  failures, said = carry_out(cluster)
+  assert not failures
+  assert cluster.started == []
+  assert f"{NAME}: another program is at work in it; the sweep waits" in said
+
+
+def test_a_run_that_another_program_leaves_goes_on(
+  carry_out, at_work, monkeypatch
+):
+  def poll(self):
+    at_work.close()  # As the kernel does where a program ends.
+    return original(self)
+
+  original = executors.Elsewhere.poll
+  monkeypatch.setattr(executors.Elsewhere, "poll", poll)
+  cluster = only(finish, restarts=0)
+  assert carry_out(cluster)[0] == []
+  assert cluster.started == [NAME]
+
+
+def test_a_job_that_finds_another_one_at_work_waits_for_it(carry_out):
+  held = []
+
+  def too_late(job):
+    job.path.mkdir()
+    file = (job.path / "config.json").open("ab+")
+    claimed = claim.held(file, job.path, print)
+    claimed.__enter__()
+    held.append((file, claimed))
+    return fail(job)
+
+  class Waiting(Cluster):
+    def has_room(self, num_running):
+      if held and num_running:
+        held[0][0].close()
+      return super().has_room(num_running)
+
+  cluster = Waiting({NAME: [too_late, finish]})
+  failures, said = carry_out(cluster)
+  assert not failures
+  assert "another program is at work in it; the sweep waits" in said
+
+
+def test_all_runs_are_asked_to_end_where_one_cannot_start(carry_out):
+  class Full(Cluster):
+    def start(self, job):
+      if self.started:
+        raise RunError("The cluster is full.")
+      return super().start(job)
+
+  cluster = Full({NAME: [goes_on] * 9})
+  with pytest.raises(RunError, match="full"):
+    carry_out(cluster, (0, 1))
+  assert cluster.stopped == [NAME]
+
+
+def test_ends_are_told_in_words():
+  assert Ended(None, -9, 1.0).how == "killed by signal 9"
+  assert Ended(None, 2, 1.0).how == "status 2"
+  assert not Ended(None, 1, 1.0).is_cut_off

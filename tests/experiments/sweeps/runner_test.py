@@ -13,6 +13,7 @@ import pytest
 from tests import source_tree
 from tests.experiments import run_folders
 from tests.experiments.sweeps import fake_training
+from tff_fair.declared import FieldError
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import plan, processes, runner, sweep
@@ -135,8 +136,9 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
 
 @pytest.mark.parametrize("jobs", [0, -1])
 def test_jobs_are_positive(tmp_path, jobs):
-  with pytest.raises(ValueError, match="jobs must be a positive integer"):
+  with pytest.raises(FieldError) as error:
     sweep([SPEC], tmp_path, jobs=jobs)
+  assert (error.value.field, error.value.value) == ("jobs", jobs)
 
 
 def test_no_runs_are_no_mistake(tmp_path):

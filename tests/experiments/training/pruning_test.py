@@ -10,8 +10,7 @@ from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.scores import ACCURACY
 from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.optuna_study import Pruning
-from tff_fair.experiments.searching.settings import SearchSettings
-from tff_fair.experiments.searching.study import Dimension
+from tff_fair.experiments.searching.study import Dimension, SearchSettings
 from tff_fair.experiments.sweeps import runner
 from tff_fair.experiments.training import running
 

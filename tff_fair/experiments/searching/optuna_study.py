@@ -22,8 +22,7 @@ import pandas as pd
 from tff_fair.declared import FieldError
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.searching import trials
-from tff_fair.experiments.searching.settings import SearchSettings
-from tff_fair.experiments.searching.study import Space
+from tff_fair.experiments.searching.study import SearchSettings, Space
 from tff_fair.experiments.searching.trials import Outcome, Trial
 
 if typing.TYPE_CHECKING:

@@ -1,26 +1,262 @@
-"""Searching from Python: suggested settings, each trained in its folder."""
+"""Searching: suggested settings, each trained in its folder.
 
+A trial is known by its number and the trials before it, and the folders of its
+runs hold what came of it. So a search that was interrupted goes on as if it had
+not been, where its runs go on one after the other; side by side, a suggestion
+also depends on which runs were faster.
+"""
+
+import contextlib
 import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair.declared import Value
-from tff_fair.experiments import grids, spec_text
+from tff_fair.experiments import grids, interruption, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.searching import settings as search_settings
-from tff_fair.experiments.searching import study, trials
-from tff_fair.experiments.searching.searcher import Searcher
-from tff_fair.experiments.searching.settings import SearchSettings
-from tff_fair.experiments.searching.trials import Trial
+from tff_fair.experiments.searching import (
+  optuna_study,
+  search_record,
+  trials,
+)
+from tff_fair.experiments.searching.optuna_study import Pruning
+from tff_fair.experiments.searching.search_record import RecordedStudy
+from tff_fair.experiments.searching.study import (
+  SearchSettings,
+  Study,
+  check_installed,
+  of_sweep,
+)
+from tff_fair.experiments.searching.trials import (
+  COMPLETE,
+  FAILED,
+  PRUNED,
+  RUNNING,
+  Trial,
+)
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.sweeps import executors, runner
 from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
-from tff_fair.experiments.sweeps.processes import Processes
-from tff_fair.experiments.sweeps.ranges import Range
-from tff_fair.experiments.sweeps.runner import Runner
-from tff_fair.experiments.sweeps.setting_tables import Grid
+from tff_fair.experiments.sweeps.jobs import Job
+from tff_fair.experiments.sweeps.plan import PlannedRun
+from tff_fair.experiments.sweeps.runner import Failure, Runner
+from tff_fair.experiments.sweeps.setting_tables import Grid, Range
+
+
+@dataclasses.dataclass
+class Searcher:
+  """Carries out the studies of a search.
+
+  Attributes:
+    studies: The studies.
+    settings: How to search.
+    runner: Carries out runs in the folder of the search.
+    trials: The trials of each study so far, by its name.
+    failures: The runs that failed.
+  """
+
+  studies: Sequence[Study]
+  settings: SearchSettings
+  runner: Runner
+  trials: dict[str, list[Trial]] = dataclasses.field(default_factory=dict)
+  failures: list[Failure] = dataclasses.field(default_factory=list)
+
+  def __post_init__(self) -> None:
+    found = search_record.read(self.runner.folder)
+    self._recorded: dict[str, RecordedStudy] = {}
+    if found is not None:
+      search_record.check_same(
+        self.runner.folder, found, self.settings, self.studies
+      )
+      self._recorded = dict(found.studies)
+    self.trials = {study.name: [] for study in self.studies}
+    self._is_exhausted: set[str] = set()
+    self._running: dict[str, PlannedRun] = {}
+    self._failed: set[str] = set()
+
+  def carry_out(self, title: str | None = None) -> list[Failure]:
+    """Carries out the search from where it is.
+
+    Args:
+      title: The subject of the runs.
+
+    Returns:
+      The runs that failed.
+
+    Raises:
+      Interrupted: If a signal came; the runs have then saved their rounds.
+      RunError: If a folder holds something else, or the search cannot write to
+        it.
+    """
+    self._title = title
+    most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
+    self.runner.say(
+      f"{self.runner.folder}: up to {self.settings.trials} trials for each of "
+      f"{', '.join(study.name for study in self.studies)}. A run writes its "
+      "output to its .log there, until it is finished."
+    )
+    try:
+      with (
+        self.runner.executor.opened(),
+        interruption.recorded(),
+        contextlib.closing(
+          self.runner.run_jobs(self._next_job, most, self._num_done())
+        ) as all_ended,
+      ):
+        for ended in all_ended:
+          run = self._running.pop(ended.job.name)
+          if ended.status:
+            self._failed.add(run.name)
+            self.failures.append(Failure.of(run, ended.job.log))
+    except interruption.Interrupted as interrupted:
+      ended_trials = sum(
+        trial.outcome.state != RUNNING for trial in self._all_trials()
+      )
+      interrupted.advice = (
+        f"{ended_trials} of {self.settings.trials * len(self.studies)} trials "
+        f"have ended in {self.runner.folder}, what the others had is saved; "
+        "the same command goes on from there."
+      )
+      raise
+    return self.failures
+
+  def _num_done(self) -> int:
+    """Returns how many runs of the trials to come have ended before."""
+    folders = [
+      RunFolder(self.runner.folder / name)
+      for study in self.studies
+      if study.name in self._recorded
+      for trial in self._recorded[study.name].trials[: self.settings.trials]
+      for name in trial.runs
+    ]
+    return sum(folder.is_finished or folder.is_pruned for folder in folders)
+
+  def num_recorded(self, study: Study) -> int:
+    """Returns how many trials of a study its folder has."""
+    found = self._recorded.get(study.name)
+    return 0 if found is None else len(found.trials)
+
+  def _all_trials(self) -> list[Trial]:
+    return [trial for found in self.trials.values() for trial in found]
+
+  def _next_job(self) -> Job | None:
+    """Returns the next run; None if there is none before another has ended."""
+    for study in self.studies:
+      for trial in list(self.trials[study.name]):
+        if (job := self._job_of(study, trial)) is not None:
+          return job
+    while open_studies := [s for s in self.studies if self._has_more(s)]:
+      # Studies without running trials first: a new trial knows all before it.
+      study = min(open_studies, key=self._busy)
+      begun = self._begin(study)
+      if begun is not None and (job := self._job_of(study, begun)) is not None:
+        return job
+    return None
+
+  def _has_more(self, study: Study) -> bool:
+    return (
+      study.name not in self._is_exhausted
+      and len(self.trials[study.name]) < self.settings.trials
+    )
+
+  def _busy(self, study: Study) -> tuple[int, int]:
+    own = self.trials[study.name]
+    return sum(t.outcome.state == RUNNING for t in own), len(own)
+
+  def _begin(self, study: Study) -> Trial | None:
+    """Returns the next trial, recorded or suggested; None after the last."""
+    before = self.trials[study.name]
+    number = len(before)
+    recorded = self._recorded.get(study.name)
+    is_recorded = recorded is not None and number < len(recorded.trials)
+    settings = (
+      dict(recorded.trials[number].settings)
+      if recorded is not None and is_recorded
+      else optuna_study.suggest(study.name, study.space, self.settings, before)
+    )
+    if settings is None:
+      self._is_exhausted.add(study.name)
+      return None
+    runs = study.runs(settings)
+    trial = Trial(number, settings, tuple(run.name for run in runs))
+    before.append(trial)
+    if not is_recorded:
+      self._write()
+    return trial
+
+  def _write(self) -> None:
+    runner.write_names(self.runner.folder, self._title, ())
+    names = {study.name for study in self.studies}
+    kept = [s for s in self._recorded.values() if s.name not in names]
+    search_record.write(
+      self.runner.folder,
+      self.settings,
+      self.studies,
+      {study.name: self._known(study.name) for study in self.studies},
+      kept,
+    )
+
+  def _known(self, name: str) -> list[Trial]:
+    """Returns the trials begun so far, then those that are recorded alone."""
+    begun = self.trials[name]
+    recorded = self._recorded[name].trials if name in self._recorded else ()
+    return [*begun, *recorded[len(begun) :]]
+
+  def _job_of(self, study: Study, trial: Trial) -> Job | None:
+    """Returns a trial's next run; notes its end if there is none."""
+    if trial.outcome.state != RUNNING:
+      return None
+    state, run = self._next_run(study, trial)
+    if state != RUNNING:
+      self._end(study, trial, state)
+    if run is None:
+      return None
+    self._running[run.name] = run
+    # Not before: a pruned trial has seeds that never begin.
+    runner.write_names(self.runner.folder, self._title, [run])
+    if run.name == trial.runs[0] and self.settings.pruner != "none":
+      return self.runner.job(run, pruning=self._pruning(study, trial, run))
+    return self.runner.job(run)
+
+  def _next_run(
+    self, study: Study, trial: Trial
+  ) -> tuple[str, PlannedRun | None]:
+    """Returns the state of a trial, and its run that is to start, if any."""
+    for place, run in enumerate(study.runs(trial.settings)):
+      if run.name in self._running:
+        return RUNNING, None  # Of this trial, or one with the same settings.
+      if run.name in self._failed:
+        return FAILED, None
+      path = self.runner.folder / run.name
+      state = runner.state_of(run.spec, path)
+      # By its first seed, a trial is pruned; others were of another search.
+      is_pruned = state == "pruned" and place == 0
+      if state != "finished" and not is_pruned:
+        return RUNNING, run
+      runner.keep_log(path)
+      if is_pruned:
+        return PRUNED, None
+    return COMPLETE, None
+
+  def _pruning(self, study: Study, trial: Trial, run: PlannedRun) -> Pruning:
+    return Pruning(
+      study.name,
+      study.space,
+      self.settings,
+      tuple(self.trials[study.name][: trial.number]),
+      trial.settings,
+      run.spec.total_rounds,
+    )
+
+  def _end(self, study: Study, trial: Trial, state: str) -> None:
+    found = trials.outcome(self.runner.folder, trial.runs, self.settings, state)
+    ended = dataclasses.replace(trial, outcome=found)
+    self.trials[study.name][trial.number] = ended
+
 
 _PLACE = "space"
 
@@ -106,10 +342,8 @@ def search(
       trials have come to their end.
     Interrupted: If Ctrl-C or SIGTERM came; the same call goes on from there.
   """
-  search_settings.check_installed()
-  if jobs < 1:
-    raise ValueError(f"jobs must be a positive integer, found {jobs!r}.")
-  chosen = SearchSettings(
+  check_installed()
+  settings = SearchSettings(
     trials=trials,
     sampler=sampler,
     sampler_seed=sampler_seed,
@@ -118,33 +352,30 @@ def search(
     validation_fraction=validation_fraction,
   )
   folder = pathlib.Path(output_dir)
-  sweep = _sweep(spec, space, [spec.seed] if seeds is None else list(seeds))
-  one, *others = study.of_sweep(sweep)
-  if others:
-    raise ValueError(
-      "space: a task or its options have several values; search on each by "
-      "itself."
-    )
+  study = _study(spec, space, [spec.seed] if seeds is None else list(seeds))
   runner = Runner(
     folder,
-    executor=Processes(jobs),
+    executor=executors.create(executors.LOCAL, {}, folder=folder, jobs=jobs),
     progress=progress,
     options={"round_timeout": round_timeout, "worker_data": worker_data},
   )
-  searcher = Searcher([one], chosen, runner)
-  failures = searcher.carry_out()
-  if failures:
+  searcher = Searcher([study], settings, runner)
+  if failures := searcher.carry_out():
     raise RunError(
       f"{folder}: {len(failures)} runs failed; the same call tries them again. "
       f"{'; '.join(map(str, failures))}"
     )
-  return Search(folder, chosen, tuple(searcher.trials[one.name]))
+  return Search(folder, settings, tuple(searcher.trials[study.name]))
 
 
-def _sweep(
+def _study(
   spec: RunSpec, space: Mapping[str, object], seeds: list[int]
-) -> Sweep:
-  """Returns a run and what varies as the sweep of one method."""
+) -> Study:
+  """Returns the study of a run and what varies.
+
+  Raises:
+    ValueError: If the data vary, too.
+  """
   searched: dict[str, Sequence[Value] | Range] = {}
   for name, values in space.items():
     if isinstance(values, Range):
@@ -159,4 +390,11 @@ def _sweep(
     if name not in (*searched, "algorithm")
   }
   method = SweptMethod(spec.algorithm, spec.algorithm, searched, _PLACE)
-  return Sweep(None, (method,), fixed, {}, frozenset(), _PLACE)
+  sweep = Sweep(None, (method,), fixed, {}, frozenset(), _PLACE)
+  one, *others = of_sweep(sweep)
+  if others:
+    raise ValueError(
+      "space: a task or its options have several values; search on each by "
+      "itself."
+    )
+  return one

@@ -14,10 +14,14 @@ from tasks.formats import files, parsing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.searching import trials
-from tff_fair.experiments.searching.settings import SearchSettings
-from tff_fair.experiments.searching.study import Dimension, Space, Study
+from tff_fair.experiments.searching.study import (
+  Dimension,
+  SearchSettings,
+  Space,
+  Study,
+)
 from tff_fair.experiments.searching.trials import COMPLETE, PRUNED, Trial
-from tff_fair.experiments.sweeps import ranges
+from tff_fair.experiments.sweeps import setting_tables
 
 RECORD_FILE = "search.json"
 # What reading a record that is none raises.
@@ -204,7 +208,9 @@ def _read_study(content: Mapping[str, Any]) -> RecordedStudy:
     {
       name: Dimension(tuple(given))
       if isinstance(given, list)
-      else Dimension(range=ranges.parse(given), is_integer=name in integers)
+      else Dimension(
+        range=setting_tables.parse_range(given), is_integer=name in integers
+      )
       for name, given in content["space"].items()
     },
     tuple(

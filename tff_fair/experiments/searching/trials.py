@@ -14,8 +14,7 @@ from tff_fair.experiments.comparing import groups, measures
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.run import ROUND
 from tff_fair.experiments.scores import ACCURACY, Score
-from tff_fair.experiments.searching.settings import SearchSettings
-from tff_fair.experiments.searching.study import Study
+from tff_fair.experiments.searching.study import SearchSettings, Study
 from tff_fair.experiments.sweeps import choice
 
 # States of a trial.

@@ -1,5 +1,5 @@
 """Many runs: planned, run side by side, the best settings chosen."""
 
-from tff_fair.experiments.sweeps.sweeping import sweep
+from tff_fair.experiments.sweeps.runner import sweep
 
 __all__ = ["sweep"]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments import aligned_columns
+from tff_fair.experiments import table_cells
 from tff_fair.experiments.comparing import groups, measures
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
@@ -75,7 +75,7 @@ def _table(
         *(measures.value_text(of_score[n], others[n]) for n in _SHOWN),
       ]
     )
-  text = ["".join(line) for line in aligned_columns.pad(lines, gap=2)]
+  text = ["".join(line) for line in table_cells.aligned(lines, gap=2)]
   caption = _caption(measure, criterion, validation_fraction, finished, score)
   return "\n".join([*caption, "", *text])
 

@@ -15,13 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError, Value
-from tff_fair.experiments import amounts, grids, seeds, settings, spec_text
+from tff_fair.experiments import grids, progress, seeds, settings, spec_text
 from tff_fair.experiments.comparing import groups
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
-from tff_fair.experiments.sweeps.ranges import Range
-from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid
+from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid, Range
 
 # All that decides the results of a run: names and values.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
@@ -66,7 +65,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
     for method, grid in zip(sweep.methods, choices, strict=True)
     for settings in grids.product(grid)
   )
-  for method, run in amounts.count(runs, total, "planning runs"):
+  for method, run in progress.count(runs, total, "planning runs"):
     key = _identity(run.spec)
     if key not in planned:
       planned[key] = method, run

@@ -15,12 +15,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from typing import NoReturn
 
 from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import jobs
 
-_PROGRAM = "tff_fair.experiments.sweeps.alone"
+_PROGRAM = "tff_fair.experiments.sweeps.remote"
 _SECONDS_PER_LOOK = 0.2
 # A worker of a cluster may have several threads; runs need the whole memory.
 _one_at_a_time = threading.Lock()
@@ -109,3 +111,36 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
       process.wait(_SECONDS_PER_LOOK)
     interruption.check()
+
+
+# The process of one run, which `run` starts and sends the run to.
+#
+# python -m tff_fair.experiments.sweeps.remote < PICKLED_LOG_AND_JOB
+
+
+_STDIN = 0
+_SECONDS_UNTIL_SIGNALLED = 0.5
+
+
+def main() -> NoReturn:
+  """Carries out the run that comes through standard input."""
+  jobs.write_output_to(pickle.load(sys.stdin.buffer))
+  # Slurm sends it to all processes of a job whose time runs out. The one that
+  # started this process sees to the end; TensorFlow's worker would die of it.
+  signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+  job = pickle.load(sys.stdin.buffer)
+  threading.Thread(target=_end_with_starter, daemon=True).start()
+  sys.exit(jobs.carry_out(job))
+
+
+def _end_with_starter() -> None:
+  while os.read(_STDIN, 1):
+    pass
+  # A cluster may send signals to all processes of a job at once. The second one
+  # would end this one as it saves its rounds.
+  time.sleep(_SECONDS_UNTIL_SIGNALLED)
+  interruption.ask_to_end()
+
+
+if __name__ == "__main__":
+  main()

@@ -8,25 +8,23 @@ import os
 import pathlib
 import shutil
 import sys
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import tqdm
 
 from tasks.formats import files, parsing
-from tff_fair.experiments import amounts, importing, interruption, spec_text
+from tff_fair.experiments import importing, interruption, progress, spec_text
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checkpoints, fairness_table, finding
+from tff_fair.experiments.runs import fairness_table, finding
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import dispatch
-from tff_fair.experiments.sweeps.dispatch import Executor, StartedRun
-from tff_fair.experiments.sweeps.jobs import FREED, MISTAKE, Ended, Job
+from tff_fair.experiments.sweeps import executors, plan
+from tff_fair.experiments.sweeps.executors import Executor, StartedRun
+from tff_fair.experiments.sweeps.jobs import Ended, Job
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.processes import Processes
-
-# The state of a planned run: finished, pruned, interrupted or new.
 
 
 def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
@@ -52,73 +50,6 @@ def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
   if saved.is_finished:
     return "finished"
   return "pruned" if saved.is_pruned else "interrupted"
-
-
-# Runs that were cut off on a cluster: which go on, and which are done.
-#
-# A run may be cut off as often as its jobs end early, by their time limit, say,
-# as long as it gets further. A run that gets no further fails in the end.
-
-
-# How long a network disk may take to show the files of another host.
-_SECONDS_UNTIL_SEEN = 60.0
-_SECONDS_PER_LOOK = 0.5
-
-
-class Restarts:
-  """Decides which runs go on after they were cut off."""
-
-  def __init__(self, most: int) -> None:
-    self._most = most
-    # By the name of a run: its last saved round, how often it has got no
-    # further.
-    self._known: dict[str, tuple[int, int]] = {}
-
-  def reason(self, ended: Ended) -> str | None:
-    """Returns why a run goes on, which may be empty; None if it does not."""
-    if ended.status == FREED:
-      return ""
-    if not ended.is_cut_off or not self._most:
-      return None
-    rounds = checkpoints.rounds(RunFolder(ended.job.path).checkpoints)
-    last = max(rounds, default=0)
-    before, times = self._known.get(ended.job.name, (0, 0))
-    times = times + 1 if last == before else 1
-    self._known[ended.job.name] = (last, times)
-    if times > self._most:
-      return None
-    return (
-      f"cut off ({ended.how}); another job goes on after round {last} "
-      f"({times} of {self._most})."
-    )
-
-
-def as_seen(ended: Ended) -> Ended:
-  """Returns the end of a run on another host, as its folder shows it."""
-  folder = RunFolder(ended.job.path)
-  if ended.status == 0:
-    end = time.monotonic() + _SECONDS_UNTIL_SEEN
-    while not (is_there := folder.is_finished or folder.is_pruned):
-      if time.monotonic() > end:
-        break
-      interruption.check()
-      time.sleep(_SECONDS_PER_LOOK)
-      with contextlib.suppress(OSError):
-        os.listdir(folder.path)  # Has a network disk look anew.
-    if is_there:
-      return ended
-    with ended.job.log.open("a", encoding="utf-8") as log:
-      log.write(
-        f"{folder.path}: is not finished here, but its job says so; the hosts "
-        "of a sweep need a file system that they share.\n"
-      )
-    return ended._replace(status=1)
-  # Another job has finished it, or is about to.
-  if folder.is_finished:
-    return ended._replace(status=0)
-  if ended.status == MISTAKE and folder.is_at_work:
-    return ended._replace(status=FREED)
-  return ended
 
 
 class Failure(NamedTuple):
@@ -193,7 +124,7 @@ class Runner:
     """
     shown: Iterable[PlannedRun] = planned
     if self.progress:
-      shown = amounts.count(planned, len(planned), "reading runs")
+      shown = progress.count(planned, len(planned), "reading runs")
     return [state_of(run.spec, self.folder / run.name) for run in shown]
 
   def carry_out(
@@ -279,7 +210,7 @@ class Runner:
       Interrupted: If a signal came; the runs have then saved their rounds.
     """
     again: collections.deque[Job] = collections.deque()
-    restarts = Restarts(self.executor.restarts)
+    restarts = executors.Restarts(self.executor.restarts)
     with (
       tqdm.tqdm(
         total=total,
@@ -290,7 +221,7 @@ class Runner:
         disable=None if self.progress else True,  # None: without a terminal.
       ) as bar,
       contextlib.closing(
-        dispatch.run_all(
+        executors.run_all(
           lambda: again.popleft() if again else next_job(),
           self.executor,
           lambda job: self._start(job, bar),
@@ -298,7 +229,7 @@ class Runner:
       ) as all_ended,
     ):
       for one in all_ended:
-        ended = as_seen(one) if self.executor.is_shared else one
+        ended = executors.as_seen(one) if self.executor.is_shared else one
         if (why := restarts.reason(ended)) is not None:
           if why:
             self.say(f"{ended.job.name}: {why}", bar)
@@ -318,7 +249,7 @@ class Runner:
         "its end.",
         bar,
       )
-      return dispatch.Elsewhere(job)
+      return executors.Elsewhere(job)
     return self.executor.start(job)
 
   def job(self, run: PlannedRun, **options: Any) -> Job:
@@ -419,3 +350,73 @@ def _no_output(folder: pathlib.Path) -> str:
     if shutil.disk_usage(folder).free < _LEAST_ROOM:
       return f"no output; its log found no room in {folder}"
   return "no output"
+
+
+# Sweeping from Python: runs, each trained in a folder of its own.
+
+
+def sweep(
+  specs: Iterable[RunSpec],
+  output_dir: str | os.PathLike[str],
+  jobs: int | None = None,
+  progress: bool = True,
+  round_timeout: float | None = None,
+  *,
+  executor: str = executors.LOCAL,
+  executor_options: Mapping[str, object] | None = None,
+  worker_data: str | os.PathLike[str] | None = None,
+) -> list[Run]:
+  """Trains runs, each in a folder of its own.
+
+      runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
+
+  A run's folder is named after its method and the settings in which the runs
+  differ. Called again, the sweep keeps finished runs, and goes on with
+  interrupted ones.
+
+  Args:
+    specs: The runs, such as those of `RunSpec.vary`. Identical runs are run
+      once.
+    output_dir: Folder of the runs' folders; it may exist.
+    jobs: How many runs go on side by side, at most, each in a process of its
+      own. By default one on this machine, and on a cluster as many as it takes.
+    progress: Whether to show on stderr how the sweep gets on.
+    round_timeout: Seconds that a round of a run may take, as
+      `experiments.run` takes it.
+    executor: Where runs are carried out: "local", "submitit" (Slurm) or "dask".
+      On a cluster, all hosts need the folder under the same path.
+    executor_options: Options of a cluster by name: those of submitit, such as
+      `slurm_partition`, or Dask's `scheduler`; and `restarts`, how often a run
+      goes on by itself after its job was lost.
+    worker_data: A folder of the runs' examples, as `experiments.run` takes it.
+
+  Returns:
+    The finished runs in the order of `specs`.
+
+  Raises:
+    ValueError: If `jobs` is not positive, or the executor or an option of it is
+      not valid.
+    RunError: If a folder holds another run, or if a run fails; then the other
+      runs have come to their end.
+    Interrupted: If Ctrl-C or SIGTERM came; the runs have then saved their
+      rounds, and the same call goes on from there.
+  """
+  planned = plan.of_specs(list(specs))
+  folder = pathlib.Path(output_dir)
+  carried_out_by = executors.create(
+    executor, executor_options or {}, folder=folder, jobs=jobs
+  )
+  once = list({run.name: run for run in planned}.values())
+  runner = Runner(
+    folder,
+    executor=carried_out_by,
+    progress=progress,
+    options={"round_timeout": round_timeout, "worker_data": worker_data},
+  )
+  failures = runner.carry_out(once, runner.states(once))
+  if failures:
+    raise RunError(
+      f"{folder}: {len(failures)} of {len(once)} runs failed; the same call "
+      f"tries them again. {'; '.join(map(str, failures))}"
+    )
+  return [finding.open_run(folder / run.name) for run in planned]

@@ -7,6 +7,8 @@ hyperparameters and options there are, and of which types, depends on the method
 and the task; `plan` checks that.
 """
 
+import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from tff_fair import declared, spelling
@@ -14,8 +16,79 @@ from tff_fair.declared import Value
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import ranges
-from tff_fair.experiments.sweeps.ranges import Range
+
+# Ranges that a search draws numbers from, as text: "0.001:1:log".
+
+
+_LOG = "log"
+_FORM = "LOW:HIGH, LOW:HIGH:log or LOW:HIGH:STEP"
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+  """The numbers between two bounds.
+
+  Attributes:
+    low: The smallest.
+    high: The largest; greater.
+    is_logarithmic: Whether equal ratios are equally likely, not equal
+      differences.
+    step: The distance between numbers; None where all are possible.
+  """
+
+  low: float
+  high: float
+  is_logarithmic: bool = False
+  step: float | None = None
+
+  def __post_init__(self) -> None:
+    if not (math.isfinite(self.low) and math.isfinite(self.high)):
+      raise ValueError("expected two finite bounds")
+    if not self.low < self.high:
+      raise ValueError("expected LOW to be less than HIGH")
+    if self.is_logarithmic and self.low <= 0:
+      raise ValueError("expected LOW above 0, since 0 has no logarithm")
+    if self.is_logarithmic and self.step is not None:
+      raise ValueError("expected log or a step, not both")
+    if self.step is not None and not 0 < self.step <= self.high - self.low:
+      raise ValueError("expected a step above 0 that fits into the range")
+
+  def __str__(self) -> str:
+    """Returns it as `parse` reads it."""
+    words = [f"{self.low!r}", f"{self.high!r}"]
+    if self.is_logarithmic:
+      words.append(_LOG)
+    if self.step is not None:
+      words.append(f"{self.step!r}")
+    return ":".join(words)
+
+
+def parse_range(text: str) -> Range:
+  """Reads a range.
+
+  Raises:
+    ValueError: If it is none; the text says what was expected.
+  """
+  low, colon, rest = text.partition(":")
+  high, _, third = rest.partition(":")
+  is_logarithmic = third == _LOG
+  try:
+    bounds = _number(low), _number(high)
+    step = _number(third) if third and not is_logarithmic else None
+  except ValueError:
+    raise ValueError(f"expected {_FORM}") from None
+  if not colon:
+    raise ValueError(f"expected {_FORM}")
+  return Range(*bounds, is_logarithmic=is_logarithmic, step=step)
+
+
+def _number(text: str) -> float:
+  """Returns an integer as one: some settings take no others."""
+  try:
+    return int(text)
+  except ValueError:
+    return float(text)
+
 
 # The values to run a setting with, or, in a search, the range to draw it from.
 Grid = Mapping[str, Sequence[Value] | Range]
@@ -84,7 +157,7 @@ def drawn(place: str, content: object) -> dict[str, Range]:
     if not name.startswith(_DOTTED) and name not in RunSpec.fields():
       _check(f"{place}: {name}", name, str(text))
     try:
-      found[name] = ranges.parse(str(text))
+      found[name] = parse_range(str(text))
     except ValueError as error:
       raise RunError(f"{place}: {name}={text}: {error}.") from error
   return found

@@ -19,7 +19,7 @@ import submitit
 from tff_fair import declared
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import private_submitit, processes, remote
-from tff_fair.experiments.sweeps.dispatch import option_error
+from tff_fair.experiments.sweeps.executors import option_error
 from tff_fair.experiments.sweeps.jobs import LOST, Job
 
 _CLUSTER = "cluster"

@@ -1,7 +1,7 @@
 import pytest
 
-from tff_fair.experiments.sweeps import ranges
-from tff_fair.experiments.sweeps.ranges import Range
+from tff_fair.experiments.sweeps import setting_tables
+from tff_fair.experiments.sweeps.setting_tables import Range
 
 
 @pytest.mark.parametrize(
@@ -15,10 +15,10 @@ from tff_fair.experiments.sweeps.ranges import Range
   ],
 )
 def test_a_range_is_read_and_written(text, expected):
-  found = ranges.parse(text)
+  found = setting_tables.parse_range(text)
   assert found == expected
   assert type(found.low) is type(expected.low)
-  assert ranges.parse(str(found)) == expected
+  assert setting_tables.parse_range(str(found)) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_range_is_read_and_written(text, expected):
 )
 def test_other_texts_are_mistakes(text, said):
   with pytest.raises(ValueError, match=said):
-    ranges.parse(text)
+    setting_tables.parse_range(text)
 
 
 def test_a_logarithm_has_no_steps():
