@@ -3,19 +3,97 @@
 It trains nothing. It writes a table of the clients, a summary and a page.
 """
 
+import pathlib
+from typing import Any
+
+from absl import flags
+
 from binaries import command_line
-from binaries.flags import audit_flags
-from tff_fair.experiments import audit, interruption, progress
+from binaries.command_line import UsageError
+from tff_fair.experiments import audit, interruption, progress, spec_text
 from tff_fair.experiments.auditing.audit import check_folder
+
+_FLAGS = flags.FlagValues()
+_OF_TASKS = ("task_option", "data_dir", "seed", "split", "outputs")
+
+_MODEL = flags.DEFINE_string(
+  "model",
+  None,
+  "The model: a .keras or .h5 file, or the folder of a SavedModel. It takes x "
+  "of the task, or its raw columns by name.",
+  flag_values=_FLAGS,
+)
+_TASK = flags.DEFINE_string(
+  "task",
+  None,
+  "The task whose clients it serves; python -m binaries.train --list shows "
+  "all.",
+  flag_values=_FLAGS,
+)
+_TASK_OPTION = flags.DEFINE_multi_string(
+  "task_option",
+  [],
+  "An option of the task, as name=value",
+  flag_values=_FLAGS,
+)
+_DATA_DIR = flags.DEFINE_string(
+  "data_dir",
+  None,
+  "Directory of the task's data files, as for training.",
+  flag_values=_FLAGS,
+)
+_SEED = flags.DEFINE_integer(
+  "seed",
+  0,
+  "Seed of the task, as in training (--data_seed, where it was given): it "
+  "decides which examples are test examples.",
+  lower_bound=0,
+  flag_values=_FLAGS,
+)
+_SPLIT = flags.DEFINE_enum(
+  "split",
+  "test",
+  ["test", "train", "all"],
+  "<test|train|all>: the examples that count.",
+  flag_values=_FLAGS,
+)
+_OUTPUTS = flags.DEFINE_enum(
+  "outputs",
+  "auto",
+  ["auto", "probabilities", "logits"],
+  "<auto|probabilities|logits>: the outputs of a classifier; by default, those "
+  "that sum to 1 for each example are probabilities.",
+  flag_values=_FLAGS,
+)
+_RESULTS = flags.DEFINE_string(
+  "results",
+  None,
+  "In place of a model and a task, a CSV file of results from elsewhere, one "
+  "row a client: client (its name), n (its test examples), and correct, "
+  "accuracy or loss. Other columns are ignored.",
+  flag_values=_FLAGS,
+)
+_OUTPUT_DIR = flags.DEFINE_string(
+  "output_dir",
+  "outputs/audit",
+  "The folder that gets clients.csv, summary.json and index.html.",
+  flag_values=_FLAGS,
+)
+_OVERWRITE = flags.DEFINE_boolean(
+  "overwrite",
+  False,
+  "Replace these files if they are there already.",
+  flag_values=_FLAGS,
+)
 
 
 @interruption.at_once()
 def main() -> None:
   """Audits as the flags say."""
-  folder, overwrite = audit_flags.output_dir(), audit_flags.overwrite()
+  folder, overwrite = _path(_OUTPUT_DIR), _OVERWRITE.value
   with command_line.folder_named("output_dir"):
     check_folder(folder, overwrite=overwrite)
-  arguments = audit_flags.arguments()
+  arguments = _arguments()
   if "results" not in arguments:
     progress.say_on_screen("Loading TensorFlow ...")
   found = audit(**arguments)
@@ -25,8 +103,55 @@ def main() -> None:
   progress.say(f"{path}: written, with a table of the clients beside it.")
 
 
+def _arguments() -> dict[str, Any]:
+  """Returns the arguments of `experiments.audit`.
+
+  Raises:
+    UsageError: If flags are missing or do not go together.
+    FieldError: If an option of the task is not valid.
+  """
+  if _RESULTS.value is not None:
+    for name in ("model", "task", *_OF_TASKS):
+      if _FLAGS[name].present:
+        raise UsageError(
+          f"--{name}: does not go with --results, which needs no model and no "
+          "task; leave one of them out."
+        )
+    return {"results": _path(_RESULTS)}
+  for name, value in (("model", _MODEL.value), ("task", _TASK.value)):
+    if value is None:
+      raise UsageError(
+        f"--{name}: is missing; give a --model and a --task, or --results."
+      )
+  return {
+    "model": _path(_MODEL),
+    "task": _TASK.value,
+    "task_options": spec_text.parse_task_options(
+      _TASK.value, _TASK_OPTION.value
+    ),
+    "data_dir": _DATA_DIR.value,
+    "seed": _SEED.value,
+    "split": _SPLIT.value,
+    "outputs": _OUTPUTS.value,
+  }
+
+
+def _path(flag: flags.FlagHolder[str | None]) -> pathlib.Path:
+  if not flag.value:
+    raise UsageError(f"--{flag.name}: is empty; name a path.")
+  return command_line.path(flag.name, flag.value)
+
+
 PROGRAM = command_line.Program(
-  main, str(__doc__), (audit_flags,), namespace=audit_flags.NAMESPACE
+  main,
+  str(__doc__),
+  (
+    command_line.Group(
+      "Audit: a model and the clients, or results, and where the page goes.",
+      tuple(_FLAGS),
+    ),
+  ),
+  namespace=_FLAGS,
 )
 run = PROGRAM.run  # The console script tff-fair-audit.
 

@@ -6,7 +6,6 @@ import io
 import os
 import pathlib
 import sys
-import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -42,10 +41,6 @@ class Group(NamedTuple):
   names: tuple[str, ...]
 
 
-# A group may also be a module that defines flags, with its docstring as title.
-Groups = Sequence[Group | types.ModuleType]
-
-
 class OptionalValueFlag(flags.Flag):
   """A flag that stands alone, --list, or with a value, --list=X or --list X."""
 
@@ -76,7 +71,7 @@ class Program(NamedTuple):
 
   main: Callable[..., None]
   description: str
-  groups: Groups
+  groups: Sequence[Group]
   arguments: str = ""
   namespace: flags.FlagValues = flags.FLAGS
   elsewhere: Callable[[str], str | None] | None = None
@@ -181,7 +176,9 @@ def folder_named(flag: str) -> Iterator[None]:
     raise UsageError(f"--{flag}={error}") from error
 
 
-def folder(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
+def folder(
+  flag: flags.Flag | flags.FlagHolder[str | None],
+) -> pathlib.Path | None:
   """Returns the folder that a flag names, if the user gave it.
 
   Raises:
@@ -223,6 +220,64 @@ def path(flag: str, text: str) -> pathlib.Path:
   return found
 
 
+def new_file(
+  flag: str,
+  text: str,
+  *,
+  overwrite: bool,
+  endings: Sequence[str] = (),
+  makes_folder: bool = False,
+) -> pathlib.Path:
+  """Returns the file to write that a flag names.
+
+  Args:
+    flag: The flag.
+    text: Its value.
+    overwrite: Whether a file that is there already may be replaced.
+    endings: The valid endings of its name; none means any.
+    makes_folder: Whether its folder is made if need be.
+
+  Raises:
+    UsageError: If it cannot be written.
+  """
+  if not text:
+    raise UsageError(f"--{flag}: is empty; name the file to write.")
+  found = path(flag, text)
+  if endings and found.suffix not in endings:
+    raise UsageError(
+      f"--{flag}={found}: expected a name that ends in {', '.join(endings)}."
+    )
+  if found.is_dir():
+    raise UsageError(f"--{flag}={found}: is a folder; name a file in it.")
+  try:
+    files.check_regular(found)
+  except OSError as error:
+    raise UsageError(f"--{flag}={error}") from error
+  if os.path.lexists(found) and not overwrite:
+    raise UsageError(
+      f"--{flag}={found}: exists already; name another file, or give "
+      "--overwrite."
+    )
+  if not makes_folder and not found.parent.is_dir():
+    raise UsageError(
+      f"--{flag}={found}: there is no folder {found.parent}; make it first."
+    )
+  return found
+
+
+def one_run(words: Sequence[str]) -> pathlib.Path:
+  """Returns the folder of the run that the words of a command line name.
+
+  Raises:
+    UsageError: If there is not one word.
+  """
+  if len(words) != 1:
+    raise UsageError(
+      f"RUN: expected the folder of one run, found {len(words)}."
+    )
+  return path("RUN", words[0])
+
+
 def write_output(path: pathlib.Path, content: str) -> None:
   """Writes the file that --output names, whole or not at all.
 
@@ -243,19 +298,17 @@ def _beginning(text: str) -> str:
 
 
 def flag_values(
-  groups: Groups, namespace: flags.FlagValues = flags.FLAGS
+  groups: Sequence[Group], namespace: flags.FlagValues = flags.FLAGS
 ) -> dict[str, object]:
   """Returns the values of all flags of some groups by name."""
   return {
-    flag.name: flag.value
-    for group in groups
-    for flag in _flags_of(group, namespace)
+    name: namespace[name].value for group in groups for name in group.names
   }
 
 
 def parse(
   argv: Sequence[str],
-  groups: Groups,
+  groups: Sequence[Group],
   namespace: flags.FlagValues,
   elsewhere: Callable[[str], str | None] | None = None,
 ) -> list[str]:
@@ -317,25 +370,16 @@ def _with_values_joined(
   return words
 
 
-def _flags_of(
-  group: Group | types.ModuleType, namespace: flags.FlagValues
-) -> list[flags.Flag]:
-  if isinstance(group, Group):
-    return [namespace[name] for name in group.names]
-  return namespace.get_flags_for_module(group.__name__)
-
-
 def _help(
   usage: str,
   description: str,
-  groups: Groups,
+  groups: Sequence[Group],
   namespace: flags.FlagValues,
 ) -> str:
   lines = [description.strip(), "", f"Usage: {usage} [--flag=value ...]"]
   for group in groups:
-    title = group.title if isinstance(group, Group) else str(group.__doc__)
-    lines += ["", title.strip()]
-    for flag in _flags_of(group, namespace):
+    lines += ["", group.title]
+    for flag in (namespace[name] for name in group.names):
       lines += [f"  --{flag.name}{_values(flag)}", _wrap(flag.help)]
   lines += [
     "",

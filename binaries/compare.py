@@ -5,60 +5,194 @@ Reads the folders of runs, or all below a folder such as that of a sweep.
 
 from collections.abc import Sequence
 
+from absl import flags
+
 from binaries import command_line
-from binaries.flags import compare_flags
-from tff_fair.experiments.comparing import formats, latex, side_by_side
-from tff_fair.experiments.comparing.evaluations import EvaluationChoice
+from binaries.command_line import UsageError
+from tff_fair.experiments.comparing import columns as table_columns
+from tff_fair.experiments.comparing import formats, measures, side_by_side
+from tff_fair.experiments.comparing.evaluations import (
+  BEST,
+  LAST,
+  EvaluationChoice,
+)
+from tff_fair.experiments.comparing.method_tables import Target
 from tff_fair.experiments.comparing.table import Table
-from tff_fair.experiments.runs import finding
 
 # The folders of runs are words without a flag.
 FLAG_NAMES = {"runs": "RUN"}
+_ENDINGS = (".csv", ".md", ".tex")
+_FLAGS = flags.FlagValues()
+_RUNS = flags.DEFINE_list(
+  "runs",
+  [],
+  "Folders of runs, or folders above them, beside those that are given without "
+  "a flag.",
+  flag_values=_FLAGS,
+)
+_COLUMNS = flags.DEFINE_list(
+  "columns",
+  list(side_by_side.COLUMNS),
+  f"Columns of the table, of: {', '.join(table_columns.NAMES)}. Accuracies "
+  "are in percent, errors of regressions in units of the label; these alone "
+  f"have R². {table_columns.CLIENTS} is a column for each client, of up to "
+  f"{table_columns.MAX_CLIENTS}.",
+  flag_values=_FLAGS,
+)
+_BASELINE = flags.DEFINE_string(
+  "baseline",
+  None,
+  "A method to compare the others with, client by client: how many of its "
+  "suffering clients, those below its mean, improve, and how many others "
+  "degrade. The paired differences to it follow, with intervals, p-values "
+  "after Holm's correction, and wins, ties and losses by client.",
+  flag_values=_FLAGS,
+)
+# Python reads no longer numbers than some thousand digits.
+_MOST_DIGITS = 18
+_ROUND = flags.DEFINE_string(
+  "round",
+  LAST,
+  f"The evaluation to compare: {LAST}, that after a round by its number, or "
+  f"{BEST}, each run's own by --criterion.",
+  flag_values=_FLAGS,
+)
+_CRITERION = flags.DEFINE_string(
+  "criterion",
+  "mean",
+  f"The measure that --round={BEST} goes by; any of the --columns.",
+  flag_values=_FLAGS,
+)
+_LAST = flags.DEFINE_integer(
+  "last",
+  None,
+  "Show also the mean of so many evaluations of each run, up to that of "
+  "--round.",
+  flag_values=_FLAGS,
+)
+_TARGET = flags.DEFINE_float(
+  "target",
+  None,
+  "Show also what each method costs until --target_of reaches this value: "
+  "rounds, bytes, local steps. 0.8 is an accuracy of 80 %.",
+  flag_values=_FLAGS,
+)
+_TARGET_OF = flags.DEFINE_string(
+  "target_of",
+  "mean",
+  "The measure that is to reach --target; any of the --columns.",
+  flag_values=_FLAGS,
+)
+_HONEST = flags.DEFINE_boolean(
+  "honest",
+  False,
+  "Leave the clients that attack out of all statistics.",
+  flag_values=_FLAGS,
+)
+_UNFINISHED = flags.DEFINE_boolean(
+  "unfinished",
+  False,
+  "Compare also runs that are not finished, as far as they have come.",
+  flag_values=_FLAGS,
+)
+_OUTPUT = flags.DEFINE_multi_string(
+  "output",
+  [],
+  "File to write besides showing the tables, by its ending a table for "
+  "programs (.csv), Markdown (.md) or LaTeX (.tex)",
+  flag_values=_FLAGS,
+)
+_SIUNITX = flags.DEFINE_boolean(
+  "siunitx",
+  False,
+  "Give LaTeX the columns of the package siunitx, which aligns numbers.",
+  flag_values=_FLAGS,
+)
+_OVERWRITE = flags.DEFINE_boolean(
+  "overwrite",
+  False,
+  "Replace files that are there already.",
+  flag_values=_FLAGS,
+)
 
 
 def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
-  outputs = compare_flags.outputs()
-  target = compare_flags.target()
-  runs, left_out = finding.find_whole(
-    compare_flags.paths(words),
-    side_by_side.tables_to_read(with_target=target is not None),
+  outputs = [
+    command_line.new_file(
+      "output", text, overwrite=_OVERWRITE.value, endings=_ENDINGS
+    )
+    for text in _OUTPUT.value
+  ]
+  runs = [*words, *_RUNS.value]
+  if not runs:
+    raise UsageError(
+      "RUN: is missing; name the folders of runs, or folders above them."
+    )
+  measures.check(_TARGET_OF.value, "target_of")
+  goal = _TARGET.value
+  choice = EvaluationChoice(
+    round=_round(),
+    criterion=_CRITERION.value,
+    honest=_HONEST.value,
+    unfinished=_UNFINISHED.value,
+    including="--unfinished",
+    last=_LAST.value,
   )
   found = side_by_side.build(
     runs,
-    compare_flags.columns(),
-    EvaluationChoice(
-      round=compare_flags.evaluation(),
-      criterion=compare_flags.criterion(),
-      honest=compare_flags.honest(),
-      unfinished=compare_flags.unfinished(),
-      including="--unfinished",
-      last=compare_flags.last(),
-    ),
-    compare_flags.baseline(),
-    target=target,
-    notes=left_out,
+    _columns(),
+    choice,
+    _BASELINE.value,
+    None if goal is None else Target(goal, _TARGET_OF.value),
   )
   print(formats.text(found))
   for path in outputs:
     command_line.write_output(path, _content(path.suffix, found))
 
 
-def _content(suffix: str, found: Sequence[Table]) -> str:
-  if suffix == ".csv":
+def _columns() -> Sequence[str]:
+  """Returns the columns; whether they are known, `side_by_side` checks."""
+  names: list[str] = _COLUMNS.value
+  if not names:
+    raise UsageError("--columns: is empty; leave it out for the usual ones.")
+  for name in names:
+    if names.count(name) > 1:
+      raise UsageError(f"--columns: {name} is given twice.")
+  return names
+
+
+def _round() -> str | int:
+  text: str = _ROUND.value
+  if text in (LAST, BEST):
+    return text
+  if not text.isdecimal() or len(text) > _MOST_DIGITS:
+    raise UsageError(
+      f"--round={text[:40]}: expected {LAST}, {BEST} or the number of a round."
+    )
+  return int(text)
+
+
+def _content(ending: str, found: Sequence[Table]) -> str:
+  if ending == ".csv":
     return formats.csv(found)
-  if suffix == ".md":
+  if ending == ".md":
     return formats.markdown(found)
-  return latex.latex(found, with_siunitx=compare_flags.with_siunitx())
+  return formats.latex(found, with_siunitx=_SIUNITX.value)
 
 
 PROGRAM = command_line.Program(
   main,
   str(__doc__),
-  (compare_flags,),
+  (
+    command_line.Group(
+      "Comparison: which runs, which columns, and where the tables go.",
+      tuple(_FLAGS),
+    ),
+  ),
   arguments="RUN ...",
   flag_names=FLAG_NAMES,
-  namespace=compare_flags.NAMESPACE,
+  namespace=_FLAGS,
 )
 run = PROGRAM.run  # The console script tff-fair-compare.
 

@@ -6,10 +6,29 @@ seconds. The status is 1 if a claim does not hold.
 
 import sys
 
+from absl import flags
+
 import demonstrations
 from binaries import command_line
-from binaries.flags import demonstrate_flags
+from binaries.command_line import UsageError
 from tff_fair.experiments import interruption, progress
+
+_FLAGS = flags.FlagValues()
+_ENDINGS = (".png", ".svg", ".pdf")
+
+_OUTPUT = flags.DEFINE_string(
+  "output",
+  None,
+  "The file that gets the drawing, a .png, .svg or .pdf; by default nothing is "
+  "drawn.",
+  flag_values=_FLAGS,
+)
+_OVERWRITE = flags.DEFINE_boolean(
+  "overwrite",
+  False,
+  "Replace that file if it is there already.",
+  flag_values=_FLAGS,
+)
 
 
 @interruption.at_once()
@@ -19,11 +38,18 @@ def main(*names: str) -> None:
     print("\n".join(demonstrations.NAMES))
     return
   if len(names) > 1 or names[0] not in demonstrations.NAMES:
-    raise command_line.UsageError(
+    raise UsageError(
       f"{' '.join(names)!r}: expected one demonstration of "
       f"{', '.join(demonstrations.NAMES)}."
     )
-  path = demonstrate_flags.output()
+  path = None
+  if _OUTPUT.value is not None:
+    path = command_line.new_file(
+      "output",
+      _OUTPUT.value,
+      overwrite=_OVERWRITE.value,
+      endings=_ENDINGS,
+    )
   progress.say_on_screen("Loading TensorFlow ...")
   found = demonstrations.demonstrate(names[0])
   print(found.describe())
@@ -31,7 +57,7 @@ def main(*names: str) -> None:
     try:
       found.save(path)
     except OSError as error:
-      raise command_line.UsageError(f"--output={error}") from error
+      raise UsageError(f"--output={error}") from error
     progress.say(f"{path}: written.")
   if not found.holds:
     sys.exit(1)
@@ -40,9 +66,11 @@ def main(*names: str) -> None:
 PROGRAM = command_line.Program(
   main,
   str(__doc__),
-  (demonstrate_flags,),
+  (
+    command_line.Group("Demonstration: where its drawing goes.", tuple(_FLAGS)),
+  ),
   arguments="[NAME]",
-  namespace=demonstrate_flags.NAMESPACE,
+  namespace=_FLAGS,
 )
 run = PROGRAM.run  # The console script tff-fair-demonstrate.
 

@@ -5,33 +5,98 @@ nothing of this project. With --form it writes a round of the run, for
 platforms that run TensorFlow Federated's computations.
 """
 
-import pathlib
+from absl import flags
 
 from binaries import command_line
-from binaries.flags import export_flags
+from binaries.command_line import UsageError
 from tff_fair import experiments
 from tff_fair.experiments import progress
 from tff_fair.experiments.exporting import places
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.run import Run
 
+_FLAGS = flags.FlagValues()
+_OUTPUT = flags.DEFINE_string(
+  "output",
+  None,
+  "The model to write: a file *.keras or *.tflite, or a folder. Its model card "
+  "comes beside it, model.keras with model_card.md.",
+  flag_values=_FLAGS,
+)
+_FORMAT = flags.DEFINE_enum(
+  "format",
+  None,
+  places.FORMATS,
+  "keras, Keras' own file; savedmodel, a folder for all that serves models; or "
+  "tflite, for phones. By default the one that --output is named after.",
+  flag_values=_FLAGS,
+)
+_FORM = flags.DEFINE_enum(
+  "form",
+  None,
+  ["mapreduce"],
+  "Write a round instead of a model: as mapreduce, the computations of TFF's "
+  "MapReduceForm, into the folder --output. For runs whose sums are streaming, "
+  "stacked or secure.",
+  flag_values=_FLAGS,
+)
+_BEST = flags.DEFINE_boolean(
+  "best",
+  False,
+  "Take the model at the best evaluation, which a run with --criterion keeps, "
+  "instead of the last one.",
+  flag_values=_FLAGS,
+)
+_CLIENT = flags.DEFINE_string(
+  "client",
+  None,
+  "Name of the client whose personal model to write, of a run with ditto or "
+  "--personal_lam. By default it is the global model.",
+  flag_values=_FLAGS,
+)
+_ALL_CLIENTS = flags.DEFINE_boolean(
+  "all_clients",
+  False,
+  "Write the personal models of all clients into the folder --output.",
+  flag_values=_FLAGS,
+)
+_OVERWRITE = flags.DEFINE_boolean(
+  "overwrite",
+  False,
+  "Replace an earlier export, and its card.",
+  flag_values=_FLAGS,
+)
+
 
 def main(*folders: str) -> None:
-  """Exports the model that the flags ask for."""
-  run, output = _run(*folders), export_flags.output()
-  if export_flags.form() is not None:
-    _export_form(run, output)
-    return
+  """Exports the model, or the form of a round, that the flags ask for."""
+  run = _run(*folders)
+  if not _OUTPUT.value:
+    raise UsageError(
+      "--output: is missing; name the file to write, as model.keras."
+    )
+  output = command_line.path("output", _OUTPUT.value)
+  if _FORM.value is not None:
+    for flag in (_FORMAT, _BEST, _CLIENT, _ALL_CLIENTS):
+      if flag.present:
+        raise UsageError(
+          f"--{flag.name}: is of models, and --form writes a round; leave one "
+          "of the two out."
+        )
   # Before TensorFlow is imported, which takes seconds.
-  places.check_free(output, overwrite=export_flags.overwrite())
+  places.check_free(output, overwrite=_OVERWRITE.value)
+  if _FORM.value is not None:
+    experiments.export_form(run, output, overwrite=_OVERWRITE.value)
+    print(f"Wrote {output}, a round as MapReduceForm; {places.FORM} lists it.")
+    return
   exported = experiments.export(
     run,
     output,
-    format=export_flags.format_name(),
-    best=export_flags.best(),
-    client=export_flags.client(),
-    all_clients=export_flags.all_clients(),
-    overwrite=export_flags.overwrite(),
+    format=_FORMAT.value,
+    best=_BEST.value,
+    client=_CLIENT.value,
+    all_clients=_ALL_CLIENTS.value,
+    overwrite=_OVERWRITE.value,
   )
   for note in exported.notes:
     progress.say(note)
@@ -41,32 +106,28 @@ def main(*folders: str) -> None:
   )
 
 
-def _export_form(run: Run, output: pathlib.Path) -> None:
-  places.check_free(output, overwrite=export_flags.overwrite())
-  experiments.export_form(run, output, overwrite=export_flags.overwrite())
-  print(f"Wrote {output}, a round as MapReduceForm; {places.FORM} lists it.")
-
-
-def _run(*folders: str) -> Run:
-  if len(folders) != 1:
-    raise command_line.UsageError(
-      f"RUN: expected the folder of one run, found {len(folders)} folders."
+def _run(*words: str) -> Run:
+  folder = command_line.one_run(words)
+  first, *others = finding.find([folder])
+  if others:
+    raise UsageError(
+      f"RUN={folder}: holds {1 + len(others)} runs; name one of them, as "
+      f"{first.path}."
     )
-  found = finding.find(folders)
-  if len(found) > 1:
-    raise command_line.UsageError(
-      f"RUN={folders[0]}: holds {len(found)} runs; name one of them, as "
-      f"{found[0].path}."
-    )
-  return found[0]
+  return first
 
 
 PROGRAM = command_line.Program(
   main,
   str(__doc__),
-  (export_flags,),
+  (
+    command_line.Group(
+      "Export: which model or form of a round, in which format, and where.",
+      tuple(_FLAGS),
+    ),
+  ),
   arguments="RUN",
-  namespace=export_flags.NAMESPACE,
+  namespace=_FLAGS,
 )
 run = PROGRAM.run  # The console script tff-fair-export.
 

@@ -4,19 +4,24 @@ What it writes is read by TFF's own loaders and by --data_dir of training; what
 it writes for workers by --worker_data.
 """
 
+import pathlib
+
+from absl import flags
+
 from binaries import command_line
-from binaries.flags import cut_flags, data_flags
+from binaries.command_line import UsageError
 from tasks.conversions.conversion import plan
-from tasks.conversions.request import ConversionRequest
+from tasks.conversions.request import (
+  FORMATS,
+  OF_SEVERAL_SOURCES,
+  PARTITIONS,
+  SPLITS,
+  ConversionRequest,
+)
 from tasks.data_error import DataError
 from tasks.downloads import native as native_downloads
 from tasks.formats import inventory
-from tff_fair.experiments import (
-  RunSpec,
-  amounts,
-  interruption,
-  spec_text,
-)
+from tff_fair.experiments import RunSpec, interruption, spec_text
 from tff_fair.experiments import progress as screen
 
 # Fields whose flags have other names.
@@ -25,27 +30,188 @@ FLAG_NAMES = {
   "sources": "--source",
   "worker_data": "--for_workers",
 }
+_FLAGS = flags.FlagValues()
+_CONVERT = flags.DEFINE_enum(
+  "convert",
+  None,
+  FORMATS,
+  "Convert --source into client data in TFF's format, a file in --data_dir. "
+  "cifar: a folder of batches, as pickles or binary; images: a folder with a "
+  "folder for each class; leaf: JSON files, or folders train and test of them; "
+  "mnist: a folder of idx files, by writer if QMNIST's labels are there; "
+  "plays: texts with speakers' names; stack_exchange: dumps, Posts.xml.",
+  flag_values=_FLAGS,
+)
+_DOWNLOAD = flags.DEFINE_enum(
+  "download",
+  None,
+  native_downloads.NAMES,
+  "Download a data set of TFF into --data_dir. After an interruption, the same "
+  "command goes on where it was.",
+  flag_values=_FLAGS,
+)
+_FOR_WORKERS = flags.DEFINE_string(
+  "for_workers",
+  None,
+  "Write the clients of --task into this folder, as workers read them: copy it "
+  "to each host, or put it on a file system that all share, and train with "
+  "--worker_data. It must be new or empty.",
+  flag_values=_FLAGS,
+)
+_TASK = flags.DEFINE_string(
+  "task",
+  None,
+  "The task whose clients are written for workers, as training takes it. "
+  "--data_dir and --seed are those of training, too.",
+  flag_values=_FLAGS,
+)
+_TASK_OPTION = flags.DEFINE_multi_string(
+  "task_option",
+  [],
+  "An option of the task, as name=value",
+  flag_values=_FLAGS,
+)
+_LIST = flags.DEFINE_boolean(
+  "list",
+  False,
+  "Show what the files under --data_dir hold: clients, examples, labels.",
+  flag_values=_FLAGS,
+)
+_DATA_DIR = flags.DEFINE_string(
+  "data_dir",
+  None,
+  "Directory of the data: what training takes as --data_dir, and TFF's loaders "
+  "as cache_dir.",
+  flag_values=_FLAGS,
+)
+_SOURCE = flags.DEFINE_multi_string(
+  "source",
+  [],
+  "File or folder to convert; dumps and plays can be several",
+  flag_values=_FLAGS,
+)
+_OUTPUT_NAME = flags.DEFINE_string(
+  "output_name",
+  None,
+  "Name of the file to write; by default the one that TFF's loader looks for, "
+  "where there is one.",
+  flag_values=_FLAGS,
+)
+_OVERWRITE = flags.DEFINE_boolean(
+  "overwrite",
+  False,
+  "Replace files that are there already.",
+  flag_values=_FLAGS,
+)
+_SHA256 = flags.DEFINE_string(
+  "sha256",
+  None,
+  "SHA-256 checksum that the downloaded (packed) data must have.",
+  flag_values=_FLAGS,
+)
+_OF_DATA = tuple(_FLAGS)
+_SPLIT = flags.DEFINE_enum(
+  "split",
+  None,
+  SPLITS,
+  "How train and test are told apart. source: as published; date: posts from "
+  "--test_date on are test; random: a random share of each client; order: the "
+  "last share of each client. By default the first that the source allows.",
+  flag_values=_FLAGS,
+)
+_TEST_FRACTION = flags.DEFINE_float(
+  "test_fraction",
+  ConversionRequest.test_fraction,
+  "Share of each client's examples that is test data, where --split is random "
+  "or order; both halves get one at least.",
+  flag_values=_FLAGS,
+)
+_TEST_DATE = flags.DEFINE_string(
+  "test_date",
+  ConversionRequest.test_date,
+  "First day (UTC) of the test data, where --split is date.",
+  flag_values=_FLAGS,
+)
+_HELDOUT_EVERY = flags.DEFINE_integer(
+  "heldout_every",
+  ConversionRequest.heldout_every,
+  "Posts whose author's id this divides go to the split `heldout`, as TFF has "
+  "it.",
+  lower_bound=2,
+  flag_values=_FLAGS,
+)
+_MIN_EXAMPLES = flags.DEFINE_integer(
+  "min_examples",
+  ConversionRequest.min_examples,
+  "Clients with fewer examples are dropped.",
+  lower_bound=1,
+  flag_values=_FLAGS,
+)
+_SEED = flags.DEFINE_integer(
+  "seed",
+  ConversionRequest.seed,
+  "Seed of the random share, and of the made-up clients.",
+  lower_bound=0,
+  flag_values=_FLAGS,
+)
+_NUM_CLIENTS = flags.DEFINE_integer(
+  "num_clients",
+  None,
+  "Number of clients to make up, where the source has none or in their place: "
+  "cifar, images, mnist.",
+  lower_bound=1,
+  flag_values=_FLAGS,
+)
+_PARTITION = flags.DEFINE_enum(
+  "partition",
+  ConversionRequest.partition,
+  PARTITIONS,
+  "How made-up clients get their labels: dirichlet, iid or shards.",
+  flag_values=_FLAGS,
+)
+_CONCENTRATION = flags.DEFINE_float(
+  "concentration",
+  ConversionRequest.concentration,
+  "Concentration of the Dirichlet distribution; the smaller, the fewer labels "
+  "a client has.",
+  flag_values=_FLAGS,
+)
+_SHARDS_PER_CLIENT = flags.DEFINE_integer(
+  "shards_per_client",
+  ConversionRequest.shards_per_client,
+  "Number of shards of each client, where --partition is shards.",
+  lower_bound=1,
+  flag_values=_FLAGS,
+)
+_IMAGE_SIZE = flags.DEFINE_integer(
+  "image_size",
+  None,
+  "Side to which images of folders are resized.",
+  lower_bound=1,
+  flag_values=_FLAGS,
+)
+_OF_REQUEST = tuple(name for name in _FLAGS if name not in _OF_DATA)
 
 
 def main() -> None:
   """Does what the flags say."""
-  action = data_flags.action()
+  action = _action()
   if action == "for_workers":
     _write_for_workers()
     return
   flag, do = {
     "list": ("--data_dir", _list),
-    "download": (f"--download={data_flags.data_set()}", _download),
-    "convert": (f"--convert={data_flags.source_format()}", _convert),
+    "download": (f"--download={_DOWNLOAD.value}", _download),
+    "convert": (f"--convert={_CONVERT.value}", _convert),
   }[action]
   try:
     do()
   except DataError as error:
-    raise command_line.UsageError(f"{flag}: {error}") from error
+    raise UsageError(f"{flag}: {error}") from error
 
 
 def _list() -> None:
-  directory = data_flags.data_dir()
+  directory = _data_dir()
   num_files = num_unusable = 0
   for path, text in inventory.describe(directory):
     print(f"{path.relative_to(directory)}: " + text.replace("\n", "\n  "))
@@ -60,22 +226,22 @@ def _list() -> None:
 
 
 def _download() -> None:
-  directory, sha256 = data_flags.data_dir(), data_flags.sha256()
+  directory, sha256 = _data_dir(), _sha256()
   screen.say_on_screen("Loading TensorFlow Federated ...")
-  first, *others = native_downloads.archives(data_flags.data_set())
+  first, *others = native_downloads.archives(_DOWNLOAD.value)
   # A checksum that was given is that of the data; others are known to TFF.
   for archive, checksum in [(first, sha256), *((a, None) for a in others)]:
     path = native_downloads.destination(archive, directory)
-    if path.exists() and not data_flags.overwrite():
+    if path.exists() and not _OVERWRITE.value:
       print(f"{path} is there already; --overwrite downloads it again.")
       continue
-    with amounts.AmountProgress(archive.name, None) as progress:
+    with screen.AmountProgress(archive.name, None) as progress:
       try:
         native_downloads.fetch(
           archive,
           directory,
           sha256=checksum,
-          overwrite=data_flags.overwrite(),
+          overwrite=_OVERWRITE.value,
           on_progress=progress.set,
         )
       except interruption.Interrupted as interrupted:
@@ -87,7 +253,7 @@ def _download() -> None:
 def _convert() -> None:
   conversion = plan(_request())
   contents, path = conversion.contents, conversion.path
-  with amounts.AmountProgress(
+  with screen.AmountProgress(
     f"Reading for {path.name}", contents.total, contents.unit
   ) as progress:
     dropped = conversion.write(progress.add)
@@ -110,21 +276,31 @@ def _convert() -> None:
 
 
 def _write_for_workers() -> None:
-  spec = _described_run()
+  if not _FOR_WORKERS.value:
+    raise UsageError("--for_workers: is empty; name a folder.")
+  folder = command_line.path("for_workers", _FOR_WORKERS.value)
+  if not _TASK.value:
+    raise UsageError("--task: is missing; name the task to write for workers.")
+  spec = RunSpec(
+    task=_TASK.value,
+    task_options=spec_text.parse_task_options(_TASK.value, _TASK_OPTION.value),
+    seed=_SEED.value,
+    data_dir=str(_data_dir()) if _DATA_DIR.value else None,
+  )
   screen.say_on_screen("Loading TensorFlow Federated ...")
   # Imported late: they import it.
   from tff_fair.experiments.training import task_loading  # noqa: PLC0415
   from tff_fair.experiments.worker_data import folder_writing  # noqa: PLC0415
 
   task = task_loading.load(spec)
-  with amounts.AmountProgress(
+  with screen.AmountProgress(
     "Writing", 2 * task.num_clients, "clients"
   ) as progress:
     written = folder_writing.write(
       task,
       spec,
-      data_flags.for_workers(),
-      overwrite=data_flags.overwrite(),
+      folder,
+      overwrite=_OVERWRITE.value,
       on_progress=progress.add,
     )
   print(
@@ -132,34 +308,88 @@ def _write_for_workers() -> None:
   )
 
 
-def _described_run() -> RunSpec:
-  """Returns a run on the task whose clients are written."""
-  name = data_flags.task()
-  data_dir = data_flags.given_data_dir()
-  return RunSpec(
-    task=name,
-    task_options=spec_text.parse_task_options(name, data_flags.task_options()),
-    seed=cut_flags.settings()["seed"],
-    data_dir=None if data_dir is None else str(data_dir),
-  )
-
-
 def _request() -> ConversionRequest:
   return ConversionRequest(
-    source_format=data_flags.source_format(),
-    sources=data_flags.sources(),
-    data_dir=data_flags.data_dir(),
-    output_name=data_flags.output_name(),
-    overwrite=data_flags.overwrite(),
-    **cut_flags.settings(),
+    source_format=_CONVERT.value,
+    sources=_sources(),
+    data_dir=_data_dir(),
+    output_name=_OUTPUT_NAME.value,
+    overwrite=_OVERWRITE.value,
+    **{name: _FLAGS[name].value for name in _OF_REQUEST},
   )
+
+
+def _action() -> str:
+  """Returns "list", "download", "convert" or "for_workers".
+
+  Raises:
+    UsageError: If not exactly one is asked for.
+  """
+  wanted = {
+    "list": _LIST.value,
+    "download": _DOWNLOAD.value is not None,
+    "convert": _CONVERT.value is not None,
+    "for_workers": _FOR_WORKERS.value is not None,
+  }
+  names = [name for name, is_wanted in wanted.items() if is_wanted]
+  if len(names) != 1:
+    raise UsageError(
+      f"--{names[0] if names else 'list'}: give exactly one of --list, "
+      "--download=NAME, --convert=FORMAT and --for_workers=DIR; --help "
+      "explains them."
+    )
+  return names[0]
+
+
+def _data_dir() -> pathlib.Path:
+  """Returns the directory of the data.
+
+  Raises:
+    UsageError: If there is none.
+  """
+  if not _DATA_DIR.value:
+    raise UsageError("--data_dir: is missing; name the directory of the data.")
+  return command_line.path("data_dir", _DATA_DIR.value)
+
+
+def _sha256() -> str | None:
+  """Returns the checksum that was given, if one was.
+
+  Raises:
+    UsageError: If it cannot be one.
+  """
+  text = _SHA256.value
+  if text is not None and (
+    len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef")
+  ):
+    raise UsageError(f"--sha256={text}: expected 64 hexadecimal digits.")
+  return text
+
+
+def _sources() -> list[pathlib.Path]:
+  """Returns the files and folders to convert, at least one.
+
+  Raises:
+    UsageError: If there is none, or there are more than the format takes.
+  """
+  paths = [command_line.path("source", text) for text in _SOURCE.value]
+  if not paths:
+    raise UsageError("--source: is missing; name what to convert.")
+  if len(paths) > 1 and _CONVERT.value not in OF_SEVERAL_SOURCES:
+    raise UsageError(
+      f"--source={paths[1]}: --convert={_CONVERT.value} takes one source."
+    )
+  return paths
 
 
 PROGRAM = command_line.Program(
   main,
   str(__doc__),
-  (data_flags, cut_flags),
-  namespace=data_flags.NAMESPACE,
+  (
+    command_line.Group("Data: what to do, and where files are.", _OF_DATA),
+    command_line.Group("Conversion: clients, train and test.", _OF_REQUEST),
+  ),
+  namespace=_FLAGS,
   flag_names=FLAG_NAMES,
 )
 run = PROGRAM.run  # The console script tff-fair-prepare-data.

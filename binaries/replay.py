@@ -3,20 +3,80 @@
 It shows a table of the rules, and writes replay.csv, from which pages show it.
 """
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import pandas as pd
+from absl import flags
 
 from binaries import command_line
-from binaries.flags import replay_flags
-from tff_fair.experiments import interruption, progress, replaying
+from binaries.command_line import UsageError
+from tff_fair import methods
+from tff_fair.declared import FieldError, Value
+from tff_fair.experiments import (
+  interruption,
+  progress,
+  replaying,
+  spec_text,
+)
 from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.folder import RunFolder
+
+_FLAGS = flags.FlagValues()
+_ALGORITHMS = flags.DEFINE_list(
+  "algorithms",
+  [],
+  "The methods whose rules to apply, as fedavg,adafed,fedfv; python -m "
+  "binaries.train --list shows all.",
+  flag_values=_FLAGS,
+)
+_HPARAM = flags.DEFINE_multi_string(
+  "hparam",
+  [],
+  "A hyperparameter of one of them, as adafed.gamma=2. Others have their "
+  "defaults; where none is given for the method of the run, it has those of "
+  "the run",
+  flag_values=_FLAGS,
+)
+_OUTPUT = flags.DEFINE_string(
+  "output",
+  None,
+  "The CSV file to write, a row for each rule, round and client. By default "
+  "replay.csv in the folder of the run, where pages find it. A file that is "
+  "there is replaced.",
+  flag_values=_FLAGS,
+)
+
+
+class Rule(NamedTuple):
+  """A rule to apply.
+
+  Attributes:
+    algorithm: The name of its method.
+    hparams: Its hyperparameters; None if none is given.
+  """
+
+  algorithm: str
+  hparams: Mapping[str, Value] | None
+
+  @property
+  def label(self) -> str:
+    """What tables call it: "adafed gamma=2"."""
+    return " ".join(
+      [self.algorithm, *spec_text.assignments(self.hparams or {})]
+    )
 
 
 @interruption.at_once()
 def main(*words: str) -> None:
   """Replays as the flags say."""
-  run = finding.open_run(replay_flags.path(words))
-  rules = replay_flags.rules(run.algorithm)
-  output = replay_flags.output(run.path)
+  run = finding.open_run(command_line.one_run(words))
+  rules = _rules(run.algorithm)
+  if _OUTPUT.value == "":
+    raise UsageError("--output: is empty; name the CSV file to write.")
+  output = RunFolder(run.path).replay
+  if _OUTPUT.value is not None:
+    output = command_line.path("output", _OUTPUT.value)
   progress.say_on_screen("Loading TensorFlow ...")
   replays = pd.concat(
     [
@@ -34,12 +94,49 @@ def main(*words: str) -> None:
   command_line.write_output(output, replays.to_csv(index=False))
 
 
+def _rules(own: str) -> list[Rule]:
+  """Returns the rules to apply.
+
+  Args:
+    own: The method of the run.
+
+  Raises:
+    UsageError: If none is given, or a hyperparameter is of none of them.
+    FieldError: If a method or a hyperparameter is unknown, or a value wrong.
+  """
+  names = [methods.understood(name) for name in _ALGORITHMS.value]
+  if not names:
+    raise UsageError(
+      f"--algorithms: is missing; name methods, as --algorithms={own},fedavg."
+    )
+  texts: dict[str, list[str]] = {name: [] for name in names}
+  for name in names:
+    if name not in methods.names():
+      raise FieldError("algorithms", methods.unknown(name), value=name)
+  for text in _HPARAM.value:
+    name, dot, assignment = text.partition(".")
+    if not dot or methods.understood(name) not in texts:
+      raise UsageError(
+        f"--hparam={text}: expected METHOD.NAME=VALUE, with one of "
+        f"--algorithms, {', '.join(texts)}."
+      )
+    texts[methods.understood(name)].append(assignment)
+  return [
+    Rule(name, spec_text.parse_hparams(name, given) if given else None)
+    for name, given in texts.items()
+  ]
+
+
 PROGRAM = command_line.Program(
   main,
   str(__doc__),
-  (replay_flags,),
+  (
+    command_line.Group(
+      "Replay: which rules, and where their rows go.", tuple(_FLAGS)
+    ),
+  ),
   arguments="RUN",
-  namespace=replay_flags.NAMESPACE,
+  namespace=_FLAGS,
 )
 run = PROGRAM.run  # The console script tff-fair-replay.
 

@@ -4,64 +4,103 @@ Give folders of runs, or folders above them. Runs that differ in their seeds
 alone are one method. The page works offline, in print and without scripts.
 """
 
+import pathlib
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
 
 from binaries import command_line
-from binaries.flags import report_flags
+from binaries.command_line import UsageError
 from tasks.data_error import DataError
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.reporting import methods, page, watching
 from tff_fair.experiments.reporting.page import report
 from tff_fair.experiments.runs.finding import find_whole
 
+_FLAGS = flags.FlagValues()
+_OUTPUT = flags.DEFINE_string(
+  "output", "report.html", "The HTML file to write.", flag_values=_FLAGS
+)
+_OVERWRITE = flags.DEFINE_boolean(
+  "overwrite",
+  False,
+  "Replace the file if it is there already.",
+  flag_values=_FLAGS,
+)
+_TITLE = flags.DEFINE_string(
+  "title",
+  None,
+  "Title of the page; by default it names the data.",
+  flag_values=_FLAGS,
+)
+_BASELINE = flags.DEFINE_string(
+  "baseline",
+  None,
+  "The method that the page compares the others with, by the name of the "
+  "algorithm or as the page calls it; by default fedavg, or else the first.",
+  flag_values=_FLAGS,
+)
+_UNFINISHED = flags.DEFINE_boolean(
+  "unfinished",
+  False,
+  "Show unfinished runs, too, as far as they have come.",
+  flag_values=_FLAGS,
+)
+_WATCH = flags.DEFINE_boolean(
+  "watch",
+  False,
+  "Write the page again whenever its runs have changed, until all are finished "
+  "or Ctrl-C. It shows unfinished runs, too, and loads itself anew in the "
+  "browser.",
+  flag_values=_FLAGS,
+)
+
 
 def main(*folders: str) -> None:
   """Writes the page about the runs in some folders."""
   if not folders:
-    raise command_line.UsageError(
+    raise UsageError(
       "RUNS: are missing; name folders of runs, or folders above them."
     )
+  path = command_line.new_file(
+    "output", _OUTPUT.value, overwrite=_OVERWRITE.value, makes_folder=True
+  )
+  settings = {
+    "title": _TITLE.value,
+    "overwrite": _OVERWRITE.value,
+    "baseline": _BASELINE.value,
+    # As a user can give it again.
+    "command": shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]]),
+  }
   try:
-    if report_flags.watch():
-      _watch(*folders)
-    else:
-      _write(*folders)
+    (_watch if _WATCH.value else _write)(folders, path, settings)
   except DataError as error:
-    raise command_line.UsageError(f"--output: {error}") from error
+    raise UsageError(f"--output: {error}") from error
 
 
-def _write(*folders: str) -> None:
-  path, unfinished = report_flags.output(), report_flags.unfinished()
+def _write(
+  folders: Sequence[str], path: pathlib.Path, settings: dict[str, Any]
+) -> None:
+  unfinished = _UNFINISHED.value
   runs, left_out = find_whole(folders)
   for line in left_out:
     progress.say(line)
-  report(
-    runs,
-    path,
-    title=report_flags.title(),
-    overwrite=report_flags.overwrite(),
-    baseline=report_flags.baseline(),
-    unfinished=unfinished,
-    command=_command(),
-  )
+  report(runs, path, unfinished=unfinished, **settings)
   megabytes = path.stat().st_size / 1e6
   contents = page.describe(methods.arrange(runs, unfinished=unfinished))
   print(f"Wrote {path}: {contents}; {megabytes:.1f} MB.")
 
 
-def _watch(*folders: str) -> None:
-  path = report_flags.output()
+def _watch(
+  folders: Sequence[str], path: pathlib.Path, settings: dict[str, Any]
+) -> None:
   try:
     watching.watch(
-      folders,
-      path,
-      title=report_flags.title(),
-      overwrite=report_flags.overwrite(),
-      baseline=report_flags.baseline(),
-      command=_command(),
-      tell=lambda text: print(text, flush=True),
+      folders, path, tell=lambda text: print(text, flush=True), **settings
     )
     print(f"All runs are finished, and {path} is complete.")
   except interruption.Interrupted as interrupted:
@@ -70,17 +109,12 @@ def _watch(*folders: str) -> None:
     print(f"Stopped; {path} shows the runs as they are.")
 
 
-def _command() -> str:
-  """Returns the command as a user can give it again."""
-  return shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]])
-
-
 PROGRAM = command_line.Program(
   main,
   str(__doc__),
-  (report_flags,),
+  (command_line.Group("Report: where it goes.", tuple(_FLAGS)),),
   arguments="RUNS ...",
-  namespace=report_flags.NAMESPACE,
+  namespace=_FLAGS,
 )
 run = PROGRAM.run  # The console script tff-fair-report.
 

@@ -9,26 +9,17 @@ import sys
 from collections.abc import Sequence
 
 from binaries import command_line
-from binaries.flags import search_flags, sweep_flags
+from binaries.flags import sweep_flags
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.searching import study, trials
-from tff_fair.experiments.searching.searcher import Searcher
-from tff_fair.experiments.searching.settings import SearchSettings
+from tff_fair.experiments.searching.search import Searcher
+from tff_fair.experiments.searching.study import SearchSettings
 from tff_fair.experiments.sweeps import choice, plan
 from tff_fair.experiments.sweeps.file import Sweep
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.runner import Failure, Runner
-
-GROUPS = (
-  sweep_flags,
-  command_line.Group(
-    "Computation: how each run is computed, and who hears of it.",
-    sweep_flags.COMPUTING.names,
-  ),
-  search_flags,
-)
 
 
 @interruption.at_once()
@@ -37,7 +28,7 @@ def main() -> None:
   sweep = sweep_flags.sweep()
   criterion = sweep_flags.criterion()
   fraction = sweep_flags.validation_fraction()
-  settings = search_flags.search(sweep)
+  settings = sweep_flags.search(sweep)
   executor = sweep_flags.executor(is_search=settings is not None)
   runner = Runner(
     sweep_flags.output_dir(),
@@ -51,7 +42,7 @@ def main() -> None:
   planned = plan.expand(sweep)
   with command_line.folder_named("output_dir"):
     states = runner.states(planned)
-    if sweep_flags.dry_run():
+    if sweep_flags.DRY_RUN.value:
       _show(runner, planned, states)
       return
     failures = runner.carry_out(planned, states, sweep.title)
@@ -62,7 +53,7 @@ def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
   studies = study.of_sweep(sweep)
   with command_line.folder_named("output_dir"):
     searcher = Searcher(studies, settings, runner)
-    if sweep_flags.dry_run():
+    if sweep_flags.DRY_RUN.value:
       for one in studies:
         space = ", ".join(f"{name}={d}" for name, d in one.space.items())
         known = searcher.num_recorded(one)
@@ -129,7 +120,7 @@ def _show_executor(runner: Runner) -> None:
 PROGRAM = command_line.Program(
   main,
   str(__doc__),
-  GROUPS,
+  sweep_flags.GROUPS,
   namespace=sweep_flags.NAMESPACE,
   elsewhere=sweep_flags.of_training,
 )

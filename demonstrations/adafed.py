@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from demonstrations import demonstration, rounds
-from demonstrations.demonstration import Check, Demonstration, at_most
+import demonstrations
+from demonstrations import Check, Demonstration, at_most, rounds
 from tff_fair.methods.adafed import AdaFedRule
 from tff_fair.methods.fedmgda_plus import FedMgdaPlusRule
 
@@ -112,9 +112,9 @@ def _draw_paths(
   front = np.array(
     [_losses(np.array([x, 0.0])) for x in np.linspace(-1, 1, 101)]
   )
-  axes.plot(*front.T, color=demonstration.QUIET, label="Pareto front")
+  axes.plot(*front.T, color=demonstrations.QUIET, label="Pareto front")
   for (name, of_rule), color in zip(
-    paths.items(), (demonstration.FIRST, demonstration.SECOND), strict=True
+    paths.items(), (demonstrations.FIRST, demonstrations.SECOND), strict=True
   ):
     for number, path in enumerate(of_rule):
       label = None if number else name
@@ -133,10 +133,10 @@ def _angle(first: np.ndarray, second: np.ndarray) -> float:
 def _draw_hull(
   axes: "Axes", gradients: np.ndarray, d: np.ndarray, title: str
 ) -> None:
-  axes.plot(*gradients.T, color=demonstration.QUIET, label="convex hull")
+  axes.plot(*gradients.T, color=demonstrations.QUIET, label="convex hull")
   for name, vector in (("g_1", gradients[0]), ("g_2", gradients[1])):
-    demonstration.draw_arrow(axes, vector, name, demonstration.FIRST)
-  demonstration.draw_arrow(axes, d, "d", demonstration.SECOND)
+    demonstrations.draw_arrow(axes, vector, name, demonstrations.FIRST)
+  demonstrations.draw_arrow(axes, d, "d", demonstrations.SECOND)
   limits = (-0.1, 1.15 * gradients.max())
   axes.set(title=title, aspect="equal", xlim=limits, ylim=limits)
   axes.legend(loc="upper right")
@@ -162,7 +162,7 @@ def adafed_theorem_4_1() -> Demonstration:
       places + 0.2,
       slopes / slopes.max(),
       0.4,
-      color=demonstration.SECOND,
+      color=demonstrations.SECOND,
       label="slope <g_k, d>",
     )
     axes.set(xlabel="client", ylabel="share of the largest")
@@ -242,7 +242,7 @@ def adafed_theorem_5_1() -> Demonstration:
   def draw(figure: "Figure") -> None:
     axes = figure.subplots()
     for curve in curves:
-      axes.semilogy(curve, color=demonstration.FIRST)
+      axes.semilogy(curve, color=demonstrations.FIRST)
     axes.set(title="largest loss of a client", xlabel="step")
 
   return Demonstration(
@@ -281,11 +281,11 @@ def adafed_affine_hull() -> Demonstration:
   def draw(figure: "Figure") -> None:
     axes = figure.subplots()
     for end in ends:
-      color = demonstration.SECOND if end in stuck else demonstration.FIRST
+      color = demonstrations.SECOND if end in stuck else demonstrations.FIRST
       axes.loglog(range(1, len(end.norms) + 1), end.norms, color=color)
     for label, color in (
-      ("all coefficients positive at the end", demonstration.FIRST),
-      ("one negative: clients could all gain", demonstration.SECOND),
+      ("all coefficients positive at the end", demonstrations.FIRST),
+      ("one negative: clients could all gain", demonstrations.SECOND),
     ):
       axes.plot([], [], color=color, label=label)
     axes.set(xlabel="step", ylabel="||d||")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from demonstrations import demonstration, rounds
-from demonstrations.demonstration import Check, Demonstration, at_most
+import demonstrations
+from demonstrations import Check, Demonstration, at_most, rounds
 from tff_fair.finalizers import certain_adam
 from tff_fair.methods.adafedadam import AdaFedAdamRule, NAccAdamRule
 from tff_fair.types import Rule
@@ -245,7 +245,7 @@ def _drawing(
     axes = figure.subplots()
     for (name, path), color in zip(
       paths.items(),
-      (demonstration.FIRST, demonstration.SECOND, demonstration.THIRD),
+      (demonstrations.FIRST, demonstrations.SECOND, demonstrations.THIRD),
       strict=False,
     ):
       axes.semilogy(path.squared_norm, color=color, label=name)

@@ -8,8 +8,8 @@ import typing
 
 import numpy as np
 
-from demonstrations import demonstration, rounds
-from demonstrations.demonstration import Demonstration, at_most
+import demonstrations
+from demonstrations import Demonstration, at_most, rounds
 from tff_fair.methods.fedfv import FedFvRule
 
 if typing.TYPE_CHECKING:
@@ -36,9 +36,9 @@ def fedfv_figure_1() -> Demonstration:
   def draw(figure: "Figure") -> None:
     axes = figure.subplots()
     for name, g in zip(("g_a", "g_b", "g_c"), gradients, strict=True):
-      demonstration.draw_arrow(axes, g, name, demonstration.QUIET)
-    demonstration.draw_arrow(axes, mean, "mean", demonstration.FIRST)
-    demonstration.draw_arrow(axes, fair, "FedFV", demonstration.SECOND)
+      demonstrations.draw_arrow(axes, g, name, demonstrations.QUIET)
+    demonstrations.draw_arrow(axes, mean, "mean", demonstrations.FIRST)
+    demonstrations.draw_arrow(axes, fair, "FedFV", demonstrations.SECOND)
     axes.set(xlim=(-2, 2), ylim=(-1.5, 3.2), aspect="equal")
 
   products = gradients @ gradients.T
@@ -221,8 +221,8 @@ def fedfv_theorem_3() -> Demonstration:
 
   def draw(figure: "Figure") -> None:
     left, right = figure.subplots(1, 2)
-    left.plot(*numbers[:, :2].T, ".-", color=demonstration.FIRST, markersize=3)
-    left.plot(*optima.T, "x", color=demonstration.SECOND, label="optima")
+    left.plot(*numbers[:, :2].T, ".-", color=demonstrations.FIRST, markersize=3)
+    left.plot(*optima.T, "x", color=demonstrations.SECOND, label="optima")
     left.set(title="weights")
     left.legend()
     right.loglog(np.arange(1, len(path) + 1), numbers[:, 3])
@@ -284,7 +284,7 @@ def fedfv_theorem_4() -> Demonstration:
   def draw(figure: "Figure") -> None:
     axes = figure.subplots()
     for curve in curves:
-      axes.semilogy(np.maximum(curve, 1e-12), color=demonstration.FIRST)
+      axes.semilogy(np.maximum(curve, 1e-12), color=demonstrations.FIRST)
     axes.set(title="least norm in the hull of the gradients", xlabel="step")
 
   return Demonstration(

@@ -8,8 +8,8 @@ import typing
 
 import numpy as np
 
-from demonstrations import demonstration, rounds
-from demonstrations.demonstration import Demonstration, at_most
+import demonstrations
+from demonstrations import Demonstration, at_most, rounds
 from tff_fair.methods.fedmgda_plus import FedMgdaPlusRule
 
 if typing.TYPE_CHECKING:
@@ -97,15 +97,15 @@ def fedmgda_plus_theorem_2() -> Demonstration:
   def draw(figure: "Figure") -> None:
     left, right = figure.subplots(1, 2)
     left.fill(
-      *_OPTIMA.T, color=demonstration.QUIET, alpha=0.4, label="Pareto set"
+      *_OPTIMA.T, color=demonstrations.QUIET, alpha=0.4, label="Pareto set"
     )
-    left.plot(*np.array(path).T, ".-", color=demonstration.FIRST)
+    left.plot(*np.array(path).T, ".-", color=demonstrations.FIRST)
     left.set(title="weights")
     left.legend()
     right.loglog(
       steps + 1, np.maximum(squared, 1e-20), label="squared distance"
     )
-    right.loglog(steps + 1, bound, color=demonstration.SECOND, label="bound")
+    right.loglog(steps + 1, bound, color=demonstrations.SECOND, label="bound")
     right.set(xlabel="step", title="distance to the Pareto set")
     right.legend()
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.optimize
 
-from demonstrations import demonstration, rounds
-from demonstrations.demonstration import Demonstration, at_most
+import demonstrations
+from demonstrations import Demonstration, at_most, rounds
 from tff_fair.methods.vred import SemiVRedRule
 
 if typing.TYPE_CHECKING:
@@ -60,9 +60,9 @@ def semi_vred_lemma_3() -> Demonstration:
 
   def draw(figure: "Figure") -> None:
     axes = figure.subplots()
-    axes.plot(*counts.T, ".", color=demonstration.FIRST)
+    axes.plot(*counts.T, ".", color=demonstrations.FIRST)
     limits = [0, counts.max()]
-    axes.plot(limits, limits, color=demonstration.QUIET, label="FedAvg")
+    axes.plot(limits, limits, color=demonstrations.QUIET, label="FedAvg")
     axes.set(
       xlabel="share of the class in all data",
       ylabel="weight of its loss in Semi-VRed's gradient",
@@ -186,7 +186,7 @@ def _draw_losses(losses: Mapping[str, np.ndarray], figure: "Figure") -> None:
   axes = figure.subplots()
   places = np.arange(2)
   for shift, (name, color) in enumerate(
-    (("FedAvg", demonstration.FIRST), ("Semi-VRed", demonstration.SECOND))
+    (("FedAvg", demonstrations.FIRST), ("Semi-VRed", demonstrations.SECOND))
   ):
     axes.bar(
       places + 0.4 * shift - 0.2, losses[name], 0.4, color=color, label=name

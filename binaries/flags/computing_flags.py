@@ -1,6 +1,7 @@
 """Flags of training and of sweeps that say how runs are computed."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags
@@ -13,6 +14,84 @@ ENGINES = ("local", "workers", "dask")
 _SECONDS_TO_ANSWER = 5.0
 
 
+# How a flag is defined, its name, default and meaning, and its bounds.
+_DEFINITIONS: tuple[
+  tuple[Callable[..., object], str, object, str, dict[str, Any]], ...
+] = (
+  (
+    flags.DEFINE_string,
+    "worker_data",
+    None,
+    "A folder of the task's examples that each worker has at this path, as "
+    "prepare_data --for_workers writes it. This program then reads its index "
+    "alone, and only places travel. It changes no result.",
+    {},
+  ),
+  (
+    flags.DEFINE_enum,
+    "engine",
+    None,
+    "Where to compute: in a worker on this machine (local), in the TFF "
+    "workers of --workers (workers), or in the workers of a Dask cluster "
+    "(dask). By default workers if there are any, dask if there is a "
+    "--scheduler, else local. It changes no result.",
+    {"enum_values": ENGINES},
+  ),
+  (
+    flags.DEFINE_string,
+    "scheduler",
+    None,
+    "The Dask scheduler of --engine=dask, as tcp://host:port or "
+    "tls://host:port. Without it, Dask starts workers on this machine.",
+    {},
+  ),
+  (
+    flags.DEFINE_integer,
+    "dask_workers",
+    None,
+    "How many Dask workers to start on this machine, processes of some 700 "
+    "MB each; by default one for each core.",
+    {"lower_bound": 1},
+  ),
+  (
+    flags.DEFINE_float,
+    "straggler_timeout",
+    None,
+    "Seconds after which another one of several workers computes a part of a "
+    "round, too, that one has not ended; the first result counts. By default "
+    "or 0 never. It changes no result.",
+    {"lower_bound": 0.0},
+  ),
+  (
+    flags.DEFINE_float,
+    "round_timeout",
+    None,
+    "Seconds after which a worker that has not computed a round, or an "
+    "evaluation, is replaced, and the round run again; 0 waits without "
+    "limit. By default ten times the slowest so far, 300 at least, and only "
+    "if the worker has stopped computing. It changes no result.",
+    {"lower_bound": 0.0},
+  ),
+  (
+    flags.DEFINE_string,
+    "wandb",
+    None,
+    "A project of Weights & Biases, which gets the settings and the "
+    "evaluations (the package wandb is needed). It changes no result.",
+    {},
+  ),
+  (
+    flags.DEFINE_boolean,
+    "compilation_cache",
+    True,
+    "Keep compiled computations for later runs of the same settings, in the "
+    "user's folder of caches, and use those that are there. It changes no "
+    "result.",
+    {},
+  ),
+)
+
+
 class ComputingFlags:
   """The flags, defined where a program has its own.
 
@@ -20,85 +99,15 @@ class ComputingFlags:
     names: Their names.
   """
 
+  names = tuple(name for _, name, *_ in _DEFINITIONS)
+
   def __init__(self, namespace: flags.FlagValues = flags.FLAGS) -> None:
     """Defines the flags in a namespace."""
-    self._round_timeout = flags.DEFINE_float(
-      "round_timeout",
-      None,
-      "Seconds after which a worker that has not computed a round, or an "
-      "evaluation, is replaced, and the round run again; 0 waits without "
-      "limit. By default ten times the slowest so far, 300 at least, and only "
-      "if the worker has stopped computing. It changes no result.",
-      lower_bound=0.0,
-      flag_values=namespace,
-    )
-    self._wandb = flags.DEFINE_string(
-      "wandb",
-      None,
-      "A project of Weights & Biases, which gets the settings and the "
-      "evaluations (the package wandb is needed). It changes no result.",
-      flag_values=namespace,
-    )
-    self._compilation_cache = flags.DEFINE_boolean(
-      "compilation_cache",
-      True,
-      "Keep compiled computations for later runs of the same settings, in the "
-      "user's folder of caches, and use those that are there. It changes no "
-      "result.",
-      flag_values=namespace,
-    )
-    self._engine = flags.DEFINE_enum(
-      "engine",
-      None,
-      ENGINES,
-      "Where to compute: in a worker on this machine (local), in the TFF "
-      "workers of --workers (workers), or in the workers of a Dask cluster "
-      "(dask). By default workers if there are any, dask if there is a "
-      "--scheduler, else local. It changes no result.",
-      flag_values=namespace,
-    )
-    self._scheduler = flags.DEFINE_string(
-      "scheduler",
-      None,
-      "The Dask scheduler of --engine=dask, as tcp://host:port or "
-      "tls://host:port. Without it, Dask starts workers on this machine.",
-      flag_values=namespace,
-    )
-    self._dask_workers = flags.DEFINE_integer(
-      "dask_workers",
-      None,
-      "How many Dask workers to start on this machine, processes of some 700 "
-      "MB each; by default one for each core.",
-      lower_bound=1,
-      flag_values=namespace,
-    )
-    self._straggler_timeout = flags.DEFINE_float(
-      "straggler_timeout",
-      None,
-      "Seconds after which another one of several workers computes a part of a "
-      "round, too, that one has not ended; the first result counts. By default "
-      "or 0 never. It changes no result.",
-      lower_bound=0.0,
-      flag_values=namespace,
-    )
-    self._worker_data = flags.DEFINE_string(
-      "worker_data",
-      None,
-      "A folder of the task's examples that each worker has at this path, as "
-      "prepare_data --for_workers writes it. This program then reads its index "
-      "alone, and only places travel. It changes no result.",
-      flag_values=namespace,
-    )
-    self.names = (
-      self._worker_data.name,
-      self._engine.name,
-      self._scheduler.name,
-      self._dask_workers.name,
-      self._straggler_timeout.name,
-      self._round_timeout.name,
-      self._wandb.name,
-      self._compilation_cache.name,
-    )
+    self._namespace = namespace
+    for define, name, default, meaning, bounds in _DEFINITIONS:
+      define(
+        name, default=default, help=meaning, flag_values=namespace, **bounds
+      )
 
   def options(self) -> dict[str, Any]:
     """Returns what the flags say, as `experiments.run` takes it.
@@ -108,17 +117,17 @@ class ComputingFlags:
     """
     return {
       **self._cluster(),
-      "straggler_timeout": _seconds(self._straggler_timeout) or None,
-      "round_timeout": _seconds(self._round_timeout),
-      "wandb": self._wandb.value or None,
-      "compilation_cache": bool(self._compilation_cache.value),
-      "worker_data": command_line.folder(self._worker_data),
+      "straggler_timeout": self._seconds("straggler_timeout") or None,
+      "round_timeout": self._seconds("round_timeout"),
+      "wandb": self._value("wandb") or None,
+      "compilation_cache": bool(self._value("compilation_cache")),
+      "worker_data": command_line.folder(self._namespace["worker_data"]),
     }
 
   def _cluster(self) -> dict[str, Any]:
     """Returns where to compute; to find out takes no TensorFlow."""
-    engine, scheduler = self._engine.value, self._scheduler.value
-    number = self._dask_workers.value
+    engine, scheduler = self._value("engine"), self._value("scheduler")
+    number = self._value("dask_workers")
     if scheduler is not None and number is not None:
       raise UsageError(
         f"--dask_workers={number}: starts workers on this machine, and "
@@ -143,12 +152,14 @@ class ComputingFlags:
       raise UsageError(f"--scheduler={scheduler}: {error}") from error
     return {"engine": engine, "scheduler": scheduler, "dask_workers": number}
 
+  def _value(self, name: str) -> Any:
+    return self._namespace[name].value
 
-def _seconds(flag: flags.FlagHolder[float | None]) -> float | None:
-  seconds = flag.value
-  # absl's bounds let NaN and infinity pass.
-  if seconds is not None and not math.isfinite(seconds):
-    raise UsageError(
-      f"--{flag.name}={seconds}: expected a finite number; 0 is no limit."
-    )
-  return seconds
+  def _seconds(self, name: str) -> float | None:
+    seconds: float | None = self._value(name)
+    # absl's bounds let NaN and infinity pass.
+    if seconds is not None and not math.isfinite(seconds):
+      raise UsageError(
+        f"--{name}={seconds}: expected a finite number; 0 is no limit."
+      )
+    return seconds

@@ -3,16 +3,113 @@
 import copy
 import dataclasses
 import pathlib
+import textwrap
 from typing import Any
 
 from absl import flags
 
-from binaries import catalog, command_line
+import tasks
+from binaries import command_line
 from binaries.command_line import UsageError
 from binaries.flags.computing_flags import ComputingFlags
+from tff_fair import declared, methods, spelling
 from tff_fair.declared import Declared, FieldError
 from tff_fair.experiments import RunSpec, settings, spec_text
 from tff_fair.runtime import worker_addresses
+
+# The catalog: what there is to choose from, with defaults and meanings.
+
+
+def catalog() -> str:
+  """Returns all tasks and methods with their options."""
+  lines = ["Tasks (--task) and their options (--task_option)"]
+  for name in tasks.names():
+    lines += _lines(name, _options_of(name))
+  lines += ["", "Algorithms (--algorithm), their hyperparameters (--hparam)"]
+  lines += ["and the ways to sum updates (--aggregation), the default first"]
+  for name in methods.names():
+    hparams = spec_text.assignments(
+      {h.name: h.default for h in methods.hyperparameters(name).values()}
+    )
+    lines += _lines(
+      name,
+      f"{', '.join(hparams) or 'no hyperparameters'}; "
+      f"{', '.join(methods.get(name).aggregations)}",
+    )
+  return "\n".join(lines)
+
+
+def _options_of(task: str) -> str:
+  """Returns the options of a task; or why an installed package's has none."""
+  try:
+    defaults = tasks.option_defaults(task)
+  except tasks.UserCodeError as error:
+    return f"cannot be used: {error}"
+  return ", ".join(spec_text.assignments(defaults))
+
+
+def _check_name(name: str) -> None:
+  """Checks that a name is that of a task or of a method.
+
+  Raises:
+    ValueError: If it is not; lists the names.
+  """
+  if methods.understood(name) in methods.names():
+    return
+  try:
+    tasks.check_name(name)
+  except tasks.UserCodeError as error:
+    raise ValueError(error.problem) from error
+  except tasks.UnknownTaskError:
+    near = spelling.guesses(name, [*tasks.names(), *methods.names()])
+    raise ValueError(
+      f"unknown name; did you mean {' or '.join(near)}?"
+      if near
+      else f"unknown name; the tasks are {', '.join(tasks.names())}, and the "
+      f"algorithms are {', '.join(methods.names())}."
+    ) from None
+
+
+def catalog_entry(name: str) -> str:
+  """Returns a task's options, or a method's hyperparameters, each explained.
+
+  Imports no TensorFlow.
+  """
+  name = methods.understood(name)
+  if name not in methods.names():
+    types, defaults = tasks.option_types(name), tasks.option_defaults(name)
+    lines = [f"Options of --task={name}, as --task_option=NAME=VALUE"]
+    for option, meaning in tasks.option_meanings(name).items():
+      lines += _explained(option, defaults[option], types[option], meaning)
+    return "\n".join(lines)
+  lines = [f"Hyperparameters of --algorithm={name}, as --hparam=NAME=VALUE"]
+  for hparam in methods.hyperparameters(name).values():
+    lines += _explained(
+      hparam.name,
+      hparam.default,
+      hparam.annotation,
+      hparam.meaning,
+      hparam.interval,
+    )
+  return "\n".join(lines if lines[1:] else [*lines, "  none"])
+
+
+def _explained(
+  name: str, default: object, annotation: object, meaning: str, bounds: str = ""
+) -> list[str]:
+  """Returns the default of a value, then its type, bounds and meaning."""
+  kind = declared.describe(annotation)
+  within = f", in {bounds}" if bounds else ""
+  return _lines(
+    f"{name}={declared.as_text(default)}",
+    f"{kind[0].upper()}{kind[1:]}{within}. {meaning}",
+  )
+
+
+def _lines(name: str, description: str) -> list[str]:
+  lines = textwrap.wrap(description, 74)
+  return [f"  {name}", *(f"      {line}" for line in lines)]
+
 
 _SECONDS_TO_ANSWER = 2.0
 # What trains if the flags name no experiment, an included flagfile.
@@ -61,7 +158,7 @@ class _ListParser(flags.ArgumentParser):
     try:
       return bool(flags.BooleanParser().parse(argument))
     except ValueError:
-      catalog.check_name(argument)
+      _check_name(argument)
     return str(argument)
 
 
@@ -268,5 +365,5 @@ def catalog_wanted() -> str | None:
     Nothing, the whole catalog, or the entry that the user named.
   """
   if isinstance(_LIST.value, str):
-    return catalog.entry(_LIST.value)
-  return catalog.text() if _LIST.value else None
+    return catalog_entry(_LIST.value)
+  return catalog() if _LIST.value else None

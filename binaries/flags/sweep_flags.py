@@ -1,4 +1,4 @@
-"""Sweep: the runs, their folder, and the choice of the best settings."""
+"""The flags of sweeps: their runs, and how to search for the best settings."""
 
 import math
 import pathlib
@@ -12,9 +12,16 @@ from binaries.flags.computing_flags import ComputingFlags
 from tff_fair.experiments import FieldError, RunError, RunSpec, spec_text
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.runs import finding
+from tff_fair.experiments.searching import study
+from tff_fair.experiments.searching.study import (
+  PRUNERS,
+  SAMPLERS,
+  SearchSettings,
+)
 from tff_fair.experiments.sweeps import executors, setting_tables
 from tff_fair.experiments.sweeps import file as sweep_file
-from tff_fair.experiments.sweeps.dispatch import Executor
+from tff_fair.experiments.sweeps.executors import Executor
+from tff_fair.experiments.sweeps.file import Sweep
 
 # These flags share names, not meanings, with those of training; all but those
 # of how runs are computed.
@@ -97,7 +104,7 @@ _EXECUTOR_OPTION = flags.DEFINE_multi_string(
   "often a run goes on by itself after its job was lost",
   flag_values=NAMESPACE,
 )
-_DRY_RUN = flags.DEFINE_boolean(
+DRY_RUN = flags.DEFINE_boolean(
   "dry_run",
   False,
   "List the runs as new, interrupted or finished, and exit.",
@@ -118,6 +125,62 @@ _VALIDATION_FRACTION = flags.DEFINE_float(
   lower_bound=0.0,
   upper_bound=1.0,
   flag_values=NAMESPACE,
+)
+_OF_SWEEP = tuple(n for n in NAMESPACE if n not in COMPUTING.names)
+
+
+def _described(valid: dict[str, str]) -> str:
+  return "; ".join(f"{name}, {meaning}" for name, meaning in valid.items())
+
+
+flags.DEFINE_integer(
+  "trials",
+  None,
+  "How many settings each method tries: --range and the values of --grid are "
+  "searched. A trial trains all seeds.",
+  flag_values=NAMESPACE,
+)
+flags.DEFINE_string(
+  "sampler",
+  None,
+  f"Who suggests settings (by default tpe): {_described(SAMPLERS)}.",
+  flag_values=NAMESPACE,
+)
+flags.DEFINE_integer(
+  "sampler_seed",
+  None,
+  "Seed of the sampler, by default 0.",
+  flag_values=NAMESPACE,
+)
+flags.DEFINE_string(
+  "objective",
+  None,
+  "The measure to improve, one of those of --criterion, which it is by "
+  "default; several, as mean,worst_10, for a Pareto set.",
+  flag_values=NAMESPACE,
+)
+flags.DEFINE_string(
+  "pruner",
+  None,
+  "Who ends runs early, after one of their evaluations (by default none): "
+  f"{_described(PRUNERS)}.",
+  flag_values=NAMESPACE,
+)
+_OF_SEARCH = ("trials", "sampler", "sampler_seed", "objective", "pruner")
+GROUPS = (
+  command_line.Group(
+    "Sweep: the runs, their folder, and the choice of the best settings.",
+    _OF_SWEEP,
+  ),
+  command_line.Group(
+    "Computation: how each run is computed, and where it reports.",
+    COMPUTING.names,
+  ),
+  command_line.Group(
+    "Search: instead of every combination, settings that Optuna suggests.\n\n"
+    'Needs the package optuna: pip install "tff-fair[search]".',
+    _OF_SEARCH,
+  ),
 )
 
 
@@ -255,23 +318,15 @@ def executor(*, is_search: bool) -> Executor:
   )
 
 
-def dry_run() -> bool:
-  """Returns whether to show the runs only."""
-  return _DRY_RUN.value
-
-
 def criterion() -> str:
   """Returns the measure that settings are chosen by.
 
   Raises:
-    UsageError: If it is unknown.
+    FieldError: If it is unknown.
   """
-  name = _CRITERION.value
-  if name not in measures.NAMES:
-    raise UsageError(
-      f"--criterion={name}: unknown; valid: {', '.join(measures.NAMES)}."
-    )
-  return str(name)
+  name: str = _CRITERION.value
+  measures.check(name, "criterion")
+  return name
 
 
 def validation_fraction() -> float:
@@ -321,3 +376,30 @@ def _assignments(flag: str, texts: list[str]) -> list[tuple[str, str]]:
       raise UsageError(f"--{flag}={text}: {name} is given twice.")
     found[name] = value
   return list(found.items())
+
+
+def search(sweep: Sweep) -> SearchSettings | None:
+  """Returns how to search; None if every combination is to run.
+
+  The flags replace what the file of the sweep says.
+
+  Raises:
+    FieldError: If a flag or a value of the file is not valid.
+  """
+  values = {name: NAMESPACE[name].value for name in _OF_SEARCH}
+  given = {name: v for name, v in values.items() if v is not None}
+  values = {
+    "objective": criterion(),
+    "validation_fraction": validation_fraction(),
+    **sweep.search,
+    **given,
+  }
+  if "trials" not in values:
+    for name in (*given, *sweep.search):
+      raise FieldError(
+        name, "is of a search; say how many --trials it has, or leave it out."
+      )
+    return None
+  found = SearchSettings.from_dict(sweep.place, values)
+  study.check_installed()
+  return found

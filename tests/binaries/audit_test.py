@@ -1,13 +1,10 @@
 """Tests of the program that audits; of models, the library has tests."""
 
 import functools
-import subprocess
-import sys
 
 import pytest
 
 from binaries import audit
-from tests import source_tree
 from tests.binaries import in_process
 
 RESULTS = "client,n,correct\nnorth,40,10\nsouth,50,45\n"
@@ -63,22 +60,3 @@ def test_mistakes_are_told_in_one_line(program, tmp_path, words, message):
   assert err.startswith("audit: ")
   assert message in err
   assert not (tmp_path / "outputs").exists()
-
-
-def test_results_need_no_tensorflow(tmp_path):
-  (tmp_path / "results.csv").write_text(RESULTS)
-  script = (
-    "import sys; from tff_fair import experiments;"
-    "experiments.audit(results='results.csv').write('new');"
-    "print('tensorflow' in sys.modules)"
-  )
-  done = subprocess.run(
-    [sys.executable, "-c", script],
-    cwd=tmp_path,
-    env={"PYTHONPATH": str(source_tree.ROOT)},
-    capture_output=True,
-    text=True,
-    timeout=60,
-    check=True,
-  )
-  assert done.stdout == "False\n"

@@ -269,7 +269,8 @@ def test_files_are_written_once(program, tmp_path):
   before = (tmp_path / "t.md").read_text()
   status, out, err = program("runs/afl-0", *outputs)
   assert (status, out) == (2, "")
-  assert "t.csv: exists; choose another name, or give --overwrite" in err
+  assert "t.csv: exists already" in err
+  assert "--overwrite" in err
   assert program("runs/afl-0", *outputs, "--overwrite")[0] == 0
   assert (tmp_path / "t.md").read_text() != before
 

@@ -34,7 +34,7 @@ def test_a_demonstration_is_printed_and_drawn(program, tmp_path):
   assert "<svg" in drawing.read_text()
   status, _, err = program(NAME, "--output=drawing.svg")
   assert (status, err.count("\n")) == (2, 1)
-  assert "is there already" in err
+  assert "exists already" in err
   assert program(NAME, "--output=drawing.svg", "--overwrite")[0] == 0
 
 
@@ -43,8 +43,8 @@ def test_a_demonstration_is_printed_and_drawn(program, tmp_path):
   [
     (("nothing",), "'nothing': expected one demonstration of adafed_figure_1"),
     ((NAME, NAME), "expected one demonstration"),
-    ((NAME, "--output=a.txt"), "--output=a.txt: expected a file whose name"),
-    ((NAME, "--output=/proc/no/a.png"), "is another name of an open"),
+    ((NAME, "--output=a.txt"), "--output=a.txt: expected a name that ends"),
+    ((NAME, "--output=/proc/no/a.png"), "there is no folder /proc/no"),
     ((NAME, "--output=~no_such_user/a.png"), "there is no such home directory"),
     ((NAME, f"--output={'a' * 300}.png"), "File name too long"),
     ((NAME, "--output=a\0.png"), "is no path"),

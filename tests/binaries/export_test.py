@@ -1,13 +1,10 @@
 """Tests of the program that exports models."""
 
 import functools
-import subprocess
-import sys
 
 import pytest
 
 from binaries import export
-from tests import source_tree
 from tests.binaries import in_process
 from tests.experiments import run_folders
 
@@ -63,16 +60,6 @@ def test_help(program):
   assert status == 0
   assert "Usage: export RUN [--flag=value ...]" in out.splitlines()
   assert max(map(len, out.splitlines())) <= 80
-
-
-def test_it_starts_without_tensorflow():
-  code = (
-    "import sys\nimport binaries.export\n"
-    "sys.exit('tensorflow' in sys.modules or 'matplotlib' in sys.modules)"
-  )
-  subprocess.run(
-    [sys.executable, "-c", code], check=True, cwd=source_tree.ROOT, timeout=60
-  )
 
 
 @pytest.mark.parametrize("way", ["two_phase", "secure"])

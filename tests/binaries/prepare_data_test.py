@@ -303,22 +303,6 @@ def test_made_up_clients_need_a_number(prepare, tmp_path):
   )
 
 
-def test_help_needs_neither_tensorflow_nor_time():
-  result = subprocess.run(
-    [
-      *(sys.executable, "-X", "importtime"),
-      *("-m", "binaries.prepare_data", "--help"),
-    ],
-    capture_output=True,
-    check=True,
-    cwd=source_tree.ROOT,
-    text=True,
-    timeout=60,
-  )
-  assert "--convert" in result.stdout
-  assert " tensorflow" not in result.stderr
-
-
 @pytest.mark.parametrize(
   ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 )

@@ -16,6 +16,7 @@ NUM_ROUNDS = 30
 COMMAND = (
   *("-m", "binaries.train"),
   "--task_option=num_clients=12",
+  "--task_option=model=logistic_regression",
   "--algorithm=semi_vred",
   "--hparam=beta=0.5",
   "--client_optimizer=momentum",

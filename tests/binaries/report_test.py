@@ -2,14 +2,11 @@
 
 import functools
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from binaries import report
-from tests import source_tree
 from tests.binaries import in_process
 from tests.experiments import report_runs
 
@@ -132,13 +129,3 @@ def test_help(program):
   assert status == 0
   assert "Usage: report RUNS ... [--flag=value ...]" in out.splitlines()
   assert max(map(len, out.splitlines())) <= 80
-
-
-def test_it_starts_without_tensorflow():
-  code = (
-    "import sys\nimport binaries.report\n"
-    "sys.exit('tensorflow' in sys.modules or 'matplotlib' in sys.modules)"
-  )
-  subprocess.run(
-    [sys.executable, "-c", code], check=True, cwd=source_tree.ROOT, timeout=60
-  )

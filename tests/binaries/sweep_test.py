@@ -9,6 +9,7 @@ import pytest
 
 from tests import source_tree
 from tff_fair.experiments.runs import finding
+from tff_fair.experiments.searching import optuna_study, search_record
 
 SWEEP = """
 [flags]
@@ -23,6 +24,14 @@ algorithm = "fedavg"
 flags = {clients_per_round = 50}
 """
 GOOD, BAD = "fedavg-seed=0", "fedavg-clients_per_round=50-seed=0"
+FILE = "--file=sweep.toml"
+SEARCH = (
+  *("--algorithms=fedavg", "--trials=2", "--objective=worst_10"),
+  *("--flag=task_option.num_clients=5", "--flag=total_rounds=4"),
+  *("--flag=task_option.model=logistic_regression", "--pruner=median"),
+  "--flag=rounds_per_evaluation=2",
+  "--range=client_learning_rate=0.01:1:log",
+)
 TIMEOUT = 150
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
@@ -40,10 +49,7 @@ def start(tmp_path, warm_python):
     log = tmp_path / "log.txt"
     with log.open("w") as output:
       process = subprocess.Popen(
-        [
-          *(warm_python, "-m", "binaries.sweep", "--file=sweep.toml"),
-          *("--output_dir=out", *arguments),
-        ],
+        [warm_python, "-m", "binaries.sweep", "--output_dir=out", *arguments],
         cwd=tmp_path,
         env=environment,
         stdout=output,
@@ -60,27 +66,32 @@ def start(tmp_path, warm_python):
     process.wait()
 
 
-def wait_for_rounds(process, log, metrics, number):
+def wait_until(process, log, condition):
   deadline = time.monotonic() + TIMEOUT
-  while not metrics.exists() or metrics.read_bytes().count(b"\n") <= number:
+  while not condition():
     assert process.poll() is None, log.read_text()
     assert time.monotonic() < deadline, log.read_text()
     time.sleep(0.01)
 
 
+def has_rounds(metrics, number):
+  return metrics.exists() and metrics.read_bytes().count(b"\n") > number
+
+
 def test_a_sweep_goes_on_after_an_interruption_and_a_failure(start, tmp_path):
   folder = tmp_path / "out"
-  process, log = start("--jobs=2")
-  wait_for_rounds(process, log, folder / GOOD / "metrics.csv", 3)
+  process, log = start(FILE, "--jobs=2")
+  metrics = folder / GOOD / "metrics.csv"
+  wait_until(process, log, lambda: has_rounds(metrics, 3))
   os.killpg(process.pid, signal.SIGINT)
   assert process.wait(TIMEOUT) == 130
   *_, last = log.read_text().splitlines()
   assert last.startswith("Interrupted. 0 of 2 runs are finished in out, what")
   assert "Traceback" not in log.read_text()
-  saved = (folder / GOOD / "metrics.csv").read_text().count("\n") - 1
+  saved = metrics.read_text().count("\n") - 1
   assert 3 <= saved < 30
 
-  process, log = start("--validation_fraction=0")
+  process, log = start(FILE, "--validation_fraction=0")
   assert process.wait(TIMEOUT) == 1
   said = log.read_text()
   assert f"1/2 {GOOD}: accuracy " in said
@@ -104,10 +115,40 @@ def test_a_sweep_goes_on_after_an_interruption_and_a_failure(start, tmp_path):
     "sweep.json",
   ]
 
-  process, log = start("--dry_run")
+  process, log = start(FILE, "--dry_run")
   assert process.wait(TIMEOUT) == 0
   assert [line.split() for line in log.read_text().splitlines()] == [
     ["finished", f"out/{GOOD}"],
     ["new", f"out/{BAD}"],
     ["2", "runs:", "1", "finished,", "1", "new"],
   ]
+
+
+def test_a_search_goes_on_after_an_interruption(start, tmp_path):
+  folder = tmp_path / "out"
+  process, log = start(*SEARCH)
+  wait_until(process, log, lambda: list(folder.glob("*/metrics.csv")))
+  os.killpg(process.pid, signal.SIGINT)
+  assert process.wait(TIMEOUT) == 130, log.read_text()
+  assert "0 of 2 trials have ended in out, what" in log.read_text()
+
+  process, log = start(*SEARCH)
+  assert process.wait(TIMEOUT) == 0, log.read_text()
+  output = log.read_text()
+  assert "fedavg: 2 trials, 2 complete." in output
+  assert "python -m binaries.train --task_option=num_clients=5" in output or (
+    "python -m binaries.train --algorithm=fedavg" in output
+  )
+  assert "Worst 10 %*" in output
+
+  found = search_record.read(folder)
+  (study,) = found.studies.values()
+  trials = search_record.with_outcomes(folder, found, study)
+  assert [trial.outcome.state for trial in trials] == ["complete"] * 2
+  for number, trial in enumerate(trials):
+    again = optuna_study.suggest(
+      study.name, study.space, found.settings, trials[:number]
+    )
+    assert dict(trial.settings) == again
+  for run in finding.find([folder]):
+    assert run.rounds["round"].tolist() == [1, 2, 3, 4]

@@ -12,7 +12,6 @@ import pytest
 import tensorflow_federated as tff
 
 from binaries import worker
-from binaries.flags import worker_flags
 from tests import source_tree
 from tests.binaries import in_process
 from tff_fair import runtime
@@ -130,12 +129,12 @@ def test_bad_input_is_one_line(words, beginning):
 )
 def test_sizes(text, num_bytes):
   with source_of(text):
-    assert worker_flags.memory_limit() == num_bytes
+    assert worker._memory_limit() == num_bytes
 
 
 @contextlib.contextmanager
 def source_of(text):
-  flag = worker_flags.NAMESPACE["memory_limit"]
+  flag = worker.PROGRAM.namespace["memory_limit"]
   flag.value = text
   yield
   flag.unparse()

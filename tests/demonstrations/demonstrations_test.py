@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import demonstrations
-from demonstrations import Check, Demonstration, demonstration, rounds
+from demonstrations import Check, Demonstration, rounds
 from tff_fair.methods.fedmgda_plus import FedMgdaPlusRule
 
 
@@ -22,9 +22,9 @@ def test_the_claims_hold_and_are_drawn(name, tmp_path):
 
 def test_a_claim_that_fails_shows():
   checks = [
-    demonstration.at_most("Small:", 1.0, 2.0),
-    demonstration.at_most("Large:", 3.0, 2.0),
-    demonstration.at_most("None:", float("nan"), 2.0),
+    demonstrations.at_most("Small:", 1.0, 2.0),
+    demonstrations.at_most("Large:", 3.0, 2.0),
+    demonstrations.at_most("None:", float("nan"), 2.0),
   ]
   assert [check.holds for check in checks] == [True, False, False]
   found = Demonstration("Title", "Setting.", checks, print)

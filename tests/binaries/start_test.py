@@ -1,4 +1,4 @@
-"""How training starts: mistakes are told before TensorFlow is imported."""
+"""How programs start: what needs no TensorFlow does not import it."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests import source_tree
+from tests.experiments import report_runs
 
 # Each command's line on stderr; then whether TensorFlow has been imported.
 SCRIPT = """
@@ -62,6 +63,69 @@ def test_mistakes_are_told_before_tensorflow_is_imported(tmp_path):
     assert line.count("\n") == 1
     assert expected in line
   assert not is_imported
+
+
+# Does one after the other, and says what each has imported.
+WITHOUT_TENSORFLOW = """
+import contextlib, importlib, io, json, sys
+from tff_fair import experiments
+
+def programs():
+  for name in ("audit", "compare", "demonstrate", "export", "replay", "report",
+               "sweep", "worker"):
+    importlib.import_module("binaries." + name)
+
+def catalog():
+  import tasks
+  from binaries.flags import run_flags
+  from tff_fair import methods
+  for name in (*tasks.names(), *methods.names()):
+    run_flags.catalog_entry(name)
+
+def help():
+  from binaries import prepare_data
+  with (contextlib.redirect_stdout(io.StringIO()) as said,
+        contextlib.suppress(SystemExit)):
+    prepare_data.run(["prepare_data", "--help"])
+  assert "--convert" in said.getvalue()
+
+imported = {}
+for name, do in {
+  "compare": lambda: experiments.compare("runs"),
+  "report": lambda: experiments.report("runs", "page.html"),
+  "audit": lambda: experiments.audit(results="results.csv").write("new"),
+  "programs": programs,
+  "catalog": catalog,
+  "help": help,
+}.items():
+  do()
+  imported[name] = [
+    n for n in ("absl", "matplotlib", "tensorflow") if n in sys.modules
+  ]
+json.dump(imported, sys.stdout)
+"""
+
+
+def test_tables_pages_and_help_need_no_tensorflow(tmp_path):
+  for seed in (0, 1):
+    report_runs.make(tmp_path / "runs" / f"{seed}", seed=seed)
+  (tmp_path / "results.csv").write_text("client,n,correct\na,4,1\nb,5,4\n")
+  done = subprocess.run(
+    [sys.executable, "-c", WITHOUT_TENSORFLOW],
+    cwd=tmp_path,
+    env={"PYTHONPATH": str(source_tree.ROOT)},
+    capture_output=True,
+    text=True,
+    check=False,
+    timeout=60,
+  )
+  assert done.returncode == 0, done.stderr
+  libraries, programs = ["compare", "report", "audit"], json.loads(done.stdout)
+  assert [programs.pop(name) for name in libraries] == [[]] * 3
+  # Their flags need absl.
+  assert programs == {
+    name: ["absl"] for name in ("programs", "catalog", "help")
+  }
 
 
 @pytest.mark.parametrize(
