@@ -1,8 +1,10 @@
 import contextlib
 import fcntl
+import io
 import os
 import pty
 import struct
+import sys
 import termios
 import time
 
@@ -179,7 +181,7 @@ def test_says_who_is_done_and_what_is_left(passes, begun, text):
 
 
 @pytest.mark.parametrize("count", [None, (120, 0), (120, -1)])
-def test_where_nobody_counts_it_says_how_long_it_has_taken(count):
+def test_without_a_count_it_says_how_long_it_has_taken(count):
   text = "round 1: 1 client, at work for 1:00:05"
   assert work(num_clients=1).describe(4605.0, count) == text
   if count is not None:
@@ -196,3 +198,77 @@ def test_a_log_that_was_held_up_makes_no_line_up_for():
   followed = work()
   due = [s for s in (45, 46, 59, 61, 62, 240) if followed.is_line_due(1000 + s)]
   assert due == [45, 61]
+
+
+# Amounts of work.
+
+
+class Terminal(io.StringIO):
+  def isatty(self):
+    return True
+
+
+def on_terminal(monkeypatch):
+  # Not a fixture: pytest sets stderr anew between that and the test.
+  terminal = Terminal()
+  monkeypatch.setattr(sys, "stderr", terminal)
+  return terminal
+
+
+def _run(steps, total=200):
+  with progress.AmountProgress("Reading x", total) as amount:
+    for step in steps:
+      amount.add(step)
+
+
+def test_lines_now_and_then_without_a_terminal(capsys, monkeypatch):
+  _run([50, 50])
+  assert capsys.readouterr().err == ""  # It was over too soon for a line.
+  monkeypatch.setattr(progress, "_SECONDS_PER_LINE", 0)
+  _run([50, 100])
+  assert capsys.readouterr() == (
+    "",
+    "Reading x: 50 B, 25%\nReading x: 150 B, 75%\n",
+  )
+
+
+def test_an_unknown_total(capsys, monkeypatch):
+  monkeypatch.setattr(progress, "_SECONDS_PER_LINE", 0)
+  with progress.AmountProgress("Reading x", None) as amount:
+    amount.set(5_000, None)
+    amount.set(6_000, 12_000)
+  assert capsys.readouterr().err.splitlines() == [
+    "Reading x: 5,000 B",
+    "Reading x: 6,000 B, 50%",
+  ]
+
+
+def test_a_bar_on_a_terminal(monkeypatch):
+  terminal = on_terminal(monkeypatch)
+  _run([50, 150])
+  last = terminal.getvalue().split("\r")[-1]
+  assert last.startswith("Reading x: 100%")
+  assert "200/200" in last
+
+
+def test_items_that_take_long_are_counted_in_a_log(capsys, monkeypatch):
+  times = iter([0, 1, 31, 32, 62])
+  monkeypatch.setattr(time, "monotonic", lambda: next(times))
+  assert list(progress.count("abcd", 4, "reading runs")) == list("abcd")
+  assert capsys.readouterr().err.splitlines() == [
+    "reading runs: 2 of 4",
+    "reading runs: 4 of 4",
+  ]
+
+
+def test_items_that_take_long_are_counted_on_a_terminal(monkeypatch):
+  terminal = on_terminal(monkeypatch)
+  monkeypatch.setattr(progress, "_SECONDS_OF_LONG_COUNT", 0)
+  assert list(progress.count(range(200), 200, "reading runs")) == [*range(200)]
+  assert "reading runs: " in terminal.getvalue()
+
+
+def test_items_that_are_soon_done_are_not_counted(monkeypatch):
+  terminal = on_terminal(monkeypatch)
+  assert list(progress.count("abcd", 4, "reading runs")) == list("abcd")
+  assert "reading runs" not in terminal.getvalue()

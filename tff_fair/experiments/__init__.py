@@ -19,29 +19,29 @@ from tff_fair.experiments.spec import RunSpec
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.auditing.audit import Audit, audit
-  from tff_fair.experiments.comparing.run_comparison import compare
+  from tff_fair.experiments.comparing.side_by_side import compare
   from tff_fair.experiments.exporting.export import export
   from tff_fair.experiments.exporting.mapreduce import export_form
   from tff_fair.experiments.replaying import replay
   from tff_fair.experiments.reporting.page import report
   from tff_fair.experiments.searching.search import search
-  from tff_fair.experiments.sweeps.ranges import Range
-  from tff_fair.experiments.sweeps.sweeping import sweep
+  from tff_fair.experiments.sweeps.runner import sweep
+  from tff_fair.experiments.sweeps.setting_tables import Range
   from tff_fair.experiments.training.running import run
 else:
   # Imported when a program first uses one: the libraries below take seconds.
   _MODULES = {
     "Audit": "tff_fair.experiments.auditing.audit",
-    "Range": "tff_fair.experiments.sweeps.ranges",
+    "Range": "tff_fair.experiments.sweeps.setting_tables",
     "audit": "tff_fair.experiments.auditing.audit",
-    "compare": "tff_fair.experiments.comparing.run_comparison",
+    "compare": "tff_fair.experiments.comparing.side_by_side",
     "export": "tff_fair.experiments.exporting.export",
     "export_form": "tff_fair.experiments.exporting.mapreduce",
     "replay": "tff_fair.experiments.replaying",
     "report": "tff_fair.experiments.reporting.page",
     "run": "tff_fair.experiments.training.running",
     "search": "tff_fair.experiments.searching.search",
-    "sweep": "tff_fair.experiments.sweeps.sweeping",
+    "sweep": "tff_fair.experiments.sweeps.runner",
   }
 
   def __getattr__(name: str) -> object:

@@ -1,4 +1,6 @@
-"""Is joining worth it: clients alone, in the federation, and on pooled data.
+"""Is joining worth it; and clients that come later.
+
+Clients are compared alone, in the federation, and on pooled data.
 
 A client gains where its score in the federation is better than that of the
 model that it trained alone. `tff_fair.metrics.gains` has the test and the
@@ -9,11 +11,14 @@ gain or lose is 5 % at most.
 
 from __future__ import annotations
 
+import math
 import typing
 from collections.abc import Mapping
 from typing import Any
 
-from tff_fair.experiments.scores import Score
+from tff_fair import metrics
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.scores import ACCURACY, Score
 
 if typing.TYPE_CHECKING:
   import pandas as pd
@@ -104,4 +109,153 @@ def sentence(summary: Mapping[str, Any], score: Score) -> str | None:
     f"{found['losing']:,} lose, and {found['undecided']:,} cannot be told: "
     f"gains from {score.number(found['min'])} to {score.number(found['max'])}, "
     f"median {score.number(found['percentile_50'])}."
+  )
+
+
+# Clients that come later: unseen ones, and those that join after some rounds.
+#
+# Unseen clients took no part in training. From their scores follows what a
+# client that joins later may expect: `tff_fair.metrics.unseen_client_bound` has
+# the mathematics. An accuracy is bound as the client would have it on endless
+# examples; another score as it is measured on test data of these sizes.
+
+
+UNSEEN, LATE = "unseen", "late"  # In the summary of a run.
+SHARE, CONFIDENCE = 0.8, 0.95
+_MISS = 0.1  # That an accuracy's lower bound is too high, at most.
+
+
+def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
+  """Returns how the model serves clients that took no part in training.
+
+  Args:
+    clients: The table of a run's clients.
+    score: The score of the run.
+
+  Returns:
+    `num_clients`, those that have the score; their `mean` and `worst`, if there
+    are some; `bound`, which at least the share `share` of such clients reach,
+    with `confidence`. With too few clients there is none: `needed` are. None
+    where all clients may take part.
+  """
+  if tables.UNSEEN not in clients:
+    return None
+  name = f"test_{score.name}"
+  rows = clients[clients[tables.UNSEEN]].dropna(subset=[name])
+  values, count = rows[name].astype(float), rows["num_test_examples"]
+  examples = (
+    count
+    if score.name == ACCURACY.name
+    and metrics.are_shares_of_examples(values, count)
+    else None
+  )
+  below = (1 - SHARE) * (1 if examples is None else 1 - _MISS)
+  sign = 1 if score.higher_is_better else -1
+  bound = math.nan
+  if len(values) and values.abs().lt(math.inf).all():
+    bound = metrics.unseen_client_bound(
+      sign * values, SHARE, CONFIDENCE, examples
+    )
+  found: dict[str, Any] = {
+    "num_clients": len(rows),
+    "share": SHARE,
+    "confidence": CONFIDENCE,
+    "needed": math.ceil(math.log(1 - CONFIDENCE) / math.log(1 - below)),
+  }
+  if len(values):
+    found["mean"] = float(values.mean())
+    found["worst"] = sign * float((sign * values).min())
+  if not math.isnan(bound):
+    found["bound"] = sign * bound
+  return found
+
+
+def of_late(evaluations: pd.DataFrame, score: Score) -> dict[str, Any] | None:
+  """Returns what late clients and the others gain once they have joined.
+
+  Args:
+    evaluations: The evaluations of a run's clients.
+    score: The score of the run.
+
+  Returns:
+    `round`, the first in which one of them joins; and, for `joining` and
+    `others`, `num_clients`, and the means of the score over these `before`
+    that (of one that joins, before it does), and `after` the last round. None
+    where all clients begin at once.
+  """
+  if tables.JOIN_ROUND not in evaluations:
+    return None
+  rows = tables.seen(evaluations).sort_values(tables.ROUND)
+  is_late = rows[tables.JOIN_ROUND] > 1
+  first = int(rows.loc[is_late, tables.JOIN_ROUND].min())
+  joins = rows[tables.JOIN_ROUND].where(is_late, first)
+  found: dict[str, Any] = {"round": first}
+  for name, chosen in (("joining", is_late), ("others", ~is_late)):
+    of_group = rows[chosen].dropna(subset=[score.name])
+    earlier = of_group[of_group[tables.ROUND] < joins[of_group.index]]
+    before, after = (
+      table.groupby(tables.CLIENT)[score.name].last().astype(float)
+      for table in (earlier, of_group)
+    )
+    found[name] = {
+      "num_clients": len(after),
+      "before": float(before.mean()),
+      "after": float(after.mean()),
+    }
+  return found
+
+
+def newcomer_sentences(summary: Mapping[str, Any], score: Score) -> list[str]:
+  """Returns what is known of clients that come later, in words.
+
+  Args:
+    summary: That of a finished run.
+    score: The score of the run.
+  """
+  told = []
+  if found := summary.get(UNSEEN):
+    told.append(_of_unseen(found, score))
+  if found := summary.get(LATE):
+    told.append(_of_late(found, score))
+  return told
+
+
+def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
+  def text(name: str) -> str:
+    return f"{score.number(found[name])}{score.sign}"
+
+  number = found["num_clients"]
+  if not number:
+    return f"No client that took no part in training has {score.needs}."
+  told = (
+    f"{_clients(number)} took no part in training: mean {score.noun} "
+    f"{text('mean')}, {score.worst_noun} {text('worst')}."
+  )
+  if "bound" not in found:
+    return (
+      f"{told} So few do not tell what a client that joins later may expect: "
+      f"{found['needed']:,} would."
+    )
+  or_better = "more" if score.higher_is_better else "less"
+  return (
+    f"{told} At least {100 * found['share']:.0f} % of such clients get "
+    f"{text('bound')} or {or_better}, with confidence "
+    f"{100 * found['confidence']:.0f} %."
+  )
+
+
+def _clients(number: int) -> str:
+  return f"{number:,} client{'' if number == 1 else 's'}"
+
+
+def _of_late(found: Mapping[str, Any], score: Score) -> str:
+  def change(name: str) -> str:
+    before, after = (found[name][when] for when in ("before", "after"))
+    return f"{score.number(before)} to {score.number(after)}{score.sign}"
+
+  number = found["joining"]["num_clients"]
+  return (
+    f"{_clients(number)} joined in round {found['round']:,} or later. From "
+    f"then on, their mean {score.noun} went from {change('joining')}, that of "
+    f"the {found['others']['num_clients']:,} others from {change('others')}."
   )

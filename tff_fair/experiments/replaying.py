@@ -11,7 +11,7 @@ import numpy as np
 
 from tff_fair import methods
 from tff_fair.declared import FieldError
-from tff_fair.experiments import aligned_columns, progress, settings
+from tff_fair.experiments import progress, settings, table_cells
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
@@ -259,7 +259,7 @@ def cells(compared: pd.DataFrame) -> list[list[str]]:
 
 def text(compared: pd.DataFrame) -> str:
   """Returns a comparison as a table for a terminal."""
-  lines = aligned_columns.pad(cells(compared), gap=2)
+  lines = table_cells.aligned(cells(compared), gap=2)
   return "\n".join("".join(line).rstrip() for line in lines)
 
 

@@ -182,27 +182,20 @@ RMSE = Score(
 )
 
 
-def _share(name: str, noun: str, plural: str = "", **changes: Any) -> Score:
-  """Returns a score in [0, 1] of which more is better."""
-  return dataclasses.replace(
-    ACCURACY,
-    name=name,
-    noun=noun,
-    plural=plural or f"{noun}s",
-    worst=f"lowest {noun}",
-    best="highest",
-    **changes,
+def _like(
+  base: Score, name: str, noun: str, plural: str = "", **changes: Any
+) -> Score:
+  """Returns a score in [0, 1] as the accuracy, or an error as the RMSE."""
+  worst, best = (
+    ("lowest", "highest") if base.higher_is_better else ("largest", "smallest")
   )
-
-
-def _error(name: str, noun: str, plural: str = "", **changes: Any) -> Score:
-  """Returns a score of 0 or more of which less is better."""
   return dataclasses.replace(
-    RMSE,
+    base,
     name=name,
     noun=noun,
     plural=plural or f"{noun}s",
-    worst=f"largest {noun}",
+    worst=f"{worst} {noun}",
+    best=best,
     beside=(),
     **changes,
   )
@@ -221,18 +214,23 @@ _TWO_CLASSES = {"needs": "examples of two classes"}
 
 _ALL = (
   ACCURACY,
-  _share("balanced_accuracy", "balanced accuracy", "balanced accuracies"),
-  _share("auc", "AUC", **_PLAIN, **_TWO_CLASSES),
-  _share("average_precision", "average precision", **_PLAIN, **_TWO_CLASSES),
-  _share("f1", "F1", "values of F1", **_PLAIN, **_OWN_EXAMPLE),
-  _share("precision", "precision", **_OWN_EXAMPLE),
-  _share("recall", "recall", **_OWN_EXAMPLE),
-  _error("brier", "Brier score", **_OF_CLASSES),
-  _error("log_loss", "log loss", "log losses", **_OF_CLASSES),
-  _error("calibration_error", "calibration error", **_OF_CLASSES),
+  _like(
+    ACCURACY, "balanced_accuracy", "balanced accuracy", "balanced accuracies"
+  ),
+  _like(ACCURACY, "auc", "AUC", **_PLAIN, **_TWO_CLASSES),
+  _like(
+    ACCURACY, "average_precision", "average precision", **_PLAIN, **_TWO_CLASSES
+  ),
+  _like(ACCURACY, "f1", "F1", "values of F1", **_PLAIN, **_OWN_EXAMPLE),
+  _like(ACCURACY, "precision", "precision", **_OWN_EXAMPLE),
+  _like(ACCURACY, "recall", "recall", **_OWN_EXAMPLE),
+  _like(RMSE, "brier", "Brier score", **_OF_CLASSES),
+  _like(RMSE, "log_loss", "log loss", "log losses", **_OF_CLASSES),
+  _like(RMSE, "calibration_error", "calibration error", **_OF_CLASSES),
   RMSE,
-  _error("mae", "MAE"),
-  _share(
+  _like(RMSE, "mae", "MAE"),
+  _like(
+    ACCURACY,
     "r2",
     "R²",
     "values of R²",
@@ -285,3 +283,36 @@ def summarize_beside(values: Vector) -> dict[str, float]:
       "percentile_50": float(np.median(known)),
       "left_out": left_out,
     }
+
+
+# The decision threshold that a run chose by a score, in its summary and words.
+
+
+THRESHOLD = "threshold"  # In the summary of a run.
+
+
+def threshold_sentences(summary: Mapping[str, Any]) -> list[str]:
+  """Returns the threshold in words; none where the run chose none.
+
+  Args:
+    summary: That of a finished run.
+  """
+  found = summary.get(THRESHOLD)
+  if found is None:
+    return []
+  score = BY_NAME[found["goal"]]
+  told = (
+    f"Decide for class {found['class']} (number {found['class_number']}) where "
+    f"its probability is {found['probability']:.4g} or more: on training data "
+    f"that gives the largest {score.noun} over all clients."
+  )
+  if math.isnan(found["test"]):
+    return [told]
+  here, usual = (
+    f"{score.number(found[name])}{score.sign}"
+    for name in ("test", "test_at_half")
+  )
+  return [
+    f"{told} On test data the mean {score.noun} over clients is {here}, and "
+    f"{usual} at a probability of 1/2."
+  ]

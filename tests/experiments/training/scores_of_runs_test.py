@@ -12,10 +12,11 @@ import tasks
 from tasks import cuts, models
 from tff_fair import experiments
 from tff_fair.declared import FieldError
-from tff_fair.experiments import RunSpec, decisions
+from tff_fair.experiments import RunSpec
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.scores import threshold_sentences
 from tff_fair.experiments.training import (
   assembly,
   baselines,
@@ -210,7 +211,7 @@ def test_the_threshold_is_the_best_on_training_data(task, run):
   assert best >= max(scores(task.train, p / 50)[0] for p in range(1, 50)) - 0.01
   for name, least in (("test", found["probability"]), ("test_at_half", 0.5)):
     assert found[name] == pytest.approx(scores(task.test, least)[1], abs=0.02)
-  (sentence,) = decisions.sentences(run.summary)
+  (sentence,) = threshold_sentences(run.summary)
   assert "Decide for class ill (number 1)" in sentence
 
 

@@ -16,7 +16,7 @@ import tasks
 from tasks.formats import files, parsing
 from tff_fair import metrics
 from tff_fair.declared import FieldError
-from tff_fair.experiments import newcomers, spread_noise, spreadsheets
+from tff_fair.experiments import joining, spread_noise, table_cells
 from tff_fair.experiments.auditing import (
   audit_page,
   client_table,
@@ -75,7 +75,7 @@ class Audit:
     """
     folder = pathlib.Path(folder)
     check_folder(folder, overwrite=overwrite)
-    names = self.clients[client_table.CLIENT].map(spreadsheets.quoted)
+    names = self.clients[client_table.CLIENT].map(table_cells.quoted)
     table = self.clients.assign(**{client_table.CLIENT: names})
     contents = {
       CLIENTS: table.to_csv(index=False),
@@ -287,7 +287,7 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
     },
     f"test_{score.name}_weighted": float(vectors.mean(values, count)),
     "intervals": _intervals(score, values, count if is_accuracy else None),
-    newcomers.KEY: newcomers.bound(values, count, score),
+    joining.KEY: joining.bound(values, count, score),
   }
   if is_accuracy:
     summary[spread_noise.KEY] = spread_noise.of_accuracies(values, count)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments import spreadsheets
+from tff_fair.experiments import table_cells
 from tff_fair.experiments.scores import ACCURACY, RMSE, Score
 
 R2 = "r2"  # The column beside the errors.
@@ -159,7 +159,7 @@ def _check_columns(
 
 
 def _clients(path: pathlib.Path, column: pd.Series) -> pd.Series:
-  names = column.map(spreadsheets.unquoted)
+  names = column.map(table_cells.unquoted)
   is_empty = names.str.strip() == ""
   if is_empty.any():
     row = int(is_empty.argmax())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tff_fair.experiments import aligned_columns, newcomers, spread_noise
+from tff_fair.experiments import joining, spread_noise, table_cells
 from tff_fair.experiments.auditing import client_table
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.statistics import tail_size
@@ -116,7 +116,7 @@ def _interval(row: pd.Series, score: Score) -> list[str]:
 
 
 def _aligned(lines: list[list[str]]) -> str:
-  padded = aligned_columns.pad(lines, gap=2)
+  padded = table_cells.aligned(lines, gap=2)
   return "\n".join("".join(line).rstrip() for line in padded)
 
 
@@ -178,7 +178,7 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
 def _newcomers(summary: Mapping[str, Any], score: Score) -> str:
   return (
     "If the model was trained on none of these clients: "
-    f"{newcomers.bound_sentence(summary[newcomers.KEY], score)}"
+    f"{joining.bound_sentence(summary[joining.KEY], score)}"
   )
 
 

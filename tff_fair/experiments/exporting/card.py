@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from tff_fair import declared, methods
 from tff_fair.experiments import (
-  decisions,
+  certificates,
   group_fairness,
   joining,
-  newcomers,
+  scores,
   spec_text,
-  stationarity,
 )
 from tff_fair.experiments.exporting import card_fairness, places
 from tff_fair.experiments.exporting.model_formats import Predictor
@@ -91,7 +90,7 @@ def text(subject: Subject) -> str:
       in_folder=subject.all_clients,
     ),
     *(
-      decisions.sentences(subject.run.summary or {})
+      scores.threshold_sentences(subject.run.summary or {})
       if subject.predictor.decides
       else []
     ),
@@ -195,12 +194,12 @@ def _limits(subject: Subject) -> list[str]:
   summary = run.summary or {}
   told = (
     joining.sentence(summary, run.score),
-    *newcomers.sentences(summary, run.score),
+    *joining.newcomer_sentences(summary, run.score),
     *group_fairness.sentences(summary),
-    stationarity.sentence(summary),
+    certificates.stationarity_sentence(summary),
   )
   found = [sentence for sentence in told if sentence]
-  if decisions.KEY in summary and not subject.predictor.decides:
+  if scores.THRESHOLD in summary and not subject.predictor.decides:
     found.append(
       "The run chose a decision threshold for its last models alone, as it "
       "evaluated them; this model has none."

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tasks.formats import files
 from tff_fair import spelling
 from tff_fair.declared import FieldError
-from tff_fair.experiments import decisions, spreadsheets
+from tff_fair.experiments import scores, table_cells
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card, model_formats, places
 from tff_fair.experiments.runs import finding, trained_model
@@ -132,7 +132,7 @@ def _threshold(
   summary = run.summary or {}
   is_of_last = weights.round_num == summary.get("rounds")
   is_evaluated = is_personal == (weights.personal is not None)
-  return summary.get(decisions.KEY) if is_of_last and is_evaluated else None
+  return summary.get(scores.THRESHOLD) if is_of_last and is_evaluated else None
 
 
 @contextlib.contextmanager
@@ -169,7 +169,7 @@ def _write_all(
   places.write_index(
     folder,
     (
-      (client_id, spreadsheets.quoted(clients[client_id]), name)
+      (client_id, table_cells.quoted(clients[client_id]), name)
       for client_id, name in file_names.items()
     ),
   )

@@ -26,7 +26,7 @@ from tff_fair.experiments.keras_files import PREDICTED_CLASS, PROBABILITIES
 from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.trained_model import Found
 
-# As `experiments.decisions` has it.
+# As `experiments.scores` has it.
 Threshold: TypeAlias = Mapping[str, Any]
 
 # The model that an export writes: it returns predictions, not logits.

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tff_fair.experiments import (
-  coefficient_change,
-  decisions,
+  certificates,
   group_fairness,
   joining,
-  newcomers,
   scores,
   spread_noise,
-  stationarity,
 )
 from tff_fair.experiments.scores import Score
 
@@ -79,11 +76,11 @@ def describe(summary: Mapping[str, Any]) -> str:
     )
   for sentence in (
     joining.sentence(summary, score),
-    *newcomers.sentences(summary, score),
+    *joining.newcomer_sentences(summary, score),
     *group_fairness.sentences(summary),
-    *decisions.sentences(summary),
-    coefficient_change.sentence(summary),
-    stationarity.sentence(summary),
+    *scores.threshold_sentences(summary),
+    certificates.coefficient_sentence(summary),
+    certificates.stationarity_sentence(summary),
   ):
     if sentence:
       text += f"\n\n{_filled(sentence)}"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tff_fair.experiments import spreadsheets
+from tff_fair.experiments import table_cells
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.scores import Score
 
@@ -183,7 +183,7 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
       float_precision="round_trip",
       low_memory=False,  # All values of a column have one type.
       # Names, be they "007" or "NA".
-      converters={NAME: spreadsheets.unquoted},
+      converters={NAME: table_cells.unquoted},
     )
   except (ValueError, OverflowError) as error:
     raise RunError(f"{path}: is no table: {str(error).strip()}.") from error

@@ -32,7 +32,7 @@ from tasks import label_noise
 from tasks.formats import files
 from tff_fair import algorithms, client_works, runtime
 from tff_fair.declared import FieldError
-from tff_fair.experiments import interruption, spreadsheets
+from tff_fair.experiments import interruption, table_cells
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
@@ -449,7 +449,7 @@ def write_table(
   table = pd.DataFrame(
     {
       "client_id": range(task.num_clients),
-      "client": [spreadsheets.quoted(str(n)) for n in task.client_names],
+      "client": [table_cells.quoted(str(n)) for n in task.client_names],
       "num_examples": task.train.num_examples,
       "dimension": record.dimensions / record.iterations,
       "noisy": record.is_noisy,

@@ -31,7 +31,7 @@ class Results(NamedTuple):
   Attributes:
     groups: The table of `group_fairness`, a row for each client and group that
       has examples.
-    threshold: The decision threshold, see `decisions`.
+    threshold: The decision threshold, see `scores`.
     gains: Columns of the table of clients by `client_id`: `local_SCORE` and
       `pooled_SCORE`; with a local baseline also `gain`, the federation's score
       minus that (turned round where less is better), its interval `gain_low`

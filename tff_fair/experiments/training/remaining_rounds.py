@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks.cuts import label_histogram
 from tff_fair import runtime
-from tff_fair.experiments import stationarity
+from tff_fair.experiments import certificates
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Follower, Say
 from tff_fair.experiments.runs import (
@@ -139,7 +139,7 @@ def _recalled(folder: RunFolder, schedule: loop.Schedule) -> loop.Schedule:
   """Returns the schedule that the rounds in the folder of a run leave."""
   if schedule.stop_at_stationarity is not None:
     rounds = finding.open_run(folder.path).rounds
-    for round_num, value in stationarity.measured(rounds).items():
+    for round_num, value in certificates.measured_stationarity(rounds).items():
       schedule = schedule.after(round_num, value)
   return schedule
 

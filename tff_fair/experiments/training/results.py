@@ -13,14 +13,12 @@ from tasks import label_noise
 from tasks.cuts import label_histogram
 from tasks.formats import files, parsing
 from tff_fair.experiments import (
-  coefficient_change,
-  decisions,
+  certificates,
   group_fairness,
   joining,
-  newcomers,
+  scores,
   spread_noise,
-  spreadsheets,
-  stationarity,
+  table_cells,
 )
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
@@ -75,12 +73,12 @@ def write(
     else group_fairness.summarize(
       predicted.groups, tables.seen(clients)[tables.CLIENT]
     ),
-    decisions.KEY: predicted.threshold,
-    newcomers.UNSEEN: newcomers.of_unseen(clients, score),
-    newcomers.LATE: newcomers.of_late(of_clients, score),
+    scores.THRESHOLD: predicted.threshold,
+    joining.UNSEEN: joining.of_unseen(clients, score),
+    joining.LATE: joining.of_late(of_clients, score),
   }
   summary = {key: found for key, found in summary.items() if found is not None}
-  names = clients["client"].map(spreadsheets.quoted)
+  names = clients["client"].map(table_cells.quoted)
   clients.assign(client=names).to_csv(folder.clients, index=False)
   if predicted.groups is not None:
     predicted.groups.to_csv(folder.groups, index=False)
@@ -138,8 +136,8 @@ def _of_rounds(
       num_clients=sampling.num_seen(parts.first_rounds),
       rounds=rounds,
     ),
-    stationarity.KEY: stationarity.of_run(metrics, cohorts),
-    coefficient_change.KEY: coefficient_change.of_run(
+    certificates.STATIONARITY: certificates.stationarity(metrics, cohorts),
+    certificates.COEFFICIENT_CHANGE: certificates.coefficient_change(
       spec, cohorts, parts.task
     ),
   }

@@ -6,7 +6,7 @@ import pytest
 
 from tests.experiments.training.small_run import SMALL
 from tff_fair import experiments
-from tff_fair.experiments import newcomers
+from tff_fair.experiments import joining
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.scores import ACCURACY, RMSE
 
@@ -55,13 +55,13 @@ def test_unseen_clients_do_not_train_and_are_evaluated(run):
 def test_the_bound_and_the_gains_are_in_summary_card_and_page(run, tmp_path):
   summary, rows = run.summary, run.client_evaluations
   scores = rows[rows["unseen"] & (rows["round"] == 3)]["accuracy"]
-  found = summary[newcomers.UNSEEN]
+  found = summary[joining.UNSEEN]
   assert found["mean"] == pytest.approx(scores.mean())
   assert found["worst"] == pytest.approx(scores.min())
   # Of 16 clients, 16 are needed: it is the least of their own lower bounds.
   assert (found["num_clients"], found["needed"]) == (16, 16)
   assert 0 <= found["bound"] <= scores.min()
-  late = summary[newcomers.LATE]
+  late = summary[joining.LATE]
   assert late["round"] == 3
   is_late = rows["join_round"] > 1
   for name, chosen in (
@@ -77,7 +77,7 @@ def test_the_bound_and_the_gains_are_in_summary_card_and_page(run, tmp_path):
   experiments.report(run, page)
   text = page.read_text("utf-8")
   assert "Clients that come later" in text
-  for sentence in newcomers.sentences(summary, run.score):
+  for sentence in joining.newcomer_sentences(summary, run.score):
     assert sentence in text
   assert "with confidence 95 %" in text
 
@@ -94,10 +94,10 @@ def test_too_few_unseen_clients_are_said_to_be():
   )
   # These accuracies are no shares of ten examples.
   for score, needed in ((RMSE, 14), (ACCURACY, 14)):
-    found = newcomers.of_unseen(table, score) or {}
+    found = joining.of_unseen(table, score) or {}
     assert (found.get("bound"), found["needed"]) == (None, needed)
   table = pd.concat([table, table])
-  found = newcomers.of_unseen(table, RMSE) or {}
+  found = joining.of_unseen(table, RMSE) or {}
   # With the confidence 0.95, two of 26 errors or more are as large as it.
   assert found["bound"] == 12
   assert found["worst"] == 12
@@ -112,4 +112,4 @@ def test_a_run_goes_on_with_the_same_clients(run):
     of_client = rows.groupby("client_id")[column]
     assert (of_client.nunique() == 1).all()
     assert of_client.size().eq(3).all()  # Rounds 0, 2 and 4.
-  assert (longer.summary or {})[newcomers.LATE]["round"] == 3
+  assert (longer.summary or {})[joining.LATE]["round"] == 3

@@ -4,7 +4,7 @@ import io
 import pytest
 
 from tests.experiments import run_folders
-from tff_fair.experiments import spreadsheets
+from tff_fair.experiments import table_cells
 from tff_fair.experiments.comparing import evaluations, formats, side_by_side
 from tff_fair.experiments.runs import finding
 
@@ -14,19 +14,19 @@ TEXTS = ("", "anna", "-5", "+0.5", "-1e3", "a=b", "'quoted'", "'", "007", "NA")
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_formula_becomes_a_text(text):
-  assert spreadsheets.quoted(text) == f"'{text}"
+  assert table_cells.quoted(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_other_texts_stay(text):
-  assert spreadsheets.quoted(text) == text
+  assert table_cells.quoted(text) == text
 
 
 @pytest.mark.parametrize("text", [*FORMULAS, *TEXTS])
 def test_a_text_comes_back(text):
   for quotes in ("", "'", "''"):
     whole = f"{quotes}{text}"
-    assert spreadsheets.unquoted(spreadsheets.quoted(whole)) == whole
+    assert table_cells.unquoted(table_cells.quoted(whole)) == whole
 
 
 def test_a_table_for_spreadsheets_runs_no_label(tmp_path):
@@ -43,7 +43,7 @@ def test_a_table_for_spreadsheets_runs_no_label(tmp_path):
 def test_names_of_clients_are_read_as_they_are(tmp_path):
   path = run_folders.make(tmp_path / "run")
   names = ["=1+1", "'anna"]
-  cells = [spreadsheets.quoted(name) for name in names]
+  cells = [table_cells.quoted(name) for name in names]
   rows = [f"{k},{cell}\n" for k, cell in enumerate(cells)]
   (path / "clients.csv").write_text("".join(["client_id,client\n", *rows]))
   assert finding.open_run(path).client_names.tolist() == names

@@ -1,10 +1,64 @@
+"""Tests of the certificate of a run, on tables made by hand."""
+
 import types
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tff_fair.experiments import RunSpec, coefficient_change
+from tff_fair.experiments import RunSpec, certificates
+
+ROUNDS = pd.DataFrame(
+  {
+    "round": [1, 2, 3],
+    "aggregator/num_clients": [2, 3, 0],
+    "aggregator/pareto_stationarity": [0.5, 0.125, np.nan],
+    "aggregator/share_descending": [1.0, 2 / 3, np.nan],
+  }
+)
+COHORTS = pd.DataFrame(
+  {
+    "round": [1, 1, 2, 2, 2, 2, 3],
+    "client_id": [4, 7, 1, 4, 7, 9, 4],
+    "blocking_weight": [1.0, 0.0, 0.7, 1e-9, 0.3, np.nan, np.nan],
+  }
+)
+
+
+def test_the_last_round_with_clients_counts():
+  assert certificates.measured_stationarity(ROUNDS) == {1: 0.5, 2: 0.125}
+  assert certificates.stationarity(ROUNDS, COHORTS) == {
+    "round": 2,
+    "pareto_stationarity": 0.125,
+    "share_descending": 2 / 3,
+    "num_clients": 3,
+    "blocking": [1, 7],
+  }
+
+
+@pytest.mark.parametrize(
+  "rounds",
+  [
+    ROUNDS.tail(1),
+    ROUNDS.iloc[:0],
+    ROUNDS[["round", "aggregator/num_clients"]],
+  ],
+)
+def test_a_run_that_has_measured_nothing_has_none(rounds):
+  assert certificates.stationarity(rounds, COHORTS) is None
+  assert certificates.stationarity_sentence({}) is None
+
+
+def test_the_sentence_has_the_numbers():
+  found = certificates.stationarity(ROUNDS, COHORTS)
+  told = certificates.stationarity_sentence({certificates.STATIONARITY: found})
+  assert told is not None
+  for number in ("round 2", "0.125", "67 %", "2 of them block"):
+    assert number in told
+
+
+# Changes of coefficients.
+
 
 TASK = types.SimpleNamespace(
   train=types.SimpleNamespace(num_examples=np.array([10, 30, 60])),
@@ -18,7 +72,7 @@ def cohorts(*rows):
 
 def change(table, **settings):
   spec = RunSpec(**{"algorithm": "semi_vred", **settings})
-  return coefficient_change.of_run(spec, table, TASK)
+  return certificates.coefficient_change(spec, table, TASK)
 
 
 def test_it_is_the_largest_of_all_rounds():
@@ -54,6 +108,8 @@ def test_a_run_that_recorded_none_has_none():
   [(0.0, "0 %"), (0.0003, "0.03 %"), (0.01, None), (2.0, None), (None, None)],
 )
 def test_a_small_one_is_said(value, words):
-  told = coefficient_change.sentence({coefficient_change.KEY: value})
+  told = certificates.coefficient_sentence(
+    {certificates.COEFFICIENT_CHANGE: value}
+  )
   assert (told is None) == (words is None)
   assert words is None or f"more than {words}" in str(told)
