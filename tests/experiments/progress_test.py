@@ -263,7 +263,7 @@ def test_items_that_take_long_are_counted_in_a_log(capsys, monkeypatch):
 
 def test_items_that_take_long_are_counted_on_a_terminal(monkeypatch):
   terminal = on_terminal(monkeypatch)
-  monkeypatch.setattr(progress, "_SECONDS_OF_LONG_COUNT", 0)
+  monkeypatch.setattr(progress, "_SECONDS_OF_LONG_WORK", 0)
   assert list(progress.count(range(200), 200, "reading runs")) == [*range(200)]
   assert "reading runs: " in terminal.getvalue()
 

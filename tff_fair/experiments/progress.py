@@ -311,10 +311,6 @@ def _is_on_screen() -> bool:
 
 _T = TypeVar("_T")
 
-_SECONDS_PER_LINE = 30.0
-# Who counts items sees nothing of work that takes less.
-_SECONDS_OF_LONG_COUNT = 2.0
-
 
 class AmountProgress:
   """Follows an amount, such as the bytes of a file."""
@@ -389,7 +385,7 @@ def count(items: Iterable[_T], total: int, action: str) -> Iterator[_T]:
     action: The work on the items, as "reading runs".
   """
   with AmountProgress(
-    action, total, unit="", delay=_SECONDS_OF_LONG_COUNT
+    action, total, unit="", delay=_SECONDS_OF_LONG_WORK
   ) as amount:
     for item in items:
       yield item

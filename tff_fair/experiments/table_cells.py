@@ -22,6 +22,14 @@ def aligned(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
   return [list(line) for line in zip(*padded, strict=True)]
 
 
+# Texts of users in CSV files that people open in a spreadsheet.
+#
+# A spreadsheet takes a cell that begins with =, +, @ or - for a formula and
+# runs it, even if a stranger wrote it. A single quote before it marks it as a
+# text. This is what OWASP recommends against "CSV injection":
+# https://owasp.org/www-community/attacks/CSV_Injection
+
+
 _FIRST = ("=", "+", "@", "-", "\t", "\r", "\n")
 _QUOTE = "'"
 

@@ -21,9 +21,6 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.sweeps.jobs import FREED, MISTAKE, Ended, Job
 from tff_fair.experiments.sweeps.processes import Processes
 
-# Hands runs to an executor, as many at once as it takes, until all have ended.
-
-
 # How often a program that waits looks whether a signal has come.
 _SECONDS_PER_CHECK = 0.2
 
