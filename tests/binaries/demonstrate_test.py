@@ -44,7 +44,7 @@ def test_a_demonstration_is_printed_and_drawn(program, tmp_path):
     (("nothing",), "'nothing': expected one demonstration of adafed_figure_1"),
     ((NAME, NAME), "expected one demonstration"),
     ((NAME, "--output=a.txt"), "--output=a.txt: expected a name that ends"),
-    ((NAME, "--output=/proc/no/a.png"), "there is no folder /proc/no"),
+    ((NAME, "--output=/proc/no/a.png"), "is another name of an open"),
     ((NAME, "--output=~no_such_user/a.png"), "there is no such home directory"),
     ((NAME, f"--output={'a' * 300}.png"), "File name too long"),
     ((NAME, "--output=a\0.png"), "is no path"),

@@ -231,7 +231,7 @@ def lost(saved):
 @pytest.fixture
 def carry_out(tmp_path, monkeypatch, capsys):
   """Carries out runs of some seeds; returns the failures and what was said."""
-  monkeypatch.setattr(runner, "_SECONDS_UNTIL_SEEN", 0.0)
+  monkeypatch.setattr(executors, "_SECONDS_UNTIL_SEEN", 0.0)
 
   def run(cluster, seeds=(0,)):
     program = runner.Runner(tmp_path, executor=cluster)
