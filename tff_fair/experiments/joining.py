@@ -16,6 +16,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from tff_fair import metrics
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.scores import ACCURACY, Score
@@ -121,7 +123,9 @@ def sentence(summary: Mapping[str, Any], score: Score) -> str | None:
 
 
 UNSEEN, LATE = "unseen", "late"  # In the summary of a run.
+NEWCOMERS = "newcomers"  # In that of an audit.
 SHARE, CONFIDENCE = 0.8, 0.95
+_EXPECTED = "what a client that joins later may expect"
 _MISS = 0.1  # That an accuracy's lower bound is too high, at most.
 
 
@@ -142,31 +146,49 @@ def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
     return None
   name = f"test_{score.name}"
   rows = clients[clients[tables.UNSEEN]].dropna(subset=[name])
-  values, count = rows[name].astype(float), rows["num_test_examples"]
-  examples = (
-    count
-    if score.name == ACCURACY.name
-    and metrics.are_shares_of_examples(values, count)
-    else None
-  )
-  below = (1 - SHARE) * (1 if examples is None else 1 - _MISS)
-  sign = 1 if score.higher_is_better else -1
-  bound = math.nan
-  if len(values) and values.abs().lt(math.inf).all():
-    bound = metrics.unseen_client_bound(
-      sign * values, SHARE, CONFIDENCE, examples
-    )
-  found: dict[str, Any] = {
+  values = rows[name].to_numpy(np.float64)
+  found = {
     "num_clients": len(rows),
+    **bound(values, rows["num_test_examples"].to_numpy(), score),
+  }
+  if len(values):
+    sign = 1 if score.higher_is_better else -1
+    found["mean"] = float(values.mean())
+    found["worst"] = sign * float((sign * values).min())
+  return found
+
+
+def bound(
+  values: np.ndarray, examples: np.ndarray, score: Score
+) -> dict[str, Any]:
+  """Returns what a client like those that were not trained on may expect.
+
+  Args:
+    values: float64[K], the scores of clients that took no part in training.
+    examples: int[K], their numbers of test examples.
+    score: The score.
+
+  Returns:
+    `bound`, which at least the share `share` of such clients reach, with
+    `confidence`; there is none with fewer clients than `needed`, or where a
+    score is not finite.
+  """
+  is_share = score.name == ACCURACY.name and metrics.are_shares_of_examples(
+    values, examples
+  )
+  below = (1 - SHARE) * (1 - _MISS if is_share else 1)
+  found: dict[str, Any] = {
     "share": SHARE,
     "confidence": CONFIDENCE,
     "needed": math.ceil(math.log(1 - CONFIDENCE) / math.log(1 - below)),
   }
-  if len(values):
-    found["mean"] = float(values.mean())
-    found["worst"] = sign * float((sign * values).min())
-  if not math.isnan(bound):
-    found["bound"] = sign * bound
+  if len(values) and np.isfinite(values).all():
+    sign = 1 if score.higher_is_better else -1
+    least = sign * metrics.unseen_client_bound(
+      sign * values, SHARE, CONFIDENCE, examples if is_share else None
+    )
+    if not math.isnan(least):
+      found["bound"] = least
   return found
 
 
@@ -232,15 +254,20 @@ def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
     f"{text('mean')}, {score.worst_noun} {text('worst')}."
   )
   if "bound" not in found:
-    return (
-      f"{told} So few do not tell what a client that joins later may expect: "
-      f"{found['needed']:,} would."
-    )
+    return f"{told} So few do not tell {_EXPECTED}: {found['needed']:,} would."
+  expected = bound_sentence(found, score)
+  return f"{told} {expected[0].upper()}{expected[1:]}"
+
+
+def bound_sentence(found: Mapping[str, Any], score: Score) -> str:
+  """Returns a bound of `bound` in words; with too few clients, how many do."""
+  if "bound" not in found:
+    return f"it takes {found['needed']:,} clients to tell {_EXPECTED}."
   or_better = "more" if score.higher_is_better else "less"
   return (
-    f"{told} At least {100 * found['share']:.0f} % of such clients get "
-    f"{text('bound')} or {or_better}, with confidence "
-    f"{100 * found['confidence']:.0f} %."
+    f"at least {100 * found['share']:.0f} % of such clients get "
+    f"{score.number(found['bound'])}{score.sign} or {or_better}, with "
+    f"confidence {100 * found['confidence']:.0f} %."
   )
 
 

@@ -270,7 +270,7 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
     accuracies also `test_accuracy_noise`, the noise in their spread, None if
     nothing tells it; and `equality_p_value`, how likely such a spread is if all
     clients are served equally well. `newcomers` is the bound of
-    `experiments.newcomers`, for clients that the model was not trained on.
+    `experiments.joining`, for clients that the model was not trained on.
   """
   score = client_table.score_of(clients)
   values = clients[score.name].to_numpy(np.float64)
@@ -287,7 +287,7 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
     },
     f"test_{score.name}_weighted": float(vectors.mean(values, count)),
     "intervals": _intervals(score, values, count if is_accuracy else None),
-    joining.KEY: joining.bound(values, count, score),
+    joining.NEWCOMERS: joining.bound(values, count, score),
   }
   if is_accuracy:
     summary[spread_noise.KEY] = spread_noise.of_accuracies(values, count)

@@ -178,7 +178,7 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
 def _newcomers(summary: Mapping[str, Any], score: Score) -> str:
   return (
     "If the model was trained on none of these clients: "
-    f"{joining.bound_sentence(summary[joining.KEY], score)}"
+    f"{joining.bound_sentence(summary[joining.NEWCOMERS], score)}"
   )
 
 
