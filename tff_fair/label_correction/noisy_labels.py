@@ -282,9 +282,6 @@ def _two_means(numbers: np.ndarray) -> np.ndarray:
 
   In one dimension a cut of the sorted numbers is the best, so no chance is in
   it. Equal numbers stay together.
-
-  Args:
-    numbers: float64[n], not all equal.
   """
   levels, counts = np.unique(numbers, return_counts=True)
   number_below = np.cumsum(counts)[:-1]

@@ -43,7 +43,16 @@ class Audit:
     clients: One row per client: client, num_examples, and accuracy with its
       interval (accuracy_low, accuracy_high), correct and loss; or rmse and r2
       where the label is a number; or loss alone.
-    summary: Statistics over the clients, see `auditing.summary.summarize`.
+    summary: `num_clients`; `num_examples`; `score`, the name of the column by
+      which clients are compared; `test_NAME` of the score: its statistics over
+      clients, each counted once, as `tff_fair.metrics.fairness_summary` names
+      them (the worst have the largest errors); `test_NAME_weighted`, its mean
+      by examples; `intervals`, of the statistics that have one, `[low, high]`
+      at 95 %. For accuracies also `test_accuracy_noise`, the noise in their
+      spread, None if nothing tells it; and `equality_p_value`, how likely such
+      a spread is if all clients are served equally well. `newcomers` is the
+      bound of `experiments.joining`, for clients that the model was not
+      trained on.
     title: Names the model and its data.
     about: A line on the data.
   """
@@ -236,12 +245,7 @@ _WITH_INTERVAL = (
 
 
 def _with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
-  """Returns a table of clients with Wilson's interval of each accuracy.
-
-  Args:
-    clients: One row per client, with accuracy and num_examples, or without an
-      accuracy, which then stays as it is.
-  """
+  """Returns a table of clients with Wilson's interval of each accuracy."""
   accuracy = ACCURACY.name
   if accuracy not in clients:
     return clients
@@ -256,22 +260,7 @@ def _with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
-  """Summarizes an audit.
-
-  Args:
-    clients: One row per client: client, num_examples, and a score.
-
-  Returns:
-    `num_clients`; `num_examples`; `score`, the name of the column by which
-    clients are compared; `test_NAME` of the score: its statistics over clients,
-    each counted once, as `tff_fair.metrics.fairness_summary` names them (the
-    worst have the largest errors); `test_NAME_weighted`, its mean by examples;
-    `intervals`, of the statistics that have one, `[low, high]` at 95 %. For
-    accuracies also `test_accuracy_noise`, the noise in their spread, None if
-    nothing tells it; and `equality_p_value`, how likely such a spread is if all
-    clients are served equally well. `newcomers` is the bound of
-    `experiments.joining`, for clients that the model was not trained on.
-  """
+  """Summarizes an audit."""
   score = client_table.score_of(clients)
   values = clients[score.name].to_numpy(np.float64)
   count = clients[client_table.COUNT].to_numpy(np.float64)

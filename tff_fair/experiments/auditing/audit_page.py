@@ -33,7 +33,7 @@ def build(
 
   Args:
     clients: One row per client, with intervals of accuracies.
-    summary: As `summary.summarize` returns it.
+    summary: As `Audit.summary`.
     title: Its title.
     about: A line on the model and its data.
   """

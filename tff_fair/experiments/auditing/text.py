@@ -32,7 +32,7 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
 
   Args:
     clients: One row per client, with intervals of accuracies.
-    summary: As `summary.summarize` returns it.
+    summary: As `Audit.summary`.
   """
   score = client_table.score_of(clients)
   worst = rows(clients, score, worst_first(clients, score).index[:_WORST])
@@ -133,7 +133,7 @@ def sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
 
   Args:
     clients: One row per client, with intervals of accuracies.
-    summary: As `summary.summarize` returns it.
+    summary: As `Audit.summary`.
   """
   score = client_table.score_of(clients)
   told = [_worst(clients, score)]

@@ -137,11 +137,7 @@ def _threshold(
 
 @contextlib.contextmanager
 def _blaming_description(run: Run) -> Iterator[None]:
-  """Has Keras' errors name the description of the model, if it is from there.
-
-  Raises:
-    RunError: If the described model cannot be built, or has other weights.
-  """
+  """Has Keras' errors name the model's description, if it is from there."""
   try:
     yield
   except FieldError:
@@ -183,11 +179,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
 def _check_personal(run: Run, weights: Weights, client: str | None) -> None:
-  """Checks that a run has personal models.
-
-  Raises:
-    FieldError: If it has not.
-  """
+  """Checks that a run has personal models."""
   if weights.personal is None:
     raise FieldError(
       "all_clients" if client is None else "client",
@@ -198,12 +190,7 @@ def _check_personal(run: Run, weights: Weights, client: str | None) -> None:
 
 
 def _client_id(run: Run, name: str) -> int:
-  """Returns the id of a client.
-
-  Raises:
-    FieldError: If there is no such client.
-    tasks.DataError: If only the task's data know the names, and cannot be used.
-  """
+  """Returns the id of a client."""
   known = _in_folder(run)
   if name not in known:
     known = _of_task(run)
@@ -215,11 +202,7 @@ def _client_id(run: Run, name: str) -> int:
 
 
 def _names(run: Run, client_ids: Iterable[int]) -> dict[int, str]:
-  """Returns the names of some clients by their ids.
-
-  Raises:
-    tasks.DataError: As `_client_id`.
-  """
+  """Returns the names of some clients by their ids."""
   known = {client_id: name for name, client_id in _in_folder(run).items()}
   wanted = list(client_ids)
   if not known.keys() >= set(wanted):
@@ -232,10 +215,6 @@ def _file_names(clients: Mapping[int, str], suffix: str) -> dict[int, str]:
 
   Others, and those that some system takes for another's, are named by their
   ids.
-
-  Args:
-    clients: Names by id.
-    suffix: The end of the files' names.
   """
   seen: dict[str, int] = {}
   for name in clients.values():

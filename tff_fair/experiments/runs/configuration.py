@@ -272,13 +272,7 @@ def check_own_files(saved: Mapping[str, str], spec: RunSpec) -> None:
 def _other_versions(
   saved: Mapping[str, str], now: Mapping[str, str], spec: RunSpec
 ) -> Iterator[str]:
-  """Yields the files whose version is not that of a saved run, as texts.
-
-  Args:
-    saved: The digests that the run was made with.
-    now: Those of today.
-    spec: The run.
-  """
+  """Yields the files whose version is not that of a saved run, as texts."""
   for name in sorted(saved.keys() & now.keys()):
     if saved[name] != now[name]:
       value = spec.task_options.get(name) or getattr(spec, name)

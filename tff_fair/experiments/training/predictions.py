@@ -150,15 +150,7 @@ def _threshold(
   tested: Iterable[_Predicted],
   positive: int,
 ) -> dict[str, Any]:
-  """Chooses the threshold with the best score on training examples.
-
-  Args:
-    goal: The score.
-    task: The task, of two classes.
-    trained: The predictions for training examples.
-    tested: Those for test examples of the same clients.
-    positive: The class to decide for.
-  """
+  """Chooses the threshold with the best score on training examples."""
 
   def of_class(client: _Predicted) -> tuple[np.ndarray, np.ndarray]:
     log_odds = client.outputs[:, positive] - client.outputs[:, 1 - positive]

@@ -388,17 +388,7 @@ def _missing_rows(
   num_reporting: int,
   num_evaluated: int,
 ) -> str | None:
-  """Returns which rows tables lack up to a saved round, if any.
-
-  Args:
-    folder: The folder.
-    rows: The number of rows of each round, by table.
-    saved: The round.
-    evaluated: The last round up to it with an evaluation; 0 is that before
-      training.
-    num_reporting: How many clients reported back in the round.
-    num_evaluated: How many clients an evaluation has.
-  """
+  """Returns which rows tables lack up to a saved round, if any."""
   for table, round_num, number in (
     *((table, saved, 1) for table in (folder.metrics, folder.timing)),
     (folder.costs, saved, 1),

@@ -94,11 +94,7 @@ _BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
 
 
 def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that clients can be compared example by example.
-
-  Raises:
-    FieldError: If they cannot.
-  """
+  """Checks that clients can be compared example by example."""
   if spec.loss_reference != "none":
     rule = methods.get(spec.algorithm).build.rule
     if not rule.takes_gaps:
@@ -125,11 +121,7 @@ def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
 
 
 def _check_threshold(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that there are two classes to decide between.
-
-  Raises:
-    FieldError: If there are not.
-  """
+  """Checks that there are two classes to decide between."""
   if spec.threshold_for is None:
     return
   has_two = task.has_class_labels and task.num_classes == 2
@@ -144,11 +136,7 @@ def _check_threshold(spec: RunSpec, task: tasks.Task) -> None:
 
 
 def _check_dropout(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that clients have labels to drop out by.
-
-  Raises:
-    FieldError: If they have none.
-  """
+  """Checks that clients have labels to drop out by."""
   if (
     spec.dropout
     and spec.dropout_kind == "by_label"
@@ -163,11 +151,7 @@ def _check_dropout(spec: RunSpec, task: tasks.Task) -> None:
 
 
 def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that the labels of a task can be corrected.
-
-  Raises:
-    FieldError: If they cannot.
-  """
+  """Checks that the labels of a task can be corrected."""
   if spec.label_correction == "none":
     return
   problem = None

@@ -291,11 +291,7 @@ class _Computing:
   straggler_timeout: float | None
 
   def prepare(self, say: Say) -> None:
-    """Starts what takes long, while the program builds the run.
-
-    Raises:
-      FieldError: If a Dask cluster does not answer, or has other versions.
-    """
+    """Starts what takes long, while the program builds the run."""
     if self.engine != _DASK:
       return
     try:
@@ -310,15 +306,7 @@ class _Computing:
       say(f"Dask's dashboard: {client.dashboard_link}")
 
   def connect(self, aggregation: str) -> None:
-    """Sets where computations run.
-
-    Args:
-      aggregation: The way in which updates are summed.
-
-    Raises:
-      FieldError: If there is no such engine, its workers do not answer, or it
-        cannot sum so.
-    """
+    """Sets where computations run, which must be able to sum so."""
     chosen = self.engine or ("workers" if self.workers else None)
     if aggregation == summing.SECURE and chosen in ("workers", _DASK):
       raise FieldError(
@@ -361,7 +349,6 @@ class _Computing:
 
 # Runs that end early: the error says how the user goes on.
 
-
 # What the system lacks, as errors of TensorFlow say it, too, and the way out.
 _WAYS_OUT = {
   **dict.fromkeys(
@@ -376,16 +363,7 @@ _WAYS_OUT = {
 
 @contextlib.contextmanager
 def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
-  """Adds to an error that ends a run how the user goes on with the run.
-
-  Args:
-    folder: The folder of the run.
-    total_rounds: How many rounds it has.
-
-  Raises:
-    RunError: Instead of an error of lost workers, or of a system that lacks
-      room or files.
-  """
+  """Adds to an error that ends a run how the user goes on with the run."""
   try:
     yield
   except interruption.Interrupted as interrupted:

@@ -85,15 +85,6 @@ def _load_at_workers(data: WorkerData, spec: RunSpec) -> tasks.Task:
 
   Where the index cannot describe the model, such as a user's own, or describes
   one of other initial weights, the task itself is loaded as well.
-
-  Args:
-    data: The folder.
-    spec: The run.
-
-  Raises:
-    FieldError: If the folder is of another task, or damaged.
-    tasks.DataError: If the task has to be loaded, and its data cannot be used.
-    ValueError: As `tasks.load`.
   """
   index.check_described(data, spec)
   train, test = (_split(data, name) for name in index.SPLITS)

@@ -51,12 +51,7 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
 
 @contextlib.contextmanager
 def _at_worker(address: str) -> Iterator[None]:
-  """Computes what is called within in a TFF worker, which may read files.
-
-  Raises:
-    FieldError: If it does not answer.
-    TimeoutError: If a computation takes long, as one that reads a pipe does.
-  """
+  """Computes what is called within in a TFF worker, which may read files."""
   try:
     with runtime.in_worker(address, call_timeout=_SECONDS_TO_READ):
       yield
@@ -159,13 +154,6 @@ def _check_labels(data: WorkerData, workers: Iterable[str] = ()) -> None:
 
   To read all labels before each run takes time, so this is for a run that
   failed.
-
-  Args:
-    data: The folder.
-    workers: As for `check`.
-
-  Raises:
-    FieldError: If one is not; names the host, the file and the place.
   """
   num_classes = data.index["num_classes"]
   for split in index.SPLITS:
