@@ -1,7 +1,6 @@
 """Optimizers that TFF does not have."""
 
-from tff_fair.optimizers.amsgrad import build_amsgrad
-from tff_fair.optimizers.nesterov import build_nesterov
+from tff_fair.optimizers.moments import build_amsgrad, build_nesterov
 
 __all__ = ["build_amsgrad", "build_nesterov"]
 
