@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.runtime import native, private_tff, resident_values, stubs
+from tff_fair.runtime import native, private_tff, resident_values, worker_calls
 
 NUMBERS = tff.FederatedType(tff.TensorType(np.float32, [2]), tff.CLIENTS)
 
@@ -239,7 +239,7 @@ def test_rounds_are_fast_and_silent_with_all_names(use, executor_types):
     check_rounds()
   for executor_type, stub_type in executor_types:
     assert issubclass(executor_type, resident_values.ResidentExecutor)
-    assert issubclass(stub_type, stubs.LocalStub)
+    assert issubclass(stub_type, worker_calls.LocalStub)
   assert executor_types
 
 

@@ -17,8 +17,8 @@ from tff_fair.runtime import (
   resident_values,
   shared_memory,
   shared_values,
-  stubs,
   threads,
+  worker_calls,
   workers,
 )
 
@@ -110,7 +110,9 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     if self._plain:
       stub_type = tff.framework.RemoteExecutorGrpcStub
     else:
-      stub_type = stubs.RemoteStub if process is None else stubs.LocalStub
+      stub_type = (
+        worker_calls.RemoteStub if process is None else worker_calls.LocalStub
+      )
     self._stub = stub_type(self._channel)
 
   @property
@@ -129,7 +131,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
 
   def _forget(self) -> None:
     """Sends the worker no more requests to drop values: they ended with it."""
-    if isinstance(self._stub, stubs.LocalStub):
+    if isinstance(self._stub, worker_calls.LocalStub):
       self._stub.is_lost = True
       self._stub.close()
 
@@ -144,7 +146,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     """
     if self._closed:
       raise RuntimeError(NO_WORKERS)
-    if isinstance(self._stub, stubs.LocalStub) and self._stub.is_lost:
+    if isinstance(self._stub, worker_calls.LocalStub) and self._stub.is_lost:
       self._forget()
       self._connect(self._address, self._process)
     num_clients = cardinalities.get(tff.CLIENTS, self._default_num_clients)
@@ -217,7 +219,7 @@ class WorkerExecutors(tff.framework.ExecutorFactory):
     self._closed = True
     for num_clients in list(self._executors):
       self.clean_up_executor({tff.CLIENTS: num_clients})
-    if isinstance(self._stub, stubs.LocalStub):
+    if isinstance(self._stub, worker_calls.LocalStub):
       self._stub.close()
 
 

@@ -12,11 +12,11 @@ import tensorflow_federated as tff
 from tff_fair.runtime import (
   chosen_context,
   connections,
-  liveness,
   native,
   private_tff,
   supervised_contexts,
   worker_addresses,
+  worker_calls,
   worker_start,
   workers,
 )
@@ -336,7 +336,7 @@ class _Waiting(tff.framework.SyncContext):
 
   async def _problem(self) -> str | None:
     """Returns how the worker fails to answer; `None` if it answers."""
-    pulse = liveness.Pulse(self._address, timeout=self._timeout)
+    pulse = worker_calls.Pulse(self._address, timeout=self._timeout)
     try:
       return await pulse.problem()
     finally:

@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, liveness, native, supervision
+from tff_fair.runtime import connections, native, supervision, worker_calls
 
 # Makes a context that computes by the executors of a worker.
 CreateContext = Callable[
@@ -58,7 +58,7 @@ class RemoteWorker:
     self.address = address
     self._connect = connect
     self._create_context = create_context
-    self.pulse = liveness.Pulse(address, timeout=timeout)
+    self.pulse = worker_calls.Pulse(address, timeout=timeout)
     self._begin(connect(at_once=True))
 
   def _begin(self, executors: connections.WorkerExecutors) -> None:
