@@ -14,7 +14,7 @@ from tff_fair.methods import fedmdfg
 from tff_fair.runtime import phases
 from tff_fair.runtime.parts import cohort_cuts
 
-pytestmark = pytest.mark.tff
+pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
 NAN, INF = np.nan, np.inf
 FACTORS = [4.0, 2.0, 1.0, 0.5, 0.25]

@@ -25,6 +25,8 @@ from tff_fair.rounds import phasing, round_parts
 from tff_fair.runtime import phases
 from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
+pytestmark = pytest.mark.usefixtures("built_once")
+
 # Clients that report something false, in one of the two phases.
 ATTACKS = {
   name: client_works.Attack(kind=kind, strength=5.0, client_ids=(3, 31))
