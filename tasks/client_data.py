@@ -58,11 +58,7 @@ class Options(options.TaskOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.require(
-      "num_clients",
-      self.num_clients is None or self.num_clients >= 1,
-      "at least 1, or none",
-    )
+    self.require_at_least(1, "num_clients")
     self.require(
       "shape",
       self.shape is None or options.shape_of(self.shape) is not None,

@@ -53,7 +53,7 @@ class Options(central.ModelOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.require("image_size", self.image_size >= 8, "at least 8")
+    self.require_at_least(8, "image_size")
 
 
 def load(

@@ -56,11 +56,7 @@ class Options(options.TaskOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.require(
-      "num_clients",
-      self.num_clients is None or self.num_clients >= 1,
-      "at least 1, or none for all writers",
-    )
+    self.require_at_least(1, "num_clients")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Options(central.ImageOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.require("image_size", self.image_size >= 1, "at least 1")
+    self.require_at_least(1, "image_size")
 
 
 def load(

@@ -52,12 +52,8 @@ class Options(options.TaskOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name, least in (("num_clients", 1), ("num_classes", 2)):
-      value = getattr(self, name)
-      self.require(
-        name, value is None or value >= least, f"at least {least}, or none"
-      )
-    self.require("min_examples", self.min_examples >= 1, "at least 1")
+    self.require_at_least(1, "num_clients", "min_examples")
+    self.require_at_least(2, "num_classes")
     self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
     self.require("files", bool(self.files), "a pattern such as *.json")
     self.require(

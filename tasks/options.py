@@ -9,6 +9,7 @@ import functools
 import inspect
 import re
 import textwrap
+import types
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -43,6 +44,21 @@ class TaskOptions:
     if not condition:
       raise declared.FieldError(
         name, f"expected {expected}.", value=getattr(self, name)
+      )
+
+  def require_at_least(self, least: float, *names: str) -> None:
+    """Raises a FieldError unless each option is so large, or none.
+
+    Args:
+      least: The least value.
+      *names: Options that are numbers, or may be none.
+    """
+    for name in names:
+      value = getattr(self, name)
+      kinds = typing.get_args(annotations(type(self))[name])
+      or_none = ", or none" if types.NoneType in kinds else ""
+      self.require(
+        name, value is None or value >= least, f"at least {least:g}{or_none}"
       )
 
   def to_dict(self) -> dict[str, Value]:

@@ -65,15 +65,10 @@ class Options(options.TaskOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in (
-      *("min_examples", "sequence_length", "vocab_size"),
+    self.require_at_least(
+      1,
+      *("num_clients", "min_examples", "sequence_length", "vocab_size"),
       *("embedding_size", "lstm_layers", "lstm_units"),
-    ):
-      self.require(name, getattr(self, name) >= 1, "at least 1")
-    self.require(
-      "num_clients",
-      self.num_clients is None or self.num_clients >= 1,
-      "at least 1, or none",
     )
     self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
 

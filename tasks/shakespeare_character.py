@@ -64,16 +64,11 @@ class Options(options.TaskOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in ("num_clients", "max_examples"):
-      value = getattr(self, name)
-      self.require(name, value is None or value >= 1, "at least 1, or none")
-    for name in (
-      "min_examples",
-      "sequence_length",
-      "lstm_layers",
-      "lstm_units",
-    ):
-      self.require(name, getattr(self, name) >= 1, "at least 1")
+    self.require_at_least(
+      1,
+      *("num_clients", "min_examples", "max_examples"),
+      *("sequence_length", "lstm_layers", "lstm_units"),
+    )
     if self.source == "leaf":
       self.require("predict", self.predict == "last", "last with source=leaf")
       self.require("synthetic", not self.synthetic, "false with source=leaf")

@@ -35,8 +35,7 @@ class Options(posts.StackOverflowOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in ("num_tags", "max_words"):
-      self.require(name, getattr(self, name) >= 1, "at least 1")
+    self.require_at_least(1, "num_tags", "max_words")
 
 
 def load(

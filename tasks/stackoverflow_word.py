@@ -40,13 +40,9 @@ class Options(posts.StackOverflowOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in (
-      "sequence_length",
-      "embedding_size",
-      "lstm_units",
-      "lstm_layers",
-    ):
-      self.require(name, getattr(self, name) >= 1, "at least 1")
+    self.require_at_least(
+      1, "sequence_length", "embedding_size", "lstm_units", "lstm_layers"
+    )
 
 
 def load(

@@ -61,14 +61,9 @@ class Options(options.TaskOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name, least in (
-      ("num_clients", 1),
-      ("num_classes", 2),
-      ("dimensions", 1),
-    ):
-      self.require(name, getattr(self, name) >= least, f"at least {least}")
-    for name in ("alpha", "beta"):
-      self.require(name, getattr(self, name) >= 0, "at least 0")
+    self.require_at_least(0, "alpha", "beta")
+    self.require_at_least(1, "num_clients", "dimensions")
+    self.require_at_least(2, "num_classes")
     self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
     self.require(
       "iid", not (self.iid and self.generator == "leaf"), "false with leaf"

@@ -97,12 +97,7 @@ class Options(central.ImageOptions):
       self.client_weight is None or self.client is not None,
       "none, or client must name a feature",
     )
-    self.require("num_words", self.num_words >= 1, "at least 1")
-    self.require(
-      "image_size",
-      self.image_size is None or self.image_size >= 1,
-      "at least 1",
-    )
+    self.require_at_least(1, "num_words", "image_size")
 
 
 class _Examples(typing.NamedTuple):

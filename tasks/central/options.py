@@ -83,18 +83,16 @@ class CutOptions(options.TaskOptions):
         self.partition in _NATURAL,
         f"a number unless partition is {' or '.join(_NATURAL)}",
       )
-    else:
-      self.require("num_clients", self.num_clients >= 1, "at least 1")
-    for name in ("shards_per_client", "labels_per_client"):
-      self.require(name, getattr(self, name) >= 1, "at least 1")
+    self.require_at_least(
+      1, "num_clients", "shards_per_client", "labels_per_client"
+    )
+    self.require_at_least(0, "min_size", "exponent")
     least, most = cuts.CONCENTRATION_RANGE
     self.require(
       "concentration",
       least <= self.concentration <= most,
       f"between {least:g} and {most:g}",
     )
-    for name in ("min_size", "exponent"):
-      self.require(name, getattr(self, name) >= 0, "at least 0")
     self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
     most_unused = (
       0.0 if self.test_data == "published" else 1 - self.test_fraction

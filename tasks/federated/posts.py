@@ -59,14 +59,10 @@ class StackOverflowOptions(options.TaskOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in ("min_examples", "vocab_size"):
-      self.require(name, getattr(self, name) >= 1, "at least 1")
-    least_cut = 1 if self.test_fraction is None else 2
-    for name, least in (("num_clients", 1), ("max_examples", least_cut)):
-      value = getattr(self, name)
-      self.require(
-        name, value is None or value >= least, f"at least {least}, or none"
-      )
+    self.require_at_least(1, "num_clients", "min_examples", "vocab_size")
+    self.require_at_least(
+      1 if self.test_fraction is None else 2, "max_examples"
+    )
     self.require(
       "test_fraction",
       self.test_fraction is None or 0 < self.test_fraction < 1,

@@ -80,9 +80,7 @@ def is_batch(path: pathlib.Path) -> bool:
   return _kind_of(path) is not None
 
 
-def read_batch(
-  path: pathlib.Path, on_read: data_files.OnRead = data_files.ignore
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def read_batch(path: pathlib.Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
   """Returns pixels, uint8[n, 3072], and labels, int64[n] by name.
 
   Raises:
@@ -91,7 +89,7 @@ def read_batch(
   kind = _kind_of(path)
   if kind is None:
     raise DataError(path, "has no name of a CIFAR batch.")
-  with data_files.opened(path, on_read) as file:
+  with data_files.opened(path) as file:
     content = file.read()
   parse = _from_bytes if path.suffix == ".bin" else _from_pickle
   pixels, labels = parse(path, content, kind)

@@ -56,12 +56,8 @@ class RowOptions(options.TaskOptions):
   def __post_init__(self) -> None:
     super().__post_init__()
     self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
-    self.require("min_examples", self.min_examples >= 1, "at least 1")
-    self.require(
-      "num_clients",
-      self.num_clients is None or self.num_clients >= 2,
-      "at least 2, or none",
-    )
+    self.require_at_least(1, "min_examples")
+    self.require_at_least(2, "num_clients")
     self.require(
       "class_weights",
       self.class_weights in (None, _BALANCED)

@@ -221,10 +221,6 @@ def _computing(
   return make
 
 
-def _eval_arguments(num_clients: int) -> Sequence[Any]:
-  return [_eval().initialize(), *_clients(num_clients)]
-
-
 @functools.cache
 def _eval() -> Any:
   return tff.learning.algorithms.build_fed_eval(_model())
