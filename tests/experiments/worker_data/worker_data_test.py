@@ -120,6 +120,18 @@ def test_a_run_is_the_same_bit_for_bit(written, tmp_path, monkeypatch):
     assert mine.tobytes() == theirs.tobytes()
 
 
+def test_a_run_that_needs_examples_in_this_program_is_refused(
+  written, tmp_path
+):
+  spec = SPEC.replace(local_baseline=True)
+  with pytest.raises(FieldError) as raised:
+    experiments.run(
+      spec, tmp_path / "run", progress=False, worker_data=written.folder
+    )
+  assert raised.value.field == "worker_data"
+  assert "local_baseline" in raised.value.problem
+
+
 def damage_nothing(data):
   del data
 

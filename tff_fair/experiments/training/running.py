@@ -210,20 +210,16 @@ def _check_data(
   if examples is None:
     client_evaluation.check_data(task)
   else:
-    for is_asked, what, settings in (
-      (
-        "group" in spec.task_options,
-        "counts groups",
-        "the task's option group",
-      ),
-      (spec.threshold_for is not None, "chooses a threshold", "threshold_for"),
-      (spec.has_baselines, "trains baselines", ", ".join(_BASELINES)),
-    ):
+    for setting, is_asked in {
+      "the task's option group": "group" in spec.task_options,
+      "threshold_for": spec.threshold_for is not None,
+      ", ".join(_BASELINES): spec.has_baselines,
+    }.items():
       if is_asked:
         raise FieldError(
           "worker_data",
-          f"this program {what}, and has no examples then; leave out "
-          f"{settings}.",
+          "this program then has no examples to run a model on; leave out "
+          f"{setting}.",
         )
     worker_checks.check(examples, workers)
   correction.check(spec, has_labels=examples is None)
