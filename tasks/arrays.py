@@ -94,8 +94,8 @@ def load(
     halves,
     classes.codes if classes else None,
     seed=seed,
-    source=f"{path}: client",
-    source_of_split=lambda row: f"{path}: split of {example_checks.place(row)}",
+    source=f"{path}, client",
+    source_of_split=lambda row: f"{path}, split of {example_checks.place(row)}",
   )
   x = arrays["x"]
   # Numbers are taken as they are.
@@ -103,7 +103,7 @@ def load(
     labels.Labels(y=y.astype(np.float32))
     if classes is None
     else labels.numbered(
-      classes, clients, source=f"{path}: y", place=example_checks.place
+      classes, clients, source=f"{path}, y", place=example_checks.place
     )
   )
   return building.build_task(
@@ -131,7 +131,7 @@ def _weights(
     raise DataError(
       path, f"client_weight must be numbers, found {weight.dtype}."
     )
-  return weight, f"{path}: client_weight"
+  return weight, f"{path}, client_weight"
 
 
 def _groups(
@@ -140,7 +140,7 @@ def _groups(
   if "group" not in arrays:
     return None
   names, codes = _as_texts(path, "group", arrays["group"])
-  return building.checked_groups(codes, names, of_label, f"{path}: group")
+  return building.checked_groups(codes, names, of_label, f"{path}, group")
 
 
 def _as_vector(name: str, array: np.ndarray) -> np.ndarray:
@@ -205,4 +205,4 @@ def _classes(
   else:
     names, codes = _as_texts(path, "y", y)
     column = columns.Texts(codes, tuple(names))
-  return labels.classes_of(column, kind, source=f"{path}: y")
+  return labels.classes_of(column, kind, source=f"{path}, y")

@@ -263,7 +263,7 @@ def _weights(
         f"client_weights is {type(given).__name__}, expected a mapping of "
         "clients to numbers, or the name of a column.",
       )
-  return of_clients.in_order(weights, names, f"{clients.name}: client_weights")
+  return of_clients.in_order(weights, names, f"{clients.name}, client_weights")
 
 
 def _num_classes(

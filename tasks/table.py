@@ -230,7 +230,7 @@ def _clients_and_labels(
   seed: int,
 ) -> tuple[population.Population, labels.Labels]:
   """Gives rows to clients, and labels the meaning that training rows show."""
-  label, source = found[config.label], f"{table.path}: column {config.label!r}"
+  label, source = found[config.label], f"{table.path}, column {config.label!r}"
   classes = labels.classes_of(label, config.kind, source=source)
   clients = _clients(config, table, found, classes, seed)
   if classes is not None:
@@ -320,9 +320,9 @@ def _clients(
     texts(config.split) if config.split else None,
     classes.codes if classes else None,
     seed=seed,
-    source=f"{table.path}: column {config.client!r}",
+    source=f"{table.path}, column {config.client!r}",
     source_of_split=lambda row: (
-      f"{table.path}: column {config.split!r}, {table.place(row)}"
+      f"{table.path}, column {config.split!r}, {table.place(row)}"
     ),
   )
 
@@ -334,7 +334,7 @@ def _client_weights(
 ) -> tuple[np.ndarray, str] | None:
   if config.client_weight is None:
     return None
-  source = f"{table.path}: column {config.client_weight!r}"
+  source = f"{table.path}, column {config.client_weight!r}"
   column = found[config.client_weight]
   if not isinstance(column, columns.Numbers):
     raise DataError(
@@ -359,5 +359,5 @@ def _groups(
     column.codes,
     column.values,
     of_label,
-    f"{table.path}: column {config.group!r}",
+    f"{table.path}, column {config.group!r}",
   )

@@ -286,7 +286,7 @@ def _read(
     classes = labels.Classes(codes, feature.class_names)
   elif feature.kind in ("number", "truth", "text"):
     column = _column(place, label, feature, values[label])
-    source = f"{place}: feature {label!r}"
+    source = f"{place}, feature {label!r}"
     classes = labels.classes_of(column, "auto", source=source)
     if classes is None and isinstance(column, columns.Numbers):
       numbers = column.values

@@ -316,7 +316,7 @@ def _weights(
   """Returns what clients count for; nothing where no column says it."""
   if column is None:
     return {}
-  source, values = f"{name}: column {column!r}", columns[column]
+  source, values = f"{name}, column {column!r}", columns[column]
   if values.dtype.kind not in "iuf":
     raise DataError(source, f"holds {values.dtype}, expected numbers.")
   return client_weights.of_rows(values, rows, source)

@@ -97,7 +97,7 @@ class ParquetFile:
     import pyarrow as pa  # noqa: PLC0415
 
     kind = array.type
-    with data_files.damage_named(f"{self.path}: column {name!r}"):
+    with data_files.damage_named(f"{self.path}, column {name!r}"):
       if is_text:
         return _codes(array.cast(pa.string()))
       if pa.types.is_boolean(kind):

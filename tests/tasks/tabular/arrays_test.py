@@ -29,7 +29,7 @@ def test_groups_of_people(tmp_path):
       np.testing.assert_array_equal(
         np.array(task.group_names)[half.groups(client_id)], group[rows]
       )
-  with refused("examples.npz: group (group)", 30):
+  with refused("examples.npz, group (group)", 30):
     load(tmp_path, group=np.arange(COUNT))
   with refused("(group)", "classes"):
     load(tmp_path, {"kind": "number"}, y=np.arange(COUNT), group=group)
@@ -97,7 +97,7 @@ def test_kind_decides(tmp_path):
   assert load(tmp_path, {"kind": "number"}, y=whole).class_names is None
   task = load(tmp_path, {"kind": "classes"}, y=whole / 2)
   assert task.class_names == ("0", "0.5", "1")
-  with refused("examples.npz: y", "kind=number"):
+  with refused("examples.npz, y", "kind=number"):
     load(tmp_path, {"kind": "number"}, y=["no", "yes"] * 15)
 
 
@@ -158,7 +158,7 @@ def test_bytes_become_floats_for_who_takes_part(tmp_path):
 def test_a_split_of_the_file(tmp_path):
   task = load(tmp_path, split=HALVES)
   assert task.test.num_examples.sum() == 10
-  with refused("examples.npz: split of example 0 (counted from 0)", "'x'"):
+  with refused("examples.npz, split of example 0 (counted from 0)", "'x'"):
     load(tmp_path, split=np.array(["x", *HALVES[1:]]))
 
 
@@ -194,11 +194,11 @@ def changed(array, place, value):
       "",
       ["x of example 29 (counted from 0)", "infinite"],
     ),
-    ({"client": ["a"] * COUNT}, ": client", ["'a'"]),
-    ({"y": [3] * COUNT}, ": y", ["'3'"]),
+    ({"client": ["a"] * COUNT}, ", client", ["'a'"]),
+    ({"y": [3] * COUNT}, ", y", ["'3'"]),
     (
       {"split": HALVES, "y": [0, 1] * 14 + [0, 2]},
-      ": y, example 29 (counted from 0)",
+      ", y, example 29 (counted from 0)",
       ["'2'", "test"],
     ),
     ({"client": np.array([{}] * COUNT)}, "", ["client.astype(str)"]),
@@ -239,8 +239,8 @@ def test_weights_of_clients(tmp_path):
 @pytest.mark.parametrize(
   ("weight", "place", "fact"),
   [
-    (np.arange(COUNT), ": client_weight", "'a' has the weights 1 and 4"),
-    (np.zeros(COUNT), ": client_weight", "'a' has the weight 0"),
+    (np.arange(COUNT), ", client_weight", "'a' has the weights 1 and 4"),
+    (np.zeros(COUNT), ", client_weight", "'a' has the weight 0"),
     (np.full(COUNT, np.nan), "", "client_weight of example 0 "),
     (np.full(COUNT, "1"), "", "client_weight must be numbers"),
     (np.ones(COUNT - 1), "", "client_weight has 29"),

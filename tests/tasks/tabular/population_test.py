@@ -20,7 +20,7 @@ def divide(is_test, clients=CLIENTS, names=NAMES, **options):
       "min_examples": 2,
       "num_clients": None,
       "seed": 0,
-      "source": "rows.csv: column 'who'",
+      "source": "rows.csv, column 'who'",
       **options,
     },
   )
@@ -64,7 +64,7 @@ def test_few_rows_and_a_choice():
 )
 def test_no_federation(names, is_test, fact):
   clients = np.arange(len(is_test)) % len(names)
-  with refused("rows.csv: column 'who'", fact):
+  with refused("rows.csv, column 'who'", fact):
     divide(is_test, clients, names)
 
 
