@@ -104,12 +104,7 @@ def main() -> None:
 
 
 def _arguments() -> dict[str, Any]:
-  """Returns the arguments of `experiments.audit`.
-
-  Raises:
-    UsageError: If flags are missing or do not go together.
-    FieldError: If an option of the task is not valid.
-  """
+  """Returns the arguments of `experiments.audit`."""
   if _RESULTS.value is not None:
     for name in ("model", "task", *_OF_TASKS):
       if _FLAGS[name].present:

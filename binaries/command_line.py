@@ -134,11 +134,7 @@ class Program(NamedTuple):
 
 
 def _check_place() -> None:
-  """Checks that the working directory is there, which libraries ask for.
-
-  Raises:
-    UsageError: If it is gone.
-  """
+  """Checks that the working directory is there, which libraries ask for."""
   try:
     os.getcwd()
   except OSError as error:

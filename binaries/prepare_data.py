@@ -320,11 +320,7 @@ def _request() -> ConversionRequest:
 
 
 def _action() -> str:
-  """Returns "list", "download", "convert" or "for_workers".
-
-  Raises:
-    UsageError: If not exactly one is asked for.
-  """
+  """Returns "list", "download", "convert" or "for_workers"."""
   wanted = {
     "list": _LIST.value,
     "download": _DOWNLOAD.value is not None,
@@ -342,22 +338,14 @@ def _action() -> str:
 
 
 def _data_dir() -> pathlib.Path:
-  """Returns the directory of the data.
-
-  Raises:
-    UsageError: If there is none.
-  """
+  """Returns the directory of the data."""
   if not _DATA_DIR.value:
     raise UsageError("--data_dir: is missing; name the directory of the data.")
   return command_line.path("data_dir", _DATA_DIR.value)
 
 
 def _sha256() -> str | None:
-  """Returns the checksum that was given, if one was.
-
-  Raises:
-    UsageError: If it cannot be one.
-  """
+  """Returns the checksum that was given, if one was."""
   text = _SHA256.value
   if text is not None and (
     len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef")
@@ -367,11 +355,7 @@ def _sha256() -> str | None:
 
 
 def _sources() -> list[pathlib.Path]:
-  """Returns the files and folders to convert, at least one.
-
-  Raises:
-    UsageError: If there is none, or there are more than the format takes.
-  """
+  """Returns the files and folders to convert, at least one."""
   paths = [command_line.path("source", text) for text in _SOURCE.value]
   if not paths:
     raise UsageError("--source: is missing; name what to convert.")

@@ -64,11 +64,7 @@ def main() -> None:
 
 
 def _open() -> serving.Service:
-  """Returns the worker.
-
-  Raises:
-    UsageError: If a flag is wrong, or it cannot listen there.
-  """
+  """Returns the worker."""
   host, limit = _HOST.value, _memory_limit()
   if host is not None and not host.strip():
     raise UsageError("--host: is empty; name an address or leave it out.")
@@ -96,11 +92,7 @@ def _open() -> serving.Service:
 
 
 def _memory_limit() -> int | None:
-  """Returns the bytes that the worker may take, if there is a limit.
-
-  Raises:
-    UsageError: If the flag is no number of bytes.
-  """
+  """Returns the bytes that the worker may take, if there is a limit."""
   if _MEMORY_LIMIT.value is None:
     return None
   text = _MEMORY_LIMIT.value.strip()

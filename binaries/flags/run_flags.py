@@ -49,11 +49,7 @@ def _options_of(task: str) -> str:
 
 
 def _check_name(name: str) -> None:
-  """Checks that a name is that of a task or of a method.
-
-  Raises:
-    ValueError: If it is not; lists the names.
-  """
+  """Checks that a name is that of a task or of a method."""
   if methods.understood(name) in methods.names():
     return
   try:
