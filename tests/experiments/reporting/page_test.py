@@ -496,7 +496,7 @@ def replays(rule, harmed):
       "client_id": np.tile(np.arange(4), 10),
       "coefficient": 0.25,
       "slope": 1.0,
-      "cosine": np.tile([0.1, 0.2, 0.3, 0.4], 10),
+      "cosine": np.tile([-0.1, 0.2, 0.3, 0.4], 10),
       "harmed": np.tile([harmed, False, False, False], 10),
       "conflicts": 1,
       "loss_change": np.nan,
@@ -515,8 +515,8 @@ def test_rules_are_compared_on_the_same_rounds(tmp_path):
   ]
   assert [[words(c) for c in row] for row in table.iter("tr")] == [
     ["Rule", "Harmed (%)", "Worst cosine", "Angle (°)"],
-    ["fedavg", "25.0", "0.100", "4.5 [2.4, 6.6]"],
-    ["fedmgda", "0.0", "0.100", "4.5 [2.4, 6.6]"],
+    ["fedavg", "25.0", "−0.100", "4.5 [2.4, 6.6]"],
+    ["fedmgda", "0.0", "−0.100", "4.5 [2.4, 6.6]"],
   ]
   (path / "replay.csv").write_text("rule,round\nfedavg,1\n")
   text, _ = build(tmp_path)

@@ -62,6 +62,14 @@ def test_a_tight_scale_ends_where_the_values_do():
   assert found.ticks == (0, 50, 100, 150, 200)
 
 
+def test_points_at_the_ends_have_room_within_the_bounds():
+  found = scale.with_room(20, 80, bounds=(0, 100))
+  assert found.low < 20
+  assert found.high > 80
+  found = scale.with_room(0, 100, bounds=(0, 100))
+  assert (found.low, found.high) == (0, 100)
+
+
 @pytest.mark.parametrize("last", [1, 2, 3, 10, 15, 201, 1000])
 def test_ticks_of_rounds_are_whole(last):
   ticks = scale.linear(0, last, is_tight=True, is_whole=True).ticks
