@@ -45,6 +45,7 @@ def from_client_data(
   label: str | None = None,
   features: Sequence[str] | None = None,
   client_weights: Mapping[str, float] | str | None = None,
+  group: str | None = None,
   objective: Objective | None = None,
   class_weights: Sequence[float] | None = None,
   num_classes: int | None = None,
@@ -82,6 +83,9 @@ def from_client_data(
       `client_weighting="column"`, above 0: a mapping of clients to numbers, or,
       of a table, the column that has the number, the same in all rows of a
       client. That column is none of the features, unless named there.
+    group: Of a table: the column that says which group of people an example is
+      of, such as a sex: a run then tells how differently the model treats
+      groups. It is none of the features, unless named there.
     objective: The loss and the metric; by default cross entropy and accuracy
       for integers, the squared error for floats. A loss of your own is
       `tasks.Objective(model_fn=...)`, whose function makes TFF's form of a
@@ -106,7 +110,7 @@ def from_client_data(
   column = client_weights if isinstance(client_weights, str) else None
   clients = _clients(
     [train] if fraction is not None else [train, test],
-    in_memory.Roles(client, label, features, column),
+    in_memory.Roles(client, label, features, column, group),
     name,
   )
   found = _take_part(clients, least=1 if fraction is None else 2)
@@ -130,6 +134,7 @@ def from_client_data(
     ),
     objective=objective or _objective(num_classes, class_weights, name),
     client_weights=_weights(client_weights, clients, found.names),
+    group_names=clients.group_names,
   )
 
 
@@ -181,6 +186,8 @@ def _clients(
       f"client_weights={roles.weight!r} names a column, and ClientData has "
       "none; give a mapping of clients to numbers.",
     )
+  if roles.group is not None:
+    raise in_memory.no_column(name, "group", roles.group, "ClientData")
   return _DatasetClients(halves, name)
 
 
@@ -322,6 +329,7 @@ class _DatasetClients:
   """The clients of one `ClientData` or two; as `in_memory.ArrayClients`."""
 
   class_names: Sequence[str] | None = None
+  group_names: Sequence[str] | None = None
 
   def __init__(
     self,

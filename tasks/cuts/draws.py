@@ -1,6 +1,6 @@
 """Random choices: of clients, and of a client's examples for testing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -122,17 +122,22 @@ def local_split(
   sizes = whole.num_examples
   num_test = num_test_examples(sizes, test_fraction)
 
-  def half(side: int) -> Callable[[int], Arrays]:
+  def half(side: int, num_examples: np.ndarray) -> Split:
+    def chosen(client_id: int, values: np.ndarray) -> np.ndarray:
+      rows = np.arange(sizes[client_id])
+      return values[
+        train_test_split(rows, test_fraction, (seed, client_id))[side]
+      ]
+
     def load(client_id: int) -> Arrays:
       x, y = whole.load(client_id)
-      parts = train_test_split(
-        np.arange(len(y)), test_fraction, (seed, client_id)
-      )
-      return x[parts[side]], y[parts[side]]
+      return chosen(client_id, x), chosen(client_id, y)
 
-    return load
+    of = whole.groups
+    return Split(
+      num_examples=num_examples,
+      load=load,
+      groups=of and (lambda client_id: chosen(client_id, of(client_id))),
+    )
 
-  return (
-    Split(num_examples=sizes - num_test, load=half(0)),
-    Split(num_examples=num_test, load=half(1)),
-  )
+  return half(0, sizes - num_test), half(1, num_test)

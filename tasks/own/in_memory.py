@@ -11,6 +11,7 @@ import numpy as np
 from tasks import client_weights
 from tasks.data_error import DataError
 from tasks.formats import example_checks
+from tasks.tabular import building
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
 # What pandas puts in the place of a missing text.
@@ -40,12 +41,14 @@ class Roles(NamedTuple):
     label: The column to predict; None takes the one that is called so.
     features: The columns to predict from; None takes all others.
     weight: The column that says what a client counts for.
+    group: The column that says which group of people an example is of.
   """
 
   client: str | None = None
   label: str | None = None
   features: Sequence[str] | None = None
   weight: str | None = None
+  group: str | None = None
 
 
 class ArrayClients:
@@ -58,6 +61,7 @@ class ArrayClients:
     name: The task, for errors.
     num_halves: Whether there are train and test, or train alone.
     weights: What clients count for, by name, where a table says so.
+    group_names: Names of the groups of people, where a table has such.
   """
 
   def __init__(self, halves: Sequence[Any], roles: Roles, name: str) -> None:
@@ -76,6 +80,7 @@ class ArrayClients:
     self.name = name
     self.num_halves = len(halves)
     self.weights: dict[str, float] = {}
+    self._groups: list[dict[str, np.ndarray]] = []
     read = [self._read(half, roles, name) for half in halves]
     kinds = {y.dtype.kind for half in read for _, y in half.values()}
     if not kinds:
@@ -100,10 +105,13 @@ class ArrayClients:
     self.is_classifier = kinds != {"f"}
     self._halves = read
     self.spec = self._checked_spec(name)
+    self.group_names = self._number_groups(roles.group)
 
   def _read(self, half: Any, roles: Roles, name: str) -> dict[str, Arrays]:
     table = _table(half, roles, name)
     if table is None:
+      if roles.group is not None:
+        raise no_column(name, "group", roles.group, type(half).__name__)
       if not isinstance(half, Mapping):
         raise DataError(
           name,
@@ -113,7 +121,9 @@ class ArrayClients:
           "ClientData of TFF.",
         )
       return {str(k): _pair(v, f"{name}, client {k}") for k, v in half.items()}
-    x, y, rows, class_names, weights = table
+    x, y, rows, class_names, weights, groups = table
+    if groups is not None:
+      self._groups.append({k: groups[at] for k, at in rows.items()})
     for client, weight in weights.items():
       if self.weights.setdefault(client, weight) != weight:
         raise DataError(
@@ -123,6 +133,20 @@ class ArrayClients:
         )
     self.class_names = class_names or self.class_names
     return {client: (x[at], y[at]) for client, at in rows.items()}
+
+  def _number_groups(self, column: str | None) -> Sequence[str] | None:
+    """Returns the names of the groups, in whose places examples then are."""
+    if column is None:
+      return None
+    found = [of.astype(str) for half in self._groups for of in half.values()]
+    names = [*map(str, np.unique(np.concatenate(found)))]
+    source = f"{self.name}: column {column!r}"
+    building.check_group_names(names, self.is_classifier, source)
+    self._groups = [
+      {k: np.searchsorted(names, of.astype(str)) for k, of in half.items()}
+      for half in self._groups
+    ]
+    return names
 
   def _checked_spec(self, name: str) -> ElementSpec:
     """Returns the specs of all clients' arrays; checks that they have one."""
@@ -196,8 +220,19 @@ class ArrayClients:
         ) from error
 
     return Split(
-      num_examples=np.array([c.number for c in counted], np.int64), load=load
+      num_examples=np.array([c.number for c in counted], np.int64),
+      load=load,
+      groups=None
+      if self.group_names is None
+      else lambda client_id: self._groups[half][names[client_id]],
     )
+
+
+def no_column(name: str, setting: str, column: str, kind: str) -> DataError:
+  """Returns the error of a column that is named of data without columns."""
+  return DataError(
+    name, f"{setting}={column!r} names a column, and {kind} has none."
+  )
 
 
 def keys(elements: Any, name: str) -> tuple[Any, Any]:
@@ -241,6 +276,7 @@ class _Table(NamedTuple):
     rows: The rows of each client.
     class_names: Names of the classes.
     weights: What clients count for, where a column says so.
+    groups: The group of people of each row, where a column says it.
   """
 
   x: np.ndarray
@@ -248,19 +284,20 @@ class _Table(NamedTuple):
   rows: dict[str, np.ndarray]
   class_names: Sequence[str] | None
   weights: dict[str, float]
+  groups: np.ndarray | None
 
 
 def _table(half: Any, roles: Roles, name: str) -> _Table | None:
   """Returns a table by client; None of other data."""
   rows: dict[str, np.ndarray] | None = None
-  groups: list[str] = [roles.client] if roles.client else []
+  by: list[str] = [roles.client] if roles.client else []
   if hasattr(half, "indices") and hasattr(half, "obj"):  # A groupby.
     rows = {
       str(key[0] if isinstance(key, tuple) and len(key) == 1 else key): at
       for key, at in half.indices.items()
     }
-    by = half.keys
-    groups = [by] if isinstance(by, str) else list(by or ())
+    given = half.keys
+    by = [given] if isinstance(given, str) else list(given or ())
     half = half.obj
   if hasattr(half, "with_format"):  # A Hugging Face dataset.
     found = half.with_format("numpy")[:]
@@ -272,10 +309,10 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
   else:
     return None
   label = roles.label or next((c for c in columns if c in LABELS), None)
-  wanted = [*(roles.features or ()), *filter(None, (label, roles.weight))]
-  wanted += groups
+  others = [c for c in (label, roles.weight, roles.group, *by) if c]
+  wanted = [*(roles.features or ()), *others]
   unknown = [c for c in wanted if c not in columns]
-  if unknown or label is None or (rows is None and not groups):
+  if unknown or label is None or (rows is None and not by):
     problem = (
       f"has no column {unknown[0]!r}"
       if unknown
@@ -286,17 +323,17 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
       )
     )
     raise DataError(name, f"{problem}; it has {', '.join(map(str, columns))}.")
-  if any(str(v) in _MISSING for v in columns[label] if not isinstance(v, str)):
-    raise DataError(
-      name, f"column {label!r} has missing labels; take these rows out."
-    )
+  for column in filter(None, (label, roles.group)):
+    if any(
+      str(v) in _MISSING for v in columns[column] if not isinstance(v, str)
+    ):
+      raise DataError(
+        name, f"column {column!r} has missing values; take these rows out."
+      )
   if rows is None:
-    values, codes = np.unique(columns[groups[0]], return_inverse=True)
+    values, codes = np.unique(columns[by[0]], return_inverse=True)
     rows = {str(v): np.flatnonzero(codes == k) for k, v in enumerate(values)}
-  features = list(
-    roles.features
-    or [c for c in columns if c not in (label, roles.weight, *groups)]
-  )
+  features = list(roles.features or [c for c in columns if c not in others])
   described = getattr(getattr(half, "features", None), "get", lambda _: None)
   return _Table(
     _inputs({c: columns[c] for c in features}, name),
@@ -304,6 +341,7 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
     rows,
     getattr(described(label), "names", None),
     _weights(columns, roles.weight, rows, name),
+    columns[roles.group] if roles.group else None,
   )
 
 

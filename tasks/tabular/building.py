@@ -156,9 +156,21 @@ def checked_groups(
     source: The file and what names the groups, for errors.
 
   Raises:
+    DataError: As `check_group_names`.
+  """
+  check_group_names(names, labels.num_classes is not None, source)
+  return Groups(codes, names)
+
+
+def check_group_names(
+  names: Sequence[str], is_classifier: bool, source: str
+) -> None:
+  """Checks that groups can be compared.
+
+  Raises:
     DataError: If labels are numbers, there is one group, or there are too many.
   """
-  if labels.num_classes is None:
+  if not is_classifier:
     raise DataError(
       f"{source} (group)", "needs classes as labels, and these are numbers."
     )
@@ -169,7 +181,6 @@ def checked_groups(
       f"has {len(names):,} values, such as {shown}; expected 2 to "
       f"{_MOST_GROUPS} groups.",
     )
-  return Groups(codes, names)
 
 
 _MOST_GROUPS = 20

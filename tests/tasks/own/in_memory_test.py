@@ -279,3 +279,48 @@ def test_weights_of_clients_are_the_same_in_both_halves():
       client="clinic",
       client_weights="beds",
     )
+
+
+@pytest.mark.parametrize("halves", [1, 2])
+def test_groups_are_those_of_each_example(halves):
+  # x says whose example it is, so the groups of both halves can be told.
+  table = frame().assign(sex=list("fmfmfmfmfm"))
+  of_age = dict(zip(table["age"], table["sex"], strict=True))
+  task = tasks.from_client_data(
+    table.groupby("clinic"),
+    0.5 if halves == 1 else table.iloc[::-1].groupby("clinic"),
+    build,
+    group="sex",
+  )
+  assert task.group_names == ["f", "m"]
+  assert task.element_spec[0].shape == [None, 2]
+  for half in (task.train, task.test):
+    for k in range(2):
+      ages = half.load(k)[0][:, 0]
+      groups = [task.group_names[place] for place in half.groups(k)]
+      assert groups == [of_age[age] for age in ages]
+
+
+@pytest.mark.parametrize(
+  ("train", "group", "place", "fact"),
+  [
+    (CLIENTS, "sex", "client_data", "dict has none"),
+    (frame().groupby("clinic"), "sex", "client_data", "'sex'"),
+    (frame().assign(sex="f").groupby("clinic"), "sex", "(group)", "1 values"),
+    (
+      frame().assign(sex=["f", None] * 5).groupby("clinic"),
+      "sex",
+      "client_data",
+      "'sex' has missing values",
+    ),
+    (
+      frame([0.5] * 10).assign(sex=["f", "m"] * 5).groupby("clinic"),
+      "sex",
+      "(group)",
+      "needs classes",
+    ),
+  ],
+)
+def test_groups_that_cannot_be_used(train, group, place, fact):
+  with refused(place, fact):
+    tasks.from_client_data(train, 0.5, build, group=group)
