@@ -295,6 +295,7 @@ def test_groups_are_those_of_each_example(halves):
   assert task.group_names == ["f", "m"]
   assert task.element_spec[0].shape == [None, 2]
   for half in (task.train, task.test):
+    assert half.groups is not None
     for k in range(2):
       ages = half.load(k)[0][:, 0]
       groups = [task.group_names[place] for place in half.groups(k)]
