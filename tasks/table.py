@@ -22,6 +22,7 @@ from tasks.tabular import (
   features,
   labels,
   population,
+  preprocessing,
   reading,
 )
 
@@ -165,7 +166,7 @@ def load(
     encoder,
     [encoder.width],
     seed=model_seed,
-    preprocessing=features.TablePreprocessing(fitted, of_label),
+    preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
     load_raw=functools.partial(features.raw_values, inputs),
     weights=_client_weights(config, table, found),
     groups=_groups(config, table, found, of_label),

@@ -1,6 +1,7 @@
 """Reads the imports of the project and enforces its layers."""
 
 import ast
+import graphlib
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -195,6 +196,21 @@ def test_imports_keep_to_the_layers():
     for violation in layer_violations(module, path.read_text())
   ]
   assert found == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+  # Imports inside of functions and for type checkers count, too.
+  files = source_tree.python_files(*source_tree.PACKAGES)
+  sources = {source_tree.module_name(path): path.read_text() for path in files}
+  imports = {
+    module: {
+      name if name in sources else name.rpartition(".")[0]
+      for name in source_tree.imported_names(source)
+    }
+    & sources.keys() - {module}
+    for module, source in sources.items()
+  }
+  graphlib.TopologicalSorter(imports).prepare()
 
 
 def test_no_file_imports_private_parts_of_tff():

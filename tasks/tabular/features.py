@@ -16,19 +16,13 @@ All of it happens in float32, in the very steps of `layers`.
 """
 
 import dataclasses
-import typing
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
 from tasks.tabular import moments
 from tasks.tabular.columns import Column, Numbers, Texts
-from tasks.tabular.labels import Labels
 from tasks.tabular.population import ClientRows
-
-if typing.TYPE_CHECKING:
-  import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -193,60 +187,3 @@ def _places(column: Texts, feature: TextFeature) -> np.ndarray:
   """Returns the place of each code: 0 is that of unseen texts; -1 is last."""
   known = {value: 1 + k for k, value in enumerate(feature.values)}
   return np.array([known.get(value, 0) for value in (*column.values, "")])
-
-
-class TablePreprocessing:
-  """A `tasks.task.Preprocessing` of a table's features and labels.
-
-  Attributes:
-    columns: The kind of each column of raw values, by name.
-    typical: The mean of each column of numbers, in three digits; of texts, the
-      first that is not missing.
-    features: How the columns enter x.
-    labels: What y means.
-  """
-
-  columns: Mapping[str, Literal["number", "text"]]
-  typical: Mapping[str, float | str]
-
-  def __init__(self, features: Sequence[Feature], labels: Labels) -> None:
-    """Takes what a table's training rows have taught."""
-    self.features = features
-    self.labels = labels
-    self.columns = {
-      feature.name: "number" if isinstance(feature, NumberFeature) else "text"
-      for feature in features
-    }
-    self.typical = {feature.name: _typical(feature) for feature in features}
-
-  def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
-    """Returns a model that takes raw values.
-
-    Args:
-      model: A model of the task, from x, float32[n, width], to logits,
-        float32[n, classes], or to standardized numbers, float32[n, 1].
-
-    Returns:
-      A model of plain Keras layers, from a dictionary of columns to class
-      probabilities, float32[n, classes], or to numbers in the label's own
-      units, float32[n]. A column of numbers is float32[n] with NaN for a
-      missing one, one of texts string[n] with "" for a missing one.
-    """
-    from tasks.tabular import layers  # noqa: PLC0415
-
-    inputs = layers.inputs(self.columns, taken=[model.name])
-    outputs = model(layers.encode(inputs, self.features))
-    return layers.model(inputs, layers.in_own_units(outputs, self.labels))
-
-  def encoder(self) -> "tf.keras.Model":
-    """Returns the part before the model: from raw values to x."""
-    from tasks.tabular import layers  # noqa: PLC0415
-
-    inputs = layers.inputs(self.columns)
-    return layers.model(inputs, layers.encode(inputs, self.features))
-
-
-def _typical(feature: Feature) -> float | str:
-  if isinstance(feature, NumberFeature):
-    return float(f"{feature.shift:.3g}")
-  return next((value for value in feature.values if value), "")

@@ -18,7 +18,6 @@ import tensorflow_federated as tff
 from tff_fair import types
 from tff_fair.kernels import gram as gram_lib
 from tff_fair.summing import memory as memory_lib
-from tff_fair.summing import ways
 
 PREFIX = "tape_"  # Of the names among the measurements of a round.
 _REMEMBERED = ("remembered_id", "remembered_age")
@@ -69,7 +68,7 @@ def of_updates(
   """
   order = tf.argsort(client_id, stable=True)
   return {
-    f"{PREFIX}{ways.UPDATES}": tf.gather(updates, order),
+    f"{PREFIX}updates": tf.gather(updates, order),
     f"{PREFIX}direction": direction,
   }
 
@@ -156,7 +155,7 @@ class Replay:
 
   def _next_with_memory(self, taped: TapedRound) -> Replayed:
     """Does the same for a rule that remembers updates of earlier rounds."""
-    updates = tf.constant(taped[ways.UPDATES])
+    updates = tf.constant(taped["updates"])
     memory = self._memory or memory_lib.empty(
       self._rule.remembered_rounds,
       tf.TensorSpec(updates.shape[1:], updates.dtype),

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 import distributed
 
 from tff_fair.experiments.sweeps import processes, remote
-from tff_fair.experiments.sweeps.executors import option_error
-from tff_fair.experiments.sweeps.jobs import LOST, Job
+from tff_fair.experiments.sweeps.jobs import LOST, Job, option_error
 from tff_fair.runtime.dask_engine import clusters
 
 _SCHEDULER = "scheduler"

@@ -18,7 +18,13 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.sweeps.jobs import FREED, MISTAKE, Ended, Job
+from tff_fair.experiments.sweeps.jobs import (
+  FREED,
+  MISTAKE,
+  Ended,
+  Job,
+  option_error,
+)
 from tff_fair.experiments.sweeps.processes import Processes
 
 # How often a program that waits looks whether a signal has come.
@@ -81,15 +87,6 @@ class Executor(Protocol):
       RunError: If the cluster does not take it.
       FieldError: If the cluster is gone.
     """
-
-
-def option_error(name: str, value: object, problem: str) -> FieldError:
-  """Returns the error of an option, in one line."""
-  return FieldError(
-    "executor_option",
-    " ".join(problem.split()),
-    value=f"{name}={declared.as_text(value)}",
-  )
 
 
 class Elsewhere:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tasks import DataError
+from tff_fair import declared
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError
@@ -110,3 +111,12 @@ def module_variables() -> dict[str, str]:
   that the user has there for ours.
   """
   return {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
+
+
+def option_error(name: str, value: object, problem: str) -> FieldError:
+  """Returns the error of an option, in one line."""
+  return FieldError(
+    "executor_option",
+    " ".join(problem.split()),
+    value=f"{name}={declared.as_text(value)}",
+  )

@@ -19,8 +19,7 @@ import submitit
 from tff_fair import declared
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import private_submitit, processes, remote
-from tff_fair.experiments.sweeps.executors import option_error
-from tff_fair.experiments.sweeps.jobs import LOST, Job
+from tff_fair.experiments.sweeps.jobs import LOST, Job, option_error
 
 _CLUSTER = "cluster"
 # Clusters of one machine: what a job has written is there when it ends.
