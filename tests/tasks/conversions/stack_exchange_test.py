@@ -201,7 +201,6 @@ class TestErrors:
         "entity a",
       ),
     ],
-    ids=str,
   )
   def test_damaged(self, dump, damage, place, fact):
     path = dump(_question(1, 7))
