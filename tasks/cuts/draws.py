@@ -123,21 +123,20 @@ def local_split(
   num_test = num_test_examples(sizes, test_fraction)
 
   def half(side: int, num_examples: np.ndarray) -> Split:
-    def chosen(client_id: int, values: np.ndarray) -> np.ndarray:
-      rows = np.arange(sizes[client_id])
-      return values[
-        train_test_split(rows, test_fraction, (seed, client_id))[side]
-      ]
+    def rows(client_id: int) -> np.ndarray:
+      every = np.arange(sizes[client_id])
+      return train_test_split(every, test_fraction, (seed, client_id))[side]
 
     def load(client_id: int) -> Arrays:
       x, y = whole.load(client_id)
-      return chosen(client_id, x), chosen(client_id, y)
+      chosen = rows(client_id)
+      return x[chosen], y[chosen]
 
-    of = whole.groups
+    groups = whole.groups
     return Split(
       num_examples=num_examples,
       load=load,
-      groups=of and (lambda client_id: chosen(client_id, of(client_id))),
+      groups=groups and (lambda client_id: groups(client_id)[rows(client_id)]),
     )
 
   return half(0, sizes - num_test), half(1, num_test)
