@@ -76,7 +76,8 @@ def results(
   has_groups = task.test.groups is not None
   if not (has_groups or spec.threshold_for or found):
     return Results()
-  tested = _predict(folder, task, task.test, ids)
+  weights = trained_model.load(folder, best=False)
+  tested = _predict(weights, task, task.test, ids)
   positive = parts.scores.positive
   if positive is None and task.num_classes == 2:
     positive = _rarer_class(tested)
@@ -84,7 +85,8 @@ def results(
   if spec.threshold_for is not None and positive is not None:
     # The clients that train choose, by their training examples.
     seen = parts.first_rounds[ids] < sampling.NEVER
-    trained = _predict(folder, task, task.train, parts.evaluated[seen].tolist())
+    training = parts.evaluated[seen].tolist()
+    trained = _predict(weights, task, task.train, training)
     known = list(itertools.compress(tested, seen))
     threshold = _threshold(spec.threshold_for, task, trained, known, positive)
   return Results(
@@ -95,10 +97,12 @@ def results(
 
 
 def _predict(
-  folder: RunFolder, task: tasks.Task, half: tasks.Split, ids: Sequence[int]
+  weights: trained_model.Weights,
+  task: tasks.Task,
+  half: tasks.Split,
+  ids: Sequence[int],
 ) -> list[_Predicted]:
   """Runs the model of a run; where clients have personal ones, each its own."""
-  weights = trained_model.load(folder, best=False)
   model, predicted = task.keras_model_fn(), []
   for client_id in ids:
     trained_model.assign(model, weights.of_model(client_id))
