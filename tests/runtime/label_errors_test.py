@@ -7,6 +7,7 @@ import tensorflow_federated as tff
 
 import tff_fair
 from tff_fair import runtime
+from tff_fair.runtime import label_errors
 
 SPEC = (
   tf.TensorSpec([None, 2], tf.float32),
@@ -48,6 +49,20 @@ def test_the_client_and_its_label_are_named(process, label):
   assert "\n" not in str(caught.value)
   # The context is as good as before.
   process.next(state, good)
+
+
+def test_they_are_named_where_the_worker_says_it_at_last():
+  outside = (
+    "Received a label value of 4 which is outside the valid range of [0, 3)."
+  )
+  said = iter(["Operation was cancelled"] * 3 + [outside])
+
+  def compute(arg):
+    raise Exception(next(said))  # As a worker of Dask does.
+
+  arg = tff.structure.Struct([("clients", [client(70, [0, 4])])])
+  with pytest.raises(ValueError, match="client 70 has the label 4;"):
+    label_errors.explained(compute, arg)
 
 
 def test_they_are_named_where_several_workers_compute(process):

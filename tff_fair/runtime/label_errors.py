@@ -20,6 +20,10 @@ _OUT_OF_RANGE = re.compile(
 )
 _CANCELLED = "was cancelled"
 
+# Even of a client alone the worker may name what was cancelled beside the
+# label, as either may end first. So often it is asked again.
+_ASKED = 6
+
 
 def explained(compute: Callable[[Any], Any], arg: Any) -> Any:
   """Returns `compute(arg)`.
@@ -84,13 +88,25 @@ def _found_alone(
       continue
     for value in values:
       alone = [*members[:place], (name, [value]), *members[place + 1 :]]
-      try:
-        compute(tff.structure.Struct(alone))
-      except Exception as error:
-        if found := _OUT_OF_RANGE.search(str(error)):
-          yield found
-        if _CANCELLED not in str(error):
-          return  # This client fails for a reason of its own.
+      said = _said_of(tff.structure.Struct(alone), compute)
+      if found := _OUT_OF_RANGE.search(said):
+        yield found
+      elif said:
+        return  # This client fails for a reason of its own.
+
+
+def _said_of(arg: Any, compute: Callable[[Any], Any]) -> str:
+  """Returns what the worker says of `arg` fails by; "" where it computes it."""
+  said = ""
+  for _ in range(_ASKED):
+    try:
+      compute(arg)
+      return ""
+    except Exception as error:
+      said = str(error)
+    if _CANCELLED not in said:
+      break
+  return said
 
 
 def _are_datasets(values: Any) -> bool:
