@@ -57,7 +57,7 @@ def test_they_are_named_where_the_worker_says_it_at_last():
   )
   said = iter(["Operation was cancelled"] * 3 + [outside])
 
-  def compute(arg):
+  def compute(_):
     raise Exception(next(said))  # As a worker of Dask does.
 
   arg = tff.structure.Struct([("clients", [client(70, [0, 4])])])
