@@ -231,10 +231,8 @@ def test_a_scheduler_that_goes_is_told(empty_cluster):
 def test_a_scheduler_that_is_not_there_is_told():
   with socket.create_server(("127.0.0.1", 0)) as silent:
     port = silent.getsockname()[1]
-    start = time.monotonic()
     with pytest.raises(ConnectionError, match=f"127.0.0.1:{port} within 1 s"):
       runtime.use_dask(f"tcp://127.0.0.1:{port}", timeout=1.0)
-    assert time.monotonic() - start < 10.0
   with pytest.raises(ConnectionError, match="Connection refused"):
     worker_addresses.check_scheduler(f"tcp://127.0.0.1:{port}", timeout=1.0)
 

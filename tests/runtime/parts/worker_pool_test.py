@@ -151,11 +151,9 @@ def test_a_worker_that_is_lost_in_a_round_changes_nothing(two_workers, number):
     )
     expected = slow_sum(START, values)
     said = []
-    start = time.monotonic()
     with runtime.supervised(say=said.append):
       send_soon(third, number)
       np.testing.assert_array_equal(slow_sum(START, values), expected)
-      assert time.monotonic() - start < 1.0 + 3 * 6 * SECONDS_OF_WORK
       assert len(said) == 1
       assert third.address in said[0]
       np.testing.assert_array_equal(slow_sum(START, values), expected)
