@@ -15,7 +15,6 @@ messages.
   python -m benchmarks.fedavg_round [--model=mlp|cnn] [--repetitions=20]
 """
 
-import collections
 import contextlib
 from collections.abc import Callable
 from typing import Any
@@ -42,42 +41,6 @@ _POPULATION = flags.DEFINE_integer(
 _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
 
 _LEARNING_RATE = 0.05
-
-
-def _plain_tensorflow(
-  model: tff.learning.models.FunctionalModel,
-  clients: list[workload.Arrays],
-) -> Callable[[], Any]:
-  """Returns a round as one compiled function over the clients' arrays."""
-  batch_size = _BATCH_SIZE.value
-
-  @tf.function
-  def train(weights: Any, x: tf.Tensor, y: tf.Tensor) -> Any:
-    trained = weights
-    for start in tf.range(0, tf.shape(y)[0], batch_size):
-      stop = start + batch_size
-      with tf.GradientTape() as tape:
-        tape.watch(trained)
-        output = model.predict_on_batch((trained, ()), x[start:stop])
-        loss = model.loss(output, y[start:stop])
-      gradients = tape.gradient(loss, trained)
-      trained = tuple(
-        w - _LEARNING_RATE * g for w, g in zip(trained, gradients, strict=True)
-      )
-    return trained
-
-  tensors = [(tf.constant(x), tf.constant(y)) for x, y in clients]
-  weights = tuple(tf.constant(w) for w in model.initial_weights[0])
-
-  def run() -> Any:
-    nonlocal weights
-    trained = [train(weights, x, y) for x, y in tensors]
-    weights = tuple(
-      tf.add_n(layers) / len(layers) for layers in zip(*trained, strict=True)
-    )
-    return [w.numpy() for w in weights]
-
-  return run
 
 
 def _no_training(
@@ -199,9 +162,11 @@ def _measure(running: contextlib.ExitStack) -> None:
     tf.data.Dataset.from_tensor_slices(arrays).batch(_BATCH_SIZE.value)
     for arrays in clients
   ]
-  calls = collections.OrderedDict(
-    [("plain TensorFlow", _plain_tensorflow(model, clients))]
-  )
+  calls = {
+    workload.PLAIN: workload.plain_rounds(
+      model, clients, _BATCH_SIZE.value, _LEARNING_RATE
+    )
+  }
   for loss_at in ("before", "training"):
     process = tff_fair.algorithms.build_fedavg(
       model,
@@ -219,7 +184,7 @@ def _measure(running: contextlib.ExitStack) -> None:
     lambda: workload.rounds(stock, batched),
   )
   seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)
-  print(measure.ratio_table(seconds, "plain TensorFlow"))
+  print(measure.ratio_table(seconds, workload.PLAIN))
   for pid in tff_fair.runtime.worker_pids():
     print(f"peak memory of the worker: {measure.peak_memory_mb(pid):.0f} MiB")
   print(f"peak memory of the program: {measure.peak_memory_mb():.0f} MiB")
