@@ -4,9 +4,10 @@ Runs `python -m binaries.train` on the digits in a new process and a new folder,
 and waits for the first line of timing.csv: without the cache of compiled
 computations, with an empty one, and with one that a run has filled. What the
 program imported by then beyond TFF itself is measured by the import alone, in a
-process of its own.
+process of its own. With `--runs`, so many runs of 20 rounds, as one sweep with
+two jobs, and as programs one after another.
 
-  python -m benchmarks.start [--repetitions=3]
+  python -m benchmarks.start [--repetitions=3] [--runs=12]
 """
 
 import os
@@ -22,6 +23,7 @@ from absl import flags
 from benchmarks import measure
 
 _REPETITIONS = flags.DEFINE_integer("repetitions", 3, "Times each is timed.")
+_RUNS = flags.DEFINE_integer("runs", 0, "Runs of a sweep; 0 for none.")
 _ROOT = pathlib.Path(__file__).parent.parent
 _POLL_SECONDS = 0.05
 
@@ -67,8 +69,47 @@ def _first_round_seconds(cache: str | None = None) -> float:
         program.terminate()
 
 
+def _seconds(program: str, *arguments: str) -> float:
+  """Returns the seconds that a program of ours takes on the digits."""
+  start = time.perf_counter()
+  subprocess.run(
+    [sys.executable, "-m", f"binaries.{program}", *arguments],
+    check=True,
+    cwd=_ROOT,
+    capture_output=True,
+  )
+  return time.perf_counter() - start
+
+
+def _compare_runs(num_runs: int) -> None:
+  """Prints what runs take as one sweep, and as one program each."""
+  setting = {"task": "digits", "total_rounds": 20}
+  with tempfile.TemporaryDirectory() as folder:
+    sweep = _seconds(
+      "sweep",
+      *(f"--output_dir={folder}/sweep", "--algorithms=fedavg", "--jobs=2"),
+      *(f"--flag={name}={value}" for name, value in setting.items()),
+      f"--grid=seed={','.join(map(str, range(num_runs)))}",
+    )
+    programs = sum(
+      _seconds(
+        "train",
+        *(f"--output_dir={folder}/{seed}", "--algorithm=fedavg"),
+        "--baseline=none",
+        *(f"--{name}={value}" for name, value in setting.items()),
+        f"--seed={seed}",
+      )
+      for seed in range(num_runs)
+    )
+  print(f"{num_runs} programs{'':12}  {programs:5.1f} s")
+  print(f"one sweep, two jobs{'':5}  {sweep:5.1f} s  {sweep / programs:.2f} x")
+
+
 def main() -> None:
   """Prints the medians."""
+  if _RUNS.value:
+    _compare_runs(_RUNS.value)
+    return
   rows: dict[str, list[float]] = {}
   for _ in range(_REPETITIONS.value):
     with tempfile.TemporaryDirectory() as cache:
