@@ -16,135 +16,132 @@ _OF_TASKS_MODELS = (
 )
 
 
+# Settings that do not go together: the field at fault, and the problem.
+_Conflicts = Iterator[tuple[str, str]]
+
+
 def check(spec: settings.RunSettings) -> None:
   """Checks that the settings of a run go together.
 
   Raises:
     FieldError: If they do not.
   """
+  for name, problem in _conflicts(spec):
+    raise FieldError(name, problem, value=getattr(spec, name))
+
+
+def _conflicts(spec: settings.RunSettings) -> _Conflicts:
   if spec.model is not None and "model" in spec.task_options:
-    raise FieldError(
+    yield (
       "model",
       "the task's option model is given, too, as "
       f"{spec.task_options['model']}; leave one of the two out.",
-      value=spec.model,
     )
   if spec.initial_model is not None and spec.initial_run is not None:
-    raise FieldError(
+    yield (
       "initial_model",
       f"initial_run is given, too, as {spec.initial_run}; leave one of the two "
       "out.",
-      value=spec.initial_model,
     )
-  with_momentum = " or ".join(settings.WITH_MOMENTUM)
-  for side in ("client", "server"):
-    momentum = getattr(spec, f"{side}_momentum")
-    optimizer = getattr(spec, f"{side}_optimizer")
-    if momentum is not None and optimizer not in settings.WITH_MOMENTUM:
-      raise FieldError(
-        f"{side}_momentum",
-        f"expected {side}_optimizer to be {with_momentum}, "
-        f"found {optimizer or 'none'}.",
-        value=momentum,
-      )
-  _check_kept(spec)
+  yield from _of_momentum(spec)
   kind, decay = (
     "server_learning_rate_decay_kind",
     "server_learning_rate_decay",
   )
   if getattr(spec, kind) is not None and getattr(spec, decay) is None:
-    raise FieldError(
-      kind, f"is of {decay}, which is not given.", value=getattr(spec, kind)
-    )
+    yield kind, f"is of {decay}, which is not given."
   if spec.patience is not None and spec.criterion is None:
-    raise FieldError(
+    yield (
       "patience",
       "does not say what is to improve; give criterion, mean or worst_10.",
-      value=spec.patience,
     )
-  _check_join_round(spec)
+  yield from _of_late_clients(spec)
   if spec.tape and spec.loss_reference != "none":
-    raise FieldError(
+    yield (
       "tape",
       "has the losses of clients, and the rule compares gaps: no replay would "
       "have them. Leave loss_reference or tape out.",
-      value=spec.tape,
     )
-  _check_local_work(spec)
-  _check_server_step(spec)
-  _check_decays(spec)
-  _check_attack(spec)
-  _check_privacy(spec)
-  _check_correction(spec)
+  yield from _of_local_work(spec)
+  yield from _of_server_step(spec)
+  yield from _of_decays(spec)
+  yield from _of_attack(spec)
+  yield from _of_privacy(spec)
+  yield from _of_correction(spec)
 
 
-def _check_join_round(spec: settings.RunSettings) -> None:
-  """Checks that late clients join, and the noise is of all rounds."""
-  if spec.join_round is None:
-    return
-  rounds = [int(p.rpartition(":")[2]) for p in spec.join_round.split(",")]
-  if max(rounds) > spec.total_rounds:
-    raise FieldError(
-      "join_round",
-      f"the run has {spec.total_rounds:,} rounds; clients that take no part "
-      "are unseen_clients.",
-      value=spec.join_round,
-    )
-  if spec.dp_noise is not None:
-    raise FieldError(
-      "join_round",
-      "dp_noise needs the same population in each round; leave one of the two "
-      "out.",
-      value=spec.join_round,
-    )
-
-
-def _check_kept(spec: settings.RunSettings) -> None:
-  """Checks that clients have what they are to keep."""
+def _of_momentum(spec: settings.RunSettings) -> _Conflicts:
+  """Yields momentum of an optimizer without one, and clients that keep none."""
+  with_momentum = " or ".join(settings.WITH_MOMENTUM)
+  for side in ("client", "server"):
+    optimizer = getattr(spec, f"{side}_optimizer")
+    if (
+      getattr(spec, f"{side}_momentum") is not None
+      and optimizer not in settings.WITH_MOMENTUM
+    ):
+      yield (
+        f"{side}_momentum",
+        f"expected {side}_optimizer to be {with_momentum}, "
+        f"found {optimizer or 'none'}.",
+      )
   if (
     spec.client_momentum_kept
     and spec.client_optimizer not in settings.WITH_MOMENTUM
     and not spec.all_hparams.get("client_momentum")
   ):
-    raise FieldError(
+    yield (
       "client_momentum_kept",
-      f"expected client_optimizer to be {' or '.join(settings.WITH_MOMENTUM)}, "
+      f"expected client_optimizer to be {with_momentum}, "
       f"found {spec.client_optimizer}.",
-      value=True,
     )
   if spec.personal_lam is not None and methods.sends_models(spec.algorithm):
-    raise FieldError(
+    yield (
       "personal_lam",
       f"{spec.algorithm} trains personal models already, with its "
       "hyperparameter lam; leave personal_lam out.",
-      value=spec.personal_lam,
     )
 
 
-def _check_local_work(spec: settings.RunSettings) -> None:
+def _of_late_clients(spec: settings.RunSettings) -> _Conflicts:
+  if spec.join_round is None:
+    return
+  rounds = [int(p.rpartition(":")[2]) for p in spec.join_round.split(",")]
+  if max(rounds) > spec.total_rounds:
+    yield (
+      "join_round",
+      f"the run has {spec.total_rounds:,} rounds; clients that take no part "
+      "are unseen_clients.",
+    )
+  if spec.dp_noise is not None:
+    yield (
+      "join_round",
+      "dp_noise needs the same population in each round; leave one of the two "
+      "out.",
+    )
+
+
+def _of_local_work(spec: settings.RunSettings) -> _Conflicts:
   usual = spec.fields()["local_epochs"].default
   if spec.local_steps is not None and spec.local_epochs != usual:
-    raise FieldError(
+    yield (
       "local_steps",
       f"takes the place of local_epochs, which is {spec.local_epochs}; leave "
       "one of the two out.",
-      value=spec.local_steps,
     )
   mu = spec.all_hparams.get("mu", 0)
   if spec.proximal_mu and mu:
-    raise FieldError(
+    yield (
       "proximal_mu",
       f"the proximal term of {spec.algorithm} is its hyperparameter mu, here "
       f"{declared.as_text(mu)}; leave proximal_mu out, and set mu.",
-      value=spec.proximal_mu,
     )
 
 
-def _check_server_step(spec: settings.RunSettings) -> None:
+def _of_server_step(spec: settings.RunSettings) -> _Conflicts:
   if not spec.has_own_server_step:
     return
   if spec.server_optimizer is not None:
-    raise FieldError(
+    yield (
       "server_optimizer",
       f"{spec.algorithm} has a server step of its own, set by its "
       "hyperparameters and server_learning_rate; leave server_optimizer out.",
@@ -152,15 +149,14 @@ def _check_server_step(spec: settings.RunSettings) -> None:
   name, rate = settings.SERVER_RATE, spec.server_learning_rate
   given = spec.hparams.get(name)
   if rate is not None and given not in (None, rate):
-    raise FieldError(
+    yield (
       "server_learning_rate",
       f"is the hyperparameter {name} of {spec.algorithm}, which is given as "
       f"{given!r}; leave one of the two out.",
-      value=rate,
     )
 
 
-def _check_decays(spec: settings.RunSettings) -> None:
+def _of_decays(spec: settings.RunSettings) -> _Conflicts:
   for side in ("client", "server"):
     name = f"{side}_learning_rate_decay"
     decay, kind = getattr(spec, name), getattr(spec, f"{name}_kind")
@@ -171,68 +167,56 @@ def _check_decays(spec: settings.RunSettings) -> None:
     else:
       is_valid, interval = 0 < decay <= 1, "(0, 1]"
     if not is_valid:
-      raise FieldError(
-        name, f"expected a number in {interval}, found {decay!r}."
-      )
+      yield name, f"expected a number in {interval}."
 
 
-def _check_attack(spec: settings.RunSettings) -> None:
+def _of_attack(spec: settings.RunSettings) -> _Conflicts:
   kind, strength = spec.attack, spec.attack_strength
   effects = {"bias": "adds to losses", "scaling": "multiplies updates with"}
   if kind == "none" and strength is not None:
-    raise FieldError(
+    yield (
       "attack_strength",
       f"no client attacks; give attack, {' or '.join(effects)}, too.",
-      value=strength,
     )
   if kind != "none" and strength is None:
-    raise FieldError(
+    yield (
       "attack",
       "does not say how strongly; give attack_strength, what it "
       f"{effects[kind]}.",
-      value=kind,
     )
   if kind == "bias" and strength is not None and strength < 0:
-    raise FieldError(
-      "attack_strength",
-      f"expected a number in [0, inf) for bias, found {strength!r}.",
-      value=strength,
-    )
+    yield "attack_strength", "expected a number in [0, inf) for bias."
 
 
-def _check_privacy(spec: settings.RunSettings) -> None:
-  """Checks what the noise needs; the method is checked as it is built."""
+def _of_privacy(spec: settings.RunSettings) -> _Conflicts:
+  """Yields what the noise lacks; the method is checked as it is built."""
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
-    value = getattr(spec, name)
-    if value is not None and getattr(spec, other) is None:
-      raise FieldError(name, f"needs {other}; give both.", value=value)
+    if getattr(spec, name) is not None and getattr(spec, other) is None:
+      yield name, f"needs {other}; give both."
   if spec.dp_noise is None:
     return
   if spec.sampling == "proportional":
-    raise FieldError(
+    yield (
       "sampling",
       "dp_noise needs cohorts that do not depend on the data; draw them "
       "uniformly, or take all clients.",
-      value=spec.sampling,
     )
   if isinstance(spec.clients_per_round, str):
-    raise FieldError(
+    yield (
       "clients_per_round",
       "dp_noise needs cohorts of one size, by which it divides the sum; give "
       "one number.",
-      value=spec.clients_per_round,
     )
   if spec.client_weighting != "uniform":
-    raise FieldError(
+    yield (
       "dp_noise",
       "needs client_weighting=uniform: the number of examples of one client "
       "would change the weights of all.",
-      value=spec.dp_noise,
     )
 
 
-def _check_correction(spec: settings.RunSettings) -> None:
-  """Checks that nothing promises more than the correction of labels keeps."""
+def _of_correction(spec: settings.RunSettings) -> _Conflicts:
+  """Yields what promises more than the correction of labels keeps."""
   if spec.label_correction == "none":
     return
   for name, reason in (
@@ -248,18 +232,16 @@ def _check_correction(spec: settings.RunSettings) -> None:
     ),
   ):
     if getattr(spec, name) != spec.fields()[name].default:
-      raise FieldError(
+      yield (
         name,
         f"does not go with label_correction={spec.label_correction}: {reason}; "
         "leave one of the two out.",
-        value=getattr(spec, name),
       )
   if spec.aggregation == "secure":
-    raise FieldError(
+    yield (
       "aggregation",
       f"does not go with label_correction={spec.label_correction}, which asks "
       "each client for its noise level; leave one of the two out.",
-      value=spec.aggregation,
     )
 
 
@@ -298,14 +280,10 @@ def without_effect(spec: settings.RunSettings) -> Iterator[str]:
   if spec.secure_bound is not None and (
     spec.aggregation != "secure" or spec.dp_noise is not None
   ):
-    yield (
-      f"secure_bound={spec.secure_bound:g} has no effect: "
-      + (
-        "dp_clip is the bound."
-        if spec.dp_noise is not None
-        else "it is of aggregation=secure."
-      )
-    )
+    why = "it is of aggregation=secure"
+    if spec.dp_noise is not None:
+      why = "dp_clip is the bound"
+    yield f"secure_bound={spec.secure_bound:g} has no effect: {why}."
   for name in _OF_TASKS_MODELS:
     if spec.model is not None and name in spec.task_options:
       yield (
