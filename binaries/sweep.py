@@ -27,7 +27,6 @@ def main() -> None:
   """Runs the sweep, or the search, that the flags describe."""
   sweep = sweep_flags.sweep()
   criterion = sweep_flags.criterion()
-  fraction = sweep_flags.validation_fraction()
   settings = sweep_flags.search(sweep)
   executor = sweep_flags.executor(is_search=settings is not None)
   runner = Runner(
@@ -46,7 +45,9 @@ def main() -> None:
       _show(runner, planned, states)
       return
     failures = runner.carry_out(planned, states, sweep.title)
-  _end(runner, planned, failures, criterion, fraction)
+  _end(
+    runner, planned, failures, criterion, sweep_flags.VALIDATION_FRACTION.value
+  )
 
 
 def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:

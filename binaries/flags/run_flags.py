@@ -167,30 +167,42 @@ def _define_group(group: type[Any]) -> command_line.Group:
       flags.DEFINE_multi_string(name, [], text)
     else:
       name = field.name
-      _define(RunSpec.fields()[name])
+      define(RunSpec.fields()[name])
     names.append(name)
   return command_line.Group(str(group.__doc__), tuple(names))
 
 
-def _define(setting: Declared) -> None:
+def define(
+  setting: Declared, namespace: flags.FlagValues = flags.FLAGS
+) -> flags.FlagHolder[Any]:
+  """Defines the flag of a setting.
+
+  Args:
+    setting: The setting.
+    namespace: Where the flag is defined.
+  """
   if setting.annotation is bool:
-    flags.DEFINE_boolean(setting.name, setting.default, setting.meaning)
-    return
+    return flags.DEFINE_boolean(
+      setting.name, setting.default, setting.meaning, flag_values=namespace
+    )
   choices = f"<{'|'.join(setting.choices)}>: " if setting.choices else ""
   arguments = (setting.name, setting.default, f"{choices}{setting.meaning}")
   if setting.takes(True):  # Alone, it is true.
-    flags.DEFINE_flag(
+    found = flags.DEFINE_flag(
       command_line.OptionalValueFlag(
         _Parser(setting), flags.ArgumentSerializer(), *arguments
-      )
+      ),
+      namespace,
     )
   else:
-    flags.DEFINE(_Parser(setting), *arguments)
+    found = flags.DEFINE(_Parser(setting), *arguments, flag_values=namespace)
   flags.register_validator(
     setting.name,
     lambda value: value is None or setting.takes(value),
     message=f"expected {setting.expected}",
+    flag_values=namespace,
   )
+  return found
 
 
 _OUTPUT_DIR = flags.DEFINE_string(

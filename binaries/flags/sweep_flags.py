@@ -1,6 +1,6 @@
 """The flags of sweeps: their runs, and how to search for the best settings."""
 
-import math
+import dataclasses
 import pathlib
 
 from absl import flags
@@ -9,15 +9,12 @@ from binaries import command_line
 from binaries.command_line import UsageError
 from binaries.flags import run_flags
 from binaries.flags.computing_flags import ComputingFlags
+from tff_fair import declared
 from tff_fair.experiments import FieldError, RunError, RunSpec, spec_text
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.searching import study
-from tff_fair.experiments.searching.study import (
-  PRUNERS,
-  SAMPLERS,
-  SearchSettings,
-)
+from tff_fair.experiments.searching.study import SearchSettings
 from tff_fair.experiments.sweeps import executors, setting_tables
 from tff_fair.experiments.sweeps import file as sweep_file
 from tff_fair.experiments.sweeps.executors import Executor
@@ -117,56 +114,16 @@ _CRITERION = flags.DEFINE_string(
   f"runs, of: {', '.join(measures.NAMES)}.",
   flag_values=NAMESPACE,
 )
-_VALIDATION_FRACTION = flags.DEFINE_float(
-  "validation_fraction",
-  0.2,
-  "Share of the clients whose test data decide the choice; the table shows the "
-  "result for the others. 0, or fewer than ten clients: all clients for both.",
-  lower_bound=0.0,
-  upper_bound=1.0,
-  flag_values=NAMESPACE,
+_SEARCH = declared.fields_of(SearchSettings)
+VALIDATION_FRACTION = run_flags.define(
+  _SEARCH["validation_fraction"], NAMESPACE
 )
 _OF_SWEEP = tuple(n for n in NAMESPACE if n not in COMPUTING.names)
 
 
-def _described(valid: dict[str, str]) -> str:
-  return "; ".join(f"{name}, {meaning}" for name, meaning in valid.items())
-
-
-flags.DEFINE_integer(
-  "trials",
-  None,
-  "How many settings each method tries: --range and the values of --grid are "
-  "searched. A trial trains all seeds.",
-  flag_values=NAMESPACE,
-)
-flags.DEFINE_string(
-  "sampler",
-  None,
-  f"Who suggests settings (by default tpe): {_described(SAMPLERS)}.",
-  flag_values=NAMESPACE,
-)
-flags.DEFINE_integer(
-  "sampler_seed",
-  None,
-  "Seed of the sampler, by default 0.",
-  flag_values=NAMESPACE,
-)
-flags.DEFINE_string(
-  "objective",
-  None,
-  "The measure to improve, one of those of --criterion, which it is by "
-  "default; several, as mean,worst_10, for a Pareto set.",
-  flag_values=NAMESPACE,
-)
-flags.DEFINE_string(
-  "pruner",
-  None,
-  "Who ends runs early, after one of their evaluations (by default none): "
-  f"{_described(PRUNERS)}.",
-  flag_values=NAMESPACE,
-)
-_OF_SEARCH = ("trials", "sampler", "sampler_seed", "objective", "pruner")
+_OF_SEARCH = tuple(n for n in _SEARCH if n != VALIDATION_FRACTION.name)
+for _name in _OF_SEARCH:  # The file of a sweep may say what no flag does.
+  run_flags.define(dataclasses.replace(_SEARCH[_name], default=None), NAMESPACE)
 GROUPS = (
   command_line.Group(
     "Sweep: the runs, their folder, and the choice of the best settings.",
@@ -235,12 +192,7 @@ def base() -> RunSpec | None:
     )
   try:
     if path.is_dir():
-      first, *others = finding.find([path])
-      if others:
-        raise UsageError(
-          f"holds {1 + len(others)} runs; name one of them, as {first.path}."
-        )
-      return first.spec
+      return finding.find_one(path).spec
     return run_flags.spec_of_file(str(path))
   except (UsageError, FieldError, RunError) as error:
     raise UsageError(f"{place}: {command_line.line(error)}") from error
@@ -329,26 +281,6 @@ def criterion() -> str:
   return name
 
 
-def validation_fraction() -> float:
-  """Returns the share of the clients that settings are chosen on.
-
-  Raises:
-    UsageError: If it leaves no others.
-  """
-  fraction: float = _VALIDATION_FRACTION.value
-  # absl's bounds let NaN pass.
-  if math.isnan(fraction):
-    raise UsageError(
-      "--validation_fraction=nan: expected a number from 0 to less than 1."
-    )
-  if fraction == 1:
-    raise UsageError(
-      "--validation_fraction=1: leaves no clients to show the result on; give "
-      "less than 1, or 0 for all clients for both."
-    )
-  return fraction
-
-
 def _grid() -> dict[str, list[str]]:
   return {
     name: text.split(",") for name, text in _settings("grid", _GRID.value)
@@ -390,7 +322,7 @@ def search(sweep: Sweep) -> SearchSettings | None:
   given = {name: v for name, v in values.items() if v is not None}
   values = {
     "objective": criterion(),
-    "validation_fraction": validation_fraction(),
+    VALIDATION_FRACTION.name: VALIDATION_FRACTION.value,
     **sweep.search,
     **given,
   }

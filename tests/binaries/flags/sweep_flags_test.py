@@ -1,6 +1,7 @@
 import importlib.util
 
 import pytest
+from absl import flags
 
 from binaries import sweep as sweep_program
 from binaries.command_line import UsageError
@@ -416,8 +417,15 @@ def test_without_trials_every_combination_runs(search_file):
   ("arguments", "said"),
   [
     ([RATES, "--sampler=tpe"], "sampler: is of a search; say how many --tr"),
-    ([RATES, "--trials=0"], "trials=0: expected an integer from 1 on"),
-    ([RATES, "--trials=3", "--sampler=cmaes"], "needs another package"),
+    ([RATES, "--trials=0"], "trials=0: expected a positive integer"),
+    ([RATES, "--sampler=cmaes"], "sampler=cmaes: expected one of tpe"),
+    *(
+      (
+        [f"--validation_fraction={text}"],
+        f"{text}: expected a number in [0, 1)",
+      )
+      for text in ("1", "nan", "-0.1", "x")
+    ),
     (
       [RATES, "--trials=3", "--objective=fair"],
       "objective='fair': unknown; valid: mean",
@@ -433,7 +441,7 @@ def test_without_trials_every_combination_runs(search_file):
   ],
 )
 def test_mistakes_are_told(arguments, said):
-  with pytest.raises((UsageError, RunError, FieldError)) as error:
+  with pytest.raises((flags.Error, UsageError, RunError, FieldError)) as error:
     study.of_sweep(read_search(METHOD, *arguments)[0])
   assert said in str(error.value)
 
@@ -449,8 +457,8 @@ def test_a_missing_package_is_told_in_a_line(monkeypatch):
   [
     ("[search]\nnumber = 3", "search: .*unknown 'number'; valid: trials, "),
     ("search = 3", "search must be a table"),
-    ("[search]\nsampler = ['tpe']", r"sampler=.'tpe'.: expected a text"),
-    ("[search]\npruner = {a = 1}", "pruner=.*: expected a text"),
+    ("[search]\nsampler = ['tpe']", r"sampler=.'tpe'.: expected one of tpe"),
+    ("[search]\npruner = {a = 1}", "pruner=.*: expected one of none"),
     ("[search]\nobjective = 3", "objective=3: expected a text"),
     ('[range]\nbatch_size = "4"', "batch_size=4: expected LOW:HIGH"),
     ('[range]\nseed = "0:4"\n[grid]\nseed = [1]', "seed has values of a grid"),

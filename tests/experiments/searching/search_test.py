@@ -11,7 +11,7 @@ from tff_fair import experiments
 from tff_fair.declared import FieldError
 from tff_fair.experiments import Range, RunError, RunSpec, interruption
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.scores import RMSE
+from tff_fair.experiments.scores import ACCURACY, RMSE
 from tff_fair.experiments.searching import search_record, trials
 from tff_fair.experiments.searching.study import SearchSettings
 
@@ -162,7 +162,7 @@ def test_an_objective_that_runs_do_not_have_is_one_line(tmp_path):
 
 def test_several_objectives_have_a_pareto_set(tmp_path):
   found = search(tmp_path, objective="mean,std", trials=10)
-  assert found.settings.directions == ["maximize", "minimize"]
+  assert found.settings.directions(ACCURACY) == ["maximize", "minimize"]
   front = found.best
   # Here more accuracy is always less uniform: no trial beats another.
   different = {t.settings["client_learning_rate"] for t in found.trials}

@@ -245,7 +245,7 @@ def _retold(
 
   study = optuna.create_study(
     study_name=name,
-    directions=settings.directions_of(score or trials.score_of(before)),
+    directions=settings.directions(score or trials.score_of(before)),
     sampler=optuna.samplers.RandomSampler(0),  # All settings are known.
     pruner=_pruner(settings, total_rounds),
   )

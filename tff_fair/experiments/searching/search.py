@@ -26,6 +26,8 @@ from tff_fair.experiments.searching import (
 from tff_fair.experiments.searching.optuna_study import Pruning
 from tff_fair.experiments.searching.search_record import RecordedStudy
 from tff_fair.experiments.searching.study import (
+  Pruner,
+  Sampler,
   SearchSettings,
   Study,
   check_installed,
@@ -293,10 +295,10 @@ def search(
   *,
   trials: int,
   seeds: Iterable[int] | None = None,
-  sampler: str = "tpe",
+  sampler: Sampler = "tpe",
   sampler_seed: int = 0,
   objective: str = "mean",
-  pruner: str = "none",
+  pruner: Pruner = "none",
   validation_fraction: float = 0.2,
   jobs: int = 1,
   progress: bool = True,

@@ -20,7 +20,7 @@ from tff_fair.declared import FieldError, Value
 from tff_fair.experiments import grids, seeds, spec_text
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.experiments.scores import Score
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import plan
 from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
@@ -33,86 +33,73 @@ if typing.TYPE_CHECKING:
 # How to search: the number of trials, the sampler, the objective.
 
 
-# Samplers by name; Optuna's others need packages beside it.
-SAMPLERS = {
-  "tpe": "tree-structured Parzen estimator: learns from the trials before",
-  "random": "draws each setting by itself",
-  "qmc": "spreads trials evenly (quasi-Monte Carlo, scrambled Sobol)",
-  "grid": "takes every combination of a --grid once, in random order",
-}
-PRUNERS = {
-  "none": "every run goes to its last round",
-  "median": "ends a run that is worse than the median of the trials before it "
-  "after as many rounds, from the sixth trial on",
-  "hyperband": "ends runs in brackets (successive halving)",
-}
-
+Sampler = Literal["tpe", "random", "qmc", "grid"]
+Pruner = Literal["none", "median", "hyperband"]
 Direction = Literal["minimize", "maximize"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-  """How to search.
+  """How to search."""
 
-  Attributes:
-    trials: How many settings each method tries.
-    sampler: Who suggests them, one of `SAMPLERS`.
-    sampler_seed: Seed of the sampler.
-    objective: The measure to improve, one of `measures.NAMES`; several, as
-      "mean,worst_10", for a Pareto set.
-    pruner: Who ends runs early, one of `PRUNERS`.
-    validation_fraction: Share of the clients whose test data decide; 0 is all.
-  """
-
-  trials: int
-  sampler: str = "tpe"
-  sampler_seed: int = 0
-  objective: str = "mean"
-  pruner: str = "none"
-  validation_fraction: float = 0.2
+  trials: int = declared.required(
+    "How many settings each method tries: ranges and the values of grids are "
+    "searched. A trial trains all seeds.",
+    expects="a positive integer",
+    minimum=1,
+  )
+  sampler: Sampler = declared.value(
+    "tpe",
+    "Who suggests settings (by default tpe): tpe, a tree-structured Parzen "
+    "estimator, learns from the trials before; random draws each setting by "
+    "itself; qmc spreads trials evenly (quasi-Monte Carlo, scrambled Sobol); "
+    "grid takes every combination of a grid once, in random order.",
+  )
+  sampler_seed: int = declared.value(
+    0,
+    "Seed of the sampler, by default 0.",
+    expects="a non-negative integer",
+    minimum=0,
+  )
+  objective: str = declared.value(
+    "mean",
+    "The measure to improve, one of those of --criterion, which it is by "
+    "default; several, as mean,worst_10, for a Pareto set.",
+  )
+  pruner: Pruner = declared.value(
+    "none",
+    "Who ends runs early, after one of their evaluations (by default none): "
+    "none lets every run go to its last round; median ends a run that is worse "
+    "than the median of the trials before it after as many rounds, from the "
+    "sixth trial on; hyperband ends runs in brackets (successive halving).",
+  )
+  validation_fraction: float = declared.value(
+    0.2,
+    "Share of the clients whose test data decide the choice; the table shows "
+    "the result for the others. 0, or fewer than ten clients: all clients for "
+    "both.",
+    expects="a number in [0, 1), where 0 is all clients for both",
+    minimum=0,
+    maximum=1,
+    exclude_maximum=True,
+  )
 
   def __post_init__(self) -> None:
-    for name in ("trials", "sampler_seed"):
-      value, least = getattr(self, name), int(name == "trials")
-      if not isinstance(value, int) or value < least:
-        raise FieldError(
-          name, f"expected an integer from {least} on.", value=value
-        )
-    for name in ("sampler", "objective", "pruner"):
-      value = getattr(self, name)
-      if not isinstance(value, str):
-        raise FieldError(name, "expected a text.", value=value)
-    for name, valid in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
-      value = getattr(self, name)
-      if value == "cmaes":
-        raise FieldError(
-          name,
-          "needs another package beside Optuna; choose one of "
-          f"{', '.join(valid)}.",
-          value=value,
-        )
-      if value not in valid:
-        raise FieldError(
-          name, f"unknown; valid: {', '.join(valid)}.", value=value
-        )
+    """Checks each value.
+
+    Raises:
+      FieldError: If one is not valid.
+    """
+    for name, field in declared.fields_of(type(self)).items():
+      field.check(getattr(self, name))
     self._check_objective()
-    fraction = self.validation_fraction
-    if not isinstance(fraction, int | float) or not 0 <= fraction < 1:
-      raise FieldError(
-        "validation_fraction", "expected a number in [0, 1).", value=fraction
-      )
 
   @property
   def objectives(self) -> tuple[str, ...]:
     """The names of the measures to improve."""
     return tuple(self.objective.split(","))
 
-  @property
-  def directions(self) -> list[Direction]:
-    """Which way each objective is better, where runs have accuracies."""
-    return self.directions_of(ACCURACY)
-
-  def directions_of(self, score: Score) -> list[Direction]:
+  def directions(self, score: Score) -> list[Direction]:
     """Returns which way each objective is better, as Optuna says it.
 
     Args:
@@ -135,7 +122,7 @@ class SearchSettings:
     Raises:
       FieldError: If a value is not valid, or a name is unknown.
     """
-    valid = [field.name for field in dataclasses.fields(cls)]
+    valid = declared.fields_of(cls)
     for name in values:
       if name not in valid:
         raise FieldError(

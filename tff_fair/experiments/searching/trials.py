@@ -119,9 +119,7 @@ def outcome(
     }
   if state == PRUNED:
     return Outcome(state, (), curve, score)
-  last = [
-    choice.last_evaluation(finding.open_run(folder / name)) for name in runs
-  ]
+  last = [finding.open_run(folder / name).last_evaluation for name in runs]
   values = tuple(
     float(
       np.mean([objective(clients, name, fraction, score) for clients in last])
@@ -138,7 +136,7 @@ def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
   beats: none is better in one objective and not worse in the others.
   """
   complete = [trial for trial in trials if trial.outcome.state == COMPLETE]
-  directions = settings.directions_of(score_of(complete))
+  directions = settings.directions(score_of(complete))
   signs = [1 if d == "maximize" else -1 for d in directions]
 
   def key(trial: Trial) -> list[float]:
