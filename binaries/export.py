@@ -13,7 +13,6 @@ from tff_fair import experiments
 from tff_fair.experiments import progress
 from tff_fair.experiments.exporting import places
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.runs.run import Run
 
 _FLAGS = flags.FlagValues()
 _OUTPUT = flags.DEFINE_string(
@@ -70,7 +69,7 @@ _OVERWRITE = flags.DEFINE_boolean(
 
 def main(*folders: str) -> None:
   """Exports the model, or the form of a round, that the flags ask for."""
-  run = _run(*folders)
+  run = finding.find_one(command_line.one_run(folders))
   if not _OUTPUT.value:
     raise UsageError(
       "--output: is missing; name the file to write, as model.keras."
@@ -104,17 +103,6 @@ def main(*folders: str) -> None:
     f"Wrote {exported.path}, the model after round {exported.round_num:,}, and "
     f"{exported.card}."
   )
-
-
-def _run(*words: str) -> Run:
-  folder = command_line.one_run(words)
-  first, *others = finding.find([folder])
-  if others:
-    raise UsageError(
-      f"RUN={folder}: holds {1 + len(others)} runs; name one of them, as "
-      f"{first.path}."
-    )
-  return first
 
 
 PROGRAM = command_line.Program(

@@ -25,7 +25,7 @@ def program(tmp_path, monkeypatch):
   [
     (["--output=m.keras"], "RUN: expected the folder of one run, found 0"),
     (["runs/a", "runs/b", "--output=m.keras"], "RUN: expected the folder of"),
-    (["runs", "--output=m.keras"], "RUN=runs: holds 2 runs; name one"),
+    (["runs", "--output=m.keras"], "runs: holds 2 runs; name one"),
     (["nowhere", "--output=m.keras"], "nowhere: there is no such folder"),
     (["runs/a"], "--output: is missing"),
     (["runs/a", "--output=~nosuchuser/x"], "--output=~nosuchuser/x: there is"),

@@ -34,20 +34,10 @@ def _counts(
   table: pd.DataFrame, names: Sequence[str]
 ) -> group_gaps.GroupCounts:
   """Returns the counts of groups over all rows of a table."""
-  sums = table.groupby(GROUP)[list(_columns(table))].sum().reindex(names)
-  zeros = np.zeros(len(names), np.int64)
-  return group_gaps.GroupCounts(
-    **{
-      column: sums[column].fillna(0).to_numpy(np.int64)
-      if column in sums
-      else zeros
-      for column in group_gaps.GroupCounts._fields
-    }
-  )
-
-
-def _columns(table: pd.DataFrame) -> list[str]:
-  return [name for name in group_gaps.GroupCounts._fields if name in table]
+  columns = list(group_gaps.GroupCounts._fields)
+  known = table.groupby(GROUP)[[c for c in columns if c in table]].sum()
+  sums = known.reindex(index=names, columns=columns, fill_value=0)
+  return group_gaps.GroupCounts(*sums.to_numpy(np.int64).T)
 
 
 def _gaps(

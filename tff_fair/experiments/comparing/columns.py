@@ -165,8 +165,7 @@ def _of_joining(name: str, score: Score) -> ComparedColumn:
   key, title = _JOINING[name]
 
   def of(evaluation: ChosenEvaluation) -> float:
-    found = (evaluation.run.summary or {}).get(joining.KEY, {})
-    return float(found.get(key, math.nan))
+    return float(evaluation.run.of_summary(joining.KEY).get(key, math.nan))
 
   of_score = measures.of(score)["mean"]
   measure = (

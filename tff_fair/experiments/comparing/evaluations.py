@@ -17,8 +17,6 @@ from tff_fair.experiments.scores import Score
 # Which evaluation of a run to compare, beside the number of its round.
 LAST, BEST = "last", "best"
 
-_HONEST = "honest/"  # Before columns that leave out the clients that attack.
-
 
 @dataclasses.dataclass(frozen=True)
 class ChosenEvaluation:
@@ -200,8 +198,8 @@ def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:
     }
     return table[ROUND].map(of_rounds).astype(float)
   column = measures.evaluation_column(name, run.score)
-  if honest and f"{_HONEST}{column}" in table:
-    column = f"{_HONEST}{column}"
+  if honest and f"{tables.HONEST}{column}" in table:
+    column = f"{tables.HONEST}{column}"
   if column not in table:
     raise RunError(f"{run.path / 'evaluations.csv'}: has no column {column!r}.")
   return table[column].astype(float)

@@ -15,7 +15,7 @@ from tff_fair.experiments.comparing import (
   paired,
   table,
 )
-from tff_fair.experiments.comparing.client_results import Seeds, Statistic
+from tff_fair.experiments.comparing.client_results import Seeds
 from tff_fair.experiments.comparing.columns import ComparedColumn
 from tff_fair.experiments.comparing.evaluations import ChosenEvaluation
 from tff_fair.experiments.comparing.groups import Group
@@ -104,13 +104,10 @@ class Contents:
       for group, method in zip(self.groups, self._seeds, strict=True)
       if method.keys() & baseline.keys() and group is not reference
     ]
-    measured = [c for c in self._columns.values() if c.statistic]
+    compared = {n: c for n, c in self._columns.items() if c.statistic}
     contrasts = [
-      _contrasts(
-        column, column.statistic, [method for _, method in others], baseline
-      )
-      for column in measured
-      if column.statistic
+      _contrasts(column, [method for _, method in others], baseline)
+      for column in compared.values()
     ]
     rows = []
     for (group, method), *cells in zip(others, *contrasts, strict=True):
@@ -131,15 +128,14 @@ class Contents:
       {
         **{
           f"{name}{suffix}_difference": column.measure
-          for name, column in self._columns.items()
-          if column.statistic
+          for name, column in compared.items()
         },
         f"{RECORD}{suffix}": _RECORD,
       },
       tuple(rows),
       (
         *filter(None, [interval_note({r.label: r.num_seeds for r in rows})]),
-        verdict([c.measure for c in measured], rows, reference.label),
+        verdict([c.measure for c in compared.values()], rows, reference.label),
       ),
     )
 
@@ -237,12 +233,10 @@ def interval_note(num_seeds: Mapping[str, int]) -> str:
 
 
 def _contrasts(
-  column: ComparedColumn,
-  statistic: Statistic,
-  methods: Sequence[Seeds],
-  baseline: Seeds,
+  column: ComparedColumn, methods: Sequence[Seeds], baseline: Seeds
 ) -> list[Contrast]:
-  known = paired.remembering(statistic)
+  assert column.statistic is not None
+  known = paired.remembering(column.statistic)
   differences = [
     paired.difference(
       known,

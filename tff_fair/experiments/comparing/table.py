@@ -88,7 +88,7 @@ class Row(NamedTuple):
     label: The method and its settings.
     num_seeds: How many runs the cells are of.
     cells: One for each column of the table.
-    marks: For each, `marks.BEST`, `marks.SECOND` or None.
+    marks: For each, `BEST`, `SECOND` or None.
   """
 
   label: str

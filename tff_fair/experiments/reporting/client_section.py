@@ -240,7 +240,7 @@ def draw_histogram(
 
   Args:
     method: The method.
-    bins: As `shares` returns them.
+    bins: As `histogram_shares` returns them.
     mean: Mean score, scaled for tables.
     worst: That of the worst 10 % of the clients.
     frame: Where it is drawn: scaled scores, from 0 to the end of the last bin,

@@ -21,7 +21,7 @@ from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.scale import Scale
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
-from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import ACCURACY
 from tff_fair.metrics.intervals import Interval, wilson_interval
 
@@ -69,9 +69,7 @@ def build(task: TaskRuns) -> Section:
 
 def _examples(run: Run) -> "pd.Series[int]":
   """Returns the numbers of test examples at the end of a run, by client."""
-  table = run.client_evaluations
-  last = table[table[ROUND] == table[ROUND].max()]
-  return last.set_index("client_id")["num_examples"]
+  return run.last_evaluation.set_index("client_id")["num_examples"]
 
 
 class _Row:

@@ -11,7 +11,6 @@ from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
-from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.intervals import CONFIDENCE, Interval
 from tff_fair.metrics.statistics import tail_size
 
@@ -28,27 +27,24 @@ def scores_of_run(run: Run) -> "pd.Series[float]":
   if run.clients is not None and f"test_{name}" in run.clients:
     found = tables.seen(run.clients).set_index("client_id")[f"test_{name}"]
   else:
-    table = tables.seen(run.client_evaluations)
-    last = table[table[ROUND] == table[ROUND].max()]
-    found = last.set_index("client_id")[name]
+    found = tables.seen(run.last_evaluation).set_index("client_id")[name]
   return found.dropna().astype(float).sort_index()
 
 
 INTERVALS = f"{100 * CONFIDENCE:.0f}\N{NO-BREAK SPACE}% intervals"
-HONEST = "honest/"  # Before columns without the clients that attack.
 
 
 def of_method(
-  method: MethodRuns, name: str, prefix: str = "", score: Score = ACCURACY
+  task: TaskRuns, method: MethodRuns, name: str, prefix: str = ""
 ) -> Value:
   """Returns a measure of a method over seeds, scaled for tables.
 
   Args:
-    method: The method.
+    task: The task.
+    method: One of its methods.
     name: Name of the measure.
     prefix: Begins the name of its column in the table of evaluations; not for
       measures that have none.
-    score: The score of the runs.
 
   Returns:
     The value; NaN if a run does not have it.
@@ -56,9 +52,9 @@ def of_method(
   if name in measures.WITHOUT_COLUMN:
     values = [_of_clients(run, name) for run in method.runs]
   else:
-    column = f"{prefix}{measures.evaluation_column(name, score)}"
+    column = f"{prefix}{measures.evaluation_column(name, task.score)}"
     values = [_of_run(run, column) for run in method.runs]
-  return measures.over_seeds(measures.of(score)[name], values)
+  return measures.over_seeds(task.measures[name], values)
 
 
 def interval(
@@ -104,7 +100,7 @@ def mean_text(measure: Measure, value: Value) -> str:
 def has_honest(method: MethodRuns) -> bool:
   """Returns whether clients attack in a run of a method."""
   return any(
-    f"{HONEST}{measures.evaluation_column('mean', run.score)}"
+    f"{tables.HONEST}{measures.evaluation_column('mean', run.score)}"
     in run.evaluations
     for run in method.runs
   )

@@ -60,7 +60,7 @@ def build(task: TaskRuns) -> list[Section]:
 
 
 def _found(run: Run) -> Mapping[str, Any]:
-  return (run.summary or {}).get(group_fairness.KEY) or {}
+  return run.of_summary(group_fairness.KEY)
 
 
 def _gap(run: Run, name: str) -> float:
@@ -71,7 +71,7 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
   columns = [
     html_tables.column(
       task.measures[name],
-      [final_measures.of_method(m, name, score=task.score) for m in methods],
+      [final_measures.of_method(task, m, name) for m in methods],
     )
     for name in ("mean", "std", "worst_10")
   ]
@@ -95,7 +95,7 @@ def _tension(task: TaskRuns, methods: list[MethodRuns]) -> Markup | None:
   told = []
   for method in others:
     worst, before = (
-      final_measures.of_method(m, "worst_10", score=task.score).mean
+      final_measures.of_method(task, m, "worst_10").mean
       for m in (method, first)
     )
     changes = {

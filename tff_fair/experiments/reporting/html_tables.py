@@ -41,7 +41,7 @@ def column(
   Args:
     measure: What they are.
     values: One for each method.
-    marks: `marks.BEST`, `marks.SECOND` or None for each; without them, the
+    marks: `table.BEST`, `table.SECOND` or None for each; without them, the
       column has none.
   """
   found = marks or [None] * len(values)

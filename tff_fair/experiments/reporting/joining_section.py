@@ -48,7 +48,7 @@ def build(task: TaskRuns) -> Section:
 
 def _found(run: Run) -> Mapping[str, Any]:
   """Returns what joining brings in a run; empty if nothing tells it."""
-  return (run.summary or {}).get(joining.KEY, {})
+  return run.of_summary(joining.KEY)
 
 
 def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
@@ -151,7 +151,7 @@ def build_newcomers(task: TaskRuns) -> list[Section]:
     [
       method
       for method in task.methods
-      if all(_newcomers(run, key) for run in method.runs)
+      if all(run.of_summary(key) for run in method.runs)
     ]
     for key in (joining.UNSEEN, joining.LATE)
   )
@@ -180,10 +180,6 @@ def build_newcomers(task: TaskRuns) -> list[Section]:
       ],
     )
   ]
-
-
-def _newcomers(run: Run, key: str) -> Mapping[str, Any]:
-  return (run.summary or {}).get(key) or {}
 
 
 def _of_unseen(task: TaskRuns, methods: Sequence[MethodRuns]) -> Markup:

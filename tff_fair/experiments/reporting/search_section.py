@@ -66,7 +66,7 @@ def build(task: TaskRuns) -> list[Section]:
 
 def _deciding_clients(runs: Sequence[Run], fraction: float) -> str:
   """Returns which clients the objectives of a study are over."""
-  numbers = {len(choice.last_evaluation(run)) for run in runs}
+  numbers = {len(run.last_evaluation) for run in runs}
   if choice.is_divided(max(numbers), fraction):
     return f"{fraction:.0%} of the clients"
   return "all clients"

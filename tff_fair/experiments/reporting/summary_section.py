@@ -7,6 +7,7 @@ from tff_fair.experiments.reporting import final_measures, html_tables, section
 from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.scores import BY_NAME
 
 _PERCENTS = (5, 10, 20, 30)
@@ -33,7 +34,7 @@ _LOSS = ("loss", "loss_std", "loss_max")
 def build(task: TaskRuns) -> Section:
   """Returns the section: some tables."""
   score = task.score
-  tables = [*_of_score(task), *map(_of_other, score.beside)]
+  shown = [*_of_score(task), *map(_of_other, score.beside)]
   return Section(
     "All measures",
     [
@@ -45,13 +46,13 @@ def build(task: TaskRuns) -> Section:
         task,
         f"Test {score.noun} over honest clients alone{score.in_brackets}",
         _ENDS,
-        final_measures.HONEST,
+        tables.HONEST,
       )
       if any(map(final_measures.has_honest, task.methods))
       else None,
       *(
         section.fold(title, _table(task, caption, names))
-        for title, caption, names in tables
+        for title, caption, names in shown
         if names
       ),
     ],
@@ -109,7 +110,7 @@ def _table(
       html_tables.column(
         task.measures[name],
         [
-          final_measures.of_method(method, name, prefix, task.score)
+          final_measures.of_method(task, method, name, prefix)
           for method in task.methods
         ],
       )

@@ -43,8 +43,7 @@ def build_bars(task: TaskRuns) -> Section:
     return Section(_BARS_TITLE, absence="there is one method alone")
   values = {
     name: [
-      final_measures.of_method(method, name, score=task.score)
-      for method in task.methods
+      final_measures.of_method(task, method, name) for method in task.methods
     ]
     for name in _BARS
   }
@@ -329,8 +328,7 @@ def _axis(task: TaskRuns, name: str) -> _Axis:
 
 def _point(task: TaskRuns, method: MethodRuns, x: _Axis, y: _Axis) -> Point:
   at, up = (
-    final_measures.of_method(method, axis.name, score=task.score)
-    for axis in (x, y)
+    final_measures.of_method(task, method, axis.name) for axis in (x, y)
   )
   texts = [
     final_measures.text(method, axis.measure, value, axis.unit)

@@ -50,7 +50,7 @@ def watch(
     path: The HTML file to write.
     title: Title of the page; by default it names the data.
     overwrite: Whether to replace a file that is there already.
-    baseline: As for `writing.report`. As long as no run of it was evaluated,
+    baseline: As for `page.report`. As long as no run of it was evaluated,
       another method takes its place.
     command: The command that watches, for the foot of the page.
     tell: Gets a sentence after each page, and when something is wrong.

@@ -64,6 +64,20 @@ def find(
   return list(found.values())
 
 
+def find_one(path: Place) -> Run:
+  """Returns the only run in a folder, or in the folders below it.
+
+  Raises:
+    RunError: As `find`, or if there are several runs.
+  """
+  found = find([path])
+  if len(found) > 1:
+    raise RunError(
+      f"{path}: holds {len(found)} runs; name one of them, as {found[0].path}."
+    )
+  return found[0]
+
+
 def find_whole(
   runs: Run | Place | Iterable[Run | Place], tables: Iterable[str] = TABLES
 ) -> tuple[list[Run], list[str]]:

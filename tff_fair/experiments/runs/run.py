@@ -219,6 +219,16 @@ class Run:
       self._check_number_of_clients(table[ROUND])
     return table
 
+  @property
+  def last_evaluation(self) -> pd.DataFrame:
+    """The rows of `client_evaluations` after the last of its rounds."""
+    table = self.client_evaluations
+    return table[table[ROUND] == table[ROUND].max()]
+
+  def of_summary(self, key: str) -> Mapping[str, Any]:
+    """Returns a part of the summary; empty where there is none, or not yet."""
+    return (self.summary or {}).get(key) or {}
+
   @functools.cached_property
   def rounds(self) -> pd.DataFrame:
     """One row per round: what the method reports."""

@@ -26,6 +26,7 @@ ROUND, CLIENT = "round", "client_id"
 NAME = "client"  # The column of the clients' names, which may be any text.
 # True or False: a client that attacks, or takes no part in training.
 ATTACKER, UNSEEN = "attacker", "unseen"
+HONEST = "honest/"  # Before columns over the clients that do not attack.
 JOIN_ROUND = "join_round"  # The first round that may draw a client.
 _LARGEST_KEY = 2**31 - 1
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.

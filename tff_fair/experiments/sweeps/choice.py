@@ -17,7 +17,7 @@ from tff_fair.experiments.comparing import groups, measures
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.runs import tables
-from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import Score
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
@@ -157,18 +157,12 @@ def _measured(
   """Returns the measures of a group, over seeds, on its part of the clients."""
   measured = []
   for run in group.runs:
-    part = part_of(last_evaluation(run), fraction, is_validation=is_validation)
+    part = part_of(run.last_evaluation, fraction, is_validation=is_validation)
     measured.append(measures.of_clients(part, score))
   return {
     name: measures.over_seeds(measure, [values[name] for values in measured])
     for name, measure in measures.of(score).items()
   }
-
-
-def last_evaluation(run: Run) -> pd.DataFrame:
-  """Returns the rows of a run's last evaluation, one for each client."""
-  clients = run.client_evaluations
-  return clients[clients[ROUND] == clients[ROUND].max()]
 
 
 def _caption(
@@ -179,7 +173,7 @@ def _caption(
   score: Score,
 ) -> list[str]:
   title = measure.words
-  numbers = sorted({len(tables.seen(last_evaluation(run))) for run in finished})
+  numbers = sorted({len(tables.seen(run.last_evaluation)) for run in finished})
   divided = [n for n in numbers if is_divided(n, fraction)]
   whole = [n for n in numbers if n not in divided]
   where = []

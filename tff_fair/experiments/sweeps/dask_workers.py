@@ -187,7 +187,7 @@ class _Task:
     status = self._status()
     if status is not None:
       self._workers.free(self._worker)
-      with _errors_ignored():
+      with contextlib.suppress(Exception):  # The scheduler may be gone.
         self._future.cancel()
     return status
 
@@ -208,22 +208,14 @@ class _Task:
       error = self._future.exception(timeout=_SECONDS_FOR_RESULT)
       if isinstance(error, distributed.scheduler.KilledWorker):
         return LOST
-      with self._job.log.open("a", encoding="utf-8") as file:
-        file.write(f"{' '.join(str(error).split())}\n")
+      self._job.note(" ".join(str(error).split()))
       return _FAILED
     is_there = self._worker in self._workers.workers()
     return None if state == "pending" and is_there else LOST
 
   def _tell(self, function: object) -> None:
     """Calls a function beside the task, whose thread waits for the run."""
-    with _errors_ignored():
+    with contextlib.suppress(Exception):  # So may the worker.
       self._workers.client.run(
         function, self._key, workers=[self._worker], on_error="ignore"
       )
-
-
-@contextlib.contextmanager
-def _errors_ignored() -> Iterator[None]:
-  """For requests to a worker or a scheduler that may be gone."""
-  with contextlib.suppress(Exception):
-    yield

@@ -229,11 +229,10 @@ def as_seen(ended: Ended) -> Ended:
         os.listdir(folder.path)  # Has a network disk look anew.
     if is_there:
       return ended
-    with ended.job.log.open("a", encoding="utf-8") as log:
-      log.write(
-        f"{folder.path}: is not finished here, but its job says so; the hosts "
-        "of a sweep need a file system that they share.\n"
-      )
+    ended.job.note(
+      f"{folder.path}: is not finished here, but its job says so; the hosts of "
+      "a sweep need a file system that they share."
+    )
     return ended._replace(status=1)
   # Another job has finished it, or is about to.
   if folder.is_finished:

@@ -152,6 +152,7 @@ def read(
   *,
   included: pathlib.Path | None = None,
   place: str | None = None,
+  extending: tuple[pathlib.Path, ...] = (),
 ) -> Sweep:
   """Reads a sweep's file.
 
@@ -159,22 +160,12 @@ def read(
     path: The file.
     included: A folder with files that others may extend by their names.
     place: How errors call the file; by default its path.
+    extending: The files that led to it by `extends`.
 
   Raises:
     RunError: If something in it, or in a file that it extends, is not valid.
   """
   place = str(path) if place is None else place
-  return _read(path, place, included, extending=())
-
-
-def _read(
-  path: pathlib.Path,
-  place: str,
-  included: pathlib.Path | None,
-  *,
-  extending: tuple[pathlib.Path, ...],
-) -> Sweep:
-  """Reads a file; `extending` are those that led to it by `extends`."""
   if path.resolve() in extending:
     raise RunError(f"{place}: the files extend each other in a circle.")
   try:
@@ -189,10 +180,10 @@ def _read(
     return own
   names = content["extends"]
   others = (
-    _read(
+    read(
       _find(name, path.parent, included, place),
-      f"{place}: extends {name}",
-      included,
+      included=included,
+      place=f"{place}: extends {name}",
       extending=(*extending, path.resolve()),
     )
     for name in (names if isinstance(names, list) and names else [names])

@@ -46,6 +46,11 @@ class Job(NamedTuple):
   describe: Callable[[Exception], str] = str
   options: Mapping[str, object] | None = None
 
+  def note(self, text: str) -> None:
+    """Writes a line at the end of its log."""
+    with self.log.open("a", encoding="utf-8") as file:
+      file.write(f"{text}\n")
+
 
 class Ended(NamedTuple):
   """A run that has ended.

@@ -199,7 +199,7 @@ class Runner:
     Runs that were cut off, such as those of a node that died, go on.
 
     Args:
-      next_job: As `dispatch.run_all` takes it.
+      next_job: As `executors.run_all` takes it.
       total: The number of runs, those that are done included.
       done: The number of runs that are done.
 

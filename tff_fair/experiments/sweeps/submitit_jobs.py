@@ -213,7 +213,10 @@ class _SubmittedRun:
     except Exception as error:
       if self._is_stopped:
         return LOST
-      return self._noted(_last_words(str(error)))
+      reason = _last_words(str(error))
+      self._job.note(reason)
+      # Raised as the time of the job ran out.
+      return LOST if private_submitit.CUT_OFF in reason else _FAILED
     if status == 0 or self._is_stopped:
       self._tidy()
     return status
@@ -240,20 +243,11 @@ class _SubmittedRun:
       return None
     if self._is_stopped:
       return LOST
-    self._note(
+    self._job.note(
       f"Job {self._submitted.job_id} ended without a result: "
       f"{self._submitted.state.lower()}."
     )
     return LOST
-
-  def _noted(self, reason: str) -> int:
-    self._note(reason)
-    # Raised as the time of the job ran out.
-    return LOST if private_submitit.CUT_OFF in reason else _FAILED
-
-  def _note(self, text: str) -> None:
-    with self._job.log.open("a", encoding="utf-8") as file:
-      file.write(f"{text}\n")
 
   def _tidy(self) -> None:
     """Removes the files of a job that did well; the run has its output."""

@@ -110,7 +110,7 @@ def _of_clients(
     honest = seen[~seen[tables.ATTACKER]]
     found["honest"] = {
       "num_clients": len(honest),
-      **_results(last, score, "honest/"),
+      **_results(last, score, tables.HONEST),
       **_noise(honest, score),
     }
   return found
