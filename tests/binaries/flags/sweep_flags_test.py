@@ -424,7 +424,7 @@ def test_without_trials_every_combination_runs(search_file):
         [f"--validation_fraction={text}"],
         f"{text}: expected a number in [0, 1)",
       )
-      for text in ("1", "nan", "-0.1", "x")
+      for text in ("1.0", "nan", "-0.1", "x")
     ),
     (
       [RATES, "--trials=3", "--objective=fair"],
