@@ -212,7 +212,7 @@ def adafed_theorem_5_1() -> Demonstration:
   rng = np.random.default_rng(0)
   rise, least, longest_rise, num_steps = -np.inf, 0.0, np.inf, 0
   curves = []
-  for _ in range(20):
+  for _ in range(10):
     optima = rng.normal(size=(4, 10))
     curvature = rng.uniform(0.1, 1.0, size=(4, 10))
     curvature[:, 0] = 1.0  # L = 1.
@@ -247,7 +247,7 @@ def adafed_theorem_5_1() -> Demonstration:
 
   return Demonstration(
     "AdaFed, Theorem 5.1: steps after which no loss has grown",
-    "20 random problems of four quadratic objectives with L = 1, gamma = 1, "
+    "10 random problems of four quadratic objectives with L = 1, gamma = 1, "
     f"{num_steps} steps, each the largest allowed one, 2 min_k f_k / L.",
     [
       at_most("No loss grows; largest rise, by the loss:", rise, 1e-12),

@@ -29,7 +29,7 @@ def fedmgda_plus_theorem_1() -> Demonstration:
   """
   rng = np.random.default_rng(0)
   w = np.array([6.0, -5.0])
-  steps = np.arange(4 * _NUM_STEPS)
+  steps = np.arange(_NUM_STEPS)
   rates = (steps + 2) ** -0.6 / 3  # At most 1 / L.
   squared, noise = [], []
   for t, rate in zip(steps, rates, strict=True):
