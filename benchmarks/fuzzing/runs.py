@@ -6,14 +6,16 @@ import random
 import shutil
 from collections.abc import Iterator
 
-import numpy as np
-import tensorflow as tf
-
 import tasks
-from benchmarks import damaged_runs
 from benchmarks.fuzzing import damage
 from benchmarks.fuzzing.case import Case, End, one_line
 from tff_fair import experiments
+from tff_fair.experiments.comparing.side_by_side import compare
+from tff_fair.experiments.reporting.page import report
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.sweeps import runner
 
 _SAMPLE = experiments.RunSpec(
   algorithm="fedavg",
@@ -48,11 +50,84 @@ def train(path: pathlib.Path) -> experiments.Run:
 def _outcome(sample: pathlib.Path, folder: pathlib.Path, seed: int) -> End:
   folder.mkdir()
   try:
-    _, errors = damaged_runs.trial(sample, folder, seed)
+    _, errors = trial(sample, folder, seed)
   finally:
     shutil.rmtree(folder)
   ends = [one_line(str(error)) for error in errors]
   return ends[0] if ends else End.ACCEPTED
+
+
+def trial(
+  sample: pathlib.Path, folder: pathlib.Path, seed: int
+) -> tuple[str, list[Exception]]:
+  """Damages a copy of a run, and reads it.
+
+  Args:
+    sample: The folder of a whole run.
+    folder: The folder for the copy.
+    seed: Decides the damage.
+
+  Returns:
+    The damage, and the errors of the readers.
+
+  Raises:
+    Exception: Of a reader that broke down; its notes tell the damage.
+  """
+  copied = folder / f"run-{seed}"
+  shutil.copytree(sample, copied)
+  done = damage.of_run(copied, random.Random(seed))
+  try:
+    return done, read(copied, folder / "page.html", finding.open_run(sample))
+  except Exception as error:
+    error.add_note(f"seed {seed}: {done}")
+    raise
+
+
+def read(
+  folder: pathlib.Path, page: pathlib.Path, whole: Run
+) -> list[Exception]:
+  """Reads a run by all ways that need no TensorFlow.
+
+  Args:
+    folder: The folder of the run.
+    page: Where a report may go.
+    whole: The run before its damage.
+
+  Returns:
+    The errors, each a line for a user.
+
+  Raises:
+    Exception: Anything else that a reader raised.
+  """
+
+  def values_of_run() -> None:
+    run = finding.open_run(folder)
+    run.client_names.to_dict()
+    run.differences(run.spec)
+
+  def resume() -> None:
+    taken = run_folder.RunFolder(folder)
+    with run_folder.take_folder([taken.path], whole.config):
+      pass
+
+  def show() -> None:
+    runs, _ = finding.find_whole(folder)
+    compare(runs, columns=["mean", "loss"], unfinished=True)
+    compare(runs, round="best", criterion="worst_10", unfinished=True)
+    report(runs, page, unfinished=True, overwrite=True)
+
+  errors: list[Exception] = []
+  for reader in (
+    values_of_run,
+    resume,
+    lambda: runner.state_of(whole.spec, folder),
+    show,
+  ):
+    try:
+      reader()
+    except (experiments.FieldError, experiments.RunError) as error:
+      errors.append(error)
+  return errors
 
 
 # Damaged models: runs that are exported, and files that are audited.
@@ -96,13 +171,13 @@ def model_cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
 def _export(sample: pathlib.Path, folder: pathlib.Path, seed: int) -> End:
   shutil.copytree(sample, folder)
   try:
-    damaged_runs.damage(folder, np.random.default_rng(seed))
+    damage.of_run(folder, random.Random(seed))
     experiments.export(folder, folder / "model.keras")
   except _ERRORS as error:
     return one_line(str(error))
   finally:
     shutil.rmtree(folder)
-    tf.keras.backend.clear_session()
+    _forget_models()
   return End.ACCEPTED
 
 
@@ -129,5 +204,11 @@ def _audit(
       shutil.rmtree(path)
     else:
       path.unlink()
-    tf.keras.backend.clear_session()
+    _forget_models()
   return End.ACCEPTED
+
+
+def _forget_models() -> None:
+  import tensorflow as tf  # noqa: PLC0415  Damaged runs need none of it.
+
+  tf.keras.backend.clear_session()

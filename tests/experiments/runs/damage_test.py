@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from benchmarks import damaged_runs
+from benchmarks.fuzzing import runs as damaged_runs
 from tests.experiments import report_runs
 from tff_fair.experiments.comparing import side_by_side
 from tff_fair.experiments.errors import RunError
