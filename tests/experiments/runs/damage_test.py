@@ -222,6 +222,33 @@ def test_an_unfinished_run_may_end_in_the_zeros_of_a_power_cut(tmp_path):
   assert list(run.evaluations["round"]) == [2, 4]
 
 
+@pytest.mark.parametrize("rows", [0, 5])
+def test_an_unfinished_run_has_clients_in_each_evaluation(tmp_path, rows):
+  path = report_runs.make(tmp_path / "run", is_finished=False, **_SHAPE)
+  table = path / "client_evaluations.csv"
+  lines = table.read_text().splitlines(keepends=True)
+  table.write_text("".join(lines[: rows and 1 + rows]))
+  with pytest.raises(RunError, match=r"client_evaluations\.csv: has rows of 0"):
+    side_by_side.compare(path, unfinished=True)
+
+
+def test_a_page_does_without_a_column_that_is_gone(runs, tmp_path):
+  _rewrite("clients.csv", lambda c: c.replace(b"gain_low", b"x"))(runs / "term")
+  text = page.report(runs / "term", tmp_path / "page.html").read_text()
+  assert "Alone" in text
+  assert "95 % interval<" not in text
+
+
+def test_a_page_does_without_a_client_whose_last_rows_are_gone(tmp_path):
+  path = report_runs.make(tmp_path / "run", is_finished=False, **_SHAPE)
+  shutil.copy(
+    report_runs.make(tmp_path / "whole", **_SHAPE) / "clients.csv", path
+  )
+  _rewrite("client_evaluations.csv", _without_last_row)(path)
+  found = page.report(path, tmp_path / "page.html", unfinished=True)
+  assert "Each client: not all runs have the same clients" in found.read_text()
+
+
 def test_all_runs_are_damaged(runs):
   for name in ("afl", "fedavg", "term"):
     shutil.copy(runs / name / "labels.csv", runs / name / "evaluations.csv")

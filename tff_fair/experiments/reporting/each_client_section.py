@@ -41,14 +41,15 @@ def build(task: TaskRuns) -> Section:
     return Section(
       _TITLE, absence=f"it has room for 1 to {_MAX_CLIENTS} clients"
     )
-  if scores.isna().any(axis=None):
+  examples = pd.DataFrame({r.path: _examples(r) for r in task.runs})
+  examples = examples.reindex(scores.index)
+  if scores.isna().any(axis=None) or examples.isna().any(axis=None):
     return Section(_TITLE, absence="not all runs have the same clients")
   # The worst of the baseline first.
   first = scores[[run.path for run in task.methods[0].runs]].mean(axis=1)
   order = first.sort_values(
     kind="stable", ascending=task.score.higher_is_better
   ).index
-  examples = pd.DataFrame({r.path: _examples(r) for r in task.runs})
   rows = [
     _Row(task, client, scores.loc[client], examples.loc[client])
     for client in order

@@ -95,7 +95,7 @@ def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
     f"{joining.POOLED}_{score.name}": "Pooled",
   }
   kept = {column: head for column, head in names.items() if column in clients}
-  has_gain = joining.GAIN in clients
+  has_gain = {*joining.COLUMNS} <= {*clients}
   first = html_tables.first_order(task.measures["mean"])
   heads = [(head, first) for head in kept.values()]
   if has_gain:

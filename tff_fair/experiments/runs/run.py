@@ -203,6 +203,7 @@ class Run:
     Scores have their own columns; a client that does not have one has NaN.
     """
     kind, score = tables.client_evaluations(self.score), self.score
+    known = self.evaluations[ROUND]  # First: a run writes them last.
     table = self._of_rounds(kind)
     fits = table[score.name].isna() | table[score.name].between(
       score.lowest - _RANGE_SLACK, score.highest + _RANGE_SLACK
@@ -214,9 +215,8 @@ class Run:
         f"[{score.lowest:g}, {score.highest:g}]: {table[score.name].iloc[row]}."
       )
     # A run in the middle of an evaluation may have written half of its rows.
-    table = table[table[ROUND].isin(self.evaluations[ROUND])]
-    if self.is_finished:
-      self._check_number_of_clients(table[ROUND])
+    table = table[table[ROUND].isin(known)]
+    self._check_number_of_clients(table[ROUND])
     return table
 
   @property
@@ -312,9 +312,9 @@ class Run:
     return tables.read(self.path, kind, is_finished=self.is_finished)
 
   def _check_number_of_clients(self, rounds: pd.Series[int]) -> None:
-    """Checks that all evaluations have rows of equally many clients."""
+    """Checks that evaluations have rows of clients; in the end, of all."""
     found = rounds.value_counts().reindex(self.evaluations[ROUND], fill_value=0)
-    if found.nunique() > 1:
+    if (found == 0).any() or (self.is_finished and found.nunique() > 1):
       raise RunError(
         f"{self.path / tables.client_evaluations(self.score).name}: has rows "
         f"of {found.min()} clients in round {found.idxmin()}, and of "
